@@ -132,8 +132,8 @@ func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembere
 	case claim.State == limit.ClaimUnavailable:
 		return false
 	case err == nil:
-		return b.sender.limiterStore.Stored(ctx, o.key, o.id, o.bodyHash, idempotencyWindow) == nil
-	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
+		return b.sender.limiterStore.MarkStored(ctx, o.key, o.id, o.bodyHash, idempotencyWindow) == nil
+	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
 		b.sender.limiterStore.Release(ctx, o.key, o.id)
 	}
 	return true // after any other error the event may yet arrive

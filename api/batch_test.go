@@ -174,7 +174,7 @@ func TestBatchWhileTheLogIsAway(t *testing.T) {
 	taken := 0
 	c.fake.AcceptFunc = func(context.Context, *event.Event) error {
 		if taken--; taken < 0 {
-			return stream.ErrFull
+			return stream.ErrBufferFull
 		}
 		return nil
 	}
@@ -241,7 +241,7 @@ func TestBatchRefusedByTheLogMayBeSentAgain(t *testing.T) {
 	full := true
 	c.fake.AcceptFunc = func(_ context.Context, e *event.Event) error {
 		if full && e.Type == "a.c" {
-			return stream.ErrFull
+			return stream.ErrBufferFull
 		}
 		return nil
 	}

@@ -149,10 +149,10 @@ type Usage interface {
 // Memory is what all nodes remember together for a while. It may forget: nothing fails for that.
 type LimiterStore interface {
 	// Held returns which of the destinations, 1,000 at most, an open breaker holds, and until when.
-	Held(ctx context.Context, dests []string) map[string]time.Time
+	HeldUntil(ctx context.Context, dests []string) map[string]time.Time
 	// Claim, Stored and Release are the two steps of an Idempotency-Key; see limit.Limiter.
 	Claim(ctx context.Context, key string, event id.ID, note string) limit.Claim
-	Stored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
+	MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
 	Release(ctx context.Context, key string, event id.ID)
 }
 

@@ -105,7 +105,7 @@ func (a *endpoints) openBreakers(ctx context.Context, endpoints ...*config.Endpo
 	}
 	all := heldUntil{}
 	for some := range slices.Chunk(dests, maxHeld) {
-		maps.Copy(all, a.limiterStore.Held(ctx, some))
+		maps.Copy(all, a.limiterStore.HeldUntil(ctx, some))
 	}
 	return all
 }

@@ -124,7 +124,7 @@ func TestLogThatDoesNotTakeTheEvent(t *testing.T) {
 	c := newClient(t)
 	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
 	for _, err := range []error{
-		stream.ErrFull, id.ErrClock, context.DeadlineExceeded, errors.New("disk full at /var/lib/secret")} {
+		stream.ErrBufferFull, id.ErrClock, context.DeadlineExceeded, errors.New("disk full at /var/lib/secret")} {
 		c.fake.AcceptFunc = func(context.Context, *event.Event) error { return fmt.Errorf("produce: %w", err) }
 		a := c.do("POST", target, `{"type":"a","data":{}}`).wantError(503, "unavailable", "")
 		if a.Header.Get("Retry-After") != "1" || strings.Contains(string(a.raw), "/var/lib") {
@@ -458,7 +458,7 @@ func TestReplayOneEvent(t *testing.T) {
 	calls := 0
 	c.fake.CommandFunc = func(context.Context, *event.Work) error {
 		if calls++; calls == 2 {
-			return fmt.Errorf("produce to commands: %w", stream.ErrFull)
+			return fmt.Errorf("produce to commands: %w", stream.ErrBufferFull)
 		}
 		return nil
 	}

@@ -157,7 +157,7 @@ type fake struct {
 	RunCountsFunc func(runs []string) (map[string]event.RecoveryCounts, time.Time, error)
 }
 
-func (f *fake) Held(_ context.Context, dests []string) map[string]time.Time {
+func (f *fake) HeldUntil(_ context.Context, dests []string) map[string]time.Time {
 	if f.HeldFunc != nil {
 		return f.HeldFunc(dests)
 	}
@@ -167,7 +167,7 @@ func (f *fake) Held(_ context.Context, dests []string) map[string]time.Time {
 // Claim, Stored and Release are those of a limiter store that is away.
 func (f *fake) Claim(context.Context, string, id.ID, string) limit.Claim { return limit.Claim{} }
 
-func (f *fake) Stored(context.Context, string, id.ID, string, time.Duration) error {
+func (f *fake) MarkStored(context.Context, string, id.ID, string, time.Duration) error {
 	return errors.New("away")
 }
 

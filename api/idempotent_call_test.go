@@ -306,7 +306,9 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 		}
 	}
 	// An error half-way is an answer like any other.
-	c.fake.CommandFunc = func(context.Context, *event.Work) error { return fmt.Errorf("produce: %w", stream.ErrFull) }
+	c.fake.CommandFunc = func(context.Context, *event.Work) error {
+		return fmt.Errorf("produce: %w", stream.ErrBufferFull)
+	}
 	first := c.sendOnce("/v1/replays", "half", body).want(503).replayed(false)
 	c.fake.CommandFunc = nil
 	if again := c.sendOnce("/v1/replays", "half", body).want(503).replayed(true); again.text("error.run_id") != first.text(

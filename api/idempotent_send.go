@@ -103,7 +103,7 @@ func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal er
 	switch {
 	case err == nil:
 		o.remember(w, o.bodyHash)
-	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
+	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
 		o.sender.limiterStore.Release(context.WithoutCancel(r.Context()), o.key, o.id)
 	}
 	// After any other error the event may yet arrive, so that its claim has to stand until it runs out.
@@ -112,7 +112,7 @@ func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal er
 
 // keep says what the first call came to. What it has stored is stored, whether that is remembered or not.
 func (o *idempotentSend) remember(w http.ResponseWriter, note string) {
-	if o.sender.limiterStore.Stored(context.Background(), o.key, o.id, note, idempotencyWindow) != nil {
+	if o.sender.limiterStore.MarkStored(context.Background(), o.key, o.id, note, idempotencyWindow) != nil {
 		setIdempotencyUnavailable(w)
 	}
 }
@@ -158,7 +158,7 @@ func (o *idempotentSend) findStored(ctx context.Context, c limit.Claim) (limit.C
 	}
 	c.State = limit.ClaimStored
 	// What is not remembered now is found again in the same way.
-	_ = o.sender.limiterStore.Stored(ctx, o.key, c.Event, c.Note, idempotencyWindow)
+	_ = o.sender.limiterStore.MarkStored(ctx, o.key, c.Event, c.Note, idempotencyWindow)
 	return c, nil
 }
 

@@ -144,7 +144,7 @@ func TestSendThatFailsUnderAKey(t *testing.T) {
 	redis, remembering := withRedis(t)
 	c := newClient(t, remembering)
 	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
-	for _, err := range []error{stream.ErrFull, id.ErrClock} {
+	for _, err := range []error{stream.ErrBufferFull, id.ErrClock} {
 		c.fake.AcceptFunc = func(context.Context, *event.Event) error { return fmt.Errorf("produce: %w", err) }
 		c.sendOnce(target, err.Error(), paid).wantError(503, "unavailable", "").replayed(false)
 		c.fake.AcceptFunc = nil
@@ -224,7 +224,7 @@ func (m *stillRunning) Claim(_ context.Context, _ string, _ id.ID, note string) 
 	return limit.Claim{State: limit.ClaimPending, Event: m.event, Note: note}
 }
 
-func (m *stillRunning) Stored(_ context.Context, _ string, event id.ID, _ string, _ time.Duration) error {
+func (m *stillRunning) MarkStored(_ context.Context, _ string, event id.ID, _ string, _ time.Duration) error {
 	if event == m.event {
 		m.kept.Add(1)
 	}

@@ -51,7 +51,7 @@ func TestSendingOverTheIngestLimit(t *testing.T) {
 		}
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: 2 * time.Second, Message: "over the limit",
-			Err: stream.ErrFull,
+			Err: stream.ErrBufferFull,
 		}
 	}
 	body := `{"type":"a.b","data":{}}`

@@ -36,7 +36,7 @@ func classOf(method, path string) class {
 // Limits gives each key a token bucket for each class of requests, with a second's worth at most, shared
 // by all nodes. Left is what this node would still let through at once.
 type Limits interface {
-	TakeShared(class, key string, perSecond float64) (wait time.Duration, left float64)
+	TakeSharedToken(class, key string, perSecond float64) (wait time.Duration, left float64)
 }
 
 // allow takes one token and writes the X-RateLimit headers, or returns the 429. Only keys that exist get
@@ -46,7 +46,7 @@ func (rt *router) limitRate(h http.Header, key string, c class) error {
 	if rate == 0 {
 		return nil
 	}
-	wait, left := rt.limits.TakeShared(classNames[c], key, float64(rate))
+	wait, left := rt.limits.TakeSharedToken(classNames[c], key, float64(rate))
 	h.Set("X-RateLimit-Limit", strconv.Itoa(rate))
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(int(max(left, 0))))
 	// seconds until the bucket is full

@@ -17,8 +17,8 @@ type Replays struct {
 }
 
 // Commander puts work into the log, into the partitions of its events, and returns when all of it is durable or when
-// ctx ends, and how much was acknowledged by then. stream.ErrFull means that the rest was not taken; after any other
-// error it may yet become durable.
+// ctx ends, and how much was acknowledged by then. stream.ErrBufferFull means that the rest was not taken; after any
+// other error it may yet become durable.
 type Commander interface {
 	Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error)
 }

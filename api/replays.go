@@ -201,7 +201,7 @@ func (q *runQueuer) produce(ctx context.Context, works []*event.Work) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, stream.ErrFull): // the rest was not taken at all
+	case errors.Is(err, stream.ErrBufferFull): // the rest was not taken at all
 		return q.interrupt(ctx, err)
 	default:
 		// Some may be durable yet. The run is left as it is: whoever finds it without progress counts them.

@@ -448,9 +448,9 @@ func TestReplayEndsHalfWay(t *testing.T) {
 			return nil
 		}
 	}
-	refuseAt(600, fmt.Errorf("produce: %w", stream.ErrFull))
+	refuseAt(600, fmt.Errorf("produce: %w", stream.ErrBufferFull))
 	check(c.do("POST", "/v1/replays", body), 503, 600, config.RunInterrupted)
-	refuseAt(0, fmt.Errorf("produce: %w", stream.ErrFull))
+	refuseAt(0, fmt.Errorf("produce: %w", stream.ErrBufferFull))
 	check(c.do("POST", "/v1/replays", body), 503, 0, config.RunInterrupted)
 	c.fake.CommandFunc = nil
 	calls := 0

@@ -233,7 +233,7 @@ func toWebError(err error) error {
 		return errTooManyReads()
 	case errors.Is(err, event.ErrUnavailable):
 		return web.Away(err, "the event store is away at the moment; nothing is lost")
-	case errors.Is(err, stream.ErrFull), errors.Is(err, id.ErrClock):
+	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
 		return web.Away(err, "the log does not take events at the moment; nothing was stored")
 	case errors.Is(err, context.DeadlineExceeded):
 		return web.Away(err, "the log did not answer in time: it may or may not have taken this; check before you repeat it")

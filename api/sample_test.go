@@ -50,7 +50,7 @@ func TestTestEvents(t *testing.T) {
 	c.do("POST", "/v1/endpoints/ep_nope/test", nil).wantError(404, "not_found", "")
 	c.do("POST", "/v1/endpoints/"+c.endpoint(map[string]any{"enabled": false}).text("id")+"/test", nil).wantError(
 		400, "invalid_state", "")
-	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return stream.ErrFull }
+	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return stream.ErrBufferFull }
 	c.do("POST", target, nil).wantError(503, "unavailable", "")
 	d, _ := id.Parse(id.Event, first.text("id"))
 	if c.fake.events[d].IdempotencyKey != "k" {

@@ -132,7 +132,7 @@ func acceptError(err error) error {
 	if _, decided := errors.AsType[*web.Error](err); decided {
 		return err
 	}
-	if errors.Is(err, stream.ErrFull) || errors.Is(err, id.ErrClock) {
+	if errors.Is(err, stream.ErrBufferFull) || errors.Is(err, id.ErrClock) {
 		return web.Away(nil, "the log does not take events at the moment; nothing was stored")
 	}
 	return web.Away(nil, "the log did not confirm the event: it may or may not have been stored; look for it before "+

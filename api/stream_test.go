@@ -234,7 +234,7 @@ func TestStreamShowsWhatIsAccepted(t *testing.T) {
 	}
 	back := (&event.Event{ID: again, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceAPI,
 		Verdict: event.VerdictUnverified}).Record()
-	back.Headers = append(back.Headers, stream.Header{Key: stream.OnlyGroup, Value: []byte("store")})
+	back.Headers = append(back.Headers, stream.Header{Key: stream.HeaderOnlyGroup, Value: []byte("store")})
 	s.produce(back, ep.Partition)
 	observed := s.put(ep, nil, func(e *event.Event) {
 		e.Verdict, e.Reason = event.VerdictObserved, event.SignatureMismatch

@@ -161,15 +161,15 @@ func migrate(ctx context.Context, s Settings, fix, others bool) (migration, erro
 				state = d.state
 			}
 		}
-		row := migratedTopic{Topic: t.Topic, State: state, Partitions: t.Partitions, Copies: t.Copies,
+		row := migratedTopic{Topic: t.Topic, State: state, Partitions: t.Partitions, Copies: t.MinReplicas,
 			Differs: []wrongConfig{}}
-		for _, w := range t.Wrong {
+		for _, w := range t.WrongSettings {
 			row.State = topicWrong
 			row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want})
 		}
 		for _, d := range done {
 			for _, w := range d.fixed {
-				if w.Topic == t.Topic && !slices.ContainsFunc(t.Wrong, func(still stream.Setting) bool {
+				if w.Topic == t.Topic && !slices.ContainsFunc(t.WrongSettings, func(still stream.WrongSetting) bool {
 					return still.Name == w.Name
 				}) {
 					row.Differs = append(row.Differs, wrongConfig{Setting: w.Name, Found: w.Found, Want: w.Want, Fixed: true})
@@ -194,20 +194,20 @@ func migrate(ctx context.Context, s Settings, fix, others bool) (migration, erro
 type deed struct {
 	state  string
 	topics []string
-	fixed  []stream.Setting
+	fixed  []stream.WrongSetting
 }
 
 // migrateTopics creates topics, adds partitions, and with fix sets settings; it returns what it did and what
 // it found in the end. More partitions than there are must be asked for; fewer are refused before anything
 // is done.
-func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a stream.Audit, err error) {
+func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a stream.TopicsReport, err error) {
 	conf, copies, want := s.Stream(), s.Copies(), int32(s.Partitions)
-	if a, err = stream.AuditTopics(ctx, conf, copies); err != nil {
+	if a, err = stream.CheckTopics(ctx, conf, copies); err != nil {
 		return nil, a, err
 	}
 	present := a.Partitions()
 	if want != 0 && want < present {
-		_, err := stream.Grow(ctx, conf, a, want) // says which topic is larger
+		_, err := stream.AddPartitions(ctx, conf, a, want) // says which topic is larger
 		return nil, a, err
 	}
 	made := present
@@ -225,27 +225,27 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a st
 		return done, a, err
 	}
 	// Another broker may answer than the one that knows of the new topics.
-	if a, err = stream.AwaitTopics(ctx, conf, copies, func(stream.Audit) bool { return true }); err != nil {
+	if a, err = stream.AwaitTopics(ctx, conf, copies, func(stream.TopicsReport) bool { return true }); err != nil {
 		return done, a, err
 	}
 	if want > 0 && present > 0 {
-		grown, err := stream.Grow(ctx, conf, a, want)
+		grown, err := stream.AddPartitions(ctx, conf, a, want)
 		if err != nil {
 			return done, a, err
 		}
 		done = append(done, deed{state: topicGrown, topics: grown})
-		a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.Audit) bool {
-			return a.Partitions() == want && a.Level()
+		a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.TopicsReport) bool {
+			return a.Partitions() == want && a.SamePartitionCount()
 		})
 		if err != nil {
 			return done, a, err
 		}
 	}
-	wrong := a.Wrong()
+	wrong := a.WrongSettings()
 	if !fix || !slices.ContainsFunc(wrong, fixable) {
 		return done, a, nil
 	}
-	if err := stream.Fix(ctx, conf, wrong); err != nil {
+	if err := stream.FixSettings(ctx, conf, wrong); err != nil {
 		return done, a, err
 	}
 	fixed := deed{state: topicFixed}
@@ -254,13 +254,13 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a st
 			fixed.topics, fixed.fixed = append(fixed.topics, w.Topic), append(fixed.fixed, w)
 		}
 	}
-	a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.Audit) bool {
-		return !slices.ContainsFunc(a.Wrong(), fixable)
+	a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.TopicsReport) bool {
+		return !slices.ContainsFunc(a.WrongSettings(), fixable)
 	})
 	return append(done, fixed), a, err
 }
 
-func fixable(s stream.Setting) bool { return s.Fix != "" }
+func fixable(s stream.WrongSetting) bool { return s.Fix != "" }
 
 // print writes a row for each topic.
 func (m migration) print(w io.Writer) {

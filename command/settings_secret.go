@@ -86,7 +86,7 @@ func (s Settings) warn(log *slog.Logger) {
 	for _, env := range s.WeakKeys() {
 		log.Warn("an API key is easy to guess; set a random one of 24 characters or more", "setting", env)
 	}
-	if s.Stream().Exposed() {
+	if s.Stream().SendsPasswordInClear() {
 		log.Warn("the password of the Kafka brokers travels in clear: RELAY_KAFKA_SASL is plain and there is no TLS; " +
 			"set RELAY_KAFKA_TLS, or use scram-sha-512")
 	}

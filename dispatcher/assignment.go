@@ -12,7 +12,7 @@ import (
 )
 
 // assigned makes the trackers of a new assignment.
-func (d *Dispatcher) assigned(marks map[stream.Partition]stream.Mark) {
+func (d *Dispatcher) assigned(marks map[stream.Partition]stream.Commit) {
 	delays := make(map[string]time.Duration, len(d.tiers))
 	for _, t := range d.tiers {
 		delays[t.Topic] = t.Delay

@@ -21,7 +21,7 @@ type heldNow struct {
 	told  []string
 }
 
-func (h *heldNow) SetHeld(dest string, until time.Time) {
+func (h *heldNow) SetHeldUntil(dest string, until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.until == nil {

@@ -40,7 +40,7 @@ func (d *Dispatcher) commit(ctx context.Context, parts []*partition) {
 		d.commitFailed(ctx, ctx.Err())
 		return
 	}
-	marks := make(map[stream.Partition]stream.Mark)
+	marks := make(map[stream.Partition]stream.Commit)
 	holes, leftOut := 0, int64(0)
 	for _, p := range parts {
 		if mark, n, left, ok := p.take(); ok {

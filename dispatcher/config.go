@@ -95,8 +95,8 @@ type EndpointUpdater interface {
 // Producer appends records to the log: a stream.Producer, whose comments are the contract.
 type Producer interface {
 	Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
-	Room(ctx context.Context, r *stream.Record) error
-	ProduceAlone(ctx context.Context, topic string, partition int32, r *stream.Record) error
+	WaitForRoom(ctx context.Context, r *stream.Record) error
+	ProduceInOwnBatch(ctx context.Context, topic string, partition int32, r *stream.Record) error
 }
 
 // Deps are the parts that the dispatcher stands on. Owned, Limiter and Held may be nil.

@@ -153,7 +153,7 @@ type Dispatcher struct {
 type member interface {
 	pauser
 	Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error
-	Commit(ctx context.Context, marks map[stream.Partition]stream.Mark) error
+	Commit(ctx context.Context, marks map[stream.Partition]stream.Commit) error
 	Close()
 }
 
@@ -174,7 +174,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	d.join = func(g stream.GroupConfig) (member, error) {
 		group, err := stream.NewGroup(d.stream, g)
 		if err == nil {
-			d.behind = group.Behind
+			d.behind = group.Lag
 		}
 		return group, err
 	}
@@ -219,14 +219,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	joined := make(chan struct{}) // the group may call back before NewGroup has returned
 	group, err := d.join(stream.GroupConfig{
-		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), Patient: tiers, InstanceID: d.cfg.InstanceID,
-		MaxPoll: maxPoll,
-		MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch, MaxBytes: maxFetch,
-		Assigned: func(marks map[stream.Partition]stream.Mark) { <-joined; d.assigned(marks) },
-		Revoked:  func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
-		Lost:     func(ids []stream.Partition) { d.lost(d.named(ids)) },
-		Cut:      d.forget,
-		Stripped: d.stripped,
+		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), DelayTolerant: tiers,
+		InstanceID: d.cfg.InstanceID,
+		MaxPoll:    maxPoll,
+		MaxWait:    maxFetchWait, MaxPartitionBytes: maxFetch, MaxBytes: maxFetch,
+		Assigned:        func(marks map[stream.Partition]stream.Commit) { <-joined; d.assigned(marks) },
+		Revoked:         func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
+		Lost:            func(ids []stream.Partition) { d.lost(d.named(ids)) },
+		Truncated:       d.forget,
+		MetadataDropped: d.stripped,
 	})
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func (f *finisher) answered(c *completion, err error) {
 		f.log.LogAttrs(context.Background(), slog.LevelWarn, "record was not taken, trying again",
 			slog.String("topic", c.steps[0].topic), slog.Any("error", err))
 	}
-	if stream.Refused(err) { // from here on the completion belongs to another goroutine
+	if stream.RejectedByBroker(err) { // from here on the completion belongs to another goroutine
 		f.alone.put(c)
 	} else {
 		f.redo.put(c)
@@ -115,7 +115,7 @@ func (f *finisher) advance(c *completion) {
 func (f *finisher) run(ctx context.Context) {
 	again := func(c *completion) {
 		// A record for which there is no room would only be refused, and thousands of them five times a second.
-		if f.producer.Room(ctx, c.steps[0].record) == nil {
+		if f.producer.WaitForRoom(ctx, c.steps[0].record) == nil {
 			f.produce(c)
 		}
 	}

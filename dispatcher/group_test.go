@@ -333,10 +333,10 @@ func TestPoison(t *testing.T) {
 			for _, h := range r.Headers {
 				header[h.Key] = string(h.Value)
 			}
-			if header[stream.DeadError] == "" || header[stream.DeadGroup] != stream.DispatchGroup {
+			if header[stream.HeaderDeadError] == "" || header[stream.HeaderDeadGroup] != stream.DispatchGroup {
 				t.Errorf("dead record without its cause: %v", header)
 			}
-			dead[header[stream.DeadTopic]+"/"+header[stream.DeadOffset]] = string(r.Value)
+			dead[header[stream.HeaderDeadTopic]+"/"+header[stream.HeaderDeadOffset]] = string(r.Value)
 			n++
 			return n == 3
 		})

@@ -166,7 +166,7 @@ func (d *Dispatcher) deadLetter(s *slot, r *stream.Record, cause error) {
 	d.log.LogAttrs(context.Background(), slog.LevelError, "record cannot be decoded, put into the dead letter topic",
 		slog.String("topic", s.part.id.Topic), slog.Int("partition", int(s.part.id.Index)),
 		slog.Int64("offset", r.Offset), slog.Any("error", cause))
-	dead := d.stream.DeadRecord(r, stream.DispatchGroup, cause)
+	dead := d.stream.DeadLetterRecord(r, stream.DispatchGroup, cause)
 	dead.Key, dead.Value = bytes.Clone(dead.Key), bytes.Clone(dead.Value)
 	steps := []step{{topic: stream.Dead, record: dead, crash: crashRetry}}
 	for _, o := range undecodable(r, d.now()) {

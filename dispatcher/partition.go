@@ -81,7 +81,7 @@ func (s *slot) Partition() *lane.Partition { return &s.part.source }
 func slotOf(delivery *lane.Delivery) *slot { return delivery.Slot.(*slot) }
 
 func newPartition(
-	id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Mark,
+	id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Commit,
 ) (*partition, error) {
 	p := &partition{id: id, delay: delay, group: group, room: room, wake: wake, drained: make(chan struct{})}
 	p.source = lane.Partition{ID: id, AddStalls: p.holdBack}
@@ -258,15 +258,15 @@ func (p *partition) settle() {
 
 // take returns the mark to commit if there is something new, how many holes it has, and how many records that
 // are done have no room in it.
-func (p *partition) take() (mark stream.Mark, holes int, leftOut int64, ok bool) {
+func (p *partition) take() (mark stream.Commit, holes int, leftOut int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dirty || p.tracker.mark < 0 {
-		return stream.Mark{}, 0, 0, false
+		return stream.Commit{}, 0, 0, false
 	}
 	p.dirty = false
 	runs := p.tracker.holes()
-	mark = stream.Mark{Offset: p.tracker.mark, LeaderEpoch: p.tracker.leaderEpoch()}
+	mark = stream.Commit{Offset: p.tracker.mark, LeaderEpoch: p.tracker.leaderEpoch()}
 	mark.Metadata, leftOut = stream.EncodeHoles(mark.Offset, runs)
 	return mark, len(runs), leftOut, true
 }

@@ -155,7 +155,7 @@ func testPartition(t testing.TB, topic string, delay time.Duration) (*partition,
 	t.Helper()
 	group := pauses{}
 	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &waitingRoom{most: 200 << 10}, func() {},
-		stream.Mark{Offset: 0})
+		stream.Commit{Offset: 0})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,12 @@ import (
 func (f *finisher) produceAlone(ctx context.Context, c *completion) {
 	s := c.steps[0]
 	try, cancel := context.WithTimeout(ctx, aloneTimeout)
-	err := f.producer.ProduceAlone(try, s.topic, c.partition(), s.record)
+	err := f.producer.ProduceInOwnBatch(try, s.topic, c.partition(), s.record)
 	cancel()
 	switch {
 	case err == nil:
 		f.advance(c)
-	case stream.Refused(err):
+	case stream.RejectedByBroker(err):
 		f.replace(c, err)
 	default:
 		f.redo.put(c)
@@ -51,7 +51,7 @@ func (f *finisher) replace(c *completion, cause error) {
 		}
 		s.record = lighter(o).Record()
 	case stream.Dead:
-		headers := s.record.Headers[:stream.DeadHeaders]
+		headers := s.record.Headers[:stream.DeadHeaderCount]
 		if s.record.Value == nil && len(s.record.Headers) == len(headers) {
 			f.advance(c) // as if it were acknowledged: there is nothing less to say
 			return
@@ -59,7 +59,7 @@ func (f *finisher) replace(c *completion, cause error) {
 		s.record = &stream.Record{Key: s.record.Key, Headers: headers}
 	default:
 		f.metrics.dead.Inc()
-		dead := f.stream.DeadRecord(s.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", c.name(), cause))
+		dead := f.stream.DeadLetterRecord(s.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", c.name(), cause))
 		c.steps = []step{{topic: stream.Dead, record: dead, crash: crashRetry}, outcomeStep(f.failedOutcome(c))}
 	}
 	c.tries = 0

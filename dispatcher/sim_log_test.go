@@ -15,7 +15,7 @@ import (
 //
 // What is fetched is forgotten. Records that are told to come late are kept aside until then.
 type simLog struct {
-	assigned func(map[stream.Partition]stream.Mark)
+	assigned func(map[stream.Partition]stream.Commit)
 	// produced is told of every record; what it returns is how much later it can be fetched.
 	produced func(topic string, r *stream.Record) time.Duration
 
@@ -24,7 +24,7 @@ type simLog struct {
 	order  []*simTopic
 	turn   int
 	joined bool
-	marks  map[stream.Partition]stream.Mark
+	marks  map[stream.Partition]stream.Commit
 	more   chan struct{} // capacity 1: there may be something to fetch
 }
 
@@ -39,7 +39,7 @@ type simTopic struct {
 
 func newSimLog() *simLog {
 	l := &simLog{
-		topics: make(map[string]*simTopic), marks: make(map[stream.Partition]stream.Mark), more: make(chan struct{}, 1),
+		topics: make(map[string]*simTopic), marks: make(map[stream.Partition]stream.Commit), more: make(chan struct{}, 1),
 		produced: func(string, *stream.Record) time.Duration { return 0 },
 	}
 	for _, name := range []string{stream.Events, stream.Commands} {
@@ -99,9 +99,9 @@ func (l *simLog) tell() {
 	}
 }
 
-func (l *simLog) Room(ctx context.Context, _ *stream.Record) error { return ctx.Err() }
+func (l *simLog) WaitForRoom(ctx context.Context, _ *stream.Record) error { return ctx.Err() }
 
-func (l *simLog) ProduceAlone(context.Context, string, int32, *stream.Record) error {
+func (l *simLog) ProduceInOwnBatch(context.Context, string, int32, *stream.Record) error {
 	panic("nothing is refused here")
 }
 
@@ -109,9 +109,9 @@ func (l *simLog) ProduceAlone(context.Context, string, int32, *stream.Record) er
 func (l *simLog) Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error {
 	if !l.joined {
 		l.joined = true
-		marks := make(map[stream.Partition]stream.Mark)
+		marks := make(map[stream.Partition]stream.Commit)
 		for _, t := range l.order {
-			marks[t.id] = stream.Mark{}
+			marks[t.id] = stream.Commit{}
 		}
 		l.assigned(marks)
 	}
@@ -150,7 +150,7 @@ func (l *simLog) fetch() (stream.Partition, []*stream.Record) {
 }
 
 // Commit keeps the marks.
-func (l *simLog) Commit(_ context.Context, marks map[stream.Partition]stream.Mark) error {
+func (l *simLog) Commit(_ context.Context, marks map[stream.Partition]stream.Commit) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for p, m := range marks {

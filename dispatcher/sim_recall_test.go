@@ -86,7 +86,7 @@ func TestLostPartitionsAreRemembered(t *testing.T) {
 func TestWhatIsKnownOfLostRecords(t *testing.T) {
 	group := &pauses{}
 	at := stream.Partition{Topic: stream.Events}
-	old, err := newPartition(at, 0, group, &waitingRoom{}, func() {}, stream.Mark{Offset: 100, LeaderEpoch: 3})
+	old, err := newPartition(at, 0, group, &waitingRoom{}, func() {}, stream.Commit{Offset: 100, LeaderEpoch: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestWhatIsKnownOfLostRecords(t *testing.T) {
 	old.stop()
 	slots[122].done() // completes when the partition is gone already
 	fresh := func() *partition {
-		p, err := newPartition(at, 0, group, &waitingRoom{}, func() {}, stream.Mark{Offset: 90, LeaderEpoch: 2})
+		p, err := newPartition(at, 0, group, &waitingRoom{}, func() {}, stream.Commit{Offset: 90, LeaderEpoch: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,8 +103,8 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 					t.Errorf("refused %d times: the record was not tried by itself", fault.Hits())
 				}
 				grave := w.graves(1)[0]
-				if string(grave.Value) != "poison" || recordHeader(grave, stream.DeadTopic) != "retry.1s" ||
-					!strings.Contains(recordHeader(grave, stream.DeadError), refusal.Message) {
+				if string(grave.Value) != "poison" || recordHeader(grave, stream.HeaderDeadTopic) != "retry.1s" ||
+					!strings.Contains(recordHeader(grave, stream.HeaderDeadError), refusal.Message) {
 					t.Errorf("grave %q %v", grave.Value, grave.Headers)
 				}
 				if _, err := event.DecodeWork(grave); err != nil {
@@ -212,7 +212,7 @@ func TestGraveThatIsRefusedForGood(t *testing.T) {
 					return
 				}
 				grave := w.graves(1)[0]
-				if grave.Value != nil || !strings.Contains(recordHeader(grave, stream.DeadError), e.ID.String()) {
+				if grave.Value != nil || !strings.Contains(recordHeader(grave, stream.HeaderDeadError), e.ID.String()) {
 					t.Errorf("grave %q %v", grave.Value, grave.Headers)
 				}
 				if _, err := event.Decode(grave); err == nil {
@@ -235,7 +235,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	t.Cleanup(cluster.Close)
 	w := newWorldOn(t, stream.Config{Brokers: cluster.ListenAddrs()}, nil, 1)
 	cfg := w.stream
-	cfg.ProducerBytes = (two + 1) * smallSize // no large one fits before ten small ones were called back
+	cfg.ProducerBufferBytes = (two + 1) * smallSize // no large one fits before ten small ones were called back
 	producer, err := stream.NewProducer(cfg, "small")
 	if err != nil {
 		t.Fatal(err)

@@ -237,8 +237,8 @@ func (s *sim) lane(dest string) (open time.Time, parked, lanes int) {
 	return s.held[dest], parked, min(parked, 1)
 }
 
-// SetHeld is told of circuit breakers.
-func (s *sim) SetHeld(dest string, until time.Time) {
+// SetHeldUntil is told of circuit breakers.
+func (s *sim) SetHeldUntil(dest string, until time.Time) {
 	s.seen.Lock()
 	defer s.seen.Unlock()
 	s.held[dest] = until

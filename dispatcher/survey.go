@@ -56,7 +56,7 @@ func NewSurvey(log *stream.Reader, endpoint string, partitions []int32) *Survey 
 func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 	topics := stream.ReadBy(stream.DispatchGroup)
 	// The marks before the ends: what continues a record is in the log before that is marked as done.
-	marks, err := s.log.Marks(ctx, stream.DispatchGroup, topics...)
+	marks, err := s.log.Commits(ctx, stream.DispatchGroup, topics...)
 	if err != nil {
 		return OpenRecords{}, err
 	}
@@ -68,25 +68,25 @@ func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 	if err != nil {
 		return OpenRecords{}, err
 	}
-	done := make(map[stream.Partition]stream.Done)
+	done := make(map[stream.Partition]stream.Completed)
 	var ranges []stream.Range
 	for _, index := range s.partitions {
 		for _, topic := range topics {
 			p := stream.Partition{Topic: topic, Index: index}
-			done[p] = marks[p].Done()
-			from := max(done[p].From(), starts[p], s.read[p])
+			done[p] = marks[p].Completed()
+			from := max(done[p].FirstIncomplete(), starts[p], s.read[p])
 			s.read[p] = max(from, ends[p])
 			ranges = append(ranges, stream.Range{Partition: p, From: from, To: ends[p]})
 		}
 	}
 	for at := range s.open {
-		if done[at.Partition].Has(at.offset) {
+		if done[at.Partition].Contains(at.offset) {
 			delete(s.open, at)
 		}
 	}
 	err = s.log.ReadRanges(ctx, ranges, func(p stream.Partition, records []*stream.Record) error {
 		for _, r := range records {
-			if string(r.Key) == s.endpoint && !done[p].Has(r.Offset) {
+			if string(r.Key) == s.endpoint && !done[p].Contains(r.Offset) {
 				s.open[place{p, r.Offset}] = dueOf(p, r)
 			}
 		}

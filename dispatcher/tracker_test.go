@@ -169,7 +169,7 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 		metadata := ""
 		redone, allowed := 0, 0
 		for times[records-1] == 0 || slices.Contains(times, 0) || mark < records {
-			before, err := stream.Mark{Offset: mark, Metadata: metadata}.Holes()
+			before, err := stream.Commit{Offset: mark, Metadata: metadata}.Holes()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,7 +14,7 @@ import (
 
 func (x *examination) kafka(ctx context.Context) Check {
 	const advice = "see that the brokers of RELAY_KAFKA_BROKERS run and can be reached from here"
-	n, err := x.log.Brokers(ctx)
+	n, err := x.log.BrokerCount(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fail(advice, "no answer in %v", checkTime)
 	}
@@ -29,7 +29,7 @@ func (x *examination) kafka(ctx context.Context) Check {
 		return fail(advice, "%v", err)
 	}
 	c := ok("%s, an answer in %v", count(n, "broker"), took)
-	if x.Stream.Exposed() {
+	if x.Stream.SendsPasswordInClear() {
 		c = warn("set RELAY_KAFKA_TLS, or use scram-sha-512", "the password travels in clear: RELAY_KAFKA_SASL is plain "+
 			"and there is no TLS")
 	}
@@ -40,11 +40,11 @@ func (x *examination) kafka(ctx context.Context) Check {
 }
 
 func (x *examination) topics(ctx context.Context) Check {
-	a, err := stream.AuditTopics(ctx, x.Stream, x.ReplicationFactor)
+	a, err := stream.CheckTopics(ctx, x.Stream, x.ReplicationFactor)
 	if err != nil {
 		return unasked(err)
 	}
-	wrong := a.Wrong()
+	wrong := a.WrongSettings()
 	switch {
 	case a.Err() == nil:
 		return ok("%d topics are as they must be, %d partitions for endpoints", len(a.Topics), a.Partitions())
@@ -135,7 +135,7 @@ func (x *examination) dispatch(ctx context.Context) []Check {
 	if err != nil {
 		return []Check{unasked(err)}
 	}
-	members, err := x.log.Members(ctx, stream.DispatchGroup)
+	members, err := x.log.MemberCount(ctx, stream.DispatchGroup)
 	if err != nil {
 		return []Check{unasked(err)}
 	}
@@ -228,14 +228,14 @@ func (x *examination) alerts(ctx context.Context) Check {
 
 // unread looks whether something waits for so long that it will be lost by its age.
 func (x *examination) unread(ctx context.Context) Check {
-	all, _, err := x.log.Unread(ctx, x.Now(), x.Retention)
+	all, _, err := x.log.ExpiringBacklogs(ctx, x.Now(), x.Retention)
 	if err != nil {
 		return unasked(err)
 	}
 	c := ok("every group does what it reads long before that is lost by its age")
 	for _, u := range all {
 		const advice = "bring that group back, or raise RELAY_RETENTION_DAYS, before records are lost"
-		if u.Refused() {
+		if u.RefusesEvents() {
 			c.State, c.Advice, c.Text = StateFail, advice, "events are refused: records will soon be lost by their age"
 		} else if c.State == StateOK {
 			c.State, c.Advice, c.Text = StateWarn, advice, "records wait for so long that they will be lost by their age"
@@ -251,7 +251,7 @@ func (x *examination) readers(ctx context.Context, group, verb, role string) Che
 	if err != nil {
 		return unasked(err)
 	}
-	members, err := x.log.Members(ctx, group)
+	members, err := x.log.MemberCount(ctx, group)
 	if err != nil {
 		return unasked(err)
 	}
@@ -263,7 +263,7 @@ func (x *examination) readers(ctx context.Context, group, verb, role string) Che
 }
 
 func (x *examination) dead(ctx context.Context) Check {
-	n, err := x.log.CountDead(ctx)
+	n, err := x.log.CountDeadLetters(ctx)
 	if err != nil {
 		return unasked(err)
 	}

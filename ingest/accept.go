@@ -43,8 +43,9 @@ type Acceptor struct {
 
 // Accept sets the event's account and endpoint, gives it an id unless it has one already (the body of
 // a sent event holds it), and returns when the log has it durably. After ErrUnknown it may be stored or not;
-// after any other error, which is then stream.ErrFull (over its ingest_limit it is that and a 429) or id.ErrClock, it
-// is not. The event and its body must not be changed afterwards, whatever is returned: it may still be on its way.
+// after any other error, which is then stream.ErrBufferFull (over its ingest_limit it is that and a 429) or
+// id.ErrClock, it is not. The event and its body must not be changed afterwards, whatever is returned: it may still be
+// on its way.
 func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *config.Endpoint) error {
 	return a.AcceptAll(ctx, []*event.Event{e}, ep)[0]
 }
@@ -130,7 +131,7 @@ func (a *Acceptor) refused(err error) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, stream.ErrFull) && !errors.Is(err, ErrUnknown) {
+	if !errors.Is(err, stream.ErrBufferFull) && !errors.Is(err, ErrUnknown) {
 		// The broker refused the record or the client gave up on it; it may have been written all the same.
 		err = fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
@@ -182,7 +183,7 @@ func refusal(err error) string {
 	switch {
 	case errors.Is(err, errStalled):
 		return "stalled"
-	case errors.Is(err, stream.ErrFull):
+	case errors.Is(err, stream.ErrBufferFull):
 		return "full"
 	default:
 		return "unknown"

@@ -17,7 +17,7 @@ func TestAcceptAll(t *testing.T) {
 		return producerFunc(func(topic string, p int32, r *record, done func(*record, error)) {
 			switch n++; n % 3 {
 			case 0:
-				done(r, stream.ErrFull)
+				done(r, stream.ErrBufferFull)
 			case 1:
 				next.Produce(topic, p, r, done)
 			default:
@@ -32,7 +32,7 @@ func TestAcceptAll(t *testing.T) {
 	errs := w.ingest.Acceptor().AcceptAll(t.Context(), events, w.endpoints[token])
 	var want []string
 	for i, err := range errs {
-		full, unknown := errors.Is(err, stream.ErrFull), errors.Is(err, ErrUnknown)
+		full, unknown := errors.Is(err, stream.ErrBufferFull), errors.Is(err, ErrUnknown)
 		switch i % 3 {
 		case 0:
 			want = append(want, string(events[i].Body))

@@ -18,10 +18,10 @@ const (
 	stallAfter = 3 * time.Second
 )
 
-// Why an event is not even tried. Both are stream.ErrFull: it was never queued, and may be sent again.
+// Why an event is not even tried. Both are stream.ErrBufferFull: it was never queued, and may be sent again.
 var (
-	errStalled = fmt.Errorf("partition answers nothing: %w", stream.ErrFull)
-	errFull    = fmt.Errorf("too many events wait for the partition: %w", stream.ErrFull)
+	errStalled = fmt.Errorf("partition answers nothing: %w", stream.ErrBufferFull)
+	errFull    = fmt.Errorf("too many events wait for the partition: %w", stream.ErrBufferFull)
 )
 
 // circuit stands before one partition. It opens when the partition stalls and then lets one event

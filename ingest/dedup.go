@@ -19,7 +19,7 @@ import (
 // forget, and then an event that comes twice is delivered twice; see limit.Limiter.
 type Claims interface {
 	Claim(ctx context.Context, key string, event id.ID, note string) limit.Claim
-	Stored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
+	MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
 	Release(ctx context.Context, key string, event id.ID)
 }
 
@@ -61,7 +61,7 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	claim := g.deps.Claims.Claim(ctx, key, e.ID, "")
 	if claim.State == limit.ClaimPending && g.arrived(ctx, ep, claim.Event) {
 		claim.State = limit.ClaimStored
-		_ = g.deps.Claims.Stored(ctx, key, claim.Event, "", window) // what it forgets, the log tells again
+		_ = g.deps.Claims.MarkStored(ctx, key, claim.Event, "", window) // what it forgets, the log tells again
 	}
 	switch claim.State {
 	case limit.ClaimPending:
@@ -79,8 +79,8 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	err := g.acceptor.Accept(ctx, e, ep)
 	switch {
 	case err == nil:
-		_ = g.deps.Claims.Stored(ctx, key, e.ID, "", window) // as above
-	case errors.Is(err, stream.ErrFull):
+		_ = g.deps.Claims.MarkStored(ctx, key, e.ID, "", window) // as above
+	case errors.Is(err, stream.ErrBufferFull):
 		g.deps.Claims.Release(ctx, key, e.ID)
 	}
 	// After any other error the event may yet arrive, so that its claim has to stand.

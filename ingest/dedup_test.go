@@ -230,7 +230,7 @@ func TestProviderRetriesAfterACrash(t *testing.T) {
 			check(w, redis)
 		})
 	}
-	f("refused by the log", fmt.Errorf("buffer: %w", stream.ErrFull), func(w *world, _ *miniredis.Miniredis) {
+	f("refused by the log", fmt.Errorf("buffer: %w", stream.ErrBufferFull), func(w *world, _ *miniredis.Miniredis) {
 		w.want(w.post(body), 200)
 		w.wantDuplicates(-1)
 	})

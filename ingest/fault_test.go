@@ -68,7 +68,7 @@ func TestProducerIsFull(t *testing.T) {
 	w := newWorld(t, options{produce: func(next Producer) Producer {
 		return producerFunc(func(topic string, p int32, r *record, done func(*record, error)) {
 			if full {
-				done(r, stream.ErrFull)
+				done(r, stream.ErrBufferFull)
 				return
 			}
 			next.Produce(topic, p, r, done)
@@ -108,7 +108,7 @@ func TestClockSteppedBack(t *testing.T) {
 // While a group does not do what it reads before it is lost, no event is taken.
 func TestRefusedEvents(t *testing.T) {
 	w := newWorld(t, options{})
-	w.refuse = fmt.Errorf("group store is behind: %w", stream.ErrFull)
+	w.refuse = fmt.Errorf("group store is behind: %w", stream.ErrBufferFull)
 	w.wantBusy(w.post("x"))
 	w.refuse = nil
 	w.want(w.post("x"), 200)
@@ -353,7 +353,7 @@ func TestCircuit(t *testing.T) {
 	enter(&c, 0, maxWaitingBytes-10, nil, false)
 	enter(&c, 0, 11, errFull, false)
 	enter(&c, 0, 10, nil, false)
-	if !errors.Is(errFull, stream.ErrFull) || !errors.Is(errStalled, stream.ErrFull) {
+	if !errors.Is(errFull, stream.ErrBufferFull) || !errors.Is(errStalled, stream.ErrBufferFull) {
 		t.Error("the API would not know that nothing was stored")
 	}
 }
@@ -377,7 +377,7 @@ func TestAcceptOfSentEvents(t *testing.T) {
 	}
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidRecord})
 	if err := w.ingest.Acceptor().Accept(t.Context(), &event.Event{}, ep); !errors.Is(err, ErrUnknown) ||
-		errors.Is(err, stream.ErrFull) {
+		errors.Is(err, stream.ErrBufferFull) {
 		t.Errorf("a refusal is %v", err)
 	}
 	ended := errors.New("the caller gave up")

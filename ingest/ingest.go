@@ -61,7 +61,7 @@ type Deps struct {
 	IDs       *id.Generator
 	Now       func() time.Time
 	ClockSkew func() time.Duration // how far the broker's clock is ahead of this node's
-	// Refuse says why no event may be accepted now, as an error that is stream.ErrFull; nil: all may be.
+	// Refuse says why no event may be accepted now, as an error that is stream.ErrBufferFull; nil: all may be.
 	Refuse func() error
 	Front  *web.Front
 }

@@ -14,8 +14,8 @@ import (
 // Limits gives each endpoint token buckets that hold a second's worth and that all nodes share; see limit.Limiter. A
 // wait says that nothing was taken.
 type Limits interface {
-	TakeShared(class, key string, perSecond float64) (wait time.Duration, left float64)
-	TakeSharedMany(class, key string, n int, perSecond float64) (wait time.Duration)
+	TakeSharedToken(class, key string, perSecond float64) (wait time.Duration, left float64)
+	TakeSharedTokens(class, key string, n int, perSecond float64) (wait time.Duration)
 }
 
 // Classes of buckets, each by endpoint.
@@ -30,13 +30,13 @@ const (
 // stored counts: whoever posts without a good signature uses up nothing of an endpoint that asks for one.
 func (a *Acceptor) withinLimit(e *event.Event, ep *config.Endpoint) error {
 	if most := ep.IngestLimit.EventsPerSecond; most != nil {
-		if wait, _ := a.limits.TakeShared(limitEvents, ep.ID, float64(*most)); wait > 0 {
+		if wait, _ := a.limits.TakeSharedToken(limitEvents, ep.ID, float64(*most)); wait > 0 {
 			a.metrics.limited.WithLabelValues("events").Inc()
 			return errLimited(wait, "takes "+strconv.Itoa(*most)+" events a second at most (ingest_limit)")
 		}
 	}
 	if most := ep.IngestLimit.BytesPerSecond; most != nil {
-		if wait := a.limits.TakeSharedMany(limitBytes, ep.ID, len(e.Body), float64(*most)); wait > 0 {
+		if wait := a.limits.TakeSharedTokens(limitBytes, ep.ID, len(e.Body), float64(*most)); wait > 0 {
 			a.metrics.limited.WithLabelValues("bytes").Inc()
 			return errLimited(wait, "takes "+strconv.Itoa(*most)+" bytes a second at most (ingest_limit)")
 		}
@@ -44,10 +44,10 @@ func (a *Acceptor) withinLimit(e *event.Event, ep *config.Endpoint) error {
 	return nil
 }
 
-// errLimited is the 429 of an endpoint. It is stream.ErrFull too: nothing was queued, and claims are given free.
+// errLimited is the 429 of an endpoint. It is stream.ErrBufferFull too: nothing was queued, and claims are given free.
 func errLimited(wait time.Duration, what string) error {
 	return &web.Error{
 		Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
-		Message: "the endpoint " + what + "; nothing was stored, send it again later", Err: stream.ErrFull,
+		Message: "the endpoint " + what + "; nothing was stored, send it again later", Err: stream.ErrBufferFull,
 	}
 }

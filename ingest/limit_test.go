@@ -68,7 +68,7 @@ func TestIngestLimit(t *testing.T) {
 		case i < 3 && err != nil:
 			t.Errorf("event %d of several: %v", i, err)
 		case i >= 3 && (!errors.As(err, &limited) || limited.Status != http.StatusTooManyRequests ||
-			!errors.Is(err, stream.ErrFull)):
+			!errors.Is(err, stream.ErrBufferFull)):
 			t.Errorf("event %d of several: %v", i, err)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 // send it again.
 func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	g.metrics.rejected.WithLabelValues(string(e.Reason)).Inc()
-	if wait, _ := g.deps.Limits.TakeShared(limitRejected, ep.ID, maxRejected); wait > 0 {
+	if wait, _ := g.deps.Limits.TakeSharedToken(limitRejected, ep.ID, maxRejected); wait > 0 {
 		g.metrics.unstored.Inc()
 		g.metrics.limited.WithLabelValues("rejected").Inc()
 		return errLimited(wait, "has rejected "+strconv.Itoa(maxRejected)+" requests in a second")
@@ -46,6 +46,6 @@ func (g *Ingest) keepRejected(ep *config.Endpoint, e *event.Event) bool {
 	if len(e.Body) > maxRejectedBody {
 		return false
 	}
-	wait, _ := g.deps.Limits.TakeShared(limitKept, ep.ID, maxRejectedKept)
+	wait, _ := g.deps.Limits.TakeSharedToken(limitKept, ep.ID, maxRejectedKept)
 	return wait == 0
 }

@@ -208,11 +208,11 @@ func (b *book) addDead(r *stream.Record) {
 	var offset int64
 	for _, h := range r.Headers {
 		switch h.Key {
-		case stream.DeadTopic:
+		case stream.HeaderDeadTopic:
 			topic = string(h.Value)
-		case stream.DeadGroup:
+		case stream.HeaderDeadGroup:
 			group = string(h.Value)
-		case stream.DeadOffset:
+		case stream.HeaderDeadOffset:
 			offset, _ = strconv.ParseInt(string(h.Value), 10, 64)
 		}
 	}

@@ -102,7 +102,7 @@ func (b *bench) retry(topic string, e *event.Event, dest string) (offset int64) 
 func (b *bench) commit(topic string, partition int32, mark int64, holes ...stream.Hole) {
 	b.t.Helper()
 	p := stream.Partition{Topic: topic, Index: partition}
-	committed := stream.Mark{Offset: mark, LeaderEpoch: -1}
+	committed := stream.Commit{Offset: mark, LeaderEpoch: -1}
 	committed.Metadata, _ = stream.EncodeHoles(mark, holes)
 	g, err := stream.NewGroup(b.stream, stream.GroupConfig{Name: stream.DispatchGroup, Topics: []string{topic}})
 	if err != nil {
@@ -112,7 +112,7 @@ func (b *bench) commit(topic string, partition int32, mark int64, holes ...strea
 	if err := g.Poll(b.t.Context(), func(stream.Partition, []*stream.Record) {}); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := g.Commit(b.t.Context(), map[stream.Partition]stream.Mark{p: committed}); err != nil {
+	if err := g.Commit(b.t.Context(), map[stream.Partition]stream.Commit{p: committed}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -15,7 +15,7 @@ type fakeLog struct {
 	partitions int32
 	records    map[stream.Partition][]*stream.Record // by offset; nil = lost
 	starts     map[stream.Partition]int64
-	marks      map[stream.Partition]stream.Mark
+	marks      map[stream.Partition]stream.Commit
 	between    func(asked bool) // called before every answer about offsets, and every few records
 	reads      map[string]int
 }
@@ -23,7 +23,7 @@ type fakeLog struct {
 func newFakeLog(partitions int32) *fakeLog {
 	return &fakeLog{
 		partitions: partitions, records: map[stream.Partition][]*stream.Record{}, starts: map[stream.Partition]int64{},
-		marks: map[stream.Partition]stream.Mark{}, between: func(bool) {}, reads: map[string]int{},
+		marks: map[stream.Partition]stream.Commit{}, between: func(bool) {}, reads: map[string]int{},
 	}
 }
 
@@ -50,7 +50,7 @@ func (l *fakeLog) each(topics []string, f func(stream.Partition) int64) map[stre
 	return out
 }
 
-func (l *fakeLog) Marks(_ context.Context, group string, _ ...string) (map[stream.Partition]stream.Mark, error) {
+func (l *fakeLog) Commits(_ context.Context, group string, _ ...string) (map[stream.Partition]stream.Commit, error) {
 	if group != stream.DispatchGroup {
 		return nil, errors.New("another group's offsets were asked for")
 	}
@@ -66,7 +66,7 @@ func (l *fakeLog) Ends(_ context.Context, topics ...string) (map[stream.Partitio
 	return l.each(topics, func(p stream.Partition) int64 { return int64(len(l.records[p])) }), nil
 }
 
-func (l *fakeLog) At(_ context.Context, topic string, t time.Time) (map[stream.Partition]int64, error) {
+func (l *fakeLog) OffsetsForTime(_ context.Context, topic string, t time.Time) (map[stream.Partition]int64, error) {
 	return l.each([]string{topic}, func(p stream.Partition) int64 {
 		for o, r := range l.records[p] {
 			if r != nil && int64(o) >= l.starts[p] && !r.Timestamp.Before(t) {

@@ -14,7 +14,7 @@ type judge struct {
 	book      *book
 	partition int32
 	// What was done of these topics when the cut was made.
-	events, commands stream.Done
+	events, commands stream.Completed
 	// now, in unix ms, makes it believe a last word that speaks of a later time without proof; 0 = believe
 	// nothing.
 	now int64
@@ -54,7 +54,7 @@ func (j *judge) poison(offset int64, p *poison) (ended bool) {
 	case p.buried:
 		j.counts.count(classDead)
 		return true
-	case !j.events.Has(offset):
+	case !j.events.Contains(offset):
 		j.counts.count(classInFlight)
 	default:
 		j.counts.count(classResidue)
@@ -134,9 +134,9 @@ func (j *judge) proof(x *row) bool {
 	case x.proven:
 		return true
 	case x.from == inEvents:
-		return !j.events.Has(x.origin)
+		return !j.events.Contains(x.origin)
 	case x.from == inCommands:
-		return !j.commands.Has(x.origin)
+		return !j.commands.Contains(x.origin)
 	}
 	return false
 }

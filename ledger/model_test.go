@@ -156,10 +156,10 @@ func mustRecord(t testing.TB, w *event.Work) *stream.Record {
 
 func (m *model) tracker(p stream.Partition) *tracking {
 	if m.trackers[p] == nil {
-		t := &tracking{next: m.log.marks[p].Done().From(), done: map[int64]bool{}, left: map[int64]int{}}
-		done := m.log.marks[p].Done()
+		t := &tracking{next: m.log.marks[p].Completed().FirstIncomplete(), done: map[int64]bool{}, left: map[int64]int{}}
+		done := m.log.marks[p].Completed()
 		for o := range int64(len(m.log.records[p])) {
-			t.done[o] = done.Has(o)
+			t.done[o] = done.Contains(o)
 		}
 		m.trackers[p] = t
 	}
@@ -217,7 +217,7 @@ func (m *model) take(p stream.Partition, o int64, r *stream.Record) {
 
 func (m *model) bury(p stream.Partition, r *stream.Record, err error) (steps []func()) {
 	steps = append(steps, func() {
-		m.put(stream.Dead, p.Index, stream.Config{Prefix: "t."}.DeadRecord(r, stream.DispatchGroup, err))
+		m.put(stream.Dead, p.Index, stream.Config{Prefix: "t."}.DeadLetterRecord(r, stream.DispatchGroup, err))
 	})
 	if remains, ok := event.Salvage(r); ok {
 		for _, dest := range remains.Dests {
@@ -342,7 +342,7 @@ func (m *model) commitOne(p stream.Partition, room int) {
 		}
 	}
 	metadata, _ := stream.EncodeHoles(mark, holes)
-	m.log.marks[p] = stream.Mark{Offset: mark, Metadata: metadata}
+	m.log.marks[p] = stream.Commit{Offset: mark, Metadata: metadata}
 }
 
 // crash forgets what is in memory.
@@ -357,7 +357,7 @@ func (m *model) rewind() {
 	all := m.worked()
 	p := all[m.r.IntN(len(all))]
 	if mark := m.log.marks[p]; mark.Offset > 0 {
-		m.log.marks[p] = stream.Mark{Offset: m.r.Int64N(mark.Offset)}
+		m.log.marks[p] = stream.Commit{Offset: m.r.Int64N(mark.Offset)}
 	}
 }
 
@@ -374,9 +374,9 @@ func (m *model) settle() {
 // undone are the places of records that are not committed.
 func (m *model) undone() (all []stream.Partition, offsets []int64) {
 	for _, p := range m.worked() {
-		done := m.log.marks[p].Done()
+		done := m.log.marks[p].Completed()
 		for o, r := range m.log.records[p] {
-			if r != nil && !done.Has(int64(o)) {
+			if r != nil && !done.Contains(int64(o)) {
 				all, offsets = append(all, p), append(offsets, int64(o))
 			}
 		}

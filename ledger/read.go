@@ -14,10 +14,10 @@ import (
 
 // log is the log as an audit needs it; a *stream.Reader.
 type log interface {
-	Marks(ctx context.Context, group string, topics ...string) (map[stream.Partition]stream.Mark, error)
+	Commits(ctx context.Context, group string, topics ...string) (map[stream.Partition]stream.Commit, error)
 	Starts(ctx context.Context, topics ...string) (map[stream.Partition]int64, error)
 	Ends(ctx context.Context, topics ...string) (map[stream.Partition]int64, error)
-	At(ctx context.Context, topic string, t time.Time) (map[stream.Partition]int64, error)
+	OffsetsForTime(ctx context.Context, topic string, t time.Time) (map[stream.Partition]int64, error)
 	ReadRanges(ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error
 }
 
@@ -36,7 +36,7 @@ type log interface {
 // The second order serves who reads on from cut to cut: whatever an outcome speaks of lies before the cut as
 // well, so it is never read too early.
 type cut struct {
-	done         map[stream.Partition]stream.Done
+	done         map[stream.Partition]stream.Completed
 	starts, ends map[stream.Partition]int64
 }
 
@@ -47,13 +47,13 @@ func asked() []string { return []string{stream.Events, stream.Commands} }
 // takeCut asks for the commits, and then for the ends.
 func takeCut(ctx context.Context, l log) (cut, error) {
 	worked := append(tierTopics(), asked()...)
-	marks, err := l.Marks(ctx, stream.DispatchGroup, worked...)
+	marks, err := l.Commits(ctx, stream.DispatchGroup, worked...)
 	if err != nil {
 		return cut{}, err
 	}
-	c := cut{done: make(map[stream.Partition]stream.Done, len(marks))}
+	c := cut{done: make(map[stream.Partition]stream.Completed, len(marks))}
 	for p, m := range marks {
-		c.done[p] = m.Done()
+		c.done[p] = m.Completed()
 	}
 	if c.starts, err = l.Starts(ctx, append(worked, said()...)...); err != nil {
 		return cut{}, err
@@ -77,7 +77,7 @@ func tierTopics() (topics []string) {
 func (c cut) undone(partition int32) (ranges []stream.Range) {
 	for _, topic := range tierTopics() {
 		p := stream.Partition{Topic: topic, Index: partition}
-		from := max(c.done[p].From(), c.starts[p])
+		from := max(c.done[p].FirstIncomplete(), c.starts[p])
 		if from < c.ends[p] {
 			ranges = append(ranges, stream.Range{Partition: p, From: from, To: c.ends[p]})
 		}
@@ -101,7 +101,7 @@ type place struct {
 func (x *timeline) at(ctx context.Context, p stream.Partition, t time.Time) (int64, error) {
 	where := place{p.Topic, t}
 	if x.known[where] == nil {
-		offsets, err := x.log.At(ctx, p.Topic, t)
+		offsets, err := x.log.OffsetsForTime(ctx, p.Topic, t)
 		if err != nil {
 			return 0, err
 		}
@@ -191,7 +191,7 @@ func seek(ctx context.Context, l log, p *pace, books map[int32]*book, c cut, wan
 	return l.ReadRanges(ctx, ranges, func(from stream.Partition, records []*stream.Record) error {
 		b, done := books[from.Index], c.done[from]
 		for _, r := range records {
-			if !done.Has(r.Offset) {
+			if !done.Contains(r.Offset) {
 				wanted -= b.addUndone(r)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 
 // appender is a stream.Producer.
 type appender interface {
-	Room(ctx context.Context, r *stream.Record) error
+	WaitForRoom(ctx context.Context, r *stream.Record) error
 	Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
 }
 
@@ -25,8 +25,8 @@ func appendAll[T any](ctx context.Context, log appender, topic string, all []T,
 	produced := 0
 	for _, x := range all {
 		partition, r, recordErr := record(x)
-		if recordErr == nil && log.Room(ctx, r) != nil {
-			recordErr = fmt.Errorf("produce to %s: %w", topic, stream.ErrFull)
+		if recordErr == nil && log.WaitForRoom(ctx, r) != nil {
+			recordErr = fmt.Errorf("produce to %s: %w", topic, stream.ErrBufferFull)
 		}
 		if err = recordErr; err != nil {
 			break
@@ -39,7 +39,7 @@ func appendAll[T any](ctx context.Context, log appender, topic string, all []T,
 		case failed := <-results:
 			if failed == nil {
 				acknowledged++
-			} else if err == nil || !errors.Is(failed, stream.ErrFull) { // what is not known for sure counts
+			} else if err == nil || !errors.Is(failed, stream.ErrBufferFull) { // what is not known for sure counts
 				err = fmt.Errorf("produce to %s: %w", topic, failed)
 			}
 		case <-ctx.Done():

@@ -19,7 +19,7 @@ type slowLog struct {
 	answered int32
 }
 
-func (l *slowLog) Room(context.Context, *stream.Record) error {
+func (l *slowLog) WaitForRoom(context.Context, *stream.Record) error {
 	if l.produced == l.room {
 		return errors.New("no room")
 	}
@@ -46,7 +46,7 @@ func TestNothingIsOnItsWayAfterAnError(t *testing.T) {
 	}{
 		"all are durable":        {log: slowLog{room: 10}, produced: 5, acknowledged: 5},
 		"one cannot be made":     {log: slowLog{room: 10}, bad: 4, want: errRecord, produced: 3, acknowledged: 3},
-		"no room for the fourth": {log: slowLog{room: 3}, want: stream.ErrFull, produced: 3, acknowledged: 3},
+		"no room for the fourth": {log: slowLog{room: 3}, want: stream.ErrBufferFull, produced: 3, acknowledged: 3},
 		"one is not taken":       {log: slowLog{room: 10, fails: 2}, want: errors.New("any"), produced: 5, acknowledged: 4},
 	} {
 		t.Run(name, func(t *testing.T) {

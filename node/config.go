@@ -124,7 +124,7 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 func (s Config) Stream() stream.Config {
 	return stream.Config{
 		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS,
-		Session: time.Duration(s.TakeoverSeconds) * time.Second, DialFunc: s.DialKafka,
+		SessionTimeout: time.Duration(s.TakeoverSeconds) * time.Second, DialFunc: s.DialKafka,
 	}
 }
 

@@ -24,7 +24,7 @@ func (n *Node) newIngest() (func(context.Context) error, error) {
 	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
 		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, Logged: n.reader.LogHasEvent,
-		Refuse: n.guard.Refuse, Front: n.front,
+		Refuse: n.guard.Refusal, Front: n.front,
 	})
 	return nil, nil
 }

@@ -71,7 +71,7 @@ type Node struct {
 	trimmer   *stream.Trimmer  // as well
 	first     atomic.Bool      // this node owns the first partition
 	notifier  *notify.Sender
-	guard     *stream.Guard
+	guard     *stream.RetentionGuard
 	front     *web.Front
 	proxies   []netip.Prefix
 	ingest    *ingest.Ingest

@@ -17,7 +17,7 @@ const embeddedKept = 1 << 30
 // newTrimmer deletes from the log what everybody has done. It waits to be told that this node is the one.
 func (n *Node) newTrimmer() (func(context.Context) error, error) {
 	cfg := stream.DefaultTrimConfig()
-	cfg.Keep = time.Duration(n.s.LogKeepMinutes) * time.Minute
+	cfg.KeepAge = time.Duration(n.s.LogKeepMinutes) * time.Minute
 	if n.s.Embedded {
 		cfg.MaxBytes = embeddedKept
 	}
@@ -35,7 +35,7 @@ func (s Config) retention() time.Duration { return time.Duration(s.RetentionDays
 // newGuard looks whether what is accepted is done in time.
 func (n *Node) newGuard() (func(context.Context) error, error) {
 	var err error
-	n.guard, err = stream.NewGuard(stream.GuardDeps{
+	n.guard, err = stream.NewRetentionGuard(stream.RetentionGuardDeps{
 		Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now, Retention: n.s.retention(),
 	})
 	if err != nil {

@@ -41,7 +41,7 @@ var ErrStopped = errors.New("the feed has stopped")
 type Log interface {
 	Ends(ctx context.Context, topics ...string) (map[stream.Partition]int64, error)
 	Starts(ctx context.Context, topics ...string) (map[stream.Partition]int64, error)
-	At(ctx context.Context, topic string, t time.Time) (map[stream.Partition]int64, error)
+	OffsetsForTime(ctx context.Context, topic string, t time.Time) (map[stream.Partition]int64, error)
 	Read(ctx context.Context, p stream.Partition, from int64, each func(*stream.Record) error) error
 	ReadRanges(ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error
 }

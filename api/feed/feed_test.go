@@ -90,8 +90,8 @@ type trimmedLog struct {
 }
 
 // At is where the log begins: all that is trimmed is old.
-func (l trimmedLog) At(ctx context.Context, topic string, t time.Time) (map[stream.Partition]int64, error) {
-	at, err := l.Reader.At(ctx, topic, t)
+func (l trimmedLog) OffsetsForTime(ctx context.Context, topic string, t time.Time) (map[stream.Partition]int64, error) {
+	at, err := l.Reader.OffsetsForTime(ctx, topic, t)
 	for p := range at {
 		at[p] = max(at[p], l.w.trimmed[p.Index])
 	}

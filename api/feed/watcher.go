@@ -107,7 +107,7 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 // firstSince is the offset from which on everything that the watcher has to see of a partition is found that its
 // cursor does not know: the endpoint came there later.
 func (w *Watcher) firstSince(ctx context.Context, partition int32, end int64) (int64, error) {
-	at, err := w.feed.deps.Topic.At(ctx, stream.Events, w.startAt.Add(-Slack))
+	at, err := w.feed.deps.Topic.OffsetsForTime(ctx, stream.Events, w.startAt.Add(-Slack))
 	if err != nil {
 		return 0, err
 	}
@@ -330,7 +330,7 @@ func (w *Watcher) readStore(ctx context.Context, p *position, since int64) ([]*E
 	part := stream.Partition{Topic: stream.Events, Index: p.partition}
 	firsts, err := w.feed.deps.Topic.Starts(ctx, stream.Events)
 	if err == nil && firsts[part] <= p.next { // the embedded log does not remember where it begins
-		firsts, err = w.feed.deps.Topic.At(ctx, stream.Events, w.feed.deps.Now().Add(-storedAfter))
+		firsts, err = w.feed.deps.Topic.OffsetsForTime(ctx, stream.Events, w.feed.deps.Now().Add(-storedAfter))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read events of %s: %w", w.endpoint, err)

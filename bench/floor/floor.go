@@ -278,7 +278,7 @@ func (p *pipe) commit(ctx context.Context) {
 		if base == last {
 			continue
 		}
-		mark := map[stream.Partition]stream.Mark{{Topic: stream.Events, Index: partition}: {Offset: base, LeaderEpoch: -1}}
+		mark := map[stream.Partition]stream.Commit{{Topic: stream.Events, Index: partition}: {Offset: base, LeaderEpoch: -1}}
 		if err := p.group.Commit(ctx, mark); err == nil {
 			last = base
 		} else if ctx.Err() == nil {

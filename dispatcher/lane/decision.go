@@ -101,13 +101,13 @@ type Rules interface {
 type Limiter interface {
 	// Take asks for one token of key's bucket. 0: it was taken. Otherwise nothing was taken, and the result is
 	// the wait until one is likely there. It does no I/O and never fails.
-	Take(key string, perSecond float64, burst int) time.Duration
+	TakeToken(key string, perSecond float64, burst int) time.Duration
 }
 
 // HeldMarker hears of circuit breakers that open, and until when, or close (the zero time), for display. It does no
 // I/O and never fails.
 type HeldMarker interface {
-	SetHeld(dest string, until time.Time)
+	SetHeldUntil(dest string, until time.Time)
 }
 
 // Admit decides what becomes of a delivery that is due. It never waits: the reader and the timer of the retry topics

@@ -66,10 +66,10 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 	return lt
 }
 
-func (lt *laneTest) MaxInFlight(*event.Work) int             { return lt.maxInFlight }
-func (lt *laneTest) Check(*event.Work, bool) Eligibility     { return lt.verdict }
-func (lt *laneTest) Take(string, float64, int) time.Duration { return lt.wait }
-func (lt *laneTest) SetHeld(string, time.Time)               {}
+func (lt *laneTest) MaxInFlight(*event.Work) int                  { return lt.maxInFlight }
+func (lt *laneTest) Check(*event.Work, bool) Eligibility          { return lt.verdict }
+func (lt *laneTest) TakeToken(string, float64, int) time.Duration { return lt.wait }
+func (lt *laneTest) SetHeldUntil(string, time.Time)               {}
 func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Eligibility, error) {
 	return lt.verdict, lt.err
 }

@@ -77,7 +77,7 @@ func New(cfg Config, deps Deps) *Lanes {
 		rang: make(chan struct{}, 1), freed: make(chan struct{}, 1),
 	}
 	if deps.Held != nil {
-		ls.setHeld = deps.Held.SetHeld
+		ls.setHeld = deps.Held.SetHeldUntil
 	}
 	return ls
 }

@@ -30,7 +30,7 @@ func (ls *Lanes) takeToken(l *Lane, dest *config.Destination) time.Duration {
 		return 0
 	}
 	burst := max(limit.Burst, int(limit.PerSecond*MinBurst.Seconds()))
-	wait := ls.limiter.Take(dest.ID, limit.PerSecond, burst)
+	wait := ls.limiter.TakeToken(dest.ID, limit.PerSecond, burst)
 	if wait == 0 { // there may be another one for another worker
 		ls.mu.Lock()
 		defer ls.mu.Unlock()

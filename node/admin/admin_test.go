@@ -131,15 +131,15 @@ type letters struct {
 	produced []string
 }
 
-func (l *letters) EachGrave(_ context.Context, _ string, do func(stream.Grave) error) error {
+func (l *letters) EachDeadLetter(_ context.Context, _ string, do func(stream.DeadLetter) error) error {
 	return errors.Join(
-		do(stream.Grave{Source: stream.Partition{Topic: "control"}, Record: &stream.Record{}}),
-		do(stream.Grave{Source: stream.Partition{Topic: stream.Outcomes}, Record: &stream.Record{Value: []byte("?")}}))
+		do(stream.DeadLetter{Source: stream.Partition{Topic: "control"}, Record: &stream.Record{}}),
+		do(stream.DeadLetter{Source: stream.Partition{Topic: stream.Outcomes}, Record: &stream.Record{Value: []byte("?")}}))
 }
 
 func (l *letters) Close() {}
 
-func (l *letters) ProduceAlone(_ context.Context, topic string, _ int32, _ *stream.Record) error {
+func (l *letters) ProduceInOwnBatch(_ context.Context, topic string, _ int32, _ *stream.Record) error {
 	l.produced = append(l.produced, topic)
 	return nil
 }

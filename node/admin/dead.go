@@ -74,15 +74,15 @@ func ParseDeadID(id string) (partition int32, offset int64, ok bool) {
 
 // DeadLetters reads the topic dead; *stream.Reader does.
 type DeadLetters interface {
-	Graves(ctx context.Context, topic string, limit, value int) ([]stream.Grave, error)
-	Grave(ctx context.Context, partition int32, offset int64) (stream.Grave, error)
-	EachGrave(ctx context.Context, topic string, do func(stream.Grave) error) error
+	ListDeadLetters(ctx context.Context, topic string, limit, value int) ([]stream.DeadLetter, error)
+	ReadDeadLetter(ctx context.Context, partition int32, offset int64) (stream.DeadLetter, error)
+	EachDeadLetter(ctx context.Context, topic string, do func(stream.DeadLetter) error) error
 	Close()
 }
 
 // Producer appends records to the log.
 type Producer interface {
-	ProduceAlone(ctx context.Context, topic string, partition int32, r *stream.Record) error
+	ProduceInOwnBatch(ctx context.Context, topic string, partition int32, r *stream.Record) error
 	ProduceSync(ctx context.Context, topic string, partition int32, r *stream.Record) error
 }
 
@@ -115,7 +115,7 @@ func (x *deadLetters) list(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer reader.Close()
-	graves, err := reader.Graves(r.Context(), q.Get("topic"), limit, MaxDeadBody)
+	graves, err := reader.ListDeadLetters(r.Context(), q.Get("topic"), limit, MaxDeadBody)
 	if err != nil {
 		return nil, err
 	}
@@ -134,11 +134,11 @@ func checkDeadTopic(topic string) error {
 	return nil
 }
 
-func deadName(g stream.Grave) string { return fmt.Sprintf("%d:%d", g.Partition, g.Offset) }
+func deadName(g stream.DeadLetter) string { return fmt.Sprintf("%d:%d", g.Partition, g.Offset) }
 
-func showDead(g stream.Grave, body bool) DeadRecord {
+func showDead(g stream.DeadLetter, body bool) DeadRecord {
 	d := DeadRecord{
-		ID: deadName(g), At: g.At, Topic: g.Source.Topic, Partition: g.Source.Index, Offset: g.SourceAt,
+		ID: deadName(g), At: g.WrittenAt, Topic: g.Source.Topic, Partition: g.Source.Index, Offset: g.SourceOffset,
 		Group: g.Group, Error: g.Error, Size: g.Size, Event: event.RecordID(g.Record),
 	}
 	if !body {
@@ -182,7 +182,7 @@ func (x *deadLetters) retry(r *http.Request, tell func(any)) error {
 	}
 	defer reader.Close()
 	done, refused := 0, 0
-	again := func(g stream.Grave) error {
+	again := func(g stream.DeadLetter) error {
 		err := x.putBack(r.Context(), g)
 		refusal, ok := errors.AsType[refusedError](err)
 		switch {
@@ -198,15 +198,15 @@ func (x *deadLetters) retry(r *http.Request, tell func(any)) error {
 		return nil
 	}
 	if c.All {
-		err = reader.EachGrave(r.Context(), c.Topic, again)
+		err = reader.EachDeadLetter(r.Context(), c.Topic, again)
 	} else {
-		var g stream.Grave
-		if g, err = reader.Grave(r.Context(), partition, offset); err == nil {
+		var g stream.DeadLetter
+		if g, err = reader.ReadDeadLetter(r.Context(), partition, offset); err == nil {
 			err = again(g)
 		}
 	}
 	switch {
-	case errors.Is(err, stream.ErrNoGrave), errors.Is(err, stream.ErrRetried):
+	case errors.Is(err, stream.ErrNoDeadLetter), errors.Is(err, stream.ErrAlreadyRetried):
 		return web.State("id", "%v; relay dead list shows the dead letters", err)
 	case err != nil:
 		return err
@@ -221,8 +221,8 @@ type refusedError struct{ error }
 
 // putBack puts one record back and then marks it. Between the two a crash leaves it unmarked: it may be
 // done twice, never lost.
-func (x *deadLetters) putBack(ctx context.Context, g stream.Grave) error {
-	again := g.Again()
+func (x *deadLetters) putBack(ctx context.Context, g stream.DeadLetter) error {
+	again := g.RetryRecord()
 	switch topic := g.Source.Topic; {
 	case topic == stream.Events:
 		e, err := event.Decode(again)
@@ -249,12 +249,12 @@ func (x *deadLetters) putBack(ctx context.Context, g stream.Grave) error {
 	default:
 		return refusedError{fmt.Errorf("records of topic %q cannot be retried", topic)}
 	}
-	err := x.producer.ProduceAlone(ctx, g.Source.Topic, g.Source.Index, again)
-	if stream.Refused(err) {
+	err := x.producer.ProduceInOwnBatch(ctx, g.Source.Topic, g.Source.Index, again)
+	if stream.RejectedByBroker(err) {
 		return refusedError{err}
 	}
 	if err != nil {
 		return err
 	}
-	return x.producer.ProduceSync(ctx, stream.Dead, g.Partition, g.Mark())
+	return x.producer.ProduceSync(ctx, stream.Dead, g.Partition, g.RetriedMarker())
 }

@@ -74,7 +74,7 @@ func (l *Log) readAll(ctx context.Context) error {
 		return err
 	}
 	nodes := stream.Partition{Topic: stream.Nodes}
-	at, err := l.reader.At(ctx, stream.Nodes, l.now().Add(-l.timing.Lease))
+	at, err := l.reader.OffsetsForTime(ctx, stream.Nodes, l.now().Add(-l.timing.Lease))
 	if err != nil {
 		return fmt.Errorf("find the heartbeats of the nodes: %w", err)
 	}

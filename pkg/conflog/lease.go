@@ -182,7 +182,7 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 		return nil // ctx ended
 	}
 	err := l.retry(ctx, "find the heartbeats of the other nodes", func(ctx context.Context) error {
-		at, err := l.reader.At(ctx, stream.Nodes, l.now().Add(-2*l.timing.Lease))
+		at, err := l.reader.OffsetsForTime(ctx, stream.Nodes, l.now().Add(-2*l.timing.Lease))
 		if err != nil {
 			return err
 		}

@@ -188,7 +188,7 @@ func (l *Log) readRange(ctx context.Context, p stream.Partition, lo, hi int64, e
 	if lo >= hi {
 		return nil
 	}
-	return l.reader.ReadAll(ctx, p, lo, func(r *stream.Record) error {
+	return l.reader.ReadWithControlRecords(ctx, p, lo, func(r *stream.Record) error {
 		if r.Offset < hi {
 			if err := each(r); err != nil {
 				return err

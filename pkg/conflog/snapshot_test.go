@@ -394,7 +394,7 @@ func TestFailedAppendFindsItsRecord(t *testing.T) {
 	}
 	full, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (writer{n.Log}).resolveFailedAppend(full, found, stream.ErrFull); !errors.Is(err, stream.ErrFull) {
+	if _, err := (writer{n.Log}).resolveFailedAppend(full, found, stream.ErrBufferFull); !errors.Is(err, stream.ErrBufferFull) {
 		t.Fatalf("full buffer: %v", err)
 	}
 }

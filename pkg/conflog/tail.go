@@ -24,7 +24,7 @@ func (l *Log) tail(ctx context.Context) error {
 func (l *Log) follow(ctx context.Context, p stream.Partition, next func() int64,
 	each func(*stream.Record) error) error {
 	for {
-		err := l.reader.ReadAll(ctx, p, next(), each)
+		err := l.reader.ReadWithControlRecords(ctx, p, next(), each)
 		if !errors.Is(err, stream.ErrRead) {
 			return err
 		}

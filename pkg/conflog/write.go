@@ -132,7 +132,7 @@ func (l writer) checkAppend(r *record) error {
 
 // look finds out whether a record whose append failed is in the log nevertheless.
 func (l writer) resolveFailedAppend(ctx context.Context, found <-chan WriteResult, failed error) (WriteResult, error) {
-	if errors.Is(failed, stream.ErrFull) {
+	if errors.Is(failed, stream.ErrBufferFull) {
 		return WriteResult{}, fmt.Errorf("%w: %w", ErrUnavailable, failed)
 	}
 	syncErr := l.sync(ctx)

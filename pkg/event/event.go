@@ -241,7 +241,7 @@ func Decode(r *stream.Record) (*Event, error) {
 			e.DuplicateOf = v
 		case hIdempotency:
 			e.IdempotencyKey = v
-		case stream.OnlyGroup:
+		case stream.HeaderOnlyGroup:
 			e.OnlyGroup = v
 		}
 		if err != nil {

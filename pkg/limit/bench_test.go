@@ -22,26 +22,26 @@ func BenchmarkTake(b *testing.B) {
 	b.Run("one key", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			l.Take("dst", 1e9, 1e9)
+			l.TakeToken("dst", 1e9, 1e9)
 		}
 	})
 	b.Run("one key, refused", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			l.Take("slow", 1, 1)
+			l.TakeToken("slow", 1, 1)
 		}
 	})
 	b.Run("1000 keys", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			l.Take(keys[i%len(keys)], 1e9, 1e9)
+			l.TakeToken(keys[i%len(keys)], 1e9, 1e9)
 		}
 	})
 	b.Run("shared, parallel", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(p *testing.PB) {
 			for p.Next() {
-				l.TakeShared("send", "key_a", 1e9)
+				l.TakeSharedToken("send", "key_a", 1e9)
 			}
 		})
 	})

@@ -38,7 +38,7 @@ func TestClaim(t *testing.T) {
 		f(b, second, Claim{ClaimPending, first, "n:2"})
 		a.Release(ctx, "k", first)
 		f(b, second, Claim{ClaimNew, second, "n:2"})
-		if err := b.Stored(ctx, "k", second, "hash", time.Minute); err != nil {
+		if err := b.MarkStored(ctx, "k", second, "hash", time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		b.Release(ctx, "k", second) // stored is for good
@@ -77,7 +77,7 @@ func TestClaimsEnd(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		l, ctx := node(t, url), t.Context()
 		l.Claim(ctx, "secret", newID(t), "")
-		if err := l.Stored(ctx, "secret2", newID(t), "", time.Hour); err != nil {
+		if err := l.MarkStored(ctx, "secret2", newID(t), "", time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		keys, err := l.client.Keys(ctx, "*").Result()
@@ -109,7 +109,7 @@ func TestClaimWithoutRedis(t *testing.T) {
 				t.Errorf("%s: %+v", name, got)
 			}
 		}
-		if err := l.Stored(t.Context(), "k", newID(t), "", time.Minute); err == nil {
+		if err := l.MarkStored(t.Context(), "k", newID(t), "", time.Minute); err == nil {
 			t.Errorf("%s: Stored says nothing", name)
 		}
 		l.Release(t.Context(), "k", newID(t))
@@ -123,19 +123,19 @@ func TestHeld(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		a, b := node(t, url), node(t, url)
 		until := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-		a.SetHeld("dst_a", until)
-		a.SetHeld("dst_b", until)
-		a.SetHeld("dst_b", until.Add(time.Second)) // the last word counts
+		a.SetHeldUntil("dst_a", until)
+		a.SetHeldUntil("dst_b", until)
+		a.SetHeldUntil("dst_b", until.Add(time.Second)) // the last word counts
 		want := map[string]time.Time{"dst_a": until, "dst_b": until.Add(time.Second)}
 		ask := []string{"dst_x", "dst_a", "dst_b"}
-		eventually(t, "both are held", func() bool { return cmp.Equal(want, b.Held(t.Context(), ask)) })
-		a.SetHeld("dst_a", time.Time{})
+		eventually(t, "both are held", func() bool { return cmp.Equal(want, b.HeldUntil(t.Context(), ask)) })
+		a.SetHeldUntil("dst_a", time.Time{})
 		delete(want, "dst_a")
-		eventually(t, "one is held", func() bool { return cmp.Equal(want, b.Held(t.Context(), ask)) })
+		eventually(t, "one is held", func() bool { return cmp.Equal(want, b.HeldUntil(t.Context(), ask)) })
 		if ttl := a.client.PTTL(t.Context(), heldKey("dst_b")).Val(); ttl <= 0 || ttl > time.Hour+time.Second {
 			t.Errorf("it is mirrored for %v", ttl)
 		}
-		if got := b.Held(t.Context(), nil); len(got) != 0 {
+		if got := b.HeldUntil(t.Context(), nil); len(got) != 0 {
 			t.Errorf("nothing asked, %v answered", got)
 		}
 	})
@@ -150,7 +150,7 @@ func TestHeldWaits(t *testing.T) {
 		l.breaker.failed(time.Hour) // the probe is due an hour from now
 	}
 	for i := range maxMirror + 10 {
-		l.SetHeld(string(rune('a'+i%26))+time.Duration(i).String(), time.Now().Add(time.Hour))
+		l.SetHeldUntil(string(rune('a'+i%26))+time.Duration(i).String(), time.Now().Add(time.Hour))
 	}
 	time.Sleep(3 * tick)
 	l.held.mu.Lock()

@@ -32,7 +32,7 @@ func startTraffic(t *testing.T, l *Limiter) *traffic {
 	tr.owner.Store(l)
 	background(t, "traffic", func(ctx context.Context) error {
 		for {
-			wait := tr.owner.Load().Take("dst_a", trafficRate, trafficBurst)
+			wait := tr.owner.Load().TakeToken("dst_a", trafficRate, trafficBurst)
 			if wait == 0 {
 				tr.taken.Add(1)
 				continue
@@ -261,7 +261,7 @@ func TestTakeIsExactUnderContention(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 500 {
-				if l.Take("dst_a", 10, 1000) == 0 {
+				if l.TakeToken("dst_a", 10, 1000) == 0 {
 					taken.Add(1)
 				}
 			}

@@ -22,9 +22,9 @@ type heldMirror struct {
 	waiting map[string]time.Time
 }
 
-// SetHeld mirrors that deliveries to a destination are held until then, for display on other nodes; the
+// SetHeldUntil mirrors that deliveries to a destination are held until then, for display on other nodes; the
 // zero time says that they are not. Best effort, in the background.
-func (l *Limiter) SetHeld(dest string, until time.Time) {
+func (l *Limiter) SetHeldUntil(dest string, until time.Time) {
 	if l.client == nil {
 		return
 	}
@@ -41,7 +41,7 @@ func (l *Limiter) SetHeld(dest string, until time.Time) {
 
 // Held tells which of the destinations (1,000 at most) are held, and until when. Best effort: without an
 // answer within 50 ms it is empty.
-func (l *Limiter) Held(ctx context.Context, dests []string) map[string]time.Time {
+func (l *Limiter) HeldUntil(ctx context.Context, dests []string) map[string]time.Time {
 	dests = dests[:min(len(dests), 1000)]
 	if len(dests) == 0 {
 		return nil

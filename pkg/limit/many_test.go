@@ -16,7 +16,7 @@ func TestTakeMany(t *testing.T) {
 	}
 	f := func(n int, want time.Duration) {
 		t.Helper()
-		if got := l.TakeSharedMany("bytes", "ep_1", n, 1000); (got - want).Abs() > time.Microsecond {
+		if got := l.TakeSharedTokens("bytes", "ep_1", n, 1000); (got - want).Abs() > time.Microsecond {
 			t.Errorf("%d tokens: wait %v, want %v", n, got, want)
 		}
 	}
@@ -32,7 +32,7 @@ func TestTakeMany(t *testing.T) {
 	taken := 0
 	for began, i := now, 0; now.Sub(began) < time.Hour; i++ {
 		n := 1 + i*7919%3000
-		if wait := l.TakeSharedMany("bytes", "ep_1", n, 1000); wait > 0 {
+		if wait := l.TakeSharedTokens("bytes", "ep_1", n, 1000); wait > 0 {
 			now = now.Add(wait)
 			continue
 		}

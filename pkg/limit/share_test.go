@@ -20,7 +20,8 @@ func TestShared(t *testing.T) {
 				taken, first := 0, 0
 				load := func() {
 					for _, n := range s.nodes {
-						for wait, _ := n.TakeShared("send", "key_a", rate); wait == 0; wait, _ = n.TakeShared("send", "key_a", rate) {
+						for wait, _ := n.TakeSharedToken("send", "key_a", rate); wait == 0; wait,
+							_ = n.TakeSharedToken("send", "key_a", rate) {
 							taken++
 						}
 					}
@@ -66,18 +67,18 @@ func TestSharedIsFair(t *testing.T) {
 	const rate = 100
 	s := newSim(t)
 	greedy, modest, silent := s.node(0), s.node(0), s.node(0)
-	silent.TakeShared("read", "key_a", rate)
+	silent.TakeSharedToken("read", "key_a", rate)
 	all, asked, got := 0, 0, 0
 	var next time.Time
 	s.run(time.Minute, func() {
-		for wait, _ := greedy.TakeShared("read", "key_a", rate); wait == 0; wait,
-			_ = greedy.TakeShared("read", "key_a", rate) {
+		for wait, _ := greedy.TakeSharedToken("read", "key_a", rate); wait == 0; wait,
+			_ = greedy.TakeSharedToken("read", "key_a", rate) {
 			all++
 		}
 		if s.now.After(next) {
 			next = s.now.Add(time.Second)
 			asked++
-			if wait, _ := modest.TakeShared("read", "key_a", rate); wait == 0 {
+			if wait, _ := modest.TakeSharedToken("read", "key_a", rate); wait == 0 {
 				got++
 			}
 		}

@@ -80,7 +80,7 @@ func (n *simNode) round(s *sim) {
 
 // drain takes all there is.
 func (n *simNode) drain(rate float64, burst int) (taken int) {
-	for n.Take("dst", rate, burst) == 0 {
+	for n.TakeToken("dst", rate, burst) == 0 {
 		taken++
 	}
 	return taken

@@ -23,7 +23,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	}
 	for i := range 100 * room {
 		now = now.Add(time.Microsecond)
-		if wait := l.Take("dst_"+strconv.Itoa(i), 1, 1); wait != 0 {
+		if wait := l.TakeToken("dst_"+strconv.Itoa(i), 1, 1); wait != 0 {
 			t.Fatalf("a new key waits for %v", wait)
 		}
 	}
@@ -41,11 +41,11 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 	n := s.node(0)
 	n.step(t.Context())
 	for i := range 100 {
-		n.Take("dst_"+strconv.Itoa(i), 10, 5)
+		n.TakeToken("dst_"+strconv.Itoa(i), 10, 5)
 	}
-	n.Take("slow", 0.1, 20)
+	n.TakeToken("slow", 0.1, 20)
 	s.run(time.Second, func() {})
-	for n.Take("slow", 0.1, 20) == 0 {
+	for n.TakeToken("slow", 0.1, 20) == 0 {
 	}
 	if len(n.active) != 101 {
 		t.Errorf("%d are active, want all 101", len(n.active))
@@ -69,7 +69,7 @@ func TestBucketsAreNotForgottenBeforeTheyAreFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := func() (n int) {
-		for l.Take("dst_a", 0.1, 60) == 0 {
+		for l.TakeToken("dst_a", 0.1, 60) == 0 {
 			n++
 		}
 		return n
@@ -96,7 +96,7 @@ func TestRestingBucketsStayWhileAlone(t *testing.T) {
 	s := newSim(t)
 	s.away(time.Hour)
 	n := s.node(0)
-	n.Take("dst", 1, 20)
+	n.TakeToken("dst", 1, 20)
 	s.run(2*forgetAfter, func() {})
 	if got := n.drain(1, 20); got != 20 {
 		t.Errorf("%d taken of a rested bucket of 20", got)
@@ -111,7 +111,7 @@ func TestUnlimited(t *testing.T) {
 	calls := s.redis.CommandCount()
 	for _, rate := range []float64{0, -1, math.NaN()} {
 		for range 1000 {
-			if wait := n.Take("dst_a", rate, 1); wait != 0 {
+			if wait := n.TakeToken("dst_a", rate, 1); wait != 0 {
 				t.Fatalf("rate %v waits for %v", rate, wait)
 			}
 		}
@@ -128,7 +128,7 @@ func TestLeasesAreFew(t *testing.T) {
 	n := s.node(0)
 	load := func() {
 		for i := range 500 {
-			for n.Take("dst_"+strconv.Itoa(i), 20, 1) == 0 {
+			for n.TakeToken("dst_"+strconv.Itoa(i), 20, 1) == 0 {
 			}
 		}
 	}
@@ -171,12 +171,12 @@ func TestWaits(t *testing.T) {
 	s := newSim(t)
 	n := s.node(0)
 	s.run(time.Second, func() { n.drain(4, 1) })
-	wait := n.Take("dst", 4, 1)
+	wait := n.TakeToken("dst", 4, 1)
 	if wait < time.Millisecond || wait > 250*time.Millisecond {
 		t.Fatalf("wait %v at 4 a second", wait)
 	}
 	s.run(wait+simStep, func() {})
-	if wait := n.Take("dst", 4, 1); wait != 0 {
+	if wait := n.TakeToken("dst", 4, 1); wait != 0 {
 		t.Errorf("after the wait another of %v", wait)
 	}
 }

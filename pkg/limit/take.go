@@ -10,7 +10,7 @@ import (
 //
 // A bucket that is new on this node may have been another's a moment ago. It begins with a tenth of a
 // second's worth, until Redis has told within milliseconds how full it was left.
-func (l *Limiter) Take(key string, perSecond float64, burst int) time.Duration {
+func (l *Limiter) TakeToken(key string, perSecond float64, burst int) time.Duration {
 	most := float64(max(burst, 1))
 	wait, _ := l.take(bucketKey{"", key}, 1, perSecond, most, min(most, max(1, perSecond*firstFor.Seconds())))
 	return wait
@@ -19,17 +19,17 @@ func (l *Limiter) Take(key string, perSecond float64, burst int) time.Duration {
 // firstFor is how much of its rate a bucket begins with when its past is unknown.
 const firstFor = 100 * time.Millisecond
 
-// TakeShared is Take for a key that is used on all nodes at once, with a burst of one second's worth. It
+// TakeSharedToken is Take for a key that is used on all nodes at once, with a burst of one second's worth. It
 // also tells what is left in this node's sight. All nodes together let through the rate, and each of them
 // its burst once. A bucket that is new on this node begins full, for a caller who is refused gives up.
-func (l *Limiter) TakeShared(class, key string, perSecond float64) (wait time.Duration, left float64) {
+func (l *Limiter) TakeSharedToken(class, key string, perSecond float64) (wait time.Duration, left float64) {
 	most := max(perSecond, 1)
 	return l.take(bucketKey{class, key}, 1, perSecond, most, most)
 }
 
-// TakeSharedMany is TakeShared for n tokens at once, all or none. What costs more than a second's worth is let
+// TakeSharedTokens is TakeSharedToken for n tokens at once, all or none. What costs more than a second's worth is let
 // through by a full bucket and paid off before the next.
-func (l *Limiter) TakeSharedMany(class, key string, n int, perSecond float64) (wait time.Duration) {
+func (l *Limiter) TakeSharedTokens(class, key string, n int, perSecond float64) (wait time.Duration) {
 	most := max(perSecond, 1)
 	wait, _ = l.take(bucketKey{class, key}, float64(n), perSecond, most, most)
 	return wait

@@ -86,7 +86,7 @@ func covers(rule kadm.DescribedACL, topic string) bool {
 }
 
 // Exposed reports whether the password of the brokers travels in clear: SASL plain without TLS.
-func (c Config) Exposed() bool {
+func (c Config) SendsPasswordInClear() bool {
 	mechanism, _, _ := strings.Cut(c.SASL, ":")
 	return strings.EqualFold(mechanism, "plain") && c.TLS == ""
 }

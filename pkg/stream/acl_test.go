@@ -64,7 +64,7 @@ func TestWriters(t *testing.T) {
 
 func TestExposed(t *testing.T) {
 	f := func(sasl, tls string, want bool) {
-		if (Config{SASL: sasl, TLS: tls}).Exposed() != want {
+		if (Config{SASL: sasl, TLS: tls}).SendsPasswordInClear() != want {
 			t.Errorf("%q with TLS %q: %v", sasl, tls, !want)
 		}
 	}

@@ -16,43 +16,43 @@ import (
 )
 
 // Audit is what was found of the topics.
-type Audit struct {
-	Topics []TopicAudit // in the order in which they are created
+type TopicsReport struct {
+	Topics []TopicReport // in the order in which they are created
 }
 
-// TopicAudit is one topic.
-type TopicAudit struct {
-	Topic      string // with the prefix
-	Missing    bool
-	Partitions int
-	Copies     int // the least that any of its partitions has
-	Wrong      []Setting
+// TopicReport is one topic.
+type TopicReport struct {
+	Topic         string // with the prefix
+	Missing       bool
+	Partitions    int
+	MinReplicas   int // the least that any of its partitions has
+	WrongSettings []WrongSetting
 
 	keyed bool
 }
 
 // Setting is something about a topic that serving depends on and that is not as it must be.
-type Setting struct {
+type WrongSetting struct {
 	Topic string // with the prefix
-	Name  string // as Kafka calls it, or SettingPartitions, SettingCopies
+	Name  string // as Kafka calls it, or SettingPartitions, SettingReplicationFactor
 	Found string
 	Want  string // in words
 	// Fix is the value that Migrate may set; empty when it takes an operator, who must move data for it.
 	Fix string
 }
 
-func (s Setting) String() string {
+func (s WrongSetting) String() string {
 	return fmt.Sprintf("topic %s: %s is %s, want %s", s.Topic, s.Name, s.Found, s.Want)
 }
 
-// ErrTopics means that topics are there but not as they must be.
-var ErrTopics = errors.New("topics have settings that would lose events or stop them")
+// ErrTopicSettings means that topics are there but not as they must be.
+var ErrTopicSettings = errors.New("topics have settings that would lose events or stop them")
 
 // errMissing means that topics are not there, or not yet.
 var errMissing = errors.New("run `relay migrate` first: topics are missing")
 
 // Partitions is the number of partitions that new endpoints are spread over, 0 while there is no topic.
-func (a Audit) Partitions() (n int32) {
+func (a TopicsReport) Partitions() (n int32) {
 	for _, t := range a.Topics {
 		if t.keyed {
 			n = max(n, int32(t.Partitions))
@@ -63,21 +63,21 @@ func (a Audit) Partitions() (n int32) {
 
 // Level reports whether all topics that are keyed by endpoint have the same number of partitions: partition p
 // of all of them must belong to one node.
-func (a Audit) Level() bool {
+func (a TopicsReport) SamePartitionCount() bool {
 	p := int(a.Partitions())
-	return !slices.ContainsFunc(a.Topics, func(t TopicAudit) bool { return t.keyed && !t.Missing && t.Partitions != p })
+	return !slices.ContainsFunc(a.Topics, func(t TopicReport) bool { return t.keyed && !t.Missing && t.Partitions != p })
 }
 
 // Wrong are all settings that are not as they must be.
-func (a Audit) Wrong() (all []Setting) {
+func (a TopicsReport) WrongSettings() (all []WrongSetting) {
 	for _, t := range a.Topics {
-		all = append(all, t.Wrong...)
+		all = append(all, t.WrongSettings...)
 	}
 	return all
 }
 
 // Err names every topic that is missing, or else every wrong setting and what to do about it.
-func (a Audit) Err() error {
+func (a TopicsReport) Err() error {
 	var missing []string
 	for _, t := range a.Topics {
 		if t.Missing {
@@ -87,7 +87,7 @@ func (a Audit) Err() error {
 	if len(missing) > 0 {
 		return fmt.Errorf("%w: %s", errMissing, strings.Join(missing, ", "))
 	}
-	wrong := a.Wrong()
+	wrong := a.WrongSettings()
 	if len(wrong) == 0 {
 		return nil
 	}
@@ -96,11 +96,11 @@ func (a Audit) Err() error {
 		lines[i] = s.String()
 	}
 	advice := "`relay migrate --fix` sets them"
-	if i := slices.IndexFunc(wrong, func(s Setting) bool { return s.Fix == "" }); i >= 0 {
+	if i := slices.IndexFunc(wrong, func(s WrongSetting) bool { return s.Fix == "" }); i >= 0 {
 		advice = wrong[i].Name + " takes Kafka's own tools (kafka-reassign-partitions, or topics made anew); `relay " +
 			"migrate --fix` sets the rest"
 	}
-	return fmt.Errorf("%w; %s:\n%s", ErrTopics, advice, strings.Join(lines, "\n"))
+	return fmt.Errorf("%w; %s:\n%s", ErrTopicSettings, advice, strings.Join(lines, "\n"))
 }
 
 // A broker learns of what was changed a moment later, on a busy machine seconds: how long migrate waits for
@@ -111,22 +111,24 @@ const (
 	lookEvery   = 200 * time.Millisecond
 )
 
-// AuditTopics looks at every topic. copies is the replication factor that they must have at least.
-func AuditTopics(ctx context.Context, c Config, copies int) (Audit, error) {
-	return c.auditUntil(ctx, copies, 0, func(Audit) bool { return true })
+// CheckTopics looks at every topic. copies is the replication factor that they must have at least.
+func CheckTopics(ctx context.Context, c Config, copies int) (TopicsReport, error) {
+	return c.auditUntil(ctx, copies, 0, func(TopicsReport) bool { return true })
 }
 
 // AwaitTopics looks at every topic, again and again until none is missing and holds is satisfied, or a moment
 // has passed.
-func AwaitTopics(ctx context.Context, c Config, copies int, holds func(Audit) bool) (Audit, error) {
-	return c.auditUntil(ctx, copies, settleWait, func(a Audit) bool { return !errors.Is(a.Err(), errMissing) && holds(a) })
+func AwaitTopics(ctx context.Context, c Config, copies int, holds func(TopicsReport) bool) (TopicsReport, error) {
+	return c.auditUntil(ctx, copies, settleWait, func(a TopicsReport) bool {
+		return !errors.Is(a.Err(), errMissing) && holds(a)
+	})
 }
 
-func (c Config) auditUntil(ctx context.Context, copies int, patience time.Duration, holds func(Audit) bool) (
-	Audit, error) {
+func (c Config) auditUntil(ctx context.Context, copies int, patience time.Duration, holds func(TopicsReport) bool) (
+	TopicsReport, error) {
 	cl, err := c.newClient("audit")
 	if err != nil {
-		return Audit{}, err
+		return TopicsReport{}, err
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
@@ -144,7 +146,7 @@ func (c Config) auditUntil(ctx context.Context, copies int, patience time.Durati
 	}
 }
 
-func (c Config) audit(ctx context.Context, adm *kadm.Client, copies int) (Audit, error) {
+func (c Config) audit(ctx context.Context, adm *kadm.Client, copies int) (TopicsReport, error) {
 	all := specs()
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -152,7 +154,7 @@ func (c Config) audit(ctx context.Context, adm *kadm.Client, copies int) (Audit,
 	}
 	found, err := adm.ListTopics(ctx, names...)
 	if err != nil {
-		return Audit{}, fmt.Errorf("list topics, which takes the right Describe on them: %w", err)
+		return TopicsReport{}, fmt.Errorf("list topics, which takes the right Describe on them: %w", err)
 	}
 	var there []string
 	for _, name := range names {
@@ -161,14 +163,14 @@ func (c Config) audit(ctx context.Context, adm *kadm.Client, copies int) (Audit,
 		case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
 			delete(found, name)
 		case d.Err != nil:
-			return Audit{}, fmt.Errorf("look at topic %s: %w", name, d.Err)
+			return TopicsReport{}, fmt.Errorf("look at topic %s: %w", name, d.Err)
 		default:
 			there = append(there, name)
 		}
 	}
 	settings, err := describe(ctx, adm, there)
 	if err != nil {
-		return Audit{}, err
+		return TopicsReport{}, err
 	}
 	return judge(all, c.Prefix, copies, found, settings), nil
 }
@@ -196,27 +198,27 @@ func describe(ctx context.Context, adm *kadm.Client, topics []string) (map[strin
 // judge compares what was found with what must be. A setting that the broker does not know is not judged:
 // the embedded engine has only some.
 func judge(all []topicSpec, prefix string, copies int, found kadm.TopicDetails,
-	settings map[string]map[string]string) Audit {
+	settings map[string]map[string]string) TopicsReport {
 	keyed := 0
 	for _, s := range all {
 		if s.keyed {
 			keyed = max(keyed, len(found[prefix+s.name].Partitions))
 		}
 	}
-	var a Audit
+	var a TopicsReport
 	for _, s := range all {
 		d, ok := found[prefix+s.name]
-		t := TopicAudit{Topic: prefix + s.name, Missing: !ok, keyed: s.keyed}
+		t := TopicReport{Topic: prefix + s.name, Missing: !ok, keyed: s.keyed}
 		if !ok {
 			a.Topics = append(a.Topics, t)
 			continue
 		}
-		t.Partitions, t.Copies = len(d.Partitions), d.Partitions.NumReplicas()
+		t.Partitions, t.MinReplicas = len(d.Partitions), d.Partitions.NumReplicas()
 		for _, p := range d.Partitions {
-			t.Copies = min(t.Copies, len(p.Replicas))
+			t.MinReplicas = min(t.MinReplicas, len(p.Replicas))
 		}
 		wrong := func(name, found, want, fix string) {
-			t.Wrong = append(t.Wrong, Setting{t.Topic, name, found, want, fix})
+			t.WrongSettings = append(t.WrongSettings, WrongSetting{t.Topic, name, found, want, fix})
 		}
 		switch {
 		case s.keyed && t.Partitions != keyed:
@@ -225,18 +227,19 @@ func judge(all []topicSpec, prefix string, copies int, found kadm.TopicDetails,
 		case !s.keyed && t.Partitions != 1:
 			wrong(SettingPartitions, strconv.Itoa(t.Partitions), "1", "")
 		}
-		if t.Copies < copies {
-			wrong(SettingCopies, strconv.Itoa(t.Copies), fmt.Sprintf("at least %d (RELAY_REPLICATION_FACTOR)", copies), "")
+		if t.MinReplicas < copies {
+			wrong(SettingReplicationFactor, strconv.Itoa(t.MinReplicas),
+				fmt.Sprintf("at least %d (RELAY_REPLICATION_FACTOR)", copies), "")
 		}
-		for _, r := range append(s.rules, insyncFor(t.Copies)) {
+		for _, r := range append(s.rules, insyncFor(t.MinReplicas)) {
 			value, known := settings[t.Topic][r.name]
 			if known && !r.right(value) {
 				wrong(r.name, value, r.text(), r.want)
 			}
 		}
 		// More than there are copies can never acknowledge: the topic takes nothing.
-		if n, err := strconv.Atoi(settings[t.Topic][minInsync]); err == nil && n > t.Copies {
-			wrong(minInsync, strconv.Itoa(n), fmt.Sprintf("at most the %d copies", t.Copies), insyncFor(t.Copies).want)
+		if n, err := strconv.Atoi(settings[t.Topic][minInsync]); err == nil && n > t.MinReplicas {
+			wrong(minInsync, strconv.Itoa(n), fmt.Sprintf("at most the %d copies", t.MinReplicas), insyncFor(t.MinReplicas).want)
 		}
 		a.Topics = append(a.Topics, t)
 	}

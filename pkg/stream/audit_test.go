@@ -47,7 +47,7 @@ func TestJudgeTopics(t *testing.T) {
 		change(is)
 		a := judge(specs(), "r.", min(copies, 3), is.topics, is.settings)
 		var got []string
-		for _, s := range a.Wrong() {
+		for _, s := range a.WrongSettings() {
 			text := s.String()
 			if s.Fix != "" {
 				text += " → " + s.Fix
@@ -57,7 +57,7 @@ func TestJudgeTopics(t *testing.T) {
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		if err := a.Err(); len(want) == 0 && err != nil || len(want) > 0 && !errors.Is(err, ErrTopics) {
+		if err := a.Err(); len(want) == 0 && err != nil || len(want) > 0 && !errors.Is(err, ErrTopicSettings) {
 			t.Errorf("%v", err)
 		}
 		if a.Partitions() != 3 {
@@ -123,7 +123,7 @@ func mend(t *testing.T, c Config, alter map[string]map[string]string) {
 	if _, err := Migrate(ctx, c, 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	always := func(Audit) bool { return true }
+	always := func(TopicsReport) bool { return true }
 	a, err := AwaitTopics(ctx, c, 1, always)
 	if err != nil || a.Err() != nil {
 		t.Fatal(err, a.Err())
@@ -147,19 +147,19 @@ func mend(t *testing.T, c Config, alter map[string]map[string]string) {
 			}
 		}
 	}
-	a, err = AwaitTopics(ctx, c, 1, func(a Audit) bool { return len(a.Wrong()) == n })
-	if err != nil || len(a.Wrong()) != n || !errors.Is(a.Err(), ErrTopics) {
-		t.Fatalf("%v, wrong are %v, want %d", err, a.Wrong(), n)
+	a, err = AwaitTopics(ctx, c, 1, func(a TopicsReport) bool { return len(a.WrongSettings()) == n })
+	if err != nil || len(a.WrongSettings()) != n || !errors.Is(a.Err(), ErrTopicSettings) {
+		t.Fatalf("%v, wrong are %v, want %d", err, a.WrongSettings(), n)
 	}
 	// More copies than there are cannot be fixed by a setting.
-	more, err := AuditTopics(ctx, c, 2)
-	if err != nil || len(more.Wrong()) != n+len(more.Topics) {
-		t.Fatalf("%v, wrong are %v", err, more.Wrong())
+	more, err := CheckTopics(ctx, c, 2)
+	if err != nil || len(more.WrongSettings()) != n+len(more.Topics) {
+		t.Fatalf("%v, wrong are %v", err, more.WrongSettings())
 	}
-	if err := Fix(ctx, c, more.Wrong()); err != nil {
+	if err := FixSettings(ctx, c, more.WrongSettings()); err != nil {
 		t.Fatal(err)
 	}
-	if a, err = AwaitTopics(ctx, c, 1, func(a Audit) bool { return a.Err() == nil }); err != nil || a.Err() != nil {
+	if a, err = AwaitTopics(ctx, c, 1, func(a TopicsReport) bool { return a.Err() == nil }); err != nil || a.Err() != nil {
 		t.Fatal(err, a.Err())
 	}
 	// One topic has got more partitions, as an interrupted growth leaves it.
@@ -170,21 +170,23 @@ func mend(t *testing.T, c Config, alter map[string]map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err = AwaitTopics(ctx, c, 1, func(a Audit) bool { return a.Partitions() == 3 }); err != nil || a.Level() ||
+	if a, err = AwaitTopics(ctx, c, 1, func(a TopicsReport) bool { return a.Partitions() == 3 }); err != nil ||
+		a.SamePartitionCount() ||
 		a.Err() == nil {
 		t.Fatal(err, a)
 	}
-	grown, err := Grow(ctx, c, a, 3)
+	grown, err := AddPartitions(ctx, c, a, 3)
 	if err != nil || len(grown) != 4+len(Tiers()) {
 		t.Fatalf("%v, grown are %v", err, grown)
 	}
-	if a, err = AwaitTopics(ctx, c, 1, Audit.Level); err != nil || !a.Level() || a.Err() != nil || a.Partitions() != 3 {
+	if a, err = AwaitTopics(ctx, c, 1, TopicsReport.SamePartitionCount); err != nil || !a.SamePartitionCount() ||
+		a.Err() != nil || a.Partitions() != 3 {
 		t.Fatal(err, a.Err(), a)
 	}
-	if grown, err = Grow(ctx, c, a, 3); err != nil || len(grown) != 0 {
+	if grown, err = AddPartitions(ctx, c, a, 3); err != nil || len(grown) != 0 {
 		t.Fatalf("%v, grown again are %v", err, grown)
 	}
-	if _, err = Grow(ctx, c, a, 2); !errors.Is(err, ErrFewer) ||
+	if _, err = AddPartitions(ctx, c, a, 2); !errors.Is(err, ErrFewerPartitions) ||
 		!strings.Contains(err.Error(), "topic "+c.Prefix+"events: partitions is 3, want 2") {
 		t.Fatal(err)
 	}
@@ -223,7 +225,7 @@ func TestTopicsThatCannotBeLookedAt(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	if _, err := AuditTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) ||
+	if _, err := CheckTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		!strings.Contains(err.Error(), "right DescribeConfigs") {
 		t.Error(err)
 	}
@@ -234,7 +236,7 @@ func TestTopicsThatCannotBeLookedAt(t *testing.T) {
 		resp.Topics = append(resp.Topics, denied)
 		return resp, nil, true
 	})
-	if _, err := AuditTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) ||
+	if _, err := CheckTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) ||
 		!strings.Contains(err.Error(), "right Describe on") {
 		t.Error(err)
 	}

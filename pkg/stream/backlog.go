@@ -21,7 +21,7 @@ const headFetch = 64 << 10
 
 // Backlogs is what a group (named without the prefix) has not finished of the topics, for each partition.
 func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) ([]Backlog, error) {
-	marks, err := r.Marks(ctx, group, topics...) // before the ends: what is finished now was there before
+	marks, err := r.Commits(ctx, group, topics...) // before the ends: what is finished now was there before
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) (
 }
 
 // Members is how many members a group has that share its partitions.
-func (r *Reader) Members(ctx context.Context, group string) (int, error) {
+func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
 	described, err := r.adm.DescribeGroups(ctx, r.cfg.Prefix+group)
 	if err == nil {
 		err = described.Error()
@@ -76,7 +76,7 @@ func (r *Reader) Members(ctx context.Context, group string) (int, error) {
 }
 
 // Brokers is how many brokers the cluster has at the moment.
-func (r *Reader) Brokers(ctx context.Context) (int, error) {
+func (r *Reader) BrokerCount(ctx context.Context) (int, error) {
 	brokers, err := r.adm.ListBrokers(ctx)
 	if err != nil {
 		return 0, explainLogin(fmt.Errorf("list brokers: %w", err))

@@ -36,15 +36,15 @@ func TestBacklogs(t *testing.T) {
 	}
 	m := join(t, c, GroupConfig{})
 	poll(t, m, func([]*Record) bool { return true })
-	if n, err := r.Members(t.Context(), "group"); err != nil || n != 1 {
+	if n, err := r.MemberCount(t.Context(), "group"); err != nil || n != 1 {
 		t.Errorf("%d members, %v", n, err)
 	}
-	if n, err := r.Members(t.Context(), "nobody"); err != nil || n != 0 {
+	if n, err := r.MemberCount(t.Context(), "nobody"); err != nil || n != 0 {
 		t.Errorf("%d members of a group that never was, %v", n, err)
 	}
 	commit := func(mark int64, holes ...Hole) {
 		t.Helper()
-		if err := m.Commit(t.Context(), map[Partition]Mark{
+		if err := m.Commit(t.Context(), map[Partition]Commit{
 			{Topic: Events}: {Offset: mark, LeaderEpoch: -1, Metadata: metadata(t, mark, holes...)}}); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestBacklogs(t *testing.T) {
 	if b := backlogs()[Events]; b.Records != 5 || b.Head.Offset != 5 {
 		t.Errorf("after a trim: %+v", b)
 	}
-	if n, err := r.Brokers(t.Context()); err != nil || n != 1 {
+	if n, err := r.BrokerCount(t.Context()); err != nil || n != 1 {
 		t.Errorf("%d brokers, %v", n, err)
 	}
 }
@@ -98,7 +98,7 @@ func TestGraves(t *testing.T) {
 	}
 	graves := func(topic string, limit int) (offsets []int64) {
 		t.Helper()
-		found, err := r.Graves(ctx, topic, limit, 3)
+		found, err := r.ListDeadLetters(ctx, topic, limit, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,25 +109,26 @@ func TestGraves(t *testing.T) {
 	}
 	count := func(want int64) {
 		t.Helper()
-		if n, err := r.CountDead(ctx); err != nil || n != want {
+		if n, err := r.CountDeadLetters(ctx); err != nil || n != want {
 			t.Errorf("%d are counted, %v, want %d", n, err, want)
 		}
 	}
 	count(0)
 	source := &Record{
 		Topic: "graves.events", Partition: 1, Offset: 77, Key: []byte("ep"), Value: []byte("body"),
-		Headers: []Header{{Key: "relay-v", Value: []byte("9")}, {Key: OnlyGroup, Value: []byte("old")},
-			{Key: DeadError, Value: []byte("forged")}},
+		Headers: []Header{{Key: "relay-v", Value: []byte("9")}, {Key: HeaderOnlyGroup, Value: []byte("old")},
+			{Key: HeaderDeadError, Value: []byte("forged")}},
 	}
-	first := produce(1, c.DeadRecord(source, "store", errors.New("why")))
-	g, err := r.Grave(ctx, 1, first)
-	if err != nil || g.Source != (Partition{Events, 1}) || g.SourceAt != 77 || g.Group != "store" || g.Error != "why" ||
-		g.Size != 4 || time.Since(g.At) > time.Minute {
+	first := produce(1, c.DeadLetterRecord(source, "store", errors.New("why")))
+	g, err := r.ReadDeadLetter(ctx, 1, first)
+	if err != nil || g.Source != (Partition{Events, 1}) || g.SourceOffset != 77 || g.Group != "store" ||
+		g.Error != "why" ||
+		g.Size != 4 || time.Since(g.WrittenAt) > time.Minute {
 		t.Fatalf("%+v, %v", g, err)
 	}
-	again := g.Again()
-	want := []Header{{Key: "relay-v", Value: []byte("9")}, {Key: DeadError, Value: []byte("forged")},
-		{Key: OnlyGroup, Value: []byte("store")}}
+	again := g.RetryRecord()
+	want := []Header{{Key: "relay-v", Value: []byte("9")}, {Key: HeaderDeadError, Value: []byte("forged")},
+		{Key: HeaderOnlyGroup, Value: []byte("store")}}
 	if string(again.Key) != "ep" || string(again.Value) != "body" ||
 		!slices.EqualFunc(again.Headers, want, func(a, b Header) bool {
 			return a.Key == b.Key && string(a.Value) == string(b.Value)
@@ -139,7 +140,7 @@ func TestGraves(t *testing.T) {
 	work.Topic, work.Partition = "graves.retry.5s", 0
 	var offsets []int64
 	for range 2*deadWindow + 10 {
-		offsets = append(offsets, produce(0, c.DeadRecord(&work, "dispatch", errors.New("why"))))
+		offsets = append(offsets, produce(0, c.DeadLetterRecord(&work, "dispatch", errors.New("why"))))
 	}
 	n := int64(len(offsets)) + 1
 	count(n)
@@ -151,14 +152,14 @@ func TestGraves(t *testing.T) {
 	}
 	// All but the oldest and the newest are done again: both are found, far apart.
 	for _, offset := range offsets[1 : n-2] {
-		produce(0, Grave{Offset: offset}.Mark())
+		produce(0, DeadLetter{Offset: offset}.RetriedMarker())
 	}
 	count(3)
 	if got := graves("retry.5s", 10); !slices.Equal(got, []int64{offsets[n-2], offsets[0]}) {
 		t.Errorf("not done again: %v", got)
 	}
 	var each []int64
-	err = r.EachGrave(ctx, "", func(g Grave) error {
+	err = r.EachDeadLetter(ctx, "", func(g DeadLetter) error {
 		if string(g.Record.Value) != "body" {
 			t.Errorf("%+v has lost its value", g)
 		}
@@ -172,16 +173,17 @@ func TestGraves(t *testing.T) {
 		partition int32
 		offset    int64
 		want      error
-	}{{0, offsets[1], ErrRetried}, {0, 0, ErrNoGrave}, {0, 1 << 40, ErrNoGrave}, {7, 0, ErrNoGrave}, {0, -1, ErrNoGrave}} {
-		if _, err := r.Grave(ctx, f.partition, f.offset); !errors.Is(err, f.want) {
+	}{{0, offsets[1], ErrAlreadyRetried}, {0, 0, ErrNoDeadLetter}, {0, 1 << 40, ErrNoDeadLetter}, {7, 0, ErrNoDeadLetter},
+		{0, -1, ErrNoDeadLetter}} {
+		if _, err := r.ReadDeadLetter(ctx, f.partition, f.offset); !errors.Is(err, f.want) {
 			t.Errorf("%d:%d is %v, want %v", f.partition, f.offset, err, f.want)
 		}
 	}
 	stop := errors.New("stop")
-	if err := r.EachGrave(ctx, "", func(Grave) error { return stop }); !errors.Is(err, stop) {
+	if err := r.EachDeadLetter(ctx, "", func(DeadLetter) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("ended with %v", err)
 	}
-	if found, _ := r.Graves(ctx, Events, 1, 3); string(found[0].Record.Value) != "bod" || found[0].Size != 4 {
+	if found, _ := r.ListDeadLetters(ctx, Events, 1, 3); string(found[0].Record.Value) != "bod" || found[0].Size != 4 {
 		t.Errorf("%+v", found[0])
 	}
 }

@@ -29,7 +29,7 @@ func TestFetchIsBounded(t *testing.T) {
 	t.Cleanup(p.Close)
 	const size, many, limit = 1000, 400, 64 << 10
 	for i := range many { // in batches of their own: the broker hands over whole batches
-		err := p.ProduceAlone(t.Context(), Tiers()[i%3].Topic, int32(i%4), &Record{Value: make([]byte, size)})
+		err := p.ProduceInOwnBatch(t.Context(), Tiers()[i%3].Topic, int32(i%4), &Record{Value: make([]byte, size)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestFetchIsFair(t *testing.T) {
 			t.Cleanup(producer.Close)
 			produce := func(topic string, index int32, size int) {
 				t.Helper()
-				if err := producer.ProduceAlone(t.Context(), topic, index, &Record{Value: make([]byte, size)}); err != nil {
+				if err := producer.ProduceInOwnBatch(t.Context(), topic, index, &Record{Value: make([]byte, size)}); err != nil {
 					t.Fatal(err)
 				}
 			}

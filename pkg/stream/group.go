@@ -22,7 +22,7 @@ type Partition struct {
 
 // Mark is what is committed for a partition: the next offset to read and up to 4 KB of metadata that
 // come back with it.
-type Mark struct {
+type Commit struct {
 	Offset      int64
 	LeaderEpoch int32 // of the last record before Offset; -1 when unknown
 	Metadata    string
@@ -34,9 +34,9 @@ type GroupConfig struct {
 	Topics []string // without the prefix
 	// Patient are those of Topics whose records may be read half a second late; while the group is busy with
 	// others they are left out of most fetches.
-	Patient    []string
-	InstanceID string // static membership on real Kafka; empty = dynamic (the embedded engine takes no other)
-	MaxPoll    int    // most records a Poll returns; 0 = 10,000
+	DelayTolerant []string
+	InstanceID    string // static membership on real Kafka; empty = dynamic (the embedded engine takes no other)
+	MaxPoll       int    // most records a Poll returns; 0 = 10,000
 	// MaxWait is how long a broker holds a fetch that finds nothing; 0 = 5 s. A partition that is
 	// resumed is fetched when the fetch on its way returns, so this bounds how late Resume works.
 	MaxWait time.Duration
@@ -49,15 +49,15 @@ type GroupConfig struct {
 	MaxBytes int32
 	// Assigned is told, before the first record of a new assignment, where each partition begins. It is told
 	// again, after Lost, when the log of a partition was found to end before the offset that was read last.
-	Assigned func(map[Partition]Mark)
+	Assigned func(map[Partition]Commit)
 	// Revoked must stop work on these partitions and may commit; when it returns, another member owns them.
 	Revoked func(context.Context, []Partition)
 	// Lost is Revoked without the right to commit: another member may already own the partitions.
 	Lost func([]Partition)
 	// Cut is told between the two, in that case: these offsets may hold other records now.
-	Cut func(Partition)
+	Truncated func(Partition)
 	// Stripped is told whose metadata was too large for the brokers, so that only the offset was committed.
-	Stripped func([]Partition)
+	MetadataDropped func([]Partition)
 }
 
 // Group is one member. It reads from the committed offset, or the start of a partition that has none.
@@ -96,15 +96,15 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if g.MaxBytes == 0 {
 		g.MaxBytes = 16 << 20
 	}
-	if c.Session == 0 {
-		c.Session = 30 * time.Second
+	if c.SessionTimeout == 0 {
+		c.SessionTimeout = 30 * time.Second
 	}
 	m := &Group{cfg: g, pre: c.Prefix, log: c.Log, turns: newTurns(), next: make(map[Partition]int64),
 		end: make(map[Partition]int64)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
-	m.rest = newRest(c.Prefix, g.Patient, g.MaxPoll)
+	m.rest = newRest(c.Prefix, g.DelayTolerant, g.MaxPoll)
 	topics := make([]string, len(g.Topics))
 	for i, t := range g.Topics {
 		topics[i] = c.Prefix + t
@@ -119,7 +119,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		// Without it a Poll could still hand over records of an assignment that has ended, after the same
 		// partition was assigned anew from another offset.
 		kgo.BlockRebalanceOnPoll(),
-		kgo.SessionTimeout(c.Session),
+		kgo.SessionTimeout(c.SessionTimeout),
 		kgo.HeartbeatInterval(2 * time.Second),
 		kgo.RebalanceTimeout(30 * time.Second),
 		kgo.FetchMaxWait(g.MaxWait),
@@ -153,9 +153,9 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 
 // onFetched runs after the assignment is known and before anything is fetched.
 func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
-	marks := make(map[Partition]Mark)
+	marks := make(map[Partition]Commit)
 	add := func(topic string, p int32, offset int64, epoch int32, meta *string) {
-		mark := Mark{Offset: offset, LeaderEpoch: epoch}
+		mark := Commit{Offset: offset, LeaderEpoch: epoch}
 		if meta != nil {
 			mark.Metadata = *meta
 		}
@@ -270,11 +270,11 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record, end
 	if m.cfg.Lost != nil {
 		m.cfg.Lost([]Partition{p})
 	}
-	if m.cfg.Cut != nil {
-		m.cfg.Cut(p)
+	if m.cfg.Truncated != nil {
+		m.cfg.Truncated(p)
 	}
 	if m.cfg.Assigned != nil {
-		m.cfg.Assigned(map[Partition]Mark{p: {Offset: first.Offset, LeaderEpoch: -1}})
+		m.cfg.Assigned(map[Partition]Commit{p: {Offset: first.Offset, LeaderEpoch: -1}})
 	}
 }
 
@@ -288,7 +288,7 @@ func (m *Group) left(p Partition, f kgo.FetchPartition) bool {
 
 // Behind is how many records of a partition were not handed over yet. It is as old as the last fetch that any partition
 // of its broker had records in: while the partition is paused more may have come.
-func (m *Group) Behind(p Partition) int64 {
+func (m *Group) Lag(p Partition) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(m.end[p]-m.next[p], 0)
@@ -297,20 +297,20 @@ func (m *Group) Behind(p Partition) int64 {
 // Commit stores the marks. Brokers take them from whoever is a member of the group, of partitions that are not its own
 // too: leave out those that were revoked or lost, and let Revoked wait for a commit under way.
 // Metadata that the brokers find too large is left out, and Stripped is told.
-func (m *Group) Commit(ctx context.Context, marks map[Partition]Mark) error {
+func (m *Group) Commit(ctx context.Context, marks map[Partition]Commit) error {
 	if len(marks) == 0 {
 		return nil
 	}
 	tooLarge, err := m.commit(ctx, marks)
 	if len(tooLarge) > 0 {
-		bare := make(map[Partition]Mark, len(tooLarge))
+		bare := make(map[Partition]Commit, len(tooLarge))
 		for _, p := range tooLarge {
-			bare[p] = Mark{Offset: marks[p].Offset, LeaderEpoch: marks[p].LeaderEpoch}
+			bare[p] = Commit{Offset: marks[p].Offset, LeaderEpoch: marks[p].LeaderEpoch}
 		}
 		_, again := m.commit(ctx, bare)
 		err = errors.Join(err, again)
-		if again == nil && m.cfg.Stripped != nil {
-			m.cfg.Stripped(tooLarge)
+		if again == nil && m.cfg.MetadataDropped != nil {
+			m.cfg.MetadataDropped(tooLarge)
 		}
 	}
 	if err != nil {
@@ -321,7 +321,7 @@ func (m *Group) Commit(ctx context.Context, marks map[Partition]Mark) error {
 
 // commit makes one request. It returns the partitions whose metadata was too large, which are not part of
 // the error.
-func (m *Group) commit(ctx context.Context, marks map[Partition]Mark) (tooLarge []Partition, err error) {
+func (m *Group) commit(ctx context.Context, marks map[Partition]Commit) (tooLarge []Partition, err error) {
 	offsets := make(map[string]map[int32]kgo.EpochOffset)
 	for p, mark := range marks {
 		t := m.pre + p.Topic

@@ -71,18 +71,18 @@ func TestLogThatWasCutOff(t *testing.T) {
 	produce()
 	before := join(t, c, GroupConfig{})
 	poll(t, before, func([]*Record) bool { return true })
-	if err := before.Commit(t.Context(), map[Partition]Mark{at: {Offset: 50, LeaderEpoch: -1}}); err != nil {
+	if err := before.Commit(t.Context(), map[Partition]Commit{at: {Offset: 50, LeaderEpoch: -1}}); err != nil {
 		t.Fatal(err)
 	}
 	before.Close()
 	produce()
 
 	var calls []string
-	var marks []Mark
+	var marks []Commit
 	m := join(t, c, GroupConfig{
-		Assigned: func(all map[Partition]Mark) { calls, marks = append(calls, "assigned"), append(marks, all[at]) },
-		Lost:     func([]Partition) { calls = append(calls, "lost") },
-		Cut:      func(Partition) { calls = append(calls, "cut") },
+		Assigned:  func(all map[Partition]Commit) { calls, marks = append(calls, "assigned"), append(marks, all[at]) },
+		Lost:      func([]Partition) { calls = append(calls, "lost") },
+		Truncated: func(Partition) { calls = append(calls, "cut") },
 	})
 	poll(t, m, func(rs []*Record) bool { calls = append(calls, "records"); return rs[len(rs)-1].Offset == 1 })
 	if got := strings.Join(calls, " "); got != "assigned lost cut assigned records" || marks[0].Offset != 50 ||
@@ -159,13 +159,13 @@ func TestCommitMetadataTooLarge(t *testing.T) {
 	}
 	at := Partition{Topic: Events}
 	var stripped []Partition
-	var marks []Mark
-	m := join(t, c, GroupConfig{Stripped: func(ps []Partition) { stripped = append(stripped, ps...) }})
+	var marks []Commit
+	m := join(t, c, GroupConfig{MetadataDropped: func(ps []Partition) { stripped = append(stripped, ps...) }})
 	poll(t, m, func([]*Record) bool { return true })
 	refuse := func(err *kerr.Error, count int) {
 		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Topic: "t." + Events, Err: err, Count: count})
 	}
-	mark := map[Partition]Mark{at: {Offset: 1, LeaderEpoch: -1, Metadata: "much"}}
+	mark := map[Partition]Commit{at: {Offset: 1, LeaderEpoch: -1, Metadata: "much"}}
 	refuse(kerr.OffsetMetadataTooLarge, 1)
 	if err := m.Commit(t.Context(), mark); err != nil || len(stripped) != 1 || stripped[0] != at {
 		t.Errorf("%v, stripped %v", err, stripped)
@@ -179,7 +179,7 @@ func TestCommitMetadataTooLarge(t *testing.T) {
 		t.Error(err)
 	}
 	m.Close()
-	next := join(t, c, GroupConfig{Assigned: func(all map[Partition]Mark) { marks = append(marks, all[at]) }})
+	next := join(t, c, GroupConfig{Assigned: func(all map[Partition]Commit) { marks = append(marks, all[at]) }})
 	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("y")}); err != nil {
 		t.Fatal(err)
 	}

@@ -20,26 +20,28 @@ const (
 )
 
 // Unread is a partition of which a group has left so much undone that it will be lost by its age.
-type Unread struct {
+type ExpiringBacklog struct {
 	Partition
-	Group string        // without the prefix
-	Limit time.Duration // after which it is lost
-	Share float64       // of it that has passed at least: 0.5 or 0.9
+	Group     string        // without the prefix
+	LostAfter time.Duration // after which it is lost
+	AgeShare  float64       // of it that has passed at least: 0.5 or 0.9
 }
 
 // Refused reports whether events are refused for it.
-func (u Unread) Refused() bool { return u.Share >= unreadRefuse && topicOf(u.Topic).Guard }
+func (u ExpiringBacklog) RefusesEvents() bool {
+	return u.AgeShare >= unreadRefuse && topicOf(u.Topic).Guarded
+}
 
-func (u Unread) String() string {
+func (u ExpiringBacklog) String() string {
 	return fmt.Sprintf("group %s has not done records of %s[%d] for more than %.0f %% of the %v after which they are lost",
-		u.Group, u.Topic, u.Index, u.Share*100, u.Limit)
+		u.Group, u.Topic, u.Index, u.AgeShare*100, u.LostAfter)
 }
 
 // Unread looks at all groups. retention is how long events are kept: what a group has not done by then is too old to
 // be delivered or shown. A limit of the brokers, which no topic should have, counts as well when it is shorter. records
 // is how many there are of each group from the oldest on that it has not done, however old, of all partitions together.
-func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Duration) (
-	all []Unread, records map[string]int64, err error) {
+func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention time.Duration) (
+	all []ExpiringBacklog, records map[string]int64, err error) {
 	topics := ReadTopics()
 	ends, err := r.Ends(ctx, topics...)
 	if err != nil {
@@ -73,7 +75,7 @@ func (r *Reader) Unread(ctx context.Context, now time.Time, retention time.Durat
 						return nil, nil, err
 					}
 					if next < old[p] {
-						all = append(all, Unread{p, group, limits[topic], share})
+						all = append(all, ExpiringBacklog{p, group, limits[topic], share})
 						break
 					}
 				}
@@ -94,7 +96,7 @@ func (r *Reader) olderThan(ctx context.Context, known map[place]map[Partition]in
 	map[Partition]int64, error) {
 	where := place{topic, at}
 	if known[where] == nil {
-		offsets, err := r.At(ctx, topic, at)
+		offsets, err := r.OffsetsForTime(ctx, topic, at)
 		if err != nil {
 			return nil, err
 		}
@@ -126,8 +128,8 @@ func (r *Reader) limits(ctx context.Context, retention time.Duration, topics ...
 	return out, nil
 }
 
-// GuardDeps are what a Guard needs.
-type GuardDeps struct {
+// RetentionGuardDeps are what a Guard needs.
+type RetentionGuardDeps struct {
 	Log       *slog.Logger
 	Stream    Config
 	Metrics   prometheus.Registerer
@@ -139,25 +141,25 @@ type GuardDeps struct {
 const guardEvery = time.Minute
 
 // Guard looks whether groups do what they read before it is lost by its age, and refuses new events when one does not.
-type Guard struct {
-	deps    GuardDeps
+type RetentionGuard struct {
+	deps    RetentionGuardDeps
 	refused atomic.Pointer[unreadError]
 	share   *prometheus.GaugeVec // by group
 	records *prometheus.GaugeVec // by group
 }
 
 // unreadError says why events are refused. To whoever accepts them it is as a buffer that is full.
-type unreadError struct{ of Unread }
+type unreadError struct{ of ExpiringBacklog }
 
 func (e *unreadError) Error() string        { return "events are refused: " + e.of.String() }
-func (e *unreadError) Is(target error) bool { return target == ErrFull }
+func (e *unreadError) Is(target error) bool { return target == ErrBufferFull }
 
-// NewGuard prepares; it connects to nothing.
-func NewGuard(deps GuardDeps) (*Guard, error) {
+// NewRetentionGuard prepares; it connects to nothing.
+func NewRetentionGuard(deps RetentionGuardDeps) (*RetentionGuard, error) {
 	if deps.Log == nil || deps.Metrics == nil || deps.Now == nil || deps.Retention <= 0 {
 		return nil, errors.New("guard of the log: a dependency is missing")
 	}
-	g := &Guard{
+	g := &RetentionGuard{
 		deps: deps,
 		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "relay_log_unread_limit_share",
@@ -177,8 +179,8 @@ func NewGuard(deps GuardDeps) (*Guard, error) {
 	return g, deps.Stream.Validate()
 }
 
-// Refuse is the reason why events must not be accepted now, an ErrFull; nil: they may.
-func (g *Guard) Refuse() error {
+// Refuse is the reason why events must not be accepted now, an ErrBufferFull; nil: they may.
+func (g *RetentionGuard) Refusal() error {
 	if err := g.refused.Load(); err != nil {
 		return err
 	}
@@ -186,7 +188,7 @@ func (g *Guard) Refuse() error {
 }
 
 // Run looks every minute until ctx ends. While the log cannot be asked the last answer stands.
-func (g *Guard) Run(ctx context.Context) error {
+func (g *RetentionGuard) Run(ctx context.Context) error {
 	reader, err := NewReader(g.deps.Stream, "guard")
 	if err != nil {
 		return err
@@ -207,37 +209,37 @@ func (g *Guard) Run(ctx context.Context) error {
 }
 
 // look decides anew.
-func (g *Guard) look(ctx context.Context, r *Reader) error {
+func (g *RetentionGuard) look(ctx context.Context, r *Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, trimTimeout)
 	defer cancel()
-	all, records, err := r.Unread(ctx, g.deps.Now(), g.deps.Retention)
+	all, records, err := r.ExpiringBacklogs(ctx, g.deps.Now(), g.deps.Retention)
 	if err != nil {
 		return err
 	}
-	worst := make(map[string]Unread)
+	worst := make(map[string]ExpiringBacklog)
 	var refuse *unreadError
 	for _, u := range all {
-		if u.Share > worst[u.Group].Share {
+		if u.AgeShare > worst[u.Group].AgeShare {
 			worst[u.Group] = u
 		}
-		if u.Refused() {
+		if u.RefusesEvents() {
 			refuse = &unreadError{u}
 		}
 	}
 	for _, group := range Groups() {
 		u := worst[group]
-		g.share.WithLabelValues(group).Set(u.Share)
+		g.share.WithLabelValues(group).Set(u.AgeShare)
 		g.records.WithLabelValues(group).Set(float64(records[group]))
-		if u.Share == 0 {
+		if u.AgeShare == 0 {
 			continue
 		}
 		level := slog.LevelWarn
-		if u.Share >= unreadRefuse {
+		if u.AgeShare >= unreadRefuse {
 			level = slog.LevelError
 		}
 		g.deps.Log.LogAttrs(ctx, level, "records are not done in time", slog.String("group", group),
 			slog.String("topic", u.Topic),
-			slog.Int("partition", int(u.Index)), slog.Duration("lost_after", u.Limit), slog.Float64("share", u.Share))
+			slog.Int("partition", int(u.Index)), slog.Duration("lost_after", u.LostAfter), slog.Float64("share", u.AgeShare))
 	}
 	g.refused.Store(refuse)
 	return nil

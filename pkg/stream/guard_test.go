@@ -24,7 +24,7 @@ func TestGuard(t *testing.T) {
 	}
 	const day = 24 * time.Hour
 	later := time.Duration(0)
-	g, err := NewGuard(GuardDeps{
+	g, err := NewRetentionGuard(RetentionGuardDeps{
 		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(), Retention: 10 * day,
 		Now: func() time.Time { return time.Now().Add(later) },
 	})
@@ -38,8 +38,8 @@ func TestGuard(t *testing.T) {
 		if err := g.look(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		if refused := g.Refuse(); (refused != nil) != (share == unreadRefuse) || refused != nil &&
-			!errors.Is(refused, ErrFull) {
+		if refused := g.Refusal(); (refused != nil) != (share == unreadRefuse) || refused != nil &&
+			!errors.Is(refused, ErrBufferFull) {
 			t.Errorf("%s: refused with %v", name, refused)
 		}
 		for _, x := range Groups() {

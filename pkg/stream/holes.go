@@ -139,7 +139,7 @@ func groupHead(kind byte, equal int64, plain int) []byte {
 
 // Holes reads what EncodeHoles wrote. Metadata that is not ours is an error: the caller goes on without
 // holes, which costs duplicates only.
-func (m Mark) Holes() ([]Hole, error) {
+func (m Commit) Holes() ([]Hole, error) {
 	if m.Metadata == "" {
 		return nil, nil
 	}
@@ -208,22 +208,22 @@ func readGroup(b []byte) (kind byte, equal int64, plain, rest []byte, err error)
 }
 
 // Done says which records of one partition a group has finished. The zero value says none.
-type Done struct {
+type Completed struct {
 	mark  int64
 	holes []Hole
 }
 
 // Done reads the commit. Without metadata that can be read, only what lies below the offset is done.
-func (m Mark) Done() Done {
+func (m Commit) Completed() Completed {
 	holes, err := m.Holes()
 	if err != nil {
 		holes = nil
 	}
-	return Done{mark: m.Offset, holes: holes}
+	return Completed{mark: m.Offset, holes: holes}
 }
 
 // Has reports whether the record at the offset is finished.
-func (d Done) Has(offset int64) bool {
+func (d Completed) Contains(offset int64) bool {
 	if offset < d.mark {
 		return true
 	}
@@ -232,4 +232,4 @@ func (d Done) Has(offset int64) bool {
 }
 
 // From is the lowest offset that is not finished.
-func (d Done) From() int64 { return max(d.mark, 0) }
+func (d Completed) FirstIncomplete() int64 { return max(d.mark, 0) }

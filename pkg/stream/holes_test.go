@@ -29,7 +29,7 @@ func TestHolesRoundTrip(t *testing.T) {
 			at = from + 1 + rand.Int64N(1<<rand.IntN(20))
 			runs = append(runs, Hole{from, at})
 		}
-		got, err := Mark{Offset: mark, Metadata: metadata(t, mark, runs...)}.Holes()
+		got, err := Commit{Offset: mark, Metadata: metadata(t, mark, runs...)}.Holes()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestHolesRoom(t *testing.T) {
 		if n := base64.RawStdEncoding.DecodedLen(max(len(text)-len(holesPrefix), 0)); n != c.size || leftOut != c.leftOut {
 			t.Errorf("%s: %d bytes, %d left out; want %d and %d", name, n, leftOut, c.size, c.leftOut)
 		}
-		got, err := Mark{Metadata: text}.Holes()
+		got, err := Commit{Metadata: text}.Holes()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -129,7 +129,7 @@ func FuzzHoles(f *testing.F) {
 		if len(text) > maxHolesEncoded {
 			t.Fatalf("%d bytes of metadata", len(text))
 		}
-		got, err := Mark{Offset: mark, Metadata: text}.Holes()
+		got, err := Commit{Offset: mark, Metadata: text}.Holes()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func FuzzDecodeHoles(f *testing.F) {
 	f.Add(int64(0), holesPrefix+base64.RawStdEncoding.EncodeToString(slices.Repeat([]byte{0xff}, 20)))
 	f.Fuzz(func(t *testing.T, mark int64, text string) {
 		mark &= 1<<50 - 1
-		runs, err := Mark{Offset: mark, Metadata: text}.Holes()
+		runs, err := Commit{Offset: mark, Metadata: text}.Holes()
 		if err != nil {
 			return
 		}
@@ -170,20 +170,20 @@ func FuzzDecodeHoles(f *testing.F) {
 
 // What a commit says is done is what was counted one by one.
 func TestDone(t *testing.T) {
-	m := Mark{Offset: 5, Metadata: metadata(t, 5, Hole{7, 9}, Hole{20, 21})}
+	m := Commit{Offset: 5, Metadata: metadata(t, 5, Hole{7, 9}, Hole{20, 21})}
 	var undone []int64
 	for o := range int64(25) {
-		if !m.Done().Has(o) {
+		if !m.Completed().Contains(o) {
 			undone = append(undone, o)
 		}
 	}
 	if d := cmp.Diff([]int64{5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24}, undone); d != "" {
 		t.Error(d)
 	}
-	if d := (Mark{Offset: 5, Metadata: "not ours"}).Done(); d.Has(5) || !d.Has(4) || d.From() != 5 {
+	if d := (Commit{Offset: 5, Metadata: "not ours"}).Completed(); d.Contains(5) || !d.Contains(4) || d.FirstIncomplete() != 5 {
 		t.Error("metadata that is not ours must leave the offset")
 	}
-	if d := (Mark{Offset: -1}).Done(); d.Has(0) || d.From() != 0 {
+	if d := (Commit{Offset: -1}).Completed(); d.Contains(0) || d.FirstIncomplete() != 0 {
 		t.Error("nothing was ever committed, and something is done")
 	}
 }

@@ -44,28 +44,28 @@ func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor 
 			created = append(created, c.Prefix+s.name)
 		}
 	}
-	a, err := c.auditUntil(ctx, 0, createdWait, func(a Audit) bool { return !errors.Is(a.Err(), errMissing) })
+	a, err := c.auditUntil(ctx, 0, createdWait, func(a TopicsReport) bool { return !errors.Is(a.Err(), errMissing) })
 	if err == nil && errors.Is(a.Err(), errMissing) {
 		err = a.Err()
 	}
 	return created, err
 }
 
-// ErrFewer means that fewer partitions are asked for than there are: Kafka cannot take any away, and
+// ErrFewerPartitions means that fewer partitions are asked for than there are: Kafka cannot take any away, and
 // endpoints live in them.
-var ErrFewer = errors.New("partitions cannot become fewer")
+var ErrFewerPartitions = errors.New("partitions cannot become fewer")
 
 // Grow gives all topics that are keyed by endpoint that many partitions, and returns the names of those
 // that had fewer. Endpoints stay where they are; only those that are created afterwards, by nodes that
 // were started afterwards, use the new ones.
-func Grow(ctx context.Context, c Config, a Audit, partitions int32) ([]string, error) {
+func AddPartitions(ctx context.Context, c Config, a TopicsReport, partitions int32) ([]string, error) {
 	var fewer []string
 	for _, t := range a.Topics {
 		switch {
 		case !t.keyed || t.Missing || t.Partitions == int(partitions):
 		case t.Partitions > int(partitions):
 			return nil, fmt.Errorf("topic %s: partitions is %d, want %d: %w; leave RELAY_PARTITIONS at %d or more", t.Topic,
-				t.Partitions, partitions, ErrFewer, t.Partitions)
+				t.Partitions, partitions, ErrFewerPartitions, t.Partitions)
 		default:
 			fewer = append(fewer, t.Topic)
 		}
@@ -90,7 +90,7 @@ func Grow(ctx context.Context, c Config, a Audit, partitions int32) ([]string, e
 }
 
 // Fix sets what of the wrong settings can be set without moving data, and leaves the rest.
-func Fix(ctx context.Context, c Config, wrong []Setting) error {
+func FixSettings(ctx context.Context, c Config, wrong []WrongSetting) error {
 	cl, err := c.newClient("migrate")
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func Fix(ctx context.Context, c Config, wrong []Setting) error {
 	adm := kadm.NewClient(cl)
 	for len(wrong) > 0 {
 		topic := wrong[0].Topic
-		rest := slices.IndexFunc(wrong, func(s Setting) bool { return s.Topic != topic })
+		rest := slices.IndexFunc(wrong, func(s WrongSetting) bool { return s.Topic != topic })
 		if rest < 0 {
 			rest = len(wrong)
 		}
@@ -111,7 +111,7 @@ func Fix(ctx context.Context, c Config, wrong []Setting) error {
 	return nil
 }
 
-func fixTopic(ctx context.Context, adm *kadm.Client, topic string, wrong []Setting) error {
+func fixTopic(ctx context.Context, adm *kadm.Client, topic string, wrong []WrongSetting) error {
 	var alter []kadm.AlterConfig
 	for _, s := range wrong {
 		switch {

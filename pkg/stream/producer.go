@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ErrFull is given to the callback when the buffer of the record's client is full: answer 503, or wait and try again.
-var ErrFull = errors.New("producer buffer is full")
+// ErrBufferFull is given to the callback when the buffer of the record's client is full: answer 503, or wait and try again.
+var ErrBufferFull = errors.New("producer buffer is full")
 
 // Producer appends records. It is three clients, and each of them has a buffer of its own that is bounded in records
 // and bytes; nothing waits for room but Room, which waits until all three have it.
@@ -31,8 +31,8 @@ type Producer struct {
 	prefix                string
 	maxBytes              int64
 
-	alone func() (*kgo.Client, error) // the client of ProduceAlone, made when it is first needed
-	turn  chan struct{}               // of ProduceAlone; capacity 1
+	alone func() (*kgo.Client, error) // the client of ProduceInOwnBatch, made when it is first needed
+	turn  chan struct{}               // of ProduceInOwnBatch; capacity 1
 	close func()                      // closes what alone has made
 }
 
@@ -53,8 +53,8 @@ const roomEvery = 10 * time.Millisecond
 
 // NewProducer connects lazily: the first record dials.
 func NewProducer(c Config, clientID string) (*Producer, error) {
-	if c.ProducerBytes == 0 {
-		c.ProducerBytes = maxBufferedBytes
+	if c.ProducerBufferBytes == 0 {
+		c.ProducerBufferBytes = maxBufferedBytes
 	}
 	opts := []kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -62,7 +62,7 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 		kgo.ProducerBatchMaxBytes(MaxMessageBytes),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
-		kgo.MaxBufferedBytes(c.ProducerBytes),
+		kgo.MaxBufferedBytes(c.ProducerBufferBytes),
 		kgo.RecordDeliveryTimeout(2 * time.Minute),
 		kgo.ProduceRequestTimeout(10 * time.Second),
 	}
@@ -83,7 +83,7 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 		return nil, err
 	}
 	p := &Producer{
-		prompt: prompt, busy: busy, patient: patient, born: time.Now(), prefix: c.Prefix, maxBytes: int64(c.ProducerBytes),
+		prompt: prompt, busy: busy, patient: patient, born: time.Now(), prefix: c.Prefix, maxBytes: int64(c.ProducerBufferBytes),
 		turn: make(chan struct{}, 1), close: func() {},
 	}
 	p.alone = sync.OnceValues(func() (*kgo.Client, error) {
@@ -112,7 +112,7 @@ func (p *Producer) BrokerHosts(ctx context.Context) ([]string, error) {
 
 // Produce appends r to a partition of a topic (named without the prefix). done is called exactly
 // once, on a goroutine of the client, when the record is durable or cannot become so any more;
-// ErrFull means that it was never queued. Any other error leaves the outcome unknown; r may then be
+// ErrBufferFull means that it was never queued. Any other error leaves the outcome unknown; r may then be
 // produced again. The callbacks of one topic run one after the other: done must be quick, and must not produce, for a
 // record that is refused because its buffer is full would wait for the callback that it is called from.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
@@ -143,7 +143,7 @@ func (p *Producer) produce(client *kgo.Client, topic string, partition int32, r 
 			r.Timestamp = time.Time{}
 		}
 		if errors.Is(err, kgo.ErrMaxBuffered) {
-			err = ErrFull
+			err = ErrBufferFull
 		}
 		done(r, err)
 	})
@@ -151,7 +151,7 @@ func (p *Producer) produce(client *kgo.Client, topic string, partition int32, r 
 
 // Room waits until there is room for r in all buffers, or until ctx ends: then it returns its error. It
 // promises nothing: others may fill them first.
-func (p *Producer) Room(ctx context.Context, r *Record) error {
+func (p *Producer) WaitForRoom(ctx context.Context, r *Record) error {
 	size := int64(len(r.Key) + len(r.Value))
 	for _, h := range r.Headers {
 		size += int64(len(h.Key) + len(h.Value))
@@ -179,15 +179,15 @@ func (p *Producer) full(client *kgo.Client, size int64) bool {
 
 // Refused reports whether the brokers will not take the record that err is about, however often it is
 // tried: it is too large, or invalid. They judge whole batches, so the record at fault may be another
-// one, unless err is of ProduceAlone.
-func Refused(err error) bool {
+// one, unless err is of ProduceInOwnBatch.
+func RejectedByBroker(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) ||
 		errors.Is(err, kerr.InvalidRecord)
 }
 
-// ProduceAlone appends one record in a batch of its own and waits for it, or for the end of ctx: then the
+// ProduceInOwnBatch appends one record in a batch of its own and waits for it, or for the end of ctx: then the
 // outcome is unknown. What it returns is said of this record and of no other. Calls take turns.
-func (p *Producer) ProduceAlone(ctx context.Context, topic string, partition int32, r *Record) error {
+func (p *Producer) ProduceInOwnBatch(ctx context.Context, topic string, partition int32, r *Record) error {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()

@@ -24,11 +24,11 @@ func TestProduceAlone(t *testing.T) {
 		{kerr.InvalidTimestamp, false}, {kerr.TopicAuthorizationFailed, false}} {
 		refuse(f.err)
 		r := &Record{Value: []byte("x")}
-		err := p.ProduceAlone(t.Context(), Events, 0, r)
-		if !errors.Is(err, f.err) || Refused(err) != f.refused || !r.Timestamp.IsZero() {
-			t.Errorf("%v: %v, refused %v, time %v", f.err, err, Refused(err), r.Timestamp)
+		err := p.ProduceInOwnBatch(t.Context(), Events, 0, r)
+		if !errors.Is(err, f.err) || RejectedByBroker(err) != f.refused || !r.Timestamp.IsZero() {
+			t.Errorf("%v: %v, refused %v, time %v", f.err, err, RejectedByBroker(err), r.Timestamp)
 		}
-		if err := p.ProduceAlone(t.Context(), Events, 0, r); err != nil {
+		if err := p.ProduceInOwnBatch(t.Context(), Events, 0, r); err != nil {
 			t.Errorf("after %v: %v", f.err, err)
 		}
 	}
@@ -36,8 +36,8 @@ func TestProduceAlone(t *testing.T) {
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := p.ProduceAlone(ctx, Events, 0, &Record{Value: []byte("x")}); !errors.Is(err, context.DeadlineExceeded) ||
-		Refused(err) {
+	if err := p.ProduceInOwnBatch(ctx, Events, 0, &Record{Value: []byte("x")}); !errors.Is(err, context.DeadlineExceeded) ||
+		RejectedByBroker(err) {
 		t.Errorf("without an answer: %v", err)
 	}
 }
@@ -45,7 +45,7 @@ func TestProduceAlone(t *testing.T) {
 // Room waits as long as the buffer holds too much for the record, and no longer.
 func TestRoom(t *testing.T) {
 	cluster, c, _ := broker(t)
-	c.ProducerBytes = 1000
+	c.ProducerBufferBytes = 1000
 	p, err := NewProducer(c, "small")
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestRoom(t *testing.T) {
 	none := func(r *Record) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		return errors.Is(p.Room(ctx, r), context.DeadlineExceeded)
+		return errors.Is(p.WaitForRoom(ctx, r), context.DeadlineExceeded)
 	}
 	sized := func(n int) *Record {
 		return &Record{Value: make([]byte, n), Headers: []Header{{Key: "k", Value: make([]byte, 99)}}}
@@ -70,7 +70,7 @@ func TestRoom(t *testing.T) {
 		t.Error("room is not what the buffer holds besides 700 bytes of 1000")
 	}
 	accept()
-	if err := p.Room(t.Context(), sized(201)); err != nil {
+	if err := p.WaitForRoom(t.Context(), sized(201)); err != nil {
 		t.Error(err)
 	}
 	if err := <-taken; err != nil {
@@ -78,12 +78,12 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// The first headers of a grave are its own, DeadHeaders of them.
+// The first headers of a grave are its own, DeadHeaderCount of them.
 func TestDeadRecord(t *testing.T) {
 	r := &Record{Topic: "t.events", Partition: 3, Offset: 7, Key: []byte("k"), Value: []byte("v"),
 		Headers: []Header{{Key: "h"}}}
-	grave := Config{Prefix: "t."}.DeadRecord(r, "dispatch", errors.New("why"))
-	if string(grave.Headers[DeadHeaders].Key) != "h" || grave.Headers[DeadHeaders-1].Key != DeadError ||
+	grave := Config{Prefix: "t."}.DeadLetterRecord(r, "dispatch", errors.New("why"))
+	if string(grave.Headers[DeadHeaderCount].Key) != "h" || grave.Headers[DeadHeaderCount-1].Key != HeaderDeadError ||
 		string(grave.Headers[0].Value) != "events" {
 		t.Errorf("%v", grave.Headers)
 	}

@@ -64,8 +64,8 @@ func TestMarks(t *testing.T) {
 	m := join(t, c, GroupConfig{})
 	poll(t, m, func([]*Record) bool { return true })
 	at := Partition{Topic: Events}
-	want := Mark{Offset: 3, LeaderEpoch: -1, Metadata: metadata(t, 3, Hole{5, 6})}
-	if err := m.Commit(t.Context(), map[Partition]Mark{at: want}); err != nil {
+	want := Commit{Offset: 3, LeaderEpoch: -1, Metadata: metadata(t, 3, Hole{5, 6})}
+	if err := m.Commit(t.Context(), map[Partition]Commit{at: want}); err != nil {
 		t.Fatal(err)
 	}
 	r, err := NewReader(c, "test")
@@ -73,11 +73,11 @@ func TestMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	got, err := r.Marks(t.Context(), "group", Events, Commands)
+	got, err := r.Commits(t.Context(), "group", Events, Commands)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[Partition]Mark{at: want}, got); d != "" {
+	if d := cmp.Diff(map[Partition]Commit{at: want}, got); d != "" {
 		t.Error(d)
 	}
 }

@@ -46,7 +46,7 @@ func (r *Reader) Starts(ctx context.Context, topics ...string) (map[Partition]in
 
 // At returns, for every partition of the topic, the first offset whose record is not older than t;
 // the end of the partition when there is none.
-func (r *Reader) At(ctx context.Context, topic string, t time.Time) (map[Partition]int64, error) {
+func (r *Reader) OffsetsForTime(ctx context.Context, topic string, t time.Time) (map[Partition]int64, error) {
 	return r.offsets([]string{topic}, func(names []string) (kadm.ListedOffsets, error) {
 		return r.adm.ListOffsetsAfterMilli(ctx, t.UnixMilli(), names...)
 	})
@@ -87,9 +87,9 @@ func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*R
 	return r.read(ctx, p, from, each)
 }
 
-// ReadAll is Read for those who count offsets: each gets the markers of transactions too, which the service never
+// ReadWithControlRecords is Read for those who count offsets: each gets the markers of transactions too, which the service never
 // writes but anybody may who can write to the topic.
-func (r *Reader) ReadAll(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
+func (r *Reader) ReadWithControlRecords(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
 	return r.read(ctx, p, from, each, kgo.KeepControlRecords())
 }
 
@@ -130,7 +130,7 @@ func (r *Reader) read(ctx context.Context, p Partition, from int64, each func(*R
 // Committed returns the offsets that a group (named without the prefix) has committed for the topics;
 // partitions without a commit are left out.
 func (r *Reader) Committed(ctx context.Context, group string, topics ...string) (map[Partition]int64, error) {
-	marks, err := r.Marks(ctx, group, topics...)
+	marks, err := r.Commits(ctx, group, topics...)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (r *Reader) Committed(ctx context.Context, group string, topics ...string) 
 }
 
 // Marks is Committed with what the group has said beside the offsets.
-func (r *Reader) Marks(ctx context.Context, group string, topics ...string) (map[Partition]Mark, error) {
+func (r *Reader) Commits(ctx context.Context, group string, topics ...string) (map[Partition]Commit, error) {
 	fetched, err := r.adm.FetchOffsets(ctx, r.cfg.Prefix+group)
 	if err == nil {
 		err = fetched.Error()
@@ -157,10 +157,10 @@ func (r *Reader) Marks(ctx context.Context, group string, topics ...string) (map
 	for _, t := range topics {
 		wanted[r.cfg.Prefix+t] = t
 	}
-	out := make(map[Partition]Mark)
+	out := make(map[Partition]Commit)
 	fetched.Each(func(o kadm.OffsetResponse) {
 		if t, ok := wanted[o.Topic]; ok && o.At >= 0 {
-			out[Partition{t, o.Partition}] = Mark{Offset: o.At, LeaderEpoch: o.LeaderEpoch, Metadata: o.Metadata}
+			out[Partition{t, o.Partition}] = Commit{Offset: o.At, LeaderEpoch: o.LeaderEpoch, Metadata: o.Metadata}
 		}
 	})
 	return out, nil

@@ -113,7 +113,7 @@ func TestPatientTopicsRest(t *testing.T) {
 func patientGroup(t *testing.T, c Config) *Group {
 	t.Helper()
 	m, err := NewGroup(c, GroupConfig{
-		Name: "group", Topics: []string{Events, "retry.1s"}, Patient: []string{"retry.1s"}, MaxWait: 50 * time.Millisecond})
+		Name: "group", Topics: []string{Events, "retry.1s"}, DelayTolerant: []string{"retry.1s"}, MaxWait: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,9 +40,9 @@ type Config struct {
 	SASL    string   // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
 	TLS     string   // "system", the path of a CA file, or empty = no TLS
 	// Session is how long a member of a group may be silent before its partitions go to others; 0 = 30 s.
-	Session time.Duration
-	// ProducerBytes bounds what each of a producer's three clients holds until it is acknowledged; 0 = 256 MiB.
-	ProducerBytes int
+	SessionTimeout time.Duration
+	// ProducerBufferBytes bounds what each of a producer's three clients holds until it is acknowledged; 0 = 256 MiB.
+	ProducerBufferBytes int
 	// DialFunc replaces the dialer, for an engine in the same process and for tests; nil dials TCP.
 	DialFunc func(ctx context.Context, network, host string) (net.Conn, error)
 	Log      *slog.Logger

@@ -50,7 +50,7 @@ type Topic struct {
 	// Linger is how long the producer lets records of the topic gather.
 	Linger time.Duration
 	// Times says who sets the time of a record: createTime, appendTime, or "" where it does not matter.
-	Times string
+	TimestampType string
 	// Retention is how long a topic without readers keeps a record at least; 0: until whoever writes it deletes it. A
 	// topic that has readers is trimmed by what all of them have committed, and never by time: a store that is away loses
 	// nothing.
@@ -63,8 +63,8 @@ type Topic struct {
 	KeepAge     time.Duration
 	// Fence is the one that waits for it, Guard whether new events are answered 503 while a reader leaves its records for
 	// so long that they will be lost by their age.
-	Fence Fence
-	Guard bool
+	Fence   Fence
+	Guarded bool
 	// Delay is how long every record of a retry topic waits; 0: it is none.
 	Delay time.Duration
 }
@@ -79,20 +79,20 @@ const (
 // migrate creates and what migrate, serve and doctor check, durability in the embedded broker, the fences of the store,
 // the guard of ingest, trimming, and which dead letters can be retried.
 var topics = append([]Topic{
-	{Name: Events, Keyed: true, Durable: true, Times: createTime,
-		Readers: []string{DispatchGroup, StoreGroup, AlertGroup}, Fence: FenceEvents, Guard: true},
+	{Name: Events, Keyed: true, Durable: true, TimestampType: createTime,
+		Readers: []string{DispatchGroup, StoreGroup, AlertGroup}, Fence: FenceEvents, Guarded: true},
 	{Name: Commands, Keyed: true, Durable: true,
-		Readers: []string{DispatchGroup, StoreGroup}, Fence: FenceEvents, Guard: true},
+		Readers: []string{DispatchGroup, StoreGroup}, Fence: FenceEvents, Guarded: true},
 	{Name: Outcomes, Keyed: true, Linger: outcomeLinger, KeepRecords: keptOutcomes,
-		Readers: []string{StoreGroup, AlertGroup}, Fence: FenceEvents, Guard: true},
+		Readers: []string{StoreGroup, AlertGroup}, Fence: FenceEvents, Guarded: true},
 	{Name: Receipts, Keyed: true, Durable: true,
-		Readers: []string{StoreGroup}, Fence: FenceEvents, Guard: true},
+		Readers: []string{StoreGroup}, Fence: FenceEvents, Guarded: true},
 	{Name: Dead, Keyed: true, Durable: true, Retention: 30 * 24 * time.Hour},
 	{Name: Control, Durable: true, Authenticated: true},
 	{Name: ControlSnapshots, Durable: true, Authenticated: true},
-	{Name: Nodes, Authenticated: true, Times: appendTime, Retention: time.Hour},
+	{Name: Nodes, Authenticated: true, TimestampType: appendTime, Retention: time.Hour},
 	// The outbox of the configuration log forgets an entry when this topic has acknowledged it.
-	{Name: AuditLog, Durable: true, Readers: []string{StoreGroup}, Fence: FenceAudit, Guard: true},
+	{Name: AuditLog, Durable: true, Readers: []string{StoreGroup}, Fence: FenceAudit, Guarded: true},
 }, retryTopics(
 	Tier{"retry.1s", time.Second}, Tier{"retry.2s", 2 * time.Second}, Tier{"retry.5s", 5 * time.Second},
 	Tier{"retry.10s", 10 * time.Second}, Tier{"retry.30s", 30 * time.Second}, Tier{"retry.1m", time.Minute},
@@ -103,8 +103,8 @@ var topics = append([]Topic{
 func retryTopics(tiers ...Tier) (all []Topic) {
 	for _, t := range tiers {
 		all = append(all, Topic{
-			Name: t.Topic, Keyed: true, Linger: outcomeLinger, Times: appendTime, Delay: t.Delay, KeepAge: keptTierAge,
-			Readers: []string{DispatchGroup}, Guard: true,
+			Name: t.Topic, Keyed: true, Linger: outcomeLinger, TimestampType: appendTime, Delay: t.Delay, KeepAge: keptTierAge,
+			Readers: []string{DispatchGroup}, Guarded: true,
 		})
 	}
 	return all
@@ -218,8 +218,8 @@ const (
 
 // Names by which a Setting calls what Kafka keeps beside the settings of a topic.
 const (
-	SettingPartitions = "partitions"
-	SettingCopies     = "replication.factor"
+	SettingPartitions        = "partitions"
+	SettingReplicationFactor = "replication.factor"
 )
 
 func specs() (all []topicSpec) {
@@ -229,8 +229,8 @@ func specs() (all []topicSpec) {
 			retention = keptFor(t.Retention)
 		}
 		rules := []rule{retention}
-		if t.Times != "" {
-			rules = append(rules, rule{name: timestampType, want: t.Times})
+		if t.TimestampType != "" {
+			rules = append(rules, rule{name: timestampType, want: t.TimestampType})
 		}
 		all = append(all, topicSpec{t.Name, t.Keyed, append(rules,
 			rule{name: "cleanup.policy", want: "delete"},

@@ -30,7 +30,7 @@ func TestTopicTable(t *testing.T) {
 		if read && topic.Retention != 0 {
 			t.Errorf("%s has readers and is deleted by time", topic.Name)
 		}
-		if !read && (topic.Guard || topic.Fence != "" || topic.KeepRecords != 0 || topic.KeepAge != 0) {
+		if !read && (topic.Guarded || topic.Fence != "" || topic.KeepRecords != 0 || topic.KeepAge != 0) {
 			t.Errorf("%s has no readers, but a fact about them", topic.Name)
 		}
 		if topic.Fence != "" && !slices.Contains(topic.Readers, StoreGroup) {
@@ -71,11 +71,11 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 		t.Error("another fence waits for it than its own")
 	}
 	_, c, p := broker(t)
-	a, err := AuditTopics(t.Context(), c, 1)
+	a, err := CheckTopics(t.Context(), c, 1)
 	if err != nil || a.Err() != nil {
 		t.Fatal(err, a.Err())
 	}
-	if i := slices.IndexFunc(a.Topics, func(x TopicAudit) bool { return x.Topic == c.Prefix+name }); i < 0 ||
+	if i := slices.IndexFunc(a.Topics, func(x TopicReport) bool { return x.Topic == c.Prefix+name }); i < 0 ||
 		a.Topics[i].Missing {
 		t.Fatalf("it was not created, or is not checked: %+v", a.Topics)
 	}
@@ -95,22 +95,22 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 	}
 
 	const day = 24 * time.Hour
-	g, err := NewGuard(GuardDeps{
+	g, err := NewRetentionGuard(RetentionGuardDeps{
 		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(), Retention: 10 * day,
 		Now: func() time.Time { return time.Now().Add(20 * day) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, _, err := r.Unread(t.Context(), g.deps.Now(), 10*day)
+	all, _, err := r.ExpiringBacklogs(t.Context(), g.deps.Now(), 10*day)
 	if err != nil || len(all) != 1 || all[0].Topic != name || all[0].Group != group {
 		t.Errorf("what is not read in time: %v, %v", all, err)
 	}
-	if err := g.look(t.Context(), r); err != nil || g.Refuse() != nil {
-		t.Errorf("%v; events are refused although it is not in the guard: %v", err, g.Refuse())
+	if err := g.look(t.Context(), r); err != nil || g.Refusal() != nil {
+		t.Errorf("%v; events are refused although it is not in the guard: %v", err, g.Refusal())
 	}
-	topics[len(topics)-1].Guard = true
-	if err := g.look(t.Context(), r); err != nil || g.Refuse() == nil {
+	topics[len(topics)-1].Guarded = true
+	if err := g.look(t.Context(), r); err != nil || g.Refusal() == nil {
 		t.Errorf("%v; events are taken although it is in the guard", err)
 	}
 }

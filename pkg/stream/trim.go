@@ -27,14 +27,14 @@ type TrimConfig struct {
 	Every time.Duration
 	// Keep is the age up to which records are kept although they were done. Retry topics, which hold bodies and which
 	// only the dispatcher reads, keep a minute.
-	Keep time.Duration
+	KeepAge time.Duration
 	// MaxBytes bounds what is kept of all topics together although it was done, in bytes; 0 = no bound. It is for an
 	// engine that reads the log when it starts. The bound is kept on average: records of a partition count alike.
 	MaxBytes int64
 }
 
 // DefaultTrimConfig is for a cluster.
-func DefaultTrimConfig() TrimConfig { return TrimConfig{Every: time.Minute, Keep: defaultKeep} }
+func DefaultTrimConfig() TrimConfig { return TrimConfig{Every: time.Minute, KeepAge: defaultKeep} }
 
 // TrimDeps are what a Trimmer needs.
 type TrimDeps struct {
@@ -62,7 +62,7 @@ type Trimmer struct {
 
 // NewTrimmer prepares; it connects to nothing.
 func NewTrimmer(cfg TrimConfig, deps TrimDeps) (*Trimmer, error) {
-	if cfg.Every <= 0 || cfg.Keep < 0 || cfg.MaxBytes < 0 || deps.Log == nil || deps.Metrics == nil || deps.Now == nil {
+	if cfg.Every <= 0 || cfg.KeepAge < 0 || cfg.MaxBytes < 0 || deps.Log == nil || deps.Metrics == nil || deps.Now == nil {
 		return nil, errors.New("trim: Every, Log, Metrics and Now are needed, and neither Keep nor MaxBytes may be negative")
 	}
 	t := &Trimmer{
@@ -146,7 +146,7 @@ func (t *Trimmer) look(ctx context.Context, r *Reader) error {
 	}
 	young := make(map[Partition]int64)
 	for _, topic := range topics {
-		at, err := r.At(ctx, topic, t.deps.Now().Add(-t.keep(topic)))
+		at, err := r.OffsetsForTime(ctx, topic, t.deps.Now().Add(-t.keep(topic)))
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (r *Reader) doneByAll(ctx context.Context) (map[Partition]int64, error) {
 // keep is how long a topic keeps what was done.
 func (t *Trimmer) keep(topic string) time.Duration {
 	if most := topicOf(topic).KeepAge; most > 0 {
-		return min(most, t.cfg.Keep)
+		return min(most, t.cfg.KeepAge)
 	}
-	return t.cfg.Keep
+	return t.cfg.KeepAge
 }

@@ -179,7 +179,7 @@ func TestTrimKnowsSizes(t *testing.T) {
 		commitAs(t, c, group, Events, 100)
 	}
 	commitAs(t, c, StoreGroup, Receipts, 100)
-	tr, r := trimmer(t, c, TrimConfig{Every: time.Minute, Keep: time.Hour, MaxBytes: 100 * 1000}), reader(t, c)
+	tr, r := trimmer(t, c, TrimConfig{Every: time.Minute, KeepAge: time.Hour, MaxBytes: 100 * 1000}), reader(t, c)
 	tr.deps.Now = time.Now
 	if err := tr.look(t.Context(), r); err != nil {
 		t.Fatal(err)

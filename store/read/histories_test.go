@@ -160,7 +160,7 @@ func (h *told) buried() {
 		for _, x := range d.Headers {
 			head[x.Key] = string(x.Value)
 		}
-		got[head[stream.DeadTopic]+" "+head[stream.DeadOffset]] = true
+		got[head[stream.HeaderDeadTopic]+" "+head[stream.HeaderDeadOffset]] = true
 	}
 	if diff := gocmp.Diff(h.poison, got); diff != "" {
 		h.Fatalf("in dead (-want +got):\n%s", diff)

@@ -126,7 +126,7 @@ func (s *scanner) turn(ctx context.Context) (release func(), err error) {
 // bounds are the offsets between which the event must lie.
 func (s *scanner) bounds(ctx context.Context, d id.ID) (from, end int64, err error) {
 	p := stream.Partition{Topic: stream.Events, Index: d.Partition()}
-	starts, err := s.topic.At(ctx, stream.Events, d.Time())
+	starts, err := s.topic.OffsetsForTime(ctx, stream.Events, d.Time())
 	if err != nil {
 		return 0, 0, err
 	}

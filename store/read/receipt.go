@@ -225,7 +225,7 @@ func (r receiptReader) firstReceipt(ctx context.Context, account string, d id.ID
 		return 0, err
 	}
 	// Records have the time of the node that wrote them, which may be behind that of the event's.
-	since, err := r.topic.At(ctx, at.Topic, d.Time().Add(-ahead))
+	since, err := r.topic.OffsetsForTime(ctx, at.Topic, d.Time().Add(-ahead))
 	if err != nil {
 		return 0, err
 	}

@@ -121,7 +121,7 @@ const parallelReads = 4
 // CountCommands counts the deliveries that a run has asked for since a moment, of events newer than one. It asks the
 // log, where what is acknowledged stands, and reads to its end; what the log has deleted since is stored.
 func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time, newer id.ID) (int, error) {
-	from, err := r.topic.At(ctx, stream.Commands, since)
+	from, err := r.topic.OffsetsForTime(ctx, stream.Commands, since)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
 	}

@@ -47,7 +47,7 @@ func (r *Reader) undone(ctx context.Context) time.Time {
 		return now.Add(-scanSpan)
 	}
 	for _, back := range undoneSteps() {
-		since, err := r.topic.At(ctx, stream.Events, now.Add(-back))
+		since, err := r.topic.OffsetsForTime(ctx, stream.Events, now.Add(-back))
 		if err != nil {
 			return time.Time{}
 		}

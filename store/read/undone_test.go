@@ -22,7 +22,7 @@ func (b *bench) commit(index int32, offset int64) {
 	assigned := make(chan bool, 1)
 	g, err := stream.NewGroup(b.Stream, stream.GroupConfig{
 		Name: stream.DispatchGroup, Topics: []string{stream.Events}, MaxPoll: 1,
-		Assigned: func(map[stream.Partition]stream.Mark) { assigned <- true },
+		Assigned: func(map[stream.Partition]stream.Commit) { assigned <- true },
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -39,7 +39,7 @@ func (b *bench) commit(index int32, offset int64) {
 	})
 	<-assigned
 	if err := g.Commit(b.Context(),
-		map[stream.Partition]stream.Mark{{Topic: stream.Events, Index: index}: {Offset: offset}}); err != nil {
+		map[stream.Partition]stream.Commit{{Topic: stream.Events, Index: index}: {Offset: offset}}); err != nil {
 		b.Error(err)
 	}
 	cancel()

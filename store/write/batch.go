@@ -27,7 +27,7 @@ type batch struct {
 
 // mark is how far a partition will have been written once the batch is.
 type mark struct {
-	stream.Mark
+	stream.Commit
 	at    time.Time // of the last record
 	bytes int       // of the partition's records in the batch
 }
@@ -62,7 +62,7 @@ func (b *batch) add(from *place, records []*stream.Record, now time.Time) {
 		held += size(r)
 	}
 	last := records[len(records)-1]
-	b.marks[from] = mark{stream.Mark{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}, last.Timestamp, held}
+	b.marks[from] = mark{stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}, last.Timestamp, held}
 }
 
 func (b *batch) decode(s source) error {

@@ -319,7 +319,7 @@ func (w *Writer) bury(ctx context.Context, dead []deadRecord) error {
 
 func (w *Writer) buryOne(ctx context.Context, d deadRecord) error {
 	for try := 0; ; try++ {
-		dead := w.deps.Stream.DeadRecord(d.record, store.Group, d.cause)
+		dead := w.deps.Stream.DeadLetterRecord(d.record, store.Group, d.cause)
 		err := w.deps.Producer.ProduceSync(ctx, stream.Dead, d.place.Index, dead)
 		if err == nil {
 			return nil

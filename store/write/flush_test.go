@@ -113,7 +113,7 @@ func TestOneFlushForWhatIsWanted(t *testing.T) {
 		metrics: newWriterMetrics(nil), pos: newPositions(),
 		filling: newBatch(), room: make(chan struct{}, 1), wake: make(chan struct{}, 1), soon: make(chan struct{}, 1),
 	}
-	w.pos.assign(map[stream.Partition]stream.Mark{p: {}})
+	w.pos.assign(map[stream.Partition]stream.Commit{p: {}})
 	offset := int64(0)
 	come := func() {
 		e := event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}

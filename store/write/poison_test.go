@@ -97,7 +97,7 @@ func (p *poisoned) check(w *write.Writer) {
 		for _, h := range d.Headers {
 			head[h.Key] = string(h.Value)
 		}
-		at := head[stream.DeadTopic] + " " + head[stream.DeadOffset]
+		at := head[stream.HeaderDeadTopic] + " " + head[stream.HeaderDeadOffset]
 		if dead[at] {
 			p.Errorf("%s is in dead twice", at)
 		}

@@ -38,7 +38,7 @@ func newPositions() *positions {
 }
 
 // assign begins the partitions at their committed offsets; a partition without one begins at 0.
-func (s *positions) assign(marks map[stream.Partition]stream.Mark) {
+func (s *positions) assign(marks map[stream.Partition]stream.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, m := range marks {
@@ -182,13 +182,13 @@ func (s *positions) setFailing(shard int, failing bool) (news bool, now int) {
 }
 
 // commitable are the marks of partitions that this member still owns.
-func (s *positions) commitable(marks map[*place]mark) map[stream.Partition]stream.Mark {
+func (s *positions) commitable(marks map[*place]mark) map[stream.Partition]stream.Commit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[stream.Partition]stream.Mark, len(marks))
+	out := make(map[stream.Partition]stream.Commit, len(marks))
 	for at, m := range marks {
 		if s.owned[at.Partition] == at {
-			out[at.Partition] = m.Mark
+			out[at.Partition] = m.Commit
 		}
 	}
 	return out

@@ -224,7 +224,7 @@ func (w *Writer) disconnect() (err error) {
 
 // assigned takes over partitions, with what their last owner may not have counted: whoever sees that they are owned can
 // have it counted.
-func (w *Writer) assigned(marks map[stream.Partition]stream.Mark) {
+func (w *Writer) assigned(marks map[stream.Partition]stream.Commit) {
 	for _, s := range w.shards {
 		s.dirty.addAll()
 	}

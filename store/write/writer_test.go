@@ -119,11 +119,11 @@ func TestPoison(t *testing.T) {
 		for _, h := range d.Headers {
 			head[h.Key] = string(h.Value)
 		}
-		if head[stream.DeadGroup] != store.Group || head[stream.DeadPartition] != "1" || head[stream.DeadError] == "" ||
-			head[stream.DeadOffset] == "" {
+		if head[stream.HeaderDeadGroup] != store.Group || head[stream.HeaderDeadPartition] != "1" || head[stream.HeaderDeadError] == "" ||
+			head[stream.HeaderDeadOffset] == "" {
 			t.Errorf("headers %v", head)
 		}
-		if head[stream.DeadTopic] == stream.Outcomes {
+		if head[stream.HeaderDeadTopic] == stream.Outcomes {
 			if string(d.Value) != "\xff\x01" {
 				t.Errorf("value %q", d.Value)
 			}

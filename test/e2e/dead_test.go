@@ -49,7 +49,7 @@ func (b *buried) produce(topic string, partition int32, r *stream.Record) {
 func (b *buried) bury(topic string, partition int32, group string, r *stream.Record) {
 	b.t.Helper()
 	r.Topic, r.Partition, r.Offset = b.conf.Prefix+topic, partition, 7
-	b.produce(stream.Dead, partition, b.conf.DeadRecord(r, group, errors.New("version 9 is too new")))
+	b.produce(stream.Dead, partition, b.conf.DeadLetterRecord(r, group, errors.New("version 9 is too new")))
 }
 
 func (b *buried) dead(want int, args ...string) string {

@@ -342,7 +342,7 @@ func (r *readme) deadLetters(command string) {
 		record := (&event.Event{ID: eventID, Account: "acc_x", Endpoint: "ep_x", Source: event.SourceProvider,
 			Verdict: event.VerdictUnverified, Method: "POST"}).Record()
 		record.Topic = conf.Prefix + stream.Events
-		dead := conf.DeadRecord(record, stream.StoreGroup, errors.New("unreadable"))
+		dead := conf.DeadLetterRecord(record, stream.StoreGroup, errors.New("unreadable"))
 		if err := producer.ProduceSync(r.t.Context(), stream.Dead, 0, dead); err != nil {
 			r.t.Fatal(err)
 		}

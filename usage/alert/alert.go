@@ -119,7 +119,7 @@ type Alerts struct {
 	reader *stream.Reader
 
 	mu      sync.Mutex // guards arrived and left
-	arrived map[stream.Partition]stream.Mark
+	arrived map[stream.Partition]stream.Commit
 	left    map[stream.Partition]bool
 
 	first atomic.Bool     // this node has the first partition, and with it what is no partition's
@@ -141,7 +141,7 @@ func New(cfg Config, deps Deps) (*Alerts, error) {
 	}
 	return &Alerts{
 		cfg: cfg, deps: deps, log: deps.Log, metrics: m, herald: newHerald(cfg, deps, m),
-		arrived: map[stream.Partition]stream.Mark{}, left: map[stream.Partition]bool{}, books: map[int32]*book{},
+		arrived: map[stream.Partition]stream.Commit{}, left: map[stream.Partition]bool{}, books: map[int32]*book{},
 	}, nil
 }
 
@@ -184,7 +184,7 @@ func (a *Alerts) Run(ctx context.Context) error {
 	return nil
 }
 
-func (a *Alerts) assigned(marks map[stream.Partition]stream.Mark) {
+func (a *Alerts) assigned(marks map[stream.Partition]stream.Commit) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for p, m := range marks {

@@ -33,7 +33,7 @@ type stretch struct {
 
 // follow reads, judges and commits until ctx ends. It alone uses the books.
 func (a *Alerts) follow(ctx context.Context) error {
-	marks := map[stream.Partition]stream.Mark{}
+	marks := map[stream.Partition]stream.Commit{}
 	last := time.Now()
 	for {
 		var came []stretch
@@ -65,7 +65,7 @@ func (a *Alerts) follow(ctx context.Context) error {
 			}
 			a.commit(ctx, marks)
 		}
-		if slices.ContainsFunc(came, func(s stretch) bool { return a.group.Behind(s.from) > 0 }) {
+		if slices.ContainsFunc(came, func(s stretch) bool { return a.group.Lag(s.from) > 0 }) {
 			continue // there is more
 		}
 		if err := wait.For(ctx, pollWait); err != nil { // records gather meanwhile
@@ -76,7 +76,7 @@ func (a *Alerts) follow(ctx context.Context) error {
 
 // adopt forgets the partitions that went and builds the books of those that came, until there are none. anew are those
 // that went, or came again, while others were built: what was read of them before belongs to nobody, or comes again.
-func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Mark) (
+func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Commit) (
 	anew map[stream.Partition]bool, err error) {
 	anew = map[stream.Partition]bool{}
 	for {
@@ -88,10 +88,10 @@ func (a *Alerts) adopt(ctx context.Context, marks map[stream.Partition]stream.Ma
 
 // adoptPresent is adopt for what came and went until now. It is not done when more did while the log could not be read.
 func (a *Alerts) adoptPresent(
-	ctx context.Context, marks map[stream.Partition]stream.Mark, anew map[stream.Partition]bool) (done bool, err error) {
+	ctx context.Context, marks map[stream.Partition]stream.Commit, anew map[stream.Partition]bool) (done bool, err error) {
 	a.mu.Lock()
 	arrived, left := a.arrived, a.left
-	a.arrived, a.left = map[stream.Partition]stream.Mark{}, map[stream.Partition]bool{}
+	a.arrived, a.left = map[stream.Partition]stream.Commit{}, map[stream.Partition]bool{}
 	a.mu.Unlock()
 	for p := range left {
 		delete(marks, p)
@@ -132,7 +132,7 @@ func (a *Alerts) adoptPresent(
 
 // putBack reports whether the assignment has changed meanwhile, and of what. What arrived and is still here then
 // arrives with that.
-func (a *Alerts) putBack(arrived map[stream.Partition]stream.Mark, anew map[stream.Partition]bool) bool {
+func (a *Alerts) putBack(arrived map[stream.Partition]stream.Commit, anew map[stream.Partition]bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.arrived) == 0 && len(a.left) == 0 {
@@ -156,7 +156,7 @@ func (a *Alerts) putBack(arrived map[stream.Partition]stream.Mark, anew map[stre
 // first: after an error the next call goes on where this one came to, so it ends however slow the log is, and nothing
 // counts twice.
 func (a *Alerts) lookBack(
-	ctx context.Context, arrived map[stream.Partition]stream.Mark, past map[stream.Partition]*stream.Range) error {
+	ctx context.Context, arrived map[stream.Partition]stream.Commit, past map[stream.Partition]*stream.Range) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	starts, err := a.reader.Starts(ctx, stream.Outcomes, stream.Events)
@@ -209,12 +209,12 @@ func (a *Alerts) lookBack(
 }
 
 // choosePast puts into past what is worth reading of each partition before it was judged.
-func (a *Alerts) choosePast(ctx context.Context, arrived map[stream.Partition]stream.Mark,
+func (a *Alerts) choosePast(ctx context.Context, arrived map[stream.Partition]stream.Commit,
 	past map[stream.Partition]*stream.Range, now time.Time) error {
 	since := map[string]map[stream.Partition]int64{}
 	for topic, span := range map[string]time.Duration{stream.Outcomes: lookBack, stream.Events: rejectionWindow} {
 		var err error
-		if since[topic], err = a.reader.At(ctx, topic, now.Add(-span)); err != nil {
+		if since[topic], err = a.reader.OffsetsForTime(ctx, topic, now.Add(-span)); err != nil {
 			return err
 		}
 	}
@@ -248,7 +248,7 @@ func (a *Alerts) passOver(r *stream.Record, err error) {
 }
 
 // take brings records into their book and judges what they may have changed.
-func (a *Alerts) take(ctx context.Context, s stretch, marks map[stream.Partition]stream.Mark) error {
+func (a *Alerts) take(ctx context.Context, s stretch, marks map[stream.Partition]stream.Commit) error {
 	b := a.books[s.from.Index]
 	if b == nil {
 		return nil // it went meanwhile
@@ -277,7 +277,7 @@ func (a *Alerts) take(ctx context.Context, s stretch, marks map[stream.Partition
 	}
 	last := s.records[len(s.records)-1]
 	b.at[s.from.Topic] = last.Offset + 1
-	marks[s.from] = stream.Mark{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
+	marks[s.from] = stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
 	return nil
 }
 
@@ -292,7 +292,7 @@ func earlier(a, b time.Time) time.Time {
 // of that was read yet.
 func (a *Alerts) known(b *book, topic string, now time.Time) time.Time {
 	if b.at[topic] >= b.end[topic] &&
-		(a.group == nil || a.group.Behind(stream.Partition{Topic: topic, Index: b.partition}) == 0) {
+		(a.group == nil || a.group.Lag(stream.Partition{Topic: topic, Index: b.partition}) == 0) {
 		return now
 	}
 	return earlier(now, b.time[topic])
@@ -300,12 +300,12 @@ func (a *Alerts) known(b *book, topic string, now time.Time) time.Time {
 
 // isCopy reports whether a record was put back for a group that could not read it: it was seen before.
 func isCopy(r *stream.Record) bool {
-	return slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == stream.OnlyGroup })
+	return slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == stream.HeaderOnlyGroup })
 }
 
 // commit tells the group how far was judged. One that fails is made again with the next; what is then read twice
 // changes nothing.
-func (a *Alerts) commit(ctx context.Context, marks map[stream.Partition]stream.Mark) {
+func (a *Alerts) commit(ctx context.Context, marks map[stream.Partition]stream.Commit) {
 	// A partition is not given away while this goes on, for lost waits, and nothing is committed for one that is: brokers
 	// take what a member of the group says, its own partitions or not.
 	a.mu.Lock()

@@ -27,7 +27,7 @@ func (r *rig) says(e id.ID, status event.Status, reason event.Reason, attempt *e
 // reads hands records over that were said before.
 func (r *rig) reads(records ...*stream.Record) {
 	r.t.Helper()
-	if err := r.take(r.t.Context(), stretch{testOutcomes, records}, map[stream.Partition]stream.Mark{}); err != nil {
+	if err := r.take(r.t.Context(), stretch{testOutcomes, records}, map[stream.Partition]stream.Commit{}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -112,11 +112,11 @@ func TestPictureHasNoCopies(t *testing.T) {
 	}
 	defer producer.Close()
 	rec := r.says(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
-	rec.Headers = append(rec.Headers, stream.Header{Key: stream.OnlyGroup, Value: []byte(stream.StoreGroup)})
+	rec.Headers = append(rec.Headers, stream.Header{Key: stream.HeaderOnlyGroup, Value: []byte(stream.StoreGroup)})
 	if err := producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.lookBack(t.Context(), map[stream.Partition]stream.Mark{testOutcomes: {Offset: 11}},
+	if err := r.lookBack(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 11}},
 		map[stream.Partition]*stream.Range{}); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestPictureOfALogThatLostItsEnd(t *testing.T) {
 	r, _, _ := rigOnLog(t, 10)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := r.lookBack(ctx, map[stream.Partition]stream.Mark{testOutcomes: {Offset: 25}},
+	if err := r.lookBack(ctx, map[stream.Partition]stream.Commit{testOutcomes: {Offset: 25}},
 		map[stream.Partition]*stream.Range{}); err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +159,8 @@ func TestCommitOfLostPartitions(t *testing.T) {
 		if len(r.arrived) != 1 {
 			t.Fatalf("%v arrived", r.arrived)
 		}
-		ours := func() map[stream.Partition]stream.Mark {
-			return map[stream.Partition]stream.Mark{testOutcomes: {Offset: 7}}
+		ours := func() map[stream.Partition]stream.Commit {
+			return map[stream.Partition]stream.Commit{testOutcomes: {Offset: 7}}
 		}
 		committed := func() int64 {
 			reader, err := stream.NewReader(conf, "test")
@@ -198,7 +198,7 @@ func TestCommitOfLostPartitions(t *testing.T) {
 		if n := committed(); n != 7 {
 			t.Errorf("committed %d", n)
 		}
-		later := map[stream.Partition]stream.Mark{testOutcomes: {Offset: 9}}
+		later := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 9}}
 		r.commit(t.Context(), later)
 		if n := committed(); n != 7 || len(later) > 0 {
 			t.Errorf("committed %d of a partition that is lost", n)

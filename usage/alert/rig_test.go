@@ -300,7 +300,7 @@ func (r *rig) hand(topic string, rec *stream.Record, offset *int64) {
 	rec.Topic, rec.Offset, rec.Timestamp = topic, *offset, time.Now()
 	*offset++
 	if err := r.take(r.t.Context(), stretch{stream.Partition{Topic: topic}, []*stream.Record{rec}},
-		map[stream.Partition]stream.Mark{}); err != nil {
+		map[stream.Partition]stream.Commit{}); err != nil {
 		r.t.Fatal(err)
 	}
 }

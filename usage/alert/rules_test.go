@@ -506,7 +506,7 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 				}
 			}
 			if err := r.take(t.Context(), stretch{stream.Partition{Topic: stream.Outcomes}, log[judged:to]},
-				map[stream.Partition]stream.Mark{}); err != nil {
+				map[stream.Partition]stream.Commit{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -76,7 +76,7 @@ func TestPictureOfATrimmedLog(t *testing.T) {
 	whole := func() time.Time {
 		t.Helper()
 		r.books[0] = newBook(0)
-		if err := r.lookBack(t.Context(), map[stream.Partition]stream.Mark{testOutcomes: {Offset: 10}}, past); err != nil {
+		if err := r.lookBack(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}}, past); err != nil {
 			t.Fatal(err)
 		}
 		return r.books[0].whole
@@ -106,7 +106,7 @@ func TestPictureIsGoneOnWith(t *testing.T) {
 			}
 			return refused(req), nil, true
 		})
-		arrived, past := map[stream.Partition]stream.Mark{testOutcomes: {Offset: 10}}, map[stream.Partition]*stream.Range{}
+		arrived, past := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}}, map[stream.Partition]*stream.Range{}
 		if err := r.lookBack(t.Context(), arrived, past); err == nil {
 			t.Fatal("the log was not broken")
 		}
@@ -143,10 +143,10 @@ func TestPictureOfALostPartition(t *testing.T) {
 		r.lost([]stream.Partition{testOutcomes})
 		return refused(req), nil, true
 	})
-	r.assigned(map[stream.Partition]stream.Mark{testOutcomes: {Offset: 10}})
+	r.assigned(map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	marks := map[stream.Partition]stream.Mark{testOutcomes: {Offset: 3}}
+	marks := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 3}}
 	anew, err := r.adopt(ctx, marks)
 	if err != nil {
 		t.Fatal(err)

@@ -317,10 +317,10 @@ func (b *Bench) drop(urls string) {
 // leaves them. No writer may run.
 func (b *Bench) RewindOffsets(to func(p stream.Partition, committed int64) int64) {
 	b.Helper()
-	assigned := make(chan map[stream.Partition]stream.Mark, 1)
+	assigned := make(chan map[stream.Partition]stream.Commit, 1)
 	g, err := stream.NewGroup(b.Stream, stream.GroupConfig{
 		Name: store.Group, Topics: store.Topics(), MaxPoll: 1,
-		Assigned: func(marks map[stream.Partition]stream.Mark) { assigned <- marks },
+		Assigned: func(marks map[stream.Partition]stream.Commit) { assigned <- marks },
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -16,25 +16,27 @@ const countedDead = 100_000
 // Graves returns what is buried and was not done again, the newest first, at most limit; only what came from
 // one topic (without the prefix) unless that is empty. Of each value at most so many bytes are kept; Size has
 // its length.
-func (r *Reader) Graves(ctx context.Context, topic string, limit, value int) ([]Grave, error) {
-	var all []Grave
+func (r *Reader) ListDeadLetters(ctx context.Context, topic string, limit, value int) ([]DeadLetter, error) {
+	var all []DeadLetter
 	err := r.eachDead(ctx, func(span Range) error {
 		found, err := r.newestGraves(ctx, span, topic, limit, value)
 		all = append(all, found...)
 		return err
 	})
-	slices.SortStableFunc(all, func(a, b Grave) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.Offset, a.Offset)) })
+	slices.SortStableFunc(all, func(a, b DeadLetter) int {
+		return cmp.Or(b.WrittenAt.Compare(a.WrittenAt), cmp.Compare(b.Offset, a.Offset))
+	})
 	return all[:min(len(all), limit)], err
 }
 
 // newestGraves looks through one partition from its end, for marks stand after what they mark.
-func (r *Reader) newestGraves(ctx context.Context, span Range, topic string, limit, value int) ([]Grave, error) {
+func (r *Reader) newestGraves(ctx context.Context, span Range, topic string, limit, value int) ([]DeadLetter, error) {
 	marked := make(map[int64]bool)
-	var found []Grave
+	var found []DeadLetter
 	for span.To > span.From && len(found) < limit {
 		from := max(span.From, span.To-deadWindow)
-		var window []Grave
-		err := r.readDead(ctx, Range{span.Partition, from, span.To}, marked, func(g Grave) error {
+		var window []DeadLetter
+		err := r.readDead(ctx, Range{span.Partition, from, span.To}, marked, func(g DeadLetter) error {
 			if topic == "" || g.Source.Topic == topic {
 				g.detach(value)
 				window = append(window, g)
@@ -54,23 +56,23 @@ func (r *Reader) newestGraves(ctx context.Context, span Range, topic string, lim
 	return found, nil
 }
 
-// ErrNoGrave means that there is no dead letter at a place.
-var ErrNoGrave = errors.New("there is no dead letter")
+// ErrNoDeadLetter means that there is no dead letter at a place.
+var ErrNoDeadLetter = errors.New("there is no dead letter")
 
-// ErrRetried means that a record was done again already.
-var ErrRetried = errors.New("it was done again already")
+// ErrAlreadyRetried means that a record was done again already.
+var ErrAlreadyRetried = errors.New("it was done again already")
 
-// Grave returns the one at an offset of a partition of dead, whole. ErrNoGrave and ErrRetried are the answers
+// Grave returns the one at an offset of a partition of dead, whole. ErrNoDeadLetter and ErrAlreadyRetried are the answers
 // for a place where none is, or none any more.
-func (r *Reader) Grave(ctx context.Context, partition int32, offset int64) (Grave, error) {
-	var found *Grave
+func (r *Reader) ReadDeadLetter(ctx context.Context, partition int32, offset int64) (DeadLetter, error) {
+	var found *DeadLetter
 	marked := make(map[int64]bool)
 	err := r.eachDead(ctx, func(span Range) error {
 		if span.Index != partition || offset < span.From || offset >= span.To {
 			return nil
 		}
 		span.From = offset
-		return r.readDead(ctx, span, marked, func(g Grave) error {
+		return r.readDead(ctx, span, marked, func(g DeadLetter) error {
 			if g.Offset == offset {
 				g.detach(g.Size)
 				found = &g
@@ -80,24 +82,24 @@ func (r *Reader) Grave(ctx context.Context, partition int32, offset int64) (Grav
 	})
 	switch {
 	case err != nil:
-		return Grave{}, err
+		return DeadLetter{}, err
 	case found == nil:
-		return Grave{}, ErrNoGrave
+		return DeadLetter{}, ErrNoDeadLetter
 	case marked[offset]:
-		return Grave{}, ErrRetried
+		return DeadLetter{}, ErrAlreadyRetried
 	}
 	return *found, nil
 }
 
-// EachGrave calls do with everything that is buried now and was not done again, whole, in the order of burial
+// EachDeadLetter calls do with everything that is buried now and was not done again, whole, in the order of burial
 // within a partition; only what came from one topic unless that is empty.
-func (r *Reader) EachGrave(ctx context.Context, topic string, do func(Grave) error) error {
+func (r *Reader) EachDeadLetter(ctx context.Context, topic string, do func(DeadLetter) error) error {
 	return r.eachDead(ctx, func(span Range) error {
 		marked := make(map[int64]bool)
-		if err := r.readDead(ctx, span, marked, func(Grave) error { return nil }); err != nil {
+		if err := r.readDead(ctx, span, marked, func(DeadLetter) error { return nil }); err != nil {
 			return err
 		}
-		return r.readDead(ctx, span, nil, func(g Grave) error {
+		return r.readDead(ctx, span, nil, func(g DeadLetter) error {
 			if marked[g.Offset] || topic != "" && g.Source.Topic != topic {
 				return nil
 			}
@@ -107,9 +109,9 @@ func (r *Reader) EachGrave(ctx context.Context, topic string, do func(Grave) err
 	})
 }
 
-// CountDead is how many records are buried and were not done again. Of very many, those that were done again
+// CountDeadLetters is how many records are buried and were not done again. Of very many, those that were done again
 // count as well.
-func (r *Reader) CountDead(ctx context.Context) (n int64, err error) {
+func (r *Reader) CountDeadLetters(ctx context.Context) (n int64, err error) {
 	var records, buried int64
 	var spans []Range
 	err = r.eachDead(ctx, func(span Range) error {
@@ -123,7 +125,7 @@ func (r *Reader) CountDead(ctx context.Context) (n int64, err error) {
 	for _, span := range spans {
 		marked := make(map[int64]bool)
 		var graves []int64
-		err := r.readDead(ctx, span, marked, func(g Grave) error { graves = append(graves, g.Offset); return nil })
+		err := r.readDead(ctx, span, marked, func(g DeadLetter) error { graves = append(graves, g.Offset); return nil })
 		if err != nil {
 			return 0, err
 		}
@@ -161,7 +163,7 @@ func (r *Reader) eachDead(ctx context.Context, do func(Range) error) error {
 
 // readDead reads a stretch of one partition: what is marked as done again goes into marked, unless it is nil,
 // and do gets the graves. They are parts of the fetch response until they are detached.
-func (r *Reader) readDead(ctx context.Context, span Range, marked map[int64]bool, do func(Grave) error) error {
+func (r *Reader) readDead(ctx context.Context, span Range, marked map[int64]bool, do func(DeadLetter) error) error {
 	return r.ReadRanges(ctx, []Range{span}, func(_ Partition, records []*Record) error {
 		for _, rec := range records {
 			if offset, ok := marks(rec); ok {
