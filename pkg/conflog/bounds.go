@@ -6,28 +6,29 @@ import (
 )
 
 // Bounds of the configuration, which is in the memory of every node and in every snapshot. They are constants, and
-// apply judges them by nothing but the state and the record: every node refuses the same records. Sizes are those of
-// the JSON, not of what a compressor makes of it, which may change with its version. What is beyond a bound already
-// stays, and may shrink; only growth is refused. The bounds of a kind are its [Bounds].
+// apply enforces them with nothing but the state and the record: so every node refuses the same records. Sizes are
+// bytes of JSON: compressed sizes could change with the version of the compressor. Only growth is refused; an entity
+// that is already beyond a bound stays and may shrink. The bounds of a kind are in its [Bounds].
 const (
-	// MaxEntityBytes is how large one entity may be, in bytes.
+	// MaxEntityBytes is the maximum size of one entity in bytes.
 	MaxEntityBytes = 256 << 10
-	// MaxStateBytes is how large all entities together may be, in bytes.
+	// MaxStateBytes is the maximum size of all entities together in bytes.
 	MaxStateBytes = 512 << 20
-	// maxTombstones is how many deleted entities of a kind are remembered; beyond it the oldest is forgotten early, for a
-	// deletion is never refused. What is still open of such an endpoint then ends by its deadline.
+	// maxTombstones is the maximum number of tombstones of a kind. A deletion is never refused: beyond the maximum the
+	// oldest tombstone is dropped early, and open deliveries of that endpoint then end at their deadline.
 	maxTombstones = 200_000
 )
 
-// Reasons why the configuration does not grow. Changes that take something away are never refused for them.
+// Errors of the bounds. Changes that only restrict or revoke something never return them.
 var (
-	// ErrEntityTooLarge means that one entity would be larger than may be.
-	ErrEntityTooLarge = fmt.Errorf("it would be larger than %d bytes", MaxEntityBytes)
-	// ErrStateFull means that the whole configuration would be larger than may be.
+	// ErrEntityTooLarge means that the entity would exceed MaxEntityBytes.
+	ErrEntityTooLarge = fmt.Errorf("the entity would be larger than %d bytes", MaxEntityBytes)
+	// ErrStateFull means that the configuration would exceed MaxStateBytes.
 	ErrStateFull = errors.New("the configuration would be larger than 512 MiB")
 )
 
-// exceeds reports which bound a put goes beyond. exempt is that of the record.
+// checkBounds returns the error of the bound that a put of size bytes would exceed, or nil. exempt is the record's
+// Exempt.
 func (s *state) checkBounds(k Kind, old *Entity, size int, exempt bool) error {
 	grown := size
 	if old != nil {
@@ -63,7 +64,7 @@ func errUnless(holds bool, err error) error {
 	return err
 }
 
-// bytes is the size of all living entities.
+// bytes returns the JSON bytes of all living entities.
 func (s *state) bytes() (n int64) {
 	for _, set := range s.sets {
 		n += set.bytes

@@ -9,22 +9,22 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// trusted is how far this node's clock may be from the broker's before it is corrected.
+// maxTrustedSkew is how far this node's clock may differ from the broker's before Now corrects it.
 const maxTrustedSkew = 2 * time.Second
 
-// clockSamples is how many heartbeats are remembered: of ten seconds.
+// clockSamples is how many heartbeats the correction is computed from: those of the last ten seconds.
 const clockSamples = 20
 
-// clock is this node's, and what own heartbeats tell of the broker's.
+// clock is this node's clock, corrected by the broker's timestamps of this node's own heartbeats.
 type clock struct {
 	now  func() time.Time
-	wall func() time.Time // now without the monotonic clock, which stands still while a machine sleeps
+	wall func() time.Time // now without the monotonic clock, which stops while a machine sleeps
 	skew atomic.Int64     // see ClockSkew, in nanoseconds
 	// correction is added to this node's time, in nanoseconds; see Now.
 	correction atomic.Int64
-	known      chan struct{} // closed by the first heartbeat
+	known      chan struct{} // closed after the first heartbeat
 	once       sync.Once
-	offsets    []time.Duration // what the last ones said is to be added; only for the goroutine that hears them
+	offsets    []time.Duration // correction according to each of the last heartbeats; used by one goroutine only
 }
 
 func newClock(now func() time.Time) *clock {
@@ -33,20 +33,21 @@ func newClock(now func() time.Time) *clock {
 	return c
 }
 
-// Now is the time by this node's clock, put right when it is more than 2 s away from the broker's: work passes
-// from node to node, and a time that one of them wrote must mean the same to the next. A time that was put
-// right is behind the broker's by as long as the fastest of the last heartbeats took, never ahead of it. With
-// a broker that does not tell its time it is this node's.
+// Now returns this node's time, corrected when it differs from the broker's by more than 2 s: deliveries move between
+// nodes, and a time that one node wrote must mean the same to the next. A corrected time is never ahead of the
+// broker's; it is behind by the latency of the fastest of the last heartbeats. When the broker does not set timestamps
+// (CreateTime), Now returns this node's time.
 func (c *clock) Now() time.Time { return c.now().Add(time.Duration(c.correction.Load())) }
 
-// ClockKnown is closed once the broker's clock was heard of, so that Now can be trusted.
+// ClockKnown returns a channel that is closed after this node's first heartbeat. From then on Now is corrected.
 func (c *clock) ClockKnown() <-chan struct{} { return c.known }
 
-// ClockSkew is how far the broker's clock is ahead of this node's, as far as the way of a heartbeat
-// there and back proves it.
+// ClockSkew returns how far the broker's clock is ahead of this node's. It is a lower bound, which the send and receive
+// times of a heartbeat prove.
 func (c *clock) ClockSkew() time.Duration { return time.Duration(c.skew.Load()) }
 
-// heard takes an own heartbeat: sent and at are times by this node's clock.
+// observe evaluates one of this node's own heartbeats. sent and at are the times at which it was sent and received, by
+// this node's clock.
 func (c *clock) observe(r *stream.Record, sent, at time.Time) {
 	if r.Attrs.TimestampType() == logAppendTime {
 		skew := clockSkew(sent, r.Timestamp, at)
@@ -56,8 +57,8 @@ func (c *clock) observe(r *stream.Record, sent, at time.Time) {
 	c.once.Do(func() { close(c.known) })
 }
 
-// logAppendTime marks a record whose timestamp the broker set. The embedded engine never does; it has
-// this machine's clock.
+// logAppendTime is the timestamp type of records whose timestamp the broker set (Kafka: message.timestamp.type). The
+// embedded engine never sets one; it runs on this machine's clock.
 const logAppendTime = 1
 
 func clockSkew(sent, appended, heard time.Time) time.Duration {
@@ -71,18 +72,18 @@ func clockSkew(sent, appended, heard time.Time) time.Duration {
 	}
 }
 
-// correct is what to add to this node's time after a heartbeat that says it is skew away. Each heartbeat says
-// too little by its own way back; the one with the shortest is the nearest to the truth.
+// nextCorrection returns what to add to this node's time after a heartbeat with that skew. Each heartbeat
+// underestimates the offset by the latency of its own delivery, so the largest estimate is the best.
 func (c *clock) nextCorrection(skew time.Duration, appended, heard time.Time) time.Duration {
 	if skew.Abs() <= maxTrustedSkew {
 		c.offsets = nil
 		return 0
 	}
-	says := appended.Sub(heard)
-	if len(c.offsets) > 0 && (says-slices.Max(c.offsets)).Abs() > maxTrustedSkew {
-		c.offsets = nil // somebody set one of the clocks
+	offset := appended.Sub(heard)
+	if len(c.offsets) > 0 && (offset-slices.Max(c.offsets)).Abs() > maxTrustedSkew {
+		c.offsets = nil // one of the clocks was set
 	}
-	c.offsets = append(c.offsets, says)
+	c.offsets = append(c.offsets, offset)
 	c.offsets = c.offsets[max(0, len(c.offsets)-clockSamples):]
 	return slices.Max(c.offsets)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Node is a node that was heard of in the last 5 s.
+// Node is a node whose last heartbeat is younger than 5 s.
 type Node struct {
 	Name      string
-	Version   string        // of its program; empty: one that does not tell
-	Keys      []string      // ids of its master keys, the one that seals first; empty: it does not tell
-	Lag       int64         // records of the configuration log that it has still to apply, as far as this node knows
-	ClockSkew time.Duration // how far the broker's clock is ahead of its own
+	Version   string        // version of its program; empty if unknown
+	Keys      []string      // ids of its master keys, the one that seals first; empty if unknown
+	Lag       int64         // records of the configuration log that it has not applied yet, as far as this node knows
+	ClockSkew time.Duration // how far the broker's clock is ahead of the node's; see Log.ClockSkew
 }
 
-// Nodes are the living nodes by name, this one included while it runs.
+// Nodes returns the living nodes by name, this one included while it runs.
 func (l *Log) Nodes() []Node {
 	next := l.view.Load().nextOffset
 	var nodes []Node
@@ -30,10 +30,11 @@ func (l *Log) Nodes() []Node {
 		})
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	return slices.CompactFunc(nodes, func(a, b Node) bool { return a.Name == b.Name }) // one that was just restarted
+	// a node that was just restarted appears twice
+	return slices.CompactFunc(nodes, func(a, b Node) bool { return a.Name == b.Name })
 }
 
-// Lag is how many records of the configuration log this node has still to apply.
+// Lag returns how many records of the configuration log this node has not applied yet.
 func (l *Log) Lag(ctx context.Context) (int64, error) {
 	ends, err := l.reader.Ends(ctx, stream.Control)
 	if err != nil {
@@ -42,8 +43,9 @@ func (l *Log) Lag(ctx context.Context) (int64, error) {
 	return max(0, ends[recordLog]-l.view.Load().nextOffset), nil
 }
 
-// Inspect reads the log as it stands without taking part: nothing is written, and no node hears of it. The Log answers
-// reads then, is never up to date again, and takes no changes. It is called once, instead of Run. Close it.
+// Inspect reads the log as it is now, without joining the cluster: it writes nothing and sends no heartbeats.
+// Afterwards the Log answers reads from that state and accepts no changes. Call it once, instead of Run, and call Close
+// at the end.
 func (l *Log) Inspect(ctx context.Context) (err error) {
 	close(l.stopped)
 	if l.reader, err = stream.NewReader(l.stream, "inspect"); err != nil {
@@ -56,7 +58,7 @@ func (l *Log) Inspect(ctx context.Context) (err error) {
 	return nil
 }
 
-// readAll reads what the topics have now.
+// readAll reads the current content of the topics.
 func (l *Log) readAll(ctx context.Context) error {
 	s, next, _, err := l.load(ctx)
 	if err != nil {
@@ -86,5 +88,5 @@ func (l *Log) readAll(ctx context.Context) error {
 	})
 }
 
-// Close ends what Inspect opened.
+// Close releases what Inspect opened.
 func (l *Log) Close() { l.reader.Close() }

@@ -6,82 +6,86 @@ import (
 	"fmt"
 )
 
-// Kind says what an entity is. The log has two of its own; its user registers the others.
+// Kind is the type of an entity. The log has two kinds of its own; the caller registers the others.
 type Kind uint8
 
-// Kinds of the log's own.
+// Kinds that the log itself uses.
 const (
-	KindLog       Kind = iota // the first record, with the log's secret
+	KindLog       Kind = iota // the first record, which holds the secret of the log
 	KindOutbox                // changes whose audit rows are not in Kafka yet
-	FirstUserKind             // the first one of the user
+	FirstUserKind             // the first kind of the caller
 )
 
-// Entities is what the log has to ask about entities, whose values are bytes to it. The answers of Index decide what
-// apply does: they depend on the arguments alone, and nodes of two versions give the same ones at the same level.
+// Entities decodes entities for the log. apply depends on the results of Index, so they must depend on the arguments
+// alone, and two versions of the program must return the same results at the same level.
 type Entities interface {
-	// Index reads the JSON of a value; an error means that no node takes it.
+	// Index extracts the index fields from the JSON of a value. On an error every node refuses the record.
 	Index(k Kind, value []byte) (Index, error)
-	// ActorName is the name of a key or a user at this moment, for the audit log; empty when there is none.
+	// ActorName returns the name of an API key or user at this moment, for the audit log; empty when there is none.
 	ActorName(v *View, id string) string
-	// AccountID is the account that audit entries belong to.
+	// AccountID returns the account that the audit entries belong to.
 	AccountID(v *View) string
 }
 
-// Index is by what a value is found.
+// Index holds the fields by which an entity is found.
 type Index struct {
 	ID string
-	// Hash is the SHA-256 of its secret, unique among its kind; zero = none. Former is a second one; nil = none.
+	// Hash is the SHA-256 of the entity's secret, unique within its kind; zero = none. FormerHash is that of the
+	// previous secret while it is still valid; nil = none.
 	Hash       [HashLen]byte
 	FormerHash *[HashLen]byte
-	Pending    bool // something is still to be done for it: View.Open finds it
+	Pending    bool // the entity has unfinished work: View.Pending returns it
 
-	sealedSecret string // the secret of the log that the record begins, or seals anew
+	sealedSecret string // the sealed secret of the log, of KindLog only
 }
 
-// HashLen is the length of a SHA-256.
+// HashLen is the length of a SHA-256 in bytes.
 const HashLen = 32
 
-// KindInfo is what the log knows of a kind. All of it decides what apply does: it may change with a level only.
+// KindInfo describes a kind. apply depends on all of it, so it may change only together with a new level.
 type KindInfo struct {
 	Name    string
-	Level   int // the first level at which there may be entities of it
+	Level   int // the lowest level of the log at which entities of the kind may exist
 	Audited Audited
 	Bounds
 }
 
-// Bounds of a kind, which apply judges. The zero value has none of its own: its entities share MaxStateBytes.
+// Bounds limit a kind; apply enforces them. With the zero value the kind has no bounds of its own: its entities share
+// MaxStateBytes.
 type Bounds struct {
-	MaxCount int   // entities; 0 = any number
-	ErrCount error // says that there are as many
-	// Room is how many bytes the kind has for itself, outside of MaxStateBytes, of which a new entity leaves Reserve.
+	MaxCount int   // number of entities; 0 = unlimited
+	ErrCount error // returned when MaxCount is reached
+	// MaxBytes is the kind's own room in bytes, not part of MaxStateBytes; 0 = none. New entities may use only MaxBytes
+	// - ReservedBytes; the reserve is for existing entities that grow.
 	MaxBytes, ReservedBytes int64
 	ErrBytes                error
-	AllowWhenFull           bool // small ones, bounded by Most, which a full configuration does not refuse
-	AllowWhenOutboxFull     bool // written also while the outbox is full: Most bounds what that adds to it
-	AllowGrowthWhenFull     bool // an entity may grow once it is there: what has begun goes on
-	Singleton               bool // there is one at most
+	AllowWhenFull           bool // accepted also when MaxStateBytes is reached: small entities, bounded by MaxCount
+	AllowWhenOutboxFull     bool // accepted also while the outbox is full; MaxCount bounds what that adds to it
+	// an existing entity may grow when MaxStateBytes is reached, so that running work can finish
+	AllowGrowthWhenFull bool
+	Singleton           bool // at most one entity exists
 }
 
-// Audited says which changes of a kind the audit log shows.
+// Audited selects the changes of a kind that are written to the audit log.
 type Audited uint8
 
-// The choices.
+// Values of Audited.
 const (
-	AuditNone         Audited = iota // state of the service's own, no configuration
+	AuditNone         Audited = iota // none: internal state, not configuration
 	AuditAll                         // every change
-	AuditCreateDelete                // that there is one, and its end
-	AuditRequested                   // what somebody has asked for, not how it goes on by itself
+	AuditCreateDelete                // creation and deletion
+	AuditRequested                   // changes that a caller requested, not those that the service makes by itself
 )
 
-// kinds are the registered kinds.
+// kinds holds the registered kinds.
 type kinds struct {
 	infos         []KindInfo // by Kind
 	byName        map[string]Kind
-	newestLevel   int   // the highest level of any
-	maxStateBytes int64 // for all of them, but for those with Room of their own
+	newestLevel   int   // the highest level that any kind needs
+	maxStateBytes int64 // for the entities of all kinds without MaxBytes of their own
 }
 
-// newKinds registers the kinds of a user after the log's own.
+// newKinds registers the kinds of the caller after the log's own.
 func newKinds(users []KindInfo, room int64) (*kinds, error) {
 	ks := &kinds{byName: make(map[string]Kind), newestLevel: baseLevel, maxStateBytes: room}
 	ks.infos = append(ks.infos, KindInfo{Name: "log", Level: baseLevel, Bounds: Bounds{Singleton: true}},
@@ -89,7 +93,7 @@ func newKinds(users []KindInfo, room int64) (*kinds, error) {
 	ks.infos = append(ks.infos, users...)
 	for k, info := range ks.infos {
 		if _, twice := ks.byName[info.Name]; twice || info.Name == "" || info.Level < baseLevel {
-			return nil, fmt.Errorf("kind %q: has no name and level of its own", info.Name)
+			return nil, fmt.Errorf("kind %q: needs a unique name and a level of at least 1", info.Name)
 		}
 		ks.byName[info.Name] = Kind(k)
 		ks.newestLevel = max(ks.newestLevel, info.Level)
@@ -108,7 +112,7 @@ type firstRecord struct {
 // LogID is the id of the one entity of KindLog.
 const LogID = "log"
 
-// index asks the user about a value, but for the log's own kinds.
+// index extracts the index fields of a value. It handles the log's own kinds itself and asks Entities about the others.
 func (p *parser) index(k Kind, value []byte) (Index, error) {
 	switch k {
 	case KindLog:
@@ -118,7 +122,7 @@ func (p *parser) index(k Kind, value []byte) (Index, error) {
 		}
 		return Index{ID: first.ID, sealedSecret: first.Secret}, nil
 	case KindOutbox:
-		return Index{}, errors.New("the outbox takes no values")
+		return Index{}, errors.New("the outbox accepts no values")
 	default:
 		return p.entities.Index(k, value)
 	}

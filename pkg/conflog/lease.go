@@ -13,34 +13,34 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// heartbeat is a record of the topic nodes.
+// heartbeat is the value of a record in the topic nodes.
 type heartbeat struct {
 	Node       string    `json:"node"`
-	Boot       string    `json:"boot"`     // of the process
-	NextOffset int64     `json:"position"` // offset in control of the first record that is not applied
+	Boot       string    `json:"boot"`     // identifies the process
+	NextOffset int64     `json:"position"` // offset in control of the first record that the node has not applied
 	Leaving    bool      `json:"leaving,omitempty"`
 	At         time.Time `json:"at"`      // by the node's clock
-	Version    string    `json:"version"` // of the program
-	Keys       []string  `json:"keys"`    // see Sealer
+	Version    string    `json:"version"` // version of the program
+	Keys       []string  `json:"keys"`    // ids of the master keys; see Sealer
 	SkewMS     int64     `json:"skew_ms"` // see ClockSkew
-	Level      int       `json:"level"`   // the newest that the program knows
+	Level      int       `json:"level"`   // the newest level that the program supports
 }
 
-// lease says until when this node may take API keys.
+// lease decides until when this node may accept API keys.
 //
-// A cycle that began at t, in which first a heartbeat was acknowledged and then the end of the log was
-// asked for, is confirmed when everything before that end is applied; the lease then runs from t. So at
-// any moment of a lease this node was heard of within the last 5 s, and it applied whatever was
-// acknowledged before t: a writer that waits for the nodes it hears of, or for 5.5 s, knows that no node
-// takes a key any more that it has just revoked.
+// A cycle starts at time t. First a heartbeat is acknowledged, then the end of the log is requested. When this node has
+// applied everything before that end, the cycle is confirmed and the lease runs for 5 s from t. So while a node holds a
+// lease, the others received a heartbeat from it within the last 5 s, and it has applied everything that was
+// acknowledged before t. A writer that waits for all nodes with recent heartbeats, or for 5.5 s, therefore knows that
+// no node accepts a key that it has revoked.
 type lease struct {
-	confirmedFrom atomic.Pointer[time.Time] // beginning of the newest confirmed cycle; every authentication reads it
+	confirmedFrom atomic.Pointer[time.Time] // start of the newest confirmed cycle; every authentication reads it
 
 	mu          sync.Mutex // guards what follows
-	cycleStart  time.Time  // beginning of the cycle that waits for its end; zero = none
+	cycleStart  time.Time  // start of the cycle that waits for its end; zero = none
 	cycleEnd    int64
 	appliedNext int64 // offset after the last applied record
-	closed      bool  // nothing is confirmed any more
+	closed      bool  // the lease has been released for good
 }
 
 func (l *lease) advance(next int64) {
@@ -50,8 +50,8 @@ func (l *lease) advance(next int64) {
 	l.confirmLocked()
 }
 
-// ask begins to wait for a cycle's end. While one waits, a later one does not replace it: a tail that is
-// always a little late would never confirm any.
+// startCycle starts to wait until everything before end is applied. It does not replace a cycle that is waiting:
+// otherwise a node that is always slightly behind would never confirm one.
 func (l *lease) startCycle(began time.Time, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *lease) confirmLocked() {
 	}
 }
 
-// drop ends the lease for good.
+// release ends the lease for good.
 func (l *lease) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,22 +77,24 @@ func (l *lease) release() {
 	l.confirmedFrom.Store(nil)
 }
 
-// Lease returns how long ago this node was last sure to know the whole log, and whether that is recent
-// enough to take API keys.
+// Lease returns the age of the lease, that is, how long ago this node last confirmed that it knew the whole log, and
+// whether it is young enough (under 5 s) to accept API keys.
 func (l *Log) Lease() (age time.Duration, ok bool) {
 	from := l.lease.confirmedFrom.Load()
 	if from == nil {
 		return 0, false
 	}
-	// Whichever clock says more: the monotonic one stands still while the machine sleeps, the other can be set back.
+	// Use the clock that shows the greater age: the monotonic clock stops while the machine sleeps, the wall clock can
+	// be set back.
 	age = max(l.now().Sub(*from), l.wall().Sub(from.Round(0)))
 	return age, age < l.timing.Lease
 }
 
-// membership sends and hears heartbeats.
+// membership sends and reads heartbeats.
 type membership struct{ *Log }
 
-// beats sends heartbeats and asks for the lease until ctx ends; then it tells the others not to wait.
+// sendHeartbeats runs lease cycles until ctx ends: every 500 ms, and soon after each applied record. Then it announces
+// that this node leaves, so that no writer waits for it.
 func (l membership) sendHeartbeats(ctx context.Context) error {
 	tick := time.NewTicker(l.timing.HeartbeatInterval)
 	defer tick.Stop()
@@ -102,28 +104,32 @@ func (l membership) sendHeartbeats(ctx context.Context) error {
 		err := l.runCycle(ctx)
 		if ctx.Err() == nil && (err == nil) != healthy {
 			healthy = !healthy
-			l.log.LogAttrs(ctx, slog.LevelWarn, "heartbeat", slog.Bool("healthy", healthy), slog.Any("error", err))
+			if healthy {
+				l.log.LogAttrs(ctx, slog.LevelWarn, "heartbeats are sent again")
+			} else {
+				l.log.LogAttrs(ctx, slog.LevelWarn, "cannot send heartbeats", slog.Any("error", err))
+			}
 		}
 		select {
 		case <-tick.C:
 		case <-l.heartbeatNow:
-			// Announce a lone record at once, of a burst not every one.
-			_ = wait.For(ctx, l.timing.HeartbeatMinGap-time.Since(began)) // the loop looks at ctx
+			// Announce a single record at once, a burst at most every 20 ms.
+			_ = wait.For(ctx, l.timing.HeartbeatMinGap-time.Since(began)) // the loop checks ctx
 		case <-ctx.Done():
 		}
 	}
-	l.lease.release() // before the goodbye: a node that nobody waits for takes no key
+	l.lease.release() // before the last heartbeat: writers do not wait for this node afterwards
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timing.HeartbeatInterval)
 	defer cancel()
 	if err := l.sendHeartbeat(last, heartbeat{Leaving: true}); err != nil {
-		l.log.LogAttrs(last, slog.LevelDebug, "say goodbye to the other nodes", slog.Any("error", err))
+		l.log.LogAttrs(last, slog.LevelDebug, "cannot announce that this node leaves", slog.Any("error", err))
 	}
 	return nil
 }
 
-// beat is one cycle; see lease.
+// runCycle runs one cycle; see lease.
 func (l membership) runCycle(ctx context.Context) error {
-	if l.auth.Load() == nil { // nobody could tell its heartbeat from a forged one: it takes no key yet
+	if l.auth.Load() == nil { // without the secret of the log no heartbeat can be signed: no lease yet
 		return nil
 	}
 	began := l.now()
@@ -157,24 +163,24 @@ func (l membership) sendHeartbeat(ctx context.Context, h heartbeat) error {
 		ctx, stream.Nodes, 0, own.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
 }
 
-// peers is what is known of all nodes, this one included.
+// peers holds the last heartbeats of all nodes, this one included.
 type peers struct {
 	mu      sync.Mutex      // guards nodes
-	nodes   map[string]peer // by the boot of the process
+	nodes   map[string]peer // by heartbeat.Boot
 	updated signal          // fired after each heartbeat
 }
 
 type peer struct {
 	nextOffset int64
-	lastSeen   time.Time // when it was read here: late at worst, which makes a writer wait, never hurry
-	last       heartbeat // the newest, for people
+	lastSeen   time.Time // when this node read it: if that was late, a writer waits longer, never shorter
+	last       heartbeat // the newest heartbeat
 }
 
-// heartbeatsAtStart is how many heartbeats are read again at a start, or more if they are of the last 10 s:
-// those of the last 5 s are needed, and this node's clock may be wrong.
+// heartbeatsAtStart is how many of the last heartbeats are read at the start, more if there are more of the last 10 s.
+// Those of the last 5 s are needed; the count covers a wrong clock of this node.
 const heartbeatsAtStart = 2000
 
-// hear follows the topic nodes, from a little before now.
+// followHeartbeats reads the topic nodes, from shortly before the start on.
 func (l membership) followHeartbeats(ctx context.Context) error {
 	nodes := stream.Partition{Topic: stream.Nodes}
 	var from int64
@@ -208,7 +214,7 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 	})
 }
 
-// decodeHeartbeat reads a heartbeat, if it is one of a node of this log.
+// decodeHeartbeat decodes a heartbeat; ok is false unless a node of this log sent it.
 func (l membership) decodeHeartbeat(r *stream.Record) (h heartbeat, ok bool) {
 	own := l.auth.Load()
 	switch {
@@ -222,8 +228,8 @@ func (l membership) decodeHeartbeat(r *stream.Record) (h heartbeat, ok bool) {
 	return h, json.Unmarshal(r.Value, &h) == nil && h.Node != ""
 }
 
-// note takes a heartbeat. Somebody may append an old one once more: of a process that has ended it says nothing about
-// the one that runs under the node's name now, and of a position only the highest counts.
+// record stores a heartbeat. It may be an old one that was appended again: so a heartbeat of an ended process does not
+// replace that of the process now running under the node's name, and a lower position does not replace a higher one.
 func (p *peers) record(h heartbeat, now time.Time, life time.Duration) {
 	p.mu.Lock()
 	if p.nodes == nil {
@@ -244,7 +250,7 @@ func (p *peers) record(h heartbeat, now time.Time, life time.Duration) {
 	p.updated.fire()
 }
 
-// reached reports whether every living node except the process skip announced the position.
+// allReached reports whether every living node except the process skip has announced the position.
 func (p *peers) allReached(next int64, now time.Time, life time.Duration, skip string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -256,7 +262,7 @@ func (p *peers) allReached(next int64, now time.Time, life time.Duration, skip s
 	return true
 }
 
-// has reports whether that process itself announced the position.
+// hasReached reports whether that process itself has announced the position.
 func (p *peers) hasReached(boot string, next int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,7 +270,7 @@ func (p *peers) hasReached(boot string, next int64) bool {
 	return ok && other.nextOffset >= next
 }
 
-// alive are the nodes that are heard of.
+// living returns the nodes whose last heartbeat is younger than life.
 func (p *peers) living(now time.Time, life time.Duration) (all []peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,30 +10,31 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Nodes of two versions run beside each other while a cluster is upgraded, and the older would take a record of a
-// kind that it does not know for an invalid one: the configurations would part. So the log has a level, part of the
-// state, and a record of a kind above it is refused by every node alike, the newer ones included. relay migrate
-// --finalize raises it when all nodes are new; a node that is too old for the new level stops.
+// Nodes of two versions run at the same time while a cluster is upgraded. An older node does not know the newer kinds:
+// it would refuse their records, the newer nodes would apply them, and the states would diverge. So the log has a
+// level, which is part of the state. All nodes, newer ones included, refuse a record of a kind above that level. relay
+// migrate --finalize raises the level when all nodes run the new version. A node that is too old for the level stops.
 //
-// The first record of a log says at which level it begins: at the newest that its writer knows, which is the highest
-// of its kinds. What a node cannot authenticate it passes over, so a program that authenticates records in another way
-// raises the level first.
+// The first record of a log sets its level: the newest that its writer knows, which is the highest level of its kinds.
+// Nodes ignore records that they cannot authenticate. So a version that authenticates records in a new way must raise
+// the level first.
 
-// baseLevel is that of a log whose records tell none, and of the kinds that every version knows.
+// baseLevel is the level of a log whose records name none, and of the kinds that every version knows.
 const baseLevel = 1
 
-// ErrLevel means that the configuration log is not yet at the level that a write needs, or that a node is not.
+// ErrLevel means that a write needs a higher level of the configuration log, or that a running node does not know it.
 var ErrLevel = errors.New("the configuration log is at an older level")
 
-// errNewer stops a node that is too old for the log.
+// errNewer is the error that stops a node too old for the log.
 func errNewer(level, newest int) error {
-	return fmt.Errorf("the configuration log is at level %d, this program knows %d: it is for a newer one", level, newest)
+	return fmt.Errorf("the configuration log is at level %d, this version supports up to %d: run a newer version",
+		level, newest)
 }
 
-// Level is that of the log, 0 as long as it is empty, and the newest that this program knows.
+// Level returns the level of the log, 0 while it is empty, and the newest level that this program supports.
 func (l *Log) Level() (now, newest int) { return l.view.Load().level, l.kinds.newestLevel }
 
-// allows reports whether the log is at the level of a kind. An empty one begins at the newest.
+// checkLevel returns an error when the log is below the level of a kind. An empty log starts at the newest level.
 func (s *state) checkLevel(k Kind) error {
 	if s.seq == 0 || s.kinds.infos[k].Level <= s.level {
 		return nil
@@ -42,12 +43,13 @@ func (s *state) checkLevel(k Kind) error {
 }
 
 func (s *state) errEarly(k Kind) error {
-	return fmt.Errorf("%w: %s needs level %d, it is at %d; when every node runs this version, run relay migrate "+
+	return fmt.Errorf("%w: kind %s needs level %d, the log is at %d; when every node runs this version, run relay migrate "+
+
 		"--finalize",
 		ErrLevel, s.kinds.name(k), s.kinds.infos[k].Level, s.level)
 }
 
-// raise is the outcome of a record that raises the level.
+// raiseLevel applies a record that raises the level.
 func (s *state) raiseLevel(level int) result {
 	if level <= s.level {
 		return conflict
@@ -65,7 +67,7 @@ func (l levels) newRaise(s *state) record {
 	return r
 }
 
-// ensureLevel raises the log of a node that has no others beside it.
+// ensureLevel raises the level of the log at the start of a node that is alone.
 func (l levels) ensureLevel(ctx context.Context) error {
 	s := l.view.Load().state
 	if !l.cfg.SingleNode || s.seq == 0 || s.level >= l.kinds.newestLevel {
@@ -75,8 +77,8 @@ func (l levels) ensureLevel(ctx context.Context) error {
 	return err
 }
 
-// Finalize raises a log that Inspect has opened to the newest level that this program knows, and returns the level
-// before. It is refused while a node is heard of whose program does not know that level. An empty log needs nothing.
+// Finalize raises the level of a log that Inspect has opened to the newest that this program supports, and returns the
+// level before. It returns ErrLevel while a living node does not support that level. It does nothing to an empty log.
 func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 	s, newest := l.view.Load(), l.kinds.newestLevel
 	if s.seq == 0 || s.level >= newest {
@@ -84,7 +86,7 @@ func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 	}
 	if old := (levels{l}).olderNodes(); len(old) > 0 {
 		return s.level, fmt.Errorf(
-			"%w: level %d is not known to %s; upgrade or stop them first", ErrLevel, newest, strings.Join(old, ", "))
+			"%w: level %d is not supported by %s; upgrade or stop them first", ErrLevel, newest, strings.Join(old, ", "))
 	}
 	rec, err := (writer{l}).encode((levels{l}).newRaise(s.state), l.auth.Load())
 	if err != nil {
@@ -98,17 +100,17 @@ func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 	if err := p.ProduceSync(ctx, stream.Control, 0, rec); err != nil {
 		return s.level, fmt.Errorf("raise the level of the configuration log: %w", err)
 	}
-	// What was written meanwhile may have come first: the log tells what became of it.
+	// Other records may stand before it: read the log up to the record to learn its result.
 	if err := l.readRange(ctx, recordLog, s.nextOffset, rec.Offset+1, l.applyRecord); err != nil {
 		return s.level, err
 	}
 	if now := l.view.Load().level; now < newest {
-		return s.level, fmt.Errorf("%w: it is at %d still", ErrLevel, now)
+		return s.level, fmt.Errorf("%w: the level is still %d", ErrLevel, now)
 	}
 	return s.level, nil
 }
 
-// olderNodes are the living nodes whose programs do not know the newest level.
+// olderNodes names the living nodes that do not support the newest level.
 func (l levels) olderNodes() (names []string) {
 	for _, p := range l.peers.living(l.now(), l.timing.Lease) {
 		if p.last.Level < l.kinds.newestLevel {

@@ -1,25 +1,27 @@
-// Package conflog is the replicated log of the configuration: entities, which are bytes to it, kept in one Kafka
-// partition as conditional records and in memory on every node. pkg/config gives the bytes their meaning.
+// Package conflog is the replicated log of the configuration. It keeps entities, which are opaque bytes to it, as
+// conditional records in one Kafka partition and in the memory of every node. pkg/config gives the bytes their meaning.
 //
-// A record is applied, or not, by a pure function of the state before it, so every node decides every
-// conflict alike. The writer waits until its own record came back and was applied: it reads its own
-// writes. Redis and ClickHouse may be lost without losing any of it.
+// A pure function (apply) decides from the state and the record alone whether a record is applied. So every node
+// resolves every conflict in the same way. A writer waits until it has read and applied its own record: it reads its
+// own writes. The configuration survives the loss of Redis and ClickHouse.
 //
-// Flow: write → topic control → tail → apply → a new immutable state, published by one pointer. Reads
-// take the pointer and never wait. Every node tells its position on the topic nodes; a writer waits for
-// the others' positions, shortly as a courtesy, or until nobody can act on the old configuration any
-// more when something was taken away. A node that cannot confirm that it is up to date has no lease, and
-// stops taking API keys after 5 s. From time to time one node writes the whole state to
-// control.snapshots, from which the others start.
+// Flow: write → topic control → tail → apply → a new immutable state, published through one atomic pointer. Reads load
+// the pointer and never wait. Every node announces its position in the topic nodes. After an ordinary write the writer
+// waits up to 300 ms for the other nodes (WaitForPeers). After a revocation it waits until no node can act on the old
+// configuration (Barrier). A node that cannot confirm that it is up to date loses its lease and rejects API keys after
+// 5 s. From time to time one node writes the whole state to control.snapshots; the other nodes start from it.
 //
 // Invariants, each with its test:
 //   - the same log gives the same state on every node (TestApplyIsDeterministic, FuzzApply);
-//   - no update is lost between writers (TestConcurrentUpdatesAreSerial);
-//   - what was taken away is gone everywhere once that is answered, on a node that hangs too (TestRevocation…);
+//   - no update is lost between concurrent writers (TestConcurrentUpdatesAreSerial);
+//   - when a revocation is answered, no node acts on what was revoked, not even a node that hangs (TestRevocation…);
 //   - a log with missing records is refused (TestGap…);
-//   - nodes of two versions come to the same state, and one that is too old stops (TestLevel…);
-//   - what another than a node writes to the topics of the configuration changes nothing (TestForged…, TestRepeated…);
-//   - every change that the audit log shows gets there once (TestOutbox…).
+//   - nodes of two versions reach the same state, and a node that is too old stops (TestLevel…);
+//   - records that no node wrote, and repeated records, change nothing (TestForged…, TestRepeated…);
+//   - every audited change appears in the audit log once (TestOutbox…).
+//
+// Begin with Log.Change in write.go, then applyRecord in tail.go and apply in state.go. lease.go explains revocation,
+// snapshot.go and snapshot_search.go the start of a node, mac.go forged records.
 package conflog
 
 import (
@@ -43,13 +45,14 @@ import (
 var (
 	ErrNotFound = errors.New("no such entity")
 	ErrConflict = errors.New("changed by another writer five times in a row")
-	// ErrLease means that this node cannot be sure to have seen every revocation: answer 503.
+	// ErrLease means that this node may have missed a revocation: answer 503.
 	ErrLease = errors.New("configuration log was not confirmed in the last 5 s")
-	// ErrUnavailable means that a write was not confirmed in time; whether it took place is unknown. Answer 503.
+	// ErrUnavailable means that a write was not confirmed in time: it may be in the log or not. Answer 503.
 	ErrUnavailable = errors.New("configuration log does not answer")
 )
 
-// Log is the log as this node knows it, and the way to change it.
+// Log is this node's copy of the configuration log, and appends changes to it. Create it with New, then call Run or
+// Inspect once.
 type Log struct {
 	*parser
 	*clock
@@ -62,28 +65,29 @@ type Log struct {
 	timing     Timing
 	chunkSize  int // see chunkBytes
 
-	bootID             string                    // names this process
-	auth               atomic.Pointer[authority] // of the log; nil until its first record was read
-	firstRecordMissing atomic.Bool               // a record was read before the first one
-	warned             map[string]*atomic.Int64  // when a record without a valid MAC was last logged, by topic
-	view               atomic.Pointer[View]
-	applied            atomic.Int64 // records that were applied since the start
-	changed            signal       // fired after each record
-	changedByKind      []signal     // by Kind: fired when an entity of it has changed
-	ready              chan struct{}
-	stopped            chan struct{} // closed when Run returns
-	pendingWrites      pendingWrites
-	entityLocks        *entityLocks
-	entries            entryCache
-	producer           *stream.Producer // set by Run before ready is closed
-	reader             *stream.Reader
-	peers              peers
-	lease              lease
-	owner              atomic.Bool
-	heartbeatNow       chan struct{} // asks for a heartbeat now; holds one
+	bootID             string                    // identifies this process in heartbeats
+	auth               atomic.Pointer[authority] // makes and checks MACs; nil until the first record of the log was read
+	firstRecordMissing atomic.Bool               // records were read, but not the first one, which holds the secret
+	// by topic: when a record without a valid MAC was last logged, Unix nanoseconds
+	warned        map[string]*atomic.Int64
+	view          atomic.Pointer[View]
+	applied       atomic.Int64 // number of records applied since the start
+	changed       signal       // fired after each record
+	changedByKind []signal     // by Kind: fired when an entity of the kind has changed
+	ready         chan struct{}
+	stopped       chan struct{} // closed when Run returns
+	pendingWrites pendingWrites
+	entityLocks   *entityLocks
+	entries       entryCache
+	producer      *stream.Producer // set by Run before ready is closed
+	reader        *stream.Reader
+	peers         peers
+	lease         lease
+	owner         atomic.Bool
+	heartbeatNow  chan struct{} // asks for a heartbeat at once; capacity 1
 }
 
-// New validates and starts nothing.
+// New validates cfg and deps. It starts nothing and opens no connection.
 func New(cfg Config, deps Deps) (*Log, error) {
 	if err := cfg.validate(&deps); err != nil {
 		return nil, fmt.Errorf("configuration log: %w", err)
@@ -109,8 +113,8 @@ func New(cfg Config, deps Deps) (*Log, error) {
 	return l, nil
 }
 
-// Run follows the log until ctx ends, or until it cannot go on: records are missing, or written by a
-// newer program. Writes work while it runs. It is called once.
+// Run follows the log until ctx ends. It returns an error when it cannot continue: records are missing, or a newer
+// version of the program wrote them. Writes work only while it runs. Call it once.
 func (l *Log) Run(ctx context.Context) error {
 	defer close(l.stopped)
 	var err error
@@ -139,7 +143,7 @@ func (l *Log) Run(ctx context.Context) error {
 	return nilIfStopped(ctx, group.Wait())
 }
 
-// nilIfStopped is nil for an end that was asked for.
+// nilIfStopped returns nil for the error of a context that the caller has ended.
 func nilIfStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -147,13 +151,13 @@ func nilIfStopped(ctx context.Context, err error) error {
 	return err
 }
 
-// Step is a part of the beginning: it is repeated until it succeeds.
+// Step is one task that must succeed before the node is ready. It is repeated until it succeeds.
 type Step struct {
-	Name string
+	Name string // completes the log message "cannot …"
 	Do   func(context.Context) error
 }
 
-// begin brings the node to readiness: the log as it stood is applied, the steps are done, the lease holds.
+// becomeReady waits until the log as of the start is applied, runs the start steps, and waits for the lease.
 func (l *Log) becomeReady(ctx context.Context) error {
 	if err := l.retry(ctx, "read the configuration log", l.sync); err != nil {
 		return nil // ctx ended
@@ -161,7 +165,7 @@ func (l *Log) becomeReady(ctx context.Context) error {
 	if err := (authenticator{l}).checkSecret(); err != nil {
 		return err
 	}
-	steps := append([]Step{{"begin the configuration log", (authenticator{l}).ensureSecret},
+	steps := append([]Step{{"write the first record of the configuration log", (authenticator{l}).ensureSecret},
 		{"raise the level of the configuration log", (levels{l}).ensureLevel}}, l.startSteps...)
 	for _, s := range steps {
 		if err := l.retry(ctx, s.Name, s.Do); err != nil {
@@ -182,7 +186,7 @@ func (l *Log) becomeReady(ctx context.Context) error {
 	return nil
 }
 
-// retry repeats do, with a second between, until it succeeds or ctx ends.
+// retry calls do, each time with the write timeout and one second apart, until it succeeds or ctx ends.
 func (l *Log) retry(ctx context.Context, what string, do func(context.Context) error) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, l.timing.WriteTimeout)
@@ -191,25 +195,25 @@ func (l *Log) retry(ctx context.Context, what string, do func(context.Context) e
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		l.log.LogAttrs(ctx, slog.LevelWarn, what, slog.Any("error", err))
+		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot "+what+", trying again", slog.Any("error", err))
 		if err := wait.For(ctx, time.Second); err != nil {
 			return err
 		}
 	}
 }
 
-// Ready is closed once everything that stood in the log at the start is applied, the steps are done and the lease
-// holds.
+// Ready is closed when the node is ready: all records that were in the log at the start are applied, the start steps
+// have succeeded and the lease holds.
 func (l *Log) Ready() <-chan struct{} { return l.ready }
 
-// SetOwner tells whether this node owns partition 0 of events; the owner writes the snapshots, and forgets what has
-// ended by age.
+// SetOwner sets whether this node owns partition 0 of the topic events. The owner writes the snapshots, copies the
+// outbox and removes expired entities.
 func (l *Log) SetOwner(owner bool) { l.owner.Store(owner) }
 
-// Owner reports what SetOwner was told last.
+// Owner reports whether this node owns partition 0 of the topic events.
 func (l *Log) Owner() bool { return l.owner.Load() }
 
-// signal wakes those who wait for a condition to become true.
+// signal is a condition variable whose wait can be combined with a context.
 type signal struct {
 	mu sync.Mutex // guards ch
 	ch chan struct{}
@@ -233,7 +237,7 @@ func (s *signal) wait() <-chan struct{} {
 	return s.ch
 }
 
-// await returns nil once holds does; it is asked again after each fire.
+// await returns nil as soon as holds returns true. It calls holds at once and after each fire.
 func (s *signal) await(ctx context.Context, holds func() bool) error {
 	for {
 		wait := s.wait()

@@ -14,20 +14,19 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Whoever can write to the topics of the configuration could otherwise create an API key or send deliveries
-// elsewhere. So every configuration log has a secret of its own, 256 random bits, sealed under the master keys in the
-// log's first record and in the foot of every snapshot. It is never exported: an import begins a new log with a new
-// one. From it come the keys of an HMAC-SHA256, one for each purpose, in a header of records, feet of snapshots and
-// heartbeats. It covers the whole value, which is all that a node reads of them.
+// Anyone who can write to the topics of the configuration could otherwise create an API key or redirect deliveries. So
+// every configuration log has its own secret: 256 random bits, sealed with the master keys, in the first record of the
+// log and in the footer of every snapshot. It is never exported; an import starts a new log with a new secret. HKDF
+// derives one key for each purpose from it. An HMAC-SHA256 with that key is in a header of every record, footer and
+// heartbeat. It covers the whole value, and nodes use nothing else of the record.
 //
-// What has no right MAC is counted, logged and passed over, as if it were not there: it cannot stop a node. As the
-// secret belongs to one log, a record of another log has no right MAC either. A record of the same log that is appended
-// once more has one: its op_id is refused as long as its writer can have seen the present, and older ones are refused
-// for their age; see state.repeated. The foot of a snapshot says which log it is of, and where and what each of its
-// parts is: one that is appended once more leads to the same parts, and after it the log is read, with all that came
-// later.
+// Records without a valid MAC are counted, logged and ignored, so they cannot stop a node. Records of another log have
+// no valid MAC either, because the secret belongs to one log. A record of the same log that is appended again does have
+// a valid MAC: apply refuses it by its op_id, or by its age; see state.repeated. The footer of a snapshot names the log
+// and the parts. A footer that is appended again leads to the same parts, and after them the log is read with all later
+// records.
 
-// purpose is what a MAC is for; each has a key of its own.
+// purpose is what a MAC protects; each purpose has its own key.
 type purpose string
 
 const (
@@ -36,10 +35,10 @@ const (
 	macHeartbeat purpose = "node heartbeat"
 )
 
-// macHeader is the name of the header that holds the MAC.
+// macHeader is the name of the record header with the MAC.
 const macHeader = "mac"
 
-// authority makes and checks the MACs of one log.
+// authority holds the MAC keys of one log, by purpose.
 type authority map[purpose][]byte
 
 func newAuthority(secret []byte) authority {
@@ -50,11 +49,11 @@ func newAuthority(secret []byte) authority {
 	return a
 }
 
-// DeriveKey returns a key for one purpose.
+// DeriveKey derives a 32-byte key for one purpose from a secret, with HKDF-SHA256 (RFC 5869).
 func DeriveKey(secret []byte, purpose string) []byte {
 	key, err := hkdf.Key(sha256.New, secret, nil, "eventrelay "+purpose, sha256.Size)
 	if err != nil {
-		panic(fmt.Sprintf("BUG: derive a key: %v", err)) // only for lengths that HKDF does not have
+		panic(fmt.Sprintf("BUG: derive a key: %v", err)) // only for lengths that HKDF does not support
 	}
 	return key
 }
@@ -65,13 +64,13 @@ func mac(key, value []byte) []byte {
 	return h.Sum(nil)
 }
 
-// sign adds the MAC of a record's value.
+// sign adds the MAC header to a record and returns the record.
 func (a authority) sign(p purpose, r *stream.Record) *stream.Record {
 	r.Headers = append(r.Headers, stream.Header{Key: macHeader, Value: mac(a[p], r.Value)})
 	return r
 }
 
-// verify reports whether a record has the right MAC.
+// verify reports whether a record has a valid MAC.
 func (a authority) verify(p purpose, r *stream.Record) bool {
 	for _, h := range r.Headers {
 		if h.Key == macHeader {
@@ -81,22 +80,22 @@ func (a authority) verify(p purpose, r *stream.Record) bool {
 	return false
 }
 
-// guard tells what nodes have written from what others have.
+// authenticator separates records that nodes of this log wrote from all others.
 type authenticator struct{ *Log }
 
-// newSecret makes the secret of a new log, as the value of its first record, and what it gives.
+// newSecret generates the secret of a new log. It returns the value of the first record, and the MAC keys.
 func (l authenticator) newSecret() ([]byte, *authority) {
 	secret := make([]byte, 32)
 	rand.Read(secret) // never fails: crypto/rand ends the process instead
 	value, err := json.Marshal(firstRecord{ID: LogID, Secret: l.keys.Seal(secret)})
 	if err != nil {
-		panic(fmt.Sprintf("BUG: encode the secret of the log: %v", err)) // two texts
+		panic(fmt.Sprintf("BUG: encode the secret of the log: %v", err)) // two strings
 	}
 	own := newAuthority(secret)
 	return value, &own
 }
 
-// openSecret returns the authority of a sealed secret.
+// openSecret opens a sealed secret and returns its MAC keys.
 func (l authenticator) openSecret(sealed string) (authority, error) {
 	secret, err := l.keys.Open(sealed)
 	if err != nil {
@@ -105,7 +104,7 @@ func (l authenticator) openSecret(sealed string) (authority, error) {
 	return newAuthority(secret), nil
 }
 
-// secretOf is the sealed secret in the entity of the log's own.
+// secretOf returns the sealed secret in the entity of KindLog.
 func (p *parser) secretOf(e *Entity) string {
 	x, err := p.index(KindLog, p.unpack(e.packed))
 	if err != nil {
@@ -114,8 +113,8 @@ func (p *parser) secretOf(e *Entity) string {
 	return x.sealedSecret
 }
 
-// authentic reports whether a record of the log is one of this service. With the first record of a log it learns the
-// log's secret; an error means that it cannot.
+// authentic reports whether a node of this log wrote the record. From the first record it learns the secret of the log;
+// it returns an error when it cannot open that.
 func (l authenticator) authentic(rec *stream.Record) (bool, error) {
 	if l.cfg.Unverified {
 		return true, nil
@@ -133,12 +132,12 @@ func (l authenticator) authentic(rec *stream.Record) (bool, error) {
 		l.reportUnauthentic(stream.Control, rec.Offset)
 		return false, nil
 	}
-	// It begins a log. Of several nodes that do the first counts, and the others learn its secret.
+	// This record starts a log. If several nodes wrote one, the first counts, and the others learn its secret.
 	own, err := l.openSecret(r.index.sealedSecret)
 	if err != nil && known == nil {
 		return false, fmt.Errorf(
-			"%w. If this service never had another master key, somebody else wrote the first record of the "+
-				"topic %s: let only the relay's principal write to it, delete the topic, and run relay migrate",
+			"%w. If this service never had another master key, the relay did not write the first record of the "+
+				"topic %s: allow only the relay's principal to write to it, delete the topic, and run relay migrate",
 			err, l.stream.Prefix+stream.Control)
 	}
 	if err != nil || !own.verify(macRecord, rec) {
@@ -153,10 +152,10 @@ func (l authenticator) authentic(rec *stream.Record) (bool, error) {
 	return false, nil
 }
 
-// unauthenticLogInterval is how often records without a right MAC are logged, of each topic.
+// unauthenticLogInterval is the minimum time between two log messages about records of one topic without a valid MAC.
 const unauthenticLogInterval = time.Minute
 
-// unauthentic counts a record that is passed over.
+// reportUnauthentic counts an ignored record and logs it, at most once a minute for each topic.
 func (l authenticator) reportUnauthentic(topic string, offset int64) {
 	l.metrics.unauthentic.WithLabelValues(topic).Inc()
 	last, now := l.warned[topic], l.now()
@@ -165,12 +164,12 @@ func (l authenticator) reportUnauthentic(topic string, offset int64) {
 		return
 	}
 	l.log.LogAttrs(context.Background(), slog.LevelError,
-		"record without a valid MAC was ignored: somebody else writes to this topic; only the relay's principal should be "+
-			"allowed to",
+		"ignored a record without a valid MAC: something other than the relay writes to this topic; "+
+			"allow only the relay's principal to write to it",
 		slog.String("topic", l.stream.Prefix+topic), slog.Int64("offset", offset))
 }
 
-// ensureSecret begins the log unless it has begun.
+// ensureSecret writes the first record of the log, with a new secret, unless there is one.
 func (l authenticator) ensureSecret(ctx context.Context) error {
 	if l.auth.Load() != nil {
 		return nil
@@ -185,17 +184,18 @@ func (l authenticator) ensureSecret(ctx context.Context) error {
 	return err
 }
 
-// readable reports why the log, which is read to its end, is none that this node can go on with.
+// checkSecret returns why this node cannot continue with the log that it has read to the end: its first record is
+// missing, or its secret cannot be opened.
 func (l authenticator) checkSecret() error {
 	e := l.view.Load().FindLiving(KindLog, LogID)
 	switch {
 	case e != nil && l.cfg.Unverified:
 		return nil
-	case e != nil: // it may have been sealed anew since the node learnt it
+	case e != nil: // it may have been sealed with another master key since the node read it
 		_, err := l.openSecret(l.secretOf(e))
 		return err
 	case l.firstRecordMissing.Load():
-		return fmt.Errorf("%w: the first record of the log is not there", errGap)
+		return fmt.Errorf("%w: the first record of the log does not exist", errGap)
 	}
 	return nil
 }

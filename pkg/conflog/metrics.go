@@ -14,24 +14,25 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 	m := &metrics{
 		records: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_control_records_total", Help: "Records of the configuration log applied or refused by this node.",
+			Name: "relay_control_records_total", Help: "Records of the configuration log that this node read, by result.",
 		}, []string{"result"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_control_writes_total", Help: "Records written to the configuration log by this node.",
+			Name: "relay_control_writes_total", Help: "Records that this node wrote to the configuration log, by outcome.",
 		}, []string{"outcome"}),
 		snapshots: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_control_snapshots_total", Help: "Snapshots of the configuration written by this node.",
+			Name: "relay_control_snapshots_total", Help: "Snapshots of the configuration that this node wrote or failed to " +
+				"write, by outcome.",
 		}, []string{"outcome"}),
 		peerWaitTimeouts: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_control_peer_wait_timeouts_total", Help: "Writes that did not wait any longer for another node to " +
-				"apply them.",
+			Name: "relay_control_peer_wait_timeouts_total", Help: "Writes that were answered before every other node had " +
+				"applied them (after 300 ms).",
 		}),
 		unauthentic: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_control_unauthenticated_records_total",
-			Help: "Records without a valid MAC that this node found in a topic of the configuration and ignored.",
+			Help: "Records without a valid MAC in a topic of the configuration, which this node ignored.",
 		}, []string{"topic"}),
 	}
-	for topic := range l.warned { // so that they are there before the first one
+	for topic := range l.warned { // creates the series before the first such record
 		m.unauthentic.WithLabelValues(topic)
 	}
 	if reg == nil {
@@ -41,22 +42,22 @@ func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 	}
 	reg.MustRegister(m.records, m.writes, m.snapshots, m.peerWaitTimeouts, m.unauthentic,
-		gauge("relay_control_sequence", "Records of the configuration log that this node has seen.",
+		gauge("relay_control_sequence", "Sequence number of the last record of the configuration log that this node "+
+			"has read.",
 			func() float64 { return float64(l.view.Load().seq) }),
-		gauge("relay_control_lease_age_seconds", "Time since this node was last sure to know the whole configuration log.",
+		gauge("relay_control_lease_age_seconds", "Time since this node last confirmed that it knows the whole "+
+			"configuration log.",
 			func() float64 { age, _ := l.Lease(); return age.Seconds() }),
-		gauge("relay_clock_skew_seconds", "How far the broker's clock is ahead of this node's, as far as a heartbeat "+
-			"proves it.",
+		gauge("relay_clock_skew_seconds", "Lower bound of how far the broker's clock is ahead of this node's.",
 			func() float64 { return l.ClockSkew().Seconds() }),
-		gauge("relay_control_nodes", "Nodes heard of in the last 5 s, this one included.",
+		gauge("relay_control_nodes", "Nodes that sent a heartbeat in the last 5 s, this one included.",
 			func() float64 { return float64(len(l.peers.living(l.now(), l.timing.Lease))) }),
-		gauge("relay_control_outbox_entries", "Changes that are applied and wait to be written to the audit log; at "+
-			"100,000 nothing "+
-			"is changed any more.",
+		gauge("relay_control_outbox_entries", "Applied changes that are not yet copied to the audit log; at 100,000 changes "+
+			"are refused.",
 			func() float64 { return float64(l.view.Load().Len(KindOutbox)) }),
 		gauge("relay_control_state_bytes", "Size of the configuration as JSON.",
 			func() float64 { return float64(l.view.Load().bytes()) }),
-		gauge("relay_control_state_limit_bytes", "Size that the configuration may have.",
+		gauge("relay_control_state_limit_bytes", "Maximum size of the configuration as JSON.",
 			func() float64 { return MaxStateBytes }),
 	)
 	return m

@@ -11,27 +11,27 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// DefaultSnapshotEvery bounds the applied records that a start reads after the snapshot; 20,000 take about half a
-// second.
+// DefaultSnapshotEvery is the default number of applied records between two snapshots. A start reads at most about as
+// many records after the snapshot: 20,000 take about half a second.
 const DefaultSnapshotEvery = 20_000
 
-// Config is what the user of the log sets.
+// Config holds the settings of a Log.
 type Config struct {
-	Node    string // this node's name; two nodes never share one
-	Version string // of the program, which the other nodes are told
-	// Alone says that no other node uses the log, so that it may be raised to what this program knows.
+	Node    string // this node's name, unique in the cluster
+	Version string // version of the program, sent in heartbeats
+	// SingleNode says that no other node uses the log. The level of the log is then raised at the start.
 	SingleNode bool
-	// Unverified reads a log without the master keys that it was made with: for a person who asks how it is, never for a
-	// node. Nothing proves then who wrote its records.
+	// Unverified reads a log without its master keys and skips all MAC checks. It is for inspection only: nothing
+	// proves who wrote the records.
 	Unverified      bool
-	SnapshotEvery   int // after how many applied records the owner writes a snapshot; 0 = DefaultSnapshotEvery
+	SnapshotEvery   int // number of applied records between snapshots; 0 = DefaultSnapshotEvery
 	Kinds           []KindInfo
-	CompressionDict []byte // JSON with the texts that nearly every value shares
-	Timing          Timing // zero: DefaultTiming; tests shorten it
-	Limits          Limits // zero: the constants; tests lower them
+	CompressionDict []byte // JSON text that most values share, the dictionary of S2
+	Timing          Timing // zero = DefaultTiming; tests shorten it
+	Limits          Limits // zero = the constants; tests lower them
 }
 
-// Deps are what a Log works with.
+// Deps are the dependencies of a Log.
 type Deps struct {
 	Log        *slog.Logger // nil = none
 	Stream     stream.Config
@@ -39,17 +39,17 @@ type Deps struct {
 	Keys       Sealer
 	Now        func() time.Time      // nil = time.Now
 	Metrics    prometheus.Registerer // nil = none
-	StartSteps []Step                // what must have succeeded before the node is ready, in this order
+	StartSteps []Step                // run in this order before the node is ready
 }
 
-// Sealer seals the secret of the log under the master keys.
+// Sealer encrypts and decrypts the secret of the log with the master keys.
 type Sealer interface {
 	Seal(secret []byte) (sealed string)
 	Open(sealed string) (secret []byte, err error)
-	IDs() []string // name the keys, the one that seals first
+	IDs() []string // ids of the master keys; the first key is the one that seals
 }
 
-// validate reports every fault at once, and fills in what may be left out.
+// validate reports all errors together, and sets defaults.
 func (cfg *Config) validate(deps *Deps) error {
 	cfg.SnapshotEvery = cmp.Or(cfg.SnapshotEvery, DefaultSnapshotEvery)
 	cfg.Timing = cmp.Or(cfg.Timing, DefaultTiming())
@@ -63,35 +63,36 @@ func (cfg *Config) validate(deps *Deps) error {
 	}
 	var errs []error
 	if cfg.Node == "" {
-		errs = append(errs, errors.New("node name: must be set"))
+		errs = append(errs, errors.New("node name must be set"))
 	}
 	if cfg.SnapshotEvery < 0 {
-		errs = append(errs, errors.New("snapshot every: must not be negative"))
+		errs = append(errs, errors.New("snapshot interval in records must not be negative"))
 	}
 	return errors.Join(append(errs, deps.Stream.Validate())...)
 }
 
-// Limits are bounds of the whole configuration. They are no settings: nodes must agree on them.
+// Limits are the bounds of the whole configuration. They are constants in production, because all nodes must agree on
+// them.
 type Limits struct {
 	State  int64 // bytes; see MaxStateBytes
 	Outbox int   // entries; see maxOutbox
 }
 
-// Timing are the durations of the protocol. They are no settings: nodes must agree on them.
+// Timing holds the durations of the protocol. They are constants in production, because all nodes must agree on them.
 type Timing struct {
-	HeartbeatInterval time.Duration // between heartbeats, which also confirm the lease
-	HeartbeatMinGap   time.Duration // least time between heartbeats that announce a position
-	Lease             time.Duration // how long a confirmation is good for, and a node counts as living
-	// after which every lease from before an append has run out, clocks' rates included
+	HeartbeatInterval time.Duration // between two heartbeats; each one also starts a lease cycle
+	HeartbeatMinGap   time.Duration // minimum between two heartbeats when records arrive in a burst
+	Lease             time.Duration // how long a confirmed cycle is valid, and how long a silent node counts as living
+	// after it all leases from before an append have expired, with a margin for clock drift
 	BarrierTimeout        time.Duration
-	PeerWait              time.Duration // how long an ordinary write waits for the other nodes
-	WriteTimeout          time.Duration // how long a write waits for the log
-	RequestTimeout        time.Duration // for one request of the background loops
-	SnapshotInterval      time.Duration // between snapshots, if anything changed
-	SnapshotCheckInterval time.Duration // between looks whether a snapshot is due
+	PeerWait              time.Duration // maximum wait of an ordinary write for the other nodes
+	WriteTimeout          time.Duration // maximum duration of a write
+	RequestTimeout        time.Duration // maximum duration of one request of the background loops
+	SnapshotInterval      time.Duration // maximum time between snapshots while records arrive
+	SnapshotCheckInterval time.Duration // how often the owner checks whether a snapshot is due
 }
 
-// DefaultTiming is that of every node.
+// DefaultTiming returns the durations that every node uses.
 func DefaultTiming() Timing {
 	return Timing{
 		HeartbeatInterval: 500 * time.Millisecond, HeartbeatMinGap: 20 * time.Millisecond,

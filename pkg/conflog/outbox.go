@@ -20,26 +20,27 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// The outbox holds the changes whose audit rows are not in Kafka yet: part of the state, so that it is on every node
-// and in every snapshot. Applying a record adds to it. One node copies it to the topic audit and then writes a record
-// that takes away what was copied: whichever node dies between the two, another one copies the same entries again,
-// under the same ids.
+// The outbox holds the changes whose audit rows are not in Kafka yet. It is part of the state, so it is on every node
+// and in every snapshot. Applying an audited record adds an entry. One node copies the entries to the topic audit and
+// then writes a record that removes them from the outbox. If it fails between the two steps, another node copies the
+// same entries again under the same ids.
 
 const (
-	// maxOutbox bounds the outbox; while it is full nothing is changed, for nobody would ever hear of it. What takes
-	// something away is, and erasures are: their number is bounded by what there is to take away, and by [Bounds.Always].
+	// maxOutbox is the maximum number of entries. While the outbox is full, changes are refused, because they would
+	// never be audited. Changes that only restrict or revoke something, and erasures, are still accepted: their number
+	// is bounded by what exists and by [Bounds.MaxCount].
 	maxOutbox = 100_000
 	// outboxBatch is how many entries are copied at once.
 	outboxBatch = 500
-	// removeAfter is how long the record that takes copied entries away waits for more of them.
+	// removeAfter is how long the copying node collects copied entries before it writes the record that removes them.
 	removeAfter = 5 * time.Second
-	// outboxStale is after how long any node copies what the one whose task it is has left.
+	// outboxStale is the age of the oldest entry after which any node copies the outbox.
 	outboxStale = 15 * time.Second
-	// maxChanged bounds the names of members in one entry.
+	// maxChanged is the maximum number of member names in one entry.
 	maxChanged = 50
 )
 
-// waiting is one change as it stands in the outbox.
+// outboxEntry is one change that is not yet in the audit log.
 type outboxEntry struct {
 	OpID      string    `json:"op"`
 	At        time.Time `json:"at"`
@@ -53,10 +54,10 @@ type outboxEntry struct {
 	RemoteIP  string    `json:"ip,omitempty"`
 }
 
-// outbox copies the changes to the audit log.
+// outbox copies the outbox to the audit log.
 type outbox struct{ *Log }
 
-// setOrigin says in a record who asks for it, and what it changes.
+// setOrigin sets the origin of a record, and the names of the members that it changes.
 func (l outbox) setOrigin(ctx context.Context, r *record) {
 	from := originOf(ctx)
 	r.By, r.RequestID, r.RemoteIP = from.Actor, from.RequestID, from.RemoteIP
@@ -66,8 +67,8 @@ func (l outbox) setOrigin(ctx context.Context, r *record) {
 	}
 }
 
-// note is what the outbox keeps of a record that is applied; nil when the audit log does not show it. It looks at the
-// record alone, for every node must come to the same.
+// packOutboxEntry returns the compressed outbox entry of a record; nil when it is not audited. It depends on the record
+// alone, so every node stores the same entry.
 func (p *parser) packOutboxEntry(r *record) (packed []byte, size int32) {
 	switch p.kinds.infos[r.kind].Audited {
 	case AuditNone:
@@ -86,28 +87,29 @@ func (p *parser) packOutboxEntry(r *record) (packed []byte, size int32) {
 		RequestID: r.RequestID, RemoteIP: addrText(r.RemoteIP),
 	})
 	if err != nil {
-		panic(fmt.Sprintf("BUG: encode the note of %s %s: %v", r.Kind, r.ID, err)) // texts and a time that was read
+		// strings and a time that was parsed
+		panic(fmt.Sprintf("BUG: encode the outbox entry of %s %s: %v", r.Kind, r.ID, err))
 	}
 	return p.pack(raw), int32(len(raw))
 }
 
-// action names what a record does.
+// action returns the audit action of a record, such as key.revoked.
 func (r *record) action() string {
-	what := "updated"
+	verb := "updated"
 	switch {
 	case r.Op == opDelete, r.Op == opForget:
-		what = "deleted"
+		verb = "deleted"
 	case r.Pre == preAbsent:
-		what = "created"
+		verb = "created"
 	case r.Op == opAdopt:
-		what = "adopted"
+		verb = "adopted"
 	case slices.Contains(r.Changed, "revoked_at"):
-		what = "revoked"
+		verb = "revoked"
 	}
-	return r.Kind + "." + what
+	return r.Kind + "." + verb
 }
 
-// addrText is the address of a request; empty for none.
+// addrText returns an address as text; empty for none.
 func addrText(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -115,18 +117,18 @@ func addrText(a netip.Addr) string {
 	return a.String()
 }
 
-// copied takes away what the audit log has.
+// removeUpTo removes the entries up to a sequence: the audit log has them.
 func (s *set) removeUpTo(upTo int64) {
 	for e, ok := s.bySeq.least(); ok && e.Seq <= upTo; e, ok = s.bySeq.least() {
 		s.remove(e)
 	}
 }
 
-// entry is the audit log's of a change in the outbox.
+// auditEntry decodes an outbox entry.
 func (l outbox) auditEntry(e *Entity, account string) audit.Entry {
 	t := &outboxEntry{}
 	if err := json.Unmarshal(l.Value(e), t); err != nil {
-		panic(fmt.Sprintf("BUG: the note of %s was applied and %v", e.ID, err))
+		panic(fmt.Sprintf("BUG: the outbox entry of %s was applied and %v", e.ID, err))
 	}
 	from, _ := netip.ParseAddr(t.RemoteIP) // the zero address for none
 	return audit.Entry{
@@ -136,15 +138,15 @@ func (l outbox) auditEntry(e *Entity, account string) audit.Entry {
 	}
 }
 
-// entryCache holds the entries of the outbox as the audit log shows them, so that each is decoded once, however often
-// the audit log is read while many of them wait.
+// entryCache holds decoded outbox entries, so that each is decoded once, however often the audit log is read while it
+// waits.
 type entryCache struct {
-	mu    sync.Mutex // guards bySeq; held while entries are decoded: who comes meanwhile does not decode them too
+	mu    sync.Mutex // guards bySeq; held while entries are decoded, so that two readers do not decode the same ones
 	bySeq map[int64]*audit.Entry
 }
 
-// Outbox returns the newest entries that match the query, one more than its limit at most, of those that are applied
-// here and that the audit log may not have yet.
+// Outbox returns the newest entries of the outbox that match the query, at most its limit and one more. The audit log
+// in ClickHouse may already have some of them.
 func (l *Log) Outbox(q audit.Query) []audit.Entry {
 	var found []*audit.Entry
 	v := l.view.Load()
@@ -177,12 +179,12 @@ func (l *Log) Outbox(q audit.Query) []audit.Entry {
 	return newest
 }
 
-// copyOutbox copies the outbox to the topic audit until ctx ends. It is the task of the node that writes snapshots;
-// another one does it when nobody has for a while, for entries that are copied twice are the same.
+// copyOutbox copies the outbox to the topic audit until ctx ends. The owner of partition 0 of events does it. When the
+// oldest entry is 15 s old, any node does it; entries that are copied twice have the same ids.
 func (l outbox) copyOutbox(ctx context.Context) error {
-	var copied, removed int64 // sequences up to which this node has copied, and has taken away
-	var least int64           // of the outbox, when it was looked at last
-	since := l.now()          // when it became that
+	var copied, removed int64 // sequences up to which this node has copied entries, and has removed them
+	var least int64           // sequence of the oldest entry at the last check
+	since := l.now()          // since when that is the oldest entry
 	for {
 		changed := l.changed.wait()
 		all := l.view.Load().sets[KindOutbox].bySeq
@@ -221,7 +223,8 @@ func (l outbox) copyOutbox(ctx context.Context) error {
 	}
 }
 
-// copyBatches makes what is in the outbox after a sequence durable in the topic audit, and returns up to where it has.
+// copyBatches writes the entries after a sequence to the topic audit, and returns the sequence up to which the brokers
+// have acknowledged them.
 func (l outbox) copyBatches(ctx context.Context, after int64) (int64, error) {
 	v := l.view.Load()
 	account := l.entities.AccountID(v)
@@ -256,7 +259,7 @@ func (l outbox) copyBatches(ctx context.Context, after int64) (int64, error) {
 	return after, nil
 }
 
-// removeCopied writes the record that shortens the outbox.
+// removeCopied writes the record that removes copied entries from the outbox.
 func (l outbox) removeCopied(ctx context.Context, upTo int64) error {
 	r := l.newRecord(l.view.Load().state, KindOutbox, l.kinds.name(KindOutbox), preNone, opCopied)
 	r.Rev = upTo
@@ -264,8 +267,8 @@ func (l outbox) removeCopied(ctx context.Context, upTo int64) error {
 	return err
 }
 
-// changedMembers names the members in which two values differ, as paths: of a list whose elements have ids an element
-// is named by its id. Values never stand in it. Of very many only the first are named.
+// changedMembers returns the paths of the members in which two JSON values differ, at most maxChanged. An element of a
+// list whose elements have ids is named by its id. Values are never included.
 func changedMembers(before, after []byte) []string {
 	var was, is any
 	if json.Unmarshal(before, &was) != nil || json.Unmarshal(after, &is) != nil {
@@ -281,7 +284,7 @@ func changedMembers(before, after []byte) []string {
 	return names
 }
 
-// diffDepth is how deep members are named: destinations, one of them, its retry policy, a member of that.
+// diffDepth is the depth of the paths: destinations, one destination, its headers, one header.
 const diffDepth = 3
 
 func diff(path string, was, is any, depth int, names *[]string) {
@@ -305,7 +308,7 @@ func diff(path string, was, is any, depth int, names *[]string) {
 	}
 }
 
-// members are those of an object, or the elements of a list by their ids; nil for anything else.
+// members returns the members of an object, or the elements of a list by their ids; nil for anything else.
 func members(v any) map[string]any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -13,32 +13,32 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// recordVersion is the newest record version that this program applies.
+// recordVersion is the newest version of records that this program can apply.
 const recordVersion = 1
 
-// Conditions under which a record is applied.
+// Preconditions of a record (member pre). A record whose precondition does not hold is not applied.
 const (
 	preAbsent = "absent" // no living entity has the id
 	preExists = "exists" // one has
 	preRev    = "rev"    // one has, and its revision is Rev
-	preNone   = "none"   // for what is about no entity
+	preNone   = "none"   // none
 )
 
-// Operations.
+// Operations of a record (member op).
 const (
-	opPut    = "put"    // Value becomes the value
+	opPut    = "put"    // creates the entity, or replaces its value
 	opDelete = "delete" // the entity becomes a tombstone
-	opForget = "forget" // nothing of it is left: for what ends by age, and whose absence tells all
-	opCopied = "copied" // the audit log has the changes up to the sequence Rev: the outbox lets go of them
-	opAdopt  = "adopt"  // Value becomes the sole entity of its kind, whatever was before
-	opLevel  = "level"  // the log is at Level from here on
+	opForget = "forget" // removes the entity without a tombstone: for expired entities
+	opCopied = "copied" // removes outbox entries up to the sequence Rev: the audit log has them
+	opAdopt  = "adopt"  // replaces the only entity of a singleton kind, whatever its id
+	opLevel  = "level"  // raises the level of the log to Level
 )
 
-// record is one conditional change as it stands in the log, as JSON.
+// record is one conditional change, as JSON in the log.
 type record struct {
 	V       int             `json:"v"`
-	OpID    string          `json:"op_id"`    // by which the writer finds its result
-	SeqSeen int64           `json:"seq_seen"` // sequence of the state that the writer saw
+	OpID    string          `json:"op_id"`    // random; the writer recognises its own record by it
+	SeqSeen int64           `json:"seq_seen"` // sequence of the writer's state when it wrote the record
 	Node    string          `json:"node"`
 	Kind    string          `json:"kind"`
 	ID      string          `json:"id"`
@@ -46,49 +46,49 @@ type record struct {
 	Rev     int64           `json:"rev,omitempty"`
 	Op      string          `json:"op"`
 	Value   json.RawMessage `json:"value,omitempty"`
-	At      time.Time       `json:"at"`              // the writer's clock
-	Level   int             `json:"level,omitempty"` // of the log, in its first record and those that raise it
-	// Exempt says that the put takes something away and is to be made also when nothing may grow; see exceeds.
+	At      time.Time       `json:"at"`              // by the writer's clock
+	Level   int             `json:"level,omitempty"` // level of the log; in the first record, and in those that raise it
+	// Exempt marks a put that must be applied even when a bound is reached, such as a revocation; see checkBounds.
 	Exempt bool `json:"exempt,omitempty"`
 
 	// For the audit log; see WithOrigin.
 	By        string     `json:"by,omitempty"`
-	ByName    string     `json:"by_name,omitempty"` // of the key or the user at the time
+	ByName    string     `json:"by_name,omitempty"` // name of the key or user when the record was written
 	RequestID string     `json:"request_id,omitempty"`
 	RemoteIP  netip.Addr `json:"remote_ip,omitzero"`
-	Changed   []string   `json:"changed,omitempty"` // names of members, of a put that replaces a value
+	Changed   []string   `json:"changed,omitempty"` // names of the changed members, of a put that replaces a value
 
-	replaced *Entity // what the writer replaces
+	replaced *Entity // the entity that the writer replaces
 
 	kind        Kind
 	index       Index
-	packed      []byte // the value of a put as it is kept
-	size        int32  // of its JSON
-	outboxEntry []byte // what the audit log will say, as it is kept; nil = nothing
-	fault       error  // why the record is no valid one; it is then refused by every node alike
+	packed      []byte // the value of a put, compressed
+	size        int32  // bytes of the value's JSON
+	outboxEntry []byte // the compressed outbox entry; nil = not audited
+	fault       error  // why the record is invalid; every node refuses it
 
-	outboxEntrySize int32 // of the note's JSON
+	outboxEntrySize int32 // bytes of the entry's JSON
 }
 
-// parser reads records and keeps their values small.
+// parser decodes records and compresses their values.
 //
-// In memory a value is its JSON under S2 with a dictionary of the texts that nearly every entity shares: 320 bytes
-// instead of 1,100 of an endpoint, in one allocation without pointers, so that the garbage collector does not walk
-// through 200,000 of them.
+// In memory a value is its JSON, compressed with S2 and a dictionary of the text that most entities share. An endpoint
+// takes 320 bytes instead of 1,100, in one allocation without pointers, so that the garbage collector does not have to
+// scan 200,000 of them.
 type parser struct {
 	kinds    *kinds
 	entities Entities
 	dict     *s2.Dict
 }
 
-// parse never fails: a record that cannot be read is one that apply refuses.
+// parse decodes a record. It returns no error: it sets fault, and apply refuses the record.
 func (p *parser) parse(b []byte) record {
 	var r record
 	if err := json.Unmarshal(b, &r); err != nil {
 		return record{fault: fmt.Errorf("decode record: %w", err)}
 	}
 	r.fault = p.resolve(&r)
-	r.Value = nil // it pins the whole record; what is kept is packed
+	r.Value = nil // it would keep the whole record in memory; packed has the value
 	return r
 }
 
@@ -104,7 +104,7 @@ func (p *parser) resolve(r *record) error {
 		return nil
 	}
 	if (r.kind == KindOutbox) != (r.Op == opCopied) || r.Op == opAdopt && !p.kinds.infos[r.kind].Singleton {
-		return fmt.Errorf("no %s of a %s", r.Op, r.Kind)
+		return fmt.Errorf("operation %q is not allowed for kind %q", r.Op, r.Kind)
 	}
 	r.outboxEntry, r.outboxEntrySize = p.packOutboxEntry(r)
 	if r.Op != opPut && r.Op != opAdopt {
@@ -115,9 +115,9 @@ func (p *parser) resolve(r *record) error {
 		return err
 	}
 	if r.index.ID != r.ID {
-		return errors.New("value has another id than its record")
+		return errors.New("the id in the value differs from that of the record")
 	}
-	var line bytes.Buffer // a value is one line of a snapshot
+	var line bytes.Buffer // a snapshot has one line for each value
 	if err := json.Compact(&line, r.Value); err != nil {
 		return fmt.Errorf("compact value: %w", err)
 	}
@@ -125,7 +125,7 @@ func (p *parser) resolve(r *record) error {
 	return nil
 }
 
-// pack returns the form of a value's JSON that is kept in memory.
+// pack compresses the JSON of a value.
 func (p *parser) pack(raw []byte) []byte {
 	return bytes.Clone(p.dict.Encode(make([]byte, s2.MaxEncodedLen(len(raw))), raw))
 }
@@ -139,7 +139,7 @@ func (p *parser) unpack(packed []byte) []byte {
 	return raw
 }
 
-// newRecord starts a record for what the writer saw.
+// newRecord returns a record without a value, based on the writer's state s.
 func (l *Log) newRecord(s *state, k Kind, entity, pre, op string) record {
 	r := record{
 		V: recordVersion, OpID: id.Random("op_"), SeqSeen: s.seq, Node: l.cfg.Node,

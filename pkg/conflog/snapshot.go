@@ -19,15 +19,15 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// A snapshot is a head, chunks and a foot: records of control.snapshots that share a key. The head holds the hashes of
-// op_ids; a chunk is zstd over pairs of lines, the place of an entity and its value. The foot is written when the
-// others are acknowledged. It says which state they hold, at which offset each of them is and its SHA-256, and has a
-// MAC. What else is among them is not read, whatever its key; a foot that is appended once more names the same parts.
+// A snapshot is a header, chunks and a footer: records of control.snapshots that share a key. The header holds the
+// hashes of op_ids. A chunk is zstd-compressed pairs of lines: the metadata of an entity and its value. The footer is
+// written when the other parts are acknowledged. It names the state, and the offset and SHA-256 of every part, and has
+// a MAC. Readers use only the parts that a footer names. A footer that is appended again names the same parts.
 const (
 	snapshotVersion = 1
-	// chunkBytes is where a chunk is cut, before compression, so that it is within 512 KiB after it.
+	// chunkBytes is the uncompressed size of a chunk, so that its record stays within 512 KiB.
 	chunkBytes = 500 << 10
-	// keptSnapshots are not deleted, nor is the log after the oldest of them: two may turn out torn.
+	// keptSnapshots is how many snapshots are kept, with the log after the oldest of them: two may turn out to be torn.
 	keptSnapshots = 3
 )
 
@@ -42,38 +42,38 @@ var snapshotLog = stream.Partition{Topic: stream.ControlSnapshots}
 
 // snapshotHeader is the first part.
 type snapshotHeader struct {
-	// Ops are the hashes of state.ops, 8 bytes each.
+	// Ops holds the hashes of state.ops, 8 bytes each.
 	Ops [2][]byte `json:"ops"`
 }
 
-// snapshotFooter says which state a snapshot holds and where, and makes it whole.
+// snapshotFooter is the last part. It names the state and the parts of the snapshot.
 type snapshotFooter struct {
-	V          int            `json:"v"` // of the whole
+	V          int            `json:"v"` // version of the format
 	Node       string         `json:"node"`
-	Cluster    string         `json:"cluster"` // whose offsets Next is one of
-	Log        string         `json:"log"`     // id of the topic; empty where the brokers give topics none
+	Cluster    string         `json:"cluster"` // the Kafka cluster that NextOffset belongs to
+	Log        string         `json:"log"`     // topic id; empty where the brokers do not support topic ids
 	Seq        int64          `json:"sequence"`
-	Level      int            `json:"level"` // of the log
-	NextOffset int64          `json:"next"`  // offset in control of the first record that is not in it
+	Level      int            `json:"level"` // level of the log
+	NextOffset int64          `json:"next"`  // offset in control of the first record that the state does not include
 	At         time.Time      `json:"at"`
-	Parts      []snapshotPart `json:"parts"`  // the head, then the chunks
-	Secret     string         `json:"secret"` // of the log, by which the foot is authenticated
+	Parts      []snapshotPart `json:"parts"`  // the header, then the chunks
+	Secret     string         `json:"secret"` // the sealed secret of the log, which authenticates the footer
 }
 
-// snapshotPart is where the head or a chunk is.
+// snapshotPart locates the header or a chunk.
 type snapshotPart struct {
 	Offset int64  `json:"offset"`
 	SHA256 []byte `json:"sha256"`
 }
 
-// storedFooter is a foot in the topic.
+// storedFooter is a footer with its place in the topic.
 type storedFooter struct {
 	snapshotFooter
 	offset int64
-	sum    [sha256.Size]byte // of the whole record's value
+	sum    [sha256.Size]byte // SHA-256 of the record's value
 }
 
-// place is the first of the two lines of an entity.
+// entityLine is the first of the two lines of an entity.
 type entityLine struct {
 	Kind    string `json:"kind"`
 	ID      string `json:"id"`
@@ -82,32 +82,32 @@ type entityLine struct {
 	Hash    []byte `json:"hash,omitempty"`
 	Former  []byte `json:"former,omitempty"`
 	Open    bool   `json:"open,omitempty"`
-	Deleted int64  `json:"deleted,omitempty"` // unix milliseconds; a tombstone has an empty second line
+	Deleted int64  `json:"deleted,omitempty"` // Unix milliseconds; the second line of a tombstone is empty
 }
 
-// snapshots writes and reads those of a log.
+// snapshots writes and reads the snapshots of a log.
 type snapshots struct{ *Log }
 
-// WriteSnapshot writes one now.
+// WriteSnapshot writes a snapshot now.
 func (l *Log) WriteSnapshot(ctx context.Context) error {
 	_, err := snapshots{l}.write(ctx, l.view.Load())
 	return err
 }
 
-// run writes one whenever this node owns partition 0 of events and enough has changed.
+// run writes a snapshot when this node owns partition 0 of events and enough has changed, until ctx ends.
 func (sn snapshots) run(ctx context.Context, last storedFooter) error {
 	kept := []storedFooter{last}
 	if last.Seq == 0 {
 		kept = nil
 		last.At = sn.now()
 	}
-	var counted int64 // of sn.applied, those before the last snapshot
+	var counted int64 // sn.applied at the last snapshot
 	for wait.For(ctx, sn.timing.SnapshotCheckInterval) == nil {
-		applied := sn.applied.Load() // before the view, so that none is missed
+		applied := sn.applied.Load() // read before the view, so that no record is missed
 		v := sn.view.Load()
-		// What was refused, or is not the service's, makes a start longer too, but somebody may append it at will: it
-		// counts by the clock only. That is not before the audit log was told: the record that says so would ask for one
-		// more.
+		// Only applied records count towards the number: anybody who can write to the topic could append refused ones
+		// at will. They too slow a start down, so the time triggers a snapshot as well. It waits for an empty outbox,
+		// because the record that empties it would trigger the next snapshot.
 		old := v.nextOffset > last.NextOffset && sn.now().Sub(last.At) >= sn.timing.SnapshotInterval && v.Len(KindOutbox) == 0
 		due := applied-counted >= int64(sn.cfg.SnapshotEvery) || old
 		if !due || !sn.owner.Load() {
@@ -117,12 +117,12 @@ func (sn snapshots) run(ctx context.Context, last storedFooter) error {
 		written, err := sn.write(ctx, v)
 		if err != nil {
 			sn.metrics.snapshots.WithLabelValues("error").Inc()
-			sn.log.LogAttrs(ctx, slog.LevelWarn, "write a snapshot of the configuration", slog.Any("error", err))
-			_ = wait.For(ctx, sn.timing.WriteTimeout) // the loop looks at ctx
+			sn.log.LogAttrs(ctx, slog.LevelWarn, "cannot write a snapshot of the configuration", slog.Any("error", err))
+			_ = wait.For(ctx, sn.timing.WriteTimeout) // the loop checks ctx
 			continue
 		}
 		sn.metrics.snapshots.WithLabelValues("written").Inc()
-		sn.log.LogAttrs(ctx, slog.LevelInfo, "snapshot of the configuration written",
+		sn.log.LogAttrs(ctx, slog.LevelInfo, "wrote a snapshot of the configuration",
 			slog.Int64("sequence", v.seq), slog.Duration("took", time.Since(began)))
 		last, counted = written, applied
 		kept = sn.trim(ctx, append(kept, written))
@@ -130,8 +130,8 @@ func (sn snapshots) run(ctx context.Context, last storedFooter) error {
 	return nil
 }
 
-// trim deletes what no kept snapshot needs, and returns the kept ones. The oldest of them must be readable: then there
-// is one to start from, whatever became of those after it.
+// trim deletes the records that no kept snapshot needs, and returns the kept ones. Before that it reads the oldest of
+// them back: so a node can always start from one, even if the newer ones are torn.
 func (sn snapshots) trim(ctx context.Context, kept []storedFooter) []storedFooter {
 	if len(kept) <= keptSnapshots {
 		return kept
@@ -139,27 +139,27 @@ func (sn snapshots) trim(ctx context.Context, kept []storedFooter) []storedFoote
 	kept = kept[len(kept)-keptSnapshots:]
 	if err := sn.readBack(ctx, kept[0]); err != nil {
 		sn.metrics.snapshots.WithLabelValues("error").Inc()
-		sn.log.LogAttrs(ctx, slog.LevelError, "cannot read a snapshot of the configuration back, the log before it is kept",
+		sn.log.LogAttrs(ctx, slog.LevelError, "cannot read a snapshot of the configuration back, keeping the log before it",
 			slog.Int64("offset", kept[0].offset), slog.Any("error", err))
 		return kept[1:]
 	}
 	for p, before := range map[stream.Partition]int64{
 		snapshotLog: kept[0].Parts[0].Offset, recordLog: kept[0].NextOffset} {
 		if err := sn.reader.Trim(ctx, p, before); err != nil {
-			sn.log.LogAttrs(ctx, slog.LevelWarn, "trim the configuration log", slog.Any("error", err))
+			sn.log.LogAttrs(ctx, slog.LevelWarn, "cannot trim the configuration log", slog.Any("error", err))
 		}
 	}
 	return kept
 }
 
-// readBack reports why a snapshot that was written cannot be read.
+// readBack returns why a snapshot that was written cannot be read.
 func (sn snapshots) readBack(ctx context.Context, f storedFooter) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*sn.timing.WriteTimeout)
 	defer cancel()
 	if err := sn.readParts(ctx, f.snapshotFooter, func(int, []byte) error { return nil }); err != nil {
 		return err
 	}
-	found := fmt.Errorf("%w: its foot is gone", errTorn)
+	found := fmt.Errorf("%w: its footer does not exist", errTorn)
 	err := sn.readRange(ctx, snapshotLog, f.offset, f.offset+1, func(r *stream.Record) error {
 		if own := sn.auth.Load(); own != nil && own.verify(macSnapshot, r) && sha256.Sum256(r.Value) == f.sum {
 			found = nil
@@ -169,7 +169,7 @@ func (sn snapshots) readBack(ctx context.Context, f storedFooter) error {
 	return errors.Join(err, found)
 }
 
-// write writes the state of a view. The view is immutable, so records go on being applied.
+// write writes a snapshot of a view. The view is immutable, so records are applied meanwhile.
 func (sn snapshots) write(ctx context.Context, v *View) (f storedFooter, err error) {
 	own, e := sn.auth.Load(), v.FindLiving(KindLog, LogID)
 	if own == nil || e == nil {
@@ -201,29 +201,29 @@ func (sn snapshots) write(ctx context.Context, v *View) (f storedFooter, err err
 		f.Parts = append(f.Parts, snapshotPart{Offset: rec.Offset, SHA256: sum[:]})
 		return nil
 	}
-	head, err := json.Marshal(snapshotHeader{Ops: [2][]byte{packOps(v.ops[0]), packOps(v.ops[1])}})
+	header, err := json.Marshal(snapshotHeader{Ops: [2][]byte{packOps(v.ops[0]), packOps(v.ops[1])}})
 	if err != nil {
-		return f, fmt.Errorf("encode the head: %w", err)
+		return f, fmt.Errorf("encode the header: %w", err)
 	}
-	if err := add(partHeader, head); err != nil {
+	if err := add(partHeader, header); err != nil {
 		return f, err
 	}
 	if err := sn.chunks(v.state, func(chunk []byte) error { return add(partChunk, chunk) }); err != nil {
 		return f, err
 	}
-	foot, err := json.Marshal(f.snapshotFooter)
+	footer, err := json.Marshal(f.snapshotFooter)
 	if err != nil {
-		return f, fmt.Errorf("encode the foot: %w", err)
+		return f, fmt.Errorf("encode the footer: %w", err)
 	}
-	rec, err := emit(partFooter, foot)
+	rec, err := emit(partFooter, footer)
 	if err != nil {
 		return f, err
 	}
-	f.offset, f.sum = rec.Offset, sha256.Sum256(foot)
+	f.offset, f.sum = rec.Offset, sha256.Sum256(footer)
 	return f, nil
 }
 
-// packOps and unpackOps are the hashes of op_ids as bytes, and the reverse.
+// packOps encodes the hashes of op_ids as bytes.
 func packOps(ops trie[uint64]) []byte {
 	b := make([]byte, 0, 8*ops.len)
 	for op := range ops.ascend() {
@@ -232,6 +232,7 @@ func packOps(ops trie[uint64]) []byte {
 	return b
 }
 
+// unpackOps is the reverse of packOps.
 func unpackOps(b []byte) (ops trie[uint64]) {
 	for ; len(b) >= 8; b = b[8:] {
 		op := binary.BigEndian.Uint64(b)
@@ -240,11 +241,11 @@ func unpackOps(b []byte) (ops trie[uint64]) {
 	return ops
 }
 
-// chunks encodes a state. Equal states give equal chunks.
+// chunks calls emit for the encoded chunks of a state. Equal states give equal chunks.
 func (sn snapshots) chunks(s *state, emit func([]byte) error) error {
 	zip, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
-		return fmt.Errorf("make zstd encoder: %w", err)
+		return fmt.Errorf("create zstd encoder: %w", err)
 	}
 	defer zip.Close()
 	var lines bytes.Buffer
@@ -287,7 +288,7 @@ func (p *parser) writeLines(w *bytes.Buffer, e *Entity) error {
 	}
 	line, err := json.Marshal(at)
 	if err != nil {
-		return fmt.Errorf("encode the place of %s: %w", e.ID, err)
+		return fmt.Errorf("encode the metadata of %s: %w", e.ID, err)
 	}
 	w.Write(append(line, '\n'))
 	if e.Living() {
@@ -297,7 +298,7 @@ func (p *parser) writeLines(w *bytes.Buffer, e *Entity) error {
 	return nil
 }
 
-// readLines is the reverse of writeLines for a whole chunk.
+// readLines is the reverse of writeLines, for a whole chunk.
 func (p *parser) readLines(b []byte) ([]*Entity, error) {
 	entities := make([]*Entity, 0, bytes.Count(b, []byte{'\n'})/2)
 	for len(b) > 0 {
@@ -325,7 +326,7 @@ func (p *parser) readLines(b []byte) ([]*Entity, error) {
 	return entities, nil
 }
 
-// add puts an entity of a snapshot in its place.
+// insertLoaded inserts an entity or tombstone of a snapshot.
 func (s *state) insertLoaded(e *Entity) {
 	if !e.Living() {
 		s.sets[e.Kind].addTombstone(e)

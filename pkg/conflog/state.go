@@ -11,23 +11,24 @@ import (
 	"time"
 )
 
-// errGap stops a node that would otherwise go on with a configuration that misses changes.
+// errGap stops a node that would otherwise continue with a configuration that lacks changes.
 var errGap = errors.New("records of the configuration log are missing")
 
-// state is the whole configuration after some record. It is immutable; a change is a new state that
-// shares what did not change.
+// state is the whole configuration after some record. It is immutable: apply returns a new state, which shares the
+// unchanged parts.
 type state struct {
-	// how many records led here, applied or refused; kept in snapshots, unlike offsets it survives a re-created topic
+	// number of records before this state, applied or refused; stored in snapshots, so unlike offsets it survives a
+	// re-created topic
 	seq   int64
 	level int // see level.go; 0 before the first record
 	kinds *kinds
-	sets  []*set // by Kind; a set that a record changes is replaced by a copy
-	// ops are the op_ids of the last records, as hashes: those since the last multiple of opWindow, and those of the
-	// window before it.
+	sets  []*set // by Kind; apply replaces a set that changes by a copy
+	// ops holds hashes of the op_ids of the last records: [0] those since the last multiple of opWindow, [1] those of
+	// the window before it.
 	ops [2]trie[uint64]
 }
 
-// newState is the state before the first record.
+// newState returns the state before the first record.
 func newState(ks *kinds) *state {
 	s := &state{kinds: ks, sets: make([]*set, len(ks.infos))}
 	for k := range s.sets {
@@ -36,11 +37,12 @@ func newState(ks *kinds) *state {
 	return s
 }
 
-// opWindow is how many records a record may come after what its writer had seen, many times what can be on its way.
+// opWindow is how many records may stand between the last record that a writer had seen and its own. It is many times
+// the number of records that can be in flight.
 const opWindow = 16_384
 
-// repeated reports whether a record may have been in the log before: it was among the last, or its writer had not seen
-// the last. So a record that somebody appends once more is refused, however old it is.
+// repeated reports whether a record may have been in the log before: its op_id is among the last ones, or it is too old
+// for them. So a record that is appended once more is refused, however old it is.
 func (s *state) repeated(r record) bool {
 	op := hash64(r.OpID)
 	for _, known := range s.ops {
@@ -51,7 +53,7 @@ func (s *state) repeated(r record) bool {
 	return s.seq-r.SeqSeen > opWindow
 }
 
-// remember notes the op_id of the record that led to the state.
+// rememberOp stores the op_id of the record that led to the state.
 func (s *state) rememberOp(op string) {
 	s.ops[0] = s.ops[0].put(hash64(op), hash64(op))
 	if s.seq%opWindow == 0 {
@@ -61,46 +63,46 @@ func (s *state) rememberOp(op string) {
 
 // set holds the entities of one kind.
 //
-// The tries are keyed by 64 bits of a hash. Two entities whose hashes agree in them would be one in a
-// billion among 200,000, and the later one is refused: a rule that all nodes follow alike and that
-// needs no chains.
+// The tries are keyed by 64 bits of a hash. With 200,000 entities the probability that any two collide is about 1 in a
+// billion. apply refuses the later one of two that collide: all nodes do the same, and the tries need no collision
+// chains.
 type set struct {
-	byID       trie[*Entity] // living ones and tombstones, by FNV-1a of the id
-	byHash     trie[*Entity] // living ones, by the first 8 bytes of the secret's hash
-	bySeq      trie[*Entity] // living ones, by Seq
-	pending    trie[*Entity] // of these the ones that something is still to be done for
+	byID       trie[*Entity] // living entities and tombstones, by FNV-1a of the id
+	byHash     trie[*Entity] // living entities, by the first 8 bytes of the secret's hash
+	bySeq      trie[*Entity] // living entities, by Seq
+	pending    trie[*Entity] // living entities with unfinished work, by Seq
 	tombstones trie[*Entity] // by the sequence of the deletion
-	bytes      int64         // sizes of the living ones
+	bytes      int64         // JSON bytes of the living entities
 }
 
-// Entity is a value and its place, or the tombstone that remembers a deletion. It never changes.
+// Entity is a value with its metadata, or the tombstone of a deleted entity. It never changes.
 type Entity struct {
 	ID         string
 	Kind       Kind
-	Hash       [HashLen]byte  // of its secret; zero = none
-	FormerHash *[HashLen]byte // of the secret before it that is still good; nil = none
-	Seq        int64          // sequence of the record that created it: the order of lists
+	Hash       [HashLen]byte  // SHA-256 of its secret; zero = none
+	FormerHash *[HashLen]byte // SHA-256 of the previous secret while that is valid; nil = none
+	Seq        int64          // sequence of the record that created it; lists are in this order
 	Rev        int64          // sequence of the record that changed it last
-	Pending    bool           // see Index.Open
+	Pending    bool           // see Index.Pending
 
-	deletedAt int64  // unix milliseconds of the deletion, by the deleting node's clock
-	size      int32  // of the value's JSON, by which bounds are judged
-	packed    []byte // value; nil in a tombstone
+	deletedAt int64  // Unix milliseconds, by the clock of the node that deleted it
+	size      int32  // bytes of the value's JSON; bounds count these
+	packed    []byte // the compressed value; nil in a tombstone
 }
 
-// Living reports whether the entity is no tombstone.
+// Living reports whether the entity exists, that is, is not a tombstone.
 func (e *Entity) Living() bool { return e.packed != nil }
 
-// result says what became of a record.
+// result is the outcome of a record.
 type result uint8
 
 const (
 	applied  result = iota
-	conflict        // its condition did not hold
-	taken           // another entity has its hash, or the one account exists already
-	invalid         // no valid record
-	early           // of a kind above the level of the log
-	full            // it goes beyond a bound; see exceeds
+	conflict        // its precondition does not hold
+	taken           // another entity has its hash, or the kind is a singleton and has its entity
+	invalid         // the record is not valid
+	early           // its kind is above the level of the log
+	full            // it exceeds a bound; see checkBounds
 	repeated        // it was in the log before, or is too old to tell
 )
 
@@ -108,18 +110,19 @@ func (r result) String() string {
 	return [...]string{"applied", "conflict", "taken", "invalid", "early", "full", "repeated"}[r]
 }
 
-// apply is the only way from one state to the next. It depends on nothing but its arguments, so every
-// node decides every record alike. Its error means that this node must stop: records are missing before
-// this one, or a newer program wrote it.
+// apply returns the state after a record, and the result of the record. It depends on its arguments alone, so every
+// node decides every record in the same way. An error means that this node must stop: records before this one are
+// missing, or a newer version of the program wrote it.
 func apply(s *state, r record) (*state, result, error) {
 	if r.V > recordVersion {
-		return s, invalid, fmt.Errorf("record of version %d, this program knows %d: a newer one wrote it", r.V, recordVersion)
+		return s, invalid, fmt.Errorf(
+			"record has version %d, this version of the program supports up to %d: run a newer version", r.V, recordVersion)
 	}
 	if (s.seq == 0 || r.Op == opLevel) && r.Level > s.kinds.newestLevel {
 		return s, invalid, errNewer(r.Level, s.kinds.newestLevel)
 	}
 	if r.SeqSeen > s.seq {
-		return s, invalid, fmt.Errorf("%w: a writer had seen %d, here are %d", errGap, r.SeqSeen, s.seq)
+		return s, invalid, fmt.Errorf("%w: the writer had applied %d records, this node %d", errGap, r.SeqSeen, s.seq)
 	}
 	next := *s
 	next.seq++
@@ -157,14 +160,14 @@ func apply(s *state, r record) (*state, result, error) {
 	return &next, res, nil
 }
 
-// edit returns a copy of a set that stands in its place from here on; the sets themselves must be the state's own.
+// ownSet replaces a set by a copy that may be changed, and returns it. The slice of sets must be the state's own.
 func (s *state) ownSet(k Kind) *set {
 	own := *s.sets[k]
 	s.sets[k] = &own
 	return &own
 }
 
-// change does to its set what a record asks for.
+// applyOp executes the operation of a record on the set of its kind.
 func (s *state) applyOp(r record, old *Entity) result {
 	set := s.ownSet(r.kind)
 	switch r.Op {
@@ -220,7 +223,7 @@ func (s *set) put(r record, old *Entity, seq int64, sole bool) result {
 	return applied
 }
 
-// insert puts a living entity into every index. A tombstone of the same id is forgotten.
+// insert adds a living entity to every index and drops a tombstone of the same id.
 func (s *set) insert(e *Entity) {
 	if tombstone, ok := s.byID.get(hash64(e.ID)); ok && tombstone.packed == nil {
 		s.tombstones = s.tombstones.remove(uint64(tombstone.Rev))
@@ -236,7 +239,7 @@ func (s *set) insert(e *Entity) {
 	s.addHashes(e)
 }
 
-// collides keeps apart what must be unique: hashes of tokens and keys, and the keys of the tries themselves.
+// collides reports whether a new value would share a secret's hash, or a key of the tries, with another entity.
 func (s *set) collides(r record, old *Entity) bool {
 	if other, ok := s.byID.get(hash64(r.ID)); ok && other.packed != nil && other.ID != r.ID {
 		return true
@@ -249,12 +252,13 @@ func (s *set) collides(r record, old *Entity) bool {
 	return false
 }
 
-// tombstoneLife is how long a tombstone is kept: longer than any event of the entity is.
+// tombstoneLife is how long a tombstone is kept: longer than any event of the entity.
 const tombstoneLife = 60 * 24 * time.Hour
 
-// delete leaves a tombstone, so that "deleted" and "not heard of yet" can be told apart. Each deletion lets
-// go of at most two that are too old or too many, so that the time of one record is bounded and their number too.
-// No condition looks at tombstones: it makes no difference to later records when one is let go.
+// delete replaces an entity by a tombstone, so that a reader can tell "deleted" from "not yet created". Each deletion
+// drops at most two tombstones that are expired or beyond maxTombstones, which bounds both the time of one record and
+// the number of tombstones. No precondition depends on tombstones, so dropping one never changes the result of a later
+// record.
 func (s *set) delete(old *Entity, seq int64, at time.Time) {
 	for range 2 {
 		tombstone, ok := s.tombstones.least()
@@ -269,7 +273,7 @@ func (s *set) delete(old *Entity, seq int64, at time.Time) {
 	s.addTombstone(&Entity{ID: old.ID, Kind: old.Kind, Seq: old.Seq, Rev: seq, deletedAt: at.UnixMilli()})
 }
 
-// remove takes a living entity out of every index.
+// remove removes a living entity from every index.
 func (s *set) remove(old *Entity) {
 	s.removeHashes(old)
 	s.byID = s.byID.remove(hash64(old.ID))
@@ -291,7 +295,7 @@ func (s *set) find(id string) *Entity {
 	return nil
 }
 
-// living is find without the tombstones.
+// findLiving returns the living entity with that id, or nil.
 func (s *set) findLiving(id string) *Entity {
 	if e := s.find(id); e != nil && e.packed != nil {
 		return e
@@ -299,7 +303,7 @@ func (s *set) findLiving(id string) *Entity {
 	return nil
 }
 
-// newest is the living entity created last, or nil.
+// newest returns the living entity that was created last, or nil.
 func (s *set) newest() *Entity {
 	for e := range s.bySeq.below(math.MaxUint64) {
 		return e
@@ -309,7 +313,7 @@ func (s *set) newest() *Entity {
 
 func prefix64(hash [HashLen]byte) uint64 { return binary.BigEndian.Uint64(hash[:]) }
 
-// hash64 is FNV-1a.
+// hash64 returns the 64-bit FNV-1a hash.
 func hash64(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -318,7 +322,7 @@ func hash64(s string) uint64 {
 	return h
 }
 
-// hashesOf are those by which an entity with these secrets is found.
+// hashesOf returns the hashes by which an entity with these secrets is found.
 func hashesOf(hash [HashLen]byte, former *[HashLen]byte) (all [][HashLen]byte) {
 	if hash != [HashLen]byte{} {
 		all = append(all, hash)
@@ -329,22 +333,22 @@ func hashesOf(hash [HashLen]byte, former *[HashLen]byte) (all [][HashLen]byte) {
 	return all
 }
 
-// addHashes lets an entity be found by its secrets.
+// addHashes makes an entity findable by the hashes of its secrets.
 func (s *set) addHashes(e *Entity) {
 	for _, h := range hashesOf(e.Hash, e.FormerHash) {
 		s.byHash = s.byHash.put(prefix64(h), e)
 	}
 }
 
-// removeHashes is the reverse of addHashes.
+// removeHashes undoes addHashes.
 func (s *set) removeHashes(e *Entity) {
 	for _, h := range hashesOf(e.Hash, e.FormerHash) {
 		s.byHash = s.byHash.remove(prefix64(h))
 	}
 }
 
-// hashed returns the living entity whose secret has that hash, or nil. What the trie found by the first
-// bytes is compared in constant time.
+// findByHash returns the living entity whose current or previous secret has that hash, or nil. The trie finds it by the
+// first 8 bytes; the whole hash is then compared in constant time.
 func (s *set) findByHash(h [HashLen]byte) *Entity {
 	e, ok := s.byHash.get(prefix64(h))
 	switch {

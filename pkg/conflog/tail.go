@@ -14,13 +14,14 @@ import (
 
 var recordLog = stream.Partition{Topic: stream.Control}
 
-// tail applies what comes after the loaded state.
+// tail applies the records after the loaded state.
 func (l *Log) tail(ctx context.Context) error {
 	return l.follow(ctx, recordLog, func() int64 { return l.view.Load().nextOffset }, l.applyRecord)
 }
 
-// follow reads a partition until ctx ends or each returns an error. What the brokers refuse for a while must
-// not end a node that goes on with what it knows: it is logged, and the reading goes on at next.
+// follow calls each for the records of a partition, from next() on, until ctx ends or each returns an error. A read
+// error of the brokers, such as a missing permission, is logged and the read is tried again after 1 s: it must not stop
+// a node that can work with the configuration it has.
 func (l *Log) follow(ctx context.Context, p stream.Partition, next func() int64,
 	each func(*stream.Record) error) error {
 	for {
@@ -28,7 +29,7 @@ func (l *Log) follow(ctx context.Context, p stream.Partition, next func() int64,
 		if !errors.Is(err, stream.ErrRead) {
 			return err
 		}
-		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot follow the log, trying again", slog.String("topic", p.Topic),
+		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot read the topic, trying again", slog.String("topic", p.Topic),
 			slog.Any("error", err))
 		if err := wait.For(ctx, time.Second); err != nil {
 			return err
@@ -36,17 +37,17 @@ func (l *Log) follow(ctx context.Context, p stream.Partition, next func() int64,
 	}
 }
 
-// applyRecord applies one record and publishes the state after it.
+// applyRecord applies one record and publishes the new state.
 func (l *Log) applyRecord(rec *stream.Record) error {
 	v := l.view.Load()
 	if rec.Offset != v.nextOffset {
-		return fmt.Errorf("%w: offset %d follows %d", errGap, rec.Offset, v.nextOffset-1)
+		return fmt.Errorf("%w: offset %d comes after offset %d", errGap, rec.Offset, v.nextOffset-1)
 	}
-	own, err := (authenticator{l}).authentic(rec)
+	authentic, err := (authenticator{l}).authentic(rec)
 	if err != nil {
 		return fmt.Errorf("record at offset %d: %w", rec.Offset, err)
 	}
-	if !own { // as if it were not there
+	if !authentic { // ignored
 		l.publish(v.state, rec.Offset+1)
 		return nil
 	}
@@ -56,7 +57,7 @@ func (l *Log) applyRecord(rec *stream.Record) error {
 		return fmt.Errorf("apply record at offset %d: %w", rec.Offset, err)
 	}
 	if res == invalid {
-		l.log.LogAttrs(context.Background(), slog.LevelError, "invalid record in the configuration log",
+		l.log.LogAttrs(context.Background(), slog.LevelError, "ignored an invalid record in the configuration log",
 			slog.Int64("offset", rec.Offset), slog.String("node", r.Node), slog.Any("error", r.fault))
 	}
 	l.metrics.records.WithLabelValues(res.String()).Inc()
@@ -85,10 +86,10 @@ func (l *Log) publish(s *state, next int64) {
 	l.changed.fire()
 }
 
-// Changed returns a channel that is closed when an entity of the kind is made, changed or removed after the call.
+// Changed returns a channel that is closed when an entity of the kind is created, changed or removed after the call.
 func (l *Log) Changed(k Kind) <-chan struct{} { return l.changedByKind[k].wait() }
 
-// Sync waits until everything that is in the log now is applied here.
+// Sync waits until this node has applied everything that is in the log now.
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.WaitReady(ctx); err != nil {
 		return err
@@ -96,15 +97,15 @@ func (l *Log) Sync(ctx context.Context) error {
 	return l.sync(ctx)
 }
 
-// Running waits until Run has made the node ready.
+// WaitReady waits until Run has made the node ready.
 func (l *Log) WaitReady(ctx context.Context) error {
 	select {
 	case <-l.ready:
 		return nil
 	case <-l.stopped:
-		return fmt.Errorf("%w: it was stopped", ErrUnavailable)
+		return fmt.Errorf("%w: this node is stopping", ErrUnavailable)
 	case <-ctx.Done():
-		return fmt.Errorf("%w: not ready: %w", ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: this node is not ready: %w", ErrUnavailable, ctx.Err())
 	}
 }
 
@@ -120,9 +121,9 @@ func (l *Log) sync(ctx context.Context) error {
 	return nil
 }
 
-// operations are the records that this node wrote and waits for.
+// pendingWrites holds the writes of this node that wait for their results.
 type pendingWrites struct {
-	mu      sync.Mutex // guards wait
+	mu      sync.Mutex // guards results
 	results map[string]chan WriteResult
 }
 

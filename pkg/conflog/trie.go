@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// trie is an immutable map from uint64 to V, in the order of its keys: a 32-way tree over the bits of
-// the key from the highest down, in which a value sits as high as it is alone. put and remove copy the
-// path they change (about four nodes among 200,000 random keys) and share the rest, so a reader keeps
-// what it holds without a lock, and a snapshot can be written while records are applied.
+// trie is an immutable map from uint64 to V, ordered by key. It is a 32-way tree over the bits of the key, highest
+// first; a value is stored at the highest level where no other key shares its prefix. put and remove copy the path that
+// they change (about four branches among 200,000 random keys) and share the rest. So readers need no lock, and a
+// snapshot can be written while records are applied.
 type trie[V any] struct {
 	root *branch[V]
 	len  int
@@ -27,7 +27,7 @@ type slot[V any] struct {
 	val V
 }
 
-// place returns the bit of the key's digit on a level and the index its slot has or would have.
+// slotOf returns the bit of the key's digit at a level, and the index that its slot has or would have.
 func (n *branch[V]) slotOf(key uint64, level int) (bit uint32, i int) {
 	bit = 1 << (key << (5 * level) >> 59)
 	return bit, bits.OnesCount32(n.bits & (bit - 1))
@@ -89,7 +89,7 @@ func (t trie[V]) remove(key uint64) trie[V] {
 	return trie[V]{root: t.root.remove(key, 0), len: t.len - 1}
 }
 
-// remove is called for keys that are there only; a node that becomes empty disappears.
+// remove is called only for keys that exist; an empty branch disappears.
 func (n *branch[V]) remove(key uint64, level int) *branch[V] {
 	bit, i := n.slotOf(key, level)
 	if sub := n.slots[i].sub; sub != nil {
@@ -117,7 +117,7 @@ func (t trie[V]) least() (v V, ok bool) {
 	return s.val, true
 }
 
-// ascend yields the values, that with the smallest key first.
+// ascend yields the values in ascending order of their keys.
 func (t trie[V]) ascend() iter.Seq[V] {
 	return func(yield func(V) bool) { t.root.ascend(yield) }
 }
@@ -134,7 +134,7 @@ func (n *branch[V]) ascend(yield func(V) bool) bool {
 	return true
 }
 
-// below yields the values whose keys are less than limit, the highest first.
+// below yields the values whose keys are less than limit, in descending order.
 func (t trie[V]) below(limit uint64) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		if t.root != nil {
@@ -143,8 +143,8 @@ func (t trie[V]) below(limit uint64) iter.Seq[V] {
 	}
 }
 
-// descend walks down from the limit. On the edge, the subtree's keys share the limit's digits so far;
-// elsewhere all of them are less than it.
+// descend yields the values below the limit. On the edge (edge is true) the keys of the subtree share the limit's
+// digits so far; elsewhere all of them are below the limit.
 func (n *branch[V]) descend(limit uint64, level int, edge bool, yield func(V) bool) bool {
 	from := len(n.slots)
 	edgeSlot := -1

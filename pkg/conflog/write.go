@@ -12,20 +12,21 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// MaxWriteTries bounds how often a write is made again because another writer came first.
+// MaxWriteTries bounds how often a conditional write is tried when other writers win.
 const MaxWriteTries = 5
 
-// originKey is the key of a context's origin.
+// originKey is the context key of an Origin.
 type originKey struct{}
 
-// Origin is who asks for a change, and by which request; the audit log shows it. Without one it is the service itself.
+// Origin is the caller of a change and its request, for the audit log. Without one the audit log shows the service
+// itself.
 type Origin struct {
-	Actor     string // id of an API key or a user, audit.Operator, or the name of a part of the service
+	Actor     string // id of an API key or a user, audit.Operator, or the name of a component
 	RequestID string
 	RemoteIP  netip.Addr
 }
 
-// WithOrigin says where the changes come from that are made with the context.
+// WithOrigin returns a context whose changes have that origin.
 func WithOrigin(ctx context.Context, from Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, from)
 }
@@ -35,16 +36,16 @@ func originOf(ctx context.Context) Origin {
 	return from
 }
 
-// Written is what became of a record in this node's own log.
+// WriteResult is the result of a record after this node has applied it.
 type WriteResult struct {
-	Entity *Entity // after it; nil when there is none
+	Entity *Entity // the entity after the record; nil when there is none
 
 	result     result
-	nextOffset int64     // offset after the record: the position that acknowledges it
-	appliedAt  time.Time // when it was applied here, which is after its append
+	nextOffset int64     // offset after the record: a node at this position has applied it
+	appliedAt  time.Time // when this node applied it, which is after the append
 }
 
-// Here stands for whatever this node has applied.
+// CurrentPosition returns a result for everything that this node has applied, for use with Barrier.
 func (l *Log) CurrentPosition() WriteResult {
 	return WriteResult{nextOffset: l.view.Load().nextOffset, appliedAt: time.Now()}
 }
@@ -52,8 +53,9 @@ func (l *Log) CurrentPosition() WriteResult {
 // writer appends records.
 type writer struct{ *Log }
 
-// write appends one record and waits until this node has applied it and the log has it durably. Its
-// error is ErrUnavailable; the outcome is then unknown unless the producer's buffer was full.
+// write appends one record and waits until this node has applied it and the brokers have acknowledged it. Errors other
+// than those of checks before the append are ErrUnavailable: the outcome is then unknown, unless the producer's buffer
+// was full.
 func (l writer) write(ctx context.Context, r record) (res WriteResult, err error) {
 	return l.writeSigned(ctx, r, l.auth.Load())
 }
@@ -79,7 +81,7 @@ func (l writer) writeSigned(ctx context.Context, r record, own *authority) (res 
 	acked := make(chan error, 1)
 	l.producer.Produce(stream.Control, 0, rec, func(_ *stream.Record, err error) { acked <- err })
 
-	// Both are waited for: the embedded engine shows a record to readers before it is on the disk.
+	// Wait for both: the embedded engine delivers a record to readers before it is on disk.
 	for waitAck, waitOwn := true, true; waitAck || waitOwn; {
 		select {
 		case res = <-found:
@@ -90,21 +92,21 @@ func (l writer) writeSigned(ctx context.Context, r record, own *authority) (res 
 			}
 			waitAck = false
 		case <-l.stopped:
-			return res, fmt.Errorf("%w: it was stopped", ErrUnavailable)
+			return res, fmt.Errorf("%w: this node is stopping", ErrUnavailable)
 		case <-ctx.Done():
 			return res, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 		}
 	}
 	if res.result == early {
-		return res, l.view.Load().errEarly(r.kind) // an older node wrote the first record of the log meanwhile
+		return res, l.view.Load().errEarly(r.kind) // an older node has written the first record of the log in the meantime
 	}
-	if res.result == full { // others have filled it meanwhile
+	if res.result == full { // other writers have used the room in the meantime
 		return res, cmp.Or(l.checkAppend(&r), fmt.Errorf("%w: a bound of the configuration was reached", ErrUnavailable))
 	}
 	return res, nil
 }
 
-// encode is a record as it is appended.
+// encode returns the signed Kafka record.
 func (l writer) encode(r record, own *authority) (*stream.Record, error) {
 	if own == nil {
 		return nil, fmt.Errorf("%w: the log has no first record yet", ErrUnavailable)
@@ -116,8 +118,8 @@ func (l writer) encode(r record, own *authority) (*stream.Record, error) {
 	return own.sign(macRecord, &stream.Record{Key: []byte(r.ID), Value: body}), nil
 }
 
-// refused reports why a record is not even written: no node would apply it, or the outbox is full. What takes something
-// away is always written.
+// checkAppend returns why a record is not even appended: every node would refuse it, or the outbox is full. Records
+// that only restrict or revoke something are always appended.
 func (l writer) checkAppend(r *record) error {
 	s := l.view.Load().state
 	if r.Op != opPut {
@@ -130,23 +132,24 @@ func (l writer) checkAppend(r *record) error {
 	return s.checkBounds(r.kind, s.sets[r.kind].findLiving(r.ID), len(r.Value), r.Exempt)
 }
 
-// look finds out whether a record whose append failed is in the log nevertheless.
+// resolveFailedAppend finds out whether a record whose append failed is in the log nevertheless.
 func (l writer) resolveFailedAppend(ctx context.Context, found <-chan WriteResult, failed error) (WriteResult, error) {
 	if errors.Is(failed, stream.ErrBufferFull) {
 		return WriteResult{}, fmt.Errorf("%w: %w", ErrUnavailable, failed)
 	}
 	syncErr := l.sync(ctx)
-	handed := time.NewTimer(l.timing.PeerWait) // the tail hands the result over right after it has published the state
-	defer handed.Stop()
+	// The tail delivers the result right after it has published the state.
+	delivery := time.NewTimer(l.timing.PeerWait)
+	defer delivery.Stop()
 	select {
 	case res := <-found:
 		return res, nil
-	case <-handed.C:
+	case <-delivery.C:
 		return WriteResult{}, errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, failed), syncErr)
 	}
 }
 
-// Create writes a new entity. ErrConflict means that there is one with its id or its hash.
+// Create writes a new entity. It returns ErrConflict when an entity with its id or hash exists.
 func (l *Log) Create(ctx context.Context, k Kind, id string, value []byte) (WriteResult, error) {
 	if err := l.WaitReady(ctx); err != nil {
 		return WriteResult{}, err
@@ -154,7 +157,7 @@ func (l *Log) Create(ctx context.Context, k Kind, id string, value []byte) (Writ
 	return l.CreateBeforeReady(ctx, k, id, value)
 }
 
-// Enter is Create for the steps of the beginning, before the node is ready.
+// CreateBeforeReady is Create for the start steps, which run before the node is ready.
 func (l *Log) CreateBeforeReady(ctx context.Context, k Kind, id string, value []byte) (WriteResult, error) {
 	r := l.newRecord(l.view.Load().state, k, id, preAbsent, opPut)
 	r.Value = value
@@ -165,7 +168,8 @@ func (l *Log) CreateBeforeReady(ctx context.Context, k Kind, id string, value []
 	return res, err
 }
 
-// Delete deletes an entity and leaves a tombstone; ErrNotFound when there is none, or another writer was first.
+// Delete deletes an entity and leaves a tombstone. It returns ErrNotFound when there is none, or another writer deleted
+// it first.
 func (l *Log) Delete(ctx context.Context, k Kind, id string) (WriteResult, error) {
 	if err := l.WaitReady(ctx); err != nil {
 		return WriteResult{}, err
@@ -181,7 +185,7 @@ func (l *Log) Delete(ctx context.Context, k Kind, id string) (WriteResult, error
 	return res, errUnless(res.result == applied, ErrNotFound)
 }
 
-// Forget removes what has ended by age, without a tombstone. Nothing to remove is no error.
+// Forget removes an expired entity without a tombstone. It returns nil when there is none.
 func (l *Log) Forget(ctx context.Context, k Kind, id string) error {
 	if err := l.WaitReady(ctx); err != nil {
 		return err
@@ -193,7 +197,7 @@ func (l *Log) Forget(ctx context.Context, k Kind, id string) error {
 	return (writer{l}).forget(ctx, l.newRecord(s, k, id, preExists, opForget))
 }
 
-// ForgetIfUnchanged is Forget for what nobody has changed since the revision; otherwise it does nothing.
+// ForgetIfUnchanged is Forget if the entity still has that revision; otherwise it does nothing.
 func (l *Log) ForgetIfUnchanged(ctx context.Context, k Kind, id string, rev int64) error {
 	if err := l.WaitReady(ctx); err != nil {
 		return err
@@ -210,19 +214,19 @@ func (l writer) forget(ctx context.Context, r record) error {
 	return nil
 }
 
-// Adopt makes a value the sole entity of its kind, whatever was before.
+// Adopt replaces the only entity of a singleton kind, whatever its id.
 func (l *Log) Adopt(ctx context.Context, k Kind, id string, value []byte) error {
 	r := l.newRecord(l.view.Load().state, k, id, preNone, opAdopt)
 	r.Value = value
 	res, err := (writer{l}).write(ctx, r)
 	if err == nil && res.result != applied {
-		err = fmt.Errorf("take over the %s: %w: record was %s", r.Kind, ErrConflict, res.result)
+		err = fmt.Errorf("replace the %s: %w: record was %s", r.Kind, ErrConflict, res.result)
 	}
 	return err
 }
 
-// turns lets the writers of this node change one entity one after the other, so that only writers on
-// other nodes can come first. Entities share a turn by chance.
+// entityLocks serializes the writers of one entity on this node, so that only writers on other nodes can win a
+// conflict. Entities whose hashes collide share a lock.
 type entityLocks [64]chan struct{}
 
 func newEntityLocks() *entityLocks {
@@ -235,26 +239,26 @@ func newEntityLocks() *entityLocks {
 
 func (t *entityLocks) lockOf(id string) chan struct{} { return t[hash64(id)%uint64(len(t))] }
 
-// Next is the value that an entity is to have: none leaves it as it is.
+// NewValue is the value that replaces that of an entity. A nil Value leaves the entity unchanged.
 type NewValue struct {
 	Value []byte
-	// Exempt says that the change takes something away and does nothing else, or must be made: it is made also when
-	// nothing may grow.
+	// Exempt marks a change that is applied even when a bound is reached: it only restricts or revokes something, or
+	// cannot be refused.
 	Exempt bool
 }
 
-// Change replaces the value of an entity by what next makes of it. When a writer on another node comes first, next is
-// asked again with the newer entity.
+// Change replaces the value of an entity by the result of next. When a writer on another node wins, next is called
+// again with the newer entity, MaxWriteTries times in all; then it returns ErrConflict. before is the replaced entity.
 func (l *Log) Change(ctx context.Context, k Kind, id string, next func(old *Entity) (NewValue, error)) (
 	before *Entity, res WriteResult, err error,
 ) {
 	if err := l.WaitReady(ctx); err != nil {
 		return nil, res, err
 	}
-	turn := l.entityLocks.lockOf(id)
+	lock := l.entityLocks.lockOf(id)
 	select {
-	case turn <- struct{}{}:
-		defer func() { <-turn }()
+	case lock <- struct{}{}:
+		defer func() { <-lock }()
 	case <-ctx.Done():
 		return nil, res, fmt.Errorf("%w: wait for other writers: %w", ErrUnavailable, ctx.Err())
 	}
@@ -284,22 +288,23 @@ func (l *Log) Change(ctx context.Context, k Kind, id string, next func(old *Enti
 	return nil, res, ErrConflict
 }
 
-// Replacement is one of several changes that are appended at once.
+// BatchChange is one of several changes that WriteBatch appends together.
 type BatchChange struct {
 	Kind  Kind
 	ID    string
-	Old   *Entity // what it replaces; nil: it is new
-	Value []byte  // nil: the entity is deleted
+	Old   *Entity // the entity that is replaced; nil = create
+	Value []byte  // nil = delete the entity
 }
 
-// Replace appends changes in their order, all at once, and waits until this node has applied them. It first waits until
-// the audit log has taken enough of what was changed before.
+// WriteBatch appends changes in their order, all at once, and waits until this node has applied them. Before that it
+// waits until the outbox has room for them, at most a minute in all. The changes are not atomic: those before a failed
+// one are applied.
 func (l *Log) WriteBatch(ctx context.Context, batch []BatchChange) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	roomy := func() bool { return l.view.Load().Len(KindOutbox)+len(batch) <= l.cfg.Limits.Outbox/2 }
-	if err := l.changed.await(ctx, roomy); err != nil {
-		return fmt.Errorf("%w: the audit log does not take what was changed: %w", ErrUnavailable, err)
+	hasRoom := func() bool { return l.view.Load().Len(KindOutbox)+len(batch) <= l.cfg.Limits.Outbox/2 }
+	if err := l.changed.await(ctx, hasRoom); err != nil {
+		return fmt.Errorf("%w: earlier changes are not copied to the audit log: %w", ErrUnavailable, err)
 	}
 	results := make([]<-chan WriteResult, len(batch))
 	acked := make(chan error, len(batch))
@@ -337,7 +342,7 @@ func (l *Log) WriteBatch(ctx context.Context, batch []BatchChange) error {
 				return err
 			}
 		case <-l.stopped:
-			return fmt.Errorf("%w: it was stopped", ErrUnavailable)
+			return fmt.Errorf("%w: this node is stopping", ErrUnavailable)
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 		}
@@ -350,14 +355,14 @@ func (w WriteResult) batchErr(kind, id string) error {
 	case applied:
 		return nil
 	case full:
-		return fmt.Errorf("%w: %s %s goes beyond a bound of the configuration", ErrStateFull, kind, id)
+		return fmt.Errorf("%w: %s %s exceeds a bound of the configuration", ErrStateFull, kind, id)
 	}
 	return fmt.Errorf("write %s %s: %w: record was %s; was the configuration changed meanwhile?", kind, id,
 		ErrConflict, w.result)
 }
 
-// Courtesy waits a moment for the other nodes, so that a client that is sent to another one next finds
-// what it has just written.
+// WaitForPeers waits up to 300 ms until the other living nodes have applied the record, so that a client whose next
+// request goes to another node finds what it has just written.
 func (l *Log) WaitForPeers(ctx context.Context, res WriteResult) {
 	ctx, cancel := context.WithTimeout(ctx, l.timing.PeerWait)
 	defer cancel()
@@ -369,10 +374,9 @@ func (l *Log) WaitForPeers(ctx context.Context, res WriteResult) {
 	}
 }
 
-// Barrier waits until no node can act on the configuration before the record any more: every living
-// node announced its position, or every lease from before has run out. A node is living while it is
-// heard of; hearing its own announcement of the position tells this node that it has heard all that
-// were made before.
+// Barrier waits until no node can act on the configuration before the record: every living node has announced a
+// position after it, or all leases from before it have expired (5.5 s). A node is living while its heartbeats arrive.
+// When this node reads its own heartbeat with that position, it has also read all heartbeats before it.
 func (l *Log) Barrier(ctx context.Context, res WriteResult) error {
 	limited, cancel := context.WithDeadline(ctx, res.appliedAt.Add(l.timing.BarrierTimeout))
 	defer cancel()
@@ -380,7 +384,7 @@ func (l *Log) Barrier(ctx context.Context, res WriteResult) error {
 		return l.peers.hasReached(l.bootID, res.nextOffset) && l.peers.allReached(res.nextOffset, l.now(), l.timing.Lease, "")
 	})
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: it is written, but not confirmed by every node: %w", ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: the change is written, but not every node has confirmed it: %w", ErrUnavailable, ctx.Err())
 	}
 	return nil
 }

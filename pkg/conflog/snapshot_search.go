@@ -13,45 +13,45 @@ import (
 )
 
 const (
-	// maxFailedLoads is how many snapshots are loaded in vain before a start does without.
+	// maxFailedLoads is how many snapshots may fail to load before a start stops trying.
 	maxFailedLoads = 8
-	// maxLoggedSkips is of how many snapshots the log says why they were passed over.
+	// maxLoggedSkips is for how many skipped snapshots the log gives the reason.
 	maxLoggedSkips = 8
 )
 
-// logBounds is where the configuration log and its snapshots begin and end, and whose they are.
+// logBounds holds the identity of the configuration log, and the first and end offsets of it and of its snapshots.
 type logBounds struct {
 	cluster, topic     string
 	logStart, logEnd   int64
 	snapStart, snapEnd int64
 }
 
-// snapshotSearch is one search for a snapshot to start from.
+// snapshotSearch is the search for the snapshot that a start loads.
 type snapshotSearch struct {
 	*Log
 	logBounds
-	seen        map[[sha256.Size]byte]bool // feet that were judged: a copy of one is none
+	seen        map[[sha256.Size]byte]bool // footers that were checked, by SHA-256: later copies are ignored
 	authorities map[string]*authority
-	openErr     error // why a foot was not even judged
-	failedLoads int   // snapshots that were loaded in vain
-	skipped     int   // these, and those that are not usable
+	openErr     error // why the secret of a footer could not be opened
+	failedLoads int   // snapshots that failed to load
+	skipped     int   // snapshots that failed to load or do not fit the log
 }
 
-// load returns the state of the newest whole snapshot and the offset in control from which to go on; an
-// empty state and the start of the log when there is none. It retries while the brokers do not answer.
+// load returns the state of the newest complete snapshot and the offset in control from which to continue. Without a
+// snapshot it returns an empty state and the start of the log. It retries while the brokers do not answer.
 func (l *Log) load(ctx context.Context) (s *state, next int64, from storedFooter, err error) {
 	find := &snapshotSearch{Log: l, seen: make(map[[sha256.Size]byte]bool), authorities: make(map[string]*authority)}
 	if find.logBounds, err = find.readBounds(ctx); err != nil {
 		return nil, 0, from, err
 	}
-	// Feet are looked for from the end, in windows that grow: usually the last record is one.
+	// Search for footers from the end, in windows that grow by a factor of 4: usually the last record is one.
 	for hi, size := find.snapEnd, int64(8); hi > find.snapStart && find.failedLoads < maxFailedLoads; size *= 4 {
 		lo := max(find.snapStart, hi-size)
-		feet, err := find.footers(ctx, lo, hi)
+		footers, err := find.footers(ctx, lo, hi)
 		if err != nil {
 			return nil, 0, from, err
 		}
-		for _, f := range feet {
+		for _, f := range footers {
 			if find.failedLoads == maxFailedLoads {
 				break
 			}
@@ -77,7 +77,7 @@ func (l *Log) load(ctx context.Context) (s *state, next int64, from storedFooter
 		return nil, 0, from, find.openErr
 	default:
 		return nil, 0, from, fmt.Errorf(
-			"%w: the log begins at %d, and there is no snapshot of what was before", errGap, find.logStart)
+			"%w: the log begins at offset %d, and no snapshot covers the records before it", errGap, find.logStart)
 	}
 	return newState(l.kinds), find.logStart, from, nil
 }
@@ -100,16 +100,16 @@ func (find *snapshotSearch) readBounds(ctx context.Context) (b logBounds, err er
 	return b, err
 }
 
-// skip logs that a snapshot is not used, of the first ones.
+// skip counts a snapshot that is not used, and logs the first ones.
 func (find *snapshotSearch) skip(ctx context.Context, offset int64, err error) {
 	find.skipped++
 	if find.skipped <= maxLoggedSkips {
-		find.log.LogAttrs(ctx, slog.LevelWarn, "snapshot of the configuration passed over",
+		find.log.LogAttrs(ctx, slog.LevelWarn, "cannot use a snapshot of the configuration, trying an older one",
 			slog.Int64("offset", offset), slog.Any("error", err))
 	}
 }
 
-// authenticFooter reports whether a foot has the right MAC.
+// authenticFooter reports whether a footer has a valid MAC.
 func (find *snapshotSearch) authenticFooter(f storedFooter, r *stream.Record) bool {
 	if find.cfg.Unverified {
 		return true
@@ -131,32 +131,34 @@ func (find *snapshotSearch) authenticFooter(f storedFooter, r *stream.Record) bo
 	return true
 }
 
-// usable reports why a snapshot cannot be gone on from, as far as its foot tells.
+// checkUsable returns why the log cannot be continued from a snapshot, as far as its footer shows.
 func (b logBounds) checkUsable(f storedFooter) error {
 	switch {
 	case f.Cluster != b.cluster:
-		return fmt.Errorf("it belongs to cluster %q, this is %q", f.Cluster, b.cluster)
+		return fmt.Errorf("it belongs to cluster %q, this cluster is %q", f.Cluster, b.cluster)
 	case f.Log != b.topic:
-		return fmt.Errorf("it belongs to another topic of this name")
+		return fmt.Errorf("it belongs to another topic of the same name")
 	case f.NextOffset < b.logStart:
-		return fmt.Errorf("%w: the log begins at %d, the snapshot ends at %d", errGap, b.logStart, f.NextOffset)
+		return fmt.Errorf("%w: the log begins at offset %d, after the end of the snapshot at %d", errGap, b.logStart,
+			f.NextOffset)
 	case f.NextOffset > b.logEnd:
-		return fmt.Errorf("%w: the log ends at %d, the snapshot at %d", errGap, b.logEnd, f.NextOffset)
+		return fmt.Errorf("%w: the log ends at offset %d, before the end of the snapshot at %d", errGap, b.logEnd,
+			f.NextOffset)
 	case len(f.Parts) == 0 || f.Parts[0].Offset < b.snapStart:
 		return fmt.Errorf("%w: its first parts were deleted", errTorn)
 	}
 	after := f.offset
 	for _, p := range slices.Backward(f.Parts) {
 		if p.Offset >= after {
-			return fmt.Errorf("%w: its parts are not in order before its foot", errTorn)
+			return fmt.Errorf("%w: its parts are not in order before its footer", errTorn)
 		}
 		after = p.Offset
 	}
 	return nil
 }
 
-// feet returns the usable feet in [lo, hi) that were not seen before, of the newest states first.
-func (find *snapshotSearch) footers(ctx context.Context, lo, hi int64) (feet []storedFooter, err error) {
+// footers returns the usable footers in [lo, hi) that were not seen before, those of the newest states first.
+func (find *snapshotSearch) footers(ctx context.Context, lo, hi int64) (footers []storedFooter, err error) {
 	err = find.readRange(ctx, snapshotLog, lo, hi, func(r *stream.Record) error {
 		if partOf(r) != partFooter {
 			return nil
@@ -173,17 +175,18 @@ func (find *snapshotSearch) footers(ctx context.Context, lo, hi int64) (feet []s
 			find.skip(ctx, f.offset, err)
 			return nil
 		}
-		feet = append(feet, f)
-		if len(feet) > maxFailedLoads { // more are not tried
-			feet = feet[1:]
+		footers = append(footers, f)
+		if len(footers) > maxFailedLoads { // more are never tried
+			footers = footers[1:]
 		}
 		return nil
 	})
-	slices.SortStableFunc(feet, func(a, b storedFooter) int { return cmp.Compare(b.NextOffset, a.NextOffset) })
-	return feet, err
+	slices.SortStableFunc(footers, func(a, b storedFooter) int { return cmp.Compare(b.NextOffset, a.NextOffset) })
+	return footers, err
 }
 
-// readRange reads [lo, hi) of a topic that nothing compacts: the record before hi is known to be there.
+// readRange calls each for the records in [lo, hi) of a partition. The topic must not be compacted: the record at hi-1
+// must exist.
 func (l *Log) readRange(ctx context.Context, p stream.Partition, lo, hi int64, each func(*stream.Record) error) error {
 	if lo >= hi {
 		return nil
