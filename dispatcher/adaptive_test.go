@@ -70,7 +70,7 @@ func TestHungDestinationGetsFewRequests(t *testing.T) {
 		if n := most.Load(); n > lane.FailingWindow {
 			t.Errorf("%d requests to a destination that does not answer", n)
 		}
-		if w.metric("relay_dispatch_lanes", "limited") != 1 {
+		if w.metric("relay_dispatch_lanes", "window_reduced") != 1 {
 			t.Error("the metrics do not tell of the limited lane")
 		}
 		hangs.Store(false)

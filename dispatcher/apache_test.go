@@ -61,11 +61,11 @@ func TestApacheKafka(t *testing.T) {
 	}
 	last := map[id.ID]*event.Outcome{}
 	for p := range int32(partitions) {
-		for _, o := range w.outcomesOf(p, count(events/partitions, event.Delivered)) {
-			if before := last[o.Event]; before != nil && o.Attempt.StartedAt.Before(before.NextAt) {
-				t.Errorf("an attempt was %v early", before.NextAt.Sub(o.Attempt.StartedAt))
+		for _, outcome := range w.outcomesOf(p, count(events/partitions, event.Delivered)) {
+			if before := last[outcome.Event]; before != nil && outcome.Attempt.StartedAt.Before(before.NextAt) {
+				t.Errorf("an attempt was %v early", before.NextAt.Sub(outcome.Attempt.StartedAt))
 			}
-			last[o.Event] = o
+			last[outcome.Event] = outcome
 		}
 	}
 	if len(last) != events || len(seen) != events {

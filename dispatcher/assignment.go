@@ -12,31 +12,31 @@ import (
 )
 
 // assigned makes the trackers of a new assignment.
-func (d *Dispatcher) assigned(marks map[stream.Partition]stream.Commit) {
+func (d *Dispatcher) onAssigned(marks map[stream.Partition]stream.Commit) {
 	delays := make(map[string]time.Duration, len(d.tiers))
 	for _, t := range d.tiers {
 		delays[t.Topic] = t.Delay
 	}
 	d.mu.Lock()
 	for id, mark := range marks {
-		p, err := newPartition(id, delays[id.Topic], d.group, &d.room, d.wake, mark)
+		p, err := newPartition(id, delays[id.Topic], d.group, &d.tierMemory, d.wakeTimer, mark)
 		if err != nil {
 			d.log.LogAttrs(context.Background(), slog.LevelWarn, "ignore metadata of commit", slog.String("topic", id.Topic),
 				slog.Int("partition", int(id.Index)), slog.Any("error", err))
 		}
-		if before := d.kept[id]; before != nil {
-			p.remember(before)
+		if before := d.lost[id]; before != nil {
+			p.inherit(before)
 		}
-		d.parts[id] = p
+		d.partitions[id] = p
 	}
-	clear(d.kept) // an assignment names all partitions: the others have gone elsewhere
+	clear(d.lost) // an assignment names all partitions: the others have gone elsewhere
 	d.mu.Unlock()
-	d.changed()
+	d.reportOwned()
 }
 
 // release gives partitions up: nothing begins any more, what is in flight finishes within limit, the
 // offsets are committed, the partitions are dropped.
-func (d *Dispatcher) release(ctx context.Context, parts []*partition, limit time.Duration) {
+func (d *Dispatcher) releasePartitions(ctx context.Context, parts []*partition, limit time.Duration) {
 	for _, p := range parts {
 		p.stop()
 	}
@@ -51,23 +51,23 @@ func (d *Dispatcher) release(ctx context.Context, parts []*partition, limit time
 		}
 		break
 	}
-	d.commit(ctx, parts)
-	d.drop(parts)
+	d.commitPartitions(ctx, parts)
+	d.dropPartitions(parts)
 }
 
 // lost drops partitions that another node may own already: nothing is committed.
-func (d *Dispatcher) lost(parts []*partition) {
+func (d *Dispatcher) onLost(parts []*partition) {
 	for _, p := range parts {
 		p.stop()
 	}
-	d.committing <- struct{}{} // a commit on its way must not end after this
-	d.drop(parts)
-	<-d.committing
-	d.keep(parts)
+	d.commitLock <- struct{}{} // a commit on its way must not end after this
+	d.dropPartitions(parts)
+	<-d.commitLock
+	d.rememberLost(parts)
 }
 
 // named are those of the partitions that are here.
-func (d *Dispatcher) named(ids []stream.Partition) []*partition {
+func (d *Dispatcher) partitionsNamed(ids []stream.Partition) []*partition {
 	var parts []*partition
 	for _, id := range ids {
 		if p := d.partition(id); p != nil {
@@ -78,25 +78,25 @@ func (d *Dispatcher) named(ids []stream.Partition) []*partition {
 }
 
 // drop forgets partitions, unless they were assigned anew since.
-func (d *Dispatcher) drop(parts []*partition) {
+func (d *Dispatcher) dropPartitions(parts []*partition) {
 	d.mu.Lock()
 	for _, p := range parts {
-		if d.parts[p.id] == p {
-			delete(d.parts, p.id)
+		if d.partitions[p.id] == p {
+			delete(d.partitions, p.id)
 		}
 	}
 	d.mu.Unlock()
-	sources := make([]*lane.Partition, len(parts))
+	partitions := make([]*lane.Partition, len(parts))
 	for i, p := range parts {
-		sources[i] = &p.source
+		partitions[i] = &p.lanePartition
 	}
-	d.lanes.DropPartitions(sources)
-	d.changed()
+	d.lanes.DropPartitions(partitions)
+	d.reportOwned()
 }
 
 // changed tells who asked which partitions of events are here.
-func (d *Dispatcher) changed() {
-	if d.owned == nil {
+func (d *Dispatcher) reportOwned() {
+	if d.onOwned == nil {
 		return
 	}
 	var events []int32
@@ -106,18 +106,18 @@ func (d *Dispatcher) changed() {
 		}
 	}
 	slices.Sort(events)
-	d.owned(events)
+	d.onOwned(events)
 }
 
 func (d *Dispatcher) partition(id stream.Partition) *partition {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.parts[id]
+	return d.partitions[id]
 }
 
 // assignment are the partitions that are here now.
 func (d *Dispatcher) assignment() []*partition {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return slices.AppendSeq(make([]*partition, 0, len(d.parts)), maps.Values(d.parts))
+	return slices.AppendSeq(make([]*partition, 0, len(d.partitions)), maps.Values(d.partitions))
 }

@@ -33,12 +33,12 @@ const maxConnections = 4
 
 // client sends attempts. All it keeps between them is what it learned about header names.
 type client struct {
-	transport http.RoundTripper
-	userAgent string
-	now       func() time.Time
-	sending   *semaphore.Weighted // bounds the requests at the same time
-	waited    prometheus.Observer // of seconds, for a place among them and for a stream
-	names     headerNames
+	transport      http.RoundTripper
+	userAgent      string
+	now            func() time.Time
+	requestSlots   *semaphore.Weighted // bounds the requests at the same time
+	connectionWait prometheus.Observer // of seconds, for a place among them and for a stream
+	names          headerNames
 }
 
 func newClient(
@@ -46,61 +46,64 @@ func newClient(
 ) *client {
 	return &client{
 		transport: transport, userAgent: "EventRelay/" + version, now: now,
-		sending: semaphore.NewWeighted(int64(sending)), waited: waited,
+		requestSlots: semaphore.NewWeighted(int64(sending)), connectionWait: waited,
 	}
 }
 
 // send makes one HTTP request and returns what came of it. A status means that the receiver answered,
 // however its body ended; without one, a.ErrorCode says what went wrong. The attempt begins when there is room for its
 // request: what it waited before is no time of the destination.
-func (c *client) send(ctx context.Context, attempt id.ID, t *lane.Target, w *event.Work) *event.Attempt {
+func (c *client) send(ctx context.Context, attemptID id.ID, target *lane.Target, work *event.Work) *event.Attempt {
 	asked := c.now()
-	noRoom := c.sending.Acquire(ctx, 1)
+	noRoom := c.requestSlots.Acquire(ctx, 1)
 	start := c.now()
-	a := &event.Attempt{
-		ID: attempt, StartedAt: start, Trigger: w.Trigger, URL: t.URLText, Method: w.Event.Method,
+	attempt := &event.Attempt{
+		ID: attemptID, StartedAt: start, Trigger: work.Trigger, URL: target.URLText, Method: work.Event.Method,
 	}
 	if noRoom != nil { // the node stops
-		a.ErrorCode, a.ErrorMessage = event.CodeInternal, "the node stopped before the request was made"
-		return a
+		attempt.ErrorCode, attempt.ErrorMessage = event.CodeInternal, "the node stopped before the request was made"
+		return attempt
 	}
-	defer c.sending.Release(1)
-	ctx, cut := context.WithCancel(egress.WithDestination(ctx, w.Dest))
-	trace := newTrace(c.now, start, t.Timeout, cut)
+	defer c.requestSlots.Release(1)
+	ctx, cut := context.WithCancel(egress.WithDestination(ctx, work.Dest))
+	trace := newTrace(c.now, start, target.Timeout, cut)
 	defer trace.end()
-	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), t, w, requestHeader(w, t, c.userAgent, start))
-	a.RequestHeader = c.recorded(req.Header, t.Header)
+	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, work,
+		requestHeader(work, target, c.userAgent, start))
+	attempt.RequestHeader = c.recordedHeader(req.Header, target.Header)
 	resp, err := c.transport.RoundTrip(req)
 	switch {
-	case err != nil && trace.refused():
-		a.ErrorCode = event.CodeConnectionReset
-		a.ErrorMessage = fmt.Sprintf("the destination closed %d connections without looking at the request", maxConnections)
+	case err != nil && trace.tooManyConnections():
+		attempt.ErrorCode = event.CodeConnectionReset
+		attempt.ErrorMessage = fmt.Sprintf(
+			"the destination closed %d connections without looking at the request", maxConnections)
 	case err != nil && trace.expired():
-		a.ErrorCode, a.ErrorMessage = event.CodeTimeout, trace.timeoutMessage()
+		attempt.ErrorCode, attempt.ErrorMessage = event.CodeTimeout, trace.timeoutMessage()
 	case err != nil:
-		a.ErrorCode, a.ErrorMessage = egress.Classify(err), egress.Message(err)
+		attempt.ErrorCode, attempt.ErrorMessage = egress.Classify(err), egress.Message(err)
 	default:
-		a.Code = resp.StatusCode
-		a.ResponseHeader = c.recorded(resp.Header, nil)
-		a.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), start)
-		a.ResponseBody, a.Truncated = readBody(resp)
+		attempt.Code = resp.StatusCode
+		attempt.ResponseHeader = c.recordedHeader(resp.Header, nil)
+		attempt.RetryAfter = parseRetryAfter(resp.Header.Get("Retry-After"), start)
+		attempt.ResponseBody, attempt.Truncated = readBody(resp)
 	}
 	waited := trace.streamWait()
-	a.Duration = c.now().Sub(start) - waited
-	a.RemoteIP, a.TTFB = trace.result()
-	c.waited.Observe((start.Sub(asked) + waited).Seconds())
-	return a
+	attempt.Duration = c.now().Sub(start) - waited
+	attempt.RemoteIP, attempt.TTFB = trace.result()
+	c.connectionWait.Observe((start.Sub(asked) + waited).Seconds())
+	return attempt
 }
 
 // newRequest builds the request without a copy of the body. GetBody lets net/http use another
 // connection when a kept one turned out to be closed before anything was written; after the first
 // byte it sends nothing again, see safeName.
-func newRequest(ctx context.Context, t *lane.Target, w *event.Work, h http.Header) *http.Request {
+func newRequest(ctx context.Context, target *lane.Target, work *event.Work, h http.Header) *http.Request {
 	req := (&http.Request{
-		Method: w.Event.Method, URL: t.URL, Host: t.URL.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: http.NoBody,
+		Method: work.Event.Method, URL: target.URL, Host: target.URL.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1,
+		Body:       http.NoBody,
 	}).WithContext(ctx)
-	if body := w.Event.Body; len(body) > 0 {
+	if body := work.Event.Body; len(body) > 0 {
 		req.ContentLength = int64(len(body))
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		req.Body = io.NopCloser(bytes.NewReader(body))

@@ -56,11 +56,11 @@ func testTarget(t testing.TB, address string, secrets ...sign.Secret) *lane.Targ
 	if err != nil {
 		t.Fatal(err)
 	}
-	tg := &lane.Target{URL: u, URLText: address, Timeout: 5 * time.Second}
+	target := &lane.Target{URL: u, URLText: address, Timeout: 5 * time.Second}
 	for _, s := range secrets {
-		tg.Secrets = append(tg.Secrets, lane.LiveSecret{Secret: s})
+		target.Secrets = append(target.Secrets, lane.LiveSecret{Secret: s})
 	}
-	return tg
+	return target
 }
 
 func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
@@ -80,15 +80,15 @@ func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
 }
 
 // send makes one attempt against a handler.
-func send(t *testing.T, h http.HandlerFunc, w *event.Work, change ...func(*lane.Target)) *event.Attempt {
+func send(t *testing.T, h http.HandlerFunc, work *event.Work, change ...func(*lane.Target)) *event.Attempt {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	defer srv.Close()
-	tg := testTarget(t, srv.URL+"/hook?q=1", sign.NewSecret())
+	target := testTarget(t, srv.URL+"/hook?q=1", sign.NewSecret())
 	for _, f := range change {
-		f(tg)
+		f(target)
 	}
-	return testClient(t, loopback()).send(t.Context(), w.Event.ID, tg, w)
+	return testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work)
 }
 
 func TestBodyArrivesByteForByte(t *testing.T) {
@@ -101,11 +101,11 @@ func TestBodyArrivesByteForByte(t *testing.T) {
 		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
 			var gotBody []byte
 			var got *http.Request
-			w := testWork(t, body, event.Field{Name: "Content-Type", Value: "application/x"})
-			w.Event.Method = method
-			a := send(t, func(_ http.ResponseWriter, r *http.Request) { gotBody, _ = io.ReadAll(r.Body); got = r }, w)
-			if a.Code != 200 || sha256.Sum256(gotBody) != sha256.Sum256(body) {
-				t.Errorf("%s %s: %+v, %d of %d bytes", method, name, a, len(gotBody), len(body))
+			work := testWork(t, body, event.Field{Name: "Content-Type", Value: "application/x"})
+			work.Event.Method = method
+			attempt := send(t, func(_ http.ResponseWriter, r *http.Request) { gotBody, _ = io.ReadAll(r.Body); got = r }, work)
+			if attempt.Code != 200 || sha256.Sum256(gotBody) != sha256.Sum256(body) {
+				t.Errorf("%s %s: %+v, %d of %d bytes", method, name, attempt, len(gotBody), len(body))
 				continue
 			}
 			if got.Method != method || got.RequestURI != "/hook?q=1" || got.ContentLength != int64(len(body)) ||
@@ -118,17 +118,19 @@ func TestBodyArrivesByteForByte(t *testing.T) {
 }
 
 func TestRecordedResponse(t *testing.T) {
-	f := func(name string, h http.HandlerFunc, want func(a *event.Attempt) string) {
+	f := func(name string, h http.HandlerFunc, want func(attempt *event.Attempt) string) {
 		t.Helper()
-		a := send(t, h, testWork(t, []byte("x")), func(tg *lane.Target) { tg.Timeout = time.Second })
-		if problem := want(a); problem != "" {
+		attempt := send(t, h, testWork(t, []byte("x")), func(target *lane.Target) { target.Timeout = time.Second })
+		if problem := want(attempt); problem != "" {
 			t.Errorf("%s: %s: code %d, error %q %q, %d bytes, truncated %v, took %v", name, problem,
-				a.Code, a.ErrorCode, a.ErrorMessage, len(a.ResponseBody), a.Truncated, a.Duration)
+				attempt.Code, attempt.ErrorCode, attempt.ErrorMessage, len(attempt.ResponseBody), attempt.Truncated,
+				attempt.Duration)
 		}
 	}
 	expect := func(code, size int, truncated bool) func(*event.Attempt) string {
-		return func(a *event.Attempt) string {
-			if a.Code != code || a.ErrorCode != "" || len(a.ResponseBody) != size || a.Truncated != truncated {
+		return func(attempt *event.Attempt) string {
+			if attempt.Code != code || attempt.ErrorCode != "" || len(attempt.ResponseBody) != size ||
+				attempt.Truncated != truncated {
 				return fmt.Sprintf("want code %d, %d bytes, truncated %v", code, size, truncated)
 			}
 			return ""
@@ -166,8 +168,8 @@ func TestRecordedResponse(t *testing.T) {
 		expect(302, 0, false))
 
 	failure := func(code event.ErrorCode) func(*event.Attempt) string {
-		return func(a *event.Attempt) string {
-			if a.Code != 0 || a.ErrorCode != code || a.ErrorMessage == "" {
+		return func(attempt *event.Attempt) string {
+			if attempt.Code != 0 || attempt.ErrorCode != code || attempt.ErrorMessage == "" {
 				return "want " + string(code)
 			}
 			return ""
@@ -187,21 +189,22 @@ func TestRecordedResponse(t *testing.T) {
 }
 
 func TestAttemptSaysWhereAndHowLong(t *testing.T) {
-	a := send(t, func(rw http.ResponseWriter, _ *http.Request) {
+	attempt := send(t, func(rw http.ResponseWriter, _ *http.Request) {
 		time.Sleep(20 * time.Millisecond)
 		rw.Header().Set("X-Answer", "42")
 		rw.Write([]byte("ok"))
 	}, testWork(t, []byte("x")))
-	if a.RemoteIP != netip.MustParseAddr("127.0.0.1") || a.TTFB < 20*time.Millisecond || a.Duration < a.TTFB ||
-		a.Method != "POST" {
-		t.Errorf("%+v", a)
+	if attempt.RemoteIP != netip.MustParseAddr("127.0.0.1") || attempt.TTFB < 20*time.Millisecond ||
+		attempt.Duration < attempt.TTFB ||
+		attempt.Method != "POST" {
+		t.Errorf("%+v", attempt)
 	}
 	found := false
-	for _, f := range a.ResponseHeader.Fields() {
+	for _, f := range attempt.ResponseHeader.Fields() {
 		found = found || f == event.Field{Name: "X-Answer", Value: "42"}
 	}
 	if !found {
-		t.Errorf("response headers %v", a.ResponseHeader)
+		t.Errorf("response headers %v", attempt.ResponseHeader)
 	}
 }
 
@@ -214,7 +217,7 @@ func TestAttemptsCanHaveEveryField(t *testing.T) {
 	}, testWork(t, []byte("x")))
 	failed := send(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, testWork(t, []byte("x")))
 	for f := range reflect.TypeFor[event.Attempt]().Fields() {
-		set := func(a *event.Attempt) bool { return !reflect.ValueOf(*a).FieldByIndex(f.Index).IsZero() }
+		set := func(attempt *event.Attempt) bool { return !reflect.ValueOf(*attempt).FieldByIndex(f.Index).IsZero() }
 		if f.Name != "OK" && !set(answered) && !set(failed) {
 			t.Errorf("no attempt has its %s", f.Name)
 		}
@@ -224,12 +227,12 @@ func TestAttemptsCanHaveEveryField(t *testing.T) {
 func TestUnreachableDestinations(t *testing.T) {
 	f := func(name string, policy egress.Policy, address string, want event.ErrorCode) {
 		t.Helper()
-		w := testWork(t, []byte("x"))
-		a := testClient(t, policy).send(t.Context(), w.Event.ID, testTarget(t, address, sign.NewSecret()), w)
-		if a.ErrorCode != want || a.Code != 0 {
-			t.Errorf("%s: %+v, want %s", name, a, want)
+		work := testWork(t, []byte("x"))
+		attempt := testClient(t, policy).send(t.Context(), work.Event.ID, testTarget(t, address, sign.NewSecret()), work)
+		if attempt.ErrorCode != want || attempt.Code != 0 {
+			t.Errorf("%s: %+v, want %s", name, attempt, want)
 		}
-		if v := classify(a.Code, a.ErrorCode, nil); v.fate != retry {
+		if classified := classify(attempt.Code, attempt.ErrorCode, nil); classified.class != classRetryable {
 			t.Errorf("%s is not retried", name)
 		}
 	}
@@ -276,16 +279,16 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 		serving.Go(func() { srv.Serve(l) })
 		t.Cleanup(func() { srv.Close(); serving.Wait() })
 		c := testClient(t, loopback())
-		tg := testTarget(t, "http://"+l.Addr().String(), sign.NewSecret())
-		w := testWork(t, []byte(body), event.Field{Name: "Idempotency-Key", Value: "k1"},
+		target := testTarget(t, "http://"+l.Addr().String(), sign.NewSecret())
+		work := testWork(t, []byte(body), event.Field{Name: "Idempotency-Key", Value: "k1"},
 			event.Field{Name: "X-Idempotency-Key", Value: "k2"})
 		hangUp <- false
-		if a := c.send(t.Context(), w.Event.ID, tg, w); a.Code != 200 {
-			t.Fatalf("first attempt: %+v", a)
+		if attempt := c.send(t.Context(), work.Event.ID, target, work); attempt.Code != 200 {
+			t.Fatalf("first attempt: %+v", attempt)
 		}
 		hangUp <- true
-		if a := c.send(t.Context(), w.Event.ID, tg, w); a.Code != 0 {
-			t.Fatalf("second attempt: %+v", a)
+		if attempt := c.send(t.Context(), work.Event.ID, target, work); attempt.Code != 0 {
+			t.Fatalf("second attempt: %+v", attempt)
 		}
 		if n := requests.Load(); n != 2 {
 			t.Errorf("body %q: %d requests for two attempts", body, n)
@@ -293,14 +296,14 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 	}
 }
 
-func headerOf(t *testing.T, w *event.Work, tg *lane.Target) http.Header {
+func headerOf(t *testing.T, work *event.Work, target *lane.Target) http.Header {
 	t.Helper()
-	return requestHeader(w, tg, "EventRelay/test", time.Unix(1_800_000_000, 0))
+	return requestHeader(work, target, "EventRelay/test", time.Unix(1_800_000_000, 0))
 }
 
 func TestForwardedHeaders(t *testing.T) {
 	field := func(name, value string) event.Field { return event.Field{Name: name, Value: value} }
-	w := testWork(t, []byte("x"),
+	work := testWork(t, []byte("x"),
 		field("Content-Type", "application/json"), field("X-Github-Event", "push"), field("X-Many", "1"), field("X-Many",
 			"2"),
 		field("Authorization", "Bearer theirs"), field("User-Agent", "Provider/1"), field("Content-Encoding", "gzip"),
@@ -313,12 +316,12 @@ func TestForwardedHeaders(t *testing.T) {
 		field("Forwarded", "for=1.2.3.4"), field("X-Real-Ip", "1.2.3.4"), field("Relay-Attempt", "99"),
 		field("Relay-Verification", "sent"), field("X-Client-Ip", "1.2.3.4"), field("Relay-Unknown", "x"),
 	)
-	w.Attempt, w.Trigger = 3, event.TriggerRetry
+	work.Attempt, work.Trigger = 3, event.TriggerRetry
 	secret := sign.NewSecret()
-	tg := testTarget(t, "https://example.com/", secret)
-	tg.Header = []event.Field{field("X-Extra", "yes"), field("Authorization", "Bearer ours")}
-	got := headerOf(t, w, tg)
-	eventID := w.Event.ID.Text(id.Event)
+	target := testTarget(t, "https://example.com/", secret)
+	target.Header = []event.Field{field("X-Extra", "yes"), field("Authorization", "Bearer ours")}
+	got := headerOf(t, work, target)
+	eventID := work.Event.ID.Text(id.Event)
 	signature := sign.Sign([]sign.Secret{secret}, eventID, time.Unix(1_800_000_000, 0), []byte("x"))
 	want := http.Header{
 		"Content-Type": {"application/json"}, "X-Github-Event": {"push"}, "X-Many": {"1", "2"}, "Content-Encoding": {"gzip"},
@@ -326,7 +329,7 @@ func TestForwardedHeaders(t *testing.T) {
 		"Webhook-Id": {eventID}, "Webhook-Timestamp": {"1800000000"}, "Webhook-Signature": {signature},
 		"Relay-Webhook-Id": {eventID}, "Relay-Webhook-Timestamp": {"1800000000"}, "Relay-Webhook-Signature": {signature},
 		"Relay-Endpoint-Id": {testEndpoint}, "Relay-Destination-Id": {testDest},
-		"Relay-Delivery-Id": {id.DeliveryOf(w.Event.ID, testDest)},
+		"Relay-Delivery-Id": {id.DeliveryOf(work.Event.ID, testDest)},
 		"Relay-Attempt":     {"3"}, "Relay-Trigger": {"retry"},
 		// the provider has proven itself
 		"Relay-Hops": {"1"}, "Relay-Path": {testEndpoint}, "Relay-Verification": {"verified"}, "X-Client-Ip": {"1.2.3.4"},
@@ -339,7 +342,7 @@ func TestForwardedHeaders(t *testing.T) {
 // A destination is told what the inbound signature came to, and gets of a request that nothing proves no header by
 // which a stranger would be taken for somebody else. Neither the provider nor the destination's own headers can say
 // otherwise.
-func TestStrangersImpersonateNobody(t *testing.T) {
+func TestUnverifiedRequestsCannotImpersonate(t *testing.T) {
 	names := []string{
 		"X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Remote-User", "X-Auth-Request-User",
 		"X-Auth-Request-Email",
@@ -369,11 +372,11 @@ func TestStrangersImpersonateNobody(t *testing.T) {
 		{event.SourceAPI, event.VerdictUnverified, "sent", true},
 		{event.SourceTest, event.VerdictVerified, "sent", true},
 	} {
-		w := testWork(t, nil, header...)
-		w.Event.Source, w.Event.Verdict = c.source, c.verdict
-		tg := testTarget(t, "https://example.com/", sign.NewSecret())
-		tg.Header = []event.Field{{Name: "Relay-Verification", Value: "verified"}}
-		got := headerOf(t, w, tg)
+		work := testWork(t, nil, header...)
+		work.Event.Source, work.Event.Verdict = c.source, c.verdict
+		target := testTarget(t, "https://example.com/", sign.NewSecret())
+		target.Header = []event.Field{{Name: "Relay-Verification", Value: "verified"}}
+		got := headerOf(t, work, target)
 		if v := got["Relay-Verification"]; len(v) != 1 || v[0] != c.proof {
 			t.Errorf("%s %s: relay-verification %q, want %q", c.source, c.verdict, v, c.proof)
 		}
@@ -391,11 +394,11 @@ func TestStrangersImpersonateNobody(t *testing.T) {
 // A provider that signs by the same scheme stays verifiable: its headers are kept, ours stand beside.
 func TestSignedProviderStaysVerifiable(t *testing.T) {
 	for _, name := range []string{"Webhook-Id", "Webhook-Signature"} {
-		w := testWork(t, []byte("x"), event.Field{Name: name, Value: "theirs"},
+		work := testWork(t, []byte("x"), event.Field{Name: name, Value: "theirs"},
 			event.Field{Name: "Webhook-Timestamp", Value: "1"})
-		got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret()))
+		got := headerOf(t, work, testTarget(t, "https://example.com/", sign.NewSecret()))
 		if got.Get(name) != "theirs" || got.Get("Webhook-Timestamp") != "1" ||
-			got.Get("Relay-Webhook-Id") != w.Event.ID.Text(id.Event) {
+			got.Get("Relay-Webhook-Id") != work.Event.ID.Text(id.Event) {
 			t.Errorf("%s: %v", name, got)
 		}
 		for _, other := range []string{"Webhook-Id", "Webhook-Signature"} {
@@ -404,8 +407,8 @@ func TestSignedProviderStaysVerifiable(t *testing.T) {
 			}
 		}
 	}
-	w := testWork(t, []byte("x"), event.Field{Name: "Webhook-Timestamp", Value: "1"})
-	if got := headerOf(t, w, testTarget(t, "https://example.com/",
+	work := testWork(t, []byte("x"), event.Field{Name: "Webhook-Timestamp", Value: "1"})
+	if got := headerOf(t, work, testTarget(t, "https://example.com/",
 		sign.NewSecret())); len(got["Webhook-Timestamp"]) != 1 || got.Get("Webhook-Timestamp") == "1" {
 		t.Errorf("a timestamp alone was kept: %v", got["Webhook-Timestamp"])
 	}
@@ -417,10 +420,10 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 	body := []byte(`{"type":"order.created"}`)
 	fresh, old, gone := sign.NewSecret(), sign.NewSecret(), sign.NewSecret()
 	now := time.Now()
-	tg := testTarget(t, "https://example.com/")
-	tg.Secrets = []lane.LiveSecret{{Secret: fresh}, {Secret: old, Until: now.Add(time.Hour)},
+	target := testTarget(t, "https://example.com/")
+	target.Secrets = []lane.LiveSecret{{Secret: fresh}, {Secret: old, Until: now.Add(time.Hour)},
 		{Secret: gone, Until: now.Add(-time.Second)}}
-	h := requestHeader(testWork(t, body), tg, "EventRelay/test", now)
+	h := requestHeader(testWork(t, body), target, "EventRelay/test", now)
 	if n := len(strings.Fields(h.Get("Webhook-Signature"))); n != 2 {
 		t.Fatalf("%d signatures: %s", n, h.Get("Webhook-Signature"))
 	}
@@ -443,15 +446,15 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 }
 
 func TestCredentialsAreMaskedInTheRow(t *testing.T) {
-	w := testWork(t, []byte("x"), event.Field{Name: "Cookie", Value: "sid=theirs"},
+	work := testWork(t, []byte("x"), event.Field{Name: "Cookie", Value: "sid=theirs"},
 		event.Field{Name: "X-Order", Value: "7"})
-	a := send(t, func(rw http.ResponseWriter, _ *http.Request) {
+	attempt := send(t, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Set-Cookie", "sid=receiver")
-	}, w, func(tg *lane.Target) {
-		tg.Header = []event.Field{{Name: "Authorization", Value: "Bearer ours"}, {Name: "X-Api-Key", Value: "k-ours"},
+	}, work, func(target *lane.Target) {
+		target.Header = []event.Field{{Name: "Authorization", Value: "Bearer ours"}, {Name: "X-Api-Key", Value: "k-ours"},
 			{Name: "X-Plain", Value: "plain"}}
 	})
-	text := fmt.Sprint(a.RequestHeader, a.ResponseHeader)
+	text := fmt.Sprint(attempt.RequestHeader, attempt.ResponseHeader)
 	for _, secret := range []string{"theirs", "ours", "receiver"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%q is recorded: %s", secret, text)
@@ -473,21 +476,22 @@ func TestCutRequestIsNoAnswer(t *testing.T) {
 	defer srv.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	w := testWork(t, []byte("x"))
-	if a := testClient(t, loopback()).send(ctx, w.Event.ID, testTarget(t, srv.URL), w); a.Code != 0 || ctx.Err() == nil {
-		t.Errorf("%+v", a)
+	work := testWork(t, []byte("x"))
+	if attempt := testClient(t, loopback()).send(ctx, work.Event.ID, testTarget(t, srv.URL), work); attempt.Code != 0 ||
+		ctx.Err() == nil {
+		t.Errorf("%+v", attempt)
 	}
 }
 
 // A value that the configuration hides is not shown by an attempt; the headers of the provider and our own
 // signature are.
-func TestRecordedHidesCredentials(t *testing.T) {
+func TestRecordedHeadersHideCredentials(t *testing.T) {
 	h := http.Header{
 		"X-Signature": {"s3cret"}, "Ocp-Apim-Subscription-Key": {"s3cret"}, "Authorization": {"s3cret"}, "X-Plain": {"shown"},
 		"Webhook-Signature": {"v1,shown"}, "X-Hub-Signature-256": {"sha256=shown"},
 	}
 	added := []event.Field{{Name: "X-Signature"}, {Name: "Ocp-Apim-Subscription-Key"}, {Name: "X-Plain"}}
-	for _, f := range new(client).recorded(h, added).Fields() {
+	for _, f := range new(client).recordedHeader(h, added).Fields() {
 		if hidden := f.Value == mask; hidden != (h.Get(f.Name) == "s3cret") {
 			t.Errorf("%s is recorded as %s", f.Name, f.Value)
 		}

@@ -28,19 +28,19 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 	var l *lane.Lane
 	lanes.SetStartWorker(func(started *lane.Lane) { l = started })
 	work := &event.Work{Dest: "d"}
-	lanes.Admit(&lane.Delivery{Slot: p.add(0, 1), Work: work, Size: 1000})
+	lanes.Admit(&lane.Delivery{Slot: p.beginRecord(0, 1), Work: work, Size: 1000})
 	last := lane.Result{Kind: lane.Succeeded, Delivery: lanes.Next(b.Context(), l, lane.Result{}).Delivery}
 	offset := int64(1)
 	b.ReportAllocs()
 	for b.Loop() {
-		lanes.Admit(&lane.Delivery{Slot: p.add(offset, 1), Work: work, Size: 1000})
+		lanes.Admit(&lane.Delivery{Slot: p.beginRecord(offset, 1), Work: work, Size: 1000})
 		offset++
-		slotOf(last.Delivery).done()
+		slotOf(last.Delivery).deliveryDone()
 		lanes.Release(last.Delivery)
 		last.Delivery = lanes.Next(b.Context(), l, last).Delivery
 	}
-	if p.tracker.mark != offset-1 {
-		b.Fatalf("mark %d of %d", p.tracker.mark, offset)
+	if p.tracker.commitOffset != offset-1 {
+		b.Fatalf("mark %d of %d", p.tracker.commitOffset, offset)
 	}
 }
 
@@ -74,29 +74,29 @@ func BenchmarkTrackerOutOfOrder(b *testing.B) {
 func BenchmarkMarkBehindAHungRequest(b *testing.B) {
 	p, _ := testPartition(b, stream.Events, 0)
 	for o := range int64(600_000) {
-		if s := p.add(o, 1); o%100_000 != 0 {
-			s.done()
+		if slot := p.beginRecord(o, 1); o%100_000 != 0 {
+			slot.deliveryDone()
 		}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		p.putBack()
-		if _, holes, _, _ := p.take(); holes != 6 {
+		p.retryCommit()
+		if _, holes, _, _ := p.nextCommit(); holes != 6 {
 			b.Fatal(holes)
 		}
 	}
 }
 
 func BenchmarkDecodeEvent(b *testing.B) {
-	w := benchWork(b)
-	r := w.Event.Record()
+	work := benchWork(b)
+	record := work.Event.Record()
 	b.ReportAllocs()
 	for b.Loop() {
-		e, err := event.Decode(r)
+		ev, err := event.Decode(record)
 		if err != nil {
 			b.Fatal(err)
 		}
-		keep(e)
+		cloneBody(ev)
 	}
 }
 
@@ -109,10 +109,10 @@ func benchWork(b *testing.B) *event.Work {
 // The headers of one attempt, signature included, and what is recorded of them.
 func BenchmarkHeaders(b *testing.B) {
 	c := &client{userAgent: "EventRelay/test"}
-	w, tg := benchWork(b), testTarget(b, "https://example.com/h", sign.NewSecret())
+	work, target := benchWork(b), testTarget(b, "https://example.com/h", sign.NewSecret())
 	b.ReportAllocs()
 	for b.Loop() {
-		if h := requestHeader(w, tg, c.userAgent, time.Now()); c.recorded(h, tg.Header) == "" {
+		if h := requestHeader(work, target, c.userAgent, time.Now()); c.recordedHeader(h, target.Header) == "" {
 			b.Fatal("no headers")
 		}
 	}
@@ -124,11 +124,11 @@ func BenchmarkAttempt(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
 	c := testClient(b, loopback())
-	w, tg := benchWork(b), testTarget(b, srv.URL, sign.NewSecret())
+	work, target := benchWork(b), testTarget(b, srv.URL, sign.NewSecret())
 	b.ReportAllocs()
 	for b.Loop() {
-		if a := c.send(b.Context(), w.Event.ID, tg, w); a.Code != 200 {
-			b.Fatal(a)
+		if attempt := c.send(b.Context(), work.Event.ID, target, work); attempt.Code != 200 {
+			b.Fatal(attempt)
 		}
 	}
 }
@@ -172,8 +172,8 @@ func BenchmarkDispatch(b *testing.B) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	parked := 0
-	for _, o := range w.outcomes(count(b.N, event.Delivered)) {
-		if o.Reason == event.LaneFull {
+	for _, outcome := range w.outcomes(count(b.N, event.Delivered)) {
+		if outcome.Reason == event.LaneFull {
 			parked++
 		}
 	}

@@ -95,23 +95,23 @@ func checkHeld(t *testing.T, all []*event.Outcome) {
 	t.Helper()
 	last := map[string]*event.Outcome{}
 	times := map[string]int{}
-	for _, o := range all {
-		key := o.Event.String()
+	for _, outcome := range all {
+		key := outcome.Event.String()
 		switch before := last[key]; {
-		case o.Status == event.Held:
+		case outcome.Status == event.Held:
 			times[key]++
-			if o.Reason != event.BreakerOpen || !o.NextAt.After(o.At) {
-				t.Errorf("held: %+v", o)
+			if outcome.Reason != event.BreakerOpen || !outcome.NextAt.After(outcome.At) {
+				t.Errorf("held: %+v", outcome)
 			}
-			if before != nil && before.Status == event.Held && o.At.Before(before.NextAt.Truncate(time.Millisecond)) {
-				t.Errorf("told again %v before its time", before.NextAt.Sub(o.At))
+			if before != nil && before.Status == event.Held && outcome.At.Before(before.NextAt.Truncate(time.Millisecond)) {
+				t.Errorf("told again %v before its time", before.NextAt.Sub(outcome.At))
 			}
-		case before != nil && before.Status == event.Held && o.Attempt != nil:
-			if early := before.NextAt.Sub(o.Attempt.StartedAt); early > 0 {
+		case before != nil && before.Status == event.Held && outcome.Attempt != nil:
+			if early := before.NextAt.Sub(outcome.Attempt.StartedAt); early > 0 {
 				t.Errorf("sent %v before the time that was told", early)
 			}
 		}
-		last[key] = o
+		last[key] = outcome
 	}
 	for key, n := range times {
 		if n > 8 { // twice for each opening, at most

@@ -20,10 +20,10 @@ import (
 // statuses are those of the outcomes, with their reasons.
 func statuses(all []*event.Outcome) []string {
 	var texts []string
-	for _, o := range all {
-		text := string(o.Status)
-		if o.Reason != "" {
-			text += " " + string(o.Reason)
+	for _, outcome := range all {
+		text := string(outcome.Status)
+		if outcome.Reason != "" {
+			text += " " + string(outcome.Reason)
 		}
 		texts = append(texts, text)
 	}
@@ -62,7 +62,8 @@ func TestScheduleThroughTheTiers(t *testing.T) {
 		checkTimes(t, all)
 		if w.metric("relay_dispatch_attempts_total", "http_status") != 6 ||
 			w.metric("relay_dispatch_outcomes_total", "attempts_exhausted") != 1 ||
-			w.metric("relay_dispatch_late_seconds", "") != 5 || w.metric("relay_dispatch_attempt_seconds", "") != 6 {
+			w.metric("relay_dispatch_retry_lateness_seconds", "") != 5 ||
+			w.metric("relay_dispatch_attempt_duration_seconds", "") != 6 {
 			t.Error("the metrics do not tell of six attempts, five of them retries, and one failure")
 		}
 		for i, base := range []time.Duration{1, 7, 90, 1000, 1000} {
@@ -139,8 +140,8 @@ func TestDestinationDownFor29Seconds(t *testing.T) {
 			t.Errorf("%d requests for %d events", n, events)
 		}
 		chains := map[string][]*event.Outcome{}
-		for _, o := range all {
-			chains[o.Event.String()] = append(chains[o.Event.String()], o)
+		for _, outcome := range all {
+			chains[outcome.Event.String()] = append(chains[outcome.Event.String()], outcome)
 		}
 		for _, chain := range chains {
 			checkTimes(t, chain)
@@ -199,7 +200,7 @@ func TestHungDestinationsBesideAGoodOne(t *testing.T) {
 }
 
 // What a lane cannot take is parked, told of once, and delivered in the end.
-func TestParkedWorkIsToldOnceAndDelivered(t *testing.T) {
+func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		var flying, most atomic.Int64
 		s := &sink{answer: func(int, received) int {
@@ -226,11 +227,11 @@ func TestParkedWorkIsToldOnceAndDelivered(t *testing.T) {
 			t.Errorf("%d requests at once, max_in_flight is 2", n)
 		}
 		told := map[string]int{}
-		for _, o := range all {
-			if o.Status == event.Pending {
-				told[o.Event.String()]++
-				if wait := o.NextAt.Sub(o.At); o.Reason != event.LaneFull || wait <= 0 || wait > lane.MinRecheck {
-					t.Errorf("parked: %+v", o)
+		for _, outcome := range all {
+			if outcome.Status == event.Pending {
+				told[outcome.Event.String()]++
+				if wait := outcome.NextAt.Sub(outcome.At); outcome.Reason != event.LaneFull || wait <= 0 || wait > lane.MinRecheck {
+					t.Errorf("parked: %+v", outcome)
 				}
 			}
 		}
@@ -242,12 +243,13 @@ func TestParkedWorkIsToldOnceAndDelivered(t *testing.T) {
 				t.Errorf("%s was told parked %d times", id, n)
 			}
 		}
-		for _, o := range all {
-			if o.Status == event.Delivered && (o.Attempt.Trigger != event.TriggerInitial || len(o.Attempt.RequestHeader) == 0) {
-				t.Errorf("a parked delivery became %s", o.Attempt.Trigger)
+		for _, outcome := range all {
+			if outcome.Status == event.Delivered &&
+				(outcome.Attempt.Trigger != event.TriggerInitial || len(outcome.Attempt.RequestHeader) == 0) {
+				t.Errorf("a parked delivery became %s", outcome.Attempt.Trigger)
 			}
-			if waited := told[o.Event.String()] > 0; o.Status == event.Delivered && o.WasParked != waited {
-				t.Errorf("waited %t, said %t", waited, o.WasParked)
+			if waited := told[outcome.Event.String()] > 0; outcome.Status == event.Delivered && outcome.WasParked != waited {
+				t.Errorf("waited %t, said %t", waited, outcome.WasParked)
 			}
 		}
 	})
@@ -264,12 +266,12 @@ func TestDeepTier(t *testing.T) {
 		due := time.Now().Add(time.Minute)
 		done := make(chan error, pending)
 		for range pending {
-			x := &event.Work{Event: w.newEvent(`{"n":1}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2, Due: due}
-			r, err := x.Record()
+			work := &event.Work{Event: w.newEvent(`{"n":1}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2, Due: due}
+			record, err := work.Record()
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.producer.Produce("retry.1m", 0, r, func(_ *stream.Record, err error) { done <- err })
+			w.producer.Produce("retry.1m", 0, record, func(_ *stream.Record, err error) { done <- err })
 		}
 		for range pending {
 			if err := <-done; err != nil {
@@ -284,7 +286,7 @@ func TestDeepTier(t *testing.T) {
 		p.mu.Lock()
 		held, bytes, paused := len(p.waiting), p.waitingBytes, p.paused
 		p.mu.Unlock()
-		if !paused || held > maxWaiting+maxPoll || bytes > 512<<10+maxPoll*2048 {
+		if !paused || held > maxWaiting+maxPollRecords || bytes > 512<<10+maxPollRecords*2048 {
 			t.Errorf("%d records, %d bytes are held, paused %v", held, bytes, paused)
 		}
 		if n := w.metric("relay_dispatch_tier_records", "retry.1m"); n != pending {
@@ -297,11 +299,11 @@ func TestDeepTier(t *testing.T) {
 			t.Errorf("a live event took %v beside a deep tier", took)
 		}
 		all := w.outcomes(count(pending+1, event.Delivered))
-		for _, o := range all {
-			if o.Attempt.Trigger != event.TriggerRetry {
+		for _, outcome := range all {
+			if outcome.Attempt.Trigger != event.TriggerRetry {
 				continue
 			}
-			if early := due.Sub(o.Attempt.StartedAt); early > time.Millisecond {
+			if early := due.Sub(outcome.Attempt.StartedAt); early > time.Millisecond {
 				t.Fatalf("%v early", early)
 			}
 		}
@@ -336,8 +338,8 @@ func TestReplayEndsTheWaitingRetry(t *testing.T) {
 		w.command(&event.Work{Event: replayed, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: "run_1"})
 		all := w.outcomes(count(5))
 		last := map[string]string{}
-		for _, o := range all {
-			last[o.Event.String()+o.Run] = string(o.Status) + string(o.Reason)
+		for _, outcome := range all {
+			last[outcome.Event.String()+outcome.Run] = string(outcome.Status) + string(outcome.Reason)
 		}
 		want := map[string]string{
 			replayed.ID.String() + "run_1": "delivered", replayed.ID.String(): "skippedsuperseded",

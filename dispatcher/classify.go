@@ -9,17 +9,17 @@ import (
 )
 
 // fate is what an attempt means for its delivery.
-type fate int
+type attemptClass int
 
 const (
-	delivered fate = iota
-	retry
-	fail
+	classDelivered attemptClass = iota
+	classRetryable
+	classFinal
 )
 
 // classification is the judgement of one attempt. It is shared by the recorded row, the metric and the log.
 type classification struct {
-	fate   fate
+	class  attemptClass
 	code   event.ErrorCode // empty when delivered
 	reason event.Reason    // of a failure for good
 }
@@ -31,25 +31,25 @@ type classification struct {
 // the delivery; other 3xx and 4xx are retried when retryOn names their class or the code itself.
 func classify(status int, failure event.ErrorCode, retryOn []string) classification {
 	if status == 0 {
-		return classification{fate: retry, code: failure}
+		return classification{class: classRetryable, code: failure}
 	}
 	if status >= 200 && status < 300 {
-		return classification{fate: delivered}
+		return classification{class: classDelivered}
 	}
-	v := classification{fate: retry, code: event.CodeHTTPStatus}
+	classified := classification{class: classRetryable, code: event.CodeHTTPStatus}
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
 		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		v.code = event.CodeRedirectBlocked
+		classified.code = event.CodeRedirectBlocked
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
-		return v
+		return classified
 	case http.StatusGone:
-		return classification{fate: fail, code: event.CodeHTTPStatus, reason: event.Gone410}
+		return classification{class: classFinal, code: event.CodeHTTPStatus, reason: event.Gone410}
 	}
 	class := status / 100
 	if (class == 3 || class == 4) &&
 		!slices.Contains(retryOn, strconv.Itoa(class)+"xx") && !slices.Contains(retryOn, strconv.Itoa(status)) {
-		v.fate, v.reason = fail, event.NotRetryable
+		classified.class, classified.reason = classFinal, event.NotRetryable
 	}
-	return v
+	return classified
 }

@@ -14,10 +14,10 @@ func TestClassify(t *testing.T) {
 			t.Errorf("%d %s with retry_on %v: %+v, want %+v", status, failure, retryOn, got, want)
 		}
 	}
-	again := func(code event.ErrorCode) classification { return classification{fate: retry, code: code} }
-	final := func(code event.ErrorCode, r event.Reason) classification { return classification{fail, code, r} }
+	again := func(code event.ErrorCode) classification { return classification{class: classRetryable, code: code} }
+	final := func(code event.ErrorCode, r event.Reason) classification { return classification{classFinal, code, r} }
 	for _, status := range []int{200, 201, 202, 204, 206, 299} {
-		f(status, "", nil, classification{fate: delivered})
+		f(status, "", nil, classification{class: classDelivered})
 	}
 	for _, status := range []int{408, 409, 425, 429, 500, 502, 503, 504, 599, 101, 600, 999} {
 		f(status, "", nil, again(event.CodeHTTPStatus))

@@ -22,7 +22,7 @@ func TestClockSetForward(t *testing.T) {
 			Due: time.Now().Add(29 * time.Minute)})
 		time.Sleep(time.Minute)
 		ahead.Store(int64(time.Hour))
-		time.Sleep(longestSleep + time.Second)
+		time.Sleep(maxSleep + time.Second)
 		if n := len(s.all()); n != 1 {
 			t.Errorf("%d requests after the clock has stepped over the due time", n)
 		}

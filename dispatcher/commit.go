@@ -9,7 +9,7 @@ import (
 )
 
 // committer commits until ctx ends.
-func (d *Dispatcher) committer(ctx context.Context) {
+func (d *Dispatcher) commitLoop(ctx context.Context) {
 	tick := time.NewTicker(d.cfg.CommitEvery)
 	defer tick.Stop()
 	sweep := time.NewTicker(sweepEvery)
@@ -24,26 +24,26 @@ func (d *Dispatcher) committer(ctx context.Context) {
 		case <-tick.C:
 		case <-d.commitNow:
 		}
-		d.commit(ctx, d.assignment())
+		d.commitPartitions(ctx, d.assignment())
 	}
 }
 
 // commit stores what is new of the partitions, within commitTimeout, its turn included. A failure is made
 // good by the next commit, or costs duplicates.
-func (d *Dispatcher) commit(ctx context.Context, parts []*partition) {
+func (d *Dispatcher) commitPartitions(ctx context.Context, parts []*partition) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	select {
-	case d.committing <- struct{}{}:
-		defer func() { <-d.committing }()
+	case d.commitLock <- struct{}{}:
+		defer func() { <-d.commitLock }()
 	case <-ctx.Done():
-		d.commitFailed(ctx, ctx.Err())
+		d.reportCommitError(ctx, ctx.Err())
 		return
 	}
 	marks := make(map[stream.Partition]stream.Commit)
 	holes, leftOut := 0, int64(0)
 	for _, p := range parts {
-		if mark, n, left, ok := p.take(); ok {
+		if mark, n, left, ok := p.nextCommit(); ok {
 			marks[p.id] = mark
 			holes += n
 			leftOut += left
@@ -54,25 +54,25 @@ func (d *Dispatcher) commit(ctx context.Context, parts []*partition) {
 	}
 	if err := d.group.Commit(ctx, marks); err != nil {
 		for _, p := range parts {
-			p.putBack()
+			p.retryCommit()
 		}
-		d.commitFailed(ctx, err)
+		d.reportCommitError(ctx, err)
 		return
 	}
 	d.metrics.holes.Set(float64(holes))
-	d.metrics.leftOut.Set(float64(leftOut))
+	d.metrics.omittedRecords.Set(float64(leftOut))
 	d.faults.at(crashCommit)
 }
 
-func (d *Dispatcher) commitFailed(ctx context.Context, err error) {
+func (d *Dispatcher) reportCommitError(ctx context.Context, err error) {
 	d.metrics.commitErrors.Inc()
 	d.log.LogAttrs(ctx, slog.LevelWarn, "commit failed", slog.Any("error", err))
 }
 
 // stripped hears that brokers did not take the holes of these partitions: until a commit has room for them
 // again, what is done beyond the offset would be done twice after a crash.
-func (d *Dispatcher) stripped(ids []stream.Partition) {
-	d.metrics.withoutHoles.Add(float64(len(ids)))
+func (d *Dispatcher) onMetadataRejected(ids []stream.Partition) {
+	d.metrics.commitsWithoutHoles.Add(float64(len(ids)))
 	d.log.LogAttrs(context.Background(), slog.LevelWarn,
 		"brokers refuse the metadata of commits as too large, committing without",
 		slog.Int("partitions", len(ids)), slog.String("topic", ids[0].Topic), slog.Int("partition", int(ids[0].Index)))

@@ -94,9 +94,9 @@ type EndpointUpdater interface {
 
 // Producer appends records to the log: a stream.Producer, whose comments are the contract.
 type Producer interface {
-	Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
-	WaitForRoom(ctx context.Context, r *stream.Record) error
-	ProduceInOwnBatch(ctx context.Context, topic string, partition int32, r *stream.Record) error
+	Produce(topic string, partition int32, record *stream.Record, done func(*stream.Record, error))
+	WaitForRoom(ctx context.Context, record *stream.Record) error
+	ProduceInOwnBatch(ctx context.Context, topic string, partition int32, record *stream.Record) error
 }
 
 // Deps are the parts that the dispatcher stands on. Owned, Limiter and Held may be nil.

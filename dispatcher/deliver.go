@@ -27,7 +27,7 @@ func (d *Dispatcher) worker(ctx context.Context, l *lane.Lane) {
 		case lane.Stop:
 			return
 		case lane.Send:
-			last = d.send(ctx, l, decision)
+			last = d.sendDelivery(ctx, l, decision)
 		default:
 			d.carryOut(decision)
 			last = lane.Result{Delivery: decision.Delivery}
@@ -36,184 +36,187 @@ func (d *Dispatcher) worker(ctx context.Context, l *lane.Lane) {
 }
 
 // send makes one attempt, records it and what follows from it, and returns what the lane learns.
-func (d *Dispatcher) send(ctx context.Context, l *lane.Lane, decision lane.Decision) lane.Result {
-	delivery, w := decision.Delivery, decision.Delivery.Work
-	if w.Attempt > 1 {
-		d.metrics.late.Observe(max(d.now().Sub(w.Due), 0).Seconds())
+func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision lane.Decision) lane.Result {
+	delivery, work := decision.Delivery, decision.Delivery.Work
+	if work.Attempt > 1 {
+		d.metrics.retryLateness.Observe(max(d.now().Sub(work.Due), 0).Seconds())
 	}
-	a := d.attempt(ctx, l, decision)
-	if ctx.Err() != nil && a.Code == 0 { // our own stop has cut it short: it is left to the next owner
+	attempt := d.makeAttempt(ctx, l, decision)
+	if ctx.Err() != nil && attempt.Code == 0 { // our own stop has cut it short: it is left to the next owner
 		d.lanes.Release(delivery)
 		return lane.Result{Delivery: delivery}
 	}
 	d.faults.at(crashSent)
-	policy := policyOf(w, decision.Eligibility.Endpoint)
-	v := classify(a.Code, a.ErrorCode, policy.RetryOn)
-	a.OK, a.ErrorCode = v.fate == delivered, v.code
-	if !a.OK && a.Code != 0 {
-		a.ErrorMessage = statusMessage(a.Code)
+	policy := policyOf(work, decision.Eligibility.Endpoint)
+	classified := classify(attempt.Code, attempt.ErrorCode, policy.RetryOn)
+	attempt.OK, attempt.ErrorCode = classified.class == classDelivered, classified.code
+	if !attempt.OK && attempt.Code != 0 {
+		attempt.ErrorMessage = statusMessage(attempt.Code)
 	}
 	now := d.now()
-	n := decide(w, v, policy, a.RetryAfter, now, d.rules.expiry(w), rand.Float64())
-	d.conclude(delivery, a, n, now)
-	return lane.Result{Delivery: delivery, Kind: resultOf(a), Code: a.Code, URL: decision.Eligibility.Destination.URL}
+	next := decide(work, classified, policy, attempt.RetryAfter, now, d.rules.expiry(work), rand.Float64())
+	d.recordAttempt(delivery, attempt, next, now)
+	return lane.Result{Delivery: delivery, Kind: resultOf(attempt), Code: attempt.Code,
+		URL: decision.Eligibility.Destination.URL}
 }
 
 // attempt sends the request. A destination whose secrets do not open has failed an attempt as well:
 // the mistake is on our side, and it shows.
-func (d *Dispatcher) attempt(ctx context.Context, l *lane.Lane, decision lane.Decision) *event.Attempt {
-	w := decision.Delivery.Work
+func (d *Dispatcher) makeAttempt(ctx context.Context, l *lane.Lane, decision lane.Decision) *event.Attempt {
+	work := decision.Delivery.Work
 	attemptID := d.ids.Next(decision.Delivery.Slot.Partition().ID.Index)
 	target, err := d.lanes.Target(l, decision.Eligibility)
 	if err == nil {
-		return d.client.send(ctx, attemptID, target, w)
+		return d.client.send(ctx, attemptID, target, work)
 	}
-	d.log.LogAttrs(ctx, slog.LevelError, "cannot open destination secrets", slog.String("destination", w.Dest),
+	d.log.LogAttrs(ctx, slog.LevelError, "cannot open destination secrets", slog.String("destination", work.Dest),
 		slog.Any("error", err))
 	return &event.Attempt{
-		ID: attemptID, StartedAt: d.now(), Trigger: w.Trigger, URL: decision.Eligibility.Destination.URL,
-		Method:    w.Event.Method,
+		ID: attemptID, StartedAt: d.now(), Trigger: work.Trigger, URL: decision.Eligibility.Destination.URL,
+		Method:    work.Event.Method,
 		ErrorCode: event.CodeInternal, ErrorMessage: "the configuration of the destination could not be opened",
 	}
 }
 
 // resultOf is what the lane learns from an attempt.
-func resultOf(a *event.Attempt) lane.ResultKind {
+func resultOf(attempt *event.Attempt) lane.ResultKind {
 	switch {
-	case a.OK:
+	case attempt.OK:
 		return lane.Succeeded
-	case a.ErrorCode == event.CodeTimeout:
+	case attempt.ErrorCode == event.CodeTimeout:
 		return lane.TimedOut
 	}
 	return lane.Failed
 }
 
 // conclude records an attempt and its next step.
-func (d *Dispatcher) conclude(delivery *lane.Delivery, a *event.Attempt, n next, now time.Time) {
-	w := delivery.Work
-	o := outcome(w, n.status, n.reason, now)
-	o.Code, o.Attempt, o.NextAt = a.Code, a, n.due
-	d.metrics.attempt(a)
-	logAttempt(d.log, o)
-	if n.status == event.Delivered && (w.Run != "" || w.Attempt > 1 || w.Parked != "") {
-		d.rules.superseded.add(deliveryKey{event: w.Event.ID, dest: w.Dest})
+func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attempt, next nextStep, now time.Time) {
+	work := delivery.Work
+	outcome := newOutcome(work, next.status, next.reason, now)
+	outcome.Code, outcome.Attempt, outcome.NextAt = attempt.Code, attempt, next.due
+	d.metrics.attempt(attempt)
+	logAttempt(d.log, outcome)
+	if next.status == event.Delivered && (work.Run != "" || work.Attempt > 1 || work.Parked != "") {
+		d.rules.superseded.add(deliveryKey{event: work.Event.ID, dest: work.Dest})
 	}
-	if n.status == event.Delivered && ofRecovery(w) {
-		d.rules.superseded.add(deliveryKey{w.Event.ID, w.Dest, w.Run})
+	if next.status == event.Delivered && isRecovery(work) {
+		d.rules.superseded.add(deliveryKey{work.Event.ID, work.Dest, work.Run})
 	}
-	if n.status != event.Retrying {
-		d.record(delivery, step{}, o)
+	if next.status != event.Retrying {
+		d.finishDelivery(delivery, step{}, outcome)
 		return
 	}
-	again := *w
-	again.Attempt, again.Due, again.Deadline = w.Attempt+1, n.due, n.deadline
-	again.Parked, again.ParkedBy, again.ReportedNextAt = "", 0, time.Time{}
-	if w.Run == "" {
-		again.Trigger = event.TriggerRetry
+	nextWork := *work
+	nextWork.Attempt, nextWork.Due, nextWork.Deadline = work.Attempt+1, next.due, next.deadline
+	nextWork.Parked, nextWork.ParkedBy, nextWork.ReportedNextAt = "", 0, time.Time{}
+	if work.Run == "" {
+		nextWork.Trigger = event.TriggerRetry
 	}
-	d.record(delivery, d.followUp(&again, now), o)
+	d.finishDelivery(delivery, d.followUp(&nextWork, now), outcome)
 }
 
 // carryOut does what a lane has decided about a delivery that is not sent now.
 func (d *Dispatcher) carryOut(decision lane.Decision) {
 	switch decision.Action {
 	case lane.End:
-		d.end(decision)
+		d.endDelivery(decision)
 	case lane.Park:
-		d.park(decision)
+		d.parkDelivery(decision)
 	}
 }
 
 // end records that a delivery stays as it is. Skipped inside a run, it is again what it was before, if
 // that was final: what was still open has automatic attempts that will speak for themselves.
-func (d *Dispatcher) end(decision lane.Decision) {
-	w := decision.Delivery.Work
-	o := outcome(w, decision.Status, decision.Reason, decision.DecidedAt)
-	if o.Status == event.Skipped && w.Run != "" {
-		o.SkipReason = o.Reason
+func (d *Dispatcher) endDelivery(decision lane.Decision) {
+	work := decision.Delivery.Work
+	outcome := newOutcome(work, decision.Status, decision.Reason, decision.DecidedAt)
+	if outcome.Status == event.Skipped && work.Run != "" {
+		outcome.SkipReason = outcome.Reason
 	}
-	if o.Status == event.Skipped && w.Prior.Terminal() {
-		o.Status, o.Reason = w.Prior, w.PriorReason
+	if outcome.Status == event.Skipped && work.Prior.Terminal() {
+		outcome.Status, outcome.Reason = work.Prior, work.PriorReason
 	}
-	d.record(decision.Delivery, step{}, o)
+	d.finishDelivery(decision.Delivery, step{}, outcome)
 }
 
 // park puts a delivery that cannot be sent now into a retry topic. It is no attempt.
-func (d *Dispatcher) park(decision lane.Decision) {
+func (d *Dispatcher) parkDelivery(decision lane.Decision) {
 	if decision.Err != nil {
 		d.log.LogAttrs(context.Background(), slog.LevelWarn, "park delivery, the configuration cannot be read",
 			slog.Any("error", decision.Err))
 	}
-	w := decision.Delivery.Work
+	work := decision.Delivery.Work
 	if d.log.Enabled(context.Background(), slog.LevelDebug) {
 		d.log.LogAttrs(context.Background(), slog.LevelDebug, "delivery parked",
 			slog.String("reason", string(decision.Reason)),
-			slog.String("event", w.Event.ID.Text(id.Event)), slog.String("destination", w.Dest), slog.Time("due", decision.Due))
+			slog.String("event", work.Event.ID.Text(id.Event)), slog.String("destination", work.Dest),
+			slog.Time("due", decision.Due))
 	}
-	again := *w
-	again.Parked, again.ParkedBy = decision.Reason, decision.ParkedBy
-	again.Due, again.ReportedNextAt = decision.Due, decision.ReportedNextAt
-	var o *event.Outcome
+	nextWork := *work
+	nextWork.Parked, nextWork.ParkedBy = decision.Reason, decision.ParkedBy
+	nextWork.Due, nextWork.ReportedNextAt = decision.Due, decision.ReportedNextAt
+	var outcome *event.Outcome
 	if decision.Status != "" {
-		o = outcome(w, decision.Status, decision.Reason, decision.DecidedAt)
-		o.NextAt = decision.EarliestSend
+		outcome = newOutcome(work, decision.Status, decision.Reason, decision.DecidedAt)
+		outcome.NextAt = decision.EarliestSend
 	}
-	d.record(decision.Delivery, d.followUp(&again, decision.DecidedAt), o)
+	d.finishDelivery(decision.Delivery, d.followUp(&nextWork, decision.DecidedAt), outcome)
 }
 
 // hop sends a delivery that is not due into the next tier.
-func (d *Dispatcher) hop(delivery *lane.Delivery, now time.Time) {
+func (d *Dispatcher) hopDelivery(delivery *lane.Delivery, now time.Time) {
 	if d.lanes.Begin(delivery) {
-		d.record(delivery, d.followUp(delivery.Work, now), nil)
+		d.finishDelivery(delivery, d.followUp(delivery.Work, now), nil)
 	}
 }
 
 // followUp is the record that continues a delivery, in the retry topic of its delay.
-func (d *Dispatcher) followUp(again *event.Work, now time.Time) step {
-	r, err := again.Record()
+func (d *Dispatcher) followUp(nextWork *event.Work, now time.Time) step {
+	record, err := nextWork.Record()
 	if err != nil {
 		panic("BUG: " + err.Error()) // strings, numbers and times always encode
 	}
-	return step{topic: lane.TierFor(d.tiers, again.Due.Sub(now)).Topic, record: r, crash: crashRetry}
+	return step{topic: lane.TierFor(d.tiers, nextWork.Due.Sub(now)).Topic, record: record, crash: crashRetry}
 }
 
 // record produces the record that continues a delivery, if any, then the outcome that speaks of it, if any.
-func (d *Dispatcher) record(delivery *lane.Delivery, followUp step, o *event.Outcome) {
+func (d *Dispatcher) finishDelivery(delivery *lane.Delivery, followUp step, outcome *event.Outcome) {
 	var steps [2]step
 	n := 0
 	if followUp.record != nil {
 		steps[n] = followUp
 		n++
 	}
-	if o != nil {
-		d.metrics.outcome(o)
-		steps[n] = outcomeStep(o)
+	if outcome != nil {
+		d.metrics.outcome(outcome)
+		steps[n] = outcomeStep(outcome)
 		n++
 	}
 	d.finisher.complete(delivery, steps[:n]...)
 }
 
-func outcome(w *event.Work, status event.Status, reason event.Reason, at time.Time) *event.Outcome {
+func newOutcome(work *event.Work, status event.Status, reason event.Reason, at time.Time) *event.Outcome {
 	return &event.Outcome{
-		Event: w.Event.ID, Account: w.Event.Account, Endpoint: w.Event.Endpoint, Dest: w.Dest, Type: w.Event.Type,
-		Status: status, Reason: reason, At: at, Run: w.Run, WasParked: w.Parked != "",
+		Event: work.Event.ID, Account: work.Event.Account, Endpoint: work.Event.Endpoint, Dest: work.Dest,
+		Type:   work.Event.Type,
+		Status: status, Reason: reason, At: at, Run: work.Run, WasParked: work.Parked != "",
 	}
 }
 
 // logAttempt writes the one line of a delivery: at info when it has failed for good, else at debug. A destination
 // that is down fails thousands of attempts a minute; the metrics count those.
-func logAttempt(log *slog.Logger, o *event.Outcome) {
+func logAttempt(log *slog.Logger, outcome *event.Outcome) {
 	level := slog.LevelDebug
-	if o.Status == event.Failed {
+	if outcome.Status == event.Failed {
 		level = slog.LevelInfo
 	}
 	if !log.Enabled(context.Background(), level) {
 		return
 	}
 	log.LogAttrs(context.Background(), level, "delivery",
-		slog.String("event", o.Event.Text(id.Event)), slog.String("endpoint", o.Endpoint),
-		slog.String("destination", o.Dest), slog.String("trigger", string(o.Attempt.Trigger)),
-		slog.String("status", string(o.Status)), slog.Int("code", o.Code),
-		slog.String("error", string(o.Attempt.ErrorCode)), slog.Duration("duration", o.Attempt.Duration),
-		slog.Time("next", o.NextAt))
+		slog.String("event", outcome.Event.Text(id.Event)), slog.String("endpoint", outcome.Endpoint),
+		slog.String("destination", outcome.Dest), slog.String("trigger", string(outcome.Attempt.Trigger)),
+		slog.String("status", string(outcome.Status)), slog.Int("code", outcome.Code),
+		slog.String("error", string(outcome.Attempt.ErrorCode)), slog.Duration("duration", outcome.Attempt.Duration),
+		slog.Time("next", outcome.NextAt))
 }

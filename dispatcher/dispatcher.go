@@ -31,28 +31,28 @@
 // Ownership: a partition belongs to one node at a time, and one partition object to one assignment of
 // it. When it is revoked the intake stops, what is in flight finishes, the offset is committed, the
 // object is dropped; what still completes after that commits nothing. A partition that was lost and comes
-// back is told what was completed here (recall.go). Run owns all goroutines: the intake, the timer of the retry topics,
-// the one that wakes lanes that wait for a token, the committer, the one that disables destinations that are gone,
-// those that produce what follows or was not taken, and one for each request in flight. Everything they
+// back is told what was completed here (lost_partitions.go). Run owns all goroutines: the intake, the timer of the
+// retry topics, the one that wakes lanes that wait for a token, the committer, the one that disables destinations that
+// are gone, those that produce what follows or was not taken, and one for each request in flight. Everything they
 // share is behind the lock of the lanes, then that of a partition.
 //
 // # Invariants
 //
 //  1. Nothing is lost, whatever finishes in which order and wherever the process dies: a commit never
-//     passes a record that is not done (TestCommitNeverPassesUndone, TestRandomCompletionsSurviveCrashes;
+//     passes a record that is not done (TestCommitNeverPassesUnfinished, TestRandomCompletionsSurviveCrashes;
 //     with the tag faults TestCrashPoints).
 //  2. The follow-up is in the log before the outcome that speaks of it, and both before the offset is
-//     committed (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsProducedUntilItIsTaken).
+//     committed (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsRetriedUntilProduced).
 //  3. After a crash no more is done again than was done since the last commit, was in flight, or had no
 //     room in the metadata (TestHolesSurviveRestart, TestNextOwnerRepeatsNothing).
 //  4. No attempt is early; it is late by at most max(1 s, 5 %) of its wait as long as the node keeps up
 //     (TestHopsAreNeverEarlyAndHardlyLate, TestDestinationDownFor29Seconds, TestDeepTier).
 //  5. A destination that hangs, is slow or dead keeps nobody else waiting, and one that is only busy does
 //     so for a bounded time (TestHungDestinationsBesideAGoodOne, TestStuckLanesLeaveRoom, TestStallsAreBounded,
-//     TestStuckLanesGiveRoomBack, TestHungDestinationGetsFewRequests), at the same host and port too
+//     TestStuckLanesShedWhenMemoryIsLow, TestHungDestinationGetsFewRequests), at the same host and port too
 //     (TestNeighboursAtOneHost, TestRequestsAreShared).
 //  6. Memory is bounded, however much is pending (TestIntakeStopsWhenNothingCanBeRecorded,
-//     TestPartitionPausesWhenTooMuchIsUndone, TestTierPausesAtItsShare, TestLaneBytesAreBounded,
+//     TestPartitionPausesWhenTooMuchIsUnfinished, TestTierPausesAtItsShare, TestLaneBytesAreBounded,
 //     TestAMillionPendingInLittleMemory).
 //  7. The body arrives byte for byte, and what is signed is what is sent (TestBodyArrivesByteForByte,
 //     TestTwoSecretsTwoSignatures).
@@ -61,18 +61,18 @@
 //     committed when it is lost (TestRebalanceInMidFlight, TestLostMembership, TestStoppedPartition).
 //  10. The configuration at the moment of the attempt counts (TestConfigurationIsReadAtFireTime, TestUnknownEndpoint).
 //  11. Credentials are masked in what is recorded (TestCredentialsAreMaskedInTheRow).
-//  12. A record that cannot be decoded is kept, told of and passed (TestPoison), and so is a follow-up that
+//  12. A record that cannot be decoded is kept, told of and passed (TestUndecodableRecordsBecomeDeadLetters), and so is a follow-up that
 //     Kafka will never take (TestFollowUpThatIsRefusedForGood).
 //  13. A stop finishes what is in flight, and nothing outlives Run (TestStopFinishesWhatIsInFlight,
 //     TestRunEndsWithItsContext, TestMain).
 //  14. What becomes of a delivery is one decision of its lane (TestDecisions), and each that a lane took ends exactly
 //     once, whatever happens to the lane (TestEveryDeliveryEndsOnce).
 //  15. All parked deliveries of a node come by some 4,000 times a second at most, each of them at least once
-//     an hour, and a new owner knows how many there are after one step (TestRecheckBudget, TestParkedMeasuresItself).
+//     an hour, and a new owner knows how many there are after one step (TestRecheckBudget, TestNewOwnerCountsParkedAfterOneRecheck).
 //  16. A rate is held from both sides, by retries, replays and tests too (TestRateIsHeld, TestSlowRate,
 //     TestRateChanges).
 //  17. What is paused or behind an open circuit breaker is not sent but by a probe, and goes on within a step
-//     (TestPausedIsHeldUntilItGoesOn, TestBreakerHoldsAndProbes, TestReplaysAreProbes, TestNewURLClosesTheBreaker).
+//     (TestPausedDeliveriesAreHeldUntilResumed, TestBreakerHoldsAndProbes, TestReplaysAreProbes, TestNewURLClosesTheBreaker).
 package dispatcher
 
 import (
@@ -93,19 +93,19 @@ import (
 
 // What the dispatcher asks of its consumer group.
 const (
-	// maxPoll bounds what one poll adds to the memory of a partition that is about to rest.
-	maxPoll = 256
-	// maxFetch is how many bytes one fetch brings, of one partition or of all. What is left of it when a
+	// maxPollRecords bounds what one poll adds to the memory of a partition that is about to rest.
+	maxPollRecords = 256
+	// maxFetchBytes is how many bytes one fetch brings, of one partition or of all. What is left of it when a
 	// partition rests was fetched for nothing, and an event that comes meanwhile waits until it is done with.
-	maxFetch = 256 << 10
+	maxFetchBytes = 256 << 10
 	// maxFetchWait bounds how late a partition that is resumed is fetched, and so how fast a deep tier
 	// flows: its share of the memory in this time. It costs an idle node ten small requests a second.
 	maxFetchWait = 100 * time.Millisecond
-	// revokeWait is how long a rebalance waits for requests in flight. Of the 30 s that the group gives a
+	// revokeTimeout is how long a rebalance waits for requests in flight. Of the 30 s that the group gives a
 	// member, up to 2 s pass until a heartbeat tells it, and up to commitTimeout for the commit.
-	revokeWait = 20 * time.Second
-	// commitAfter finished records a commit is made even if its time has not come.
-	commitAfter = 5000
+	revokeTimeout = 20 * time.Second
+	// commitAfterRecords finished records a commit is made even if its time has not come.
+	commitAfterRecords = 5000
 	// commitTimeout bounds one commit, and the wait for one that is on its way.
 	commitTimeout = 5 * time.Second
 	// sweepEvery is how often empty lanes are removed.
@@ -114,39 +114,39 @@ const (
 
 // Dispatcher is one node's part of the group.
 type Dispatcher struct {
-	cfg    Config
-	log    *slog.Logger
-	stream stream.Config
-	config ConfigView
-	ids    *id.Generator
-	now    func() time.Time
-	owned  func([]int32)
-	tiers  []stream.Tier
+	cfg     Config
+	log     *slog.Logger
+	stream  stream.Config
+	config  ConfigView
+	ids     *id.Generator
+	now     func() time.Time
+	onOwned func([]int32)
+	tiers   []stream.Tier
 
-	metrics  *metrics
-	faults   *faults
-	lanes    *lane.Lanes
-	room     waitingRoom
-	finisher *finisher
-	rules    *rules
-	retirer  *retirer
-	client   *client
-	filters  bodyFilters // of the reader alone
+	metrics      *metrics
+	faults       *faults
+	lanes        *lane.Lanes
+	tierMemory   tierMemory
+	finisher     *finisher
+	rules        *rules
+	goneDisabler *goneDisabler
+	client       *client
+	filters      bodyFilters // of the reader alone
 
-	join      func(stream.GroupConfig) (member, error) // of the group; New sets it
+	joinGroup func(stream.GroupConfig) (member, error) // of the group; New sets it
 	group     member                                   // set by Run
-	behind    func(stream.Partition) int64             // see stream.Group; set by Run
+	lag       func(stream.Partition) int64             // see stream.Group; set by Run
 	completed atomic.Int64
 	commitNow chan struct{}
-	due       chan struct{} // a tier partition has a new head
+	timerWake chan struct{} // a tier partition has a new head
 
 	// committing is full from reading marks until they are committed, so that no old mark is committed after
 	// a newer one. Whoever fills it does so for at most commitTimeout.
-	committing chan struct{}
+	commitLock chan struct{}
 
-	mu    sync.RWMutex // guards what follows
-	parts map[stream.Partition]*partition
-	kept  map[stream.Partition]*partition // lost, and not assigned since
+	mu         sync.RWMutex // guards what follows
+	partitions map[stream.Partition]*partition
+	lost       map[stream.Partition]*partition // lost, and not assigned since
 }
 
 // member is one member of the consumer group: a stream.Group.
@@ -164,17 +164,17 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
-		now: deps.Now, owned: deps.OnOwned, tiers: stream.Tiers(), room: waitingRoom{most: cfg.MaxWaitingBytes},
+		now: deps.Now, onOwned: deps.OnOwned, tiers: stream.Tiers(), tierMemory: tierMemory{limit: cfg.MaxWaitingBytes},
 		faults:    newFaults(),
-		commitNow: make(chan struct{}, 1), committing: make(chan struct{}, 1), due: make(chan struct{}, 1),
-		parts: make(map[stream.Partition]*partition),
-		kept:  make(map[stream.Partition]*partition),
+		commitNow: make(chan struct{}, 1), commitLock: make(chan struct{}, 1), timerWake: make(chan struct{}, 1),
+		partitions: make(map[stream.Partition]*partition),
+		lost:       make(map[stream.Partition]*partition),
 	}
-	d.behind = func(stream.Partition) int64 { return 0 }
-	d.join = func(g stream.GroupConfig) (member, error) {
+	d.lag = func(stream.Partition) int64 { return 0 }
+	d.joinGroup = func(g stream.GroupConfig) (member, error) {
 		group, err := stream.NewGroup(d.stream, g)
 		if err == nil {
-			d.behind = group.Lag
+			d.lag = group.Lag
 		}
 		return group, err
 	}
@@ -184,24 +184,25 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d.rules = &rules{
 		config: deps.Config, now: deps.Now, retentionDays: cfg.RetentionDays, erased: deps.Erased,
-		bodiesRead: d.metrics.filters,
+		bodiesRead: d.metrics.filterEvaluations,
 	}
-	d.retirer = &retirer{
-		log: deps.Log, changes: deps.Updater, retired: d.metrics.retired, queue: make(chan retirement, maxRetirements),
+	d.goneDisabler = &goneDisabler{
+		log: deps.Log, updater: deps.Updater, disabled: d.metrics.destinationsDisabled,
+		queue: make(chan disableRequest, maxDisableRequests),
 	}
 	d.lanes = lane.New(lane.Config{
 		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
 	}, lane.Deps{
-		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Keyring: deps.Keyring, Wake: d.wake,
-		OnGone: d.retirer.retire,
+		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Keyring: deps.Keyring, Wake: d.wakeTimer,
+		OnGone: d.goneDisabler.requestDisable,
 	})
-	d.retirer.forget = d.lanes.ForgetGone
-	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.waited)
-	if err := deps.Metrics.Register(&stats{cfg: cfg, lanes: d.lanes, depths: d.depths}); err != nil {
+	d.goneDisabler.resetGone = d.lanes.ForgetGone
+	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.connectionWait)
+	if err := deps.Metrics.Register(&stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths}); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
-	d.filters.evaluated = d.metrics.filters
-	d.finisher = newFinisher(deps, d.faults, d.metrics, d.recorded)
+	d.filters.evaluated = d.metrics.filterEvaluations
+	d.finisher = newFinisher(deps, d.faults, d.metrics, d.deliveryRecorded)
 	return d, nil
 }
 
@@ -218,16 +219,18 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		tiers[i] = t.Topic
 	}
 	joined := make(chan struct{}) // the group may call back before NewGroup has returned
-	group, err := d.join(stream.GroupConfig{
+	group, err := d.joinGroup(stream.GroupConfig{
 		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), DelayTolerant: tiers,
 		InstanceID: d.cfg.InstanceID,
-		MaxPoll:    maxPoll,
-		MaxWait:    maxFetchWait, MaxPartitionBytes: maxFetch, MaxBytes: maxFetch,
-		Assigned:        func(marks map[stream.Partition]stream.Commit) { <-joined; d.assigned(marks) },
-		Revoked:         func(ctx context.Context, ids []stream.Partition) { d.release(ctx, d.named(ids), revokeWait) },
-		Lost:            func(ids []stream.Partition) { d.lost(d.named(ids)) },
-		Truncated:       d.forget,
-		MetadataDropped: d.stripped,
+		MaxPoll:    maxPollRecords,
+		MaxWait:    maxFetchWait, MaxPartitionBytes: maxFetchBytes, MaxBytes: maxFetchBytes,
+		Assigned: func(marks map[stream.Partition]stream.Commit) { <-joined; d.onAssigned(marks) },
+		Revoked: func(ctx context.Context, ids []stream.Partition) {
+			d.releasePartitions(ctx, d.partitionsNamed(ids), revokeTimeout)
+		},
+		Lost:            func(ids []stream.Partition) { d.onLost(d.partitionsNamed(ids)) },
+		Truncated:       d.onTruncated,
+		MetadataDropped: d.onMetadataRejected,
 	})
 	if err != nil {
 		return err
@@ -239,16 +242,16 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stopRecording()
 	var recorders sync.WaitGroup
 	recorders.Go(func() { d.finisher.run(recording) })
-	recorders.Go(func() { d.committer(recording) })
+	recorders.Go(func() { d.commitLoop(recording) })
 
 	readers, readCtx := errgroup.WithContext(ctx)
 	readers.Go(func() error { return d.intake(readCtx) })
 	readers.Go(func() error { d.timer(readCtx); return nil })
 	readers.Go(func() error { d.lanes.Run(readCtx); return nil })
-	readers.Go(func() error { d.retirer.run(readCtx); return nil })
+	readers.Go(func() error { d.goneDisabler.run(readCtx); return nil })
 	err = readers.Wait()
 
-	d.release(background, d.assignment(), d.cfg.Drain)
+	d.releasePartitions(background, d.assignment(), d.cfg.Drain)
 	cut()
 	workers.Wait()
 	group.Close()

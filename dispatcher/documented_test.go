@@ -15,7 +15,7 @@ import (
 // Receivers read README and the OpenAPI document: both name every header that a delivery adds, and no other.
 func TestDeliveryHeadersAreDocumented(t *testing.T) {
 	header := headerOf(t, testWork(t, []byte("x")), testTarget(t, "https://example.com/", sign.NewSecret()))
-	delete(header, hUserAgent)
+	delete(header, headerUserAgent)
 	var sent []string
 	for name := range header {
 		sent = append(sent, strings.ToLower(name))

@@ -20,35 +20,35 @@ const maxConditions = 100_000
 // bodyFilters are the filters on bodies of the endpoints whose events were read lately. Only the reader uses them.
 type bodyFilters struct {
 	evaluated  prometheus.Counter
-	endpoints  map[string]readyFilters
+	endpoints  map[string]compiledFilters
 	conditions int
 }
 
-type readyFilters struct {
+type compiledFilters struct {
 	rev     int64
 	filters *config.BodyFilters
 }
 
-// wantedBy says which destinations of an endpoint want the body of an event. The zero value says nothing.
-type wantedBy struct {
-	ep     *config.Endpoint
-	wanted []bool // in the order of its destinations
+// bodyMatches says which destinations of an endpoint want the body of an event. The zero value says nothing.
+type bodyMatches struct {
+	endpoint *config.Endpoint
+	matches  []bool // in the order of its destinations
 }
 
 // evaluate asks the filters of the event's endpoint about its body, unless there are none or this node does not know
 // the endpoint yet.
-func (b *bodyFilters) evaluate(view ConfigView, e *event.Event) wantedBy {
-	ep, presence := view.Endpoint(e.Endpoint)
+func (b *bodyFilters) evaluate(view ConfigView, ev *event.Event) bodyMatches {
+	ep, presence := view.Endpoint(ev.Endpoint)
 	onBody := func(d config.Destination) bool { return d.Filter.NeedsBody() }
 	if presence != config.Present || !slices.ContainsFunc(ep.Destinations, onBody) {
-		return wantedBy{}
+		return bodyMatches{}
 	}
 	b.evaluated.Inc()
-	return wantedBy{ep, b.ready(ep).Match(e.Body)}
+	return bodyMatches{ep, b.compiled(ep).Match(ev.Body)}
 }
 
 // ready returns the filters of the endpoint's present revision.
-func (b *bodyFilters) ready(ep *config.Endpoint) *config.BodyFilters {
+func (b *bodyFilters) compiled(ep *config.Endpoint) *config.BodyFilters {
 	have, ok := b.endpoints[ep.ID]
 	if ok && have.rev == ep.Rev {
 		return have.filters
@@ -58,18 +58,18 @@ func (b *bodyFilters) ready(ep *config.Endpoint) *config.BodyFilters {
 		b.conditions -= have.filters.Conditions()
 	}
 	if b.endpoints == nil || b.conditions+made.Conditions() > maxConditions {
-		b.endpoints, b.conditions = make(map[string]readyFilters), 0
+		b.endpoints, b.conditions = make(map[string]compiledFilters), 0
 	}
-	b.endpoints[ep.ID] = readyFilters{ep.Rev, made}
+	b.endpoints[ep.ID] = compiledFilters{ep.Rev, made}
 	b.conditions += made.Conditions()
 	return made
 }
 
 // mark notes in the work what the filter of its destination says.
-func (x wantedBy) mark(w *event.Work) {
-	for i := range x.wanted {
-		if d := &x.ep.Destinations[i]; d.ID == w.Dest && d.Filter.NeedsBody() {
-			w.FilterRev, w.Filtered = x.ep.Rev, !x.wanted[i]
+func (x bodyMatches) setFiltered(work *event.Work) {
+	for i := range x.matches {
+		if d := &x.endpoint.Destinations[i]; d.ID == work.Dest && d.Filter.NeedsBody() {
+			work.FilterRev, work.Filtered = x.endpoint.Rev, !x.matches[i]
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Work that is parked and comes by again and again, because its destination is down, does not read its body again: each
 // body was read once, for both destinations, when its event was. After a change of the endpoint workers read it once
 // more, and the filter of now counts.
-func TestParkedWorkDoesNotReadBodies(t *testing.T) {
+func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 	const events = 50
 	ep := simEndpoint("ep_1", "dst_down", "dst_other")
 	ep.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 1.0}}
@@ -30,7 +30,7 @@ func TestParkedWorkDoesNotReadBodies(t *testing.T) {
 			s.accept(ep)
 		}
 		time.Sleep(15 * time.Minute)
-		read := func() float64 { return testutil.ToFloat64(s.d.metrics.filters) }
+		read := func() float64 { return testutil.ToFloat64(s.d.metrics.filterEvaluations) }
 		if n, hops := read(), s.hopsInAll(); n != events || hops < 10*events {
 			t.Errorf("%v bodies were read for %d events that were parked %d times", n, events, hops)
 		}
@@ -50,7 +50,7 @@ func TestParkedWorkDoesNotReadBodies(t *testing.T) {
 }
 
 // The reader and the timer let through what they would have to read the body for; a worker finds out.
-func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
+func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 	ep := simEndpoint("ep_1", "dst_1")
 	ep.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
 	simulate(t, simConfig(), []*config.Endpoint{ep}, func(s *sim) {
@@ -58,18 +58,18 @@ func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &event.Work{
+		work := &event.Work{
 			Event: &event.Event{
 				ID: eventID, Account: "acc_1", Endpoint: "ep_1", Method: "POST", Body: []byte(`{"id":1}`), Dests: []string{"dst_1"},
 			},
 			Dest: "dst_1", Trigger: event.TriggerInitial, Attempt: 1,
 		}
 		again := func() *event.Work { // as it comes back from a retry topic
-			r, err := w.Record()
+			record, err := work.Record()
 			if err != nil {
 				t.Fatal(err)
 			}
-			back, err := event.DecodeWork(r)
+			back, err := event.DecodeWork(record)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,11 +77,11 @@ func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
 		}
 		step := func(what string, readBody bool, want event.Reason, bodies float64) {
 			t.Helper()
-			w = again()
-			if got := s.d.rules.Check(w, readBody).Reason; got != want {
+			work = again()
+			if got := s.d.rules.Check(work, readBody).Reason; got != want {
 				t.Errorf("%s: ends %q, want %q", what, got, want)
 			}
-			if n := testutil.ToFloat64(s.d.metrics.filters); n != bodies {
+			if n := testutil.ToFloat64(s.d.metrics.filterEvaluations); n != bodies {
 				t.Errorf("%s: %v bodies were read, want %v", what, n, bodies)
 			}
 		}
@@ -100,7 +100,7 @@ func TestOnlyWorkersReadBodiesAgain(t *testing.T) {
 }
 
 // What is kept ready of filters is bounded in conditions, however many endpoints there are.
-func TestReadyFiltersAreBounded(t *testing.T) {
+func TestCompiledFiltersAreBounded(t *testing.T) {
 	var b bodyFilters
 	body := map[string]any{}
 	for i := range 1000 {
@@ -110,7 +110,7 @@ func TestReadyFiltersAreBounded(t *testing.T) {
 		ep := simEndpoint("ep_"+time.Duration(i).String(), "dst_1")
 		ep.Destinations[0].Filter = &config.Filter{Body: body}
 		for ep.Rev = range int64(3) {
-			b.ready(ep)
+			b.compiled(ep)
 		}
 		if b.conditions > maxConditions || b.conditions != len(b.endpoints)*len(body) {
 			t.Fatalf("%d conditions of %d endpoints", b.conditions, len(b.endpoints))

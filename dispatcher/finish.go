@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// redoEvery is the pause before a record that Kafka did not take is produced again.
-	redoEvery = 200 * time.Millisecond
+	// retryPause is the pause before a record that Kafka did not take is produced again.
+	retryPause = 200 * time.Millisecond
 	// aloneTimeout bounds one try of a record by itself.
 	aloneTimeout = 10 * time.Second
 )
@@ -30,10 +30,10 @@ type step struct {
 // the guarantee: a follow-up exists before the outcome speaks of it, and both before the offset is
 // committed.
 type completion struct {
-	delivery *lane.Delivery
-	steps    []step
-	tries    int
-	room     [2]step // of steps; one that cannot be decoded may have more
+	delivery   *lane.Delivery
+	steps      []step
+	tries      int
+	stepsArray [2]step // of steps; one that cannot be decoded may have more
 }
 
 // finisher produces the records of completions. What Kafka does not take is tried again until it is
@@ -49,17 +49,17 @@ type finisher struct {
 	faults   *faults
 	metrics  *metrics
 	now      func() time.Time
-	done     func(*lane.Delivery)
+	onDone   func(*lane.Delivery)
 
-	next  backlog // their next record may be produced
-	redo  backlog // their record was not taken
-	alone backlog // their record may be the one for which its batch was refused
+	ready   backlog // their next record may be produced
+	retries backlog // their record was not taken
+	single  backlog // their record may be the one for which its batch was refused
 }
 
 func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *finisher {
 	return &finisher{
-		log: deps.Log, stream: deps.Stream, producer: deps.Producer, faults: f, metrics: m, now: deps.Now, done: done,
-		next: newBacklog(), redo: newBacklog(), alone: newBacklog(),
+		log: deps.Log, stream: deps.Stream, producer: deps.Producer, faults: f, metrics: m, now: deps.Now, onDone: done,
+		ready: newBacklog(), retries: newBacklog(), single: newBacklog(),
 	}
 }
 
@@ -67,81 +67,83 @@ func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *f
 // if there is none. It must not be called by the producer.
 func (f *finisher) complete(delivery *lane.Delivery, steps ...step) {
 	if len(steps) == 0 {
-		f.done(delivery)
+		f.onDone(delivery)
 		return
 	}
-	c := &completion{delivery: delivery}
-	c.steps = append(c.room[:0], steps...)
-	f.produce(c)
+	completion := &completion{delivery: delivery}
+	completion.steps = append(completion.stepsArray[:0], steps...)
+	f.produce(completion)
 }
 
-func (f *finisher) produce(c *completion) {
-	s := c.steps[0]
-	f.producer.Produce(s.topic, c.partition(), s.record, func(_ *stream.Record, err error) { f.answered(c, err) })
+func (f *finisher) produce(completion *completion) {
+	current := completion.steps[0]
+	f.producer.Produce(current.topic, completion.partition(), current.record, func(_ *stream.Record, err error) {
+		f.onProduced(completion, err)
+	})
 }
 
 func (c *completion) partition() int32 { return c.delivery.Slot.Partition().ID.Index }
 
 // answered goes on with what became of a completion's record. One that was not taken may have been written
 // all the same: a second copy is a duplicate delivery, or an outcome that says the same again.
-func (f *finisher) answered(c *completion, err error) {
+func (f *finisher) onProduced(completion *completion, err error) {
 	if err == nil {
-		f.advance(c)
+		f.advance(completion)
 		return
 	}
 	f.metrics.produceErrors.Inc()
-	if c.tries++; c.tries == 1 {
+	if completion.tries++; completion.tries == 1 {
 		f.log.LogAttrs(context.Background(), slog.LevelWarn, "record was not taken, trying again",
-			slog.String("topic", c.steps[0].topic), slog.Any("error", err))
+			slog.String("topic", completion.steps[0].topic), slog.Any("error", err))
 	}
 	if stream.RejectedByBroker(err) { // from here on the completion belongs to another goroutine
-		f.alone.put(c)
+		f.single.put(completion)
 	} else {
-		f.redo.put(c)
+		f.retries.put(completion)
 	}
 }
 
 // advance is called when the record of the first step is acknowledged.
-func (f *finisher) advance(c *completion) {
-	f.faults.at(c.steps[0].crash)
-	if c.steps, c.tries = c.steps[1:], 0; len(c.steps) > 0 {
-		f.next.put(c)
+func (f *finisher) advance(completion *completion) {
+	f.faults.at(completion.steps[0].crash)
+	if completion.steps, completion.tries = completion.steps[1:], 0; len(completion.steps) > 0 {
+		f.ready.put(completion)
 		return
 	}
-	f.done(c.delivery)
+	f.onDone(completion.delivery)
 }
 
 // run goes on with completions until ctx ends.
 func (f *finisher) run(ctx context.Context) {
-	again := func(c *completion) {
+	again := func(completion *completion) {
 		// A record for which there is no room would only be refused, and thousands of them five times a second.
-		if f.producer.WaitForRoom(ctx, c.steps[0].record) == nil {
-			f.produce(c)
+		if f.producer.WaitForRoom(ctx, completion.steps[0].record) == nil {
+			f.produce(completion)
 		}
 	}
 	var all sync.WaitGroup
-	all.Go(func() { f.next.each(ctx, 0, again) })
-	all.Go(func() { f.redo.each(ctx, redoEvery, again) })
-	all.Go(func() { f.alone.each(ctx, 0, func(c *completion) { f.produceAlone(ctx, c) }) })
+	all.Go(func() { f.ready.each(ctx, 0, again) })
+	all.Go(func() { f.retries.each(ctx, retryPause, again) })
+	all.Go(func() { f.single.each(ctx, 0, func(completion *completion) { f.produceAlone(ctx, completion) }) })
 	all.Wait()
 }
 
 // backlog are completions that wait for their goroutine. Its size is bounded by what the node may hold.
 type backlog struct {
-	told chan struct{} // capacity 1
+	signal chan struct{} // capacity 1
 
 	mu   sync.Mutex // guards list
 	list []*completion
 }
 
-func newBacklog() backlog { return backlog{told: make(chan struct{}, 1)} }
+func newBacklog() backlog { return backlog{signal: make(chan struct{}, 1)} }
 
-func (b *backlog) put(c *completion) {
+func (b *backlog) put(completion *completion) {
 	b.mu.Lock()
-	b.list = append(b.list, c)
+	b.list = append(b.list, completion)
 	b.mu.Unlock()
 	select {
-	case b.told <- struct{}{}:
+	case b.signal <- struct{}{}:
 	default:
 	}
 }
@@ -152,7 +154,7 @@ func (b *backlog) each(ctx context.Context, pause time.Duration, do func(*comple
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.told:
+		case <-b.signal:
 		}
 		if pause > 0 && wait.For(ctx, pause) != nil {
 			return
@@ -161,11 +163,11 @@ func (b *backlog) each(ctx context.Context, pause time.Duration, do func(*comple
 		list := b.list
 		b.list = nil
 		b.mu.Unlock()
-		for _, c := range list {
+		for _, completion := range list {
 			if ctx.Err() != nil {
 				return
 			}
-			do(c)
+			do(completion)
 		}
 	}
 }
@@ -179,6 +181,6 @@ const (
 )
 
 // outcomeStep is always the last step.
-func outcomeStep(o *event.Outcome) step {
-	return step{topic: stream.Outcomes, record: o.Record(), crash: crashOutcome}
+func outcomeStep(outcome *event.Outcome) step {
+	return step{topic: stream.Outcomes, record: outcome.Record(), crash: crashOutcome}
 }

@@ -41,17 +41,18 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 		}
 		t.Cleanup(transport.CloseIdleConnections)
 		c := newTestClient(transport)
-		w := testWork(t, []byte(body))
-		tg := testTarget(t, fmt.Sprintf("https://127.0.0.1:%d/hook", port), sign.NewSecret())
-		tg.Timeout = 20 * time.Second
+		work := testWork(t, []byte(body))
+		target := testTarget(t, fmt.Sprintf("https://127.0.0.1:%d/hook", port), sign.NewSecret())
+		target.Timeout = 20 * time.Second
 		began := time.Now()
-		a := c.send(t.Context(), w.Event.ID, tg, w)
-		if a.Code != 0 || a.ErrorCode != event.CodeConnectionReset || requests.Load() > maxConnections ||
+		attempt := c.send(t.Context(), work.Event.ID, target, work)
+		if attempt.Code != 0 || attempt.ErrorCode != event.CodeConnectionReset || requests.Load() > maxConnections ||
 			time.Since(began) > 15*time.Second {
-			t.Errorf("body %q: %s %q after %v and %d requests, at most %d", body, a.ErrorCode, a.ErrorMessage, time.Since(began),
+			t.Errorf("body %q: %s %q after %v and %d requests, at most %d", body, attempt.ErrorCode, attempt.ErrorMessage,
+				time.Since(began),
 				requests.Load(), maxConnections)
 		}
-		if v := classify(a.Code, a.ErrorCode, nil); v.fate != retry {
+		if classified := classify(attempt.Code, attempt.ErrorCode, nil); classified.class != classRetryable {
 			t.Errorf("it is not retried")
 		}
 	}

@@ -24,13 +24,13 @@ import (
 
 // spread makes an event for a partition of its own choice.
 func (w *world) spread(partition int32, body string) *event.Event {
-	e := w.newEvent(body)
+	ev := w.newEvent(body)
 	eventID, err := w.ids.New(partition)
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	e.ID = eventID
-	return e
+	ev.ID = eventID
+	return ev
 }
 
 // A second member joins and the first leaves while requests fly: every event arrives, what is in
@@ -167,18 +167,18 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 				url, _ := w.serve(80, s)
 				w.endpoint(url)
 				change(w)
-				x := &event.Work{Event: w.newEvent(`{"a":{"b":1}}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1}
+				work := &event.Work{Event: w.newEvent(`{"a":{"b":1}}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1}
 				if prepare != nil {
-					prepare(x)
+					prepare(work)
 				}
 				w.start(testConfig())
-				w.command(x)
+				w.command(work)
 				all := w.outcomes(count(1))
 				if d := cmp.Diff(want, statuses(all)); d != "" {
 					t.Error(d)
 				}
-				if all[0].Run != x.Run {
-					t.Errorf("run %q, want %q", all[0].Run, x.Run)
+				if all[0].Run != work.Run {
+					t.Errorf("run %q, want %q", all[0].Run, work.Run)
 				}
 				wantRequests := 0
 				if want[0] == "delivered" && !strings.HasPrefix(name, "skipped") {
@@ -198,10 +198,10 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 	}
 	disable := ofDest(func(d *config.Destination) { d.Enabled = false })
 	inRun := func(prior event.Status) func(*event.Work) {
-		return func(x *event.Work) {
-			x.Run, x.Prior = "run_1", prior
+		return func(work *event.Work) {
+			work.Run, work.Prior = "run_1", prior
 			if prior == event.Failed {
-				x.PriorReason = event.Gone410
+				work.PriorReason = event.Gone410
 			}
 		}
 	}
@@ -225,10 +225,10 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 	f("let through", ofDest(func(d *config.Destination) {
 		d.Filter = &config.Filter{Types: []string{"order.*"}, Body: map[string]any{"a.b": 1.0}}
 	}), nil, "delivered")
-	f("payload expired", nothing, func(x *event.Work) {
-		x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 // the year 1970
+	f("payload expired", nothing, func(work *event.Work) {
+		work.Event.ID[0], work.Event.ID[1], work.Event.ID[2] = 0, 0, 1 // the year 1970
 	}, "failed payload_expired")
-	f("chain over", nothing, func(x *event.Work) { x.Deadline = time.Now().Add(-time.Second) },
+	f("chain over", nothing, func(work *event.Work) { work.Deadline = time.Now().Add(-time.Second) },
 		"failed attempts_exhausted")
 }
 
@@ -258,9 +258,9 @@ func TestUnknownEndpoint(t *testing.T) {
 			t.Errorf("delivered after %v, though the configuration was away", took)
 		}
 		w.view.onSync = nil
-		e := w.newEvent(`{}`)
-		e.Endpoint = "ep_nobody"
-		w.accept(e)
+		ev := w.newEvent(`{}`)
+		ev.Endpoint = "ep_nobody"
+		w.accept(ev)
 		all = w.outcomes(count(2))
 		if d := cmp.Diff([]string{"delivered", "skipped endpoint_deleted"}, statuses(all)); d != "" {
 			t.Error(d)
@@ -293,7 +293,7 @@ func TestEventsWithoutDelivery(t *testing.T) {
 
 // Records that cannot be decoded go to the topic dead with everything they had, and nothing waits
 // behind them.
-func TestPoison(t *testing.T) {
+func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
@@ -303,16 +303,16 @@ func TestPoison(t *testing.T) {
 		broken.Headers = slices.DeleteFunc(broken.Headers, func(h stream.Header) bool { return h.Key == "relay-v" })
 		w.produce(stream.Events, 0, broken)
 		w.produce(stream.Events, 0, &stream.Record{Value: []byte("nobody's")})
-		x := &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 0, Run: "run_9"}
-		r, err := x.Record()
+		work := &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 0, Run: "run_9"}
+		record, err := work.Record()
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.produce("retry.1s", 0, r)
+		w.produce("retry.1s", 0, record)
 		w.accept(w.newEvent(`{"good":1}`))
 		all := w.outcomes(count(4))
 		stop()
-		if n := w.metric("relay_dispatch_dead_total", ""); n != 3 {
+		if n := w.metric("relay_dispatch_dead_letters_total", ""); n != 3 {
 			t.Errorf("%v dead records are counted", n)
 		}
 		got := statuses(all)
@@ -321,22 +321,22 @@ func TestPoison(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
 		}
-		for _, o := range all {
-			if o.Event == x.Event.ID && (o.Run != "run_9" || o.Dest != testDest) {
-				t.Errorf("epitaph of the work item: %+v", o)
+		for _, outcome := range all {
+			if outcome.Event == work.Event.ID && (outcome.Run != "run_9" || outcome.Dest != testDest) {
+				t.Errorf("epitaph of the work item: %+v", outcome)
 			}
 		}
 		dead := map[string]string{}
 		n := 0
-		w.scan(stream.Partition{Topic: stream.Dead}, func(r *stream.Record) bool {
+		w.scan(stream.Partition{Topic: stream.Dead}, func(record *stream.Record) bool {
 			header := map[string]string{}
-			for _, h := range r.Headers {
+			for _, h := range record.Headers {
 				header[h.Key] = string(h.Value)
 			}
 			if header[stream.HeaderDeadError] == "" || header[stream.HeaderDeadGroup] != stream.DispatchGroup {
 				t.Errorf("dead record without its cause: %v", header)
 			}
-			dead[header[stream.HeaderDeadTopic]+"/"+header[stream.HeaderDeadOffset]] = string(r.Value)
+			dead[header[stream.HeaderDeadTopic]+"/"+header[stream.HeaderDeadOffset]] = string(record.Value)
 			n++
 			return n == 3
 		})
@@ -398,7 +398,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 // Bodies larger than what a fetch brings of a partition pass through events and tiers beside small ones.
 func TestLargeBodies(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *bubbleWorld) {
-		large := make([]byte, 3*maxFetch)
+		large := make([]byte, 3*maxFetchBytes)
 		rand.Read(large)
 		s := &sink{answer: func(n int, _ received) int { return []int{500, 200}[n%2] }}
 		url, _ := w.serve(80, s)
@@ -406,11 +406,11 @@ func TestLargeBodies(t *testing.T) {
 		w.start(testConfig())
 		const events = 20
 		for i := range events {
-			e := w.spread(int32(i%2), fmt.Sprint(i))
+			ev := w.spread(int32(i%2), fmt.Sprint(i))
 			if i%5 == 0 {
-				e.Body = large
+				ev.Body = large
 			}
-			w.accept(e)
+			w.accept(ev)
 		}
 		w.outcomesOf(0, count(events/2, event.Delivered))
 		w.outcomesOf(1, count(events/2, event.Delivered))

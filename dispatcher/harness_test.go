@@ -150,23 +150,23 @@ func (w *world) idsAt(at time.Time) (id.ID, error) {
 // accept appends events to the log.
 func (w *world) accept(events ...*event.Event) {
 	w.tb.Helper()
-	for _, e := range events {
-		w.produce(stream.Events, e.ID.Partition(), e.Record())
+	for _, ev := range events {
+		w.produce(stream.Events, ev.ID.Partition(), ev.Record())
 	}
 }
 
-func (w *world) command(x *event.Work) {
+func (w *world) command(work *event.Work) {
 	w.tb.Helper()
-	r, err := x.Record()
+	record, err := work.Record()
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	w.produce(stream.Commands, x.Event.ID.Partition(), r)
+	w.produce(stream.Commands, work.Event.ID.Partition(), record)
 }
 
-func (w *world) produce(topic string, partition int32, r *stream.Record) {
+func (w *world) produce(topic string, partition int32, record *stream.Record) {
 	w.tb.Helper()
-	if err := w.producer.ProduceSync(w.tb.Context(), topic, partition, r); err != nil {
+	if err := w.producer.ProduceSync(w.tb.Context(), topic, partition, record); err != nil {
 		w.tb.Fatal(err)
 	}
 }
@@ -237,12 +237,12 @@ func (w *world) outcomes(done func([]*event.Outcome) bool) []*event.Outcome {
 func (w *world) outcomesOf(partition int32, done func([]*event.Outcome) bool) []*event.Outcome {
 	w.tb.Helper()
 	var all []*event.Outcome
-	w.scan(stream.Partition{Topic: stream.Outcomes, Index: partition}, func(r *stream.Record) bool {
-		o, err := event.DecodeOutcome(r)
+	w.scan(stream.Partition{Topic: stream.Outcomes, Index: partition}, func(record *stream.Record) bool {
+		outcome, err := event.DecodeOutcome(record)
 		if err != nil {
 			w.tb.Fatal(err)
 		}
-		all = append(all, o)
+		all = append(all, outcome)
 		return done(all)
 	})
 	return all
@@ -258,8 +258,8 @@ func (w *world) scan(p stream.Partition, each func(*stream.Record) bool) {
 	defer reader.Close()
 	ctx, cancel := context.WithTimeout(w.tb.Context(), w.patience)
 	defer cancel()
-	err = reader.Read(ctx, p, 0, func(r *stream.Record) error {
-		if each(r) {
+	err = reader.Read(ctx, p, 0, func(record *stream.Record) error {
+		if each(record) {
 			return stream.ErrStop
 		}
 		return nil
@@ -273,9 +273,9 @@ func (w *world) scan(p stream.Partition, each func(*stream.Record) bool) {
 func count(n int, statuses ...event.Status) func([]*event.Outcome) bool {
 	return func(all []*event.Outcome) bool {
 		found := 0
-		for _, o := range all {
+		for _, outcome := range all {
 			for _, s := range statuses {
-				if o.Status == s {
+				if outcome.Status == s {
 					found++
 				}
 			}

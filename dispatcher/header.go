@@ -17,7 +17,7 @@ import (
 
 // dropped are received headers that are never forwarded: those of the hop (RFC 9110, 7.6.1), those
 // that belong to one request only, and those by which a proxy tells about a client.
-var dropped = map[string]bool{
+var neverForwarded = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 	"Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true,
 	"Host": true, "Content-Length": true, "Expect": true, "Accept-Encoding": true,
@@ -29,7 +29,7 @@ const forwardedPrefix = "X-Forwarded-"
 // unproven are received headers that are not forwarded when nothing proves who sent the request. Receivers and the
 // proxies before them take the relay's address for trusted, and by these a stranger would choose the method, the
 // path, the user or the client that they see.
-var unproven = map[string]bool{
+var verifiedOnly = map[string]bool{
 	"X-Http-Method-Override": true, "X-Http-Method": true, "X-Method-Override": true,
 	"X-Original-Url": true, "X-Original-Uri": true, "X-Rewrite-Url": true, "X-Host": true, "X-Forwarded": true,
 	"Remote-User": true, "X-Remote-User": true, "X-Webauth-User": true, "X-Client-Cert": true,
@@ -42,89 +42,89 @@ const (
 	clientCertPrefix  = "X-Ssl-Client-"
 )
 
-// readAs is the name by which a receiver may read a header. Those that pass headers as variables (CGI, WSGI, PHP) read
-// Relay_Hops as Relay-Hops, some of them any other sign, too.
-func readAs(name string) string {
-	if !strings.ContainsFunc(name, isSign) {
+// variableName is the name by which a receiver may read a header. Those that pass headers as variables (CGI, WSGI, PHP)
+// read Relay_Hops as Relay-Hops, some of them any other sign, too.
+func variableName(name string) string {
+	if !strings.ContainsFunc(name, isPunctuation) {
 		return name
 	}
 	return canonical(strings.Map(func(r rune) rune {
-		if isSign(r) {
+		if isPunctuation(r) {
 			return '-'
 		}
 		return r
 	}, name))
 }
 
-func isSign(r rune) bool {
+func isPunctuation(r rune) bool {
 	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
 // forges reports whether a received header would be taken for one of ours. In its own spelling a webhook- header of
 // a provider stays.
-func forges(name, read string) bool {
-	return strings.HasPrefix(read, hRelay) || read != name && strings.HasPrefix(read, hWebhook)
+func forgesOwnHeader(name, read string) bool {
+	return strings.HasPrefix(read, prefixRelay) || read != name && strings.HasPrefix(read, prefixWebhook)
 }
 
 // impersonates reports whether a received header is not forwarded for a stranger.
 func impersonates(name, read string) bool {
-	if read != name && (dropped[read] || strings.HasPrefix(read, forwardedPrefix)) {
+	if read != name && (neverForwarded[read] || strings.HasPrefix(read, forwardedPrefix)) {
 		return true
 	}
-	return unproven[read] || strings.HasPrefix(read, authRequestPrefix) || strings.HasPrefix(read, clientCertPrefix)
+	return verifiedOnly[read] || strings.HasPrefix(read, authRequestPrefix) || strings.HasPrefix(read, clientCertPrefix)
 }
 
 // Names of the headers that a delivery adds. net/http takes keys as they are; these are canonical.
 const (
-	hWebhookID        = "Webhook-Id"
-	hWebhookTimestamp = "Webhook-Timestamp"
-	hWebhookSignature = "Webhook-Signature"
-	hRelay            = "Relay-"
-	hWebhook          = "Webhook-"
-	hRelayEndpoint    = "Relay-Endpoint-Id"
-	hRelayDestination = "Relay-Destination-Id"
-	hRelayDelivery    = "Relay-Delivery-Id"
-	hRelayAttempt     = "Relay-Attempt"
-	hRelayTrigger     = "Relay-Trigger"
-	hRelayProof       = "Relay-Verification"
-	hRelayHops        = event.HeaderHops
-	hRelayPath        = event.HeaderPath
-	hUserAgent        = "User-Agent"
+	headerWebhookID        = "Webhook-Id"
+	headerWebhookTimestamp = "Webhook-Timestamp"
+	headerWebhookSignature = "Webhook-Signature"
+	prefixRelay            = "Relay-"
+	prefixWebhook          = "Webhook-"
+	headerEndpoint         = "Relay-Endpoint-Id"
+	headerDestination      = "Relay-Destination-Id"
+	headerDelivery         = "Relay-Delivery-Id"
+	headerAttempt          = "Relay-Attempt"
+	headerTrigger          = "Relay-Trigger"
+	headerVerification     = "Relay-Verification"
+	headerHops             = event.HeaderHops
+	headerPath             = event.HeaderPath
+	headerUserAgent        = "User-Agent"
 )
 
-// ownHeaders is how many of them a delivery has at most.
-const ownHeaders = 15
+// maxOwnHeaders is how many of them a delivery has at most.
+const maxOwnHeaders = 15
 
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination,
 // then ours, which nothing overrides. The signature covers the body as it is sent.
-func requestHeader(w *event.Work, t *lane.Target, userAgent string, now time.Time) http.Header {
-	e := w.Event
-	n := len(e.Header) + len(t.Header) + ownHeaders
+func requestHeader(work *event.Work, target *lane.Target, userAgent string, now time.Time) http.Header {
+	ev := work.Event
+	n := len(ev.Header) + len(target.Header) + maxOwnHeaders
 	h, values := make(http.Header, n), make([]string, 0, n)
 	set := func(name, value string) { // all lists of one value share one piece of memory
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	hop := connectionNames(e.Header)
-	proof := proofOf(e)
+	hop := connectionNames(ev.Header)
+	proof := proofOf(ev)
 	stranger := proof == event.Proof(event.VerdictUnverified) || proof == event.Proof(event.VerdictObserved)
 	var hops, path []string
 	signed := false // by the provider, in the scheme that we use ourselves
-	for _, f := range e.Header {
-		if dropped[f.Name] || hop[f.Name] || strings.HasPrefix(f.Name, forwardedPrefix) {
+	for _, f := range ev.Header {
+		if neverForwarded[f.Name] || hop[f.Name] || strings.HasPrefix(f.Name, forwardedPrefix) {
 			continue
 		}
 		switch f.Name {
-		case hRelayHops:
+		case headerHops:
 			hops = append(hops, f.Value)
-		case hRelayPath:
+		case headerPath:
 			path = append(path, f.Value)
 		}
-		read := readAs(f.Name)
-		if forges(f.Name, read) || stranger && impersonates(f.Name, read) {
+		read := variableName(f.Name)
+		if forgesOwnHeader(f.Name, read) || stranger && impersonates(f.Name, read) {
 			continue
 		}
-		signed = signed || f.Name == hWebhookID || f.Name == hWebhookSignature
+		signed = signed || f.Name == headerWebhookID || f.Name == headerWebhookSignature
 		name := safeName(f.Name)
 		if before := h[name]; before != nil {
 			h[name] = append(before, f.Value)
@@ -132,36 +132,36 @@ func requestHeader(w *event.Work, t *lane.Target, userAgent string, now time.Tim
 			set(name, f.Value)
 		}
 	}
-	for _, f := range t.Header {
+	for _, f := range target.Header {
 		set(safeName(f.Name), f.Value)
 	}
-	eventID := e.ID.Text(id.Event)
+	eventID := ev.ID.Text(id.Event)
 	timestamp := strconv.FormatInt(now.Unix(), 10)
-	signature := sign.Sign(t.SigningSecrets(now), eventID, now, e.Body)
-	set(hRelay+hWebhookID, eventID)
-	set(hRelay+hWebhookTimestamp, timestamp)
-	set(hRelay+hWebhookSignature, signature)
+	signature := sign.Sign(target.SigningSecrets(now), eventID, now, ev.Body)
+	set(prefixRelay+headerWebhookID, eventID)
+	set(prefixRelay+headerWebhookTimestamp, timestamp)
+	set(prefixRelay+headerWebhookSignature, signature)
 	if !signed {
-		set(hWebhookID, eventID)
-		set(hWebhookTimestamp, timestamp)
-		set(hWebhookSignature, signature)
+		set(headerWebhookID, eventID)
+		set(headerWebhookTimestamp, timestamp)
+		set(headerWebhookSignature, signature)
 	}
-	set(hRelayEndpoint, e.Endpoint)
-	set(hRelayDestination, w.Dest)
-	set(hRelayDelivery, id.DeliveryOf(e.ID, w.Dest))
-	set(hRelayAttempt, strconv.Itoa(w.Attempt))
-	set(hRelayTrigger, string(w.Trigger))
-	set(hRelayProof, string(proof))
-	set(hRelayHops, strconv.Itoa(event.Hops(hops)+1))
-	set(hRelayPath, strings.Join(append(event.Path(path), e.Endpoint), ","))
-	set(hUserAgent, userAgent)
+	set(headerEndpoint, ev.Endpoint)
+	set(headerDestination, work.Dest)
+	set(headerDelivery, id.DeliveryOf(ev.ID, work.Dest))
+	set(headerAttempt, strconv.Itoa(work.Attempt))
+	set(headerTrigger, string(work.Trigger))
+	set(headerVerification, string(proof))
+	set(headerHops, strconv.Itoa(event.Hops(hops)+1))
+	set(headerPath, strings.Join(append(event.Path(path), ev.Endpoint), ","))
+	set(headerUserAgent, userAgent)
 	return h
 }
 
 // proofOf is what a destination is told of the event's signature. A rejected event is delivered after a replay; unless
 // that has found its signature good, and says so in the verdict, nothing proves it.
-func proofOf(e *event.Event) event.Proof {
-	switch p := e.Proof(); p {
+func proofOf(ev *event.Event) event.Proof {
+	switch p := ev.Proof(); p {
 	case event.SentProof, event.Proof(event.VerdictVerified), event.Proof(event.VerdictObserved):
 		return p
 	default:
@@ -198,10 +198,10 @@ func safeName(name string) string {
 
 // recorded returns headers for the attempt's row, by name, credentials masked: those of the destination
 // by the rule of the configuration, so that a value that is hidden there does not show here.
-func (c *client) recorded(h http.Header, added []event.Field) event.Lines {
+func (c *client) recordedHeader(h http.Header, added []event.Field) event.Lines {
 	fields := make([]event.Field, 0, typicalHeaders)
 	for key, values := range h {
-		name := c.names.of(key)
+		name := c.names.lookup(key)
 		hidden := name.credential || slices.ContainsFunc(added, func(f event.Field) bool {
 			return f.Name == name.canonical && config.CredentialHeader(f.Name)
 		})

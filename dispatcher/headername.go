@@ -22,16 +22,16 @@ type headerName struct {
 // maxHeaderNames bounds what is remembered; who sends more names than that pays for them each time.
 const maxHeaderNames = 1024
 
-func (n *headerNames) of(name string) headerName {
+func (n *headerNames) lookup(name string) headerName {
 	if known := n.known.Load(); known != nil {
 		if x, ok := (*known)[name]; ok {
 			return x
 		}
 	}
-	return n.learn(strings.Clone(name)) // not to keep the message alive that it is a part of
+	return n.add(strings.Clone(name)) // not to keep the message alive that it is a part of
 }
 
-func (n *headerNames) learn(name string) headerName {
+func (n *headerNames) add(name string) headerName {
 	x := headerName{canonical(name), isCredential(name)}
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,14 +10,14 @@ func TestHeaderNamesAreBounded(t *testing.T) {
 	var names headerNames
 	for round := range 2 {
 		for i := range maxHeaderNames + 10 {
-			if x := names.of(fmt.Sprintf("x-name-%d", i)); x.canonical != fmt.Sprintf("X-Name-%d", i) || x.credential {
+			if x := names.lookup(fmt.Sprintf("x-name-%d", i)); x.canonical != fmt.Sprintf("X-Name-%d", i) || x.credential {
 				t.Fatalf("round %d: %+v", round, x)
 			}
 		}
 		if n := len(*names.known.Load()); n != maxHeaderNames {
 			t.Errorf("%d names are remembered", n)
 		}
-		if x := names.of("X-SESSION-ID"); x.canonical != "X-Session-Id" || !x.credential {
+		if x := names.lookup("X-SESSION-ID"); x.canonical != "X-Session-Id" || !x.credential {
 			t.Errorf("%+v", x)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // What is paused is held, is told so once and without a time, and is delivered within the step once it
 // goes on; a destination beside it is not concerned.
-func TestPausedIsHeldUntilItGoesOn(t *testing.T) {
+func TestPausedDeliveriesAreHeldUntilResumed(t *testing.T) {
 	f := func(name string, pause func(*config.Endpoint, bool), requests int) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -33,9 +33,10 @@ func TestPausedIsHeldUntilItGoesOn(t *testing.T) {
 					t.Errorf("%d requests while paused, want %d", n, requests)
 				}
 				held := 2*events - requests
-				for _, o := range w.outcomes(count(2 * events)) {
-					if o.Status != event.Delivered && (o.Status != event.Held || o.Reason != event.Manual || !o.NextAt.IsZero()) {
-						t.Errorf("while paused: %+v", o)
+				for _, outcome := range w.outcomes(count(2 * events)) {
+					if outcome.Status != event.Delivered &&
+						(outcome.Status != event.Held || outcome.Reason != event.Manual || !outcome.NextAt.IsZero()) {
+						t.Errorf("while paused: %+v", outcome)
 					}
 				}
 				w.view.change(testEndpoint, func(ep *config.Endpoint) { pause(ep, false) })
@@ -72,9 +73,9 @@ func TestPurge(t *testing.T) {
 			}
 			return run.Text(id.Run)
 		}
-		replay := func(e *event.Event, run string) {
+		replay := func(ev *event.Event, run string) {
 			w.command(&event.Work{
-				Event: e, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run,
+				Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run,
 				Prior: event.Failed, PriorReason: event.NotRetryable,
 			})
 		}
@@ -92,12 +93,12 @@ func TestPurge(t *testing.T) {
 		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].Paused = false })
 		all := w.outcomes(count(2, event.Delivered))
 		got := map[string][]string{}
-		for _, o := range all {
-			name := map[id.ID]string{before.ID: "before", again.ID: "again", later.ID: "later"}[o.Event]
-			if o.Run == second {
+		for _, outcome := range all {
+			name := map[id.ID]string{before.ID: "before", again.ID: "again", later.ID: "later"}[outcome.Event]
+			if outcome.Run == second {
 				name = "anew"
 			}
-			got[name] = append(got[name], statuses([]*event.Outcome{o})...)
+			got[name] = append(got[name], statuses([]*event.Outcome{outcome})...)
 		}
 		want := map[string][]string{
 			"before": {"held manual", "skipped purged"}, "later": {"held manual", "delivered"},
@@ -147,7 +148,8 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 		send(1) // tries again
 		write <- nil
 		time.Sleep(time.Second)
-		if x := dest(); x.Enabled || x.StateReason != "gone_410" || w.metric("relay_dispatch_gone_total", "") != 1 {
+		if x := dest(); x.Enabled || x.StateReason != "gone_410" ||
+			w.metric("relay_dispatch_destinations_disabled_total", "") != 1 {
 			t.Fatalf("after four: %+v", x)
 		}
 		send(1)

@@ -14,12 +14,12 @@ import (
 // recordOverhead is what a record holds in memory beside its bytes, roughly.
 const recordOverhead = 512
 
-// When a poll brings manyEvents or more, the next one waits for gather: a fetch costs the same for one record as for a
+// When a poll brings busyPoll or more, the next one waits for gather: a fetch costs the same for one record as for a
 // hundred, and at such rates everything waits for a core, not for the fetch. Records of the tiers do not count: their
 // number is no reason for an event to wait.
 const (
-	manyEvents = 8
-	gather     = 2 * time.Millisecond
+	busyPoll    = 8
+	gatherPause = 2 * time.Millisecond
 )
 
 // intake reads until ctx ends. While the node holds all it may, it does not read.
@@ -39,7 +39,7 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 			if p.Topic == stream.Events {
 				came += len(records)
 			}
-			d.read(p, records)
+			d.readRecords(p, records)
 		})
 		if ctx.Err() != nil {
 			return nil
@@ -47,10 +47,10 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if came < manyEvents || came >= maxPoll {
+		if came < busyPoll || came >= maxPollRecords {
 			continue
 		}
-		pause.Reset(gather)
+		pause.Reset(gatherPause)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -59,94 +59,96 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 }
 
 // read takes the records of one partition. It never waits: what cannot run is parked or held.
-func (d *Dispatcher) read(id stream.Partition, records []*stream.Record) {
+func (d *Dispatcher) readRecords(id stream.Partition, records []*stream.Record) {
 	p := d.partition(id)
 	if p == nil {
 		return
 	}
-	for _, r := range records {
-		if s := p.add(r.Offset, r.LeaderEpoch); s != nil {
-			d.readRecord(s, r)
+	for _, record := range records {
+		if slot := p.beginRecord(record.Offset, record.LeaderEpoch); slot != nil {
+			d.readRecord(slot, record)
 		}
 	}
 }
 
-func (d *Dispatcher) readRecord(s *slot, r *stream.Record) {
-	if s.part.id.Topic == stream.Events {
-		e, err := event.Decode(r)
+func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
+	if slot.part.id.Topic == stream.Events {
+		ev, err := event.Decode(record)
 		if err != nil {
-			d.deadLetter(s, r, err)
+			d.deadLetter(slot, record, err)
 			return
 		}
-		if notOurs(e) {
-			s.done()
+		if forOtherGroup(ev) {
+			slot.deliveryDone()
 			return
 		}
-		d.readEvent(s, e, sizeOf(r))
+		d.readEvent(slot, ev, sizeOf(record))
 		return
 	}
-	w, err := event.DecodeWork(r)
+	work, err := event.DecodeWork(record)
 	if err != nil {
-		d.deadLetter(s, r, err)
+		d.deadLetter(slot, record, err)
 		return
 	}
-	if notOurs(w.Event) {
-		s.done()
+	if forOtherGroup(work.Event) {
+		slot.deliveryDone()
 		return
 	}
-	keep(w.Event)
-	delivery := &lane.Delivery{Slot: s, Work: w, Size: sizeOf(r)}
+	cloneBody(work.Event)
+	delivery := &lane.Delivery{Slot: slot, Work: work, Size: sizeOf(record)}
 	now := d.now()
 	switch {
-	case s.part.delay > 0:
-		delivery.ReadyAt = lane.ReadyAt(w.Due, r.Timestamp, now, s.part.delay)
-		s.part.wait(delivery)
-	case w.Due.After(now):
-		d.hop(delivery, now)
+	case slot.part.delay > 0:
+		delivery.ReadyAt = lane.ReadyAt(work.Due, record.Timestamp, now, slot.part.delay)
+		slot.part.addWaiting(delivery)
+	case work.Due.After(now):
+		d.hopDelivery(delivery, now)
 	default:
 		d.admit(delivery)
 	}
 }
 
-// notOurs reports a record that was put back for another group: the dispatchers have had it.
-func notOurs(e *event.Event) bool { return e.OnlyGroup != "" && e.OnlyGroup != stream.DispatchGroup }
+// forOtherGroup reports a record that was put back for another group: the dispatchers have had it.
+func forOtherGroup(ev *event.Event) bool {
+	return ev.OnlyGroup != "" && ev.OnlyGroup != stream.DispatchGroup
+}
 
 // readEvent makes a delivery for each destination. An event that was rejected, is a duplicate or has no
 // destination needs no delivery and no outcome: its own record says so.
-func (d *Dispatcher) readEvent(s *slot, e *event.Event, size int) {
-	if e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || len(e.Dests) == 0 {
-		s.done()
+func (d *Dispatcher) readEvent(slot *slot, ev *event.Event, size int) {
+	if ev.Verdict == event.VerdictRejected || ev.DuplicateOf != "" || len(ev.Dests) == 0 {
+		slot.deliveryDone()
 		return
 	}
-	keep(e)
-	s.split(len(e.Dests))
+	cloneBody(ev)
+	slot.setDeliveries(len(ev.Dests))
 	trigger := event.TriggerInitial
-	if e.Source == event.SourceTest {
+	if ev.Source == event.SourceTest {
 		trigger = event.TriggerTest
 	}
-	wanted := d.filters.evaluate(d.config, e)
-	for _, dest := range e.Dests {
-		w := &event.Work{Event: e, Dest: dest, Trigger: trigger, Attempt: 1}
-		wanted.mark(w)
-		d.admit(&lane.Delivery{Slot: s, Work: w, Size: size})
+	wanted := d.filters.evaluate(d.config, ev)
+	for _, dest := range ev.Dests {
+		work := &event.Work{Event: ev, Dest: dest, Trigger: trigger, Attempt: 1}
+		wanted.setFiltered(work)
+		d.admit(&lane.Delivery{Slot: slot, Work: work, Size: size})
 	}
 }
 
 // keep copies the body out of the fetch response, of which it is a part: a delivery that hangs would
 // otherwise hold the megabytes that came with it.
-func keep(e *event.Event) { e.Body = bytes.Clone(e.Body) }
+func cloneBody(ev *event.Event) { ev.Body = bytes.Clone(ev.Body) }
 
-func sizeOf(r *stream.Record) int {
-	n := recordOverhead + len(r.Key) + len(r.Value)
-	for _, h := range r.Headers {
+func sizeOf(record *stream.Record) int {
+	n := recordOverhead + len(record.Key) + len(record.Value)
+	for _, h := range record.Headers {
 		n += len(h.Key) + len(h.Value)
 	}
 	return n
 }
 
 // recorded is called when everything about a delivery is recorded.
-func (d *Dispatcher) recorded(delivery *lane.Delivery) {
-	if slotOf(delivery).done() && d.completed.Add(1)%commitAfter == 0 {
+func (d *Dispatcher) deliveryRecorded(delivery *lane.Delivery) {
+	if slotOf(delivery).deliveryDone() && d.completed.Add(1)%commitAfterRecords == 0 {
 		select {
 		case d.commitNow <- struct{}{}:
 		default:
@@ -157,29 +159,29 @@ func (d *Dispatcher) recorded(delivery *lane.Delivery) {
 
 // deadLetter puts a record that cannot be decoded into the topic dead. If it tells which deliveries it
 // stood for, their outcome is failed.
-func (d *Dispatcher) deadLetter(s *slot, r *stream.Record, cause error) {
-	delivery := &lane.Delivery{Slot: s, Size: sizeOf(r)}
+func (d *Dispatcher) deadLetter(slot *slot, record *stream.Record, cause error) {
+	delivery := &lane.Delivery{Slot: slot, Size: sizeOf(record)}
 	if !d.lanes.Begin(delivery) {
 		return
 	}
-	d.metrics.dead.Inc()
+	d.metrics.deadLetters.Inc()
 	d.log.LogAttrs(context.Background(), slog.LevelError, "record cannot be decoded, put into the dead letter topic",
-		slog.String("topic", s.part.id.Topic), slog.Int("partition", int(s.part.id.Index)),
-		slog.Int64("offset", r.Offset), slog.Any("error", cause))
-	dead := d.stream.DeadLetterRecord(r, stream.DispatchGroup, cause)
+		slog.String("topic", slot.part.id.Topic), slog.Int("partition", int(slot.part.id.Index)),
+		slog.Int64("offset", record.Offset), slog.Any("error", cause))
+	dead := d.stream.DeadLetterRecord(record, stream.DispatchGroup, cause)
 	dead.Key, dead.Value = bytes.Clone(dead.Key), bytes.Clone(dead.Value)
 	steps := []step{{topic: stream.Dead, record: dead, crash: crashRetry}}
-	for _, o := range undecodable(r, d.now()) {
-		d.metrics.outcome(o)
-		steps = append(steps, outcomeStep(o))
+	for _, outcome := range undecodableOutcomes(record, d.now()) {
+		d.metrics.outcome(outcome)
+		steps = append(steps, outcomeStep(outcome))
 	}
 	d.finisher.complete(delivery, steps...)
 }
 
 // undecodable are the outcomes of the deliveries that a record that cannot be decoded still names. One whose
 // destination is lost names all of its event's: they are failed, for a person to decide.
-func undecodable(r *stream.Record, now time.Time) []*event.Outcome {
-	left, ok := event.Salvage(r)
+func undecodableOutcomes(record *stream.Record, now time.Time) []*event.Outcome {
+	left, ok := event.Salvage(record)
 	if !ok {
 		return nil
 	}

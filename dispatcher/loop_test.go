@@ -11,17 +11,17 @@ import (
 )
 
 // cameBack is the event that a receiver makes at an endpoint by sending a delivery's headers along.
-func cameBack(t *testing.T, w *event.Work, endpoint string, without ...string) *event.Work {
+func cameBack(t *testing.T, work *event.Work, endpoint string, without ...string) *event.Work {
 	t.Helper()
-	r, err := w.Record() // as it comes out of a retry topic
+	record, err := work.Record() // as it comes out of a retry topic
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w, err = event.DecodeWork(r); err != nil {
+	if work, err = event.DecodeWork(record); err != nil {
 		t.Fatal(err)
 	}
-	tg := testTarget(t, "https://relay.example/in/x", sign.NewSecret())
-	req := &http.Request{Host: "relay.example", Header: headerOf(t, w, tg)}
+	target := testTarget(t, "https://relay.example/in/x", sign.NewSecret())
+	req := &http.Request{Host: "relay.example", Header: headerOf(t, work, target)}
 	for _, name := range without {
 		req.Header.Del(name)
 	}
@@ -46,19 +46,19 @@ func TestDeliveryLoopEnds(t *testing.T) {
 		{[]string{"ep_a", "ep_b", "ep_c", "ep_d", "ep_e", "ep_f"}, "", event.MaxHops},
 		{[]string{"ep_a", "ep_b"}, event.HeaderPath, event.MaxHops},
 	} {
-		w, deliveries := testWork(t, []byte("x")), 0
-		w.Event.Endpoint, w.Event.Dests = c.endpoints[0], []string{testDest}
-		for len(w.Event.Dests) > 0 {
+		work, deliveries := testWork(t, []byte("x")), 0
+		work.Event.Endpoint, work.Event.Dests = c.endpoints[0], []string{testDest}
+		for len(work.Event.Dests) > 0 {
 			if deliveries++; deliveries > 10 {
 				t.Fatal("the loop does not end")
 			}
-			w = cameBack(t, w, c.endpoints[deliveries%len(c.endpoints)], c.without)
-			if got := w.Event.HeaderValue(event.HeaderHops); got != strconv.Itoa(deliveries) {
+			work = cameBack(t, work, c.endpoints[deliveries%len(c.endpoints)], c.without)
+			if got := work.Event.HeaderValue(event.HeaderHops); got != strconv.Itoa(deliveries) {
 				t.Fatalf("delivery %d says %q", deliveries, got)
 			}
 		}
-		if deliveries != c.want || w.Event.Reason != event.DeliveryLoop {
-			t.Errorf("%v: ended after %d deliveries, %q", c.endpoints, deliveries, w.Event.Reason)
+		if deliveries != c.want || work.Event.Reason != event.DeliveryLoop {
+			t.Errorf("%v: ended after %d deliveries, %q", c.endpoints, deliveries, work.Event.Reason)
 		}
 	}
 }
@@ -66,17 +66,17 @@ func TestDeliveryLoopEnds(t *testing.T) {
 // An endpoint whose destinations all lead back to it makes of one event no more than their number squared.
 func TestFanOutOfALoopIsBounded(t *testing.T) {
 	const fan = 4
-	w := testWork(t, []byte("x"))
-	w.Event.Endpoint, w.Event.Dests = "ep_a", []string{testDest}
+	work := testWork(t, []byte("x"))
+	work.Event.Endpoint, work.Event.Dests = "ep_a", []string{testDest}
 	events := 0
-	for turn := []*event.Work{w}; len(turn) > 0; {
+	for turn := []*event.Work{work}; len(turn) > 0; {
 		var next []*event.Work
-		for _, w := range turn {
+		for _, work := range turn {
 			if events++; events > 1000 {
 				t.Fatal("the loop does not end")
 			}
-			for range fan * len(w.Event.Dests) {
-				next = append(next, cameBack(t, w, "ep_a"))
+			for range fan * len(work.Event.Dests) {
+				next = append(next, cameBack(t, work, "ep_a"))
 			}
 		}
 		turn = next
@@ -97,9 +97,9 @@ func TestOurHeadersAreNotForged(t *testing.T) {
 	}
 	header = append(header, event.Field{Name: "X_other", Value: "x"})
 	for _, verdict := range []event.Verdict{event.VerdictVerified, event.VerdictObserved, event.VerdictUnverified} {
-		w := testWork(t, nil, header...)
-		w.Event.Verdict = verdict
-		got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret()))
+		work := testWork(t, nil, header...)
+		work.Event.Verdict = verdict
+		got := headerOf(t, work, testTarget(t, "https://example.com/", sign.NewSecret()))
 		for _, name := range names {
 			if got[canonical(name)] != nil {
 				t.Errorf("%s: %s is forwarded", verdict, name)
@@ -109,9 +109,9 @@ func TestOurHeadersAreNotForged(t *testing.T) {
 			t.Errorf("%s: %v", verdict, got)
 		}
 	}
-	w := testWork(t, nil, event.Field{Name: "Webhook-Id", Value: "theirs"},
+	work := testWork(t, nil, event.Field{Name: "Webhook-Id", Value: "theirs"},
 		event.Field{Name: "Webhook_id", Value: "forged"})
-	got := headerOf(t, w, testTarget(t, "https://example.com/", sign.NewSecret()))
+	got := headerOf(t, work, testTarget(t, "https://example.com/", sign.NewSecret()))
 	if got.Get("Webhook-Id") != "theirs" || got["Webhook_id"] != nil {
 		t.Errorf("%v", got)
 	}

@@ -11,20 +11,20 @@ import (
 
 // metrics are the figures of the dispatcher. No label has a value per event, endpoint or destination.
 type metrics struct {
-	attempts      *prometheus.CounterVec // by result: ok or an error code
-	outcomes      *prometheus.CounterVec // by status and reason
-	seconds       prometheus.Histogram
-	late          prometheus.Histogram
-	waited        prometheus.Histogram
-	dead          prometheus.Counter
-	produceErrors prometheus.Counter
-	refused       *prometheus.CounterVec // by topic
-	commitErrors  prometheus.Counter
-	withoutHoles  prometheus.Counter
-	holes         prometheus.Gauge
-	leftOut       prometheus.Gauge
-	retired       prometheus.Counter
-	filters       prometheus.Counter
+	attempts             *prometheus.CounterVec // by result: ok or an error code
+	outcomes             *prometheus.CounterVec // by status and reason
+	attemptDuration      prometheus.Histogram
+	retryLateness        prometheus.Histogram
+	connectionWait       prometheus.Histogram
+	deadLetters          prometheus.Counter
+	produceErrors        prometheus.Counter
+	refusedRecords       *prometheus.CounterVec // by topic
+	commitErrors         prometheus.Counter
+	commitsWithoutHoles  prometheus.Counter
+	holes                prometheus.Gauge
+	omittedRecords       prometheus.Gauge
+	destinationsDisabled prometheus.Counter
+	filterEvaluations    prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -48,25 +48,27 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return h
 	}
 	m := &metrics{
-		attempts: counters("attempts_total", "Requests to destinations by result.", "result"),
-		outcomes: counters("outcomes_total", "Outcomes by status and reason.", "status", "reason"),
-		seconds:  histogram("attempt_seconds", "Duration of requests to destinations.", 0.001),
-		late:     histogram("late_seconds", "How long after its due time a retry was sent.", 0.01),
-		waited: histogram("connection_wait_seconds",
+		attempts:        counters("attempts_total", "Requests to destinations by result.", "result"),
+		outcomes:        counters("outcomes_total", "Outcomes by status and reason.", "status", "reason"),
+		attemptDuration: histogram("attempt_duration_seconds", "Duration of requests to destinations.", 0.001),
+		retryLateness:   histogram("retry_lateness_seconds", "How long after its due time a retry was sent.", 0.01),
+		connectionWait: histogram("connection_wait_seconds",
 			"How long requests waited for an open file or an HTTP/2 stream, outside their time-out.", 0.001),
-		dead: counter("dead_total",
+		deadLetters: counter("dead_letters_total",
 			"Records put into the topic dead: they could not be decoded, or Kafka refused what continues them."),
 		produceErrors: counter("produce_errors_total", "Records that Kafka did not take and that are tried again."),
-		refused: counters("refused_total",
+		refusedRecords: counters("refused_records_total",
 			"Records that Kafka will never take and that were replaced, by topic.", "topic"),
 		commitErrors: counter("commit_errors_total", "Commits that failed."),
-		withoutHoles: counter("commits_without_holes_total",
+		commitsWithoutHoles: counter("commits_without_holes_total",
 			"Partitions committed without their metadata, which the brokers found too large."),
 		holes: gauge("commit_holes", "Gaps beyond the committed offsets that the last commit named."),
-		leftOut: gauge("commit_left_out",
+		omittedRecords: gauge("commit_omitted_records",
 			"Completed records that did not fit into the metadata of the last commit: a crash would repeat them."),
-		retired: counter("gone_total", "Destinations that were disabled because they answered 410."),
-		filters: counter("filter_evaluations_total", "Bodies that were read to evaluate filters of destinations."),
+		destinationsDisabled: counter(
+			"destinations_disabled_total", "Destinations that were disabled because they answered 410."),
+		filterEvaluations: counter(
+			"filter_evaluations_total", "Bodies that were read to evaluate filters of destinations."),
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
@@ -74,15 +76,15 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) attempt(a *event.Attempt) {
+func (m *metrics) attempt(attempt *event.Attempt) {
 	result := "ok"
-	if !a.OK {
-		result = string(a.ErrorCode)
+	if !attempt.OK {
+		result = string(attempt.ErrorCode)
 	}
 	m.attempts.WithLabelValues(result).Inc()
-	m.seconds.Observe(a.Duration.Seconds())
+	m.attemptDuration.Observe(attempt.Duration.Seconds())
 }
 
-func (m *metrics) outcome(o *event.Outcome) {
-	m.outcomes.WithLabelValues(string(o.Status), string(o.Reason)).Inc()
+func (m *metrics) outcome(outcome *event.Outcome) {
+	m.outcomes.WithLabelValues(string(outcome.Status), string(outcome.Reason)).Inc()
 }

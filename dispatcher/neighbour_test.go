@@ -143,9 +143,9 @@ func neighbours(t *testing.T, http2 bool, hanging, events int) {
 	}
 	outcomes := w.outcomes(func(all []*event.Outcome) bool { return len(of(all, "dst_2")) >= events })
 	release()
-	for _, o := range of(outcomes, "dst_2") {
-		if o.Status != event.Delivered || o.Attempt.ErrorCode != "" {
-			t.Errorf("beside the hanging destination: %s %s", o.Status, o.Attempt.ErrorCode)
+	for _, outcome := range of(outcomes, "dst_2") {
+		if outcome.Status != event.Delivered || outcome.Attempt.ErrorCode != "" {
+			t.Errorf("beside the hanging destination: %s %s", outcome.Status, outcome.Attempt.ErrorCode)
 		}
 	}
 	g.mu.Lock()
@@ -162,9 +162,9 @@ func neighbours(t *testing.T, http2 bool, hanging, events int) {
 
 // of are the outcomes of one destination.
 func of(all []*event.Outcome, dest string) (out []*event.Outcome) {
-	for _, o := range all {
-		if o.Dest == dest {
-			out = append(out, o)
+	for _, outcome := range all {
+		if outcome.Dest == dest {
+			out = append(out, outcome)
 		}
 	}
 	return out
@@ -206,14 +206,14 @@ func TestStreamWaitIsNoTimeout(t *testing.T) {
 	f := func(connect, stream, answer time.Duration, code event.ErrorCode, duration, total time.Duration) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
-			w := testWork(t, []byte("{}"))
-			tg := testTarget(t, "https://example.com/h", sign.NewSecret())
-			tg.Timeout = 10 * time.Second
+			work := testWork(t, []byte("{}"))
+			target := testTarget(t, "https://example.com/h", sign.NewSecret())
+			target.Timeout = 10 * time.Second
 			began := time.Now()
-			a := newTestClient(h2(connect, stream, answer)).send(t.Context(), w.Event.ID, tg, w)
-			if a.ErrorCode != code || a.Duration != duration || time.Since(began) != total {
+			attempt := newTestClient(h2(connect, stream, answer)).send(t.Context(), work.Event.ID, target, work)
+			if attempt.ErrorCode != code || attempt.Duration != duration || time.Since(began) != total {
 				t.Errorf("connect %v, stream %v, answer %v: %q %q, %v of %v, want %q, %v of %v", connect, stream, answer,
-					a.ErrorCode, a.ErrorMessage, a.Duration, time.Since(began), code, duration, total)
+					attempt.ErrorCode, attempt.ErrorMessage, attempt.Duration, time.Since(began), code, duration, total)
 			}
 		})
 	}
@@ -232,14 +232,15 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waited := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waited"})
 		c := newClient(h2(0, 0, 8*time.Second), "test", time.Now, 1, waited)
-		tg := testTarget(t, "https://example.com/h", sign.NewSecret())
-		tg.Timeout = 10 * time.Second
+		target := testTarget(t, "https://example.com/h", sign.NewSecret())
+		target.Timeout = 10 * time.Second
 		var wg sync.WaitGroup
 		for range 3 {
-			w := testWork(t, []byte("{}"))
+			work := testWork(t, []byte("{}"))
 			wg.Go(func() {
-				if a := c.send(t.Context(), w.Event.ID, tg, w); a.Code != 200 || a.Duration != 8*time.Second {
-					t.Errorf("%d %s after %v", a.Code, a.ErrorCode, a.Duration)
+				if attempt := c.send(t.Context(), work.Event.ID, target, work); attempt.Code != 200 ||
+					attempt.Duration != 8*time.Second {
+					t.Errorf("%d %s after %v", attempt.Code, attempt.ErrorCode, attempt.Duration)
 				}
 			})
 		}
@@ -255,9 +256,10 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 		}
 		stop, cancel := context.WithCancel(t.Context())
 		cancel()
-		w := testWork(t, []byte("{}"))
-		if a := c.send(stop, w.Event.ID, tg, w); a.Code != 0 || a.ErrorCode != event.CodeInternal {
-			t.Errorf("while the node stops: %d %s", a.Code, a.ErrorCode)
+		work := testWork(t, []byte("{}"))
+		if attempt := c.send(stop, work.Event.ID, target, work); attempt.Code != 0 ||
+			attempt.ErrorCode != event.CodeInternal {
+			t.Errorf("while the node stops: %d %s", attempt.Code, attempt.ErrorCode)
 		}
 	})
 }
@@ -277,14 +279,15 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 	fine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer fine.Close()
 	c := testClient(t, loopback())
-	c.sending = semaphore.NewWeighted(1)
+	c.requestSlots = semaphore.NewWeighted(1)
 	f := func(address string, code event.ErrorCode, least, most time.Duration) {
 		t.Helper()
-		w := testWork(t, []byte("{}"))
-		tg := testTarget(t, address, sign.NewSecret())
-		tg.Timeout = 100 * time.Millisecond
-		if a := c.send(t.Context(), w.Event.ID, tg, w); a.ErrorCode != code || a.Duration < least || a.Duration > most {
-			t.Errorf("%s: %q %q after %v", address, a.ErrorCode, a.ErrorMessage, a.Duration)
+		work := testWork(t, []byte("{}"))
+		target := testTarget(t, address, sign.NewSecret())
+		target.Timeout = 100 * time.Millisecond
+		if attempt := c.send(t.Context(), work.Event.ID, target, work); attempt.ErrorCode != code ||
+			attempt.Duration < least || attempt.Duration > most {
+			t.Errorf("%s: %q %q after %v", address, attempt.ErrorCode, attempt.ErrorMessage, attempt.Duration)
 		}
 	}
 	for range 2 {

@@ -9,7 +9,7 @@ import (
 )
 
 // next is what an attempt leads to.
-type next struct {
+type nextStep struct {
 	status   event.Status
 	reason   event.Reason
 	due      time.Time // of the next attempt, when retrying
@@ -23,32 +23,34 @@ type next struct {
 // there is time for another attempt is checked when it is due, so that a delivery whose payload goes meanwhile is
 // skipped and does not stop its job.
 func decide(
-	w *event.Work, v classification, p config.RetryPolicy, retryAfter time.Duration, now, expiry time.Time, random float64,
-) next {
+	work *event.Work, classified classification, policy config.RetryPolicy, retryAfter time.Duration, now,
+	expiry time.Time,
+	random float64,
+) nextStep {
 	switch {
-	case v.fate == delivered:
-		return next{status: event.Delivered}
-	case v.fate == fail:
-		return next{status: event.Failed, reason: v.reason}
-	case ofRecovery(w) && v.code == event.CodeAddressBlocked:
-		return next{status: event.Failed, reason: event.NotRetryable}
-	case w.Attempt >= p.Attempts():
-		return next{status: event.Failed, reason: event.AttemptsExhausted}
-	case ofRecovery(w):
-		return next{status: event.Retrying, due: now.Add(baseDelay(p, w.Attempt)), deadline: expiry}
+	case classified.class == classDelivered:
+		return nextStep{status: event.Delivered}
+	case classified.class == classFinal:
+		return nextStep{status: event.Failed, reason: classified.reason}
+	case isRecovery(work) && classified.code == event.CodeAddressBlocked:
+		return nextStep{status: event.Failed, reason: event.NotRetryable}
+	case work.Attempt >= policy.Attempts():
+		return nextStep{status: event.Failed, reason: event.AttemptsExhausted}
+	case isRecovery(work):
+		return nextStep{status: event.Retrying, due: now.Add(baseDelay(policy, work.Attempt)), deadline: expiry}
 	}
-	deadline := w.Deadline
+	deadline := work.Deadline
 	if deadline.IsZero() {
-		deadline = lane.Earlier(now.Add(scheduleLength(p)), expiry)
+		deadline = lane.Earlier(now.Add(scheduleLength(policy)), expiry)
 	}
-	due := now.Add(retryDelay(p, w.Attempt, retryAfter, random))
+	due := now.Add(retryDelay(policy, work.Attempt, retryAfter, random))
 	switch {
 	case due.Before(deadline):
-		return next{status: event.Retrying, due: due, deadline: deadline}
+		return nextStep{status: event.Retrying, due: due, deadline: deadline}
 	case !due.Before(expiry):
-		return next{status: event.Failed, reason: event.PayloadExpired}
+		return nextStep{status: event.Failed, reason: event.PayloadExpired}
 	}
-	return next{status: event.Failed, reason: event.AttemptsExhausted}
+	return nextStep{status: event.Failed, reason: event.AttemptsExhausted}
 }
 
 // recoveryPolicy is the budget of a delivery of a recovery job, whatever its endpoint says: three attempts, soon
@@ -60,8 +62,8 @@ func recoveryPolicy() config.RetryPolicy {
 }
 
 // policyOf is the retry policy of the delivery.
-func policyOf(w *event.Work, ep *config.Endpoint) config.RetryPolicy {
-	if ofRecovery(w) {
+func policyOf(work *event.Work, ep *config.Endpoint) config.RetryPolicy {
+	if isRecovery(work) {
 		return recoveryPolicy()
 	}
 	return ep.RetryPolicy

@@ -71,12 +71,13 @@ func TestRateIsHeld(t *testing.T) {
 					}
 				}
 				told := map[string]int{}
-				for _, o := range w.outcomes(count(events)) {
-					if o.Reason != event.Paced {
+				for _, outcome := range w.outcomes(count(events)) {
+					if outcome.Reason != event.Paced {
 						continue
 					}
-					if told[o.Event.String()]++; !o.NextAt.After(o.At) || o.Status != event.Pending && o.Status != event.Retrying {
-						t.Fatalf("paced: %+v", o)
+					if told[outcome.Event.String()]++; !outcome.NextAt.After(outcome.At) || outcome.Status != event.Pending &&
+						outcome.Status != event.Retrying {
+						t.Fatalf("paced: %+v", outcome)
 					}
 				}
 				if len(told) < events/3 {

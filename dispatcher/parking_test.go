@@ -10,7 +10,7 @@ import (
 )
 
 // What waits ends when it must, wherever it is: parked work is judged each time it comes by.
-func TestParkedWorkEndsByPolicy(t *testing.T) {
+func TestParkedDeliveriesEndByPolicy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		w.endpoint("http://localhost:80/hook")
 		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Paused = true })
@@ -19,17 +19,17 @@ func TestParkedWorkEndsByPolicy(t *testing.T) {
 		w.start(cfg)
 		now := time.Now()
 		work := func(age, deadline time.Duration) {
-			e := w.newEvent(`{}`)
+			ev := w.newEvent(`{}`)
 			old, err := w.idsAt(now.Add(-age))
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.ID = old
-			x := &event.Work{Event: e, Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2}
+			ev.ID = old
+			work := &event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2}
 			if deadline > 0 {
-				x.Deadline = now.Add(deadline)
+				work.Deadline = now.Add(deadline)
 			}
-			w.command(x)
+			w.command(work)
 		}
 		work(23*time.Hour+59*time.Minute, 0)
 		work(0, time.Minute)

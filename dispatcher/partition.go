@@ -13,8 +13,8 @@ import (
 
 // Bounds of one partition's share of memory.
 const (
-	// maxUndone is how many records of a partition may be read and not done: the partition rests beyond it.
-	maxUndone = 8192
+	// maxUnfinished is how many records of a partition may be read and not done: the partition rests beyond it.
+	maxUnfinished = 8192
 	// maxSpan is how many offsets may lie between the oldest undone record and the newest: 2 MB of bits.
 	maxSpan = 1 << 24
 	// maxWaiting is how many records of a tier are held until they are due.
@@ -23,15 +23,15 @@ const (
 	minWaitingBytes = 64 << 10
 )
 
-// waitingRoom is the memory for work that waits in tiers, of all partitions of a node. Each may hold as much as is
+// tierMemory is the memory for work that waits in tiers, of all partitions of a node. Each may hold as much as is
 // still free: one that is alone has half of it, N of them leave one (N+1)th.
-type waitingRoom struct {
-	most int // bytes
-	held atomic.Int64
+type tierMemory struct {
+	limit int // bytes
+	used  atomic.Int64
 }
 
 // share is how many bytes may wait in one partition.
-func (r *waitingRoom) share() int { return max(r.most-int(r.held.Load()), minWaitingBytes) }
+func (r *tierMemory) share() int { return max(r.limit-int(r.used.Load()), minWaitingBytes) }
 
 // pauser stops and continues the fetching of partitions; it is the consumer group.
 type pauser interface {
@@ -42,24 +42,25 @@ type pauser interface {
 // partition is one assigned partition during one assignment. When it ends, the partition object is
 // dropped; completions that still come find it stopped, and nothing is committed from it any more.
 type partition struct {
-	id    stream.Partition
-	delay time.Duration // of a retry tier; 0 for events and commands
-	group pauser
-	room  *waitingRoom
-	wake  func() // tells the timer that this partition has a new head
+	id        stream.Partition
+	delay     time.Duration // of a retry tier; 0 for events and commands
+	group     pauser
+	memory    *tierMemory
+	wakeTimer func() // tells the timer that this partition has a new head
 
-	source lane.Partition
+	lanePartition lane.Partition
 
 	mu      sync.Mutex // guards everything below
 	tracker tracker
-	before  *partition    // the same one until it was lost, as long as it may know of records (recall.go)
-	undone  int           // slots that are not done
-	active  int           // deliveries between begin and end
-	stopped bool          // the assignment ends: nothing begins any more
-	drained chan struct{} // closed when it is stopped and nothing is active
-	dirty   bool          // something is done since the last commit
-	paused  bool
-	stalls  int // lanes that are full with work of this partition and move
+	// the same one until it was lost, as long as it may know of records (lost_partitions.go)
+	predecessor      *partition
+	unfinished       int           // slots that are not done
+	activeDeliveries int           // deliveries between begin and end
+	stopped          bool          // the assignment ends: nothing begins any more
+	drained          chan struct{} // closed when it is stopped and nothing is active
+	dirty            bool          // something is done since the last commit
+	paused           bool
+	stallingLanes    int // lanes that are full with work of this partition and move
 
 	waiting      []*lane.Delivery // of a tier, by byReadyAt
 	waitingBytes int              // counted in room, too
@@ -67,83 +68,83 @@ type partition struct {
 
 // slot is one record and what is still to be done for it.
 type slot struct {
-	part   *partition
-	offset int64
-	left   int // destinations that are not done; guarded by part.mu
+	part      *partition
+	offset    int64
+	remaining int // destinations that are not done; guarded by part.mu
 }
 
 // Begin, End and Source make it a lane.Slot.
-func (s *slot) BeginDelivery() bool        { return s.part.begin() }
-func (s *slot) EndDelivery()               { s.part.end() }
-func (s *slot) Partition() *lane.Partition { return &s.part.source }
+func (s *slot) BeginDelivery() bool        { return s.part.beginDelivery() }
+func (s *slot) EndDelivery()               { s.part.endDelivery() }
+func (s *slot) Partition() *lane.Partition { return &s.part.lanePartition }
 
 // slotOf is the slot of a delivery: all that the lanes hold came from partitions.
 func slotOf(delivery *lane.Delivery) *slot { return delivery.Slot.(*slot) }
 
 func newPartition(
-	id stream.Partition, delay time.Duration, group pauser, room *waitingRoom, wake func(), mark stream.Commit,
+	id stream.Partition, delay time.Duration, group pauser, room *tierMemory, wake func(), mark stream.Commit,
 ) (*partition, error) {
-	p := &partition{id: id, delay: delay, group: group, room: room, wake: wake, drained: make(chan struct{})}
-	p.source = lane.Partition{ID: id, AddStalls: p.holdBack}
+	p := &partition{id: id, delay: delay, group: group, memory: room, wakeTimer: wake, drained: make(chan struct{})}
+	p.lanePartition = lane.Partition{ID: id, AddStalls: p.addStalls}
 	holes, err := mark.Holes()
 	p.tracker.start(mark.Offset, mark.LeaderEpoch, holes)
 	return p, err
 }
 
 // add notes a record and returns its slot, nil when there is nothing to do for it.
-func (p *partition) add(offset int64, leaderEpoch int32) *slot {
+func (p *partition) beginRecord(offset int64, leaderEpoch int32) *slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
 		return nil
 	}
-	if !p.tracker.add(offset, leaderEpoch) || p.recall(offset, leaderEpoch) {
+	if !p.tracker.add(offset, leaderEpoch) || p.doneBefore(offset, leaderEpoch) {
 		p.dirty = true
 		return nil
 	}
-	p.undone++
-	p.settle()
-	return &slot{part: p, offset: offset, left: 1}
+	p.unfinished++
+	p.updatePause()
+	return &slot{part: p, offset: offset, remaining: 1}
 }
 
 // done notes that one destination of the slot is done, the last of which finishes the record. It
 // reports whether the record is finished.
-func (s *slot) done() bool {
+func (s *slot) deliveryDone() bool {
 	p := s.part
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s.left--; s.left > 0 {
+	if s.remaining--; s.remaining > 0 {
 		return false
 	}
 	p.tracker.done(s.offset)
-	p.undone--
+	p.unfinished--
 	p.dirty = true
-	p.settle()
+	p.updatePause()
 	return true
 }
 
 // split says that n deliveries stand behind the slot.
-func (s *slot) split(n int) {
+func (s *slot) setDeliveries(n int) {
 	s.part.mu.Lock()
-	s.left = n
+	s.remaining = n
 	s.part.mu.Unlock()
 }
 
 // begin reports whether a delivery may start. Every begin that was granted has its end.
-func (p *partition) begin() bool {
+func (p *partition) beginDelivery() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
 		return false
 	}
-	p.active++
+	p.activeDeliveries++
 	return true
 }
 
-func (p *partition) end() {
+func (p *partition) endDelivery() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.active--
+	p.activeDeliveries--
 	p.checkDrained()
 }
 
@@ -156,7 +157,7 @@ func (p *partition) stop() {
 	}
 	p.stopped = true
 	p.waiting = nil
-	p.hold(-p.waitingBytes)
+	p.addWaitingBytes(-p.waitingBytes)
 	if p.paused {
 		// The client remembers a pause beyond the assignment.
 		p.group.Resume(p.id)
@@ -166,7 +167,7 @@ func (p *partition) stop() {
 }
 
 func (p *partition) checkDrained() {
-	if p.stopped && p.active == 0 {
+	if p.stopped && p.activeDeliveries == 0 {
 		select {
 		case <-p.drained:
 		default:
@@ -176,7 +177,7 @@ func (p *partition) checkDrained() {
 }
 
 // wait holds a delivery of the tier until it is ready.
-func (p *partition) wait(delivery *lane.Delivery) {
+func (p *partition) addWaiting(delivery *lane.Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
@@ -184,24 +185,24 @@ func (p *partition) wait(delivery *lane.Delivery) {
 	}
 	at, _ := slices.BinarySearchFunc(p.waiting, delivery, byReadyAt)
 	p.waiting = slices.Insert(p.waiting, at, delivery)
-	p.hold(delivery.Size)
-	p.settle()
+	p.addWaitingBytes(delivery.Size)
+	p.updatePause()
 	if at == 0 {
-		p.wake()
+		p.wakeTimer()
 	}
 }
 
 // ripe takes the deliveries that are ready at now, at most limit, and says when the next one will be; a
 // zero time means never.
-func (p *partition) ripe(now time.Time, limit int) (ripe []*lane.Delivery, next time.Time) {
+func (p *partition) takeReady(now time.Time, limit int) (ripe []*lane.Delivery, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stalls > 0 {
+	if p.stallingLanes > 0 {
 		return nil, time.Time{}
 	}
 	n := 0
 	for n < min(limit, len(p.waiting)) && !p.waiting[n].ReadyAt.After(now) {
-		p.hold(-p.waiting[n].Size)
+		p.addWaitingBytes(-p.waiting[n].Size)
 		n++
 	}
 	ripe = slices.Clone(p.waiting[:n])
@@ -210,41 +211,41 @@ func (p *partition) ripe(now time.Time, limit int) (ripe []*lane.Delivery, next 
 	} else if cap(p.waiting) > 1024 {
 		p.waiting = nil // a burst does not stay in memory
 	}
-	p.settle()
+	p.updatePause()
 	return ripe, next
 }
 
-// holdBack counts the lanes that cannot take more of this partition for a moment.
-func (p *partition) holdBack(by int) {
+// addStalls counts the lanes that cannot take more of this partition for a moment.
+func (p *partition) addStalls(by int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stalls += by
-	p.settle()
-	if p.stalls == 0 && len(p.waiting) > 0 {
-		p.wake()
+	p.stallingLanes += by
+	p.updatePause()
+	if p.stallingLanes == 0 && len(p.waiting) > 0 {
+		p.wakeTimer()
 	}
 }
 
 // hold accounts for more bytes that wait, or fewer. p.mu is held.
-func (p *partition) hold(bytes int) {
+func (p *partition) addWaitingBytes(bytes int) {
 	p.waitingBytes += bytes
-	p.room.held.Add(int64(bytes))
+	p.memory.used.Add(int64(bytes))
 }
 
 // settle pauses or resumes the partition; the gap between the two limits keeps it from flapping. It is an eighth of
 // them: what comes at once when the partition goes on is work for everyone's cores at once.
 // While it is paused the client throws away what it has fetched and fetches it again later, so
 // memory is bounded by what was handed over. p.mu is held.
-func (p *partition) settle() {
+func (p *partition) updatePause() {
 	if p.stopped {
 		return
 	}
 	over := func(eighths int) bool {
-		return p.stalls > 0 ||
-			p.undone-len(p.waiting) >= maxUndone*eighths/8 ||
+		return p.stallingLanes > 0 ||
+			p.unfinished-len(p.waiting) >= maxUnfinished*eighths/8 ||
 			p.tracker.span() >= maxSpan*int64(eighths)/8 ||
 			len(p.waiting) >= maxWaiting*eighths/8 ||
-			p.waitingBytes >= p.room.share()*eighths/8
+			p.waitingBytes >= p.memory.share()*eighths/8
 	}
 	switch {
 	case !p.paused && over(8):
@@ -258,21 +259,21 @@ func (p *partition) settle() {
 
 // take returns the mark to commit if there is something new, how many holes it has, and how many records that
 // are done have no room in it.
-func (p *partition) take() (mark stream.Commit, holes int, leftOut int64, ok bool) {
+func (p *partition) nextCommit() (mark stream.Commit, holes int, leftOut int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.dirty || p.tracker.mark < 0 {
+	if !p.dirty || p.tracker.commitOffset < 0 {
 		return stream.Commit{}, 0, 0, false
 	}
 	p.dirty = false
 	runs := p.tracker.holes()
-	mark = stream.Commit{Offset: p.tracker.mark, LeaderEpoch: p.tracker.leaderEpoch()}
+	mark = stream.Commit{Offset: p.tracker.commitOffset, LeaderEpoch: p.tracker.leaderEpoch()}
 	mark.Metadata, leftOut = stream.EncodeHoles(mark.Offset, runs)
 	return mark, len(runs), leftOut, true
 }
 
-// putBack makes the next commit try again.
-func (p *partition) putBack() {
+// retryCommit makes the next commit try again.
+func (p *partition) retryCommit() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dirty = true

@@ -10,21 +10,21 @@ import (
 )
 
 // A partition rests when too much of it is undone, and goes on when an eighth of it is done.
-func TestPartitionPausesWhenTooMuchIsUndone(t *testing.T) {
+func TestPartitionPausesWhenTooMuchIsUnfinished(t *testing.T) {
 	p, group := testPartition(t, stream.Events, 0)
 	var slots []*slot
-	for o := range int64(maxUndone) {
+	for o := range int64(maxUnfinished) {
 		if len(group) != 0 {
 			t.Fatalf("paused at %d", o)
 		}
-		slots = append(slots, p.add(o, 1))
+		slots = append(slots, p.beginRecord(o, 1))
 	}
 	if len(group) != 1 {
 		t.Fatal("not paused")
 	}
-	for i, s := range slots {
-		s.done()
-		if paused := len(group) == 1; paused != (i+1 <= maxUndone/8) {
+	for i, slot := range slots {
+		slot.deliveryDone()
+		if paused := len(group) == 1; paused != (i+1 <= maxUnfinished/8) {
 			t.Fatalf("paused %v after %d were done", paused, i+1)
 		}
 	}
@@ -34,7 +34,7 @@ func TestTierPausesAtItsShare(t *testing.T) {
 	p, group := testPartition(t, "retry.1h", time.Hour)
 	now := time.UnixMilli(1_800_000_000_000)
 	wait := func(o int64, size int) {
-		p.wait(&lane.Delivery{Slot: p.add(o, 1), Size: size, ReadyAt: now.Add(time.Duration(o) * time.Second)})
+		p.addWaiting(&lane.Delivery{Slot: p.beginRecord(o, 1), Size: size, ReadyAt: now.Add(time.Duration(o) * time.Second)})
 	}
 	for o := range int64(10) {
 		wait(o, 10<<10)
@@ -43,11 +43,11 @@ func TestTierPausesAtItsShare(t *testing.T) {
 		t.Fatal("not paused at its share of the bytes")
 	}
 	wait(10, 4<<10) // while it is paused nothing comes; this is the rest of a poll
-	jobs, next := p.ripe(now, ripeBatch)
+	jobs, next := p.takeReady(now, readyBatch)
 	if len(jobs) != 1 || len(group) != 1 || !next.Equal(now.Add(time.Second)) {
 		t.Fatalf("%d ripe, next %v, paused %v", len(jobs), next, len(group) == 1)
 	}
-	if jobs, _ = p.ripe(now.Add(time.Second), ripeBatch); len(jobs) != 1 || len(group) != 0 {
+	if jobs, _ = p.takeReady(now.Add(time.Second), readyBatch); len(jobs) != 1 || len(group) != 0 {
 		t.Fatalf("%d ripe, paused %v", len(jobs), len(group) == 1)
 	}
 	for o := int64(11); o < 11+maxWaiting; o++ {
@@ -66,16 +66,18 @@ func TestTierPausesAtItsShare(t *testing.T) {
 func TestTiersShareTheirMemory(t *testing.T) {
 	p, group := testPartition(t, "retry.1h", time.Hour)
 	q, other := testPartition(t, "retry.5s", 5*time.Second)
-	q.room = p.room
-	wait := func(p *partition, o int64, size int) { p.wait(&lane.Delivery{Slot: p.add(o, 1), Size: size}) }
+	q.memory = p.memory
+	wait := func(p *partition, o int64, size int) {
+		p.addWaiting(&lane.Delivery{Slot: p.beginRecord(o, 1), Size: size})
+	}
 	wait(q, 0, 99<<10)
 	wait(p, 0, 64<<10)
 	if len(other) != 0 || len(group) != 1 {
 		t.Fatalf("the first paused %v at half of the memory, the other %v at what is left", len(other) == 1, len(group) == 1)
 	}
 	q.stop()
-	if p.room.held.Load() != 64<<10 {
-		t.Fatalf("%d bytes are counted after one of them has ended", p.room.held.Load())
+	if p.memory.used.Load() != 64<<10 {
+		t.Fatalf("%d bytes are counted after one of them has ended", p.memory.used.Load())
 	}
 	wait(p, 1, 1<<10)
 	if len(group) != 0 {
@@ -84,22 +86,22 @@ func TestTiersShareTheirMemory(t *testing.T) {
 }
 
 // What is ready first comes first, whatever came before it; what is ready at the same time comes in order.
-func TestRipeInOrderOfTime(t *testing.T) {
+func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 	p, _ := testPartition(t, "retry.5s", 5*time.Second)
 	now := time.UnixMilli(1_800_000_000_000)
 	woken := 0
-	p.wake = func() { woken++ }
+	p.wakeTimer = func() { woken++ }
 	for o, ready := range []time.Duration{4, 2, 3, 2, 5, 1} {
-		p.wait(&lane.Delivery{Slot: p.add(int64(o), 1), Size: 1, ReadyAt: now.Add(ready * time.Second)})
+		p.addWaiting(&lane.Delivery{Slot: p.beginRecord(int64(o), 1), Size: 1, ReadyAt: now.Add(ready * time.Second)})
 	}
 	if woken != 3 {
 		t.Errorf("the timer was told %d times of a new first one, 3 times there was one", woken)
 	}
-	jobs, next := p.ripe(now.Add(3*time.Second), 3)
-	jobs2, last := p.ripe(now.Add(3*time.Second), 3)
+	jobs, next := p.takeReady(now.Add(3*time.Second), 3)
+	jobs2, last := p.takeReady(now.Add(3*time.Second), 3)
 	var order []int64
-	for _, j := range append(jobs, jobs2...) {
-		order = append(order, slotOf(j).offset)
+	for _, delivery := range append(jobs, jobs2...) {
+		order = append(order, slotOf(delivery).offset)
 	}
 	if !slices.Equal(order, []int64{5, 1, 3, 2}) || !next.Equal(now.Add(3*time.Second)) ||
 		!last.Equal(now.Add(4*time.Second)) {
@@ -111,28 +113,28 @@ func TestRipeInOrderOfTime(t *testing.T) {
 // record that was not done.
 func TestStoppedPartition(t *testing.T) {
 	p, _ := testPartition(t, stream.Events, 0)
-	s0, s1 := p.add(0, 1), p.add(1, 1)
+	s0, s1 := p.beginRecord(0, 1), p.beginRecord(1, 1)
 	for range 2 {
-		if !p.begin() {
+		if !p.beginDelivery() {
 			t.Fatal("nothing begins")
 		}
 	}
 	p.stop()
-	if p.begin() || p.add(2, 1) != nil {
+	if p.beginDelivery() || p.beginRecord(2, 1) != nil {
 		t.Fatal("something begins after the stop")
 	}
-	s0.done()
-	p.end()
+	s0.deliveryDone()
+	p.endDelivery()
 	select {
 	case <-p.drained:
 		t.Fatal("drained with a job in flight")
 	default:
 	}
-	if mark, _, _, ok := p.take(); !ok || mark.Offset != 1 {
+	if mark, _, _, ok := p.nextCommit(); !ok || mark.Offset != 1 {
 		t.Fatalf("mark %+v", mark)
 	}
-	s1.done()
-	p.end()
+	s1.deliveryDone()
+	p.endDelivery()
 	<-p.drained
 }
 
@@ -154,7 +156,7 @@ func (p pauses) Resume(ids ...stream.Partition) {
 func testPartition(t testing.TB, topic string, delay time.Duration) (*partition, pauses) {
 	t.Helper()
 	group := pauses{}
-	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &waitingRoom{most: 200 << 10}, func() {},
+	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &tierMemory{limit: 200 << 10}, func() {},
 		stream.Commit{Offset: 0})
 	if err != nil {
 		t.Fatal(err)

@@ -14,16 +14,16 @@ import (
 func TestRecoveryBudget(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	expiry := now.Add(5 * time.Second)
-	p := config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true,
+	policy := config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true,
 		MaxRetryAfterSeconds: 86400}
 	f := func(attempt, status int, failure event.ErrorCode, want string) {
 		t.Helper()
-		w := &event.Work{Attempt: attempt, Run: "rec_1"}
-		policy := policyOf(w, &config.Endpoint{RetryPolicy: p})
-		n := decide(w, classify(status, failure, policy.RetryOn), policy, time.Hour, now, expiry, 0.9)
-		got := fmt.Sprint(n.status, " ", n.reason)
-		if n.status == event.Retrying {
-			got = fmt.Sprint("again after ", n.due.Sub(now))
+		work := &event.Work{Attempt: attempt, Run: "rec_1"}
+		policy := policyOf(work, &config.Endpoint{RetryPolicy: policy})
+		next := decide(work, classify(status, failure, policy.RetryOn), policy, time.Hour, now, expiry, 0.9)
+		got := fmt.Sprint(next.status, " ", next.reason)
+		if next.status == event.Retrying {
+			got = fmt.Sprint("again after ", next.due.Sub(now))
 		}
 		if got != want {
 			t.Errorf("attempt %d, %d %s: %s, want %s", attempt, status, failure, got, want)
@@ -58,18 +58,18 @@ func recoveryJob(change ...func(*config.Recovery)) config.Recovery {
 
 // A delivery is passed by when its job has ended. It is then what it was, and the outcome says why.
 func TestDeliveriesOfEndedJobs(t *testing.T) {
-	f := func(job func(*config.Recovery), work func(*event.Work), want string) {
+	f := func(job func(*config.Recovery), change func(*event.Work), want string) {
 		t.Helper()
 		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 			s := &sink{}
 			url, _ := w.serve(80, s)
 			w.endpoint(url)
 			w.start(testConfig())
-			x := w.recoveryWork(recoveryJob(job))
-			work(x)
-			w.command(x)
-			o := w.outcomes(count(1))[0]
-			if got := fmt.Sprint(o.Status, " ", o.Reason, " ", o.SkipReason, " ", len(s.all())); got != want {
+			work := w.recoveryWork(recoveryJob(job))
+			change(work)
+			w.command(work)
+			outcome := w.outcomes(count(1))[0]
+			if got := fmt.Sprint(outcome.Status, " ", outcome.Reason, " ", outcome.SkipReason, " ", len(s.all())); got != want {
 				t.Errorf("the outcome is %s, want %s", got, want)
 			}
 		})
@@ -85,30 +85,33 @@ func TestDeliveriesOfEndedJobs(t *testing.T) {
 	f(state(config.RecoveryExpired), same, "failed gone_410 deadline 0")
 	f(state(config.RecoveryCompleted), same, "failed gone_410 already_delivered 0")
 	f(func(j *config.Recovery) { j.Deadline = time.Now() }, same, "failed gone_410 deadline 0")
-	f(state(config.RecoveryRunning), func(x *event.Work) { x.Run = "rec_nobody" }, "failed gone_410 job_stopped 0")
-	f(state(config.RecoveryStopped), func(x *event.Work) { x.Prior = "" }, "skipped job_stopped job_stopped 0")
-	f(state(config.RecoveryRunning), func(x *event.Work) { x.Event.ID[0], x.Event.ID[1], x.Event.ID[2] = 0, 0, 1 },
+	f(state(config.RecoveryRunning), func(work *event.Work) { work.Run = "rec_nobody" }, "failed gone_410 job_stopped 0")
+	f(state(config.RecoveryStopped), func(work *event.Work) { work.Prior = "" }, "skipped job_stopped job_stopped 0")
+	f(state(config.RecoveryRunning), func(work *event.Work) {
+		work.Event.ID[0], work.Event.ID[1], work.Event.ID[2] = 0, 0,
+			1
+	},
 		"failed gone_410 payload_expired 0") // of 1970
 }
 
 // Work of a job of which a fault has made two is sent once, once one copy is delivered; that of another job is its own.
-func TestCopiesOfRecoveryWorkEnd(t *testing.T) {
+func TestCopiesOfRecoveryDeliveriesEnd(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
 		w.start(testConfig())
-		x, other := w.recoveryWork(recoveryJob()), recoveryJob()
+		work, other := w.recoveryWork(recoveryJob()), recoveryJob()
 		w.view.job(other)
-		w.command(x)
+		w.command(work)
 		w.outcomes(count(1))
-		w.command(x)
-		again := *x
-		again.Run = other.ID
-		w.command(&again)
+		w.command(work)
+		nextWork := *work
+		nextWork.Run = other.ID
+		w.command(&nextWork)
 		got := map[string]int{}
-		for _, o := range w.outcomes(count(3)) {
-			got[fmt.Sprint(o.Status, " ", o.SkipReason)]++
+		for _, outcome := range w.outcomes(count(3)) {
+			got[fmt.Sprint(outcome.Status, " ", outcome.SkipReason)]++
 		}
 		if len(s.all()) != 2 || got["delivered "] != 2 || got["failed already_delivered"] != 1 {
 			t.Errorf("%d requests, outcomes %v", len(s.all()), got)
@@ -141,9 +144,9 @@ func TestRecoveryChain(t *testing.T) {
 		w.outcomes(count(4))
 		second.State = config.RecoveryStopped
 		w.view.job(second)
-		o := w.outcomes(count(5))[4]
-		if len(s.all()) != 4 || o.SkipReason != event.JobStopped || o.Status != event.Failed {
-			t.Errorf("%d requests, then %+v", len(s.all()), o)
+		outcome := w.outcomes(count(5))[4]
+		if len(s.all()) != 4 || outcome.SkipReason != event.JobStopped || outcome.Status != event.Failed {
+			t.Errorf("%d requests, then %+v", len(s.all()), outcome)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func (w *bubbleWorld) refuse(key kmsg.Key, topic string) (accept func()) {
 }
 
 // While the log does not take the outcome, nothing is committed; then it is produced again.
-func TestOutcomeIsProducedUntilItIsTaken(t *testing.T) {
+func TestOutcomeIsRetriedUntilProduced(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
@@ -112,10 +112,10 @@ func TestIntakeStopsWhenNothingCanBeRecorded(t *testing.T) {
 			w.accept(w.newEvent(fmt.Sprint(i)))
 		}
 		time.Sleep(20 * time.Second)
-		if jobs, _ := d.lanes.InMemory(); jobs < cfg.MaxInFlight || jobs > cfg.MaxInFlight+maxPoll {
+		if jobs, _ := d.lanes.InMemory(); jobs < cfg.MaxInFlight || jobs > cfg.MaxInFlight+maxPollRecords {
 			t.Errorf("%d jobs are held", jobs)
 		}
-		if n := len(s.all()); n > cfg.MaxInFlight+maxPoll {
+		if n := len(s.all()); n > cfg.MaxInFlight+maxPollRecords {
 			t.Errorf("%d requests that could not be recorded", n)
 		}
 		accept()

@@ -13,18 +13,18 @@ import (
 
 // produceAlone tries the record of a completion by itself. If it is refused then too, it will be for ever, and
 // another one takes its place.
-func (f *finisher) produceAlone(ctx context.Context, c *completion) {
-	s := c.steps[0]
+func (f *finisher) produceAlone(ctx context.Context, completion *completion) {
+	current := completion.steps[0]
 	try, cancel := context.WithTimeout(ctx, aloneTimeout)
-	err := f.producer.ProduceInOwnBatch(try, s.topic, c.partition(), s.record)
+	err := f.producer.ProduceInOwnBatch(try, current.topic, completion.partition(), current.record)
 	cancel()
 	switch {
 	case err == nil:
-		f.advance(c)
+		f.advance(completion)
 	case stream.RejectedByBroker(err):
-		f.replace(c, err)
+		f.replaceRecord(completion, err)
 	default:
-		f.redo.put(c)
+		f.retries.put(completion)
 	}
 }
 
@@ -36,68 +36,73 @@ func (f *finisher) produceAlone(ctx context.Context, c *completion) {
 //     line of this function and the outcome are all that tells of it;
 //   - for an outcome, the same without what was sent and answered, then without its attempt. One that says
 //     just what became of the delivery is not given up: it is produced until it is taken.
-func (f *finisher) replace(c *completion, cause error) {
-	s := &c.steps[0]
-	f.metrics.refused.WithLabelValues(s.topic).Inc()
-	f.log.LogAttrs(context.Background(), slog.LevelError, "record was refused for good", slog.String("topic", s.topic),
-		slog.Int("partition", int(c.partition())), slog.Int("bytes", sizeOf(s.record)),
-		slog.String("delivery", c.name()), slog.Any("error", cause))
-	switch s.topic {
+func (f *finisher) replaceRecord(completion *completion, cause error) {
+	current := &completion.steps[0]
+	f.metrics.refusedRecords.WithLabelValues(current.topic).Inc()
+	f.log.LogAttrs(context.Background(), slog.LevelError, "record was refused for good",
+		slog.String("topic", current.topic),
+		slog.Int("partition", int(completion.partition())), slog.Int("bytes", sizeOf(current.record)),
+		slog.String("delivery", completion.description()), slog.Any("error", cause))
+	switch current.topic {
 	case stream.Outcomes:
-		o, err := event.DecodeOutcome(s.record)
-		if err != nil || o.Attempt == nil {
-			f.redo.put(c)
+		outcome, err := event.DecodeOutcome(current.record)
+		if err != nil || outcome.Attempt == nil {
+			f.retries.put(completion)
 			return
 		}
-		s.record = lighter(o).Record()
+		current.record = shrinkOutcome(outcome).Record()
 	case stream.Dead:
-		headers := s.record.Headers[:stream.DeadHeaderCount]
-		if s.record.Value == nil && len(s.record.Headers) == len(headers) {
-			f.advance(c) // as if it were acknowledged: there is nothing less to say
+		headers := current.record.Headers[:stream.DeadHeaderCount]
+		if current.record.Value == nil && len(current.record.Headers) == len(headers) {
+			f.advance(completion) // as if it were acknowledged: there is nothing less to say
 			return
 		}
-		s.record = &stream.Record{Key: s.record.Key, Headers: headers}
+		current.record = &stream.Record{Key: current.record.Key, Headers: headers}
 	default:
-		f.metrics.dead.Inc()
-		dead := f.stream.DeadLetterRecord(s.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", c.name(), cause))
-		c.steps = []step{{topic: stream.Dead, record: dead, crash: crashRetry}, outcomeStep(f.failedOutcome(c))}
+		f.metrics.deadLetters.Inc()
+		dead := f.stream.DeadLetterRecord(
+			current.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", completion.description(), cause))
+		completion.steps = []step{
+			{topic: stream.Dead, record: dead, crash: crashRetry}, outcomeStep(f.failedOutcome(completion))}
 	}
-	c.tries = 0
-	f.next.put(c)
+	completion.tries = 0
+	f.ready.put(completion)
 }
 
 // lighter is the outcome with less of its attempt.
-func lighter(o *event.Outcome) *event.Outcome {
-	a := o.Attempt
-	if a.RequestHeader == "" && a.ResponseHeader == "" && a.ResponseBody == nil {
-		o.Attempt = nil
-		return o
+func shrinkOutcome(outcome *event.Outcome) *event.Outcome {
+	attempt := outcome.Attempt
+	if attempt.RequestHeader == "" && attempt.ResponseHeader == "" && attempt.ResponseBody == nil {
+		outcome.Attempt = nil
+		return outcome
 	}
-	a.RequestHeader, a.ResponseHeader, a.ResponseBody, a.Truncated = "", "", nil, a.Truncated || a.ResponseBody != nil
-	return o
+	attempt.RequestHeader, attempt.ResponseHeader, attempt.ResponseBody, attempt.Truncated = "", "", nil,
+		attempt.Truncated || attempt.ResponseBody != nil
+	return outcome
 }
 
 // failedOutcome is the outcome of a delivery whose follow-up was refused. It keeps the attempt that was to be
 // told of.
-func (f *finisher) failedOutcome(c *completion) *event.Outcome {
-	w := c.delivery.Work
-	o := &event.Outcome{
-		Event: w.Event.ID, Account: w.Event.Account, Endpoint: w.Event.Endpoint, Dest: w.Dest, Type: w.Event.Type, Run: w.Run,
+func (f *finisher) failedOutcome(completion *completion) *event.Outcome {
+	work := completion.delivery.Work
+	outcome := &event.Outcome{
+		Event: work.Event.ID, Account: work.Event.Account, Endpoint: work.Event.Endpoint, Dest: work.Dest,
+		Type: work.Event.Type, Run: work.Run,
 	}
-	if len(c.steps) > 1 {
-		if told, err := event.DecodeOutcome(c.steps[1].record); err == nil {
-			o = told
+	if len(completion.steps) > 1 {
+		if decoded, err := event.DecodeOutcome(completion.steps[1].record); err == nil {
+			outcome = decoded
 		}
 	}
-	o.Status, o.Reason, o.At, o.NextAt = event.Failed, event.Undecodable, f.now(), time.Time{}
-	f.metrics.outcome(o)
-	return o
+	outcome.Status, outcome.Reason, outcome.At, outcome.NextAt = event.Failed, event.Undecodable, f.now(), time.Time{}
+	f.metrics.outcome(outcome)
+	return outcome
 }
 
 // name says for the log which delivery a completion belongs to.
-func (c *completion) name() string {
-	if w := c.delivery.Work; w != nil {
-		return fmt.Sprintf("%s to %s", w.Event.ID.Text(id.Event), w.Dest)
+func (c *completion) description() string {
+	if work := c.delivery.Work; work != nil {
+		return fmt.Sprintf("%s to %s", work.Event.ID.Text(id.Event), work.Dest)
 	}
 	return fmt.Sprintf("%s[%d]@%d", slotOf(c.delivery).part.id.Topic, c.partition(), slotOf(c.delivery).offset)
 }

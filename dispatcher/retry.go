@@ -18,8 +18,8 @@ const maxDelay = 10 * 365 * 24 * time.Hour
 const deadlineGrace = 24 * time.Hour
 
 // baseDelay is the wait after the given number of failed attempts (from 1), without jitter.
-func baseDelay(p config.RetryPolicy, failed int) time.Duration {
-	return seconds(p.DelaySeconds(failed))
+func baseDelay(policy config.RetryPolicy, failed int) time.Duration {
+	return seconds(policy.DelaySeconds(failed))
 }
 
 // seconds turns a number of seconds, infinite or not a number included, into a bounded Duration.
@@ -35,20 +35,20 @@ func seconds(s float64) time.Duration {
 
 // retryDelay is the wait before the next attempt: the schedule moved by up to ± jitter, or what the
 // receiver asked for up to its cap, whichever is longer. random is uniform in [0, 1).
-func retryDelay(p config.RetryPolicy, failed int, retryAfter time.Duration, random float64) time.Duration {
-	base := baseDelay(p, failed)
-	delay := seconds(base.Seconds() * (1 + p.Jitter*(2*random-1)))
-	if p.RespectRetryAfter {
-		delay = max(delay, min(retryAfter, seconds(float64(p.MaxRetryAfterSeconds))))
+func retryDelay(policy config.RetryPolicy, failed int, retryAfter time.Duration, random float64) time.Duration {
+	base := baseDelay(policy, failed)
+	delay := seconds(base.Seconds() * (1 + policy.Jitter*(2*random-1)))
+	if policy.RespectRetryAfter {
+		delay = max(delay, min(retryAfter, seconds(float64(policy.MaxRetryAfterSeconds))))
 	}
 	return delay
 }
 
 // scheduleLength is the longest that all attempts of a delivery may take by their schedule, and a day.
-func scheduleLength(p config.RetryPolicy) time.Duration {
+func scheduleLength(policy config.RetryPolicy) time.Duration {
 	var sum time.Duration
-	for failed := 1; failed < p.Attempts(); failed++ {
-		sum += seconds(baseDelay(p, failed).Seconds() * (1 + p.Jitter))
+	for failed := 1; failed < policy.Attempts(); failed++ {
+		sum += seconds(baseDelay(policy, failed).Seconds() * (1 + policy.Jitter))
 		if sum >= maxDelay {
 			return maxDelay
 		}

@@ -13,22 +13,22 @@ import (
 )
 
 func policy(change ...func(*config.RetryPolicy)) config.RetryPolicy {
-	p := config.DefaultRetryPolicy()
-	p.Jitter = 0
+	policy := config.DefaultRetryPolicy()
+	policy.Jitter = 0
 	for _, f := range change {
-		f(&p)
+		f(&policy)
 	}
-	return p
+	return policy
 }
 
 func TestBaseDelay(t *testing.T) {
 	seen := map[string]bool{}
-	f := func(p config.RetryPolicy, want ...time.Duration) {
+	f := func(policy config.RetryPolicy, want ...time.Duration) {
 		t.Helper()
-		seen[p.Strategy] = true
+		seen[policy.Strategy] = true
 		for i, w := range want {
-			if got := baseDelay(p, i+1); got != w {
-				t.Errorf("%s after %d failures: %v, want %v", p.Strategy, i+1, got, w)
+			if got := baseDelay(policy, i+1); got != w {
+				t.Errorf("%s after %d failures: %v, want %v", policy.Strategy, i+1, got, w)
 			}
 		}
 	}
@@ -53,12 +53,12 @@ func TestBaseDelay(t *testing.T) {
 
 func TestDelaysNeverOverflow(t *testing.T) {
 	for _, strategy := range append(config.RetryStrategyNames(), "of_a_later_version") {
-		p := config.RetryPolicy{
+		policy := config.RetryPolicy{
 			Strategy: strategy, MaxAttempts: math.MaxInt, Jitter: 1, RespectRetryAfter: true,
 			MaxRetryAfterSeconds: math.MaxInt,
 		}
-		for _, m := range p.Members() {
-			switch at := m.Field(&p).(type) {
+		for _, m := range policy.Members() {
+			switch at := m.Field(&policy).(type) {
 			case *int:
 				*at = math.MaxInt
 			case *float64:
@@ -69,7 +69,7 @@ func TestDelaysNeverOverflow(t *testing.T) {
 		}
 		for _, failed := range []int{1, 2, 50, math.MaxInt} {
 			for _, random := range []float64{0, 0.5, 0.999} {
-				if d := retryDelay(p, failed, maxDelay, random); d < 0 || d > maxDelay {
+				if d := retryDelay(policy, failed, maxDelay, random); d < 0 || d > maxDelay {
 					t.Fatalf("%s after %d failures: %v", strategy, failed, d)
 				}
 			}
@@ -78,17 +78,17 @@ func TestDelaysNeverOverflow(t *testing.T) {
 		if strategy == config.RetryNone {
 			want = deadlineGrace
 		}
-		if d := scheduleLength(p); d != want {
+		if d := scheduleLength(policy); d != want {
 			t.Fatalf("chain length of %s: %v", strategy, d)
 		}
 	}
 }
 
 func TestJitter(t *testing.T) {
-	p := policy(func(p *config.RetryPolicy) { p.Jitter = 0.1 })
+	policy := policy(func(p *config.RetryPolicy) { p.Jitter = 0.1 })
 	f := func(random float64, want time.Duration) {
 		t.Helper()
-		if got := retryDelay(p, 2, 0, random).Round(time.Millisecond); got != want {
+		if got := retryDelay(policy, 2, 0, random).Round(time.Millisecond); got != want {
 			t.Errorf("random %v: %v, want %v", random, got, want)
 		}
 	}
@@ -96,7 +96,7 @@ func TestJitter(t *testing.T) {
 	f(0.5, 300*time.Second)
 	f(0.75, 315*time.Second)
 	// It moves the schedule, not what the receiver asked for.
-	if got := retryDelay(p, 2, time.Hour, 0); got != time.Hour {
+	if got := retryDelay(policy, 2, time.Hour, 0); got != time.Hour {
 		t.Errorf("Retry-After of an hour became %v", got)
 	}
 }
@@ -126,9 +126,9 @@ func TestParseRetryAfter(t *testing.T) {
 }
 
 func TestRetryAfterIsCapped(t *testing.T) {
-	f := func(p config.RetryPolicy, asked, want time.Duration) {
+	f := func(policy config.RetryPolicy, asked, want time.Duration) {
 		t.Helper()
-		if got := retryDelay(p, 1, asked, 0.5); got != want {
+		if got := retryDelay(policy, 1, asked, 0.5); got != want {
 			t.Errorf("asked for %v: %v, want %v", asked, got, want)
 		}
 	}
@@ -140,36 +140,36 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	f(policy(func(p *config.RetryPolicy) { p.RespectRetryAfter = false }), time.Minute, 5*time.Second)
 }
 
-var refused = classification{fate: retry, code: event.CodeConnectionRefused}
+var refused = classification{class: classRetryable, code: event.CodeConnectionRefused}
 
 func TestDecide(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	expiry := now.AddDate(0, 0, 30)
-	f := func(name string, w event.Work, v classification, p config.RetryPolicy, want next) {
+	f := func(name string, work event.Work, classified classification, policy config.RetryPolicy, want nextStep) {
 		t.Helper()
-		if got := decide(&w, v, p, 0, now, expiry, 0.5); got != want {
+		if got := decide(&work, classified, policy, 0, now, expiry, 0.5); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 	first := event.Work{Attempt: 1}
-	f("delivered", first, classification{}, policy(), next{status: event.Delivered})
-	f("gone", first, classification{fate: fail, reason: event.Gone410}, policy(),
-		next{status: event.Failed, reason: event.Gone410})
-	f("first retry", first, refused, policy(), next{event.Retrying, "", now.Add(5 * time.Second),
+	f("delivered", first, classification{}, policy(), nextStep{status: event.Delivered})
+	f("gone", first, classification{class: classFinal, reason: event.Gone410}, policy(),
+		nextStep{status: event.Failed, reason: event.Gone410})
+	f("first retry", first, refused, policy(), nextStep{event.Retrying, "", now.Add(5 * time.Second),
 		now.Add(scheduleLength(policy()))})
 	f("the deadline stays", event.Work{Attempt: 2, Deadline: now.Add(time.Hour)}, refused, policy(),
-		next{event.Retrying, "", now.Add(5 * time.Minute), now.Add(time.Hour)})
+		nextStep{event.Retrying, "", now.Add(5 * time.Minute), now.Add(time.Hour)})
 	f("beyond the deadline", event.Work{Attempt: 2, Deadline: now.Add(time.Minute)}, refused, policy(),
-		next{status: event.Failed, reason: event.AttemptsExhausted})
+		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
 	f("last attempt", event.Work{Attempt: 10}, refused, policy(),
-		next{status: event.Failed, reason: event.AttemptsExhausted})
+		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
 	f("no retries", first, refused, policy(func(p *config.RetryPolicy) { p.Strategy = "none" }),
-		next{status: event.Failed, reason: event.AttemptsExhausted})
+		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
 	f("budget cut meanwhile", event.Work{Attempt: 5}, refused, policy(func(p *config.RetryPolicy) { p.MaxAttempts = 3 }),
-		next{status: event.Failed, reason: event.AttemptsExhausted})
-	w := event.Work{Attempt: 1}
-	if got := decide(&w, refused, policy(), 0, now, now.Add(3*time.Second),
-		0.5); got != (next{status: event.Failed, reason: event.PayloadExpired}) {
+		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
+	work := event.Work{Attempt: 1}
+	if got := decide(&work, refused, policy(), 0, now, now.Add(3*time.Second),
+		0.5); got != (nextStep{status: event.Failed, reason: event.PayloadExpired}) {
 		t.Errorf("payload expires first: %+v", got)
 	}
 }
@@ -180,31 +180,31 @@ func TestThreeDaysOfRetries(t *testing.T) {
 	tiers := stream.Tiers()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 5))
-		p := config.DefaultRetryPolicy()
+		policy := config.DefaultRetryPolicy()
 		start := time.UnixMilli(1_800_000_000_000)
 		now, expiry := start, start.AddDate(0, 0, 30)
-		w := &event.Work{Attempt: 1}
+		work := &event.Work{Attempt: 1}
 		for {
-			n := decide(w, refused, p, 0, now, expiry, r.Float64())
-			if n.status != event.Retrying {
-				if n.reason != event.AttemptsExhausted || w.Attempt != 10 {
-					t.Fatalf("seed %d: %+v after attempt %d", seed, n, w.Attempt)
+			next := decide(work, refused, policy, 0, now, expiry, r.Float64())
+			if next.status != event.Retrying {
+				if next.reason != event.AttemptsExhausted || work.Attempt != 10 {
+					t.Fatalf("seed %d: %+v after attempt %d", seed, next, work.Attempt)
 				}
 				break
 			}
-			wait := n.due.Sub(now)
-			base := baseDelay(p, w.Attempt)
+			wait := next.due.Sub(now)
+			base := baseDelay(policy, work.Attempt)
 			if wait < base*9/10 || wait > base*11/10 {
-				t.Fatalf("seed %d: %v after attempt %d, the schedule says %v", seed, wait, w.Attempt, base)
+				t.Fatalf("seed %d: %v after attempt %d, the schedule says %v", seed, wait, work.Attempt, base)
 			}
-			for now.Before(n.due) {
-				tier := lane.TierFor(tiers, n.due.Sub(now))
-				now = lane.ReadyAt(n.due, now, now, tier.Delay)
+			for now.Before(next.due) {
+				tier := lane.TierFor(tiers, next.due.Sub(now))
+				now = lane.ReadyAt(next.due, now, now, tier.Delay)
 			}
-			if late := now.Sub(n.due); late > lane.Slack(wait) {
+			if late := now.Sub(next.due); late > lane.Slack(wait) {
 				t.Fatalf("seed %d: %v late", seed, late)
 			}
-			w = &event.Work{Attempt: w.Attempt + 1, Due: n.due, Deadline: n.deadline}
+			work = &event.Work{Attempt: work.Attempt + 1, Due: next.due, Deadline: next.deadline}
 		}
 		if took := now.Sub(start); took < 65*time.Hour || took > 84*time.Hour {
 			t.Fatalf("seed %d: the chain took %v", seed, took)

@@ -31,39 +31,39 @@ func TestGonePayload(t *testing.T) {
 		{old, job, event.Skipped, event.PayloadExpired},
 		{kept, "", "", ""},
 	} {
-		w := &event.Work{Event: c.e, Run: c.run, Attempt: 1}
-		if got, why := rules.end(w, dest); got != c.want || why != c.why {
+		work := &event.Work{Event: c.e, Run: c.run, Attempt: 1}
+		if got, why := rules.endByState(work, dest); got != c.want || why != c.why {
 			t.Errorf("%s in run %q: %s %s, want %s %s", c.e.ID, c.run, got, why, c.want, c.why)
 		}
 	}
 }
 
 // The time of a chain costs nothing to know: every hop asks for it.
-func TestBegan(t *testing.T) {
+func TestStartedAt(t *testing.T) {
 	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
-	e := &event.Event{ID: id.Lowest(at)}
+	ev := &event.Event{ID: id.Lowest(at)}
 	later := at.Add(time.Hour)
 	for run, want := range map[string]time.Time{
 		"": at, id.Lowest(later).Text(id.Run): later, id.Lowest(later).Text(id.Recovery): later, "run": at, "run_": at,
 		"run_x": at,
 	} {
-		if got := began(&event.Work{Event: e, Run: run}); !got.Equal(want) {
+		if got := startedAt(&event.Work{Event: ev, Run: run}); !got.Equal(want) {
 			t.Errorf("run %q began %v, want %v", run, got, want)
 		}
 	}
-	w := &event.Work{Event: e}
-	if n := testing.AllocsPerRun(100, func() { began(w) }); n != 0 {
+	work := &event.Work{Event: ev}
+	if n := testing.AllocsPerRun(100, func() { startedAt(work) }); n != 0 {
 		t.Errorf("%v allocations for an automatic chain", n)
 	}
 }
 
-func BenchmarkBegan(b *testing.B) {
+func BenchmarkStartedAt(b *testing.B) {
 	for name, run := range map[string]string{"automatic": "", "run": id.Lowest(time.Now()).Text(id.Run)} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			w := &event.Work{Event: &event.Event{ID: id.Lowest(time.Now())}, Run: run}
+			work := &event.Work{Event: &event.Event{ID: id.Lowest(time.Now())}, Run: run}
 			for b.Loop() {
-				began(w)
+				startedAt(work)
 			}
 		})
 	}

@@ -34,16 +34,16 @@ func absurdPolicy(r *rand.Rand) config.RetryPolicy {
 	floats := []float64{0, 0.1, 1, 2, -1, -1e300, 1e300, math.NaN(), math.Inf(1), math.Inf(-1)}
 	ints := []int{0, 1, 5, 300, 86400, 10 * 365 * 86400, -1, -86400, math.MaxInt32, math.MaxInt, math.MinInt}
 	pick := func() int { return ints[r.IntN(len(ints))] }
-	p := config.RetryPolicy{
+	policy := config.RetryPolicy{
 		Strategy:       []string{"none", "linear", "exponential", "schedule", "", "a later one"}[r.IntN(6)],
 		InitialSeconds: pick(), IntervalSeconds: pick(), MaxSeconds: pick(), Multiplier: floats[r.IntN(len(floats))],
 		MaxAttempts: []int{-1, 0, 1, 2, 10, 100}[r.IntN(6)], Jitter: floats[r.IntN(len(floats))],
 		RespectRetryAfter: r.IntN(4) > 0, MaxRetryAfterSeconds: pick(),
 	}
 	for range r.IntN(4) {
-		p.ScheduleSeconds = append(p.ScheduleSeconds, pick())
+		policy.ScheduleSeconds = append(policy.ScheduleSeconds, pick())
 	}
-	return p
+	return policy
 }
 
 // Whatever a policy and a receiver say, and both may lie: a chain has at most its attempts, none is early or in
@@ -59,40 +59,42 @@ func TestAbsurdWaits(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for seed := range uint64(3_000) {
 		r := rand.New(rand.NewPCG(seed, 11))
-		p := absurdPolicy(r)
+		policy := absurdPolicy(r)
 		now, expiry := start, start.AddDate(0, 0, 1+r.IntN(30))
-		w := &event.Work{Event: &event.Event{ID: eventID, Endpoint: "ep_1"}, Dest: "dst_1", Attempt: 1}
+		work := &event.Work{Event: &event.Event{ID: eventID, Endpoint: "ep_1"}, Dest: "dst_1", Attempt: 1}
 		for {
 			header := headers[r.IntN(len(headers))]
 			asked := parseRetryAfter(header, now)
 			if asked < 0 || asked > maxDelay {
 				t.Fatalf("seed %d: %.40q is %v", seed, header, asked)
 			}
-			n := decide(w, refused, p, asked, now, expiry, r.Float64())
-			if n.status != event.Retrying {
-				if n.status != event.Failed || n.reason != event.AttemptsExhausted && n.reason != event.PayloadExpired {
-					t.Fatalf("seed %d: %+v", seed, n)
+			next := decide(work, refused, policy, asked, now, expiry, r.Float64())
+			if next.status != event.Retrying {
+				if next.status != event.Failed || next.reason != event.AttemptsExhausted && next.reason != event.PayloadExpired {
+					t.Fatalf("seed %d: %+v", seed, next)
 				}
 				break
 			}
-			wait := n.due.Sub(now)
-			limit := retryDelay(p, w.Attempt, 0, 0)
+			wait := next.due.Sub(now)
+			limit := retryDelay(policy, work.Attempt, 0, 0)
 			for _, random := range []float64{0.5, 1} {
-				limit = max(limit, retryDelay(p, w.Attempt, 0, random))
+				limit = max(limit, retryDelay(policy, work.Attempt, 0, random))
 			}
-			if p.RespectRetryAfter {
-				limit = max(limit, min(asked, seconds(float64(p.MaxRetryAfterSeconds))))
+			if policy.RespectRetryAfter {
+				limit = max(limit, min(asked, seconds(float64(policy.MaxRetryAfterSeconds))))
 			}
-			if wait < 0 || wait > limit || !n.due.Before(n.deadline) || n.deadline.After(expiry) || w.Attempt >= p.Attempts() {
-				t.Fatalf("seed %d, attempt %d of %d, %.40q: waits %v of at most %v, until %v of %v", seed, w.Attempt, p.MaxAttempts,
-					header, wait, limit, n.due, n.deadline)
+			if wait < 0 || wait > limit || !next.due.Before(next.deadline) || next.deadline.After(expiry) ||
+				work.Attempt >= policy.Attempts() {
+				t.Fatalf("seed %d, attempt %d of %d, %.40q: waits %v of at most %v, until %v of %v", seed, work.Attempt,
+					policy.MaxAttempts,
+					header, wait, limit, next.due, next.deadline)
 			}
-			w.Attempt, w.Due, w.Deadline = w.Attempt+1, n.due, n.deadline
-			w = throughTheLog(t, w)
+			work.Attempt, work.Due, work.Deadline = work.Attempt+1, next.due, next.deadline
+			work = throughTheLog(t, work)
 			hops := 0
-			for now.Before(w.Due) {
+			for now.Before(work.Due) {
 				hops++
-				now = lane.ReadyAt(w.Due, now, now, lane.TierFor(tiers, w.Due.Sub(now)).Delay)
+				now = lane.ReadyAt(work.Due, now, now, lane.TierFor(tiers, work.Due.Sub(now)).Delay)
 			}
 			if most := int(wait/lane.MaxRecheck) + 2*len(tiers); hops > most {
 				t.Fatalf("seed %d: %d hops for %v", seed, hops, wait)
@@ -102,18 +104,18 @@ func TestAbsurdWaits(t *testing.T) {
 }
 
 // throughTheLog encodes and decodes work: its due time comes back, later by less than a millisecond.
-func throughTheLog(t *testing.T, w *event.Work) *event.Work {
+func throughTheLog(t *testing.T, work *event.Work) *event.Work {
 	t.Helper()
-	r, err := w.Record()
+	record, err := work.Record()
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := event.DecodeWork(r)
+	back, err := event.DecodeWork(record)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if late := back.Due.Sub(w.Due); late < 0 || late >= time.Millisecond || back.Attempt != w.Attempt {
-		t.Fatalf("due %v came back as %v, attempt %d as %d", w.Due, back.Due, w.Attempt, back.Attempt)
+	if late := back.Due.Sub(work.Due); late < 0 || late >= time.Millisecond || back.Attempt != work.Attempt {
+		t.Fatalf("due %v came back as %v, attempt %d as %d", work.Due, back.Due, work.Attempt, back.Attempt)
 	}
 	return back
 }

@@ -16,21 +16,21 @@ func TestDeliveryWhileTheClockWasAhead(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		url, _ := w.serve(80, &sink{})
 		w.endpoint(url)
-		e := w.newEvent(`{}`)
+		ev := w.newEvent(`{}`)
 		var ahead atomic.Int64
 		w.ids = id.NewGenerator(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
 		ahead.Store(int64(time.Hour))
 		first := w.ids.Next(0)
 		ahead.Store(0)
 		w.start(testConfig())
-		w.accept(e)
+		w.accept(ev)
 		began := time.Now()
-		o := w.outcomes(count(1))[0]
-		if took := time.Since(began); o.Status != event.Delivered || took > 2*time.Second {
-			t.Errorf("%s after %v", o.Status, took)
+		outcome := w.outcomes(count(1))[0]
+		if took := time.Since(began); outcome.Status != event.Delivered || took > 2*time.Second {
+			t.Errorf("%s after %v", outcome.Status, took)
 		}
-		if o.Attempt.ID.String() <= first.String() || !o.Attempt.StartedAt.Before(first.Time()) {
-			t.Errorf("attempt %s at %v after id %s", o.Attempt.ID, o.Attempt.StartedAt, first)
+		if outcome.Attempt.ID.String() <= first.String() || !outcome.Attempt.StartedAt.Before(first.Time()) {
+			t.Errorf("attempt %s at %v after id %s", outcome.Attempt.ID, outcome.Attempt.StartedAt, first)
 		}
 		if n := w.cluster.PartitionInfo("t."+stream.Outcomes, 0).HighWatermark; n != 1 {
 			t.Errorf("%d outcomes", n)

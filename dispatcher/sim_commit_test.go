@@ -32,9 +32,9 @@ func TestReleaseIsBounded(t *testing.T) {
 		limit time.Duration
 		leave func(*Dispatcher)
 	}{
-		"revoked": {revokeWait + commitTimeout,
-			func(d *Dispatcher) { d.release(context.Background(), d.assignment(), revokeWait) }},
-		"lost": {commitTimeout, func(d *Dispatcher) { d.lost(d.assignment()) }},
+		"revoked": {revokeTimeout + commitTimeout,
+			func(d *Dispatcher) { d.releasePartitions(context.Background(), d.assignment(), revokeTimeout) }},
+		"lost": {commitTimeout, func(d *Dispatcher) { d.onLost(d.assignment()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {

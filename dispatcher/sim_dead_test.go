@@ -91,12 +91,12 @@ func (n *deadNode) put(p deadPiece, rest time.Duration) {
 // come brings a piece to its lane, which takes it or refuses it.
 func (n *deadNode) come(p deadPiece) {
 	d := &n.dests[p.dest]
-	w := [...]*event.Work{&d.fresh, &d.retried, &d.parked}[p.kind]
+	work := [...]*event.Work{&d.fresh, &d.retried, &d.parked}[p.kind]
 	if p.kind == deadParked {
 		n.passes++
 		n.longest = max(n.longest, time.Duration(n.second-int(p.parked))*time.Second)
 	}
-	n.carryOut(p.dest, n.Admit(&lane.Delivery{Slot: &slot{part: n.part}, Work: w, Size: 600}))
+	n.carryOut(p.dest, n.Admit(&lane.Delivery{Slot: &slot{part: n.part}, Work: work, Size: 600}))
 	for l, workers := range n.started {
 		for ; workers > 0; workers-- {
 			n.work(l, p.dest)

@@ -83,7 +83,7 @@ func (o outage) run(t *testing.T) {
 		for _, at := range o.looks {
 			s.away.Store(start.Add(at).UnixNano())
 			time.Sleep(time.Until(start.Add(at)))
-			s.look(at, 4/o.every.Seconds())
+			s.observe(at, 4/o.every.Seconds())
 		}
 		s.away.Store(up.UnixNano())
 		provider.Wait()
@@ -100,7 +100,7 @@ func (o outage) run(t *testing.T) {
 			s.memory("while it drains")
 		}
 		s.ownRetries(events)
-		o.judge(s, events, parked, up)
+		o.check(s, events, parked, up)
 	})
 }
 
@@ -113,9 +113,9 @@ func (s *sim) ownRetries(events int) {
 	}
 	last := time.Now()
 	s.seen.Lock()
-	for _, o := range s.last {
-		if o.Status == event.Retrying && o.NextAt.After(last) {
-			last = o.NextAt
+	for _, outcome := range s.last {
+		if outcome.Status == event.Retrying && outcome.NextAt.After(last) {
+			last = outcome.NextAt
 		}
 	}
 	s.seen.Unlock()
@@ -124,7 +124,7 @@ func (s *sim) ownRetries(events int) {
 
 // look watches all that is parked for two steps: it passes once a step, within the budget. What is new
 // makes a few hops a second besides.
-func (s *sim) look(at time.Duration, fresh float64) {
+func (s *sim) observe(at time.Duration, fresh float64) {
 	s.away.Store(0)
 	_, parked, lanes := s.lane("dst_1")
 	step := lane.RecheckInterval(s.d.tiers, parked, lanes)
@@ -142,7 +142,7 @@ func (s *sim) look(at time.Duration, fresh float64) {
 }
 
 // judge looks at the end: everything was delivered, nothing early, nothing twice, nothing is left.
-func (o outage) judge(s *sim, events, parked int, up time.Time) {
+func (o outage) check(s *sim, events, parked int, up time.Time) {
 	s.seen.Lock()
 	first, last := s.taken[0], s.taken[len(s.taken)-1]
 	failures := s.requests - events
@@ -197,14 +197,15 @@ func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
 		if got["delivered"]+got["failed payload_expired"] != events || got["failed payload_expired"] < 70 {
 			t.Errorf("%d events: %v", events, got)
 		}
-		for k, o := range s.last {
+		for k, outcome := range s.last {
 			expiry := k.event.Time().Add(24 * time.Hour)
 			switch {
-			case o.Status == event.Delivered && !o.At.Before(expiry.Add(time.Second)):
-				t.Errorf("delivered %v after its end", o.At.Sub(expiry))
-			case o.Status == event.Failed && (o.At.Before(expiry.Add(-interval)) || o.At.After(expiry.Add(look+time.Minute)) &&
-				o.At.Before(up)):
-				t.Errorf("failed %v after its end", o.At.Sub(expiry))
+			case outcome.Status == event.Delivered && !outcome.At.Before(expiry.Add(time.Second)):
+				t.Errorf("delivered %v after its end", outcome.At.Sub(expiry))
+			case outcome.Status == event.Failed &&
+				(outcome.At.Before(expiry.Add(-interval)) || outcome.At.After(expiry.Add(look+time.Minute)) &&
+					outcome.At.Before(up)):
+				t.Errorf("failed %v after its end", outcome.At.Sub(expiry))
 			}
 		}
 	})

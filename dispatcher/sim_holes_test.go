@@ -15,7 +15,7 @@ func TestNextOwnerRepeatsNothing(t *testing.T) {
 	stop := func(_ *Dispatcher, stop func()) { stop() }
 	crash := func(d *Dispatcher, stop func()) {
 		time.Sleep(2 * time.Second) // a commit
-		d.lost(d.assignment())      // and none after it
+		d.onLost(d.assignment())    // and none after it
 		stop()
 	}
 	for name, c := range map[string]struct {
@@ -42,15 +42,15 @@ func TestNextOwnerRepeatsNothing(t *testing.T) {
 				d, p, stop := start()
 				var done []*slot
 				for o := range c.records {
-					if s := p.add(o, 0); o%3 != 0 {
-						done = append(done, s)
+					if slot := p.beginRecord(o, 0); o%3 != 0 {
+						done = append(done, slot)
 					}
 				}
 				for _, i := range rand.Perm(len(done)) {
-					done[i].done()
+					done[i].deliveryDone()
 				}
 				c.leave(d, stop)
-				told := int64(w.metric("relay_dispatch_commit_left_out", ""))
+				told := int64(w.metric("relay_dispatch_commit_omitted_records", ""))
 				if told > c.most || c.most > 0 && told == 0 {
 					t.Errorf("%d of %d have no room, the metric says; at most %d", told, len(done), c.most)
 				}
@@ -58,7 +58,7 @@ func TestNextOwnerRepeatsNothing(t *testing.T) {
 				_, p, _ = start()
 				repeated := int64(0)
 				for o := range c.records {
-					switch again := p.add(o, 0) != nil; {
+					switch again := p.beginRecord(o, 0) != nil; {
 					case o%3 == 0 && !again:
 						t.Fatalf("offset %d was not done and is skipped", o)
 					case o%3 != 0 && again:

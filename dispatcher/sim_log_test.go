@@ -17,7 +17,7 @@ import (
 type simLog struct {
 	assigned func(map[stream.Partition]stream.Commit)
 	// produced is told of every record; what it returns is how much later it can be fetched.
-	produced func(topic string, r *stream.Record) time.Duration
+	produced func(topic string, record *stream.Record) time.Duration
 
 	mu     sync.Mutex // guards what follows
 	topics map[string]*simTopic
@@ -58,27 +58,27 @@ func (l *simLog) add(name string) {
 }
 
 // Produce appends at once.
-func (l *simLog) Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {
-	if r.Timestamp.IsZero() {
-		r.Timestamp = time.Now()
+func (l *simLog) Produce(topic string, partition int32, record *stream.Record, done func(*stream.Record, error)) {
+	if record.Timestamp.IsZero() {
+		record.Timestamp = time.Now()
 	}
-	if late := l.produced(topic, r); late > 0 {
-		time.AfterFunc(late, func() { l.append(topic, r) })
+	if late := l.produced(topic, record); late > 0 {
+		time.AfterFunc(late, func() { l.append(topic, record) })
 	} else {
-		l.append(topic, r)
+		l.append(topic, record)
 	}
-	done(r, nil)
+	done(record, nil)
 }
 
-func (l *simLog) append(topic string, r *stream.Record) {
+func (l *simLog) append(topic string, record *stream.Record) {
 	l.mu.Lock()
 	if t := l.topics[topic]; t != nil {
-		r.Offset = t.next
+		record.Offset = t.next
 		t.next++
-		t.queue = append(t.queue, r)
+		t.queue = append(t.queue, record)
 	}
 	l.mu.Unlock()
-	l.tell()
+	l.wakeReader()
 }
 
 // deepen says that a topic, empty so far, has so many records, and what they are. Of what else is produced
@@ -89,10 +89,10 @@ func (l *simLog) deepen(topic string, records int, make func(int) *stream.Record
 	t := l.topics[topic]
 	t.deep, t.end = make, int64(records)
 	l.mu.Unlock()
-	l.tell()
+	l.wakeReader()
 }
 
-func (l *simLog) tell() {
+func (l *simLog) wakeReader() {
 	select {
 	case l.more <- struct{}{}:
 	default:
@@ -134,15 +134,15 @@ func (l *simLog) fetch() (stream.Partition, []*stream.Record) {
 	for range l.order {
 		l.turn = (l.turn + 1) % len(l.order)
 		t := l.order[l.turn]
-		for ; !t.paused && t.next < t.end && len(t.queue) < maxPoll; t.next++ {
-			r := t.deep(int(t.next))
-			r.Offset = t.next
-			t.queue = append(t.queue, r)
+		for ; !t.paused && t.next < t.end && len(t.queue) < maxPollRecords; t.next++ {
+			record := t.deep(int(t.next))
+			record.Offset = t.next
+			t.queue = append(t.queue, record)
 		}
 		if t.paused || len(t.queue) == 0 {
 			continue
 		}
-		records := slices.Clone(t.queue[:min(len(t.queue), maxPoll)])
+		records := slices.Clone(t.queue[:min(len(t.queue), maxPollRecords)])
 		t.queue = slices.Delete(t.queue, 0, len(records))
 		return t.id, records
 	}
@@ -169,7 +169,7 @@ func (l *simLog) pause(ids []stream.Partition, paused bool) {
 		l.topics[id.Topic].paused = paused
 	}
 	l.mu.Unlock()
-	l.tell()
+	l.wakeReader()
 }
 
 // open is how many records are appended and not committed.

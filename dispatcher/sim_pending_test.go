@@ -45,20 +45,20 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			w := &event.Work{
+			work := &event.Work{
 				Event: &event.Event{
 					ID: eventID, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified,
 					Type: "order.created", Method: http.MethodPost, Body: make([]byte, 1000),
 				},
 				Dest: "dst_1", Trigger: event.TriggerRetry, Attempt: 2, Due: due(i),
 			}
-			r, err := w.Record()
+			record, err := work.Record()
 			if err != nil {
 				t.Error(err)
 				return nil
 			}
-			r.Timestamp = w.Due.Add(-time.Hour)
-			return r
+			record.Timestamp = work.Due.Add(-time.Hour)
+			return record
 		})
 		time.Sleep(until / 2)
 		held := living() - base

@@ -40,18 +40,18 @@ func (w *bubbleWorld) refuseWith(topic, text string, err *kerr.Error) *kfake.Fau
 }
 
 // graves reads the topic dead until it has n records.
-func (w *world) graves(n int) []*stream.Record {
+func (w *world) deadLetters(n int) []*stream.Record {
 	w.tb.Helper()
 	var all []*stream.Record
-	w.scan(stream.Partition{Topic: stream.Dead}, func(r *stream.Record) bool {
-		all = append(all, r)
+	w.scan(stream.Partition{Topic: stream.Dead}, func(record *stream.Record) bool {
+		all = append(all, record)
 		return len(all) == n
 	})
 	return all
 }
 
-func recordHeader(r *stream.Record, key string) string {
-	for _, h := range r.Headers {
+func recordHeader(record *stream.Record, key string) string {
+	for _, h := range record.Headers {
 		if h.Key == key {
 			return string(h.Value)
 		}
@@ -90,8 +90,8 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 				accept()
 				var failed *event.Outcome
 				w.outcomes(func(all []*event.Outcome) bool {
-					if o := all[len(all)-1]; o.Status == event.Failed {
-						failed = o
+					if outcome := all[len(all)-1]; outcome.Status == event.Failed {
+						failed = outcome
 					}
 					return count(good, event.Delivered)(all) && failed != nil
 				})
@@ -102,7 +102,7 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 				if fault.Hits() < 2 {
 					t.Errorf("refused %d times: the record was not tried by itself", fault.Hits())
 				}
-				grave := w.graves(1)[0]
+				grave := w.deadLetters(1)[0]
 				if string(grave.Value) != "poison" || recordHeader(grave, stream.HeaderDeadTopic) != "retry.1s" ||
 					!strings.Contains(recordHeader(grave, stream.HeaderDeadError), refusal.Message) {
 					t.Errorf("grave %q %v", grave.Value, grave.Headers)
@@ -110,7 +110,8 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 				if _, err := event.DecodeWork(grave); err != nil {
 					t.Errorf("what is in the grave cannot be brought back: %v", err)
 				}
-				if w.metric("relay_dispatch_refused_total", "") != 1 || w.metric("relay_dispatch_dead_total", "") != 1 {
+				if w.metric("relay_dispatch_refused_records_total", "") != 1 ||
+					w.metric("relay_dispatch_dead_letters_total", "") != 1 {
 					t.Error("the metrics do not tell of it")
 				}
 				w.shut()
@@ -142,13 +143,14 @@ func TestOutcomeThatIsRefusedForGood(t *testing.T) {
 				w.refuseWith(stream.Outcomes, f.text, kerr.MessageTooLarge)
 				w.start(testConfig())
 				w.accept(w.newEvent(`{}`))
-				o := w.outcomes(count(1))[0]
-				if o.Status != event.Delivered || o.Code != 200 || (o.Attempt != nil) != f.attempt {
-					t.Fatalf("outcome %+v", o)
+				outcome := w.outcomes(count(1))[0]
+				if outcome.Status != event.Delivered || outcome.Code != 200 || (outcome.Attempt != nil) != f.attempt {
+					t.Fatalf("outcome %+v", outcome)
 				}
-				if f.attempt && (o.Attempt.ResponseBody != nil || o.Attempt.RequestHeader != "" || !o.Attempt.Truncated ||
-					o.Attempt.URL != url) {
-					t.Errorf("attempt %+v", o.Attempt)
+				if f.attempt && (outcome.Attempt.ResponseBody != nil || outcome.Attempt.RequestHeader != "" ||
+					!outcome.Attempt.Truncated ||
+					outcome.Attempt.URL != url) {
+					t.Errorf("attempt %+v", outcome.Attempt)
 				}
 				w.shut()
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
@@ -160,7 +162,7 @@ func TestOutcomeThatIsRefusedForGood(t *testing.T) {
 }
 
 // The least that can be said of a delivery is never given up.
-func TestLeastOutcomeIsProducedUntilItIsTaken(t *testing.T) {
+func TestSmallestOutcomeIsRetriedUntilProduced(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
@@ -173,14 +175,14 @@ func TestLeastOutcomeIsProducedUntilItIsTaken(t *testing.T) {
 			t.Errorf("committed %d without an outcome, after %d tries", n, fault.Hits())
 		}
 		fault.Remove()
-		if o := w.outcomes(count(1))[0]; o.Status != event.Delivered || len(s.all()) != 1 {
-			t.Errorf("outcome %+v, %d requests", o, len(s.all()))
+		if outcome := w.outcomes(count(1))[0]; outcome.Status != event.Delivered || len(s.all()) != 1 {
+			t.Errorf("outcome %+v, %d requests", outcome, len(s.all()))
 		}
 	})
 }
 
 // What cannot even be buried is named in the grave, or at least its delivery is told failed.
-func TestGraveThatIsRefusedForGood(t *testing.T) {
+func TestDeadLetterThatIsRefusedForGood(t *testing.T) {
 	for name, f := range map[string]struct {
 		text  string // that the log refuses in the topic dead
 		grave bool
@@ -196,8 +198,8 @@ func TestGraveThatIsRefusedForGood(t *testing.T) {
 				w.refuseWith("retry.1s", "poison", kerr.MessageTooLarge)
 				w.refuseWith(stream.Dead, f.text, kerr.MessageTooLarge)
 				w.start(testConfig())
-				e := w.newEvent("poison")
-				w.accept(e)
+				ev := w.newEvent("poison")
+				w.accept(ev)
 				if d := cmp.Diff([]string{"failed undecodable"}, statuses(w.outcomes(count(1)))); d != "" {
 					t.Error(d)
 				}
@@ -211,8 +213,8 @@ func TestGraveThatIsRefusedForGood(t *testing.T) {
 					}
 					return
 				}
-				grave := w.graves(1)[0]
-				if grave.Value != nil || !strings.Contains(recordHeader(grave, stream.HeaderDeadError), e.ID.String()) {
+				grave := w.deadLetters(1)[0]
+				if grave.Value != nil || !strings.Contains(recordHeader(grave, stream.HeaderDeadError), ev.ID.String()) {
 					t.Errorf("grave %q %v", grave.Value, grave.Headers)
 				}
 				if _, err := event.Decode(grave); err == nil {

@@ -79,8 +79,8 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.d, s.assigned, s.produced = d, d.assigned, s.note
-		d.join = func(stream.GroupConfig) (member, error) { return s, nil }
+		s.d, s.assigned, s.produced = d, d.onAssigned, s.recordProduced
+		d.joinGroup = func(stream.GroupConfig) (member, error) { return s, nil }
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() {
@@ -112,15 +112,15 @@ func (s *sim) accept(ep *config.Endpoint) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	e := &event.Event{
+	ev := &event.Event{
 		ID: eventID, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified,
 		Type: "order.created", Method: http.MethodPost, Body: []byte(`{"id":1}`),
 		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}},
 	}
 	for _, d := range ep.Destinations {
-		e.Dests = append(e.Dests, d.ID)
+		ev.Dests = append(ev.Dests, d.ID)
 	}
-	s.Produce(stream.Events, 0, e.Record(), func(*stream.Record, error) {})
+	s.Produce(stream.Events, 0, ev.Record(), func(*stream.Record, error) {})
 }
 
 // RoundTrip is a destination.
@@ -158,68 +158,68 @@ func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // note is told what is produced.
-func (s *sim) note(topic string, r *stream.Record) time.Duration {
+func (s *sim) recordProduced(topic string, record *stream.Record) time.Duration {
 	if strings.HasPrefix(topic, "retry.") {
 		s.seen.Lock()
 		s.hops[time.Now().Unix()]++
 		s.seen.Unlock()
-		return s.leaveOut(r)
+		return s.leaveOut(record)
 	}
 	if topic != stream.Outcomes {
 		return 0
 	}
-	o, err := event.DecodeOutcome(r)
+	outcome, err := event.DecodeOutcome(record)
 	if err != nil {
 		s.t.Error(err)
 		return 0
 	}
-	k := deliveryKey{event: o.Event, dest: o.Dest}
+	k := deliveryKey{event: outcome.Event, dest: outcome.Dest}
 	s.seen.Lock()
 	defer s.seen.Unlock()
-	if o.Status == event.Delivered {
+	if outcome.Status == event.Delivered {
 		s.taken = append(s.taken, time.Now())
 	}
 	delete(s.due, k)
-	if o.Attempt != nil && o.Status == event.Retrying {
-		s.due[k] = o.NextAt
+	if outcome.Attempt != nil && outcome.Status == event.Retrying {
+		s.due[k] = outcome.NextAt
 	}
-	o.Attempt = nil
-	s.last[k] = o
+	outcome.Attempt = nil
+	s.last[k] = outcome
 	return 0
 }
 
 // leaveOut lets parked work stay away for whole steps, as if it had come by and been parked again each time:
 // a day in which nothing changes has thousands of such passes of each piece. One piece of a hundred comes by
 // whenever the breaker may let it, so that all probes are made. It returns how much later the record is appended.
-func (s *sim) leaveOut(r *stream.Record) time.Duration {
+func (s *sim) leaveOut(record *stream.Record) time.Duration {
 	away := s.away.Load()
 	if away == 0 {
 		return 0
 	}
-	w, err := event.DecodeWork(r)
+	work, err := event.DecodeWork(record)
 	if err != nil {
 		s.t.Error(err)
 		return 0
 	}
 	until := time.Unix(0, away)
-	open, parked, lanes := s.lane(w.Dest)
-	if w.Event.ID[15]%100 == 0 {
+	open, parked, lanes := s.lane(work.Dest)
+	if work.Event.ID[15]%100 == 0 {
 		until = lane.Earlier(until, open)
 	}
 	now := time.Now()
-	step := w.Due.Sub(now)
-	if w.Parked != event.BreakerOpen || open.IsZero() || step < lane.RecheckInterval(s.d.tiers, parked, lanes) ||
-		!w.Due.Before(until) {
+	step := work.Due.Sub(now)
+	if work.Parked != event.BreakerOpen || open.IsZero() || step < lane.RecheckInterval(s.d.tiers, parked, lanes) ||
+		!work.Due.Before(until) {
 		return 0
 	}
-	passes := (until.Sub(w.Due) + step - 1) / step
-	w.Due = w.Due.Add(passes * step)
-	again, err := w.Record()
+	passes := (until.Sub(work.Due) + step - 1) / step
+	work.Due = work.Due.Add(passes * step)
+	again, err := work.Record()
 	if err != nil {
 		s.t.Error(err)
 		return 0
 	}
-	r.Headers, r.Timestamp = again.Headers, now.Add(passes*step)
+	record.Headers, record.Timestamp = again.Headers, now.Add(passes*step)
 	s.seen.Lock()
 	s.elided += int(passes)
 	s.seen.Unlock()
@@ -249,8 +249,8 @@ func (s *sim) statuses() map[string]int {
 	s.seen.Lock()
 	defer s.seen.Unlock()
 	n := map[string]int{}
-	for _, o := range s.last {
-		n[strings.TrimSpace(fmt.Sprint(o.Status, " ", o.Reason))]++
+	for _, outcome := range s.last {
+		n[strings.TrimSpace(fmt.Sprint(outcome.Status, " ", outcome.Reason))]++
 	}
 	return n
 }
@@ -280,12 +280,12 @@ func (s *sim) hopsInAll() (n int) {
 // memory checks what the dispatcher holds against its bounds.
 func (s *sim) memory(when string) {
 	jobs, size := s.d.lanes.InMemory()
-	if jobs > s.d.cfg.MaxInFlight+maxPoll || size > s.d.cfg.MaxInFlightBytes {
+	if jobs > s.d.cfg.MaxInFlight+maxPollRecords || size > s.d.cfg.MaxInFlightBytes {
 		s.t.Errorf("%s: %d jobs are held, %d bytes", when, jobs, size)
 	}
 	for _, p := range s.d.assignment() {
 		p.mu.Lock()
-		if n := len(p.waiting); n > maxWaiting+maxPoll || p.tracker.span() > maxSpan {
+		if n := len(p.waiting); n > maxWaiting+maxPollRecords || p.tracker.span() > maxSpan {
 			s.t.Errorf("%s: %d records of %s wait in memory, %d offsets are open", when, n, p.id.Topic, p.tracker.span())
 		}
 		p.mu.Unlock()

@@ -8,17 +8,17 @@ import (
 )
 
 // What a replay has delivered ends the automatic chain also where it was parked before its first attempt.
-func TestReplayEndsParkedWork(t *testing.T) {
+func TestReplayEndsParkedDelivery(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
 		w.start(testConfig())
-		e := w.newEvent(`{}`)
-		w.command(&event.Work{Event: e, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: "run_1"})
+		ev := w.newEvent(`{}`)
+		w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: "run_1"})
 		w.outcomes(count(1, event.Delivered))
 		w.command(&event.Work{
-			Event: e, Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1, Parked: event.BreakerOpen,
+			Event: ev, Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1, Parked: event.BreakerOpen,
 			Due: time.Now().Add(5 * time.Second),
 		})
 		got := statuses(w.outcomes(count(2)))
@@ -30,7 +30,7 @@ func TestReplayEndsParkedWork(t *testing.T) {
 
 // A fault between the record that continues work and the commit makes two of one. The first copy that is delivered
 // ends the others, retries and parked work alike; the event says delivered. The retry of another event goes on.
-func TestCopiesOfWaitingWorkEnd(t *testing.T) {
+func TestCopiesOfWaitingDeliveriesEnd(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)

@@ -8,9 +8,9 @@ import (
 
 // stats shows lanes and retry topics as they are when it is asked.
 type stats struct {
-	cfg    Config
-	lanes  *lane.Lanes
-	depths func() map[string]int // of the retry topics
+	cfg        Config
+	lanes      *lane.Lanes
+	tierDepths func() map[string]int // of the retry topics
 }
 
 // Describe is called by prometheus.
@@ -36,11 +36,11 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 		"failures, waiting for a token, breaker open, breaker half-open.", census.States, "state")
 	gauges("parked", "Parked deliveries that this node has seen, by reason.", census.Parked, "reason")
 	gauges("tier_records", "Records of the retry topics that wait for their time, as of the last fetch of each partition.",
-		s.depths(), "tier")
+		s.tierDepths(), "tier")
 }
 
 // depths counts what waits in the retry topics, in memory and in the log.
-func (d *Dispatcher) depths() map[string]int {
+func (d *Dispatcher) tierDepths() map[string]int {
 	all := make(map[string]int, len(d.tiers))
 	for _, t := range d.tiers {
 		all[t.Topic] = 0
@@ -48,7 +48,7 @@ func (d *Dispatcher) depths() map[string]int {
 	for _, p := range d.assignment() {
 		if p.delay > 0 {
 			p.mu.Lock()
-			all[p.id.Topic] += len(p.waiting) + int(d.behind(p.id))
+			all[p.id.Topic] += len(p.waiting) + int(d.lag(p.id))
 			p.mu.Unlock()
 		}
 	}

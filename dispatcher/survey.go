@@ -23,12 +23,12 @@ type Survey struct {
 	endpoint   string
 	partitions []int32
 
-	read map[stream.Partition]int64 // everything below has been looked at
-	open map[place]time.Time        // records that are not done, and when they are due; zero: now
+	readUntil map[stream.Partition]int64   // everything below has been looked at
+	open      map[recordPosition]time.Time // records that are not done, and when they are due; zero: now
 }
 
 // place is where a record stands.
-type place struct {
+type recordPosition struct {
 	stream.Partition
 	offset int64
 }
@@ -47,7 +47,7 @@ func (o OpenRecords) Any() bool { return o.Immediate+o.Waiting > 0 }
 func NewSurvey(log *stream.Reader, endpoint string, partitions []int32) *Survey {
 	return &Survey{
 		log: log, endpoint: endpoint, partitions: partitions,
-		read: make(map[stream.Partition]int64), open: make(map[place]time.Time),
+		readUntil: make(map[stream.Partition]int64), open: make(map[recordPosition]time.Time),
 	}
 }
 
@@ -74,8 +74,8 @@ func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 		for _, topic := range topics {
 			p := stream.Partition{Topic: topic, Index: index}
 			done[p] = marks[p].Completed()
-			from := max(done[p].FirstIncomplete(), starts[p], s.read[p])
-			s.read[p] = max(from, ends[p])
+			from := max(done[p].FirstIncomplete(), starts[p], s.readUntil[p])
+			s.readUntil[p] = max(from, ends[p])
 			ranges = append(ranges, stream.Range{Partition: p, From: from, To: ends[p]})
 		}
 	}
@@ -85,9 +85,9 @@ func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 		}
 	}
 	err = s.log.ReadRanges(ctx, ranges, func(p stream.Partition, records []*stream.Record) error {
-		for _, r := range records {
-			if string(r.Key) == s.endpoint && !done[p].Contains(r.Offset) {
-				s.open[place{p, r.Offset}] = dueOf(p, r)
+		for _, record := range records {
+			if string(record.Key) == s.endpoint && !done[p].Contains(record.Offset) {
+				s.open[recordPosition{p, record.Offset}] = dueOf(p, record)
 			}
 		}
 		if len(s.open) > maxOpenRecords {
@@ -95,22 +95,22 @@ func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 		}
 		return nil
 	})
-	return s.sum(), err
+	return s.count(), err
 }
 
 // dueOf is when a record of a retry topic is due; zero for those that are done as soon as there is room.
-func dueOf(p stream.Partition, r *stream.Record) time.Time {
+func dueOf(p stream.Partition, record *stream.Record) time.Time {
 	if p.Topic == stream.Events {
 		return time.Time{}
 	}
-	c, err := event.DecodeWorkHead(r)
+	c, err := event.DecodeWorkHead(record)
 	if err != nil {
 		return time.Time{} // it goes to the dead letter topic
 	}
 	return c.Due
 }
 
-func (s *Survey) sum() (o OpenRecords) {
+func (s *Survey) count() (o OpenRecords) {
 	for at, due := range s.open {
 		if !stream.IsTier(at.Topic) {
 			o.Immediate++

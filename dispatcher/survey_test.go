@@ -14,12 +14,12 @@ import (
 // inPartition is an event that was accepted in a partition.
 func (w *world) inPartition(p int32, body string) *event.Event {
 	w.tb.Helper()
-	e := w.newEvent(body)
+	ev := w.newEvent(body)
 	var err error
-	if e.ID, err = w.ids.New(p); err != nil {
+	if ev.ID, err = w.ids.New(p); err != nil {
 		w.tb.Fatal(err)
 	}
-	return e
+	return ev
 }
 
 // While an endpoint is moved its new events wait, those of the old partition do not; the wait ends with the

@@ -15,27 +15,27 @@ import (
 // not: while all that the receiver allows are taken, net/http lets a request wait on the connection, and the time-out
 // begins anew, once, and goes on where it was when the stream is there. The hooks run on other goroutines, even
 // after RoundTrip has returned.
-type trace struct {
+type requestTrace struct {
 	now     func() time.Time
 	start   time.Time
 	timeout time.Duration
-	cut     context.CancelFunc // ends the attempt
+	cancel  context.CancelFunc // ends the attempt
 	hooks   httptrace.ClientTrace
 
-	mu          sync.Mutex // guards the rest
-	timer       *time.Timer
-	timedOut    bool
-	extended    bool // for a stream
-	connections int
-	gotConn     time.Time     // zero once the request is written to it
-	waited      time.Duration // for streams
-	remoteIP    netip.Addr
-	ttfb        time.Duration
+	mu           sync.Mutex // guards the rest
+	timer        *time.Timer
+	timedOut     bool
+	extended     bool // for a stream
+	connections  int
+	gotConn      time.Time     // zero once the request is written to it
+	streamWaited time.Duration // for streams
+	remoteIP     netip.Addr
+	ttfb         time.Duration
 }
 
-func newTrace(now func() time.Time, start time.Time, timeout time.Duration, cut context.CancelFunc) *trace {
-	t := &trace{now: now, start: start, timeout: timeout, cut: cut}
-	t.hooks.GotConn, t.hooks.WroteHeaders, t.hooks.GotFirstResponseByte = t.connected, t.wroteHeaders, t.answered
+func newTrace(now func() time.Time, start time.Time, timeout time.Duration, cut context.CancelFunc) *requestTrace {
+	t := &requestTrace{now: now, start: start, timeout: timeout, cancel: cut}
+	t.hooks.GotConn, t.hooks.WroteHeaders, t.hooks.GotFirstResponseByte = t.connected, t.wroteHeaders, t.gotFirstByte
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.timer = time.AfterFunc(timeout, t.expire)
@@ -43,13 +43,13 @@ func newTrace(now func() time.Time, start time.Time, timeout time.Duration, cut 
 }
 
 // end releases what the trace holds.
-func (t *trace) end() {
+func (t *requestTrace) end() {
 	t.timer.Stop()
-	t.cut()
+	t.cancel()
 }
 
 // expire ends the attempt, or gives it a time-out more if it has a connection and waits for a stream.
-func (t *trace) expire() {
+func (t *requestTrace) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.gotConn.IsZero() && !t.extended {
@@ -58,10 +58,10 @@ func (t *trace) expire() {
 		return
 	}
 	t.timedOut = true
-	t.cut()
+	t.cancel()
 }
 
-func (t *trace) connected(info httptrace.GotConnInfo) {
+func (t *requestTrace) connected(info httptrace.GotConnInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.gotConn = t.now()
@@ -69,14 +69,14 @@ func (t *trace) connected(info httptrace.GotConnInfo) {
 		t.remoteIP = tcp.AddrPort().Addr().Unmap()
 	}
 	if t.connections++; t.connections > maxConnections {
-		t.cut()
+		t.cancel()
 	}
 }
 
-// streamWaitCounts is the time from a connection to a written header from which on it was a wait for a stream.
-const streamWaitCounts = 5 * time.Millisecond
+// minStreamWait is the time from a connection to a written header from which on it was a wait for a stream.
+const minStreamWait = 5 * time.Millisecond
 
-func (t *trace) wroteHeaders() {
+func (t *requestTrace) wroteHeaders() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
@@ -85,21 +85,21 @@ func (t *trace) wroteHeaders() {
 		return
 	}
 	t.gotConn = time.Time{}
-	if wait < streamWaitCounts {
+	if wait < minStreamWait {
 		return
 	}
-	t.waited += wait
-	t.timer.Reset(max(t.start.Add(t.timeout+t.waited).Sub(now), time.Millisecond))
+	t.streamWaited += wait
+	t.timer.Reset(max(t.start.Add(t.timeout+t.streamWaited).Sub(now), time.Millisecond))
 }
 
 // expired reports whether the attempt was ended by its time-out.
-func (t *trace) expired() bool {
+func (t *requestTrace) expired() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.timedOut
 }
 
-func (t *trace) timeoutMessage() string {
+func (t *requestTrace) timeoutMessage() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.gotConn.IsZero() {
@@ -109,29 +109,29 @@ func (t *trace) timeoutMessage() string {
 }
 
 // streamWait is how long the request waited for HTTP/2 streams.
-func (t *trace) streamWait() time.Duration {
+func (t *requestTrace) streamWait() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.timedOut && !t.gotConn.IsZero() {
-		return t.waited + t.timeout
+		return t.streamWaited + t.timeout
 	}
-	return t.waited
+	return t.streamWaited
 }
 
 // refused reports whether the attempt was cut because no connection took it.
-func (t *trace) refused() bool {
+func (t *requestTrace) tooManyConnections() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.connections > maxConnections
 }
 
-func (t *trace) answered() {
+func (t *requestTrace) gotFirstByte() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ttfb = t.now().Sub(t.start) - t.waited
+	t.ttfb = t.now().Sub(t.start) - t.streamWaited
 }
 
-func (t *trace) result() (netip.Addr, time.Duration) {
+func (t *requestTrace) result() (netip.Addr, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.remoteIP, t.ttfb

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	trackerWord     = 64
-	minTrackerWords = 16
+	wordBits = 64
+	minWords = 16
 )
 
 // tracker knows which records of one partition are done. Records are added in offset order and
@@ -17,12 +17,12 @@ const (
 //
 // One bit per offset: a delivery that hangs for a minute while 10,000 a second pass it costs 75 KB.
 type tracker struct {
-	base  int64 // offset of the first bit
-	next  int64 // offset that the next record will have at least
-	words []uint64
-	mark  int64         // lowest offset that is not done; base ≤ mark ≤ next
-	skip  []stream.Hole // done before this assignment, ascending, not yet passed
-	first int64         // offset of the first record that was added, -1 until then
+	base         int64 // offset of the first bit
+	next         int64 // offset that the next record will have at least
+	words        []uint64
+	commitOffset int64         // lowest offset that is not done; base ≤ mark ≤ next
+	priorHoles   []stream.Hole // done before this assignment, ascending, not yet passed
+	firstAdded   int64         // offset of the first record that was added, -1 until then
 
 	epochs []epoch // leader epochs by first offset, the newest last; at least the one before mark is kept
 }
@@ -35,7 +35,7 @@ type epoch struct {
 // start begins at the committed offset with the holes of its metadata. A negative offset means that
 // nothing was ever committed: the first record decides.
 func (t *tracker) start(offset int64, leaderEpoch int32, holes []stream.Hole) {
-	*t = tracker{base: offset, next: offset, mark: offset, skip: holes, first: -1}
+	*t = tracker{base: offset, next: offset, commitOffset: offset, priorHoles: holes, firstAdded: -1}
 	if offset >= 0 {
 		t.epochs = []epoch{{0, leaderEpoch}}
 	}
@@ -45,25 +45,25 @@ func (t *tracker) start(offset int64, leaderEpoch int32, holes []stream.Hole) {
 // already, or was added before. Offsets that the log left out count as done.
 func (t *tracker) add(offset int64, leaderEpoch int32) bool {
 	switch {
-	case t.next < 0 || t.mark == t.next && offset > t.next:
+	case t.next < 0 || t.commitOffset == t.next && offset > t.next:
 		// Nothing is open: begin anew here, whatever the log left out before.
-		t.base, t.next, t.mark, t.words = offset, offset, offset, t.words[:0]
+		t.base, t.next, t.commitOffset, t.words = offset, offset, offset, t.words[:0]
 	case offset < t.next:
 		return false
 	}
 	for o := t.next; o < offset; o++ {
-		t.set(o)
+		t.setBit(o)
 	}
-	if t.next = offset + 1; t.first < 0 {
-		t.first = offset
+	if t.next = offset + 1; t.firstAdded < 0 {
+		t.firstAdded = offset
 	}
 	if n := len(t.epochs); n == 0 || t.epochs[n-1].epoch != leaderEpoch {
 		t.epochs = append(t.epochs, epoch{offset, leaderEpoch})
 	}
-	for len(t.skip) > 0 && offset >= t.skip[0].To {
-		t.skip = t.skip[1:]
+	for len(t.priorHoles) > 0 && offset >= t.priorHoles[0].To {
+		t.priorHoles = t.priorHoles[1:]
 	}
-	if len(t.skip) > 0 && offset >= t.skip[0].From {
+	if len(t.priorHoles) > 0 && offset >= t.priorHoles[0].From {
 		t.done(offset)
 		return false
 	}
@@ -72,22 +72,22 @@ func (t *tracker) add(offset int64, leaderEpoch int32) bool {
 
 // done marks one added offset and moves the mark over everything that is done.
 func (t *tracker) done(offset int64) {
-	t.set(offset)
-	if offset != t.mark {
+	t.setBit(offset)
+	if offset != t.commitOffset {
 		return
 	}
-	i := t.mark - t.base
-	for w := i / trackerWord; w < int64(len(t.words)); w++ {
-		rest := t.words[w] >> (i % trackerWord)
-		left := trackerWord - i%trackerWord
+	i := t.commitOffset - t.base
+	for w := i / wordBits; w < int64(len(t.words)); w++ {
+		rest := t.words[w] >> (i % wordBits)
+		left := wordBits - i%wordBits
 		ones := min(int64(bits.TrailingZeros64(^rest)), left)
 		i += ones
 		if ones < left {
 			break
 		}
 	}
-	t.mark = min(t.base+i, t.next)
-	for len(t.epochs) > 1 && t.epochs[1].from < t.mark {
+	t.commitOffset = min(t.base+i, t.next)
+	for len(t.epochs) > 1 && t.epochs[1].from < t.commitOffset {
 		t.epochs = t.epochs[1:]
 	}
 	t.shrink()
@@ -95,34 +95,34 @@ func (t *tracker) done(offset int64) {
 
 // shrink forgets the words below the mark once they are the larger part.
 func (t *tracker) shrink() {
-	gone := int((t.mark - t.base) / trackerWord)
-	if gone < minTrackerWords || gone < len(t.words)/2 {
+	gone := int((t.commitOffset - t.base) / wordBits)
+	if gone < minWords || gone < len(t.words)/2 {
 		return
 	}
 	kept := copy(t.words, t.words[gone:])
 	clear(t.words[kept:])
 	t.words = t.words[:kept]
-	t.base += int64(gone) * trackerWord
+	t.base += int64(gone) * wordBits
 }
 
-func (t *tracker) set(offset int64) {
+func (t *tracker) setBit(offset int64) {
 	i := offset - t.base
-	for int(i/trackerWord) >= len(t.words) {
+	for int(i/wordBits) >= len(t.words) {
 		t.words = append(t.words, 0)
 	}
-	t.words[i/trackerWord] |= 1 << (i % trackerWord)
+	t.words[i/wordBits] |= 1 << (i % wordBits)
 }
 
 func (t *tracker) isDone(offset int64) bool {
 	i := offset - t.base
-	return int(i/trackerWord) < len(t.words) && t.words[i/trackerWord]&(1<<(i%trackerWord)) != 0
+	return int(i/wordBits) < len(t.words) && t.words[i/wordBits]&(1<<(i%wordBits)) != 0
 }
 
 // knows reports whether the record at an offset was read here and is done. A leader epoch writes an offset
 // once, so a record of another epoch is another record: the log lost its end meanwhile and has grown
 // again. Where no epoch is known any more, or brokers tell none, nothing is.
-func (t *tracker) knows(offset int64, leaderEpoch int32) bool {
-	if t.first < 0 || offset < t.first || offset >= t.next || offset >= t.mark && !t.isDone(offset) {
+func (t *tracker) wasDone(offset int64, leaderEpoch int32) bool {
+	if t.firstAdded < 0 || offset < t.firstAdded || offset >= t.next || offset >= t.commitOffset && !t.isDone(offset) {
 		return false
 	}
 	known := int32(-1)
@@ -135,7 +135,7 @@ func (t *tracker) knows(offset int64, leaderEpoch int32) bool {
 }
 
 // span is how many offsets lie between the mark and the newest record.
-func (t *tracker) span() int64 { return t.next - t.mark }
+func (t *tracker) span() int64 { return t.next - t.commitOffset }
 
 // leaderEpoch is the epoch of the last record before the mark, -1 when unknown.
 func (t *tracker) leaderEpoch() int32 {
@@ -150,12 +150,12 @@ func (t *tracker) leaderEpoch() int32 {
 // thousand, and what the earlier owner left.
 func (t *tracker) holes() []stream.Hole {
 	var runs []stream.Hole
-	for o := t.nextThatIs(true, t.mark); o < t.next; {
-		r := stream.Hole{From: o, To: t.nextThatIs(false, o)}
+	for o := t.nextOffset(true, t.commitOffset); o < t.next; {
+		r := stream.Hole{From: o, To: t.nextOffset(false, o)}
 		runs = append(runs, r)
-		o = t.nextThatIs(true, r.To)
+		o = t.nextOffset(true, r.To)
 	}
-	for _, s := range t.skip {
+	for _, s := range t.priorHoles {
 		s.From = max(s.From, t.next)
 		if s.From >= s.To {
 			continue
@@ -169,20 +169,20 @@ func (t *tracker) holes() []stream.Hole {
 	return runs
 }
 
-// nextThatIs is the first offset from o on that is done, or is not, or next.
-func (t *tracker) nextThatIs(done bool, o int64) int64 {
+// nextOffset is the first offset from o on that is done, or is not, or next.
+func (t *tracker) nextOffset(done bool, o int64) int64 {
 	for i := o - t.base; o < t.next; {
 		word := uint64(0)
-		if w := i / trackerWord; w < int64(len(t.words)) {
+		if w := i / wordBits; w < int64(len(t.words)) {
 			word = t.words[w]
 		}
 		if !done {
 			word = ^word
 		}
-		if rest := word >> (i % trackerWord); rest != 0 {
+		if rest := word >> (i % wordBits); rest != 0 {
 			return min(o+int64(bits.TrailingZeros64(rest)), t.next)
 		}
-		step := trackerWord - i%trackerWord
+		step := wordBits - i%wordBits
 		i, o = i+step, o+step
 	}
 	return t.next

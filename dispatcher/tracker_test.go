@@ -19,7 +19,7 @@ func holes(pairs ...int64) []stream.Hole {
 	return out
 }
 
-func TestTrackerMarkAndHoles(t *testing.T) {
+func TestTrackerCommitOffsetAndHoles(t *testing.T) {
 	f := func(name string, start int64, added, done []int64, mark int64, want []stream.Hole) {
 		t.Helper()
 		var tr tracker
@@ -30,8 +30,8 @@ func TestTrackerMarkAndHoles(t *testing.T) {
 		for _, o := range done {
 			tr.done(o)
 		}
-		if tr.mark != mark {
-			t.Errorf("%s: mark %d, want %d", name, tr.mark, mark)
+		if tr.commitOffset != mark {
+			t.Errorf("%s: mark %d, want %d", name, tr.commitOffset, mark)
 		}
 		if d := cmp.Diff(want, tr.holes()); d != "" {
 			t.Errorf("%s: holes: %s", name, d)
@@ -58,14 +58,14 @@ func TestTrackerAcrossWords(t *testing.T) {
 	for o := int64(n); o > 1; o-- {
 		tr.done(o)
 	}
-	if d := cmp.Diff(holes(2, n+1), tr.holes()); tr.mark != 1 || d != "" {
-		t.Fatalf("mark %d, holes %s", tr.mark, d)
+	if d := cmp.Diff(holes(2, n+1), tr.holes()); tr.commitOffset != 1 || d != "" {
+		t.Fatalf("mark %d, holes %s", tr.commitOffset, d)
 	}
 	tr.done(1)
-	if tr.mark != n+1 || tr.holes() != nil {
-		t.Fatalf("mark %d, holes %v", tr.mark, tr.holes())
+	if tr.commitOffset != n+1 || tr.holes() != nil {
+		t.Fatalf("mark %d, holes %v", tr.commitOffset, tr.holes())
 	}
-	if len(tr.words) > minTrackerWords {
+	if len(tr.words) > minWords {
 		t.Fatalf("%d words are kept for nothing", len(tr.words))
 	}
 }
@@ -100,7 +100,7 @@ func TestTrackerLeaderEpoch(t *testing.T) {
 	want := func(epoch int32) {
 		t.Helper()
 		if got := tr.leaderEpoch(); got != epoch {
-			t.Fatalf("at mark %d: epoch %d, want %d", tr.mark, got, epoch)
+			t.Fatalf("at mark %d: epoch %d, want %d", tr.commitOffset, got, epoch)
 		}
 	}
 	want(-1)
@@ -114,7 +114,7 @@ func TestTrackerLeaderEpoch(t *testing.T) {
 
 // Against a model: the mark is the lowest offset that is not done, and the holes are exactly what is
 // done beyond it.
-func TestCommitNeverPassesUndone(t *testing.T) {
+func TestCommitNeverPassesUnfinished(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var tr tracker
@@ -140,8 +140,8 @@ func TestCommitNeverPassesUndone(t *testing.T) {
 			if i := slices.Index(isDone, false); i >= 0 {
 				want = start + int64(i)
 			}
-			if tr.mark != want {
-				t.Fatalf("seed %d: mark %d, want %d", seed, tr.mark, want)
+			if tr.commitOffset != want {
+				t.Fatalf("seed %d: mark %d, want %d", seed, tr.commitOffset, want)
 			}
 		}
 		skipped := make([]bool, len(isDone))
@@ -150,8 +150,8 @@ func TestCommitNeverPassesUndone(t *testing.T) {
 				skipped[o-start] = true
 			}
 		}
-		for i, done := range isDone[tr.mark-start:] {
-			if o := int(tr.mark-start) + i; done != skipped[o] {
+		for i, done := range isDone[tr.commitOffset-start:] {
+			if o := int(tr.commitOffset-start) + i; done != skipped[o] {
 				t.Fatalf("seed %d: offset %d done %v, hole %v", seed, o, done, skipped[o])
 			}
 		}
@@ -179,7 +179,7 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 			for life := r.IntN(1500); life > 0; life-- {
 				switch {
 				case r.IntN(50) == 0:
-					mark, sinceCommit = tr.mark, 0
+					mark, sinceCommit = tr.commitOffset, 0
 					metadata, _ = stream.EncodeHoles(mark, tr.holes())
 				case next < records && (len(open) == 0 || r.IntN(2) == 0):
 					if tr.add(next, 1) {

@@ -21,29 +21,29 @@ const (
 //
 // It is the memory of this node. Another owner of the partition begins with a closed one.
 type breaker struct {
-	failures int           // in a row
-	since    time.Time     // of the first of them
-	wait     time.Duration // how long it is open this time; 0: it is closed
-	until    time.Time
-	probe    *Delivery // the request that is under way to find out; nil: none
+	failures       int           // in a row
+	firstFailureAt time.Time     // of the first of them
+	openFor        time.Duration // how long it is open this time; 0: it is closed
+	openUntil      time.Time
+	probe          *Delivery // the request that is under way to find out; nil: none
 }
 
-func (b *breaker) open() bool { return b.wait > 0 }
+func (b *breaker) open() bool { return b.openFor > 0 }
 
 // holds reports whether ordinary work must wait. If it need not although the breaker is open, the next
 // request is the probe.
-func (b *breaker) holds(now time.Time) bool {
-	if b.wait == 0 {
+func (b *breaker) blocks(now time.Time) bool {
+	if b.openFor == 0 {
 		return false
 	}
-	if b.until.Sub(now) > b.wait { // the clock was set back
-		b.until = now.Add(b.wait)
+	if b.openUntil.Sub(now) > b.openFor { // the clock was set back
+		b.openUntil = now.Add(b.openFor)
 	}
-	return b.probe != nil || now.Before(b.until)
+	return b.probe != nil || now.Before(b.openUntil)
 }
 
 // success closes it, whoever sent the request, and reports whether it was open.
-func (b *breaker) success() (closed bool) {
+func (b *breaker) recordSuccess() (closed bool) {
 	closed = b.open()
 	*b = breaker{}
 	return closed
@@ -51,21 +51,21 @@ func (b *breaker) success() (closed bool) {
 
 // failure counts and reports whether the breaker opens with it, for the first time or again. What was under
 // way when it opened, and what somebody asked for, changes nothing of an open one.
-func (b *breaker) failure(now time.Time, probe bool) (opens bool) {
+func (b *breaker) recordFailure(now time.Time, probe bool) (opens bool) {
 	switch {
 	case !b.open():
-		if b.failures++; b.failures == 1 || now.Before(b.since) {
-			b.since = now
+		if b.failures++; b.failures == 1 || now.Before(b.firstFailureAt) {
+			b.firstFailureAt = now
 		}
-		if b.failures < breakerFailures || now.Sub(b.since) < breakerSpan {
+		if b.failures < breakerFailures || now.Sub(b.firstFailureAt) < breakerSpan {
 			return false
 		}
-		b.wait = breakerMinOpen
+		b.openFor = breakerMinOpen
 	case !probe:
 		return false
 	default:
-		b.wait = min(2*b.wait, BreakerMaxOpen)
+		b.openFor = min(2*b.openFor, BreakerMaxOpen)
 	}
-	b.until, b.probe = now.Add(b.wait), nil
+	b.openUntil, b.probe = now.Add(b.openFor), nil
 	return true
 }

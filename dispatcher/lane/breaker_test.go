@@ -12,7 +12,7 @@ func TestBreaker(t *testing.T) {
 	var b breaker
 	fail := func(n int, every time.Duration, probe bool) (opened bool) {
 		for range n {
-			opened = b.failure(now, probe) || opened
+			opened = b.recordFailure(now, probe) || opened
 			now = now.Add(every)
 		}
 		return opened
@@ -24,79 +24,79 @@ func TestBreaker(t *testing.T) {
 		}
 	}
 	f(!fail(1000, time.Millisecond, false), "opens after a second")
-	b.success()
+	b.recordSuccess()
 	f(!fail(19, 10*time.Second, false), "opens after 19 failures")
-	b.success()
+	b.recordSuccess()
 	f(!fail(19, 10*time.Second, false), "a success does not count anew")
-	f(fail(1, 0, false) && b.holds(now), "does not open after 20 failures in 190 s")
-	f(!fail(50, 0, false) && b.until.Equal(now.Add(breakerMinOpen)), "failures on their way change it")
+	f(fail(1, 0, false) && b.blocks(now), "does not open after 20 failures in 190 s")
+	f(!fail(50, 0, false) && b.openUntil.Equal(now.Add(breakerMinOpen)), "failures on their way change it")
 	wait := breakerMinOpen
 	for range 10 {
-		now = b.until
-		f(!b.holds(now), "its time is over")
+		now = b.openUntil
+		f(!b.blocks(now), "its time is over")
 		b.probe = &Delivery{}
-		f(b.holds(now), "more than one probe")
+		f(b.blocks(now), "more than one probe")
 		f(fail(1, 0, true), "a failed probe opens it again")
 		wait = min(2*wait, BreakerMaxOpen)
-		f(b.until.Equal(now.Add(wait)) && b.holds(now), "waits twice as long")
+		f(b.openUntil.Equal(now.Add(wait)) && b.blocks(now), "waits twice as long")
 	}
 	f(wait == BreakerMaxOpen, "an hour is the longest")
 	now = now.Add(-24 * time.Hour)
-	f(b.holds(now), "the clock was set back")
-	f(!b.holds(now.Add(BreakerMaxOpen)), "it waits for the clock")
-	f(b.success() && !b.holds(now) && !b.success(), "a success closes it")
+	f(b.blocks(now), "the clock was set back")
+	f(!b.blocks(now.Add(BreakerMaxOpen)), "it waits for the clock")
+	f(b.recordSuccess() && !b.blocks(now) && !b.recordSuccess(), "a success closes it")
 }
 
 // Half-open, one probe flies however much waits, also when it is put back or needs no request after all.
-func TestOneProbe(t *testing.T) {
+func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 1)
 	l := lt.byDest["d"]
-	l.breaker = breaker{wait: breakerMinOpen, until: lt.now}
+	l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now}
 	lt.fill("d", 9)
 	probe := func() *Delivery {
 		t.Helper()
-		j := lt.next(l, nil, NotSent)
-		if j == nil || lt.reason != "" || l.breaker.probe == nil {
-			t.Fatalf("no probe: %+v", j)
+		delivery := lt.next(l, nil, NotSent)
+		if delivery == nil || lt.reason != "" || l.breaker.probe == nil {
+			t.Fatalf("no probe: %+v", delivery)
 		}
-		return j
+		return delivery
 	}
-	j := probe()
+	delivery := probe()
 	if r := lt.enqueue(lt.delivery("d", "")); r != event.BreakerOpen {
 		t.Errorf("admitted beside the probe: %q", r)
 	}
 	if other := lt.next(l, nil, NotSent); lt.reason != event.BreakerOpen {
 		t.Errorf("sent beside the probe: %+v", other)
 	}
-	lt.putBack(l, j, time.Millisecond, 1000)
+	lt.waitForToken(l, delivery, time.Millisecond, 1000)
 	lt.now = lt.now.Add(time.Millisecond)
-	if again := lt.next(l, nil, NotSent); again != j || l.breaker.probe != j || l.breaker.probe == nil {
+	if again := lt.next(l, nil, NotSent); again != delivery || l.breaker.probe != delivery || l.breaker.probe == nil {
 		t.Errorf("the probe that was put back is not the next: %+v", again)
 	}
-	if j = lt.next(l, j, NotSent); l.breaker.probe != j {
+	if delivery = lt.next(l, delivery, NotSent); l.breaker.probe != delivery {
 		t.Error("no probe follows one that needed no request")
 	}
-	for next := lt.next(l, j, Failed); next != nil; next = lt.next(l, next, NotSent) {
+	for next := lt.next(l, delivery, Failed); next != nil; next = lt.next(l, next, NotSent) {
 		if lt.reason != event.BreakerOpen {
 			t.Fatalf("sent after the probe has failed: %+v", next)
 		}
 	}
-	if l.breaker.wait != 2*breakerMinOpen || l.live.Len() != 0 {
+	if l.breaker.openFor != 2*breakerMinOpen || l.live.Len() != 0 {
 		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.Len())
 	}
 }
 
 // What was learned of a destination leaves with its partition: it may be another one when it comes back.
-func TestBreakerLeavesWithItsPartition(t *testing.T) {
+func TestBreakerIsResetWhenItsPartitionLeaves(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	var told []time.Time
 	lt.setHeld = func(_ string, until time.Time) { told = append(told, until) }
 	lt.fill("d", 1)
 	l := lt.byDest["d"]
-	j := lt.next(l, nil, NotSent)
-	l.breaker = breaker{failures: breakerFailures - 1, since: lt.now.Add(-breakerSpan)}
-	lt.next(l, j, Failed)
+	delivery := lt.next(l, nil, NotSent)
+	l.breaker = breaker{failures: breakerFailures - 1, firstFailureAt: lt.now.Add(-breakerSpan)}
+	lt.next(l, delivery, Failed)
 	if r := lt.enqueue(lt.delivery("d", "")); r != event.BreakerOpen {
 		t.Fatalf("admitted: %q", r)
 	}

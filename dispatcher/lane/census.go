@@ -15,8 +15,8 @@ func (ls *Lanes) Census() Census {
 	defer ls.mu.Unlock()
 	now := ls.now()
 	c := Census{
-		Deliveries: ls.held, Bytes: ls.bytes, Sending: min(ls.workers, ls.maxSending),
-		States: map[string]int{"all": len(ls.byDest), "limited": 0, "resting": 0, "open": 0, "half_open": 0},
+		Deliveries: ls.deliveries, Bytes: ls.bytes, Sending: min(ls.workers, ls.maxSending),
+		States: map[string]int{"all": len(ls.byDest), "window_reduced": 0, "rate_limited": 0, "open": 0, "half_open": 0},
 		Parked: make(map[string]int, len(parkReasons)),
 	}
 	for _, reason := range parkReasons {
@@ -26,11 +26,11 @@ func (ls *Lanes) Census() Census {
 		for i, n := range l.parking.counts {
 			c.Parked[string(parkReasons[i])] += n
 		}
-		if l.window.fails > 0 && l.window.size < l.window.most {
-			c.States["limited"]++
+		if l.window.failures > 0 && l.window.size < l.window.limit {
+			c.States["window_reduced"]++
 		}
-		if l.token.waits(now) {
-			c.States["resting"]++
+		if l.token.waiting(now) {
+			c.States["rate_limited"]++
 		}
 		switch {
 		case l.breaker.probe != nil:

@@ -43,7 +43,7 @@ func (f *laneFuzz) step() {
 		f.finish([]ResultKind{NotSent, Succeeded, Succeeded, Failed, Failed, Failed, TimedOut}[f.r.IntN(7)])
 	case n < 95:
 		f.now = f.now.Add(time.Duration(f.r.ExpFloat64() * float64(time.Second)))
-		f.wakeWaiting()
+		f.wakeWaitingLanes()
 	case n < 98:
 		refused, _ := f.EnforceLimits()
 		for _, decision := range refused {
@@ -63,19 +63,19 @@ func (f *laneFuzz) change() {
 	f.maxInFlight = []int{0, 1, 2, 64}[f.r.IntN(4)]
 	f.wait, f.err = 0, nil
 	dest := &config.Destination{Enabled: true}
-	v := Eligibility{Endpoint: &config.Endpoint{}, Destination: dest, Known: true}
+	eligibility := Eligibility{Endpoint: &config.Endpoint{}, Destination: dest, Known: true}
 	switch f.r.IntN(20) {
 	case 0:
-		v.Status, v.Reason = event.Skipped, event.DestinationDisabled
+		eligibility.Status, eligibility.Reason = event.Skipped, event.DestinationDisabled
 	case 1:
-		v.Paused = true
+		eligibility.Paused = true
 	case 2:
-		v, f.err = Eligibility{}, errors.New("the configuration cannot be read")
+		eligibility, f.err = Eligibility{}, errors.New("the configuration cannot be read")
 	case 3, 4, 5:
 		f.wait = time.Duration(f.r.IntN(int(12*time.Second)) + 1)
 		dest.RateLimit = &config.RateLimit{PerSecond: f.r.Float64() * 20}
 	}
-	f.verdict = v
+	f.eligibility = eligibility
 }
 
 // offer brings a delivery, parked or new, that the lane takes or refuses.
@@ -135,8 +135,8 @@ func (f *laneFuzz) goOn(l *Lane, last Result) {
 			return
 		}
 		f.check(decision)
-		if running := l.running; running > l.window.most {
-			f.t.Fatalf("%d workers, max_in_flight is %d", running, l.window.most)
+		if running := l.workers; running > l.window.limit {
+			f.t.Fatalf("%d workers, max_in_flight is %d", running, l.window.limit)
 		}
 		if decision.Action == Send {
 			f.busy = append(f.busy, &flight{l, decision.Delivery})
@@ -164,7 +164,7 @@ func (f *laneFuzz) finish(kind ResultKind) {
 func (f *laneFuzz) revoke() {
 	f.part.left = true
 	for _, l := range f.byDest {
-		for _, q := range []*deliveries{&l.live, &l.runs} {
+		for _, q := range []*deliveryQueue{&l.live, &l.requested} {
 			for delivery := range q.Iter() {
 				if delivery.Slot.Partition() == &f.part.Partition {
 					f.ended[delivery]++
@@ -197,7 +197,7 @@ func TestEveryDeliveryEndsOnce(t *testing.T) {
 			if f.now = f.now.Add(time.Minute); n > 1000 {
 				t.Fatalf("seed %d: deliveries of %d lanes are left and nothing happens", seed, len(f.byDest))
 			}
-			f.wakeWaiting()
+			f.wakeWaitingLanes()
 		}
 		if len(f.ended) != f.queued {
 			t.Errorf("seed %d: %d of %d deliveries ended", seed, len(f.ended), f.queued)
@@ -212,9 +212,9 @@ func TestEveryDeliveryEndsOnce(t *testing.T) {
 		}
 		held, bytes := f.InMemory()
 		for _, l := range f.byDest {
-			if l.held != 0 || l.bytes != 0 || l.running != 0 || l.runsInHand != 0 || l.queued() != 0 {
+			if l.deliveries != 0 || l.bytes != 0 || l.workers != 0 || l.requestedActive != 0 || l.queued() != 0 {
 				t.Errorf("seed %d: lane %s holds %d deliveries, %d bytes, %d workers, %d of runs",
-					seed, l.dest, l.held, l.bytes, l.running, l.runsInHand)
+					seed, l.dest, l.deliveries, l.bytes, l.workers, l.requestedActive)
 			}
 		}
 		if held != 0 || bytes != 0 || f.workers != 0 || f.part.active != 0 {

@@ -90,11 +90,11 @@ type Eligibility struct {
 // Rules read the configuration.
 type Rules interface {
 	// MaxInFlight is that of the destination, 0 when this node does not know it.
-	MaxInFlight(w *event.Work) int
+	MaxInFlight(work *event.Work) int
 	// Check never waits, and reads the body for a filter only if it may.
-	Check(w *event.Work, readBody bool) Eligibility
+	Check(work *event.Work, readBody bool) Eligibility
 	// CheckLatest waits until this node has applied what was written before, if it does not know the endpoint.
-	CheckLatest(ctx context.Context, w *event.Work) (Eligibility, error)
+	CheckLatest(ctx context.Context, work *event.Work) (Eligibility, error)
 }
 
 // Limiter holds the rates of destinations.
@@ -120,7 +120,7 @@ func (ls *Lanes) Admit(delivery *Delivery) Decision {
 	case !ls.Begin(delivery):
 		return Decision{Action: Dropped, Delivery: delivery}
 	}
-	return ls.refuse(delivery, reason, ls.rules.Check(delivery.Work, false))
+	return ls.parkOrEnd(delivery, reason, ls.rules.Check(delivery.Work, false))
 }
 
 // Result is what a worker did with its delivery; the zero value: it had none.
@@ -130,8 +130,8 @@ type Result struct {
 	Code     int    // of the answer, 0 without one
 	URL      string // that was asked
 
-	wait time.Duration // for a token, of one that goes back into the queue
-	rate float64       // of the tokens
+	wait      time.Duration // for a token, of one that goes back into the queue
+	perSecond float64       // of the tokens
 }
 
 // ResultKind is what came of a request.
@@ -139,47 +139,48 @@ type ResultKind uint8
 
 // What came of a request.
 const (
-	NotSent   ResultKind = iota // no request was made
-	Succeeded                   // the destination took it
-	Failed                      // it did not
-	TimedOut                    // it did not in time
-	putBack                     // it waits in its lane for a token
+	NotSent       ResultKind = iota // no request was made
+	Succeeded                       // the destination took it
+	Failed                          // it did not
+	TimedOut                        // it did not in time
+	waitsForToken                   // it waits in its lane for a token
 )
 
 // Next ends what a worker did and decides what it does next. The configuration is read here, at the last moment, so
 // that a change counts for what is queued.
 func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 	for {
-		delivery, reason := ls.pick(l, last)
+		delivery, reason := ls.finishAndTakeNext(l, last)
 		if delivery == nil {
 			return Decision{Action: Stop}
 		}
 		last = Result{Delivery: delivery}
 		if !delivery.Slot.BeginDelivery() { // its partition has left this node
-			ls.free(delivery)
+			ls.freeMemory(delivery)
 			continue
 		}
 		if reason != "" {
-			return ls.refuse(delivery, reason, ls.rules.Check(delivery.Work, true))
+			return ls.parkOrEnd(delivery, reason, ls.rules.Check(delivery.Work, true))
 		}
-		standing, err := ls.rules.CheckLatest(ctx, delivery.Work)
+		eligibility, err := ls.rules.CheckLatest(ctx, delivery.Work)
 		switch {
 		case err != nil && ctx.Err() != nil: // this node stops
 			ls.Release(delivery)
 			continue
 		case err != nil:
-			return ls.undecided(delivery, err)
-		case standing.Status != "":
-			return ls.end(delivery, standing)
-		case standing.Paused:
-			return ls.keep(delivery, event.Manual, standing)
+			return ls.parkUnchecked(delivery, err)
+		case eligibility.Status != "":
+			return ls.endDelivery(delivery, eligibility)
+		case eligibility.Paused:
+			return ls.parkDelivery(delivery, event.Manual, eligibility)
 		}
-		if wait := ls.takeToken(l, standing.Destination); wait > 0 {
+		if wait := ls.takeToken(l, eligibility.Destination); wait > 0 {
 			delivery.Slot.EndDelivery()
-			last = Result{Delivery: delivery, Kind: putBack, wait: wait, rate: standing.Destination.RateLimit.PerSecond}
+			last = Result{Delivery: delivery, Kind: waitsForToken, wait: wait,
+				perSecond: eligibility.Destination.RateLimit.PerSecond}
 			continue
 		}
-		return Decision{Action: Send, Delivery: delivery, Eligibility: standing}
+		return Decision{Action: Send, Delivery: delivery, Eligibility: eligibility}
 	}
 }
 
@@ -190,45 +191,46 @@ func (ls *Lanes) EnforceLimits() (refused []Decision, again time.Duration) {
 	shed, again := ls.enforceLimits()
 	for _, delivery := range shed {
 		if !delivery.Slot.BeginDelivery() {
-			ls.free(delivery)
+			ls.freeMemory(delivery)
 			continue
 		}
-		refused = append(refused, ls.refuse(delivery, event.LaneFull, ls.rules.Check(delivery.Work, false)))
+		refused = append(refused, ls.parkOrEnd(delivery, event.LaneFull, ls.rules.Check(delivery.Work, false)))
 	}
 	return refused, again
 }
 
 // refuse ends a delivery that its lane does not send now, if the configuration says so, else parks it.
-func (ls *Lanes) refuse(delivery *Delivery, reason event.Reason, s Eligibility) Decision {
+func (ls *Lanes) parkOrEnd(delivery *Delivery, reason event.Reason, eligibility Eligibility) Decision {
 	switch {
-	case s.Status != "":
-		return ls.end(delivery, s)
-	case s.Paused:
+	case eligibility.Status != "":
+		return ls.endDelivery(delivery, eligibility)
+	case eligibility.Paused:
 		reason = event.Manual
 	}
-	return ls.keep(delivery, reason, s)
+	return ls.parkDelivery(delivery, reason, eligibility)
 }
 
 // end says that no attempt is made any more, for the reason that the configuration gives.
-func (ls *Lanes) end(delivery *Delivery, s Eligibility) Decision {
+func (ls *Lanes) endDelivery(delivery *Delivery, eligibility Eligibility) Decision {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
-	l := ls.lane(delivery, now)
-	if s.Reason == event.DestinationDisabled { // enabled again it begins anew
-		ls.renew(l)
+	l := ls.laneOf(delivery, now)
+	if eligibility.Reason == event.DestinationDisabled { // enabled again it begins anew
+		ls.resetLearned(l)
 	}
-	return Decision{Action: End, Delivery: delivery, DecidedAt: now, Status: s.Status, Reason: s.Reason}
+	return Decision{Action: End, Delivery: delivery, DecidedAt: now, Status: eligibility.Status,
+		Reason: eligibility.Reason}
 }
 
 // keep parks a delivery that is still wanted.
-func (ls *Lanes) keep(delivery *Delivery, reason event.Reason, s Eligibility) Decision {
+func (ls *Lanes) parkDelivery(delivery *Delivery, reason event.Reason, eligibility Eligibility) Decision {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
-	l := ls.lane(delivery, now)
-	if s.Known && reason == event.BreakerOpen {
-		ls.follow(l, s.Destination.URL) // mended by hand, perhaps: what comes by next is tried there
+	l := ls.laneOf(delivery, now)
+	if eligibility.Known && reason == event.BreakerOpen {
+		ls.followURL(l, eligibility.Destination.URL) // mended by hand, perhaps: what comes by next is tried there
 	}
-	return ls.park(l, delivery, reason, now)
+	return ls.parkLocked(l, delivery, reason, now)
 }

@@ -42,23 +42,25 @@ func TestDecisions(t *testing.T) {
 		"full, a retry": {(*laneTest).full, func(x *Delivery) { x.Work.Attempt = 2 }, admit,
 			Decision{Action: Park, Status: event.Retrying, Reason: event.LaneFull}},
 		"full again": {(*laneTest).full, again, admit, Decision{Action: Park, Reason: event.LaneFull}},
-		"full, and purged": {func(lt *laneTest) { lt.full(); lt.verdict = ended }, nil, admit,
+		"full, and purged": {func(lt *laneTest) { lt.full(); lt.eligibility = ended }, nil, admit,
 			Decision{Action: End, Status: event.Skipped, Reason: event.Purged}},
-		"full, and paused": {func(lt *laneTest) { lt.full(); lt.verdict = paused }, nil, admit,
+		"full, and paused": {func(lt *laneTest) { lt.full(); lt.eligibility = paused }, nil, admit,
 			Decision{Action: Park, Status: event.Held, Reason: event.Manual}},
 		"full, its owner left": {func(lt *laneTest) { lt.full(); lt.part.left = true }, nil, admit,
 			Decision{Action: Dropped}},
 		"sent": {nil, nil, next, Decision{Action: Send}},
-		"at the worker: purged": {func(lt *laneTest) { lt.verdict = ended }, nil, next,
+		"at the worker: purged": {func(lt *laneTest) { lt.eligibility = ended }, nil, next,
 			Decision{Action: End, Status: event.Skipped, Reason: event.Purged}},
-		"at the worker: paused": {func(lt *laneTest) { lt.verdict = paused }, nil, next,
+		"at the worker: paused": {func(lt *laneTest) { lt.eligibility = paused }, nil, next,
 			Decision{Action: Park, Status: event.Held, Reason: event.Manual}},
-		"paused as before": {func(lt *laneTest) { lt.verdict = paused }, func(x *Delivery) { x.Work.Parked = event.Manual },
+		"paused as before": {func(lt *laneTest) { lt.eligibility = paused }, func(x *Delivery) {
+			x.Work.Parked = event.Manual
+		},
 			next,
 			Decision{Action: Park, Reason: event.Manual}},
 		"the configuration is away": {func(lt *laneTest) { lt.err = errors.New("away") }, nil, next, Decision{Action: Park}},
 		"no token": {func(lt *laneTest) {
-			lt.wait, lt.verdict.Destination.RateLimit = time.Minute, &config.RateLimit{PerSecond: 1}
+			lt.wait, lt.eligibility.Destination.RateLimit = time.Minute, &config.RateLimit{PerSecond: 1}
 		}, nil, next, Decision{Action: Stop}},
 		"its owner left": {func(lt *laneTest) { lt.part.left = true }, nil, next, Decision{Action: Stop}},
 	} {
@@ -84,7 +86,7 @@ func TestDecisions(t *testing.T) {
 				if known := got.Status == event.Pending || got.Status == event.Retrying; known != got.EarliestSend.Equal(got.Due) {
 					t.Errorf("due at %v, sent at %v at the earliest", got.Due, got.EarliestSend)
 				}
-				if got.Err == nil && got.ParkedBy != lt.byDest["d"].parking.mark || !errors.Is(got.Err, lt.err) {
+				if got.Err == nil && got.ParkedBy != lt.byDest["d"].parking.laneID || !errors.Is(got.Err, lt.err) {
 					t.Errorf("parked by %d, error %v", got.ParkedBy, got.Err)
 				}
 			}
@@ -114,11 +116,11 @@ func TestStopLeavesDeliveries(t *testing.T) {
 
 // What is told is kept: an outcome speaks of a parked delivery when it begins, when the reason changes, and when the
 // time that was told is over.
-func TestParkedIsToldOnce(t *testing.T) {
+func TestParkedDeliveryIsReportedOnce(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	delivery := lt.delivery("d", "")
 	open := func(until time.Duration) {
-		lt.lane(delivery, lt.now).breaker = breaker{wait: until, until: lt.now.Add(until)}
+		lt.laneOf(delivery, lt.now).breaker = breaker{openFor: until, openUntil: lt.now.Add(until)}
 	}
 	come := func(want event.Status) {
 		t.Helper()
@@ -126,8 +128,8 @@ func TestParkedIsToldOnce(t *testing.T) {
 		if decision.Action != Park || decision.Status != want {
 			t.Fatalf("%+v, want an outcome %q", decision, want)
 		}
-		w := delivery.Work
-		w.Parked, w.ParkedBy, w.ReportedNextAt = decision.Reason, decision.ParkedBy, decision.ReportedNextAt
+		work := delivery.Work
+		work.Parked, work.ParkedBy, work.ReportedNextAt = decision.Reason, decision.ParkedBy, decision.ReportedNextAt
 		lt.Release(delivery)
 		lt.now = decision.Due
 	}
@@ -139,7 +141,7 @@ func TestParkedIsToldOnce(t *testing.T) {
 	open(time.Minute)
 	come(event.Held) // later than was told
 	come("")
-	lt.verdict.Paused = true
+	lt.eligibility.Paused = true
 	come(event.Held)
 	come("") // nobody knows until when
 }
@@ -147,13 +149,15 @@ func TestParkedIsToldOnce(t *testing.T) {
 // A destination that was disabled, or is at another URL, begins anew.
 func TestMendedDestinationBeginsAnew(t *testing.T) {
 	for name, mend := range map[string]func(*laneTest){
-		"disabled":    func(lt *laneTest) { lt.verdict.Status, lt.verdict.Reason = event.Skipped, event.DestinationDisabled },
-		"another URL": func(lt *laneTest) { lt.verdict.Destination = &config.Destination{URL: "https://b"} },
+		"disabled": func(lt *laneTest) {
+			lt.eligibility.Status, lt.eligibility.Reason = event.Skipped, event.DestinationDisabled
+		},
+		"another URL": func(lt *laneTest) { lt.eligibility.Destination = &config.Destination{URL: "https://b"} },
 	} {
 		lt := newLaneTest(t, 100_000)
-		l := lt.lane(lt.delivery("d", ""), lt.now)
-		l.url, l.breaker = "https://a", breaker{wait: time.Hour, until: lt.now.Add(time.Hour)}
-		lt.verdict.Destination.URL = "https://a"
+		l := lt.laneOf(lt.delivery("d", ""), lt.now)
+		l.url, l.breaker = "https://a", breaker{openFor: time.Hour, openUntil: lt.now.Add(time.Hour)}
+		lt.eligibility.Destination.URL = "https://a"
 		if lt.Admit(lt.delivery("d", "")); !l.breaker.open() {
 			t.Errorf("%s: closed before", name)
 		}

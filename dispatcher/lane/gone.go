@@ -12,22 +12,22 @@ import (
 const goneAfter = 3
 
 // gone counts the 410s in a row of one destination. It is guarded by Lanes.mu.
-type gone struct {
+type goneCounter struct {
 	events []id.ID // different ones, goneAfter at most
 	url    string  // where they were sent
 }
 
 // answered counts an answer and reports whether the destination has said often enough that it is gone. It goes
 // on to say so with each 410. A request without an answer, code 0, neither adds nor ends.
-func (g *gone) answered(code int, w *event.Work, url string) bool {
+func (g *goneCounter) recordAnswer(code int, work *event.Work, url string) bool {
 	if code == 0 || code != http.StatusGone && len(g.events) == 0 {
 		return false
 	}
 	if code != http.StatusGone || g.url != url {
 		g.events, g.url = nil, url
 	}
-	if code == http.StatusGone && len(g.events) < goneAfter && !slices.Contains(g.events, w.Event.ID) {
-		g.events = append(g.events, w.Event.ID)
+	if code == http.StatusGone && len(g.events) < goneAfter && !slices.Contains(g.events, work.Event.ID) {
+		g.events = append(g.events, work.Event.ID)
 	}
 	return len(g.events) == goneAfter
 }
@@ -37,6 +37,6 @@ func (ls *Lanes) ForgetGone(dest string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if l := ls.byDest[dest]; l != nil {
-		l.gone = gone{}
+		l.gone = goneCounter{}
 	}
 }

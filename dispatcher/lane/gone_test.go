@@ -7,13 +7,13 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-func TestGoneRun(t *testing.T) {
-	var g gone
+func TestGoneAfterThreeEventsInARow(t *testing.T) {
+	var g goneCounter
 	n := 0
 	newID := func() id.ID { n++; return id.ID{15: byte(n)} }
 	f := func(code int, e id.ID, url string, want bool) {
 		t.Helper()
-		if got := g.answered(code, &event.Work{Event: &event.Event{ID: e}}, url); got != want {
+		if got := g.recordAnswer(code, &event.Work{Event: &event.Event{ID: e}}, url); got != want {
 			t.Errorf("%d of %v at %s: %v", code, e, url, got)
 		}
 	}
@@ -31,6 +31,6 @@ func TestGoneRun(t *testing.T) {
 	f(410, newID(), "b", false) // another place
 	f(410, newID(), "b", false)
 	f(410, newID(), "b", true)
-	g = gone{}
+	g = goneCounter{}
 	f(410, newID(), "b", false)
 }

@@ -29,35 +29,35 @@ type Lane struct {
 	target atomic.Pointer[Target] // the opened configuration, replaced when the endpoint changes
 
 	// Guarded by Lanes.mu.
-	index      int32 // the partition that the deliveries come from
-	url        string
-	live       deliveries
-	runs       deliveries // what somebody asked for (replays, recoveries, tests); it gives way to live deliveries
-	runsInHand int        // of runs, with a worker
-	runsTurn   bool       // with one request at a time they take turns
-	held       int        // queued and with workers
-	bytes      int
-	running    int // workers
-	window     window
-	breaker    breaker
-	parking    parking
-	token      tokenWait
-	pace       pace
-	gone       gone
-	used       time.Time
+	partitionIndex  int32 // the partition that the deliveries come from
+	url             string
+	live            deliveryQueue
+	requested       deliveryQueue // what somebody asked for (replays, recoveries, tests); it gives way to live deliveries
+	requestedActive int           // of runs, with a worker
+	requestedTurn   bool          // with one request at a time they take turns
+	deliveries      int           // queued and with workers
+	bytes           int
+	workers         int // workers
+	window          window
+	breaker         breaker
+	parking         parking
+	token           tokenWait
+	pace            pace
+	gone            goneCounter
+	lastUsed        time.Time
 }
 
-type deliveries = deque.Deque[*Delivery]
+type deliveryQueue = deque.Deque[*Delivery]
 
-func (l *Lane) queued() int { return l.live.Len() + l.runs.Len() }
+func (l *Lane) queued() int { return l.live.Len() + l.requested.Len() }
 
 // asked reports whether somebody asked for just this delivery: it waits behind live ones, and an open circuit breaker
 // does not hold it.
-func asked(w *event.Work) bool { return w.Run != "" || w.Trigger == event.TriggerTest }
+func isRequested(work *event.Work) bool { return work.Run != "" || work.Trigger == event.TriggerTest }
 
-func (l *Lane) queueOf(w *event.Work) *deliveries {
-	if asked(w) {
-		return &l.runs
+func (l *Lane) queueOf(work *event.Work) *deliveryQueue {
+	if isRequested(work) {
+		return &l.requested
 	}
 	return &l.live
 }
@@ -73,20 +73,20 @@ func (l *Lane) share(delivery *Delivery, room int) int {
 
 // next takes what a worker does next, nil when there is nothing, and the reason for which it must be parked; empty:
 // it may be sent.
-func (l *Lane) next(now time.Time) (*Delivery, event.Reason) {
-	if l.token.waits(now) {
-		return l.surplus(), event.Paced
+func (l *Lane) takeNext(now time.Time) (*Delivery, event.Reason) {
+	if l.token.waiting(now) {
+		return l.takeSurplus(), event.Paced
 	}
-	if !l.breaker.holds(now) {
-		delivery := l.nextAny()
+	if !l.breaker.blocks(now) {
+		delivery := l.takeAllowed()
 		if delivery != nil && l.breaker.open() {
 			l.breaker.probe = delivery
 		}
 		return delivery, ""
 	}
-	if l.runs.Len() > 0 && l.runsInHand < MaxProbes {
-		l.runsInHand++
-		return l.runs.PopFront(), ""
+	if l.requested.Len() > 0 && l.requestedActive < MaxProbes {
+		l.requestedActive++
+		return l.requested.PopFront(), ""
 	}
 	if l.live.Len() > 0 {
 		return l.live.PopFront(), event.BreakerOpen
@@ -94,15 +94,15 @@ func (l *Lane) next(now time.Time) (*Delivery, event.Reason) {
 	return nil, ""
 }
 
-// nextAny takes live deliveries before those of replays, of which one may be sent nevertheless.
-func (l *Lane) nextAny() *Delivery {
-	runs := l.live.Len() == 0 || l.runsInHand == 0 && (l.window.size > 1 || l.runsTurn)
-	if runs && l.runs.Len() > 0 {
-		l.runsInHand++
-		l.runsTurn = false
-		return l.runs.PopFront()
+// takeAllowed takes live deliveries before those of replays, of which one may be sent nevertheless.
+func (l *Lane) takeAllowed() *Delivery {
+	runs := l.live.Len() == 0 || l.requestedActive == 0 && (l.window.size > 1 || l.requestedTurn)
+	if runs && l.requested.Len() > 0 {
+		l.requestedActive++
+		l.requestedTurn = false
+		return l.requested.PopFront()
 	}
-	l.runsTurn = true
+	l.requestedTurn = true
 	if l.live.Len() > 0 {
 		return l.live.PopFront()
 	}
@@ -111,22 +111,22 @@ func (l *Lane) nextAny() *Delivery {
 
 // surplus takes what must not wait for a token, the newest first. Live deliveries and what somebody asked for keep a
 // place each.
-func (l *Lane) surplus() *Delivery {
+func (l *Lane) takeSurplus() *Delivery {
 	switch {
-	case l.queued() <= l.token.fits:
-	case l.runs.Len() > 1:
-		l.runsInHand++ // until it is parked
-		return l.runs.PopBack()
+	case l.queued() <= l.token.maxQueued:
+	case l.requested.Len() > 1:
+		l.requestedActive++ // until it is parked
+		return l.requested.PopBack()
 	case l.live.Len() > 1:
 		return l.live.PopBack()
 	}
 	return nil
 }
 
-// leaveHand counts that a worker no longer has the delivery.
-func (l *Lane) leaveHand(delivery *Delivery) {
-	if asked(delivery.Work) {
-		l.runsInHand--
+// workerReturned counts that a worker no longer has the delivery.
+func (l *Lane) workerReturned(delivery *Delivery) {
+	if isRequested(delivery.Work) {
+		l.requestedActive--
 	}
 	if l.breaker.probe == delivery { // without an answer: the next one is the probe
 		l.breaker.probe = nil
@@ -135,5 +135,5 @@ func (l *Lane) leaveHand(delivery *Delivery) {
 
 // stuck reports whether nothing was finished lately.
 func (l *Lane) stuck(now time.Time) bool {
-	return l.window.failing() || now.Sub(l.pace.moved) > stuckAfter
+	return l.window.failing() || now.Sub(l.pace.lastCompletion) > stuckAfter
 }

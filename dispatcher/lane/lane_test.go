@@ -47,7 +47,7 @@ type laneTest struct {
 	part        *testPartition
 	reason      event.Reason // for which the delivery must be parked that next took last
 	maxInFlight int
-	verdict     Eligibility
+	eligibility Eligibility
 	err         error         // of reading the configuration
 	wait        time.Duration // for a token
 }
@@ -56,7 +56,7 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 	t.Helper()
 	lt := &laneTest{
 		now: time.UnixMilli(1_800_000_000_000), started: map[*Lane]int{}, part: newTestPartition(), maxInFlight: 64,
-		verdict: Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{Enabled: true}, Known: true},
+		eligibility: Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{Enabled: true}, Known: true},
 	}
 	lt.Lanes = New(Config{MaxInFlight: most, MaxInFlightBytes: 1 << 30, MaxSending: most}, Deps{
 		Now: func() time.Time { return lt.now }, Wake: func() {}, Rules: lt, Limiter: lt, Held: lt,
@@ -67,11 +67,11 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 }
 
 func (lt *laneTest) MaxInFlight(*event.Work) int                  { return lt.maxInFlight }
-func (lt *laneTest) Check(*event.Work, bool) Eligibility          { return lt.verdict }
+func (lt *laneTest) Check(*event.Work, bool) Eligibility          { return lt.eligibility }
 func (lt *laneTest) TakeToken(string, float64, int) time.Duration { return lt.wait }
 func (lt *laneTest) SetHeldUntil(string, time.Time)               {}
 func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Eligibility, error) {
-	return lt.verdict, lt.err
+	return lt.eligibility, lt.err
 }
 
 // paused reports whether the lanes ask the partition to pause.
@@ -92,13 +92,13 @@ func (lt *laneTest) fill(dest string, n int) (queued int) {
 
 // next ends a worker's delivery, if it has one, and gives it another one.
 func (lt *laneTest) next(l *Lane, done *Delivery, kind ResultKind) (delivery *Delivery) {
-	delivery, lt.reason = lt.pick(l, Result{Delivery: done, Kind: kind})
+	delivery, lt.reason = lt.finishAndTakeNext(l, Result{Delivery: done, Kind: kind})
 	return delivery
 }
 
-// putBack lets the lane wait for a token.
-func (lt *laneTest) putBack(l *Lane, done *Delivery, wait time.Duration, rate float64) (delivery *Delivery) {
-	delivery, lt.reason = lt.pick(l, Result{Delivery: done, Kind: putBack, wait: wait, rate: rate})
+// waitForToken lets the lane wait for a token.
+func (lt *laneTest) waitForToken(l *Lane, done *Delivery, wait time.Duration, rate float64) (delivery *Delivery) {
+	delivery, lt.reason = lt.finishAndTakeNext(l, Result{Delivery: done, Kind: waitsForToken, wait: wait, perSecond: rate})
 	return delivery
 }
 
@@ -106,7 +106,7 @@ func (lt *laneTest) putBack(l *Lane, done *Delivery, wait time.Duration, rate fl
 func (lt *laneTest) parkOne(delivery *Delivery, reason event.Reason) Decision {
 	lt.mu.Lock()
 	defer lt.mu.Unlock()
-	return lt.park(lt.lane(delivery, lt.now), delivery, reason, lt.now)
+	return lt.parkLocked(lt.laneOf(delivery, lt.now), delivery, reason, lt.now)
 }
 
 // A stuck lane takes its queue and no more, and pauses nobody.
@@ -133,10 +133,10 @@ func TestBusyLanePausesThePartition(t *testing.T) {
 		t.Fatalf("%d admitted, paused: %v", n, lt.paused())
 	}
 	l := lt.byDest["busy"]
-	var j *Delivery // of the one worker that works
+	var delivery *Delivery // of the one worker that works
 	work := func(n int) {
 		for range n {
-			j = lt.next(l, j, NotSent)
+			delivery = lt.next(l, delivery, NotSent)
 		}
 	}
 	lt.now = lt.now.Add(100 * time.Millisecond)
@@ -173,7 +173,7 @@ func TestStallsAreBounded(t *testing.T) {
 		lt.fill("busy", soleStreak)
 		l := lt.byDest["busy"]
 		var paused time.Duration
-		var j *Delivery
+		var delivery *Delivery
 		for range 3000 { // half a minute, at 5,000 a second in and out
 			if lt.paused() {
 				paused += 10 * time.Millisecond
@@ -186,7 +186,7 @@ func TestStallsAreBounded(t *testing.T) {
 				}
 			}
 			for range 50 {
-				j = lt.next(l, j, Succeeded)
+				delivery = lt.next(l, delivery, Succeeded)
 			}
 			lt.EnforceLimits()
 			lt.now = lt.now.Add(10 * time.Millisecond)
@@ -241,14 +241,14 @@ func TestMaxInFlightChanges(t *testing.T) {
 	work := func(n int, kind ResultKind) { // n workers end what they do, others begin
 		t.Helper()
 		for ; lt.started[l] > 0; lt.started[l]-- {
-			if j := lt.next(l, nil, NotSent); j != nil {
-				busy = append(busy, j)
+			if delivery := lt.next(l, nil, NotSent); delivery != nil {
+				busy = append(busy, delivery)
 			}
 		}
 		for range n {
-			j := lt.next(l, busy[0], kind)
-			if busy = busy[1:]; j != nil {
-				busy = append(busy, j)
+			delivery := lt.next(l, busy[0], kind)
+			if busy = busy[1:]; delivery != nil {
+				busy = append(busy, delivery)
 			}
 		}
 	}
@@ -258,20 +258,20 @@ func TestMaxInFlightChanges(t *testing.T) {
 	}
 	lt.configure(l, "u", 3)
 	work(4, Succeeded)
-	if len(busy) != 3 || l.running != 3 {
-		t.Fatalf("%d fly, %d are counted, want 3", len(busy), l.running)
+	if len(busy) != 3 || l.workers != 3 {
+		t.Fatalf("%d fly, %d are counted, want 3", len(busy), l.workers)
 	}
 	lt.configure(l, "u", 1000)
 	for range 3 {
 		work(len(busy), Succeeded)
 		work(0, NotSent)
 	}
-	if work(0, NotSent); len(busy) != 24 || l.running != 24 {
-		t.Fatalf("%d fly, %d are counted, want 24: twice as many with each round", len(busy), l.running)
+	if work(0, NotSent); len(busy) != 24 || l.workers != 24 {
+		t.Fatalf("%d fly, %d are counted, want 24: twice as many with each round", len(busy), l.workers)
 	}
 }
 
-func TestLiveWorkBeforeReplays(t *testing.T) {
+func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 	f := func(limit int, want string) {
 		t.Helper()
 		lt := newLaneTest(t, 100_000)
@@ -285,15 +285,15 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 		lt.fill("d", 4)
 		got := ""
 		for range 7 {
-			l.running = 1
-			j := lt.next(l, nil, NotSent)
-			if j.Work.Run == "" {
+			l.workers = 1
+			delivery := lt.next(l, nil, NotSent)
+			if delivery.Work.Run == "" {
 				got += "L"
 			} else {
 				got += "r"
 			}
-			l.leaveHand(j) // one at a time
-			l.held--
+			l.workerReturned(delivery) // one at a time
+			l.deliveries--
 		}
 		if got != want {
 			t.Errorf("limit %d: %s, want %s", limit, got, want)
@@ -318,13 +318,13 @@ func TestLiveWorkBeforeReplays(t *testing.T) {
 	}
 }
 
-func TestIdleLanesAreForgotten(t *testing.T) {
+func TestIdleLanesAreRemoved(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("idle", 1)
 	lt.fill("busy", 1)
 	l := lt.byDest["idle"]
-	j := lt.next(l, nil, NotSent)
-	if lt.next(l, j, NotSent) != nil {
+	delivery := lt.next(l, nil, NotSent)
+	if lt.next(l, delivery, NotSent) != nil {
 		t.Fatal("work out of nothing")
 	}
 	lt.now = lt.now.Add(2 * idleLane)

@@ -23,29 +23,29 @@ import (
 // The open files of the node are shared in the same way: a lane may send as many requests as there may be further ones,
 // and one in any case.
 type Lanes struct {
-	maxHeld, maxBytes int
-	maxSending        int
-	tiers             []stream.Tier
-	now               func() time.Time
-	rules             Rules
-	limiter           Limiter
-	keyring           *config.Keyring
-	setHeld           func(string, time.Time) // see HeldMarker
-	wake              func()
-	gone              func(*event.Work, string)
-	start             func(*Lane)   // starts a worker
-	rang              chan struct{} // Run must look again; capacity 1
-	freed             chan struct{} // there may be room again; capacity 1
+	maxDeliveries, maxBytes int
+	maxSending              int
+	tiers                   []stream.Tier
+	now                     func() time.Time
+	rules                   Rules
+	limiter                 Limiter
+	keyring                 *config.Keyring
+	setHeld                 func(string, time.Time) // see HeldMarker
+	wakeTimer               func()
+	onGone                  func(*event.Work, string)
+	startWorker             func(*Lane)   // starts a worker
+	waitChanged             chan struct{} // Run must look again; capacity 1
+	freed                   chan struct{} // there may be room again; capacity 1
 
-	mu          sync.Mutex // guards the rest and all lanes; taken before the locks of partitions
-	byDest      map[string]*Lane
-	stalled     map[*Lane]struct{} // those that made a partition pause
-	waiting     waitingLanes       // for a token
-	lanesParked int                // lanes with parked deliveries
-	held        int                // deliveries in lanes and behind them, until everything about them is recorded
-	bytes       int
-	workers     int  // of all lanes, each with one request at a time
-	short       bool // memory is short, and Recheck is called until it is not
+	mu              sync.Mutex // guards the rest and all lanes; taken before the locks of partitions
+	byDest          map[string]*Lane
+	stalling        map[*Lane]struct{} // those that made a partition pause
+	waitingForToken waitingLanes       // for a token
+	lanesParked     int                // lanes with parked deliveries
+	deliveries      int                // deliveries in lanes and behind them, until everything about them is recorded
+	bytes           int
+	workers         int  // of all lanes, each with one request at a time
+	memoryLow       bool // memory is short, and Recheck is called until it is not
 }
 
 // Config bounds what all lanes of a node hold and send together.
@@ -64,17 +64,17 @@ type Deps struct {
 	Keyring *config.Keyring
 	Wake    func() // asks for Recheck to be called soon
 	// Gone is told of a destination that answers 410 again and again, and its URL. It does not wait.
-	OnGone func(w *event.Work, url string)
+	OnGone func(work *event.Work, url string)
 }
 
 // New makes lanes. Nothing runs: Start says how a worker is started, and Run must run beside them.
 func New(cfg Config, deps Deps) *Lanes {
 	ls := &Lanes{
-		maxHeld: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
+		maxDeliveries: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
 		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, keyring: deps.Keyring,
-		setHeld: func(string, time.Time) {}, wake: deps.Wake, gone: deps.OnGone,
-		byDest: make(map[string]*Lane), stalled: make(map[*Lane]struct{}),
-		rang: make(chan struct{}, 1), freed: make(chan struct{}, 1),
+		setHeld: func(string, time.Time) {}, wakeTimer: deps.Wake, onGone: deps.OnGone,
+		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}),
+		waitChanged: make(chan struct{}, 1), freed: make(chan struct{}, 1),
 	}
 	if deps.Held != nil {
 		ls.setHeld = deps.Held.SetHeldUntil
@@ -84,7 +84,7 @@ func New(cfg Config, deps Deps) *Lanes {
 
 // Start sets how a worker of a lane is started: it must call Next until that says Stop. It is called once, before
 // anything is admitted.
-func (ls *Lanes) SetStartWorker(start func(*Lane)) { ls.start = start }
+func (ls *Lanes) SetStartWorker(start func(*Lane)) { ls.startWorker = start }
 
 // Freed receives when there may be room again, after Full has reported that there is none.
 func (ls *Lanes) Freed() <-chan struct{} { return ls.freed }
@@ -96,7 +96,7 @@ func (ls *Lanes) Begin(delivery *Delivery) bool {
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.held++
+	ls.deliveries++
 	ls.bytes += delivery.Size
 	return true
 }
@@ -104,14 +104,14 @@ func (ls *Lanes) Begin(delivery *Delivery) bool {
 // Release ends a delivery: everything about it is recorded, or it is left to the next owner of its partition.
 func (ls *Lanes) Release(delivery *Delivery) {
 	delivery.Slot.EndDelivery()
-	ls.free(delivery)
+	ls.freeMemory(delivery)
 }
 
 // free gives back the memory of a delivery.
-func (ls *Lanes) free(delivery *Delivery) {
+func (ls *Lanes) freeMemory(delivery *Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.held--
+	ls.deliveries--
 	ls.bytes -= delivery.Size
 	signal(ls.freed)
 }
@@ -128,29 +128,30 @@ func signal(c chan struct{}) {
 func (ls *Lanes) InMemory() (deliveries, bytes int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.held, ls.bytes
+	return ls.deliveries, ls.bytes
 }
 
 // Full reports whether the node holds all it may, so that nothing more is read.
 func (ls *Lanes) Full() bool {
 	held, bytes := ls.InMemory()
-	return held >= ls.maxHeld || bytes >= ls.maxBytes
+	return held >= ls.maxDeliveries || bytes >= ls.maxBytes
 }
 
 // lane finds or makes the lane of the delivery. ls.mu is held.
-func (ls *Lanes) lane(delivery *Delivery, now time.Time) *Lane {
-	w, index := delivery.Work, delivery.Slot.Partition().ID.Index
-	l := ls.byDest[w.Dest]
+func (ls *Lanes) laneOf(delivery *Delivery, now time.Time) *Lane {
+	work, index := delivery.Work, delivery.Slot.Partition().ID.Index
+	l := ls.byDest[work.Dest]
 	if l == nil {
 		// Until it is known one request may run: a burst must not exceed max_in_flight.
-		l = &Lane{dest: w.Dest, index: index, window: newWindow(ls.rules.MaxInFlight(w)), parking: newParking(),
-			pace: newPace(now)}
-		ls.byDest[w.Dest] = l
+		l = &Lane{dest: work.Dest, partitionIndex: index, window: newWindow(ls.rules.MaxInFlight(work)),
+			parking: newParking(),
+			pace:    newPace(now)}
+		ls.byDest[work.Dest] = l
 	}
-	if l.held == 0 && l.parking.total == 0 {
-		l.index = index // its endpoint was moved
+	if l.deliveries == 0 && l.parking.total == 0 {
+		l.partitionIndex = index // its endpoint was moved
 	}
-	l.used = now
+	l.lastUsed = now
 	return l
 }
 
@@ -159,189 +160,189 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
-	l, source := ls.lane(delivery, now), delivery.Slot.Partition()
-	ls.comeBack(l, delivery.Work)
-	if l.held == 0 {
-		l.pace.begin(now)
+	l, partition := ls.laneOf(delivery, now), delivery.Slot.Partition()
+	ls.countReturned(l, delivery.Work)
+	if l.deliveries == 0 {
+		l.pace.becomeBusy(now)
 	}
-	if source.streak++; source.lastDest != l.dest {
-		source.lastDest, source.streak = l.dest, 1
+	if partition.streak++; partition.lastDest != l.dest {
+		partition.lastDest, partition.streak = l.dest, 1
 	}
 	q := l.queueOf(delivery.Work)
 	switch {
-	case q == &l.live && l.breaker.holds(now):
+	case q == &l.live && l.breaker.blocks(now):
 		return event.BreakerOpen
-	case l.token.waits(now) && q.Len() > 0 && l.queued() >= l.share(delivery, l.token.fits):
+	case l.token.waiting(now) && q.Len() > 0 && l.queued() >= l.share(delivery, l.token.maxQueued):
 		return event.Paced
-	case l.window.failing() && ls.held > ls.maxHeld/4*3:
+	case l.window.failing() && ls.deliveries > ls.maxDeliveries/4*3:
 		return event.LaneFull // however many fail, the last quarter is for those that do not
 	case !ls.hasRoom(l, q.Len(), delivery, now):
-		if !l.pace.may(now, l.held, source) {
+		if !l.pace.mayStall(now, l.deliveries, partition) {
 			return event.LaneFull
 		}
-		ls.holdBack(l, source, now)
+		ls.pausePartition(l, partition, now)
 	}
 	q.PushBack(delivery)
-	l.held++
+	l.deliveries++
 	l.bytes += delivery.Size
-	ls.held++
+	ls.deliveries++
 	ls.bytes += delivery.Size
-	if !ls.short && ls.takes(2) {
-		ls.short = true
-		ls.wake()
+	if !ls.memoryLow && ls.memoryAbove(2) {
+		ls.memoryLow = true
+		ls.wakeTimer()
 	}
-	ls.staff(l, 1)
+	ls.startWorkers(l, 1)
 	return ""
 }
 
 // hasRoom reports whether the lane stays within its bounds with one delivery more. An empty lane always does.
 func (ls *Lanes) hasRoom(l *Lane, queued int, delivery *Delivery, now time.Time) bool {
-	if l.held == 0 {
+	if l.deliveries == 0 {
 		return true
 	}
 	most := l.share(delivery, laneQueue)
-	if ls.takes(4) && l.stuck(now) {
+	if ls.memoryAbove(4) && l.stuck(now) {
 		most = l.stuckQueue()
 	}
-	return queued < most && l.held < ls.maxHeld-ls.held && l.bytes+delivery.Size <= ls.maxBytes-ls.bytes
+	return queued < most && l.deliveries < ls.maxDeliveries-ls.deliveries && l.bytes+delivery.Size <= ls.maxBytes-ls.bytes
 }
 
 // staff starts workers for at most n queued deliveries.
-func (ls *Lanes) staff(l *Lane, n int) {
-	for n = min(n, l.queued(), l.window.size-l.running); n > 0 && ls.mayHave(l.running+1, ls.workers+1); n-- {
-		l.running++
+func (ls *Lanes) startWorkers(l *Lane, n int) {
+	for n = min(n, l.queued(), l.window.size-l.workers); n > 0 && ls.mayRun(l.workers+1, ls.workers+1); n-- {
+		l.workers++
 		ls.workers++
-		ls.start(l)
+		ls.startWorker(l)
 	}
 }
 
-// mayHave reports whether a lane may have so many workers when all lanes have total.
-func (ls *Lanes) mayHave(running, total int) bool {
+// mayRun reports whether a lane may have so many workers when all lanes have total.
+func (ls *Lanes) mayRun(running, total int) bool {
 	return running == 1 || running <= ls.maxSending-total+1
 }
 
 // pick ends a worker's delivery and gives it another one, nil when the worker must end. The reason says that it must be
 // parked.
-func (ls *Lanes) pick(l *Lane, last Result) (delivery *Delivery, reason event.Reason) {
+func (ls *Lanes) finishAndTakeNext(l *Lane, last Result) (delivery *Delivery, reason event.Reason) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now, more := ls.now(), 0
 	switch {
 	case last.Delivery == nil:
-	case last.Kind == putBack:
+	case last.Kind == waitsForToken:
 		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
-		l.leaveHand(last.Delivery)
-		ls.waitForToken(l, last.wait, last.rate, now)
+		l.workerReturned(last.Delivery)
+		ls.waitForToken(l, last.wait, last.perSecond, now)
 	default:
-		more = ls.learn(l, last, now)
-		l.leaveHand(last.Delivery)
-		l.pace.finished(now)
-		l.used = now
-		l.held--
+		more = ls.recordResult(l, last, now)
+		l.workerReturned(last.Delivery)
+		l.pace.countCompletion(now)
+		l.lastUsed = now
+		l.deliveries--
 		l.bytes -= last.Delivery.Size
 	}
-	if l.running <= l.window.size && ls.mayHave(l.running, ls.workers) {
-		delivery, reason = l.next(now)
+	if l.workers <= l.window.size && ls.mayRun(l.workers, ls.workers) {
+		delivery, reason = l.takeNext(now)
 	}
 	if delivery == nil {
-		l.running--
+		l.workers--
 		ls.workers--
 	}
-	ls.staff(l, more)
-	if len(l.pace.parts) > 0 && l.queued() <= l.pace.at/2 {
-		ls.letGo(l, now)
+	ls.startWorkers(l, more)
+	if len(l.pace.paused) > 0 && l.queued() <= l.pace.queuedAtPause/2 {
+		ls.resumePartitions(l, now)
 	}
 	return delivery, reason
 }
 
 // learn counts what came of a request and returns how many more workers there may be.
-func (ls *Lanes) learn(l *Lane, last Result, now time.Time) (more int) {
-	if l.gone.answered(last.Code, last.Delivery.Work, last.URL) {
-		ls.gone(last.Delivery.Work, last.URL)
+func (ls *Lanes) recordResult(l *Lane, last Result, now time.Time) (more int) {
+	if l.gone.recordAnswer(last.Code, last.Delivery.Work, last.URL) {
+		ls.onGone(last.Delivery.Work, last.URL)
 	}
 	switch last.Kind {
 	case Succeeded:
-		l.window.success()
-		if !l.breaker.success() {
+		l.window.recordSuccess()
+		if !l.breaker.recordSuccess() {
 			return 1
 		}
-		l.window = newWindow(l.window.most)
+		l.window = newWindow(l.window.limit)
 		ls.setHeld(l.dest, time.Time{})
 		return l.queued()
 	case Failed, TimedOut:
-		l.window.failure(last.Kind == TimedOut)
-		if l.breaker.failure(now, l.breaker.probe == last.Delivery) {
-			ls.setHeld(l.dest, l.breaker.until)
+		l.window.recordFailure(last.Kind == TimedOut)
+		if l.breaker.recordFailure(now, l.breaker.probe == last.Delivery) {
+			ls.setHeld(l.dest, l.breaker.openUntil)
 		}
 	}
 	return 0
 }
 
 // Target returns the opened destination, from the lane if the endpoint has not changed.
-func (ls *Lanes) Target(l *Lane, v Eligibility) (*Target, error) {
-	if t := l.target.Load(); t != nil && t.Rev == v.Endpoint.Rev {
-		return t, nil
+func (ls *Lanes) Target(l *Lane, eligibility Eligibility) (*Target, error) {
+	if target := l.target.Load(); target != nil && target.Rev == eligibility.Endpoint.Rev {
+		return target, nil
 	}
-	t, err := openTarget(ls.keyring, v.Endpoint.Rev, v.Destination)
+	target, err := openTarget(ls.keyring, eligibility.Endpoint.Rev, eligibility.Destination)
 	if err != nil {
 		return nil, err
 	}
-	l.target.Store(t)
-	ls.configure(l, v.Destination.URL, v.Destination.MaxInFlight)
-	return t, nil
+	l.target.Store(target)
+	ls.configure(l, eligibility.Destination.URL, eligibility.Destination.MaxInFlight)
+	return target, nil
 }
 
 // configure follows a change of the destination.
 func (ls *Lanes) configure(l *Lane, url string, maxInFlight int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.follow(l, url)
+	ls.followURL(l, url)
 	l.url = url
 	l.window.resize(maxInFlight)
-	ls.staff(l, l.queued())
+	ls.startWorkers(l, l.queued())
 }
 
 // follow begins anew if the destination has another URL than before.
-func (ls *Lanes) follow(l *Lane, url string) {
+func (ls *Lanes) followURL(l *Lane, url string) {
 	if l.url != "" && l.url != url {
-		ls.renew(l)
+		ls.resetLearned(l)
 		l.url = url
 	}
 }
 
 // renew forgets what was learned of a destination.
-func (ls *Lanes) renew(l *Lane) {
+func (ls *Lanes) resetLearned(l *Lane) {
 	if l.breaker.open() {
 		ls.setHeld(l.dest, time.Time{})
 	}
-	l.breaker, l.window, l.gone = breaker{}, newWindow(l.window.most), gone{}
+	l.breaker, l.window, l.gone = breaker{}, newWindow(l.window.limit), goneCounter{}
 }
 
 // Leave takes out of the lanes what belongs to partitions that have left the node, and forgets what was
 // learned of their destinations: from now on the next owner knows better.
-func (ls *Lanes) DropPartitions(sources []*Partition) {
+func (ls *Lanes) DropPartitions(partitions []*Partition) {
 	left, indexes := make(map[*Partition]bool), make(map[int32]bool)
-	for _, source := range sources {
-		left[source], indexes[source.ID.Index] = true, true
+	for _, partition := range partitions {
+		left[partition], indexes[partition.ID.Index] = true, true
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, l := range ls.byDest {
-		if !indexes[l.index] {
+		if !indexes[l.partitionIndex] {
 			continue
 		}
-		ls.forgetParked(l)
-		ls.renew(l)
-		for _, q := range []*deliveries{&l.live, &l.runs} {
+		ls.resetParked(l)
+		ls.resetLearned(l)
+		for _, q := range []*deliveryQueue{&l.live, &l.requested} {
 			for range q.Len() {
 				delivery := q.PopFront()
 				if !left[delivery.Slot.Partition()] {
 					q.PushBack(delivery)
 					continue
 				}
-				l.held--
+				l.deliveries--
 				l.bytes -= delivery.Size
-				ls.held--
+				ls.deliveries--
 				ls.bytes -= delivery.Size
 			}
 		}
@@ -356,15 +357,15 @@ func (ls *Lanes) Sweep() {
 	defer ls.mu.Unlock()
 	now := ls.now()
 	for dest, l := range ls.byDest {
-		idle := now.Sub(l.used)
-		if l.held > 0 || l.running > 0 || l.token.at > 0 || idle < idleLane {
+		idle := now.Sub(l.lastUsed)
+		if l.deliveries > 0 || l.workers > 0 || l.token.heapPosition > 0 || idle < idleLane {
 			continue
 		}
 		l.target.Store(nil)
-		if l.parking.total > 0 && idle < rememberParked || l.breaker.open() && now.Sub(l.breaker.until) < rememberOpen {
+		if l.parking.total > 0 && idle < rememberParked || l.breaker.open() && now.Sub(l.breaker.openUntil) < rememberOpen {
 			continue
 		}
-		ls.forgetParked(l)
+		ls.resetParked(l)
 		delete(ls.byDest, dest)
 	}
 }

@@ -22,38 +22,38 @@ const (
 
 // pace is how fast a lane moves, and what it made pause. It is guarded by Lanes.mu.
 type pace struct {
-	busy   time.Time // since when the lane is not empty
-	moved  time.Time // when it finished something, or became busy
-	window time.Time // begin of the current counting window
-	now    int       // completions in it
-	before int       // completions in the window before
+	busySince       time.Time // since when the lane is not empty
+	lastCompletion  time.Time // when it finished something, or became busy
+	windowStart     time.Time // begin of the current counting window
+	completed       int       // completions in it
+	completedBefore int       // completions in the window before
 
-	parts  []*Partition  // paused until half is done
-	at     int           // deliveries queued when the first of them was
-	since  time.Time     // when the first of them was, or the last stall ended
-	budget time.Duration // left for stalls
+	paused        []*Partition  // paused until half is done
+	queuedAtPause int           // deliveries queued when the first of them was
+	budgetSince   time.Time     // when the first of them was, or the last stall ended
+	budget        time.Duration // left for stalls
 }
 
 func newPace(now time.Time) pace {
-	return pace{window: now, since: now, budget: stallBudget}
+	return pace{windowStart: now, budgetSince: now, budget: stallBudget}
 }
 
 // begin notes that the lane is no longer empty.
-func (s *pace) begin(now time.Time) { s.busy, s.moved = now, now }
+func (s *pace) becomeBusy(now time.Time) { s.busySince, s.lastCompletion = now, now }
 
 // finished counts a completion.
-func (s *pace) finished(now time.Time) {
-	s.roll(now)
-	s.now++
-	s.moved = now
+func (s *pace) countCompletion(now time.Time) {
+	s.advanceWindow(now)
+	s.completed++
+	s.lastCompletion = now
 }
 
 // may reports whether these partitions may wait for a lane that holds so much. One that was empty a
 // moment ago is not measured yet and may make them wait.
-func (s *pace) may(now time.Time, held int, parts ...*Partition) bool {
-	s.roll(now)
-	fresh, recent := now.Sub(s.busy) < movingWindow, s.now+s.before
-	sole := !slices.ContainsFunc(parts, func(p *Partition) bool { return p.streak < soleStreak })
+func (s *pace) mayStall(now time.Time, held int, partitions ...*Partition) bool {
+	s.advanceWindow(now)
+	fresh, recent := now.Sub(s.busySince) < movingWindow, s.completed+s.completedBefore
+	sole := !slices.ContainsFunc(partitions, func(partition *Partition) bool { return partition.streak < soleStreak })
 	if sole {
 		return fresh || recent > 0
 	}
@@ -63,47 +63,47 @@ func (s *pace) may(now time.Time, held int, parts ...*Partition) bool {
 
 // budgetAt is how much longer the lane may make others wait.
 func (s *pace) budgetAt(now time.Time) time.Duration {
-	passed := max(now.Sub(s.since), 0) // the clock may have been set back
-	if len(s.parts) > 0 {
+	passed := max(now.Sub(s.budgetSince), 0) // the clock may have been set back
+	if len(s.paused) > 0 {
 		return s.budget - passed
 	}
 	return min(s.budget+passed/stallRefill, stallBudget)
 }
 
-func (s *pace) roll(now time.Time) {
-	switch passed := now.Sub(s.window); {
+func (s *pace) advanceWindow(now time.Time) {
+	switch passed := now.Sub(s.windowStart); {
 	case passed >= 0 && passed < movingWindow:
 	case passed >= 0 && passed < 2*movingWindow:
-		s.before, s.now, s.window = s.now, 0, s.window.Add(movingWindow)
+		s.completedBefore, s.completed, s.windowStart = s.completed, 0, s.windowStart.Add(movingWindow)
 	default: // long ago, or the clock was set back
-		s.before, s.now, s.window = 0, 0, now
+		s.completedBefore, s.completed, s.windowStart = 0, 0, now
 	}
 }
 
-// holdBack lets the partition pause until the lane has done half of its queue, or may make it wait no longer.
-func (ls *Lanes) holdBack(l *Lane, p *Partition, now time.Time) {
+// pausePartition lets the partition pause until the lane has done half of its queue, or may make it wait no longer.
+func (ls *Lanes) pausePartition(l *Lane, partition *Partition, now time.Time) {
 	s := &l.pace
-	if slices.Contains(s.parts, p) {
+	if slices.Contains(s.paused, partition) {
 		return
 	}
-	if len(s.parts) == 0 {
+	if len(s.paused) == 0 {
 		s.budget = s.budgetAt(now)
-		s.since, s.at = now, l.queued()
-		ls.stalled[l] = struct{}{}
-		ls.wake()
+		s.budgetSince, s.queuedAtPause = now, l.queued()
+		ls.stalling[l] = struct{}{}
+		ls.wakeTimer()
 	}
-	s.parts = append(s.parts, p)
-	p.AddStalls(1)
+	s.paused = append(s.paused, partition)
+	partition.AddStalls(1)
 }
 
-func (ls *Lanes) letGo(l *Lane, now time.Time) {
+func (ls *Lanes) resumePartitions(l *Lane, now time.Time) {
 	s := &l.pace
-	s.budget, s.since = s.budgetAt(now), now // less than nothing when it was noticed late
-	for _, p := range s.parts {
-		p.AddStalls(-1)
+	s.budget, s.budgetSince = s.budgetAt(now), now // less than nothing when it was noticed late
+	for _, partition := range s.paused {
+		partition.AddStalls(-1)
 	}
-	s.parts = nil
-	delete(ls.stalled, l)
+	s.paused = nil
+	delete(ls.stalling, l)
 }
 
 // recheck finds the partitions that have waited long enough, and what stuck lanes must give back. See Recheck.
@@ -111,19 +111,19 @@ func (ls *Lanes) enforceLimits() (shed []*Delivery, again time.Duration) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
-	for l := range ls.stalled {
-		if !l.pace.may(now, l.held, l.pace.parts...) {
-			ls.letGo(l, now)
+	for l := range ls.stalling {
+		if !l.pace.mayStall(now, l.deliveries, l.pace.paused...) {
+			ls.resumePartitions(l, now)
 		}
 	}
-	if ls.short = ls.takes(2); ls.short {
+	if ls.memoryLow = ls.memoryAbove(2); ls.memoryLow {
 		for _, l := range ls.byDest {
 			if l.stuck(now) {
 				shed = l.shed(shed)
 			}
 		}
 	}
-	if ls.short || len(ls.stalled) > 0 {
+	if ls.memoryLow || len(ls.stalling) > 0 {
 		again = movingWindow
 	}
 	return shed, again
@@ -132,14 +132,16 @@ func (ls *Lanes) enforceLimits() (shed []*Delivery, again time.Duration) {
 // takes reports whether more than one nth of the memory is taken. From a quarter on, stuck lanes take no more than they
 // will send soon; from half of it on, they give back what is beyond that. So their deliveries are parked piece by piece
 // as they come, not by the thousand at once.
-func (ls *Lanes) takes(nth int) bool { return ls.held > ls.maxHeld/nth || ls.bytes > ls.maxBytes/nth }
+func (ls *Lanes) memoryAbove(nth int) bool {
+	return ls.deliveries > ls.maxDeliveries/nth || ls.bytes > ls.maxBytes/nth
+}
 
 // shed takes the newest deliveries out of the queue until it holds what that of a stuck lane may.
 func (l *Lane) shed(out []*Delivery) []*Delivery {
-	for _, q := range []*deliveries{&l.runs, &l.live} {
+	for _, q := range []*deliveryQueue{&l.requested, &l.live} {
 		for q.Len() > l.stuckQueue() {
 			delivery := q.PopBack()
-			l.held--
+			l.deliveries--
 			l.bytes -= delivery.Size
 			out = append(out, delivery)
 		}

@@ -30,9 +30,9 @@ func TestRequestsAreShared(t *testing.T) {
 		for ; lt.started[l] > 0; lt.started[l]-- {
 			busy[l] = append(busy[l], lt.next(l, nil, NotSent))
 		}
-		j := lt.next(l, busy[l][0], Succeeded)
-		if busy[l] = busy[l][1:]; j != nil {
-			busy[l] = append(busy[l], j)
+		delivery := lt.next(l, busy[l][0], Succeeded)
+		if busy[l] = busy[l][1:]; delivery != nil {
+			busy[l] = append(busy[l], delivery)
 		}
 	}
 	for n, want := range []int{50, 25, 12, 6} {
@@ -42,13 +42,13 @@ func TestRequestsAreShared(t *testing.T) {
 		for range 400 {
 			finish(l)
 		}
-		if got := len(busy[l]) + lt.started[l]; got != l.running || got < want-1 || got > want+1 {
-			t.Errorf("lane %d sends %d requests, want %d; its workers are %d", n, got, want, l.running)
+		if got := len(busy[l]) + lt.started[l]; got != l.workers || got < want-1 || got > want+1 {
+			t.Errorf("lane %d sends %d requests, want %d; its workers are %d", n, got, want, l.workers)
 		}
 	}
 	for n := range 50 {
 		dest := fmt.Sprint("other-", n)
-		if lt.fill(dest, 1); lt.byDest[dest].running != 1 {
+		if lt.fill(dest, 1); lt.byDest[dest].workers != 1 {
 			t.Errorf("%s sends nothing", dest)
 		}
 	}
@@ -56,7 +56,7 @@ func TestRequestsAreShared(t *testing.T) {
 	for range 100 {
 		finish(first)
 	}
-	if first.running > 4 || lt.Census().Sending > lt.maxSending {
-		t.Errorf("beside the others the first lane keeps %d requests of %d", first.running, lt.Census().Sending)
+	if first.workers > 4 || lt.Census().Sending > lt.maxSending {
+		t.Errorf("beside the others the first lane keeps %d requests of %d", first.workers, lt.Census().Sending)
 	}
 }

@@ -24,16 +24,16 @@ var parkReasons = [...]event.Reason{event.LaneFull, event.Paced, event.BreakerOp
 // parked by an earlier owner and counts when it is parked again. So a lane knows all of them after one step, and how
 // many they are exactly from then on.
 type parking struct {
-	mark   uint32
+	laneID uint32
 	counts [len(parkReasons)]int
 	total  int
 }
 
 // newParking makes a mark that is never 0, the mark of what was never parked.
-func newParking() parking { return parking{mark: rand.Uint32() | 1} }
+func newParking() parking { return parking{laneID: rand.Uint32() | 1} }
 
 // of is the count of what is parked for the reason; one that is not known counts as the first.
-func (p *parking) of(reason event.Reason) *int {
+func (p *parking) countOf(reason event.Reason) *int {
 	return &p.counts[max(slices.Index(parkReasons[:], reason), 0)]
 }
 
@@ -57,33 +57,33 @@ func RecheckInterval(tiers []stream.Tier, parked, lanes int) time.Duration {
 // park counts the delivery as parked by its lane. The first time it comes by somewhat earlier, at random: what came at
 // once does not come back at once then. An outcome speaks of it when it begins, when the reason changes, and when the
 // time that was told is over. ls.mu is held.
-func (ls *Lanes) park(l *Lane, delivery *Delivery, reason event.Reason, now time.Time) Decision {
-	w := delivery.Work
+func (ls *Lanes) parkLocked(l *Lane, delivery *Delivery, reason event.Reason, now time.Time) Decision {
+	work := delivery.Work
 	if l.parking.total == 0 {
 		ls.lanesParked++
 	}
-	*l.parking.of(reason)++
+	*l.parking.countOf(reason)++
 	l.parking.total++
 	step := RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked)
-	if w.Parked == "" {
+	if work.Parked == "" {
 		step = step/5 + time.Duration(rand.Float64()*float64(step-step/5))
 	}
 	decision := Decision{
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: reason,
-		Due: now.Add(step), ReportedNextAt: w.ReportedNextAt, ParkedBy: l.parking.mark,
+		Due: now.Add(step), ReportedNextAt: work.ReportedNextAt, ParkedBy: l.parking.laneID,
 	}
-	if w.Parked == reason && (w.ReportedNextAt.IsZero() || now.Before(w.ReportedNextAt)) {
+	if work.Parked == reason && (work.ReportedNextAt.IsZero() || now.Before(work.ReportedNextAt)) {
 		return decision
 	}
 	switch reason {
 	case event.BreakerOpen:
-		decision.EarliestSend = later(decision.Due, l.breaker.until)
+		decision.EarliestSend = later(decision.Due, l.breaker.openUntil)
 	case event.Paced:
 		decision.EarliestSend = later(decision.Due, now.Add(l.token.backlog(l.parking.total)))
 	case event.LaneFull:
 		decision.EarliestSend = decision.Due
 	}
-	decision.Status, decision.ReportedNextAt = parkedStatus(w, reason), time.Time{}
+	decision.Status, decision.ReportedNextAt = parkedStatus(work, reason), time.Time{}
 	if reason != event.LaneFull { // of which nobody knows more than when it comes by
 		decision.ReportedNextAt = decision.EarliestSend
 	}
@@ -91,31 +91,31 @@ func (ls *Lanes) park(l *Lane, delivery *Delivery, reason event.Reason, now time
 }
 
 // undecided parks a delivery whose configuration cannot be read. No outcome speaks of it: nothing is known of it.
-func (ls *Lanes) undecided(delivery *Delivery, err error) Decision {
-	now, w := ls.now(), delivery.Work
+func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
+	now, work := ls.now(), delivery.Work
 	return Decision{
-		Action: Park, Delivery: delivery, DecidedAt: now, Reason: w.Parked, Due: now.Add(MinRecheck),
-		ReportedNextAt: w.ReportedNextAt, Err: err,
+		Action: Park, Delivery: delivery, DecidedAt: now, Reason: work.Parked, Due: now.Add(MinRecheck),
+		ReportedNextAt: work.ReportedNextAt, Err: err,
 	}
 }
 
 // parkedStatus is the status of a parked delivery.
-func parkedStatus(w *event.Work, reason event.Reason) event.Status {
+func parkedStatus(work *event.Work, reason event.Reason) event.Status {
 	switch {
 	case reason == event.Manual || reason == event.BreakerOpen:
 		return event.Held
-	case w.Attempt > 1:
+	case work.Attempt > 1:
 		return event.Retrying // it failed before, and waits for its next attempt
 	}
 	return event.Pending
 }
 
-// comeBack counts a parked delivery that is here again.
-func (ls *Lanes) comeBack(l *Lane, w *event.Work) {
-	if w.Parked == "" || w.ParkedBy != l.parking.mark {
+// countReturned counts a parked delivery that is here again.
+func (ls *Lanes) countReturned(l *Lane, work *event.Work) {
+	if work.Parked == "" || work.ParkedBy != l.parking.laneID {
 		return
 	}
-	n := l.parking.of(w.Parked)
+	n := l.parking.countOf(work.Parked)
 	if *n == 0 { // a second copy of it
 		return
 	}
@@ -125,8 +125,8 @@ func (ls *Lanes) comeBack(l *Lane, w *event.Work) {
 	}
 }
 
-// forgetParked begins to count anew: another owner may have had the deliveries meanwhile.
-func (ls *Lanes) forgetParked(l *Lane) {
+// resetParked begins to count anew: another owner may have had the deliveries meanwhile.
+func (ls *Lanes) resetParked(l *Lane) {
 	if l.parking.total > 0 {
 		ls.lanesParked--
 	}

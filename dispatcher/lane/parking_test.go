@@ -60,7 +60,7 @@ func TestRecheckBudget(t *testing.T) {
 
 // A new owner knows what is parked after one step, from then on exactly, and the steps follow: parked work
 // passes at most as often as the budget allows, and at least once a step. NotSent is lost or doubled.
-func TestParkedMeasuresItself(t *testing.T) {
+func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 6))
 		lt := newLaneTest(t, 100_000)
@@ -71,8 +71,8 @@ func TestParkedMeasuresItself(t *testing.T) {
 		var all []parked
 		for d := range 1 + r.IntN(5) {
 			for range r.IntN(15_000) {
-				w := &event.Work{Dest: fmt.Sprint("d", d), Parked: event.Manual, ParkedBy: 77} // by an earlier owner
-				all = append(all, parked{w, lt.now.Add(time.Duration(r.Float64() * float64(20*time.Second)))})
+				work := &event.Work{Dest: fmt.Sprint("d", d), Parked: event.Manual, ParkedBy: 77} // by an earlier owner
+				all = append(all, parked{work, lt.now.Add(time.Duration(r.Float64() * float64(20*time.Second)))})
 			}
 		}
 		start, total := lt.now, len(all)
@@ -86,7 +86,7 @@ func TestParkedMeasuresItself(t *testing.T) {
 				}
 				delivery := &Delivery{Slot: &testSlot{lt.part}, Work: x.work}
 				lt.mu.Lock()
-				lt.comeBack(lt.lane(delivery, lt.now), x.work)
+				lt.countReturned(lt.laneOf(delivery, lt.now), x.work)
 				lt.mu.Unlock()
 				s := lt.parkOne(delivery, event.Manual)
 				x.due, x.work.ParkedBy = s.Due, s.ParkedBy
@@ -121,10 +121,10 @@ func TestParkedIsCountedOnce(t *testing.T) {
 		return n
 	}
 	park := func(reason event.Reason) *Delivery {
-		j := lt.delivery("d", "")
-		s := lt.parkOne(j, reason)
-		j.Work.Parked, j.Work.ParkedBy = reason, s.ParkedBy
-		return j
+		delivery := lt.delivery("d", "")
+		s := lt.parkOne(delivery, reason)
+		delivery.Work.Parked, delivery.Work.ParkedBy = reason, s.ParkedBy
+		return delivery
 	}
 	a, b := park(event.LaneFull), park(event.Paced)
 	if n := count(); n != 2 {
@@ -159,7 +159,7 @@ func TestParkedIsCountedOnce(t *testing.T) {
 }
 
 // Parked work finds its place beside a stream of new work, which alone would fill the lane.
-func TestParkedWorkHasItsTurn(t *testing.T) {
+func TestParkedDeliveriesKeepHalfTheQueue(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 1)
 	lt.now = lt.now.Add(time.Minute)
@@ -168,9 +168,9 @@ func TestParkedWorkHasItsTurn(t *testing.T) {
 		t.Errorf("%d new ones were admitted", n)
 	}
 	for range laneQueue / 2 {
-		j := lt.delivery("d", "")
-		j.Work.Parked = event.LaneFull
-		if r := lt.enqueue(j); r != "" {
+		delivery := lt.delivery("d", "")
+		delivery.Work.Parked = event.LaneFull
+		if r := lt.enqueue(delivery); r != "" {
 			t.Fatalf("a parked one was refused: %s", r)
 		}
 	}

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// nearToken is how far away a token may be for deliveries to wait for it in their lane.
-	nearToken = 2 * time.Second
-	// longestTokenWait is how long a lane waits for a token until it asks again whether the rate is still the same.
-	longestTokenWait = time.Second
-	// longestSleep bounds how long Run trusts that the clock goes on as it did.
-	longestSleep = 10 * time.Second
-	// longestBacklog is longer than any payload is kept.
-	longestBacklog = 10 * 365 * 24 * time.Hour
+	// maxQueuedWait is how far away a token may be for deliveries to wait for it in their lane.
+	maxQueuedWait = 2 * time.Second
+	// maxTokenWait is how long a lane waits for a token until it asks again whether the rate is still the same.
+	maxTokenWait = time.Second
+	// maxSleep bounds how long Run trusts that the clock goes on as it did.
+	maxSleep = 10 * time.Second
+	// maxBacklog is longer than any payload is kept.
+	maxBacklog = 10 * 365 * 24 * time.Hour
 	// MinBurst is how much of a rate may be saved whatever its burst: on a busy machine no timer is more
 	// exact, and what a lane could not send because it was woken late must not be lost.
 	MinBurst = 100 * time.Millisecond
@@ -34,8 +34,8 @@ func (ls *Lanes) takeToken(l *Lane, dest *config.Destination) time.Duration {
 	if wait == 0 { // there may be another one for another worker
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
-		if !l.token.waits(ls.now()) {
-			ls.staff(l, 1)
+		if !l.token.waiting(ls.now()) {
+			ls.startWorkers(l, 1)
 		}
 	}
 	return wait
@@ -43,70 +43,70 @@ func (ls *Lanes) takeToken(l *Lane, dest *config.Destination) time.Duration {
 
 // tokenWait is a lane's wait for a token. It is guarded by Lanes.mu.
 type tokenWait struct {
-	until time.Time // zero: it does not wait
-	at    int       // in Lanes.waiting, from 1; 0: not there
-	rate  float64   // tokens a second, when it waited last
-	fits  int       // how many deliveries may wait in the lane
+	until        time.Time // zero: it does not wait
+	heapPosition int       // in Lanes.waiting, from 1; 0: not there
+	perSecond    float64   // tokens a second, when it waited last
+	maxQueued    int       // how many deliveries may wait in the lane
 }
 
-func (t *tokenWait) waits(now time.Time) bool {
+func (t *tokenWait) waiting(now time.Time) bool {
 	left := t.until.Sub(now)
-	return left > 0 && left <= longestTokenWait // else the clock was set back
+	return left > 0 && left <= maxTokenWait // else the clock was set back
 }
 
 // backlog is how long so many deliveries need, at most what can be told.
 func (t *tokenWait) backlog(parked int) time.Duration {
-	if t.rate <= 0 {
+	if t.perSecond <= 0 {
 		return 0
 	}
-	return time.Duration(min(float64(parked)/t.rate, longestBacklog.Seconds()) * float64(time.Second))
+	return time.Duration(min(float64(parked)/t.perSecond, maxBacklog.Seconds()) * float64(time.Second))
 }
 
 // waitForToken lets the lane wait.
 func (ls *Lanes) waitForToken(l *Lane, wait time.Duration, rate float64, now time.Time) {
 	t := &l.token
-	t.until, t.rate = now.Add(min(wait, longestTokenWait)), rate
-	t.fits = max(1, int(math.Min(rate*nearToken.Seconds(), laneQueue)))
-	if t.at == 0 {
-		heap.Push(&ls.waiting, l)
+	t.until, t.perSecond = now.Add(min(wait, maxTokenWait)), rate
+	t.maxQueued = max(1, int(math.Min(rate*maxQueuedWait.Seconds(), laneQueue)))
+	if t.heapPosition == 0 {
+		heap.Push(&ls.waitingForToken, l)
 	} else {
-		heap.Fix(&ls.waiting, t.at-1)
+		heap.Fix(&ls.waitingForToken, t.heapPosition-1)
 	}
-	if t.at == 1 {
-		signal(ls.rang)
+	if t.heapPosition == 1 {
+		signal(ls.waitChanged)
 	}
 }
 
 // Run wakes lanes that wait for a token, until ctx ends.
 func (ls *Lanes) Run(ctx context.Context) {
-	t := time.NewTimer(longestSleep)
+	t := time.NewTimer(maxSleep)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-		case <-ls.rang:
+		case <-ls.waitChanged:
 		}
-		t.Reset(ls.wakeWaiting())
+		t.Reset(ls.wakeWaitingLanes())
 	}
 }
 
-// wakeWaiting lets go on the lanes whose wait is over, and returns how long until the next one's is.
-func (ls *Lanes) wakeWaiting() time.Duration {
+// wakeWaitingLanes lets go on the lanes whose wait is over, and returns how long until the next one's is.
+func (ls *Lanes) wakeWaitingLanes() time.Duration {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
-	for len(ls.waiting) > 0 {
-		l := ls.waiting[0]
-		if l.token.waits(now) {
+	for len(ls.waitingForToken) > 0 {
+		l := ls.waitingForToken[0]
+		if l.token.waiting(now) {
 			return l.token.until.Sub(now)
 		}
-		heap.Pop(&ls.waiting)
+		heap.Pop(&ls.waitingForToken)
 		l.token.until = time.Time{}
-		ls.staff(l, 1)
+		ls.startWorkers(l, 1)
 	}
-	return longestSleep
+	return maxSleep
 }
 
 // waitingLanes orders lanes by when their wait ends.
@@ -116,14 +116,14 @@ func (h waitingLanes) Len() int           { return len(h) }
 func (h waitingLanes) Less(i, k int) bool { return h[i].token.until.Before(h[k].token.until) }
 func (h waitingLanes) Swap(i, k int) {
 	h[i], h[k] = h[k], h[i]
-	h[i].token.at, h[k].token.at = i+1, k+1
+	h[i].token.heapPosition, h[k].token.heapPosition = i+1, k+1
 }
 
 // Push is called by heap.
 func (h *waitingLanes) Push(x any) {
 	l := x.(*Lane)
 	*h = append(*h, l)
-	l.token.at = len(*h)
+	l.token.heapPosition = len(*h)
 }
 
 // Pop is called by heap.
@@ -132,6 +132,6 @@ func (h *waitingLanes) Pop() any {
 	l := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	l.token.at = 0
+	l.token.heapPosition = 0
 	return l
 }

@@ -12,7 +12,7 @@ import (
 
 // While a lane waits no worker does, what waits in it fits into the near future, and what somebody asked
 // for keeps its place beside live work.
-func TestRestingLane(t *testing.T) {
+func TestRateLimitedLane(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 200)
 	l := lt.byDest["d"]
@@ -22,15 +22,15 @@ func TestRestingLane(t *testing.T) {
 		lt.next(l, nil, NotSent)
 	}
 	first := lt.next(l, nil, NotSent)
-	j := lt.putBack(l, first, 400*time.Millisecond, 10)
+	delivery := lt.waitForToken(l, first, 400*time.Millisecond, 10)
 	parked := 0
-	for ; j != nil; j = lt.next(l, j, NotSent) {
+	for ; delivery != nil; delivery = lt.next(l, delivery, NotSent) {
 		if parked++; lt.reason != event.Paced {
 			t.Fatalf("aside is %q", lt.reason)
 		}
 	}
-	if l.live.Len()+l.runs.Len() != 20 || l.runs.Len() != 1 || l.running != 3 {
-		t.Fatalf("%d live, %d runs wait, %d workers, %d parked", l.live.Len(), l.runs.Len(), l.running, parked)
+	if l.live.Len()+l.requested.Len() != 20 || l.requested.Len() != 1 || l.workers != 3 {
+		t.Fatalf("%d live, %d runs wait, %d workers, %d parked", l.live.Len(), l.requested.Len(), l.workers, parked)
 	}
 	if got := l.live.Front(); got != first {
 		t.Error("the job that was put back is not the next")
@@ -38,42 +38,42 @@ func TestRestingLane(t *testing.T) {
 	if r := lt.enqueue(lt.delivery("d", "")); r != event.Paced {
 		t.Errorf("beyond what fits: %q", r)
 	}
-	if wait := lt.wakeWaiting(); wait != 400*time.Millisecond {
+	if wait := lt.wakeWaitingLanes(); wait != 400*time.Millisecond {
 		t.Errorf("the alarm sleeps for %v", wait)
 	}
 	started := lt.started[l]
 	lt.now = lt.now.Add(400 * time.Millisecond)
-	if wait := lt.wakeWaiting(); wait != longestSleep || lt.started[l] != started+1 {
+	if wait := lt.wakeWaitingLanes(); wait != maxSleep || lt.started[l] != started+1 {
 		t.Errorf("%d workers were started, the alarm sleeps for %v", lt.started[l]-started, wait)
 	}
 
 	// A token that is far away is asked for again within a second, and a clock that is set back holds nothing.
-	for j = lt.putBack(l, lt.next(l, nil, NotSent), 10*time.Second, 0.1); j != nil; {
-		j = lt.next(l, j, NotSent)
+	for delivery = lt.waitForToken(l, lt.next(l, nil, NotSent), 10*time.Second, 0.1); delivery != nil; {
+		delivery = lt.next(l, delivery, NotSent)
 	}
-	if wait := lt.wakeWaiting(); wait != longestTokenWait {
+	if wait := lt.wakeWaitingLanes(); wait != maxTokenWait {
 		t.Errorf("the alarm sleeps for %v", wait)
 	}
 	lt.now = lt.now.Add(-time.Hour)
-	if lt.wakeWaiting(); lt.started[l] != started+2 {
+	if lt.wakeWaitingLanes(); lt.started[l] != started+2 {
 		t.Error("the lane waits for a clock that was set back")
 	}
 }
 
 // Lanes wake in the order in which their waits end.
-func TestAlarmOrder(t *testing.T) {
+func TestLanesWakeInOrderOfTheirWait(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	waits := []int{5, 3, 9, 1, 7, 2, 8}
 	for _, ms := range waits {
 		dest := fmt.Sprint("d", ms)
 		lt.fill(dest, 1)
 		l := lt.byDest[dest]
-		lt.putBack(l, lt.next(l, nil, NotSent), time.Duration(ms)*time.Millisecond, 1)
+		lt.waitForToken(l, lt.next(l, nil, NotSent), time.Duration(ms)*time.Millisecond, 1)
 		delete(lt.started, l)
 	}
 	var woken []string
 	for range 20 {
-		lt.wakeWaiting()
+		lt.wakeWaitingLanes()
 		for l, n := range lt.started {
 			woken = append(woken, strings.Repeat(l.dest, n))
 		}

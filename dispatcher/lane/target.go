@@ -34,13 +34,13 @@ func openTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, e
 		return nil, fmt.Errorf("parse url of %s: %w", d.ID, err)
 	}
 	u.Fragment, u.User = "", nil
-	t := &Target{Rev: rev, URL: u, URLText: u.String(), Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
+	target := &Target{Rev: rev, URL: u, URLText: u.String(), Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
 	for name, sealed := range d.Headers {
 		value, err := k.OpenString(d.ID, config.FieldHeader(name), sealed)
 		if err != nil {
 			return nil, fmt.Errorf("open header: %w", err)
 		}
-		t.Header = append(t.Header, event.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value})
+		target.Header = append(target.Header, event.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value})
 	}
 	for _, s := range d.Secrets {
 		text, err := k.OpenString(d.ID, config.FieldSecret, s.Secret)
@@ -51,9 +51,9 @@ func openTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, e
 		if err != nil {
 			return nil, fmt.Errorf("read signing secret of %s: %w", d.ID, err)
 		}
-		t.Secrets = append(t.Secrets, LiveSecret{secret, s.Until})
+		target.Secrets = append(target.Secrets, LiveSecret{secret, s.Until})
 	}
-	return t, nil
+	return target, nil
 }
 
 // Signing are the secrets that live at now, newest first.

@@ -6,8 +6,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// minHop bounds how often one record can hop when the clocks of broker and nodes disagree: twice a second.
-const minHop = 500 * time.Millisecond
+// minTierTime bounds how often one record can hop when the clocks of broker and nodes disagree: twice a second.
+const minTierTime = 500 * time.Millisecond
 
 // Slack is how much later than due work may run: max(1 s, 5 %) of the wait.
 func Slack(wait time.Duration) time.Duration { return max(time.Second, wait/20) }
@@ -32,12 +32,12 @@ func TierFor(tiers []stream.Tier, rest time.Duration) stream.Tier {
 //
 // Of those that a node holds, the one that is ready first comes first. One that is not read yet waits for those
 // before it, at most until its own time in the tier is over: within the slack by which its tier was chosen.
-// The append time may come from another clock: it can shorten the wait to minHop after the record was first
+// The append time may come from another clock: it can shorten the wait to minTierTime after the record was first
 // seen and never lengthen it beyond the tier's delay.
 func ReadyAt(due, appended, seen time.Time, delay time.Duration) time.Time {
 	over := appended.Add(delay)
 	if due.After(over) {
-		if first := seen.Add(min(minHop, delay)); over.Before(first) {
+		if first := seen.Add(min(minTierTime, delay)); over.Before(first) {
 			over = first
 		}
 		due = Earlier(due, over)

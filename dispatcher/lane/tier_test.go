@@ -47,7 +47,7 @@ func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 			tier := TierFor(tiers, rest)
 			seen := now.Add(time.Duration(r.Float64() * float64(min(tier.Delay, max(rest, 0))) * float64(r.IntN(2))))
 			at := ReadyAt(due, now, seen, tier.Delay)
-			if at.After(now.Add(tier.Delay)) && at.After(seen.Add(minHop)) {
+			if at.After(now.Add(tier.Delay)) && at.After(seen.Add(minTierTime)) {
 				t.Fatalf("seed %d: waits %v in %s", seed, at.Sub(now), tier.Topic)
 			}
 			if now = at; !now.Before(due) {
@@ -76,12 +76,12 @@ func TestHopsWithSkewedBroker(t *testing.T) {
 		for now.Before(due) {
 			tier := TierFor(tiers, due.Sub(now))
 			at := ReadyAt(due, now.Add(skew), now, tier.Delay)
-			if waited := at.Sub(now); waited > tier.Delay || at.Before(due) && waited < min(minHop, tier.Delay) {
+			if waited := at.Sub(now); waited > tier.Delay || at.Before(due) && waited < min(minTierTime, tier.Delay) {
 				t.Fatalf("seed %d: waits %v in %s, due in %v", seed, waited, tier.Topic, due.Sub(now))
 			}
 			now, hops = at, hops+1
 		}
-		if limit := 60 + int(wait/minHop); hops > limit || now.Sub(due) > Slack(wait) {
+		if limit := 60 + int(wait/minTierTime); hops > limit || now.Sub(due) > Slack(wait) {
 			t.Fatalf("seed %d: %d hops, %v late", seed, hops, now.Sub(due))
 		}
 	}

@@ -13,30 +13,30 @@ const (
 // window adapts how many requests may fly to what the destination takes: one more for each success, half
 // after a timeout.
 type window struct {
-	size  int // what may fly now, from 1 to most
-	most  int // max_in_flight
-	fails int // requests in a row that did not succeed
+	size     int // what may fly now, from 1 to most
+	limit    int // max_in_flight
+	failures int // requests in a row that did not succeed
 }
 
 func newWindow(most int) window {
-	w := window{most: max(most, 1)}
-	w.size = min(InitialWindow, w.most)
+	w := window{limit: max(most, 1)}
+	w.size = min(InitialWindow, w.limit)
 	return w
 }
 
 // resize follows a change of max_in_flight.
 func (w *window) resize(most int) {
-	w.most = max(most, 1)
-	w.size = min(w.size, w.most)
+	w.limit = max(most, 1)
+	w.size = min(w.size, w.limit)
 }
 
-func (w *window) success() {
-	w.fails = 0
-	w.size = min(w.size+1, w.most)
+func (w *window) recordSuccess() {
+	w.failures = 0
+	w.size = min(w.size+1, w.limit)
 }
 
-func (w *window) failure(timeout bool) {
-	w.fails++
+func (w *window) recordFailure(timeout bool) {
+	w.failures++
 	if timeout {
 		w.size = max(w.size/2, 1)
 	}
@@ -46,4 +46,4 @@ func (w *window) failure(timeout bool) {
 }
 
 // failing reports whether the destination has not taken anything for long.
-func (w *window) failing() bool { return w.fails >= failingAfter }
+func (w *window) failing() bool { return w.failures >= failingAfter }

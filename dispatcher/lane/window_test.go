@@ -12,11 +12,11 @@ func TestWindow(t *testing.T) {
 		for _, r := range results {
 			switch r {
 			case '+':
-				w.success()
+				w.recordSuccess()
 			case '-':
-				w.failure(false)
+				w.recordFailure(false)
 			case 't':
-				w.failure(true)
+				w.recordFailure(true)
 			}
 		}
 		if w.size != want {
@@ -38,14 +38,14 @@ func TestWindow(t *testing.T) {
 	w.resize(2)
 	f(2, "", w.size)
 	w.resize(64)
-	if w.success(); w.size != 3 {
+	if w.recordSuccess(); w.size != 3 {
 		t.Errorf("after max_in_flight grew: %d", w.size)
 	}
 }
 
 // When memory is short, what is stuck gives back what it will not send soon, so that a healthy lane has
 // room for a burst beside 500 hung ones.
-func TestStuckLanesGiveRoomBack(t *testing.T) {
+func TestStuckLanesShedWhenMemoryIsLow(t *testing.T) {
 	lt := newLaneTest(t, 8192)
 	for i := range 500 {
 		lt.fill(fmt.Sprint("hung", i), 16)
@@ -71,7 +71,7 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 	}
 	for _, l := range lt.byDest {
 		for range failingAfter { // they fail, and take less
-			l.window.failure(true)
+			l.window.recordFailure(true)
 		}
 	}
 	for shed, _ = lt.EnforceLimits(); len(shed) > 0; shed = shed[1:] {
@@ -87,7 +87,7 @@ func TestStuckLanesGiveRoomBack(t *testing.T) {
 
 // What comes for lanes that are stuck is parked piece by piece from a quarter of the memory on: they do not fill half
 // of it, to give it back at once.
-func TestStuckLanesTakeLittle(t *testing.T) {
+func TestStuckLanesQueueLittleWhenMemoryIsLow(t *testing.T) {
 	lt := newLaneTest(t, 8192)
 	for i := range 200 {
 		lt.fill(fmt.Sprint("hung", i), InitialWindow)
@@ -112,7 +112,7 @@ func TestFailingLanesLeaveAQuarter(t *testing.T) {
 	failing := 0
 	for i := range 2000 {
 		dest := fmt.Sprint("d", i)
-		lt.lane(lt.delivery(dest, ""), lt.now).window.fails = failingAfter
+		lt.laneOf(lt.delivery(dest, ""), lt.now).window.failures = failingAfter
 		failing += lt.fill(dest, 1)
 	}
 	if lt.paused() || failing > 751 {

@@ -190,7 +190,7 @@ func TestNewNeedsItsDependencies(t *testing.T) {
 }
 
 // A header names a bounded number of destinations, and all that something is sent to.
-func TestLargest(t *testing.T) {
+func TestNamedDestinations(t *testing.T) {
 	var all []event.DestinationTotals
 	for i := range 150 {
 		d := event.DestinationTotals{ID: fmt.Sprint("dst_", i), Total: i}
@@ -199,10 +199,10 @@ func TestLargest(t *testing.T) {
 		}
 		all = append(all, d)
 	}
-	if got := largest(all[:100]); !slices.Equal(got, all[:100]) {
+	if got := namedDestinations(all[:100]); !slices.Equal(got, all[:100]) {
 		t.Errorf("100 destinations became %v", got)
 	}
-	got := largest(all)
+	got := namedDestinations(all)
 	if len(got) != 100 || got[0].ID != "dst_39" || got[39].ID != "dst_0" || got[40].ID != "dst_149" ||
 		got[99].ID != "dst_90" {
 		t.Errorf("150 destinations became %v", got)
@@ -210,9 +210,9 @@ func TestLargest(t *testing.T) {
 }
 
 // A page is ten seconds' worth, within bounds.
-func TestPageOf(t *testing.T) {
+func TestPageSize(t *testing.T) {
 	for rate, want := range map[int]int{1: 10, 2: 20, 19: 190, 20: 200, 100: 200} {
-		if got := pageOf(&config.Recovery{RatePerSecond: rate}); got != want {
+		if got := pageSize(&config.Recovery{RatePerSecond: rate}); got != want {
 			t.Errorf("a page at %d a second has %d items, want %d", rate, got, want)
 		}
 	}

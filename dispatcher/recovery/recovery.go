@@ -14,11 +14,11 @@
 // Run owns every goroutine: one for each job that something is to be done for, a thousand at most for an account.
 //
 // Invariants, each with its test:
-//   - every way from state to state (TestLife and the tests after it);
+//   - every way from state to state (TestJobLifecycle and the tests after it);
 //   - of an action and the runner, or of two runners, one wins (TestCancelRacesReservation, TestStaleOwner;
 //     api.TestContinueRacesCancel);
 //   - nothing is submitted before its page is reserved, and all that is reserved is submitted (TestTakeover);
-//   - a failure stops the job, a deadline ends it in every state (TestFailureStops, TestDeadline).
+//   - a failure stops the job, a deadline ends it in every state (TestFailureStopsJob, TestDeadlineEndsJob).
 package recovery
 
 import (
@@ -86,16 +86,16 @@ func (d Deps) validate() error {
 }
 
 // tend is how often the runner looks for jobs that came here without being changed, as with a moved endpoint.
-const tend = 5 * time.Second
+const scanEvery = 5 * time.Second
 
 // Runner runs the jobs of the endpoints in the partitions that this node owns.
 type Runner struct {
 	Deps
-	look chan struct{} // asks Run to look for jobs; holds one
+	wake chan struct{} // asks Run to look for jobs; holds one
 
-	mu       sync.Mutex // guards what follows
-	owned    map[int32]bool
-	followed map[string]bool // jobs that have a goroutine
+	mu      sync.Mutex // guards what follows
+	owned   map[int32]bool
+	running map[string]bool // jobs that have a goroutine
 }
 
 // New validates and starts nothing.
@@ -103,7 +103,7 @@ func New(deps Deps) (*Runner, error) {
 	if err := deps.validate(); err != nil {
 		return nil, err
 	}
-	return &Runner{Deps: deps, look: make(chan struct{}, 1), owned: map[int32]bool{}, followed: map[string]bool{}}, nil
+	return &Runner{Deps: deps, wake: make(chan struct{}, 1), owned: map[int32]bool{}, running: map[string]bool{}}, nil
 }
 
 // Own says which partitions this node owns from now on.
@@ -115,12 +115,12 @@ func (r *Runner) SetOwned(partitions []int32) {
 	r.mu.Lock()
 	r.owned = owned
 	r.mu.Unlock()
-	r.lookAgain()
+	r.wakeUp()
 }
 
-func (r *Runner) lookAgain() {
+func (r *Runner) wakeUp() {
 	select {
-	case r.look <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
@@ -129,21 +129,21 @@ func (r *Runner) lookAgain() {
 func (r *Runner) Run(ctx context.Context) error {
 	var followers sync.WaitGroup
 	defer followers.Wait()
-	tick := time.NewTicker(tend)
+	tick := time.NewTicker(scanEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		changed := r.Jobs.RecoveriesChanged()
 		unsettled, old := r.Jobs.UnsettledRecoveries(r.Now().Add(-config.RecoveryRetention))
 		for _, job := range unsettled {
-			if r.begin(job) {
-				followers.Go(func() { r.follow(ctx, job.ID) })
+			if r.claim(job) {
+				followers.Go(func() { r.runJob(ctx, job.ID) })
 			}
 		}
-		r.forget(ctx, old)
+		r.deleteOld(ctx, old)
 		select {
 		case <-ctx.Done():
 		case <-changed:
-		case <-r.look:
+		case <-r.wake:
 		case <-tick.C:
 		}
 	}
@@ -151,16 +151,16 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 // begin reports whether the job is this node's and nobody follows it yet.
-func (r *Runner) begin(job *config.Recovery) bool {
+func (r *Runner) claim(job *config.Recovery) bool {
 	if !r.owns(job) {
 		return false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.followed[job.ID] {
+	if r.running[job.ID] {
 		return false
 	}
-	r.followed[job.ID] = true
+	r.running[job.ID] = true
 	return true
 }
 
@@ -176,7 +176,7 @@ func (r *Runner) owns(job *config.Recovery) bool {
 }
 
 // forget removes jobs whose history is over.
-func (r *Runner) forget(ctx context.Context, old []*config.Recovery) {
+func (r *Runner) deleteOld(ctx context.Context, old []*config.Recovery) {
 	for _, job := range old {
 		if !r.owns(job) {
 			continue

@@ -21,7 +21,7 @@ func bubble(t *testing.T, failed int, test func(w *world)) {
 }
 
 // A job from its making to its end.
-func TestLife(t *testing.T) {
+func TestJobLifecycle(t *testing.T) {
 	bubble(t, 450, func(w *world) {
 		w.runner()
 		job := w.ready()
@@ -60,18 +60,19 @@ func (w *world) spaced(job string) {
 	var last time.Time
 	items := w.items[w.jobs[job].Selection]
 	for seq := range len(items) {
-		x := items[seq].works[0]
+		work := items[seq].works[0]
 		want := event.TriggerRecovery
 		if seq < 5 {
 			want = event.TriggerCanary
 		}
-		if x.Trigger != want || x.Attempt != 1 || x.Prior != event.Failed || x.PriorReason != event.AttemptsExhausted {
-			w.Errorf("item %d is submitted as %+v", seq, x)
+		if work.Trigger != want || work.Attempt != 1 || work.Prior != event.Failed ||
+			work.PriorReason != event.AttemptsExhausted {
+			w.Errorf("item %d is submitted as %+v", seq, work)
 		}
-		if gap := x.Due.Sub(last); gap < 10*time.Millisecond {
+		if gap := work.Due.Sub(last); gap < 10*time.Millisecond {
 			w.Errorf("item %d is due %v after the one before", seq, gap)
 		}
-		last = x.Due
+		last = work.Due
 	}
 }
 
@@ -96,7 +97,7 @@ func TestSmallSelections(t *testing.T) {
 }
 
 // A failure stops the job, in the canary and later. What is on its way still counts.
-func TestFailureStops(t *testing.T) {
+func TestFailureStopsJob(t *testing.T) {
 	bubble(t, 20, func(w *world) {
 		w.Result = func(seq int) (event.Status, event.Reason) { return event.Failed, "" }
 		w.runner()
@@ -130,7 +131,7 @@ func TestFailureStops(t *testing.T) {
 }
 
 // Destinations that are disabled or gone before a job is ready are passed by.
-func TestUnavailableBefore(t *testing.T) {
+func TestUnavailableDestinationStopsJobBeforeStart(t *testing.T) {
 	two := func(w *world) {
 		w.ep.Destinations = []config.Destination{{ID: "dst_a", Enabled: true}, {ID: "dst_b"}}
 	}
@@ -156,7 +157,7 @@ func TestUnavailableBefore(t *testing.T) {
 }
 
 // After it is ready they stop it, in whatever state it is; one that nothing is sent to does not.
-func TestUnavailableAfter(t *testing.T) {
+func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
 	disable := func(ep *config.Endpoint) { ep.Destinations[0].Enabled = false }
 	f := func(until func(w *world, job string), change func(w *world)) {
 		t.Helper()
@@ -189,7 +190,7 @@ func TestUnavailableAfter(t *testing.T) {
 }
 
 // A delivery that its destination's owner found disabled says so to the job, however short the moment was.
-func TestUnavailableDelivery(t *testing.T) {
+func TestUnavailableOutcomeStopsJob(t *testing.T) {
 	bubble(t, 9, func(w *world) {
 		w.Result = func(int) (event.Status, event.Reason) { return event.Failed, event.DestinationDisabled }
 		w.runner()
@@ -203,7 +204,7 @@ func TestUnavailableDelivery(t *testing.T) {
 }
 
 // What is expired or delivered by now is passed by, and stops nothing.
-func TestPassedBy(t *testing.T) {
+func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 	bubble(t, 6, func(w *world) {
 		w.Prior = func(seq int) event.Status {
 			return []event.Status{event.Delivered, event.Failed, event.Retrying}[seq%3]
@@ -225,7 +226,7 @@ func TestPassedBy(t *testing.T) {
 }
 
 // The deadline ends a job in every state, also while the store is away.
-func TestDeadline(t *testing.T) {
+func TestDeadlineEndsJob(t *testing.T) {
 	f := func(until func(w *world, job string)) {
 		t.Helper()
 		bubble(t, 9000, func(w *world) {
@@ -303,7 +304,7 @@ func TestPreparationFails(t *testing.T) {
 }
 
 // While the store is away a job waits, and goes on afterwards.
-func TestStoreAway(t *testing.T) {
+func TestJobWaitsWhileStoreIsUnavailable(t *testing.T) {
 	bubble(t, 300, func(w *world) {
 		var away atomic.Bool
 		w.on(func(step string) error {

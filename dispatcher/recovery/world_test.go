@@ -247,13 +247,13 @@ func (w *world) RecoveryCounts(_ context.Context, _ string, jobs ...string) (map
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var c event.RecoveryCounts
+	var counts event.RecoveryCounts
 	for _, x := range w.items[w.jobs[jobs[0]].Selection] {
 		if x.status != "" {
-			c.Add(x.status, x.skipped, 1)
+			counts.Add(x.status, x.skipped, 1)
 		}
 	}
-	return map[string]event.RecoveryCounts{jobs[0]: c}, time.Time{}, nil
+	return map[string]event.RecoveryCounts{jobs[0]: counts}, time.Time{}, nil
 }
 
 func (w *world) RecoveryFailures(context.Context, string, string) (map[string]event.RecoveryFailures, error) {
@@ -299,20 +299,20 @@ func (w *world) Submit(_ context.Context, work []*event.Work, said []*event.Outc
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, x := range work {
-		j := w.jobs[x.Run]
-		seq := numberOf(x.Event.ID)
+	for _, work := range work {
+		j := w.jobs[work.Run]
+		seq := numberOf(work.Event.ID)
 		if seq >= j.Reserved {
 			w.Errorf("item %d is submitted, and %d are reserved", seq, j.Reserved)
 		}
 		it := w.items[j.Selection][seq]
-		it.works = append(it.works, x)
+		it.works = append(it.works, work)
 		it.status = event.Pending
-		time.AfterFunc(max(time.Until(x.Due), 0)+time.Millisecond, func() { w.end(it, seq, x.Run) })
+		time.AfterFunc(max(time.Until(work.Due), 0)+time.Millisecond, func() { w.end(it, seq, work.Run) })
 	}
-	for _, o := range said {
-		it := w.items[w.jobs[o.Run].Selection][numberOf(o.Event)]
-		it.status, it.skipped = o.Status, o.SkipReason
+	for _, outcome := range said {
+		it := w.items[w.jobs[outcome.Run].Selection][numberOf(outcome.Event)]
+		it.status, it.skipped = outcome.Status, outcome.SkipReason
 	}
 	return nil
 }

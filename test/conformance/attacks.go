@@ -23,7 +23,7 @@ import (
 // What would take hours or gigabytes is held by tests that move the clock or count the work, and is not here:
 // bodies that arrive slowly (ingest.TestStalledBodiesHoldOneShare, TestMinimumRate), bounds of the configuration
 // (conflog.TestApplyEnforcesBounds, config.TestAnswersAreBounded, TestRestrictionsIgnoreBounds), filters on bodies
-// (dispatcher.TestParkedWorkDoesNotReadBodies, config.TestBodyFiltersAreBounded), replays of refused requests
+// (dispatcher.TestParkedDeliveriesDoNotReadBodies, config.TestBodyFiltersAreBounded), replays of refused requests
 // (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsGoOn,
 // api.TestAlertTestsAreLimited), forged snapshots and heartbeats (conflog.TestForgedSnapshots, TestForgedHeartbeats),
 // neighbours at one host (dispatcher.TestNeighboursAtOneHost), silent connections (node.TestConnectionsAreBounded),

@@ -15,38 +15,38 @@ import (
 
 const (
 	// watch is how often the destinations of a job that waits for somebody are looked at.
-	watch = time.Second
+	destinationCheck = time.Second
 	// The pause between two looks at the results grows from soonest to latest while they do not change.
-	soonest, latest = 250 * time.Millisecond, 2 * time.Second
+	minResultCheck, maxResultCheck = 250 * time.Millisecond, 2 * time.Second
 	// settling is the longest such pause of a job that has ended.
-	settling = 30 * time.Second
+	maxSettleCheck = 30 * time.Second
 )
 
 // pauses follow a failure. So late as the longest may a job be ended after its deadline.
-var pauses = wait.Backoff{First: time.Second, Longest: 9 * time.Second}
+var failureBackoff = wait.Backoff{First: time.Second, Longest: 9 * time.Second}
 
-// errMoved means that somebody else changed the job first.
-var errMoved = errors.New("the job has changed")
+// errJobChanged means that somebody else changed the job first.
+var errJobChanged = errors.New("the job has changed")
 
 // follower is what one goroutine remembers of the job that it follows.
-type follower struct {
+type jobRun struct {
 	*Runner
-	submitted int       // items below this number were submitted, or are known to have been
-	due       time.Time // when the last of them is due
-	seen      event.RecoveryCounts
-	looks     int // at results that did not change
-	failures  int // in a row
+	submitted       int       // items below this number were submitted, or are known to have been
+	due             time.Time // when the last of them is due
+	lastCounts      event.RecoveryCounts
+	unchangedChecks int // at results that did not change
+	failures        int // in a row
 }
 
 // follow takes a job from state to state until it is settled, or this node's no longer.
-func (r *Runner) follow(ctx context.Context, id string) {
-	defer r.lookAgain() // it may be this node's again
+func (r *Runner) runJob(ctx context.Context, id string) {
+	defer r.wakeUp() // it may be this node's again
 	defer func() {
 		r.mu.Lock()
-		delete(r.followed, id)
+		delete(r.running, id)
 		r.mu.Unlock()
 	}()
-	f := &follower{Runner: r}
+	f := &jobRun{Runner: r}
 	for ctx.Err() == nil {
 		job, presence := r.Jobs.Recovery(id)
 		if presence != config.Present || job.State.Ended() && job.Settled || !r.owns(job) {
@@ -54,10 +54,10 @@ func (r *Runner) follow(ctx context.Context, id string) {
 		}
 		wait, err := f.step(ctx, job)
 		switch {
-		case errors.Is(err, errMoved):
+		case errors.Is(err, errJobChanged):
 			wait = 0
 		case err != nil:
-			wait = f.failed(ctx, job, err)
+			wait = f.failureDelay(ctx, job, err)
 		default:
 			f.failures = 0
 		}
@@ -66,16 +66,16 @@ func (r *Runner) follow(ctx context.Context, id string) {
 }
 
 // failed logs the first failure of a row and returns how long to wait.
-func (f *follower) failed(ctx context.Context, job *config.Recovery, err error) time.Duration {
+func (f *jobRun) failureDelay(ctx context.Context, job *config.Recovery, err error) time.Duration {
 	if f.failures++; f.failures == 1 && ctx.Err() == nil {
 		f.Log.LogAttrs(ctx, slog.LevelWarn, "recovery job waits", slog.String("job", job.ID),
 			slog.String("state", string(job.State)), slog.Any("error", err))
 	}
-	return pauses.After(f.failures - 1)
+	return failureBackoff.After(f.failures - 1)
 }
 
 // await waits, or until the job is changed by somebody else.
-func (f *follower) await(ctx context.Context, id string, wait time.Duration) {
+func (f *jobRun) await(ctx context.Context, id string, wait time.Duration) {
 	if wait <= 0 {
 		return
 	}
@@ -97,7 +97,7 @@ func (f *follower) await(ctx context.Context, id string, wait time.Duration) {
 	}
 }
 
-func (f *follower) rev(id string) int64 {
+func (f *jobRun) rev(id string) int64 {
 	if job, presence := f.Jobs.Recovery(id); presence == config.Present {
 		return job.Rev
 	}
@@ -105,7 +105,7 @@ func (f *follower) rev(id string) int64 {
 }
 
 // step does what is to be done for the job as it stands, and says how long nothing is.
-func (f *follower) step(ctx context.Context, job *config.Recovery) (time.Duration, error) {
+func (f *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duration, error) {
 	now := f.Now()
 	switch {
 	case job.State.Ended():
@@ -120,26 +120,26 @@ func (f *follower) step(ctx context.Context, job *config.Recovery) (time.Duratio
 		wait, err := f.advance(ctx, job)
 		return min(wait, job.Deadline.Sub(now)), err
 	}
-	return min(watch, job.Deadline.Sub(now)), nil
+	return min(destinationCheck, job.Deadline.Sub(now)), nil
 }
 
 // move changes the job if nobody else has.
-func (f *follower) move(
+func (f *jobRun) update(
 	ctx context.Context, job *config.Recovery, change func(*config.Recovery),
 ) (*config.Recovery, error) {
 	if !f.owns(job) {
-		return nil, errMoved
+		return nil, errJobChanged
 	}
 	after, err := f.Jobs.UpdateRecovery(ctx, job.ID, func(j *config.Recovery) error {
 		if j.Rev != job.Rev {
-			return errMoved
+			return errJobChanged
 		}
 		change(j)
 		return nil
 	})
 	switch {
 	case errors.Is(err, config.ErrNotFound):
-		return nil, errMoved
+		return nil, errJobChanged
 	case err != nil:
 		return nil, err
 	}
@@ -151,13 +151,13 @@ func (f *follower) move(
 	return after, nil
 }
 
-func (f *follower) end(ctx context.Context, job *config.Recovery, state config.RecoveryState, reason string) error {
-	_, err := f.move(ctx, job, func(j *config.Recovery) { j.End(state, reason, f.Now()) })
+func (f *jobRun) end(ctx context.Context, job *config.Recovery, state config.RecoveryState, reason string) error {
+	_, err := f.update(ctx, job, func(j *config.Recovery) { j.End(state, reason, f.Now()) })
 	return err
 }
 
 // unavailable reports whether a destination that the job sends to is disabled or gone.
-func (f *follower) unavailable(job *config.Recovery) bool {
+func (f *jobRun) unavailable(job *config.Recovery) bool {
 	ep, presence := f.Endpoints.Endpoint(job.Endpoint)
 	if presence != config.Present {
 		return presence == config.Deleted && job.Sendable > 0
@@ -171,11 +171,11 @@ func (f *follower) unavailable(job *config.Recovery) bool {
 }
 
 // prepare selects the items. An error that does not pass ends the job.
-func (f *follower) prepare(ctx context.Context, job *config.Recovery) error {
+func (f *jobRun) prepare(ctx context.Context, job *config.Recovery) error {
 	ep, _ := f.Endpoints.Endpoint(job.Endpoint)
 	name := f.NewName()
 	selected, err := f.Store.SelectRecovery(ctx, event.Selection{
-		Account: job.Account, Endpoint: job.Endpoint, Since: job.Since, Until: job.Until, Groups: groupsOf(job, ep),
+		Account: job.Account, Endpoint: job.Endpoint, Since: job.Since, Until: job.Until, Groups: selectionGroups(job, ep),
 	}, name)
 	if err != nil {
 		if errors.Is(err, event.ErrUnavailable) || ctx.Err() != nil {
@@ -184,9 +184,9 @@ func (f *follower) prepare(ctx context.Context, job *config.Recovery) error {
 		f.Log.LogAttrs(ctx, slog.LevelError, "prepare recovery job", slog.String("job", job.ID), slog.Any("error", err))
 		return f.end(ctx, job, config.RecoveryFailed, "")
 	}
-	_, err = f.move(ctx, job, func(j *config.Recovery) {
+	_, err = f.update(ctx, job, func(j *config.Recovery) {
 		j.State, j.Selection, j.Total, j.Sendable = config.RecoveryReady, name, selected.Total, selected.Sendable
-		for _, d := range largest(selected.Destinations) {
+		for _, d := range namedDestinations(selected.Destinations) {
 			j.Destinations = append(j.Destinations, config.RecoveryDestination{ID: d.ID, Total: d.Total, Sendable: d.Sendable})
 		}
 	})
@@ -197,7 +197,7 @@ func (f *follower) prepare(ctx context.Context, job *config.Recovery) error {
 const maxDestinations = 100
 
 // largest are the destinations that something is sent to, and the largest of the others, as many as a header names.
-func largest(all []event.DestinationTotals) []event.DestinationTotals {
+func namedDestinations(all []event.DestinationTotals) []event.DestinationTotals {
 	if len(all) <= maxDestinations {
 		return all
 	}
@@ -208,8 +208,9 @@ func largest(all []event.DestinationTotals) []event.DestinationTotals {
 	return sorted[:maxDestinations]
 }
 
-// groupsOf says what becomes of the deliveries to each destination of the endpoint, which is nil when it was deleted.
-func groupsOf(job *config.Recovery, ep *config.Endpoint) []event.SelectionGroup {
+// selectionGroups says what becomes of the deliveries to each destination of the endpoint, which is nil when it was
+// deleted.
+func selectionGroups(job *config.Recovery, ep *config.Endpoint) []event.SelectionGroup {
 	var enabled, disabled, known []string
 	gone := event.EndpointDeleted
 	if ep != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// throwOut makes the group throw its member out, as a broker does that was away for longer than the session.
-func (w *bubbleWorld) throwOut() {
+// expireMembership makes the group throw its member out, as a broker does that was away for longer than the session.
+func (w *bubbleWorld) expireMembership() {
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: kerr.UnknownMemberID})
 }
 
@@ -52,7 +52,7 @@ func TestLostPartitionsAreRemembered(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		before := d.partition(stream.Partition{Topic: stream.Events})
-		w.throwOut()
+		w.expireMembership()
 		time.Sleep(2 * time.Second)
 		acceptOutcomes()
 		acceptCommits()
@@ -76,38 +76,38 @@ func TestLostPartitionsAreRemembered(t *testing.T) {
 		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 2*quick+2 {
 			t.Errorf("committed %d of %d", n, 2*quick+2)
 		}
-		if after.before != nil || before.before != nil || len(d.kept) != 0 {
+		if after.predecessor != nil || before.predecessor != nil || len(d.lost) != 0 {
 			t.Error("what is of no use any more is still remembered")
 		}
 	})
 }
 
 // Known is only what was read here, is done, and has the same leader epoch; after a cut nothing is.
-func TestWhatIsKnownOfLostRecords(t *testing.T) {
+func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 	group := &pauses{}
 	at := stream.Partition{Topic: stream.Events}
-	old, err := newPartition(at, 0, group, &waitingRoom{}, func() {}, stream.Commit{Offset: 100, LeaderEpoch: 3})
+	old, err := newPartition(at, 0, group, &tierMemory{}, func() {}, stream.Commit{Offset: 100, LeaderEpoch: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
 	slots := map[int64]*slot{}
 	for o := int64(110); o < 120; o++ { // 100 … 109 were left out
-		slots[o] = old.add(o, 3)
+		slots[o] = old.beginRecord(o, 3)
 	}
 	for o := int64(120); o < 130; o++ {
-		slots[o] = old.add(o, 4)
+		slots[o] = old.beginRecord(o, 4)
 	}
 	for _, o := range []int64{110, 111, 115, 121, 129} {
-		slots[o].done()
+		slots[o].deliveryDone()
 	}
 	old.stop()
-	slots[122].done() // completes when the partition is gone already
+	slots[122].deliveryDone() // completes when the partition is gone already
 	fresh := func() *partition {
-		p, err := newPartition(at, 0, group, &waitingRoom{}, func() {}, stream.Commit{Offset: 90, LeaderEpoch: 2})
+		p, err := newPartition(at, 0, group, &tierMemory{}, func() {}, stream.Commit{Offset: 90, LeaderEpoch: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.remember(old)
+		p.inherit(old)
 		return p
 	}
 	f := func(name string, epochs func(int64) int32, want ...int64) {
@@ -115,14 +115,14 @@ func TestWhatIsKnownOfLostRecords(t *testing.T) {
 		p := fresh()
 		var skipped []int64
 		for o := int64(90); o < 140; o++ {
-			if p.add(o, epochs(o)) == nil {
+			if p.beginRecord(o, epochs(o)) == nil {
 				skipped = append(skipped, o)
 			}
 		}
 		if fmt.Sprint(skipped) != fmt.Sprint(want) {
 			t.Errorf("%s: skipped %v, want %v", name, skipped, want)
 		}
-		if p.before != nil {
+		if p.predecessor != nil {
 			t.Errorf("%s: remembers beyond its end", name)
 		}
 	}
@@ -140,9 +140,9 @@ func TestWhatIsKnownOfLostRecords(t *testing.T) {
 	}, 110, 111)
 	f("no epochs", func(int64) int32 { return -1 })
 
-	d := &Dispatcher{kept: map[stream.Partition]*partition{}}
-	d.keep([]*partition{old})
-	if d.forget(at); len(d.kept) != 0 {
+	d := &Dispatcher{lost: map[stream.Partition]*partition{}}
+	d.rememberLost([]*partition{old})
+	if d.onTruncated(at); len(d.lost) != 0 {
 		t.Error("a partition whose log was cut off is remembered")
 	}
 }

@@ -10,40 +10,40 @@ import "github.com/eventrelay/relay/pkg/stream"
 // epoch of then is the same record.
 
 // keep remembers partitions that were lost; they go on hearing of what is completed.
-func (d *Dispatcher) keep(parts []*partition) {
+func (d *Dispatcher) rememberLost(parts []*partition) {
 	d.mu.Lock()
 	for _, p := range parts {
-		d.kept[p.id] = p
+		d.lost[p.id] = p
 	}
 	d.mu.Unlock()
 }
 
 // forget is told of a partition whose log was cut off: other records have its offsets now.
-func (d *Dispatcher) forget(id stream.Partition) {
+func (d *Dispatcher) onTruncated(id stream.Partition) {
 	d.mu.Lock()
-	delete(d.kept, id)
+	delete(d.lost, id)
 	d.mu.Unlock()
 }
 
 // remember lets a partition that is assigned know what it knew before it was lost.
-func (p *partition) remember(before *partition) {
+func (p *partition) inherit(before *partition) {
 	before.mu.Lock()
-	before.before = nil // what it has not passed on by now is forgotten
+	before.predecessor = nil // what it has not passed on by now is forgotten
 	before.mu.Unlock()
-	p.before = before
+	p.predecessor = before
 }
 
 // recall reports whether the record was done here before the partition was lost, and if so notes that it
 // is. p.mu is held.
-func (p *partition) recall(offset int64, leaderEpoch int32) bool {
-	if p.before == nil {
+func (p *partition) doneBefore(offset int64, leaderEpoch int32) bool {
+	if p.predecessor == nil {
 		return false
 	}
-	p.before.mu.Lock()
-	known, last := p.before.tracker.knows(offset, leaderEpoch), offset+1 >= p.before.tracker.next
-	p.before.mu.Unlock()
+	p.predecessor.mu.Lock()
+	known, last := p.predecessor.tracker.wasDone(offset, leaderEpoch), offset+1 >= p.predecessor.tracker.next
+	p.predecessor.mu.Unlock()
 	if last {
-		p.before = nil
+		p.predecessor = nil
 	}
 	if known {
 		p.tracker.done(offset)
