@@ -14,23 +14,24 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// AlertSettings are an account's.
+// AlertSettings reads and changes the alert settings of the account.
 type AlertSettings interface {
 	AlertSettings() *config.AlertSettings
-	// UpdateAlertSettings calls change with a copy of the newest value, again after a conflict.
+	// UpdateAlertSettings calls change with a copy of the newest settings, and again after a write conflict.
 	UpdateAlertSettings(ctx context.Context, change func(*config.AlertSettings) error) (*config.AlertSettings, error)
-	// ChangeAlert changes an alert, or makes it, by a conditional record; the error ErrAlertUnchanged leaves it.
+	// ChangeAlert creates or changes an alert record with optimistic concurrency. When alter returns
+	// config.ErrAlertUnchanged, nothing is written.
 	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
 }
 
-// Notifier makes one try to send a message, within a bounded time.
+// Notifier makes one attempt to send a message. Each call ends within notify.Timeout.
 type Notifier interface {
 	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
 }
 
-// alertsAnswer is the settings as they are read.
+// alertsAnswer is the response body of GET and PATCH /v1/alerts.
 type alertsAnswer struct {
-	Channels        map[notify.Kind]any `json:"channels"` // every kind, null where none is saved
+	Channels        map[notify.Kind]any `json:"channels"` // every kind; null where none is configured
 	Rules           config.AlertRules   `json:"rules"`
 	CooldownSeconds int                 `json:"cooldown_seconds"`
 	UpdatedAt       web.Time            `json:"updated_at"`
@@ -45,10 +46,10 @@ type alerts struct {
 	notifier Notifier
 	egress   egress.Policy
 	baseURL  string
-	domains  notify.Domains // that alert mails may go to
+	domains  notify.Domains // mail domains that alerts may be sent to
 }
 
-// alertsView shows the settings; revealed is the secret that this very answer may show, empty for none.
+// alertsView renders the settings. revealed is the webhook secret that this response may show, empty for none.
 func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*alertsAnswer, error) {
 	saved, err := notify.OpenChannels(a.keyring, s)
 	if err != nil {
@@ -65,7 +66,7 @@ func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*alertsAn
 	return v, nil
 }
 
-// channelView shows a channel as its nested form in a request.
+// channelView renders a channel in the nested form that a request may send back.
 func channelView(k notify.ChannelKind, c notify.SavedChannel, revealed string) map[string]any {
 	view := map[string]any{"enabled": c.Enabled, k.Member: notify.MaskURL(c.URL)}
 	if k.Mails {
@@ -112,14 +113,14 @@ func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.
 	return nil
 }
 
-// Words of what became of a channel's test.
+// Values of testResult.Status.
 const (
 	testSent    = "sent"
 	testFailed  = "failed"
 	testSkipped = "skipped" // the channel is disabled
 )
 
-// testResult is what became of one channel.
+// testResult is the outcome of the test of one channel.
 type testResult struct {
 	Channel    notify.Kind      `json:"channel"`
 	Target     string           `json:"target"` // masked
@@ -131,7 +132,7 @@ type testResult struct {
 	DurationMS int64            `json:"duration_ms"`
 }
 
-// testAlerts sends a test message down every saved channel at once and reports each.
+// testAlerts sends a test message through every configured channel at the same time and reports the result of each.
 func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
 	body, err := a.body(w, r)
 	if err != nil {
@@ -148,7 +149,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 		return err
 	}
 	if len(saved) == 0 {
-		in.warn("channels", "no channel is saved, so nothing was sent; PATCH /v1/alerts adds one")
+		in.warn("channels", "no alert channel is configured, so nothing was sent; add one with PATCH /v1/alerts")
 	} else {
 		end, err := a.startAlertTest(r.Context(), countMails(saved))
 		if err != nil {
@@ -174,7 +175,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 	return nil
 }
 
-// testChannels waits for all of them: each has a bound of its own.
+// testChannels waits for all channels; notify.Timeout bounds each of them.
 func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) []testResult {
 	message := a.testMessage()
 	results := make([]testResult, len(saved))
@@ -200,13 +201,13 @@ func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) 
 	return results
 }
 
-// testMessage has the shape of an alert and speaks of nothing.
+// testMessage has the form of an alert message but reports no alert.
 func (a *alerts) testMessage() notify.Message {
 	link := a.baseURL + "/app"
 	return notify.Message{
 		ID: id.Random("alrt_"), Type: "alert.test", At: a.now(), Link: link,
 		Title: "Test alert from EventRelay",
-		Text:  "Somebody asked this relay to send a test to every alert channel. Nothing is wrong.",
+		Text:  "A test of every alert channel was requested through the API. Nothing is wrong.",
 		Data:  notify.AlertData{Rule: "test", DashboardURL: link},
 	}
 }

@@ -13,7 +13,8 @@ import (
 
 // Bounds of alert settings, contract §6.
 const (
-	maxMailAddress    = 254 // bytes (RFC 5321, 4.5.3.1.3, without the angle brackets)
+	// maxMailAddress is the longest path of RFC 5321, 4.5.3.1.3, without its angle brackets.
+	maxMailAddress    = 254 // bytes
 	maxAlertThreshold = 10000
 	minAlertWindow    = 60
 	maxAlertWindow    = 3600
@@ -25,17 +26,17 @@ const (
 	maxAlertMinutes   = 7 * 24 * 60
 )
 
-// severities of findings, the lowest first.
+// severities lists the severities of findings, lowest first.
 var severities = []string{"low", "medium", "high", "critical"}
 
-// alertsInput merges a request into alert settings.
+// alertsInput validates a PATCH /v1/alerts and merges it into the alert settings.
 type alertsInput struct {
 	input
 	alerts   *alerts
-	revealed string // the webhook's secret, if this change made it
+	revealed string // the webhook's secret if this change created it
 }
 
-// merge reads body into s, which holds the present values.
+// merge validates body and merges it into s, which holds the current settings.
 func (in *alertsInput) merge(body []byte, s *config.AlertSettings) {
 	o := in.newObject("", body)
 	o.readOnly("object", "updated_at", "warnings")
@@ -50,7 +51,7 @@ func (in *alertsInput) merge(body []byte, s *config.AlertSettings) {
 	o.warnUnknown()
 }
 
-// channels reads the nested form.
+// channels reads the nested form, {"channels": {"slack": {…}}}.
 func (in *alertsInput) channels(o *object, s *config.AlertSettings) {
 	if o.isNull("channels") {
 		s.Channels = nil
@@ -70,7 +71,7 @@ func (in *alertsInput) channels(o *object, s *config.AlertSettings) {
 	c.warnUnknown()
 }
 
-// flat reads the members that stand for a whole channel, such as slack_webhook_url.
+// flatChannels reads the members that stand for a whole channel, such as slack_webhook_url.
 func (in *alertsInput) flatChannels(o *object, s *config.AlertSettings) {
 	for _, k := range notify.Kinds() {
 		raw, ok := o.raw(k.Flat)
@@ -79,13 +80,14 @@ func (in *alertsInput) flatChannels(o *object, s *config.AlertSettings) {
 		case kindOf(raw) == kindNull:
 			s.RemoveChannel(string(k.Kind))
 		default:
-			in.channel(&object{in: &in.input, path: k.Flat, members: []web.Member{{Name: k.Member, Value: raw}}, unnamed: true}, k,
+			in.channel(&object{in: &in.input, path: k.Flat, members: []web.Member{{Name: k.Member, Value: raw}}, unnamed: true},
+				k,
 				s)
 		}
 	}
 }
 
-// channel reads one channel. Members that are left out keep their present value.
+// channel reads one channel. Members that are left out keep their current value.
 func (in *alertsInput) channel(o *object, k notify.ChannelKind, s *config.AlertSettings) {
 	next := config.AlertChannel{Kind: string(k.Kind), Enabled: true}
 	if c := s.Channel(next.Kind); c != nil {
@@ -105,7 +107,7 @@ func (in *alertsInput) channel(o *object, k notify.ChannelKind, s *config.AlertS
 	s.SaveChannel(next)
 }
 
-// addresses reads who gets mail: a list of addresses, or one.
+// addresses reads the mail recipients: one address or a list of addresses.
 func (in *alertsInput) addresses(o *object, name string, dst *[]string) {
 	if raw, ok := o.raw(name); ok && kindOf(raw) == kindString {
 		*dst = []string{in.address(o, name, raw)}
@@ -115,7 +117,7 @@ func (in *alertsInput) addresses(o *object, name string, dst *[]string) {
 		for i, raw := range elements {
 			to := in.address(o, indexed(name, i), raw)
 			if slices.ContainsFunc(*dst, func(other string) bool { return strings.EqualFold(other, to) }) {
-				o.fail(indexed(name, i), "stands twice")
+				o.fail(indexed(name, i), "is listed twice; remove one of them")
 			}
 			*dst = append(*dst, to)
 		}
@@ -125,7 +127,7 @@ func (in *alertsInput) addresses(o *object, name string, dst *[]string) {
 	}
 }
 
-// address reads one mail address, without a name.
+// address reads one mail address without a display name.
 func (in *alertsInput) address(o *object, name string, raw []byte) string {
 	var text string
 	if kindOf(raw) == kindString {
@@ -137,16 +139,15 @@ func (in *alertsInput) address(o *object, name string, raw []byte) string {
 		return ""
 	}
 	if domains := in.alerts.domains; !domains.Allow(text) {
-		o.fail(name, "is outside the domains that the operator lets alert mails go to (%s); use one of them, or have the "+
-			"operator "+
-			"change RELAY_ALERT_DOMAINS", domains)
+		o.fail(name, "must be in one of the domains that alert mails may go to (%s); use such an address, or ask the "+
+			"operator to extend RELAY_ALERT_DOMAINS", domains)
 		return ""
 	}
 	return notify.ASCIIAddress(text)
 }
 
-// channelSecret makes the secret of a new channel, makes another when that is asked for, or takes the one that was
-// given.
+// channelSecret sets the secret that signs a channel's messages: the one in the request, or a new one when the
+// channel is new or rotate_secret is true. The mask of the current secret leaves it unchanged.
 func (in *alertsInput) channelSecret(o *object, entity string, next *config.AlertChannel) {
 	field := config.FieldAlertSecret(next.Kind)
 	rotate := next.Secret == ""
@@ -178,43 +179,43 @@ func (in *alertsInput) channelSecret(o *object, entity string, next *config.Aler
 	}
 }
 
-// channelURL reads a URL, which is kept sealed, for its path is often all that protects it. The mask of the present one
-// leaves it.
-func (in *alertsInput) channelURL(o *object, name, entity, field string, now config.Sealed) config.Sealed {
+// channelURL reads a channel's URL and seals it, because its path is often the only credential. The mask of the
+// current URL leaves it unchanged.
+func (in *alertsInput) channelURL(o *object, name, entity, field string, current config.Sealed) config.Sealed {
 	raw, ok := o.raw(name)
 	if !ok {
-		if now == "" {
+		if current == "" {
 			o.fail(name, "is required")
 		}
-		return now
+		return current
 	}
 	if kindOf(raw) != kindString {
 		o.fail(name, "must be %s", kindString)
-		return now
+		return current
 	}
 	text, err := web.String(raw)
 	if err != nil || len(text) > maxURL {
 		o.fail(name, "must be a URL of at most %d characters", maxURL)
-		return now
+		return current
 	}
-	if now != "" {
-		old, err := in.alerts.keyring.OpenString(entity, field, now)
+	if current != "" {
+		old, err := in.alerts.keyring.OpenString(entity, field, current)
 		if err != nil {
 			in.err = err
-			return now
+			return current
 		}
 		if text == old || text == notify.MaskURL(old) {
-			return now
+			return current
 		}
 	}
 	if strings.Contains(text, mask) {
-		o.fail(name, "is the mask of another URL; send the whole one")
-		return now
+		o.fail(name, "is a masked URL that matches no saved one; send the full URL")
+		return current
 	}
 	u, err := in.alerts.egress.CheckURL(text)
 	if err != nil {
 		o.fail(name, "%v", err)
-		return now
+		return current
 	}
 	return in.alerts.keyring.SealString(entity, field, u.String())
 }

@@ -14,21 +14,23 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Limits of alert tests, of an account and on all nodes together: recipients are whom a key names, unasked, and the
+// Limits of alert tests, for an account on all nodes together. They exist because a key may name any recipient, and the
 // mail comes from the operator's server.
 const (
 	testWindow     = time.Minute
 	maxTests       = 6 // in a window
 	testMailWindow = time.Hour
-	maxTestMails   = 20 // in a window; every recipient is one
-	// testLease is how long a test may run before another may begin although nobody said that it ended.
+	maxTestMails   = 20 // in a window; each recipient counts as one
+	// testLease is how long a test may run. After it the next test may start, even if no node recorded the end of
+	// this one.
 	testLease = notify.Timeout + 5*time.Second
-	// testEndTimeout bounds the wait for the log to take that a test has ended.
+	// testEndTimeout bounds the write that records the end of a test.
 	testEndTimeout = 2 * time.Second
 )
 
-// startAlertTest takes the account's turn for a test that sends so many mails, or answers 429. It is taken by a
-// conditional record of the configuration log, so that all nodes share the limits and a restart does not end them.
+// startAlertTest claims the account's slot for a test that sends that many mails, or returns the 429. The claim is a
+// conditional record in the configuration log, so that all nodes share the limits and a restart keeps them. The
+// caller calls end when the test is over.
 func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err error) {
 	holder := id.Random("")
 	var refused error
@@ -49,7 +51,7 @@ func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), testEndTimeout)
 		defer cancel()
-		// Without this record the turn ends by itself.
+		// Without this record the claim expires after testLease.
 		_, _ = a.config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
 			return x.ChangeBudget(func(b *config.AlertBudget) error {
 				if b.Holder != holder {
@@ -62,14 +64,14 @@ func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err
 	}, nil
 }
 
-// testRefusal says why there can be no test now, nil if there can.
+// testRefusal returns the 429 for a test that exceeds a limit now, or nil.
 func testRefusal(b *config.AlertBudget, now time.Time, mails int) error {
 	if b.Held(now) {
-		return tooManyTests(b.HeldUntil.Sub(now), "another test is running; one is sent at a time")
+		return tooManyTests(b.HeldUntil.Sub(now), "another alert test is running; only one runs at a time")
 	}
 	if tests := b.SentWithin(now, testWindow); len(tests) >= maxTests {
 		return tooManyTests(tests[len(tests)-maxTests].At.Add(testWindow).Sub(now),
-			fmt.Sprintf("at most %d tests a minute", maxTests))
+			fmt.Sprintf("an account may run at most %d alert tests a minute", maxTests))
 	}
 	sent := b.SentWithin(now, testMailWindow)
 	over := mails - maxTestMails
@@ -87,7 +89,8 @@ func testRefusal(b *config.AlertBudget, now time.Time, mails int) error {
 		}
 	}
 	return tooManyTests(until.Sub(now),
-		fmt.Sprintf("tests send %d mails an hour, and every recipient gets one; disable channels.email to test the others",
+		fmt.Sprintf("alert tests may send at most %d mails an hour, one to each recipient; disable channels.email to test "+
+			"the other channels",
 			maxTestMails))
 }
 
@@ -97,7 +100,7 @@ func tooManyTests(wait time.Duration, why string) error {
 		Message: fmt.Sprintf("%s; nothing was sent; try again in %d s", why, max(seconds, 1))}
 }
 
-// countMails is how many mails a message down these channels is.
+// countMails returns how many mails a message to these channels causes.
 func countMails(saved []notify.SavedChannel) (n int) {
 	for _, c := range saved {
 		if c.Enabled {

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// rules merges rule by rule; null gives one, or all, their defaults.
+// rules merges the alert rules one by one; null resets one rule, or all of them, to the defaults.
 func (in *alertsInput) rules(o *object, r *config.AlertRules) {
 	defaults := config.DefaultAlertRules()
 	if o.isNull("rules") {
@@ -55,7 +55,9 @@ func (in *alertsInput) rules(o *object, r *config.AlertRules) {
 			o.boolean("enabled", &r.Finding.Enabled)
 			o.enum("min_severity", &r.Finding.MinSeverity, severities...)
 		}},
-		{"recovery", func() { r.Recovery = defaults.Recovery }, func(o *object) { o.boolean("enabled", &r.Recovery.Enabled) }},
+		{"recovery", func() { r.Recovery = defaults.Recovery }, func(o *object) {
+			o.boolean("enabled", &r.Recovery.Enabled)
+		}},
 		{"processing_missing", func() { r.ProcessingMissing = defaults.ProcessingMissing }, func(o *object) {
 			o.boolean("enabled", &r.ProcessingMissing.Enabled)
 			o.integer("minutes", 1, maxAlertMinutes, &r.ProcessingMissing.Minutes)
@@ -76,7 +78,7 @@ func threshold(o *object, r *config.AlertThresholdRule) {
 	o.integer("threshold", 1, maxAlertThreshold, &r.Threshold)
 }
 
-// usagePercents reads shares of the allowance, in any order, each once.
+// usagePercents reads percentages of the allowance, in any order, each once.
 func usagePercents(o *object, dst *[]int) {
 	const name = "percent"
 	if _, ok := o.raw(name); !ok {
@@ -100,7 +102,7 @@ func usagePercents(o *object, dst *[]int) {
 	*dst = percents
 }
 
-// endpointAlerts reads what an endpoint wants other than its account; null leaves all to the account again.
+// alerts reads the settings in which the endpoint differs from its account; null removes all of them.
 func (in *endpointInput) alerts(o *object, e *config.Endpoint) {
 	const name = "alerts"
 	if o.isNull(name) {
@@ -132,7 +134,7 @@ func (in *endpointInput) alerts(o *object, e *config.Endpoint) {
 	}
 }
 
-// alertChannels reads the names of channels; null means all, an empty list none.
+// alertChannels reads the names of channels; null means all channels, an empty list none.
 func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 	const name = "channels"
 	if o.isNull(name) {
@@ -158,7 +160,7 @@ func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 	}
 }
 
-// integerOrNull is whole for a member that may be null.
+// integerOrNull reads an integer that may be null.
 func integerOrNull(o *object, name string, lo, hi int, dst **int) {
 	if o.isNull(name) {
 		*dst = nil

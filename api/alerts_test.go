@@ -462,7 +462,7 @@ func TestAlertTestIsAloneOfItsAccount(t *testing.T) {
 	all.Go(func() { c.do("POST", "/v1/alerts/test", nil).want(200) })
 	<-began
 	a := newClient(t, clockAt(&ahead)).do("POST", "/v1/alerts/test", nil).wantError(429, "rate_limited", "")
-	if !strings.Contains(a.text("error.message"), "one is sent at a time") || a.Header.Get("Retry-After") == "" {
+	if !strings.Contains(a.text("error.message"), "only one runs at a time") || a.Header.Get("Retry-After") == "" {
 		t.Errorf("%s", a.raw)
 	}
 	ahead.Store(int64(16 * time.Second))

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// largeAnswerBudget bounds the large answers of a node that are made or written at the same time, in bytes.
+	// largeAnswerBudget is how many bytes of large responses a node builds and writes at the same time.
 	largeAnswerBudget = 256 << 20
-	// maxSmallAnswer is what is not counted.
+	// maxSmallAnswer is the size in bytes up to which a response does not count against the budget.
 	maxSmallAnswer = 256 << 10
-	// answerWait is how long an answer waits for room.
+	// answerWait is how long a response waits for its share of the budget before it is refused with 503.
 	answerWait = 2 * time.Second
 	// escapedByte is the longest form of a byte in JSON: \u0001.
 	escapedByte = 6
 )
 
-// answers bounds the bytes of the large answers in flight: clients may ask for many of them and read them slowly.
+// answerLimiter bounds the memory of large responses in flight: a client may ask for many and read them slowly.
 type answerLimiter struct{ budget *semaphore.Weighted }
 
 func newAnswerLimiter() answerLimiter { return answerLimiter{semaphore.NewWeighted(largeAnswerBudget)} }
 
-// write answers with what make returns, which has at most so many bytes as JSON. It waits until there is room for that,
-// and holds what the answer really takes until it is written.
+// write sends what build returns as JSON; maxBytes is the upper bound of its encoded size. It waits until that much
+// of the budget is free, and holds the real size until the response is written.
 func (a answerLimiter) write(ctx context.Context, w http.ResponseWriter, maxBytes int, build func() any) error {
 	if maxBytes <= maxSmallAnswer {
 		web.WriteJSON(w, http.StatusOK, build())
@@ -41,7 +41,7 @@ func (a answerLimiter) write(ctx context.Context, w http.ResponseWriter, maxByte
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return web.Away(nil, "this node is writing as many large answers as it may; ask again")
+		return web.Away(nil, "this node is already sending as many large responses as its memory limit allows; try again")
 	}
 	defer func() { a.budget.Release(held) }()
 	body := web.Encode(build())
@@ -53,8 +53,8 @@ func (a answerLimiter) write(ctx context.Context, w http.ResponseWriter, maxByte
 	return nil
 }
 
-// detailBytes is the most that the single read of an event takes as JSON: its body may stand there twice, its headers
-// do.
+// detailBytes is an upper bound of an event's detail as JSON. Its body may appear twice (body and data), its headers
+// always do (headers and headers_raw).
 func detailBytes(d *event.Detail) int {
 	e := d.Event
 	n := 2*len(e.Body) + len(e.Query) + len(d.Deliveries)*deliveryBytes
@@ -64,11 +64,11 @@ func detailBytes(d *event.Detail) int {
 	return escapedByte*n + attemptBytes(d.Attempts) + detailFrame
 }
 
-// detailFrame, deliveryBytes and attemptFrame are what an event, a delivery and an attempt take beside what customers
-// and destinations have said, 200 lines of headers included.
+// detailFrame, deliveryBytes and attemptFrame bound the JSON of an event, a delivery and an attempt without the
+// texts that senders and receivers chose, but with 200 lines of headers.
 const detailFrame, deliveryBytes, attemptFrame = 32 << 10, 1 << 10, 2 << 10
 
-// attemptBytes is the most that attempts take as JSON.
+// attemptBytes is an upper bound of attempts as JSON.
 func attemptBytes(rows []event.AttemptRow) (n int) {
 	for i := range rows {
 		r := &rows[i]
@@ -78,8 +78,8 @@ func attemptBytes(rows []event.AttemptRow) (n int) {
 	return escapedByte * n
 }
 
-// errTooManyReads is the answer to a key that has as many reads running as it may.
+// errTooManyReads is the 429 for a key that already has its maximum of concurrent event reads.
 func errTooManyReads() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-		Message: "the key has as many reads of events running as it may have at once; wait for one of them"}
+		Message: "the API key already has as many event reads running as one key may have; wait for one to finish"}
 }

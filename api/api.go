@@ -1,18 +1,19 @@
-// Package api serves the HTTP API under /v1, and the answers to whoever watches the process: /healthz
-// and /readyz.
+// Package api serves the HTTP API under /v1, the health checks /healthz and /readyz, and the documentation.
 //
-// In flow requests with an API key. Reads of the configuration are answered from memory, reads of events
-// by the store; changes go through the configuration log, events and replays through the topics events
-// and commands. Out flow JSON answers in the shapes of the contract, errors included: handlers return
-// errors, and one function decides what each of them becomes.
+// Requests carry an API key. Configuration is read from memory and changed through the configuration log. Events are
+// read from the store; sent events, replays and receipts are written to Kafka. Handlers return errors; toWebError
+// (route.go) turns each of them into the JSON error of the contract.
 //
-// Guaranteed: every input is judged once, at the edge, and a fault names its parameter; nothing is
-// answered 2xx before the log has it durably; signing secrets are in the answer that makes them and in no
-// other, in no error and in no log line. The order of refusals is 401, 429, 403, 404, 400.
+// Guarantees: every input is validated once, before it takes effect, and an error names its parameter. A write is
+// answered with 2xx only after the log has stored it durably. A signing secret appears only in the response that
+// creates it, never in an error or a log line. Refusals are checked in the order 401, 429, 403, 404, 400.
 //
-// Backpressure: the log that does not take an event, a store that is away and a lease that ran out are
-// answered 503 with Retry-After. Nothing is queued here but, for 5 s and within a bound, repeats of a request that
-// is running and replays of one endpoint. Run watches over replay runs whose node has died.
+// Backpressure: when the log accepts no records, the store is unavailable or the configuration lease has expired,
+// the answer is 503 with Retry-After. Only two kinds of requests wait, for at most 5 s and in a bounded number:
+// repeats of a request that is still running, and replays of an endpoint that another replay is queueing.
+//
+// Run ends replay runs whose node died while it queued them. Begin reading at resources.routes (all routes), then
+// router.serve (what happens to every request).
 package api
 
 import (
@@ -28,21 +29,21 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Config of the stage.
+// Config holds the settings of the API.
 type Config struct {
 	BaseURL        string // the public address, without a trailing slash
-	MaxBody        int64  // bytes of a sent event, and of any other body
-	RetentionDays  int    // how long events can be read
+	MaxBody        int64  // bytes of a request body
+	RetentionDays  int    // days for which events can be read
 	Version        string // of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
-	AllowedHosts   []string       // host names under which it answers besides the base URL's
-	KeepAlive      time.Duration  // the longest silence in an event stream; 0 = 15 s
-	AlertDomains   notify.Domains // that alert mails may go to
-	// Requests a second and key, on all nodes together; 0 = no limit.
+	AllowedHosts   []string       // host names that requests may use, besides the base URL's
+	KeepAlive      time.Duration  // longest time without data in an event stream; 0 = 15 s
+	AlertDomains   notify.Domains // mail domains that alerts may be sent to
+	// Requests per second for one API key, on all nodes together; 0 = no limit.
 	RateRead, RateWrite, RateSend int
 }
 
-// Validate reports every fault at once.
+// Validate returns all invalid settings as one error.
 func (c Config) Validate() error {
 	var errs []error
 	if !strings.HasPrefix(c.BaseURL, "http://") && !strings.HasPrefix(c.BaseURL, "https://") ||
@@ -69,7 +70,7 @@ type API struct {
 	watch      runWatch
 }
 
-// New returns the stage. It dials nothing and starts nothing.
+// New validates cfg and deps and builds the API. It opens no connection and starts no goroutine.
 func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
@@ -93,16 +94,16 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return a, nil
 }
 
-// Drain ends the event streams: requests that would not end by themselves. For a stop.
+// Drain ends all event streams, which would otherwise never finish. Call it when the process stops.
 func (a *API) Drain() { a.streams.open.drain() }
 
-// Handler serves /v1, /healthz, /readyz and the documentation, and answers 404 to everything else.
+// Handler serves /v1, /healthz, /readyz and the documentation, and answers every other path with 404.
 func (a *API) Handler() http.Handler { return a.handler }
 
-// Run ends the runs whose node has died while it queued them, until ctx ends.
+// Run marks replay runs as interrupted when their node died while it queued them. It returns when ctx ends.
 func (a *API) Run(ctx context.Context) error { return a.watch.run(ctx) }
 
-// resources serve the routes of /v1, each with what it works with and nothing more.
+// resources holds one handler for each resource of /v1, each with only the dependencies it needs.
 type resources struct {
 	sender       *sender
 	events       *events
@@ -153,7 +154,7 @@ func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *r
 	return x
 }
 
-// routes is the table of /v1. Paths are tried in this order: the one that takes the load stands first.
+// routes is the table of /v1. The router tries the paths in this order, the busiest first.
 func (x *resources) routes() []route {
 	return []route{
 		{sendPath, methods{"POST": x.sender.sendEvent}},

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// auditView is one line of GET /v1/audit.
+// auditView is one entry of GET /v1/audit.
 type auditView struct {
 	ID        string      `json:"id"`
 	Object    string      `json:"object"`
@@ -37,7 +37,7 @@ type entityView struct {
 	ID   string `json:"id"`
 }
 
-// keyUseView says how often a key was used on one node since the entry's time, within about an hour.
+// keyUseView counts the uses of a key on one node since the entry's time, within about an hour.
 type keyUseView struct {
 	Count  uint64 `json:"count"`
 	LastAt string `json:"last_at"`
@@ -62,17 +62,17 @@ func auditViewOf(e *audit.Entry) auditView {
 	return v
 }
 
-// auditAction is an action or the beginning of actions: endpoint.updated, endpoint.*.
+// auditAction matches an action or a prefix of actions: endpoint.updated, endpoint.*.
 var auditAction = regexp.MustCompile(`^[a-z_]{1,64}\.([a-z_]{1,64}|\*)$`)
 
-// auditLog serves who changed what.
+// auditLog serves the audit log.
 type auditLog struct {
 	*core
 	audit AuditLog
 }
 
-// listAudit shows who changed what. What the configuration log has and the store has not yet comes from memory: an
-// entry can be read as soon as its change was answered.
+// listAudit lists who changed what. Entries that the store does not have yet come from the outbox in memory, so an
+// entry is visible as soon as its change was answered.
 func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	params := newQuery(r, "audit "+key.Account)
 	q := a.auditQuery(params, key.Account)
@@ -81,7 +81,7 @@ func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config
 		return params.err
 	}
 	q.Limit, q.Before = limit, id.ID(last)
-	// First what is not told yet, then the store: what leaves the one between the two is in the other.
+	// The outbox is read before the store: an entry that leaves the outbox in between is then in the store.
 	outbox := a.audit.Outbox(q)
 	page, err := a.audit.Audit(r.Context(), q)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config
 	return nil
 }
 
-// mergeAudit adds to the rows of the store those that wait, each once, the newest first.
+// mergeAudit merges the outbox into the rows of the store: each entry once, newest first.
 func mergeAudit(outbox, rows []audit.Entry) []audit.Entry {
 	rows = append(rows, outbox...)
 	slices.SortStableFunc(rows, func(a, b audit.Entry) int { return cmp.Compare(string(b.ID[:]), string(a.ID[:])) })
@@ -112,7 +112,7 @@ func (a *auditLog) auditQuery(q *query, account string) audit.Query {
 	out := audit.Query{Account: account, Actors: q.list("actor"), Actions: q.list("action"), Entities: q.list("entity_id")}
 	for _, action := range out.Actions {
 		if !auditAction.MatchString(action) {
-			const text = "has %q, which is no action: want one such as endpoint.updated, or endpoint.* for all of them"
+			const text = "has %q, which is not an action; use one such as endpoint.updated, or a prefix such as endpoint.*"
 			q.fail("action", text, action)
 		}
 	}

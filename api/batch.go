@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	// maxBatch and maxBatchBody bound one batch, in events and bytes.
+	// maxBatch and maxBatchBody bound one batch: 1,000 events and 5 MiB.
 	maxBatch, maxBatchBody = 1000, 5 << 20
-	// maxBatchBodies bounds the batches that this node holds in memory, maxBatches those of them that it stores at
-	// once: four fit into what may wait for one partition. A slow sender keeps others from the first alone.
+	// maxBatchBodies bounds the batches that this node holds in memory, maxBatches those that it stores at the same
+	// time: four fit into the queue of one partition. A slow sender occupies a body slot only, never a storing slot.
 	maxBatchBodies, maxBatches = 32, 4
-	// batchWait is how long a batch waits for its turn.
+	// batchWait is how long a batch waits for a free slot before it is refused with 429.
 	batchWait = 5 * time.Second
-	// maxBatchClaims bounds the items with an idempotency key that are stored at once.
+	// maxBatchClaims bounds the items with an idempotency key that are stored at the same time.
 	maxBatchClaims = 64
 )
 
-// batchItem is one event of a batch: what was sent, and what became of it.
+// batchItem is one event of a batch and the result of storing it.
 type batchItem struct {
 	parsedEvent
-	raw      []byte // as it was sent
-	key      string // for repeats; empty = none
-	id       id.ID  // zero while it is not stored
+	raw      []byte // the item as it was sent
+	key      string // idempotency key; empty = none
+	id       id.ID  // zero until the event is stored
 	status   event.Status
 	err      error
-	repeated bool // its key was used before: its status is to be read
+	repeated bool // the key was used before: read the status of that event
 }
 
-// batchView is the line about one item: its id and status, or its error.
+// batchView is the result of one item: its id and status, or its error.
 type batchView struct {
 	Index  int            `json:"index"`
 	ID     string         `json:"id,omitempty"`
@@ -47,7 +47,7 @@ type batchView struct {
 	Error  *web.ErrorView `json:"error,omitempty"`
 }
 
-// batch is one request with several events.
+// batch is one POST …/events/batch.
 type batch struct {
 	sender                 *sender
 	r                      *http.Request
@@ -55,11 +55,11 @@ type batch struct {
 	template               eventTemplate
 	items                  []batchItem
 	warnings               []warning
-	idempotencyUnavailable bool // the limiter store was away: repeats may not be recognised
+	idempotencyUnavailable bool // the limiter store failed: repeats may not be recognised
 }
 
-// sendBatch stores up to 1,000 events. Each is judged and stored for itself; only what is wrong with the request
-// as a whole refuses all of them.
+// sendBatch stores up to 1,000 events. Each item is validated and stored on its own; only an error in the request
+// itself refuses the whole batch.
 func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -86,7 +86,7 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 	}
 	defer func() { <-a.batches }()
 	b := &batch{sender: a, r: r, ep: ep, template: newEventTemplate(r, ep)}
-	if lines { // of the request, not of an event
+	if lines { // application/x-ndjson describes the request, not an event
 		for i := range b.template.Header {
 			if f := &b.template.Header[i]; f.Name == "Content-Type" {
 				f.Value = "application/json"
@@ -106,21 +106,22 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 	return b.storeIdempotent(w, repeatable, body.Bytes(), fault)
 }
 
-// acquireBatchSlot waits until there is room for another batch.
-func acquireBatchSlot(ctx context.Context, room chan struct{}) error {
+// acquireBatchSlot waits up to batchWait for a free slot. The caller receives from slots to free it.
+func acquireBatchSlot(ctx context.Context, slots chan struct{}) error {
 	timeout := time.NewTimer(batchWait)
 	defer timeout.Stop()
 	select {
-	case room <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-timeout.C:
-	case <-ctx.Done(): // to nobody
+	case <-ctx.Done(): // the client has left; nobody reads the answer
 	}
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-		Message: "this node has " + strconv.Itoa(cap(room)) + " other batches in hand; nothing was stored, send it again"}
+		Message: "this node is already processing " + strconv.Itoa(cap(slots)) +
+			" batches; nothing was stored, send the batch again"}
 }
 
-// parse splits the request into its items and judges each of them. It returns what is wrong with the request.
+// parse splits the body into items and validates each. It returns an error of the request as a whole.
 func (b *batch) parse(body []byte, lines bool) error {
 	raw, err := splitLines(body), error(nil)
 	if !lines {
@@ -149,7 +150,7 @@ func (b *batch) warnUnknown(param, name string, known ...string) {
 	}
 }
 
-// envelope returns the events of {events: […]}.
+// readEnvelope returns the raw events of {"events": […]}.
 func (b *batch) readEnvelope(body []byte) ([][]byte, error) {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -182,22 +183,22 @@ func (b *batch) readEnvelope(body []byte) ([][]byte, error) {
 	return items, nil
 }
 
-func errBatchSize() error { return web.Invalid("events", "must be 1 to %d events", maxBatch) }
+func errBatchSize() error { return web.Invalid("events", "must have 1 to %d events", maxBatch) }
 
-// splitLines are the lines of NDJSON; empty ones are no events, and are not counted.
+// splitLines returns the non-empty lines of NDJSON, at most maxBatch+1 of them.
 func splitLines(body []byte) (out [][]byte) {
 	for line := range bytes.Lines(body) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			out = append(out, line)
 		}
 		if len(out) > maxBatch {
-			break // too many: how many more does not matter
+			break // the batch is refused anyway
 		}
 	}
 	return out
 }
 
-// parseItem judges {type, data, idempotency_key?}, which stands at path in the request.
+// parseItem validates {type, data, idempotency_key?}; path is its place in the request, such as events[3].
 func (b *batch) parseItem(x *batchItem, path string) {
 	if maxBody := b.sender.maxBody; int64(len(x.raw)) > maxBody {
 		x.refusal = &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge, Message: "is larger than " +
@@ -217,7 +218,8 @@ func (b *batch) parseItem(x *batchItem, path string) {
 				return
 			}
 		case "id":
-			x.refusal = web.Invalid("id", "is given by the service; to recognise repeats send an idempotency_key")
+			x.refusal = web.Invalid("id", "is assigned by the service; remove it, and send an idempotency_key to make "+
+				"repeats safe")
 			return
 		default:
 			b.warnUnknown(web.Join(path, m.Name), m.Name, "type", "data", "idempotency_key")
@@ -226,7 +228,7 @@ func (b *batch) parseItem(x *batchItem, path string) {
 	x.validate(members)
 }
 
-// setKey reads the key of an item; null is none.
+// setKey reads the idempotency_key of an item; null means none.
 func (x *batchItem) setKey(raw []byte) error {
 	if kindOf(raw) == kindNull {
 		return nil
@@ -240,7 +242,7 @@ func (x *batchItem) setKey(raw []byte) error {
 	return nil
 }
 
-// below says of a part of the request what was said of it alone.
+// withParamPrefix returns the error of an item with path in front of its parameter.
 func withParamPrefix(path string, err error) error {
 	e, ok := errors.AsType[*web.Error](err)
 	if !ok {
@@ -254,15 +256,15 @@ func withParamPrefix(path string, err error) error {
 	return &moved
 }
 
-// once answers a batch under an Idempotency-Key. The key holds the request to its first body; each item without a key
-// of its own takes the request's and its index, so that a repeat stores what the first call did not, and nothing twice.
+// storeIdempotent stores a batch under an Idempotency-Key. The key is bound to the first body. An item without its
+// own key uses the request's key and its index, so a repeat stores what the first call could not, and nothing twice.
 func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, fault error) error {
 	d, err := b.sender.ids.New(b.ep.Partition)
 	if err != nil {
 		return err
 	}
 	o := b.sender.newIdempotentSend(b.r, b.ep, key, body, d)
-	o.key += "\x00" // apart from the keys of items, which have none of these
+	o.key += "\x00" // keeps the batch's key apart from the keys of items, which contain no NUL
 	claim, err := o.claim(b.r.Context())
 	if err != nil {
 		return err
@@ -270,7 +272,8 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	switch {
 	case claim.State == limit.ClaimStored:
 		w.Header().Set("Idempotent-Replayed", "true")
-		if wasRefused := strings.HasPrefix(claim.Note, refusedMark); wasRefused && fault == nil { // disabled then
+		// the endpoint was disabled at the first call
+		if wasRefused := strings.HasPrefix(claim.Note, refusedMark); wasRefused && fault == nil {
 			return errDisabled()
 		}
 	case claim.State == limit.ClaimUnavailable:
@@ -300,7 +303,7 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	return b.answer(w, err)
 }
 
-// answer writes one line for each item, in their order.
+// answer writes one result for each item, in the order of the request.
 func (b *batch) answer(w http.ResponseWriter, err error) error {
 	if b.idempotencyUnavailable {
 		setIdempotencyUnavailable(w)
@@ -326,7 +329,7 @@ func (b *batch) answer(w http.ResponseWriter, err error) error {
 	return nil
 }
 
-// itemError is the error of an item with its place in the request.
+// itemError returns the error of an item with its position in the request.
 func itemError(i int, err error) *web.Error {
 	path := indexed("events", i)
 	e := *web.From(toWebError(err))

@@ -15,9 +15,9 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// store stores the items that are good. It returns the error of all of them when the log took none.
+// store stores the valid items. It returns an error only when the log accepted none of them.
 func (b *batch) store() error {
-	// The caller going away does not end it: the events are complete.
+	// Storing continues when the client leaves: the events are complete.
 	ctx := context.WithoutCancel(b.r.Context())
 	b.storeWithoutKeys(ctx)
 	repeats := b.storeWithKeys(ctx)
@@ -38,7 +38,7 @@ func (b *batch) store() error {
 	return unavailable
 }
 
-// storeWithoutKeys stores the items without a key, all at the same time.
+// storeWithoutKeys stores the items without an idempotency key, all at the same time.
 func (b *batch) storeWithoutKeys(ctx context.Context) {
 	items, events := make([]*batchItem, 0, len(b.items)), make([]*event.Event, 0, len(b.items))
 	for i := range b.items {
@@ -72,8 +72,8 @@ func (x *batchItem) setResult(e *event.Event, err error) {
 	}
 }
 
-// storeWithKeys stores the items with a key, each by its two steps. It returns the items whose key an earlier item has,
-// with that one.
+// storeWithKeys claims and stores the items with an idempotency key. It returns the items whose key an earlier item
+// of the batch uses, as index → index of that item.
 func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
 	repeats, firsts := map[int]int{}, map[string]int{}
 	limited, cancel := context.WithTimeout(ctx, idempotencyWait)
@@ -101,13 +101,13 @@ func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
 			return nil
 		})
 	}
-	_ = g.Wait() // what went wrong stands in the items
+	_ = g.Wait() // each item holds its own error
 	b.idempotencyUnavailable = b.idempotencyUnavailable || len(unavailable) > 0
 	return repeats
 }
 
-// storeOnce stores an item unless its key was used before, and reports whether that is remembered. All items of a
-// batch together wait for others' claims until limited ends.
+// storeOnce stores an item unless its key was used before, and reports whether the limiter store remembers the key.
+// limited bounds the time that all items of a batch together wait for claims of other calls.
 func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembered bool) {
 	d, err := b.sender.ids.New(b.ep.Partition)
 	if err != nil {
@@ -136,11 +136,11 @@ func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembere
 	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
 		b.sender.limiterStore.Release(ctx, o.key, o.id)
 	}
-	return true // after any other error the event may yet arrive
+	return true // after any other error the event may still become durable, so its claim stays
 }
 
-// readStatuses reads what became of the events that were stored before. What cannot be read now is pending, as far
-// as anybody knows.
+// readStatuses reads the current status of events that an earlier call stored. An event that cannot be read now is
+// reported as pending.
 func (b *batch) readStatuses(ctx context.Context) {
 	var ids []id.ID
 	for i := range b.items {
@@ -162,11 +162,11 @@ func (b *batch) readStatuses(ctx context.Context) {
 	}
 }
 
-// copyResult answers an item whose key an earlier one of the same batch has.
+// copyResult gives an item the result of the earlier item in the batch that has the same key.
 func (b *batch) copyResult(x, first *batchItem) {
 	if sha256.Sum256(x.raw) != sha256.Sum256(first.raw) {
 		x.err = &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: "idempotency_key",
-			Message: "stands at another event of this batch, with other content; a new event needs a new key"}
+			Message: "is used by another event of this batch with different content; give each event its own key"}
 		return
 	}
 	x.id, x.status, x.err = first.id, first.status, first.err

@@ -14,18 +14,19 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// core is what the handlers of all resources share: the time, the bodies of requests, and what paths name.
+// core is shared by the handlers of all resources: the clock, request bodies, and the lookup of what a path names.
 type core struct {
 	maxBody       int64
 	retentionDays int
 	clock         func() time.Time
 	ids           *id.Generator
 	config        configReader
-	// repeats that wait for the first call with their Idempotency-Key, and replays for their turn
+	// waitingRequests counts repeats that wait for the first call with their Idempotency-Key, and replays that wait
+	// for another replay.
 	waitingRequests atomic.Int64
 }
 
-// view is what every resource may read of the configuration.
+// configReader is the part of the configuration that every resource may read.
 type configReader interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
@@ -34,7 +35,7 @@ type configReader interface {
 
 func (c *core) now() time.Time { return c.clock().UTC().Truncate(time.Millisecond) }
 
-// requestTime is the present moment of the request: that of the first call under its key.
+// requestTime returns the time of the request; for a repeat, that of the first call with its Idempotency-Key.
 func (c *core) requestTime(r *http.Request) time.Time {
 	if x := callOf(r); x != nil {
 		return x.claim.CreatedAt.UTC().Truncate(time.Millisecond)
@@ -42,7 +43,7 @@ func (c *core) requestTime(r *http.Request) time.Time {
 	return c.now()
 }
 
-// body reads the JSON body of a write, `{}` when there is none, and judges the headers that go with it.
+// body reads the JSON body of a write and validates the headers that describe it. An empty body is returned as {}.
 func (c *core) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if _, err := idempotencyKey(r); err != nil {
 		return nil, err
@@ -60,11 +61,11 @@ func (c *core) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// endpointInPath is the endpoint that the path names.
+// endpointInPath returns the endpoint that the path names, or the 404.
 func (c *core) endpointInPath(r *http.Request, key *config.Key) (*config.Endpoint, error) {
 	name := web.InfoOf(r).Vars["endpoint"]
 	e, presence := c.config.Endpoint(name)
-	if presence == config.Unknown { // another node may have made it a moment ago
+	if presence == config.Unknown { // another node may have created it a moment ago
 		c.catchUp(r.Context())
 		e, presence = c.config.Endpoint(name)
 	}
@@ -74,7 +75,7 @@ func (c *core) endpointInPath(r *http.Request, key *config.Key) (*config.Endpoin
 	return e, nil
 }
 
-// destinationInPath is the endpoint and the destination that the path names.
+// destinationInPath returns the endpoint and the id of the destination that the path names, or the 404.
 func (c *core) destinationInPath(r *http.Request, key *config.Key) (*config.Endpoint, string, error) {
 	e, err := c.endpointInPath(r, key)
 	if err != nil {
@@ -87,7 +88,7 @@ func (c *core) destinationInPath(r *http.Request, key *config.Key) (*config.Endp
 	return e, name, nil
 }
 
-// presentEndpoint is the endpoint with that id, nil when the account has none.
+// presentEndpoint returns the account's endpoint with that id, or nil if it does not exist or was deleted.
 func (c *core) presentEndpoint(name, account string) *config.Endpoint {
 	e, presence := c.config.Endpoint(name)
 	if presence != config.Present || e.Account != account {
@@ -96,15 +97,16 @@ func (c *core) presentEndpoint(name, account string) *config.Endpoint {
 	return e
 }
 
-// catchUp lets this node catch up with the others: a client may be sent to another node with each request, and what
-// one has shown the next must not take back. While the log is away what is known is shown.
+// catchUp waits until this node has applied the configuration log up to now. A load balancer may send each request
+// to another node, and a client must not see an older state than before. After preparationWait (2 s) the node
+// answers with what it has.
 func (c *core) catchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, preparationWait)
 	defer cancel()
 	_ = c.config.Sync(ctx)
 }
 
-// eventInPath is the event that the path names, as long as it can be read.
+// eventInPath returns the id of the event that the path names, or the 404 when its retention has ended.
 func (c *core) eventInPath(r *http.Request) (id.ID, error) {
 	d, err := id.Parse(id.Event, web.InfoOf(r).Vars["event"])
 	if err != nil || !c.now().Before(c.expiry(d)) {
@@ -113,10 +115,10 @@ func (c *core) eventInPath(r *http.Request) (id.ID, error) {
 	return d, nil
 }
 
-// expiry is when an event can no longer be read.
+// expiry returns when the retention of an event ends.
 func (c *core) expiry(d id.ID) time.Time { return d.Time().AddDate(0, 0, c.retentionDays) }
 
-// untilNow is the end of a window, zero where it is not in the past: nothing is newer than now.
+// untilNow returns the end of a time window, or the zero time when it is in the future: no event is newer than now.
 func (c *core) untilNow(until time.Time) time.Time {
 	if until.After(c.now()) {
 		return time.Time{}
@@ -124,7 +126,8 @@ func (c *core) untilNow(until time.Time) time.Time {
 	return until
 }
 
-// wait tries until it is done, with growing pauses, at most for idempotencyWait. It returns the error of the last try.
+// retryUntilDone calls try with growing pauses until it is done, for at most idempotencyWait (5 s), and returns the
+// error of the last call. When maxWaitingRequests already wait, it does not wait.
 func (c *core) retryUntilDone(ctx context.Context, try func() (done bool, err error)) error {
 	done, err := try()
 	if done {

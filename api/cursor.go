@@ -9,31 +9,31 @@ import (
 	"slices"
 )
 
-// cursorVersion changes when a cursor's meaning does; older ones are then refused.
+// cursorVersion changes with the meaning of a cursor; cursors of other versions are refused.
 const cursorVersion = 1
 
-// keyLen is the length of the key of a row: an id, or a creation sequence in its last eight bytes.
+// keyLen is the length in bytes of a row's key: an id, or a creation sequence in the last eight bytes.
 const keyLen = 16
 
-// filterLen is how much of the hash of list and filters a cursor carries. It guards against mistakes, not
-// against forgery: a cursor gives no right to anything.
+// filterLen is how many bytes of the hash of list and filters a cursor carries. They detect mistakes, not forgery: a
+// cursor grants no access.
 const filterLen = 8
 
-// rowKey is the key of a row.
+// rowKey is the position of a row in its list.
 type rowKey [keyLen]byte
 
-// seqKey is that of a row which is ordered by a creation sequence.
+// seqKey returns the key of a row that is ordered by its creation sequence.
 func seqKey[T int | int64](seq T) (key rowKey) {
 	binary.BigEndian.PutUint64(key[keyLen-8:], uint64(seq))
 	return key
 }
 
-// seq is the sequence in a key, 0 when there is none.
+// seq returns the creation sequence in a key, 0 for the zero key.
 func (k rowKey) seq() int64 { return int64(binary.BigEndian.Uint64(k[keyLen-8:])) }
 
-var errCursor = errors.New("cursor is not one of this list and these filters")
+var errCursor = errors.New("the cursor does not belong to this list and these filters")
 
-// filterHash collects what a cursor is bound to.
+// filterHash hashes the list and the filters that a cursor is valid for.
 type filterHash struct{ h hash.Hash }
 
 func newFilterHash(list string) filterHash {
@@ -42,7 +42,7 @@ func newFilterHash(list string) filterHash {
 	return f
 }
 
-// add takes the values of one filter; their order means nothing.
+// add hashes the values of one filter, regardless of their order.
 func (f filterHash) add(values ...string) {
 	sorted := slices.Sorted(slices.Values(values))
 	for _, v := range slices.Compact(sorted) {
@@ -52,10 +52,10 @@ func (f filterHash) add(values ...string) {
 	f.h.Write([]byte{1})
 }
 
-// cursor is a place in a list: {version, hash of list and filters, key of the last row}.
+// cursor encodes a position in a list: version, hash of list and filters, key of the last row.
 func (f filterHash) cursor(key rowKey) string { return f.encode(cursorVersion, key[:]) }
 
-// key returns the key of the last row that the cursor was made from.
+// key decodes a cursor into the key of the last row, or returns errCursor.
 func (f filterHash) key(text string) (rowKey, error) {
 	b, err := f.decode(text, cursorVersion, keyLen)
 	if err != nil {
@@ -64,12 +64,12 @@ func (f filterHash) key(text string) (rowKey, error) {
 	return rowKey(b), nil
 }
 
-func (f filterHash) encode(version byte, place []byte) string {
+func (f filterHash) encode(version byte, position []byte) string {
 	b := append([]byte{version}, f.h.Sum(nil)[:filterLen]...)
-	return base64.RawURLEncoding.EncodeToString(append(b, place...))
+	return base64.RawURLEncoding.EncodeToString(append(b, position...))
 }
 
-// decode returns the place in a cursor of that version; it has a fixed length.
+// decode returns the position in a cursor; length is the size of the position in bytes.
 func (f filterHash) decode(text string, version byte, length int) ([]byte, error) {
 	length += 1 + filterLen
 	if base64.RawURLEncoding.DecodedLen(len(text)) != length {

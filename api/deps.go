@@ -20,7 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 )
 
-// Deps are what the stage works with. All but Resolver, Metrics and Ready are needed.
+// Deps are the dependencies of the API. All but Resolver, Metrics and Ready are required.
 type Deps struct {
 	Replays
 	Log          *slog.Logger
@@ -29,7 +29,7 @@ type Deps struct {
 	Events       EventReader
 	Recovery     RecoveryReader
 	Accept       Accepter
-	Feed         *feed.Feed // for the event stream
+	Feed         *feed.Feed // for GET …/stream
 	Commands     Commander
 	Receipts     Receipts
 	Erasures     Erasures
@@ -40,25 +40,26 @@ type Deps struct {
 	Audit        AuditLog
 	KeyUses      KeyUses
 	Egress       egress.Policy
-	// Resolver is asked for the hosts of destinations that are saved, for warnings; nil for none.
+	// Resolver resolves the hosts of saved destinations, to warn about internal addresses; nil turns the warnings
+	// off.
 	Resolver *net.Resolver
 	IDs      *id.Generator
 	Now      func() time.Time
 	Metrics  prometheus.Registerer
-	// Ready is what /readyz answers from; nil: always ready.
+	// Ready holds the checks of /readyz; nil: always ready.
 	Ready *Readiness
-	// Verification judges how a provider signs, secrets in clear: the member at fault and what is wrong
-	// with it, or nothing.
+	// ValidateVerification checks the signature settings of an endpoint, secrets in clear. It returns the invalid
+	// member and what is wrong with it, or empty texts.
 	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
-	// Reverify judges the signature of a rejected event again, by the present secrets and without its
-	// age; an empty reason means that it is good now.
+	// Reverify checks the signature of a rejected event again, with the current secrets and regardless of its age. An
+	// empty reason means that the signature is valid now.
 	Reverify func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
-	// Sample makes a test event as a provider would send it, signed if the endpoint has the provider's secret; the
-	// kind is the usual one when it is empty.
+	// Sample builds a test event as the provider would send it, signed if the endpoint has the provider's secret. An
+	// empty kind selects the provider's most common type.
 	Sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 }
 
-// validate reports every dependency that is missing.
+// validate returns every missing dependency as one error.
 func (d Deps) validate() error {
 	var errs []error
 	for name, there := range map[string]bool{
@@ -78,93 +79,92 @@ func (d Deps) validate() error {
 	return errors.Join(errs...)
 }
 
-// Configuration is what the API needs of the configuration log.
+// Configuration is the configuration log as far as the API uses it.
 type Configuration interface {
 	Keys
 	Endpoints
 	AlertSettings
 	Recoveries
-	// Sync waits until this node has applied everything that is in the log now.
+	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
 }
 
-// Keys says who may call.
+// Keys authenticates API keys.
 type Keys interface {
 	Authenticate(key string) (*config.Key, error)
 }
 
-// Endpoints reads and changes endpoints. A change is answered when this node has applied it.
+// Endpoints reads and changes endpoints. A change returns after this node has applied it.
 type Endpoints interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
-	// Endpoints returns those created before the one with that sequence (0 = all), newest first, and
-	// whether more follow.
+	// Endpoints returns the endpoints created before that sequence (0 = all), newest first, and whether more follow.
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
 	CreateEndpoint(ctx context.Context, e *config.Endpoint) (*config.Endpoint, error)
-	// UpdateEndpoint calls change with a copy of the newest value, again after a conflict. When change
+	// UpdateEndpoint calls change with a copy of the newest endpoint, and again after a write conflict. If change
 	// alters nothing, nothing is written.
 	UpdateEndpoint(ctx context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint, error)
 	DeleteEndpoint(ctx context.Context, id string) error
 }
 
-// EventReader answers from the store.
+// EventReader reads events from the store.
 type EventReader interface {
 	Events(ctx context.Context, q event.Query) (event.Page, error)
 	Event(ctx context.Context, account string, id id.ID) (*event.Detail, error)
 	Attempts(ctx context.Context, account string, event, before id.ID, limit int) (event.AttemptPage, error)
-	// Summaries returns the rows of those of the events, 1,000 at most, that are stored.
+	// Summaries returns the stored ones of up to 1,000 events, by id.
 	Summaries(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error)
 }
 
-// Accepter puts an event, complete with its id, into the log and returns when it is durable, or when that has
-// taken too long to wait for: then it may become durable later.
+// Accepter writes events, complete with their ids, to the log. It returns when they are durable or after its time
+// limit; then an event may still become durable later.
 type Accepter interface {
 	Accept(ctx context.Context, e *event.Event, ep *config.Endpoint) error
-	// AcceptAll does so with several at the same time and returns an error or nil for each.
+	// AcceptAll writes several events at the same time and returns an error or nil for each.
 	AcceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint) []error
 }
 
-// Receipts keeps what receivers say about the processing of events.
+// Receipts stores what receivers report about the processing of events.
 type Receipts interface {
-	// EventEndpoint is the endpoint that an event belongs to.
+	// EventEndpoint returns the endpoint that an event belongs to.
 	EventEndpoint(ctx context.Context, account string, d id.ID) (string, error)
-	// Report puts a receipt into the log and returns what became of it. The error event.ErrUnavailable says that
-	// it is in the log, but that the store is too far behind to tell.
+	// Report writes a receipt to the log and returns the resulting state. event.ErrUnavailable means that the receipt
+	// is in the log, but the store is too far behind to return its effect.
 	Report(ctx context.Context, r *event.Receipt) (event.ReceiptResult, error)
 }
 
-// Erasures are the payloads that were erased on request.
+// Erasures erases payloads on request.
 type Erasures interface {
-	// ErasePayload erases the payload of an event and returns when that was done first. From then on no node shows it,
-	// sends it, or stores it again.
+	// ErasePayload erases the payload of an event and returns when it was erased first. From then on no node shows
+	// the payload, sends it or stores it again.
 	ErasePayload(ctx context.Context, d id.ID) (time.Time, error)
-	// ErasedAt is when the payload of an event was erased; zero when it was not.
+	// ErasedAt returns when the payload of an event was erased, zero if it was not.
 	ErasedAt(d id.ID) time.Time
 }
 
-// Usage says what an account has used in the current period.
+// Usage returns what an account has used in the current period.
 type Usage interface {
 	Usage(ctx context.Context, account string) (*event.Usage, error)
 }
 
-// Memory is what all nodes remember together for a while. It may forget: nothing fails for that.
+// LimiterStore holds short-lived state that all nodes share (Redis). It may lose it; no request fails for that.
 type LimiterStore interface {
-	// Held returns which of the destinations, 1,000 at most, an open breaker holds, and until when.
+	// Held returns which of up to 1,000 destinations an open circuit breaker holds, and until when.
 	HeldUntil(ctx context.Context, dests []string) map[string]time.Time
-	// Claim, Stored and Release are the two steps of an Idempotency-Key; see limit.Limiter.
+	// Claim, Stored and Release are the steps of an Idempotency-Key of a send; see limit.Limiter.
 	Claim(ctx context.Context, key string, event id.ID, note string) limit.Claim
 	MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
 	Release(ctx context.Context, key string, event id.ID)
 }
 
-// AuditLog says who changed what.
+// AuditLog reads the audit log.
 type AuditLog interface {
-	// Audit returns what the store has.
+	// Audit returns the entries in the store.
 	Audit(ctx context.Context, q audit.Query) (audit.Page, error)
-	// Outbox returns the newest that match of what the store may not have yet, one more than the limit at most.
+	// Outbox returns the newest matching entries that the store may not have yet, at most one more than the limit.
 	Outbox(q audit.Query) []audit.Entry
 }
 
-// Uses is told of every request with a key that is valid.
+// KeyUses counts every request with a valid API key, for the audit log.
 type KeyUses interface {
 	RecordUse(account, key, name string, from netip.Addr)
 }

@@ -14,7 +14,7 @@ import (
 
 func errNoDestination() error { return web.Missing("there is no such destination") }
 
-// destinations serves the destinations of endpoints: each change of one is a change of its endpoint.
+// destinations serves the destinations of endpoints. A change of a destination is a change of its endpoint.
 type destinations struct {
 	*core
 	endpoints *endpoints
@@ -49,7 +49,7 @@ func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	view.Warnings = in.warnings
-	for i := range view.Warnings { // the request was one destination, not a list of them
+	for i := range view.Warnings { // parameters are relative to the one destination in the request
 		_, member, inside := strings.Cut(view.Warnings[i].Param, "].")
 		if inside && strings.HasPrefix(view.Warnings[i].Param, "destinations[") {
 			view.Warnings[i].Param = member
@@ -79,7 +79,7 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 		case d.URL == "":
 			in.fail("url", "is required")
 		case len(e.Destinations) >= maxDestinations:
-			in.fail("destinations", "an endpoint has at most %d", maxDestinations)
+			in.fail("destinations", "an endpoint may have at most %d destinations; delete one first", maxDestinations)
 		default:
 			e.Destinations = append(slices.Clone(e.Destinations), d)
 		}
@@ -115,7 +115,8 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 		case len(e.Destinations):
 			in.err = errNoDestination()
 		case 0:
-			in.fail("destinations", "must keep at least one; delete the endpoint, or disable the destination")
+			in.fail("destinations", "must keep at least one destination; delete the endpoint, or disable the destination "+
+				"instead")
 		default:
 			e.Destinations = rest
 		}
@@ -127,15 +128,15 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 	return nil
 }
 
-// Bounds of a rotation: a week is longer than any receiver should need to learn a new secret.
+// Limits of a rotation. A week is more than a receiver needs to install a new secret.
 const (
 	defaultOverlap = 86400  // seconds
 	maxOverlap     = 604800 // seconds
-	// maxTokenOverlap is shorter: who knows the old URL can post with it.
+	// maxTokenOverlap is shorter, because anyone who knows the old URL can still send events to it.
 	maxTokenOverlap = 86400 // seconds
 )
 
-// rotateSecret makes a new signing secret. The one before it signs beside it until the overlap ends.
+// rotateSecret creates a new signing secret. Deliveries carry the signatures of both secrets until the overlap ends.
 func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationInPath(r, key)
 	if err != nil {
@@ -166,8 +167,8 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 	})
 }
 
-// rotatedBefore reports whether an earlier call with the request's Idempotency-Key has made a secret, which the answer
-// then shows: a second rotation would end the one that receivers still know.
+// rotatedBefore reports whether an earlier call with the request's Idempotency-Key has already rotated the secret.
+// The answer then shows that secret: a second rotation would end the one that receivers still use.
 func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *config.Destination) bool {
 	c := callOf(r)
 	if c == nil {
@@ -185,7 +186,7 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 	return true
 }
 
-// rotateToken gives the endpoint another ingest URL. The one before it goes on until the overlap ends.
+// rotateToken gives the endpoint a new ingest URL. The previous URL works until the overlap ends.
 func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -205,7 +206,7 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 			by = c.claim.IDSeed
 		}
 		if in.err != nil || by != "" && (e.TokenRotatedBy == by || e.FormerToken != nil && e.FormerToken.RotatedBy == by) {
-			return // the first call with the Idempotency-Key has rotated; another rotation would end the token before
+			return // the first call with the Idempotency-Key has rotated; a second rotation would end the previous token
 		}
 		var until time.Time
 		if overlap > 0 {
@@ -219,15 +220,14 @@ func (a *endpoints) rotateToken(w http.ResponseWriter, r *http.Request, key *con
 	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
 }
 
-// newToken is an ingest token of 128 random bits.
+// newToken returns a sealed ingest token of 128 random bits.
 func (a *endpoints) newToken(endpoint string) config.Sealed {
 	return a.keyring.SealString(endpoint, config.FieldToken, id.Random(""))
 }
 
-// purgeDestination ends what is still open for the destination: deliveries of events that were received, and
-// of runs that were begun, before now or before an earlier moment that the caller names. It is answered when
-// no node makes such a delivery any more; their outcomes skipped (purged) follow as they come up. Purging
-// again is harmless, and what was purged once stays so: a moment before the last one changes nothing.
+// purgeDestination ends the open deliveries of a destination: those of events received, and of runs started, before
+// a moment, now by default. After the answer no node makes such a delivery; their outcomes skipped (purged) follow.
+// A repeat is harmless, and a moment before an earlier purge changes nothing.
 func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, name, err := a.destinationInPath(r, key)
 	if err != nil {
@@ -259,8 +259,8 @@ func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, 
 	return nil
 }
 
-// purgeTime reads until when to purge. Ids have whole milliseconds, so that now is the end of the present
-// one: what was acknowledged before the call is purged by it.
+// purgeTime reads the member before. Ids have millisecond precision, so the default is the end of the current
+// millisecond: it includes everything that was acknowledged before the call.
 func (a *destinations) purgeTime(o *object, now time.Time) time.Time {
 	before := now.Add(time.Millisecond)
 	if raw, ok := o.rawOfKind("before", kindString); ok {
@@ -274,6 +274,6 @@ func (a *destinations) purgeTime(o *object, now time.Time) time.Time {
 		}
 		before = t
 	}
-	o.refuseUnknown() // a moment that is ignored would purge too much
+	o.refuseUnknown() // a misspelled time must not purge everything
 	return before
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of a destination's filter.
+// Limits of a destination's filter: types, paths in the body, bytes of a value.
 const (
 	maxFilterTypes = 50
 	maxFilterBody  = 20
 	maxFilterText  = 500
 )
 
-// filterType is an event type or the beginning of types: order.paid, order.*. A star alone would say no more
-// than no types at all.
+// filterType matches an event type or a prefix of types: order.paid, order.*. A lone star is refused, because it
+// means the same as no types.
 var filterType = regexp.MustCompile(`^([A-Za-z0-9_.:/-]{1,128}|[A-Za-z0-9_.:/-]{1,126}\.\*)$`)
 
 func (in *endpointInput) filter(o *object, d *config.Destination) {
@@ -44,7 +44,7 @@ func (in *endpointInput) filter(o *object, d *config.Destination) {
 			}
 			if !filterType.MatchString(t) {
 				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; leave `+
-					`types out to take all`)
+					`types out to deliver all types`)
 				return
 			}
 			next.Types = append(next.Types, t)
@@ -58,8 +58,8 @@ func (in *endpointInput) filter(o *object, d *config.Destination) {
 	}
 }
 
-// filterBody replaces the body member as a whole: null is a value that a path may hold, so it cannot
-// remove a path.
+// filterBody replaces the whole body filter. It cannot merge path by path: null is a value to compare with, not a
+// removal.
 func (in *endpointInput) filterBody(f *object, next *config.Filter) {
 	if f.isNull("body") {
 		next.Body = nil
@@ -74,7 +74,7 @@ func (in *endpointInput) filterBody(f *object, next *config.Filter) {
 	}
 	for _, m := range b.members {
 		if _, err := event.ParseBodyPath(m.Name); err != nil {
-			b.fail(m.Name, "is no path: %v", err)
+			b.fail(m.Name, "is not a path in a JSON body: %v", err)
 			return
 		}
 		v, ok := scalar(m.Value)
@@ -86,7 +86,7 @@ func (in *endpointInput) filterBody(f *object, next *config.Filter) {
 	}
 }
 
-// scalar decodes a value to compare with. A number that float64 cannot hold would match others as well.
+// scalar decodes a value to compare with. It refuses numbers beyond 2^53, which float64 cannot tell apart.
 func scalar(raw []byte) (any, bool) {
 	var v any
 	if len(raw) > maxFilterText || json.Unmarshal(raw, &v) != nil {

@@ -25,8 +25,8 @@ const (
 	maxBurst        = 10000 // deliveries: a second's worth of the highest rate
 )
 
-// destinations reads the full set. An entry matches a present destination by id, else by URL, else it is
-// new; one that no entry matches is removed.
+// destinations reads the full set. An entry matches a current destination by id, else by URL, else it is new. A
+// current destination that no entry matches is removed.
 func (in *endpointInput) destinations(o *object, e *config.Endpoint) {
 	const name = "destinations"
 	entries := in.destinationEntries(o)
@@ -48,7 +48,7 @@ func (in *endpointInput) destinations(o *object, e *config.Endpoint) {
 			return
 		}
 		if j, twice := taken[d.ID]; twice {
-			in.fail(entry.path, "is the same destination as %s", indexed(name, j))
+			in.fail(entry.path, "is the same destination as %s; list each destination once", indexed(name, j))
 			return
 		}
 		taken[d.ID] = i
@@ -62,13 +62,13 @@ func (in *endpointInput) destinations(o *object, e *config.Endpoint) {
 	e.Destinations = next
 }
 
-// destinationEntries are the elements of destinations, or the one that a top-level url stands for; nil
-// when there is neither.
+// destinationEntries returns the elements of destinations, or one for a top-level url; nil when the request has
+// neither.
 func (in *endpointInput) destinationEntries(o *object) []*object {
 	if in.creating {
 		if raw, ok := o.rawOfKind("url", kindString); ok {
 			if _, both := o.raw("destinations"); both {
-				o.fail("url", "cannot stand beside destinations")
+				o.fail("url", "cannot be sent together with destinations; send one of them")
 			}
 			return []*object{urlEntry(&in.input, "", raw)}
 		}
@@ -95,12 +95,12 @@ func (in *endpointInput) destinationEntries(o *object) []*object {
 	return entries
 }
 
-// urlEntry is the object that a bare URL stands for.
+// urlEntry returns the object that a bare URL stands for.
 func urlEntry(in *input, path string, raw []byte) *object {
 	return &object{in: in, path: path, members: []web.Member{{Name: "url", Value: raw}}}
 }
 
-// destination finds what an entry matches and merges it.
+// destination finds the current destination that an entry matches and merges the entry into it.
 func (in *endpointInput) destination(o *object, e *config.Endpoint) config.Destination {
 	var given string
 	if !in.creating {
@@ -111,7 +111,7 @@ func (in *endpointInput) destination(o *object, e *config.Endpoint) config.Desti
 		if d := e.Destination(given); d != nil {
 			return in.mergeDestination(o, *d)
 		}
-		o.fail("id", "is not a destination of this endpoint")
+		o.fail("id", "is not a destination of this endpoint; leave id out to add a new one")
 		return config.Destination{}
 	}
 	u := in.destinationURL(o, e.Destinations...)
@@ -138,7 +138,7 @@ func (in *endpointInput) newDestination(name string) config.Destination {
 	return d
 }
 
-// setSecret replaces all signing secrets and remembers the new one for the answer.
+// setSecret replaces all signing secrets and keeps the new one for the answer.
 func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
 	d.Secrets = []config.SigningSecret{{
 		Secret: in.endpoints.keyring.SealString(d.ID, config.FieldSecret, s.Reveal()), Last4: s.Last4(),
@@ -146,7 +146,7 @@ func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
 	in.revealed[d.ID] = s.Reveal()
 }
 
-// mergeDestination reads an entry over d, whose maps and slices stay as they are.
+// mergeDestination returns d with the members of an entry. It does not modify the maps and slices of d.
 func (in *endpointInput) mergeDestination(o *object, d config.Destination) config.Destination {
 	o.readOnly("id", "object", "state", "state_reason", "created_at", "updated_at", "warnings")
 	before := d
@@ -156,7 +156,7 @@ func (in *endpointInput) mergeDestination(o *object, d config.Destination) confi
 	}
 	if _, ok := o.raw("enabled"); ok {
 		o.boolean("enabled", &d.Enabled)
-		d.StateReason = "" // whoever sets it knows better than the service did
+		d.StateReason = "" // an explicit setting replaces the service's own decision
 	}
 	o.integer("timeout_seconds", 1, 60, &d.TimeoutSeconds)
 	o.integer("max_in_flight", 1, 1000, &d.MaxInFlight)
@@ -169,8 +169,8 @@ func (in *endpointInput) mergeDestination(o *object, d config.Destination) confi
 	return d
 }
 
-// rateLimit reads the token bucket; null takes it away. A burst that is left out is a second's worth, at
-// least one delivery, and follows the rate as long as nobody chose another.
+// rateLimit reads the token bucket; null removes it. The default burst is the deliveries of one second, at least
+// one. It follows the rate until a request sets another burst.
 func (in *endpointInput) rateLimit(o *object, d *config.Destination) {
 	const name = "rate_limit"
 	if o.isNull(name) {
@@ -199,8 +199,8 @@ func (in *endpointInput) rateLimit(o *object, d *config.Destination) {
 
 func defaultBurst(perSecond float64) int { return int(math.Ceil(perSecond)) }
 
-// destinationURL is the URL as it will be stored, empty when it is absent or bad. The mask of one of the present
-// destinations stands for its URL.
+// destinationURL returns the URL to store, empty when it is absent or invalid. The mask of the URL of a current
+// destination stands for that URL.
 func (in *endpointInput) destinationURL(o *object, present ...config.Destination) string {
 	raw, ok := o.rawOfKind("url", kindString)
 	if !ok {
@@ -222,27 +222,28 @@ func (in *endpointInput) destinationURL(o *object, present ...config.Destination
 	return u.String()
 }
 
-// maskedURL is the URL that a mask stands for, empty if there is not exactly one.
+// maskedURL returns the URL that a mask stands for, empty unless exactly one matches.
 func (in *endpointInput) maskedURL(o *object, text string, present []config.Destination) string {
 	found := ""
 	for _, d := range present {
 		switch {
 		case d.URL == "" || maskCapabilities(d.URL) != text:
 		case found != "" && found != d.URL:
-			o.fail("url", "matches several destinations; say which by its id")
+			o.fail("url", "is the mask of several destinations; name the destination by its id")
 			return ""
 		default:
 			found = d.URL
 		}
 	}
 	if found == "" {
-		o.fail("url", "contains %s but matches no existing destination; send the whole URL", mask)
+		o.fail("url", "contains %s but matches no existing destination; send the full URL", mask)
 	}
 	return found
 }
 
-// refuseMovedCredentials refuses to take headers that hold credentials along to another server: whoever may change the URL
-// does not know them, and would have them sent to a place of his choice. given are those that the request brings.
+// refuseMovedCredentials refuses a new origin while stored credential headers would be sent to it: a caller who may
+// change the URL does not know their values, and could have them sent to its own server. given holds the headers in
+// the request.
 func (in *endpointInput) refuseMovedCredentials(o *object, before, after *config.Destination, given map[string]bool) {
 	was, is := originOf(before.URL), originOf(after.URL)
 	if in.err != nil || before.URL == "" || was == is {
@@ -255,17 +256,17 @@ func (in *endpointInput) refuseMovedCredentials(o *object, before, after *config
 		}
 	}
 	if len(kept) > 0 {
-		o.fail("headers."+kept[0], "is a credential for %s and is not sent to %s unasked: send %s again with its value, "+
+		o.fail("headers."+kept[0], "is a credential for %s and is not sent to %s by itself; send %s again with its value, "+
 			"or null to remove it",
 			was, is, strings.Join(kept, ", "))
 	}
 }
 
-// originOf is the scheme, the host and the port of a stored URL.
+// originOf returns scheme, host and port of a stored URL.
 func originOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
-		return text // stored URLs were parsed when they were saved
+		return text // cannot happen: stored URLs were parsed when they were saved
 	}
 	port := u.Port()
 	if port == "" {
@@ -274,8 +275,8 @@ func originOf(text string) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// signing reads the scheme, of which there is one, and a secret brought along from another relay. It
-// replaces the present one at once; rotate_secret lets two live.
+// signing reads the scheme, which has one value, and a secret from another relay. That secret replaces the current
+// one at once; rotate_secret keeps both for a while.
 func (in *endpointInput) signing(o *object, d *config.Destination) {
 	s := o.object("signing")
 	if s == nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// defaultNameLength is how much of its id an endpoint without a name is called by.
+// defaultNameLength is how many characters of its id name an endpoint that was created without a name.
 const defaultNameLength = 8
 
-// endpoints serves endpoints, and judges and shows what is configured of them.
+// endpoints serves endpoints: it validates, stores and shows their configuration.
 type endpoints struct {
 	*core
 	config               Endpoints
 	keyring              *config.Keyring
-	limiterStore         LimiterStore // for the state of destinations
+	limiterStore         LimiterStore // circuit breakers, for the state of destinations
 	egress               egress.Policy
 	resolver             *net.Resolver
 	lookups              lookups
@@ -57,10 +57,10 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 	return a.answerEndpoint(w, r, key, http.StatusCreated, created, in)
 }
 
-// reveal lets the answer show the signing secrets of destinations that an earlier call under the same key has made:
-// nobody has got its answer.
+// revealSecrets puts the signing secrets that an earlier call with the same Idempotency-Key created into the answer:
+// the client never received that call's answer.
 func (a *endpoints) revealSecrets(in *endpointInput, e *config.Endpoint) error {
-	clear(in.revealed) // of what this call has made in vain
+	clear(in.revealed) // drop the secrets that this call generated but did not store
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
 		secret, err := a.keyring.OpenString(d.ID, config.FieldSecret, d.Secrets[0].Secret)
@@ -118,7 +118,7 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 	return nil
 }
 
-// change applies one change of an endpoint. merge is called anew after a conflict, with the value that won.
+// changeEndpoint applies one change. It calls merge again with the newest endpoint after a write conflict.
 func (a *endpoints) changeEndpoint(ctx context.Context, before *config.Endpoint,
 	merge func(in *endpointInput, e *config.Endpoint),
 ) (*config.Endpoint, *endpointInput, error) {
@@ -151,7 +151,7 @@ func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *
 	return a.answerEndpoint(w, r, key, http.StatusOK, after, in)
 }
 
-// deleted is the answer to every DELETE.
+// deleted is the response to every DELETE of configuration.
 type deleted struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of an endpoint's members, contract §1 and §4.
+// Limits of an endpoint's members, contract §1 and §4.
 const (
 	maxName         = 100
 	maxDescription  = 500
@@ -25,13 +25,13 @@ const (
 	maxTypeSource   = 512
 )
 
-// endpointInput merges a request into an endpoint: the one place where configuration is judged.
+// endpointInput validates a request and merges it into an endpoint. All configuration is validated here.
 type endpointInput struct {
 	input
 	endpoints *endpoints
-	// creating: ids in the request are echoes of another endpoint and mean nothing.
+	// creating is true for POST. Ids in such a request are copies from another endpoint and are ignored.
 	creating bool
-	// revealed are the signing secrets that this change made, by destination, for its answer and nowhere else.
+	// revealed holds the signing secrets that this change created, by destination. Only its own answer shows them.
 	revealed map[string]string
 }
 
@@ -39,7 +39,7 @@ func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
 	return &endpointInput{endpoints: a, creating: creating, revealed: map[string]string{}}
 }
 
-// merge reads body into e, which holds the defaults or the present values.
+// merge validates body and merges it into e, which holds the defaults or the current values.
 func (in *endpointInput) merge(body []byte, e *config.Endpoint) {
 	o := in.newObject("", body)
 	o.readOnly("id", "object", "ingest_url", "created_at", "updated_at", "warnings")
@@ -48,8 +48,7 @@ func (in *endpointInput) merge(body []byte, e *config.Endpoint) {
 	in.provider(o, e)
 	if e.Provider != verify.Generic && e.Verification == nil {
 		in.warn("verification", "is not set, so signatures of "+e.Provider+
-			" are not checked: whoever knows ingest_url can send "+
-			"events in its name")
+			" are not checked: anyone who knows ingest_url can send events in its name")
 	}
 	in.destinations(o, e)
 	in.retryPolicy(o, &e.RetryPolicy)
@@ -65,10 +64,10 @@ func (in *endpointInput) merge(body []byte, e *config.Endpoint) {
 	o.warnUnknown()
 }
 
-// commaBetween finds a comma where a second alternative begins. Other commas may be part of a name in the body.
+// commaBetween finds a comma in front of a second alternative. Other commas may be part of a member's name.
 var commaBetween = regexp.MustCompile(`,\s*(?:\$|body:|header:|const:)`)
 
-// provider reads provider and what depends on it: verification, type_source and the default answer.
+// provider reads provider and what depends on it: verification, type_source and the default response.
 func (in *endpointInput) provider(o *object, e *config.Endpoint) {
 	before := e.Provider
 	o.enum("provider", &e.Provider, verify.Providers()...)
@@ -80,9 +79,9 @@ func (in *endpointInput) provider(o *object, e *config.Endpoint) {
 		var source string
 		o.text("type_source", 1, maxTypeSource, &source)
 		if _, err := event.ParseTypeSource(source); err != nil {
-			o.fail("type_source", "cannot be read: %v", err)
+			o.fail("type_source", "is not valid: %v", err)
 		} else if commaBetween.MatchString(source) {
-			o.fail("type_source", "has alternatives with a comma between; alternatives are separated by |")
+			o.fail("type_source", "separates alternatives with a comma; separate them with | instead")
 		}
 		e.TypeSource = &source
 		return
@@ -90,14 +89,13 @@ func (in *endpointInput) provider(o *object, e *config.Endpoint) {
 		e.TypeSource = nil
 		return
 	}
-	// Left out, it follows the provider as long as nobody chose another.
+	// When it is left out, it follows the provider until a request sets another source.
 	if in.creating || e.Provider != before && equalText(e.TypeSource, defaultTypeSource(before)) {
 		e.TypeSource = defaultTypeSource(e.Provider)
 	}
 }
 
-// dedup reads when two requests of the provider are the same event; null ends it. Left out, the window is
-// the longest.
+// dedup reads the deduplication key; null turns deduplication off. The default window is the longest, one day.
 func (in *endpointInput) dedup(o *object, e *config.Endpoint) {
 	const name = "dedup"
 	if o.isNull(name) {
@@ -115,7 +113,7 @@ func (in *endpointInput) dedup(o *object, e *config.Endpoint) {
 	if next.Key == "" {
 		x.fail("key", "is required, such as body:$.id or header:X-GitHub-Delivery")
 	} else if _, err := event.ParseDedupKey(next.Key); err != nil {
-		x.fail("key", "cannot be read: %v", err)
+		x.fail("key", "is not valid: %v", err)
 	}
 	x.integer("window_seconds", 1, maxDaySeconds, &next.WindowSeconds)
 	x.warnUnknown()
@@ -130,7 +128,7 @@ func equalText(a, b *string) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// retryPolicy reads the members of the strategy that results; those of other strategies are ignored.
+// retryPolicy reads the members of the resulting strategy and ignores those of the other strategies.
 func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 	if o.isNull("retry_policy") {
 		*p = config.DefaultRetryPolicy()
@@ -159,7 +157,7 @@ func (in *endpointInput) retryPolicy(o *object, p *config.RetryPolicy) {
 	r.warnUnknown()
 }
 
-// retryMember reads a member of the policy's strategy.
+// retryMember reads one member of the policy's strategy.
 func (o *object) retryMember(p *config.RetryPolicy, m config.RetryMember) {
 	missing := false
 	switch at := m.Field(p).(type) {
@@ -176,7 +174,7 @@ func (o *object) retryMember(p *config.RetryPolicy, m config.RetryMember) {
 	}
 }
 
-// wholes reads an array of 1 to limit integers.
+// integers reads an array of 1 to limit integers.
 func (o *object) integers(name string, lo, hi, limit int, dst *[]int) {
 	if _, ok := o.raw(name); !ok {
 		return
@@ -197,7 +195,8 @@ func (o *object) integers(name string, lo, hi, limit int, dst *[]int) {
 	}
 }
 
-// retryOnWord is a class of statuses or one status; 2xx is success and 5xx is always retried.
+// retryOnWord matches a class of statuses or one status. 2xx means success and 5xx is always retried, so neither is
+// allowed.
 var retryOnWord = regexp.MustCompile(`^([34]xx|[34][0-9][0-9])$`)
 
 func (in *endpointInput) retryOn(r *object, p *config.RetryPolicy) {
@@ -236,7 +235,7 @@ func (in *endpointInput) response(o *object, provider string, res *config.Respon
 	r.warnUnknown()
 }
 
-// defaultResponse is what a provider gets unless the endpoint says otherwise.
+// defaultResponse is what a provider is answered unless the endpoint sets a response.
 func defaultResponse(provider string) config.Response {
 	if a := verify.ByName(provider).Answer; a != nil {
 		return config.Response{Status: 200, ContentType: a.ContentType, Body: a.Body}
@@ -244,7 +243,7 @@ func defaultResponse(provider string) config.Response {
 	return config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }
 
-// metadata merges key by key; null removes one.
+// metadata merges key by key; null removes a key.
 func (in *endpointInput) metadata(o *object, e *config.Endpoint) {
 	if o.isNull("metadata") {
 		e.Metadata = map[string]string{}
@@ -272,5 +271,5 @@ func (in *endpointInput) metadata(o *object, e *config.Endpoint) {
 	e.Metadata = merged
 }
 
-// indexed is the path of an element.
+// indexed returns the path of an array element, such as destinations[2].
 func indexed(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }

@@ -199,7 +199,7 @@ func TestProviderAndWhatDependsOnIt(t *testing.T) {
 	} {
 		a := c.do("PATCH", target, `{"type_source":"`+source+`"}`).want(status)
 		if status == 400 && (a.text("error.param") != "type_source" ||
-			!strings.Contains(a.text("error.message"), "separated by |")) {
+			!strings.Contains(a.text("error.message"), "separate them with |")) {
 			t.Errorf("%s: %s", source, a.raw)
 		}
 	}

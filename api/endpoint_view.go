@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// endpointView is an endpoint as it is read. Members of parts that this version does not have show their
-// only value, so that what is read can be sent back.
+// endpointView is an endpoint in a response. Members of features that this version does not have show their only
+// allowed value, so that a response can be sent back.
 type endpointView struct {
 	ID             string              `json:"id"`
 	Object         string              `json:"object"`
@@ -73,7 +73,7 @@ type destinationView struct {
 
 type signingView struct {
 	Scheme      string `json:"scheme"`
-	Secret      string `json:"secret,omitempty"` // only in the answer that made it
+	Secret      string `json:"secret,omitempty"` // only in the response that created it
 	SecretLast4 string `json:"secret_last4"`
 }
 
@@ -89,13 +89,13 @@ func endpointAlerts(x config.EndpointAlerts) endpointAlertsView {
 	return endpointAlertsView{x.Enabled, x.Channels, x.ConsecutiveFailures, x.FailureRatePercent, web.Time(x.MutedUntil)}
 }
 
-// heldUntil is until when the breakers of destinations hold their deliveries, by id.
+// heldUntil maps destinations to the time until which their open circuit breaker holds deliveries.
 type heldUntil map[string]time.Time
 
-// maxHeld is how many destinations are asked for at once: those of most pages.
+// maxHeld is how many destinations one request to the limiter store asks for; it covers most pages.
 const maxHeld = 1000
 
-// held asks for all destinations that one answer shows. What cannot be told is not held.
+// openBreakers asks the limiter store about all destinations of an answer. Without its answer none counts as held.
 func (a *endpoints) openBreakers(ctx context.Context, endpoints ...*config.Endpoint) heldUntil {
 	var dests []string
 	for _, e := range endpoints {
@@ -110,7 +110,7 @@ func (a *endpoints) openBreakers(ctx context.Context, endpoints ...*config.Endpo
 	return all
 }
 
-// endpointView shows e; revealed are the signing secrets that this very answer may show.
+// endpointView renders e; revealed holds the signing secrets that this response may show.
 func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[string]string,
 	held heldUntil,
 ) (*endpointView, error) {
@@ -163,10 +163,10 @@ func (a *endpoints) destinationView(by viewer, e *config.Endpoint, d *config.Des
 	return v, nil
 }
 
-// stateOf says what becomes of a new delivery to a destination, and why: active (it is made), held (the breaker
-// waits for its next probe), paused (it waits until somebody unpauses), disabled (there is none). What a
-// person decided hides what the breaker did. A paused endpoint pauses all of its destinations; a disabled
-// one takes no events and says nothing about those that it has.
+// stateOf says what happens to a new delivery to a destination, and why: active (it is sent), held (the circuit
+// breaker waits for its next probe), paused (it waits until someone unpauses), disabled (there is none). A person's
+// setting takes precedence over the breaker. A paused endpoint pauses all of its destinations. A disabled endpoint
+// accepts no events and does not change the state of its destinations.
 func stateOf(e *config.Endpoint, d *config.Destination, held heldUntil) (state string, reason *string) {
 	_, open := held[d.ID]
 	switch {

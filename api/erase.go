@@ -8,23 +8,23 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// erasedView is the answer to an erasure, the first one and every repeat.
+// erasedView is the response to an erasure, the same for the first call and every repeat.
 type erasedView struct {
 	ID              string   `json:"id"`
 	Object          string   `json:"object"`
 	PayloadErasedAt web.Time `json:"payload_erased_at"`
 }
 
-// payloads erases what was received.
+// payloads erases the payloads of events.
 type payloads struct {
 	*core
 	receipts Receipts
 	erasures Erasures
 }
 
-// erasePayload erases what was received of an event and what was exchanged for it: body, headers and query, and the
-// headers and bodies of its attempts. The event stays, with all that was decided of it. From the answer on no node
-// shows the payload or begins to send it; the rows and the records of the log follow by themselves.
+// erasePayload erases body, headers and query of an event, and headers and bodies of its attempts. The event stays
+// listed with its outcomes. After the answer no node shows the payload or starts to send it; the rows in the store
+// and the records in the log are removed later.
 func (a *payloads) erasePayload(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.eventInPath(r)
 	if err != nil {

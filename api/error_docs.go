@@ -7,27 +7,29 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// errorDocs explains each type of error: the page that doc_url leads to.
+// errorDocs explains each error type on the page that doc_url links to.
 var errorDocs = []struct{ kind, text string }{
-	{web.InvalidRequest, "400. The request is malformed or a parameter is out of its bounds; error.param names it. " +
-		"Repeating it unchanged gives the same answer."},
-	{web.InvalidState, "400. The request is fine but not allowed in the present state of the thing it names."},
-	{web.IdempotencyMismatch, "400. The Idempotency-Key was used before with another body."},
-	{web.SelectionTooLarge, "400. The selection is larger than one replay may be; nothing was queued. Use a " +
-		"recovery job."},
+	{web.InvalidRequest, "400. The request is malformed, or a parameter is outside its limits; error.param names it. " +
+		"The same request gets the same answer; correct it first."},
+	{web.InvalidState, "400. The request is valid, but the current state of the resource does not allow it."},
+	{web.IdempotencyMismatch, "400. The Idempotency-Key was used before with another body. Use a new key for a new " +
+		"request."},
+	{web.SelectionTooLarge, "400. The selection is larger than one replay may be; nothing was queued. Narrow it, or " +
+		"use a recovery job."},
 	{web.PayloadTooLarge, "400. The body is larger than the service accepts; nothing was stored."},
-	{web.Conflict, "400. Others changed the thing at the same time. Read it and try again."},
+	{web.Conflict, "400. Another request changed the resource at the same time. Read it and try again."},
 	{web.AuthenticationRequired, "401. Send an API key: Authorization: Bearer &lt;API_KEY&gt;."},
 	{web.InvalidAPIKey, "401. The API key is unknown, expired or revoked."},
-	{web.InsufficientScope, "403. The key may read only; the call needs a key with the scope read_write."},
-	{web.NotFound, "404. There is no such route or thing, or its retention has ended."},
+	{web.InsufficientScope, "403. The key may only read; the call needs a key with the scope read_write."},
+	{web.NotFound, "404. There is no such route or resource, or its retention has ended."},
 	{web.RateLimited, "429. Too many requests; wait as long as Retry-After says."},
 	{web.AllowanceExceeded, "429. The account's allowance is used up."},
-	{web.Internal, "500. A fault of ours. The request id finds it in our logs. Check whether a write took effect " +
+	{web.Internal, "500. The service failed. Its logs name the request id. Check whether a write took effect " +
 		"before repeating it."},
-	{web.Unavailable, "503. A part of the service is away for a moment; wait as long as Retry-After says. Check " +
-		"whether a write took effect before repeating it."},
-	{web.Timeout, "504. The service gave the request up. Check whether a write took effect before repeating it."},
+	{web.Unavailable, "503. A part of the service is temporarily unavailable; wait as long as Retry-After says. " +
+		"Check whether a write took effect before repeating it."},
+	{web.Timeout, "504. The request took too long and was abandoned. Check whether a write took effect before " +
+		"repeating it."},
 }
 
 func writeErrorDocs(w http.ResponseWriter) error {

@@ -14,14 +14,14 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// eventRow is an event in a list, and the answer to a send.
+// eventRow is an event in a list, and the response to a send.
 type eventRow struct {
 	ID            string           `json:"id"`
 	Object        string           `json:"object"`
 	EndpointID    string           `json:"endpoint_id"`
 	Type          *string          `json:"type"`
 	Status        event.Status     `json:"status"`
-	Attempts      any              `json:"attempts"` // a number in lists, the attempts themselves in the single read
+	Attempts      any              `json:"attempts"` // their number in lists, the attempts themselves in the single read
 	Source        event.Source     `json:"source"`
 	Destinations  countsView       `json:"destinations"`
 	Processing    event.Processing `json:"processing"`
@@ -31,7 +31,7 @@ type eventRow struct {
 	NextAttemptAt web.Time         `json:"next_attempt_at"`
 	Reason        *event.Reason    `json:"reason"`
 	Why           string           `json:"why"`
-	// PayloadErasedAt is when body and headers were erased on request.
+	// PayloadErasedAt is when the payload was erased on request.
 	PayloadErasedAt web.Time `json:"payload_erased_at"`
 }
 
@@ -55,7 +55,7 @@ func rowOf(s *event.Summary) eventRow {
 	return row
 }
 
-// orNull is nil for the empty text.
+// orNull returns nil for the empty text.
 func orNull[T ~string](s T) *T {
 	if s == "" {
 		return nil
@@ -63,7 +63,7 @@ func orNull[T ~string](s T) *T {
 	return &s
 }
 
-// eventDetail is the single read.
+// eventDetail is the response to GET /v1/events/{event}.
 type eventDetail struct {
 	eventRow
 	Headers           map[string]string `json:"headers"`
@@ -173,7 +173,7 @@ type responseView struct {
 	Truncated    bool              `json:"truncated"`
 }
 
-// recoveryPrefix marks a run that is a recovery job.
+// recoveryPrefix begins the run id of a recovery job.
 const recoveryPrefix = "rec_"
 
 func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
@@ -203,7 +203,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 		if r.Code != 0 {
 			v.ResponseStatus = &r.Code
 			v.Response = &responseView{Headers: joinHeaders(r.ResponseHeader.Fields()), Truncated: r.Truncated}
-			for _, name := range []string{"Location", "Content-Location"} { // a receiver answers with its own URL
+			for _, name := range []string{"Location", "Content-Location"} { // they may repeat the destination's own URL
 				if to, ok := v.Response.Headers[name]; ok {
 					v.Response.Headers[name] = by.requestURL(to)
 				}
@@ -215,7 +215,7 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 	return out
 }
 
-// joined maps header names to their values, repeats joined as RFC 9110, 5.3 reads them.
+// joinHeaders maps header names to values and joins repeats with a comma (RFC 9110, 5.3).
 func joinHeaders(fields []event.Field) map[string]string {
 	out := make(map[string]string, len(fields))
 	for _, f := range fields {
@@ -228,7 +228,7 @@ func joinHeaders(fields []event.Field) map[string]string {
 	return out
 }
 
-// bodyText shows bytes as text when they are text.
+// bodyText returns bytes as text if they are UTF-8, else in base64.
 func bodyText(b []byte) (text, encoding string) {
 	if utf8.Valid(b) {
 		return string(b), "utf8"
@@ -236,8 +236,8 @@ func bodyText(b []byte) (text, encoding string) {
 	return base64.StdEncoding.EncodeToString(b), "base64"
 }
 
-// envelopeData is the data of an event that was sent through the API: the last member of the envelope,
-// byte for byte. See appendEnvelope.
+// envelopeData returns the data of an event that was sent through the API: the last member of its envelope, byte for
+// byte. See appendEnvelope.
 func envelopeData(body []byte) json.RawMessage {
 	_, data, ok := bytes.Cut(body, []byte(dataMember))
 	if !ok || len(data) == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// events serves what is stored of events and of the attempts to deliver them.
+// events serves stored events and their attempts.
 type events struct {
 	*core
 	events   EventReader
@@ -42,7 +42,7 @@ func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.
 	return nil
 }
 
-// listed are the rows of a list.
+// rowsOf renders the rows of a list.
 func (a *events) rowsOf(all []event.Summary) []eventRow {
 	rows := make([]eventRow, len(all))
 	for i := range all {
@@ -52,7 +52,7 @@ func (a *events) rowsOf(all []event.Summary) []eventRow {
 	return rows
 }
 
-// eventQuery reads the filters of the list of events.
+// eventQuery reads the filters of GET /v1/events.
 func (a *events) eventQuery(q *query, account string) event.Query {
 	out := event.Query{Account: account}
 	readFilters(q, event.Filters, &out)
@@ -65,7 +65,7 @@ func (a *events) eventQuery(q *query, account string) event.Query {
 	return out
 }
 
-// setAsOf says up to when the answer is complete, when that is not now.
+// setAsOf sets Relay-Data-As-Of, the time up to which the answer is complete. t is zero when the answer is current.
 func setAsOf(w http.ResponseWriter, t time.Time) {
 	if !t.IsZero() {
 		w.Header().Set("Relay-Data-As-Of", t.UTC().Format(web.TimeFormat))

@@ -13,24 +13,22 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// warning is something that was ignored, or that will not work as it stands.
+// warning says that a member was ignored, or that a setting will not work as it is.
 type warning struct {
 	Param   string `json:"param"`
 	Message string `json:"message"`
 }
 
-// maxUnknownMembers bounds the warnings about unknown members in one answer, and so the search for the names that were meant:
-// a request may hold a hundred thousand of them.
+// maxUnknownMembers bounds the warnings about unknown members in one response, and with them the searches for
+// similar names: a request may contain a hundred thousand members.
 const maxUnknownMembers = 20
 
-// unknownMember is the warning about a member that nobody asked for. Its name is the client's choice, so a long one is
-// cut.
+// unknownMember returns the warning about an unknown member. Its name is the client's choice, so a long one is cut.
 func unknownMember(param, name string, known []string) warning {
 	return warning{web.ShortParam(param), "unknown member, ignored" + didYouMean(name, known)}
 }
 
-// input collects what is wrong with one request body (the first fault decides the answer) and what is odd
-// about it.
+// input collects the first error of a request body, which decides the response, and all warnings.
 type input struct {
 	err            error
 	warnings       []warning
@@ -47,18 +45,17 @@ func (in *input) warn(param, message string) {
 	in.warnings = append(in.warnings, warning{param, message})
 }
 
-// object reads the members of one JSON object. A reader writes to its target only when the member is
-// there and good: for a new thing the targets hold the defaults, for a PATCH the present values, and one
-// function serves both.
+// object reads the members of one JSON object. A read method changes its target only if the member is present and
+// valid. The targets hold the defaults for POST and the current values for PATCH, so the same code serves both.
 type object struct {
 	in      *input
 	path    string
 	members []web.Member
 	known   []string
-	unnamed bool // its only member stands in the request without a name, as path
+	unnamed bool // the request gives the value of its only member directly at path
 }
 
-// newObject reads raw, which stands at path in the request.
+// newObject parses raw, the JSON object at path in the request.
 func (in *input) newObject(path string, raw []byte) *object {
 	o := &object{in: in, path: path}
 	members, err := web.ParseObject(nil, raw)
@@ -73,7 +70,7 @@ func (in *input) newObject(path string, raw []byte) *object {
 	return o
 }
 
-// Kinds of JSON values, as the texts of faults call them.
+// Kinds of JSON values, as error messages call them.
 const (
 	kindNull   = "null"
 	kindString = "a string"
@@ -123,7 +120,7 @@ func (o *object) raw(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// take returns the bytes of a member that must be of one kind.
+// rawOfKind returns the bytes of a member that must have that kind.
 func (o *object) rawOfKind(name, kind string) ([]byte, bool) {
 	raw, ok := o.raw(name)
 	if !ok {
@@ -136,7 +133,7 @@ func (o *object) rawOfKind(name, kind string) ([]byte, bool) {
 	return raw, true
 }
 
-// isNull reports whether a member is there and null.
+// isNull reports whether a member is present and null.
 func (o *object) isNull(name string) bool {
 	raw, ok := o.raw(name)
 	return ok && kindOf(raw) == kindNull
@@ -155,7 +152,7 @@ func (o *object) text(name string, lo, hi int, dst *string) {
 	}
 }
 
-// textOrNull is text for a member that may be null.
+// textOrNull reads a string that may be null.
 func (o *object) textOrNull(name string, lo, hi int, dst **string) {
 	if o.isNull(name) {
 		*dst = nil
@@ -170,7 +167,7 @@ func (o *object) textOrNull(name string, lo, hi int, dst **string) {
 	}
 }
 
-// textOf decodes a string and says what is wrong with it, "" if nothing.
+// textOf decodes a string of lo to hi characters and returns what is wrong with it, "" if nothing.
 func textOf(raw []byte, lo, hi int) (string, string) {
 	s, err := web.String(raw)
 	switch n := utf8.RuneCountInString(s); {
@@ -186,7 +183,7 @@ func textOf(raw []byte, lo, hi int) (string, string) {
 	return s, ""
 }
 
-// word reads a string that must be one of words.
+// enum reads a string that must be one of words.
 func (o *object) enum(name string, dst *string, words ...string) {
 	raw, ok := o.rawOfKind(name, kindString)
 	if !ok {
@@ -206,7 +203,7 @@ func (o *object) boolean(name string, dst *bool) {
 	}
 }
 
-// whole reads an integer written as one: 5.0 and 5e0 are not.
+// integer reads an integer from lo to hi. 5.0 and 5e0 are refused.
 func (o *object) integer(name string, lo, hi int, dst *int) {
 	raw, ok := o.raw(name)
 	if !ok {
@@ -238,7 +235,7 @@ func (o *object) number(name string, lo, hi float64, dst *float64) {
 	*dst = f
 }
 
-// object returns an object member, nil when it is absent, null or no object (which is a fault).
+// object returns a member that is an object, nil if it is absent or null. Other kinds are an error.
 func (o *object) object(name string) *object {
 	if o.isNull(name) {
 		return nil
@@ -250,7 +247,7 @@ func (o *object) object(name string) *object {
 	return o.in.newObject(o.param(name), raw)
 }
 
-// array returns the elements of a member with at most limit of them; absent and null are nil.
+// array returns the elements of an array of at most limit elements, nil if it is absent or null.
 func (o *object) array(name string, limit int) [][]byte {
 	if o.isNull(name) {
 		return nil
@@ -270,8 +267,8 @@ func (o *object) array(name string, limit int) [][]byte {
 	return elements
 }
 
-// fixed is a member that this version knows with one value only. What is accepted must work, so anything
-// else is refused.
+// fixedValue accepts a member of a feature that this version does not have, with its neutral values only. Other
+// values are refused, because they would have no effect.
 func (o *object) fixedValue(name string, values ...string) {
 	raw, ok := o.raw(name)
 	if !ok {
@@ -286,10 +283,10 @@ func (o *object) fixedValue(name string, values ...string) {
 	}
 }
 
-// readOnly names members that an answer has and a request may echo.
+// readOnly declares members of a response that a request may repeat; they are ignored.
 func (o *object) readOnly(names ...string) { o.known = append(o.known, names...) }
 
-// done turns members that nobody asked for into warnings.
+// warnUnknown adds a warning for each member that no reader asked for.
 func (o *object) warnUnknown() {
 	for _, m := range o.members {
 		if o.in.unknownMembers < maxUnknownMembers && !slices.Contains(o.known, m.Name) {
@@ -299,19 +296,20 @@ func (o *object) warnUnknown() {
 	}
 }
 
-// closed refuses members that nobody asked for: where they choose what is sent, an ignored one sends too much.
+// refuseUnknown refuses members that no reader asked for. Where members select what is sent, an ignored one would
+// send too much.
 func (o *object) refuseUnknown() {
 	for _, m := range o.members {
 		if o.in.err == nil && !slices.Contains(o.known, m.Name) {
-			o.fail(m.Name, "is no member of this request%s; the members are %s", didYouMean(m.Name, o.known),
+			o.fail(m.Name, "is not a member of this request%s; the members are %s", didYouMean(m.Name, o.known),
 				strings.Join(o.known, ", "))
 		}
 	}
 }
 
-// didYouMean is a hint for a mistyped name, "" when nothing is near.
+// didYouMean suggests the known name that is most similar to a mistyped one, "" if none is.
 func didYouMean(name string, known []string) string {
-	// A third of a name may be wrong, and a character more.
+	// At most a third of the name may differ, plus one character.
 	if best := nearest.Name(strings.ToLower(name), known, len(name)/3+1); best != "" {
 		return "; did you mean " + best + "?"
 	}

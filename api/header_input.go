@@ -11,17 +11,17 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of the headers that a destination adds.
+// Limits of the headers that a destination adds: their number, and the bytes of a name and a value.
 const (
 	maxHeaders     = 20
 	maxHeaderName  = 128
 	maxHeaderValue = 2048
 )
 
-// reservedHeader says why a header cannot be added to deliveries, "" if it can.
+// reservedHeader says why a destination cannot add that header, "" if it can.
 func reservedHeader(canonical string) string {
 	lower := strings.ToLower(canonical)
-	// Receivers that pass headers as variables read Relay_Hops, and some of them Relay.Hops, as relay-hops.
+	// CGI-style receivers read Relay_Hops, and some of them Relay.Hops, as relay-hops.
 	plain := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {
 			return r
@@ -34,15 +34,15 @@ func reservedHeader(canonical string) string {
 	case lower == "host", lower == "content-length", lower == "transfer-encoding", lower == "connection",
 		lower == "expect",
 		lower == "keep-alive", lower == "proxy-connection", lower == "te", lower == "trailer", lower == "upgrade":
-		return "belongs to the transport and cannot be set"
+		return "belongs to the HTTP transport and cannot be set"
 	case lower == "idempotency-key", lower == "x-idempotency-key":
-		return "cannot be the same on every delivery; receivers have webhook-id"
+		return "cannot be the same on every delivery; receivers recognise repeats by webhook-id"
 	}
 	return ""
 }
 
-// headers merges name by name; null removes one, the mask of the present value keeps it. It returns the names whose
-// values the request brings.
+// headers merges header by header; null removes one, the mask of the current value keeps it. It returns the names of
+// the headers whose values are in the request.
 func (in *endpointInput) headers(o *object, d *config.Destination) map[string]bool {
 	const name = "headers"
 	if o.isNull(name) {
@@ -63,7 +63,7 @@ func (in *endpointInput) headers(o *object, d *config.Destination) map[string]bo
 		case why != "":
 			h.fail(m.Name, "%s", why)
 		case given[canonical]:
-			h.fail(m.Name, "stands twice; names do not distinguish case")
+			h.fail(m.Name, "is given twice; header names are case-insensitive")
 		case kindOf(m.Value) == kindNull:
 			delete(merged, canonical)
 		default:
@@ -78,7 +78,7 @@ func (in *endpointInput) headers(o *object, d *config.Destination) map[string]bo
 	return brought
 }
 
-// header reads one of them and reports whether it is a value: the mask of the present one is none.
+// header reads one header and reports whether the request contains its value rather than its mask.
 func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, canonical string,
 	merged map[string]config.Sealed,
 ) bool {
@@ -113,7 +113,7 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// shownHeader is a header's value as reads show it.
+// shownHeader returns a header's value as responses show it: masked if it is a credential.
 func shownHeader(name, value string) string {
 	if config.CredentialHeader(name) {
 		return maskText(value)

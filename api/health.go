@@ -8,13 +8,13 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// public serves what is not under /v1: the health of the process and the documentation.
+// public serves everything outside of /v1: health checks and documentation.
 type public struct {
 	ready *Readiness
-	pages func() (map[string]*page, error) // by path; made when the first is asked for
+	pages func() (map[string]*page, error) // by path; built at the first request
 }
 
-// outside answers what is not under /v1.
+// servePublic answers a path outside of /v1.
 func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return web.Missing("there is no such route")
@@ -35,7 +35,8 @@ func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 	return a.servePage(w, r)
 }
 
-// readiness answers with what the last round of checks found. What is wrong stands in the log: the answer is public.
+// serveReadiness answers with the result of the latest checks. The errors are only in the log, because everyone can
+// read this answer.
 func (a *public) serveReadiness(w http.ResponseWriter) {
 	checks, status, word := a.ready.last(), http.StatusOK, "ready"
 	if slices.ContainsFunc(checks, func(c checkView) bool { return !c.OK }) {
@@ -44,10 +45,10 @@ func (a *public) serveReadiness(w http.ResponseWriter) {
 	web.WriteJSON(w, status, map[string]any{"status": word, "checks": checks})
 }
 
-// keys tells a caller about its key.
+// keyInfo serves GET /v1/me.
 type keyInfo struct{ version string }
 
-// me tells a caller what the key is.
+// me describes the API key of the request.
 func (a *keyInfo) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
 	web.WriteJSON(w, http.StatusOK, struct {
 		Account string       `json:"account_id"`

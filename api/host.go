@@ -7,7 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// hostsOf are the names that a client may call the service by.
+// hostsOf returns the host names under which clients may reach the API.
 func hostsOf(cfg *Config) map[string]bool {
 	hosts := make(map[string]bool)
 	if u, err := url.Parse(cfg.BaseURL); err == nil {
@@ -19,15 +19,15 @@ func hostsOf(cfg *Config) map[string]bool {
 	return hosts
 }
 
-// checkHost refuses a request that was sent to a foreign name: a page of somebody else's, whose name has been made to
-// lead here, makes a browser send such. It takes a name to do that, and one that the attacker has: addresses and
-// localhost pass. Providers are not asked: an event is worth more than the name it came by.
+// checkHost refuses unknown host names, against DNS rebinding: a foreign page whose host name resolves to this
+// server could make a browser call the API. The attack needs a host name of the attacker's, so IP addresses and
+// localhost pass. Ingest accepts every name, because losing an event is worse.
 func (rt *router) checkHost(host string) error {
 	name := web.HostName(host)
 	_, err := netip.ParseAddr(name)
 	if err == nil || name == "localhost" || rt.hosts[name] {
 		return nil
 	}
-	return web.Invalid("host", "unknown host name: use the base URL, or let the operator add the name to "+
+	return web.Invalid("host", "unknown host name; use the base URL, or ask the operator to add the name to "+
 		"RELAY_ALLOWED_HOSTS")
 }

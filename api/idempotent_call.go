@@ -21,23 +21,23 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// The durable form of the Idempotency-Key, for every POST but sends of events, in the configuration log. A call
-// claims its key by a conditional record before it does anything, and writes its answer beside the claim before it
-// is sent. So of calls on all nodes one does the work, and a repeat is answered as the first one was.
+// This file implements the Idempotency-Key of every POST except sends of events, in the configuration log. A call
+// claims its key with a conditional record before it does anything, and writes its answer to the claim before it
+// sends it. So one call on all nodes does the work, and a repeat gets the answer of the first.
 //
-// A call whose node dies leaves its claim. After claimLife a repeat takes it over, and goes on where that cannot do
-// the work twice: because what it makes has an id that both calls derive from the claim, or because doing it again
-// changes nothing. Routes of which that is true say so in the table; of the others nobody can tell what has become
-// of them, and the repeat is told so.
+// A call whose node dies leaves its claim. After claimLife a repeat takes it over and continues, on routes where this
+// cannot do the work twice: the ids of what it creates derive from the claim, or repeating the work changes nothing
+// (see idempotencyPolicy). On other routes the effect of the first call is unknown, and the repeat gets a 400 conflict.
 
 const (
-	// claimLife is how long a call may take before it counts as dead: longer than any but a replay, whose run tells
-	// whether it lives. What a call does that comes back to life later is as conditional as what the repeat does.
+	// claimLife is how long a call may run before its claim may be taken over. It is longer than any call but a
+	// replay, whose run shows whether it is alive. All writes of a call are conditional, so a call that resumes later
+	// does no harm.
 	claimLife = 30 * time.Second
-	// maxRememberedAnswer bounds an answer that is remembered, compressed, in bytes: sealed and in base64 it is within
-	// config.MaxEntity. Of a larger one only the status is.
+	// maxRememberedAnswer bounds a remembered answer in bytes, compressed. Sealed and in base64 it fits into
+	// config.MaxEntity. Of a larger answer only the status is remembered.
 	maxRememberedAnswer = 180 << 10
-	// claimTimeout bounds the wait until an answer is remembered.
+	// claimTimeout bounds one write of a claim or an answer.
 	claimTimeout = 10 * time.Second
 )
 
@@ -45,18 +45,19 @@ const (
 type call struct {
 	claim     *config.Answer
 	subject   id.ID // see config.Answer
-	takenOver bool  // it has taken over from one that ended without an answer
+	takenOver bool  // it took over the claim of a call that ended without an answer
 }
 
 type callKey struct{}
 
-// callOf is the call of a request; nil without an Idempotency-Key.
+// callOf returns the call of a request, nil without an Idempotency-Key.
 func callOf(r *http.Request) *call {
 	c, _ := r.Context().Value(callKey{}).(*call)
 	return c
 }
 
-// newID is the id of what the request makes: every call under its key makes the same.
+// newID returns the id of the resource that the request creates. All calls with the same Idempotency-Key get the
+// same id.
 func newID(r *http.Request, prefix string) string {
 	c := callOf(r)
 	if c == nil {
@@ -66,7 +67,7 @@ func newID(r *http.Request, prefix string) string {
 	return id.ID(sum[:16]).Text(prefix)
 }
 
-// runID is newID for a run.
+// runID is newID for a replay run.
 func (a *replays) runID(r *http.Request) (string, error) {
 	if c := callOf(r); c != nil {
 		return c.subject.Text(id.Run), nil
@@ -75,23 +76,23 @@ func (a *replays) runID(r *http.Request) (string, error) {
 	return d.Text(id.Run), err
 }
 
-// repeatable says of a route whether its work may be done again under one claim, and of one whose callers lose
-// nothing when a key is not remembered that it is spare. A route that is not named here is neither.
+// idempotencyPolicy returns, for a route, whether a repeat may resume the work of a dead call (resumable), and
+// whether the request may be processed without remembering its key (optional). Routes not listed allow neither.
 func idempotencyPolicy(path string) (resumable, optional bool) {
 	switch path {
 	case "/v1/events/{event}/processing":
-		return true, true // the newest receipt counts, but for processed, which stays
-	case "/v1/recoveries/{recovery}": // an action in effect changes nothing
+		return true, true // the newest receipt wins, and processed is final
+	case "/v1/recoveries/{recovery}": // an action that is already in effect changes nothing
 		return true, false
-	// what is made has an id from the claim
+	// the id of what is created derives from the claim
 	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries":
 		return true, false
-	case "/v1/replays", "/v1/events/{event}/replay": // so has the run, which is written first
+	case "/v1/replays", "/v1/events/{event}/replay": // the run's id too, and the run is written first
 		return true, false
 	case pathOfDestination + "rotate_secret", "/v1/endpoints/{endpoint}/rotate-token":
-		// the secret knows the claim that made it
+		// the stored secret names the claim that created it
 		return true, false
-	case pathOfDestination + "purge": // the moment is that of the claim
+	case pathOfDestination + "purge": // the default moment is the time of the claim
 		return true, false
 	}
 	return false, false
@@ -99,7 +100,7 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 
 const pathOfDestination = "/v1/endpoints/{endpoint}/destinations/{destination}/"
 
-// repeats remembers what requests under an Idempotency-Key came to.
+// idempotentCalls remembers the answers of requests with an Idempotency-Key.
 type idempotentCalls struct {
 	*core
 	answers Answers
@@ -107,13 +108,13 @@ type idempotentCalls struct {
 	log     *slog.Logger
 }
 
-// remembered makes the handler of a route answer repeats.
+// withIdempotency wraps the handler of a route so that repeats get the answer of the first call.
 func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handlerFunc {
 	resumable, optional := idempotencyPolicy(path)
 	return func(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 		text, err := idempotencyKey(r)
 		if err != nil || text == "" {
-			return next(w, r, key) // which judges it after the path
+			return next(w, r, key) // which validates the key after the path
 		}
 		if err := a.checkPath(r, key); err != nil {
 			return err
@@ -126,16 +127,15 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		sum := sha256.Sum256(body.Bytes())
 		c, err := a.claim(r, key, text, sum[:], resumable, optional)
 		switch {
-		// an upgrade is not at its end
-		case errors.Is(err, config.ErrAnswersFull) && optional, errors.Is(err, config.ErrLevel):
+		case errors.Is(err, config.ErrAnswersFull) && optional, errors.Is(err, config.ErrLevel): // unfinished upgrade
 			setIdempotencyUnavailable(w)
 			return next(w, r, key)
 		case errors.Is(err, config.ErrAnswersFull):
 			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader,
 				RetryAfter: time.Minute,
 
-				Message: "cannot be stored: Idempotency-Keys of the last 24 hours use all of their 64 MiB; nothing was done. " +
-					"Repeat it later, or send it without the header"}
+				Message: "cannot be stored: the Idempotency-Keys of the last 24 hours use all of their 64 MiB; nothing was done. " +
+					"Repeat the request later, or send it without the header"}
 		case err != nil:
 			return err
 		case c.claim.Status != 0:
@@ -145,7 +145,7 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 	}
 }
 
-// checkPath judges what stands in the path, as the handler will: before the body.
+// checkPath validates the ids in the path as the handler will, because a 404 comes before errors of the body.
 func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
 	var err error
 	switch vars := web.InfoOf(r).Vars; {
@@ -159,7 +159,8 @@ func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
 	return err
 }
 
-// claim returns the call that does the work, or the answer of an earlier one. It waits while another is running.
+// claim returns the call that does the work, or the answer of an earlier one. It waits while another call is
+// running.
 func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, body []byte, resumable, optional bool) (
 	*call, error) {
 	subject, err := a.ids.New(0)
@@ -187,10 +188,10 @@ func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 	return c, err
 }
 
-// tryClaim looks once who has the key.
+// tryClaim tries once to claim the key.
 func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, resumable, optional bool) (
 	claim *config.Answer, takenOver bool, err error) {
-	// Not with the caller's context: a claim of a caller that has left would only be in the way.
+	// Without the client's context: a claim that was cut off half-way would block the repeats.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	held, err := a.answers.ClaimAnswer(ctx, mine, optional)
@@ -199,15 +200,15 @@ func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, res
 		return nil, false, err
 	case !bytes.Equal(held.BodyHash, mine.BodyHash):
 		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
-			Message: "was sent before with another body; a new request needs a new key"}
+			Message: "was used before with another body; use a new key for a new request"}
 	case held.Status != 0 || held.CallID == mine.CallID:
 		return held, false, nil
 	case a.now().Before(held.ClaimedUntil):
 		return nil, false, errStillRunning()
 	case !resumable:
 		return nil, false, &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
-			Message: "belongs to a request that ended without an answer: it may or may not have taken effect; check, and " +
-				"send what is missing with a new key"}
+			Message: "belongs to a request that ended without an answer: it may or may not have taken effect; check what " +
+				"it changed, and send what is missing with a new key"}
 	}
 	held, err = a.answers.ChangeAnswer(ctx, mine.ID, func(x *config.Answer) error {
 		if x.CallID == held.CallID && x.Status == 0 {
@@ -216,7 +217,7 @@ func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, res
 		return nil
 	})
 	switch {
-	case errors.Is(err, config.ErrNotFound): // swept, or given free
+	case errors.Is(err, config.ErrNotFound): // expired or released
 		return nil, false, errStillRunning()
 	case err == nil && held.Status == 0 && held.CallID != mine.CallID: // another repeat was first
 		return nil, false, errStillRunning()
@@ -224,21 +225,21 @@ func (a *idempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, res
 	return held, true, err
 }
 
-// kept is an answer as it is remembered: a body with its headers, or an error.
+// rememberedAnswer is an answer as it is stored: headers and body, or an error.
 type rememberedAnswer struct {
 	Header http.Header      `json:"header,omitempty"`
-	Body   []byte           `json:"body,omitempty"` // to the byte
+	Body   []byte           `json:"body,omitempty"` // byte for byte
 	Error  *rememberedError `json:"error,omitempty"`
 }
 
-// rememberedError is what a client sees of a web.Error but the request id: a repeat has its own.
+// rememberedError is a web.Error without the request id: each repeat has its own.
 type rememberedError struct {
 	Type, Message, Param, Code, Run string
 	RetryAfter                      time.Duration
 	Queued                          int
 }
 
-// recorder takes the answer of a handler.
+// recorder captures the answer of a handler.
 type recorder struct {
 	header http.Header
 	status int
@@ -258,7 +259,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// first does the work of a claim, remembers what it came to, and answers.
+// runFirst runs the handler for a claimed key, remembers its answer, and sends it.
 func (a *idempotentCalls) runFirst(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, resumable bool,
 	next handlerFunc) error {
 	recorded := &recorder{header: http.Header{}}
@@ -272,8 +273,9 @@ func (a *idempotentCalls) runFirst(w http.ResponseWriter, r *http.Request, key *
 			Queued: e.Queued}}
 	}
 	if keepErr := a.remember(r, c, status, answer, resumable); keepErr != nil {
-		// What was done is done. A repeat finds the claim.
-		a.log.LogAttrs(r.Context(), slog.LevelWarn, "remember an answer", slog.String("route", web.InfoOf(r).Route),
+		// The work is done all the same. A repeat finds the claim without an answer.
+		a.log.LogAttrs(r.Context(), slog.LevelWarn, "cannot remember the answer of a request with an Idempotency-Key",
+			slog.String("route", web.InfoOf(r).Route),
 			slog.Any("error", keepErr))
 		setIdempotencyUnavailable(w)
 	}
@@ -285,13 +287,13 @@ func (a *idempotentCalls) runFirst(w http.ResponseWriter, r *http.Request, key *
 		h[name] = values
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(recorded.body.Bytes()) // a client that left cannot be told
+	_, _ = w.Write(recorded.body.Bytes()) // the client may have left
 	return nil
 }
 
-// keep remembers an answer, or gives the key free. Kept are successes, refusals, and whatever a run came to. After
-// another error of ours the work may have been done, and so it may when the call took over from another: then the
-// claim stays for the next repeat, which goes on with the same ids.
+// remember stores an answer or releases the key. It stores successes, 400s other than conflict, and every answer of
+// a call that started a run. After another 5xx on a resumable route, or when this call took over a claim, the work
+// may have been done: then the claim stays, and the next repeat resumes it with the same ids.
 func (a *idempotentCalls) remember(
 	r *http.Request, c *call, status int, answer rememberedAnswer, resumable bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), claimTimeout)
@@ -316,7 +318,7 @@ func (a *idempotentCalls) remember(
 	}
 	finish := func(with config.Sealed) error {
 		_, err := a.answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
-			if x.Status == 0 { // else a repeat that took over was quicker
+			if x.Status == 0 { // otherwise a repeat that took over was faster
 				x.Status, x.Answer = status, with
 			}
 			return nil
@@ -324,13 +326,13 @@ func (a *idempotentCalls) remember(
 		return err
 	}
 	err = finish(sealed)
-	if errors.Is(err, config.ErrAnswersFull) { // that it was done is kept always
+	if errors.Is(err, config.ErrAnswersFull) { // there is always room for the status
 		err = finish("")
 	}
 	return err
 }
 
-// seal returns what is kept of an answer; nothing of one that is too large.
+// seal encodes, compresses and encrypts an answer. It returns an empty text for an answer that is too large.
 func (a *idempotentCalls) seal(name string, answer rememberedAnswer) (config.Sealed, error) {
 	raw, err := json.Marshal(answer)
 	if err != nil {
@@ -343,17 +345,17 @@ func (a *idempotentCalls) seal(name string, answer rememberedAnswer) (config.Sea
 	return a.keyring.SealString(name, config.FieldAnswer, string(packed)), nil
 }
 
-// shownSecret finds the signing secrets in an answer, and the last four characters of each.
+// shownSecret matches the signing secrets in an answer, and captures the last four characters of each.
 var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
 
-// answerRepeat is the answer of an earlier call. Whoever knows its Idempotency-Key and its body, which may be {}, can
-// ask for it: secrets in it are shown again to the API key of that call only.
+// answerRepeat sends the answer of an earlier call. Anyone who knows its Idempotency-Key and its body, which may be
+// {}, can ask for it. Therefore secrets in it are shown only to the API key of that call.
 func (a *idempotentCalls) answerRepeat(w http.ResponseWriter, key *config.Key, first *config.Answer) error {
 	w.Header().Set("Idempotent-Replayed", "true")
 	if first.Answer == "" {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: idempotencyHeader,
-			Message: fmt.Sprintf("belongs to a request that took effect, answered %d; its answer was too large to be "+
-				"repeated, read what it made", first.Status)}
+			Message: fmt.Sprintf("belongs to a request that took effect with the status %d; its response was too large to "+
+				"remember, so read the resource instead", first.Status)}
 	}
 	packed, err := a.keyring.OpenString(first.ID, config.FieldAnswer, first.Answer)
 	if err != nil {
@@ -377,7 +379,7 @@ func (a *idempotentCalls) answerRepeat(w http.ResponseWriter, key *config.Key, f
 	}
 	if first.APIKey != key.ID {
 		answer.Body = shownSecret.ReplaceAll(answer.Body, []byte(`"secret":"****$1"`))
-		h.Del("Content-Length") // of the answer with its secrets
+		h.Del("Content-Length") // it was the length with the secrets
 	}
 	w.WriteHeader(first.Status)
 	_, _ = w.Write(answer.Body)

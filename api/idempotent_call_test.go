@@ -131,7 +131,7 @@ func TestFullMemory(t *testing.T) {
 	c.sendOnce("/v1/endpoints", "full memory", `{"url":"https://a.example"}`).want(201).replayed(false)
 	again := c.sendOnce("/v1/endpoints", "full memory", `{"url":"https://a.example"}`)
 	again.wantError(400, "conflict", "Idempotency-Key")
-	if !strings.Contains(again.text("error.message"), "answered 201") {
+	if !strings.Contains(again.text("error.message"), "the status 201") {
 		t.Errorf("%s", again.raw)
 	}
 }
@@ -491,7 +491,7 @@ func TestLargeAnswer(t *testing.T) {
 	if status, err := handle("large answer"); err != nil || status != 200 {
 		t.Fatal(status, err)
 	}
-	if _, err := handle("large answer"); err == nil || !strings.Contains(err.Error(), "answered 200") {
+	if _, err := handle("large answer"); err == nil || !strings.Contains(err.Error(), "the status 200") {
 		t.Fatalf("%v", err)
 	}
 }

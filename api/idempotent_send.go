@@ -20,18 +20,18 @@ import (
 const (
 	idempotencyHeader = "Idempotency-Key"
 	maxIdempotencyKey = 255
-	// idempotencyWindow is how long the answer to a send is remembered.
+	// idempotencyWindow is how long an Idempotency-Key is remembered.
 	idempotencyWindow = 24 * time.Hour
 	// idempotencyWait is how long a repeat waits for the first call to end.
 	idempotencyWait = 5 * time.Second
-	// maxWaitingRequests bounds the repeats of this node that wait: each holds its body.
+	// maxWaitingRequests bounds the repeats that wait on this node: each holds its body in memory.
 	maxWaitingRequests = 256
 )
 
-// looks are the pauses between two looks at a claim.
+// claimBackoff spaces the checks of a claim that another call holds.
 var claimBackoff = wait.Backoff{First: 5 * time.Millisecond, Longest: 200 * time.Millisecond}
 
-// idempotencyKey is the key of a request, empty when it has none.
+// idempotencyKey returns the Idempotency-Key of a request, empty if it has none.
 func idempotencyKey(r *http.Request) (string, error) {
 	values := r.Header[idempotencyHeader]
 	if len(values) == 0 || r.Method != http.MethodPost {
@@ -49,27 +49,29 @@ func validIdempotencyKey(key string) bool {
 	return key != "" && len(key) <= maxIdempotencyKey && !strings.ContainsFunc(key, unprintable)
 }
 
-// setIdempotencyUnavailable says that a repeat of this request may not be recognised: a client that relies on it must know.
+// setIdempotencyUnavailable tells the client that a repeat of this request may not be recognised.
 func setIdempotencyUnavailable(w http.ResponseWriter) {
 	w.Header().Set("Idempotency-Status", "unavailable")
 }
 
-// once is one call of a send under an Idempotency-Key. The first call claims the key, stores the event, and says
-// that it is stored; a repeat is answered as the first call was, from the event. What was refused is remembered as
-// well: the same body is judged again, and gets the same 400. All of this is in the limiter store. While that is
-// away a send is processed without, and what it forgets may be stored twice, never lost.
+// idempotentSend is one send under an Idempotency-Key. The first call claims the key in the limiter store (Redis),
+// stores the event and marks the claim as stored. A repeat is answered with the event's current row. A refusal is
+// remembered as well: a repeat has the same body, so it is validated again and gets the same 400. While the limiter
+// store is unavailable a send is processed without a claim: a repeat may then store a second event, but none is
+// lost.
 type idempotentSend struct {
 	sender   *sender
 	account  string
-	key      string // of the claim: account, path and key
+	key      string // key of the claim: account, path and Idempotency-Key
 	bodyHash string // of the body
-	id       id.ID  // of the event, if this call is the first
+	id       id.ID  // id of the event if this call is the first
 }
 
-// refused marks what is remembered of a request that was answered 400.
+// refusedMark begins the note of a claim whose request was answered 400.
 const refusedMark = "!"
 
-func (a *sender) newIdempotentSend(r *http.Request, ep *config.Endpoint, key string, body []byte, d id.ID) *idempotentSend {
+func (a *sender) newIdempotentSend(
+	r *http.Request, ep *config.Endpoint, key string, body []byte, d id.ID) *idempotentSend {
 	sum := sha256.Sum256(body)
 	return &idempotentSend{
 		sender: a, account: ep.Account, key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),
@@ -77,8 +79,8 @@ func (a *sender) newIdempotentSend(r *http.Request, ep *config.Endpoint, key str
 	}
 }
 
-// send stores the event by accept, unless the request was judged a 400, and returns its row; or what the first call
-// came to.
+// send stores the event with accept, unless refusal is set, and returns its row. For a repeat it returns the result
+// of the first call.
 func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (eventRow, error)) (
 	eventRow, error) {
 	claim, err := o.claim(r.Context())
@@ -106,25 +108,26 @@ func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal er
 	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
 		o.sender.limiterStore.Release(context.WithoutCancel(r.Context()), o.key, o.id)
 	}
-	// After any other error the event may yet arrive, so that its claim has to stand until it runs out.
+	// After any other error the event may still become durable, so the claim stays until it expires.
 	return row, err
 }
 
-// keep says what the first call came to. What it has stored is stored, whether that is remembered or not.
+// remember records the result of the first call. The event is stored even if this fails.
 func (o *idempotentSend) remember(w http.ResponseWriter, note string) {
 	if o.sender.limiterStore.MarkStored(context.Background(), o.key, o.id, note, idempotencyWindow) != nil {
 		setIdempotencyUnavailable(w)
 	}
 }
 
-// claim is the first step. It waits while another call with the key and the same body is running.
+// claim claims the key, and waits while another call with the same key and body is running.
 func (o *idempotentSend) claim(ctx context.Context) (limit.Claim, error) {
-	// Not with the caller's context: one that has left must not be taken for a limiter store that is away.
+	// Without the client's context: a client that leaves must not look like a limiter store that fails.
 	tryClaim := func() (limit.Claim, bool, error) {
 		c := o.sender.limiterStore.Claim(context.WithoutCancel(ctx), o.key, o.id, o.bodyHash)
-		if (c.State == limit.ClaimPending || c.State == limit.ClaimStored) && strings.TrimPrefix(c.Note, refusedMark) != o.bodyHash {
+		if (c.State == limit.ClaimPending || c.State == limit.ClaimStored) &&
+			strings.TrimPrefix(c.Note, refusedMark) != o.bodyHash {
 			return c, false, &web.Error{Status: http.StatusBadRequest, Type: web.IdempotencyMismatch, Param: idempotencyHeader,
-				Message: "was sent before with another body; a new request needs a new key"}
+				Message: "was used before with another body; use a new key for a new request"}
 		}
 		return c, c.State == limit.ClaimPending, nil
 	}
@@ -141,7 +144,7 @@ func (o *idempotentSend) claim(ctx context.Context) (limit.Claim, error) {
 	for try := 0; pending; try++ {
 		if wait.For(limited, claimBackoff.After(try)) != nil {
 			if ctx.Err() != nil {
-				return c, errStillRunning() // to nobody
+				return c, errStillRunning() // the client has left
 			}
 			return o.findStored(ctx, c)
 		}
@@ -150,14 +153,14 @@ func (o *idempotentSend) claim(ctx context.Context) (limit.Claim, error) {
 	return c, err
 }
 
-// late looks for the event of a claim that is still pending after all the wait. It is there when the first
-// call's node has died after storing it.
+// findStored looks for the event of a claim that is still pending after the wait. It exists if the first call's node
+// died after it stored the event.
 func (o *idempotentSend) findStored(ctx context.Context, c limit.Claim) (limit.Claim, error) {
 	if _, err := o.sender.events.Event(ctx, o.account, c.Event); err != nil {
 		return c, errStillRunning()
 	}
 	c.State = limit.ClaimStored
-	// What is not remembered now is found again in the same way.
+	// If this fails, the next repeat finds the event in the same way.
 	_ = o.sender.limiterStore.MarkStored(ctx, o.key, c.Event, c.Note, idempotencyWindow)
 	return c, nil
 }
@@ -165,14 +168,15 @@ func (o *idempotentSend) findStored(ctx context.Context, c limit.Claim) (limit.C
 func errStillRunning() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader,
 		RetryAfter: time.Second,
-		Message:    "belongs to a request that is still running; send it again"}
+		Message:    "belongs to a request that is still running; wait as long as Retry-After says and send it again"}
 }
 
-// repeat is what the first call came to: its 400, or the row of its event as it is now.
-func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, refusal error, first limit.Claim) (eventRow, error) {
+// answerRepeat returns the result of the first call: its 400, or the current row of its event.
+func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, refusal error, first limit.Claim) (
+	eventRow, error) {
 	if strings.HasPrefix(first.Note, refusedMark) {
 		w.Header().Set("Idempotent-Replayed", "true")
-		if refusal == nil { // the body is the same, so it is the endpoint that was disabled then
+		if refusal == nil { // the body is the same, so the endpoint was disabled at the first call
 			refusal = errDisabled()
 		}
 		return eventRow{}, refusal

@@ -2,13 +2,13 @@ package api
 
 import "github.com/eventrelay/relay/pkg/config"
 
-// Bounds of what an endpoint may be limited to a second.
+// Limits of ingest_limit: events per second, and bytes of bodies per second.
 const (
 	maxIngestEvents                = 100_000
 	minIngestBytes, maxIngestBytes = 1 << 10, 1 << 30
 )
 
-// ingestLimit reads what the endpoint accepts a second; null, of it or of a member, is no bound.
+// ingestLimit reads the ingest limit per second; null, as a whole or for one member, means no limit.
 func (in *endpointInput) ingestLimit(o *object, e *config.Endpoint) {
 	const name = "ingest_limit"
 	if o.isNull(name) {
@@ -31,7 +31,7 @@ func (in *endpointInput) ingestLimit(o *object, e *config.Endpoint) {
 	e.IngestLimit = &next
 }
 
-// integerOrNull returns the integer of a member, nil for null, and what it was before when the member is absent.
+// integerOrNull returns the integer of a member, nil for null, and before when the member is absent.
 func (o *object) integerOrNull(name string, lo, hi int, before *int) *int {
 	if o.isNull(name) {
 		return nil

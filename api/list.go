@@ -5,19 +5,19 @@ import (
 	"strconv"
 )
 
-// list is the envelope of every list. next_cursor is there only when another row was seen.
+// list is the envelope of every list. next_cursor is present only if a further row was found.
 type list[T any] struct {
 	Data       []T    `json:"data"`
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// Bounds of a page.
+// Limits of a page, in rows.
 const (
 	defaultLimit = 50
 	maxLimit     = 100
 )
 
-// page reads limit and cursor, when all filters have been read; last is zero on the first page.
+// page reads limit and cursor. Call it after all filters were read. last is zero on the first page.
 func (q *query) page() (limit int, last rowKey) {
 	return q.limit(), readCursor(q, q.hash.key)
 }
@@ -27,14 +27,14 @@ func (q *query) limit() int {
 	if len(values) == 0 || values[0] == "" {
 		return defaultLimit
 	}
-	n, err := strconv.ParseUint(values[0], 10, 64) // what does not fit is the largest number, and clamped as such
+	n, err := strconv.ParseUint(values[0], 10, 64) // a number that overflows is clamped like any large one
 	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 || len(values) > 1 {
 		q.fail("limit", "must be an integer from 1; more than %d is taken as %d", maxLimit, maxLimit)
 	}
 	return int(min(n, maxLimit))
 }
 
-// readCursor returns the place that the cursor holds, the zero value without one.
+// readCursor returns the position in the cursor, the zero value without a cursor.
 func readCursor[T any](q *query, decode func(string) (T, error)) (place T) {
 	values := q.values["cursor"]
 	if len(values) == 0 || values[0] == "" {
@@ -42,7 +42,7 @@ func readCursor[T any](q *query, decode func(string) (T, error)) (place T) {
 	}
 	place, err := decode(values[0])
 	if err != nil || len(values) > 1 {
-		q.fail("cursor", "is not one that this list gave out for these filters; begin without it")
+		q.fail("cursor", "was not returned by this list for these filters; start again without a cursor")
 	}
 	return place
 }

@@ -9,21 +9,21 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// maxLookups bounds the names that one answer waits for, half a second each at most.
+// maxLookups bounds the host names that one request resolves, each within half a second.
 const maxLookups = 4
 
-// maxLookupsPerMinute bounds the names that this node resolves for an account: saving destinations is no way to ask
-// our resolver for every name of a network.
+// maxLookupsPerMinute bounds the host names that this node resolves for an account, so that saving destinations
+// cannot be used to scan a network's names.
 const maxLookupsPerMinute = 60
 
-// lookups counts them.
+// lookups counts the resolved names by account.
 type lookups struct {
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex // guards the fields below
 	minute time.Time
 	count  map[string]int // by account, in that minute
 }
 
-// take reports whether the account may have one more name resolved.
+// allow counts one more name of the account and reports whether it may be resolved.
 func (l *lookups) allow(account string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +37,8 @@ func (l *lookups) allow(account string, now time.Time) bool {
 	return true
 }
 
-// warnAddresses resolves the hosts that a change added. It is advice: the dial decides.
+// warnAddresses resolves the hosts that a change added and warns about blocked addresses. The delivery itself checks
+// the address again when it connects.
 func (a *endpoints) warnAddresses(ctx context.Context, in *endpointInput, before, after *config.Endpoint) {
 	if a.resolver == nil {
 		return
@@ -65,7 +66,7 @@ func (a *endpoints) warnAddresses(ctx context.Context, in *endpointInput, before
 func hostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return "" // stored URLs were parsed when they were saved
+		return "" // cannot happen: stored URLs were parsed when they were saved
 	}
 	return u.Hostname()
 }

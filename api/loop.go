@@ -7,13 +7,13 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// loopHeader reports whether a header says what deliveries an event has behind it. A receiver that sends the headers
-// of a delivery along is recognised by them, as at an ingest URL.
+// loopHeader reports whether a header carries the delivery history of an event. A receiver that forwards the headers
+// of a delivery is recognised by it, as at an ingest URL.
 func loopHeader(canonical string) bool {
 	return canonical == event.HeaderHops || canonical == event.HeaderPath
 }
 
-// loopHeaders are those of a request, as lines of an event.
+// loopHeaders returns the loop headers of a request as header lines of an event.
 func loopHeaders(h http.Header) (fields []event.Field) {
 	for _, name := range []string{event.HeaderHops, event.HeaderPath} {
 		for _, v := range h[name] {
@@ -23,13 +23,13 @@ func loopHeaders(h http.Header) (fields []event.Field) {
 	return fields
 }
 
-// refuseLoop refuses to deliver stored events again at the request of a delivery. Such an event keeps the header it
-// came with, so that the count would be the same at each turn: the first one is refused.
+// refuseLoop refuses a replay or recovery that was requested by a delivery. A replayed event keeps the headers it
+// was received with, so its hop count would not grow and the loop would never end.
 func refuseLoop(r *http.Request) error {
 	if event.Hops(r.Header[event.HeaderHops]) == 0 {
 		return nil
 	}
-	return web.State(event.HeaderHops, "a delivery does not deliver events again; without this header, which only "+
-		"deliveries carry, "+
-		"the request is accepted")
+	return web.State(event.HeaderHops, "marks a request that a delivery caused, and a delivery may not replay events; "+
+		"send the "+
+		"request without this header")
 }

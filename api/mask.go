@@ -8,13 +8,13 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// mask stands for what is not shown.
+// mask replaces the hidden part of a secret.
 const mask = "****"
 
-// visibleTail is how much of the end of a secret its mask shows.
+// visibleTail is how many characters at the end of a secret its mask shows.
 const visibleTail = 4
 
-// maskText shows the last four characters of a secret that is long enough to spare them.
+// maskText returns the mask of a secret. It shows the last four characters if the secret has 12 or more.
 func maskText(secret string) string {
 	if len(secret) < 12 {
 		return mask
@@ -22,15 +22,15 @@ func maskText(secret string) string {
 	return mask + secret[len(secret)-visibleTail:]
 }
 
-// viewer is who reads an answer. An ingest URL and the URLs of destinations are capabilities: whoever knows one can
-// post there. Keys that may change nothing, and those of agents, see them masked.
+// viewer is the reader of a response. Ingest URLs and destination URLs are capabilities: anyone who knows one can
+// post to it. Read-only keys and agent keys see them masked.
 type viewer struct{ capabilities bool }
 
 func viewerOf(key *config.Key) viewer {
 	return viewer{capabilities: key.Scope == config.ReadWrite && !key.Agent}
 }
 
-// ingestURL is where a provider posts.
+// ingestURL returns the URL to which a provider posts events.
 func (v viewer) ingestURL(base, token string) string {
 	if !v.capabilities {
 		token = maskText(token)
@@ -38,7 +38,7 @@ func (v viewer) ingestURL(base, token string) string {
 	return base + "/in/" + token
 }
 
-// destinationURL is a destination's as it is configured.
+// destinationURL returns the configured URL of a destination.
 func (v viewer) destinationURL(text string) string {
 	if v.capabilities {
 		return text
@@ -46,8 +46,8 @@ func (v viewer) destinationURL(text string) string {
 	return maskCapabilities(text)
 }
 
-// requestURL is one that an attempt has called or was sent on to. Nobody sees the credentials in it: attempts are what
-// people copy into tickets.
+// requestURL returns the URL of an attempt or a redirect. Its credentials are masked for every viewer, because
+// attempts are often copied into tickets.
 func (v viewer) requestURL(text string) string {
 	if v.capabilities {
 		return maskCredentials(text)
@@ -55,19 +55,19 @@ func (v viewer) requestURL(text string) string {
 	return maskCapabilities(text)
 }
 
-// maskCapabilities masks what may be secret in a URL by its place: the values of the query, and the segments of the
-// path that are long and no plain words, as tokens are, and what follows a semicolon in one.
+// maskCapabilities masks the parts of a URL that may be secret: query values, path segments that look like tokens,
+// and parameters after a semicolon in a segment.
 func maskCapabilities(text string) string {
 	return maskURL(text, maskParameters, func(string) bool { return true })
 }
 
-// maskCredentials masks the values of the query whose names say that they are credentials.
+// maskCredentials masks the query values whose names mark them as credentials.
 func maskCredentials(text string) string {
 	return maskURL(text, func(segment string) string { return segment }, config.CredentialParameter)
 }
 
-// maskURL masks the user information and the fragment of a URL, the segments of its path by segment and the values of
-// its query that hides says. It takes the text apart instead of parsing it: every text has a mask.
+// maskURL masks user information and fragment of a URL, its path segments with segment, and the query values whose
+// names isSecret selects. It splits the text instead of parsing it, so that every text can be masked.
 func maskURL(text string, segment func(string) string, isSecret func(name string) bool) string {
 	text, _, fragment := strings.Cut(text, "#")
 	text, query, hasQuery := strings.Cut(text, "?")
@@ -96,10 +96,10 @@ func maskURL(text string, segment func(string) string, isSecret func(name string
 	return masked
 }
 
-// minTokenLength is from how many characters on a segment of a path may be a token.
+// minTokenLength is the length in characters from which a path segment may be a token.
 const minTokenLength = 16
 
-// maskParameters masks a segment of a path as a whole, or the values of ;name=value in it as those of a query.
+// maskParameters masks a path segment that looks like a token, or the values of ;name=value in it.
 func maskParameters(segment string) string {
 	if masked := maskSegment(segment); masked != segment {
 		return masked
@@ -122,11 +122,11 @@ func maskSegment(segment string) string {
 	return mask + url.PathEscape(strings.TrimPrefix(maskText(plain), mask))
 }
 
-// maxWord is how many letters a word of a path has at most; longer ones may be tokens.
+// maxWord is the maximum number of letters of a plain word in a path; longer ones may be tokens.
 const maxWord = 15
 
-// plainWords reports whether a text is words of lower-case letters joined by hyphens or underscores, as people write
-// them. A capital may only begin a word: tokens mix them.
+// plainWords reports whether a text consists of ordinary words joined by hyphens or underscores. Only the first
+// letter of a word may be a capital, because tokens mix upper and lower case.
 func plainWords(text string) bool {
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '-' || r == '_' }) {
 		rest := strings.TrimLeft(word[:1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") + word[1:]
@@ -137,7 +137,7 @@ func plainWords(text string) bool {
 	return true
 }
 
-// maskQuery masks values. A name without one may be the secret itself, and is masked as a value.
+// maskQuery masks query values. A name without a value may itself be the secret and is masked like one.
 func maskQuery(query string, isSecret func(name string) bool) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {

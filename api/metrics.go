@@ -17,13 +17,13 @@ type metrics struct {
 	series map[labels]series
 }
 
-// labels are those of one answer. There are as many as routes, methods and statuses of them.
+// labels are the labels of one answer: route, method and status.
 type labels struct {
 	route, method string
 	status        int
 }
 
-// series are what an answer with certain labels counts in, found once: looking labels up costs more than counting.
+// series are the metrics for one set of labels. They are cached, because looking them up costs more than counting.
 type series struct {
 	requests prometheus.Counter
 	seconds  prometheus.Observer
@@ -32,10 +32,10 @@ type series struct {
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_api_requests_total", Help: "Requests answered by the API.",
+			Name: "relay_api_requests_total", Help: "Requests that the API answered.",
 		}, []string{"route", "method", "status"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "relay_api_request_seconds", Help: "Time to the answer.",
+			Name: "relay_api_request_seconds", Help: "Time until a request was answered.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route", "method"}),
 		series: make(map[labels]series),
@@ -46,7 +46,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// done counts an answer. Requests without a route share one label, whatever their path and method.
+// done counts an answer. Requests without a route share one set of labels, regardless of path and method.
 func (m *metrics) done(x web.Exchange) {
 	if x.Route == "" {
 		x.Route, x.Method = "none", "any"

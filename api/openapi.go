@@ -15,12 +15,12 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// page is a public answer that changes with the program alone.
+// page is a public document that changes only with the program.
 type page struct {
 	body      []byte
 	mediaType string
 	etag      string
-	policy    string // what it may load, if it is not the one of all answers
+	policy    string // Content-Security-Policy, if it differs from the default
 }
 
 func newPage(mediaType string, body []byte) page {
@@ -28,14 +28,14 @@ func newPage(mediaType string, body []byte) page {
 	return page{body: body, mediaType: mediaType, etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
 }
 
-// serve answers with the page, or 304 when the caller has it. Pages elsewhere may read it: it is public, and tools
-// that show an OpenAPI document run in browsers.
+// serve sends the page, or 304 if the client has it. Any origin may read it, because it is public and OpenAPI tools
+// run in browsers.
 func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("ETag", p.etag)
-	h.Set("Cache-Control", "no-cache") // kept, and asked for again: it changes with an update
+	h.Set("Cache-Control", "no-cache") // cached, but revalidated: it changes with an upgrade
 	h.Set("Access-Control-Allow-Origin", "*")
-	if p.policy != "" { // on a 304 too: browsers take its headers for those of what they keep
+	if p.policy != "" { // on a 304 too: browsers update the cached headers from it
 		h.Set("Content-Security-Policy", p.policy)
 	}
 	if matchesETag(r.Header.Values("If-None-Match"), p.etag) {
@@ -48,7 +48,7 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(p.body) // a client that left cannot be told
 }
 
-// knows compares as RFC 9110, 13.1.2 says: weakly, and a star is any.
+// matchesETag implements If-None-Match of RFC 9110, 13.1.2: weak comparison, and * matches any.
 func matchesETag(ifNoneMatch []string, etag string) bool {
 	for tag := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
 		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
@@ -58,11 +58,11 @@ func matchesETag(ifNoneMatch []string, etag string) bool {
 	return false
 }
 
-// publicPages are the pages outside of /v1, by path.
+// publicPages returns the pages outside of /v1, by path.
 func publicPages() (map[string]*page, error) {
 	document, err := joinParts()
 	if err != nil {
-		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
+		return nil, fmt.Errorf("read the parts of the OpenAPI document: %w", err)
 	}
 	text, err := writeYAML(document)
 	if err != nil {
@@ -77,7 +77,7 @@ func publicPages() (map[string]*page, error) {
 	return pages, addReference(pages)
 }
 
-// appendJSON writes a YAML value as JSON, its members in their order.
+// appendJSON writes a YAML value as JSON and keeps the order of members.
 func appendJSON(buf *bytes.Buffer, n *yaml.Node) error {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -115,7 +115,7 @@ func appendJSON(buf *bytes.Buffer, n *yaml.Node) error {
 		}
 		return appendScalar(buf, v)
 	default:
-		return fmt.Errorf("line %d: anchors are not read everywhere", n.Line)
+		return fmt.Errorf("line %d: aliases are not supported, because many readers do not support them", n.Line)
 	}
 }
 
@@ -129,7 +129,7 @@ func appendScalar(buf *bytes.Buffer, v any) error {
 	return nil
 }
 
-// servePage answers GET on a public page.
+// servePage answers GET for a public page.
 func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 	pages, err := a.pages()
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// openapiParts describe the whole API, a file for each resource with its paths, links and schemas. They are written by
-// hand; tests hold them and the API together.
+// openapiParts describe the API, one file for each resource with its paths, links and schemas. They are written by
+// hand; tests compare them with the API.
 //
 //go:embed openapi/*.yaml
 var openapiParts embed.FS
 
-// partNames are the parts in the order in which the document shows them.
+// partNames lists the parts in the order of the document.
 var partNames = []string{"info", "endpoints", "verification", "destinations", "sending", "stream", "events",
 	"processing", "replays", "recoveries", "alerts", "usage", "me", "audit", "service", "webhooks", "common"}
 
-// joinParts makes one document of the parts: mappings of the same name, `paths` for one, become one mapping.
+// joinParts merges the parts into one document: mappings with the same name, such as paths, become one mapping.
 func joinParts() (*yaml.Node, error) {
 	whole := &yaml.Node{Kind: yaml.MappingNode}
 	for _, name := range partNames {
@@ -37,7 +37,7 @@ func joinParts() (*yaml.Node, error) {
 	return whole, nil
 }
 
-// addPart adds what part holds to whole. Only mappings are joined: a value that two parts give is an error.
+// addPart merges part into whole. Only mappings are merged; any other value in two parts is an error.
 func addPart(whole, part *yaml.Node) error {
 	for i := 0; i < len(part.Content); i += 2 {
 		name, value := part.Content[i], part.Content[i+1]
@@ -56,7 +56,7 @@ func addPart(whole, part *yaml.Node) error {
 	return nil
 }
 
-// member is the value of a name in a mapping, nil if it has none.
+// member returns the value of a name in a mapping, nil if there is none.
 func member(mapping *yaml.Node, name string) *yaml.Node {
 	for i := 0; i < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == name {
@@ -66,7 +66,7 @@ func member(mapping *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// writeYAML writes the document as YAML, in the form and with the comments that the parts have.
+// writeYAML writes the document as YAML, with the format and comments of the parts.
 func writeYAML(document *yaml.Node) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := yaml.NewEncoder(&buf)

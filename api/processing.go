@@ -17,18 +17,18 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of a processing receipt.
+// Limits of a processing receipt.
 const (
 	maxReference     = 255     // characters
-	maxDetailsText   = 2 << 10 // bytes of text
-	maxDetailsObject = 4 << 10 // bytes of JSON, as it was sent
-	maxDetailsDepth  = 5       // containers inside each other, the object itself included
+	maxDetailsText   = 2 << 10 // bytes of a text
+	maxDetailsObject = 4 << 10 // bytes of an object, as sent
+	maxDetailsDepth  = 5       // nested objects and arrays, including the outermost
 )
 
 // reportTimeout bounds the wait for the log and the store.
 const reportTimeout = 10 * time.Second
 
-// receiptAnswer is the answer to a processing receipt: the state of the event right after it.
+// receiptAnswer is the response to a processing receipt: the receipt that is now in effect.
 type receiptAnswer struct {
 	EventID string `json:"event_id"`
 	receiptFields
@@ -38,7 +38,7 @@ type receiptAnswer struct {
 	Warnings  []warning `json:"warnings,omitempty"`
 }
 
-// receiptFields are what the receiver said.
+// receiptFields are what the receiver reported.
 type receiptFields struct {
 	State     event.Processing `json:"state"`
 	Reference *string          `json:"reference"`
@@ -49,7 +49,7 @@ func receiptFieldsOf(r *event.Receipt) receiptFields {
 	return receiptFields{State: r.State, Reference: orNull(r.Reference), Details: details(r.Details)}
 }
 
-// details are the bytes that were sent, or null.
+// details returns the JSON that was sent, or null.
 func details(sent string) json.RawMessage {
 	if sent == "" {
 		return json.RawMessage("null")
@@ -57,15 +57,15 @@ func details(sent string) json.RawMessage {
 	return json.RawMessage(sent)
 }
 
-// receipts takes what receivers say about the processing of events.
+// receipts accepts what receivers report about the processing of events.
 type receipts struct {
 	*core
 	receipts Receipts
 	secrets  *secrets.Scanner
 }
 
-// receiveProcessing records what the receiver of an event says about its processing. Any state may follow any
-// other, but nothing follows processed; a receipt that comes after it is recorded and changes nothing.
+// receiveProcessing records a processing receipt. Every state may follow every other, but processed is final: a
+// later receipt is recorded without effect.
 func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.eventInPath(r)
 	if err != nil {
@@ -84,13 +84,13 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	if in.err != nil {
 		return in.err
 	}
-	// The caller going away does not end it: what was put into the log takes effect.
+	// It continues when the client leaves: a receipt in the log takes effect.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reportTimeout)
 	defer cancel()
 	s, err := a.receipts.Report(ctx, receipt)
 	if errors.Is(err, event.ErrUnavailable) {
-		return web.Away(err, "the receipt is recorded, but what it came to cannot be told at the moment; read the event, "+
-			"or send the receipt again")
+		return web.Away(err, "the receipt is recorded, but the event store is behind and cannot return the result yet; read "+
+			"the event later, or send the receipt again")
 	}
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	return nil
 }
 
-// readReceipt judges the body of a receipt.
+// readReceipt validates the body of a receipt.
 func (a *receipts) readReceipt(body []byte, to *event.Receipt) *input {
 	in := &input{}
 	o := in.newObject("", body)
@@ -129,7 +129,7 @@ func (a *receipts) readReference(o *object, to *event.Receipt) {
 		return
 	}
 	s, err := web.String(raw)
-	// A half of a surrogate pair decodes to the replacement character, so that what is kept would not be what was sent.
+	// Half of a surrogate pair decodes to the replacement character, so the stored text would differ from the one sent.
 	unprintable := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
 	switch {
 	case err != nil || strings.ContainsFunc(s, unprintable):
@@ -168,14 +168,14 @@ func (a *receipts) readDetails(o *object, to *event.Receipt) {
 	}
 }
 
-// refuseSecret refuses text that holds a credential. The answer names its kind, never its text.
+// refuseSecret refuses text that contains a credential. The error names the kind of credential, never its text.
 func (a *receipts) refuseSecret(o *object, name, text string) {
 	if rule := a.secrets.Find(text); rule != nil {
-		o.fail(name, "must not hold secrets, but there seems to be one: %s", rule.Name)
+		o.fail(name, "must not contain secrets, but seems to contain one: %s; remove it", rule.Name)
 	}
 }
 
-// depthOf is how many containers of a JSON text, which has been judged, stand inside each other.
+// depthOf returns the nesting depth of a valid JSON text.
 func depthOf(raw []byte) (deepest int) {
 	depth := 0
 	for i := 0; i < len(raw); i++ {
@@ -192,7 +192,7 @@ func depthOf(raw []byte) (deepest int) {
 	return deepest
 }
 
-// eachString calls f for every string of a JSON text, which has been judged, names of members included.
+// eachString calls f for every string of a valid JSON text, including member names.
 func eachString(raw []byte, f func(string)) {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '"' {
@@ -206,7 +206,7 @@ func eachString(raw []byte, f func(string)) {
 	}
 }
 
-// stringEnd is where the string ends that begins at i.
+// stringEnd returns the index after the string that begins at i.
 func stringEnd(raw []byte, i int) int {
 	for i++; raw[i] != '"'; i++ {
 		if raw[i] == '\\' {

@@ -27,45 +27,45 @@ func TestWhy(t *testing.T) {
 	}
 	var never time.Time
 	f(event.Delivered, "", never, "delivered")
-	f(event.Delivered, event.SignatureMismatch, never, "delivered, although none of the endpoint's secrets made the "+
-		"signature")
+	f(event.Delivered, event.SignatureMismatch, never,
+		"delivered, although the signature matches none of the endpoint's secrets")
 	f(event.Pending, event.Queued, never, "waiting for its first attempt")
 	f(event.Pending, event.Queued, next, "waiting for its first attempt; due at 2026-08-21T22:24:36.005Z")
 	f(event.Pending, "", never, "waiting for its first attempt")
-	f(event.Pending, event.LaneFull, next, "waiting: the destination has too much in flight")
+	f(event.Pending, event.LaneFull, next, "waiting: the destination has reached its limit of requests in flight")
 	f(event.Retrying, "", next, "the last attempt failed; next attempt at 2026-08-21T22:24:36.005Z")
-	f(event.Pending, event.Paced, next, "waiting: the destination's rate limit sets the pace; next attempt at "+
+	f(event.Pending, event.Paced, next, "waiting: the destination's rate limit delays it; next attempt at "+
 		"2026-08-21T22:24:36.005Z")
-	f(event.Held, event.Manual, next, "held: paused by hand, delivered when that ends")
-	f(event.Pending, event.Manual, never, "held: paused by hand, delivered when that ends") // the event of such a delivery
-	f(event.Held, event.BreakerOpen, next, "held: the breaker is open after failures in a row; next probe at "+
+	f(event.Held, event.Manual, next, "held: paused by hand, delivered when unpaused")
+	f(event.Pending, event.Manual, never, "held: paused by hand, delivered when unpaused") // the event of such a delivery
+	f(event.Held, event.BreakerOpen, next, "held: the circuit breaker is open after consecutive failures; next probe at "+
 		"2026-08-21T22:24:36.005Z")
-	f(event.Pending, event.BreakerOpen, next, "held: the breaker is open after failures in a row; next probe at "+
+	f(event.Pending, event.BreakerOpen, next, "held: the circuit breaker is open after consecutive failures; next probe at "+
 		"2026-08-21T22:24:36.005Z")
 	// a word of a newer version
 	f(event.Held, "quarantined", next, "held: quarantined; next attempt at 2026-08-21T22:24:36.005Z")
 	f(event.Failed, event.AttemptsExhausted, never, "failed: all attempts of the retry policy are used up")
-	f(event.Failed, event.NotRetryable, never, "failed: the retry policy does not retry this answer")
+	f(event.Failed, event.NotRetryable, never, "failed: the retry policy does not retry this response")
 	f(event.Failed, event.Gone410, never, "failed: the destination answered 410 Gone")
 	f(event.Failed, event.PayloadExpired, never, "failed: the payload is no longer kept: its retention ended, or it "+
 		"was erased")
-	f(event.Failed, event.Undecodable, never, "failed: the stored event could not be read")
+	f(event.Failed, event.Undecodable, never, "failed: the stored event could not be decoded")
 	f(event.Skipped, event.NoDestination, never, "skipped: the endpoint had no enabled destination")
-	f(event.Skipped, event.Filtered, never, "skipped: the destination's filter does not let it through")
+	f(event.Skipped, event.Filtered, never, "skipped: the destination's filter does not match it")
 	f(event.Skipped, event.Duplicate, never, "skipped: it repeats an event that was stored before")
 	f(event.Skipped, event.DestinationDisabled, never, "skipped: the destination is disabled")
 	f(event.Skipped, event.DestinationDeleted, never, "skipped: the destination was deleted")
 	f(event.Skipped, event.EndpointDeleted, never, "skipped: the endpoint was deleted")
 	f(event.Skipped, event.Superseded, never, "skipped: a replay delivered it before the retry was due")
-	f(event.Skipped, event.Purged, never, "skipped: it was open when the destination was purged")
-	f(event.Skipped, event.JobStopped, never, "skipped: the recovery job stopped before its turn came")
-	f(event.Skipped, event.JobCancelled, never, "skipped: the recovery job was cancelled before its turn came")
-	f(event.Skipped, event.RunStopped, never, "skipped: the replay was stopped before its turn came")
-	f(event.Skipped, event.Deadline, never, "skipped: the recovery job ran out of time before its turn came")
+	f(event.Skipped, event.Purged, never, "skipped: it was still open when the destination was purged")
+	f(event.Skipped, event.JobStopped, never, "skipped: the recovery job stopped before it was sent")
+	f(event.Skipped, event.JobCancelled, never, "skipped: the recovery job was cancelled before it was sent")
+	f(event.Skipped, event.RunStopped, never, "skipped: the replay was stopped before it was sent")
+	f(event.Skipped, event.Deadline, never, "skipped: the recovery job reached its deadline before it was sent")
 	f(event.Skipped, "", never, "skipped")
 	f(event.Rejected, event.SignatureMissing, never, "rejected: the request carried no signature")
 	f(event.Rejected, event.SignatureMalformed, never, "rejected: the signature is not in the provider's format")
-	f(event.Rejected, event.SignatureMismatch, never, "rejected: none of the endpoint's secrets made the signature")
+	f(event.Rejected, event.SignatureMismatch, never, "rejected: the signature matches none of the endpoint's secrets")
 	f(event.Rejected, event.TimestampTolerance, never, "rejected: the signed time is too far from the time of receipt")
 }
 
@@ -138,7 +138,7 @@ func TestWhyOfDetail(t *testing.T) {
 	f("attempt 1 failed (dns_error); next attempt at 2026-08-21T22:24:36.005Z", event.Retrying, b)
 	f("2 of 3 destinations: attempt 1 failed (dns_error); next attempt at 2026-08-21T22:24:36.005Z",
 		event.Retrying, a, b, c)
-	f("1 of 2 destinations: failed: the retry policy does not retry this answer; attempt 1 failed (redirect_blocked, "+
+	f("1 of 2 destinations: failed: the retry policy does not retry this response; attempt 1 failed (redirect_blocked, "+
 		"HTTP 302)", event.Failed, c, d)
 	a.Status, a.Reason, a.NextAttemptAt = event.Failed, event.AttemptsExhausted, time.Time{}
 	f("failed: all attempts of the retry policy are used up; attempt 2 failed (HTTP 503)", event.Failed, a)
@@ -147,7 +147,7 @@ func TestWhyOfDetail(t *testing.T) {
 	f("waiting for another attempt", event.Pending, d)
 	f("waiting for its first attempt", event.Pending,
 		event.Delivery{Destination: "new", Status: event.Pending, Reason: event.Queued})
-	f("1 of 2 destinations: held: paused by hand, delivered when that ends", event.Pending, c,
+	f("1 of 2 destinations: held: paused by hand, delivered when unpaused", event.Pending, c,
 		event.Delivery{Destination: "new", Status: event.Held, Reason: event.Manual, NextAttemptAt: next})
 	f("skipped", event.Skipped)
 }

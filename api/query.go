@@ -12,22 +12,23 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of the values of one filter, and of one value in bytes.
+// Limits of a filter: the number of its values, and the bytes of one value.
 const (
 	maxFilterValues = 100
 	maxFilterValue  = 256
 )
 
-// query reads the parameters of a list. It remembers which there are, what was asked for, and the first fault.
+// query reads the parameters of a list. It collects their names, the hash of the filters for cursors, and the first
+// error.
 type query struct {
 	values  url.Values
 	hash    filterHash
-	names   []string // of the parameters, as a fault lists them
-	aliases []string // other names that they may be sent by
+	names   []string // names of the parameters, for error messages
+	aliases []string // alternative names of the parameters
 	err     error
 }
 
-// newQuery reads the query string strictly: what net/url drops silently would be a filter that is ignored.
+// newQuery parses the query string strictly: a filter that net/url drops silently would be ignored.
 func newQuery(r *http.Request, list string) *query {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	q := &query{values: values, hash: newFilterHash(list)}
@@ -38,7 +39,8 @@ func newQuery(r *http.Request, list string) *query {
 	return q
 }
 
-// list returns the values of a filter: repeats, commas and name[] all mean alternatives; empty is absent.
+// list returns the values of a filter. Repeats, commas and name[] all give alternatives; an empty value counts as
+// absent.
 func (q *query) list(names ...string) []string {
 	var out []string
 	q.names, q.aliases = append(q.names, names[0]), append(q.aliases, names[1:]...)
@@ -64,7 +66,7 @@ func (q *query) list(names ...string) []string {
 	return out
 }
 
-// time returns the time of a filter and the name it was sent by.
+// time returns the time of a filter and the name by which it was sent.
 func (q *query) time(names ...string) (t time.Time, sent string) {
 	q.names, q.aliases = append(q.names, names[0]), append(q.aliases, names[1:]...)
 	for _, name := range names {
@@ -73,7 +75,7 @@ func (q *query) time(names ...string) (t time.Time, sent string) {
 				continue
 			}
 			if sent != "" {
-				q.fail(name, "stands beside %s; send one of them", sent)
+				q.fail(name, "means the same as %s; send only one of them", sent)
 			}
 			var ok bool
 			if t, ok = parseTime(value); !ok {
@@ -90,7 +92,7 @@ func (q *query) time(names ...string) (t time.Time, sent string) {
 	return t, sent
 }
 
-// param is the name that a fault of a filter has.
+// param returns the name of a filter in error messages.
 func (q *query) param(names ...string) string { return names[0] }
 
 func (q *query) fail(param, format string, args ...any) {
@@ -99,24 +101,24 @@ func (q *query) fail(param, format string, args ...any) {
 	}
 }
 
-// closed refuses parameters that nobody has read: a list that ignores a filter shows the wrong rows.
+// refuseUnknown refuses parameters that no filter has read: a list that ignores a filter shows the wrong rows.
 func (q *query) refuseUnknown() {
 	q.names = append(q.names, "limit", "cursor")
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if !slices.Contains(q.names, name) && !slices.Contains(q.aliases, name) {
 			hint := didYouMean(strings.TrimSuffix(name, "[]"), q.names)
-			q.err = web.Invalid(name, "is no filter of this list%s; the filters are %s", hint, strings.Join(q.names, ", "))
+			q.err = web.Invalid(name, "is not a filter of this list%s; the filters are %s", hint, strings.Join(q.names, ", "))
 			return
 		}
 	}
 }
 
-// filterSource is where filters stand: in the parameters of a list, or in the body of a replay.
+// filterSource provides filters: the parameters of a list, or the body of a replay.
 type filterSource interface {
 	list(names ...string) []string
-	// time returns the name that the time was sent by, empty when it was not.
+	// time also returns the name by which the time was sent, empty if it was not.
 	time(names ...string) (t time.Time, sent string)
-	// param is the name that a filter was sent by.
+	// param returns the name by which a filter was sent.
 	param(names ...string) string
 	fail(param, format string, args ...any)
 }
@@ -132,7 +134,7 @@ func readFilters(from filterSource, filters []event.Filter, to *event.Query) {
 		}
 		for _, v := range values {
 			if f.Prefix && strings.Contains(strings.TrimSuffix(v, ".*"), "*") {
-				from.fail(from.param(names...), "has %q: a star may only end a type, as in order.*", v)
+				from.fail(from.param(names...), "has %q; a star is allowed only at the end, as in order.*", v)
 			}
 		}
 		if len(values) > 0 {
@@ -141,29 +143,29 @@ func readFilters(from filterSource, filters []event.Filter, to *event.Query) {
 	}
 }
 
-// checkEnum refuses values that are none of a closed set.
+// checkEnum refuses values that are not among words.
 func checkEnum(from filterSource, param string, values, words []string) {
 	for _, v := range values {
 		if !slices.Contains(words, v) {
-			from.fail(param, "has %q, which is none of %s%s", v, strings.Join(words, ", "), didYouMean(v, words))
+			from.fail(param, "has %q, which is not one of %s%s", v, strings.Join(words, ", "), didYouMean(v, words))
 		}
 	}
 }
 
-// words reads a filter whose values are a closed set.
+// enumFilter reads a filter whose values are an enum.
 func enumFilter[T ~string](q *query, name string, known ...T) []T {
 	values := q.list(name)
 	checkEnum(q, name, values, event.Convert[string](known...))
 	return event.Convert[T](values...)
 }
 
-// Names of the two ends of a window of time.
+// Names of the two ends of a time window.
 var (
 	sinceNames = []string{"since", "from", "start"}
 	untilNames = []string{"until", "to", "end"}
 )
 
-// window is the time that is asked for, and the names that its ends were sent by.
+// window is the requested time window, with the names by which its ends were sent.
 type window struct {
 	since, until         time.Time
 	sinceName, untilName string

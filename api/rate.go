@@ -9,17 +9,17 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// class is a kind of request with a rate of its own.
+// class is a kind of request with its own rate limit.
 type class uint8
 
 const (
 	classRead class = iota
 	classWrite
 	classSend
-	classes // how many there are
+	classes // number of classes
 )
 
-// classNames are those of the buckets that all nodes share.
+// classNames are the names of the shared token buckets.
 var classNames = [classes]string{"read", "write", "send"}
 
 func classOf(method, path string) class {
@@ -33,14 +33,14 @@ func classOf(method, path string) class {
 	}
 }
 
-// Limits gives each key a token bucket for each class of requests, with a second's worth at most, shared
-// by all nodes. Left is what this node would still let through at once.
+// Limits holds a token bucket for each key and class of requests, shared by all nodes, with a burst of one second.
+// left is how many requests this node would still allow at once.
 type Limits interface {
 	TakeSharedToken(class, key string, perSecond float64) (wait time.Duration, left float64)
 }
 
-// allow takes one token and writes the X-RateLimit headers, or returns the 429. Only keys that exist get
-// here, so there are no more buckets than keys.
+// limitRate takes a token and sets the X-RateLimit headers, or returns the 429. Only valid keys get here, so there
+// are at most as many buckets as keys.
 func (rt *router) limitRate(h http.Header, key string, c class) error {
 	rate := rt.rates[c]
 	if rate == 0 {
@@ -55,5 +55,6 @@ func (rt *router) limitRate(h http.Header, key string, c class) error {
 		return nil
 	}
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
-		Message: "the key makes more than " + strconv.Itoa(rate) + " such requests a second"}
+		Message: "the API key may make " + strconv.Itoa(rate) +
+			" requests of this kind a second; wait as long as Retry-After says"}
 }

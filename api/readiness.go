@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A change is seen after readyEvery, and one that makes a check hang after readyTimeout more.
+// A change shows after readyEvery; one that makes a check hang shows after readyTimeout more.
 const (
 	readyEvery   = time.Second
 	readyTimeout = 1500 * time.Millisecond
 )
 
-// Check is one thing that a node needs to serve.
+// Check is one condition that a node needs to serve requests.
 type Check struct {
 	Name string
 	Func func(context.Context) error
@@ -25,8 +25,8 @@ type checkView struct {
 	OK   bool   `json:"ok"`
 }
 
-// Readiness checks in the background whether a node can serve, so that GET /readyz, which anybody may send, costs no
-// engine anything, however often it is sent.
+// Readiness checks in the background whether a node can serve requests. GET /readyz, which needs no key, only reads
+// the result, so it costs the engines nothing.
 type Readiness struct {
 	log    *slog.Logger
 	checks []Check
@@ -34,7 +34,7 @@ type Readiness struct {
 	done   chan struct{} // closed after the first round
 }
 
-// NewReadiness starts nothing. Before the first round of checks the node is not ready.
+// NewReadiness starts nothing. The node is not ready until the first round of checks has passed.
 func NewReadiness(log *slog.Logger, checks []Check) *Readiness {
 	r := &Readiness{log: log, checks: checks, done: make(chan struct{})}
 	first := make([]checkView, len(checks))
@@ -45,7 +45,7 @@ func NewReadiness(log *slog.Logger, checks []Check) *Readiness {
 	return r
 }
 
-// last is what the last round has found; nothing without a Readiness.
+// last returns the result of the latest round, and no checks for a nil Readiness.
 func (r *Readiness) last() []checkView {
 	if r == nil {
 		return []checkView{}
@@ -53,10 +53,10 @@ func (r *Readiness) last() []checkView {
 	return *r.states.Load()
 }
 
-// Checked is closed after the first round.
+// Checked returns a channel that is closed after the first round.
 func (r *Readiness) Checked() <-chan struct{} { return r.done }
 
-// Run checks every second until ctx ends.
+// Run repeats the checks every second until ctx ends.
 func (r *Readiness) Run(ctx context.Context) error {
 	tick := time.NewTicker(readyEvery)
 	defer tick.Stop()
@@ -73,7 +73,7 @@ func (r *Readiness) Run(ctx context.Context) error {
 	}
 }
 
-// round makes all checks at once, and logs what has changed: in the first round what fails.
+// round runs all checks at the same time and logs changes; in the first round it logs what fails.
 func (r *Readiness) round(ctx context.Context, first bool) {
 	limited, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -85,15 +85,16 @@ func (r *Readiness) round(ctx context.Context, first bool) {
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return // the node stops: a check that was broken off says nothing
+		return // the node stops: an interrupted check says nothing
 	}
 	for i, c := range r.checks {
 		now[i] = checkView{c.Name, errs[i] == nil}
 		switch name := slog.String("check", c.Name); {
 		case errs[i] != nil && (first || before[i].OK):
-			r.log.LogAttrs(ctx, slog.LevelWarn, "not ready", name, slog.String("error", errs[i].Error()))
+			r.log.LogAttrs(ctx, slog.LevelWarn, "readiness check fails, this node is not ready", name,
+				slog.String("error", errs[i].Error()))
 		case errs[i] == nil && !first && !before[i].OK:
-			r.log.LogAttrs(ctx, slog.LevelInfo, "ready again", name)
+			r.log.LogAttrs(ctx, slog.LevelInfo, "readiness check passes again", name)
 		}
 	}
 	r.states.Store(&now)

@@ -77,7 +77,7 @@ func TestReadiness(t *testing.T) {
 		set("broken")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := strings.Count(out.String(), "not ready"); n != 3 || strings.Count(out.String(), "ready again") != 2 ||
+		if n := strings.Count(out.String(), "not ready"); n != 3 || strings.Count(out.String(), "passes again") != 2 ||
 			!strings.Contains(out.String(), "db.internal") {
 			t.Errorf("%d lines for three failures:\n%s", n, out.String())
 		}

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// preparationWait is how long the answer to a new job waits for it to be ready.
+	// preparationWait is how long the answer to a new job waits for the job to become ready.
 	preparationWait = 2 * time.Second
-	// maxRecoveryRate is the largest rate_per_second.
+	// maxRecoveryRate is the maximum of rate_per_second, in deliveries.
 	maxRecoveryRate = 100
-	// maxIDText bounds ids in bodies, so that an answer does not repeat a megabyte.
+	// maxIDText bounds ids in request bodies, so that an error does not repeat a megabyte.
 	maxIDText = 200
 )
 
-// RecoveryReader answers about the items of recovery jobs, from the store.
+// RecoveryReader reads the items of recovery jobs from the store.
 type RecoveryReader interface {
 	RecoveryCounts(ctx context.Context, account string, jobs ...string) (map[string]event.RecoveryCounts, time.Time, error)
 	RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error)
@@ -31,7 +31,7 @@ type RecoveryReader interface {
 	) (event.RecoveryItemPage, error)
 }
 
-// Recoveries reads and changes recovery jobs.
+// Recoveries reads and changes recovery jobs in the configuration log.
 type Recoveries interface {
 	Recovery(id string) (*config.Recovery, config.Presence)
 	Recoveries(account string, beforeSeq int64, limit int, keep func(*config.Recovery) bool) ([]*config.Recovery, bool)
@@ -47,7 +47,7 @@ type recoveries struct {
 	recovery RecoveryReader
 }
 
-// createRecovery makes a job. It is prepared by the node that owns the endpoint's partition.
+// createRecovery creates a job. The node that owns the endpoint's partition prepares it.
 func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
@@ -65,21 +65,21 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	}
 	name := job.ID
 	job, err = a.config.AddRecovery(r.Context(), job)
-	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has made it
+	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
 		if earlier, presence := a.config.Recovery(name); presence == config.Present {
 			job, err = earlier, nil
 		}
 	}
 	switch {
 	case errors.Is(err, config.ErrTooManyOpenRecoveries):
-		return web.State("", "too many recovery jobs have not ended; cancel some of them")
+		return web.State("", "too many recovery jobs are open; cancel some of them or wait until they end")
 	case err != nil:
 		return err
 	}
 	return a.answerRecovery(w, r, http.StatusCreated, a.awaitPrepared(r.Context(), job))
 }
 
-// readRecoveryInput judges the body of a new job.
+// readRecoveryInput validates the body of a new job.
 func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Recovery, error) {
 	in := &input{}
 	o := in.newObject("", body)
@@ -128,7 +128,7 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 	return job, err
 }
 
-// prepared waits for a new job to be ready, and returns it as it is then.
+// awaitPrepared waits up to preparationWait for a new job to become ready, and returns its newest state.
 func (a *recoveries) awaitPrepared(ctx context.Context, job *config.Recovery) *config.Recovery {
 	timeout := time.NewTimer(preparationWait)
 	defer timeout.Stop()
@@ -150,8 +150,8 @@ func (a *recoveries) awaitPrepared(ctx context.Context, job *config.Recovery) *c
 	}
 }
 
-// answerRecovery answers a write with the job. What it did is done, so a store that is away does not make it fail: then
-// what was submitted counts as queued.
+// answerRecovery answers a write with the job. The write has taken effect, so an unavailable store is no error: then
+// all submitted deliveries are reported as queued.
 func (a *recoveries) answerRecovery(w http.ResponseWriter, r *http.Request, status int, job *config.Recovery) error {
 	p, err := a.progressOf(r.Context(), job)
 	if err != nil {
@@ -176,7 +176,7 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 	return nil
 }
 
-// recoveryInPath is the job that the path names.
+// recoveryInPath returns the job that the path names, or the 404.
 func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*config.Recovery, error) {
 	a.catchUp(r.Context())
 	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
@@ -218,7 +218,7 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	return nil
 }
 
-// itemStates are the states of an item.
+// itemStates are the states of an item of a job.
 var itemStates = []event.Status{event.Pending, event.ItemQueued, event.Delivered, event.Failed, event.Skipped}
 
 func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -260,7 +260,7 @@ const (
 	actionCancel   = "cancel"
 )
 
-// actOnRecovery moves a job by an action, if the state that it is in allows it.
+// actOnRecovery applies an action to a job if the job's state allows it.
 func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	if in.err != nil {
 		return in.err
 	}
-	// Another node may have shown the caller a state that this one has not heard of yet.
+	// Another node may have shown the client a state that this node has not applied yet.
 	if err := a.core.config.Sync(r.Context()); err != nil {
 		return err
 	}
@@ -296,13 +296,13 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	return a.answerRecovery(w, r, http.StatusOK, job)
 }
 
-// act changes a job. An action that is in effect already changes nothing.
+// applyAction changes a job. An action that is already in effect changes nothing.
 func (a *recoveries) applyAction(j *config.Recovery, action string) error {
 	if inEffect(j, action) {
 		return nil
 	}
 	if allowed := actionsOf(j.State); !slices.Contains(allowed, action) {
-		may := "none is allowed any more"
+		may := "none of the actions is allowed any more"
 		if len(allowed) > 0 {
 			may = "allowed now: " + strings.Join(allowed, ", ")
 		}
@@ -327,7 +327,7 @@ func (a *recoveries) applyAction(j *config.Recovery, action string) error {
 	return nil
 }
 
-// inEffect reports whether the action has brought the job where it is.
+// inEffect reports whether the job is already in the state that the action leads to.
 func inEffect(j *config.Recovery, action string) bool {
 	continued := j.Reserved > j.Canary.Total
 	switch action {
@@ -340,7 +340,7 @@ func inEffect(j *config.Recovery, action string) bool {
 	}
 }
 
-// actionsOf are the actions that a state allows.
+// actionsOf returns the actions that a state allows.
 func actionsOf(s config.RecoveryState) []string {
 	switch {
 	case s.Ended():
@@ -353,7 +353,7 @@ func actionsOf(s config.RecoveryState) []string {
 	return []string{actionCancel}
 }
 
-// sending is another job that sends to a destination of this one, nil when there is none.
+// otherSendingJob returns another job that currently sends to a destination of this one, nil if there is none.
 func (a *recoveries) otherSendingJob(j *config.Recovery) *config.Recovery {
 	jobs, _ := a.config.Recoveries(j.Account, 0, 1, func(x *config.Recovery) bool {
 		return x.ID != j.ID && x.State.Sending() && x.Overlaps(j)
@@ -365,6 +365,6 @@ func (a *recoveries) otherSendingJob(j *config.Recovery) *config.Recovery {
 }
 
 func errOtherJobSends(other *config.Recovery) error {
-	const text = "has to wait: recovery job %s sends to the same destination and is %s"
+	const text = "must wait: recovery job %s sends to the same destination and is %s"
 	return web.State("action", text, other.ID, other.State)
 }

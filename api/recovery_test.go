@@ -271,8 +271,8 @@ func TestRecoveryActions(t *testing.T) {
 	refused("canary", "allowed now: cancel")
 	becomes(t, job, func(j *config.Recovery) { j.Reserved = 6; j.End(config.RecoveryCompleted, "", time.Now()) })
 	moved("continue", "completed") // the answer was lost, and it is done
-	refused("canary", "none is allowed any more")
-	refused("cancel", "none is allowed any more")
+	refused("canary", "none of the actions is allowed any more")
+	refused("cancel", "none of the actions is allowed any more")
 
 	for _, state := range []config.RecoveryState{
 		config.RecoveryPreparing, config.RecoveryReady, config.RecoveryCanaryRunning, config.RecoveryAwaitingApproval,

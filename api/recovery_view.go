@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// recoveryView is a recovery job. Its counters always add up to Total.
+// recoveryView is a recovery job in a response. Its five counters always add up to Total.
 type recoveryView struct {
 	ID            string                    `json:"id"`
 	Object        string                    `json:"object"`
@@ -47,14 +47,14 @@ type recoveryDestinationView struct {
 	TopError *string `json:"top_error"`
 }
 
-// progress is what came of the submitted deliveries of jobs, as far as their headers do not tell.
+// progress is the outcome of the submitted deliveries of jobs, as far as the job's own record does not hold it.
 type progress struct {
 	counts   map[string]event.RecoveryCounts
 	failures map[string]map[string]event.RecoveryFailures // by job and destination
 	asOf     time.Time
 }
 
-// progressOf asks the store about jobs of one account.
+// progressOf reads the progress of jobs of one account from the store.
 func (a *recoveries) progressOf(ctx context.Context, jobs ...*config.Recovery) (progress, error) {
 	p := progress{failures: map[string]map[string]event.RecoveryFailures{}}
 	var ask []string
@@ -82,7 +82,8 @@ func (a *recoveries) progressOf(ctx context.Context, jobs ...*config.Recovery) (
 	return p, nil
 }
 
-// recoveryView shows a job. What the store says may be newer or older than the header.
+// view renders a job. The store may be newer or older than the job's record, so reserved is the larger of both
+// counts.
 func (p progress) view(j *config.Recovery) recoveryView {
 	c := p.counts[j.ID]
 	if j.Settled {
@@ -122,7 +123,7 @@ func (p progress) view(j *config.Recovery) recoveryView {
 	}
 	if perDay := j.RatePerSecond * int(config.MaxRecoveryDuration/time.Second); perDay < j.Total {
 		v.Warnings = []warning{{"rate_per_second", fmt.Sprintf(
-			"at %d a second the job sends %d deliveries until its deadline, and %d are selected; the rest will be skipped",
+			"at %d a second the job can send %d deliveries before its deadline, but %d are selected; the rest will be skipped",
 			j.RatePerSecond, perDay, j.Total)}}
 	}
 	return v
@@ -154,7 +155,7 @@ func itemOf(j *config.Recovery, x *event.RecoveryItem) itemView {
 	if x.Code != 0 {
 		v.LastResponseStatus = &x.Code
 	}
-	if x.At.IsZero() { // only the job's own times tell
+	if x.At.IsZero() { // the store has no outcome: use the job's own times
 		v.UpdatedAt = web.Time(j.CreatedAt)
 		if x.State == event.Skipped && !j.FinishedAt.IsZero() && x.Seq < j.Sendable {
 			v.UpdatedAt = web.Time(j.FinishedAt)

@@ -6,24 +6,24 @@ import (
 	"path"
 )
 
-// viewerFiles are the reference page and what draws it. The files of the viewer itself are put there by make build; a
-// program that was built without them has the page, which says so.
+// viewerFiles are the documentation page and its scripts. make build adds the files of the viewer; a program built
+// without them serves a page that says so.
 //
 //go:embed viewer
 var viewerFiles embed.FS
 
-// referencePath is the page that shows the OpenAPI document to people; its files lie below it.
+// referencePath is the page that shows the OpenAPI document; its files lie below it.
 const referencePath = "/docs"
 
-// referencePolicy lets the page load its own files and the document, and nothing from anywhere else. The sandbox makes
-// its origin opaque: a flaw in the viewer reads nothing of this host with a person's cookie. The viewer sets styles
-// from its script, and some of its links open a tab.
+// referencePolicy lets the page load its own files and the document, and nothing else. The sandbox makes its origin
+// opaque, so a flaw in the viewer cannot use a visitor's cookies of this host. The viewer sets styles from its
+// script, and some of its links open a tab.
 const referencePolicy = "sandbox allow-scripts allow-popups; default-src 'none'; script-src 'self'; style-src " +
 	"'self' 'unsafe-inline'; " +
 	"img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// referenceTypes are the media types by file name. The system's table differs between machines, and a browser refuses a
-// script of another type.
+// referenceTypes maps file extensions to media types. The system's table differs between machines, and a browser
+// refuses a script with another type.
 var referenceTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -39,7 +39,7 @@ func addReference(pages map[string]*page) error {
 	for _, f := range files {
 		kind := referenceTypes[path.Ext(f.Name())]
 		if kind == "" {
-			continue // licence and stamp
+			continue // licence and version stamp
 		}
 		body, err := viewerFiles.ReadFile("viewer/" + f.Name())
 		if err != nil {

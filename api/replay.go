@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// replayEvent queues the event again for each destination that is enabled now, or for the one that is named.
+// replayEvent queues an event again for each enabled destination, or for the one in the request.
 func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
@@ -38,10 +38,10 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	}
 	ep, presence := a.config.Endpoint(d.Endpoint)
 	if presence != config.Present {
-		return web.State("", "the event's endpoint was deleted; there is nothing to deliver to")
+		return web.State("", "the event's endpoint was deleted, so there is no destination to deliver to")
 	}
 	if !a.erasures.ErasedAt(d.ID).IsZero() {
-		return web.State("", "the event's payload was erased; there is nothing to deliver")
+		return web.State("", "the event's payload was erased, so there is nothing to deliver")
 	}
 	if only != "" && ep.Destination(only) == nil {
 		return web.Invalid("destination_id", "is not a destination of the event's endpoint")
@@ -55,7 +55,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 		targets = slices.DeleteFunc(targets, func(dest string) bool { return dest != only })
 	}
 	if len(targets) == 0 {
-		in.warn("destination_id", "nothing was queued: the endpoint has no such enabled destination")
+		in.warn("destination_id", "nothing was queued: no such destination is enabled; enable one and replay again")
 	}
 	run, err := a.queueEvent(r, d, only, targets)
 	if err != nil {
@@ -65,14 +65,15 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	return nil
 }
 
-// replayable lets a rejected event through only when the present secrets accept it; of an endpoint that verifies
-// nothing any more with a warning, for it was asked for by its id.
+// replayable accepts a rejected event only if its signature is valid with the current secrets. If its endpoint no
+// longer verifies signatures, the event is accepted with a warning, because the request names it by its id.
 func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *input) error {
 	if e.Verdict != event.VerdictRejected {
 		return nil
 	}
 	if ep.Verification == nil {
-		in.warn("id", "the event was rejected and its endpoint verifies no signatures any more: it is delivered unchecked")
+		in.warn("id", "the event was rejected for its signature, and its endpoint no longer verifies signatures: "+
+			"the event is delivered unchecked")
 		return nil
 	}
 	reason, err := a.reverify(ep, e)
@@ -80,12 +81,13 @@ func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *input) err
 		return err
 	}
 	if reason != "" {
-		return web.State("", "the event was rejected and its signature is still not accepted: %s", reasons[reason])
+		return web.State("", "the event was rejected for its signature, which is still not accepted: %s", reasons[reason])
 	}
 	return nil
 }
 
-// accepted is an event as it is sent again: a rejected one gets the verdict of now, which destinations are told.
+// withCurrentVerdict returns the event as it is sent again. A rejected event gets its current verdict, which
+// deliveries carry in relay-verification.
 func withCurrentVerdict(ep *config.Endpoint, e *event.Event) *event.Event {
 	if e.Verdict != event.VerdictRejected {
 		return e
@@ -98,7 +100,7 @@ func withCurrentVerdict(ep *config.Endpoint, e *event.Event) *event.Event {
 	return &current
 }
 
-// queueEvent is a run of one event: its commands are one page.
+// queueEvent queues a run of one event; its commands are a single page.
 func (a *replays) queueEvent(r *http.Request, d *event.Detail, only string, targets []string) (*config.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
@@ -115,7 +117,7 @@ func (a *replays) queueEvent(r *http.Request, d *event.Detail, only string, targ
 	}
 	q := a.newQueuer(run)
 	switch _, err = a.runs.AddRun(r.Context(), run); {
-	case errors.Is(err, config.ErrLevel): // an upgrade is not at its end; the event can be replayed all the same
+	case errors.Is(err, config.ErrLevel): // an upgrade is not finished: the event is replayed without a run
 		q.unrecorded = true
 	case err != nil:
 		return nil, err

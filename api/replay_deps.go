@@ -9,35 +9,36 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Replays are what replays, and repeats of requests, need beside the rest.
+// Replays are the dependencies of replays and of the Idempotency-Key.
 type Replays struct {
 	Selection Selector
 	Runs      Runs
 	Answers   Answers
 }
 
-// Commander puts work into the log, into the partitions of its events, and returns when all of it is durable or when
-// ctx ends, and how much was acknowledged by then. stream.ErrBufferFull means that the rest was not taken; after any
-// other error it may yet become durable.
+// Commander writes delivery commands to the partitions of their events. It returns when all are durable or ctx ends,
+// and how many were acknowledged by then. stream.ErrFull means that the others were not written; after any other
+// error they may still become durable.
 type Commander interface {
 	Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error)
 }
 
-// Selector finds what a replay sends. It takes part in none of it.
+// Selector reads from the store and the log what a replay selects and sends. It changes nothing.
 type Selector interface {
-	// Select passes on everything that a query matches, newest first, or is event.ErrUnavailable when the store does not
-	// hold all that was acknowledged before the call.
+	// Select passes every event that matches a query to page, newest first. It returns event.ErrUnavailable if the
+	// store does not hold everything that was acknowledged before the call.
 	Select(ctx context.Context, q event.Query, page func([]event.Match) error) error
-	// Stored returns whole events in the order of the ids, without those that are gone.
+	// Stored returns whole events in the order of the ids, without those that no longer exist.
 	Stored(ctx context.Context, account string, ids []id.ID) ([]event.Stored, error)
-	// RecoveryCounts are the deliveries of runs that have ended, of those that have any, and up to when that is known.
+	// RecoveryCounts returns the number of ended deliveries by run, for runs that have any, and the time up to which
+	// it is complete.
 	RecoveryCounts(ctx context.Context, account string, runs ...string) (map[string]event.RecoveryCounts, time.Time, error)
-	// CountCommands counts the deliveries of a run that stand in the log, of events newer than one, asked for since a
-	// moment.
+	// Commanded counts the deliveries of a run that are in the log: those of events newer than an id, commanded since
+	// a time.
 	CountCommands(ctx context.Context, run string, since time.Time, newer id.ID) (int, error)
 }
 
-// Runs are the replay runs.
+// Runs stores replay runs in the configuration log.
 type Runs interface {
 	AddRun(ctx context.Context, r *config.Run) (*config.Run, error)
 	ChangeRun(ctx context.Context, id string, alter func(*config.Run) error) (*config.Run, error)
@@ -46,7 +47,7 @@ type Runs interface {
 	QueueingRuns(since time.Time) []*config.Run
 }
 
-// Answers are what requests under an Idempotency-Key came to.
+// Answers stores the claims and answers of Idempotency-Keys in the configuration log.
 type Answers interface {
 	ClaimAnswer(ctx context.Context, claim *config.Answer, optional bool) (*config.Answer, error)
 	ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (*config.Answer, error)

@@ -14,38 +14,38 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of the replay of a selection. What is larger is a recovery's.
+// Limits of a replay of a selection. Larger ones need a recovery job.
 const (
 	maxReplayWindow     = 31 * 24 * time.Hour
 	maxReplayDeliveries = 100_000
-	maxReplayBytes      = 1 << 30   // of bodies, each as often as it is delivered
-	maxReplayEvents     = 1_000_000 // that match, whether they go anywhere or not
-	// Of events whose bodies decide whether they are selected: rejected ones, and those of filters on bodies.
+	maxReplayBytes      = 1 << 30   // bytes of bodies, each counted for every delivery
+	maxReplayEvents     = 1_000_000 // matching events, with or without a destination
+	// Limits of the events whose bodies must be read to decide: rejected events, and events for body filters.
 	maxReplayRead      = 100_000
 	maxReplayReadBytes = 1 << 30
 	maxReplayRate      = 100 // deliveries a second
 	defaultReplayRate  = 50
-	// windowGrace is added to a window that ends now: a caller who counted 31 days back is not refused for the
-	// time of the request.
+	// windowGrace extends a window that ends now, so that a client that subtracts exactly 31 days is not refused
+	// because of the duration of the request.
 	windowGrace = time.Minute
 )
 
-// selection is what one replay was asked for.
+// selection is the validated request of a replay.
 type selection struct {
-	query        event.Query // Destinations is empty: they narrow where events go, not which events
-	destinations []string    // destinations; empty = all that are enabled
+	query        event.Query // Destinations is empty: they restrict where events go, not which events
+	destinations []string    // ids; empty = all enabled destinations
 	rate         int
 	dryRun       bool
-	filter       json.RawMessage // the filter, for people
+	filter       json.RawMessage // the filter as the run shows it
 }
 
-// selectionInput reads the body of a replay: filters stand at its top or inside filter.
+// selectionInput reads the body of a replay. Filters may be at its top or inside filter.
 type selectionInput struct {
 	input
-	top, inner *object // inner is nil when there is none
+	top, inner *object // inner is nil without a filter member
 }
 
-// planner reads what a replay selects and counts what it sends.
+// planner validates what a replay selects and counts what it will send.
 type planner struct {
 	*core
 	selection Selector
@@ -71,7 +71,7 @@ func (a *planner) newSelection(body []byte, account string) (*selection, *select
 		names = append(names, f.Name)
 	}
 	if s.filter = filterJSON(filters, &s.query); len(s.filter) == len("{}") {
-		in.fail("", "name at least one of %s: without one this would send everything again", strings.Join(names, ", "))
+		in.fail("", "send at least one of %s: without one, every event would be replayed", strings.Join(names, ", "))
 	}
 	s.destinations, s.query.Destinations = s.query.Destinations, nil
 	return s, in
@@ -88,7 +88,7 @@ func (in *selectionInput) member(names ...string) (o *object, name string, raw [
 			switch {
 			case !ok:
 			case o != nil:
-				at.fail(n, "stands beside %s; send one of them", o.param(name))
+				at.fail(n, "means the same as %s; send only one of them", o.param(name))
 			default:
 				o, name, raw = at, n, value
 			}
@@ -97,8 +97,8 @@ func (in *selectionInput) member(names ...string) (o *object, name string, raw [
 	return o, name, raw
 }
 
-// list reads one value, several divided by commas, or an array of values. An empty one is refused: taken as absent,
-// as in a list, it would send what nobody meant.
+// list reads one value, several separated by commas, or an array. An empty value is refused: if it counted as
+// absent, as in a list, the replay would send more than the client meant.
 func (in *selectionInput) list(names ...string) (values []string) {
 	o, name, raw := in.member(names...)
 	if o == nil {
@@ -116,7 +116,7 @@ func (in *selectionInput) list(names ...string) (values []string) {
 		}
 		for part := range strings.SplitSeq(text, ",") {
 			if part = strings.TrimSpace(part); part == "" || len(part) > maxFilterValue {
-				o.fail(name, "must have values of 1 to %d bytes; leave it out to select by the others", maxFilterValue)
+				o.fail(name, "must have values of 1 to %d bytes; leave it out to select by the other filters", maxFilterValue)
 			}
 			values = append(values, part)
 		}
@@ -124,14 +124,14 @@ func (in *selectionInput) list(names ...string) (values []string) {
 	switch {
 	case in.err != nil:
 	case len(values) == 0:
-		o.fail(name, "must not be empty; leave it out to select by the others")
+		o.fail(name, "must not be empty; leave it out to select by the other filters")
 	case len(values) > maxFilterValues:
 		o.fail(name, "may have at most %d values", maxFilterValues)
 	}
 	return values
 }
 
-// stringOf decodes a JSON string; false for anything else.
+// stringOf decodes a JSON string; false for any other kind.
 func stringOf(raw []byte) (string, bool) {
 	if kindOf(raw) != kindString {
 		return "", false
@@ -140,7 +140,7 @@ func stringOf(raw []byte) (string, bool) {
 	return text, err == nil
 }
 
-// param is the name by which a member was sent, and its first one when it was not.
+// param returns the name by which a member was sent, or its first name if it was not.
 func (in *selectionInput) param(names ...string) string {
 	if o, name, _ := in.member(names...); o != nil {
 		return o.param(name)
@@ -161,8 +161,8 @@ func (in *selectionInput) time(names ...string) (t time.Time, sent string) {
 	return t, o.param(name)
 }
 
-// times reads the window. Its upper edge is fixed here: the end of the present millisecond, or of the one of the
-// highest id that this node has made, for what was acknowledged before the call belongs to it.
+// readTimes reads the window. The upper end is fixed here, at the end of the current millisecond or of the highest
+// id of this node, so that everything acknowledged before the call is inside.
 func (in *selectionInput) readTimes(now time.Time, ahead time.Duration, q *event.Query) {
 	edge := now.Add(max(ahead, 0)).Truncate(time.Millisecond).Add(time.Millisecond)
 	span := readWindow(in, sinceNames, untilNames)
@@ -182,13 +182,13 @@ func (in *selectionInput) readTimes(now time.Time, ahead time.Duration, q *event
 	}
 }
 
-// errSelectionTooLarge is the 400 of a selection that one call does not queue.
+// errSelectionTooLarge is the 400 for a selection that one call may not queue.
 func errSelectionTooLarge(param, what string) error {
 	return &web.Error{Status: http.StatusBadRequest, Type: web.SelectionTooLarge, Param: param,
 		Message: what + ": narrow the selection, or recover failed deliveries with POST /v1/recoveries; nothing was queued"}
 }
 
-// asked is the filter of a run as it is shown.
+// filterJSON returns the filter of a run as it is shown.
 func filterJSON(filters []event.Filter, q *event.Query) json.RawMessage {
 	text := []byte("{")
 	for i := range filters {
@@ -218,7 +218,8 @@ func filterText(v any) json.RawMessage {
 	return text
 }
 
-// narrow finds the endpoints of the destinations that were named, and warns of endpoints that are not there.
+// resolveDestinations finds the endpoints of the requested destinations, and warns about endpoints that do not
+// exist.
 func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *selectionInput) error {
 	missing := slices.Clone(s.destinations)
 	belongs := func(e *config.Endpoint) bool {
@@ -229,7 +230,7 @@ func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *sel
 	for _, name := range s.query.Endpoints {
 		e := a.presentEndpoint(name, s.query.Account)
 		if e == nil {
-			in.warn(in.param("endpoint_id", "endpoint"), "there is no endpoint "+name+"; its events are delivered nowhere")
+			in.warn(in.param("endpoint_id", "endpoint"), "endpoint "+name+" does not exist; its events are not delivered")
 			continue
 		}
 		belongs(e)
@@ -244,16 +245,16 @@ func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *sel
 		s.query.Endpoints = owners
 	}
 	if len(missing) > 0 {
-		const text = "has %q, which is no destination of the endpoints that are selected"
+		const text = "has %q, which is not a destination of the selected endpoints"
 		return web.Invalid(in.param("destination_id"), text, missing[0])
 	}
 	return nil
 }
 
-// endpointsPage is how many endpoints are asked for at once.
+// endpointsPage is how many endpoints one read of the configuration returns.
 const endpointsPage = 500
 
-// owners walks over the endpoints of an account until told to stop.
+// endpointsWhere returns the endpoints of an account that match, until is reports that there are enough.
 func (a *planner) endpointsWhere(
 	ctx context.Context, account string, is func(*config.Endpoint) (yes, enough bool),
 ) (names []string, err error) {

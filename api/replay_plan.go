@@ -10,34 +10,34 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Bounds of a page: what is read, sent and acknowledged before the next one. A single event may exceed them.
+// Limits of a page: what is read, sent and acknowledged before the next page. A single event may exceed them.
 const (
 	pageDeliveries = 500
-	pageBytes      = 16 << 20 // of bodies, each as often as it is delivered
+	pageBytes      = 16 << 20 // bytes of bodies, each counted for every delivery
 )
 
-// plan is a selection counted: which events go anywhere, and to how many destinations. It holds some 24 bytes for
-// each of them and no bodies.
+// plan is a counted selection: which events are sent, and to how many destinations. It holds about 24 bytes for each
+// event and no bodies.
 type plan struct {
-	selected   []selectedEvent // the oldest first
+	selected   []selectedEvent // oldest first
 	events     int
 	deliveries int
 	bytes      int64
-	unverified int // of events: rejected ones whose endpoint verifies nothing any more
+	unverified int // rejected events whose endpoint no longer verifies signatures
 
-	// What counting them takes: matches, selected or not, and bodies that were read to decide.
+	// The cost of counting: matches, selected or not, and bodies that were read to decide.
 	matches, bodiesRead int
 	bodyBytesRead       int64
 }
 
-// pick is an event that is delivered.
+// selectedEvent is an event of a plan with the number of its destinations.
 type selectedEvent struct {
 	id           id.ID
 	size         uint32
 	destinations uint16
 }
 
-// add counts an event that goes to n destinations.
+// addEvent counts an event that goes to n destinations, and fails when the plan exceeds its limits.
 func (p *plan) addEvent(e *event.Match, n int) error {
 	p.events++
 	p.deliveries += n
@@ -54,7 +54,7 @@ func (p *plan) addEvent(e *event.Match, n int) error {
 	return nil
 }
 
-// see counts a match.
+// countMatch counts a matching event.
 func (p *plan) countMatch() error {
 	if p.matches++; p.matches > maxReplayEvents {
 		return errSelectionTooLarge("", fmt.Sprintf("more than %d events match", maxReplayEvents))
@@ -62,20 +62,21 @@ func (p *plan) countMatch() error {
 	return nil
 }
 
-// reads counts an event whose body must be read before it is known whether it is selected. Those that are not selected
-// after all count too: a flood of refused requests must not make this node read for an hour.
+// countBodyRead counts an event whose body must be read to decide whether it is selected. Events that turn out not
+// to be selected count too: a flood of rejected requests must not make this node read for an hour.
 func (p *plan) countBodyRead(e *event.Match) error {
 	p.bodiesRead++
 	p.bodyBytesRead += int64(e.Size)
 	if p.bodiesRead > maxReplayRead || p.bodyBytesRead > maxReplayReadBytes {
 		return errSelectionTooLarge("", fmt.Sprintf(
-			"more than %d rejected events, or events for filters on bodies, would have to be read, or more than 1 GiB; "+
-				"a status other than rejected leaves rejected ones out", maxReplayRead))
+			"more than %d events or 1 GiB of bodies would have to be read to decide what to send: rejected events, "+
+				"and events of destinations with body filters; a status other than rejected leaves rejected ones out",
+			maxReplayRead))
 	}
 	return nil
 }
 
-// nextPage cuts the first page off the picks.
+// nextPage splits off the first page of events.
 func nextPage(picks []selectedEvent) (page, rest []selectedEvent) {
 	deliveries, bytes := 0, 0
 	for i, p := range picks {
@@ -96,9 +97,9 @@ func idsOf(picks []selectedEvent) []id.ID {
 	return ids
 }
 
-// plan counts what a selection sends. Bodies are read only where they decide: of rejected events, which are selected
-// when the present secrets accept them, and for filters on bodies. Duplicates are not selected: the event that they
-// repeat is, and each of them can be replayed by its id.
+// plan counts what a selection will send. It reads bodies only where they decide: of rejected events, which are
+// selected if the current secrets accept them, and for body filters. Duplicates are not selected: the original event
+// is, and each duplicate can be replayed by its id.
 func (a *planner) plan(ctx context.Context, s *selection) (*plan, error) {
 	p := &plan{}
 	err := a.selection.Select(ctx, s.query, func(page []event.Match) error {
@@ -130,7 +131,8 @@ func (a *planner) plan(ctx context.Context, s *selection) (*plan, error) {
 	return p, err
 }
 
-// pick adds an event to the plan if it is selected; copies are the destinations of those that the body decides about.
+// addIfSelected adds an event to the plan if it is selected. copies holds the number of destinations of the selected
+// events that were decided by their bodies.
 func (a *planner) addIfSelected(p *plan, s *selection, e *event.Match, copies map[id.ID]int) error {
 	n, selected := 0, true
 	switch a.classify(s, e) {
@@ -150,17 +152,18 @@ func (a *planner) addIfSelected(p *plan, s *selection, e *event.Match, copies ma
 	return p.addEvent(e, n)
 }
 
-// choice is whether a selection has an event.
+// selectionChoice says whether a selection contains an event.
 type selectionChoice uint8
 
 const (
 	notSelected selectionChoice = iota
 	selectedNow
-	decidedByBody // the body must be read to know, or to know where it goes
+	decidedByBody // the body decides whether it is selected, or where it goes
 )
 
-// selects is that choice. Of an endpoint that verifies nothing any more, rejected events are selected only where they
-// are asked for by their status: they are what somebody once refused, and there is nothing to judge them by.
+// classify decides without the body, where possible, whether an event is selected. Rejected events of an endpoint
+// that no longer verifies signatures are selected only if the request asks for the status rejected: there is no
+// secret to check them with.
 func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 	ep := a.presentEndpoint(e.Endpoint, s.query.Account)
 	rejected := e.Verdict == event.VerdictRejected
@@ -170,7 +173,7 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 	case ep == nil && rejected:
 		return notSelected
 	case ep == nil:
-		return selectedNow // it goes nowhere, and says so
+		return selectedNow // it counts as an event without deliveries
 	case rejected && ep.Verification != nil:
 		return decidedByBody
 	case rejected && !slices.Contains(s.query.Statuses, event.Rejected):
@@ -184,13 +187,13 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 	return selectedNow
 }
 
-// unverified reports whether an endpoint asks for no signatures.
+// unverified reports whether an endpoint exists and does not verify signatures.
 func (a *planner) unverified(endpoint string) bool {
 	ep, presence := a.config.Endpoint(endpoint)
 	return presence == config.Present && ep.Verification == nil
 }
 
-// copies is to how many destinations an event goes whose body need not be read.
+// destinationCount returns to how many destinations an event goes whose body need not be read.
 func (a *planner) destinationCount(s *selection, e *event.Match) (n int) {
 	ep := a.presentEndpoint(e.Endpoint, s.query.Account)
 	if ep == nil {
@@ -204,13 +207,13 @@ func (a *planner) destinationCount(s *selection, e *event.Match) (n int) {
 	return n
 }
 
-// may reports whether a destination gets events of the selection at all.
+// includes reports whether a destination may get events of the selection.
 func (s *selection) includes(d *config.Destination) bool {
 	return d.Enabled && (len(s.destinations) == 0 || slices.Contains(s.destinations, d.ID))
 }
 
-// destinationCountByBody is copies with the bodies. What is not selected, because it is still rejected, is not among
-// them.
+// destinationCountByBody reads bodies and returns the number of destinations of each selected event. Events that are
+// still rejected are missing in the result.
 func (a *planner) destinationCountByBody(ctx context.Context, s *selection, undecided []selectedEvent) (
 	map[id.ID]int, error) {
 	copies := make(map[id.ID]int, len(undecided))
@@ -241,7 +244,7 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, unde
 	return copies, nil
 }
 
-// targets are the destinations that an event goes to.
+// targets returns the destinations that an event goes to.
 func (s *selection) targets(ep *config.Endpoint, e *event.Event) (dests []string) {
 	var wanted []bool
 	if filters := ep.BodyFilters(); filters != nil {

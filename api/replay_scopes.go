@@ -12,15 +12,15 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// scopes are the endpoints for which this node is counting or queueing a selection: one at a time for each. Other
-// nodes are kept out by the run, once there is one.
+// activeScopes holds the scopes, sets of endpoints, whose selections this node is counting or queueing: one at a
+// time for each endpoint. Other nodes are kept out by the run in the configuration log.
 type activeScopes struct {
-	mu       sync.Mutex     // guards the rest
-	active   [][]string     // an empty one stands for every endpoint
-	planning map[string]int // by account: selections that are being counted
+	mu       sync.Mutex     // guards the fields below
+	active   [][]string     // an empty scope means every endpoint
+	planning map[string]int // selections being counted, by account
 }
 
-// take reports whether the scope shares no endpoint with an active one, and makes it active.
+// tryAcquire activates the scope unless it shares an endpoint with an active one, and reports whether it did.
 func (s *activeScopes) tryAcquire(scope []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *activeScopes) tryAcquire(scope []string) bool {
 	return true
 }
 
-// leave ends a scope that was taken.
+// release deactivates an acquired scope.
 func (s *activeScopes) release(scope []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,11 +42,11 @@ func (s *activeScopes) release(scope []string) {
 	s.active = slices.Delete(s.active, i, i+1)
 }
 
-// maxPlans bounds the selections of an account that this node counts at once: each reads up to a gigabyte, and one
-// call for each endpoint would let an account have as many as it has endpoints.
+// maxPlans bounds the selections of an account that this node counts at the same time. Each reads up to a gigabyte,
+// and without the limit an account could have one for each of its endpoints.
 const maxPlans = 2
 
-// startPlan reports whether one more may be counted, and counts it as such.
+// startPlan reserves one of the account's maxPlans and reports whether one was free.
 func (s *activeScopes) startPlan(account string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *activeScopes) endPlan(account string) {
 	}
 }
 
-// planWithinLimit counts a selection when fewer than maxPlans of the account are being counted.
+// planWithinLimit counts a selection as soon as one of the account's maxPlans is free.
 func (a *replays) planWithinLimit(ctx context.Context, s *selection) (*plan, error) {
 	account := s.query.Account
 	err := a.retryUntilDone(ctx, func() (bool, error) {
@@ -76,7 +76,8 @@ func (a *replays) planWithinLimit(ctx context.Context, s *selection) (*plan, err
 			return true, nil
 		}
 		return false, &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-			Message: fmt.Sprintf("%d other replays are being counted; nothing was queued, send it again", maxPlans)}
+			Message: fmt.Sprintf("this node is already counting %d replays of the account; nothing was queued, send it again",
+				maxPlans)}
 	})
 	if err != nil {
 		return nil, err
@@ -85,7 +86,8 @@ func (a *replays) planWithinLimit(ctx context.Context, s *selection) (*plan, err
 	return a.planner.plan(ctx, s)
 }
 
-// turn waits until no other selection of this node shares an endpoint.
+// acquireScope waits until no other selection on this node shares an endpoint with the scope. The caller calls
+// release.
 func (a *replays) acquireScope(ctx context.Context, scope []string) (release func(), err error) {
 	err = a.retryUntilDone(ctx, func() (bool, error) {
 		if a.scopes.tryAcquire(scope) {

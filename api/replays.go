@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// pageTimeout bounds the wait for a page to be durable, readTimeout that for its events: together less than the
-	// silence after which a run counts as dead.
+	// pageTimeout bounds the wait for a page to be durable, readTimeout the read of its events. Together they are
+	// less than config.RunSilence, after which a run counts as dead.
 	pageTimeout, readTimeout = 15 * time.Second, 10 * time.Second
 )
 
-// replayResult is the answer to a replay, whatever it selected.
+// replayResult is the response to a replay.
 type replayResult struct {
 	Events    int       `json:"events"`
 	Queued    int       `json:"queued"`
-	RunID     *string   `json:"run_id"` // null when nothing was to be queued
+	RunID     *string   `json:"run_id"` // null for a dry run
 	Truncated bool      `json:"truncated"`
 	Warnings  []warning `json:"warnings,omitempty"`
 }
@@ -43,8 +43,8 @@ type replays struct {
 	scopes    activeScopes
 }
 
-// replayEvents queues a selection: first it is counted, behind a fence and without anything being queued; then its
-// run is written to the configuration log; then its deliveries are, page by page.
+// replayEvents replays a selection in three steps: it counts the selection behind a read-your-writes fence, writes
+// the run to the configuration log, and queues the deliveries page by page.
 func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
@@ -77,11 +77,11 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	result := replayResult{Events: p.events, Queued: p.deliveries, Warnings: in.warnings}
 	if p.events > 0 && p.deliveries == 0 {
 		result.Warnings = append(
-			result.Warnings, warning{in.param("destination_id"), "no destination that is enabled now takes one of the events"})
+			result.Warnings, warning{in.param("destination_id"), "none of the enabled destinations takes any of these events"})
 	}
 	if p.unverified > 0 {
-		const text = "%d of these events were rejected and their endpoints verify no signatures any more: they are " +
-			"delivered unchecked"
+		const text = "%d of these events were rejected for their signatures, and their endpoints no longer verify " +
+			"signatures: they are delivered unchecked"
 		result.Warnings = append(result.Warnings, warning{in.param("status"), fmt.Sprintf(text, p.unverified)})
 	}
 	if s.dryRun {
@@ -100,7 +100,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	return nil
 }
 
-// createRun writes the run of a plan. While a run of another node is queueing for one of its endpoints it waits.
+// createRun writes the run of a plan. It waits while a run of another node is queueing for one of the endpoints.
 func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*config.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
@@ -118,14 +118,14 @@ func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, 
 	return added, err
 }
 
-// queuer puts the deliveries of one run into the log.
+// runQueuer writes the deliveries of one run to the log.
 type runQueuer struct {
 	replays      *replays
 	selection    *selection
-	run          *config.Run // its own copy, with what was acknowledged so far
+	run          *config.Run // own copy; Queued counts the acknowledged deliveries
 	startedAt    time.Time
-	commandCount int // deliveries, for pacing
-	// unknown: the configuration log has no such run.
+	commandCount int // deliveries so far, for pacing
+	// unrecorded is true when the configuration log has no such run, during an upgrade.
 	unrecorded bool
 }
 
@@ -134,8 +134,8 @@ func (a *replays) newQueuer(run *config.Run) *runQueuer {
 	return &runQueuer{replays: a, run: &own, startedAt: a.now()}
 }
 
-// queuePlan queues all pages. After an error the run and the answer say how far it came. It may take an hour: before
-// each page the key of the request must still be a key that may do this.
+// queuePlan queues all pages. After an error the run and the answer say how many deliveries were queued. This may
+// take up to config.LongestRun, so the API key is checked again before each page.
 func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (
 	*config.Run, error) {
 	q := a.newQueuer(run)
@@ -153,8 +153,7 @@ func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, 
 	return q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunQueued })
 }
 
-// reauthenticate judges the key of a request that takes long once more. A node that cannot confirm keys for a
-// moment is waited for.
+// reauthenticate checks the API key of a long request again. It waits a moment when this node cannot confirm keys.
 func (a *replays) reauthenticate(ctx context.Context, r *http.Request) error {
 	return a.retryUntilDone(ctx, func() (bool, error) {
 		text, _ := bearer(r)
@@ -169,8 +168,8 @@ func (a *replays) reauthenticate(ctx context.Context, r *http.Request) error {
 	})
 }
 
-// page sends one page and notes it. The caller's going away ends the run between two pages: what was produced is
-// durable, whether somebody waits or not.
+// queuePage writes one page and records the progress. A client that leaves ends the run between two pages, never
+// within one.
 func (q *runQueuer) queuePage(ctx context.Context, page []selectedEvent) error {
 	works, err := q.commandsOf(ctx, page)
 	if err != nil {
@@ -184,7 +183,7 @@ func (q *runQueuer) queuePage(ctx context.Context, page []selectedEvent) error {
 	return err
 }
 
-// only sends the one page of a run.
+// queueOnlyPage writes the single page of a run and completes it.
 func (q *runQueuer) queueOnlyPage(ctx context.Context, works []*event.Work) (*config.Run, error) {
 	if err := q.produce(ctx, works); err != nil {
 		return nil, err
@@ -192,7 +191,7 @@ func (q *runQueuer) queueOnlyPage(ctx context.Context, works []*event.Work) (*co
 	return q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunQueued })
 }
 
-// produce puts commands into the log and counts those that it has acknowledged.
+// produce writes commands to the log and counts the acknowledged ones.
 func (q *runQueuer) produce(ctx context.Context, works []*event.Work) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
@@ -201,15 +200,15 @@ func (q *runQueuer) produce(ctx context.Context, works []*event.Work) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, stream.ErrBufferFull): // the rest was not taken at all
+	case errors.Is(err, stream.ErrBufferFull): // the others were not written at all
 		return q.interrupt(ctx, err)
 	default:
-		// Some may be durable yet. The run is left as it is: whoever finds it without progress counts them.
+		// Others may still become durable. The run stays as it is; the node that interrupts it counts them.
 		return errPartialRun(q.run, err)
 	}
 }
 
-// works are the commands of a page.
+// commandsOf reads the events of a page and returns their commands.
 func (q *runQueuer) commandsOf(ctx context.Context, page []selectedEvent) ([]*event.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -221,7 +220,7 @@ func (q *runQueuer) commandsOf(ctx context.Context, page []selectedEvent) ([]*ev
 	for i := range stored {
 		e := &stored[i]
 		ep := q.replays.presentEndpoint(e.Endpoint, q.selection.query.Account)
-		if ep == nil { // deleted since it was counted
+		if ep == nil { // deleted after it was counted
 			continue
 		}
 		e.Event = withCurrentVerdict(ep, e.Event)
@@ -234,11 +233,11 @@ func (q *runQueuer) commandsOf(ctx context.Context, page []selectedEvent) ([]*ev
 	return works, nil
 }
 
-// errEndedByOtherNode means that another node took the run for dead.
+// errEndedByOtherNode means that another node marked the run as interrupted.
 var errEndedByOtherNode = errors.New("the run made no progress for too long and was ended by another node")
 
-// note writes how far the run is, whether the caller is there or not; alter changes what else there is to say. An
-// error is an answer.
+// recordProgress writes the progress of the run, even if the client has left; alter makes further changes. An error
+// is already the answer to the client.
 func (q *runQueuer) recordProgress(ctx context.Context, alter func(*config.Run)) (*config.Run, error) {
 	if q.unrecorded {
 		return q.run, nil
@@ -247,7 +246,7 @@ func (q *runQueuer) recordProgress(ctx context.Context, alter func(*config.Run))
 	defer cancel()
 	ended := false
 	run, err := q.replays.runs.ChangeRun(ctx, q.run.ID, func(r *config.Run) error {
-		r.Queued = q.run.Queued // who took it for dead has counted without what came since
+		r.Queued = q.run.Queued // the node that marked the run interrupted did not count these
 		if ended = r.State != config.RunQueueing; !ended {
 			alter(r)
 		}
@@ -262,15 +261,15 @@ func (q *runQueuer) recordProgress(ctx context.Context, alter func(*config.Run))
 	return run, nil
 }
 
-// interrupted ends the run half-way and returns the answer that says so.
+// interrupt marks the run as interrupted and returns the error for the client.
 func (q *runQueuer) interrupt(ctx context.Context, cause error) error {
 	if _, err := q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunInterrupted }); err != nil {
-		cause = errors.Join(cause, err) // it is found without progress later
+		cause = errors.Join(cause, err) // another node will interrupt it for lack of progress
 	}
 	return errPartialRun(q.run, cause)
 }
 
-// partial is the answer of a run that ended half-way.
+// errPartialRun is the error of a replay that stopped half-way.
 func errPartialRun(run *config.Run, cause error) error {
 	var e *web.Error
 	if !errors.As(toWebError(cause), &e) {
@@ -278,18 +277,20 @@ func errPartialRun(run *config.Run, cause error) error {
 	}
 	partial := *e
 	partial.Run, partial.Queued = run.ID, run.Queued
-	partial.Message = "the replay ended half-way: what it had queued is delivered; look at the run before you select again"
+	partial.Message = "the replay stopped half-way: what it had queued will be delivered; read the run before you " +
+		"replay again"
 	return &partial
 }
 
-// commandOf asks for one delivery of an event that may have been delivered before.
+// commandOf returns the command for one delivery of an event that may have been delivered before.
 func commandOf(e *event.Event, deliveries []event.Delivery, dest, run string, due time.Time) *event.Work {
 	w := &event.Work{Event: e, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Due: due, Run: run}
 	w.Prior, w.PriorReason = priorOutcome(deliveries, dest)
 	return w
 }
 
-// prior is what a skip of the replay restores; empty for a delivery that is new or not at its end.
+// priorOutcome returns the earlier outcome that applies again if the replay is skipped; empty if the delivery is new
+// or still open.
 func priorOutcome(deliveries []event.Delivery, dest string) (event.Status, event.Reason) {
 	for i := range deliveries {
 		if x := &deliveries[i]; x.Destination == dest && x.Status.Terminal() {
@@ -299,8 +300,8 @@ func priorOutcome(deliveries []event.Delivery, dest string) (event.Status, event
 	return "", ""
 }
 
-// answerEarlierRun answers a repeat whose first call has begun a run, in whatever state that is: nothing is queued
-// twice. A dry run has none.
+// answerEarlierRun answers a repeat whose first call has started a run, so that nothing is queued twice. A dry run
+// has no run.
 func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry bool) (answered bool, err error) {
 	c := callOf(r)
 	if c == nil || !c.takenOver || dry {
@@ -310,7 +311,7 @@ func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry b
 		run, _ := a.runs.ReplayRun(c.subject.Text(id.Run))
 		switch {
 		case run == nil:
-			return true, nil // to begin it is conditional: of two calls that do now one goes on
+			return true, nil // creating the run is conditional: of two concurrent calls one succeeds
 		case run.State == config.RunQueueing:
 			return false, errStillRunning()
 		}
@@ -320,7 +321,7 @@ func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry b
 	return answered, err
 }
 
-// answerRun is what the call of a run came to.
+// answerRun sends the result of the call that started the run.
 func answerRun(w http.ResponseWriter, run *config.Run) error {
 	switch run.State {
 	case config.RunQueueing:
@@ -332,8 +333,8 @@ func answerRun(w http.ResponseWriter, run *config.Run) error {
 	return nil
 }
 
-// answerAfterConflict is the answer when the run could not be begun: another call under the key has, or another run
-// is queueing.
+// answerAfterConflict answers when the run could not be created: another call with the same Idempotency-Key has
+// created it, or another run is queueing.
 func (a *replays) answerAfterConflict(w http.ResponseWriter, r *http.Request, err error) error {
 	c := callOf(r)
 	if c == nil || !errors.Is(err, config.ErrConflict) {

@@ -23,22 +23,24 @@ import (
 // handlerFunc answers an authenticated request.
 type handlerFunc func(w http.ResponseWriter, r *http.Request, key *config.Key) error
 
-// methods are the handlers of one path.
+// methods maps the methods of one path to their handlers.
 type methods map[string]handlerFunc
 
-// sendPath is the route that has a rate of its own.
+// sendPath is the path with a rate limit of its own.
 const sendPath = "/v1/endpoints/{endpoint}/events"
 
-// batchPath shares that rate: one request counts as one, whatever it carries.
+// batchPath shares the rate limit of sendPath: one request counts as one, regardless of its number of events.
 const batchPath = sendPath + "/batch"
 
-// route is one path with what it answers to. A path is one route of mux, so a wrong method is known to be one.
+// route is one path with its handlers. It is one route of mux, so that a wrong method can be told from an unknown
+// path.
 type route struct {
 	path string
 	methods
 }
 
-// router finds the route of a request, and who may use it. It asks mux for the match only: handlers here return errors.
+// router finds the handler of a request and checks who may use it. mux only matches paths, because handlers here
+// return errors.
 type router struct {
 	keys   Keys
 	uses   KeyUses
@@ -47,13 +49,13 @@ type router struct {
 	hosts  map[string]bool // see checkHost
 	public *public
 	mux    *mux.Router
-	routes map[string]route // by path, which is the name of mux's route
+	routes map[string]route // by path, which is also the name of the mux route
 
-	beforeEndpoint, afterEndpoint string // of sendPath
+	beforeEndpoint, afterEndpoint string // the parts of sendPath around its variable
 }
 
-// newRouter builds the tree. Paths are matched as they were sent: an escaped slash is no separator, and no
-// redirect cleans a path.
+// newRouter builds the routes. Paths are matched as they were sent: an escaped slash does not separate segments, and
+// no path is cleaned by a redirect.
 func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls) *router {
 	rt := &router{
 		keys: deps.Config, uses: deps.KeyUses, limits: deps.Limits,
@@ -72,9 +74,9 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls
 	return rt
 }
 
-// find returns the route of a request, with an empty path when there is none, and the values in its path.
+// match returns the route of a request and the values in its path. The route has an empty path if none matches.
 func (rt *router) match(r *http.Request) (route, map[string]string) {
-	// The route that takes the load is found without mux, which compares with regular expressions.
+	// The busiest route is matched without mux, which compares with regular expressions.
 	rest, begins := strings.CutPrefix(r.URL.Path, rt.beforeEndpoint)
 	endpoint, ends := strings.CutSuffix(rest, rt.afterEndpoint)
 	if begins && ends && endpoint != "" && !strings.Contains(endpoint, "/") && r.URL.RawPath == "" {
@@ -87,7 +89,7 @@ func (rt *router) match(r *http.Request) (route, map[string]string) {
 	return rt.routes[match.Route.GetName()], match.Vars
 }
 
-// serve answers a request in the order of the contract: 401, 429, 403, 404, 400.
+// serve checks a request in the order of the contract, 401, 429, 403, 404, 400, and calls its handler.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
 		return rt.public.servePublic(w, r)
@@ -100,7 +102,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	rt.uses.RecordUse(key.Account, key.ID, key.Name, info.Client)
 	found, vars := rt.match(r)
 	method := r.Method
-	if method == http.MethodHead { // net/http leaves out the body
+	if method == http.MethodHead { // net/http omits the body
 		method = http.MethodGet
 	}
 	if err := rt.limitRate(w.Header(), key.ID, classOf(method, found.path)); err != nil {
@@ -114,7 +116,7 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", found.allowHeader())
 		return web.Missing("%s is not allowed here; use %s", r.Method, found.allowHeader())
 	}
-	info.Route, info.Vars = found.path, vars // not before: a method of the client's choice must not become a label
+	info.Route, info.Vars = found.path, vars // only now: a method that the client invented must not become a metric label
 	if err := authorize(key, method); err != nil {
 		return err
 	}
@@ -124,11 +126,11 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := rt.checkHost(r.Host); err != nil {
 		return err
 	}
-	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sending changes no configuration
+	if method != http.MethodGet && found.path != sendPath && found.path != batchPath { // sends change no configuration
 		r = r.WithContext(config.WithOrigin(
 			r.Context(), config.Origin{Actor: key.ID, RequestID: info.ID, RemoteIP: info.Client}))
 	}
-	if found.path != sendPath { // nor does it ask the store
+	if found.path != sendPath { // single sends do not read the store
 		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
 	}
 	return toWebError(handle(w, r, key))
@@ -138,7 +140,7 @@ func (m methods) allowHeader() string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }
 
-// authenticate finds the key of a request.
+// authenticate returns the API key of a request, or the 401.
 func (rt *router) authenticate(r *http.Request) (*config.Key, error) {
 	if values := r.Header["Authorization"]; len(values) == 0 || values[0] == "" {
 		return nil, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
@@ -159,32 +161,32 @@ func errInvalidKey() error {
 	}
 }
 
-// bearer is the API key that a request carries.
+// bearer returns the bearer token of a request.
 func bearer(r *http.Request) (string, bool) {
 	values := r.Header["Authorization"]
 	if len(values) != 1 {
 		return "", false
 	}
 	scheme, text, _ := strings.Cut(values[0], " ")
-	return strings.TrimSpace(text), strings.EqualFold(scheme, "bearer") // RFC 9110, 11.1: schemes do not distinguish case
+	return strings.TrimSpace(text), strings.EqualFold(scheme, "bearer") // RFC 9110, 11.1: schemes are case-insensitive
 }
 
-// authorize judges the scope by the method alone, before any id is looked at.
+// authorize checks the key's scope by the method alone, before any id is looked up.
 func authorize(key *config.Key, method string) error {
 	switch {
 	case method == http.MethodGet:
 		return nil
 	case key.Agent:
 		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
-			Message: "an agent's key cannot make changes here; they are confirmed in the dashboard"}
+			Message: "an agent key cannot make changes through the API; a person approves them in the dashboard"}
 	case key.Scope != config.ReadWrite:
 		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
-			Message: "the key may read only; this needs a key with the scope read_write"}
+			Message: "the key may only read; use a key with the scope read_write"}
 	}
 	return nil
 }
 
-// fault is the one place where errors of other packages become answers.
+// toWebError translates errors of other packages into API errors. It is the only place that does.
 func toWebError(err error) error {
 	if err == nil {
 		return nil
@@ -195,48 +197,49 @@ func toWebError(err error) error {
 	switch {
 	case errors.Is(err, config.ErrConflict):
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict,
-			Message: "others changed it at the same time, again and again; read it and try once more", Err: err}
+			Message: "it was changed by other requests at the same time; read it and try again", Err: err}
 	case errors.Is(err, config.ErrNotFound):
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
 	case errors.Is(err, config.ErrEndpointBusy):
 		return errBusy()
 	case errors.Is(err, config.ErrTooManyErasures):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
-			Message: fmt.Sprintf("%d payloads were erased within the retention, which is as many as can be; those of the "+
-				"oldest events make room when they end", config.MaxErasures), Err: err}
+			Message: fmt.Sprintf("the limit of %d erased payloads within the retention is reached; try again when the "+
+				"retention of the oldest erased events has ended", config.MaxErasures), Err: err}
 	case errors.Is(err, config.ErrRecoveryHistoryFull):
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Hour,
-			Message: fmt.Sprintf("%v, which is as many as can be; the oldest make room when their 30 days are over", err),
+			Message: fmt.Sprintf("%v, which is the limit; try again when the oldest are 30 days old", err),
 		}
 	case errors.Is(err, config.ErrEntityTooLarge):
-		return web.Invalid("", "is too large with everything in it: %v; shorten headers, metadata or filters", err)
+		return web.Invalid("", "the configuration is too large as a whole: %v; shorten headers, metadata or filters", err)
 	case errors.Is(err, config.ErrTooManyEndpoints):
-		return web.State("", "%v, which is as many as can be; delete some that are not used", err)
+		return web.State("", "%v, which is the limit; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):
 		return web.State("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)
-	case errors.Is(err, config.ErrAnswersFull): // a call whose claim it was has its answer all the same
+	case errors.Is(err, config.ErrAnswersFull): // claims of Idempotency-Keys; a call that holds a claim is answered all the same
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
 			Message: err.Error()}
 	case errors.Is(err, config.ErrLevel):
-		return web.Away(err, "this waits for the end of an upgrade: when every node runs the new version, run relay "+
-			"migrate --finalize")
+		return web.Away(err, "this is possible after the upgrade is finished: when every node runs the new version, run "+
+			"relay migrate --finalize")
 	case errors.Is(err, config.ErrUnavailable):
-		return web.Away(err, "the configuration log is away at the moment; check whether the change took effect before "+
-			"you repeat it")
+		return web.Away(err, "the configuration log is unavailable at the moment; check whether the change took effect "+
+			"before you repeat it")
 	case errors.Is(err, config.ErrLease):
-		// Without a cause: it would be one log line for every call while the log is away.
-		return web.Away(nil, "this node cannot confirm API keys at the moment")
+		// Without a cause, which would log a line for every call while the log is unavailable.
+		return web.Away(nil, "this node cannot confirm API keys at the moment; try again")
 	case errors.Is(err, event.ErrNotFound):
 		return web.Missing("there is no such event, or its retention has ended")
 	case errors.Is(err, event.ErrOverloaded):
 		return errTooManyReads()
 	case errors.Is(err, event.ErrUnavailable):
-		return web.Away(err, "the event store is away at the moment; nothing is lost")
+		return web.Away(err, "the event store is unavailable at the moment; no event is lost, try again later")
 	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
-		return web.Away(err, "the log does not take events at the moment; nothing was stored")
+		return web.Away(err, "the log accepts no events at the moment; nothing was stored, try again later")
 	case errors.Is(err, context.DeadlineExceeded):
-		return web.Away(err, "the log did not answer in time: it may or may not have taken this; check before you repeat it")
+		return web.Away(err, "the log did not answer in time: the request may or may not have taken effect; check before "+
+			"you repeat it")
 	}
 	return err
 }

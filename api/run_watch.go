@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// watchInterval is the pause between two looks at the runs that are queueing.
+	// watchInterval is the pause between two checks of the queueing runs.
 	watchInterval = 5 * time.Second
-	// countTimeout bounds the count of what a dead run has queued.
+	// countTimeout bounds the count of the deliveries that a dead run has queued.
 	countTimeout = time.Minute
-	// commandClockSkew is how much earlier than a run's last note the commands of the next page may have been produced,
-	// by the clocks of node and broker.
+	// commandClockSkew is how much earlier than a run's last progress record the commands of its next page may be
+	// dated, because the clocks of node and broker differ.
 	commandClockSkew = time.Minute
 )
 
-// run ends the runs whose node has died while it queued them, until ctx ends. Every node that serves the API watches,
-// by its own clock alone: a run that has made no progress under its eyes for config.RunProgressTimeout is dead. What
-// its last page came to is counted in the log, and one conditional record ends it, whoever writes it.
+// run interrupts replay runs whose node died while it queued them, until ctx ends. Every node that serves the API
+// watches, and uses only its own clock: a run without progress for config.RunSilence is dead. The commands of its
+// last page are counted in the log. A conditional record ends the run, so it does not matter which node writes it.
 func (w runWatch) run(ctx context.Context) error {
 	w.seen = map[string]observedRun{}
 	tick := time.NewTicker(watchInterval)
@@ -37,22 +37,24 @@ func (w runWatch) run(ctx context.Context) error {
 	}
 }
 
-// watch knows how long each queueing run has not changed.
+// runWatch tracks how long each queueing run has made no progress.
 type runWatch struct {
 	*core
 	runs      Runs
 	selection Selector
 	log       *slog.Logger
 
-	since time.Time // no run that was created before it is queueing
+	since time.Time // no run created before it is still queueing
 	seen  map[string]observedRun
 }
 
+// observedRun is the newest revision of a run that this node has seen.
 type observedRun struct {
 	rev int64
-	at  time.Time // when it was first seen at this revision; of the monotonic clock
+	at  time.Time // when this revision was first seen, by the monotonic clock
 }
 
+// checkRuns compares the queueing runs with those of the previous check and interrupts the silent ones.
 func (w *runWatch) checkRuns(ctx context.Context) {
 	now := time.Now()
 	seen := map[string]observedRun{}
@@ -70,24 +72,24 @@ func (w *runWatch) checkRuns(ctx context.Context) {
 			continue
 		}
 		if err := w.interruptRun(ctx, run); err != nil && ctx.Err() == nil {
-			w.log.LogAttrs(ctx, slog.LevelWarn, "end a replay run without progress", slog.String("run", run.ID),
+			w.log.LogAttrs(ctx, slog.LevelWarn, "cannot interrupt a replay run without progress", slog.String("run", run.ID),
 				slog.Any("error", err))
 		}
 	}
 	w.since, w.seen = oldest, seen
 }
 
-// errRunChanged ends a change because the run has changed.
+// errRunChanged abandons a change because the run has made progress.
 var errRunChanged = errors.New("the run has changed")
 
-// interrupt ends a run with the true number of deliveries that it has queued: those that it noted, and those of its
-// last page that the log has.
+// interruptRun ends a run with the exact number of queued deliveries: those it recorded, and those of its last page
+// that are in the log.
 func (w *runWatch) interruptRun(ctx context.Context, run *config.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	reached, err := id.Parse(id.Event, run.LastQueuedEvent)
 	if err != nil {
-		reached = id.ID{} // nothing was noted yet
+		reached = id.ID{} // no page was recorded yet
 	}
 	counted, err := w.selection.CountCommands(ctx, run.ID, run.UpdatedAt.Add(-commandClockSkew), reached)
 	if err != nil {
@@ -104,7 +106,8 @@ func (w *runWatch) interruptRun(ctx context.Context, run *config.Run) error {
 		return nil
 	}
 	if err == nil {
-		w.log.LogAttrs(ctx, slog.LevelWarn, "replay run was interrupted", slog.String("run", run.ID),
+		w.log.LogAttrs(ctx, slog.LevelWarn, "interrupted a replay run whose node made no progress",
+			slog.String("run", run.ID),
 			slog.Int("queued", run.Queued+counted))
 	}
 	return err

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// runView is a replay run as it is shown.
+// runView is a replay run in a response.
 type runView struct {
 	RunID     string          `json:"run_id"`
 	Object    string          `json:"object"`
@@ -25,7 +25,7 @@ type runView struct {
 	CreatedAt web.Time        `json:"created_at"`
 }
 
-// runs serves what replays came to.
+// runs serves replay runs.
 type runs struct {
 	runs      Runs
 	selection Selector
@@ -71,7 +71,7 @@ func (a *runs) readRun(w http.ResponseWriter, r *http.Request, key *config.Key) 
 	return nil
 }
 
-// runViews shows runs with what became of their deliveries.
+// runViews renders runs with the outcomes of their deliveries.
 func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.Run) ([]*runView, error) {
 	views := make([]*runView, len(runs))
 	if len(runs) == 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// testEndpoint stores an event as a provider would send it, and it goes the way of all others. Nobody pays for it.
+// testEndpoint stores a test event as the provider would send it. It is delivered like every event and is not
+// billed.
 func (a *sender) testEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -54,7 +55,7 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 	}
 	if raw, ok := o.raw("type"); ok && kindOf(raw) != kindNull {
 		if kindOf(raw) == kindString {
-			kind, _ = web.String(raw) // an error leaves it empty, which is no type
+			kind, _ = web.String(raw) // after an error it is empty, which is not a valid type
 		}
 		if !filterType.MatchString(kind) {
 			o.fail("type", "must be a string of 1 to %d letters, digits and _ . : / -", maxType)

@@ -20,20 +20,20 @@ import (
 const (
 	// maxSearchText bounds q, in characters.
 	maxSearchText = 200
-	// maxSearchTerms bounds body[…] and header[…] of one search, together.
+	// maxSearchTerms bounds the body[…] and header[…] filters of one search, together.
 	maxSearchTerms = 10
-	// searchWindow is how far back a search looks that names no time, maxSearchWindow how far it may.
+	// searchWindow is the time window of a search without since, maxSearchWindow the longest window.
 	searchWindow, maxSearchWindow = 24 * time.Hour, 31 * 24 * time.Hour
 )
 
-// searchTerm splits body[<path>] and header[<name>].
+// searchTerm splits body[<path>] and header[<name>] into the kind and what it names.
 func searchTerm(name string) (kind, of string, ok bool) {
 	kind, rest, _ := strings.Cut(name, "[")
 	of, ok = strings.CutSuffix(rest, "]")
 	return kind, of, ok && (kind == "body" || kind == "header")
 }
 
-// search reads what to look for; nil when nothing is asked for.
+// search reads the search terms; nil if the request has none.
 func (q *query) search() *event.Search {
 	q.names = append(q.names, "q", "body", "header")
 	s := &event.Search{Text: q.searchText()}
@@ -41,7 +41,7 @@ func (q *query) search() *event.Search {
 	for _, name := range slices.Sorted(maps.Keys(q.values)) {
 		if base := strings.TrimSuffix(name, "[]"); base == "body" || base == "header" {
 			q.aliases = append(q.aliases, name)
-			q.fail(name, "needs what to compare: body[<path>]=value, header[<name>]=value")
+			q.fail(name, "needs a path or a name: body[<path>]=value, header[<name>]=value")
 		}
 		kind, of, ok := searchTerm(name)
 		if !ok {
@@ -53,14 +53,14 @@ func (q *query) search() *event.Search {
 			continue
 		}
 		if terms++; terms > maxSearchTerms {
-			q.fail(name, "is one too many: %d of body[…] and header[…] at most", maxSearchTerms)
+			q.fail(name, "is too much: a search may have at most %d body[…] and header[…] filters", maxSearchTerms)
 		}
 		if kind == "header" {
 			if !httpguts.ValidHeaderFieldName(of) {
 				q.fail(name, "must name a header, as in header[x-request-id]")
 			}
 			if slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
-				q.fail(name, "has a value that no header can have: it holds a control character")
+				q.fail(name, "has a value that contains a control character, which no header can have")
 			}
 			s.Header = append(s.Header, event.HeaderMatch{Name: of, Values: values})
 			continue
@@ -77,7 +77,7 @@ func (q *query) search() *event.Search {
 	return s
 }
 
-// sent are the values of a parameter without those that are empty.
+// nonEmptyValues returns the values of a parameter without the empty ones.
 func (q *query) nonEmptyValues(name string) []string {
 	return slices.DeleteFunc(slices.Clone(q.values[name]), func(v string) bool { return v == "" })
 }
@@ -94,7 +94,7 @@ func (q *query) searchText() string {
 	return values[0]
 }
 
-// searchValues are the values of a term as they were sent: they may hold commas.
+// searchValues returns the values of a term as sent, because they may contain commas.
 func (q *query) searchValues(name string) []string {
 	values := q.nonEmptyValues(name)
 	if len(values) > maxFilterValues {
@@ -109,7 +109,7 @@ func (q *query) searchValues(name string) []string {
 	return values
 }
 
-// searchTime bounds the time that a search looks at; sinceName is how its beginning was sent, if it was.
+// searchTime limits the time window of a search. sinceName is the name by which since was sent, empty if it was not.
 func (a *events) searchTime(q *query, out *event.Query, sinceName string) {
 	until := out.Until
 	if until.IsZero() {
@@ -118,15 +118,15 @@ func (a *events) searchTime(q *query, out *event.Query, sinceName string) {
 	if sinceName == "" {
 		out.Since = until.Add(-searchWindow)
 	}
-	// As the cursor keeps it; ids know no finer times.
+	// Rounded up to a millisecond, as in the cursor and in ids.
 	out.Since = out.Since.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 	if until.Sub(out.Since) > maxSearchWindow {
-		q.fail(sinceName, "is more than %d days before the end; a search looks at no more", int(maxSearchWindow.Hours()/24))
+		q.fail(sinceName, "is more than %d days before the end of the search; use a later time",
+			int(maxSearchWindow.Hours()/24))
 	}
 }
 
-// clampSince bounds the beginning that a cursor holds: cursors are not signed, and one made up must not look at more
-// time than any other search.
+// clampSince limits the since of a cursor: cursors are not signed, and a forged one must not search a longer window.
 func (a *events) clampSince(since, until time.Time) time.Time {
 	if until.IsZero() {
 		until = a.now()
@@ -137,15 +137,15 @@ func (a *events) clampSince(since, until time.Time) time.Time {
 	return since
 }
 
-// searchPage is the answer to a search, which may end before it has filled its page.
+// searchPage is the response to a search, which may end before its page is full.
 type searchPage struct {
 	list[eventRow]
 	Partial bool `json:"partial,omitempty"`
-	Scanned int  `json:"scanned"` // rows that were looked at for this page
+	Scanned int  `json:"scanned"` // rows that were compared for this page
 }
 
-// searchEvents answers a list with a search in it. Its cursors hold the beginning of the time that is looked at:
-// without one it would move on while the pages are read.
+// searchEvents answers a list with search terms. Its cursors contain since: a default since would otherwise move on
+// while the client pages.
 func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *query, q event.Query) error {
 	q.Limit = params.limit()
 	if place := readCursor(params, params.hash.searchPosition); place != (searchPosition{}) {
@@ -158,8 +158,8 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 	if errors.Is(err, event.ErrOverloaded) {
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-			Message: "the account has two searches running, or the key as many reads as it may have at once; " +
-				"wait for one of them",
+			Message: "the account already has two searches running, or the API key as many reads as one key may " +
+				"have; wait for one to finish",
 		}
 	}
 	if err != nil {
@@ -177,16 +177,16 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 	return nil
 }
 
-// searchPosition is where a search goes on.
+// searchPosition is where a search continues.
 type searchPosition struct {
 	before id.ID
 	since  time.Time
 }
 
-// searchVersion is that of the cursors of searches, which are none of a list.
+// searchVersion is the version of search cursors, which are not valid for lists.
 const searchVersion = 2
 
-// searchCursor is a cursor whose place is an id and the milliseconds of since.
+// searchCursor encodes a cursor whose position is an id and the milliseconds of since.
 func (f filterHash) searchCursor(p searchPosition) string {
 	return f.encode(searchVersion, binary.BigEndian.AppendUint64(p.before[:], uint64(p.since.UnixMilli())))
 }

@@ -18,28 +18,28 @@ import (
 
 const (
 	maxType = 128 // characters of an event type
-	// maxPooledBody bounds the buffers that are kept for the next request.
+	// maxPooledBody bounds the buffers that are kept for later requests, in bytes.
 	maxPooledBody = 64 << 10
 )
 
-// sending is the body of a send, judged.
+// parsedEvent is the validated body of a send.
 type parsedEvent struct {
 	eventType string
-	data      []byte // as it stands in the body; its syntax and depth were judged with the rest
+	data      []byte // the bytes in the body; syntax and depth are valid
 	warnings  []warning
-	refusal   error // a 400
+	refusal   error // the 400, nil if the body is valid
 }
 
-// sender accepts the events of callers, one by one, in batches and as a provider would send them.
+// sender accepts events of the account's own applications, single or in batches, and test events.
 type sender struct {
 	*core
 	accept       Accepter
 	limiterStore LimiterStore
 	events       EventReader // for repeats
 	sample       func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
-	// of *bytes.Buffer: request bodies, returned when nothing refers to them any more
+	// bodies pools *bytes.Buffer for request bodies; a buffer is returned when nothing refers to it any more.
 	bodies               sync.Pool
-	batchBodies, batches chan struct{} // one element for each batch that is in memory, or being stored
+	batchBodies, batches chan struct{} // one element for each batch in memory, and for each being stored
 }
 
 func newSender(c *core, deps *Deps) *sender {
@@ -50,8 +50,8 @@ func newSender(c *core, deps *Deps) *sender {
 	}
 }
 
-// sendEvent stores an event of the caller's own. The answer to a first call needs no read: nothing but this call
-// knows the event yet, so its state is known.
+// sendEvent stores one event. The answer to a first call needs no read from the store: no other process has seen the
+// event yet, so its state is known.
 func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -86,7 +86,8 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 	})
 }
 
-// answerSend stores what accept makes under a new id, once for an Idempotency-Key, and answers with its row.
+// answerSend stores the event that accept builds with a new id, at most once for an Idempotency-Key, and answers
+// with its row.
 func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, key string, body []byte,
 	s *parsedEvent, accept func(id.ID) (eventRow, error)) error {
 	d, err := a.ids.New(ep.Partition)
@@ -115,31 +116,31 @@ func errDisabled() error {
 	return web.State("", "the endpoint is disabled; enable it to send events")
 }
 
-// acceptSent stores the event and returns its row. Errors are those of Accepter.
+// acceptSent stores the event and returns its row. Its errors are those of Accepter.
 func (a *sender) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) (eventRow, error) {
 	e := newSentEvent(r, ep, d, s)
-	// The caller going away does not end it: the event is complete, and an answer is of use to nobody.
+	// It continues when the client leaves: the event is complete.
 	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
 		return eventRow{}, err
 	}
 	return acceptedRow(e), nil
 }
 
-// acceptError is a 503 whatever went wrong in accepting: the event is good, so it is the log that did not take it.
-// The cause is counted where events are accepted: one log line for each event of an outage would help nobody. What
-// was decided before stays.
+// acceptError returns a 503 for every error of accepting an event: the event is valid, so the log failed. Package
+// ingest counts the causes; a log line for each event of an outage would not help. Errors that are already API
+// errors stay.
 func acceptError(err error) error {
 	if _, decided := errors.AsType[*web.Error](err); decided {
 		return err
 	}
 	if errors.Is(err, stream.ErrBufferFull) || errors.Is(err, id.ErrClock) {
-		return web.Away(nil, "the log does not take events at the moment; nothing was stored")
+		return web.Away(nil, "the log accepts no events at the moment; nothing was stored, try again later")
 	}
-	return web.Away(nil, "the log did not confirm the event: it may or may not have been stored; look for it before "+
-		"you send it again")
+	return web.Away(nil, "the log did not confirm the event: it may or may not have been stored; look for the event "+
+		"before you send it again")
 }
 
-// parseSend splits {type, data}.
+// parseSend parses and validates {type, data}.
 func parseSend(body []byte) (s parsedEvent) {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -152,7 +153,8 @@ func parseSend(body []byte) (s parsedEvent) {
 		switch m.Name {
 		case "type", "data":
 		case "id":
-			s.refusal = web.Invalid("id", "is given by the service; to recognise repeats send an Idempotency-Key")
+			s.refusal = web.Invalid("id", "is assigned by the service; remove it, and send an Idempotency-Key to make "+
+				"repeats safe")
 			return s
 		default:
 			if len(s.warnings) < maxUnknownMembers {
@@ -164,7 +166,7 @@ func parseSend(body []byte) (s parsedEvent) {
 	return s
 }
 
-// judge reads type and data among the members of a send.
+// validate reads and validates type and data.
 func (s *parsedEvent) validate(members []web.Member) {
 	var kind []byte
 	for _, m := range members {
@@ -176,7 +178,7 @@ func (s *parsedEvent) validate(members []web.Member) {
 		}
 	}
 	if kindOf(kind) == kindString {
-		s.eventType, _ = web.String(kind) // an error leaves it empty, which is no type
+		s.eventType, _ = web.String(kind) // after an error it is empty, which is not a valid type
 	}
 	switch {
 	case kind == nil:
@@ -204,14 +206,14 @@ func validType(s string) bool {
 	return true
 }
 
-// newSentEvent builds the event with its envelope, which is from now on its body.
+// newSentEvent builds the event; its envelope is its body from now on.
 func newSentEvent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) *event.Event {
 	template := newEventTemplate(r, ep)
 	template.IdempotencyKey = r.Header.Get(idempotencyHeader)
 	return template.newEvent(d, s)
 }
 
-// sent is what all events of one request share.
+// eventTemplate holds what all events of one request have in common.
 type eventTemplate struct{ event.Event }
 
 func newEventTemplate(r *http.Request, ep *config.Endpoint) eventTemplate {
@@ -227,18 +229,18 @@ func newEventTemplate(r *http.Request, ep *config.Endpoint) eventTemplate {
 	return eventTemplate{e}
 }
 
-// complete returns one of them.
+// newEvent returns an event of the request with its id, type and body.
 func (x eventTemplate) newEvent(d id.ID, s *parsedEvent) *event.Event {
 	e := x.Event
 	e.ID, e.Type, e.Body = d, s.eventType, appendEnvelope(nil, d, s.eventType, s.data)
 	return &e
 }
 
-// dataMember begins the last member of an envelope. Nothing before it can hold these bytes: ids, types and
-// times have no quotes.
+// dataMember begins the last member of an envelope. It cannot occur earlier, because ids, types and times contain no
+// quotes.
 const dataMember = `,"data":`
 
-// appendEnvelope appends the body of a sent event. The bytes of data are not touched.
+// appendEnvelope appends the body of a sent event. It copies data byte for byte.
 func appendEnvelope(dst []byte, d id.ID, kind string, data []byte) []byte {
 	const fixed = len(`{"id":"","type":"","timestamp":"`+dataMember+`"}`) + len(id.Event) + 26 + len(web.TimeFormat)
 	if dst == nil {
@@ -256,8 +258,8 @@ func appendEnvelope(dst []byte, d id.ID, kind string, data []byte) []byte {
 	return append(dst, '}')
 }
 
-// keptHeaders keeps the headers that say something about the event: its content type, who sent it, the sender's own
-// and those by which a loop is recognised. Credentials are not among them.
+// keptHeaders returns the request headers that are stored with the event: content type, user agent, the client's own
+// X- headers and the loop headers. Credentials are not among them.
 func keptHeaders(h http.Header) []event.Field {
 	fields := make([]event.Field, 0, 4)
 	if h["Content-Type"] == nil {
@@ -276,12 +278,12 @@ func keptHeaders(h http.Header) []event.Field {
 	return fields
 }
 
-// transportHeader is an X- header that proxies write, or that is a key for repeats.
+// transportHeader reports whether an X- header is written by proxies or is an idempotency key.
 func transportHeader(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" || name == "X-Idempotency-Key"
 }
 
-// acceptedRow is the list row of an event that was stored this moment.
+// acceptedRow returns the list row of an event that was just stored.
 func acceptedRow(e *event.Event) eventRow {
 	s := event.Summary{
 		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Status: event.Pending, Reason: event.Queued,

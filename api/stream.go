@@ -23,28 +23,28 @@ import (
 
 const (
 	eventStream = "text/event-stream"
-	// maxStreams is how many streams of one key this node serves.
+	// maxStreams is how many streams one key may have open on this node.
 	maxStreams = 5
-	// defaultKeepAlive is the longest silence: proxies take a longer one for a dead connection.
+	// defaultKeepAlive is the longest time without data; proxies close connections that are silent for longer.
 	defaultKeepAlive = 15 * time.Second
-	// streamTick is how often a stream looks whether its key and its endpoint are still there.
+	// streamTick is how often a stream checks whether its key and its endpoint still exist.
 	streamTick = 500 * time.Millisecond
-	// streamWriteTimeout is how long a client may take for what was written to it before the stream is closed.
+	// streamWriteTimeout is how long a client may take to read what was written before the stream is closed.
 	streamWriteTimeout = 30 * time.Second
-	// streamRetryLimit is for how long a stream goes on while events cannot be read.
+	// streamRetryLimit is how long a stream retries while events cannot be read.
 	streamRetryLimit = 30 * time.Second
 )
 
-// Why a stream ends.
+// Reasons in the event end.
 const (
 	endKeyRevoked      = "key_revoked"
 	endEndpointDeleted = "endpoint_deleted"
 	endShutdown        = "shutdown"
 )
 
-// openStreams are counted by key.
+// openStreams counts the open streams of each key.
 type openStreams struct {
-	draining chan struct{} // closed when they have to end
+	draining chan struct{} // closed when all streams must end
 	once     sync.Once
 
 	mu    sync.Mutex     // guards count
@@ -53,13 +53,14 @@ type openStreams struct {
 
 func (s *openStreams) drain() { s.once.Do(func() { close(s.draining) }) }
 
-// enter counts a stream of a key.
+// acquire counts a new stream of a key, or returns the 429.
 func (s *openStreams) acquire(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count[key] >= maxStreams {
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: 5 * time.Second,
-			Message: "the key has " + strconv.Itoa(maxStreams) + " streams already; close one of them"}
+			Message: "the API key already has " + strconv.Itoa(maxStreams) +
+				" open streams on this node; close one of them"}
 	}
 	s.count[key]++
 	return nil
@@ -78,12 +79,12 @@ type streams struct {
 	*core
 	feed      *feed.Feed
 	keys      Keys
-	keepAlive time.Duration // the longest silence; 0 = 15 s
+	keepAlive time.Duration // longest time without data; 0 = 15 s
 	open      openStreams
 }
 
-// streamEvents sends the events of an endpoint as they are accepted (server-sent events), until the client leaves or
-// must not see them any more. Each has a cursor, from which the next stream goes on.
+// streamEvents sends the events of an endpoint as server-sent events while they are accepted, until the client
+// leaves or loses its right to see them. Each event has a cursor, from which the next stream can resume.
 func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -102,7 +103,7 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 	defer a.open.release(key.ID)
 	watcher, err := a.feed.Watch(r.Context(), ep.Account, ep.ID, partitionsOf(ep), from)
 	if err != nil {
-		return web.Away(err, "events cannot be followed at the moment; try again")
+		return web.Away(err, "the event log cannot be read at the moment; try again")
 	}
 	defer watcher.Close()
 	text, _ := bearer(r)
@@ -114,12 +115,12 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 	return s.run(r.Context())
 }
 
-// partitionsOf are those in which events of the endpoint may be.
+// partitionsOf returns the partitions that may hold events of the endpoint.
 func partitionsOf(ep *config.Endpoint) []int32 {
 	return append([]int32{ep.Partition}, ep.FormerPartitions...)
 }
 
-// checkAccept judges Accept: nothing else is answered here.
+// checkAccept refuses an Accept header that excludes text/event-stream.
 func checkAccept(r *http.Request) error {
 	accept := strings.Join(r.Header["Accept"], ",")
 	if strings.TrimSpace(accept) == "" {
@@ -134,10 +135,10 @@ func checkAccept(r *http.Request) error {
 			return nil
 		}
 	}
-	return web.Invalid("accept", "is %.100q, but the stream is %s", accept, eventStream)
+	return web.Invalid("accept", "is %.100q, but this stream is only available as %s", accept, eventStream)
 }
 
-// lastEventID is where the client says it has come to; nil when it begins.
+// lastEventID returns the position from which the client resumes, nil if it starts now.
 func lastEventID(r *http.Request, endpoint string) (*feed.Cursor, error) {
 	const name = "Last-Event-ID"
 	values := r.Header.Values(name)
@@ -146,32 +147,33 @@ func lastEventID(r *http.Request, endpoint string) (*feed.Cursor, error) {
 	}
 	c, err := feed.ParseCursor(endpoint, values[0])
 	if err != nil || len(values) > 1 {
-		return nil, web.Invalid(name, "is not the id of an event of this endpoint's stream; begin without it")
+		return nil, web.Invalid(name, "is not the id of an event of this endpoint's stream; start again without it")
 	}
 	return &c, nil
 }
 
-// sse is one stream.
+// sse is one stream of server-sent events.
 type sse struct {
 	streams   *streams
 	w         http.ResponseWriter
 	out       *http.ResponseController
 	watcher   *feed.Watcher
 	endpoint  string
-	key       string // as text: it is judged again and again
+	key       string // the key as text, for repeated checks
 	lastWrite time.Time
 	buf       bytes.Buffer
 }
 
-// begin writes the headers.
+// writeHeaders starts the response.
 func (s *sse) writeHeaders() {
 	h := s.w.Header()
 	h.Set("Content-Type", eventStream)
-	h.Set("X-Accel-Buffering", "no") // proxies pass on what they have
+	h.Set("X-Accel-Buffering", "no") // nginx passes data on at once
 	s.w.WriteHeader(http.StatusOK)
 }
 
-// run writes events until the end. It returns nil: the answer has begun, and what breaks off is resumed.
+// run writes events until the stream ends. It returns nil, because the response has begun; the client resumes after
+// a failure.
 func (s *sse) run(ctx context.Context) error {
 	s.writeFrame("ready", s.watcher.Cursor().Encode(s.endpoint), map[string]string{"endpoint_id": s.endpoint})
 	if s.flush() != nil {
@@ -215,11 +217,11 @@ func (s *sse) run(ctx context.Context) error {
 	}
 }
 
-// maxBufferedBytes is how much is written before the client is waited for, in bytes.
+// maxBufferedBytes is how many bytes are buffered before they are flushed to the client.
 const maxBufferedBytes = 256 << 10
 
-// over is why the stream must end now, before anything more is written; empty when it goes on. While this node cannot
-// confirm keys nothing is written.
+// endReason returns why the stream must end before anything more is written, empty if it continues. While this node
+// cannot confirm keys, it waits, up to streamRetryLimit, and nothing is written.
 func (s *sse) endReason(ctx context.Context) string {
 	for waited := time.Now(); ; {
 		select {
@@ -239,20 +241,20 @@ func (s *sse) endReason(ctx context.Context) string {
 	}
 }
 
-// gone is why there is nothing more to watch; it follows the endpoint to another partition.
+// followEndpoint follows the endpoint to a new partition, and returns the reason to end if the endpoint was deleted.
 func (s *sse) followEndpoint(ctx context.Context) string {
 	ep, presence := s.streams.config.Endpoint(s.endpoint)
 	if presence != config.Present {
 		return endEndpointDeleted
 	}
-	// What cannot be followed now is tried again at the next look; nothing of it is lost until then.
+	// On an error the next check tries again; no event is lost until then.
 	_ = s.watcher.Follow(ctx, partitionsOf(ep)...)
 	return ""
 }
 
 func (s *sse) writeEnd(reason string) {
 	s.writeFrame("end", "", map[string]string{"reason": reason})
-	_ = s.flush() // it is over anyway
+	_ = s.flush() // the stream ends anyway
 }
 
 // streamView is an event in a stream.
@@ -304,7 +306,7 @@ func headerLines(fields []event.Field) [][2]string {
 	return lines
 }
 
-// frame appends one event of the stream. JSON has no line ends, so its data is one line.
+// writeFrame buffers one server-sent event. JSON contains no line breaks, so its data is one line.
 func (s *sse) writeFrame(kind, cursor string, data any) {
 	if cursor != "" {
 		s.buf.WriteString("id: " + cursor + "\n")
@@ -312,16 +314,16 @@ func (s *sse) writeFrame(kind, cursor string, data any) {
 	s.buf.WriteString("event: " + kind + "\ndata: ")
 	enc := json.NewEncoder(&s.buf)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(data) // plain values into memory
+	_ = enc.Encode(data) // cannot fail: plain values, in memory
 	s.buf.WriteString("\n")
 }
 
-// flush writes what there is to the client, who has streamWriteTimeout to take it.
+// flush sends the buffered bytes to the client, which has streamWriteTimeout to read them.
 func (s *sse) flush() error {
 	if s.buf.Len() == 0 {
 		return nil
 	}
-	// Where there is no deadline, as in tests without a connection, there is no slow client either.
+	// Tests without a connection support no deadline; they have no slow client either.
 	_ = s.out.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	_, err := s.w.Write(s.buf.Bytes())
 	if err == nil {

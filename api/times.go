@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// inputLayouts are RFC 3339 with any precision (time.Parse takes fractions by itself), without a zone
-// (UTC), and a date (midnight UTC).
+// inputLayouts are RFC 3339 with any precision (time.Parse accepts fractions), the same without a zone (UTC), and a
+// date (midnight UTC).
 var inputLayouts = [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02"}
 
-// parseTime reads a time of a request. A space before a trailing hh:mm is a plus sign that a query string
-// has eaten.
+// parseTime parses a time in a request. A space before a trailing hh:mm is read as a plus sign, which query strings
+// decode to a space.
 func parseTime(s string) (time.Time, bool) {
 	if i := len(s) - len(" 00:00"); i > 0 && s[i] == ' ' && s[len(s)-3] == ':' {
 		s = s[:i] + "+" + s[i+1:]

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// usageView is the answer to GET /v1/usage. Deliveries and attempts are counted at least once.
+// usageView is the response to GET /v1/usage. Deliveries and attempts are counted at least once.
 type usageView struct {
 	PeriodStart web.Time        `json:"period_start"`
 	PeriodEnd   web.Time        `json:"period_end"`
@@ -37,7 +37,7 @@ type overageView struct {
 	Events int64 `json:"events"`
 }
 
-// projectionView has no amounts: this version knows no prices.
+// projectionView has no amounts, because this version has no prices.
 type projectionView struct {
 	Events        int64   `json:"events"`
 	OverageEvents int64   `json:"overage_events"`
@@ -61,11 +61,11 @@ type dayUsage struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// projectionMethod names how projections are made: what was used so far, and the rate of the last seven days for the
-// rest of the period.
+// projectionMethod names the method: the use so far, plus the rate of the last seven days for the rest of the
+// period.
 const projectionMethod = "last_7_days"
 
-// usage serves what an account has used.
+// usage serves the usage of an account.
 type usage struct{ usage Usage }
 
 func (a *usage) readUsage(w http.ResponseWriter, r *http.Request, key *config.Key) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// verification reads how the provider signs. Members that are left out keep their present value.
+// verification reads how the provider signs its requests. Members that are left out keep their current value.
 func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 	const name = "verification"
 	if o.isNull(name) {
@@ -29,7 +29,7 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 		e.Provider = next.Type
 	}
 	if next.Type != e.Provider || next.Type == verify.Generic {
-		v.fail("type", "must be that of the provider, which is %s", e.Provider)
+		v.fail("type", "must be the same as the provider, which is %s", e.Provider)
 		return
 	}
 	if old := e.Verification; old != nil && old.Type == next.Type {
@@ -38,7 +38,7 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 	v.readOnly("secret_set", "secret_last4")
 	v.enum("mode", &next.Mode, "enforce", "observe")
 	v.integer("tolerance_seconds", 1, maxDaySeconds, &next.ToleranceSeconds)
-	if verify.ByName(next.Type).Configurable() { // elsewhere they would be ignored, so they are unknown members
+	if verify.ByName(next.Type).Configurable() { // other types would ignore them, so there they are unknown members
 		v.text("header", 1, maxSignatureText, &next.Header)
 		v.enum("algorithm", &next.Algorithm, verify.Algorithms()...)
 		v.enum("encoding", &next.Encoding, verify.Encodings()...)
@@ -60,14 +60,15 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 	e.Verification = &next
 }
 
-// Bounds of a verification's texts; which of them make sense is judged by Deps.Verification.
+// Limits of the texts of a verification, in characters. Deps.ValidateVerification checks their meaning.
 const (
 	maxSignatureText = 256
 	maxSecrets       = verify.MaxSecrets
 )
 
-// verificationSecrets reads secret or secrets into next and returns all that live then, in clear. In secrets
-// the mask of a present one stands for it; as secret, the mask that reads show leaves all as they are.
+// verificationSecrets reads secret or secrets into next and returns all resulting secrets in clear. In secrets, a
+// mask stands for the current secret with that mask; in secret, the mask that responses show leaves all secrets
+// unchanged.
 func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next *config.Verification) []string {
 	var old []string
 	for _, sealed := range next.Secrets {
@@ -97,7 +98,8 @@ func (in *endpointInput) verificationSecrets(v *object, e *config.Endpoint, next
 	return secrets
 }
 
-// minSecretLength is how many characters a provider's secret should have; one that is shorter may be guessed from a request.
+// minSecretLength is how many characters a provider's secret should have; a shorter one can be guessed from a signed
+// request.
 const minSecretLength = 16
 
 func (in *endpointInput) warnWeak(v *object, i int, secret string) {
@@ -109,12 +111,12 @@ func (in *endpointInput) warnWeak(v *object, i int, secret string) {
 		name = indexed("secrets", i)
 	}
 	in.warn(v.param(name), "has fewer than "+strconv.Itoa(minSecretLength)+
-		" characters: whoever sees one signed request can guess it; "+
-		"have the provider make a longer one")
+		" characters: anyone who sees one signed request can guess it; "+
+		"create a longer one at the provider")
 }
 
-// unmasked puts the present secrets in the place of their masks, in their order, so that one can be added
-// beside another that the caller does not know: ["****abcd", "new"].
+// resolveMasks replaces masks with the current secrets, in order, so that a client can add a secret next to one that
+// it does not know: ["****abcd", "new"].
 func resolveMasks(v *object, given, old []string) []string {
 	rest := slices.Clone(old)
 	for i, s := range given {
@@ -136,13 +138,13 @@ func resolveMasks(v *object, given, old []string) []string {
 	return given
 }
 
-// givenSecrets are those in the request, nil when it names none.
+// givenSecrets returns the secrets in the request, nil if it has none.
 func (in *endpointInput) givenSecrets(v *object) []string {
 	_, one := v.raw("secret")
 	_, many := v.raw("secrets")
 	switch {
 	case one && many:
-		v.fail("secrets", "cannot stand beside secret")
+		v.fail("secrets", "cannot be sent together with secret; send one of them")
 	case one:
 		var s string
 		v.text("secret", 1, verify.MaxSecret, &s)

@@ -10,60 +10,60 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// reasons explains every reason in half a sentence, so that nobody needs a manual to know what happened. Only
-// queued is missing: what it says depends on the attempts that were made.
+// reasons explains every reason in a clause for `why`. Only queued is missing: its text depends on the attempts so
+// far.
 var reasons = map[event.Reason]string{
 	event.SignatureMissing:   "the request carried no signature",
 	event.SignatureMalformed: "the signature is not in the provider's format",
-	event.SignatureMismatch:  "none of the endpoint's secrets made the signature",
+	event.SignatureMismatch:  "the signature matches none of the endpoint's secrets",
 	event.TimestampTolerance: "the signed time is too far from the time of receipt",
 	event.NoDestination:      "the endpoint had no enabled destination",
-	event.Filtered:           "the destination's filter does not let it through",
+	event.Filtered:           "the destination's filter does not match it",
 	event.Duplicate:          "it repeats an event that was stored before",
-	event.DeliveryLoop: "it has come through five deliveries, or back to an endpoint twice: a destination leads " +
+	event.DeliveryLoop: "it has passed through five deliveries, or returned to an endpoint twice: a destination leads " +
 		"back to this relay",
 	event.DestinationDisabled: "the destination is disabled",
 	event.DestinationDeleted:  "the destination was deleted",
 	event.EndpointDeleted:     "the endpoint was deleted",
 	event.Superseded:          "a replay delivered it before the retry was due",
-	event.Purged:              "it was open when the destination was purged",
-	event.JobStopped:          "the recovery job stopped before its turn came",
-	event.JobCancelled:        "the recovery job was cancelled before its turn came",
-	event.RunStopped:          "the replay was stopped before its turn came",
-	event.Deadline:            "the recovery job ran out of time before its turn came",
-	event.AlreadyDelivered:    "it was delivered before its turn came",
+	event.Purged:              "it was still open when the destination was purged",
+	event.JobStopped:          "the recovery job stopped before it was sent",
+	event.JobCancelled:        "the recovery job was cancelled before it was sent",
+	event.RunStopped:          "the replay was stopped before it was sent",
+	event.Deadline:            "the recovery job reached its deadline before it was sent",
+	event.AlreadyDelivered:    "it was already delivered before the job sent it",
 	event.AttemptsExhausted:   "all attempts of the retry policy are used up",
-	event.NotRetryable:        "the retry policy does not retry this answer",
+	event.NotRetryable:        "the retry policy does not retry this response",
 	event.Gone410:             "the destination answered 410 Gone",
 	event.PayloadExpired:      "the payload is no longer kept: its retention ended, or it was erased",
 	event.TransformFailed:     "the endpoint's transformation could not be applied",
-	event.Undecodable:         "the stored event could not be read",
-	event.LaneFull:            "the destination has too much in flight",
-	event.Paced:               "the destination's rate limit sets the pace",
-	event.Manual:              "paused by hand, delivered when that ends",
-	event.BreakerOpen:         "the breaker is open after failures in a row",
+	event.Undecodable:         "the stored event could not be decoded",
+	event.LaneFull:            "the destination has reached its limit of requests in flight",
+	event.Paced:               "the destination's rate limit delays it",
+	event.Manual:              "paused by hand, delivered when unpaused",
+	event.BreakerOpen:         "the circuit breaker is open after consecutive failures",
 }
 
-// why explains the state of an event or a delivery in one sentence. next is when the next attempt is
-// due, zero when none is; last says how the last attempt ended, empty when that is not known.
+// why explains the status of an event or a delivery in one sentence. next is when the next attempt is due, zero if
+// none is planned; last describes the last attempt, empty if unknown.
 func why(status event.Status, reason event.Reason, next time.Time, last string) string {
 	text, known := reasons[reason]
 	if !known && reason != "" && reason != event.Queued {
-		text = string(reason) // a word of a newer version
+		text = string(reason) // a reason of a newer version
 	}
 	at := ""
-	if !next.IsZero() && reason != event.LaneFull { // of that it is told once, and looked at again and again
+	if !next.IsZero() && reason != event.LaneFull { // its time is an internal re-check, recorded once
 		at = next.UTC().Format(web.TimeFormat)
 	}
 	switch {
-	case reason == event.Manual: // the time is that of the next look, which is nobody's business
+	case reason == event.Manual: // the time is an internal re-check, not a promise
 		return "held" + withColon(text)
 	case reason == event.BreakerOpen:
 		return withTime("held"+withColon(text), "next probe at", at)
 	}
 	switch status {
 	case event.Delivered:
-		if text != "" { // of an endpoint that only observes signatures
+		if text != "" { // the endpoint only observes signatures
 			return "delivered, although " + text
 		}
 		return "delivered"
@@ -87,7 +87,7 @@ func why(status event.Status, reason event.Reason, next time.Time, last string) 
 	return string(status) + withColon(text)
 }
 
-// summaryWhy explains the state of an event of which nothing more is known than its row.
+// summaryWhy explains the status of an event of which only the row is known.
 func summaryWhy(s *event.Summary) string {
 	if s.Reason == event.Duplicate && s.DuplicateOf != "" {
 		return string(s.Status) + ": duplicate of " + s.DuplicateOf
@@ -95,7 +95,7 @@ func summaryWhy(s *event.Summary) string {
 	return why(s.Status, s.Reason, s.NextAttemptAt, "")
 }
 
-// deliveryWhy is why, with the newest attempt at the delivery's destination.
+// deliveryWhy explains the status of a delivery with its newest attempt.
 func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow) string {
 	last := ""
 	for i := range slices.Backward(attempts) {
@@ -107,7 +107,7 @@ func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow) string {
 	return why(x.Status, x.Reason, x.NextAttemptAt, last)
 }
 
-// attemptText says how an attempt ended: "attempt 2 failed (HTTP 503)".
+// attemptText describes the result of an attempt: "attempt 2 failed (HTTP 503)".
 func attemptText(a *event.AttemptRow) string {
 	if a.OK {
 		return fmt.Sprintf("attempt %d succeeded (HTTP %d)", a.Number, a.Code)
@@ -122,7 +122,8 @@ func attemptText(a *event.AttemptRow) string {
 	return fmt.Sprintf("attempt %d failed (%s)", a.Number, cause)
 }
 
-// eventWhy explains the state of an event by the delivery that decides it, and says how many share it.
+// eventWhy explains the status of an event by the delivery that decides it, and says how many deliveries have that
+// status.
 func eventWhy(d *event.Detail) string {
 	var first *event.Delivery
 	same := 0
@@ -145,7 +146,7 @@ func eventWhy(d *event.Detail) string {
 	}
 }
 
-// sooner reports whether the next attempt of a is due before that of b.
+// dueSooner reports whether the next attempt of a is due before that of b.
 func dueSooner(a, b *event.Delivery) bool {
 	return !a.NextAttemptAt.IsZero() && (b.NextAttemptAt.IsZero() || a.NextAttemptAt.Before(b.NextAttemptAt))
 }

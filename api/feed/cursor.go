@@ -11,21 +11,22 @@ import (
 	"time"
 )
 
-// ErrCursor means that a text is no cursor of this endpoint.
+// ErrCursor means that a text is not a cursor of this endpoint.
 var ErrCursor = errors.New("not a cursor of this endpoint")
 
 const (
-	// cursorVersion changes when a cursor's meaning does.
+	// cursorVersion changes with the meaning of a cursor; cursors of other versions are refused.
 	cursorVersion = 1
-	// endpointLen is how much of the hash of its endpoint a cursor carries, against mistakes.
+	// endpointLen is how many bytes of the hash of its endpoint a cursor carries, to detect mistakes.
 	endpointLen = 6
-	// maxCursor bounds its text. An endpoint is in one partition, and in a few more after moves.
+	// maxCursor bounds the text of a cursor. An endpoint's events are in one partition, and in a few more after
+	// moves.
 	maxCursor = 2048
 )
 
-// Cursor is a place in the events of an endpoint: the offset to go on from in each partition that they are in.
+// Cursor is a position in the events of an endpoint: the next offset in each partition that holds them.
 type Cursor struct {
-	// At is a time from which on whatever comes after the cursor was accepted.
+	// At is a lower bound of the times at which the events after the cursor were accepted.
 	At   time.Time
 	Next map[int32]int64
 }
@@ -42,7 +43,7 @@ func (c Cursor) Encode(endpoint string) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseCursor reads what Encode has made for this endpoint.
+// ParseCursor decodes a cursor that Encode made for this endpoint, or returns ErrCursor.
 func ParseCursor(endpoint, text string) (Cursor, error) {
 	if len(text) > maxCursor {
 		return Cursor{}, ErrCursor
@@ -70,7 +71,7 @@ func ParseCursor(endpoint, text string) (Cursor, error) {
 	return c, nil
 }
 
-// uvarint takes a number of at most limit from b.
+// uvarint removes a number of at most limit from the front of b.
 func uvarint(b *[]byte, limit uint64) (int64, bool) {
 	v, n := binary.Uvarint(*b)
 	if n <= 0 || v > limit {

@@ -1,14 +1,15 @@
-// Package feed follows the topic events for those who watch endpoints as events arrive.
+// Package feed follows the topic events for clients that watch an endpoint while events arrive.
 //
-// In flow the records of the topic, by offset and outside of any group, so every node can serve every endpoint.
-// Out flow, for each watcher, the events of one endpoint in the order of the log. Those that were rejected, that
-// repeat another, and records that were put back for one group are left out.
+// It reads the topic by offset and outside of any consumer group, so every node can serve every endpoint. A watcher
+// gets the events of one endpoint in the order of the log. Rejected events, duplicates, and records that were
+// requeued for a single consumer group are left out.
 //
-// Guaranteed: a watcher that goes on from the cursor of the last event it has seen gets each later one once, as long
-// as it is retained; what the log has trimmed is read from the store. Where that cannot be, it is told of a gap.
+// Guarantee: a watcher that resumes from the cursor of its last event gets each later event once, as long as it is
+// retained. Events that the log has trimmed are read from the store. Where neither has them, the watcher gets a Gap.
 //
-// One tail per partition is shared by the watchers of this node; it is there while somebody needs it. What a watcher
-// has not taken waits in memory within a bound: past it, it is read from the log again, at the watcher's own pace.
+// The watchers of a node share one tail per partition, which runs while at least one of them needs it. Events that a
+// watcher has not read yet are queued in memory up to a limit; beyond it they are read from the log again, at the
+// watcher's pace. Begin reading at Feed.Watch and Watcher.Next (watcher.go), then tail.run (tail.go).
 package feed
 
 import (
@@ -23,21 +24,22 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Bounds of what waits in memory for watchers.
+// Limits of the events that are queued in memory for watchers.
 const (
-	// MaxQueued is how many events may wait for one watcher, and maxQueuedBytes how many bytes for all of this node.
+	// MaxQueued is how many events may be queued for one watcher, maxQueuedBytes how many bytes for all watchers of a
+	// node.
 	MaxQueued      = 1000
 	maxQueuedBytes = 64 << 20
-	// MaxBody is the largest body that is handed out.
+	// MaxBody is the largest body in bytes that a watcher gets; larger ones are left out.
 	MaxBody = 1 << 20
-	// maxReads bounds the reads of watchers that are behind: each has buffers of some megabytes.
+	// maxReads bounds the concurrent reads for watchers that are behind: each needs buffers of some megabytes.
 	maxReads = 4
 )
 
-// ErrStopped is returned to watchers that come when the feed has ended.
+// ErrStopped is returned to watchers after Run has ended.
 var ErrStopped = errors.New("the feed has stopped")
 
-// Log is the topic events; stream.Reader is one.
+// Log reads the topic events; stream.Reader implements it.
 type Log interface {
 	Ends(ctx context.Context, topics ...string) (map[stream.Partition]int64, error)
 	Starts(ctx context.Context, topics ...string) (map[stream.Partition]int64, error)
@@ -46,36 +48,36 @@ type Log interface {
 	ReadRanges(ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error
 }
 
-// Store has the events that have left the log.
+// Store holds the events that the log has trimmed.
 type Store interface {
-	// EventsByOffset returns events of an endpoint by their offsets, and where to go on.
+	// Placed returns events of an endpoint by their offsets, and the offset to continue from.
 	EventsByOffset(ctx context.Context, q event.OffsetQuery) (event.OffsetPage, error)
 }
 
-// Deps are what a Feed works with; all but Erased are needed.
+// Deps are the dependencies of a Feed; all but Erased are required.
 type Deps struct {
 	Log       *slog.Logger
 	Topic     Log
 	Store     Store
 	Now       func() time.Time
 	Retention time.Duration // how long events can be read
-	// Erased says whether the payload of an event was erased: such an event is passed over. Nil: none was.
+	// Erased reports whether the payload of an event was erased; such events are skipped. Nil means that none was.
 	Erased func(id.ID) bool
 }
 
-// Feed is the tails of this node.
+// Feed holds the tails of this node.
 type Feed struct {
 	deps      Deps
 	startTail chan *tail
-	readSlots chan struct{} // one element for each read of a watcher that is behind
+	readSlots chan struct{} // one element for each running read for a watcher that is behind
 	stopped   chan struct{} // closed when Run has ended
 
-	mu          sync.Mutex // guards the rest, and what tails and their subscriptions hold
+	mu          sync.Mutex // guards the fields below, and those of tails and subscriptions
 	tails       map[int32]*tail
-	queuedBytes int // bytes that wait for watchers
+	queuedBytes int // bytes queued for all watchers
 }
 
-// New starts nothing.
+// New validates deps. It starts nothing; Run does.
 func New(deps Deps) (*Feed, error) {
 	if deps.Log == nil || deps.Topic == nil || deps.Store == nil || deps.Now == nil || deps.Retention <= 0 {
 		return nil, errors.New("feed: a dependency is missing")
@@ -86,7 +88,7 @@ func New(deps Deps) (*Feed, error) {
 	}, nil
 }
 
-// Run follows the partitions that are watched until ctx ends.
+// Run runs the tails of the watched partitions until ctx ends.
 func (f *Feed) Run(ctx context.Context) error {
 	var tails sync.WaitGroup
 	defer tails.Wait()
@@ -101,14 +103,14 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// Tails is the number of partitions that are followed.
+// Tails returns the number of partitions that are followed.
 func (f *Feed) Tails() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.tails)
 }
 
-// Waiting is the number of bytes that wait for watchers.
+// QueuedBytes returns the number of bytes that are queued for watchers.
 func (f *Feed) QueuedBytes() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,43 +12,43 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// tailPause is how long a tail waits after an error.
+// tailPause is how long a tail waits after a read error.
 const tailPause = time.Second
 
-// tail follows one partition. Feed.mu guards what changes.
+// tail follows one partition for all watchers of this node. Feed.mu guards its fields.
 type tail struct {
 	feed      *Feed
 	partition int32
-	next      int64                      // offset that is read next
-	at        time.Time                  // time of the record before it
+	next      int64                      // offset of the next record
+	at        time.Time                  // time of the record before next
 	subs      map[string][]*subscription // by endpoint
 	refs      int
 	closed    bool
-	cancel    context.CancelFunc // set when it runs
+	cancel    context.CancelFunc // set by run
 }
 
-// subscription is what one watcher has of a tail.
+// subscription is a watcher's queue of events from one tail.
 type subscription struct {
 	tail     *tail
 	endpoint string
 	wake     chan<- struct{} // capacity 1; shared by all subscriptions of a watcher
-	// since is the offset from which on nothing is missing in what waits; what is before must be read elsewhere.
+	// completeFrom is the first offset from which the queue misses nothing. Events before it must be read elsewhere.
 	completeFrom int64
 	queued       []*Event
 	bytes        int
 }
 
-// Event is one event as it is handed out.
+// Event is an event as a watcher gets it.
 type Event struct {
 	*event.Event // without the body when that is larger than MaxBody
 	Offset       int64
 	Size         int // of the body
 }
 
-// Truncated reports whether the body is missing for its size.
+// Truncated reports whether the body was left out because it is larger than MaxBody.
 func (e *Event) Truncated() bool { return e.Size > MaxBody }
 
-// eventOverhead is about what an event takes besides its texts, in bytes.
+// eventOverhead is about how many bytes of memory an event needs besides its texts.
 const eventOverhead = 512
 
 func (e *Event) memoryBytes() int {
@@ -59,7 +59,8 @@ func (e *Event) memoryBytes() int {
 	return n
 }
 
-// shown is the event in a record; nil when watchers are not told of it, or nobody can read it.
+// visibleEvent decodes a record. It returns nil for events that watchers do not get: rejected ones, duplicates,
+// records for a single consumer group, and records that cannot be decoded.
 func visibleEvent(r *stream.Record) *Event {
 	e, err := event.Decode(r)
 	if err != nil || e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || e.Reason == event.Duplicate ||
@@ -70,13 +71,13 @@ func visibleEvent(r *stream.Record) *Event {
 	if out.Truncated() {
 		e.Body = nil
 	} else {
-		e.Body = bytes.Clone(e.Body) // the record's would keep all of what was fetched with it
+		e.Body = bytes.Clone(e.Body) // the record's body would keep the whole fetched batch in memory
 	}
 	return out
 }
 
-// subscribe adds a watcher's subscription to a tail, which is started if need be. end is where the partition ends
-// now, for a tail that begins.
+// subscribe adds a subscription to the tail of a partition, and starts the tail if it does not run. end is the
+// current end offset of the partition, where a new tail starts.
 func (f *Feed) subscribe(ctx context.Context, partition int32, end int64, endpoint string, wake chan<- struct{}) (
 	*subscription, error) {
 	f.mu.Lock()
@@ -105,7 +106,7 @@ func (f *Feed) subscribe(ctx context.Context, partition int32, end int64, endpoi
 	}
 }
 
-// close ends the subscription, and the tail when it was the last.
+// close ends the subscription, and the tail if it was the last one.
 func (s *subscription) close() {
 	t := s.tail
 	t.feed.mu.Lock()
@@ -127,13 +128,13 @@ func (s *subscription) close() {
 	}
 }
 
-// drop forgets what waits.
+// clearQueue drops the queued events.
 func (s *subscription) clearQueue() {
 	s.tail.feed.queuedBytes -= s.bytes
 	s.queued, s.bytes = nil, 0
 }
 
-// run reads on until the last subscription is closed.
+// run reads the partition until the last subscription is closed or ctx ends.
 func (t *tail) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -151,20 +152,20 @@ func (t *tail) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		t.feed.deps.Log.LogAttrs(ctx, slog.LevelWarn, "reading events for watchers broke off",
+		t.feed.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot read events for watchers, trying again",
 			slog.Int("partition", int(t.partition)), slog.Any("error", err))
-		_ = wait.For(ctx, tailPause) // the loop looks at ctx
+		_ = wait.For(ctx, tailPause) // the loop checks ctx
 	}
 }
 
-// take hands a record to those who watch its endpoint.
+// distribute queues the event of a record for the watchers of its endpoint.
 func (t *tail) distribute(r *stream.Record) {
 	t.feed.mu.Lock()
 	defer t.feed.mu.Unlock()
 	if r.Offset < t.next {
 		return
 	}
-	if r.Offset > t.next { // the log has trimmed what is between
+	if r.Offset > t.next { // the log has trimmed the records in between
 		for _, subs := range t.subs {
 			for _, s := range subs {
 				s.restart(r.Offset)
@@ -185,7 +186,8 @@ func (t *tail) distribute(r *stream.Record) {
 	}
 }
 
-// push lets an event wait. A watcher that has too much waiting is behind: it reads it from the log when it comes to it.
+// enqueue queues an event. When the queue is full it is dropped, and the watcher reads these events from the log
+// later.
 func (s *subscription) enqueue(e *Event) {
 	f, size := s.tail.feed, e.memoryBytes()
 	if len(s.queued) >= MaxQueued || len(s.queued) > 0 && f.queuedBytes+size > maxQueuedBytes {
@@ -198,7 +200,7 @@ func (s *subscription) enqueue(e *Event) {
 	s.signal()
 }
 
-// restart forgets what waits: the watcher has to read up to since elsewhere.
+// restart drops the queue; the watcher must read everything before completeFrom elsewhere.
 func (s *subscription) restart(since int64) {
 	s.clearQueue()
 	s.completeFrom = since

@@ -13,37 +13,37 @@ import (
 )
 
 const (
-	// maxBatch and maxBatchBytes bound what one call of Next returns.
+	// maxBatch and maxBatchBytes bound the events that one call of Next returns.
 	maxBatch, maxBatchBytes = 200, 4 << 20
-	// readTimeout bounds one read of a watcher that is behind. What it has come to by then counts.
+	// readTimeout bounds one read for a watcher that is behind. Events read until then are kept.
 	readTimeout = 10 * time.Second
-	// Slack is by how much the records of a partition may be out of the order of their times: accepting gives up
-	// after 10 s, and the clocks of nodes differ.
+	// Slack is how far the records of a partition may be out of time order: accepting an event gives up after 10 s,
+	// and the clocks of nodes differ.
 	Slack = time.Minute
-	// settled is the age from which on events are in the store: less than that of anything that is trimmed.
+	// storedAfter is the age after which an event is in the store. It is less than the age of any trimmed record.
 	storedAfter = 5 * time.Minute
 )
 
-// Why events are missing.
+// Reasons of a Gap.
 const (
-	GapRetention = "retention" // they are older than the service keeps events
-	GapLog       = "log"       // the log was made anew, and does not know the place
+	GapRetention = "retention" // the events are older than the retention
+	GapLog       = "log"       // the log was recreated and does not know the offset
 )
 
-// Gap says that events are missing, and from when on they may be.
+// Gap means that events since From may be missing.
 type Gap struct {
 	From   time.Time
 	Reason string
 }
 
-// Item is an event, or a gap in front of the next one. Cursor is the place after it.
+// Item is an event, or a gap in front of the next event. Cursor is the position after it.
 type Item struct {
 	Event  *Event
 	Gap    *Gap
 	Cursor Cursor
 }
 
-// place is where a watcher is in one partition.
+// position is where a watcher is in one partition.
 type position struct {
 	partition int32
 	next      int64
@@ -51,18 +51,18 @@ type position struct {
 	sub       *subscription
 }
 
-// Watcher follows one endpoint. It is for one goroutine.
+// Watcher follows one endpoint. Only one goroutine may use it.
 type Watcher struct {
 	feed              *Feed
 	account, endpoint string
 	startAt           time.Time
 	wake              chan struct{}
 	positions         []*position // by partition
-	gaps              []Gap       // to be told first
+	gaps              []Gap       // returned before the first event
 }
 
-// Watch begins at the cursor, or with what comes from now on when it is nil. partitions are those of the endpoint's
-// events, earlier ones too.
+// Watch starts at the cursor from, or at the current end of the log when from is nil. partitions are the current and
+// the former partitions of the endpoint. The caller must Close the watcher.
 func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions []int32, from *Cursor) (
 	*Watcher, error) {
 	now := f.deps.Now()
@@ -73,7 +73,7 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 			w.gaps = append(w.gaps, Gap{From: w.startAt, Reason: GapRetention})
 			w.startAt = oldest
 		}
-		// Also those that the endpoint has left, as far as the cursor knows.
+		// The cursor may know former partitions that the endpoint no longer lists.
 		partitions = append(slices.Clone(partitions), slices.Collect(maps.Keys(from.Next))...)
 	}
 	ends, err := f.deps.Topic.Ends(ctx, stream.Events)
@@ -83,7 +83,7 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 	for _, p := range partitions {
 		end, ok := ends[stream.Partition{Topic: stream.Events, Index: p}]
 		if !ok {
-			continue // a cursor of another log
+			continue // the cursor belongs to another log
 		}
 		next := end
 		if from != nil {
@@ -104,8 +104,8 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 	return w, nil
 }
 
-// firstSince is the offset from which on everything that the watcher has to see of a partition is found that its
-// cursor does not know: the endpoint came there later.
+// firstSince returns the offset from which to read a partition that the cursor does not contain, because the
+// endpoint moved there later.
 func (w *Watcher) firstSince(ctx context.Context, partition int32, end int64) (int64, error) {
 	at, err := w.feed.deps.Topic.OffsetsForTime(ctx, stream.Events, w.startAt.Add(-Slack))
 	if err != nil {
@@ -120,13 +120,13 @@ func (w *Watcher) firstSince(ctx context.Context, partition int32, end int64) (i
 	case !ok || first < 0:
 		return end, nil
 	case starts[part] > 0 && first <= starts[part]:
-		return 0, nil // what the log has deleted may be as young: the store has it
+		return 0, nil // trimmed records may be young enough too; the store has them
 	default:
 		return min(first, end), nil
 	}
 }
 
-// add begins to follow a partition.
+// followPartition subscribes to a partition, unless the watcher follows it already.
 func (w *Watcher) followPartition(ctx context.Context, partition int32, next, end int64) error {
 	if slices.ContainsFunc(w.positions, func(p *position) bool { return p.partition == partition }) {
 		return nil
@@ -143,7 +143,7 @@ func (w *Watcher) followPartition(ctx context.Context, partition int32, next, en
 	return nil
 }
 
-// Follow adds partitions that the endpoint has come to meanwhile.
+// Follow adds partitions to which the endpoint has moved.
 func (w *Watcher) Follow(ctx context.Context, partitions ...int32) error {
 	for _, p := range partitions {
 		if slices.ContainsFunc(w.positions, func(x *position) bool { return x.partition == p }) {
@@ -165,7 +165,7 @@ func (w *Watcher) Follow(ctx context.Context, partitions ...int32) error {
 	return nil
 }
 
-// Close ends the watcher.
+// Close ends the subscriptions of the watcher.
 func (w *Watcher) Close() {
 	for _, p := range w.positions {
 		p.sub.close()
@@ -173,7 +173,7 @@ func (w *Watcher) Close() {
 	w.positions = nil
 }
 
-// Cursor is the place that the watcher has come to.
+// Cursor returns the current position of the watcher.
 func (w *Watcher) Cursor() Cursor {
 	c := Cursor{Next: make(map[int32]int64, len(w.positions))}
 	for _, p := range w.positions {
@@ -185,8 +185,8 @@ func (w *Watcher) Cursor() Cursor {
 	return c
 }
 
-// Next returns what comes next, in order, as soon as there is something; nothing when nothing has come in that time. An
-// error leaves the watcher where it was.
+// Next returns the next events in order as soon as there are any, or none after the time wait. After an error the
+// watcher is still at its position, and Next may be called again.
 func (w *Watcher) Next(ctx context.Context, wait time.Duration) ([]Item, error) {
 	var items []Item
 	for _, gap := range w.gaps {
@@ -204,7 +204,7 @@ func (w *Watcher) Next(ctx context.Context, wait time.Duration) ([]Item, error) 
 			for _, e := range found {
 				p.next, p.at = e.Offset+1, e.ReceivedAt()
 				if erased := w.feed.deps.Erased; erased != nil && erased(e.ID) {
-					continue // nobody can be given a copy of it any more
+					continue // an erased payload must not be shown
 				}
 				items = append(items, Item{Event: e, Cursor: w.Cursor()})
 			}
@@ -227,7 +227,8 @@ func (w *Watcher) Next(ctx context.Context, wait time.Duration) ([]Item, error) 
 	}
 }
 
-// take returns the next events of a partition: from memory, or from where they are when the watcher is behind that.
+// nextBatch returns the next events of a partition, from the queue or, if the watcher is behind, from the log or the
+// store.
 func (w *Watcher) nextBatch(ctx context.Context, p *position) ([]*Event, error) {
 	for {
 		found, since := p.sub.takeBatch(p)
@@ -241,7 +242,8 @@ func (w *Watcher) nextBatch(ctx context.Context, p *position) ([]*Event, error) 
 	}
 }
 
-// take returns what waits, a batch of it, unless the place is before since; then that is what it returns.
+// takeBatch removes a batch from the queue. If the position is before completeFrom it removes nothing and returns
+// completeFrom.
 func (s *subscription) takeBatch(p *position) (found []*Event, since int64) {
 	f := s.tail.feed
 	f.mu.Lock()
@@ -263,9 +265,9 @@ func (s *subscription) takeBatch(p *position) (found []*Event, since int64) {
 		}
 	}
 	if len(s.queued) == 0 {
-		s.queued = nil // not an ever longer array
+		s.queued = nil // free the array
 		if len(found) == 0 && s.tail.next > p.next {
-			p.next = s.tail.next // past records of others
+			p.next = s.tail.next // skip records of other endpoints
 			if s.tail.at.Add(-Slack).After(p.at) {
 				p.at = s.tail.at.Add(-Slack)
 			}
@@ -274,8 +276,8 @@ func (s *subscription) takeBatch(p *position) (found []*Event, since int64) {
 	return found, p.next
 }
 
-// behind reads a batch of what is before since: from the log, or from the store as far as the log has trimmed it. It
-// moves the place over what it has seen.
+// readBehind reads a batch of the events before since, from the log or, where the log has trimmed them, from the
+// store. It moves the position past the records it has read.
 func (w *Watcher) readBehind(ctx context.Context, p *position, since int64) ([]*Event, error) {
 	select {
 	case w.feed.readSlots <- struct{}{}:
@@ -325,11 +327,11 @@ func (w *Watcher) readLog(ctx context.Context, p *position, since int64) (found 
 	return found, nil
 }
 
-// stored reads what the log has trimmed.
+// readStore reads events that the log has trimmed.
 func (w *Watcher) readStore(ctx context.Context, p *position, since int64) ([]*Event, error) {
 	part := stream.Partition{Topic: stream.Events, Index: p.partition}
 	firsts, err := w.feed.deps.Topic.Starts(ctx, stream.Events)
-	if err == nil && firsts[part] <= p.next { // the embedded log does not remember where it begins
+	if err == nil && firsts[part] <= p.next { // the embedded log does not report its start offset
 		firsts, err = w.feed.deps.Topic.OffsetsForTime(ctx, stream.Events, w.feed.deps.Now().Add(-storedAfter))
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ func heldByHand(t *testing.T, write, read client) {
 			e := read.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
 			d := e["deliveries"].([]any)[0].(map[string]any)
 			if e["status"] != "pending" || d["status"] != "held" || d["reason"] != "manual" ||
-				d["why"] != "held: paused by hand, delivered when that ends" {
+				d["why"] != "held: paused by hand, delivered when unpaused" {
 				return fmt.Sprintf("%v: %v", e["status"], d)
 			}
 			return ""
@@ -39,7 +39,7 @@ func heldByHand(t *testing.T, write, read client) {
 	kept := write.send(ep, 2)
 	held(kept)
 	if e := read.waitStatus(purged, "skipped", step); e["reason"] != "purged" ||
-		e["why"] != "skipped: it was open when the destination was purged" {
+		e["why"] != "skipped: it was still open when the destination was purged" {
 		t.Errorf("%v", e)
 	}
 	write.must(http.StatusOK, "PATCH", path, map[string]any{"paused": true})
