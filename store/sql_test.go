@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// What a statement is made of is constant: the type sql takes no string that was made while the program runs, unless it
-// is turned into one, and ClickHouse is asked nothing that did not pass through it. This test holds the places where
-// that could be undone.
+// TestStatementsAreConstant checks that no text made at run time becomes part of a SQL statement. The compiler already
+// keeps strings out of the type SQL unless they are converted to it. This test finds the conversions and the statements
+// that bypass ch.Query, and compares them with a list of exceptions.
 func TestStatementsAreConstant(t *testing.T) {
 	var files []string
 	for _, dir := range []string{"schema", "write", "read", "internal/ch", "internal/column"} {
@@ -22,18 +22,19 @@ func TestStatementsAreConstant(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
-	// conversions to sql, and statements that are not the text of a query, with why they hold nothing of a caller.
+	// functions that convert to SQL or run a statement that is not the text of a ch.Query, with the reason why no user
+	// input reaches it
 	allowed := map[string]string{
-		"Literal":     "hexadecimal digits alone",
-		"write":       "names of tables and columns, constants of the package",
-		"probe":       "the same",
-		"Merge":       "names of tables",
-		"CheckShard":  "names of tables",
-		"exec":        "migrations: files of this program, the database's name that parseURL has judged",
-		"applied":     "the same",
-		"note":        "the same",
-		"claim":       "the same",
-		"DropExpired": "names of tables, the database's name that parseURL has judged",
+		"Literal":      "hexadecimal digits only",
+		"write":        "names of tables and columns, which are constants of the package",
+		"probe":        "the same",
+		"Merge":        "names of tables",
+		"CheckShard":   "names of tables",
+		"exec":         "migrations: files of this program, the database's name that parseURL has validated",
+		"appliedSteps": "the same",
+		"recordStep":   "the same",
+		"recordShard":  "the same",
+		"DropExpired":  "names of tables, the database's name that parseURL has validated",
 	}
 	used, calls := map[string]bool{}, 0
 	for _, file := range files {
@@ -60,7 +61,7 @@ func TestStatementsAreConstant(t *testing.T) {
 					if !constant(statement) {
 						used[fn.Name.Name] = true
 						if allowed[fn.Name.Name] == "" {
-							t.Errorf("%s: a statement that is neither constant nor the text of a query", fset.Position(call.Pos()))
+							t.Errorf("%s: the statement is neither a constant nor the text of a ch.Query", fset.Position(call.Pos()))
 						}
 					}
 				}
@@ -70,15 +71,15 @@ func TestStatementsAreConstant(t *testing.T) {
 	}
 	for name, why := range allowed {
 		if !used[name] {
-			t.Errorf("%s is allowed a statement of its own (%s) and has none", name, why)
+			t.Errorf("%s is on the list of exceptions (%s) and runs no such statement: remove it", name, why)
 		}
 	}
 	if calls < 8 {
-		t.Errorf("found %d statements: the rule looks in the wrong place", calls)
+		t.Errorf("found %d statements: the test searches the wrong directories", calls)
 	}
 }
 
-// statementOf is the part of a call that becomes SQL; nil when the call has none.
+// statementOf returns the argument of a call that becomes SQL; nil if there is none.
 func statementOf(call *ast.CallExpr) ast.Expr {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:
@@ -102,7 +103,7 @@ func statementOf(call *ast.CallExpr) ast.Expr {
 	return nil
 }
 
-// constant is true of texts in quotes, of sums of them, and of q.Text().
+// constant reports whether an expression is a string literal, a sum of them, or q.Text().
 func constant(e ast.Expr) bool {
 	switch x := e.(type) {
 	case *ast.BasicLit:

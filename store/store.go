@@ -1,30 +1,30 @@
-// Package store keeps what happened in ClickHouse and answers reads from it.
+// Package store holds what the writer and the readers of ClickHouse share. Begin with store/write (topics to tables),
+// then store/read (answers to the API), then store/schema (the tables and their migrations).
 //
-// In: the topics events, commands, outcomes, receipts and audit, read by the group store. Out: rows in
-// ClickHouse, and answers to lists and single reads. Delivery does not depend on it: while ClickHouse
-// is away the writer waits and the log grows; afterwards it catches up.
+// The writer reads the topics events, commands, outcomes, receipts and audit as consumer group store and inserts their
+// records into ClickHouse. Accepting and delivering events does not need ClickHouse: while it is unavailable, records
+// stay in Kafka, and the writer catches up afterwards.
 //
-// Writer. Every flush is one insert per table, all partitions together; the offsets are committed
-// after it. A crash in between makes the next owner write the same rows again, and every table
-// collapses equal rows by its natural key, so a redo changes nothing (usage_minute, which only feeds
-// charts, counts at least once). A record that cannot be read and a row that ClickHouse refuses go to
-// the topic dead; the rest of the batch goes in. Backpressure: while a flush runs or ClickHouse is
-// away, at most one further batch is collected, then the writer stops polling (block).
+// Writer. Every flush is one insert per table and shard for all partitions together; the offsets are committed after
+// it. A crash in between makes the next partition owner insert the same rows again. Every table merges rows with equal
+// keys (ReplacingMergeTree), so a second insert changes nothing; only usage_minute, which feeds charts, may count a row
+// twice. A record that cannot be decoded and a row that ClickHouse rejects go to the dead letter topic, the rest of the
+// batch is stored. Back-pressure: while a flush runs, at most one more batch is filled; then the writer stops polling.
 //
-// Versions. A delivery's newest state is decided by ver = milliseconds of its run << 80 | rank << 64 |
-// 1 + offset in outcomes: delivered is absorbing within a run, a newer run supersedes, and what was
-// delivered counts from the moment of its proof if that is later. All of it stands in the records, so a
-// redo comes to the same version.
+// Versions. The newest state of a delivery is the row with the greatest ver = milliseconds of its run << 80 | rank <<
+// 64 | 1 + offset in outcomes. Within a run, delivered outranks every other status. A newer run outranks an older one,
+// and a delivered outcome that is later than its run counts with its own time. All parts of ver are in the record, so
+// inserting it again produces the same version.
 //
-// Fence. A read that must see what was acknowledged takes the end offsets of its topics, asks the
-// writer to flush once it has read that far, and waits at most read.ReaderConfig.FenceWait. When it has not got
-// there, what is there is served and marked with the time it stands for.
+// Read-your-writes fence. A read that must include everything acknowledged so far asks Kafka for the end offsets of the
+// topics, asks the writer to flush once it has read that far, and waits at most read.ReaderConfig.FenceWait. After that
+// the read answers with what is stored and says up to which time it is complete (as_of).
 //
-// Shards. With several servers all rows about an event are on one of them, see shards.go; reads ask those that may have
-// an answer and put the parts together.
+// Shards. With several ClickHouse servers all rows of an event are on one shard, see store/internal/ch/shards.go. A
+// read asks the shards that may hold matching rows and merges their answers.
 //
-// Reads are bounded by time windows and by the retention; values reach ClickHouse as query parameters
-// only. The event of the last minutes is also found in the log, when ClickHouse is behind or away.
+// Reads are bounded by time windows and by the retention. Values reach ClickHouse as query parameters only. An event of
+// the last minutes is also found in Kafka, while ClickHouse is unavailable or the writer lags behind.
 package store
 
 import (
@@ -34,34 +34,35 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Group is the name of the writer's consumer group, without the prefix.
+// Group is the writer's consumer group, without the configured prefix.
 const Group = stream.StoreGroup
 
-// Topics returns the topics that the writer reads: the ones a fence looks at.
+// Topics returns the topics that the writer reads, and whose end offsets a fence waits for.
 func Topics() []string { return stream.ReadBy(Group) }
 
 // Position is how far one partition has been written to ClickHouse.
 type Position struct {
-	Offset     int64     // everything below it is there
-	RecordTime time.Time // of the record before Offset; zero when it is not known
+	Offset     int64     // all records below it are in ClickHouse
+	RecordTime time.Time // timestamp of the record before Offset; zero if unknown
 }
 
-// Progress is what a reader needs to know about the writer in its process.
+// Progress is the writer's state as a reader in the same process sees it.
 type Progress struct {
 	Owned   map[stream.Partition]Position
-	Failing bool            // ClickHouse does not take rows at the moment
-	Changed <-chan struct{} // closed when this is out of date
+	Failing bool            // the last insert into a shard failed
+	Changed <-chan struct{} // closed at the next change; then call Progress again
 }
 
-// Kicker is the writer in the same process, as a reader needs it.
+// FlushRequester is the writer in the same process, as a reader uses it.
 type FlushRequester interface {
-	// RequestFlush asks for a flush as soon as everything below the offsets has been read.
+	// RequestFlush asks for a flush as soon as every record below the offsets has been read. It does not wait.
 	RequestFlush(map[stream.Partition]int64)
-	// Progress says how far the partitions that it owns are.
+	// Progress returns how far the partitions of this writer have been written.
 	Progress() Progress
 }
 
-// WithoutPayload returns the event as it is shown when its payload was erased.
+// WithoutPayload returns a copy of e without header, body and query: what a read shows of an event whose payload was
+// erased.
 func WithoutPayload(e *event.Event) *event.Event {
 	bare := *e
 	bare.Header, bare.Body, bare.Query = nil, nil, ""

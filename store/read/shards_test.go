@@ -168,14 +168,14 @@ func TestShardAway(t *testing.T) {
 	}
 	more := b.Event(0)
 	b.ProduceEvents(more, b.Event(1))
-	storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_away") == 1 })
+	storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_unavailable_shards") == 1 })
 	p.Restore()
 	storetest.Eventually(t, func() bool { return r.CaughtUp(t.Context()) == nil })
 	all.Before = id.ID{}
 	if rows := storetest.ListEvents(t, r, all, 1); len(rows) != 4 {
 		t.Errorf("%d events are stored after the shard has come back, want 4", len(rows))
 	}
-	if got := storetest.Metric(t, reg, "relay_store_away"); got != 0 {
+	if got := storetest.Metric(t, reg, "relay_store_unavailable_shards"); got != 0 {
 		t.Errorf("%v shards are away", got)
 	}
 }

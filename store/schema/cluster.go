@@ -21,16 +21,16 @@ func checkCluster(ctx context.Context, cluster string, conns []driver.Conn) erro
 		if err := conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&shards, &here); err != nil {
 			return fmt.Errorf("read cluster %s: %w", cluster, err)
 		}
-		if err := fitsCluster(cluster, i+1, len(conns), int(shards), int(here)); err != nil {
+		if err := validateClusterPosition(cluster, i+1, len(conns), int(shards), int(here)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fitsCluster judges what the server of address number, one of so many, says of the cluster: how many shards it has,
+// validateClusterPosition judges what the server of address number, one of so many, says of the cluster: how many shards it has,
 // and which of them the server belongs to.
-func fitsCluster(cluster string, number, addresses, shards, here int) error {
+func validateClusterPosition(cluster string, number, addresses, shards, here int) error {
 	switch {
 	case shards == 0:
 		return fmt.Errorf("the server of address %d knows no cluster %s; "+
@@ -46,9 +46,9 @@ func fitsCluster(cluster string, number, addresses, shards, here int) error {
 	return nil
 }
 
-// fitsEngine refuses to take tables of one server for those of a cluster, and the other way round; engine is that of
+// validateEngine refuses to take tables of one server for those of a cluster, and the other way round; engine is that of
 // one of them, empty when there is none yet.
-func fitsEngine(engine, cluster string) error {
+func validateEngine(engine, cluster string) error {
 	replicated := strings.HasPrefix(engine, "Replicated")
 	switch {
 	case engine == "" || replicated == (cluster != ""):

@@ -14,17 +14,17 @@ func TestFitsCluster(t *testing.T) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
 	}
-	f(fitsCluster("c", 2, 3, 3, 2), "")
-	f(fitsCluster("c", 1, 1, 0, 0), "address 1 knows no cluster c")
-	f(fitsCluster("c", 1, 1, 3, 1), "has 3 shards and RELAY_CLICKHOUSE_URL names 1")
-	f(fitsCluster("c", 1, 3, 3, 2), "address 1 of RELAY_CLICKHOUSE_URL is shard 2")
-	f(fitsCluster("c", 1, 3, 3, 0), "address 1 of RELAY_CLICKHOUSE_URL is shard 0")
-	f(fitsEngine("", ""), "")
-	f(fitsEngine("", "c"), "")
-	f(fitsEngine("ReplacingMergeTree", ""), "")
-	f(fitsEngine("ReplicatedReplacingMergeTree", "c"), "")
-	f(fitsEngine("ReplicatedReplacingMergeTree", ""), "name it with --cluster")
-	f(fitsEngine("ReplacingMergeTree", "c"), "not replicated")
+	f(validateClusterPosition("c", 2, 3, 3, 2), "")
+	f(validateClusterPosition("c", 1, 1, 0, 0), "address 1 knows no cluster c")
+	f(validateClusterPosition("c", 1, 1, 3, 1), "has 3 shards and RELAY_CLICKHOUSE_URL names 1")
+	f(validateClusterPosition("c", 1, 3, 3, 2), "address 1 of RELAY_CLICKHOUSE_URL is shard 2")
+	f(validateClusterPosition("c", 1, 3, 3, 0), "address 1 of RELAY_CLICKHOUSE_URL is shard 0")
+	f(validateEngine("", ""), "")
+	f(validateEngine("", "c"), "")
+	f(validateEngine("ReplacingMergeTree", ""), "")
+	f(validateEngine("ReplicatedReplacingMergeTree", "c"), "")
+	f(validateEngine("ReplicatedReplacingMergeTree", ""), "name it with --cluster")
+	f(validateEngine("ReplacingMergeTree", "c"), "not replicated")
 }
 
 // A migration that has run somewhere must not change: stores that ran it refuse the new one, and do not have what it
@@ -71,7 +71,7 @@ func TestRenderRefuses(t *testing.T) {
 	for _, s := range []string{
 		"OPTIMIZE TABLE {db}.events", "INSERT INTO {db}.a SELECT 1", "CREATE TABLE {db}.x (a String) ENGINE = MergeTree",
 		"CREATE TABLE IF NOT EXISTS {db}.x (a String) ENGINE = Memory"} {
-		if out, err := (dialect{"d", 30, "c"}).render(s); err == nil {
+		if out, err := (target{"d", 30, "c"}).render(s); err == nil {
 			t.Errorf("%s: %q", s, out)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // the relay asks the shards itself. This page turns the one into the other.
 
 // dialect is where statements are meant to run.
-type dialect struct {
+type target struct {
 	db      string
 	days    int
 	cluster string // empty: on one server, or on shards that know nothing of each other
@@ -38,7 +38,7 @@ var (
 )
 
 // render gives the statements to run in place of one of a schema file. An error says that the file is wrong.
-func (d dialect) render(statement string) ([]string, error) {
+func (d target) render(statement string) ([]string, error) {
 	if d.cluster == "" {
 		return []string{d.fill(statement)}, nil
 	}
@@ -51,7 +51,7 @@ func (d dialect) render(statement string) ([]string, error) {
 		}
 		local := createTable.ReplaceAllString(statement, "${0}"+on)
 		local = mergeTree.ReplaceAllStringFunc(local, func(engine string) string { return replicated(engine, name) })
-		return []string{d.fill(local), d.fill(d.twin(statement, name))}, nil
+		return []string{d.fill(local), d.fill(d.distributedTable(statement, name))}, nil
 	case createView.MatchString(statement):
 		return []string{d.fill(createView.ReplaceAllString(statement, "${0}"+on))}, nil
 	case alterTable.MatchString(statement):
@@ -83,7 +83,7 @@ func replicated(engine, table string) string {
 }
 
 // twin reads all shards. Only with a sharding key could it be written to, and only what has an id has one.
-func (d dialect) twin(statement, table string) string {
+func (d target) distributedTable(statement, table string) string {
 	key := ""
 	if idColumn.MatchString(statement) {
 		key = ", " + partitionOfID
@@ -93,13 +93,13 @@ func (d dialect) twin(statement, table string) string {
 		" ENGINE = Distributed('" + d.cluster + "', '{db}', '" + table + "'" + key + ")"
 }
 
-func (d dialect) fill(statement string) string {
-	return strings.NewReplacer("{db}", d.db, "{kept}", d.kept()).Replace(statement)
+func (d target) fill(statement string) string {
+	return strings.NewReplacer("{db}", d.db, "{kept}", d.retentionTTL()).Replace(statement)
 }
 
 // own renders the tables that the migration itself keeps: which files ran, the same on all servers, and which shard a
 // server is.
-func (d dialect) own() []string {
+func (d target) bookkeepingTables() []string {
 	on, all, shard := "", "ReplacingMergeTree", "ReplacingMergeTree"
 	if d.cluster != "" {
 		on = " ON CLUSTER '" + d.cluster + "'"
@@ -122,12 +122,12 @@ func (d dialect) own() []string {
 
 // kept is how long the rows of an event live. Those of a day end together, when the last of them may go: parts go by
 // their newest row, and by the rows' own moments half of a day's parts would be gone when a retention is made longer.
-func (d dialect) kept() string {
+func (d target) retentionTTL() string {
 	return "toStartOfDay(toDateTime(ts)) + INTERVAL " + strconv.Itoa(d.days+1) + " DAY DELETE"
 }
 
 // retention renders the change of a table's TTL.
-func (d dialect) retention(table string) string {
+func (d target) retention(table string) string {
 	on := ""
 	if d.cluster != "" {
 		on = " ON CLUSTER '" + d.cluster + "'"
@@ -136,7 +136,7 @@ func (d dialect) retention(table string) string {
 }
 
 // uncommented leaves out lines that are comments as a whole.
-func uncommented(statement string) string {
+func withoutComments(statement string) string {
 	var out strings.Builder
 	for line := range strings.Lines(statement) {
 		if !strings.HasPrefix(strings.TrimSpace(line), "--") {

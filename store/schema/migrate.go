@@ -92,11 +92,11 @@ func migrateFrom(ctx context.Context, cfg Config, files fs.FS) (done Migrated, e
 	}
 	for i, conn := range conns {
 		m := migration{
-			dialect: dialect{databases[i], cfg.RetentionDays, cfg.Cluster},
-			conn:    conn, data: conns[i : i+1], cfg: cfg, shard: i + 1, shards: len(conns),
+			target: target{databases[i], cfg.RetentionDays, cfg.Cluster},
+			conn:   conn, retentionConns: conns[i : i+1], cfg: cfg, shard: i + 1, shards: len(conns),
 		}
 		if cfg.Cluster != "" {
-			m.data = conns // the first shard's migration is that of all servers
+			m.retentionConns = conns // the first shard's migration is that of all servers
 		}
 		ran, err := m.run(ctx, steps)
 		done.Ran = append(done.Ran, ran...)
@@ -116,15 +116,15 @@ func migrateFrom(ctx context.Context, cfg Config, files fs.FS) (done Migrated, e
 
 // migration is that of one shard.
 type migration struct {
-	dialect
-	conn          driver.Conn
-	data          []driver.Conn // to every shard whose rows this migration is about
-	cfg           Config
-	shard, shards int
+	target
+	conn           driver.Conn
+	retentionConns []driver.Conn // to every shard whose rows this migration is about
+	cfg            Config
+	shard, shards  int
 }
 
 // applied is a step that has run.
-type applied struct {
+type appliedStep struct {
 	name, program, checksum string
 }
 
@@ -134,24 +134,24 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&engine); err != nil {
 		return nil, fmt.Errorf("read what the tables are: %w", err)
 	}
-	if err := fitsEngine(engine, m.cluster); err != nil {
+	if err := validateEngine(engine, m.cluster); err != nil {
 		return nil, err
 	}
-	for _, statement := range m.own() {
+	for _, statement := range m.bookkeepingTables() {
 		if err := m.exec(ctx, statement); err != nil {
 			return nil, err
 		}
 	}
-	done, err := m.applied(ctx)
+	done, err := m.appliedSteps(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := fits(done, steps); err != nil {
+	if err := validateHistory(done, steps); err != nil {
 		return nil, err
 	}
 	for _, s := range steps {
 		if _, ok := done[s.number]; !ok { // another migration may have come further than this one
-			if done, err = m.applied(ctx); err != nil {
+			if done, err = m.appliedSteps(ctx); err != nil {
 				return ran, err
 			}
 		}
@@ -170,7 +170,7 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 		if ok {
 			continue
 		}
-		if err := m.note(ctx, s); err != nil {
+		if err := m.recordStep(ctx, s); err != nil {
 			return ran, err
 		}
 		ran = append(ran, s.name)
@@ -178,21 +178,21 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 	if err := errors.Join(m.setRetention(ctx), m.setSearchIndex(ctx)); err != nil {
 		return ran, err
 	}
-	return ran, m.claim(ctx)
+	return ran, m.recordShard(ctx)
 }
 
 // applied are the steps that have run, by their numbers.
-func (m migration) applied(ctx context.Context) (out map[uint32]applied, err error) {
+func (m migration) appliedSteps(ctx context.Context) (out map[uint32]appliedStep, err error) {
 	rows, err := m.conn.Query(ctx, m.fill("SELECT version, argMax(name, at), argMax(program, at), argMax(checksum, at) "+
 		"FROM {db}.schema_version GROUP BY version"))
 	if err != nil {
 		return nil, fmt.Errorf("read which migrations ran: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	out = make(map[uint32]applied)
+	out = make(map[uint32]appliedStep)
 	for rows.Next() {
 		var version uint32
-		var a applied
+		var a appliedStep
 		if err := rows.Scan(&version, &a.name, &a.program, &a.checksum); err != nil {
 			return nil, fmt.Errorf("read which migrations ran: %w", err)
 		}
@@ -202,7 +202,7 @@ func (m migration) applied(ctx context.Context) (out map[uint32]applied, err err
 }
 
 // fits refuses a database that this program does not know.
-func fits(done map[uint32]applied, steps []step) error {
+func validateHistory(done map[uint32]appliedStep, steps []step) error {
 	known := make(map[uint32]step, len(steps))
 	for _, s := range steps {
 		known[s.number] = s
@@ -230,7 +230,7 @@ func fits(done map[uint32]applied, steps []step) error {
 
 // apply runs a step and makes what it did durable.
 func (m migration) apply(ctx context.Context, s step) error {
-	statements, err := s.render(m.dialect)
+	statements, err := s.render(m.target)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (m migration) apply(ctx context.Context, s step) error {
 }
 
 // note writes that a step has run.
-func (m migration) note(ctx context.Context, s step) error {
+func (m migration) recordStep(ctx context.Context, s step) error {
 	insert := "INSERT INTO {db}.schema_version (version, name, at, program, checksum) SELECT "
 	q := new(ch.Query).Add(ch.SQL(m.fill(insert)), int(s.number), s.name)
 	q.Add(", now(), ", m.cfg.Program, s.checksum)
@@ -274,7 +274,7 @@ func (m migration) setRetention(ctx context.Context) error {
 			continue
 		}
 		if 0 < days && days < m.days {
-			for _, conn := range m.data {
+			for _, conn := range m.retentionConns {
 				if _, err := DropExpired(ctx, conn, m.db, table, time.Now().AddDate(0, 0, -days)); err != nil {
 					return err
 				}
@@ -288,7 +288,7 @@ func (m migration) setRetention(ctx context.Context) error {
 }
 
 // claim notes which shard this is, unless that is known; then it must be so.
-func (m migration) claim(ctx context.Context) error {
+func (m migration) recordShard(ctx context.Context) error {
 	if err := ch.CheckShard(ctx, m.conn, m.fill("{db}.shard"), m.shard, m.shards); !errors.Is(err, ch.ErrNoShard) {
 		return err
 	}

@@ -21,12 +21,12 @@ func RetainedTables() []string {
 	}
 }
 
-// ttlOfRows is how ClickHouse tells the TTL that retention renders.
-var ttlOfRows = regexp.MustCompile(`TTL toStartOfDay\(toDateTime\(ts\)\) \+ toIntervalDay\((\d+)\)`)
+// ttlPattern is how ClickHouse tells the TTL that retention renders.
+var ttlPattern = regexp.MustCompile(`TTL toStartOfDay\(toDateTime\(ts\)\) \+ toIntervalDay\((\d+)\)`)
 
 // TableRetentionDays reads from a table's definition for how many days it keeps rows; 0: none is told.
 func TableRetentionDays(engine string) int {
-	found := ttlOfRows.FindStringSubmatch(engine)
+	found := ttlPattern.FindStringSubmatch(engine)
 	if found == nil {
 		return 0
 	}

@@ -39,8 +39,8 @@ func DDL(cfg Config) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := dialect{all[0].Auth.Database, cfg.RetentionDays, cfg.Cluster}
-	statements := d.own()
+	d := target{all[0].Auth.Database, cfg.RetentionDays, cfg.Cluster}
+	statements := d.bookkeepingTables()
 	for _, s := range steps {
 		rendered, err := s.render(d)
 		if err != nil {
@@ -123,7 +123,7 @@ func readStatements(files fs.FS, pattern string) (statements []string, err error
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}
-		for statement := range strings.SplitSeq(uncommented(string(text)), ";\n") {
+		for statement := range strings.SplitSeq(withoutComments(string(text)), ";\n") {
 			if statement = strings.TrimSpace(statement); statement != "" {
 				statements = append(statements, statement)
 			}
@@ -132,7 +132,7 @@ func readStatements(files fs.FS, pattern string) (statements []string, err error
 	return statements, nil
 }
 
-func (s step) render(d dialect) (out []string, err error) {
+func (s step) render(d target) (out []string, err error) {
 	for _, statement := range s.statements {
 		rendered, err := d.render(statement)
 		if err != nil {

@@ -30,7 +30,7 @@ const (
 )
 
 // searchIndex renders what adds the text index and builds it for the rows that are there, in the background.
-func (d dialect) searchIndex() []string {
+func (d target) searchIndex() []string {
 	return []string{
 		d.alterEvents("ADD INDEX IF NOT EXISTS " + textIndex + " " + string(IndexedText) +
 			" TYPE " + textIndexKind + " GRANULARITY 1"),
@@ -38,11 +38,11 @@ func (d dialect) searchIndex() []string {
 	}
 }
 
-func (d dialect) noSearchIndex() string {
+func (d target) noSearchIndex() string {
 	return d.alterEvents("DROP INDEX IF EXISTS " + textIndex + inBackground)
 }
 
-func (d dialect) alterEvents(change string) string {
+func (d target) alterEvents(change string) string {
 	on := ""
 	if d.cluster != "" {
 		on = " ON CLUSTER '" + d.cluster + "'"

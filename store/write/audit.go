@@ -7,7 +7,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// auditRow is one row of audit.
+// auditRow is one row of the table audit.
 type auditRow struct {
 	*audit.Entry
 	source
@@ -40,7 +40,7 @@ func auditTable() *table[*auditRow] {
 		column.LowCardinality("node", func(x r) string { return x.Node }),
 		column.Typed("count", "UInt64", func(x r) uint64 { return x.Count }),
 		column.Timestamp("last_at", func(x r) time.Time { return x.LastAt }),
-		// Of a use the later line knows more; of a change there is one.
+		// Uses of an API key are counted in one row that is written again, newer last_at first; a change has one row.
 		column.Typed("ver", "UInt64", func(x r) uint64 { return uint64(column.TimeToMillis(x.LastAt)) }),
 	)
 }

@@ -11,76 +11,77 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// batch is what one flush writes. It is not safe for concurrent use.
+// batch holds the rows of one flush. It is not safe for concurrent use.
 type batch struct {
-	events     []*eventRow
-	deliveries []*deliveryRow
-	attempts   []*deliveryRow
-	receipts   []*receiptRow
-	audit      []*auditRow
-	dead       []deadRecord
-	marks      map[*place]mark
-	bytes      int
-	days       map[int64]struct{} // day partitions that the rows fall into
-	since      time.Time          // when the first record came
+	events        []*eventRow
+	deliveries    []*deliveryRow
+	attempts      []*deliveryRow
+	receipts      []*receiptRow
+	audit         []*auditRow
+	deadLetters   []deadLetter
+	ends          map[*assignment]partitionEnd
+	bytes         int
+	days          map[int64]struct{} // days since 1970 whose partitions the rows belong to
+	firstRecordAt time.Time          // when the first record was added
 }
 
-// mark is how far a partition will have been written once the batch is.
-type mark struct {
+// partitionEnd is where the batch's records of one partition end.
+type partitionEnd struct {
 	stream.Commit
-	at    time.Time // of the last record
-	bytes int       // of the partition's records in the batch
+	lastRecordAt time.Time // timestamp of the last record
+	bytes        int       // size of the partition's records in the batch
 }
 
-// deadRecord is a record that cannot be stored, and why.
-type deadRecord struct {
+// deadLetter is a record that cannot be decoded or stored, with the cause.
+type deadLetter struct {
 	source
 	cause error
 }
 
 func newBatch() *batch {
-	return &batch{marks: make(map[*place]mark), days: make(map[int64]struct{})}
+	return &batch{ends: make(map[*assignment]partitionEnd), days: make(map[int64]struct{})}
 }
 
-func (b *batch) empty() bool { return len(b.marks) == 0 }
+func (b *batch) empty() bool { return len(b.ends) == 0 }
 
 func (b *batch) rows() int {
 	return len(b.events) + len(b.deliveries) + len(b.attempts) + len(b.receipts) + len(b.audit)
 }
 
-// add decodes the records of one partition and notes how far they reach.
-func (b *batch) add(from *place, records []*stream.Record, now time.Time) {
+// addRecords decodes the records of one partition and moves the partition's end behind the last one.
+func (b *batch) addRecords(from *assignment, records []*stream.Record, now time.Time) {
 	if b.empty() {
-		b.since = now
+		b.firstRecordAt = now
 	}
-	held := b.marks[from].bytes
+	partitionBytes := b.ends[from].bytes
 	for _, r := range records {
 		if err := b.decode(source{r, from}); err != nil {
-			b.dead = append(b.dead, deadRecord{source{r, from}, err})
+			b.deadLetters = append(b.deadLetters, deadLetter{source{r, from}, err})
 		}
-		b.bytes += size(r)
-		held += size(r)
+		b.bytes += recordSize(r)
+		partitionBytes += recordSize(r)
 	}
 	last := records[len(records)-1]
-	b.marks[from] = mark{stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}, last.Timestamp, held}
+	b.ends[from] = partitionEnd{
+		stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}, last.Timestamp, partitionBytes}
 }
 
 func (b *batch) decode(s source) error {
-	switch s.place.Topic {
+	switch s.assignment.Topic {
 	case stream.Events:
 		e, err := decodeEvent(s)
 		if err != nil {
 			return err
 		}
 		b.events = append(b.events, e)
-		b.touch(e.ID)
+		b.addDay(e.ID)
 	case stream.Commands:
 		d, err := decodeCommand(s)
 		if err != nil || d == nil {
 			return err
 		}
 		b.deliveries = append(b.deliveries, d)
-		b.touch(d.Event)
+		b.addDay(d.Event)
 	case stream.Outcomes:
 		d, err := decodeOutcome(s)
 		if err != nil {
@@ -90,14 +91,14 @@ func (b *batch) decode(s source) error {
 		if d.Attempt != nil {
 			b.attempts = append(b.attempts, d)
 		}
-		b.touch(d.Event)
+		b.addDay(d.Event)
 	case stream.Receipts:
 		x, err := decodeReceipt(s)
 		if err != nil {
 			return err
 		}
 		b.receipts = append(b.receipts, x)
-		b.touch(x.Event)
+		b.addDay(x.Event)
 	case stream.AuditLog:
 		x, err := decodeAudit(s)
 		if err != nil {
@@ -105,32 +106,32 @@ func (b *batch) decode(s source) error {
 		}
 		b.audit = append(b.audit, x)
 	default:
-		return fmt.Errorf("topic %s has no table", s.place.Topic)
+		return fmt.Errorf("topic %s has no table", s.assignment.Topic)
 	}
 	return nil
 }
 
-func (b *batch) touch(event id.ID) {
+func (b *batch) addDay(event id.ID) {
 	b.days[event.UnixMilli()/(24*time.Hour).Milliseconds()] = struct{}{}
 }
 
-// drop forgets what came from these partitions: another member will read it again.
-func (b *batch) drop(gone map[*place]bool) {
-	b.events = keep(b.events, gone)
-	b.deliveries = keep(b.deliveries, gone)
-	b.attempts = keep(b.attempts, gone)
-	b.receipts = keep(b.receipts, gone)
-	b.audit = keep(b.audit, gone)
-	b.dead = keep(b.dead, gone)
-	maps.DeleteFunc(b.marks, func(p *place, m mark) bool {
+// dropAssignments removes the rows of revoked partitions: their next owner reads them again.
+func (b *batch) dropAssignments(gone map[*assignment]bool) {
+	b.events = withoutAssignments(b.events, gone)
+	b.deliveries = withoutAssignments(b.deliveries, gone)
+	b.attempts = withoutAssignments(b.attempts, gone)
+	b.receipts = withoutAssignments(b.receipts, gone)
+	b.audit = withoutAssignments(b.audit, gone)
+	b.deadLetters = withoutAssignments(b.deadLetters, gone)
+	maps.DeleteFunc(b.ends, func(p *assignment, m partitionEnd) bool {
 		if gone[p] {
-			b.bytes -= m.bytes // a batch that is empty and counts as full would never be written, nor filled
+			b.bytes -= m.bytes // otherwise an empty batch could count as full: it would be neither flushed nor filled
 		}
 		return gone[p]
 	})
 }
 
-// split gives each shard its part of the rows. The parts know nothing of offsets.
+// split returns the rows of each shard. The parts have no partition ends: offsets are committed for the whole batch.
 func (b *batch) split(shards int) []*batch {
 	if shards == 1 {
 		return []*batch{b}
@@ -138,28 +139,29 @@ func (b *batch) split(shards int) []*batch {
 	parts := make([]*batch, shards)
 	for i := range parts {
 		parts[i] = &batch{
-			events: part(b.events, i, shards), deliveries: part(b.deliveries, i, shards), attempts: part(b.attempts, i, shards),
-			receipts: part(b.receipts, i, shards), audit: part(b.audit, i, shards),
+			events: rowsOfShard(b.events, i, shards), deliveries: rowsOfShard(b.deliveries, i, shards),
+			attempts: rowsOfShard(b.attempts, i, shards),
+			receipts: rowsOfShard(b.receipts, i, shards), audit: rowsOfShard(b.audit, i, shards),
 		}
 	}
 	return parts
 }
 
-func part[R row](rows []R, shard, shards int) (mine []R) {
+func rowsOfShard[R row](rows []R, shard, shards int) (mine []R) {
 	for _, r := range rows {
-		if ch.ShardOf(r.about(), shards) == shard {
+		if ch.ShardOf(r.eventID(), shards) == shard {
 			mine = append(mine, r)
 		}
 	}
 	return mine
 }
 
-func keep[R interface{ origin() source }](rows []R, gone map[*place]bool) []R {
-	return slices.DeleteFunc(rows, func(r R) bool { return gone[r.origin().place] })
+func withoutAssignments[R interface{ recordSource() source }](rows []R, gone map[*assignment]bool) []R {
+	return slices.DeleteFunc(rows, func(r R) bool { return gone[r.recordSource().assignment] })
 }
 
-// size is what a record takes in memory, nearly.
-func size(r *stream.Record) int {
+// recordSize is about the memory that a record takes, in bytes.
+func recordSize(r *stream.Record) int {
 	n := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
 		n += len(h.Key) + len(h.Value)

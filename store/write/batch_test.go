@@ -12,20 +12,20 @@ import (
 // written nor filled again, and the writer would stand still for ever.
 func TestPartitionsThatLeaveMakeRoom(t *testing.T) {
 	w := &Writer{cfg: WriterConfig{FlushRows: 100, FlushBytes: 1000}, filling: newBatch()}
-	leaves, stays := &place{Partition: stream.Partition{Topic: stream.Events}},
-		&place{Partition: stream.Partition{Topic: stream.Events, Index: 1}}
+	leaves, stays := &assignment{Partition: stream.Partition{Topic: stream.Events}},
+		&assignment{Partition: stream.Partition{Topic: stream.Events, Index: 1}}
 	records := func(size int) []*stream.Record { return []*stream.Record{{Value: bytes.Repeat([]byte("x"), size)}} }
-	w.filling.add(leaves, records(600), time.Now())
-	w.filling.add(stays, records(300), time.Now())
-	w.filling.add(leaves, records(600), time.Now())
-	if !w.full() {
+	w.filling.addRecords(leaves, records(600), time.Now())
+	w.filling.addRecords(stays, records(300), time.Now())
+	w.filling.addRecords(leaves, records(600), time.Now())
+	if !w.isFull() {
 		t.Fatal("1500 bytes of 1000 do not fill the batch")
 	}
-	w.filling.drop(map[*place]bool{leaves: true})
-	if w.full() || w.filling.bytes != 300 {
+	w.filling.dropAssignments(map[*assignment]bool{leaves: true})
+	if w.isFull() || w.filling.bytes != 300 {
 		t.Errorf("after the larger partition has left, %d bytes are counted, want 300", w.filling.bytes)
 	}
-	w.filling.drop(map[*place]bool{stays: true})
+	w.filling.dropAssignments(map[*assignment]bool{stays: true})
 	if !w.filling.empty() || w.filling.bytes != 0 {
 		t.Errorf("nothing is left, but %d bytes are counted", w.filling.bytes)
 	}

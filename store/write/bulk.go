@@ -17,24 +17,24 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// settleTimeout bounds one statement that merges a table.
-const settleTimeout = 30 * time.Minute
+// mergeTimeout bounds one OPTIMIZE statement.
+const mergeTimeout = 30 * time.Minute
 
-// Bulk writes rows past the log, into the tables and with the columns of the Writer: to fill a store that is to be
-// measured. Nothing is acknowledged by it, and no relay may run on the store meanwhile. It is for one caller at a time.
+// Bulk inserts generated rows without Kafka, into the tables and columns of Writer, to fill a store for benchmarks.
+// Nothing is acknowledged, and no relay may run on the store meanwhile. Bulk is not safe for concurrent use.
 type Bulk struct {
 	conn   driver.Conn
 	tables tables
 }
 
-// NewBulk checks the URL, which is that of a Writer, of one shard. It connects to nothing.
+// NewBulk parses the URL, which has the form of WriterConfig.URL and must name one shard. It does not connect.
 func NewBulk(url string) (*Bulk, error) {
 	conns, err := ch.Open(url, func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = 8, 8 // one per table
 		o.Settings["async_insert"] = 0
-		// What is said twice about a delivery is left to the merges, which look at every row anyway.
+		// Insert must not merge rows of one delivery: the background merges read every row anyway.
 		o.Settings["optimize_on_insert"] = 0
-		o.ReadTimeout = settleTimeout
+		o.ReadTimeout = mergeTimeout
 	})
 	if err != nil {
 		return nil, err
@@ -45,22 +45,22 @@ func NewBulk(url string) (*Bulk, error) {
 	return &Bulk{conn: conns[0], tables: newTables()}, nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (b *Bulk) Close() error { return b.conn.Close() }
 
-// BulkRows are what one insert writes, a row for each, and one for each attempt.
+// BulkRows are the rows of one insert. Each outcome with an attempt also makes a row of attempts.
 type BulkRows struct {
 	Events   []event.Event
 	Outcomes []event.Outcome
 	Receipts []event.Receipt
-	// Offset is that of the first of each in its topic: the version of what is said about a delivery grows with it.
+	// Offset is the offset of the first row of each slice, as in its topic. The version of a delivery grows with it.
 	Offset int64
 }
 
-// Insert writes the rows, a block per table. One that was broken off may have written some tables and not others;
-// written again, it changes nothing.
+// Insert inserts the rows, one block per table, the tables concurrently. After an error some tables may have the rows;
+// calling Insert again with the same rows changes nothing there.
 func (b *Bulk) Insert(ctx context.Context, rows BulkRows) error {
-	records := offsets(rows.Offset, max(len(rows.Events), len(rows.Outcomes), len(rows.Receipts)))
+	records := recordsFrom(rows.Offset, max(len(rows.Events), len(rows.Outcomes), len(rows.Receipts)))
 	events := make([]*eventRow, len(rows.Events))
 	for i := range rows.Events {
 		e := &rows.Events[i]
@@ -90,17 +90,17 @@ func (b *Bulk) Insert(ctx context.Context, rows BulkRows) error {
 		receipts[i] = &receiptRow{Receipt: &rows.Receipts[i], source: source{record: &records[i]}}
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.events, events) })
-	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.deliveries, deliveries) })
-	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.attempts, attempts) })
-	g.Go(func() error { return writeSome(ctx, b.conn, b.tables.receipts, receipts) })
+	g.Go(func() error { return writeIfAny(ctx, b.conn, b.tables.events, events) })
+	g.Go(func() error { return writeIfAny(ctx, b.conn, b.tables.deliveries, deliveries) })
+	g.Go(func() error { return writeIfAny(ctx, b.conn, b.tables.attempts, attempts) })
+	g.Go(func() error { return writeIfAny(ctx, b.conn, b.tables.receipts, receipts) })
 	for _, c := range b.tables.candidates {
-		g.Go(func() error { return writeSome(ctx, b.conn, c.table, c.of(deliveries)) })
+		g.Go(func() error { return writeIfAny(ctx, b.conn, c.table, c.filter(deliveries)) })
 	}
 	return g.Wait()
 }
 
-func offsets(first int64, n int) []stream.Record {
+func recordsFrom(first int64, n int) []stream.Record {
 	records := make([]stream.Record, n)
 	for i := range records {
 		records[i].Offset = first + int64(i)
@@ -108,28 +108,28 @@ func offsets(first int64, n int) []stream.Record {
 	return records
 }
 
-func writeSome[R any](ctx context.Context, conn driver.Conn, t *table[R], rows []R) error {
+func writeIfAny[R any](ctx context.Context, conn driver.Conn, t *table[R], rows []R) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	return t.write(ctx, conn, rows)
 }
 
-// CountHours counts the usage of every hour of [from, to), as the Writer does for hours that it wrote to.
+// CountHours counts the usage of every hour of [from, to), as Writer does for the hours of its rows.
 func (b *Bulk) CountHours(ctx context.Context, from, to time.Time) error {
-	for from = schema.HourOf(from); from.Before(to); from = from.Add(countedAtOnce * time.Hour) {
-		if err := countRange(ctx, b.conn, from, from.Add(countedAtOnce*time.Hour)); err != nil {
+	for from = schema.HourOf(from); from.Before(to); from = from.Add(hoursPerStatement * time.Hour) {
+		if err := countRange(ctx, b.conn, from, from.Add(hoursPerStatement*time.Hour)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Merge merges the parts of each day, or month, of every table that holds what belongs to events into one.
+// Merge merges the parts of each partition (a day or a month) of every table into one part.
 func (b *Bulk) Merge(ctx context.Context) error {
 	counts := []string{"usage_minute", "attempts_hour", "attempts_day", "usage_hour", "usage_day", "run_deliveries"}
 	for _, table := range append(schema.RetainedTables(), counts...) {
-		limited, cancel := context.WithTimeout(ctx, settleTimeout)
+		limited, cancel := context.WithTimeout(ctx, mergeTimeout)
 		err := b.conn.Exec(limited, "OPTIMIZE TABLE "+table+" FINAL SETTINGS optimize_skip_merged_partitions = 1")
 		cancel()
 		if err != nil {
@@ -139,14 +139,15 @@ func (b *Bulk) Merge(ctx context.Context) error {
 	return nil
 }
 
-// TableSize is what a table takes.
+// TableSize is the size of one table.
 type TableSize struct {
 	Table                     string
-	Rows, Bytes, Uncompressed uint64 // Bytes on disk; Raw is the size of the values before they are compressed
+	Rows, Bytes, Uncompressed uint64 // Bytes on disk; Uncompressed is the size before compression, in bytes
 	Parts, Partitions         uint64
 }
 
-// Sizes says what every table takes, the largest first. Rows that were written twice and not merged yet count twice.
+// Sizes returns the size of every table, the largest first. A row that was inserted twice counts twice until it is
+// merged.
 func (b *Bulk) Sizes(ctx context.Context) (sizes []TableSize, err error) {
 	rows, err := b.conn.Query(ctx, "SELECT table, sum(rows), sum(bytes_on_disk), sum(data_uncompressed_bytes), "+
 		"count(), uniqExact(partition) FROM system.parts "+

@@ -12,17 +12,18 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// candidateTable has what few deliveries are looked for by. Its rows may belong to an answer; deliveries itself
-// decides, but for what became of a delivery within a run. Most flushes have no row for any, so that the writer writes
-// them rather than views, which take their time for nothing too.
+// candidateTable is a table with one row for each of the few deliveries that failed, wait or belong to a run. Lists
+// read it to find rows that may match, then the table deliveries decides; only run_deliveries is an answer by itself.
+// Most flushes have no row for any of them, so the writer inserts them instead of a materialised view, which would cost
+// time in every insert.
 type candidateTable struct {
 	*table[*deliveryRow]
-	takes func(*deliveryRow) bool
+	accepts func(*deliveryRow) bool
 }
 
-func (c candidateTable) of(rows []*deliveryRow) (out []*deliveryRow) {
+func (c candidateTable) filter(rows []*deliveryRow) (out []*deliveryRow) {
 	for _, r := range rows {
-		if c.takes(r) {
+		if c.accepts(r) {
 			out = append(out, r)
 		}
 	}
@@ -39,11 +40,11 @@ func candidateTables() []candidateTable {
 	kind := column.LowCardinality("type", func(x r) string { return x.Type })
 	status := column.LowCardinality("status", func(x r) string { return string(x.Status) })
 	return []candidateTable{
-		{newTable("failure_candidates_by_endpoint", account, endpoint, event16, dest, ts), r.isFailing},
+		{newTable("failure_candidates_by_endpoint", account, endpoint, event16, dest, ts), r.isUndelivered},
 		{
 			newTable("failure_candidates", account, event16, dest, ts, endpoint, kind, status,
 				column.Typed("ver", "UInt128", func(x r) *big.Int { return x.version.Big() })),
-			func(x r) bool { return !x.isFirst() || x.isFailing() },
+			func(x r) bool { return !x.isFirstOutcome() || x.isUndelivered() },
 		},
 		{
 			newTable("run_deliveries", account, column.Text("run", func(x r) string { return x.Run }), event16, dest, ts, status,
@@ -54,7 +55,7 @@ func candidateTables() []candidateTable {
 				column.Typed("ver", "UInt128", r.versionInRun)),
 			r.isOfRun,
 		},
-		// A destination may be that of a replay alone.
+		// A replay may send to a destination that the event itself did not have.
 		{
 			newTable("event_keys", account, column.Text("key", func(x r) string { return "dest:" + x.Dest }), event16, ts),
 			r.isOfRun,
@@ -62,15 +63,15 @@ func candidateTables() []candidateTable {
 	}
 }
 
-// isFailing reports whether the row says that the delivery failed, waits, or is held.
-func (r *deliveryRow) isFailing() bool {
+// isUndelivered reports whether the delivery failed, waits, or is held.
+func (r *deliveryRow) isUndelivered() bool {
 	return r.Status != event.Delivered && r.Status != event.Skipped
 }
 
 func (r *deliveryRow) isOfRun() bool { return r.Run != "" }
 
-// versionInRun lets a failure win over what comes later in the run: a second copy of work that failed may be passed by
-// because the failure has stopped its job.
+// versionInRun lets a failure outrank every later row of the same run. A copy of the command may be skipped later
+// because the failure has stopped the run; that must not hide the failure.
 func (r *deliveryRow) versionInRun() *big.Int {
 	v := r.version
 	if r.Status == event.Failed && r.SkipReason == "" {
@@ -79,15 +80,15 @@ func (r *deliveryRow) versionInRun() *big.Int {
 	return v.Big()
 }
 
-// writeCandidates writes the rows that the candidate tables take, and returns those that ClickHouse refuses.
-func (w *Writer) writeCandidates(ctx context.Context, s *shard, rows []*deliveryRow) ([]deadRecord, error) {
-	refused := make([][]deadRecord, len(s.tables.candidates))
+// writeCandidates inserts the rows that belong in the candidate tables and returns those that ClickHouse rejects.
+func (w *Writer) writeCandidates(ctx context.Context, s *shard, rows []*deliveryRow) ([]deadLetter, error) {
+	rejected := make([][]deadLetter, len(s.tables.candidates))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, c := range s.tables.candidates {
-		g.Go(func() (err error) { refused[i], err = writeRows(gctx, w, s, c.table, c.of(rows)); return err })
+		g.Go(func() (err error) { rejected[i], err = writeRows(gctx, w, s, c.table, c.filter(rows)); return err })
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return slices.Concat(refused...), nil
+	return slices.Concat(rejected...), nil
 }

@@ -10,41 +10,41 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// ownerEvery is how often a node looks whether it is the one to do a chore.
-const ownerEvery = 5 * time.Second
+// ownerCheckInterval is how often a node checks whether it is the one that does a chore.
+const ownerCheckInterval = 5 * time.Second
 
-// Tables leads to the rows that chores change.
+// Tables gives chores access to the tables. read.Reader implements it.
 type Tables interface {
 	Pool() *ch.Pool
-	// Oldest is the beginning of what can be read.
+	// Oldest is the beginning of the retention: reads show nothing older.
 	Oldest() time.Time
-	// CaughtUp is nil when the store has what was acknowledged before the call.
+	// CaughtUp returns nil if the store holds everything that was acknowledged before the call.
 	CaughtUp(context.Context) error
 }
 
-// ChoreDeps are what work on the tables needs that one node of all does.
+// ChoreDeps are the dependencies of chores: work on the tables that only one node of a cluster does.
 type ChoreDeps struct {
 	Log     *slog.Logger
 	Store   Tables
-	IsOwner func() bool // whether this node is the one to do it
+	IsOwner func() bool // whether this node does the chores
 	Metrics prometheus.Registerer
 }
 
-// chore is work on the tables that one node of all does again and again.
+// chore is periodic work on the tables that only one node of a cluster does.
 type chore struct {
 	ChoreDeps
-	name     string        // what it does, for the log
-	every    time.Duration // from the end of one look to the next
-	look     func(context.Context) error
-	idle     func() // on a node that is not the one; nil: nothing
+	failure  string        // log message when work fails
+	interval time.Duration // from the end of one call of work to the next
+	work     func(context.Context) error
+	onIdle   func() // called on the nodes that do not do the chore; may be nil
 	failures prometheus.Counter
 }
 
-// run looks soon after this node has become the owner and then every chore.every, until ctx ends. A look that fails is
-// told of, and made again at the next beat.
+// run calls work within ownerCheckInterval after this node has become the owner, and then every chore.interval, until
+// ctx ends. An error is logged and counted; the next call comes after the usual interval.
 func (c chore) run(ctx context.Context) error {
-	beat := min(c.every, ownerEvery)
-	timer := time.NewTimer(beat)
+	pollInterval := min(c.interval, ownerCheckInterval)
+	timer := time.NewTimer(pollInterval)
 	defer timer.Stop()
 	for {
 		select {
@@ -52,15 +52,15 @@ func (c chore) run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		wait := beat
+		wait := pollInterval
 		if c.IsOwner() {
-			if err := c.look(ctx); err != nil && ctx.Err() == nil {
+			if err := c.work(ctx); err != nil && ctx.Err() == nil {
 				c.failures.Inc()
-				c.Log.LogAttrs(ctx, slog.LevelWarn, c.name, slog.Any("error", err))
+				c.Log.LogAttrs(ctx, slog.LevelWarn, c.failure, slog.Any("error", err))
 			}
-			wait = c.every
-		} else if c.idle != nil {
-			c.idle()
+			wait = c.interval
+		} else if c.onIdle != nil {
+			c.onIdle()
 		}
 		timer.Reset(wait)
 	}

@@ -31,8 +31,8 @@ func TestChore(t *testing.T) {
 		}
 		c := chore{
 			ChoreDeps: ChoreDeps{IsOwner: owner.Load, Log: slog.New(slog.DiscardHandler)},
-			name:      "look", every: time.Hour,
-			look: func(context.Context) error {
+			failure:   "look", interval: time.Hour,
+			work: func(context.Context) error {
 				mu.Lock()
 				looks = append(looks, time.Since(began))
 				n := len(looks)
@@ -43,7 +43,7 @@ func TestChore(t *testing.T) {
 				}
 				return nil
 			},
-			idle:     func() { idle.Add(1) },
+			onIdle:   func() { idle.Add(1) },
 			failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"}),
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -57,7 +57,7 @@ func TestChore(t *testing.T) {
 		owner.Store(true)
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		first := time.Minute + ownerEvery
+		first := time.Minute + ownerCheckInterval
 		if want := []time.Duration{first, first + 61*time.Minute, first + 122*time.Minute}; !slices.Equal(looked(), want) {
 			t.Errorf("looked at %v, want %v", looked(), want)
 		}
@@ -78,14 +78,14 @@ func TestQuickChore(t *testing.T) {
 		looks := 0
 		c := chore{
 			ChoreDeps: ChoreDeps{IsOwner: func() bool { return true }, Log: slog.New(slog.DiscardHandler)},
-			name:      "look", every: time.Second,
-			look:     func(ctx context.Context) error { looks++; return ctx.Err() },
+			failure:   "look", interval: time.Second,
+			work:     func(ctx context.Context) error { looks++; return ctx.Err() },
 			failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "failures"}),
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 4500*time.Millisecond)
 		defer cancel()
-		last := c.look
-		c.look = func(ctx context.Context) error {
+		last := c.work
+		c.work = func(ctx context.Context) error {
 			if looks == 3 {
 				<-ctx.Done()
 			}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// commitEvery is how often offsets are committed where that waits for the disk.
-const commitEvery = time.Second
+// commitInterval is how often offsets are committed when WriterDeps.Sync is set.
+const commitInterval = time.Second
 
-// commitLoop commits what flushes have written until flushed is closed, and then what is left.
+// commitLoop commits every commitInterval what flushes have stored, and once more when flushed is closed.
 func (w *Writer) commitLoop(ctx context.Context, flushed <-chan struct{}) error {
-	tick := time.NewTicker(commitEvery)
+	tick := time.NewTicker(commitInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -26,30 +26,30 @@ func (w *Writer) commitLoop(ctx context.Context, flushed <-chan struct{}) error 
 	}
 }
 
-// commit commits the offsets of what is in ClickHouse, after it has seen to it that it is on the disk. Only an error of
-// the disk is one, and final: what was written may be gone, and a later try would not say so.
+// commit syncs the disk if WriterDeps.Sync is set and then commits the offsets of the stored records. Only a failed
+// sync is an error, and it is final: rows may be lost, and a later sync would not report it.
 func (w *Writer) commit(ctx context.Context) error {
-	select { // an older commit must not come behind a newer one
+	select { // one commit at a time, so that an older one does not overwrite a newer one
 	case w.committing <- struct{}{}:
 		defer func() { <-w.committing }()
 	case <-ctx.Done():
-		return nil // at worst the rows are written again
+		return nil // the next owner inserts the rows again, which changes nothing
 	}
-	marks := w.pos.takeOwed()
-	if w.unsafe != nil || len(marks) == 0 {
-		return w.unsafe
+	marks := w.pos.takeUncommitted()
+	if w.syncErr != nil || len(marks) == 0 {
+		return w.syncErr
 	}
 	if w.deps.Sync != nil {
 		if err := w.deps.Sync(); err != nil {
-			w.unsafe = fmt.Errorf("make what was inserted durable: %w", err)
-			return w.unsafe
+			w.syncErr = fmt.Errorf("sync inserted rows to disk, to make them durable: %w", err)
+			return w.syncErr
 		}
 	}
 	if err := w.group.Commit(ctx, w.pos.commitable(marks)); err != nil {
-		// The rows are in; at worst they are written again, which changes nothing.
-		w.pos.owe(marks)
-		w.metrics.commits.Inc()
-		w.log.LogAttrs(ctx, slog.LevelWarn, "commit after flush", slog.Any("error", err))
+		// The rows are stored: if nobody commits these offsets, they are inserted again, which changes nothing.
+		w.pos.putBackUncommitted(marks)
+		w.metrics.commitFailures.Inc()
+		w.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets after flush", slog.Any("error", err))
 	}
 	return nil
 }

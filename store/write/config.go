@@ -5,31 +5,32 @@ import (
 	"time"
 )
 
-// WriterConfig says when the writer flushes.
+// WriterConfig says where ClickHouse is and when the writer flushes.
 type WriterConfig struct {
-	// URL of ClickHouse, or of its shards in their order, by commas; see ch.ParseURL for its forms. It may hold a
-	// password and is never logged.
+	// URL is the address of ClickHouse, or the comma-separated addresses of its shards in their order; see ch.ParseURLs
+	// for the forms. It may hold a password and is never logged.
 	URL string
-	// FlushRows is the number of buffered rows, of all tables together, that makes a flush; 0 = 20,000.
+	// FlushRows is the number of buffered rows, of all tables together, that starts a flush; 0 = 20,000.
 	FlushRows int
-	// FlushBytes is the size of the buffered records that makes a flush; 0 = 8 MiB.
+	// FlushBytes is the size of the buffered records that starts a flush; 0 = 8 MiB.
 	FlushBytes int
-	// FlushEvery is the longest time a row waits, unless the batch is spread over many days; 0 = 1 s.
+	// FlushEvery is the longest time a row waits, unless the batch has rows of more than 8 days; 0 = 1 s.
 	FlushEvery time.Duration
-	// FlushSmall, when set, is FlushEvery while less than a thousand rows wait: readers on other nodes
-	// cannot kick this writer. 0 = off.
+	// FlushSmall, if set, replaces FlushEvery while fewer than 1,000 rows are buffered. It is for nodes without a
+	// writer: their reads cannot ask this writer for a flush. 0 = off.
 	FlushSmall time.Duration
-	// PollEvery is how long records gather in the log between two polls while no reader waits for them; 0 = 20 ms.
+	// PollEvery is the pause between two polls while no reader waits; it lets records gather in Kafka. 0 = 20 ms.
 	PollEvery time.Duration
-	// InsertTimeout bounds one insert; one that takes longer is tried again, and changes nothing if it had succeeded. 0 =
-	// 1 min.
+	// InsertTimeout bounds one insert. An insert that times out is repeated, which changes nothing if it had succeeded.
+	// 0 = 1 min.
 	InsertTimeout time.Duration
-	// ThrottleParts is the number of parts in one partition of a table from which on ClickHouse counts as behind with
-	// merging them; see crowd.go. It slows inserts down from 1,000 on, and refuses them from 3,000 on. 0 = 300.
+	// ThrottleParts is the number of parts in one partition of a table from which on the writer throttles its flushes,
+	// see throttle.go. ClickHouse itself slows inserts down from 1,000 parts on and rejects them from 3,000 on. 0 =
+	// 300.
 	ThrottleParts int
-	// PartsInterval is how often the parts are counted, halved to doubled at random; 0 = 15 s.
+	// PartsInterval is how often the parts are counted, with a jitter of half to double; 0 = 15 s.
 	PartsInterval time.Duration
-	// Drain is how long a stop waits for the last flush; 0 = 5 s.
+	// Drain is how long a stop waits for the last flush and commit; 0 = 5 s.
 	Drain time.Duration
 }
 

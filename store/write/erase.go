@@ -18,12 +18,12 @@ import (
 )
 
 // A payload is what was received and what was exchanged for it: body, headers and query of the event, headers and
-// bodies of its attempts. Whether it was erased is not asked of ClickHouse but of the configuration, which every node
-// knows at once: reads leave it out, the writer writes rows without it, also those that it writes again, and the
-// Eraser takes it out of the rows that stand there already.
+// bodies of its attempts. Whether it was erased is recorded in the configuration log, which every node applies at once,
+// and not in ClickHouse. Reads leave an erased payload out, the writer inserts rows without it (also when it inserts
+// them again), and the Eraser empties the rows that are stored already.
 
-// erase takes the payloads out of a batch that were erased since its records were read, or long before.
-func (b *batch) erase(erased func(id.ID) bool) {
+// stripErased removes erased payloads from the rows of a batch.
+func (b *batch) stripErased(erased func(id.ID) bool) {
 	if erased == nil {
 		return
 	}
@@ -42,38 +42,38 @@ func (b *batch) erase(erased func(id.ID) bool) {
 }
 
 const (
-	// eraseBatch is how many events one statement looks for.
+	// eraseBatch is the number of events in one statement.
 	eraseBatch = 200
-	// eraseTimeout bounds one look at the store, the rewriting of parts included.
+	// eraseTimeout bounds one run of the Eraser, with the rewriting of parts.
 	eraseTimeout = 10 * time.Minute
 )
 
-// Erasures is the list of what was erased.
+// Erasures is the list of erased payloads in the configuration.
 type Erasures interface {
-	// Unfinished returns the events of which the store may still have the payload, and when it was erased.
+	// Unfinished returns the events whose payload the store may still have, with the time of each erasure.
 	Unfinished() (account string, erased map[id.ID]time.Time)
-	// Finish notes that the store does not have it any more.
+	// Finish records that the store does not have the payload any more.
 	Finish(ctx context.Context, event id.ID) error
 }
 
-// EraserConfig says how an Eraser works.
+// EraserConfig says when an Eraser works.
 type EraserConfig struct {
-	// Every is the time from one look at the list to the next, which costs nothing while nothing was erased; 0 = 5 s.
+	// Every is the pause between two runs; a run with nothing to erase asks ClickHouse nothing. 0 = 5 s.
 	Every time.Duration
-	// Settle is after how long without payload an event counts as erased for good: rows that somebody had in hand when
-	// it was erased are written by then. 0 = 15 min.
+	// Settle is how long after an erasure it can be finished: by then the rows that were in memory at that time are
+	// stored, and a run has found none with a payload. 0 = 15 min.
 	Settle time.Duration
 }
 
-// EraserDeps are what an Eraser needs.
+// EraserDeps are the dependencies of an Eraser.
 type EraserDeps struct {
 	ChoreDeps
 	Erasures Erasures
 	Now      func() time.Time
 }
 
-// Eraser takes erased payloads out of the rows of ClickHouse. It may be killed at any moment: what is not noted as
-// finished is looked at again.
+// Eraser empties erased payloads in the rows of ClickHouse. It may be killed at any moment: an erasure that is not
+// recorded as finished is looked for again.
 type Eraser struct {
 	cfg      EraserConfig
 	deps     EraserDeps
@@ -81,33 +81,33 @@ type Eraser struct {
 	failures prometheus.Counter
 }
 
-// NewEraser prepares; it connects to nothing.
+// NewEraser registers the metrics; it does not connect.
 func NewEraser(cfg EraserConfig, deps EraserDeps) *Eraser {
 	cfg.Every, cfg.Settle = cmp.Or(cfg.Every, 5*time.Second), cmp.Or(cfg.Settle, 15*time.Minute)
 	e := &Eraser{
 		cfg: cfg, deps: deps,
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_erasures_unfinished",
-			Help: "Events whose payload was erased and may still be in rows or files of ClickHouse."}),
+			Help: "Events whose erased payload may still be in rows or files of ClickHouse."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_store_erase_failures_total",
-			Help: "Looks for erased payloads that ended in an error; they are repeated."}),
+			Help: "Failed runs of the eraser; the next run retries them."}),
 	}
 	deps.Metrics.MustRegister(e.waiting, e.failures)
 	return e
 }
 
-// Run looks every EraserConfig.Every until ctx ends.
+// Run erases every EraserConfig.Every on the node that does the chores, until ctx ends.
 func (e *Eraser) Run(ctx context.Context) error {
 	return chore{
-		ChoreDeps: e.deps.ChoreDeps, name: "take erased payloads out of the store", every: e.cfg.Every, look: e.look,
-		idle: func() { e.waiting.Set(0) }, failures: e.failures,
+		ChoreDeps: e.deps.ChoreDeps, failure: "cannot erase payloads in clickhouse", interval: e.cfg.Every, work: e.eraseOnce,
+		onIdle: func() { e.waiting.Set(0) }, failures: e.failures,
 	}.run(ctx)
 }
 
-// look takes out what it finds, and notes what was not there for long enough. Where a shard is away the others'
-// payloads go all the same.
-func (e *Eraser) look(ctx context.Context) error {
+// eraseOnce empties the payloads that it finds and finishes the erasures of which it found none after
+// EraserConfig.Settle. An unavailable shard does not keep it from erasing on the others.
+func (e *Eraser) eraseOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	account, erased := e.deps.Erasures.Unfinished()
@@ -115,7 +115,7 @@ func (e *Eraser) look(ctx context.Context) error {
 	if len(erased) == 0 {
 		return nil
 	}
-	// What was acknowledged before now is in the store before it counts that it holds no payload.
+	// An erasure is finished only if the store holds everything that was acknowledged before this run.
 	behind := e.deps.Store.CaughtUp(ctx)
 	newestFirst := slices.SortedFunc(maps.Keys(erased), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 	pool := e.deps.Store.Pool()
@@ -130,7 +130,7 @@ func (e *Eraser) look(ctx context.Context) error {
 			if behind != nil {
 				continue
 			}
-			if err := e.finish(ctx, ids, found, erased); err != nil {
+			if err := e.finishErased(ctx, ids, found, erased); err != nil {
 				return err
 			}
 		}
@@ -138,8 +138,9 @@ func (e *Eraser) look(ctx context.Context) error {
 	}))
 }
 
-// finish notes of which events the payload has gone for good.
-func (e *Eraser) finish(ctx context.Context, ids []id.ID, found map[id.ID]bool, erased map[id.ID]time.Time) error {
+// finishErased records which of the events have no payload left.
+func (e *Eraser) finishErased(
+	ctx context.Context, ids []id.ID, found map[id.ID]bool, erased map[id.ID]time.Time) error {
 	for _, d := range ids {
 		if found[d] || e.deps.Now().Sub(erased[d]) < e.cfg.Settle {
 			continue
@@ -151,7 +152,7 @@ func (e *Eraser) finish(ctx context.Context, ids []id.ID, found map[id.ID]bool, 
 	return nil
 }
 
-// payloadTable says which columns of a table hold payloads.
+// payloadTable names a table with payloads and the statements that find and empty them.
 type payloadTable struct {
 	name        string
 	find, erase ch.SQL
@@ -170,35 +171,34 @@ var payloadTables = []payloadTable{
 	},
 }
 
-// erasePayloads empties what the rows of a shard hold of the payloads of events, given newest first, and returns those
-// of which they held some. The parts that hold them are written anew, and the old ones leave the disk some minutes
-// later.
+// erasePayloads empties the payloads of events, given newest first, on one shard and returns the events that had some.
+// ClickHouse writes the parts anew and removes the old files some minutes later.
 func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string, ids []id.ID) (
 	found map[id.ID]bool, err error,
 ) {
 	found = make(map[id.ID]bool)
 	for _, t := range payloadTables {
-		var held []id.ID
+		var withPayload []id.ID
 		q := new(ch.Query).Add(t.find, account)
 		ch.WhereIDs(q, ids)
 		err := pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
 			var d id.ID
 			err := rows.Scan((*[16]byte)(&d))
-			held, found[d] = append(held, d), true
+			withPayload, found[d] = append(withPayload, d), true
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		if len(held) == 0 {
+		if len(withPayload) == 0 {
 			continue
 		}
-		if busy, err := rewriting(ctx, pool, shard, t.name); err != nil || busy {
+		if running, err := updateRunning(ctx, pool, shard, t.name); err != nil || running {
 			return found, err
 		}
-		slices.SortFunc(held, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+		slices.SortFunc(withPayload, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 		q = new(ch.Query).Add(t.erase, account)
-		ch.WhereIDs(q, held)
+		ch.WhereIDs(q, withPayload)
 		q.Add(" SETTINGS mutations_sync = 2")
 		if err := pool.Exec(ctx, shard, q); err != nil {
 			return nil, ch.ClassifyError(ctx, fmt.Errorf("empty payloads: %w", err))
@@ -207,11 +207,11 @@ func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string
 	return found, nil
 }
 
-// rewriting reports whether an erasure from a table is still under way. One that was asked for goes on when nobody
-// waits for it any more; while ClickHouse does not get to it, merges may be stopped, asking again would add another.
-func rewriting(ctx context.Context, pool *ch.Pool, shard int, table string) (busy bool, err error) {
+// updateRunning reports whether an earlier UPDATE of a table is still running. ClickHouse goes on with it after its
+// client has gone; while it waits, for example because merges are stopped, another one would only add to the queue.
+func updateRunning(ctx context.Context, pool *ch.Pool, shard int, table string) (running bool, err error) {
 	q := new(ch.Query).Add("SELECT count() > 0 FROM system.mutations WHERE database = currentDatabase() "+
 		"AND NOT is_done AND command LIKE '%UPDATE %' AND table = ", table)
-	err = pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&busy) })
-	return busy, err
+	err = pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error { return rows.Scan(&running) })
+	return running, err
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// errRefused marks an insert that was refused because of what is in it, before it reached ClickHouse.
-var errRefused = errors.New("rows are refused")
+// errRowsRejected marks an insert whose rows could not be encoded, before it reached ClickHouse.
+var errRowsRejected = errors.New("rows cannot be encoded")
 
-// refused reports whether err speaks about the rows of an insert. Anything that is not ClickHouse's own
-// answer (network, timeout, a proxy's page) does not, and neither do answers about the state of the
-// server, its load or its schema: those rows go in later as they are.
-func refused(err error) bool {
-	if errors.Is(err, errRefused) {
+// rowsRejected reports whether an insert failed because of its rows. Any other error is not about them: no answer of
+// ClickHouse (network, timeout, a proxy's page), or one about the server's state, load or schema. Those rows are
+// inserted later as they are.
+func rowsRejected(err error) bool {
+	if errors.Is(err, errRowsRejected) {
 		return true
 	}
 	var ex *clickhouse.Exception

@@ -11,47 +11,49 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// expireTimeout bounds one look.
+// expireTimeout bounds one run of the Expirer.
 const expireTimeout = 30 * time.Second
 
-// Expirer drops what is older than the retention, a whole day at a time (a month, of tables that are partitioned by
-// it). The TTL of the tables would do it too, but when it likes: merges for it come some hours apart, and parts that
-// were written under a longer retention keep the day that was computed then. Reads do not wait for either.
+// Expirer drops partitions (a day, or a month) whose rows are all older than the retention. The TTL of the tables would
+// do it too, but hours later, and parts that were written under a longer retention keep the date computed then. Reads
+// filter by the retention and wait for neither.
 type Expirer struct {
-	every    time.Duration
+	interval time.Duration
 	deps     ChoreDeps
-	dropped  *prometheus.CounterVec // by table
+	dropped  *prometheus.CounterVec // label: table
 	failures prometheus.Counter
 }
 
-// NewExpirer prepares; it connects to nothing. It looks at this interval; 0 = 1 h, for days go as a whole.
-func NewExpirer(every time.Duration, deps ChoreDeps) *Expirer {
+// NewExpirer registers the metrics; it does not connect. It drops every interval; 0 = 1 h, for only whole days are
+// dropped.
+func NewExpirer(interval time.Duration, deps ChoreDeps) *Expirer {
 	e := &Expirer{
-		every: cmp.Or(every, time.Hour), deps: deps,
+		interval: cmp.Or(interval, time.Hour), deps: deps,
 		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_store_dropped_partitions_total",
-			Help: "Days, or months, that were dropped because the retention of all in them has ended, by table.",
+			Help: "Partitions (a day, or a month) that were dropped because all their rows were older than the retention.",
 		}, []string{"table"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_store_expire_failures_total",
-			Help: "Looks for days whose retention has ended that ended in an error; they are repeated."}),
+			Help: "Failed runs of the expirer; the next run retries them."}),
 	}
 	deps.Metrics.MustRegister(e.dropped, e.failures)
 	for _, table := range schema.RetainedTables() {
-		e.dropped.WithLabelValues(table) // shown from the start
+		e.dropped.WithLabelValues(table) // exported with 0 from the start
 	}
 	return e
 }
 
-// Run looks at the interval until ctx ends.
+// Run drops expired partitions every interval on the node that does the chores, until ctx ends.
 func (e *Expirer) Run(ctx context.Context) error {
 	return chore{
-		ChoreDeps: e.deps, name: "drop what the retention has ended for", every: e.every, look: e.look, failures: e.failures,
+		ChoreDeps: e.deps, failure: "cannot drop expired partitions in clickhouse", interval: e.interval, work: e.dropOnce,
+		failures: e.failures,
 	}.run(ctx)
 }
 
-// look drops once, on every shard that can be reached.
-func (e *Expirer) look(ctx context.Context) error {
+// dropOnce drops the expired partitions of every shard that is available.
+func (e *Expirer) dropOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, expireTimeout)
 	defer cancel()
 	pool := e.deps.Store.Pool()

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// Every insert makes a part in each day it touches, and parts must be merged: a batch that touches
-	// more days than manyDays waits up to spreadWait for more rows.
+	// Every insert makes a part in each day partition that it has rows for, and parts must be merged: a batch with rows
+	// of more than manyDays days waits up to spreadWait for more rows.
 	manyDays   = 8
 	spreadWait = 5 * time.Second
-	// smallBatch is the number of rows below which WriterConfig.FlushSmall counts.
+	// smallBatch is the number of rows below which WriterConfig.FlushSmall applies.
 	smallBatch = 1_000
 )
 
-// flushLoop writes a batch whenever one is due, and what is left once polled is closed.
+// flushLoop flushes a batch whenever one is due, and the last one when polled is closed.
 func (w *Writer) flushLoop(ctx context.Context, polled <-chan struct{}) error {
-	kicks := newKickBudget(time.Now())
+	budget := newFlushBudget(time.Now())
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		b, wait := w.due(time.Now(), kicks)
+		b, wait := w.takeDueBatch(time.Now(), budget)
 		if b != nil {
 			if err := w.flush(ctx, b); err != nil {
 				return err
@@ -39,44 +39,44 @@ func (w *Writer) flushLoop(ctx context.Context, polled <-chan struct{}) error {
 		}
 		timer.Reset(wait)
 		select {
-		case <-w.wake:
+		case <-w.flushWake:
 		case <-timer.C:
 		case <-polled:
-			return w.flush(ctx, w.swap())
+			return w.flush(ctx, w.takeBatch())
 		}
 	}
 }
 
-// due returns the batch when it is time to write it, else how long nothing need be done.
-func (w *Writer) due(now time.Time, kicks *kickBudget) (*batch, time.Duration) {
+// takeDueBatch returns the batch if it is time to flush it, else how long to wait until it may be.
+func (w *Writer) takeDueBatch(now time.Time, budget *flushBudget) (*batch, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.filling
 	if b.empty() {
-		w.kicked = false
+		w.flushRequested = false
 		return nil, time.Hour
 	}
-	wait := b.since.Add(w.patience(b)).Sub(now)
-	if w.fullLocked() {
+	wait := b.firstRecordAt.Add(w.maxWait(b)).Sub(now)
+	if w.isFullLocked() {
 		wait = 0
 	}
-	if w.kicked && wait > 0 {
+	if w.flushRequested && wait > 0 {
 		cost := 1 + len(b.days)/manyDays
-		if w.crowd.crowded() {
-			cost *= crowdedKick
+		if w.throttle.isActive() {
+			cost *= throttledFlushCost
 		}
-		wait = min(wait, kicks.take(now, cost))
+		wait = min(wait, budget.spend(now, cost))
 	}
 	if wait > 0 {
 		return nil, wait
 	}
-	return w.swapLocked(), 0
+	return w.takeBatchLocked(), 0
 }
 
-// patience is how long the rows of a batch may wait.
-func (w *Writer) patience(b *batch) time.Duration {
+// maxWait is how long the rows of a batch may wait for a flush.
+func (w *Writer) maxWait(b *batch) time.Duration {
 	switch {
-	case len(b.days) > manyDays, w.crowd.crowded():
+	case len(b.days) > manyDays, w.throttle.isActive():
 		return max(w.cfg.FlushEvery, spreadWait)
 	case w.cfg.FlushSmall > 0 && b.rows() < smallBatch:
 		return min(w.cfg.FlushEvery, w.cfg.FlushSmall)
@@ -85,39 +85,40 @@ func (w *Writer) patience(b *batch) time.Duration {
 	}
 }
 
-func (w *Writer) swap() *batch {
+func (w *Writer) takeBatch() *batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.swapLocked()
+	return w.takeBatchLocked()
 }
 
-func (w *Writer) swapLocked() *batch {
+func (w *Writer) takeBatchLocked() *batch {
 	b := w.filling
-	w.filling, w.kicked = newBatch(), false
-	w.pos.take(b.marks)
-	signal(w.room)
+	w.filling, w.flushRequested = newBatch(), false
+	w.pos.markFlushing(b.ends)
+	notify(w.batchTaken)
 	return b
 }
 
-// flush writes a batch, tells the topic dead what could not be written, and commits unless that waits for the disk. It
-// returns an error only when ctx ended, or a shard is not what it is taken for: then nothing is committed and the rows
-// are written again by the next owner.
+// flush inserts a batch, produces its dead letters, and commits the offsets unless commitLoop does that behind a sync
+// of the disk. It returns an error only if ctx ended or a shard is the wrong one. Then nothing is committed, and the
+// next partition owner inserts the rows again.
 func (w *Writer) flush(ctx context.Context, b *batch) error {
 	if b.empty() {
 		return nil
 	}
-	w.busy <- struct{}{}
-	defer func() { <-w.busy }()
+	w.flushing <- struct{}{}
+	defer func() { <-w.flushing }()
 	began := time.Now()
-	b.erase(w.deps.Erased)
+	b.stripErased(w.deps.Erased)
 	dead, err := w.writeAll(ctx, b)
 	if err != nil {
 		return err
 	}
-	if err := w.bury(ctx, dead); err != nil {
+	if err := w.produceDeadLetters(ctx, dead); err != nil {
 		return err
 	}
-	w.pos.store(b.marks) // what is in can be read; whoever writes it again for want of a commit changes nothing
+	// stored rows can be read; without a commit the next owner inserts them again, which changes nothing
+	w.pos.markStored(b.ends)
 	if w.deps.Sync == nil {
 		err = w.commit(ctx)
 	}
@@ -125,21 +126,21 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	return err
 }
 
-// writeAll writes every shard's part of a batch and returns what cannot be stored. The batch is written when all of it
-// is: while one shard is away the others wait, for the offsets of a partition say nothing of shards.
-func (w *Writer) writeAll(ctx context.Context, b *batch) ([]deadRecord, error) {
+// writeAll inserts the rows of all shards and returns what cannot be stored. A batch is stored only when all shards
+// have their part: offsets are per Kafka partition, not per shard, so while one shard is unavailable the others wait.
+func (w *Writer) writeAll(ctx context.Context, b *batch) ([]deadLetter, error) {
 	for _, s := range w.shards {
-		if err := w.verify(ctx, s); err != nil {
+		if err := w.verifyShard(ctx, s); err != nil {
 			return nil, err
 		}
 	}
 	parts := b.split(len(w.shards))
-	refused := make([][]deadRecord, len(parts))
+	rejected := make([][]deadLetter, len(parts))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, part := range parts {
 		g.Go(func() (err error) {
-			if refused[i], err = w.write(gctx, w.shards[i], part); err == nil {
-				err = w.noteHours(gctx, w.shards[i], part)
+			if rejected[i], err = w.writeShard(gctx, w.shards[i], part); err == nil {
+				err = w.updateUsage(gctx, w.shards[i], part)
 			}
 			return err
 		})
@@ -147,75 +148,79 @@ func (w *Writer) writeAll(ctx context.Context, b *batch) ([]deadRecord, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return append(b.dead, slices.Concat(refused...)...), nil
+	return append(b.deadLetters, slices.Concat(rejected...)...), nil
 }
 
-// verify sees once, before anything is written, that a shard is the one that it is taken for. While it cannot be asked,
-// or has not been set up, the writer waits; one that is another must not get these rows.
-func (w *Writer) verify(ctx context.Context, s *shard) error {
-	for try := 0; !s.known; try++ {
-		ask, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
-		err := ch.CheckShard(ask, s.conn, "shard", s.number, len(w.shards))
+// verifyShard checks the shard's identity once, before the first insert. While ClickHouse is unavailable or relay
+// migrate has not run, it waits; a wrong shard is an error, because it must not get these rows.
+func (w *Writer) verifyShard(ctx context.Context, s *shard) error {
+	for try := 0; !s.verified; try++ {
+		checkCtx, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
+		err := ch.CheckShard(checkCtx, s.conn, "shard", s.number, len(w.shards))
 		cancel()
 		switch {
 		case err == nil:
-			s.known = true
+			s.verified = true
 			return nil
 		case errors.Is(err, ch.ErrWrongShard):
 			return err
 		case ctx.Err() != nil:
 			return errors.Join(ctx.Err(), err)
 		}
-		w.setAway(ctx, s, err)
-		if err := w.rest(ctx, s, pauses.After(try), err); err != nil {
+		w.setUnavailable(ctx, s, err)
+		if err := w.pauseUntilReachable(ctx, s, pauses.After(try), err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// write inserts into all tables of a shard at once, which takes as long as the slowest, and returns what cannot be
-// stored. Only candidates come after attempts, and deliveries after both: no reader may see a delivery, of a run or of
-// all, without the attempt that brought it about, nor one that the list of its status does not look for.
-func (w *Writer) write(ctx context.Context, s *shard, b *batch) ([]deadRecord, error) {
-	var refused [6][]deadRecord
+// writeShard inserts into all tables of a shard concurrently and returns what cannot be stored. Candidates are inserted
+// after attempts, and deliveries after both: no reader may see a delivery without the attempt that led to it, nor one
+// that the list of its status does not find.
+func (w *Writer) writeShard(ctx context.Context, s *shard, b *batch) ([]deadLetter, error) {
+	var rejected [6][]deadLetter
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { refused[0], err = writeRows(gctx, w, s, s.tables.events, b.events); return err })
+	g.Go(func() (err error) { rejected[0], err = writeRows(gctx, w, s, s.tables.events, b.events); return err })
 	g.Go(func() (err error) {
-		if refused[1], err = writeRows(gctx, w, s, s.tables.attempts, b.attempts); err != nil {
+		if rejected[1], err = writeRows(gctx, w, s, s.tables.attempts, b.attempts); err != nil {
 			return err
 		}
-		if refused[5], err = w.writeCandidates(gctx, s, b.deliveries); err != nil {
+		if rejected[5], err = w.writeCandidates(gctx, s, b.deliveries); err != nil {
 			return err
 		}
-		refused[2], err = writeRows(gctx, w, s, s.tables.deliveries, b.deliveries)
+		rejected[2], err = writeRows(gctx, w, s, s.tables.deliveries, b.deliveries)
 		return err
 	})
-	g.Go(func() (err error) { refused[3], err = writeRows(gctx, w, s, s.tables.receipts, b.receipts); return err })
-	g.Go(func() (err error) { refused[4], err = writeRows(gctx, w, s, s.tables.audit, b.audit); return err })
+	g.Go(func() (err error) {
+		rejected[3], err = writeRows(gctx, w, s, s.tables.receipts, b.receipts)
+		return err
+	})
+	g.Go(func() (err error) { rejected[4], err = writeRows(gctx, w, s, s.tables.audit, b.audit); return err })
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return slices.Concat(refused[:]...), nil
+	return slices.Concat(rejected[:]...), nil
 }
 
-// writeRows inserts the rows and returns those that ClickHouse refuses. While ClickHouse is away it tries again until
-// ctx ends. A table that takes no other row either, before the refused ones are looked for or afterwards, is the
-// server's fault, whatever the error says, and nothing is buried for that; nor for what went wrong for a moment: those
-// that are refused are tried once more, until no other is left.
-func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) (dead []deadRecord, err error) {
+// writeRows inserts the rows and returns those that ClickHouse rejects, as dead letters. While ClickHouse is
+// unavailable it retries until ctx ends. A probe decides between bad rows and a bad server, before and after the
+// bisection: a table that does not take a known good row either is the server's fault, whatever the error says, and
+// makes no dead letters. The rejected rows are tried again until no more of them succeed, so a passing fault makes no
+// dead letters either.
+func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) (dead []deadLetter, err error) {
 	for try := 0; len(rows) > 0; try++ {
-		err := insertPatiently(ctx, w, s, t, rows)
-		if err == nil || !refused(err) {
+		err := insertWithRetry(ctx, w, s, t, rows)
+		if err == nil || !rowsRejected(err) {
 			return nil, err
 		}
-		cause := t.probe(ctx, s.conn, w.cfg.InsertTimeout)
-		if cause == nil {
+		serverErr := t.probe(ctx, s.conn, w.cfg.InsertTimeout)
+		if serverErr == nil {
 			tried := len(rows)
 			if rows, dead, err = bisect(ctx, w, s, t, rows, err); err != nil {
 				return nil, err
 			}
-			if cause = t.probe(ctx, s.conn, w.cfg.InsertTimeout); cause == nil {
+			if serverErr = t.probe(ctx, s.conn, w.cfg.InsertTimeout); serverErr == nil {
 				if len(rows) == tried {
 					return dead, nil
 				}
@@ -223,45 +228,45 @@ func writeRows[R row](ctx context.Context, w *Writer, s *shard, t *table[R], row
 			}
 		}
 		if ctx.Err() == nil {
-			w.setAway(ctx, s, cause)
+			w.setUnavailable(ctx, s, serverErr)
 		}
-		if err := w.rest(ctx, s, pauses.After(try), cause); err != nil {
+		if err := w.pauseUntilReachable(ctx, s, pauses.After(try), serverErr); err != nil {
 			return nil, err
 		}
 	}
 	return nil, nil
 }
 
-// bisect finds the refused rows of a batch that was refused as a whole, and inserts the others.
+// bisect finds the rejected rows of a batch that was rejected as a whole, by halving it, and inserts the others.
 func bisect[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R, cause error) (
-	refusedRows []R, dead []deadRecord, err error,
+	rejectedRows []R, dead []deadLetter, err error,
 ) {
 	if len(rows) == 1 {
-		return rows, []deadRecord{{rows[0].origin(), cause}}, nil
+		return rows, []deadLetter{{rows[0].recordSource(), cause}}, nil
 	}
 	for _, half := range [][]R{rows[:len(rows)/2], rows[len(rows)/2:]} {
-		err := insertPatiently(ctx, w, s, t, half)
-		if refused(err) {
+		err := insertWithRetry(ctx, w, s, t, half)
+		if rowsRejected(err) {
 			var rows []R
-			var more []deadRecord
+			var more []deadLetter
 			rows, more, err = bisect(ctx, w, s, t, half, err)
-			refusedRows, dead = append(refusedRows, rows...), append(dead, more...)
+			rejectedRows, dead = append(rejectedRows, rows...), append(dead, more...)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 	}
-	return refusedRows, dead, nil
+	return rejectedRows, dead, nil
 }
 
-// insertPatiently returns nil, an error about the rows themselves, or that of ctx.
-func insertPatiently[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) error {
+// insertWithRetry inserts the rows, retrying until ctx ends. It returns nil, an error about the rows, or that of ctx.
+func insertWithRetry[R row](ctx context.Context, w *Writer, s *shard, t *table[R], rows []R) error {
 	for pauses, try := pauses, 0; ; try++ {
-		insert, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
-		err := t.write(insert, s.conn, rows)
+		insertCtx, cancel := context.WithTimeout(ctx, w.cfg.InsertTimeout)
+		err := t.write(insertCtx, s.conn, rows)
 		cancel()
-		if err == nil || refused(err) {
-			w.setAway(ctx, s, nil)
+		if err == nil || rowsRejected(err) {
+			w.setUnavailable(ctx, s, nil)
 			if err == nil {
 				w.metrics.rows.WithLabelValues(t.name).Add(float64(len(rows)))
 			}
@@ -270,89 +275,91 @@ func insertPatiently[R row](ctx context.Context, w *Writer, s *shard, t *table[R
 		if ctx.Err() != nil {
 			return errors.Join(ctx.Err(), err)
 		}
-		w.metrics.failures.Inc()
-		w.setAway(ctx, s, err)
-		if refusedForParts(err) {
-			w.setCrowded(ctx, true, slog.String("table", t.name))
-			if pauses.First < crowdedPause {
-				pauses.First, try = crowdedPause, 0
+		w.metrics.insertFailures.Inc()
+		w.setUnavailable(ctx, s, err)
+		if isTooManyParts(err) {
+			w.setThrottled(ctx, true, slog.String("table", t.name))
+			if pauses.First < tooManyPartsPause {
+				pauses.First, try = tooManyPartsPause, 0
 			}
 		}
-		if err := w.rest(ctx, s, pauses.After(try), err); err != nil {
+		if err := w.pauseUntilReachable(ctx, s, pauses.After(try), err); err != nil {
 			return err
 		}
 	}
 }
 
-// setAway logs that ClickHouse went away or came back, once each.
-func (w *Writer) setAway(ctx context.Context, s *shard, cause error) {
-	news, away := w.pos.setFailing(s.number, cause != nil)
-	if !news {
+// setUnavailable records whether inserts into a shard fail, and logs when that changes. Without a cause they work.
+func (w *Writer) setUnavailable(ctx context.Context, s *shard, cause error) {
+	changed, failing := w.pos.setFailing(s.number, cause != nil)
+	if !changed {
 		return
 	}
-	w.metrics.away.Set(float64(away))
+	w.metrics.unavailable.Set(float64(failing))
 	if cause == nil {
-		w.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse takes rows again", slog.Int("shard", s.number))
+		w.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse accepts inserts again", slog.Int("shard", s.number))
 		return
 	}
-	w.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse takes no rows, the log keeps them",
+	w.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse inserts fail, records stay in Kafka until they succeed",
 		slog.Int("shard", s.number), slog.Any("error", cause))
 }
 
-// bury sends records to the topic dead and waits until they are durable there.
-func (w *Writer) bury(ctx context.Context, dead []deadRecord) error {
-	seen := make(map[*stream.Record]bool, len(dead)) // a record may have been refused by two tables
-	for _, d := range dead {
+// produceDeadLetters produces records to the dead letter topic and waits until they are durable there.
+func (w *Writer) produceDeadLetters(ctx context.Context, deadLetters []deadLetter) error {
+	seen := make(map[*stream.Record]bool, len(deadLetters)) // two tables may have rejected rows of one record
+	for _, d := range deadLetters {
 		if seen[d.record] {
 			continue
 		}
 		seen[d.record] = true
-		w.metrics.dead.WithLabelValues(d.place.Topic).Inc()
-		w.log.LogAttrs(ctx, slog.LevelError, "record cannot be stored", slog.String("topic", d.place.Topic),
-			slog.Int("partition", int(d.place.Index)), slog.Int64("offset", d.record.Offset), slog.Any("error", d.cause))
-		if err := w.buryOne(ctx, d); err != nil {
+		w.metrics.deadLetters.WithLabelValues(d.assignment.Topic).Inc()
+		w.log.LogAttrs(ctx, slog.LevelError, "cannot store record, sending it to the dead letter topic",
+			slog.String("topic", d.assignment.Topic),
+			slog.Int("partition", int(d.assignment.Index)), slog.Int64("offset", d.record.Offset), slog.Any("error", d.cause))
+		if err := w.produceDeadLetter(ctx, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *Writer) buryOne(ctx context.Context, d deadRecord) error {
+func (w *Writer) produceDeadLetter(ctx context.Context, d deadLetter) error {
 	for try := 0; ; try++ {
-		dead := w.deps.Stream.DeadLetterRecord(d.record, store.Group, d.cause)
-		err := w.deps.Producer.ProduceSync(ctx, stream.Dead, d.place.Index, dead)
+		record := w.deps.Stream.DeadLetterRecord(d.record, store.Group, d.cause)
+		err := w.deps.Producer.ProduceSync(ctx, stream.Dead, d.assignment.Index, record)
 		if err == nil {
 			return nil
 		}
-		w.log.LogAttrs(ctx, slog.LevelWarn, "produce to dead", slog.Any("error", err))
+		w.log.LogAttrs(ctx, slog.LevelWarn, "cannot produce to the dead letter topic, retrying", slog.Any("error", err))
 		if err := wait.For(ctx, pauses.After(try)); err != nil {
 			return err
 		}
 	}
 }
 
-// kickBudget bounds the flushes that readers cause: ten a second on average, because every flush makes
-// parts that must be merged, with a reserve for a quiet time's first readers, who are answered at once.
-type kickBudget struct {
-	tokens float64
-	at     time.Time
+// flushBudget bounds the flushes that readers request: ten a second on average, because every flush makes parts that
+// must be merged. A reserve of 100 lets the first readers after a quiet time be answered at once.
+type flushBudget struct {
+	tokens     float64
+	refilledAt time.Time
 }
 
 const (
-	kicksPerSecond = 10
-	kickReserve    = 100
+	requestedFlushesPerSecond = 10
+	requestedFlushReserve     = 100
 )
 
-func newKickBudget(now time.Time) *kickBudget { return &kickBudget{kickReserve, now} }
+func newFlushBudget(now time.Time) *flushBudget { return &flushBudget{requestedFlushReserve, now} }
 
-// take pays for one flush and returns 0, or takes nothing and returns when there will be enough.
-func (k *kickBudget) take(now time.Time, cost int) time.Duration {
-	k.tokens = min(kickReserve, k.tokens+now.Sub(k.at).Seconds()*kicksPerSecond)
-	k.at = now
+// spend pays for one flush and returns 0. If the budget is too small, it spends nothing and returns when it will
+// suffice.
+func (k *flushBudget) spend(now time.Time, cost int) time.Duration {
+	k.tokens = min(requestedFlushReserve, k.tokens+now.Sub(k.refilledAt).Seconds()*requestedFlushesPerSecond)
+	k.refilledAt = now
 	missing := float64(cost) - k.tokens
 	if missing <= 0 {
 		k.tokens -= float64(cost)
 		return 0
 	}
-	return time.Duration(missing / kicksPerSecond * float64(time.Second))
+	return time.Duration(missing / requestedFlushesPerSecond * float64(time.Second))
 }

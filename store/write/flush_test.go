@@ -16,21 +16,21 @@ import (
 
 func TestKickBudget(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	k := newKickBudget(now)
-	for i := range kickReserve {
-		if wait := k.take(now, 1); wait != 0 {
+	k := newFlushBudget(now)
+	for i := range requestedFlushReserve {
+		if wait := k.spend(now, 1); wait != 0 {
 			t.Fatalf("kick %d waits %v", i, wait)
 		}
 	}
-	if wait := k.take(now, 1); wait != 100*time.Millisecond {
+	if wait := k.spend(now, 1); wait != 100*time.Millisecond {
 		t.Fatalf("a kick without budget waits %v", wait)
 	}
-	if wait := k.take(now.Add(100*time.Millisecond), 1); wait != 0 {
+	if wait := k.spend(now.Add(100*time.Millisecond), 1); wait != 0 {
 		t.Fatalf("and then another %v", wait)
 	}
 	n := 0
 	for at := now.Add(time.Second); at.Before(now.Add(11 * time.Second)); at = at.Add(time.Millisecond) {
-		if k.take(at, 1) == 0 {
+		if k.spend(at, 1) == 0 {
 			n++
 		}
 	}
@@ -43,30 +43,30 @@ func TestKickBudget(t *testing.T) {
 func TestWhenAFlushIsDue(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	cfg := WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Second}
-	f := func(name string, cfg WriterConfig, fill func(*Writer, *place), after time.Duration, want bool) {
+	f := func(name string, cfg WriterConfig, fill func(*Writer, *assignment), after time.Duration, want bool) {
 		t.Helper()
 		w := &Writer{cfg: cfg, log: slog.New(slog.DiscardHandler), pos: newPositions(), filling: newBatch(),
-			room: make(chan struct{}, 1)}
-		fill(w, &place{Partition: stream.Partition{Topic: stream.Events}})
-		b, wait := w.due(now.Add(after), newKickBudget(now))
+			batchTaken: make(chan struct{}, 1)}
+		fill(w, &assignment{Partition: stream.Partition{Topic: stream.Events}})
+		b, wait := w.takeDueBatch(now.Add(after), newFlushBudget(now))
 		if (b != nil) != want {
 			t.Errorf("%s: flush %v, wait %v", name, b != nil, wait)
 		}
 	}
-	add := func(n int, body int, days int) func(*Writer, *place) {
-		return func(w *Writer, p *place) {
+	add := func(n int, body int, days int) func(*Writer, *assignment) {
+		return func(w *Writer, p *assignment) {
 			for i := range n {
 				ms := now.AddDate(0, 0, -i%days)
 				e := event.Event{ID: id.Lowest(ms), Endpoint: "ep_1", Body: make([]byte, body)}
-				w.filling.add(p, []*stream.Record{e.Record()}, now)
+				w.filling.addRecords(p, []*stream.Record{e.Record()}, now)
 			}
 		}
 	}
-	kicked := func(fill func(*Writer, *place)) func(*Writer, *place) {
-		return func(w *Writer, p *place) { fill(w, p); w.kicked = true }
+	kicked := func(fill func(*Writer, *assignment)) func(*Writer, *assignment) {
+		return func(w *Writer, p *assignment) { fill(w, p); w.flushRequested = true }
 	}
-	crowded := func(fill func(*Writer, *place)) func(*Writer, *place) {
-		return func(w *Writer, p *place) { fill(w, p); w.crowd.set(true) }
+	crowded := func(fill func(*Writer, *assignment)) func(*Writer, *assignment) {
+		return func(w *Writer, p *assignment) { fill(w, p); w.throttle.set(true) }
 	}
 	small := cfg
 	small.FlushSmall = 100 * time.Millisecond
@@ -90,17 +90,18 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	f("crowded, very many bytes", cfg, crowded(add(20, 2_000, 1)), 0, true)
 	f("crowded, kicked", cfg, kicked(crowded(add(10, 10, 1))), 0, true)
 
-	w := &Writer{cfg: cfg, pos: newPositions(), filling: newBatch(), room: make(chan struct{}, 1)}
-	k := newKickBudget(now)
+	w := &Writer{cfg: cfg, pos: newPositions(), filling: newBatch(), batchTaken: make(chan struct{}, 1)}
+	k := newFlushBudget(now)
 	flushes := 0
-	for range kickReserve {
-		kicked(crowded(add(1, 10, 1)))(w, &place{Partition: stream.Partition{Topic: stream.Events}})
-		if b, _ := w.due(now, k); b != nil {
+	for range requestedFlushReserve {
+		kicked(crowded(add(1, 10, 1)))(w, &assignment{Partition: stream.Partition{Topic: stream.Events}})
+		if b, _ := w.takeDueBatch(now, k); b != nil {
 			flushes++
 		}
 	}
-	if flushes != kickReserve/crowdedKick {
-		t.Errorf("%d kicks are heard while there are too many parts, want %d", flushes, kickReserve/crowdedKick)
+	if flushes != requestedFlushReserve/throttledFlushCost {
+		t.Errorf("%d kicks are heard while there are too many parts, want %d", flushes,
+			requestedFlushReserve/throttledFlushCost)
 	}
 }
 
@@ -111,7 +112,8 @@ func TestOneFlushForWhatIsWanted(t *testing.T) {
 	w := &Writer{
 		cfg: WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Hour}, log: slog.New(slog.DiscardHandler),
 		metrics: newWriterMetrics(nil), pos: newPositions(),
-		filling: newBatch(), room: make(chan struct{}, 1), wake: make(chan struct{}, 1), soon: make(chan struct{}, 1),
+		filling: newBatch(), batchTaken: make(chan struct{}, 1), flushWake: make(chan struct{}, 1),
+		pollNow: make(chan struct{}, 1),
 	}
 	w.pos.assign(map[stream.Partition]stream.Commit{p: {}})
 	offset := int64(0)
@@ -120,12 +122,12 @@ func TestOneFlushForWhatIsWanted(t *testing.T) {
 		r := e.Record()
 		r.Offset = offset
 		offset++
-		w.take(p, []*stream.Record{r})
+		w.addRecords(p, []*stream.Record{r})
 	}
-	kicks := newKickBudget(time.Now())
+	kicks := newFlushBudget(time.Now())
 	due := func(what string, want bool) {
 		t.Helper()
-		if b, _ := w.due(time.Now(), kicks); (b != nil) != want {
+		if b, _ := w.takeDueBatch(time.Now(), kicks); (b != nil) != want {
 			t.Errorf("%s: flush %v", what, b != nil)
 		}
 	}
@@ -146,12 +148,12 @@ func TestOneFlushForWhatIsWanted(t *testing.T) {
 func TestRefused(t *testing.T) {
 	f := func(err error, want bool) {
 		t.Helper()
-		if got := refused(fmt.Errorf("insert: %w", err)); got != want {
+		if got := rowsRejected(fmt.Errorf("insert: %w", err)); got != want {
 			t.Errorf("refused(%v) = %v", err, got)
 		}
 	}
 	f(errors.New("connection refused"), false)
-	f(errRefused, true)
+	f(errRowsRejected, true)
 	f(&clickhouse.Exception{Code: 469}, true) // VIOLATED_CONSTRAINT
 	f(&clickhouse.Exception{Code: 53}, false) // TYPE_MISMATCH: the program and the table disagree
 	f(&clickhouse.Exception{Code: 241}, false)

@@ -7,46 +7,51 @@ import (
 )
 
 type writerMetrics struct {
-	rows     *prometheus.CounterVec // by table
-	flushes  prometheus.Histogram
-	failures prometheus.Counter
-	commits  prometheus.Counter
-	dead     *prometheus.CounterVec // by source topic
-	away     prometheus.Gauge
-	parts    prometheus.Gauge
-	crowded  prometheus.Gauge
-	buffered prometheus.Gauge
+	rows           *prometheus.CounterVec // label: table
+	flushes        prometheus.Histogram
+	insertFailures prometheus.Counter
+	commitFailures prometheus.Counter
+	deadLetters    *prometheus.CounterVec // label: source topic
+	unavailable    prometheus.Gauge
+	parts          prometheus.Gauge
+	throttled      prometheus.Gauge
+	buffered       prometheus.Gauge
 }
 
 func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 	m := &writerMetrics{
 		rows: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_store_rows_total", Help: "Rows written to ClickHouse; a redo counts again."}, []string{"table"}),
+			Name: "relay_store_rows_total", Help: "Rows inserted into ClickHouse; a row that is inserted again counts again."},
+			[]string{"table"}),
 		flushes: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "relay_store_flush_seconds", Help: "Time of a flush: inserts and offset commit, retries included.",
+			Name: "relay_store_flush_seconds", Help: "Duration of a flush: inserts and offset commit, with retries.",
 			Buckets: prometheus.ExponentialBuckets(0.002, 2, 14)}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_store_insert_failures_total", Help: "Inserts that failed and were tried again."}),
-		commits: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_store_commit_failures_total", Help: "Offset commits that failed, and are made again."}),
-		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_store_dead_total", Help: "Records that were sent to the topic dead."}, []string{"topic"}),
-		away: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_away", Help: "Shards of ClickHouse that do not take rows at the moment."}),
+		insertFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_store_insert_failures_total", Help: "Inserts that failed because ClickHouse was unavailable or " +
+				"overloaded, and were retried."}),
+		commitFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_store_commit_failures_total", Help: "Offset commits that failed and are retried."}),
+		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_store_dead_total", Help: "Records that could not be stored and were sent to the dead letter topic."},
+			[]string{"topic"}),
+		unavailable: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_store_unavailable_shards", Help: "ClickHouse shards whose last insert failed because they are " +
+				"unavailable or overloaded."}),
 		parts: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_parts",
-			Help: "Parts of the partition that has most of them, as counted last; inserts are refused at some 3,000."}),
-		crowded: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_crowded",
-			Help: "1 while rows are written less often because ClickHouse has too many parts to merge."}),
+			Help: "Parts in the ClickHouse partition that has most of them; ClickHouse rejects inserts at about 3,000."}),
+		throttled: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "relay_store_throttled",
+			Help: "1 while the writer flushes less often because ClickHouse has too many parts to merge, else 0."}),
 		buffered: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_buffered_rows", Help: "Rows that wait for the next flush."}),
+			Name: "relay_store_buffered_rows", Help: "Rows in memory that wait for the next flush."}),
 	}
-	for _, topic := range store.Topics() { // there before the first, whose increase an alert has to see
-		m.dead.WithLabelValues(topic)
+	for _, topic := range store.Topics() { // exported with 0, so that an alert sees the first increase
+		m.deadLetters.WithLabelValues(topic)
 	}
 	if reg != nil {
-		reg.MustRegister(m.rows, m.flushes, m.failures, m.commits, m.dead, m.away, m.parts, m.crowded, m.buffered)
+		reg.MustRegister(m.rows, m.flushes, m.insertFailures, m.commitFailures, m.deadLetters, m.unavailable, m.parts,
+			m.throttled, m.buffered)
 	}
 	return m
 }

@@ -11,38 +11,38 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// pauses lie between tries while ClickHouse is away.
+// pauses are the pauses between retries while ClickHouse is unavailable.
 var pauses = wait.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 
-// askEvery is how often it is asked meanwhile whether it is back, halved at random.
-const askEvery = time.Second
+// pingInterval is how often ClickHouse is pinged during a pause, with a jitter of half to one.
+const pingInterval = time.Second
 
-// rest pauses after an insert that failed with cause. A whole batch that is sent in vain costs much, the question
-// whether anybody is there next to nothing: so it is asked every second, and the rest ends when ClickHouse is back.
-// A server that is there and takes no rows, for want of memory perhaps, gets its rest.
-func (w *Writer) rest(ctx context.Context, s *shard, pause time.Duration, cause error) error {
+// pauseUntilReachable pauses after an insert that failed with cause. Retrying a whole batch in vain is expensive and a
+// ping is cheap, so ClickHouse is pinged every second, and the pause ends early once an unreachable server answers
+// again. A server that answers but fails inserts, for example for want of memory, gets the full pause.
+func (w *Writer) pauseUntilReachable(ctx context.Context, s *shard, pause time.Duration, cause error) error {
 	end := time.Now().Add(pause)
-	gone := !answered(cause)
+	unreachable := !isServerAnswer(cause)
 	for {
 		left := time.Until(end)
-		if err := wait.For(ctx, min(left, askEvery/2+rand.N(askEvery/2))); err != nil {
+		if err := wait.For(ctx, min(left, pingInterval/2+rand.N(pingInterval/2))); err != nil {
 			return err
 		}
 		if !time.Now().Before(end) {
 			return nil
 		}
-		ask, cancel := context.WithTimeout(ctx, askEvery)
-		err := s.conn.Ping(ask)
+		pingCtx, cancel := context.WithTimeout(ctx, pingInterval)
+		err := s.conn.Ping(pingCtx)
 		cancel()
-		if err == nil && gone {
+		if err == nil && unreachable {
 			return nil
 		}
-		gone = err != nil
+		unreachable = err != nil
 	}
 }
 
-// answered reports whether an error is ClickHouse's own word: then it is there.
-func answered(err error) bool {
+// isServerAnswer reports whether an error was sent by ClickHouse itself, so that the server is reachable.
+func isServerAnswer(err error) bool {
 	var ex *clickhouse.Exception
 	return errors.As(err, &ex)
 }

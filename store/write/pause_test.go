@@ -12,32 +12,32 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// awayConn is a ClickHouse that is gone, or there and out of memory, until it takes rows.
-type awayConn struct {
+// unavailableConn is a ClickHouse that is gone, or there and out of memory, until it takes rows.
+type unavailableConn struct {
 	driver.Conn
-	reachable, takes time.Time
-	inserts, pings   int
-	taken            time.Time
-	code             int32 // of its refusals
+	reachableFrom, acceptsFrom time.Time
+	inserts, pings             int
+	acceptedAt                 time.Time
+	code                       int32 // of its refusals
 }
 
-func (c *awayConn) Ping(context.Context) error {
+func (c *unavailableConn) Ping(context.Context) error {
 	c.pings++
-	if time.Now().Before(c.reachable) {
+	if time.Now().Before(c.reachableFrom) {
 		return errors.New("connection refused")
 	}
 	return nil
 }
 
-func (c *awayConn) PrepareBatch(context.Context, string, ...driver.PrepareBatchOption) (driver.Batch, error) {
+func (c *unavailableConn) PrepareBatch(context.Context, string, ...driver.PrepareBatchOption) (driver.Batch, error) {
 	switch c.inserts++; {
-	case time.Now().Before(c.reachable):
+	case time.Now().Before(c.reachableFrom):
 		return nil, errors.New("connection refused")
-	case time.Now().Before(c.takes):
+	case time.Now().Before(c.acceptsFrom):
 		return nil, &clickhouse.Exception{Code: c.code}
 	}
-	c.taken = time.Now()
-	return nil, errRefused // ends the tries as a success would
+	c.acceptedAt = time.Now()
+	return nil, errRowsRejected // ends the tries as a success would
 }
 
 // However long ClickHouse was gone, it is noticed within a second and a half that it is back. It is asked, not
@@ -52,9 +52,9 @@ func TestReturnIsNoticed(t *testing.T) {
 		code              int32
 	}{
 		{"blink", 50 * time.Millisecond, 0, 200 * time.Millisecond, 3, 0, 0},
-		{"half a minute", 30 * time.Second, 0, askEvery, 16, 20, 0},
+		{"half a minute", 30 * time.Second, 0, pingInterval, 16, 20, 0},
 		// A pause is 3.75 s in the mean: 23,040 a day, with a deviation of 29 (0.72 s each).
-		{"a day", 24 * time.Hour, 0, askEvery, 24_000, 50_000, 0},
+		{"a day", 24 * time.Hour, 0, pingInterval, 24_000, 50_000, 0},
 		{"out of memory for a minute", 0, time.Minute, pauses.Longest * 3 / 2, 30, 0, 241},
 		{"gone, then out of memory", time.Minute, 2 * time.Minute, pauses.Longest * 3 / 2, 60, 40, 241},
 		{"too many parts", 0, 1400 * time.Millisecond, pauses.Longest * 3 / 2, 3, 0, codeTooManyParts},
@@ -62,14 +62,15 @@ func TestReturnIsNoticed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				conn := &awayConn{reachable: began.Add(c.gone), takes: began.Add(max(c.gone, c.full)), code: c.code}
+				conn := &unavailableConn{
+					reachableFrom: began.Add(c.gone), acceptsFrom: began.Add(max(c.gone, c.full)), code: c.code}
 				w := &Writer{cfg: WriterConfig{}.withDefaults(), log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil),
 					pos: newPositions()}
-				if err := insertPatiently(t.Context(), w, &shard{conn: conn}, eventsTable(), []*eventRow{}); !errors.Is(
-					err, errRefused) {
+				if err := insertWithRetry(t.Context(), w, &shard{conn: conn}, eventsTable(), []*eventRow{}); !errors.Is(
+					err, errRowsRejected) {
 					t.Fatal(err)
 				}
-				if late := conn.taken.Sub(conn.takes); late > c.late {
+				if late := conn.acceptedAt.Sub(conn.acceptsFrom); late > c.late {
 					t.Errorf("rows go in %v after it takes them, want %v at most", late, c.late)
 				}
 				if conn.inserts > c.inserts || conn.pings < c.askLeast {
@@ -83,8 +84,9 @@ func TestReturnIsNoticed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		w := &Writer{metrics: newWriterMetrics(nil)}
-		s := &shard{conn: &awayConn{reachable: time.Now().Add(time.Hour)}}
-		if err := w.rest(ctx, s, time.Minute, errors.New("connection refused")); !errors.Is(err, context.DeadlineExceeded) {
+		s := &shard{conn: &unavailableConn{reachableFrom: time.Now().Add(time.Hour)}}
+		if err := w.pauseUntilReachable(ctx, s, time.Minute, errors.New("connection refused")); !errors.Is(
+			err, context.DeadlineExceeded) {
 			t.Errorf("a stop ends the rest with %v", err)
 		}
 	})

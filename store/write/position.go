@@ -8,165 +8,168 @@ import (
 	"github.com/eventrelay/relay/store"
 )
 
-// place is one assignment of a partition to this writer. Its fields are guarded by positions.mu.
-type place struct {
+// assignment is one assignment of a partition to this writer. Its fields are guarded by positions.mu.
+type assignment struct {
 	stream.Partition
-	next     int64     // everything below has been read
-	taken    int64     // everything below is in ClickHouse or on its way there
-	stored   int64     // everything below is in ClickHouse
-	storedAt time.Time // of the last record that is; zero before the first
-	leaving  bool      // it is being revoked: nothing more is taken in
+	readTo    int64     // offset: every record below it has been read
+	flushedTo int64     // offset: every record below it is stored or in a running flush
+	storedTo  int64     // offset: every record below it is stored
+	storedAt  time.Time // timestamp of the last stored record; zero before the first
+	revoked   bool      // it is being revoked: no more records are added
 }
 
-// positions knows which partitions this writer owns, how far each was read and stored, and what readers
-// are waiting for.
+// positions holds the partitions that this writer owns, how far each was read and stored, and the offsets that readers
+// wait for.
 type positions struct {
-	mu    sync.Mutex // guards all below and the places
-	owned map[stream.Partition]*place
-	// Readers wait for these offsets, and nothing is on its way to ClickHouse that has them.
-	wanted  map[stream.Partition]int64
-	owed    map[*place]mark // stored, and not committed
-	failing map[int]bool    // shards whose last insert failed: waiting is in vain
-	changed chan struct{}   // closed when stored or failing changes
+	mu    sync.Mutex // guards all fields and those of the assignments
+	owned map[stream.Partition]*assignment
+	// offsets that readers wait for and that no running flush covers
+	wanted      map[stream.Partition]int64
+	uncommitted map[*assignment]partitionEnd // stored and not committed yet
+	failing     map[int]bool                 // shards whose last insert failed
+	changed     chan struct{}                // closed when storedTo or failing changes
 }
 
 func newPositions() *positions {
 	return &positions{
-		owned: make(map[stream.Partition]*place), wanted: make(map[stream.Partition]int64), owed: make(map[*place]mark),
-		failing: make(map[int]bool), changed: make(chan struct{}),
+		owned: make(map[stream.Partition]*assignment), wanted: make(map[stream.Partition]int64),
+		uncommitted: make(map[*assignment]partitionEnd),
+		failing:     make(map[int]bool), changed: make(chan struct{}),
 	}
 }
 
-// assign begins the partitions at their committed offsets; a partition without one begins at 0.
+// assign adds the partitions at their committed offsets; a partition without one begins at 0.
 func (s *positions) assign(marks map[stream.Partition]stream.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, m := range marks {
 		from := max(m.Offset, 0)
-		s.owned[p] = &place{Partition: p, next: from, taken: from, stored: from}
+		s.owned[p] = &assignment{Partition: p, readTo: from, flushedTo: from, storedTo: from}
 	}
-	s.announceLocked()
+	s.notifyLocked()
 }
 
-// leave stops the intake of the partitions and returns their places.
-func (s *positions) leave(ps []stream.Partition) map[*place]bool {
+// revoke stops adding records of the partitions and returns their assignments.
+func (s *positions) revoke(ps []stream.Partition) map[*assignment]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	leaving := make(map[*place]bool)
+	revoked := make(map[*assignment]bool)
 	for _, p := range ps {
 		if at := s.owned[p]; at != nil {
-			at.leaving = true
-			leaving[at] = true
+			at.revoked = true
+			revoked[at] = true
 		}
 	}
-	return leaving
+	return revoked
 }
 
-// forget removes places after leave.
-func (s *positions) forget(places map[*place]bool) {
+// remove deletes assignments after revoke.
+func (s *positions) remove(revoked map[*assignment]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at := range places {
+	for at := range revoked {
 		if s.owned[at.Partition] == at {
 			delete(s.owned, at.Partition)
 		}
 	}
-	s.announceLocked()
+	s.notifyLocked()
 }
 
-// advance notes that a partition has been read up to next. It returns its place, nil when it is not ours
-// any more, and whether all that readers want has now been read.
-func (s *positions) advance(p stream.Partition, next int64) (*place, bool) {
+// advance records that a partition has been read up to next. It returns its assignment, nil if this writer does not own
+// it any more, and whether everything that readers wait for has been read.
+func (s *positions) advance(p stream.Partition, next int64) (*assignment, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.owned[p]
-	if at == nil || at.leaving {
+	if at == nil || at.revoked {
 		return nil, false
 	}
-	at.next = next
+	at.readTo = next
 	return at, s.readAllLocked()
 }
 
-// want notes what readers wait for, unless it is on its way, and reports whether all of it that is ours has been read.
-func (s *positions) want(targets map[stream.Partition]int64) bool {
+// waitFor records the offsets that a reader waits for, unless a running flush covers them, and reports whether
+// everything that readers wait for in owned partitions has been read.
+func (s *positions) waitFor(targets map[stream.Partition]int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, offset := range targets {
-		if at := s.owned[p]; at != nil && at.taken < offset {
+		if at := s.owned[p]; at != nil && at.flushedTo < offset {
 			s.wanted[p] = max(s.wanted[p], offset)
 		}
 	}
 	return s.readAllLocked()
 }
 
-// readAllLocked reports whether something is wanted and every wanted record has been read.
+// readAllLocked reports whether readers wait for something and all of it has been read.
 func (s *positions) readAllLocked() bool {
 	for p, offset := range s.wanted {
 		at := s.owned[p]
-		if at == nil || at.taken >= offset {
+		if at == nil || at.flushedTo >= offset {
 			delete(s.wanted, p)
-		} else if at.next < offset {
+		} else if at.readTo < offset {
 			return false
 		}
 	}
 	return len(s.wanted) > 0
 }
 
-// awaited reports whether a reader waits for records that were not read yet.
-func (s *positions) awaited() bool {
+// readerWaits reports whether a reader waits for records that have not been read yet.
+func (s *positions) readerWaits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, offset := range s.wanted {
-		if at := s.owned[p]; at != nil && at.next < offset {
+		if at := s.owned[p]; at != nil && at.readTo < offset {
 			return true
 		}
 	}
 	return false
 }
 
-// take notes that all that was read of these places is on its way: a reader who waits for it causes no other flush.
-func (s *positions) take(marks map[*place]mark) {
+// markFlushing records that a flush has begun with everything read so far: a reader that waits for it needs no other
+// one.
+func (s *positions) markFlushing(ends map[*assignment]partitionEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at := range marks {
-		at.taken = at.next
+	for at := range ends {
+		at.flushedTo = at.readTo
 	}
-	s.readAllLocked() // clears what is on its way
+	s.readAllLocked() // removes the wanted offsets that this flush covers
 }
 
-// store notes that a batch is in ClickHouse, and is to be committed.
-func (s *positions) store(marks map[*place]mark) {
+// markStored records that a batch is stored; its offsets are to be committed.
+func (s *positions) markStored(ends map[*assignment]partitionEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at, m := range marks {
-		at.stored, at.storedAt = m.Offset, m.at
-		s.owed[at] = m
+	for at, m := range ends {
+		at.storedTo, at.storedAt = m.Offset, m.lastRecordAt
+		s.uncommitted[at] = m
 	}
-	s.announceLocked()
+	s.notifyLocked()
 }
 
-// takeOwed returns what is to be committed and forgets it.
-func (s *positions) takeOwed() map[*place]mark {
+// takeUncommitted removes and returns the offsets that are to be committed.
+func (s *positions) takeUncommitted() map[*assignment]partitionEnd {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	owed := s.owed
-	s.owed = make(map[*place]mark)
-	return owed
+	uncommitted := s.uncommitted
+	s.uncommitted = make(map[*assignment]partitionEnd)
+	return uncommitted
 }
 
-// owe puts back what could not be committed, unless there is newer by now.
-func (s *positions) owe(marks map[*place]mark) {
+// putBackUncommitted puts back offsets that could not be committed, unless newer ones have been added.
+func (s *positions) putBackUncommitted(ends map[*assignment]partitionEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at, m := range marks {
-		if _, newer := s.owed[at]; !newer && s.owned[at.Partition] == at {
-			s.owed[at] = m
+	for at, m := range ends {
+		if _, newer := s.uncommitted[at]; !newer && s.owned[at.Partition] == at {
+			s.uncommitted[at] = m
 		}
 	}
 }
 
-// setFailing reports whether that is news, and how many shards are failing now.
-func (s *positions) setFailing(shard int, failing bool) (news bool, now int) {
+// setFailing records whether inserts into a shard fail. It reports whether that changed and how many shards fail now.
+func (s *positions) setFailing(shard int, failing bool) (changed bool, failingShards int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing[shard] == failing {
@@ -177,16 +180,16 @@ func (s *positions) setFailing(shard int, failing bool) (news bool, now int) {
 	} else {
 		delete(s.failing, shard)
 	}
-	s.announceLocked()
+	s.notifyLocked()
 	return true, len(s.failing)
 }
 
-// commitable are the marks of partitions that this member still owns.
-func (s *positions) commitable(marks map[*place]mark) map[stream.Partition]stream.Commit {
+// commitable returns the ends of the partitions that this writer still owns.
+func (s *positions) commitable(ends map[*assignment]partitionEnd) map[stream.Partition]stream.Commit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[stream.Partition]stream.Commit, len(marks))
-	for at, m := range marks {
+	out := make(map[stream.Partition]stream.Commit, len(ends))
+	for at, m := range ends {
 		if s.owned[at.Partition] == at {
 			out[at.Partition] = m.Commit
 		}
@@ -200,12 +203,12 @@ func (s *positions) progress() store.Progress {
 	p := store.Progress{Failing: len(s.failing) > 0, Changed: s.changed}
 	p.Owned = make(map[stream.Partition]store.Position, len(s.owned))
 	for name, at := range s.owned {
-		p.Owned[name] = store.Position{Offset: at.stored, RecordTime: at.storedAt}
+		p.Owned[name] = store.Position{Offset: at.storedTo, RecordTime: at.storedAt}
 	}
 	return p
 }
 
-func (s *positions) announceLocked() {
+func (s *positions) notifyLocked() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

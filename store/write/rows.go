@@ -9,53 +9,53 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// source is where a row came from: the record, which is kept for the topic dead, and the assignment
-// that it was read under.
+// source is where a row came from: the record, which is kept for the dead letter topic, and the assignment under which
+// it was read.
 type source struct {
-	record *stream.Record
-	place  *place
+	record     *stream.Record
+	assignment *assignment
 }
 
-func (s source) origin() source { return s }
+func (s source) recordSource() source { return s }
 
-// row is what every kind of row has in common.
+// row is what all kinds of rows have in common.
 type row interface {
-	origin() source
-	about() id.ID // whose shard it goes to
+	recordSource() source
+	eventID() id.ID // the event whose shard the row belongs to
 }
 
-func (r *eventRow) about() id.ID    { return r.ID }
-func (r *deliveryRow) about() id.ID { return r.Outcome.Event }
-func (r *receiptRow) about() id.ID  { return r.Event }
-func (r *auditRow) about() id.ID    { return r.Entry.ID }
+func (r *eventRow) eventID() id.ID    { return r.ID }
+func (r *deliveryRow) eventID() id.ID { return r.Outcome.Event }
+func (r *receiptRow) eventID() id.ID  { return r.Event }
+func (r *auditRow) eventID() id.ID    { return r.Entry.ID }
 
-// eventRow is one row of events.
+// eventRow is one row of the table events.
 type eventRow struct {
 	*event.Event
 	source
 	duplicate id.ID
-	size      uint32 // of the body as it came
+	size      uint32 // of the received body, in bytes
 }
 
-// deliveryRow is one row of deliveries and, when it has an attempt, one of attempts.
+// deliveryRow is one row of deliveries, and one of attempts if it has an attempt.
 type deliveryRow struct {
 	*event.Outcome
 	source
 	version event.Version
 }
 
-// isFirst reports whether this is the first that is said about the delivery for all the row can tell.
-func (r *deliveryRow) isFirst() bool {
+// isFirstOutcome reports whether this is the first outcome of the delivery, as far as the row can tell.
+func (r *deliveryRow) isFirstOutcome() bool {
 	return r.Attempt != nil && r.Attempt.Trigger == event.TriggerInitial && r.Run == "" && !r.WasParked
 }
 
-// receiptRow is one row of receipts.
+// receiptRow is one row of the table receipts.
 type receiptRow struct {
 	*event.Receipt
 	source
 }
 
-// decodeEvent reads a record of events.
+// decodeEvent decodes a record of the topic events.
 func decodeEvent(s source) (*eventRow, error) {
 	e, err := event.Decode(s.record)
 	if err != nil {
@@ -70,27 +70,28 @@ func decodeEvent(s source) (*eventRow, error) {
 	return row, nil
 }
 
-// decodeCommand turns a command of a run into the pending delivery that it asks for, so that a replay is
-// seen before its first attempt. It gets the lowest version of its run: any outcome is newer.
+// decodeCommand turns the command of a run into a pending delivery, so that a replay is visible before its first
+// attempt. It gets the lowest version of its run: every outcome is newer. Other commands make no row.
 func decodeCommand(s source) (*deliveryRow, error) {
-	w, err := event.DecodeWork(s.record)
-	if err != nil || w.Run == "" {
+	command, err := event.DecodeWork(s.record)
+	if err != nil || command.Run == "" {
 		return nil, err
 	}
-	version, err := event.QueuedVersion(w.Run)
+	version, err := event.QueuedVersion(command.Run)
 	if err != nil {
 		return nil, err
 	}
 	return &deliveryRow{
 		Outcome: &event.Outcome{
-			Event: w.Event.ID, Account: w.Event.Account, Endpoint: w.Event.Endpoint, Dest: w.Dest, Type: w.Event.Type,
-			Status: event.Pending, Reason: event.Queued, NextAt: w.Due, At: s.record.Timestamp, Run: w.Run,
+			Event: command.Event.ID, Account: command.Event.Account, Endpoint: command.Event.Endpoint, Dest: command.Dest,
+			Type:   command.Event.Type,
+			Status: event.Pending, Reason: event.Queued, NextAt: command.Due, At: s.record.Timestamp, Run: command.Run,
 		},
 		source: s, version: version,
 	}, nil
 }
 
-// decodeOutcome reads a record of outcomes.
+// decodeOutcome decodes a record of the topic outcomes.
 func decodeOutcome(s source) (*deliveryRow, error) {
 	o, err := event.DecodeOutcome(s.record)
 	if err != nil {
@@ -103,7 +104,7 @@ func decodeOutcome(s source) (*deliveryRow, error) {
 	return &deliveryRow{Outcome: o, source: s, version: version}, nil
 }
 
-// decodeReceipt reads a record of receipts.
+// decodeReceipt decodes a record of the topic receipts.
 func decodeReceipt(s source) (*receiptRow, error) {
 	x, err := event.DecodeReceipt(s.record)
 	if err != nil {
@@ -112,8 +113,7 @@ func decodeReceipt(s source) (*receiptRow, error) {
 	return &receiptRow{Receipt: x, source: s}, nil
 }
 
-// billed reports whether the event counts against the allowance: duplicates, rejected and test events
-// do not.
+// billed is 1 if the event counts against the allowance: duplicates, rejected events and test events do not.
 func (r *eventRow) billed() uint8 {
 	if r.Verdict == event.VerdictRejected || r.Reason == event.Duplicate || r.Source == event.SourceTest {
 		return 0
@@ -121,7 +121,8 @@ func (r *eventRow) billed() uint8 {
 	return 1
 }
 
-// mediaType is the content type without its parameters, which would make every row its own word.
+// mediaType is the content type without its parameters; with them nearly every row would have a distinct value, which
+// defeats LowCardinality.
 func (r *eventRow) mediaType() string {
 	const longest = 100 // bytes; registered names are at most 127 and mostly below 80
 	m, _, _ := strings.Cut(r.ContentType(), ";")

@@ -201,7 +201,7 @@ func TestCatchUp(t *testing.T) {
 		if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || d.Event.ID != e.ID {
 			t.Errorf("the newest event is not found: %v", err)
 		}
-		if storetest.Metric(t, reg, "relay_store_away") == 0 {
+		if storetest.Metric(t, reg, "relay_store_unavailable_shards") == 0 {
 			if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10}); err != nil {
 				t.Errorf("list: %v", err)
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// table says how rows of one kind are written: column by column, which costs the client a fraction of
-// what row by row does. One batch at a time is written.
+// table inserts rows of one kind column by column, which costs the client a fraction of inserting row by row. It is not
+// safe for concurrent use.
 type table[R any] struct {
 	name    string
 	columns []column.Column[R]
@@ -35,15 +35,15 @@ func newTable[R any](name string, columns ...column.Column[R]) *table[R] {
 	return t
 }
 
-// write inserts the rows in one statement. The types are given along because the HTTP protocol would
-// ask the server for them every time.
+// write inserts the rows in one statement. It passes the column types along, because over HTTP clickhouse-go would
+// otherwise ask the server for them before every insert.
 func (t *table[R]) write(ctx context.Context, conn driver.Conn, rows []R) error {
 	batch, err := conn.PrepareBatch(clickhouse.Context(ctx, clickhouse.WithColumnNamesAndTypes(t.types)), t.insert)
 	if err != nil {
 		return fmt.Errorf("prepare insert into %s: %w", t.name, err)
 	}
 	if err := t.fill(batch.Columns(), rows); err != nil {
-		_ = batch.Abort() // only gives the connection back
+		_ = batch.Abort() // returns the connection to the pool
 		return err
 	}
 	if err := batch.Send(); err != nil {
@@ -56,14 +56,14 @@ func (t *table[R]) fill(blocks []column.Block, rows []R) error {
 	for i, c := range t.columns {
 		reserve := func(size int) error { return t.reserve(blocks[i], size) }
 		if err := c.Fill(blocks[i], rows, reserve); err != nil {
-			return fmt.Errorf("fill column %s of %s: %w: %w", c.Name, t.name, errRefused, err)
+			return fmt.Errorf("fill column %s of %s: %w: %w", c.Name, t.name, errRowsRejected, err)
 		}
 	}
 	return nil
 }
 
-// reserve gives a block of text room for size bytes. Grown as it is filled, it would take five times that. The
-// library keeps the room of a row that is taken back; there is no other way to ask for it.
+// reserve preallocates size bytes in a text column. Growing on demand would take five times that. clickhouse-go keeps
+// the buffer of a row that is removed again, and has no other way to preallocate.
 func (t *table[R]) reserve(to column.Block, size int) error {
 	if size > len(t.zeros) {
 		t.zeros = make([]byte, size)
@@ -76,22 +76,22 @@ func (t *table[R]) reserve(to column.Block, size int) error {
 	return nil
 }
 
-// probe writes one row of the table again, which changes nothing: every table collapses by its key. An error says that
-// the table takes no rows at all. An empty one is given a row that says nothing, of nobody and of a day that its
-// retention drops at once: to copy no row would show nothing.
+// probe inserts one row of the table again, which changes nothing: every table merges rows with equal keys. An error
+// means that the table takes no rows at all. An empty table gets a row without an account and of 1970, which its
+// retention drops at once: copying no row would prove nothing.
 func (t *table[R]) probe(ctx context.Context, conn driver.Conn, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var filled uint8
-	if err := conn.QueryRow(ctx, "SELECT exists(SELECT 1 FROM "+t.name+")").Scan(&filled); err != nil {
-		return fmt.Errorf("look for a row of %s: %w", t.name, err)
+	var hasRows uint8
+	if err := conn.QueryRow(ctx, "SELECT exists(SELECT 1 FROM "+t.name+")").Scan(&hasRows); err != nil {
+		return fmt.Errorf("check whether %s has rows: %w", t.name, err)
 	}
 	insert := "INSERT INTO " + t.name + " SELECT * FROM " + t.name + " LIMIT 1"
-	if filled == 0 {
+	if hasRows == 0 {
 		insert = "INSERT INTO " + t.name + " (account) SELECT ''"
 	}
 	if err := conn.Exec(ctx, insert); err != nil {
-		return fmt.Errorf("write a row into %s that changes nothing: %w", t.name, err)
+		return fmt.Errorf("insert a probe row into %s: %w", t.name, err)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func deliveriesTable() *table[*deliveryRow] {
 	)
 }
 
-// attemptsTable takes deliveries that have an attempt.
+// attemptsTable is for delivery rows that have an attempt.
 func attemptsTable() *table[*deliveryRow] {
 	var columns []column.Column[*deliveryRow]
 	for _, a := range column.AttemptColumns(func(x *deliveryRow) *event.Outcome { return x.Outcome }) {

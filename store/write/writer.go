@@ -1,20 +1,19 @@
-// Package write copies the log into ClickHouse, counts usage, and takes out of ClickHouse what was erased or has
-// expired.
+// Package write copies records from Kafka into ClickHouse, counts usage, and removes erased payloads and expired rows
+// from ClickHouse. Begin with Writer.Run; the order of inserts and commits is in flush.go.
 //
 // Writer.Run has five goroutines; the first three end one after the other:
 //
 //	poll        fetches records and decodes them into the batch that is being filled
 //	flushLoop   takes that batch when it is due and inserts it: one insert per table and shard
 //	commitLoop  commits the offsets of what was inserted, behind Sync if there is one
-//	watchParts  looks how many parts the tables have; while ClickHouse is behind with merging, batches grow
-//	drain       after a stop gives flushLoop and commitLoop the time of Drain, then cuts them off
+//	watchParts  counts the parts of the tables; while ClickHouse lags behind with merging, batches grow
+//	drain       after a stop gives flushLoop and commitLoop the time of Drain, then cancels them
 //
-// Back-pressure: one batch is flushed while another is filled. Is that one full (FlushRows or FlushBytes), poll waits
-// for room, which comes when flushLoop takes it. So at most two batches are in memory however long ClickHouse is away;
-// what was not fetched stays in the log. A rebalance waits for a running flush for 5 s, then leaves its rows to the
-// next owner.
+// Back-pressure: one batch is flushed while another is filled. When the second is full (FlushRows or FlushBytes), poll
+// waits until flushLoop takes it. So at most two batches are in memory however long ClickHouse is unavailable; further
+// records stay in Kafka. A rebalance waits for a running flush for 5 s, then leaves its rows to the next owner.
 //
-// An Eraser and an Expirer run beside it; they read the store and the configuration, never the log.
+// An Eraser and an Expirer run beside it; they read the tables and the configuration, never Kafka.
 package write
 
 import (
@@ -36,57 +35,58 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// WriterDeps are what a Writer uses of its surroundings.
+// WriterDeps are the dependencies of a Writer.
 type WriterDeps struct {
 	Log      *slog.Logger
 	Stream   stream.Config
-	Producer *stream.Producer      // for the topic dead
-	Metrics  prometheus.Registerer // nil = none
-	// InstanceID is this node's static membership; empty = dynamic, which the embedded engine needs.
+	Producer *stream.Producer      // for the dead letter topic
+	Metrics  prometheus.Registerer // nil: no metrics
+	// InstanceID is the Kafka group instance id of this node (static membership). Empty: dynamic membership, which the
+	// embedded Kafka needs.
 	InstanceID string
-	// Sync makes everything that was inserted durable. Nil: it is when the insert is answered. With it offsets are
-	// committed once a second, behind it; an error of it ends Run.
+	// Sync makes everything that was inserted durable. Nil: ClickHouse does that before it answers an insert. With
+	// Sync, offsets are committed once a second after a call of it; its error is final and ends Run.
 	Sync func() error
-	// Erased says whether the payload of an event was erased: its rows are written without it. Nil: none was.
+	// Erased reports whether the payload of an event was erased: its rows are inserted without it. Nil: no payload was.
 	Erased func(id.ID) bool
 }
 
 // Writer copies the log into ClickHouse.
 type Writer struct {
-	cfg     WriterConfig
-	deps    WriterDeps
-	log     *slog.Logger
-	metrics *writerMetrics
-	shards  []*shard
-	pos     *positions
-	crowd   crowd
+	cfg      WriterConfig
+	deps     WriterDeps
+	log      *slog.Logger
+	metrics  *writerMetrics
+	shards   []*shard
+	pos      *positions
+	throttle throttle
 
-	// Set by Run before it starts anything, with the connections of the shards.
+	// Set by Run before it starts its goroutines, as are the connections of the shards.
 	group     *stream.Group
-	connected chan struct{} // closed when they are set
+	connected chan struct{} // closed once group and connections are set
 
-	committing chan struct{} // 1: held from taking offsets to having committed them; guards unsafe
-	unsafe     error         // the disk failed
+	committing chan struct{} // capacity 1: a mutex over one commit; guards syncErr
+	syncErr    error         // the final error of WriterDeps.Sync
 
-	mu      sync.Mutex // guards filling and kicked
-	filling *batch
-	kicked  bool
+	mu             sync.Mutex // guards filling and flushRequested
+	filling        *batch
+	flushRequested bool
 
-	wake chan struct{} // 1: the flusher looks whether a flush is due
-	room chan struct{} // 1: the batch was taken, the poller may go on
-	soon chan struct{} // 1: a reader waits for records that were not read yet
-	busy chan struct{} // 1: held while a flush runs
+	flushWake  chan struct{} // capacity 1: flushLoop checks whether a flush is due
+	batchTaken chan struct{} // capacity 1: the batch was taken, poll may go on
+	pollNow    chan struct{} // capacity 1: a reader waits for records that were not read yet
+	flushing   chan struct{} // capacity 1: held while a flush runs
 }
 
-// shard is one of those that the rows are spread over.
+// shard is one of the ClickHouse shards.
 type shard struct {
 	number int
-	conn   driver.Conn // set by Run before it starts anything
+	conn   driver.Conn // set by Run before it starts its goroutines
 	tables tables
 	dirty  *dirtyHours
 	// counting is held while hours are counted.
 	counting sync.Mutex
-	known    bool // it is the shard that its address is meant to be; for flush alone
+	verified bool // its identity was checked; used by flush only
 }
 
 type tables struct {
@@ -102,18 +102,18 @@ func newTables() tables {
 	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable(), candidateTables()}
 }
 
-// maxFetchWait bounds how long the first fetch after an assignment keeps partitions waiting whose offsets
-// were known a moment later: until it is over nothing of them is read.
+// maxFetchWait bounds the first fetch after an assignment. Partitions whose offsets become known a moment later are not
+// read until it has ended.
 const maxFetchWait = 250 * time.Millisecond
 
-// maxPoll bounds the records that one poll adds to a batch that was nearly full, maxFetch the bytes that one
-// fetch brings of a partition: the embedded broker does nothing else while it gathers them.
+// maxPoll bounds the records that one poll adds to a nearly full batch, maxFetch the bytes that one fetch returns of a
+// partition: the embedded broker serves nothing else while it collects them.
 const (
 	maxPoll  = 5_000
 	maxFetch = 512 << 10
 )
 
-// NewWriter checks the configuration. It connects to nothing.
+// NewWriter checks the configuration. It does not connect.
 func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 	cfg = cfg.withDefaults()
 	urls, err := ch.ParseURLs(cfg.URL)
@@ -121,7 +121,7 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 		return nil, err
 	}
 	if deps.Producer == nil {
-		return nil, errors.New("store: writer without a producer for the topic dead")
+		return nil, errors.New("store: the writer needs a producer for the dead letter topic")
 	}
 	var shards []*shard
 	for i := range urls {
@@ -132,14 +132,14 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 		shards:  shards,
 		pos:     newPositions(),
 		filling: newBatch(), connected: make(chan struct{}),
-		wake: make(chan struct{}, 1), room: make(chan struct{}, 1), soon: make(chan struct{}, 1),
-		busy:       make(chan struct{}, 1),
+		flushWake: make(chan struct{}, 1), batchTaken: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
+		flushing:   make(chan struct{}, 1),
 		committing: make(chan struct{}, 1),
 	}, nil
 }
 
-// Run reads and writes until ctx ends; then it writes what it holds, for at most Config.Drain, commits
-// and leaves the group. ClickHouse need not be there.
+// Run copies records until ctx ends. Then it flushes its batch and commits, for at most WriterConfig.Drain, and leaves
+// the group. ClickHouse may be unavailable.
 func (w *Writer) Run(ctx context.Context) (err error) {
 	if err := w.connect(); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, w.disconnect()) }()
 	defer w.group.Close()
 
-	// work outlives ctx by the drain time, so that a stop does not tear an insert apart.
+	// work outlives ctx by the drain time, so that a stop does not cancel a running insert.
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	polled, flushed, committed := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -169,7 +169,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 		<-gctx.Done()
 		drain := time.NewTimer(w.cfg.Drain)
 		defer drain.Stop()
-		for _, ended := range []chan struct{}{flushed, committed} { // committing may have ended first, with the disk
+		for _, ended := range []chan struct{}{flushed, committed} { // after a failed sync commitLoop has ended first
 			select {
 			case <-ended:
 			case <-drain.C:
@@ -179,7 +179,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 		}
 		return nil
 	})
-	if err := g.Wait(); err != nil && (ctx.Err() == nil || w.unsafe != nil) {
+	if err := g.Wait(); err != nil && (ctx.Err() == nil || w.syncErr != nil) {
 		return fmt.Errorf("store writer: %w", err)
 	}
 	return nil
@@ -187,14 +187,14 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 
 func (w *Writer) connect() (err error) {
 	conns, err := ch.Open(w.cfg.URL, func(o *clickhouse.Options) {
-		o.MaxOpenConns, o.MaxIdleConns = 10, 6 // one per table, of which a flush mostly needs three, and one to look at them
-		// Rows are in when the insert is answered, not when the server has queued them.
+		o.MaxOpenConns, o.MaxIdleConns = 10, 6 // one per table (a flush mostly needs three), and one to count parts
+		// An insert is answered when the rows are stored, not when the server has queued them.
 		o.Settings["async_insert"] = 0
 		o.Settings["priority"] = ch.WriterPriority
-		// What comes together may be of every day that is kept, and each is a partition.
+		// A batch may have rows of every day of the retention, and each day is a partition.
 		o.Settings["max_partitions_per_insert_block"] = 0
-		// The indexes of a part are files of their own, and cost more than the rows of a small batch. Merges make them;
-		// what was not merged yet is soon read.
+		// Skip indexes are files of their own in each part and cost more than the rows of a small batch. Merges build
+		// them; parts that are not merged yet are small and cheap to read.
 		o.Settings["materialize_skip_indexes_on_insert"] = 0
 	})
 	if err != nil {
@@ -222,132 +222,132 @@ func (w *Writer) disconnect() (err error) {
 	return err
 }
 
-// assigned takes over partitions, with what their last owner may not have counted: whoever sees that they are owned can
-// have it counted.
+// assigned takes over partitions. It requires a recount of usage before it announces them as owned, so that whoever
+// sees them owned can have the hours counted that their last owner left.
 func (w *Writer) assigned(marks map[stream.Partition]stream.Commit) {
 	for _, s := range w.shards {
-		s.dirty.addAll()
+		s.dirty.requireRecount()
 	}
 	w.pos.assign(marks)
 }
 
-// poll fills the batch and stops while it is full. Between two polls it lets records gather: a fetch costs
-// the same for one as for a hundred, and no row is wanted before the flush but by a reader, who says so.
+// poll fills the batch and stops while it is full. Between two polls it lets records gather: fetching one record costs
+// as much as fetching a hundred, and before the flush only a reader needs them, which then wakes it with pollNow.
 func (w *Writer) poll(ctx context.Context) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
-		for w.full() {
+		for w.isFull() {
 			select {
-			case <-w.room:
+			case <-w.batchTaken:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
 		}
-		came := 0
-		err := w.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) { came += w.take(p, records) })
+		received := 0
+		err := w.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) { received += w.addRecords(p, records) })
 		if err != nil {
 			return err
 		}
-		if came == 0 || came >= maxFetch/2 || w.pos.awaited() {
+		if received == 0 || received >= maxFetch/2 || w.pos.readerWaits() {
 			continue // nothing came, there is more, or a reader waits
 		}
 		pause.Reset(w.cfg.PollEvery)
 		select {
 		case <-pause.C:
-		case <-w.soon:
+		case <-w.pollNow:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-func (w *Writer) full() bool {
+func (w *Writer) isFull() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fullLocked()
+	return w.isFullLocked()
 }
 
-func (w *Writer) fullLocked() bool {
+func (w *Writer) isFullLocked() bool {
 	growth := 1
-	if w.crowd.crowded() {
-		growth = crowdedGrowth
+	if w.throttle.isActive() {
+		growth = throttledGrowth
 	}
 	return w.filling.rows() >= growth*w.cfg.FlushRows || w.filling.bytes >= growth*w.cfg.FlushBytes
 }
 
-// take adds the records of one partition to the batch and returns their size.
-func (w *Writer) take(p stream.Partition, records []*stream.Record) int {
+// addRecords adds the records of one partition to the batch and returns their size in bytes.
+func (w *Writer) addRecords(p stream.Partition, records []*stream.Record) int {
 	w.mu.Lock()
 	before := w.filling.bytes
 	at, ready := w.pos.advance(p, records[len(records)-1].Offset+1)
 	if at != nil {
-		w.filling.add(at, records, time.Now())
+		w.filling.addRecords(at, records, time.Now())
 	}
-	w.kicked = w.kicked || ready
+	w.flushRequested = w.flushRequested || ready
 	w.metrics.buffered.Set(float64(w.filling.rows()))
-	came := w.filling.bytes - before
+	received := w.filling.bytes - before
 	w.mu.Unlock()
-	signal(w.wake)
-	return came
+	notify(w.flushWake)
+	return received
 }
 
-// Kick flushes what is buffered.
+// RequestFlushNow asks for a flush of what is buffered. It does not wait.
 func (w *Writer) RequestFlushNow() {
 	w.mu.Lock()
-	w.kicked = true
+	w.flushRequested = true
 	w.mu.Unlock()
-	signal(w.wake)
+	notify(w.flushWake)
 }
 
-// RequestFlush flushes as soon as everything below the offsets has been read. Partitions of other writers
-// are ignored.
+// RequestFlush asks for a flush as soon as every record below the offsets has been read. It ignores partitions that
+// this writer does not own.
 func (w *Writer) RequestFlush(targets map[stream.Partition]int64) {
-	if w.pos.want(targets) {
+	if w.pos.waitFor(targets) {
 		w.RequestFlushNow()
 		return
 	}
-	signal(w.soon)
+	notify(w.pollNow)
 }
 
-// Progress says how far the owned partitions are in ClickHouse.
+// Progress returns how far the owned partitions have been written.
 func (w *Writer) Progress() store.Progress { return w.pos.progress() }
 
-// revoked drops what was not written yet; the next owner reads it again. It waits for a flush that is
-// under way, so that its offsets are committed and its rows are not written a second time.
+// revoked drops the rows of revoked partitions that are not in a flush yet; the next owner reads them again. It waits
+// for a running flush, so that its offsets are committed and its rows are not inserted a second time.
 func (w *Writer) revoked(ctx context.Context, ps []stream.Partition) {
-	const patience = 5 * time.Second // a flush takes milliseconds unless ClickHouse is away
-	leaving := w.pos.leave(ps)
-	w.dropRows(leaving)
-	limit := time.NewTimer(patience)
+	const maxWait = 5 * time.Second // a flush takes milliseconds unless ClickHouse is unavailable
+	revoked := w.pos.revoke(ps)
+	w.dropRows(revoked)
+	limit := time.NewTimer(maxWait)
 	defer limit.Stop()
 	select {
-	case w.busy <- struct{}{}:
-		<-w.busy
+	case w.flushing <- struct{}{}:
+		<-w.flushing
 	case <-limit.C:
 	case <-ctx.Done():
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	_ = w.commit(ctx) // what flushes before have written; commitLoop has its error, too
-	w.pos.forget(leaving)
+	_ = w.commit(ctx) // of the flushes that have ended; commitLoop returns the error, too
+	w.pos.remove(revoked)
 }
 
 func (w *Writer) lost(ps []stream.Partition) {
-	leaving := w.pos.leave(ps)
-	w.pos.forget(leaving)
-	w.dropRows(leaving)
+	revoked := w.pos.revoke(ps)
+	w.pos.remove(revoked)
+	w.dropRows(revoked)
 }
 
-func (w *Writer) dropRows(gone map[*place]bool) {
+func (w *Writer) dropRows(gone map[*assignment]bool) {
 	w.mu.Lock()
-	w.filling.drop(gone)
+	w.filling.dropAssignments(gone)
 	w.mu.Unlock()
-	signal(w.room)
+	notify(w.batchTaken)
 }
 
-// signal wakes whoever waits on c; one waiting signal is enough.
-func signal(c chan struct{}) {
+// notify wakes whoever waits on c. One pending wake-up is enough.
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

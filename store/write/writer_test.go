@@ -323,7 +323,7 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 	for i, table := range []string{"attempts", "failure_candidates", "failure_candidates_by_endpoint", "event_keys"} {
 		b.Exec("RENAME TABLE " + table + " TO elsewhere")
 		b.ProduceOutcomes(b.Outcome(b.Event(1), "dst_a", event.Failed, func(o *event.Outcome) { o.Run = run }))
-		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_away") == 1 })
+		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_unavailable_shards") == 1 })
 		count := func(of string) int { return int(b.QuerySum("SELECT uniqExact(id) FROM " + of)) }
 		if n := count("deliveries"); n != i {
 			t.Errorf("without %s: %d deliveries are seen, want %d", table, n, i)
@@ -339,6 +339,6 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 				t.Errorf("%d rows in %s, want %d", n, of, i+1)
 			}
 		}
-		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_away") == 0 })
+		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_unavailable_shards") == 0 })
 	}
 }

@@ -161,7 +161,7 @@ func TestFullDiskOfTheStore(t *testing.T) {
 	full := tr.count()
 	tr.wait(t, full+300)
 	eventually(t, time.Minute, func() string {
-		if !strings.Contains(p.admin("/metrics"), "relay_store_away 1") {
+		if !strings.Contains(p.admin("/metrics"), "relay_store_unavailable_shards 1") {
 			return "the metrics do not say that the store takes no rows"
 		}
 		return ""

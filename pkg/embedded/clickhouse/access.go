@@ -13,15 +13,15 @@ import (
 // guard refuses requests that no client of the relay makes, before anything of them is read: those of a web page, which
 // carry an Origin or Sec-Fetch-Site, or under DNS rebinding a foreign Host, and those without the key.
 type guard struct {
-	hosts []string // own names, in lower case, with a port or for any port
-	key   [sha256.Size]byte
-	keyed bool
-	next  http.Handler
+	hosts       []string // own names, in lower case, with a port or for any port
+	key         [sha256.Size]byte
+	requiresKey bool
+	next        http.Handler
 }
 
 // newGuard puts a guard before a handler that is reached at address.
 func newGuard(cfg Config, address net.Addr, next http.Handler) *guard {
-	g := &guard{key: sha256.Sum256([]byte(cfg.Key)), keyed: cfg.Key != "", next: next}
+	g := &guard{key: sha256.Sum256([]byte(cfg.Key)), requiresKey: cfg.Key != "", next: next}
 	for _, host := range cfg.Hosts {
 		g.hosts = append(g.hosts, strings.ToLower(strings.Trim(host, "[]")))
 	}
@@ -39,7 +39,7 @@ func newGuard(cfg Config, address net.Addr, next http.Handler) *guard {
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if e := g.refusal(r); e != nil {
+	if e := g.rejection(r); e != nil {
 		h := w.Header()
 		h.Set("Content-Type", "text/plain; charset=UTF-8")
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -52,14 +52,14 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-func (g *guard) refusal(r *http.Request) *exception {
+func (g *guard) rejection(r *http.Request) *exception {
 	switch site := r.Header.Values("Sec-Fetch-Site"); {
 	case len(r.Header.Values("Origin")) > 0, len(site) > 0 && !slices.Equal(site, []string{"none"}):
 		return accessDenied("requests of web pages are refused; ask from a program, such as curl")
 	case !g.isOwn(r.Host):
 		return accessDenied("the Host of the request is none of this server's names (" + strings.Join(g.hosts, ", ") +
 			"); more are given with --host")
-	case g.keyed && !g.hasKey(r):
+	case g.requiresKey && !g.hasKey(r):
 		return &exception{code: codeAuthenticationFailed, text: "Code: 516. DB::Exception: The key is missing or wrong: " +
 			"send it as X-ClickHouse-Key or as password. (AUTHENTICATION_FAILED)"}
 	}

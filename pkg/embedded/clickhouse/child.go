@@ -73,11 +73,11 @@ func (c ChildConfig) Validate() error {
 	_, missing := FindLibrary(c.Library)
 	return errors.Join(
 		missing,
-		check(c.Data != "", "data directory is missing"),
-		check(c.StartTimeout > 0, "start timeout must be positive"),
-		check(c.StopTimeout > 0, "stop timeout must be positive"),
-		check(c.FirstPause > 0 && c.LongestPause >= c.FirstPause, "pauses must be positive and in order"),
-		check(c.StartAttempts > 0, "start attempts must be positive"),
+		require(c.Data != "", "data directory is missing"),
+		require(c.StartTimeout > 0, "start timeout must be positive"),
+		require(c.StopTimeout > 0, "stop timeout must be positive"),
+		require(c.FirstPause > 0 && c.LongestPause >= c.FirstPause, "pauses must be positive and in order"),
+		require(c.StartAttempts > 0, "start attempts must be positive"),
 	)
 }
 
@@ -102,8 +102,8 @@ type Child struct {
 	pid      atomic.Int64
 	ready    chan struct{}
 
-	mu   sync.Mutex // guards disk
-	disk *os.File   // see Sync
+	mu      sync.Mutex // guards disk
+	dataDir *os.File   // see Sync
 }
 
 // NewChild makes the data directory and the socket; it starts nothing.
@@ -179,7 +179,7 @@ func onOwnThread(f func()) {
 }
 
 func (c *Child) run(ctx context.Context) (err error) {
-	if err := yield(); err != nil {
+	if err := lowerPriority(); err != nil {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "embedded clickhouse runs at the priority of this process",
 			slog.Any("error", err))
 	}
@@ -191,7 +191,7 @@ func (c *Child) run(ctx context.Context) (err error) {
 	pauses := wait.Backoff{First: c.cfg.FirstPause, Longest: c.cfg.LongestPause}
 	try, failures := 0, 0
 	for {
-		answered, ended := c.once(ctx, file)
+		answered, ended := c.runProcess(ctx, file)
 		if ctx.Err() != nil {
 			return ended
 		}
@@ -214,11 +214,11 @@ func (c *Child) run(ctx context.Context) (err error) {
 func (c *Child) closeDisk() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.disk == nil {
+	if c.dataDir == nil {
 		return nil
 	}
-	defer func() { c.disk = nil }()
-	return c.disk.Close()
+	defer func() { c.dataDir = nil }()
+	return c.dataDir.Close()
 }
 
 func (c *Child) wasReady() bool {
@@ -232,8 +232,8 @@ func (c *Child) wasReady() bool {
 
 // once runs one process to its end. The error says why it ended, nil after an
 // orderly stop that ctx asked for.
-func (c *Child) once(ctx context.Context, listener *os.File) (answered bool, err error) {
-	last := &tail{next: c.stderr}
+func (c *Child) runProcess(ctx context.Context, listener *os.File) (answered bool, err error) {
+	last := &tail{forward: c.stderr}
 	cmd := c.command(ctx, listener, last)
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
@@ -243,8 +243,8 @@ func (c *Child) once(ctx context.Context, listener *os.File) (answered bool, err
 	life, ended := context.WithTimeoutCause(ctx, c.cfg.StartTimeout, errNoAnswer)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		if answered = c.answers(life); answered {
-			c.announce(ctx, time.Since(began))
+		if answered = c.waitForPing(life); answered {
+			c.reportReady(ctx, time.Since(began))
 		} else if errors.Is(context.Cause(life), errNoAnswer) {
 			c.log.LogAttrs(ctx, slog.LevelError, "kill embedded clickhouse", slog.Any("reason", errNoAnswer),
 				slog.Any("error", cmd.Process.Kill()))
@@ -272,7 +272,7 @@ func (c *Child) command(ctx context.Context, listener *os.File, stderr io.Writer
 		args = append(args, "--library", c.cfg.Library)
 	}
 	cmd := exec.CommandContext(ctx, c.cfg.Executable, args...)
-	cmd.Env = append(environment(), c.cfg.Env...)
+	cmd.Env = append(childEnvironment(), c.cfg.Env...)
 	cmd.ExtraFiles = []*os.File{listener}
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	cmd.SysProcAttr = processAttributes()
@@ -283,13 +283,13 @@ func (c *Child) command(ctx context.Context, listener *os.File, stderr io.Writer
 
 // environment is that of this process without the relay's settings, which the
 // engine gets as flags as far as they concern it: there are secrets among them.
-func environment() []string {
+func childEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "RELAY_") })
 }
 
 // answers waits for the answer to one ping: the connection waits in the socket's
 // queue until the engine takes it, so that asking again is not needed.
-func (c *Child) answers(ctx context.Context) bool {
+func (c *Child) waitForPing(ctx context.Context) bool {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return private.Dial(ctx, c.Socket()) }
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/ping", http.NoBody)
@@ -303,7 +303,7 @@ func (c *Child) answers(ctx context.Context) bool {
 	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }
 
-func (c *Child) announce(ctx context.Context, took time.Duration) {
+func (c *Child) reportReady(ctx context.Context, took time.Duration) {
 	if !c.wasReady() {
 		close(c.ready)
 	}

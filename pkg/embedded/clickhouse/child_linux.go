@@ -21,7 +21,7 @@ const niceness = 5
 
 // yield makes the thread that calls nicer, and with it every process that it
 // starts from then on (setpriority(2): a niceness is a thread's own on Linux).
-func yield() error {
+func lowerPriority() error {
 	const thisThread, nicest = 0, 19
 	now, err := syscall.Getpriority(syscall.PRIO_PROCESS, thisThread) // the call gives 20 - niceness
 	if err != nil {

@@ -10,8 +10,8 @@ func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// yield does nothing: elsewhere a priority is the whole process's.
-func yield() error { return nil }
+// lowerPriority does nothing: elsewhere a priority is the whole process's.
+func lowerPriority() error { return nil }
 
-// onFirstThread matters where yield does.
+// onFirstThread matters where lowerPriority does.
 func onFirstThread() bool { return false }

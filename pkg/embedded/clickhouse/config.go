@@ -63,20 +63,20 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	return errors.Join(
 		c.validateListen(),
-		check(c.Key == "" || len(c.Key) >= MinKeyLength,
+		require(c.Key == "" || len(c.Key) >= MinKeyLength,
 			fmt.Sprintf("the key has %d characters, at least %d are needed", len(c.Key), MinKeyLength)),
-		check(c.Backups == "" || filepath.IsAbs(c.Backups), "backup directory must be an absolute path"),
-		check(c.Data != "", "data directory is missing"),
-		check(c.Sessions > 0, "sessions must be positive"),
-		check(c.MaxStatement > 0, "largest statement must be positive"),
-		check(c.MaxInsert >= 64<<20, "largest insert must be at least 64 MiB"),
-		check(c.MaxMemory >= 256<<20, "memory limit must be at least 256 MiB"),
-		check(c.LockWait > 0, "lock wait must be positive"),
-		check(c.Drain > 0, "drain time must be positive"),
+		require(c.Backups == "" || filepath.IsAbs(c.Backups), "backup directory must be an absolute path"),
+		require(c.Data != "", "data directory is missing"),
+		require(c.Sessions > 0, "sessions must be positive"),
+		require(c.MaxStatement > 0, "largest statement must be positive"),
+		require(c.MaxInsert >= 64<<20, "largest insert must be at least 64 MiB"),
+		require(c.MaxMemory >= 256<<20, "memory limit must be at least 256 MiB"),
+		require(c.LockWait > 0, "lock wait must be positive"),
+		require(c.Drain > 0, "drain time must be positive"),
 	)
 }
 
-func check(ok bool, fault string) error {
+func require(ok bool, fault string) error {
 	if ok {
 		return nil
 	}
@@ -95,7 +95,7 @@ const (
 // validateListen refuses an address that other machines reach, unless there is a key.
 func (c Config) validateListen() error {
 	if path, unix := strings.CutPrefix(c.Listen, unixPrefix); unix {
-		return check(path != "", "the path of the unix socket is missing")
+		return require(path != "", "the path of the unix socket is missing")
 	}
 	if strings.HasPrefix(c.Listen, fdPrefix) {
 		return nil
@@ -104,7 +104,7 @@ func (c Config) validateListen() error {
 	if err != nil {
 		return fmt.Errorf("clickhouse engine: read listen address: %w", err)
 	}
-	return check(isLoopback(host) || c.Key != "", "listen address "+c.Listen+
+	return require(isLoopback(host) || c.Key != "", "listen address "+c.Listen+
 		" is not loopback: whoever reaches it could read "+
 		"and write every table; give a key with --key-file or RELAY_ENGINE_KEY")
 }

@@ -15,15 +15,15 @@ import (
 // the engine: closing the last session stops it, and opening one again would
 // cost a start.
 type engine struct {
-	lib     *binding
-	lock    *os.File
-	args    []string
-	anchor  *session
-	policy  policy
-	slots   *slots
-	version string
-	zone    string
-	host    string
+	lib           *binding
+	lock          *os.File
+	args          []string
+	anchorSession *session
+	policy        policy
+	slots         *slots
+	version       string
+	zone          string
+	host          string
 }
 
 // lockFile is in the data directory.
@@ -42,7 +42,7 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	if err := private.Dir(cfg.Data, lockFile); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	lock, err := acquire(ctx, filepath.Join(cfg.Data, lockFile), cfg.LockWait)
+	lock, err := acquireLock(ctx, filepath.Join(cfg.Data, lockFile), cfg.LockWait)
 	if err != nil {
 		return nil, err
 	}
@@ -69,15 +69,15 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 		// than the start: twice the cost of a statement, for a choice that the primary keys have made.
 		"--use_statistics=0",
 	}
-	if e.anchor, err = e.lib.open(e.args); err != nil {
+	if e.anchorSession, err = e.lib.open(e.args); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", cfg.Data, err)
 	}
-	return e, errors.Join(e.introduce(), e.learnFunctions(cfg.Backups != ""))
+	return e, errors.Join(e.readServerInfo(), e.readTableFunctions(cfg.Backups != ""))
 }
 
-// learnFunctions asks the engine for its table functions, so that those of a newer library are refused too.
-func (e *engine) learnFunctions(backups bool) error {
-	out, err := e.anchor.exec("SELECT name FROM system.table_functions", "TabSeparated", nil)
+// readTableFunctions asks the engine for its table functions, so that those of a newer library are refused too.
+func (e *engine) readTableFunctions(backups bool) error {
+	out, err := e.anchorSession.exec("SELECT name FROM system.table_functions", "TabSeparated", nil)
 	if err != nil {
 		return fmt.Errorf("ask the engine for its table functions: %w", err)
 	}
@@ -91,8 +91,8 @@ func (e *engine) learnFunctions(backups bool) error {
 }
 
 // introduce asks the engine for what the response headers say about it.
-func (e *engine) introduce() error {
-	out, err := e.anchor.exec("SELECT version(), timezone(), displayName()", "TabSeparated", nil)
+func (e *engine) readServerInfo() error {
+	out, err := e.anchorSession.exec("SELECT version(), timezone(), displayName()", "TabSeparated", nil)
 	if err != nil {
 		return fmt.Errorf("ask the engine for its version: %w", err)
 	}
@@ -107,8 +107,8 @@ func (e *engine) introduce() error {
 // close stops the engine, unless a statement still runs in it: its session holds
 // the engine open, and the end of the process ends both.
 func (e *engine) close() error {
-	if e.anchor != nil {
-		e.anchor.close()
+	if e.anchorSession != nil {
+		e.anchorSession.close()
 	}
 	if err := e.lock.Close(); err != nil {
 		return fmt.Errorf("release data directory: %w", err)

@@ -56,13 +56,13 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = out.finish()
 	}
 	if err != nil {
-		f.fail(r.Context(), out, err)
+		f.sendException(r.Context(), out, err)
 	}
 }
 
 // fail answers with the exception. An error that is none of the engine's gets a
 // code of its own, so that a client sees a ClickHouse error in every case.
-func (f *front) fail(ctx context.Context, out *response, err error) {
+func (f *front) sendException(ctx context.Context, out *response, err error) {
 	var e *exception
 	if !errors.As(err, &e) {
 		e = &exception{code: codeStdException,
@@ -96,18 +96,18 @@ func (f *front) run(ctx context.Context, q *request, out *response) error {
 	}
 	reads := q.insert == nil && s.readOnly(q.query)
 	switch {
-	case q.get && !reads:
+	case q.readsOnly && !reads:
 		return newException(codeReadonly, "READONLY", "GET is for statements that read; send this one with POST")
 	case q.insert != nil:
 		return f.insert(s, q, out)
 	case !reads:
-		return f.whole(s, q, out)
+		return f.runBuffered(s, q, out)
 	}
-	defer f.killWhenGone(ctx, mark)()
+	defer f.killOnDisconnect(ctx, mark)()
 	if streamable(q) {
-		return f.stream(s, q, out)
+		return f.runStreaming(s, q, out)
 	}
-	return f.whole(s, q, out)
+	return f.runBuffered(s, q, out)
 }
 
 func (f *front) insert(s *session, q *request, out *response) error {
@@ -133,7 +133,7 @@ func isNative(format string) bool { return strings.EqualFold(format, "Native") }
 
 // stream passes the result on as the engine makes it. One without rows has no
 // block, hence no column names.
-func (f *front) stream(s *session, q *request, out *response) error {
+func (f *front) runStreaming(s *session, q *request, out *response) error {
 	rows, err := s.stream(q.query, q.format, q.params)
 	if err != nil {
 		return err
@@ -147,22 +147,22 @@ func (f *front) stream(s *session, q *request, out *response) error {
 		if err != nil {
 			return err
 		}
-		if err := pass(blocks, q, out); err != nil {
+		if err := writeResult(blocks, q, out); err != nil {
 			return err
 		}
 	}
 }
 
 // whole passes the result on when the statement has ended.
-func (f *front) whole(s *session, q *request, out *response) error {
+func (f *front) runBuffered(s *session, q *request, out *response) error {
 	result, err := s.exec(q.query, q.format, q.params)
 	if err != nil {
 		return err
 	}
-	return pass(result, q, out)
+	return writeResult(result, q, out)
 }
 
-func pass(result []byte, q *request, out *response) error {
+func writeResult(result []byte, q *request, out *response) error {
 	if isNative(q.format) {
 		var err error
 		if result, err = translate(result, q.protocol); err != nil {
@@ -173,10 +173,10 @@ func pass(result []byte, q *request, out *response) error {
 	return err
 }
 
-// killWhenGone ends the marked statement when ctx ends. The returned function
+// killOnDisconnect ends the marked statement when ctx ends. The returned function
 // waits until no kill is under way. A kill finds the statement only after the
 // engine has registered it, hence the repetition.
-func (f *front) killWhenGone(ctx context.Context, mark string) (stop func()) {
+func (f *front) killOnDisconnect(ctx context.Context, mark string) (stop func()) {
 	const pause = 50 * time.Millisecond
 	finished, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})

@@ -14,8 +14,8 @@ const grants = "SHOW, SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREA
 
 // fixed are settings that no statement and no request may change: each names a file, an address, a function or SQL as
 // text, or chooses an analyzer that does not check the others. The engine checks them at the outermost SETTINGS only,
-// and takes DEFAULT for any: so no statement contains their names either, see neverNamed.
-var fixed = []string{
+// and takes DEFAULT for any: so no statement contains their names either, see forbiddenWords.
+var constSettings = []string{
 	"format_schema", "format_schema_source", "format_template_resultset", "format_template_row", "output_format_schema",
 	"format_avro_schema_registry_url", "url_base", "additional_result_filter", "additional_table_filters",
 	"parallel_replicas_custom_key", "schema_inference_hints", "dialect", "merge_tree_disk", "merge_tree_table_disk",
@@ -35,7 +35,7 @@ func userSettings(cfg Config) string {
 	b.WriteString("    <input_format_values_deduce_templates_of_expressions>0</" +
 		"input_format_values_deduce_templates_of_expressions>\n")
 	b.WriteString("    <constraints>\n")
-	for _, name := range fixed {
+	for _, name := range constSettings {
 		b.WriteString("      <" + name + "><const/></" + name + ">\n")
 	}
 	b.WriteString("    </constraints>\n  </default></profiles>\n  <quotas><default/></quotas>\n")

@@ -20,7 +20,7 @@ var ErrLocked = errors.New("data directory is held by another process")
 
 // acquire takes the lock file, which the kernel gives back when the process is
 // gone, however it went. A predecessor that is just dying is waited for.
-func acquire(ctx context.Context, path string, patience time.Duration) (*os.File, error) {
+func acquireLock(ctx context.Context, path string, patience time.Duration) (*os.File, error) {
 	const pause = 20 * time.Millisecond
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -31,7 +31,7 @@ func acquire(ctx context.Context, path string, patience time.Duration) (*os.File
 	for {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return file, sign(file)
+			return file, writeOwner(file)
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return nil, errors.Join(fmt.Errorf("lock data directory: %w", err), file.Close())
@@ -39,7 +39,7 @@ func acquire(ctx context.Context, path string, patience time.Duration) (*os.File
 		switch {
 		case wait.For(limited, pause) == nil:
 		case ctx.Err() == nil:
-			return nil, errors.Join(fmt.Errorf("%w: %s, %s", ErrLocked, path, holder(file)), file.Close())
+			return nil, errors.Join(fmt.Errorf("%w: %s, %s", ErrLocked, path, readOwner(file)), file.Close())
 		default:
 			return nil, errors.Join(context.Cause(ctx), file.Close())
 		}
@@ -48,7 +48,7 @@ func acquire(ctx context.Context, path string, patience time.Duration) (*os.File
 
 // sign writes the process id into the lock file, for the message of who finds it
 // held.
-func sign(file *os.File) error {
+func writeOwner(file *os.File) error {
 	if err := file.Truncate(0); err != nil {
 		return fmt.Errorf("sign lock of data directory: %w", err)
 	}
@@ -58,7 +58,7 @@ func sign(file *os.File) error {
 	return nil
 }
 
-func holder(file *os.File) string {
+func readOwner(file *os.File) string {
 	const longestID = 20
 	text, err := io.ReadAll(io.NewSectionReader(file, 0, longestID))
 	if err != nil || len(text) == 0 {

@@ -19,17 +19,17 @@ import (
 
 // request is what one HTTP request asks of the engine.
 type request struct {
-	id       string
-	query    string
-	format   string // of the result, or of an insert's body
-	explicit bool   // the statement names its format itself
-	protocol uint64 // revision of Native results; 0 has neither block info nor flags
-	database string
-	settings []setting
-	params   []param
-	get      bool      // only a statement that reads may run
-	insert   io.Reader // rows that follow the statement; nil for all but inserts
-	compress *compress.Method
+	id          string
+	query       string
+	format      string // of the result, or of an insert's body
+	namesFormat bool   // the statement names its format itself
+	protocol    uint64 // revision of Native results; 0 has neither block info nor flags
+	database    string
+	settings    []setting
+	params      []param
+	readsOnly   bool      // only a statement that reads may run
+	insert      io.Reader // rows that follow the statement; nil for all but inserts
+	compress    *compress.Method
 }
 
 type setting struct{ name, value string }
@@ -62,10 +62,10 @@ func readRequest(w http.ResponseWriter, r *http.Request, cfg Config) (*request, 
 		return nil, newException(codeBadArguments, "BAD_ARGUMENTS", "Cannot read the URL: %v", err)
 	}
 	q := &request{
-		id:       values.Get("query_id"),
-		get:      r.Method != http.MethodPost,
-		format:   cmp.Or(values.Get("default_format"), r.Header.Get("X-ClickHouse-Format"), "TabSeparated"),
-		database: cmp.Or(values.Get("database"), r.Header.Get("X-ClickHouse-Database")),
+		id:        values.Get("query_id"),
+		readsOnly: r.Method != http.MethodPost,
+		format:    cmp.Or(values.Get("default_format"), r.Header.Get("X-ClickHouse-Format"), "TabSeparated"),
+		database:  cmp.Or(values.Get("database"), r.Header.Get("X-ClickHouse-Database")),
 	}
 	if err := q.readValues(values); err != nil {
 		return nil, err
@@ -130,15 +130,15 @@ func (q *request) readStatement(values url.Values, body io.Reader, maxStatement 
 		}
 		q.insert = rows
 		q.query = inURL
-		q.takeFormat(rows != nil)
-		if rows == nil && q.explicit {
+		q.parseFormat(rows != nil)
+		if rows == nil && q.namesFormat {
 			return newException(codeNoDataToInsert, "NO_DATA_TO_INSERT", "No data to insert")
 		}
 		return nil
 	}
 	rest, err := io.ReadAll(io.LimitReader(body, maxStatement+1))
 	if err != nil {
-		return readFault(err)
+		return bodyException(err)
 	}
 	q.query = inURL
 	if len(rest) > 0 {
@@ -149,17 +149,17 @@ func (q *request) readStatement(values url.Values, body io.Reader, maxStatement 
 	}
 	if strings.EqualFold(verb(q.query), "INSERT") {
 		if insert, format, rows, ok := splitInsert(q.query); ok {
-			q.query, q.format, q.explicit, q.insert = insert, format, true, strings.NewReader(rows)
+			q.query, q.format, q.namesFormat, q.insert = insert, format, true, strings.NewReader(rows)
 			return nil
 		}
 	}
-	q.takeFormat(false)
+	q.parseFormat(false)
 	return nil
 }
 
-// takeFormat notes the format that the statement names. From an insert whose
+// parseFormat notes the format that the statement names. From an insert whose
 // rows come apart it is cut off, since the engine takes the two apart as well.
-func (q *request) takeFormat(cut bool) {
+func (q *request) parseFormat(cut bool) {
 	at := formatClause.FindStringSubmatchIndex(q.query)
 	if at == nil {
 		if cut {
@@ -167,7 +167,7 @@ func (q *request) takeFormat(cut bool) {
 		}
 		return
 	}
-	q.format, q.explicit = q.query[at[2]:at[3]], true
+	q.format, q.namesFormat = q.query[at[2]:at[3]], true
 	if cut {
 		q.query = q.query[:at[0]]
 	}
@@ -190,14 +190,14 @@ func unlessEmpty(body io.Reader) (io.Reader, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, readFault(err)
+		return nil, bodyException(err)
 	}
 	return io.MultiReader(bytes.NewReader(first[:]), body), nil
 }
 
-// readFault puts a body that is too long or that broke off into ClickHouse's
+// bodyException puts a body that is too long or that broke off into ClickHouse's
 // words.
-func readFault(err error) error {
+func bodyException(err error) error {
 	var tooLong *http.MaxBytesError
 	if errors.As(err, &tooLong) {
 		return newException(codeTooManyBytes, "TOO_MANY_BYTES", "Body is longer than %d bytes", tooLong.Limit)
@@ -213,7 +213,7 @@ func (q *request) prepare(mark string) string {
 	for _, s := range q.settings {
 		fmt.Fprintf(&b, ", %s = %s", s.name, quote(s.value))
 	}
-	if q.get {
+	if q.readsOnly {
 		b.WriteString(", readonly = 2") // no writes, whatever the settings before it say
 	}
 	return b.String()

@@ -90,7 +90,7 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 	_, err = io.ReadAll(q.insert)
 	var e *exception
-	if !errors.As(readFault(err), &e) || e.code != codeTooManyBytes {
+	if !errors.As(bodyException(err), &e) || e.code != codeTooManyBytes {
 		t.Errorf("got %v, want TOO_MANY_BYTES", err)
 	}
 }

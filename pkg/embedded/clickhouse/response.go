@@ -16,7 +16,7 @@ type response struct {
 	w          http.ResponseWriter
 	tag        string
 	compressor *compress.Writer
-	began      bool // bytes of the result, and with them the status, have gone out
+	started    bool // bytes of the result, and with them the status, have gone out
 }
 
 // start sets the headers that clients of ClickHouse know.
@@ -57,7 +57,7 @@ func (r *response) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	r.began = true
+	r.started = true
 	if r.compressor == nil {
 		return r.w.Write(p)
 	}
@@ -78,7 +78,7 @@ func (r *response) Write(p []byte) (int, error) {
 
 // finish ends a result without a byte with its length, by which clients know it.
 func (r *response) finish() error {
-	if !r.began {
+	if !r.started {
 		r.w.Header().Set("Content-Length", "0")
 		r.w.WriteHeader(http.StatusOK)
 	}
@@ -88,12 +88,12 @@ func (r *response) finish() error {
 // exception answers with a status and the text, or once the result has begun
 // with the framed text that WriteBufferFromHTTPServerResponse.cpp puts behind it.
 func (r *response) exception(e *exception) error {
-	if r.began {
+	if r.started {
 		text := e.text + "\n"
 		_, err := fmt.Fprintf(r, "\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n", r.tag, text, len(text), r.tag)
 		return err
 	}
-	r.began = true
+	r.started = true
 	h := r.w.Header()
 	h.Set("Content-Type", "text/plain; charset=UTF-8")
 	h.Set("X-ClickHouse-Exception-Code", e.codeText())

@@ -12,11 +12,11 @@ type scanner struct{ rest string }
 type kind uint8
 
 const (
-	end     kind = iota
-	word         // a bare word or a number
-	name         // a quoted identifier, without its quotes
-	literal      // a string, without its content
-	symbol
+	endToken     kind = iota
+	wordToken         // a bare word or a number
+	nameToken         // a quoted identifier, without its quotes
+	literalToken      // a string, without its content
+	symbolToken
 )
 
 type token struct {
@@ -29,7 +29,7 @@ type token struct {
 func (s *scanner) next() (token, error) {
 	s.rest = strings.TrimLeft(s.rest, " \t\r\n\f\v")
 	if s.rest == "" {
-		return token{kind: end}, nil
+		return token{kind: endToken}, nil
 	}
 	for _, mark := range []string{"--", "/*", "//", "#"} {
 		if strings.HasPrefix(s.rest, mark) {
@@ -43,28 +43,28 @@ func (s *scanner) next() (token, error) {
 		for n < len(s.rest) && isWordByte(s.rest[n]) {
 			n++
 		}
-		t := token{kind: word, text: s.rest[:n]}
+		t := token{kind: wordToken, text: s.rest[:n]}
 		if c >= '0' && c <= '9' && !number.MatchString(t.text) {
-			return token{}, unclear("letters right behind a number: " + t.text) // behind a dot the number ends before them
+			return token{}, unreadable("letters right behind a number: " + t.text) // behind a dot the number ends before them
 		}
 		s.rest = s.rest[n:]
 		if s.rest != "" && s.rest[0] == '\'' {
-			return token{}, unclear("a text right behind " + t.text) // x'…' and b'…' know no escapes
+			return token{}, unreadable("a text right behind " + t.text) // x'…' and b'…' know no escapes
 		}
 		return t, nil
 	case c == '\'':
 		_, err := s.quoted(c)
-		return token{kind: literal}, err
+		return token{kind: literalToken}, err
 	case c == '"' || c == '`':
 		text, err := s.quoted(c)
 		if err == nil && strings.Contains(text, `\`) {
-			err = unclear("a backslash in a quoted name")
+			err = unreadable("a backslash in a quoted name")
 		}
-		return token{kind: name, text: text}, err
+		return token{kind: nameToken, text: text}, err
 	case c < ' ' || c > '~' || c == '$' || c == '\\':
-		return token{}, unclear("the character " + strings.ToValidUTF8(string(rune(c)), "?"))
+		return token{}, unreadable("the character " + strings.ToValidUTF8(string(rune(c)), "?"))
 	}
-	t := token{kind: symbol, text: s.rest[:1]}
+	t := token{kind: symbolToken, text: s.rest[:1]}
 	s.rest = s.rest[1:]
 	return t, nil
 }
@@ -83,17 +83,17 @@ func (s *scanner) quoted(quote byte) (string, error) {
 	for at := 1; ; {
 		i := strings.IndexAny(s.rest[at:], special)
 		if i < 0 {
-			return "", unclear("a text without an end")
+			return "", unreadable("a text without an end")
 		}
 		at += i
 		switch {
 		case s.rest[at] == '\\':
 			if at += 2; at > len(s.rest) {
-				return "", unclear("a text without an end")
+				return "", unreadable("a text without an end")
 			}
 		case at+1 < len(s.rest) && s.rest[at+1] == quote:
 			if quote != '\'' {
-				return "", unclear("a doubled quote in a quoted name")
+				return "", unreadable("a doubled quote in a quoted name")
 			}
 			at += 2
 		default:
@@ -104,7 +104,7 @@ func (s *scanner) quoted(quote byte) (string, error) {
 	}
 }
 
-func unclear(what string) error {
+func unreadable(what string) error {
 	return newException(codeSyntaxError, "SYNTAX_ERROR", "Cannot read the statement safely: it has %s; "+
 		"pass texts as parameters", what)
 }

@@ -33,15 +33,15 @@ func knownEngine(name string) bool {
 	return slices.ContainsFunc(tableEngines, same) || same("Atomic") // of databases
 }
 
-// neverNamed are words that no statement contains, quoted or not: a function can be called without a bracket after it,
+// forbiddenWords are words that no statement contains, quoted or not: a function can be called without a bracket after it,
 // as in arrayMap(file, …), PARALLEL WITH joins statements of which only the first word would be looked at, formatRow
 // writes in formats that take a file or an address from settings, and reading system.models starts another program.
-var neverNamed = slices.Concat(fixed, []string{
+var forbiddenWords = slices.Concat(constSettings, []string{
 	"file", "formatrow", "formatrownonewline", "hascolumnintable", "infile", "models", "outfile", "parallel",
 })
 
-// neverBegins are how names of functions begin that read a file, ask a server or read a dictionary.
-var neverBegins = []string{
+// forbiddenPrefixes are how names of functions begin that read a file, ask a server or read a dictionary.
+var forbiddenPrefixes = []string{
 	"addressto", "aiclassify", "aiembed", "aiextract", "aigenerate", "aitranslate", "catboost", "dictget", "dicthas",
 	"dictisin",
 	"joinget", "naivebayes",
@@ -58,13 +58,13 @@ var dataTypes = []string{
 	"uint256", "uuid",
 }
 
-// makesNothing are verbs that create no table, so that ENGINE in them is a column.
-var makesNothing = []string{
+// verbsWithoutEngine are verbs that create no table, so that ENGINE in them is a column.
+var verbsWithoutEngine = []string{
 	"check", "delete", "desc", "describe", "exists", "explain", "insert", "kill", "select", "set", "show", "use", "with",
 }
 
-// neverCalled are functions beside the table functions that define where data is.
-var neverCalled = []string{"disk", "s3", "azureblobstorage"}
+// forbiddenFunctions are functions beside the table functions that define where data is.
+var forbiddenFunctions = []string{"disk", "s3", "azureblobstorage"}
 
 // policy decides which statements run.
 type policy struct {
@@ -76,7 +76,7 @@ type policy struct {
 
 func newPolicy(functions []string, backups bool) policy {
 	p := policy{refused: make(map[string]bool), backups: backups}
-	for _, name := range slices.Concat(functions, neverCalled) {
+	for _, name := range slices.Concat(functions, forbiddenFunctions) {
 		if name = strings.ToLower(name); !slices.Contains(tableFunctions, name) {
 			p.refused[name] = true
 		}
@@ -88,18 +88,18 @@ func newPolicy(functions []string, backups bool) policy {
 func (p policy) check(statement string) error {
 	c := checker{policy: p, scanner: scanner{rest: statement}}
 	c.advance()
-	for c.this.kind == symbol && c.this.text == "(" {
+	for c.current.kind == symbolToken && c.current.text == "(" {
 		c.advance()
 	}
-	c.verb = strings.ToLower(c.this.text)
+	c.verb = strings.ToLower(c.current.text)
 	switch {
-	case c.this.kind == end:
+	case c.current.kind == endToken:
 		return c.err
-	case c.this.kind != word, !slices.Contains(verbs, c.verb) && !c.isBackup():
-		return denied("statements that begin with %s", c.this.text)
+	case c.current.kind != wordToken, !slices.Contains(verbs, c.verb) && !c.isBackup():
+		return denied("statements that begin with %s", c.current.text)
 	}
-	for ; c.this.kind != end; c.advance() {
-		if err := c.look(); err != nil {
+	for ; c.current.kind != endToken; c.advance() {
+		if err := c.checkToken(); err != nil {
 			return err
 		}
 	}
@@ -109,28 +109,28 @@ func (p policy) check(statement string) error {
 // checker walks through a statement with one token of look-ahead.
 type checker struct {
 	policy
-	scanner        scanner
-	verb           string
-	last           token
-	this           token
-	next           token
-	begun          bool
-	err            error // of the scanner; the tokens end with it
-	queried, given bool  // SELECT and VALUES have been seen
+	scanner                scanner
+	verb                   string
+	previous               token
+	current                token
+	next                   token
+	started                bool
+	err                    error // of the scanner; the tokens end with it
+	seenSelect, seenValues bool  // SELECT and VALUES have been seen
 }
 
 func (c *checker) advance() {
-	if !c.begun {
-		c.begun = true
+	if !c.started {
+		c.started = true
 		c.next = c.scan()
 	}
-	c.last, c.this = c.this, c.next
+	c.previous, c.current = c.current, c.next
 	c.next = c.scan()
 }
 
 func (c *checker) scan() token {
 	if c.err != nil {
-		return token{kind: end}
+		return token{kind: endToken}
 	}
 	var t token
 	t, c.err = c.scanner.next()
@@ -140,38 +140,38 @@ func (c *checker) scan() token {
 func (c *checker) isBackup() bool { return c.backups && (c.verb == "backup" || c.verb == "restore") }
 
 // look judges the current token.
-func (c *checker) look() error {
-	t := c.this
-	if t.kind == symbol && t.text == ";" && c.next.kind != end {
+func (c *checker) checkToken() error {
+	t := c.current
+	if t.kind == symbolToken && t.text == ";" && c.next.kind != endToken {
 		return newException(codeSyntaxError, "SYNTAX_ERROR", "Multi-statements are not allowed")
 	}
-	if t.kind == symbol && t.text == "{" {
-		return c.lookAtParameter()
+	if t.kind == symbolToken && t.text == "{" {
+		return c.checkParameter()
 	}
-	if t.kind != word && t.kind != name {
+	if t.kind != wordToken && t.kind != nameToken {
 		return nil
 	}
 	lower := strings.ToLower(t.text)
-	called := c.next.kind == symbol && c.next.text == "("
+	called := c.next.kind == symbolToken && c.next.text == "("
 	switch {
 	case c.namesBackup(lower, called):
-	case slices.Contains(neverNamed, lower),
-		slices.ContainsFunc(neverBegins, func(s string) bool { return strings.HasPrefix(lower, s) }):
+	case slices.Contains(forbiddenWords, lower),
+		slices.ContainsFunc(forbiddenPrefixes, func(s string) bool { return strings.HasPrefix(lower, s) }):
 		return denied("%s", t.text)
-	case t.kind == name && strings.Contains(t.text, "/"): // EXISTS TABLE "/path" says whether there is such a file
+	case t.kind == nameToken && strings.Contains(t.text, "/"): // EXISTS TABLE "/path" says whether there is such a file
 		return denied("names with a slash")
 	case lower == "values" && called:
 		// The rows of an insert, not the table function, whose first argument may hold SQL as text.
-		if c.verb != "insert" || c.queried || c.given || t.kind != word {
+		if c.verb != "insert" || c.seenSelect || c.seenValues || t.kind != wordToken {
 			return denied("the table function values")
 		}
-		c.given = true
+		c.seenValues = true
 	case called && c.refused[lower]:
 		return denied("the function %s", t.text)
-	case t.kind == word && (lower == "select" || lower == "from"):
-		c.queried = true
-	case t.kind == word && lower == "engine" && !slices.Contains(makesNothing, c.verb):
-		return c.lookAtEngine()
+	case t.kind == wordToken && (lower == "select" || lower == "from"):
+		c.seenSelect = true
+	case t.kind == wordToken && lower == "engine" && !slices.Contains(verbsWithoutEngine, c.verb):
+		return c.checkEngine()
 	}
 	return nil
 }
@@ -179,16 +179,16 @@ func (c *checker) look() error {
 // namesBackup says whether File(…) is where a backup is: BACKUP … TO File('…'), RESTORE … FROM File('…'), and
 // base_backup = File('…').
 func (c *checker) namesBackup(lower string, called bool) bool {
-	before := strings.ToLower(c.last.text)
+	before := strings.ToLower(c.previous.text)
 	return c.isBackup() && lower == "file" && called && (before == "to" || before == "from" || before == "=")
 }
 
-// lookAtEngine judges the engine of a table or database, with or without an equals sign before its name.
-func (c *checker) lookAtEngine() error {
-	if c.next.kind == symbol && c.next.text == "=" {
+// checkEngine judges the engine of a table or database, with or without an equals sign before its name.
+func (c *checker) checkEngine() error {
+	if c.next.kind == symbolToken && c.next.text == "=" {
 		c.advance()
 	}
-	if c.next.kind != word && c.next.kind != name {
+	if c.next.kind != wordToken && c.next.kind != nameToken {
 		return nil // a column of this name
 	}
 	if !knownEngine(c.next.text) {
@@ -197,18 +197,18 @@ func (c *checker) lookAtEngine() error {
 	return nil
 }
 
-// lookAtParameter judges what is in braces: a parameter for data, or a literal map.
-func (c *checker) lookAtParameter() error {
-	if c.next.kind == literal || c.next.kind == symbol && c.next.text == "}" {
+// checkParameter judges what is in braces: a parameter for data, or a literal map.
+func (c *checker) checkParameter() error {
+	if c.next.kind == literalToken || c.next.kind == symbolToken && c.next.text == "}" {
 		return nil
 	}
 	c.advance()
-	if c.this.kind != word || c.next.kind != symbol || c.next.text != ":" {
+	if c.current.kind != wordToken || c.next.kind != symbolToken || c.next.text != ":" {
 		return denied("braces around anything but a parameter, as in {x:String}")
 	}
-	for c.advance(); c.next.kind != end && (c.next.kind != symbol || c.next.text != "}"); c.advance() {
+	for c.advance(); c.next.kind != endToken && (c.next.kind != symbolToken || c.next.text != "}"); c.advance() {
 		known := slices.Contains(dataTypes, strings.ToLower(c.next.text)) || number.MatchString(c.next.text)
-		if c.next.kind == name || c.next.kind == word && !known || c.next.kind == symbol &&
+		if c.next.kind == nameToken || c.next.kind == wordToken && !known || c.next.kind == symbolToken &&
 			!strings.Contains("(),=-", c.next.text) {
 			return denied("a parameter of the type %s: a parameter holds data, write names into the statement", c.next.text)
 		}
@@ -228,10 +228,10 @@ func splitInsert(statement string) (insert, format, rows string, ok bool) {
 	s := scanner{rest: statement}
 	for before := (token{}); ; {
 		t, err := s.next()
-		if err != nil || t.kind == end || t.kind == word && strings.EqualFold(t.text, "SELECT") {
+		if err != nil || t.kind == endToken || t.kind == wordToken && strings.EqualFold(t.text, "SELECT") {
 			return "", "", "", false
 		}
-		if before.kind == word && strings.EqualFold(before.text, "FORMAT") && t.kind == word {
+		if before.kind == wordToken && strings.EqualFold(before.text, "FORMAT") && t.kind == wordToken {
 			cut := len(statement) - len(s.rest) - len(t.text)
 			insert = strings.TrimRight(statement[:cut], " \t\r\n")
 			rows = strings.TrimLeft(s.rest, " \t\r")

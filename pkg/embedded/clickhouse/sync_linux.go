@@ -17,15 +17,15 @@ const SyncSupported = true
 func (c *Child) Sync() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.disk == nil { // it stays open: errors are told to those who had a file open when they happened
+	if c.dataDir == nil { // it stays open: errors are told to those who had a file open when they happened
 		f, err := os.Open(c.cfg.Data)
 		if err != nil {
 			return fmt.Errorf("open data directory: %w", err)
 		}
-		c.disk = f
+		c.dataDir = f
 	}
 	for {
-		switch err := unix.Syncfs(int(c.disk.Fd())); {
+		switch err := unix.Syncfs(int(c.dataDir.Fd())); {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
 			return fmt.Errorf("sync the file system of %s: %w", c.cfg.Data, err)

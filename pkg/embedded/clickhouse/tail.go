@@ -8,24 +8,24 @@ import (
 // tail passes writes on and keeps the last of them, for the error that says why
 // a process ended. It is written to by one goroutine, and read after that.
 type tail struct {
-	next io.Writer
-	last []byte
+	forward io.Writer
+	kept    []byte
 }
 
 // Write never fails, since the process that writes would die of it.
 func (t *tail) Write(p []byte) (int, error) {
 	const keep = 2 << 10
-	t.last = append(t.last, p...)
-	t.last = t.last[max(0, len(t.last)-keep):]
-	if t.next != nil {
-		_, _ = t.next.Write(p)
+	t.kept = append(t.kept, p...)
+	t.kept = t.kept[max(0, len(t.kept)-keep):]
+	if t.forward != nil {
+		_, _ = t.forward.Write(p)
 	}
 	return len(p), nil
 }
 
 // quote is what was kept, on one line, for the end of an error text.
 func (t *tail) quote() string {
-	text := strings.TrimSpace(string(t.last))
+	text := strings.TrimSpace(string(t.kept))
 	if text == "" {
 		return ""
 	}

@@ -29,8 +29,8 @@ const (
 
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// rootsOf reads the certificates that a server's is to be signed by; without a file those of the system count.
-func rootsOf(file string) (*x509.CertPool, error) {
+// loadRootCAs reads the certificates that a server's is to be signed by; without a file those of the system count.
+func loadRootCAs(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -76,7 +76,7 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 			"percent-encode the user and the password (/ is %2F, @ is %40)")
 	}
 	params := u.Query()
-	roots, err := rootsOf(params.Get("ca_file"))
+	roots, err := loadRootCAs(params.Get("ca_file"))
 	if err != nil {
 		return nil, err
 	}

@@ -15,21 +15,21 @@ import (
 
 // Pool has connections to every shard of a store.
 type Pool struct {
-	conns    []driver.Conn
-	searches []driver.Conn // the same, for statements with settings of their own: they may be another user's
-	verified []atomic.Bool // by shard: it is the one that its address is meant to be
+	conns         []driver.Conn
+	settingsConns []driver.Conn // the same, for statements with settings of their own: they may be another user's
+	verified      []atomic.Bool // by shard: it is the one that its address is meant to be
 }
 
 // NewPool makes connections for statements, and others for those with settings of their own.
 func NewPool(conns, searches []driver.Conn) *Pool {
-	return &Pool{conns: conns, searches: searches, verified: make([]atomic.Bool, len(conns))}
+	return &Pool{conns: conns, settingsConns: searches, verified: make([]atomic.Bool, len(conns))}
 }
 
 // Count is the number of shards.
 func (p *Pool) Count() int { return len(p.conns) }
 
 // Close ends the connections.
-func (p *Pool) Close() error { return errors.Join(CloseAll(p.conns), CloseAll(p.searches)) }
+func (p *Pool) Close() error { return errors.Join(CloseAll(p.conns), CloseAll(p.settingsConns)) }
 
 // VerifyShard sees once, by a connection to it, that a shard is the one that it is taken for.
 func (p *Pool) VerifyShard(ctx context.Context, shard int, conn driver.Conn) error {
@@ -64,7 +64,7 @@ func (p *Pool) ForEachRow(ctx context.Context, shard int, q *Query, scan func(dr
 		return ClassifyError(ctx, err)
 	}
 	if q.Settings != nil {
-		conn, ctx = p.searches[shard], clickhouse.Context(ctx, clickhouse.WithSettings(q.Settings))
+		conn, ctx = p.settingsConns[shard], clickhouse.Context(ctx, clickhouse.WithSettings(q.Settings))
 	}
 	rows, err := conn.Query(ctx, q.Text(), q.Args()...)
 	if err != nil {

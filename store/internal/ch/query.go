@@ -54,12 +54,12 @@ func (q *Query) Add(text SQL, values ...any) *Query {
 		if i > 0 {
 			q.text.WriteString(", ")
 		}
-		q.value(v)
+		q.addValue(v)
 	}
 	return q
 }
 
-func (q *Query) value(v any) {
+func (q *Query) addValue(v any) {
 	name := "p" + strconv.Itoa(len(q.args)+1)
 	open, kind, end := "", "String", ""
 	switch x := v.(type) {

@@ -14,9 +14,9 @@ import (
 type AttemptColumn[R any] struct {
 	Column[R]
 	// read makes a place for a value of the column and says where it goes; nil: it is not read.
-	read func() (place any, put func(*event.AttemptRow))
+	newTarget func() (place any, put func(*event.AttemptRow))
 	// expr is what is read instead of the column; nil for the column itself. body bounds the response's body.
-	expr func(q *ch.Query, body int)
+	selectExpr func(q *ch.Query, body int)
 }
 
 // Attempts are the columns of the table attempts, whose rows are outcomes with an attempt. A new one is a line here and
@@ -31,53 +31,53 @@ func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 		{Column: ID("id", func(x R) []byte { return of(x).Event[:] })},
 		{Column: Timestamp("ts", func(x R) time.Time { return of(x).Event.Time() })},
 		{Column: Text("dest", func(x R) string { return of(x).Dest }),
-			read: into(func(a row, v string) { a.Destination = v })},
+			newTarget: scanInto(func(a row, v string) { a.Destination = v })},
 		{Column: ID("attempt", func(x R) []byte { return of(x).Attempt.ID[:] }),
-			read: into(func(a row, v [16]byte) { a.ID = v })},
+			newTarget: scanInto(func(a row, v [16]byte) { a.ID = v })},
 		{Column: Text("endpoint", func(x R) string { return of(x).Endpoint }),
-			read: into(func(a row, v string) { a.Endpoint = v })},
+			newTarget: scanInto(func(a row, v string) { a.Endpoint = v })},
 		{Column: Timestamp("at", func(x R) time.Time { return of(x).Attempt.StartedAt }),
-			read: into(func(a row, v time.Time) { a.StartedAt = TimeFromColumn(v) })},
+			newTarget: scanInto(func(a row, v time.Time) { a.StartedAt = TimeFromColumn(v) })},
 		{Column: LowCardinality("trigger", att(func(a *event.Attempt) string { return string(a.Trigger) })),
-			read: into(func(a row, v string) { a.Trigger = event.Trigger(v) })},
+			newTarget: scanInto(func(a row, v string) { a.Trigger = event.Trigger(v) })},
 		{Column: Text("run", func(x R) string { return of(x).Run }),
-			read: into(func(a row, v string) { a.Run = v })},
+			newTarget: scanInto(func(a row, v string) { a.Run = v })},
 		{Column: Typed("ok", "UInt8", func(x R) uint8 { return Bool(of(x).Attempt.OK) }),
-			read: into(func(a row, v uint8) { a.OK = v != 0 })},
+			newTarget: scanInto(func(a row, v uint8) { a.OK = v != 0 })},
 		{Column: Typed("code", "UInt16", func(x R) uint16 { return uint16(of(x).Attempt.Code) }),
-			read: into(func(a row, v uint16) { a.Code = int(v) })},
+			newTarget: scanInto(func(a row, v uint16) { a.Code = int(v) })},
 		{Column: LowCardinality("error_code", att(func(a *event.Attempt) string { return string(a.ErrorCode) })),
-			read: into(func(a row, v string) { a.ErrorCode = event.ErrorCode(v) })},
+			newTarget: scanInto(func(a row, v string) { a.ErrorCode = event.ErrorCode(v) })},
 		{Column: Text("error_message", att(func(a *event.Attempt) string { return a.ErrorMessage })),
-			read: into(func(a row, v string) { a.ErrorMessage = v })},
+			newTarget: scanInto(func(a row, v string) { a.ErrorMessage = v })},
 		{Column: Typed("duration_ms", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.Duration.Milliseconds()) }),
-			read: into(func(a row, v uint32) { a.Duration = time.Duration(v) * time.Millisecond })},
+			newTarget: scanInto(func(a row, v uint32) { a.Duration = time.Duration(v) * time.Millisecond })},
 		{Column: Typed("ttfb_ms", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.TTFB.Milliseconds()) }),
-			read: into(func(a row, v uint32) { a.TTFB = time.Duration(v) * time.Millisecond })},
+			newTarget: scanInto(func(a row, v uint32) { a.TTFB = time.Duration(v) * time.Millisecond })},
 		{Column: Timestamp("next_at", func(x R) time.Time { return of(x).NextAt }),
-			read: into(func(a row, v time.Time) { a.NextAt = TimeFromColumn(v) })},
+			newTarget: scanInto(func(a row, v time.Time) { a.NextAt = TimeFromColumn(v) })},
 		{Column: Typed("retry_after_s", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.RetryAfter / time.Second) }),
-			read: into(func(a row, v uint32) { a.RetryAfter = time.Duration(v) * time.Second })},
+			newTarget: scanInto(func(a row, v uint32) { a.RetryAfter = time.Duration(v) * time.Second })},
 		{Column: Typed("remote_ip", "IPv6", func(x R) [16]byte { return IPToBytes(of(x).Attempt.RemoteIP) }),
-			read: into(func(a row, v [16]byte) { a.RemoteIP = IPFromBytes(v) })},
+			newTarget: scanInto(func(a row, v [16]byte) { a.RemoteIP = IPFromBytes(v) })},
 		{Column: LowCardinality("url", att(func(a *event.Attempt) string { return a.URL })),
-			read: into(func(a row, v string) { a.URL = v })},
+			newTarget: scanInto(func(a row, v string) { a.URL = v })},
 		{Column: LowCardinality("method", att(func(a *event.Attempt) string { return a.Method })),
-			read: into(func(a row, v string) { a.Method = v })},
+			newTarget: scanInto(func(a row, v string) { a.Method = v })},
 		{Column: Text("req_headers", att(func(a *event.Attempt) string { return string(a.RequestHeader) })),
-			read: into(func(a row, v string) { a.RequestHeader = event.Lines(v) })},
+			newTarget: scanInto(func(a row, v string) { a.RequestHeader = event.Lines(v) })},
 		{Column: Text("resp_headers", att(func(a *event.Attempt) string { return string(a.ResponseHeader) })),
-			read: into(func(a row, v string) { a.ResponseHeader = event.Lines(v) })},
+			newTarget: scanInto(func(a row, v string) { a.ResponseHeader = event.Lines(v) })},
 		{Column: RawBytes("resp_body", func(x R) []byte { return of(x).Attempt.ResponseBody }),
-			read: into(func(a row, v []byte) { a.ResponseBody = v }),
-			expr: func(q *ch.Query, body int) { q.Add("substring(resp_body, 1, ", body).Add(")") }},
+			newTarget:  scanInto(func(a row, v []byte) { a.ResponseBody = v }),
+			selectExpr: func(q *ch.Query, body int) { q.Add("substring(resp_body, 1, ", body).Add(")") }},
 		{Column: Typed("resp_truncated", "UInt8", func(x R) uint8 { return Bool(of(x).Attempt.Truncated) }),
-			read: into(func(a row, v uint8) { a.Truncated = v != 0 }),
-			expr: func(q *ch.Query, body int) { q.Add("resp_truncated OR length(resp_body) > ", body) }},
+			newTarget:  scanInto(func(a row, v uint8) { a.Truncated = v != 0 }),
+			selectExpr: func(q *ch.Query, body int) { q.Add("resp_truncated OR length(resp_body) > ", body) }},
 	}
 }
 
-func into[T any](put func(*event.AttemptRow, T)) func() (any, func(*event.AttemptRow)) {
+func scanInto[T any](put func(*event.AttemptRow, T)) func() (any, func(*event.AttemptRow)) {
 	return func() (any, func(*event.AttemptRow)) {
 		v := new(T)
 		return v, func(a *event.AttemptRow) { put(a, *v) }
@@ -86,27 +86,27 @@ func into[T any](put func(*event.AttemptRow, T)) func() (any, func(*event.Attemp
 
 // AttemptReader reads rows of the table attempts; one for each statement.
 type AttemptReader struct {
-	places []any
-	puts   []func(*event.AttemptRow)
+	targets []any
+	setters []func(*event.AttemptRow)
 }
 
 // SelectAttempts adds to a statement what it selects; of each body of a response only so many bytes.
 func SelectAttempts(q *ch.Query, body int) *AttemptReader {
 	r := &AttemptReader{}
 	for _, c := range AttemptColumns(func(o *event.Outcome) *event.Outcome { return o }) {
-		if c.read == nil {
+		if c.newTarget == nil {
 			continue
 		}
-		if len(r.places) > 0 {
+		if len(r.targets) > 0 {
 			q.Add(", ")
 		}
-		if c.expr != nil {
-			c.expr(q, body)
+		if c.selectExpr != nil {
+			c.selectExpr(q, body)
 		} else {
 			q.Add(c.Name)
 		}
-		place, put := c.read()
-		r.places, r.puts = append(r.places, place), append(r.puts, put)
+		place, put := c.newTarget()
+		r.targets, r.setters = append(r.targets, place), append(r.setters, put)
 	}
 	return r
 }
@@ -114,10 +114,10 @@ func SelectAttempts(q *ch.Query, body int) *AttemptReader {
 // Scan reads one row.
 func (r *AttemptReader) Scan(rows driver.Rows) (event.AttemptRow, error) {
 	var a event.AttemptRow
-	if err := rows.Scan(r.places...); err != nil {
+	if err := rows.Scan(r.targets...); err != nil {
 		return a, fmt.Errorf("scan attempt: %w", err)
 	}
-	for _, put := range r.puts {
+	for _, put := range r.setters {
 		put(&a)
 	}
 	return a, nil

@@ -146,7 +146,7 @@ func NewBenchWithPartitions(t testing.TB, partitions int32) *Bench {
 		t.Fatal(err)
 	}
 	url := b.URL // a test may change it
-	t.Cleanup(func() { b.drop(url) })
+	t.Cleanup(func() { b.dropDatabases(url) })
 	var err error
 	if b.Producer, err = stream.NewProducer(b.Stream, "test"); err != nil {
 		t.Fatal(err)
@@ -303,7 +303,7 @@ func (b *Bench) ForEachShard(f func(driver.Conn) error) {
 
 // drop takes databases away when their test ends: a hundred that wait beside each other cost a fifth of a core, and
 // make each new one dearer.
-func (b *Bench) drop(urls string) {
+func (b *Bench) dropDatabases(urls string) {
 	for url := range strings.SplitSeq(urls, ",") {
 		on := *b
 		on.URL = url
