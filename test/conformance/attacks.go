@@ -24,7 +24,7 @@ import (
 // bodies that arrive slowly (ingest.TestStalledBodiesHoldOneShare, TestMinimumRate), bounds of the configuration
 // (conflog.TestApplyEnforcesBounds, config.TestAnswersAreBounded, TestRestrictionsIgnoreBounds), filters on bodies
 // (dispatcher.TestParkedDeliveriesDoNotReadBodies, config.TestBodyFiltersAreBounded), replays of refused requests
-// (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsGoOn,
+// (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsContinueWhenANodeDies,
 // api.TestAlertTestsAreLimited), forged snapshots and heartbeats (conflog.TestForgedSnapshots, TestForgedHeartbeats),
 // neighbours at one host (dispatcher.TestNeighboursAtOneHost), silent connections (node.TestConnectionsAreBounded),
 // loops that fan out (dispatcher.TestFanOutOfALoopIsBounded), the relay itself as a destination

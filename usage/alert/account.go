@@ -11,12 +11,12 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// accountEvery is how often what is no partition's is judged.
+// accountEvery is how often the rules of the whole account are evaluated.
 const accountEvery = 5 * time.Second
 
-// account judges what is no partition's, on the node that has the first one, until ctx ends. It does so beside what
-// follows the log: a store that hangs holds up neither.
-func (a *Alerts) account(ctx context.Context) error {
+// runAccountRules evaluates the rules of the whole account until ctx ends, on the node that owns partition 0. It has
+// a goroutine of its own, so that a store that hangs does not delay the consumer.
+func (a *Alerts) runAccountRules(ctx context.Context) error {
 	tick := time.NewTicker(accountEvery)
 	defer tick.Stop()
 	for {
@@ -25,82 +25,82 @@ func (a *Alerts) account(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if !a.first.Load() {
+		if !a.ownsFirst.Load() {
 			continue
 		}
-		if err := a.judgeAccount(ctx); err != nil {
+		if err := a.evaluateAccount(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// judgeAccount judges recovery jobs, usage and processing, and forgets alerts that have been quiet for long.
-func (a *Alerts) judgeAccount(ctx context.Context) error {
+// evaluateAccount evaluates recovery jobs, usage and processing, and deletes alerts that have not changed for a day.
+func (a *Alerts) evaluateAccount(ctx context.Context) error {
 	now := a.now()
-	for _, job := range a.deps.History.EndedRecoveries(now.Add(-tooOld)) {
-		if err := a.recovery(ctx, job); err != nil {
+	for _, job := range a.deps.History.EndedRecoveries(now.Add(-maxOutcomeAge)) {
+		if err := a.announceRecovery(ctx, job); err != nil {
 			return err
 		}
 	}
-	if err := a.usage(ctx); err != nil {
+	if err := a.evaluateUsage(ctx); err != nil {
 		return err
 	}
-	if err := a.processing(ctx); err != nil {
+	if err := a.evaluateProcessing(ctx); err != nil {
 		return err
 	}
-	const quiet = tooOld + time.Hour // longer than any cooldown, and than a job is looked at
+	const quiet = maxOutcomeAge + time.Hour // longer than any cooldown, and than an ended recovery job is considered
 	for _, x := range a.deps.Config.Alerts(func(x *config.Alert) bool {
 		return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet
 	}) {
 		if err := a.deps.History.ForgetAlert(ctx, x.ID); err != nil {
-			a.log.LogAttrs(ctx, slog.LevelWarn, "forget an alert", slog.Any("error", err))
+			a.log.LogAttrs(ctx, slog.LevelWarn, "cannot delete an old alert", slog.Any("error", err))
 			return ctx.Err()
 		}
 	}
 	return nil
 }
 
-// recovery tells once how a job ended. It has no end of its own: the alert fires and is over at once.
-func (a *Alerts) recovery(ctx context.Context, job *config.Recovery) error {
+// announceRecovery announces once how a recovery job ended. The alert fires and is over at once: nothing resolves it.
+func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) error {
 	about := subject{endpoint: job.Endpoint, destination: job.Destination, other: job.ID}
-	name := idOf(recoveryEnded, about)
+	name := alertID(recoveryEnded, about)
 	if a.deps.Config.Alert(name) != nil {
 		return nil
 	}
-	own := config.EndpointAlerts{Enabled: true}
+	overrides := config.EndpointAlerts{Enabled: true}
 	if ep, presence := a.deps.Config.Endpoint(job.Endpoint); presence == config.Present {
-		own = ep.AlertsOrDefault()
+		overrides = ep.AlertsOrDefault()
 	}
 	s, now := a.deps.Config.AlertSettings(), a.now()
 	f := finding{recoveryEnded, bad, string(job.State), nil}
-	_, told := next(nil, f, s, own, place{}, now)
+	_, announce := nextTransition(nil, f, s, overrides, logPosition{}, now)
 	changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *config.Alert) error {
 		if !x.FiredAt.IsZero() {
 			return config.ErrAlertUnchanged
 		}
-		a.apply(x, about, f, resolve, false, nil, place{}, now)
-		if x.FiredAt = now; told {
-			if to := targets(s, own); len(to) > 0 {
-				x.Notices = append(x.Notices, a.notice("alert.recovery."+string(job.State), f, to, now))
+		a.writeTransition(x, about, f, resolve, false, nil, logPosition{}, now)
+		if x.FiredAt = now; announce {
+			if to := targets(s, overrides); len(to) > 0 {
+				x.Notices = append(x.Notices, a.newNotice("alert.recovery."+string(job.State), f, to, now))
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		a.log.LogAttrs(ctx, slog.LevelWarn, "write that a recovery job is told of", slog.Any("error", err))
-		return ctx.Err() // it is still there the next time
+		a.log.LogAttrs(ctx, slog.LevelWarn, "cannot write the alert about a recovery job", slog.Any("error", err))
+		return ctx.Err() // the next evaluation tries again
 	}
 	if changed != nil {
-		a.changed(changed, f, fire, told)
+		a.reportTransition(changed, f, fire, announce)
 	}
 	return nil
 }
 
-// usage holds the share of the allowance that is used to the marks that the settings name.
-func (a *Alerts) usage(ctx context.Context) error {
+// evaluateUsage compares the used share of the allowance with the thresholds of the settings.
+func (a *Alerts) evaluateUsage(ctx context.Context) error {
 	s := a.deps.Config.AlertSettings()
-	share, known := a.share(ctx)
-	own := config.EndpointAlerts{Enabled: true}
+	share, known := a.usedPercent(ctx)
+	overrides := config.EndpointAlerts{Enabled: true}
 	for _, percent := range s.Rules.Usage.Percent {
 		f := finding{rule: usageShare, value: share, threshold: percent}
 		switch {
@@ -109,26 +109,27 @@ func (a *Alerts) usage(ctx context.Context) error {
 		case known:
 			f.result = good
 		}
-		if err := a.consider(ctx, subject{other: strconv.Itoa(percent)}, f, own, place{}); err != nil {
+		if err := a.applyFinding(ctx, subject{other: strconv.Itoa(percent)}, f, overrides, logPosition{}); err != nil {
 			return err
 		}
 	}
-	// A mark that the settings no longer name is nobody's business any more.
+	// Resolve the alerts of thresholds that were removed from the settings.
 	left := a.deps.Config.Alerts(func(x *config.Alert) bool {
 		percent, _ := strconv.Atoi(x.Subject)
-		return x.Firing && x.Rule == usageShare.setting() && !slices.Contains(s.Rules.Usage.Percent, percent)
+		return x.Firing && x.Rule == usageShare.settingName() && !slices.Contains(s.Rules.Usage.Percent, percent)
 	})
 	for _, x := range left {
-		if err := a.consider(ctx, subject{other: x.Subject}, finding{rule: usageShare}, config.EndpointAlerts{},
-			place{}); err != nil {
+		if err := a.applyFinding(ctx, subject{other: x.Subject}, finding{rule: usageShare}, config.EndpointAlerts{},
+			logPosition{}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// share is how many percent of the allowance are used.
-func (a *Alerts) share(ctx context.Context) (percent int, known bool) {
+// usedPercent returns how many percent of the allowance are used; known is false without an allowance, or if the
+// store does not answer.
+func (a *Alerts) usedPercent(ctx context.Context) (percent int, known bool) {
 	if a.deps.Usage == nil {
 		return 0, false
 	}
@@ -136,26 +137,27 @@ func (a *Alerts) share(ctx context.Context) (percent int, known bool) {
 	defer cancel()
 	used, allowance, err := a.deps.Usage.Used(limited)
 	if err != nil || allowance <= 0 {
-		return 0, false // the store is away: nothing is known, and nothing is told
+		return 0, false // unavailable: usage is unknown, so nothing changes
 	}
 	return int(100 * used / allowance), true
 }
 
-// processingEvery is how often it is asked which events nobody processed, and processingSpan how far back.
+// processingEvery is how often the store is asked for unprocessed events, processingSpan how far back.
 const (
 	processingEvery = time.Minute
 	processingSpan  = 24 * time.Hour
-	processingLimit = 100 // events of one look
+	processingLimit = 100 // events of one query
 )
 
-// processing looks for events that were delivered a while ago and of which nobody said that they were processed.
-func (a *Alerts) processing(ctx context.Context) error {
+// evaluateProcessing looks for events that were delivered a while ago and that the receiver has not marked as
+// processed.
+func (a *Alerts) evaluateProcessing(ctx context.Context) error {
 	rule, now := a.deps.Config.AlertSettings().Rules.ProcessingMissing, a.now()
-	if a.deps.Events == nil || now.Sub(a.asked) < processingEvery && !now.Before(a.asked) {
+	if a.deps.Events == nil || now.Sub(a.processingCheckedAt) < processingEvery && !now.Before(a.processingCheckedAt) {
 		return nil
 	}
-	a.asked = now
-	missing, whole := map[string]int{}, true
+	a.processingCheckedAt = now
+	missing, complete := map[string]int{}, true
 	until := now.Add(-time.Duration(rule.Minutes) * time.Minute)
 	if rule.Enabled {
 		limited, cancel := context.WithTimeout(ctx, accountEvery)
@@ -165,37 +167,37 @@ func (a *Alerts) processing(ctx context.Context) error {
 		})
 		cancel()
 		if err != nil {
-			return ctx.Err() // the store is away: nothing is known, and nothing is told
+			return ctx.Err() // unavailable: nothing is known, so nothing changes
 		}
 		for _, row := range page.Rows {
 			if row.LastAttemptAt.Before(until) {
 				missing[row.Endpoint]++
 			}
 		}
-		whole = !page.More
+		complete = !page.More
 	}
-	judge := func(endpoint string, v ruleResult, n int) error {
+	evaluate := func(endpoint string, v ruleResult, n int) error {
 		ep, presence := a.deps.Config.Endpoint(endpoint)
-		own := config.EndpointAlerts{}
+		overrides := config.EndpointAlerts{}
 		if presence == config.Present {
-			own = ep.AlertsOrDefault()
+			overrides = ep.AlertsOrDefault()
 		}
 		f := finding{processingMissing, v, n, rule.Minutes}
-		return a.consider(ctx, subject{endpoint: endpoint}, f, own, place{})
+		return a.applyFinding(ctx, subject{endpoint: endpoint}, f, overrides, logPosition{})
 	}
 	for endpoint, n := range missing {
-		if err := judge(endpoint, bad, n); err != nil {
+		if err := evaluate(endpoint, bad, n); err != nil {
 			return err
 		}
 	}
-	if !whole {
+	if !complete {
 		return nil
 	}
 	firing := a.deps.Config.Alerts(func(x *config.Alert) bool {
-		return x.Firing && x.Rule == processingMissing.setting() && missing[x.Endpoint] == 0
+		return x.Firing && x.Rule == processingMissing.settingName() && missing[x.Endpoint] == 0
 	})
 	for _, x := range firing {
-		if err := judge(x.Endpoint, good, 0); err != nil {
+		if err := evaluate(x.Endpoint, good, 0); err != nil {
 			return err
 		}
 	}

@@ -1,31 +1,34 @@
-// Package alert tells an account when something about its deliveries turns bad, and when it is good again.
+// Package alert notifies an account when its deliveries have a problem, and when the problem is over.
 //
-// In flow the topics outcomes and events, through the consumer group alerts, and the configuration; out flow messages
-// down the account's channels. Whoever owns a partition keeps a small picture of its destinations: failures in a row,
-// a window of attempts, the oldest deliveries that are open. Rules judge the picture after each outcome that may change
-// it, and once a second for what time alone changes.
+// It reads the topics outcomes and events as the consumer group alerts, and the configuration. It sends notices
+// through the account's channels (mail, Slack, webhook). The owner of a partition keeps a small state for each of its
+// destinations: consecutive failures, a window of attempts, the oldest open deliveries. The rules evaluate this state
+// after each outcome that may change their result, and once a second for what time alone changes.
 //
-// An alert is an entity of the configuration log. A transition is one conditional record of it, so one node of all
-// makes it, and it carries the message with it: what is to be told, to whom, and who tells it. That node sends, and
-// takes each channel off the message that took it. What failed is tried again with growing pauses for a day. A node
-// that dies is followed by any other once its claim has run out. So a message goes out once; after a crash between
-// sending and saying so, a second time with the same id.
+// An alert is an entity of the configuration log. Its transitions, firing and resolved, are conditional records, so
+// exactly one node makes each. The record carries the notice: what to send, to which targets, and which node has
+// claimed it. That node sends the notice and removes each target that received it. Failed sends are retried with
+// growing pauses for 24 hours. If the node dies, any other node takes the notice over once the claim has expired. So
+// each target receives a notice once, or a second time with the same id after a crash between sending and recording.
 //
-// Offsets are committed after the transitions that their records led to. A new owner reads the last outcomes again to
-// build its picture, without judging them, and judges from the committed offset on. What it judges twice changes
-// nothing, for an alert remembers up to where the log was known when it changed last.
+// Offsets are committed after the transitions that their records caused. A new owner reads the last outcomes again to
+// rebuild its state, without evaluating them, and evaluates from the committed offset on. Records that are evaluated
+// twice change nothing, because an alert stores the log position of its last transition.
+//
+// Begin reading at consume.go (records in), evaluate.go (rules and transitions) and notifier.go (notices out).
 //
 // # Invariants
 //
-//  1. An alert fires on transitions alone: once however often its condition is seen, again not before the cooldown,
-//     never while its endpoint is muted (TestNext, TestConsecutiveFailures…).
-//  2. Of several nodes one announces, also when one of them is killed (TestCluster in the root).
-//  3. A restart neither repeats a transition nor loses one (TestRestart…, TestRunGoesOnAfterARestart).
-//  4. Messages survive a crash and channels that are away (TestAnnouncer…).
-//  5. No mail is dropped for being one too many: beyond 60 an hour they come as a digest (TestDigest, TestDigestsGoOn).
-//  6. Memory is bounded by the destinations of this node's partitions; of each at most 1,000 deliveries.
+//  1. A notice goes out on a transition only: once however often the condition is seen, not again before the
+//     cooldown, never while the endpoint is muted (TestNextTransition, TestConsecutiveFailures…).
+//  2. One node of several announces a transition, also when one of them is killed (TestCluster in test/e2e).
+//  3. A restart neither repeats nor loses a transition (TestRestart…, TestRunContinuesAfterARestart).
+//  4. Notices survive a crash and unavailable channels (TestNotifier…).
+//  5. No mail is dropped because of the limit: more than 60 an hour become a digest
+//     (TestMailsOverTheLimitBecomeADigest, TestDigestsContinueWhenANodeDies).
+//  6. Memory is bounded by the destinations of this node's partitions, with at most 1,000 open deliveries each.
 //
-// Backpressure: none is needed. While the configuration log takes no record, nothing is judged, and the log waits.
+// Backpressure: while the configuration log takes no record, no rule is evaluated and the consumer waits.
 package alert
 
 import (
@@ -46,11 +49,11 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Config of the stage.
+// Config configures the stage.
 type Config struct {
-	Node       string // this node's name, by which it claims messages
+	Node       string // this node's name, which its claims carry
 	InstanceID string // static membership; empty = dynamic, which the embedded engine needs
-	BaseURL    string // the public address, for links
+	BaseURL    string // the public address, for links in notices
 }
 
 // Configuration is what the stage needs of the configuration log.
@@ -59,32 +62,33 @@ type Configuration interface {
 	AlertSettings() *config.AlertSettings
 	Alert(id string) *config.Alert
 	Alerts(keep func(*config.Alert) bool) []*config.Alert
-	// ChangeAlert changes an alert, or makes it, by a conditional record.
+	// ChangeAlert creates or changes an alert by a conditional record. It returns nil without an error if alter returned
+	// config.ErrAlertUnchanged.
 	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
 }
 
-// History is what else there is in it.
+// History reads ended recovery jobs and deletes old alerts.
 type History interface {
 	EndedRecoveries(since time.Time) []*config.Recovery
 	ForgetAlert(ctx context.Context, id string) error
 }
 
-// Usage says how much of the allowance of the present period is used.
+// Usage returns how much of the monthly allowance is used.
 type Usage interface {
 	Used(ctx context.Context) (events, allowance int64, err error)
 }
 
-// Events lists what the store has.
+// Events lists events from the store.
 type Events interface {
 	Events(ctx context.Context, q event.Query) (event.Page, error)
 }
 
-// Notifier makes one try to send a message, within a bounded time.
+// Sender makes one attempt to send a message, within a bounded time.
 type Sender interface {
 	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
 }
 
-// Deps are what the stage works with. All but Usage and Events are needed.
+// Deps are the dependencies of the stage. All but Usage and Events are required.
 type Deps struct {
 	Log     *slog.Logger
 	Stream  stream.Config
@@ -93,7 +97,7 @@ type Deps struct {
 	Keyring *config.Keyring
 	Sender  Sender
 	Usage   Usage  // nil = there is no allowance
-	Events  Events // nil = it is not asked which were processed
+	Events  Events // nil = the rule processing_missing is not evaluated
 	Now     func() time.Time
 	Metrics prometheus.Registerer
 }
@@ -106,28 +110,28 @@ func (d Deps) validate() error {
 	return d.Stream.Validate()
 }
 
-// Alerts is one node's part.
+// Alerts is the alert stage of one node.
 type Alerts struct {
-	cfg     Config
-	deps    Deps
-	log     *slog.Logger
-	metrics *metrics
-	herald  *herald
+	cfg      Config
+	deps     Deps
+	log      *slog.Logger
+	metrics  *metrics
+	notifier *notifier
 
-	// Set by Run before it starts anything.
+	// Set by Run before it starts a goroutine.
 	group  *stream.Group
 	reader *stream.Reader
 
-	mu      sync.Mutex // guards arrived and left
-	arrived map[stream.Partition]stream.Commit
-	left    map[stream.Partition]bool
+	mu            sync.Mutex // guards newlyAssigned and newlyLost
+	newlyAssigned map[stream.Partition]stream.Commit
+	newlyLost     map[stream.Partition]bool
 
-	first atomic.Bool     // this node has the first partition, and with it what is no partition's
-	books map[int32]*book // of the goroutine that follows the log
-	asked time.Time       // of the goroutine of the account: when it last asked what was processed
+	ownsFirst           atomic.Bool               // this node owns partition 0 and evaluates the account rules
+	partitions          map[int32]*partitionState // owned by the goroutine of consume
+	processingCheckedAt time.Time                 // owned by the goroutine of runAccountRules
 }
 
-// New validates and starts nothing.
+// New validates its arguments. It starts nothing.
 func New(cfg Config, deps Deps) (*Alerts, error) {
 	if err := deps.validate(); err != nil {
 		return nil, err
@@ -140,25 +144,26 @@ func New(cfg Config, deps Deps) (*Alerts, error) {
 		return nil, err
 	}
 	return &Alerts{
-		cfg: cfg, deps: deps, log: deps.Log, metrics: m, herald: newHerald(cfg, deps, m),
-		arrived: map[stream.Partition]stream.Commit{}, left: map[stream.Partition]bool{}, books: map[int32]*book{},
+		cfg: cfg, deps: deps, log: deps.Log, metrics: m, notifier: newNotifier(cfg, deps, m),
+		newlyAssigned: map[stream.Partition]stream.Commit{}, newlyLost: map[stream.Partition]bool{},
+		partitions: map[int32]*partitionState{},
 	}, nil
 }
 
-// What is asked of the consumer group. Alerts may be a second late, and a fetch costs the same for one record as for
-// a hundred.
+// Limits of the consumer group's fetches. Alerts may be a second late, and a fetch costs the same for one record as
+// for a hundred.
 const (
 	maxPoll  = 5000
-	maxFetch = 256 << 10 // of a partition
-	maxBytes = 2 << 20   // of all: whoever is behind reads on without a pause
+	maxFetch = 256 << 10 // of one partition
+	maxBytes = 2 << 20   // of all partitions: a consumer that is behind reads on without a pause
 	pollWait = 250 * time.Millisecond
-	// beat is how often what time alone changes is judged, and offsets are committed.
-	beat = time.Second
-	// retryEvery is the pause after the configuration log, or the log, did not answer.
+	// tickEvery is how often time-dependent rules are evaluated and offsets are committed.
+	tickEvery = time.Second
+	// retryEvery is the pause after the configuration log, or the log, failed.
 	retryEvery = time.Second
 )
 
-// Run judges and announces until ctx ends.
+// Run consumes records, evaluates rules and sends notices until ctx ends.
 func (a *Alerts) Run(ctx context.Context) error {
 	var err error
 	if a.reader, err = stream.NewReader(a.deps.Stream, "alerts"); err != nil {
@@ -167,40 +172,40 @@ func (a *Alerts) Run(ctx context.Context) error {
 	defer a.reader.Close()
 	a.group, err = stream.NewGroup(a.deps.Stream, stream.GroupConfig{
 		Name: stream.AlertGroup, Topics: stream.ReadBy(stream.AlertGroup), InstanceID: a.cfg.InstanceID,
-		MaxPoll: maxPoll, MaxWait: pollWait, MaxPartitionBytes: maxFetch, MaxBytes: maxBytes, Assigned: a.assigned,
-		Revoked: func(_ context.Context, ps []stream.Partition) { a.lost(ps) }, Lost: a.lost,
+		MaxPoll: maxPoll, MaxWait: pollWait, MaxPartitionBytes: maxFetch, MaxBytes: maxBytes, Assigned: a.onAssigned,
+		Revoked: func(_ context.Context, ps []stream.Partition) { a.onLost(ps) }, Lost: a.onLost,
 	})
 	if err != nil {
 		return err
 	}
 	defer a.group.Close()
 	group, running := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.follow(running) })
-	group.Go(func() error { return a.account(running) })
-	group.Go(func() error { return a.herald.run(running) })
+	group.Go(func() error { return a.consume(running) })
+	group.Go(func() error { return a.runAccountRules(running) })
+	group.Go(func() error { return a.notifier.run(running) })
 	if err := group.Wait(); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("alerts: %w", err)
 	}
 	return nil
 }
 
-func (a *Alerts) assigned(marks map[stream.Partition]stream.Commit) {
+func (a *Alerts) onAssigned(marks map[stream.Partition]stream.Commit) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for p, m := range marks {
-		a.arrived[p] = m
-		delete(a.left, p)
+		a.newlyAssigned[p] = m
+		delete(a.newlyLost, p)
 	}
 }
 
-func (a *Alerts) lost(ps []stream.Partition) {
+func (a *Alerts) onLost(ps []stream.Partition) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, p := range ps {
-		a.left[p] = true
-		delete(a.arrived, p)
+		a.newlyLost[p] = true
+		delete(a.newlyAssigned, p)
 	}
 }
 
-// now is the time of the cluster.
+// now returns the time of the cluster in UTC.
 func (a *Alerts) now() time.Time { return a.deps.Now().UTC() }

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// BenchmarkOutcome is what an outcome of a healthy destination costs, with an attempt of usual size in it.
+// BenchmarkOutcome measures an outcome of a healthy destination that carries an attempt of usual size.
 func BenchmarkOutcome(b *testing.B) {
 	ids := id.NewGenerator(nil)
 	records := make([]*stream.Record, 1000)
@@ -25,10 +25,10 @@ func BenchmarkOutcome(b *testing.B) {
 				ResponseBody: make([]byte, 500), RequestHeader: event.Lines(make([]byte, 600))}}
 		records[i] = o.Record()
 	}
-	k := newBook(0)
+	k := newPartitionState(0)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, _, _, err := k.outcome(records[i%len(records)], 5*time.Minute); err != nil {
+		if _, _, _, err := k.addOutcome(records[i%len(records)], 5*time.Minute); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// says is a record of now, which the rig is not handed yet.
-func (r *rig) says(e id.ID, status event.Status, reason event.Reason, attempt *event.Attempt) *stream.Record {
+// newOutcome returns a record of an outcome at the current time, without processing it.
+func (r *rig) newOutcome(e id.ID, status event.Status, reason event.Reason, attempt *event.Attempt) *stream.Record {
 	rec := (&event.Outcome{Event: e, Account: testAccount, Endpoint: testEndpoint, Dest: testDest, Status: status,
 		Reason: reason, At: time.Now(), Attempt: attempt}).Record()
 	rec.Topic, rec.Offset, rec.Timestamp = stream.Outcomes, r.offset, time.Now()
@@ -24,130 +24,132 @@ func (r *rig) says(e id.ID, status event.Status, reason event.Reason, attempt *e
 	return rec
 }
 
-// reads hands records over that were said before.
-func (r *rig) reads(records ...*stream.Record) {
+// process processes records that newOutcome returned.
+func (r *rig) process(records ...*stream.Record) {
 	r.t.Helper()
-	if err := r.take(r.t.Context(), stretch{testOutcomes, records}, map[stream.Partition]stream.Commit{}); err != nil {
+	if err := r.processBatch(
+		r.t.Context(), batch{testOutcomes, records}, map[stream.Partition]stream.Commit{}); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// What is read long after it was said is judged as of then: it came to a good end in records that follow.
-func TestWhatIsReadLate(t *testing.T) {
+// Outcomes that are read late are evaluated at their own timestamp: here the delivery succeeded in a record that
+// follows.
+func TestLateOutcomesAreEvaluatedAtTheirTime(t *testing.T) {
 	late := func(t *testing.T, unread bool) {
-		bubble(t, func(r *rig) {
-			r.only(func(rules *config.AlertRules) {
+		inBubble(t, func(r *rig) {
+			r.enableOnly(func(rules *config.AlertRules) {
 				rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300}
 				rules.DestinationState.Enabled = true
 			})
 			e := r.ids.Next(0)
-			failed := r.says(e, event.Retrying, "", r.attempt(false))
-			held := r.says(e, event.Held, event.BreakerOpen, nil)
+			failed := r.newOutcome(e, event.Retrying, "", r.attempt(false))
+			held := r.newOutcome(e, event.Held, event.BreakerOpen, nil)
 			time.Sleep(time.Second)
-			done := r.says(e, event.Delivered, "", r.attempt(true))
+			done := r.newOutcome(e, event.Delivered, "", r.attempt(true))
 			waits := r.ids.Next(0)
-			retried := r.says(waits, event.Retrying, "", r.attempt(false))
+			retried := r.newOutcome(waits, event.Retrying, "", r.attempt(false))
 			time.Sleep(10 * time.Minute)
-			r.books[0].end[stream.Outcomes] = r.offset
+			r.partitions[0].endAtStart[stream.Outcomes] = r.offset
 			if unread {
-				r.passes(2 * time.Second) // nothing is known of the partition
-				r.reads(failed, held)
-				r.passes(2 * time.Second)
-				r.reads(done)
-				r.passes(2 * time.Second)
-				r.wants(backlogAge)
-				r.reads(retried)
+				r.advance(2 * time.Second) // nothing is known of the partition yet
+				r.process(failed, held)
+				r.advance(2 * time.Second)
+				r.process(done)
+				r.advance(2 * time.Second)
+				r.wantNotices(backlogAge)
+				r.process(retried)
 			} else {
-				r.reads(failed, held, done, retried)
+				r.process(failed, held, done, retried)
 			}
-			r.wants(backlogAge)
-			r.wants(destinationHeld)
-			r.passes(time.Second) // all is read: this one does wait
-			r.wants(backlogAge, "alert.destination.backlog")
+			r.wantNotices(backlogAge)
+			r.wantNotices(destinationHeld)
+			r.advance(time.Second) // the log is read to its end: this delivery does wait
+			r.wantNotices(backlogAge, "alert.destination.backlog")
 		})
 	}
 	t.Run("at once", func(t *testing.T) { late(t, false) })
 	t.Run("piece by piece", func(t *testing.T) { late(t, true) })
 }
 
-// A beat told that a delivery waits for long; what was said just before it is read just after it and is no good news.
-func TestWhatIsReadBehindABeat(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.only(func(rules *config.AlertRules) { rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300} })
-		r.delivers(noEvent)
+// backlog_age fires at a tick. A success from just before, which is read just after it, does not resolve the alert:
+// another delivery still waits.
+func TestLateSuccessDoesNotResolveBacklogAge(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.enableOnly(func(rules *config.AlertRules) { rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300} })
+		r.deliver(noEvent)
 		waits := r.outcome(noEvent, event.Retrying, "", r.attempt(false))
 		time.Sleep(299*time.Second + 900*time.Millisecond)
-		late := r.says(r.ids.Next(0), event.Delivered, "", r.attempt(true))
-		r.passes(200 * time.Millisecond)
-		r.wants(backlogAge, "alert.destination.backlog")
-		r.reads(late)
-		r.wants(backlogAge, "alert.destination.backlog")
-		r.delivers(waits)
-		r.wants(backlogAge, "alert.destination.backlog", "alert.destination.backlog.resolved")
+		late := r.newOutcome(r.ids.Next(0), event.Delivered, "", r.attempt(true))
+		r.advance(200 * time.Millisecond)
+		r.wantNotices(backlogAge, "alert.destination.backlog")
+		r.process(late)
+		r.wantNotices(backlogAge, "alert.destination.backlog")
+		r.deliver(waits)
+		r.wantNotices(backlogAge, "alert.destination.backlog", "alert.destination.backlog.resolved")
 	})
 }
 
-// An outcome that is more than a day old is told of by nobody, later either.
-func TestWhatIsReadADayLate(t *testing.T) {
-	bubble(t, func(r *rig) {
-		r.only(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
-		old := r.says(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
-		time.Sleep(tooOld)
-		r.reads(old)
-		r.passes(10 * time.Second)
-		r.wants(deliveryFailed)
-		young := r.says(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
-		time.Sleep(tooOld - time.Minute)
-		r.reads(young)
-		r.wants(deliveryFailed, "alert.delivery.failed")
+// An outcome that is more than a day old causes no alert, now or later.
+func TestOutcomesOlderThanADayAreIgnored(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.enableOnly(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
+		old := r.newOutcome(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
+		time.Sleep(maxOutcomeAge)
+		r.process(old)
+		r.advance(10 * time.Second)
+		r.wantNotices(deliveryFailed)
+		young := r.newOutcome(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
+		time.Sleep(maxOutcomeAge - time.Minute)
+		r.process(young)
+		r.wantNotices(deliveryFailed, "alert.delivery.failed")
 	})
 }
 
-// Records that were put back for another group were judged when they first came.
-func TestPictureHasNoCopies(t *testing.T) {
+// Records that were put back for another consumer group are copies: the original was processed before.
+func TestRebuildSkipsCopies(t *testing.T) {
 	r, cluster, _ := rigOnLog(t, 10)
 	producer, err := stream.NewProducer(stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay."}, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	rec := r.says(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
+	rec := r.newOutcome(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
 	rec.Headers = append(rec.Headers, stream.Header{Key: stream.HeaderOnlyGroup, Value: []byte(stream.StoreGroup)})
 	if err := producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.lookBack(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 11}},
+	if err := r.rebuild(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 11}},
 		map[stream.Partition]*stream.Range{}); err != nil {
 		t.Fatal(err)
 	}
-	if k := r.books[0].tracks[testDest]; k.failures != 10 || k.failed != "" {
-		t.Errorf("%d failures in a row, failed for good by %q", k.failures, k.failed)
+	if k := r.partitions[0].destinations[testDest]; k.failures != 10 || k.failedReason != "" {
+		t.Errorf("%d failures in a row, failed for good by %q", k.failures, k.failedReason)
 	}
 }
 
-// A log that lost its end, or was made anew, ends before what was judged.
-func TestPictureOfALogThatLostItsEnd(t *testing.T) {
+// A log that lost its end, or was recreated, ends before the committed offset.
+func TestRebuildFromATruncatedLog(t *testing.T) {
 	r, _, _ := rigOnLog(t, 10)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := r.lookBack(ctx, map[stream.Partition]stream.Commit{testOutcomes: {Offset: 25}},
+	if err := r.rebuild(ctx, map[stream.Partition]stream.Commit{testOutcomes: {Offset: 25}},
 		map[stream.Partition]*stream.Range{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := r.books[0].tracks[testDest].failures; n != 10 {
+	if n := r.partitions[0].destinations[testDest].failures; n != 10 {
 		t.Errorf("%d failures in a row", n)
 	}
 }
 
-// Nothing is committed for a partition that others have: not what is left of it here, and it is not given away while
-// a commit is under way.
-func TestCommitOfLostPartitions(t *testing.T) {
+// No offset is committed for a partition that another node owns, and no partition is revoked during a commit.
+func TestLostPartitionsAreNotCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, conf := logInBubble(t)
 		r := newRig(t)
 		group, err := stream.NewGroup(
 			conf, stream.GroupConfig{
-				Name: stream.AlertGroup, Topics: []string{stream.Outcomes}, Assigned: r.assigned, Lost: r.lost})
+				Name: stream.AlertGroup, Topics: []string{stream.Outcomes}, Assigned: r.onAssigned, Lost: r.onLost})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,8 +158,8 @@ func TestCommitOfLostPartitions(t *testing.T) {
 		joining, joined := context.WithTimeout(t.Context(), 10*time.Second)
 		group.Poll(joining, func(stream.Partition, []*stream.Record) {})
 		joined()
-		if len(r.arrived) != 1 {
-			t.Fatalf("%v arrived", r.arrived)
+		if len(r.newlyAssigned) != 1 {
+			t.Fatalf("%v arrived", r.newlyAssigned)
 		}
 		ours := func() map[stream.Partition]stream.Commit {
 			return map[stream.Partition]stream.Commit{testOutcomes: {Offset: 7}}
@@ -174,11 +176,11 @@ func TestCommitOfLostPartitions(t *testing.T) {
 			}
 			return done[testOutcomes]
 		}
-		r.commit(t.Context(), ours()) // of an assignment before
+		r.commit(t.Context(), ours()) // marks of an earlier assignment
 		if n := committed(); n != 0 {
-			t.Errorf("committed %d for a partition that has just come", n)
+			t.Errorf("committed %d for a partition that was just assigned", n)
 		}
-		clear(r.arrived)
+		clear(r.newlyAssigned)
 
 		asked, answer := make(chan struct{}), make(chan struct{})
 		var once sync.Once
@@ -189,12 +191,12 @@ func TestCommitOfLostPartitions(t *testing.T) {
 		})
 		go r.commit(t.Context(), ours())
 		<-asked
-		if r.mu.TryLock() { // lost takes it
-			t.Error("the partition can be given away while a commit is under way")
+		if r.mu.TryLock() { // onLost takes it
+			t.Error("the partition can be revoked during a commit")
 			r.mu.Unlock()
 		}
 		close(answer)
-		r.lost([]stream.Partition{testOutcomes})
+		r.onLost([]stream.Partition{testOutcomes})
 		if n := committed(); n != 7 {
 			t.Errorf("committed %d", n)
 		}

@@ -17,51 +17,52 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Mail leaves through the operator's server, so an account has a number of messages an hour. What is beyond it is not
-// dropped: it stays in the configuration log, and is sent as a digest, one mail that lists what happened.
+// Mail goes through the operator's server, so an account may send 60 mails an hour. Further notices are not dropped:
+// they stay in the configuration log and are sent as a digest, one mail that lists them.
 const (
-	mailWindow     = time.Hour
-	maxMails       = 60 // messages of their own in a window, on all nodes together
-	digestEvery    = 10 * time.Minute
-	digestDelay    = time.Minute // that the oldest of a digest has waited: what comes together is told together
-	maxDigestLines = 200         // the rest is counted
-	// digestHeld is how long a node has for a digest; until then no message gets a mail of its own.
-	digestHeld = 2 * time.Minute
+	mailWindow  = time.Hour
+	maxMails    = 60 // mails with one notice each in a window, on all nodes together
+	digestEvery = 10 * time.Minute
+	// minimum age of the oldest notice of a digest, so that alerts that fire together are in one digest
+	digestDelay    = time.Minute
+	maxDigestLines = 200 // further notices are only counted
+	// digestClaim is how long a node may send a digest alone. Meanwhile no notice gets a mail of its own.
+	digestClaim = 2 * time.Minute
 )
 
 func isMail(target string) bool { return strings.HasPrefix(target, mailTarget) }
 
-// mailBudget is what was mailed lately, nil for nothing.
-func (h *herald) mailBudget() *config.AlertBudget {
-	if a := h.deps.Config.Alert(config.AlertMailBudget); a != nil {
+// mailBudget returns the mails that were sent lately; nil if there were none.
+func (nf *notifier) mailBudget() *config.AlertBudget {
+	if a := nf.deps.Config.Alert(config.AlertMailBudget); a != nil {
 		return a.Budget
 	}
 	return nil
 }
 
-// hasSlot reports whether a message was given a mail of its own lately; then it keeps it, however often it is tried.
-func hasSlot(b *config.AlertBudget, notice string, now time.Time) bool {
+// hasOwnMail reports whether a notice was given a mail of its own within the window. It keeps it for all retries.
+func hasOwnMail(b *config.AlertBudget, notice string, now time.Time) bool {
 	return slices.ContainsFunc(b.SentWithin(now, mailWindow), func(s config.AlertSent) bool { return s.ID == notice })
 }
 
-// isFull reports whether there are as many mails as there may be.
-func isFull(b *config.AlertBudget, now time.Time) bool {
+// isBudgetSpent reports whether the window has all the mails that are allowed.
+func isBudgetSpent(b *config.AlertBudget, now time.Time) bool {
 	return len(b.SentWithin(now, mailWindow)) >= maxMails
 }
 
-// mayMail reports whether a message has a mail of its own, or may have one.
-func mayMail(b *config.AlertBudget, notice string, now time.Time) bool {
-	return hasSlot(b, notice, now) || !isFull(b, now) && !b.Held(now)
+// mayMailNow reports whether a notice has a mail of its own, or may get one.
+func mayMailNow(b *config.AlertBudget, notice string, now time.Time) bool {
+	return hasOwnMail(b, notice, now) || !isBudgetSpent(b, now) && !b.Held(now)
 }
 
-// takeSlot gives the message a mail of its own, by a conditional record, so that all nodes share the number.
-func (h *herald) takeSlot(ctx context.Context, notice string) bool {
+// reserveMail gives a notice a mail of its own by a conditional record, so that all nodes share one limit.
+func (nf *notifier) reserveMail(ctx context.Context, notice string) bool {
 	taken := false
-	_, err := h.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
+	_, err := nf.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
 		return x.ChangeBudget(func(b *config.AlertBudget) error {
-			now := h.deps.Now().UTC()
-			taken = mayMail(b, notice, now)
-			if !taken || hasSlot(b, notice, now) {
+			now := nf.deps.Now().UTC()
+			taken = mayMailNow(b, notice, now)
+			if !taken || hasOwnMail(b, notice, now) {
 				return config.ErrAlertUnchanged
 			}
 			b.RecordSent(config.AlertSent{ID: notice, At: now})
@@ -69,76 +70,77 @@ func (h *herald) takeSlot(ctx context.Context, notice string) bool {
 		})
 	})
 	if err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot count an alert mail", slog.Any("error", err))
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot count an alert mail", slog.Any("error", err))
 	}
 	return taken && err == nil
 }
 
-// waiting is a message that waits for a digest, to those addresses.
-type waiting struct {
+// waitingNotice is a notice that waits for a digest, with the mail addresses that wait for it.
+type waitingNotice struct {
 	alert  *config.Alert
 	notice config.AlertNotice
 	to     []string
 }
 
-// waitingMail are the messages without a mail of their own, the oldest first. A message before it that has one keeps
-// its addresses: nobody hears of an end before the beginning.
-func (h *herald) waitingMail(b *config.AlertBudget, now time.Time) (all []waiting) {
-	for _, x := range h.deps.Config.Alerts(func(x *config.Alert) bool { return len(x.Notices) > 0 }) {
+// waitingNotices returns the notices without a mail of their own, oldest first. If an earlier notice of the alert
+// still has a mail of its own to an address, later ones do not go to that address yet: "resolved" never arrives
+// before "firing".
+func (nf *notifier) waitingNotices(b *config.AlertBudget, now time.Time) (all []waitingNotice) {
+	for _, x := range nf.deps.Config.Alerts(func(x *config.Alert) bool { return len(x.Notices) > 0 }) {
 		var kept []string
 		for _, n := range x.Notices {
 			to := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool {
 				return !isMail(to) ||
 					slices.Contains(kept, to)
 			})
-			if hasSlot(b, n.ID, now) {
+			if hasOwnMail(b, n.ID, now) {
 				kept = append(kept, to...)
 			} else if len(to) > 0 {
-				all = append(all, waiting{x, n, to})
+				all = append(all, waitingNotice{x, n, to})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b waiting) int { return a.notice.At.Compare(b.notice.At) })
+	slices.SortStableFunc(all, func(a, b waitingNotice) int { return a.notice.At.Compare(b.notice.At) })
 	return all
 }
 
-// digestIsDue reports whether messages wait for a digest that may be sent now.
-func (h *herald) digestIsDue() bool {
-	now, b := h.deps.Now(), h.mailBudget()
-	if !isFull(b, now) || b.Held(now) || now.Before(b.NextAt) {
+// digestIsDue reports whether notices wait for a digest that may be sent now.
+func (nf *notifier) digestIsDue() bool {
+	now, b := nf.deps.Now(), nf.mailBudget()
+	if !isBudgetSpent(b, now) || b.Held(now) || now.Before(b.NextAt) {
 		return false
 	}
-	all := h.waitingMail(b, now)
+	all := nf.waitingNotices(b, now)
 	return len(all) > 0 && now.Sub(all[0].notice.At) >= digestDelay
 }
 
-// digest sends what waits, one mail to each address, and takes the addresses off the messages. Killed before that, the
-// next digest lists them again.
-func (h *herald) digest(ctx context.Context) {
-	all, end, ok := h.claimDigest(ctx)
+// runDigest sends the waiting notices, one mail to each address, and removes the addresses from the notices. After a
+// crash in between the next digest lists the notices again.
+func (nf *notifier) runDigest(ctx context.Context) {
+	all, release, ok := nf.claimDigest(ctx)
 	if !ok {
 		return
 	}
-	defer end()
-	channels, err := notify.OpenChannels(h.deps.Keyring, h.deps.Config.AlertSettings())
+	defer release()
+	channels, err := notify.OpenChannels(nf.deps.Keyring, nf.deps.Config.AlertSettings())
 	if err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot open the channels of alerts", slog.Any("error", err))
+		nf.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot open the channels of alerts", slog.Any("error", err))
 		return
 	}
-	h.sendDigest(ctx, channels, all)
+	nf.mailDigest(ctx, channels, all)
 	var records errgroup.Group
-	records.SetLimit(maxHeralds)
-	for alert, notices := range noticesOf(all) {
+	records.SetLimit(maxSends)
+	for alert, notices := range noticesByAlert(all) {
 		records.Go(func() error {
-			h.recordDigest(ctx, alert, notices)
+			nf.recordDigest(ctx, alert, notices)
 			return nil
 		})
 	}
-	_ = records.Wait() // they return nil
+	_ = records.Wait() // the functions return nil
 }
 
-// noticesOf are the messages by their alerts.
-func noticesOf(all []waiting) map[string][]string {
+// noticesByAlert groups the ids of notices by their alert.
+func noticesByAlert(all []waitingNotice) map[string][]string {
 	notices := map[string][]string{}
 	for _, w := range all {
 		notices[w.alert.ID] = append(notices[w.alert.ID], w.notice.ID)
@@ -146,65 +148,68 @@ func noticesOf(all []waiting) map[string][]string {
 	return notices
 }
 
-// claimDigest makes sure that no other node sends a digest, or one of its messages, and marks their alerts as busy.
-// Alerts that are busy already wait for the next digest.
-func (h *herald) claimDigest(ctx context.Context) (all []waiting, end func(), ok bool) {
+// claimDigest claims the digest, so that no other node sends one, and marks the alerts of its notices as busy. Alerts
+// that are busy already wait for the next digest. release ends both.
+func (nf *notifier) claimDigest(ctx context.Context) (all []waitingNotice, release func(), ok bool) {
 	var claimed *config.AlertBudget
-	_, err := h.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
+	_, err := nf.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
 		return x.ChangeBudget(func(b *config.AlertBudget) error {
-			now := h.deps.Now().UTC()
+			now := nf.deps.Now().UTC()
 			if claimed = nil; b.Held(now) || now.Before(b.NextAt) {
 				return config.ErrAlertUnchanged // another node was first
 			}
-			b.Holder, b.HeldUntil, b.NextAt = h.cfg.Node, now.Add(digestHeld), now.Add(digestEvery)
+			b.Holder, b.HeldUntil, b.NextAt = nf.cfg.Node, now.Add(digestClaim), now.Add(digestEvery)
 			claimed = b
 			return nil
 		})
 	})
 	if err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim the digest of alerts", slog.Any("error", err))
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim the digest of alerts", slog.Any("error", err))
 	}
 	if err != nil || claimed == nil {
 		return nil, nil, false
 	}
-	begun := map[string]bool{}
-	for alert := range noticesOf(h.waitingMail(claimed, h.deps.Now())) {
-		if h.begin(alert) {
-			begun[alert] = true
+	marked := map[string]bool{}
+	for alert := range noticesByAlert(nf.waitingNotices(claimed, nf.deps.Now())) {
+		if nf.markBusy(alert) {
+			marked[alert] = true
 		}
 	}
-	// What was busy until a moment ago may have changed.
-	all = slices.DeleteFunc(h.waitingMail(claimed, h.deps.Now()), func(w waiting) bool { return !begun[w.alert.ID] })
+	// Read again: an alert that was busy until now may have changed.
+	all = slices.DeleteFunc(nf.waitingNotices(claimed, nf.deps.Now()), func(w waitingNotice) bool {
+		return !marked[w.alert.ID]
+	})
 	return all, func() {
-		for alert := range begun {
-			h.end(alert)
+		for alert := range marked {
+			nf.clearBusy(alert)
 		}
-		h.releaseDigest(ctx)
-		h.look() // other channels of these alerts may have waited
+		nf.releaseDigest(ctx)
+		nf.wakeUp() // other channels of these alerts may have waited
 	}, true
 }
 
-func (h *herald) releaseDigest(ctx context.Context) {
-	_, err := h.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
+func (nf *notifier) releaseDigest(ctx context.Context) {
+	_, err := nf.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
 		return x.ChangeBudget(func(b *config.AlertBudget) error {
-			if b.Holder != h.cfg.Node {
+			if b.Holder != nf.cfg.Node {
 				return config.ErrAlertUnchanged
 			}
 			b.Holder, b.HeldUntil = "", time.Time{}
 			return nil
 		})
 	})
-	if err != nil { // it ends by itself
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release the digest of alerts", slog.Any("error", err))
+	if err != nil { // the claim expires by itself
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release the digest of alerts", slog.Any("error", err))
 	}
 }
 
-// sendDigest sends each address what waits for it: nearly always that is the same for all, and one message.
-func (h *herald) sendDigest(ctx context.Context, channels []notify.SavedChannel, all []waiting) {
-	groups, lists := map[string][]string{}, map[string][]waiting{}
+// mailDigest sends each address the notices that wait for it. Addresses with the same notices share one message;
+// usually all do.
+func (nf *notifier) mailDigest(ctx context.Context, channels []notify.SavedChannel, all []waitingNotice) {
+	groups, lists := map[string][]string{}, map[string][]waitingNotice{}
 	for _, w := range all {
 		for _, target := range w.to {
-			if h.hasTaken(w.notice.ID, target) { // and the log does not say so yet
+			if nf.isSettled(w.notice.ID, target) { // sent, but not recorded yet
 				continue
 			}
 			address := strings.TrimPrefix(target, mailTarget)
@@ -222,17 +227,17 @@ func (h *herald) sendDigest(ctx context.Context, channels []notify.SavedChannel,
 	for _, addresses := range groups {
 		list := lists[addresses[0]]
 		sends.Go(func() error {
-			h.mail(ctx, channels, addresses, h.digestMessage(list), idsOf(list)...)
+			nf.sendMail(ctx, channels, addresses, nf.digestMessage(list), noticeIDs(list)...)
 			return nil
 		})
 	}
-	_ = sends.Wait() // they return nil
+	_ = sends.Wait() // the functions return nil
 	if len(groups) > 0 {
-		h.metrics.digests.Inc()
+		nf.metrics.digests.Inc()
 	}
 }
 
-func idsOf(list []waiting) []string {
+func noticeIDs(list []waitingNotice) []string {
 	ids := make([]string, len(list))
 	for i, w := range list {
 		ids[i] = w.notice.ID
@@ -240,13 +245,13 @@ func idsOf(list []waiting) []string {
 	return ids
 }
 
-// mail sends a message to the addresses that are still saved and notes for the notices that it tells of which took
-// it. Addresses that are no longer saved, or will never take it, count as if they had.
-func (h *herald) mail(ctx context.Context, channels []notify.SavedChannel, addresses []string, m notify.Message,
+// sendMail sends a message to addresses and marks the notices that it contains as settled for those that received it.
+// Addresses that were removed from the settings, or refused the mail for good, are settled too.
+func (nf *notifier) sendMail(ctx context.Context, channels []notify.SavedChannel, addresses []string, m notify.Message,
 	notices ...string) {
 	done := func(address string) {
 		for _, notice := range notices {
-			h.note(notice, mailTarget+address)
+			nf.markSettled(notice, mailTarget+address)
 		}
 	}
 	i := slices.IndexFunc(channels, func(c notify.SavedChannel) bool { return c.Kind == notify.Email && c.Enabled })
@@ -261,14 +266,14 @@ func (h *herald) mail(ctx context.Context, channels []notify.SavedChannel, addre
 	if len(c.To) == 0 {
 		return
 	}
-	r := h.try(ctx, c, m)
+	r := nf.sendOnce(ctx, c, m)
 	if !r.OK && r.Refused == nil {
 		return
 	}
 	for _, address := range c.To {
 		later, refused := r.Refused[address]
 		if refused && !later {
-			h.metrics.dropped.Inc()
+			nf.metrics.dropped.Inc()
 		}
 		if !later {
 			done(address)
@@ -276,30 +281,30 @@ func (h *herald) mail(ctx context.Context, channels []notify.SavedChannel, addre
 	}
 }
 
-// recordDigest takes the addresses that have the digest off the messages of an alert.
-func (h *herald) recordDigest(ctx context.Context, alert string, notices []string) {
-	_, err := h.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
-		now := h.deps.Now().UTC()
+// recordDigest removes the settled addresses from the notices of an alert.
+func (nf *notifier) recordDigest(ctx context.Context, alert string, notices []string) {
+	_, err := nf.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
+		now := nf.deps.Now().UTC()
 		x.Notices = slices.DeleteFunc(x.Notices, func(n config.AlertNotice) bool {
-			return slices.Contains(notices, n.ID) && len(h.left(&n, now)) == 0
+			return slices.Contains(notices, n.ID) && len(nf.openTargets(&n, now)) == 0
 		})
 		for i := range x.Notices {
 			if n := &x.Notices[i]; slices.Contains(notices, n.ID) {
-				n.PendingTargets = h.left(n, now)
+				n.PendingTargets = nf.openTargets(n, now)
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record the digest of an alert", slog.String("alert", alert),
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record the digest of an alert", slog.String("alert", alert),
 			slog.Any("error", err))
-		return // it is remembered who has it, and the next digest records it
+		return // the addresses stay settled in memory; the next digest records them
 	}
-	h.forgetTaken(notices...)
+	nf.forgetSettled(notices...)
 }
 
-// digestMessage lists messages, the oldest first, and counts by headline what is beyond its length.
-func (h *herald) digestMessage(list []waiting) notify.Message {
+// digestMessage lists notices, oldest first. It lists maxDigestLines of them and counts the others by headline.
+func (nf *notifier) digestMessage(list []waitingNotice) notify.Message {
 	const layout = "2006-01-02 15:04:05 UTC"
 	since, count := list[0].notice.At.Format(layout), 0
 	var lines strings.Builder
@@ -310,7 +315,7 @@ func (h *herald) digestMessage(list []waiting) notify.Message {
 			more[headline(w.alert, w.notice)] += 1 + w.notice.Merged
 			continue
 		}
-		m := h.message(w.alert, w.notice)
+		m := nf.message(w.alert, w.notice)
 		fmt.Fprintf(&lines, "%s  %s", w.notice.At.Format(layout), web.Line(m.Title))
 		for _, f := range m.Facts {
 			if f.Name == factDestination || f.Name == factEarlier {
@@ -320,9 +325,9 @@ func (h *herald) digestMessage(list []waiting) notify.Message {
 		lines.WriteByte('\n')
 	}
 	m := notify.Message{
-		ID: id.Random("alrt_"), Type: "alert.digest", At: h.deps.Now().UTC(), Link: h.cfg.BaseURL + "/app",
+		ID: id.Random("alrt_"), Type: "alert.digest", At: nf.deps.Now().UTC(), Link: nf.cfg.BaseURL + "/app",
 		Title: fmt.Sprintf("[Alert] %d alerts since %s", count, since),
-		Text: fmt.Sprintf("%d alert mails were sent within the last hour; what happened since comes in one.\n\n%s",
+		Text: fmt.Sprintf("%d alert mails were sent within the last hour. This digest lists the alerts since then.\n\n%s",
 			maxMails, lines.String()),
 	}
 	for _, text := range slices.Sorted(maps.Keys(more)) {

@@ -14,30 +14,30 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
-// fires makes an alert of its own that tells a recovery job of that name, to all channels.
-func (r *rig) fires(name string) {
+// fireAlert fires an alert about a recovery job of that name, with a notice to all channels.
+func (r *rig) fireAlert(name string) {
 	r.t.Helper()
-	about, to := subject{other: name}, targets(r.memory.AlertSettings(), config.EndpointAlerts{Enabled: true})
-	_, err := r.memory.ChangeAlert(r.t.Context(), idOf(recoveryEnded, about), func(x *config.Alert) error {
-		r.apply(x, about, finding{recoveryEnded, bad, "completed", nil}, fire, true, to, place{}, r.now())
+	about, to := subject{other: name}, targets(r.config.AlertSettings(), config.EndpointAlerts{Enabled: true})
+	_, err := r.config.ChangeAlert(r.t.Context(), alertID(recoveryEnded, about), func(x *config.Alert) error {
+		r.writeTransition(x, about, finding{recoveryEnded, bad, "completed", nil}, fire, true, to, logPosition{}, r.now())
 		return nil
 	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.herald.look()
+	r.notifier.wakeUp()
 }
 
-// open are the messages that somebody still waits for.
-func (r *rig) open() (n int) {
-	for _, a := range r.memory.Alerts(func(*config.Alert) bool { return true }) {
+// openNotices counts the notices that have open targets.
+func (r *rig) openNotices() (n int) {
+	for _, a := range r.config.Alerts(func(*config.Alert) bool { return true }) {
 		n += len(a.Notices)
 	}
 	return n
 }
 
-// mails are what an address was sent, and how often each job is named in them.
-func (o *office) mails(address string) (all []post, named map[string]int) {
+// mailsTo returns the mails to an address, and how often each job is named in them.
+func (o *fakeSender) mailsTo(address string) (all []sentMessage, named map[string]int) {
 	named = map[string]int{}
 	for _, p := range o.all() {
 		if p.kind != notify.Email || !slices.Contains(p.to, address) {
@@ -55,20 +55,21 @@ func (o *office) mails(address string) (all []post, named map[string]int) {
 	return all, named
 }
 
-// toldOnce checks that an address was told of each job once: its name stands twice in a mail of its own.
-func toldOnce(t *testing.T, o *office, address string, jobs int) {
+// wantNamedOnce checks that an address was notified of each job once: a mail of its own names the job twice, a digest
+// once.
+func wantNamedOnce(t *testing.T, o *fakeSender, address string, jobs int) {
 	t.Helper()
-	all, named := o.mails(address)
-	own := map[string]bool{}
+	all, named := o.mailsTo(address)
+	overrides := map[string]bool{}
 	for _, p := range all {
 		if p.m.Type != "alert.digest" {
-			own[strings.TrimSuffix(strings.Fields(p.m.Title)[3], ":")] = true
+			overrides[strings.TrimSuffix(strings.Fields(p.m.Title)[3], ":")] = true
 		}
 	}
 	for i := range jobs {
 		name := fmt.Sprintf("rec_%d", i)
 		want := 1
-		if own[name] {
+		if overrides[name] {
 			want = 2
 		}
 		if named[name] != want {
@@ -77,23 +78,24 @@ func toldOnce(t *testing.T, o *office, address string, jobs int) {
 	}
 }
 
-// Of a hundred alerts at once sixty are mails of their own, the others stand in one; every other channel gets all.
-func TestDigest(t *testing.T) {
+// Of 100 alerts at once 60 get a mail of their own and the other 40 are in one digest. All other channels get 100
+// notices.
+func TestMailsOverTheLimitBecomeADigest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		other := rigOn(t, "b", r.deps.Keyring, r.memory, r.office)
-		announces(t, r, other)
+		other := rigOn(t, "b", r.deps.Keyring, r.config, r.sender)
+		runNotifiers(t, r, other)
 		for i := range 100 {
-			[]*rig{r, other}[i%2].fires(fmt.Sprintf("rec_%d", i))
+			[]*rig{r, other}[i%2].fireAlert(fmt.Sprintf("rec_%d", i)) // also notices that the dead node has claimed
 		}
 		time.Sleep(digestDelay - time.Second)
-		if all, _ := r.office.mails("a@example.com"); len(all) != maxMails {
+		if all, _ := r.sender.mailsTo("a@example.com"); len(all) != maxMails {
 			t.Errorf("%d mails before the digest", len(all))
 		}
 		time.Sleep(3 * time.Second)
-		all, _ := r.office.mails("a@example.com")
-		if len(all) != maxMails+1 || r.open() > 0 {
-			t.Fatalf("%d mails, %d messages left over", len(all), r.open())
+		all, _ := r.sender.mailsTo("a@example.com")
+		if len(all) != maxMails+1 || r.openNotices() > 0 {
+			t.Fatalf("%d mails, %d messages left over", len(all), r.openNotices())
 		}
 		digest := all[maxMails]
 		if digest.m.Type != "alert.digest" || !strings.HasPrefix(digest.m.Title,
@@ -103,38 +105,38 @@ func TestDigest(t *testing.T) {
 			digest.m.Link != "https://relay.example.com/app" {
 			t.Errorf("digest to %v: %+v", digest.to, digest.m)
 		}
-		toldOnce(t, r.office, "a@example.com", 100)
-		if n := len(r.office.types(notify.Slack)); n != 100 {
+		wantNamedOnce(t, r.sender, "a@example.com", 100)
+		if n := len(r.sender.types(notify.Slack)); n != 100 {
 			t.Errorf("%d messages in Slack", n)
 		}
 	})
 }
 
-// An alert every ten seconds, on two nodes of which one dies: of no hour more than sixty mails and a digest each ten
-// minutes, and nothing is lost.
-func TestDigestsGoOn(t *testing.T) {
+// An alert fires every 10 seconds on two nodes, one of which dies: no hour has more than 60 mails and a digest every
+// ten minutes, and no notice is lost.
+func TestDigestsContinueWhenANodeDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		other := rigOn(t, "b", r.deps.Keyring, r.memory, r.office)
-		stop := announces(t, r)
-		announces(t, other)
+		other := rigOn(t, "b", r.deps.Keyring, r.config, r.sender)
+		stop := runNotifiers(t, r)
+		runNotifiers(t, other)
 		const jobs = 500
 		for i := range jobs {
 			if i == 166 {
 				stop()
 			}
-			[]*rig{r, other}[i%2].fires(fmt.Sprintf("rec_%d", i)) // also those that a dead node claimed
+			[]*rig{r, other}[i%2].fireAlert(fmt.Sprintf("rec_%d", i)) // also those that a dead node claimed
 			time.Sleep(10 * time.Second)
 		}
 		time.Sleep(time.Hour)
-		if r.open() > 0 {
-			t.Errorf("%d messages left over", r.open())
+		if r.openNotices() > 0 {
+			t.Errorf("%d messages left over", r.openNotices())
 		}
-		toldOnce(t, r.office, "b@example.com", jobs)
-		all, _ := r.office.mails("b@example.com")
+		wantNamedOnce(t, r.sender, "b@example.com", jobs)
+		all, _ := r.sender.mailsTo("b@example.com")
 		most := 0
 		for i, p := range all {
-			j := slices.IndexFunc(all, func(q post) bool { return p.at.Sub(q.at) < time.Hour })
+			j := slices.IndexFunc(all, func(q sentMessage) bool { return p.at.Sub(q.at) < time.Hour })
 			most = max(most, i-j+1)
 		}
 		if limit := maxMails + int(time.Hour/digestEvery); most > limit || len(all) < maxMails {
@@ -143,82 +145,82 @@ func TestDigestsGoOn(t *testing.T) {
 	})
 }
 
-// A mail server that is away gets the digest when it is back, and an address that refuses holds up nobody.
-func TestDigestIsRepeated(t *testing.T) {
+// A mail server that fails gets the digest once it works again, and a refused address delays no other.
+func TestDigestIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		var away atomic.Bool
-		r.office.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
-			if away.Load() && c.Kind == notify.Email && slices.Contains(c.To, "b@example.com") {
+		var unavailable atomic.Bool
+		r.sender.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
+			if unavailable.Load() && c.Kind == notify.Email && slices.Contains(c.To, "b@example.com") {
 				return notify.Result{Error: event.CodeTimeout, Refused: map[string]bool{"b@example.com": true}}
 			}
 			return notify.Result{OK: true}
 		}
-		announces(t, r)
+		runNotifiers(t, r)
 		for i := range maxMails {
-			r.fires(fmt.Sprintf("rec_%d", i))
+			r.fireAlert(fmt.Sprintf("rec_%d", i))
 		}
 		time.Sleep(time.Second)
-		away.Store(true)
+		unavailable.Store(true)
 		const jobs = maxMails + 20
 		for i := maxMails; i < jobs; i++ {
-			r.fires(fmt.Sprintf("rec_%d", i))
+			r.fireAlert(fmt.Sprintf("rec_%d", i))
 		}
-		time.Sleep(25 * time.Minute) // three digests, of which one has all that a@ wants
-		toldOnce(t, r.office, "a@example.com", jobs)
-		if r.open() != 20 {
-			t.Errorf("%d messages left over", r.open())
+		time.Sleep(25 * time.Minute) // three digests; the first has everything for a@
+		wantNamedOnce(t, r.sender, "a@example.com", jobs)
+		if r.openNotices() != 20 {
+			t.Errorf("%d messages left over", r.openNotices())
 		}
-		away.Store(false)
+		unavailable.Store(false)
 		time.Sleep(10 * time.Minute)
-		if all, _ := r.office.mails("a@example.com"); len(all) != maxMails+1 || r.open() > 0 {
-			t.Errorf("%d mails to who took them all, %d messages left over", len(all), r.open())
+		if all, _ := r.sender.mailsTo("a@example.com"); len(all) != maxMails+1 || r.openNotices() > 0 {
+			t.Errorf("%d mails to the address that took them all, %d messages left over", len(all), r.openNotices())
 		}
-		if all, _ := r.office.mails("b@example.com"); len(all) != maxMails+4 || strings.Count(all[len(all)-1].m.Text,
+		if all, _ := r.sender.mailsTo("b@example.com"); len(all) != maxMails+4 || strings.Count(all[len(all)-1].m.Text,
 			"rec_") != 20 {
-			t.Errorf("%d mails to who was away", len(all))
+			t.Errorf("%d mails to the address that failed", len(all))
 		}
 	})
 }
 
-// While the configuration log takes no record after a digest, it is remembered who has it.
-func TestDigestIsRememberedWhenTheLogIsAway(t *testing.T) {
+// The configuration log takes no record after a digest was sent: the node remembers who received it.
+func TestDigestIsNotResentWhenRecordingFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.office.SendFunc = func(_ notify.Channel, m notify.Message) notify.Result {
+		r.sender.SendFunc = func(_ notify.Channel, m notify.Message) notify.Result {
 			if m.Type == "alert.digest" {
-				r.memory.set(func(m *memory) { m.down = true })
+				r.config.set(func(m *fakeConfig) { m.unavailable = true })
 			}
 			return notify.Result{OK: true}
 		}
-		announces(t, r)
+		runNotifiers(t, r)
 		const jobs = maxMails + 5
 		for i := range jobs {
-			r.fires(fmt.Sprintf("rec_%d", i))
+			r.fireAlert(fmt.Sprintf("rec_%d", i))
 		}
 		time.Sleep(5 * time.Minute)
-		r.memory.set(func(m *memory) { m.down = false })
+		r.config.set(func(m *fakeConfig) { m.unavailable = false })
 		time.Sleep(10 * time.Minute)
-		if r.open() > 0 {
-			t.Errorf("%d messages left over", r.open())
+		if r.openNotices() > 0 {
+			t.Errorf("%d messages left over", r.openNotices())
 		}
-		toldOnce(t, r.office, "a@example.com", jobs)
+		wantNamedOnce(t, r.sender, "a@example.com", jobs)
 	})
 }
 
-// However many alerts there are, a digest has a bounded length, and counts what it does not list.
+// A digest has a bounded length, however many alerts there are, and counts those that it does not list.
 func TestDigestIsBounded(t *testing.T) {
 	r := newRig(t)
 	now := time.Now()
-	var all []waiting
+	var all []waitingNotice
 	for i := range 1000 {
-		x := &config.Alert{Meta: config.Meta{ID: idOf(deliveryFailed, subject{endpoint: testEndpoint,
+		x := &config.Alert{Meta: config.Meta{ID: alertID(deliveryFailed, subject{endpoint: testEndpoint,
 			destination: testDest})}, Endpoint: testEndpoint, Destination: testDest}
-		all = append(all, waiting{x, config.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
+		all = append(all, waitingNotice{x, config.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
 			Merged: i % 2}, nil})
 	}
-	r.memory.set(func(m *memory) { m.endpoint.Name = strings.Repeat("a\n", 50) })
-	m := r.herald.digestMessage(all)
+	r.config.set(func(m *fakeConfig) { m.endpoint.Name = strings.Repeat("a\n", 50) })
+	m := r.notifier.digestMessage(all)
 	if n := strings.Count(m.Text, "\n"); n != maxDigestLines+2 || len(m.Text) > maxDigestLines*400 ||
 		!strings.HasPrefix(m.Title, "[Alert] 1500 alerts") {
 		t.Errorf("%q: %d lines, %d bytes", m.Title, n, len(m.Text))

@@ -6,9 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the figures of the stage.
+// metrics are the metrics of the stage.
 type metrics struct {
-	transitions *prometheus.CounterVec // by rule and what became of it
+	transitions *prometheus.CounterVec // by rule and new state
 	messages    *prometheus.CounterVec // by channel and result
 	digests     prometheus.Counter
 	dropped     prometheus.Counter
@@ -18,18 +18,20 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_alert_transitions_total", Help: "Alerts that fired or were resolved, by rule."},
+			Name: "relay_alert_transitions_total", Help: "Transitions of alerts, by rule and new state (firing or resolved)."},
 			[]string{"rule", "to"}),
 		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_alert_messages_total", Help: "Tries to send alerts, by channel and result: ok or an error code."},
+			Name: "relay_alert_messages_total", Help: "Attempts to send alert notices, by channel and result (ok or an " +
+				"error code)."},
 			[]string{"channel", "result"}),
 		digests: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_alert_digests_total",
-			Help: "Alert digests mailed after the limit of 60 mails an hour."}),
+			Help: "Digest mails sent because of the limit of 60 alert mails an hour."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_alert_dropped_total", Help: "Messages given up: their channel refused them for a day, or for good."}),
+			Name: "relay_alert_dropped_total", Help: "Alert notices given up, per target: refused for 24 hours or for good."}),
 		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_alert_unreadable_total", Help: "Records that could not be decoded and were skipped."}),
+			Name: "relay_alert_unreadable_total", Help: "Records of outcomes and events that alerts skipped because they " +
+				"cannot be decoded."}),
 	}
 	for _, c := range []prometheus.Collector{m.transitions, m.messages, m.digests, m.dropped, m.unreadable} {
 		if err := reg.Register(c); err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// TestFollowsHoweverFastTheyCome: what came while nobody judged is read without a pause between two fetches. A group
-// that is always behind keeps the log from being trimmed.
-func TestFollowsHoweverFastTheyCome(t *testing.T) {
+// A backlog is read without pauses between fetches. A group that stays behind would keep the log from being trimmed.
+func TestConsumeReadsABacklogWithoutPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events = 4_000
 		_, conf := logInBubble(t)
@@ -23,7 +22,7 @@ func TestFollowsHoweverFastTheyCome(t *testing.T) {
 		}
 		defer producer.Close()
 		r := newRig(t)
-		r.books, r.deps.Stream = map[int32]*book{}, conf
+		r.partitions, r.deps.Stream = map[int32]*partitionState{}, conf
 		for i := range events {
 			e, err := r.ids.New(0)
 			if err != nil {
@@ -38,7 +37,8 @@ func TestFollowsHoweverFastTheyCome(t *testing.T) {
 			if i%50 != 0 {
 				continue
 			}
-			if err := producer.Flush(t.Context()); err != nil { // a batch that is larger than a fetch is handed over whole
+			// A fetch returns a batch whole, even if it is larger than its limit.
+			if err := producer.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -59,10 +59,10 @@ func TestFollowsHoweverFastTheyCome(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(4 * time.Second) // of a group that is joined in some tenths, and commits once a second
+		time.Sleep(4 * time.Second) // joining takes some tenths of a second, and a commit is made every second
 		done, err := reader.Committed(ctx, stream.AlertGroup, stream.Events)
 		if n := done[stream.Partition{Topic: stream.Events}]; err != nil || n != events {
-			t.Errorf("%d of %d were judged, %v", n, events, err)
+			t.Errorf("%d of %d were consumed, %v", n, events, err)
 		}
 	})
 }

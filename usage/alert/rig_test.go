@@ -30,19 +30,19 @@ const (
 	testAccount  = "acc_1"
 )
 
-// memory is a configuration log of one process: every change is conditional on the value before it.
-type memory struct {
-	mu       sync.Mutex // guards the rest
-	endpoint *config.Endpoint
-	settings config.AlertSettings
-	alerts   map[string]*config.Alert
-	jobs     []*config.Recovery
-	writes   int
-	down     bool // takes no record
+// fakeConfig is a configuration log in memory: every change is conditional on the value before it.
+type fakeConfig struct {
+	mu          sync.Mutex // guards the rest
+	endpoint    *config.Endpoint
+	settings    config.AlertSettings
+	alerts      map[string]*config.Alert
+	jobs        []*config.Recovery
+	writes      int
+	unavailable bool // takes no record
 }
 
-func newMemory(k *config.Keyring) *memory {
-	m := &memory{
+func newFakeConfig(k *config.Keyring) *fakeConfig {
+	m := &fakeConfig{
 		endpoint: &config.Endpoint{ID: testEndpoint, Name: "orders", Destinations: []config.Destination{
 			{ID: testDest, Enabled: true, URL: "https://example.com/hush"},
 			{ID: "dst_2", Enabled: true, URL: "https://example.com/2"},
@@ -63,7 +63,7 @@ func newMemory(k *config.Keyring) *memory {
 	return m
 }
 
-func (m *memory) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (m *fakeConfig) Endpoint(id string) (*config.Endpoint, config.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.endpoint == nil || id != m.endpoint.ID {
@@ -74,7 +74,7 @@ func (m *memory) Endpoint(id string) (*config.Endpoint, config.Presence) {
 	return &e, config.Present
 }
 
-func (m *memory) AlertSettings() *config.AlertSettings {
+func (m *fakeConfig) AlertSettings() *config.AlertSettings {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.settings
@@ -82,14 +82,14 @@ func (m *memory) AlertSettings() *config.AlertSettings {
 	return &s
 }
 
-func (m *memory) Alert(id string) *config.Alert {
+func (m *fakeConfig) Alert(id string) *config.Alert {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return copied(m.alerts[id])
 }
 
-// asRead is an alert as it comes back from the log.
-func asRead(a *config.Alert) *config.Alert {
+// decoded returns an alert as it is read back from the log.
+func decoded(a *config.Alert) *config.Alert {
 	b, err := json.Marshal(a)
 	if err != nil {
 		panic(err)
@@ -118,7 +118,7 @@ func copied(a *config.Alert) *config.Alert {
 	return &c
 }
 
-func (m *memory) Alerts(keep func(*config.Alert) bool) (all []*config.Alert) {
+func (m *fakeConfig) Alerts(keep func(*config.Alert) bool) (all []*config.Alert) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.alerts {
@@ -129,10 +129,10 @@ func (m *memory) Alerts(keep func(*config.Alert) bool) (all []*config.Alert) {
 	return all
 }
 
-func (m *memory) ChangeAlert(_ context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error) {
+func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.down {
+	if m.unavailable {
 		return nil, config.ErrUnavailable
 	}
 	a := copied(m.alerts[id])
@@ -146,12 +146,12 @@ func (m *memory) ChangeAlert(_ context.Context, id string, alter func(*config.Al
 		return nil, err
 	}
 	a.UpdatedAt = time.Now()
-	m.alerts[id] = asRead(a)
+	m.alerts[id] = decoded(a)
 	m.writes++
 	return copied(a), nil
 }
 
-func (m *memory) EndedRecoveries(since time.Time) (jobs []*config.Recovery) {
+func (m *fakeConfig) EndedRecoveries(since time.Time) (jobs []*config.Recovery) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, j := range m.jobs {
@@ -162,7 +162,7 @@ func (m *memory) EndedRecoveries(since time.Time) (jobs []*config.Recovery) {
 	return jobs
 }
 
-func (m *memory) ForgetAlert(_ context.Context, id string) error {
+func (m *fakeConfig) ForgetAlert(_ context.Context, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.alerts, id)
@@ -170,30 +170,30 @@ func (m *memory) ForgetAlert(_ context.Context, id string) error {
 }
 
 // set changes the configuration.
-func (m *memory) set(f func(*memory)) {
+func (m *fakeConfig) set(f func(*fakeConfig)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f(m)
 }
 
-// post is one message that a channel was given.
-type post struct {
+// sentMessage is one message that a channel received.
+type sentMessage struct {
 	kind notify.Kind
 	to   []string
 	m    notify.Message
 	at   time.Time
 }
 
-// office takes messages.
-type office struct {
-	mu       sync.Mutex // guards posts
-	posts    []post
+// fakeSender records messages instead of sending them.
+type fakeSender struct {
+	mu       sync.Mutex // guards the fields below
+	messages []sentMessage
 	SendFunc func(notify.Channel, notify.Message) notify.Result
 }
 
-func (o *office) Send(_ context.Context, c notify.Channel, m notify.Message) notify.Result {
+func (o *fakeSender) Send(_ context.Context, c notify.Channel, m notify.Message) notify.Result {
 	o.mu.Lock()
-	o.posts = append(o.posts, post{c.Kind, c.To, m, time.Now()})
+	o.messages = append(o.messages, sentMessage{c.Kind, c.To, m, time.Now()})
 	f := o.SendFunc
 	o.mu.Unlock()
 	if f != nil {
@@ -202,18 +202,18 @@ func (o *office) Send(_ context.Context, c notify.Channel, m notify.Message) not
 	return notify.Result{OK: true}
 }
 
-// all is what was sent so far.
-func (o *office) all() []post {
+// all returns the messages that were sent so far.
+func (o *fakeSender) all() []sentMessage {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.posts)
+	return slices.Clone(o.messages)
 }
 
-// types are the types of what one kind of channel was given, in order.
-func (o *office) types(kind notify.Kind) (all []string) {
+// types returns the types of the messages to one kind of channel, in order.
+func (o *fakeSender) types(kind notify.Kind) (all []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, p := range o.posts {
+	for _, p := range o.messages {
 		if p.kind == kind {
 			all = append(all, p.m.Type)
 		}
@@ -221,17 +221,17 @@ func (o *office) types(kind notify.Kind) (all []string) {
 	return all
 }
 
-// rig is a node's part without the log: records are handed to it.
+// rig is the alert stage of one node without a log: tests process records directly.
 type rig struct {
 	*Alerts
 	t      *testing.T
-	memory *memory
-	office *office
+	config *fakeConfig
+	sender *fakeSender
 	ids    *id.Generator
 	offset int64
 	events int64
 
-	account time.Time // when what is no partition's was judged last
+	accountRunAt time.Time // when the account rules were evaluated last
 }
 
 func testKeyring(t *testing.T) *config.Keyring {
@@ -246,11 +246,11 @@ func testKeyring(t *testing.T) *config.Keyring {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	k := testKeyring(t)
-	return rigOn(t, "a", k, newMemory(k), &office{})
+	return rigOn(t, "a", k, newFakeConfig(k), &fakeSender{})
 }
 
-// rigOn is another node on the same configuration.
-func rigOn(t *testing.T, node string, k *config.Keyring, m *memory, o *office) *rig {
+// rigOn returns another node that shares the configuration.
+func rigOn(t *testing.T, node string, k *config.Keyring, m *fakeConfig, o *fakeSender) *rig {
 	t.Helper()
 	a, err := New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
 		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, History: m,
@@ -260,11 +260,12 @@ func rigOn(t *testing.T, node string, k *config.Keyring, m *memory, o *office) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.books[0] = newBook(0)
-	return &rig{Alerts: a, t: t, memory: m, office: o, ids: id.NewGenerator(nil)}
+	a.partitions[0] = newPartitionState(0)
+	return &rig{Alerts: a, t: t, config: m, sender: o, ids: id.NewGenerator(nil)}
 }
 
-// logInBubble is a log of one partition for a test with fake time; what the test closes by defer is closed before it.
+// logInBubble returns a log of one partition for a test with fake time. Whatever the test closes by defer is closed
+// before it.
 func logInBubble(t *testing.T) (*kfake.Cluster, stream.Config) {
 	t.Helper()
 	var network kfake.VirtualNetwork
@@ -280,7 +281,7 @@ func logInBubble(t *testing.T) (*kfake.Cluster, stream.Config) {
 	return cluster, conf
 }
 
-// outcome hands one to the rig, of a new event if e is zero.
+// outcome processes an outcome, of a new event if e is zero.
 func (r *rig) outcome(e id.ID, status event.Status, reason event.Reason, attempt *event.Attempt) id.ID {
 	r.t.Helper()
 	if e.IsZero() {
@@ -291,15 +292,15 @@ func (r *rig) outcome(e id.ID, status event.Status, reason event.Reason, attempt
 	}
 	o := &event.Outcome{Event: e, Account: testAccount, Endpoint: testEndpoint, Dest: testDest, Status: status,
 		Reason: reason, At: time.Now(), Attempt: attempt}
-	r.hand(stream.Outcomes, o.Record(), &r.offset)
+	r.processRecord(stream.Outcomes, o.Record(), &r.offset)
 	return e
 }
 
-func (r *rig) hand(topic string, rec *stream.Record, offset *int64) {
+func (r *rig) processRecord(topic string, rec *stream.Record, offset *int64) {
 	r.t.Helper()
 	rec.Topic, rec.Offset, rec.Timestamp = topic, *offset, time.Now()
 	*offset++
-	if err := r.take(r.t.Context(), stretch{stream.Partition{Topic: topic}, []*stream.Record{rec}},
+	if err := r.processBatch(r.t.Context(), batch{stream.Partition{Topic: topic}, []*stream.Record{rec}},
 		map[stream.Partition]stream.Commit{}); err != nil {
 		r.t.Fatal(err)
 	}
@@ -309,40 +310,40 @@ func (r *rig) attempt(ok bool) *event.Attempt {
 	return &event.Attempt{ID: r.ids.Next(0), StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: ok}
 }
 
-// fails n attempts, each of an event that is tried again.
-func (r *rig) fails(n int) {
+// failAttempts processes n failed attempts, each of another event that will be retried.
+func (r *rig) failAttempts(n int) {
 	r.t.Helper()
 	for range n {
 		r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
 	}
 }
 
-func (r *rig) delivers(e id.ID) { r.t.Helper(); r.outcome(e, event.Delivered, "", r.attempt(true)) }
+func (r *rig) deliver(e id.ID) { r.t.Helper(); r.outcome(e, event.Delivered, "", r.attempt(true)) }
 
-// passes lets time pass, with a beat every second.
-func (r *rig) passes(d time.Duration) {
+// advance lets time pass, with a tick every second.
+func (r *rig) advance(d time.Duration) {
 	r.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		time.Sleep(min(beat, time.Until(end)))
-		if err := r.beat(r.t.Context()); err != nil {
+		time.Sleep(min(tickEvery, time.Until(end)))
+		if err := r.tick(r.t.Context()); err != nil {
 			r.t.Fatal(err)
 		}
-		if time.Since(r.account) < accountEvery {
+		if time.Since(r.accountRunAt) < accountEvery {
 			continue
 		}
-		r.account = time.Now()
-		if err := r.judgeAccount(r.t.Context()); err != nil {
+		r.accountRunAt = time.Now()
+		if err := r.evaluateAccount(r.t.Context()); err != nil {
 			r.t.Fatal(err)
 		}
 	}
 }
 
-// notices are the types of all messages that alerts of a rule hold; nothing sends them here.
+// notices returns the types of all notices of a rule's alerts; no notifier runs here.
 func (r *rig) notices(about rule) (types []string) {
-	r.memory.mu.Lock()
-	defer r.memory.mu.Unlock()
-	for name, a := range r.memory.alerts {
-		if len(name) > len(about.topic()) && name[:len(about.topic())+1] == about.topic()+"/" {
+	r.config.mu.Lock()
+	defer r.config.mu.Unlock()
+	for name, a := range r.config.alerts {
+		if len(name) > len(about.messageType()) && name[:len(about.messageType())+1] == about.messageType()+"/" {
 			for _, n := range a.Notices {
 				types = append(types, n.Type)
 			}
@@ -351,16 +352,16 @@ func (r *rig) notices(about rule) (types []string) {
 	return types
 }
 
-func (r *rig) wants(about rule, types ...string) {
+func (r *rig) wantNotices(about rule, types ...string) {
 	r.t.Helper()
 	if got := r.notices(about); !slices.Equal(got, types) {
-		r.t.Errorf("%s announced %v, want %v", about.setting(), got, types)
+		r.t.Errorf("%s announced %v, want %v", about.settingName(), got, types)
 	}
 }
 
-// only leaves one rule on.
-func (r *rig) only(alter func(*config.AlertRules)) {
-	r.memory.set(func(m *memory) {
+// enableOnly switches all rules off, and on those that alter enables.
+func (r *rig) enableOnly(alter func(*config.AlertRules)) {
+	r.config.set(func(m *fakeConfig) {
 		m.settings.Rules = config.AlertRules{
 			FailureRate:         config.AlertRateRule{WindowSeconds: 300, Percent: 50, MinAttempts: 20},
 			ConsecutiveFailures: config.AlertThresholdRule{Threshold: 20}, VerificationFailed: config.AlertThresholdRule{
@@ -369,5 +370,5 @@ func (r *rig) only(alter func(*config.AlertRules)) {
 	})
 }
 
-// noEvent asks for a new one.
+// noEvent makes outcome create a new event.
 var noEvent id.ID

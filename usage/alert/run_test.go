@@ -15,9 +15,9 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// TestRunGoesOnAfterARestart: what was counted before is read again by the next one, without being announced again,
-// and what came in between is judged. Rejected events are counted over the restart as well.
-func TestRunGoesOnAfterARestart(t *testing.T) {
+// After a restart the state is rebuilt without announcing anything again, and outcomes from in between are evaluated.
+// Rejected events are counted across the restart too.
+func TestRunContinuesAfterARestart(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
@@ -33,17 +33,17 @@ func TestRunGoesOnAfterARestart(t *testing.T) {
 	}
 	t.Cleanup(producer.Close)
 	k := testKeyring(t)
-	m, o := newMemory(k), &office{}
+	m, o := newFakeConfig(k), &fakeSender{}
 	m.endpoint.Partition = 1
 	writer := rigOn(t, "writer", k, m, o)
-	writer.only(func(rules *config.AlertRules) {
+	writer.enableOnly(func(rules *config.AlertRules) {
 		rules.Recovery.Enabled = true
 		rules.ConsecutiveFailures, rules.VerificationFailed = config.AlertThresholdRule{Enabled: true, Threshold: 6},
 			config.AlertThresholdRule{Enabled: true, Threshold: 4}
 	})
 	m.jobs = []*config.Recovery{
 		{Meta: config.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
-	say := func(ok bool) {
+	produceOutcome := func(ok bool) {
 		t.Helper()
 		e, err := writer.ids.New(1)
 		if err != nil {
@@ -71,7 +71,7 @@ func TestRunGoesOnAfterARestart(t *testing.T) {
 	}
 	run := func() (stop func()) {
 		r := rigOn(t, "a", k, m, o)
-		r.books = map[int32]*book{}
+		r.partitions = map[int32]*partitionState{}
 		r.deps.Stream = conf
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
@@ -90,48 +90,48 @@ func TestRunGoesOnAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(reader.Close)
-	judged := func(n int64) {
+	committed := func(n int64) {
 		t.Helper()
 		until(t, func() bool {
 			done, err := reader.Committed(t.Context(), stream.AlertGroup, stream.Outcomes)
 			return err == nil && done[stream.Partition{Topic: stream.Outcomes, Index: 1}] == n
 		})
 	}
-	const jobEnded = "alert.recovery.completed" // comes whenever the account is looked at
-	told := func(types ...string) {
+	const jobEnded = "alert.recovery.completed" // is sent whenever the account rules run
+	wantSent := func(types ...string) {
 		t.Helper()
 		have := func() []string {
 			return slices.DeleteFunc(o.types(notify.Webhook), func(kind string) bool { return kind == jobEnded })
 		}
 		until(t, func() bool { return len(have()) >= len(types) })
 		if got := have(); !slices.Equal(got, types) {
-			t.Fatalf("told %v, want %v", got, types)
+			t.Fatalf("sent %v, want %v", got, types)
 		}
 	}
 	for range 4 {
-		say(false)
+		produceOutcome(false)
 	}
 	for range 3 {
 		reject()
 	}
 	stop := run()
-	judged(4)
+	committed(4)
 	stop()
-	say(false) // while nobody judges
+	produceOutcome(false) // while no node evaluates
 	stop = run()
-	judged(5)
-	told()
-	say(false)
-	told("alert.destination.failing")
+	committed(5)
+	wantSent()
+	produceOutcome(false)
+	wantSent("alert.destination.failing")
 	reject()
-	told("alert.destination.failing", "alert.endpoint.verification_failed")
-	judged(6)
+	wantSent("alert.destination.failing", "alert.endpoint.verification_failed")
+	committed(6)
 	stop()
 	stop = run()
-	say(false)
-	judged(7)
-	say(true)
-	told("alert.destination.failing", "alert.endpoint.verification_failed", "alert.destination.failing.resolved")
+	produceOutcome(false)
+	committed(7)
+	produceOutcome(true)
+	wantSent("alert.destination.failing", "alert.endpoint.verification_failed", "alert.destination.failing.resolved")
 	until(t, func() bool { return slices.Contains(o.types(notify.Webhook), jobEnded) })
 	stop()
 }
@@ -140,7 +140,7 @@ func until(t *testing.T, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("waited too long")
+			t.Fatal("the condition did not become true within two minutes")
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
-// message is what a notice says, in words and as data.
-func (h *herald) message(x *config.Alert, n config.AlertNotice) notify.Message {
-	where := h.link(x)
+// message returns the message of a notice, as text and as data.
+func (nf *notifier) message(x *config.Alert, n config.AlertNotice) notify.Message {
+	where := nf.link(x)
 	m := notify.Message{
 		ID: n.ID, Type: n.Type, At: n.At, Link: where,
 		Data: notify.AlertData{
@@ -20,7 +20,7 @@ func (h *herald) message(x *config.Alert, n config.AlertNotice) notify.Message {
 		},
 	}
 	text, state := headline(x, n), "Alert"
-	if strings.HasSuffix(n.Type, resolved) {
+	if strings.HasSuffix(n.Type, resolvedSuffix) {
 		state = "Resolved"
 	}
 	fact := func(name string, value any) {
@@ -28,7 +28,7 @@ func (h *herald) message(x *config.Alert, n config.AlertNotice) notify.Message {
 			m.Facts = append(m.Facts, notify.Fact{Name: name, Value: fmt.Sprint(value)})
 		}
 	}
-	name := h.facts(x, fact)
+	name := nf.facts(x, fact)
 	fact("Rule", x.Rule)
 	fact("Value", n.Value)
 	fact("Threshold", n.Threshold)
@@ -47,22 +47,22 @@ func (h *herald) message(x *config.Alert, n config.AlertNotice) notify.Message {
 // Names of facts that a digest shows too.
 const (
 	factDestination = "Destination"
-	factEarlier     = "Changes before it" // that were not told one by one
+	factEarlier     = "Earlier changes" // changes of the alert that have no notice of their own
 )
 
-// headline says in a line what happened.
+// headline returns one line that says what happened.
 func headline(x *config.Alert, n config.AlertNotice) string {
-	topic, _, _ := strings.Cut(x.ID, "/")
-	r, _ := ruleNamed(topic)
+	messageType, _, _ := strings.Cut(x.ID, "/")
+	r, _ := ruleOfType(messageType)
 	if r == recoveryEnded {
 		return fmt.Sprintf("Recovery job %s: %v", x.Subject, n.Value)
 	}
-	return r.headline(strings.HasSuffix(n.Type, resolved))
+	return r.headline(strings.HasSuffix(n.Type, resolvedSuffix))
 }
 
-// facts names what an alert is about, and returns what its endpoint is called.
-func (h *herald) facts(x *config.Alert, fact func(string, any)) (name string) {
-	ep, presence := h.deps.Config.Endpoint(x.Endpoint)
+// facts adds the endpoint and the destination of an alert as facts, and returns the endpoint's name.
+func (nf *notifier) facts(x *config.Alert, fact func(string, any)) (name string) {
+	ep, presence := nf.deps.Config.Endpoint(x.Endpoint)
 	if presence != config.Present {
 		fact("Endpoint", x.Endpoint)
 		fact(factDestination, x.Destination)
@@ -71,7 +71,7 @@ func (h *herald) facts(x *config.Alert, fact func(string, any)) (name string) {
 	fact("Endpoint", ep.Name+" ("+ep.ID+")")
 	if d := ep.Destination(x.Destination); d != nil {
 		text := d.ID
-		if u, err := url.Parse(d.URL); err == nil { // the rest of it may be a secret
+		if u, err := url.Parse(d.URL); err == nil { // path and query may hold a secret
 			text = u.Host + " (" + d.ID + ")"
 		}
 		fact(factDestination, text)
@@ -79,11 +79,11 @@ func (h *herald) facts(x *config.Alert, fact func(string, any)) (name string) {
 	return ep.Name
 }
 
-func (h *herald) link(x *config.Alert) string {
+func (nf *notifier) link(x *config.Alert) string {
 	if x.Endpoint == "" {
-		return h.cfg.BaseURL + "/app"
+		return nf.cfg.BaseURL + "/app"
 	}
-	return h.cfg.BaseURL + "/app/endpoints/" + x.Endpoint
+	return nf.cfg.BaseURL + "/app/endpoints/" + x.Endpoint
 }
 
 func orNull(s string) *string {

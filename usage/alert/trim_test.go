@@ -15,8 +15,8 @@ import (
 
 var testOutcomes = stream.Partition{Topic: stream.Outcomes}
 
-// rigOnLog is a rig with a log that has failed attempts of ten events, whose answers were so large. It returns when
-// each was written.
+// rigOnLog returns a rig with a log that has failed attempts of ten events with response bodies of answer bytes, and
+// when each was written.
 func rigOnLog(t *testing.T, answer int) (*rig, *kfake.Cluster, []time.Time) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -56,7 +56,7 @@ func rigOnLog(t *testing.T, answer int) (*rig, *kfake.Cluster, []time.Time) {
 	return r, cluster, written
 }
 
-// refused is the answer to a fetch that waiting does not mend.
+// refused returns the answer to a fetch that no retry can repair.
 func refused(req kmsg.Request) kmsg.Response {
 	asked := req.(*kmsg.FetchRequest)
 	answer := asked.ResponseKind().(*kmsg.FetchResponse)
@@ -69,32 +69,33 @@ func refused(req kmsg.Request) kmsg.Response {
 	return answer
 }
 
-// A picture that is built from a log that was trimmed knows since when it is whole.
-func TestPictureOfATrimmedLog(t *testing.T) {
+// State that was rebuilt from a trimmed log knows since when it is complete.
+func TestRebuildFromATrimmedLog(t *testing.T) {
 	r, _, written := rigOnLog(t, 10)
-	past := map[stream.Partition]*stream.Range{}
-	whole := func() time.Time {
+	unread := map[stream.Partition]*stream.Range{}
+	completeSince := func() time.Time {
 		t.Helper()
-		r.books[0] = newBook(0)
-		if err := r.lookBack(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}}, past); err != nil {
+		r.partitions[0] = newPartitionState(0)
+		if err := r.rebuild(t.Context(), map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}}, unread); err != nil {
 			t.Fatal(err)
 		}
-		return r.books[0].whole
+		return r.partitions[0].completeSince
 	}
-	if at := whole(); !at.IsZero() {
-		t.Errorf("whole since %v, though nothing was deleted", at)
+	if at := completeSince(); !at.IsZero() {
+		t.Errorf("complete since %v, though nothing was deleted", at)
 	}
 	if err := r.reader.Trim(t.Context(), testOutcomes, 6); err != nil {
 		t.Fatal(err)
 	}
-	clear(past)
-	if at := whole(); at.UnixMilli() != written[6].UnixMilli() {
-		t.Errorf("whole since %v, want %v", at, written[6])
+	clear(unread)
+	if at := completeSince(); at.UnixMilli() != written[6].UnixMilli() {
+		t.Errorf("complete since %v, want %v", at, written[6])
 	}
 }
 
-// A picture that is broken off is gone on with: nothing counts twice. What the log deletes meanwhile is not known of.
-func TestPictureIsGoneOnWith(t *testing.T) {
+// A rebuild that failed continues where it stopped: no record counts twice. Records that were trimmed meanwhile are
+// unknown.
+func TestRebuildContinuesAfterAnError(t *testing.T) {
 	f := func(trim int64) {
 		t.Helper()
 		r, cluster, written := rigOnLog(t, 300<<10)
@@ -106,11 +107,12 @@ func TestPictureIsGoneOnWith(t *testing.T) {
 			}
 			return refused(req), nil, true
 		})
-		arrived, past := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}}, map[stream.Partition]*stream.Range{}
-		if err := r.lookBack(t.Context(), arrived, past); err == nil {
+		arrived, unread := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}},
+			map[stream.Partition]*stream.Range{}
+		if err := r.rebuild(t.Context(), arrived, unread); err == nil {
 			t.Fatal("the log was not broken")
 		}
-		read := past[testOutcomes].From
+		read := unread[testOutcomes].From
 		if read == 0 || read >= 7 {
 			t.Fatalf("%d records were read of a broken log", read)
 		}
@@ -121,37 +123,38 @@ func TestPictureIsGoneOnWith(t *testing.T) {
 			}
 			failures = int(read + 10 - trim)
 		}
-		if err := r.lookBack(t.Context(), arrived, past); err != nil {
+		if err := r.rebuild(t.Context(), arrived, unread); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.books[0].tracks[testDest].failures; got != failures {
+		if got := r.partitions[0].destinations[testDest].failures; got != failures {
 			t.Errorf("trimmed to %d: %d failures in a row, want %d", trim, got, failures)
 		}
-		if at := r.books[0].whole; trim > 0 && at.UnixMilli() != written[trim].UnixMilli() || trim == 0 && !at.IsZero() {
-			t.Errorf("trimmed to %d: whole since %v", trim, at)
+		if at := r.partitions[0].completeSince; trim > 0 && at.UnixMilli() != written[trim].UnixMilli() || trim == 0 &&
+			!at.IsZero() {
+			t.Errorf("trimmed to %d: complete since %v", trim, at)
 		}
 	}
 	f(0)
 	f(7)
 }
 
-// Whose past cannot be read is let go of when it is lost, and holds up nobody then.
-func TestPictureOfALostPartition(t *testing.T) {
+// A partition whose past cannot be read is dropped when it is lost, and then delays no other.
+func TestRebuildOfALostPartitionEnds(t *testing.T) {
 	r, cluster, _ := rigOnLog(t, 10)
 	cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
-		r.lost([]stream.Partition{testOutcomes})
+		r.onLost([]stream.Partition{testOutcomes})
 		return refused(req), nil, true
 	})
-	r.assigned(map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}})
+	r.onAssigned(map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	marks := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 3}}
-	anew, err := r.adopt(ctx, marks)
+	reassigned, err := r.applyAssignment(ctx, marks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.books) > 0 || len(marks) > 0 || !anew[testOutcomes] {
-		t.Errorf("%d books, marks %v, anew %v", len(r.books), marks, anew)
+	if len(r.partitions) > 0 || len(marks) > 0 || !reassigned[testOutcomes] {
+		t.Errorf("%d books, marks %v, anew %v", len(r.partitions), marks, reassigned)
 	}
 }

@@ -1,0 +1,343 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+// How much of the log is read to rebuild the state of partitions that are new on this node: the last 24 hours, at
+// most 50,000 outcomes of all partitions together, and at least 1,000 of each where there is little traffic, so that
+// slow consecutive failures are counted too.
+const (
+	rebuildSpan       = 24 * time.Hour
+	rebuildRecords    = 50_000 // outcomes of all partitions together
+	minRebuildRecords = 1000   // outcomes of one partition
+	rebuildEvents     = 500    // events of one partition, for rejected signatures
+	rebuildTimeout    = time.Minute
+)
+
+// maxOutcomeAge is the age from which on an outcome is ignored.
+const maxOutcomeAge = 24 * time.Hour
+
+// batch is a run of consecutive records of one partition.
+type batch struct {
+	partition stream.Partition
+	records   []*stream.Record
+}
+
+// consume reads outcomes and events, evaluates the rules and commits offsets until ctx ends. Only its goroutine uses
+// a.partitions.
+func (a *Alerts) consume(ctx context.Context) error {
+	marks := map[stream.Partition]stream.Commit{}
+	last := time.Now()
+	for {
+		var batches []batch
+		polling, cancel := context.WithTimeout(ctx, tickEvery)
+		err := a.group.Poll(polling, func(p stream.Partition, records []*stream.Record) {
+			batches = append(batches, batch{p, records})
+		})
+		cancel()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		reassigned, err := a.applyAssignment(ctx, marks)
+		if err != nil {
+			return err
+		}
+		batches = slices.DeleteFunc(batches, func(s batch) bool { return reassigned[s.partition] })
+		for _, s := range batches {
+			if err := a.processBatch(ctx, s, marks); err != nil {
+				return err
+			}
+		}
+		if time.Since(last) >= tickEvery {
+			last = time.Now()
+			if err := a.tick(ctx); err != nil {
+				return err
+			}
+			a.commit(ctx, marks)
+		}
+		if slices.ContainsFunc(batches, func(s batch) bool { return a.group.Lag(s.partition) > 0 }) {
+			continue // the log has more
+		}
+		if err := wait.For(ctx, pollWait); err != nil { // let records accumulate
+			return err
+		}
+	}
+}
+
+// applyAssignment drops the state of partitions that this node lost and rebuilds that of partitions it got, until the
+// assignment no longer changes. reassigned are the partitions that were lost or assigned again meanwhile: records of
+// them that were polled before must not be processed.
+func (a *Alerts) applyAssignment(ctx context.Context, marks map[stream.Partition]stream.Commit) (
+	reassigned map[stream.Partition]bool, err error) {
+	reassigned = map[stream.Partition]bool{}
+	for {
+		if done, err := a.applyPending(ctx, marks, reassigned); done || err != nil {
+			return reassigned, err
+		}
+	}
+}
+
+// applyPending applies the assignments and losses that are pending now. done is false if more assigned while the log
+// could not be read.
+func (a *Alerts) applyPending(
+	ctx context.Context, marks map[stream.Partition]stream.Commit, reassigned map[stream.Partition]bool) (
+	done bool, err error) {
+	a.mu.Lock()
+	assigned, lost := a.newlyAssigned, a.newlyLost
+	a.newlyAssigned, a.newlyLost = map[stream.Partition]stream.Commit{}, map[stream.Partition]bool{}
+	a.mu.Unlock()
+	for p := range lost {
+		delete(marks, p)
+		if p.Topic == stream.Outcomes {
+			delete(a.partitions, p.Index)
+		}
+	}
+	if len(assigned) == 0 {
+		a.ownsFirst.Store(a.partitions[0] != nil)
+		return true, nil
+	}
+	for p, m := range assigned {
+		delete(marks, p) // from an earlier assignment
+		if a.partitions[p.Index] == nil || p.Topic == stream.Outcomes {
+			a.partitions[p.Index] = newPartitionState(p.Index)
+		}
+		a.partitions[p.Index].nextOffset[p.Topic] = max(m.Offset, 0)
+	}
+	for p, m := range assigned { // a new state lost the offset of its other topic
+		a.partitions[p.Index].nextOffset[p.Topic] = max(m.Offset, 0)
+	}
+	a.ownsFirst.Store(a.partitions[0] != nil)
+	unread := map[stream.Partition]*stream.Range{}
+	for {
+		err := a.rebuild(ctx, assigned, unread)
+		if err == nil || ctx.Err() != nil {
+			return true, ctx.Err()
+		}
+		a.log.LogAttrs(ctx, slog.LevelWarn, "cannot read past outcomes for alerts", slog.Any("error", err))
+		if err := wait.For(ctx, retryEvery); err != nil {
+			return true, err
+		}
+		if a.requeueAssigned(assigned, reassigned) {
+			return false, nil
+		}
+	}
+}
+
+// requeueAssigned reports whether the assignment has changed since, and adds the changed partitions to reassigned.
+// Partitions of assigned that this node still has become pending again, so that they are rebuilt together with the new
+// ones.
+func (a *Alerts) requeueAssigned(
+	assigned map[stream.Partition]stream.Commit, reassigned map[stream.Partition]bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.newlyAssigned) == 0 && len(a.newlyLost) == 0 {
+		return false
+	}
+	for p := range a.newlyLost {
+		reassigned[p] = true
+	}
+	for p := range a.newlyAssigned {
+		reassigned[p] = true
+	}
+	for p, m := range assigned {
+		if _, again := a.newlyAssigned[p]; !again && !a.newlyLost[p] {
+			a.newlyAssigned[p] = m
+		}
+	}
+	return true
+}
+
+// rebuild rebuilds the state of partitions from the records before their committed offset, without evaluating them.
+// unread holds the ranges that are left to read and is empty at first. After an error the next call continues there,
+// so a slow log only delays the rebuild and no record counts twice.
+func (a *Alerts) rebuild(
+	ctx context.Context, assigned map[stream.Partition]stream.Commit, unread map[stream.Partition]*stream.Range) error {
+	ctx, cancel := context.WithTimeout(ctx, rebuildTimeout)
+	defer cancel()
+	starts, err := a.reader.Starts(ctx, stream.Outcomes, stream.Events)
+	if err != nil {
+		return err
+	}
+	ends, err := a.reader.Ends(ctx, stream.Outcomes, stream.Events)
+	if err != nil {
+		return err
+	}
+	now := a.now()
+	if len(unread) == 0 {
+		if err := a.planRebuild(ctx, assigned, unread, now); err != nil {
+			return err
+		}
+	}
+	var ranges []stream.Range
+	for p, g := range unread {
+		g.To = min(g.To, ends[p]) // a log that was recreated, or lost its end, ends before the committed offset
+		a.partitions[p.Index].endAtStart[p.Topic] = ends[p]
+		a.partitions[p.Index].nextOffset[p.Topic] = max(a.partitions[p.Index].nextOffset[p.Topic], starts[p])
+		// Records that retention deleted are unknown here, so the state is complete only from the first record that is
+		// left.
+		if b := a.partitions[p.Index]; p.Topic == stream.Outcomes && starts[p] > 0 && g.From <= starts[p] && g.From < g.To {
+			b.completeSince, b.pendingStart = now, true
+		}
+		g.From = max(g.From, starts[p])
+		ranges = append(ranges, *g)
+	}
+	span := a.span()
+	return a.reader.ReadRanges(ctx, ranges, func(p stream.Partition, records []*stream.Record) error {
+		unread[p].From = records[len(records)-1].Offset + 1
+		b := a.partitions[p.Index]
+		if p.Topic == stream.Outcomes && b.pendingStart {
+			b.completeSince, b.pendingStart = records[0].Timestamp, false
+		}
+		for _, r := range records {
+			if isCopy(r) {
+				continue
+			}
+			var err error
+			if p.Topic == stream.Outcomes {
+				_, _, _, err = b.addOutcome(r, span)
+			} else {
+				err = b.addEvent(r, now)
+			}
+			a.skipUndecodable(r, err)
+		}
+		return nil
+	})
+}
+
+// planRebuild puts the range to read of each partition into unread. It ends at the committed offset.
+func (a *Alerts) planRebuild(ctx context.Context, assigned map[stream.Partition]stream.Commit,
+	unread map[stream.Partition]*stream.Range, now time.Time) error {
+	since := map[string]map[stream.Partition]int64{}
+	for topic, span := range map[string]time.Duration{stream.Outcomes: rebuildSpan, stream.Events: rejectionWindow} {
+		var err error
+		if since[topic], err = a.reader.OffsetsForTime(ctx, topic, now.Add(-span)); err != nil {
+			return err
+		}
+	}
+	budget := max(int64(rebuildRecords/len(assigned)), minRebuildRecords)
+	for p, m := range assigned {
+		limit := budget
+		if p.Topic == stream.Events {
+			limit = rebuildEvents
+		}
+		from := max(0, min(since[p.Topic][p], m.Offset), m.Offset-limit)
+		unread[p] = &stream.Range{Partition: p, From: from, To: m.Offset}
+		if p.Topic == stream.Outcomes && from > since[p.Topic][p] && from < m.Offset {
+			a.partitions[p.Index].completeSince, a.partitions[p.Index].pendingStart = now, true
+		}
+	}
+	return nil
+}
+
+// span returns the window of the failure rate.
+func (a *Alerts) span() time.Duration {
+	return time.Duration(a.deps.Config.AlertSettings().Rules.FailureRate.WindowSeconds) * time.Second
+}
+
+// skipUndecodable counts and logs a record that cannot be decoded. The store writer copies it to the dead letter
+// topic.
+func (a *Alerts) skipUndecodable(r *stream.Record, err error) {
+	if err == nil {
+		return
+	}
+	a.metrics.unreadable.Inc()
+	a.log.LogAttrs(context.Background(), slog.LevelWarn, "alerts skip a record that cannot be decoded",
+		slog.String("topic", r.Topic),
+		slog.Int("partition", int(r.Partition)), slog.Int64("offset", r.Offset), slog.Any("error", err))
+}
+
+// processBatch adds records to the state of their partition and evaluates the rules that they may have changed.
+func (a *Alerts) processBatch(ctx context.Context, s batch, marks map[stream.Partition]stream.Commit) error {
+	b := a.partitions[s.partition.Index]
+	if b == nil {
+		return nil // the partition was lost meanwhile
+	}
+	span, now := a.span(), a.now()
+	for _, r := range s.records {
+		if isCopy(r) {
+			continue
+		}
+		if s.partition.Topic == stream.Events {
+			a.skipUndecodable(r, b.addEvent(r, now))
+			continue
+		}
+		if now.Sub(r.Timestamp) >= maxOutcomeAge {
+			continue
+		}
+		dest, k, changed, err := b.addOutcome(r, span)
+		a.skipUndecodable(r, err)
+		b.nextOffset[s.partition.Topic] = r.Offset + 1
+		if err == nil && changed {
+			// Evaluate at the time of the outcome: a later one that resolves it may be in the log and not read yet.
+			if err := a.evaluateDestination(ctx, b, dest, k, earlier(now, b.latest[stream.Outcomes])); err != nil {
+				return err
+			}
+		}
+	}
+	last := s.records[len(s.records)-1]
+	b.nextOffset[s.partition.Topic] = last.Offset + 1
+	marks[s.partition] = stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
+	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// knownUntil returns the time up to which a topic of the partition is known: now if the log is read to its end, else
+// the time of the latest record. It is zero if nothing was read yet.
+func (a *Alerts) knownUntil(b *partitionState, topic string, now time.Time) time.Time {
+	if b.nextOffset[topic] >= b.endAtStart[topic] &&
+		(a.group == nil || a.group.Lag(stream.Partition{Topic: topic, Index: b.partition}) == 0) {
+		return now
+	}
+	return earlier(now, b.latest[topic])
+}
+
+// isCopy reports whether a record was put back for one consumer group by a retry of dead letters. The original was
+// processed before.
+func isCopy(r *stream.Record) bool {
+	return slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == stream.HeaderOnlyGroup })
+}
+
+// commit commits the offsets in marks. If it fails, the next one includes them; records that are read twice change
+// nothing.
+func (a *Alerts) commit(ctx context.Context, marks map[stream.Partition]stream.Commit) {
+	// Holding mu delays onLost, so no partition is revoked during a commit, and offsets of lost partitions are never
+	// committed: brokers accept an offset of any member of the group, also for a partition it does not own.
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p := range a.newlyLost {
+		delete(marks, p)
+	}
+	for p := range a.newlyAssigned {
+		delete(marks, p)
+	}
+	if len(marks) == 0 {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := a.group.Commit(limited, maps.Clone(marks)); err != nil {
+		if ctx.Err() == nil {
+			a.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets of the consumer group alerts", slog.Any("error", err))
+		}
+		return
+	}
+	clear(marks)
+}

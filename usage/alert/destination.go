@@ -1,0 +1,260 @@
+package alert
+
+import (
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// window counts successes and failures over a sliding span of time.
+type window struct {
+	span   time.Duration
+	from   int64 // number of the oldest bucket
+	bucket [windowBuckets]struct{ ok, bad uint32 }
+}
+
+// windowBuckets is the number of buckets of a window: its length is exact to 5 %.
+const windowBuckets = 20
+
+func (w *window) bucketOf(t time.Time) int64 { return t.UnixNano() / int64(w.span/windowBuckets) }
+
+// add counts one result at t. A result that is older than the window, because clocks differ, is ignored.
+func (w *window) add(t time.Time, ok bool) {
+	at := w.bucketOf(t)
+	w.advance(at)
+	if at < w.from {
+		return
+	}
+	c := &w.bucket[at%windowBuckets]
+	if ok {
+		c.ok++
+	} else {
+		c.bad++
+	}
+}
+
+// advance clears the buckets that are too old when the current one has the number at.
+func (w *window) advance(at int64) {
+	from := at - windowBuckets + 1
+	if from <= w.from {
+		return
+	}
+	for i := max(w.from, from-windowBuckets); i < from; i++ {
+		w.bucket[i%windowBuckets] = struct{ ok, bad uint32 }{}
+	}
+	w.from = from
+}
+
+// sum returns the counts of the window that ends at t.
+func (w *window) sum(t time.Time) (ok, bad int) {
+	w.advance(w.bucketOf(t))
+	for _, c := range w.bucket {
+		ok += int(c.ok)
+		bad += int(c.bad)
+	}
+	return ok, bad
+}
+
+// resize clears the window if its span changes.
+func (w *window) resize(span time.Duration) {
+	if w.span != span {
+		*w = window{span: span}
+	}
+}
+
+// maxOpen bounds the open deliveries that are remembered for one destination: the oldest ones.
+const maxOpen = 1000
+
+// destinationState is what is known of one destination. It lives in the memory of the partition's owner; the next
+// owner rebuilds it from the log.
+type destinationState struct {
+	endpoint string
+
+	failures int // consecutive failed attempts
+	// a delivery succeeded or failed for good since the state was created: only then can an alert resolve
+	hasResult    bool
+	failedReason event.Reason // why the last finished delivery failed; empty: it succeeded
+	rate         window
+
+	open   map[id.ID]struct{} // deliveries of the automatic chain that have an outcome and have not ended
+	oldest id.ID              // the oldest of open; zero if not known
+
+	heldSince     time.Time // since when its circuit breaker is known to be open; zero: it is not
+	goneAt        time.Time // when it last answered 410
+	lastOutcomeAt time.Time // time of its last outcome
+}
+
+// observe adds one outcome. Tests that a user sent by hand do not count. span is the window of the failure rate.
+func (k *destinationState) observe(w *event.OutcomeHead, span time.Duration) {
+	k.lastOutcomeAt = w.At
+	if !w.Attempt.IsZero() && w.Trigger != event.TriggerTest {
+		k.rate.resize(span)
+		k.rate.add(w.At, w.OK)
+		if k.failures++; w.OK {
+			k.failures, k.heldSince = 0, time.Time{}
+		}
+	}
+	switch {
+	case w.Trigger == event.TriggerTest:
+	case w.Status == event.Delivered && w.OK:
+		k.hasResult, k.failedReason, k.goneAt = true, "", time.Time{}
+	case w.Status == event.Failed && !w.Attempt.IsZero():
+		k.hasResult, k.failedReason = true, event.Reason(w.Reason)
+		if k.failedReason == event.Gone410 {
+			k.goneAt = w.At
+		}
+	case w.Status == event.Held && string(w.Reason) == string(event.BreakerOpen) && k.heldSince.IsZero():
+		k.heldSince = w.At
+	}
+	k.updateOpen(w)
+}
+
+// updateOpen adds an outcome to the set of open deliveries. Replays, and deliveries that a user paused, are not
+// backlog and do not count.
+func (k *destinationState) updateOpen(w *event.OutcomeHead) {
+	if w.Status.Terminal() || string(w.Reason) == string(event.Manual) {
+		if delete(k.open, w.Event); w.Event == k.oldest {
+			k.oldest = id.ID{}
+		}
+		return
+	}
+	if len(w.Run) > 0 {
+		return
+	}
+	if k.open == nil {
+		k.open = make(map[id.ID]struct{})
+	}
+	if k.open[w.Event] = struct{}{}; len(k.open) > maxOpen {
+		newest := w.Event
+		for e := range k.open {
+			if compare(e, newest) > 0 {
+				newest = e
+			}
+		}
+		delete(k.open, newest)
+	}
+	if !k.oldest.IsZero() && compare(w.Event, k.oldest) < 0 {
+		k.oldest = w.Event
+	}
+}
+
+func compare(a, b id.ID) int { return slices.Compare(a[:], b[:]) }
+
+// oldestAge returns the age of the oldest open delivery; 0 if there is none.
+func (k *destinationState) oldestAge(now time.Time) time.Duration {
+	if len(k.open) == 0 {
+		return 0
+	}
+	if k.oldest.IsZero() {
+		for e := range k.open {
+			if k.oldest.IsZero() || compare(e, k.oldest) < 0 {
+				k.oldest = e
+			}
+		}
+	}
+	return max(now.Sub(k.oldest.Time()), 0)
+}
+
+// needsEvaluation reports whether the passing of time, or the next success, may change the result of a rule.
+func (k *destinationState) needsEvaluation(now time.Time) bool {
+	_, bad := k.attempts(now)
+	return k.failures > 0 || k.failedReason != "" || len(k.open) > 0 || !k.heldSince.IsZero() || bad > 0
+}
+
+// attempts returns the successful and failed attempts of the window that ends at now.
+func (k *destinationState) attempts(now time.Time) (ok, bad int) {
+	if k.rate.span == 0 {
+		return 0, 0
+	}
+	return k.rate.sum(now)
+}
+
+// ruleResult is the result of a rule at a moment.
+type ruleResult uint8
+
+const (
+	inconclusive ruleResult = iota // neither: the alert keeps its state
+	bad
+	good
+)
+
+// finding is the result of one rule, with the measured value and its threshold.
+type finding struct {
+	rule             rule
+	result           ruleResult
+	value, threshold any
+}
+
+// minHeld is how long a circuit breaker must be open before it is reported. The outcome of a delivery that was parked
+// just before a success may be written just after it.
+const minHeld = 3 * time.Second
+
+// evaluate evaluates the rules for a destination as of asOf; now is the time of the clock, later than asOf while the
+// log is read late. completeSince is since when all outcomes are known: the failure rate needs a whole window. It
+// changes nothing but the windows, which move on to asOf.
+func (k *destinationState) evaluate(
+	asOf, now, completeSince time.Time, r config.AlertRules, overrides config.EndpointAlerts) []finding {
+	threshold := r.ConsecutiveFailures.Threshold
+	if overrides.ConsecutiveFailures != nil {
+		threshold = *overrides.ConsecutiveFailures
+	}
+	f := make([]finding, 0, 5)
+	switch {
+	case k.failedReason != "":
+		f = append(f, finding{deliveryFailed, bad, string(k.failedReason), nil})
+	case k.hasResult:
+		f = append(f, finding{deliveryFailed, good, "delivered", nil})
+	}
+	switch {
+	case k.failures >= threshold:
+		f = append(f, finding{consecutiveFailures, bad, k.failures, threshold})
+	case k.failures == 0 && k.hasResult:
+		f = append(f, finding{consecutiveFailures, good, 0, threshold})
+	}
+	f = append(f, k.evaluateRate(asOf, completeSince, r.FailureRate, overrides), k.evaluateAge(asOf, now, r.BacklogAge))
+	switch {
+	case !k.heldSince.IsZero() && asOf.Sub(k.heldSince) >= minHeld:
+		f = append(f, finding{destinationHeld, bad, string(event.BreakerOpen), nil})
+	case k.heldSince.IsZero() && k.failures == 0 && k.hasResult:
+		f = append(f, finding{destinationHeld, good, "active", nil})
+	}
+	return f
+}
+
+func (k *destinationState) evaluateRate(
+	asOf, completeSince time.Time, r config.AlertRateRule, overrides config.EndpointAlerts) finding {
+	percent := r.Percent
+	if overrides.FailureRatePercent != nil {
+		percent = *overrides.FailureRatePercent
+	}
+	f := finding{rule: failureRate, threshold: percent}
+	ok, failed := k.attempts(asOf)
+	all := ok + failed
+	if all == 0 || asOf.Sub(completeSince) < time.Duration(r.WindowSeconds)*time.Second {
+		return f
+	}
+	share := 100 * failed / all
+	f.value = share
+	switch {
+	case share >= percent && all >= r.MinAttempts:
+		f.result = bad
+	case share < percent:
+		f.result = good // a few successes are enough to resolve, a few failures are not enough to fire
+	}
+	return f
+}
+
+func (k *destinationState) evaluateAge(asOf, now time.Time, r config.AlertAgeRule) finding {
+	age := int(k.oldestAge(asOf).Seconds())
+	f := finding{rule: backlogAge, value: age, threshold: r.Seconds}
+	switch {
+	case age >= r.Seconds:
+		f.result = bad
+	case k.hasResult && int(k.oldestAge(now).Seconds()) < r.Seconds:
+		f.result = good
+	}
+	return f
+}

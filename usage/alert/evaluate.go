@@ -1,0 +1,260 @@
+package alert
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+// goneTimeout is how long after a 410 answer the rule waits for the destination to be disabled because of it.
+const goneTimeout = 10 * time.Minute
+
+// evaluateDestination evaluates the rules for one destination as of asOf. That is in the past while the log is read
+// late.
+func (a *Alerts) evaluateDestination(
+	ctx context.Context, b *partitionState, dest string, k *destinationState, asOf time.Time) error {
+	ep, presence := a.deps.Config.Endpoint(k.endpoint)
+	if presence != config.Present || ep.Destination(dest) == nil {
+		return nil
+	}
+	if ep.Partition != b.partition && len(k.open) == 0 {
+		return nil // the endpoint was moved: the owner of its new partition evaluates it
+	}
+	s, overrides := a.deps.Config.AlertSettings(), ep.AlertsOrDefault()
+	for _, f := range k.evaluate(asOf, a.now(), b.completeSince, s.Rules, overrides) {
+		if err := a.applyFinding(ctx, subject{endpoint: k.endpoint, destination: dest}, f, overrides,
+			b.position(stream.Outcomes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tick evaluates what time alone can change, once every tickEvery: backlog ages, windows that have moved on, a
+// breaker that stays open, configuration changes.
+func (a *Alerts) tick(ctx context.Context) error {
+	for _, b := range a.partitions {
+		outcomes, events := a.knownUntil(b, stream.Outcomes, a.now()), a.knownUntil(b, stream.Events, a.now())
+		for dest, k := range b.destinations {
+			if outcomes.IsZero() || !k.needsEvaluation(outcomes) && k.goneAt.IsZero() {
+				continue
+			}
+			if a.isDeleted(dest, k) {
+				delete(b.destinations, dest) // otherwise its open deliveries would never age out
+				continue
+			}
+			if err := a.evaluateDestination(ctx, b, dest, k, outcomes); err != nil {
+				return err
+			}
+			if err := a.evaluateGone(ctx, b, dest, k); err != nil {
+				return err
+			}
+		}
+		for endpoint, g := range b.rejections {
+			ep, presence := a.deps.Config.Endpoint(endpoint)
+			if presence != config.Present || events.IsZero() {
+				continue
+			}
+			f := g.evaluate(events, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
+			if err := a.applyFinding(
+				ctx, subject{endpoint: endpoint}, f, ep.AlertsOrDefault(), b.position(stream.Events)); err != nil {
+				return err
+			}
+		}
+		b.sweep(outcomes, events)
+	}
+	return a.recheckFiring(ctx)
+}
+
+// isDeleted reports whether a destination was deleted. A destination without a record here counts as deleted only
+// after goneTimeout: a new one may not have reached this node's configuration yet.
+func (a *Alerts) isDeleted(dest string, k *destinationState) bool {
+	ep, presence := a.deps.Config.Endpoint(k.endpoint)
+	return presence == config.Deleted || presence == config.Present && ep.Destination(dest) == nil &&
+		a.now().Sub(k.lastOutcomeAt) > goneTimeout
+}
+
+// evaluateGone fires destination.disabled when a destination that answered 410 was disabled for it.
+func (a *Alerts) evaluateGone(ctx context.Context, b *partitionState, dest string, k *destinationState) error {
+	if k.goneAt.IsZero() {
+		return nil
+	}
+	ep, presence := a.deps.Config.Endpoint(k.endpoint)
+	if presence != config.Present {
+		return nil
+	}
+	d := ep.Destination(dest)
+	if d == nil || d.Enabled || d.StateReason != string(event.Gone410) {
+		if a.now().Sub(k.goneAt) > goneTimeout {
+			k.goneAt = time.Time{}
+		}
+		return nil
+	}
+	about := subject{endpoint: k.endpoint, destination: dest}
+	f := finding{destinationGone, bad, string(event.Gone410), nil}
+	// It fires once per 410. If a cooldown or a mute suppresses it now, it fires later.
+	alerted := func() bool {
+		x := a.deps.Config.Alert(alertID(f.rule, about))
+		return x != nil && !x.FiredAt.Before(k.goneAt)
+	}
+	if !alerted() {
+		if err := a.applyFinding(ctx, about, f, ep.AlertsOrDefault(), b.position(stream.Outcomes)); err != nil {
+			return err
+		}
+	}
+	if alerted() {
+		k.goneAt = time.Time{}
+	}
+	return nil
+}
+
+// recheckFiring re-checks the firing alerts of this node's partitions against the configuration. It resolves those
+// whose destination was enabled again or deleted, or whose rule was switched off: no outcome reports these changes.
+func (a *Alerts) recheckFiring(ctx context.Context) error {
+	firing := a.deps.Config.Alerts(func(x *config.Alert) bool {
+		return x.Firing && a.partitions[x.Partition] != nil && x.Endpoint != ""
+	})
+	for _, x := range firing {
+		messageType, _, _ := strings.Cut(x.ID, "/")
+		r, known := ruleOfType(messageType)
+		b := a.partitions[x.Partition]
+		if !known {
+			continue
+		}
+		f, overrides := finding{rule: r}, config.EndpointAlerts{}
+		ep, presence := a.deps.Config.Endpoint(x.Endpoint)
+		if presence == config.Present {
+			overrides = ep.AlertsOrDefault()
+			d := ep.Destination(x.Destination)
+			switch {
+			case x.Destination != "" && d == nil:
+				overrides = config.EndpointAlerts{} // deleted: the alert resolves without a notice
+			case r == destinationGone && d.Enabled:
+				f.result, f.value = good, "active"
+			case r == verificationFailed:
+				b.rejectionsOf(x.Endpoint, a.now())
+			}
+		}
+		s := subject{endpoint: x.Endpoint, destination: x.Destination, other: x.Subject}
+		if err := a.applyFinding(ctx, s, f, overrides, logPosition{x.Partition, x.Position}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyFinding makes the transition that a finding requires, if any. It returns once the transition is durable,
+// because offsets are committed after it. While the configuration log is unavailable it retries every second.
+func (a *Alerts) applyFinding(
+	ctx context.Context, about subject, f finding, overrides config.EndpointAlerts, at logPosition) error {
+	name := alertID(f.rule, about)
+	if f.result == inconclusive && overrides.Enabled && overrides.MutedUntil.IsZero() &&
+		f.rule.enabled(&a.deps.Config.AlertSettings().Rules) {
+		return nil
+	}
+	before := a.deps.Config.Alert(name)
+	if f.result != bad && (before == nil || !before.Firing) {
+		return nil
+	}
+	for {
+		s, now := a.deps.Config.AlertSettings(), a.now()
+		if change, _ := nextTransition(before, f, s, overrides, at, now); change == unchanged {
+			return nil
+		}
+		var change transition
+		var announce bool
+		changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *config.Alert) error {
+			if change, announce = nextTransition(x, f, s, overrides, at, now); change == unchanged {
+				return config.ErrAlertUnchanged
+			}
+			a.writeTransition(x, about, f, change, announce, targets(s, overrides), at, now)
+			return nil
+		})
+		if err == nil {
+			if changed != nil {
+				a.reportTransition(changed, f, change, announce)
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.log.LogAttrs(ctx, slog.LevelWarn, "cannot write an alert transition", slog.String("alert", name),
+			slog.Any("error", err))
+		if err := wait.For(ctx, retryEvery); err != nil {
+			return err
+		}
+		before = a.deps.Config.Alert(name)
+	}
+}
+
+// claimTime is how long the node that claimed a notice may send it alone. It is longer than one send takes.
+const claimTime = 3 * notify.Timeout
+
+// writeTransition writes a transition, and the notice about it if announce is set, into the alert.
+func (a *Alerts) writeTransition(
+	x *config.Alert, about subject, f finding, change transition, announce bool, to []string, at logPosition,
+	now time.Time) {
+	x.Rule, x.Endpoint, x.Destination, x.Subject = f.rule.settingName(), about.endpoint, about.destination, about.other
+	x.Firing, x.Since = change == fire, now
+	x.Partition, x.Position = at.partition, at.position
+	kind := "alert." + f.rule.messageType()
+	if change == fire {
+		x.FiredAt = now
+	} else {
+		kind += resolvedSuffix
+	}
+	if announce && len(to) > 0 {
+		x.Notices = append(x.Notices, a.newNotice(kind, f, to, now))
+	}
+}
+
+// newNotice returns a notice that is due at once and claimed by this node.
+func (a *Alerts) newNotice(kind string, f finding, to []string, now time.Time) config.AlertNotice {
+	return config.AlertNotice{
+		ID: id.Random("alrt_"), Type: kind, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
+		NextAt: now, LeaseNode: a.cfg.Node, LeaseUntil: now.Add(claimTime),
+	}
+}
+
+// reportTransition counts and logs a transition that is durable, and wakes the notifier.
+func (a *Alerts) reportTransition(x *config.Alert, f finding, change transition, announce bool) {
+	to := "resolved"
+	if change == fire {
+		to = "firing"
+	}
+	a.metrics.transitions.WithLabelValues(x.Rule, to).Inc()
+	a.log.LogAttrs(context.Background(), slog.LevelInfo, "alert changed its state", slog.String("alert", x.ID),
+		slog.String("state", to),
+		slog.Bool("announced", announce), slog.Any("value", f.value))
+	a.notifier.wakeUp()
+}
+
+// mailTarget is the prefix of a target that is one mail address.
+const mailTarget = string(notify.Email) + ":"
+
+// targets returns where a notice goes: the enabled channels that the endpoint's settings allow. Every mail address is
+// a target of its own, so that a refused address delays no other.
+func targets(s *config.AlertSettings, overrides config.EndpointAlerts) (to []string) {
+	for _, c := range s.Channels {
+		if !c.Enabled || overrides.Channels != nil && !slices.Contains(overrides.Channels, c.Kind) {
+			continue
+		}
+		if len(c.To) == 0 {
+			to = append(to, c.Kind)
+		}
+		for _, address := range c.To {
+			to = append(to, mailTarget+address)
+		}
+	}
+	return to
+}

@@ -1,0 +1,292 @@
+package alert
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/notify"
+)
+
+const (
+	// giveUpAfter is how long a notice is retried. Targets that have not received it by then are dropped.
+	giveUpAfter = 24 * time.Hour
+	// The pause after a failed send doubles from firstPause up to longestPause.
+	firstPause   = 10 * time.Second
+	longestPause = time.Hour
+	// maxSends bounds the alerts that one node sends at the same time.
+	maxSends = 8
+	// pollEvery is how often the notifier checks for due notices: retries, and notices that another node left behind.
+	pollEvery = time.Second
+)
+
+// notifier sends the notices of alerts through the account's channels. It goes over all alerts of the account, not
+// only those of this node's partitions, and sends the notices that this node has claimed and those whose claim has
+// expired.
+type notifier struct {
+	cfg     Config
+	deps    Deps
+	metrics *metrics
+	wake    chan struct{} // capacity 1
+
+	mu      sync.Mutex                 // guards busy and settled
+	busy    map[string]bool            // alerts that a goroutine of this node is sending
+	settled map[string]map[string]bool // by notice: targets that are done, until the log says so
+}
+
+func newNotifier(cfg Config, deps Deps, m *metrics) *notifier {
+	return &notifier{cfg: cfg, deps: deps, metrics: m, wake: make(chan struct{}, 1), busy: map[string]bool{},
+		settled: map[string]map[string]bool{}}
+}
+
+// wakeUp makes run check for due notices now instead of at the next tick. It never blocks.
+func (nf *notifier) wakeUp() {
+	select {
+	case nf.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends due notices until ctx ends. Then it waits for the sends that are in progress and records their results:
+// an unrecorded notice would be sent a second time by another node.
+func (nf *notifier) run(ctx context.Context) error {
+	var sends errgroup.Group
+	sends.SetLimit(maxSends)
+	defer func() { _ = sends.Wait() }() // the functions return nil
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		for _, x := range nf.dueAlerts() {
+			if !nf.markBusy(x.ID) {
+				continue
+			}
+			sends.Go(func() error {
+				newest := nf.deps.Config.Alert(x.ID) // it may have changed while the alert was busy
+				written := newest != nil && nf.sendNext(context.WithoutCancel(ctx), newest)
+				if nf.clearBusy(x.ID); written {
+					nf.wakeUp() // the next notice of the same alert may be due
+				}
+				return nil
+			})
+		}
+		if nf.digestIsDue() && nf.markBusy(config.AlertMailBudget) {
+			sends.Go(func() error {
+				nf.runDigest(context.WithoutCancel(ctx))
+				nf.clearBusy(config.AlertMailBudget)
+				return nil
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		case <-nf.wake:
+		}
+	}
+}
+
+// dueAlerts returns the alerts that have a notice which this node may send now, busy alerts included.
+func (nf *notifier) dueAlerts() []*config.Alert {
+	now, mails := nf.deps.Now(), nf.mailBudget()
+	return nf.deps.Config.Alerts(func(x *config.Alert) bool {
+		_, ok := nf.nextNotice(x, mails, now)
+		return ok
+	})
+}
+
+// nextNotice returns the first notice of an alert that this node may send now. Its To holds only the targets that no
+// earlier notice of the alert still waits for: nobody receives "resolved" before "firing", and a target that fails
+// delays no other target. Mail addresses that wait for a digest are left out.
+func (nf *notifier) nextNotice(x *config.Alert, mails *config.AlertBudget, now time.Time) (config.AlertNotice, bool) {
+	var before []string
+	for _, n := range x.Notices {
+		mail := mayMailNow(mails, n.ID, now)
+		open := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool {
+			return slices.Contains(before, to) ||
+				isMail(to) && !mail
+		})
+		if len(open) > 0 && !now.Before(n.NextAt) && (n.LeaseNode == nf.cfg.Node || now.After(n.LeaseUntil)) {
+			n.PendingTargets = open
+			return n, true
+		}
+		before = append(before, n.PendingTargets...)
+	}
+	return config.AlertNotice{}, false
+}
+
+// markBusy reserves an alert for the calling goroutine. It returns false if another goroutine has it.
+func (nf *notifier) markBusy(alert string) bool {
+	nf.mu.Lock()
+	defer nf.mu.Unlock()
+	if nf.busy[alert] {
+		return false
+	}
+	nf.busy[alert] = true
+	return true
+}
+
+func (nf *notifier) clearBusy(alert string) {
+	nf.mu.Lock()
+	defer nf.mu.Unlock()
+	delete(nf.busy, alert)
+}
+
+// sendNext sends the next due notice of an alert once and records the result. It reports whether the result was
+// recorded.
+func (nf *notifier) sendNext(ctx context.Context, x *config.Alert) (written bool) {
+	n, ok := nf.claimNotice(ctx, x)
+	if !ok {
+		return false
+	}
+	if slices.ContainsFunc(n.PendingTargets, isMail) && !nf.reserveMail(ctx, n.ID) {
+		if n.PendingTargets = slices.DeleteFunc(slices.Clone(n.PendingTargets), isMail); len(n.PendingTargets) == 0 {
+			return false // it waits for the digest
+		}
+	}
+	channels, err := notify.OpenChannels(nf.deps.Keyring, nf.deps.Config.AlertSettings())
+	if err != nil {
+		nf.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot open alert channels", slog.Any("error", err))
+	}
+	nf.send(ctx, n, channels, nf.message(x, n), err == nil)
+	return nf.recordResult(ctx, x.ID, n.ID)
+}
+
+// claimNotice chooses the next due notice and claims it in the configuration log, so that no other node sends it
+// before the claim expires. It extends a claim of this node that has less than half of its time left.
+func (nf *notifier) claimNotice(ctx context.Context, x *config.Alert) (config.AlertNotice, bool) {
+	mails := nf.mailBudget()
+	n, ok := nf.nextNotice(x, mails, nf.deps.Now())
+	if !ok || n.LeaseNode == nf.cfg.Node && n.LeaseUntil.Sub(nf.deps.Now()) > claimTime/2 {
+		return n, ok
+	}
+	changed, err := nf.deps.Config.ChangeAlert(ctx, x.ID, func(x *config.Alert) error {
+		now := nf.deps.Now()
+		var ok bool
+		if n, ok = nf.nextNotice(x, mails, now); !ok {
+			return config.ErrAlertUnchanged // another node was first
+		}
+		i := slices.IndexFunc(x.Notices, func(is config.AlertNotice) bool { return is.ID == n.ID })
+		x.Notices[i].LeaseNode, x.Notices[i].LeaseUntil = nf.cfg.Node, now.Add(claimTime)
+		return nil
+	})
+	if err != nil {
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim an alert notice", slog.String("alert", x.ID),
+			slog.Any("error", err))
+	}
+	return n, err == nil && changed != nil
+}
+
+// send sends a notice to its open targets concurrently and marks those that received it as settled. Targets whose
+// channel is no longer configured or enabled, and addresses that were refused for good, are settled too. opened is
+// false when the channels could not be opened; then nothing is sent.
+func (nf *notifier) send(ctx context.Context, n config.AlertNotice, channels []notify.SavedChannel, m notify.Message,
+	opened bool) {
+	if !opened {
+		return
+	}
+	var all sync.WaitGroup
+	open := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool { return nf.isSettled(n.ID, to) })
+	var addresses []string
+	for _, target := range open {
+		if address, mail := strings.CutPrefix(target, mailTarget); mail {
+			addresses = append(addresses, address)
+			continue
+		}
+		i := slices.IndexFunc(channels, func(c notify.SavedChannel) bool { return string(c.Kind) == target && c.Enabled })
+		if i < 0 {
+			nf.markSettled(n.ID, target)
+			continue
+		}
+		all.Go(func() {
+			if r := nf.sendOnce(ctx, channels[i].Channel, m); r.OK {
+				nf.markSettled(n.ID, target)
+			}
+		})
+	}
+	nf.sendMail(ctx, channels, addresses, m, n.ID)
+	all.Wait()
+}
+
+// sendOnce makes one attempt to send a message through a channel, logs a failure and counts the result.
+func (nf *notifier) sendOnce(ctx context.Context, c notify.Channel, m notify.Message) notify.Result {
+	r := nf.deps.Sender.Send(ctx, c, m)
+	result := "ok"
+	if !r.OK {
+		result = string(r.Error)
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot send an alert", slog.String("channel", string(c.Kind)),
+			slog.String("target", c.Target()), slog.String("error", string(r.Error)), slog.String("message", r.Message))
+	}
+	nf.metrics.messages.WithLabelValues(string(c.Kind), result).Inc()
+	return r
+}
+
+// markSettled remembers targets that received a notice, or never will.
+func (nf *notifier) markSettled(notice string, to ...string) {
+	nf.mu.Lock()
+	defer nf.mu.Unlock()
+	if nf.settled[notice] == nil {
+		nf.settled[notice] = map[string]bool{}
+	}
+	for _, t := range to {
+		nf.settled[notice][t] = true
+	}
+}
+
+func (nf *notifier) isSettled(notice, to string) bool {
+	nf.mu.Lock()
+	defer nf.mu.Unlock()
+	return nf.settled[notice][to]
+}
+
+// recordResult removes the settled targets from a notice in the configuration log, and the notice from its alert when
+// no target is left or its 24 hours are over. If the log takes no record, the settled targets stay in memory: the
+// next pass tries again and sends to none of them twice.
+func (nf *notifier) recordResult(ctx context.Context, alert, notice string) bool {
+	_, err := nf.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
+		i := slices.IndexFunc(x.Notices, func(n config.AlertNotice) bool { return n.ID == notice })
+		if i < 0 {
+			return config.ErrAlertUnchanged
+		}
+		n, now := &x.Notices[i], nf.deps.Now().UTC()
+		n.PendingTargets = nf.openTargets(n, now)
+		n.NextAt = now.Add(min(firstPause<<min(n.Tries, 20), longestPause))
+		n.Tries++
+		n.LeaseNode, n.LeaseUntil = nf.cfg.Node, n.NextAt.Add(claimTime)
+		if len(n.PendingTargets) == 0 {
+			x.Notices = slices.Delete(x.Notices, i, i+1)
+		}
+		return nil
+	})
+	if err != nil {
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record the result of an alert notice", slog.String("alert", alert),
+			slog.Any("error", err))
+		return false
+	}
+	nf.forgetSettled(notice)
+	return true
+}
+
+// openTargets returns the targets of a notice that are not settled; none when its 24 hours are over.
+func (nf *notifier) openTargets(n *config.AlertNotice, now time.Time) []string {
+	to := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool { return nf.isSettled(n.ID, to) })
+	if len(to) > 0 && now.Sub(n.At) >= giveUpAfter {
+		nf.metrics.dropped.Add(float64(len(to)))
+		return nil
+	}
+	return to
+}
+
+// forgetSettled drops what markSettled remembered, once the configuration log has it.
+func (nf *notifier) forgetSettled(notices ...string) {
+	nf.mu.Lock()
+	defer nf.mu.Unlock()
+	for _, notice := range notices {
+		delete(nf.settled, notice)
+	}
+}

@@ -1,0 +1,249 @@
+package alert
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/notify"
+)
+
+// runNotifiers runs the notifiers of nodes until the test, or stop, ends them.
+func runNotifiers(t *testing.T, rigs ...*rig) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for _, r := range rigs {
+		all.Go(func() { _ = r.notifier.run(ctx) })
+	}
+	stop = func() {
+		cancel()
+		all.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func failDelivery(r *rig) {
+	r.enableOnly(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
+	r.outcome(noEvent, event.Failed, event.NotRetryable, r.attempt(false))
+}
+
+// Every channel receives the firing and the resolved notice once, with the same id in all channels.
+func TestNotifierSendsToEveryChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		other := rigOn(t, "b", r.deps.Keyring, r.config, r.sender)
+		runNotifiers(t, r, other)
+		failDelivery(r)
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		r.deliver(noEvent)
+		time.Sleep(time.Hour)
+		both := []string{"alert.delivery.failed", "alert.delivery.failed.resolved"}
+		for _, kind := range []notify.Kind{notify.Email, notify.Slack, notify.Webhook} {
+			if got := r.sender.types(kind); !slices.Equal(got, both) {
+				t.Errorf("%s got %v", kind, got)
+			}
+		}
+		if p := r.sender.all(); p[0].m.ID != p[1].m.ID || p[0].m.ID != p[2].m.ID || p[0].m.ID == p[3].m.ID {
+			t.Error("ids differ between channels, or not between messages")
+		}
+		m := r.sender.all()[0].m
+		data := m.Data.(notify.AlertData)
+		if *data.EndpointID != testEndpoint || *data.DestinationID != testDest || data.Rule != "delivery_failed" ||
+			data.Value != "not_retryable" || data.Threshold != nil ||
+			data.DashboardURL != "https://relay.example.com/app/endpoints/ep_1" {
+			t.Errorf("data %+v", data)
+		}
+		if m.Title != "[Alert] A delivery failed for good: orders" || strings.Contains(m.Text+m.Title, "hush") {
+			t.Errorf("title %q", m.Title)
+		}
+		if a := r.config.Alert(alertID(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})); len(
+			a.Notices) > 0 {
+			t.Errorf("left over: %+v", a.Notices)
+		}
+	})
+}
+
+// A channel that fails receives the notices in order once it works again. The other channels are not delayed and
+// receive nothing twice.
+func TestNotifierRetriesFailedTargets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		var unavailable atomic.Bool
+		unavailable.Store(true)
+		r.sender.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
+			switch {
+			case c.Kind == notify.Slack && unavailable.Load():
+				return notify.Result{Error: event.CodeTimeout}
+			case c.Kind == notify.Email && unavailable.Load() && slices.Contains(c.To, "b@example.com"):
+				return notify.Result{Error: notify.CodeSMTP, Refused: map[string]bool{"b@example.com": true}}
+			}
+			return notify.Result{OK: true}
+		}
+		runNotifiers(t, r)
+		failDelivery(r)
+		time.Sleep(10 * time.Minute)
+		r.deliver(noEvent)
+		time.Sleep(10 * time.Minute)
+		both := []string{"alert.delivery.failed", "alert.delivery.failed.resolved"}
+		if got := r.sender.types(notify.Webhook); !slices.Equal(got, both) {
+			t.Errorf("while another channel fails, the webhook got %v", got)
+		}
+		tries := r.sender.types(notify.Slack)
+		if len(tries) < 6 || len(tries) > 9 || slices.Contains(tries, both[1]) {
+			t.Errorf("%v in 20 minutes", tries)
+		}
+		unavailable.Store(false)
+		time.Sleep(time.Hour)
+		if got := r.sender.types(notify.Webhook); !slices.Equal(got, both) {
+			t.Errorf("the webhook got %v", got)
+		}
+		if got := r.sender.types(notify.Slack); !slices.Equal(got[len(tries):], both) {
+			t.Errorf("the channel that failed got %v", got)
+		}
+		toA, toB := 0, 0
+		for _, p := range r.sender.all() {
+			if p.kind == notify.Email && slices.Contains(p.to, "a@example.com") {
+				toA++
+			}
+			if p.kind == notify.Email && slices.Contains(p.to, "b@example.com") {
+				toB++
+			}
+		}
+		if toA != 2 || toB < 8 {
+			t.Errorf("%d mails to the address that takes all, %d to the other", toA, toB)
+		}
+	})
+}
+
+// A notice is retried for 24 hours. An address that was refused for good is dropped at once.
+func TestNotifierGivesUpAfterADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.sender.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
+			if c.Kind == notify.Email {
+				return notify.Result{Error: notify.CodeSMTP, Refused: map[string]bool{"a@example.com": false}}
+			}
+			return notify.Result{Error: event.CodeConnectionRefused}
+		}
+		runNotifiers(t, r)
+		failDelivery(r)
+		time.Sleep(26 * time.Hour)
+		a := r.config.Alert(alertID(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest}))
+		if len(a.Notices) > 0 || len(r.sender.types(notify.Email)) != 1 {
+			t.Errorf("left over %+v, mails %d", a.Notices, len(r.sender.types(notify.Email)))
+		}
+		if tries := len(r.sender.types(notify.Slack)); tries < 28 || tries > 36 {
+			t.Errorf("%d tries in a day", tries)
+		}
+	})
+}
+
+// The claiming node dies before it sends, or after sending and before recording: exactly one other node takes the
+// notice over once the claim has expired.
+func TestNoticeIsTakenOverWhenItsClaimExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		failDelivery(r) // this node runs no notifier
+		b, c := rigOn(t, "b", r.deps.Keyring, r.config, r.sender), rigOn(t, "c", r.deps.Keyring, r.config, r.sender)
+		runNotifiers(t, b, c)
+		time.Sleep(claimTime - time.Second)
+		if n := len(r.sender.all()); n > 0 {
+			t.Errorf("%d messages while the claim held", n)
+		}
+		time.Sleep(time.Minute)
+		if got := r.sender.types(notify.Slack); !slices.Equal(got, []string{"alert.delivery.failed"}) {
+			t.Errorf("after it: %v", got)
+		}
+	})
+}
+
+// A node that takes a notice over sends it only to the targets that have not received it from another node meanwhile.
+func TestNotifierSkipsTargetsThatAnotherNodeServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		failDelivery(r)
+		name := alertID(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})
+		seen := r.config.Alert(name)
+		r.config.set(func(m *fakeConfig) {
+			n := &m.alerts[name].Notices[0]
+			n.PendingTargets, n.LeaseNode, n.Tries, n.NextAt, n.LeaseUntil = []string{string(notify.Slack)}, "b", 1,
+				n.NextAt.Add(firstPause),
+				n.NextAt.Add(firstPause+claimTime)
+		})
+		time.Sleep(firstPause + claimTime + time.Second)
+		r.notifier.sendNext(t.Context(), seen)
+		if got := r.sender.all(); len(got) != 1 || got[0].kind != notify.Slack {
+			t.Errorf("sent %+v", got)
+		}
+	})
+}
+
+// The configuration log takes no record for a while after a notice was sent: this node does not send it again, and
+// records the result later.
+func TestNotifierDoesNotResendWhenRecordingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.sender.SendFunc = func(notify.Channel, notify.Message) notify.Result {
+			r.config.set(func(m *fakeConfig) { m.unavailable = true })
+			return notify.Result{OK: true}
+		}
+		failDelivery(r)
+		runNotifiers(t, r)
+		time.Sleep(10 * time.Second)
+		r.config.set(func(m *fakeConfig) { m.unavailable = false })
+		r.sender.mu.Lock()
+		r.sender.SendFunc = nil
+		r.sender.mu.Unlock()
+		time.Sleep(time.Minute)
+		a := r.config.Alert(alertID(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest}))
+		if len(r.sender.all()) != 3 || len(a.Notices) > 0 {
+			t.Errorf("%d messages, left over %+v", len(r.sender.all()), a.Notices)
+		}
+	})
+}
+
+// A stop waits for the send in progress and records its result.
+func TestNotifierStopWaitsForSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.sender.SendFunc = func(notify.Channel, notify.Message) notify.Result {
+			time.Sleep(5 * time.Second)
+			return notify.Result{OK: true}
+		}
+		failDelivery(r)
+		stop := runNotifiers(t, r)
+		time.Sleep(time.Second)
+		stop()
+		a := r.config.Alert(alertID(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest}))
+		if len(a.Notices) > 0 || len(r.sender.all()) != 3 {
+			t.Errorf("%d messages, left over %+v", len(r.sender.all()), a.Notices)
+		}
+	})
+}
+
+// Channels that were removed or disabled since the notice was written receive nothing.
+func TestNotifierUsesCurrentChannels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		failDelivery(r)
+		r.config.set(func(m *fakeConfig) {
+			m.settings.RemoveChannel("slack")
+			m.settings.Channel("email").To = []string{"b@example.com"}
+			m.settings.Channel("webhook").Enabled = false
+		})
+		runNotifiers(t, r)
+		time.Sleep(time.Minute)
+		if len(r.sender.all()) != 1 || !slices.Equal(r.sender.all()[0].to, []string{"b@example.com"}) {
+			t.Errorf("%+v", r.sender.all())
+		}
+	})
+}
