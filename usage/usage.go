@@ -1,12 +1,13 @@
-// Package usage says what an account has used in the current month, and what that will come to.
+// Package usage reports what an account has used in the current month and projects it to the end of the month.
 //
-// In: the counts of the store, which come from the events themselves and are exact. Out: the figures of GET
-// /v1/usage and of the alert on the allowance. Nothing is ever refused for having used too much.
+// It reads the counts of the store, which come from the events themselves and are exact, and answers GET /v1/usage
+// and the alert rule on the allowance. No event is ever refused because of usage.
 //
-// Run lets this node's writer count the hours that have ended; every writer counts the hours it has written to, so it
-// does not matter which of them are alive. A period is a calendar month in UTC.
+// Run makes this node's store writer count the hours that have ended. Every writer counts all hours that it has
+// written to, so the totals are complete whichever nodes run. A period is a calendar month in UTC.
 //
-// Backpressure: a count that was expensive is kept for a few seconds; callers who come while one runs wait for it.
+// Backpressure: an expensive count is cached for a few seconds, and concurrent callers of one account share a count.
+// Begin reading at Usage.cached.
 package usage
 
 import (
@@ -20,22 +21,22 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// Config of the stage.
+// Config configures the stage.
 type Config struct {
-	// Allowance is the number of events a month that is agreed on, 0 = none.
+	// Allowance is the agreed number of events a month; 0 = none.
 	Allowance int64
-	// CountEvery is the pause between two looks for hours that have ended.
+	// CountEvery is how often the writer counts the hours that have ended.
 	CountEvery time.Duration
-	// Keep is how long a count is kept that took longer than Cheap: then counting costs a small part of the time.
+	// A count that took longer than CacheAbove is cached for CacheFor, so that counting takes a small part of the time.
 	CacheFor, CacheAbove time.Duration
 }
 
-// DefaultConfig is a service without an allowance.
+// DefaultConfig returns the configuration of a service without an allowance.
 func DefaultConfig() Config {
 	return Config{CountEvery: 10 * time.Second, CacheFor: 5 * time.Second, CacheAbove: 100 * time.Millisecond}
 }
 
-// Validate reports every fault at once.
+// Validate reports all invalid fields at once.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Allowance < 0 {
@@ -47,23 +48,23 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Counter is the writer of this node.
+// Counter is this node's store writer.
 type Counter interface {
-	// CountUsage counts the hours that have ended.
+	// CountUsage counts the usage of the hours that have ended.
 	CountUsage(ctx context.Context) error
 }
 
-// Figures are the counts of the store.
+// Store returns the counts of a span.
 type Store interface {
 	Usage(ctx context.Context, account string, span event.UsageSpan) (event.Figures, error)
 }
 
-// Deps are what the stage works with.
+// Deps are the dependencies of the stage.
 type Deps struct {
 	Log     *slog.Logger
 	Store   Store
 	Counter Counter // nil on a node without a writer
-	// Created is when an account began.
+	// Created returns when an account was created.
 	Created func(account string) time.Time
 	Now     func() time.Time
 }
@@ -77,15 +78,15 @@ type Usage struct {
 	accounts map[string]*account
 }
 
-// account is the last count of one account. Who holds slot may count and change the rest.
+// account is the cached count of one account. The holder of slot may count and change the other fields.
 type account struct {
-	slot   chan struct{} // 1
-	usage  *event.Usage
-	began  time.Time // of the count
-	keepTo time.Time
+	slot        chan struct{} // capacity 1
+	usage       *event.Usage
+	countedAt   time.Time // when the count began
+	cachedUntil time.Time
 }
 
-// New checks the configuration. It starts nothing.
+// New validates its arguments. It starts nothing.
 func New(cfg Config, deps Deps) (*Usage, error) {
 	err := cfg.Validate()
 	if deps.Log == nil || deps.Store == nil || deps.Created == nil || deps.Now == nil {
@@ -97,7 +98,8 @@ func New(cfg Config, deps Deps) (*Usage, error) {
 	return &Usage{cfg: cfg, deps: deps, accounts: make(map[string]*account)}, nil
 }
 
-// Run counts until ctx ends. What fails is tried again: the log and the reads do not depend on it.
+// Run makes the writer count every Config.CountEvery until ctx ends. An error is logged once and the next tick tries
+// again: neither the log nor reads depend on it.
 func (u *Usage) Run(ctx context.Context) error {
 	if u.deps.Counter == nil {
 		<-ctx.Done()
@@ -111,7 +113,7 @@ func (u *Usage) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil && !failing {
-			u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "count usage", slog.Any("error", err))
+			u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot count the usage of ended hours", slog.Any("error", err))
 		}
 		failing = err != nil
 		select {
@@ -122,34 +124,34 @@ func (u *Usage) Run(ctx context.Context) error {
 	}
 }
 
-// currentAge is how old what Current says may be: it is asked again and again, and a count has its price.
-const currentAge = 30 * time.Second
+// maxCurrentAge bounds the age of the count that Current returns. It is called often, and a count is expensive.
+const maxCurrentAge = 30 * time.Second
 
-// Current is what the account has used of its allowance in this month, half a minute ago at most. Without an allowance
-// nothing is counted, and both are 0.
+// Current returns the usage of this month and the allowance. The count is at most 30 s old. Without an allowance
+// nothing is counted and both are 0.
 func (u *Usage) Current(ctx context.Context, accountID string) (total, allowance int64, err error) {
 	if u.cfg.Allowance == 0 {
 		return 0, 0, nil
 	}
-	report, err := u.report(ctx, accountID, currentAge)
+	report, err := u.cached(ctx, accountID, maxCurrentAge)
 	if err != nil {
 		return 0, 0, err
 	}
 	return report.Total(), report.Allowance, nil
 }
 
-// Usage is what the account has used in this month. Whatever was acknowledged before AsOf is in it. The answer is
-// shared: it must not be changed.
+// Usage returns the usage of this month. It includes everything that was acknowledged before AsOf. The result is
+// shared and must not be changed.
 func (u *Usage) Usage(ctx context.Context, accountID string) (*event.Usage, error) {
-	return u.report(ctx, accountID, 0)
+	return u.cached(ctx, accountID, 0)
 }
 
-// report is Usage, from a count that was made within age if there is one.
-func (u *Usage) report(ctx context.Context, accountID string, age time.Duration) (*event.Usage, error) {
-	asked := u.deps.Now().Add(-age)
+// cached returns a count that began within age, or one that is cached, or makes one.
+func (u *Usage) cached(ctx context.Context, accountID string, age time.Duration) (*event.Usage, error) {
+	notBefore := u.deps.Now().Add(-age)
 	u.mu.Lock()
 	a := u.accounts[accountID]
-	if a == nil { // there are as many as accounts that have keys
+	if a == nil { // bounded by the accounts that have API keys
 		a = &account{slot: make(chan struct{}, 1)}
 		u.accounts[accountID] = a
 	}
@@ -161,24 +163,24 @@ func (u *Usage) report(ctx context.Context, accountID string, age time.Duration)
 		return nil, ctx.Err()
 	}
 	now := u.deps.Now().UTC()
-	if a.usage != nil && (now.Before(a.keepTo) || asked.Before(a.began)) && now.Before(a.usage.To) {
+	if a.usage != nil && (now.Before(a.cachedUntil) || notBefore.Before(a.countedAt)) && now.Before(a.usage.To) {
 		return a.usage, nil
 	}
 	report, err := u.count(ctx, accountID, now)
 	if err != nil {
 		return nil, err
 	}
-	a.usage, a.began, a.keepTo = report, now, time.Time{}
+	a.usage, a.countedAt, a.cachedUntil = report, now, time.Time{}
 	if report.QueryTime > u.cfg.CacheAbove {
-		a.keepTo = now.Add(u.cfg.CacheFor)
+		a.cachedUntil = now.Add(u.cfg.CacheFor)
 	}
 	return report, nil
 }
 
-// recentDays is how far back the rate of a projection reaches.
+// recentDays is the span of the rate that a projection uses.
 const recentDays = 7
 
-// count asks the store and completes its answer.
+// count reads the counts from the store and adds days without usage, and the projection.
 func (u *Usage) count(ctx context.Context, accountID string, now time.Time) (*event.Usage, error) {
 	r := &event.Usage{Allowance: u.cfg.Allowance}
 	r.From = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -196,7 +198,7 @@ func (u *Usage) count(ctx context.Context, accountID string, now time.Time) (*ev
 	return r, nil
 }
 
-// everyDay adds the days without use, from the first of the period up to now.
+// everyDay adds the days without usage from the start of the period to now.
 func everyDay(days []event.DayUse, from, now time.Time) []event.DayUse {
 	all := make([]event.DayUse, 0, 31)
 	for day := from; !day.After(now); day = day.AddDate(0, 0, 1) {
@@ -206,22 +208,22 @@ func everyDay(days []event.DayUse, from, now time.Time) []event.DayUse {
 		}
 		all = append(all, one)
 	}
-	return append(all, days...) // events may be a little ahead of now
+	return append(all, days...) // ids of events may be a little ahead of now
 }
 
-// shortest and certain bound what a rate is taken from: a rate of minutes says nothing about a month, one of less than
-// a day little.
-const shortest, certain = time.Hour, 24 * time.Hour
+// minRateSpan is the shortest span that a rate is computed from, so that a few minutes are not projected to a month.
+// A projection is certain once the period and the account are certainAfter old.
+const minRateSpan, certainAfter = time.Hour, 24 * time.Hour
 
-// project lets the rate of the recent days go on to the end of the period.
+// project extends the rate of the recent days to the end of the period.
 func project(r *event.Usage, now, recent, created time.Time) event.Projection {
 	if created.After(recent) {
 		recent = created
 	}
-	rate := float64(r.Recent) / float64(max(now.Sub(recent), shortest))
+	rate := float64(r.Recent) / float64(max(now.Sub(recent), minRateSpan))
 	total := float64(r.Use.Total()) + math.Round(rate*float64(r.To.Sub(now)))
 	return event.Projection{
 		Events:  int64(min(total, math.MaxInt64/2)),
-		Certain: now.Sub(r.From) >= certain && now.Sub(created) >= certain,
+		Certain: now.Sub(r.From) >= certainAfter && now.Sub(created) >= certainAfter,
 	}
 }

@@ -19,17 +19,17 @@ import (
 	"github.com/eventrelay/relay/usage"
 )
 
-// fake is a store that knows one account.
-type fake struct {
+// fakeStore is a store with one account.
+type fakeStore struct {
 	daily  []event.DayUse
 	recent int64
-	took   time.Duration // of a count
+	took   time.Duration // duration of a count
 	err    error
 	counts atomic.Int64
-	span   event.UsageSpan // of the last one
+	span   event.UsageSpan // of the last count
 }
 
-func (f *fake) Usage(_ context.Context, account string, span event.UsageSpan) (event.Figures, error) {
+func (f *fakeStore) Usage(_ context.Context, account string, span event.UsageSpan) (event.Figures, error) {
 	f.counts.Add(1)
 	f.span = span
 	if account != "acc_1" {
@@ -43,7 +43,7 @@ type counter func(context.Context) error
 
 func (c counter) CountUsage(ctx context.Context) error { return c(ctx) }
 
-func newUsage(t *testing.T, f *fake, now func() time.Time, change ...func(*usage.Config, *usage.Deps)) *usage.Usage {
+func newUsage(t *testing.T, f *fakeStore, now func() time.Time, change ...func(*usage.Config, *usage.Deps)) *usage.Usage {
 	t.Helper()
 	cfg := usage.DefaultConfig()
 	deps := usage.Deps{
@@ -68,11 +68,11 @@ func utc(text string) time.Time {
 	return t
 }
 
-// TestPeriods: a month is one in UTC, whatever the clock's zone, from its first moment to its last.
-func TestPeriods(t *testing.T) {
+// A period is a calendar month in UTC, whatever the time zone of the clock, from its first moment to its last.
+func TestPeriodIsACalendarMonthInUTC(t *testing.T) {
 	f := func(now time.Time, from, to, recent string) {
 		t.Helper()
-		store := &fake{}
+		store := &fakeStore{}
 		r, err := newUsage(t, store, func() time.Time { return now }).Usage(t.Context(), "acc_1")
 		if err != nil {
 			t.Fatal(err)
@@ -95,9 +95,9 @@ func TestPeriods(t *testing.T) {
 	f(time.Date(2026, 9, 1, 13, 0, 0, 0, kiritimati), "2026-08-01T00:00:00", "2026-09-01T00:00:00", "2026-08-24T23:00:00")
 }
 
-// TestFigures: the days add up to the whole, days without use are there, and the allowance is compared with the total.
-func TestFigures(t *testing.T) {
-	store := &fake{
+// The days add up to the total, days without usage are included, and the total is compared with the allowance.
+func TestDaysAddUpToTheTotal(t *testing.T) {
+	store := &fakeStore{
 		daily: []event.DayUse{
 			{Day: utc("2026-08-02T00:00:00"), Use: event.Use{Received: 3, Sent: 1, Bytes: 10}},
 			{Day: utc("2026-08-04T00:00:00"), Use: event.Use{Findings: 2, Bytes: 5}},
@@ -123,9 +123,9 @@ func TestFigures(t *testing.T) {
 		if got := strings.Join(days, ", "); got != "2026-08-01 0, 2026-08-02 4, 2026-08-03 0, 2026-08-04 2" {
 			t.Errorf("days %s", got)
 		}
-		total, agreed, err := u.Current(t.Context(), "acc_1")
-		if agreed != allowance || (total == 6) != (allowance > 0) || err != nil {
-			t.Errorf("%d of %d, %v", total, agreed, err)
+		total, limited, err := u.Current(t.Context(), "acc_1")
+		if limited != allowance || (total == 6) != (allowance > 0) || err != nil {
+			t.Errorf("%d of %d, %v", total, limited, err)
 		}
 	}
 	f(0, 0)
@@ -144,7 +144,7 @@ func TestFigures(t *testing.T) {
 func TestProjection(t *testing.T) {
 	f := func(now, created string, used, recent, want int64, certain bool) {
 		t.Helper()
-		store := &fake{daily: []event.DayUse{{Day: utc("2026-08-01T00:00:00"), Use: event.Use{Sent: used}}}, recent: recent}
+		store := &fakeStore{daily: []event.DayUse{{Day: utc("2026-08-01T00:00:00"), Use: event.Use{Sent: used}}}, recent: recent}
 		u := newUsage(t, store, func() time.Time { return utc(now) }, func(_ *usage.Config, d *usage.Deps) {
 			d.Created = func(string) time.Time { return utc(created) }
 		})
@@ -170,11 +170,11 @@ func TestProjection(t *testing.T) {
 	f("2026-08-01T00:00:00", old, 1<<62, 1<<62, 1<<62, false)                        // it does not overflow
 }
 
-// TestCountsAreShared: a cheap count is made for every call, an expensive one is kept for five seconds, and callers who
-// come while one runs share the next.
+// A cheap count is made for every call, an expensive one is cached for five seconds, and callers that arrive during a
+// count share the next one.
 func TestCountsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fake{took: 50 * time.Millisecond}
+		store := &fakeStore{took: 50 * time.Millisecond}
 		u := newUsage(t, store, time.Now)
 		ask := func() *event.Usage {
 			r, err := u.Usage(t.Context(), "acc_1")
@@ -195,7 +195,7 @@ func TestCountsAreShared(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { ask() })
 		time.Sleep(10 * time.Millisecond)
-		for range 20 { // the one that runs began before they asked
+		for range 20 { // the running count began before they asked
 			wg.Go(func() {
 				asked := time.Now()
 				if r := ask(); r.AsOf.Add(-store.took).Before(asked) {
@@ -221,7 +221,7 @@ func TestCountsAreShared(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() {
 			if _, err := u.Usage(ctx, "acc_1"); !errors.Is(err, context.Canceled) {
-				t.Errorf("a caller who left: %v", err)
+				t.Errorf("a caller whose context was cancelled: %v", err)
 			}
 		})
 		synctest.Wait()
@@ -230,10 +230,10 @@ func TestCountsAreShared(t *testing.T) {
 	})
 }
 
-// A count that is kept does not reach into the next month.
-func TestKeptCountEndsWithItsPeriod(t *testing.T) {
+// A cached count is not used after its month has ended.
+func TestCachedCountEndsWithItsPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // bubbles begin at midnight of 2000-01-01
-		store := &fake{took: time.Second}
+		store := &fakeStore{took: time.Second}
 		u := newUsage(t, store, time.Now)
 		time.Sleep(31*24*time.Hour - 3*time.Second)
 		for _, want := range []time.Month{time.January, time.February} {
@@ -246,12 +246,12 @@ func TestKeptCountEndsWithItsPeriod(t *testing.T) {
 	})
 }
 
-// TestCurrent: who asks all the time is told what was counted within half a minute; without an allowance nobody counts.
-func TestCurrent(t *testing.T) {
+// Current returns a count of the last 30 s, and counts nothing without an allowance. Usage counts for every call.
+func TestCurrentIsAtMostHalfAMinuteOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &fake{}
-		agreed := newUsage(t, store, time.Now, func(c *usage.Config, _ *usage.Deps) { c.Allowance = 5 })
-		free := newUsage(t, store, time.Now)
+		store := &fakeStore{}
+		limited := newUsage(t, store, time.Now, func(c *usage.Config, _ *usage.Deps) { c.Allowance = 5 })
+		unlimited := newUsage(t, store, time.Now)
 		f := func(u *usage.Usage, want int64) {
 			t.Helper()
 			if _, _, err := u.Current(t.Context(), "acc_1"); err != nil {
@@ -261,20 +261,20 @@ func TestCurrent(t *testing.T) {
 				t.Errorf("counted %d times, want %d", got, want)
 			}
 		}
-		f(free, 0)
-		f(agreed, 1)
+		f(unlimited, 0)
+		f(limited, 1)
 		time.Sleep(30*time.Second - time.Millisecond)
-		f(agreed, 0)
+		f(limited, 0)
 		time.Sleep(time.Millisecond)
-		f(agreed, 1)
-		if _, err := agreed.Usage(t.Context(), "acc_1"); err != nil || store.counts.Swap(0) != 1 {
-			t.Error("who reads usage is told an old count")
+		f(limited, 1)
+		if _, err := limited.Usage(t.Context(), "acc_1"); err != nil || store.counts.Swap(0) != 1 {
+			t.Error("Usage returns an old count")
 		}
 	})
 }
 
-func TestErrorsAreNotKept(t *testing.T) {
-	store := &fake{err: event.ErrUnavailable}
+func TestErrorsAreNotCached(t *testing.T) {
+	store := &fakeStore{err: event.ErrUnavailable}
 	u := newUsage(t, store, time.Now, func(c *usage.Config, _ *usage.Deps) { c.Allowance = 5 })
 	for range 2 {
 		if _, _, err := u.Current(t.Context(), "acc_1"); !errors.Is(err, event.ErrUnavailable) {
@@ -287,19 +287,19 @@ func TestErrorsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestRun: the writer counts at once, then every ten seconds, whatever fails; an outage is one line.
-func TestRun(t *testing.T) {
+// The writer counts at once and then every ten seconds, also after errors; an outage is logged once.
+func TestRunCountsAndLogsAnOutageOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		away := errors.New("clickhouse is away")
+		unavailable := errors.New("clickhouse is unavailable")
 		var failing atomic.Bool
 		var calls atomic.Int64
-		u := newUsage(t, &fake{}, time.Now, func(_ *usage.Config, d *usage.Deps) {
+		u := newUsage(t, &fakeStore{}, time.Now, func(_ *usage.Config, d *usage.Deps) {
 			d.Log = slog.New(slog.NewTextHandler(&log, nil))
 			d.Counter = counter(func(context.Context) error {
 				calls.Add(1)
 				if failing.Load() {
-					return away
+					return unavailable
 				}
 				return nil
 			})
@@ -323,12 +323,12 @@ func TestRun(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		stop()
 		wg.Wait()
-		if n := strings.Count(log.String(), "clickhouse is away"); calls.Load() != 7 || n != 2 {
+		if n := strings.Count(log.String(), "clickhouse is unavailable"); calls.Load() != 7 || n != 2 {
 			t.Errorf("%d calls, %d lines\n%s", calls.Load(), n, log.String())
 		}
 		idle, stopIdle := context.WithCancel(t.Context())
 		wg.Go(func() {
-			if err := newUsage(t, &fake{}, time.Now).Run(idle); err != nil {
+			if err := newUsage(t, &fakeStore{}, time.Now).Run(idle); err != nil {
 				t.Error(err)
 			}
 		})
@@ -338,7 +338,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-func TestNewNamesAllFaults(t *testing.T) {
+func TestNewReportsAllFaults(t *testing.T) {
 	_, err := usage.New(usage.Config{Allowance: -1}, usage.Deps{})
 	for _, fault := range []string{"allowance", "intervals", "dependency"} {
 		if err == nil || !strings.Contains(err.Error(), fault) {

@@ -8,32 +8,32 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// Kind names how a channel sends.
+// Kind is a kind of channel: email, slack or webhook.
 type Kind string
 
-// kinds are all kinds of channels, in the order in which they are shown. A new one is a file with its send function and
-// a line here: settings, their stored form, the API's members and targets are taken from it, and a test holds the
-// OpenAPI document to it.
+// kinds are all kinds of channels, in the order in which they are shown. To add one, write a file with its send
+// function and add a line here: settings, their stored form, the API's members and the targets of notices are derived
+// from it, and a test compares the OpenAPI document with it.
 var kinds = []ChannelKind{
 	{Kind: Email, Member: "to", Flat: "email", Mails: true, send: sendMail},
 	{Kind: Slack, Member: "webhook_url", Flat: "slack_webhook_url", send: sendSlack},
 	{Kind: Webhook, Member: "url", Flat: "webhook_url", Signed: true, send: sendWebhook},
 }
 
-// ChannelKind is what is known of a kind.
+// ChannelKind describes a kind of channel.
 type ChannelKind struct {
 	Kind   Kind
-	Member string // where it sends, as the API calls it
-	Flat   string // the API's member beside channels that stands for Member
-	Mails  bool   // Member holds mail addresses, else a URL
-	Signed bool   // it has a secret
+	Member string // API member that holds the address or URL
+	Flat   string // API member beside "channels" that is short for Member
+	Mails  bool   // Member holds mail addresses, otherwise a URL
+	Signed bool   // messages are signed with a secret
 	send   func(ctx context.Context, s *Sender, c Channel, m Message) Result
 }
 
-// Kinds are all kinds.
+// Kinds returns all kinds of channels.
 func Kinds() []ChannelKind { return kinds }
 
-// KindNames are their names.
+// KindNames returns the names of all kinds of channels.
 func KindNames() []string {
 	names := make([]string, len(kinds))
 	for i := range kinds {
@@ -51,13 +51,13 @@ func kindOf(name Kind) *ChannelKind {
 	return nil
 }
 
-// Saved is a channel of an account's settings.
+// SavedChannel is a channel of an account's settings.
 type SavedChannel struct {
 	Channel
 	Enabled bool
 }
 
-// Open returns the channels that are saved, their secrets in clear, in the order of [Kinds].
+// OpenChannels returns the configured channels with decrypted secrets, in the order of [Kinds].
 func OpenChannels(k *config.Keyring, s *config.AlertSettings) ([]SavedChannel, error) {
 	var all []SavedChannel
 	for _, kind := range kinds {
@@ -70,16 +70,16 @@ func OpenChannels(k *config.Keyring, s *config.AlertSettings) ([]SavedChannel, e
 		var err error
 		if !kind.Mails {
 			if open.URL, err = k.OpenString(s.ID, config.FieldAlertURL(name), c.URL); err != nil {
-				return nil, fmt.Errorf("open the %s channel: %w", name, err)
+				return nil, fmt.Errorf("decrypt the URL of the %s channel: %w", name, err)
 			}
 		}
 		if kind.Signed {
 			text, err := k.OpenString(s.ID, config.FieldAlertSecret(name), c.Secret)
 			if err != nil {
-				return nil, fmt.Errorf("open the %s channel's secret: %w", name, err)
+				return nil, fmt.Errorf("decrypt the secret of the %s channel: %w", name, err)
 			}
 			if open.Secret, err = sign.ParseSecret(text); err != nil {
-				return nil, fmt.Errorf("read the %s channel's secret: %w", name, err)
+				return nil, fmt.Errorf("parse the secret of the %s channel: %w", name, err)
 			}
 		}
 		all = append(all, open)

@@ -11,11 +11,11 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// maxAnswer is how much of an answer is read, so that its connection can be used again.
+// maxAnswer bounds how much of an answer is read so that its connection can be reused.
 const maxAnswer = 64 << 10
 
-// post makes one request and judges its answer by the status. It is signed (Standard Webhooks) if the channel has a
-// secret.
+// post sends one HTTP request; the status decides the result. The request is signed as Standard Webhooks define if
+// the channel has a secret.
 func (s *Sender) post(ctx context.Context, c Channel, m Message, content any) Result {
 	body, err := encode(content)
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *Sender) post(ctx context.Context, c Channel, m Message, content any) Re
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
 	if err != nil {
-		return Result{Error: event.CodeInternal, Message: "the URL of the channel cannot be read"}
+		return Result{Error: event.CodeInternal, Message: "the URL of the channel is not valid; save it again"}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "EventRelay/"+s.version)
@@ -35,9 +35,9 @@ func (s *Sender) post(ctx context.Context, c Channel, m Message, content any) Re
 	}
 	resp, err := s.deps.Transport.RoundTrip(req)
 	if err != nil {
-		return failed(err)
+		return resultOfError(err)
 	}
 	defer resp.Body.Close()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // the status has decided
-	return answered(resp.StatusCode)
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // an error here does not change the result
+	return resultOfStatus(resp.StatusCode)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Email is the kind that sends mail.
+// Email sends mail through the operator's server.
 const Email Kind = "email"
 
 // SMTP is the operator's mail server.
@@ -32,20 +32,20 @@ type SMTP struct {
 	starttls       gomail.TLSPolicy
 }
 
-// Ports of submission (RFC 6409, RFC 8314).
+// Default ports of mail submission (RFC 6409, RFC 8314).
 const (
 	submissionPort  = 587
 	submissionsPort = 465
 )
 
-// ParseSMTP reads `smtp://user:password@host:port?from=address` or smtps, which is TLS from the first byte. With smtp
-// STARTTLS is required: whoever stands between could take the server's offer out of its answer. It is used only when
-// offered where the server is on loopback and no password is sent, and where `&tls=opportunistic` asks for that;
-// `&tls=required` requires it on loopback too. Its errors never repeat the URL.
+// ParseSMTP parses smtp://user:password@host:port?from=address, or smtps:// for TLS from the first byte. smtp://
+// requires STARTTLS, because an attacker between relay and server could remove the server's offer. STARTTLS is
+// optional only for a server on loopback without a password, or with &tls=opportunistic (not allowed with a
+// password). &tls=required makes it mandatory on loopback too. Errors never contain the URL.
 func ParseSMTP(text string) (*SMTP, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Hostname() == "" {
-		return nil, errors.New("want smtp:// or smtps://user:password@host:port?from=address")
+		return nil, errors.New("the URL must be smtp:// or smtps://user:password@host:port?from=address")
 	}
 	m := &SMTP{host: u.Hostname(), port: submissionPort, implicit: u.Scheme == "smtps", starttls: gomail.TLSMandatory}
 	if m.implicit {
@@ -54,7 +54,7 @@ func ParseSMTP(text string) (*SMTP, error) {
 	if text := u.Port(); text != "" {
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || port == 0 {
-			return nil, errors.New("the port is none")
+			return nil, errors.New("the port must be a number from 1 to 65535")
 		}
 		m.port = int(port)
 	}
@@ -64,7 +64,7 @@ func ParseSMTP(text string) (*SMTP, error) {
 	}
 	query := u.Query()
 	switch wanted := query.Get("tls"); {
-	case wanted == "required", wanted == "" && (m.password != "" || !loopback(m.host)):
+	case wanted == "required", wanted == "" && (m.password != "" || !isLoopback(m.host)):
 	case wanted == "":
 		m.starttls = gomail.TLSOpportunistic
 	case wanted != "opportunistic":
@@ -81,68 +81,68 @@ func ParseSMTP(text string) (*SMTP, error) {
 	m.from = from.String()
 	for name := range query {
 		if name != "from" && name != "tls" {
-			return nil, errors.New("the parameters are from and tls")
+			return nil, errors.New("only the parameters from and tls are allowed")
 		}
 	}
 	return m, nil
 }
 
-// loopback reports whether a host is this machine, where nobody stands between.
-func loopback(host string) bool {
+// isLoopback reports whether a host is this machine, so that nobody can intercept the connection.
+func isLoopback(host string) bool {
 	address, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// sendMail sends to the addresses whose domains are allowed. The others were saved before the operator named domains;
-// they are refused for good.
+// sendMail sends to the addresses whose domains are allowed. Other addresses were saved before the operator
+// restricted the domains; they are refused for good.
 func sendMail(ctx context.Context, s *Sender, c Channel, m Message) Result {
 	if s.mail == nil {
 		return Result{Error: CodeNotConfigured, Message: "no mail server is configured (RELAY_SMTP_URL)"}
 	}
-	var allowed, foreign []string
+	var allowed, outside []string
 	for _, to := range c.To {
 		if s.domains.Allow(to) {
 			allowed = append(allowed, to)
 		} else {
-			foreign = append(foreign, to)
+			outside = append(outside, to)
 		}
 	}
 	c.To = allowed
 	r := Result{OK: true}
 	if len(allowed) > 0 {
-		r = s.sendLetters(ctx, c, m)
+		r = s.sendEach(ctx, c, m)
 	}
-	if len(foreign) > 0 && (r.OK || r.Refused != nil) {
+	if len(outside) > 0 && (r.OK || r.Refused != nil) {
 		if r.OK {
-			r = Result{Error: event.CodeAddressBlocked, Message: MaskAddress(foreign[0]) +
+			r = Result{Error: event.CodeAddressBlocked, Message: MaskAddress(outside[0]) +
 				" is outside the domains that alert mails may go to (RELAY_ALERT_DOMAINS)"}
 		}
 		if r.Refused == nil {
 			r.Refused = make(map[string]bool)
 		}
-		for _, to := range foreign {
+		for _, to := range outside {
 			r.Refused[to] = false
 		}
 	}
 	return r
 }
 
-// sendLetters sends one mail to each address over one connection, so that an address that is refused keeps the message
-// from nobody else. It has succeeded when every address took it.
-func (s *Sender) sendLetters(ctx context.Context, c Channel, m Message) Result {
+// sendEach sends one mail to each address over one connection, so that a refused address does not affect the others.
+// The result is OK if every address received it.
+func (s *Sender) sendEach(ctx context.Context, c Channel, m Message) Result {
 	client, err := s.mailClient(ctx)
 	if err != nil {
 		return Result{Error: event.CodeInternal, Message: egress.Message(err)}
 	}
-	letters := make([]*gomail.Msg, len(c.To))
+	mails := make([]*gomail.Msg, len(c.To))
 	for i, to := range c.To {
-		if letters[i], err = s.mail.letter(to, m); err != nil {
+		if mails[i], err = s.mail.compose(to, m); err != nil {
 			return Result{Error: event.CodeInternal, Message: egress.Message(err)}
 		}
 	}
-	err = client.DialAndSendWithContext(ctx, letters...)
+	err = client.DialAndSendWithContext(ctx, mails...)
 	var r Result
-	for i, l := range letters {
+	for i, l := range mails {
 		if l.IsDelivered() {
 			continue
 		}
@@ -154,7 +154,7 @@ func (s *Sender) sendLetters(ctx context.Context, c Channel, m Message) Result {
 			refusal.Is(&gomail.SendError{Reason: gomail.ErrSMTPRcptTo})
 		r.Refused[c.To[i]] = !permanent
 	}
-	if len(r.Refused) == 0 { // what goes wrong after the last letter was taken is the server's business
+	if len(r.Refused) == 0 { // errors after the last mail was accepted do not matter
 		return Result{OK: true}
 	}
 	r.Error, r.Message = CodeSMTP, egress.Message(err)
@@ -167,8 +167,8 @@ func (s *Sender) sendLetters(ctx context.Context, c Channel, m Message) Result {
 	return r
 }
 
-// mailClient makes the client of one try. Its connection is closed when ctx ends: the library bounds each command and
-// not all of them.
+// mailClient returns a client for one attempt. Its connection is closed when ctx ends, because the library bounds
+// single commands only, not the whole exchange.
 func (s *Sender) mailClient(ctx context.Context) (*gomail.Client, error) {
 	m := s.mail
 	conf := s.deps.TLS.Clone()
@@ -193,7 +193,7 @@ func (s *Sender) mailClient(ctx context.Context) (*gomail.Client, error) {
 		opts = append(opts, gomail.WithSSL())
 	}
 	if m.user != "" {
-		// The library sends a password in clear over TLS only.
+		// The library sends a clear-text password over TLS only.
 		opts = append(opts, gomail.WithUsername(m.user), gomail.WithPassword(m.password),
 			gomail.WithOpportunisticSMTPAuth(
 				gomail.SMTPAuthSCRAMSHA256, gomail.SMTPAuthPlain, gomail.SMTPAuthLogin, gomail.SMTPAuthCramMD5))
@@ -205,20 +205,20 @@ func (s *Sender) mailClient(ctx context.Context) (*gomail.Client, error) {
 	return c, nil
 }
 
-// letter is the mail to one address.
-func (m *SMTP) letter(to string, msg Message) (*gomail.Msg, error) {
+// compose returns the mail to one address.
+func (m *SMTP) compose(to string, msg Message) (*gomail.Msg, error) {
 	l := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	if err := l.From(m.from); err != nil {
 		return nil, fmt.Errorf("write sender: %w", err)
 	}
-	if err := l.To(ASCIIAddress(to)); err != nil { // it may have been saved otherwise
+	if err := l.To(ASCIIAddress(to)); err != nil { // addresses saved earlier may not be ASCII
 		return nil, fmt.Errorf("write recipient: %w", err)
 	}
 	_, domain, _ := strings.Cut(m.from, "@")
 	l.SetMessageIDWithValue(msg.ID + "@" + strings.Trim(domain, "> "))
 	l.SetDateWithValue(msg.At)
 	l.Subject(web.Line(msg.Title))
-	l.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody answers it by machine
+	l.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no automatic replies
 	l.SetGenHeader("X-Relay-Type", msg.Type)
 	var b strings.Builder
 	b.WriteString(web.Text(msg.Text) + "\n\n")

@@ -1,15 +1,17 @@
-// Package notify tells the people of an account something: by mail, in Slack, by a signed webhook.
+// Package notify sends a message to the people of an account: by mail, to Slack, or by a signed webhook.
 //
-// In flow a [Message] and the [Channel] that it goes down; out flows a [Result], which says in one word and one
-// sentence what became of it. One call is one try, bounded by [Timeout]; whoever must be sure repeats it with the same
-// message, whose id stays: it is the webhook-id and the Message-ID, by which receivers know a repeat.
+// [Sender.Send] makes one attempt to send a [Message] through a [Channel] and returns a [Result] with an error code
+// and a sentence. An attempt takes at most [Timeout]. Callers that need a guarantee retry with the same message: its
+// id is the webhook-id and the Message-ID, by which receivers recognize a repeat. Nothing is queued and no goroutine
+// outlives a call.
 //
-// Guaranteed: HTTP goes through the round tripper that is given, which is the guarded one of package egress, and
-// follows no redirect (TestRedirectIsNotFollowed); mail goes to the one server that the operator has named, over TLS
-// unless the operator says otherwise, never with a password in clear (TestMailNeedsTLS, TestPasswordNeedsTLS); names in
-// a message make no line, no link in Slack and nothing invisible (TestTextsOfStrangers); no result and no error text
-// holds a channel's URL, its secret or the password of the mail server (TestResultsHoldNoSecret). Nothing is queued and
-// no goroutine is started.
+// Promises: HTTP goes through the guarded transport of package egress and follows no redirect
+// (TestRedirectIsNotFollowed). Mail goes only to the operator's server, over TLS unless the operator says otherwise,
+// and a password is never sent without TLS (TestMailNeedsTLS, TestPasswordNeedsTLS). Text from users adds no header,
+// no line, no link in Slack and no invisible character (TestUntrustedTextIsNeutralized). No result and no error
+// contains a channel's URL, its secret or the password of the mail server (TestResultsHoldNoSecret).
+//
+// Begin reading at Sender.Send; each channel has a file of its own.
 package notify
 
 import (
@@ -29,74 +31,74 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// Timeout bounds one try.
+// Timeout bounds one attempt to send.
 const Timeout = 10 * time.Second
 
-// Channel is where messages go, its secrets in clear.
+// Channel is a destination of messages, with its secrets decrypted.
 type Channel struct {
 	Kind   Kind
-	To     []string    // addresses, of mail
-	URL    string      // of the others
-	Secret sign.Secret // of a webhook
+	To     []string    // mail addresses, of a mail channel
+	URL    string      // of a Slack or webhook channel
+	Secret sign.Secret // of a webhook channel
 }
 
-// Message is one thing that is told.
+// Message is one notification.
 type Message struct {
-	ID    string // the same in every try
+	ID    string // the same in every attempt
 	Type  string // such as alert.destination.held
 	At    time.Time
 	Title string // one line
-	Text  string // some sentences, plain text
-	Facts []Fact // what stands below them
-	Link  string // where more is to be seen
-	Data  any    // of the webhook's body
+	Text  string // a few sentences of plain text
+	Facts []Fact // name and value lines below the text
+	Link  string // page with details
+	Data  any    // member data of the webhook's body
 }
 
-// Fact is a name and a value.
+// Fact is a line of a message: a name and a value.
 type Fact struct{ Name, Value string }
 
-// Result is what became of one try.
+// Result is the outcome of one attempt to send.
 type Result struct {
 	OK       bool
 	Code     int             // HTTP status, 0 = none
 	Error    event.ErrorCode // empty when OK
-	Message  string          // the error in a sentence
+	Message  string          // the error as a sentence
 	Duration time.Duration
-	// Refused are the addresses, of mail, that did not take it, and whether they may later.
+	// Refused holds the mail addresses that did not receive the message; true means that a retry may succeed.
 	Refused map[string]bool
 }
 
-// Errors of channels beside those of attempts.
+// Error codes of channels, in addition to those of delivery attempts.
 const (
 	CodeNotConfigured event.ErrorCode = "smtp_not_configured"
 	CodeSMTP          event.ErrorCode = "smtp_error"
 )
 
-// Config is what the operator says about mail.
+// Config is the operator's configuration of mail.
 type Config struct {
-	SMTPURL string // see ParseSMTP; empty = no mail
-	Domains Domains
-	Version string // of the program, for the User-Agent
+	SMTPURL string  // see ParseSMTP; empty = mail cannot be sent
+	Domains Domains // domains that mail may go to
+	Version string  // of the program, for the User-Agent
 }
 
-// Deps are what a Sender works with. All are needed.
+// Deps are the dependencies of a Sender. All are required.
 type Deps struct {
-	Transport http.RoundTripper // the guarded one
-	// Dial connects to the mail server, whose address is the operator's word.
+	Transport http.RoundTripper // the guarded transport of package egress
+	// Dial connects to the mail server, which the operator chose: private addresses are allowed.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	TLS  *tls.Config // towards the mail server
+	TLS  *tls.Config // for the mail server
 	Now  func() time.Time
 }
 
-// Sender sends. Its method may be called from any goroutine.
+// Sender sends messages. It is safe for concurrent use.
 type Sender struct {
 	deps    Deps
-	mail    *SMTP // nil = none
+	mail    *SMTP // nil = mail is not configured
 	domains Domains
 	version string
 }
 
-// New validates and dials nothing.
+// New validates its arguments. It connects to nothing.
 func New(cfg Config, deps Deps) (*Sender, error) {
 	s := &Sender{deps: deps, domains: cfg.Domains, version: cfg.Version}
 	if deps.Transport == nil || deps.Dial == nil || deps.TLS == nil || deps.Now == nil {
@@ -112,15 +114,15 @@ func New(cfg Config, deps Deps) (*Sender, error) {
 	return s, nil
 }
 
-// Domains are those that mail may go to.
+// Domains returns the domains that mail may go to; empty = any.
 func (s *Sender) Domains() Domains { return s.domains }
 
-// Send makes one try.
+// Send makes one attempt to send a message through a channel.
 func (s *Sender) Send(ctx context.Context, c Channel, m Message) Result {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	start := s.deps.Now()
-	r := Result{Error: event.CodeInternal, Message: "this version knows no such channel"}
+	r := Result{Error: event.CodeInternal, Message: "this version of the relay does not support the channel"}
 	if k := kindOf(c.Kind); k != nil {
 		r = k.send(ctx, s, c, m)
 	}
@@ -128,23 +130,24 @@ func (s *Sender) Send(ctx context.Context, c Channel, m Message) Result {
 	return r
 }
 
-// failed is the result of a request or a connection that ended in err.
-func failed(err error) Result {
+// resultOfError returns the result of a request or a connection that failed.
+func resultOfError(err error) Result {
 	var u *url.Error
-	if errors.As(err, &u) { // its text has the URL
+	if errors.As(err, &u) { // its text contains the URL
 		err = u.Err
 	}
 	return Result{Error: egress.Classify(err), Message: egress.Message(err)}
 }
 
-// answered is the result of an answer with that status.
-func answered(status int) Result {
+// resultOfStatus returns the result of an answer with that HTTP status.
+func resultOfStatus(status int) Result {
 	r := Result{OK: status >= 200 && status < 300, Code: status}
 	switch {
 	case r.OK:
 	case status >= 300 && status < 400:
 		r.Error, r.Message = event.CodeRedirectBlocked,
-			fmt.Sprintf("the channel answered %d %s; redirects are not followed", status, http.StatusText(status))
+			fmt.Sprintf("the channel answered %d %s; redirects are not followed, save the final URL", status,
+				http.StatusText(status))
 	default:
 		r.Error, r.Message = event.CodeHTTPStatus, fmt.Sprintf("the channel answered %d %s", status, http.StatusText(status))
 	}
@@ -159,11 +162,10 @@ func encode(body any) ([]byte, error) {
 	return b, nil
 }
 
-// maskDots stands for what a mask hides.
+// maskDots replaces what a mask hides.
 const maskDots = "****"
 
-// MaskURL shows the scheme and the host of a URL, and the last four characters of a path that is long enough to
-// spare them.
+// MaskURL returns the scheme and host of a URL, and the last four characters of its path if that has 12 or more.
 func MaskURL(text string) string {
 	const spare = 12
 	u, err := url.Parse(text)
@@ -177,7 +179,7 @@ func MaskURL(text string) string {
 	return u.Scheme + "://" + u.Host + "/" + maskDots + tail
 }
 
-// MaskAddress shows the first letter and the domain of a mail address.
+// MaskAddress returns the first letter and the domain of a mail address.
 func MaskAddress(address string) string {
 	name, domain, _ := strings.Cut(address, "@")
 	for _, first := range name {
@@ -186,7 +188,7 @@ func MaskAddress(address string) string {
 	return maskDots + "@" + domain
 }
 
-// Target names where the channel leads, masked.
+// Target returns the masked URL or addresses of the channel.
 func (c Channel) Target() string {
 	if len(c.To) == 0 {
 		return MaskURL(c.URL)

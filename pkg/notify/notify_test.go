@@ -25,19 +25,19 @@ import (
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
-// world is a sender, and servers whose certificate it trusts.
-type world struct {
+// servers creates senders, and test servers whose certificate they trust.
+type servers struct {
 	t    *testing.T
 	conf *tls.Config
 	ca   string
 }
 
-func newWorld(t *testing.T) *world {
+func newServers(t *testing.T) *servers {
 	conf, ca := kit.Certificate(t)
-	return &world{t, conf, ca}
+	return &servers{t, conf, ca}
 }
 
-func (w *world) sender(smtpURL string) *Sender {
+func (w *servers) sender(smtpURL string) *Sender {
 	w.t.Helper()
 	transport, err := egress.NewTransport(
 		egress.Config{Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CAFile: w.ca})
@@ -58,7 +58,7 @@ func (w *world) sender(smtpURL string) *Sender {
 }
 
 // serve starts an HTTPS server.
-func (w *world) serve(h http.HandlerFunc) string {
+func (w *servers) serve(h http.HandlerFunc) string {
 	srv := httptest.NewUnstartedServer(h)
 	srv.TLS = w.conf.Clone()
 	srv.StartTLS()
@@ -76,7 +76,7 @@ func message() Message {
 }
 
 func TestWebhookIsSigned(t *testing.T) {
-	w := newWorld(t)
+	w := newServers(t)
 	secret := sign.NewSecret()
 	var header http.Header
 	var body []byte
@@ -103,7 +103,7 @@ func TestWebhookIsSigned(t *testing.T) {
 }
 
 func TestSlackGetsTextAndBlocks(t *testing.T) {
-	w := newWorld(t)
+	w := newServers(t)
 	var body struct {
 		Text   string
 		Blocks []struct {
@@ -130,9 +130,9 @@ func TestSlackGetsTextAndBlocks(t *testing.T) {
 	}
 }
 
-// A name is text, whatever is in it: no line of its own, no hidden or reversed characters, in Slack no link.
-func TestTextsOfStrangers(t *testing.T) {
-	w := newWorld(t)
+// Text from users, such as names, adds no line or header, no hidden or reversed characters, and no link in Slack.
+func TestUntrustedTextIsNeutralized(t *testing.T) {
+	w := newServers(t)
 	var body struct {
 		Text, Parse string
 		UnfurlLinks *bool `json:"unfurl_links"`
@@ -191,7 +191,7 @@ func TestBreakLinks(t *testing.T) {
 }
 
 func TestRedirectIsNotFollowed(t *testing.T) {
-	w := newWorld(t)
+	w := newServers(t)
 	followed := false
 	other := w.serve(func(http.ResponseWriter, *http.Request) { followed = true })
 	url := w.serve(func(rw http.ResponseWriter, r *http.Request) {
@@ -203,9 +203,9 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// No text of a result may hold what the settings hide.
+// No text of a result contains what the settings hide.
 func TestResultsHoldNoSecret(t *testing.T) {
-	w := newWorld(t)
+	w := newServers(t)
 	refusing := w.serve(func(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, r.URL.String(), http.StatusNotFound)
 	})
@@ -230,8 +230,8 @@ func TestResultsHoldNoSecret(t *testing.T) {
 	}
 }
 
-func TestMail(t *testing.T) {
-	w := newWorld(t)
+func TestMailReachesEveryAddress(t *testing.T) {
+	w := newServers(t)
 	for scheme, o := range map[string]kit.MailOptions{
 		"smtp://":               {},
 		"smtp://relay:secret@":  {StartTLS: true, User: "relay", Password: "secret"},
@@ -240,11 +240,11 @@ func TestMail(t *testing.T) {
 		m := kit.NewMail(t, w.conf, o)
 		s := w.sender(scheme + m.Addr + "?from=Relay+<relay@example.com>")
 		r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "second@example.org"}}, message())
-		letters := m.Letters()
-		if !r.OK || len(letters) != 2 {
-			t.Fatalf("%s: %+v, %d letters", scheme, r, len(letters))
+		mails := m.Letters()
+		if !r.OK || len(mails) != 2 {
+			t.Fatalf("%s: %+v, %d letters", scheme, r, len(mails))
 		}
-		l := letters[1]
+		l := mails[1]
 		if l.From != "relay@example.com" || len(l.To) != 1 || l.To[0] != "second@example.org" ||
 			l.Secured != (o != kit.MailOptions{}) ||
 			l.Header.Get("Message-Id") != "<alrt_1@example.com>" || l.Header.Get("Auto-Submitted") != "auto-generated" ||
@@ -258,9 +258,9 @@ func TestMail(t *testing.T) {
 	}
 }
 
-// An address that is refused keeps the message from nobody else, and is told whether it may be tried again.
-func TestRefusedAddresses(t *testing.T) {
-	w := newWorld(t)
+// A refused address does not affect the others, and the result says whether a retry may succeed.
+func TestRefusedAddressDelaysNoOther(t *testing.T) {
+	w := newServers(t)
 	m := kit.NewMail(t, w.conf, kit.MailOptions{})
 	m.RcptFunc = func(to string) error {
 		switch to {
@@ -279,9 +279,10 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 }
 
-// Addresses that were saved before the operator named domains get nothing, for good; the others get theirs.
-func TestMailStaysInItsDomains(t *testing.T) {
-	w := newWorld(t)
+// Addresses that were saved before the operator restricted the domains are refused for good; the others receive the
+// mail.
+func TestMailGoesToAllowedDomainsOnly(t *testing.T) {
+	w := newServers(t)
 	m := kit.NewMail(t, w.conf, kit.MailOptions{})
 	s := w.sender("smtp://" + m.Addr + "?from=relay@example.com")
 	var err error
@@ -308,7 +309,7 @@ func TestMailStaysInItsDomains(t *testing.T) {
 
 // A server that offers no TLS is not given a password.
 func TestPasswordNeedsTLS(t *testing.T) {
-	w := newWorld(t)
+	w := newServers(t)
 	m := kit.NewMail(t, w.conf, kit.MailOptions{User: "relay", Password: "secret"})
 	r := w.sender("smtp://relay:secret@"+m.Addr+"?from=relay@example.com").
 		Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
@@ -317,9 +318,9 @@ func TestPasswordNeedsTLS(t *testing.T) {
 	}
 }
 
-// Whoever stands between takes STARTTLS out of the server's answer: nothing is sent then, unless the operator said so.
+// An attacker removes STARTTLS from the server's answer: nothing is sent, unless the operator allowed that.
 func TestMailNeedsTLS(t *testing.T) {
-	w := newWorld(t)
+	w := newServers(t)
 	plain, secured := kit.NewMail(t, w.conf, kit.MailOptions{}), kit.NewMail(t, w.conf,
 		kit.MailOptions{StartTLS: true})
 	for _, x := range []struct {
@@ -338,23 +339,23 @@ func TestMailNeedsTLS(t *testing.T) {
 		}
 		before := len(x.server.Letters())
 		r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
-		letters := x.server.Letters()[before:]
-		if r.OK != x.ok || x.ok != (len(letters) == 1) || x.ok && letters[0].Secured != (x.server == secured) {
-			t.Errorf("%s%s: %+v, %d letters", x.host, x.more, r, len(letters))
+		mails := x.server.Letters()[before:]
+		if r.OK != x.ok || x.ok != (len(mails) == 1) || x.ok && mails[0].Secured != (x.server == secured) {
+			t.Errorf("%s%s: %+v, %d letters", x.host, x.more, r, len(mails))
 		}
 	}
 }
 
-func TestMailIsNotConfigured(t *testing.T) {
-	r := newWorld(t).sender("").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
+func TestMailWithoutServerIsNotConfigured(t *testing.T) {
+	r := newServers(t).sender("").Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
 	if r.OK || r.Error != CodeNotConfigured {
 		t.Errorf("result %+v", r)
 	}
 }
 
-// A server that says nothing, of whatever kind, is given up when the caller's time is over.
-func TestHungChannels(t *testing.T) {
-	w := newWorld(t)
+// A server that does not answer is given up when the caller's context ends, for every kind of channel.
+func TestHungServersAreGivenUp(t *testing.T) {
+	w := newServers(t)
 	hung, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -393,11 +394,11 @@ func TestParseSMTP(t *testing.T) {
 	}
 }
 
-func TestMasks(t *testing.T) {
+func TestMaskURLAndAddress(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://hooks.slack.com/services/T000/B000/abcdef?x=secret": "https://hooks.slack.com/****cdef",
 		"https://ops.example.com:8443/hook":                          "https://ops.example.com:8443/****",
-		// twelve with the slash
+		// twelve characters with the slash
 		"https://ops.example.com/12345678901":            "https://ops.example.com/****8901",
 		"https://ops.example.com/1234567890":             "https://ops.example.com/****",
 		"https://ops.example.com?token=abcdefghijklmnop": "https://ops.example.com/****",
@@ -418,12 +419,12 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// roundTrip is a round tripper.
+// roundTrip implements http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestOneTryIsBounded(t *testing.T) {
+func TestSendIsBoundedByTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := roundTrip(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()

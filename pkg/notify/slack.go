@@ -8,26 +8,26 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Slack is the kind that posts to an incoming webhook of Slack.
+// Slack posts to an incoming webhook of Slack.
 const Slack Kind = "slack"
 
 func sendSlack(ctx context.Context, s *Sender, c Channel, m Message) Result {
 	return s.post(ctx, c, m, slackBody(m))
 }
 
-// Slack refuses blocks whose texts are longer, in characters.
+// Limits in characters; Slack rejects blocks with longer texts.
 const (
 	maxSlackHeader = 150
 	maxSlackText   = 2900
 )
 
-// slackBody is a message for an incoming webhook: the text stands in notifications, the blocks in the channel. Its one
-// link is ours: Slack is told to make none of what it finds in texts, and finds none.
+// slackBody returns the body for an incoming webhook: text is shown in notifications, blocks in the channel. The only
+// link is the one to EventRelay: URLs in other texts are broken up, and Slack is told to create no links.
 func slackBody(m Message) any {
 	type text struct {
 		Type     string `json:"type"`
 		Text     string `json:"text"`
-		Verbatim bool   `json:"verbatim,omitempty"` // of mrkdwn: nothing but what is written as a link becomes one
+		Verbatim bool   `json:"verbatim,omitempty"` // of mrkdwn: only written links become links
 	}
 	type block struct {
 		Type   string `json:"type"`
@@ -62,21 +62,21 @@ func slackBody(m Message) any {
 	}{Text: slackEscape(title), Blocks: blocks, Parse: "none"}
 }
 
-// slackEscape keeps a text from being read as markup: Slack takes these three as entities and no others.
+// slackEscape escapes &, < and >, the only characters that Slack interprets as markup.
 func slackEscape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
 
-// slackPlain is a text of which Slack makes no link, cut to the limit.
-func slackPlain(s string, limit int) string { return cut(breakLinks(s), limit) }
+// slackPlain returns a text without links, truncated to the limit.
+func slackPlain(s string, limit int) string { return truncate(breakLinks(s), limit) }
 
-// breakLinks writes https://example.com as https[:]//example[.]com, as people write addresses that nobody should
-// follow: clients make links of whatever looks like one. A dot counts between a letter or digit and a letter.
+// breakLinks writes https://example.com as https[:]//example[.]com, because clients turn anything that looks like an
+// address into a link. A dot counts if it stands between a letter or digit and a letter.
 func breakLinks(s string) string {
 	var b strings.Builder
 	runes := []rune(strings.ReplaceAll(s, "://", "[:]//"))
 	for i, r := range runes {
-		if r == '.' && i > 0 && word(runes[i-1]) && i+1 < len(runes) && unicode.IsLetter(runes[i+1]) {
+		if r == '.' && i > 0 && isWordRune(runes[i-1]) && i+1 < len(runes) && unicode.IsLetter(runes[i+1]) {
 			b.WriteString("[.]")
 		} else {
 			b.WriteRune(r)
@@ -85,9 +85,9 @@ func breakLinks(s string) string {
 	return b.String()
 }
 
-func word(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-func cut(s string, limit int) string {
+func truncate(s string, limit int) string {
 	if runes := []rune(s); len(runes) > limit {
 		return string(runes[:limit-1]) + "…"
 	}

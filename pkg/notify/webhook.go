@@ -2,14 +2,14 @@ package notify
 
 import "context"
 
-// Webhook is the kind that posts to any URL, signed.
+// Webhook posts a signed JSON body to any URL.
 const Webhook Kind = "webhook"
 
 func sendWebhook(ctx context.Context, s *Sender, c Channel, m Message) Result {
 	return s.post(ctx, c, m, webhookBody(m))
 }
 
-// webhookBody is what a webhook gets.
+// webhookBody returns the JSON body of a webhook.
 func webhookBody(m Message) any {
 	return struct {
 		ID        string `json:"id"`
@@ -19,7 +19,7 @@ func webhookBody(m Message) any {
 	}{m.ID, m.Type, m.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"), m.Data}
 }
 
-// AlertData is the data of a webhook that announces an alert.
+// AlertData is the member data of a webhook about an alert.
 type AlertData struct {
 	EndpointID    *string `json:"endpoint_id"`
 	DestinationID *string `json:"destination_id"`
