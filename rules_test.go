@@ -519,24 +519,7 @@ func attemptColumns(t *testing.T) (names []string) {
 // declares what the document says.
 func TestHowToChangeIt(t *testing.T) {
 	chapter := text(t, "docs/design/changing.md")
-	declared := map[string]map[string]bool{}
-	for _, s := range sources(t) {
-		names := map[string]bool{}
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				names[n.Name.Name] = true
-			case *ast.TypeSpec:
-				names[n.Name.Name] = true
-			case *ast.ValueSpec:
-				for _, name := range n.Names {
-					names[name.Name] = true
-				}
-			}
-			return true
-		})
-		declared[filepath.ToSlash(s.path)] = names
-	}
+	declared := declarations(t)
 	step := regexp.MustCompile("(?m)^\\d+\\. `([^`]+)`, `([^`]+)`: ")
 	file := regexp.MustCompile("`([\\w./-]+/[\\w.-]+|README\\.md)`")
 	// a place within a sentence: `name` in `file`
