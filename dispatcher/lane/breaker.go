@@ -2,35 +2,35 @@ package lane
 
 import "time"
 
-// When a breaker opens, and for how long.
+// When a circuit breaker opens, and for how long.
 const (
-	// breakerFailures in a row, over breakerSpan at least, open it: a destination that is being restarted
-	// has neither.
+	// It opens after breakerFailures consecutive failures over at least breakerSpan. A destination that only restarts
+	// reaches neither.
 	breakerFailures = 20
 	breakerSpan     = 30 * time.Second
-	// breakerMinOpen is how long it stays open at first; each probe that fails doubles it up to BreakerMaxOpen.
+	// breakerMinOpen is how long it stays open the first time. Each failed probe doubles that, up to BreakerMaxOpen.
 	breakerMinOpen = 30 * time.Second
 	BreakerMaxOpen = time.Hour
-	// MaxProbes is how many deliveries that somebody asked for fly at once while it is open.
+	// MaxProbes is how many requested deliveries (replays, recoveries, tests) may run at once while it is open.
 	MaxProbes = 2
 )
 
-// breaker keeps requests from a destination that takes none. Closed, it counts failures in a row. Open, it
-// holds everything but what somebody asked for. When its time is over one request flies as its probe
-// (half-open), and the rest is held until the probe is answered.
+// breaker is the circuit breaker of one destination. Closed, it counts consecutive failures. Open, it blocks all
+// deliveries but requested ones. When openUntil has passed, it is half-open: one request is sent as its probe, and the
+// others wait for the answer.
 //
-// It is the memory of this node. Another owner of the partition begins with a closed one.
+// It is local to this node. A new owner of the partition starts with a closed breaker.
 type breaker struct {
-	failures       int           // in a row
-	firstFailureAt time.Time     // of the first of them
+	failures       int // consecutive
+	firstFailureAt time.Time
 	openFor        time.Duration // how long it is open this time; 0: it is closed
 	openUntil      time.Time
-	probe          *Delivery // the request that is under way to find out; nil: none
+	probe          *Delivery // the running probe; nil: none
 }
 
 func (b *breaker) open() bool { return b.openFor > 0 }
 
-// holds reports whether ordinary work must wait. If it need not although the breaker is open, the next
+// blocks reports whether ordinary deliveries must wait. When it returns false while the breaker is open, the next
 // request is the probe.
 func (b *breaker) blocks(now time.Time) bool {
 	if b.openFor == 0 {
@@ -42,15 +42,15 @@ func (b *breaker) blocks(now time.Time) bool {
 	return b.probe != nil || now.Before(b.openUntil)
 }
 
-// success closes it, whoever sent the request, and reports whether it was open.
+// recordSuccess closes the breaker, whoever sent the request, and reports whether it was open.
 func (b *breaker) recordSuccess() (closed bool) {
 	closed = b.open()
 	*b = breaker{}
 	return closed
 }
 
-// failure counts and reports whether the breaker opens with it, for the first time or again. What was under
-// way when it opened, and what somebody asked for, changes nothing of an open one.
+// recordFailure counts a failure and reports whether the breaker opens, for the first time or again. While it is open
+// only the probe counts: requests that ran when it opened, and requested deliveries, do not change it.
 func (b *breaker) recordFailure(now time.Time, probe bool) (opens bool) {
 	switch {
 	case !b.open():

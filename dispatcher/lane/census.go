@@ -1,12 +1,12 @@
 package lane
 
-// Census is what all lanes hold and do at a moment.
+// Census is a snapshot of all lanes, for metrics.
 type Census struct {
 	Deliveries int // queued, sent or being recorded
 	Bytes      int
-	Sending    int            // requests
-	States     map[string]int // lanes by state
-	Parked     map[string]int // by reason
+	Sending    int            // running requests
+	States     map[string]int // number of lanes by state
+	Parked     map[string]int // number of deliveries by reason
 }
 
 // Census counts the lanes by state and their parked deliveries by reason.

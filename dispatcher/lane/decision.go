@@ -1,15 +1,18 @@
-// Package lane decides what becomes of the deliveries to each destination, and when.
+// Package lane decides when each destination gets its deliveries.
 //
-// A lane owns everything that belongs to one destination on one node: a bounded queue, the in-flight window, the
-// circuit breaker, the wait for a token of its rate, and the count of what is parked. Lanes holds all of them, and the
-// memory and the requests that they share. It sends nothing and writes nothing: each call returns a Decision, which the
+// A lane belongs to one destination on one node. It owns a bounded queue, the in-flight window, the circuit breaker,
+// the wait for a rate limit token, and the count of parked deliveries. Lanes holds all lanes and the memory and
+// requests that they share. The package sends nothing and writes nothing: each call returns a Decision, which the
 // dispatcher carries out.
 //
-//	Admit   a delivery is due: Queued, or Park, or End
-//	Next    a worker is free:  Send, or Park, or End, or Stop
-//	Recheck memory is short:   Park or End for what is taken out of queues
+//	Admit          a delivery is due:       Queued, Park or End
+//	Next           a worker is free:        Send, Park, End or Stop
+//	EnforceLimits  memory is above half:    Park or End for deliveries that it takes out of queues
 //
-// Every delivery that is begun (Park, End, Send) is ended by Release.
+// A delivery that a decision sends, parks or ends must be released with Release exactly once.
+//
+// Start reading at Admit and Next below; lanes.go has the shared state, lane.go one queue, and breaker.go, window.go,
+// rate.go, pace.go and parking.go one limit each.
 package lane
 
 import (
@@ -21,91 +24,91 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Delivery is one event on its way to one destination, or a record that cannot be decoded.
+// Delivery is one event on its way to one destination. For a record that cannot be decoded only Slot and Size are set.
 type Delivery struct {
 	Work    *event.Work // nil for a record that cannot be decoded
 	Slot    Slot
-	Size    int       // bytes that it holds in memory
-	ReadyAt time.Time // of one that waits in a retry topic: when it is taken out of it
+	Size    int       // bytes of memory that it counts for
+	ReadyAt time.Time // in a retry topic: when it leaves that topic
 }
 
-// Slot is the record that a delivery was read from.
+// Slot is the log record that a delivery was read from.
 type Slot interface {
-	// Begin reports whether the delivery may begin; false when its partition has left this node. Every Begin that
-	// was granted has its End.
+	// BeginDelivery reports whether the delivery may begin. It returns false when the partition has left this node.
+	// Each call that returned true needs one EndDelivery.
 	BeginDelivery() bool
 	EndDelivery()
 	Partition() *Partition
 }
 
-// Source is a partition as lanes see it.
+// Partition is what lanes need of an assigned partition.
 type Partition struct {
 	ID        stream.Partition
-	AddStalls func(lanes int) // adds to the lanes that ask the partition to pause
+	AddStalls func(n int) // adds n to the number of lanes that want the partition paused
 
 	lastDest string // destination of the newest delivery; guarded by Lanes.mu
-	streak   int    // how many deliveries in a row were for it; guarded by Lanes.mu
+	streak   int    // how many consecutive deliveries were for lastDest; guarded by Lanes.mu
 }
 
-// Action is what a lane wants done with a delivery.
+// Action is what the dispatcher must do with a delivery.
 type Action uint8
 
-// What a lane wants done.
+// Actions of a Decision.
 const (
-	Queued  Action = iota // nothing: a worker will get it
+	Queued  Action = iota // nothing: it is in its lane, a worker will take it
 	Dropped               // nothing: its partition has left this node, the next owner delivers it
 	Send                  // make the attempt
-	Park                  // keep it in a retry topic until Due
-	End                   // record Status and Reason: no attempt is made any more
-	Stop                  // nothing: there is no work for this worker
+	Park                  // write it to a retry topic, due at Due
+	End                   // record Status and Reason: no attempt follows
+	Stop                  // nothing: the worker has no delivery and ends
 )
 
-// Decision is what becomes of a delivery. It is the whole answer: whoever carries it out asks no lane again.
+// Decision is what becomes of a delivery. It is complete: carrying it out needs no further call to the lane.
 type Decision struct {
 	Action      Action
 	Delivery    *Delivery
-	Eligibility Eligibility // what the configuration says, for Send
-	DecidedAt   time.Time   // when it was decided
+	Eligibility Eligibility // result of the configuration check, for Send
+	DecidedAt   time.Time
 
-	Status event.Status // of the outcome, for Park and End; empty: none is recorded
+	Status event.Status // of the outcome, for Park and End; empty: no outcome is recorded
 	Reason event.Reason
 
-	Due            time.Time // of what is parked: when it comes by again
-	EarliestSend   time.Time // it will hardly be sent before; zero if unknown
-	ReportedNextAt time.Time // until then no other outcome speaks of the same reason
-	ParkedBy       uint32    // of the lane that parked it
-	Err            error     // the configuration could not be read
+	Due            time.Time // for Park: when the delivery is re-checked
+	EarliestSend   time.Time // for Park: it is hardly sent before; zero if unknown
+	ReportedNextAt time.Time // until then the outcome that reported this reason stands
+	ParkedBy       uint32    // id of the lane that parked it
+	Err            error     // why the configuration could not be read
 }
 
-// Standing is what the configuration says of a delivery at this moment.
+// Eligibility says whether the configuration still wants a delivery, as of the check.
 type Eligibility struct {
 	Endpoint    *config.Endpoint
 	Destination *config.Destination
-	Status      event.Status // the delivery ends so; empty: it is still wanted
+	Status      event.Status // the delivery ends with it; empty: it is still wanted
 	Reason      event.Reason
-	Paused      bool // it is wanted later
-	Known       bool // false: this node has not heard of the endpoint or of the recovery job, and nothing else is set
+	Paused      bool // the delivery is wanted, but not before the pause ends
+	Known       bool // false: this node does not know the endpoint or the recovery job; nothing else is set
 }
 
-// Rules read the configuration.
+// Rules check deliveries against the configuration.
 type Rules interface {
-	// MaxInFlight is that of the destination, 0 when this node does not know it.
+	// MaxInFlight returns max_in_flight of the destination, 0 when this node does not know it.
 	MaxInFlight(work *event.Work) int
-	// Check never waits, and reads the body for a filter only if it may.
+	// Check never waits. It evaluates a body filter only if readBody is set.
 	Check(work *event.Work, readBody bool) Eligibility
-	// CheckLatest waits until this node has applied what was written before, if it does not know the endpoint.
+	// CheckLatest is Check, but for an unknown endpoint it waits until this node has applied all earlier writes.
 	CheckLatest(ctx context.Context, work *event.Work) (Eligibility, error)
 }
 
-// Limiter holds the rates of destinations.
+// Limiter holds the token buckets of destinations.
 type Limiter interface {
-	// Take asks for one token of key's bucket. 0: it was taken. Otherwise nothing was taken, and the result is
-	// the wait until one is likely there. It does no I/O and never fails.
+	// TakeToken asks for one token of the bucket of key. 0 means that the token was taken. Otherwise none was taken,
+	// and the result estimates the wait for one. It does no I/O and never fails.
 	TakeToken(key string, perSecond float64, burst int) time.Duration
 }
 
-// HeldMarker hears of circuit breakers that open, and until when, or close (the zero time), for display. It does no
-// I/O and never fails.
+// HeldMarker is told which circuit breakers are open, for display on other nodes. until is the end of the open time,
+// zero when the breaker closed. SetHeld does no I/O and never fails.
 type HeldMarker interface {
 	SetHeldUntil(dest string, until time.Time)
 }
@@ -123,31 +126,31 @@ func (ls *Lanes) Admit(delivery *Delivery) Decision {
 	return ls.parkOrEnd(delivery, reason, ls.rules.Check(delivery.Work, false))
 }
 
-// Result is what a worker did with its delivery; the zero value: it had none.
+// Result is what a worker did with its last delivery. The zero value means that it had none.
 type Result struct {
 	Delivery *Delivery
 	Kind     ResultKind
-	Code     int    // of the answer, 0 without one
-	URL      string // that was asked
+	Code     int    // HTTP status of the answer, 0 without an answer
+	URL      string // of the request
 
-	wait      time.Duration // for a token, of one that goes back into the queue
-	perSecond float64       // of the tokens
+	wait      time.Duration // until a token is likely, for waitsForToken
+	perSecond float64       // rate of the tokens
 }
 
-// ResultKind is what came of a request.
+// ResultKind says how a request ended.
 type ResultKind uint8
 
-// What came of a request.
+// Kinds of results.
 const (
 	NotSent       ResultKind = iota // no request was made
-	Succeeded                       // the destination took it
-	Failed                          // it did not
-	TimedOut                        // it did not in time
-	waitsForToken                   // it waits in its lane for a token
+	Succeeded                       // the destination accepted it
+	Failed                          // the request failed, but not by a time-out
+	TimedOut                        // the destination did not answer in time
+	waitsForToken                   // it is back at the head of its queue until there is a token
 )
 
-// Next ends what a worker did and decides what it does next. The configuration is read here, at the last moment, so
-// that a change counts for what is queued.
+// Next counts the result of a worker's last delivery and decides what the worker does next. It checks the
+// configuration here, just before the request, so that a change applies to queued deliveries.
 func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 	for {
 		delivery, reason := ls.finishAndTakeNext(l, last)
@@ -184,22 +187,23 @@ func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 	}
 }
 
-// Recheck lets go on the partitions that have waited long enough for a lane: from now on its deliveries are parked.
-// When memory is short it takes out of stuck lanes what they will not send soon. It returns what becomes of that, and
-// when it must be called again; 0: not before Wake.
-func (ls *Lanes) EnforceLimits() (refused []Decision, again time.Duration) {
-	shed, again := ls.enforceLimits()
-	for _, delivery := range shed {
+// EnforceLimits ends the pauses of partitions that waited long enough for a lane. When more than half of the memory is
+// used, it takes deliveries out of the queues of stuck lanes and returns what becomes of them. again is when to call
+// it next; 0: not before Deps.Wake is called.
+func (ls *Lanes) EnforceLimits() (shed []Decision, again time.Duration) {
+	deliveries, again := ls.enforceLimits()
+	for _, delivery := range deliveries {
 		if !delivery.Slot.BeginDelivery() {
 			ls.freeMemory(delivery)
 			continue
 		}
-		refused = append(refused, ls.parkOrEnd(delivery, event.LaneFull, ls.rules.Check(delivery.Work, false)))
+		shed = append(shed, ls.parkOrEnd(delivery, event.LaneFull, ls.rules.Check(delivery.Work, false)))
 	}
-	return refused, again
+	return shed, again
 }
 
-// refuse ends a delivery that its lane does not send now, if the configuration says so, else parks it.
+// parkOrEnd decides about a delivery that its lane does not send now: end it if the configuration says so, else park
+// it.
 func (ls *Lanes) parkOrEnd(delivery *Delivery, reason event.Reason, eligibility Eligibility) Decision {
 	switch {
 	case eligibility.Status != "":
@@ -210,27 +214,27 @@ func (ls *Lanes) parkOrEnd(delivery *Delivery, reason event.Reason, eligibility 
 	return ls.parkDelivery(delivery, reason, eligibility)
 }
 
-// end says that no attempt is made any more, for the reason that the configuration gives.
+// endDelivery decides that no attempt follows, for the reason in eligibility.
 func (ls *Lanes) endDelivery(delivery *Delivery, eligibility Eligibility) Decision {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
 	l := ls.laneOf(delivery, now)
-	if eligibility.Reason == event.DestinationDisabled { // enabled again it begins anew
+	if eligibility.Reason == event.DestinationDisabled { // when it is enabled again, the lane starts from scratch
 		ls.resetLearned(l)
 	}
 	return Decision{Action: End, Delivery: delivery, DecidedAt: now, Status: eligibility.Status,
 		Reason: eligibility.Reason}
 }
 
-// keep parks a delivery that is still wanted.
+// parkDelivery parks a delivery that is still wanted.
 func (ls *Lanes) parkDelivery(delivery *Delivery, reason event.Reason, eligibility Eligibility) Decision {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now := ls.now()
 	l := ls.laneOf(delivery, now)
 	if eligibility.Known && reason == event.BreakerOpen {
-		ls.followURL(l, eligibility.Destination.URL) // mended by hand, perhaps: what comes by next is tried there
+		ls.followURL(l, eligibility.Destination.URL) // a new URL closes the breaker for the next delivery
 	}
 	return ls.parkLocked(l, delivery, reason, now)
 }

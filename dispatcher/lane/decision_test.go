@@ -90,7 +90,7 @@ func TestDecisions(t *testing.T) {
 					t.Errorf("parked by %d, error %v", got.ParkedBy, got.Err)
 				}
 			}
-			ignore := cmpopts.IgnoreFields(Decision{}, "Delivery", "Standing", "At", "Due", "EarliestSend", "Told",
+			ignore := cmpopts.IgnoreFields(Decision{}, "Delivery", "Eligibility", "At", "Due", "EarliestSend", "Told",
 				"Mark", "Err")
 			if d := cmp.Diff(c.want, got, ignore); d != "" {
 				t.Error(d)

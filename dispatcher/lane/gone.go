@@ -8,17 +8,17 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// goneAfter different events in a row must be answered 410 until their destination is disabled.
+// goneAfter different events in a row must be answered 410 (Gone) before their destination is disabled.
 const goneAfter = 3
 
-// gone counts the 410s in a row of one destination. It is guarded by Lanes.mu.
+// goneCounter counts consecutive 410 answers of one destination. It is guarded by Lanes.mu.
 type goneCounter struct {
-	events []id.ID // different ones, goneAfter at most
-	url    string  // where they were sent
+	events []id.ID // different ones, at most goneAfter
+	url    string  // to which they were sent
 }
 
-// answered counts an answer and reports whether the destination has said often enough that it is gone. It goes
-// on to say so with each 410. A request without an answer, code 0, neither adds nor ends.
+// recordAnswer counts an answer and reports whether the destination is gone: it returns true for each 410 from the
+// third different event on. Code 0, a request without an answer, changes nothing.
 func (g *goneCounter) recordAnswer(code int, work *event.Work, url string) bool {
 	if code == 0 || code != http.StatusGone && len(g.events) == 0 {
 		return false
@@ -32,7 +32,7 @@ func (g *goneCounter) recordAnswer(code int, work *event.Work, url string) bool 
 	return len(g.events) == goneAfter
 }
 
-// ForgetGone forgets the 410s of a destination that was disabled or changed: it begins anew.
+// ForgetGone resets the count of 410 answers of a destination that was disabled or changed.
 func (ls *Lanes) ForgetGone(dest string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

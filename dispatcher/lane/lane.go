@@ -11,33 +11,33 @@ import (
 
 // Bounds of a lane.
 const (
-	// laneQueue is how many live deliveries, and how many of replays, wait in memory for one destination: a
-	// second of what the default of 64 requests in flight gets through at 60 ms each.
+	// laneQueue bounds the live deliveries, and separately the requested ones, that wait in memory for one
+	// destination: one second of work at the default of 64 requests in flight and 60 ms each.
 	laneQueue = 1024
-	// idleLane is how long an empty lane keeps its opened secrets, and is kept itself.
+	// idleLane is how long an empty lane is kept, with its opened secrets.
 	idleLane = time.Minute
-	// rememberParked and rememberOpen are how long an empty lane is kept for what it knows: of parked deliveries
-	// that must have come back by then, and how long its circuit breaker was open.
+	// An empty lane is kept longer for what it counts: rememberParked while deliveries are parked (each is re-checked
+	// within an hour, so all have returned by then), rememberOpen after its circuit breaker was open.
 	rememberParked = 3 * time.Hour
 	rememberOpen   = time.Hour
 )
 
-// Lane is everything that belongs to one destination on this node: a bounded queue, the number of requests that may
-// run, and the workers that send them. Nothing else decides when a destination gets its deliveries.
+// Lane is the state of one destination on this node: a bounded queue, the in-flight window, and the workers that send.
+// Nothing else decides when a destination gets its deliveries.
 type Lane struct {
 	dest   string
 	target atomic.Pointer[Target] // the opened configuration, replaced when the endpoint changes
 
 	// Guarded by Lanes.mu.
-	partitionIndex  int32 // the partition that the deliveries come from
+	partitionIndex  int32 // of the partition that its deliveries come from
 	url             string
 	live            deliveryQueue
-	requested       deliveryQueue // what somebody asked for (replays, recoveries, tests); it gives way to live deliveries
-	requestedActive int           // of runs, with a worker
-	requestedTurn   bool          // with one request at a time they take turns
+	requested       deliveryQueue // replays, recoveries and tests; they give way to live deliveries
+	requestedActive int           // requested deliveries that workers have
+	requestedTurn   bool          // with a window of 1, live and requested deliveries take turns
 	deliveries      int           // queued and with workers
 	bytes           int
-	workers         int // workers
+	workers         int // running ones
 	window          window
 	breaker         breaker
 	parking         parking
@@ -51,8 +51,8 @@ type deliveryQueue = deque.Deque[*Delivery]
 
 func (l *Lane) queued() int { return l.live.Len() + l.requested.Len() }
 
-// asked reports whether somebody asked for just this delivery: it waits behind live ones, and an open circuit breaker
-// does not hold it.
+// isRequested reports whether a user asked for just this delivery. It waits behind live deliveries, and an open
+// circuit breaker does not block it.
 func isRequested(work *event.Work) bool { return work.Run != "" || work.Trigger == event.TriggerTest }
 
 func (l *Lane) queueOf(work *event.Work) *deliveryQueue {
@@ -62,8 +62,8 @@ func (l *Lane) queueOf(work *event.Work) *deliveryQueue {
 	return &l.live
 }
 
-// share is how much of the room in the queue the delivery may use: what is parked was here before what is not,
-// and keeps half of it.
+// share is how much of the room in the queue the delivery may use. While the lane has parked deliveries, new ones may
+// use half of it, so that parked ones, which came first, find room when they return.
 func (l *Lane) share(delivery *Delivery, room int) int {
 	if l.parking.total > 0 && delivery.Work.Parked == "" {
 		return (room + 1) / 2
@@ -71,8 +71,8 @@ func (l *Lane) share(delivery *Delivery, room int) int {
 	return room
 }
 
-// next takes what a worker does next, nil when there is nothing, and the reason for which it must be parked; empty:
-// it may be sent.
+// takeNext takes the next delivery for a worker, nil when there is none. With a reason the delivery must be parked;
+// without, it may be sent.
 func (l *Lane) takeNext(now time.Time) (*Delivery, event.Reason) {
 	if l.token.waiting(now) {
 		return l.takeSurplus(), event.Paced
@@ -94,7 +94,7 @@ func (l *Lane) takeNext(now time.Time) (*Delivery, event.Reason) {
 	return nil, ""
 }
 
-// takeAllowed takes live deliveries before those of replays, of which one may be sent nevertheless.
+// takeAllowed takes live deliveries before requested ones. One requested delivery may run beside live ones.
 func (l *Lane) takeAllowed() *Delivery {
 	runs := l.live.Len() == 0 || l.requestedActive == 0 && (l.window.size > 1 || l.requestedTurn)
 	if runs && l.requested.Len() > 0 {
@@ -109,8 +109,8 @@ func (l *Lane) takeAllowed() *Delivery {
 	return nil
 }
 
-// surplus takes what must not wait for a token, the newest first. Live deliveries and what somebody asked for keep a
-// place each.
+// takeSurplus takes a delivery that must not wait for a token in the lane, the newest first. It leaves one live and
+// one requested delivery.
 func (l *Lane) takeSurplus() *Delivery {
 	switch {
 	case l.queued() <= l.token.maxQueued:
@@ -128,12 +128,12 @@ func (l *Lane) workerReturned(delivery *Delivery) {
 	if isRequested(delivery.Work) {
 		l.requestedActive--
 	}
-	if l.breaker.probe == delivery { // without an answer: the next one is the probe
+	if l.breaker.probe == delivery { // it got no answer: the next delivery is the probe
 		l.breaker.probe = nil
 	}
 }
 
-// stuck reports whether nothing was finished lately.
+// stuck reports whether the lane fails, or has completed nothing for stuckAfter.
 func (l *Lane) stuck(now time.Time) bool {
 	return l.window.failing() || now.Sub(l.pace.lastCompletion) > stuckAfter
 }

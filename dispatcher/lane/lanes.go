@@ -9,19 +9,20 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Lanes are all lanes of the node and the memory they share.
+// Lanes are all lanes of the node and the limits that they share.
 //
-// A full lane is answered in one of two ways. If it moves, the partition that overfills it pauses for
-// the fraction of a second that the lane needs: a burst is cheaper to leave where it is. If it is stuck
-// or slow, or full time and again, its deliveries are parked in a retry tier, and nobody else waits for it.
-// Where it has the partition for itself there is nobody else, and the partition pauses as long as it moves.
+// A full lane has two ways out. If it completes deliveries, the partition that overfills it pauses for the fraction of
+// a second that the lane needs: a short burst is cheapest to leave in the log. If it is stuck, slow or full again and
+// again, its deliveries are parked in a retry topic, and no other destination waits for it. Where a destination has
+// its partition to itself, no other one waits either, and the partition pauses as long as the lane completes
+// deliveries.
 //
-// The memory is shared by a dynamic threshold: a lane may hold as much as is still free. However many
-// lanes are stuck, N of them leave one (N+1)th of the memory to the others. When a quarter of it is taken they take no
-// more than they will send soon, and when half of it is taken they give back what is beyond that.
+// The memory is shared by a dynamic threshold: a lane may hold as much as is still free. With N stuck lanes one
+// (N+1)th of the memory stays free for the others. Above a quarter of the memory, stuck lanes queue no more than they
+// can send soon; above half, they give back what exceeds that.
 //
-// The open files of the node are shared in the same way: a lane may send as many requests as there may be further ones,
-// and one in any case.
+// The open files of the node are shared in the same way: a lane may have as many requests as there are free ones, and
+// always one.
 type Lanes struct {
 	maxDeliveries, maxBytes int
 	maxSending              int
@@ -33,41 +34,42 @@ type Lanes struct {
 	setHeld                 func(string, time.Time) // see HeldMarker
 	wakeTimer               func()
 	onGone                  func(*event.Work, string)
-	startWorker             func(*Lane)   // starts a worker
-	waitChanged             chan struct{} // Run must look again; capacity 1
-	freed                   chan struct{} // there may be room again; capacity 1
+	startWorker             func(*Lane)   // starts a worker of the lane
+	waitChanged             chan struct{} // wakes Run when the first wait changes; capacity 1
+	freed                   chan struct{} // memory was freed; capacity 1
 
-	mu              sync.Mutex // guards the rest and all lanes; taken before the locks of partitions
+	mu              sync.Mutex // guards the fields below and all lanes; taken before the locks of partitions
 	byDest          map[string]*Lane
-	stalling        map[*Lane]struct{} // those that made a partition pause
-	waitingForToken waitingLanes       // for a token
-	lanesParked     int                // lanes with parked deliveries
-	deliveries      int                // deliveries in lanes and behind them, until everything about them is recorded
+	stalling        map[*Lane]struct{} // lanes that paused a partition
+	waitingForToken waitingLanes
+	lanesParked     int // number of lanes with parked deliveries
+	deliveries      int // in lanes or sent, until everything about them is recorded
 	bytes           int
 	workers         int  // of all lanes, each with one request at a time
-	memoryLow       bool // memory is short, and Recheck is called until it is not
+	memoryLow       bool // above half; EnforceLimits is called until it is not
 }
 
-// Config bounds what all lanes of a node hold and send together.
+// Config bounds what all lanes of a node hold and send together: deliveries, their bytes, and running requests.
 type Config struct {
 	MaxInFlight      int
 	MaxInFlightBytes int
 	MaxSending       int
 }
 
-// Deps are the parts that lanes stand on. Limiter and Held may be nil.
+// Deps are the dependencies of Lanes. Limiter and Held may be nil.
 type Deps struct {
 	Now     func() time.Time
 	Rules   Rules
 	Limiter Limiter
 	Held    HeldMarker
 	Keyring *config.Keyring
-	Wake    func() // asks for Recheck to be called soon
-	// Gone is told of a destination that answers 410 again and again, and its URL. It does not wait.
+	Wake    func() // asks for EnforceLimits to be called soon
+	// OnGone is called for each 410 of a destination that has answered 410 to several events in a row, with its URL.
+	// It must not wait.
 	OnGone func(work *event.Work, url string)
 }
 
-// New makes lanes. Nothing runs: Start says how a worker is started, and Run must run beside them.
+// New makes Lanes and starts nothing. Call SetStartWorker before the first Admit, and Run beside it.
 func New(cfg Config, deps Deps) *Lanes {
 	ls := &Lanes{
 		maxDeliveries: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
@@ -82,14 +84,14 @@ func New(cfg Config, deps Deps) *Lanes {
 	return ls
 }
 
-// Start sets how a worker of a lane is started: it must call Next until that says Stop. It is called once, before
-// anything is admitted.
+// SetStartWorker sets how a worker of a lane is started. The worker must call Next until that returns Stop. Call it
+// once, before the first Admit.
 func (ls *Lanes) SetStartWorker(start func(*Lane)) { ls.startWorker = start }
 
-// Freed receives when there may be room again, after Full has reported that there is none.
+// Freed receives after memory was freed, for a caller that waits because Full returned true.
 func (ls *Lanes) Freed() <-chan struct{} { return ls.freed }
 
-// Begin begins a delivery that is in no lane; false when its partition has left the node.
+// Begin begins a delivery that is in no lane. It returns false when the partition has left the node.
 func (ls *Lanes) Begin(delivery *Delivery) bool {
 	if !delivery.Slot.BeginDelivery() {
 		return false
@@ -101,7 +103,7 @@ func (ls *Lanes) Begin(delivery *Delivery) bool {
 	return true
 }
 
-// Release ends a delivery: everything about it is recorded, or it is left to the next owner of its partition.
+// Release ends a delivery: everything about it is recorded, or the next owner of its partition delivers it.
 func (ls *Lanes) Release(delivery *Delivery) {
 	delivery.Slot.EndDelivery()
 	ls.freeMemory(delivery)
@@ -124,38 +126,38 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Held returns how many deliveries and bytes the node holds.
+// InMemory returns how many deliveries and bytes the node holds.
 func (ls *Lanes) InMemory() (deliveries, bytes int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	return ls.deliveries, ls.bytes
 }
 
-// Full reports whether the node holds all it may, so that nothing more is read.
+// Full reports whether the node holds as much as it may. The reader stops until Freed receives.
 func (ls *Lanes) Full() bool {
 	held, bytes := ls.InMemory()
 	return held >= ls.maxDeliveries || bytes >= ls.maxBytes
 }
 
-// lane finds or makes the lane of the delivery. ls.mu is held.
+// laneOf finds or makes the lane of the delivery. ls.mu is held.
 func (ls *Lanes) laneOf(delivery *Delivery, now time.Time) *Lane {
 	work, index := delivery.Work, delivery.Slot.Partition().ID.Index
 	l := ls.byDest[work.Dest]
 	if l == nil {
-		// Until it is known one request may run: a burst must not exceed max_in_flight.
+		// While max_in_flight is unknown (0), one request may run: a burst must not exceed the limit.
 		l = &Lane{dest: work.Dest, partitionIndex: index, window: newWindow(ls.rules.MaxInFlight(work)),
 			parking: newParking(),
 			pace:    newPace(now)}
 		ls.byDest[work.Dest] = l
 	}
 	if l.deliveries == 0 && l.parking.total == 0 {
-		l.partitionIndex = index // its endpoint was moved
+		l.partitionIndex = index // its endpoint has moved to another partition
 	}
 	l.lastUsed = now
 	return l
 }
 
-// enqueue gives the delivery to its lane, or returns the reason for which it must be parked.
+// enqueue queues the delivery in its lane, or returns the reason to park it.
 func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -175,7 +177,7 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	case l.token.waiting(now) && q.Len() > 0 && l.queued() >= l.share(delivery, l.token.maxQueued):
 		return event.Paced
 	case l.window.failing() && ls.deliveries > ls.maxDeliveries/4*3:
-		return event.LaneFull // however many fail, the last quarter is for those that do not
+		return event.LaneFull // the last quarter of the memory is for lanes that do not fail
 	case !ls.hasRoom(l, q.Len(), delivery, now):
 		if !l.pace.mayStall(now, l.deliveries, partition) {
 			return event.LaneFull
@@ -195,7 +197,7 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 	return ""
 }
 
-// hasRoom reports whether the lane stays within its bounds with one delivery more. An empty lane always does.
+// hasRoom reports whether the lane stays within its bounds with one more delivery. An empty lane always does.
 func (ls *Lanes) hasRoom(l *Lane, queued int, delivery *Delivery, now time.Time) bool {
 	if l.deliveries == 0 {
 		return true
@@ -216,13 +218,13 @@ func (ls *Lanes) startWorkers(l *Lane, n int) {
 	}
 }
 
-// mayRun reports whether a lane may have so many workers when all lanes have total.
+// mayRun reports whether a lane may have running workers when all lanes together have total.
 func (ls *Lanes) mayRun(running, total int) bool {
 	return running == 1 || running <= ls.maxSending-total+1
 }
 
-// pick ends a worker's delivery and gives it another one, nil when the worker must end. The reason says that it must be
-// parked.
+// finishAndTakeNext counts the result of a worker's delivery and takes its next one, nil when the worker must end.
+// With a reason the next delivery must be parked.
 func (ls *Lanes) finishAndTakeNext(l *Lane, last Result) (delivery *Delivery, reason event.Reason) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -255,7 +257,7 @@ func (ls *Lanes) finishAndTakeNext(l *Lane, last Result) (delivery *Delivery, re
 	return delivery, reason
 }
 
-// learn counts what came of a request and returns how many more workers there may be.
+// recordResult updates window, breaker and 410 count with a result and returns how many more workers may start.
 func (ls *Lanes) recordResult(l *Lane, last Result, now time.Time) (more int) {
 	if l.gone.recordAnswer(last.Code, last.Delivery.Work, last.URL) {
 		ls.onGone(last.Delivery.Work, last.URL)
@@ -278,7 +280,7 @@ func (ls *Lanes) recordResult(l *Lane, last Result, now time.Time) (more int) {
 	return 0
 }
 
-// Target returns the opened destination, from the lane if the endpoint has not changed.
+// Target returns the opened destination. The lane keeps it until the endpoint changes.
 func (ls *Lanes) Target(l *Lane, eligibility Eligibility) (*Target, error) {
 	if target := l.target.Load(); target != nil && target.Rev == eligibility.Endpoint.Rev {
 		return target, nil
@@ -292,7 +294,7 @@ func (ls *Lanes) Target(l *Lane, eligibility Eligibility) (*Target, error) {
 	return target, nil
 }
 
-// configure follows a change of the destination.
+// configure applies a changed URL or max_in_flight to the lane.
 func (ls *Lanes) configure(l *Lane, url string, maxInFlight int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -302,7 +304,7 @@ func (ls *Lanes) configure(l *Lane, url string, maxInFlight int) {
 	ls.startWorkers(l, l.queued())
 }
 
-// follow begins anew if the destination has another URL than before.
+// followURL resets the lane if the destination has a new URL.
 func (ls *Lanes) followURL(l *Lane, url string) {
 	if l.url != "" && l.url != url {
 		ls.resetLearned(l)
@@ -310,7 +312,7 @@ func (ls *Lanes) followURL(l *Lane, url string) {
 	}
 }
 
-// renew forgets what was learned of a destination.
+// resetLearned closes the breaker and resets the window and the 410 count.
 func (ls *Lanes) resetLearned(l *Lane) {
 	if l.breaker.open() {
 		ls.setHeld(l.dest, time.Time{})
@@ -318,12 +320,12 @@ func (ls *Lanes) resetLearned(l *Lane) {
 	l.breaker, l.window, l.gone = breaker{}, newWindow(l.window.limit), goneCounter{}
 }
 
-// Leave takes out of the lanes what belongs to partitions that have left the node, and forgets what was
-// learned of their destinations: from now on the next owner knows better.
+// DropPartitions removes the deliveries of partitions that have left the node, and resets the lanes of their
+// destinations: only the next owner knows their state from now on.
 func (ls *Lanes) DropPartitions(partitions []*Partition) {
-	left, indexes := make(map[*Partition]bool), make(map[int32]bool)
+	dropped, indexes := make(map[*Partition]bool), make(map[int32]bool)
 	for _, partition := range partitions {
-		left[partition], indexes[partition.ID.Index] = true, true
+		dropped[partition], indexes[partition.ID.Index] = true, true
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -336,7 +338,7 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 		for _, q := range []*deliveryQueue{&l.live, &l.requested} {
 			for range q.Len() {
 				delivery := q.PopFront()
-				if !left[delivery.Slot.Partition()] {
+				if !dropped[delivery.Slot.Partition()] {
 					q.PushBack(delivery)
 					continue
 				}
@@ -350,8 +352,8 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 	signal(ls.freed)
 }
 
-// Sweep forgets lanes that were empty for a while and know nothing that counts, and the opened secrets of
-// all that are empty.
+// Sweep drops the opened secrets of lanes that were empty for idleLane, and removes those lanes unless they still
+// count parked deliveries or an open breaker.
 func (ls *Lanes) Sweep() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -6,39 +6,38 @@ import (
 )
 
 const (
-	// movingWindow is the time over which a lane's completions are counted, to tell a lane that is full
-	// because it is busy from one that is stuck.
+	// movingWindow is the counting window for a lane's completions. They tell a busy lane from a stuck one.
 	movingWindow = 250 * time.Millisecond
-	// stuckAfter without a completion a lane does not keep more than it can send soon when memory is short.
+	// stuckAfter without a completion a lane is stuck: when memory is low it queues no more than it can send soon.
 	stuckAfter = time.Second
-	// A lane may make partitions pause for stallBudget at once and, in the long run, for a tenth of the time.
-	// That much a burst for one destination costs its neighbours.
+	// A lane may pause partitions for stallBudget at once and for a tenth of the time in the long run (1/stallRefill).
+	// So much a burst for one destination may delay its neighbours.
 	stallBudget = time.Second
 	stallRefill = 10
-	// soleStreak is how many deliveries of a partition in a row must be for one destination until it counts as
+	// soleStreak is how many consecutive deliveries of a partition must be for one destination until that counts as
 	// the only one there.
 	soleStreak = 2048
 )
 
-// pace is how fast a lane moves, and what it made pause. It is guarded by Lanes.mu.
+// pace measures how fast a lane completes deliveries and how long it pauses partitions. It is guarded by Lanes.mu.
 type pace struct {
-	busySince       time.Time // since when the lane is not empty
-	lastCompletion  time.Time // when it finished something, or became busy
-	windowStart     time.Time // begin of the current counting window
-	completed       int       // completions in it
-	completedBefore int       // completions in the window before
+	busySince       time.Time // the lane is not empty since then
+	lastCompletion  time.Time // or when it became busy
+	windowStart     time.Time // of the current counting window
+	completed       int       // in the current window
+	completedBefore int       // in the window before
 
-	paused        []*Partition  // paused until half is done
-	queuedAtPause int           // deliveries queued when the first of them was
-	budgetSince   time.Time     // when the first of them was, or the last stall ended
-	budget        time.Duration // left for stalls
+	paused        []*Partition  // partitions that pause until half of the queue is done
+	queuedAtPause int           // queued deliveries when the first of them paused
+	budgetSince   time.Time     // when the first of them paused, or the last pause ended
+	budget        time.Duration // how much longer it may pause partitions, as of budgetSince
 }
 
 func newPace(now time.Time) pace {
 	return pace{windowStart: now, budgetSince: now, budget: stallBudget}
 }
 
-// begin notes that the lane is no longer empty.
+// becomeBusy marks that the lane is no longer empty.
 func (s *pace) becomeBusy(now time.Time) { s.busySince, s.lastCompletion = now, now }
 
 // finished counts a completion.
@@ -48,8 +47,8 @@ func (s *pace) countCompletion(now time.Time) {
 	s.lastCompletion = now
 }
 
-// may reports whether these partitions may wait for a lane that holds so much. One that was empty a
-// moment ago is not measured yet and may make them wait.
+// mayStall reports whether these partitions may pause for a lane that holds so many deliveries. A lane that was empty
+// until a moment ago is not measured yet and may pause them.
 func (s *pace) mayStall(now time.Time, held int, partitions ...*Partition) bool {
 	s.advanceWindow(now)
 	fresh, recent := now.Sub(s.busySince) < movingWindow, s.completed+s.completedBefore
@@ -57,11 +56,11 @@ func (s *pace) mayStall(now time.Time, held int, partitions ...*Partition) bool 
 	if sole {
 		return fresh || recent > 0
 	}
-	// At the speed of the last half second, half of what it holds will be done within the next.
+	// At the speed of the last half second, the lane completes half of what it holds within the next one.
 	return s.budgetAt(now) > 0 && (fresh || 2*recent >= held)
 }
 
-// budgetAt is how much longer the lane may make others wait.
+// budgetAt is how much longer the lane may pause partitions.
 func (s *pace) budgetAt(now time.Time) time.Duration {
 	passed := max(now.Sub(s.budgetSince), 0) // the clock may have been set back
 	if len(s.paused) > 0 {
@@ -70,6 +69,7 @@ func (s *pace) budgetAt(now time.Time) time.Duration {
 	return min(s.budget+passed/stallRefill, stallBudget)
 }
 
+// advanceWindow starts a new counting window when the current one is over.
 func (s *pace) advanceWindow(now time.Time) {
 	switch passed := now.Sub(s.windowStart); {
 	case passed >= 0 && passed < movingWindow:
@@ -80,7 +80,7 @@ func (s *pace) advanceWindow(now time.Time) {
 	}
 }
 
-// pausePartition lets the partition pause until the lane has done half of its queue, or may make it wait no longer.
+// pausePartition pauses the partition until the lane has done half of its queue or has used up its stall budget.
 func (ls *Lanes) pausePartition(l *Lane, partition *Partition, now time.Time) {
 	s := &l.pace
 	if slices.Contains(s.paused, partition) {
@@ -96,9 +96,10 @@ func (ls *Lanes) pausePartition(l *Lane, partition *Partition, now time.Time) {
 	partition.AddStalls(1)
 }
 
+// resumePartitions ends the pauses for this lane.
 func (ls *Lanes) resumePartitions(l *Lane, now time.Time) {
 	s := &l.pace
-	s.budget, s.budgetSince = s.budgetAt(now), now // less than nothing when it was noticed late
+	s.budget, s.budgetSince = s.budgetAt(now), now // negative when the end is noticed late
 	for _, partition := range s.paused {
 		partition.AddStalls(-1)
 	}
@@ -106,7 +107,7 @@ func (ls *Lanes) resumePartitions(l *Lane, now time.Time) {
 	delete(ls.stalling, l)
 }
 
-// recheck finds the partitions that have waited long enough, and what stuck lanes must give back. See Recheck.
+// enforceLimits ends pauses that used up their budget and takes the surplus out of stuck lanes. See EnforceLimits.
 func (ls *Lanes) enforceLimits() (shed []*Delivery, again time.Duration) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -129,14 +130,14 @@ func (ls *Lanes) enforceLimits() (shed []*Delivery, again time.Duration) {
 	return shed, again
 }
 
-// takes reports whether more than one nth of the memory is taken. From a quarter on, stuck lanes take no more than they
-// will send soon; from half of it on, they give back what is beyond that. So their deliveries are parked piece by piece
-// as they come, not by the thousand at once.
+// memoryAbove reports whether more than one nth of the memory is used. Above a quarter, stuck lanes queue no more than
+// they can send soon; above half, they give back the rest. So their deliveries are parked a few at a time as they
+// arrive, not thousands at once.
 func (ls *Lanes) memoryAbove(nth int) bool {
 	return ls.deliveries > ls.maxDeliveries/nth || ls.bytes > ls.maxBytes/nth
 }
 
-// shed takes the newest deliveries out of the queue until it holds what that of a stuck lane may.
+// shed takes the newest deliveries out of the queues until each holds at most stuckQueue.
 func (l *Lane) shed(out []*Delivery) []*Delivery {
 	for _, q := range []*deliveryQueue{&l.requested, &l.live} {
 		for q.Len() > l.stuckQueue() {
@@ -149,5 +150,5 @@ func (l *Lane) shed(out []*Delivery) []*Delivery {
 	return out
 }
 
-// stuckQueue is how much may wait for a lane that is stuck when memory is short.
+// stuckQueue bounds the queue of a stuck lane when memory is low.
 func (l *Lane) stuckQueue() int { return 2 * l.window.size }

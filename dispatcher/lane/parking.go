@@ -9,8 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// The parking rule: all parked deliveries of a node together come by about RecheckBudget times a second, each of them
-// at least every MaxRecheck, and none more often than every MinRecheck.
+// How often parked deliveries are re-checked: at most RecheckBudget times a second for all of a node together, each of
+// them at least every MaxRecheck, and none more often than every MinRecheck.
 const (
 	RecheckBudget = 4000
 	MinRecheck    = 5 * time.Second
@@ -20,26 +20,26 @@ const (
 // parkReasons are the reasons for which deliveries are parked.
 var parkReasons = [...]event.Reason{event.LaneFull, event.Paced, event.BreakerOpen, event.Manual}
 
-// parking is what a lane knows of its parked deliveries. The records carry the lane's mark: one with another mark was
-// parked by an earlier owner and counts when it is parked again. So a lane knows all of them after one step, and how
-// many they are exactly from then on.
+// parking counts the parked deliveries of a lane. Their records carry laneID. A record with another id was parked by
+// an earlier owner and counts once it is parked again. So a new owner has counted all of them after one re-check
+// interval.
 type parking struct {
 	laneID uint32
 	counts [len(parkReasons)]int
 	total  int
 }
 
-// newParking makes a mark that is never 0, the mark of what was never parked.
+// newParking chooses a random laneID. It is never 0, which stands for a delivery that was never parked.
 func newParking() parking { return parking{laneID: rand.Uint32() | 1} }
 
-// of is the count of what is parked for the reason; one that is not known counts as the first.
+// countOf is the counter of the reason; an unknown reason uses the first one.
 func (p *parking) countOf(reason event.Reason) *int {
 	return &p.counts[max(slices.Index(parkReasons[:], reason), 0)]
 }
 
-// RecheckInterval is how long a parked delivery waits until it comes by again, when this many of a lane and this many
-// lanes are parked. A wait that would take several hops is longer instead: the next one of a single hop, so that the
-// budget holds in hops, too.
+// RecheckInterval is how long a parked delivery waits for its next re-check when its lane has parked deliveries and
+// lanes lanes have some: parked × lanes / RecheckBudget seconds, from MinRecheck to MaxRecheck. Where that takes
+// several hops, the result is the next longer interval of a single hop, so that hops stay within the budget too.
 func RecheckInterval(tiers []stream.Tier, parked, lanes int) time.Duration {
 	wanted := float64(parked) * float64(lanes) / RecheckBudget
 	step := max(MinRecheck, time.Duration(min(wanted, MaxRecheck.Seconds())*float64(time.Second)))
@@ -54,9 +54,9 @@ func RecheckInterval(tiers []stream.Tier, parked, lanes int) time.Duration {
 	return step
 }
 
-// park counts the delivery as parked by its lane. The first time it comes by somewhat earlier, at random: what came at
-// once does not come back at once then. An outcome speaks of it when it begins, when the reason changes, and when the
-// time that was told is over. ls.mu is held.
+// parkLocked counts the delivery as parked and decides when it is re-checked. The first interval is shortened at
+// random, so that deliveries that were parked together do not return together. An outcome is recorded when parking
+// starts, when the reason changes, and when the reported time has passed. ls.mu is held.
 func (ls *Lanes) parkLocked(l *Lane, delivery *Delivery, reason event.Reason, now time.Time) Decision {
 	work := delivery.Work
 	if l.parking.total == 0 {
@@ -64,13 +64,13 @@ func (ls *Lanes) parkLocked(l *Lane, delivery *Delivery, reason event.Reason, no
 	}
 	*l.parking.countOf(reason)++
 	l.parking.total++
-	step := RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked)
+	interval := RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked)
 	if work.Parked == "" {
-		step = step/5 + time.Duration(rand.Float64()*float64(step-step/5))
+		interval = interval/5 + time.Duration(rand.Float64()*float64(interval-interval/5))
 	}
 	decision := Decision{
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: reason,
-		Due: now.Add(step), ReportedNextAt: work.ReportedNextAt, ParkedBy: l.parking.laneID,
+		Due: now.Add(interval), ReportedNextAt: work.ReportedNextAt, ParkedBy: l.parking.laneID,
 	}
 	if work.Parked == reason && (work.ReportedNextAt.IsZero() || now.Before(work.ReportedNextAt)) {
 		return decision
@@ -84,13 +84,13 @@ func (ls *Lanes) parkLocked(l *Lane, delivery *Delivery, reason event.Reason, no
 		decision.EarliestSend = decision.Due
 	}
 	decision.Status, decision.ReportedNextAt = parkedStatus(work, reason), time.Time{}
-	if reason != event.LaneFull { // of which nobody knows more than when it comes by
+	if reason != event.LaneFull { // its only known time is the next re-check
 		decision.ReportedNextAt = decision.EarliestSend
 	}
 	return decision
 }
 
-// undecided parks a delivery whose configuration cannot be read. No outcome speaks of it: nothing is known of it.
+// parkUnchecked parks a delivery whose configuration cannot be read. No outcome is recorded: nothing new is known.
 func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
 	now, work := ls.now(), delivery.Work
 	return Decision{
@@ -110,13 +110,13 @@ func parkedStatus(work *event.Work, reason event.Reason) event.Status {
 	return event.Pending
 }
 
-// countReturned counts a parked delivery that is here again.
+// countReturned counts that a parked delivery has returned from its retry topic.
 func (ls *Lanes) countReturned(l *Lane, work *event.Work) {
 	if work.Parked == "" || work.ParkedBy != l.parking.laneID {
 		return
 	}
 	n := l.parking.countOf(work.Parked)
-	if *n == 0 { // a second copy of it
+	if *n == 0 { // a second copy of the record
 		return
 	}
 	*n--
@@ -125,7 +125,7 @@ func (ls *Lanes) countReturned(l *Lane, work *event.Work) {
 	}
 }
 
-// resetParked begins to count anew: another owner may have had the deliveries meanwhile.
+// resetParked starts the count again: another owner may have had the deliveries meanwhile.
 func (ls *Lanes) resetParked(l *Lane) {
 	if l.parking.total > 0 {
 		ls.lanesParked--

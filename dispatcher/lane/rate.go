@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxQueuedWait is how far away a token may be for deliveries to wait for it in their lane.
+	// maxQueuedWait bounds how long deliveries wait for a token in their lane; the others are parked.
 	maxQueuedWait = 2 * time.Second
-	// maxTokenWait is how long a lane waits for a token until it asks again whether the rate is still the same.
+	// maxTokenWait is after how long a waiting lane asks again, in case its rate has changed.
 	maxTokenWait = time.Second
-	// maxSleep bounds how long Run trusts that the clock goes on as it did.
+	// maxSleep bounds how late Run notices that the clock was changed.
 	maxSleep = 10 * time.Second
-	// maxBacklog is longer than any payload is kept.
+	// maxBacklog bounds a computed backlog; no payload is kept that long.
 	maxBacklog = 10 * 365 * 24 * time.Hour
-	// MinBurst is how much of a rate may be saved whatever its burst: on a busy machine no timer is more
-	// exact, and what a lane could not send because it was woken late must not be lost.
+	// MinBurst is the least burst of a bucket, as time at its rate. On a busy machine timers are late by up to that,
+	// and what a lane could not send because it woke late must not be lost.
 	MinBurst = 100 * time.Millisecond
 )
 
@@ -31,7 +31,7 @@ func (ls *Lanes) takeToken(l *Lane, dest *config.Destination) time.Duration {
 	}
 	burst := max(limit.Burst, int(limit.PerSecond*MinBurst.Seconds()))
 	wait := ls.limiter.TakeToken(dest.ID, limit.PerSecond, burst)
-	if wait == 0 { // there may be another one for another worker
+	if wait == 0 { // there may be a second token for another worker
 		ls.mu.Lock()
 		defer ls.mu.Unlock()
 		if !l.token.waiting(ls.now()) {
@@ -44,8 +44,8 @@ func (ls *Lanes) takeToken(l *Lane, dest *config.Destination) time.Duration {
 // tokenWait is a lane's wait for a token. It is guarded by Lanes.mu.
 type tokenWait struct {
 	until        time.Time // zero: it does not wait
-	heapPosition int       // in Lanes.waiting, from 1; 0: not there
-	perSecond    float64   // tokens a second, when it waited last
+	heapPosition int       // in Lanes.waitingForToken, from 1; 0: not in it
+	perSecond    float64   // tokens a second, at the last wait
 	maxQueued    int       // how many deliveries may wait in the lane
 }
 
@@ -54,7 +54,7 @@ func (t *tokenWait) waiting(now time.Time) bool {
 	return left > 0 && left <= maxTokenWait // else the clock was set back
 }
 
-// backlog is how long so many deliveries need, at most what can be told.
+// backlog is how long so many parked deliveries need at the last rate, at most maxBacklog.
 func (t *tokenWait) backlog(parked int) time.Duration {
 	if t.perSecond <= 0 {
 		return 0
@@ -62,7 +62,7 @@ func (t *tokenWait) backlog(parked int) time.Duration {
 	return time.Duration(min(float64(parked)/t.perSecond, maxBacklog.Seconds()) * float64(time.Second))
 }
 
-// waitForToken lets the lane wait.
+// waitForToken makes the lane wait. Run ends the wait.
 func (ls *Lanes) waitForToken(l *Lane, wait time.Duration, rate float64, now time.Time) {
 	t := &l.token
 	t.until, t.perSecond = now.Add(min(wait, maxTokenWait)), rate
@@ -92,7 +92,7 @@ func (ls *Lanes) Run(ctx context.Context) {
 	}
 }
 
-// wakeWaitingLanes lets go on the lanes whose wait is over, and returns how long until the next one's is.
+// wakeWaitingLanes starts workers of lanes whose wait is over, and returns how long the next lane waits.
 func (ls *Lanes) wakeWaitingLanes() time.Duration {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

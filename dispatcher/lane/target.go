@@ -11,23 +11,24 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// Target is the opened configuration of one destination: what an attempt needs, ready to use. It
-// lives in the lane and is made anew when the endpoint changes.
+// Target is the opened (decrypted and parsed) configuration of one destination, ready for attempts. The lane keeps it
+// until the endpoint changes.
 type Target struct {
 	Rev     int64 // of the endpoint
 	URL     *url.URL
-	URLText string // of url
+	URLText string // URL as text
 	Timeout time.Duration
 	Header  []event.Field
 	Secrets []LiveSecret
 }
 
-// LiveSecret signs until a time; zero means for ever.
+// LiveSecret signs until a time; zero means without end.
 type LiveSecret struct {
 	Secret sign.Secret
 	Until  time.Time
 }
 
+// openTarget decrypts the headers and secrets of the destination.
 func openTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, error) {
 	u, err := url.Parse(d.URL)
 	if err != nil {
@@ -56,7 +57,7 @@ func openTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, e
 	return target, nil
 }
 
-// Signing are the secrets that live at now, newest first.
+// SigningSecrets are the secrets that are valid at now, newest first.
 func (t *Target) SigningSecrets(now time.Time) []sign.Secret {
 	live := make([]sign.Secret, 0, 2)
 	for _, s := range t.Secrets {

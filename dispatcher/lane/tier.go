@@ -6,41 +6,42 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// minTierTime bounds how often one record can hop when the clocks of broker and nodes disagree: twice a second.
+// minTierTime is the least time that a record spends in a tier when the clocks of broker and node disagree. It bounds
+// the hops of one record to two a second.
 const minTierTime = 500 * time.Millisecond
 
-// Slack is how much later than due work may run: max(1 s, 5 %) of the wait.
+// Slack is how much later than due a delivery may run: max(1 s, 5 %) of its wait.
 func Slack(wait time.Duration) time.Duration { return max(time.Second, wait/20) }
 
-// TierFor chooses the retry topic for work that is due after rest: the shortest that covers it
-// within the slack, else the longest that does not exceed it, from which it hops on.
-func TierFor(tiers []stream.Tier, rest time.Duration) stream.Tier {
+// TierFor chooses the retry topic for a delivery that is due after wait: the shortest delay that covers wait within
+// Slack, else the longest that does not exceed it. From there the delivery hops on.
+func TierFor(tiers []stream.Tier, wait time.Duration) stream.Tier {
 	longest := tiers[0]
 	for _, t := range tiers {
-		if t.Delay >= rest && t.Delay-rest <= Slack(rest) {
+		if t.Delay >= wait && t.Delay-wait <= Slack(wait) {
 			return t
 		}
-		if t.Delay <= rest {
+		if t.Delay <= wait {
 			longest = t
 		}
 	}
 	return longest
 }
 
-// ReadyAt is when a record leaves its tier: when it is due, if that is in reach of this
-// tier, else when its time in the tier is over and it hops to the next.
+// ReadyAt is when a record leaves its tier: when it is due, if that is within this tier, else when its time in the
+// tier is over and it hops to the next one.
 //
-// Of those that a node holds, the one that is ready first comes first. One that is not read yet waits for those
-// before it, at most until its own time in the tier is over: within the slack by which its tier was chosen.
-// The append time may come from another clock: it can shorten the wait to minTierTime after the record was first
-// seen and never lengthen it beyond the tier's delay.
+// A node releases the records that it has read in order of ReadyAt. A record that is not read yet waits for those
+// before it, at most until its own time in the tier is over, which is within the slack of its tier. The append time
+// may come from another clock. It can shorten the wait to minTierTime after the record was first seen, and never
+// lengthen it beyond the delay of the tier.
 func ReadyAt(due, appended, seen time.Time, delay time.Duration) time.Time {
-	over := appended.Add(delay)
-	if due.After(over) {
-		if first := seen.Add(min(minTierTime, delay)); over.Before(first) {
-			over = first
+	tierEnd := appended.Add(delay)
+	if due.After(tierEnd) {
+		if first := seen.Add(min(minTierTime, delay)); tierEnd.Before(first) {
+			tierEnd = first
 		}
-		due = Earlier(due, over)
+		due = Earlier(due, tierEnd)
 	}
 	return Earlier(due, seen.Add(delay))
 }

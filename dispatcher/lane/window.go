@@ -1,32 +1,31 @@
 package lane
 
-// How many requests may fly to one destination.
+// How many requests may run to one destination.
 const (
-	// InitialWindow is where a lane begins. It doubles with each round of answers, so that a fast destination
-	// has its max_in_flight after four rounds, and one that hangs was sent no more than this.
+	// InitialWindow is the window of a new lane. It doubles with each round of successes: a fast destination reaches
+	// the default max_in_flight of 64 after four rounds, and a hanging one was sent only this many.
 	InitialWindow = 4
-	// FailingWindow is the most that fly while none of the last failingAfter requests succeeded.
+	// FailingWindow is the most requests that run when none of the last failingAfter succeeded.
 	FailingWindow = 2
 	failingAfter  = 10
 )
 
-// window adapts how many requests may fly to what the destination takes: one more for each success, half
-// after a timeout.
+// window is the in-flight window of a lane. It grows by one with each success and halves with each time-out.
 type window struct {
-	size     int // what may fly now, from 1 to most
+	size     int // requests that may run now, from 1 to limit
 	limit    int // max_in_flight
-	failures int // requests in a row that did not succeed
+	failures int // consecutive
 }
 
-func newWindow(most int) window {
-	w := window{limit: max(most, 1)}
+func newWindow(limit int) window {
+	w := window{limit: max(limit, 1)}
 	w.size = min(InitialWindow, w.limit)
 	return w
 }
 
-// resize follows a change of max_in_flight.
-func (w *window) resize(most int) {
-	w.limit = max(most, 1)
+// resize applies a changed max_in_flight.
+func (w *window) resize(limit int) {
+	w.limit = max(limit, 1)
 	w.size = min(w.size, w.limit)
 }
 
@@ -45,5 +44,5 @@ func (w *window) recordFailure(timeout bool) {
 	}
 }
 
-// failing reports whether the destination has not taken anything for long.
+// failing reports whether the last failingAfter requests failed.
 func (w *window) failing() bool { return w.failures >= failingAfter }
