@@ -27,13 +27,13 @@ func TestBreaker(t *testing.T) {
 	b.recordSuccess()
 	f(!fail(19, 10*time.Second, false), "opens after 19 failures")
 	b.recordSuccess()
-	f(!fail(19, 10*time.Second, false), "a success does not count anew")
+	f(!fail(19, 10*time.Second, false), "a success does not reset the count")
 	f(fail(1, 0, false) && b.blocks(now), "does not open after 20 failures in 190 s")
-	f(!fail(50, 0, false) && b.openUntil.Equal(now.Add(breakerMinOpen)), "failures on their way change it")
+	f(!fail(50, 0, false) && b.openUntil.Equal(now.Add(breakerMinOpen)), "failures of running requests change it")
 	wait := breakerMinOpen
 	for range 10 {
 		now = b.openUntil
-		f(!b.blocks(now), "its time is over")
+		f(!b.blocks(now), "its open time has passed")
 		b.probe = &Delivery{}
 		f(b.blocks(now), "more than one probe")
 		f(fail(1, 0, true), "a failed probe opens it again")
@@ -43,11 +43,12 @@ func TestBreaker(t *testing.T) {
 	f(wait == BreakerMaxOpen, "an hour is the longest")
 	now = now.Add(-24 * time.Hour)
 	f(b.blocks(now), "the clock was set back")
-	f(!b.blocks(now.Add(BreakerMaxOpen)), "it waits for the clock")
+	f(!b.blocks(now.Add(BreakerMaxOpen)), "it waits for a clock that was set back")
 	f(b.recordSuccess() && !b.blocks(now) && !b.recordSuccess(), "a success closes it")
 }
 
-// Half-open, one probe flies however much waits, also when it is put back or needs no request after all.
+// A half-open breaker sends one probe however many deliveries wait, also when the probe returns to the queue or needs
+// no request.
 func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 1)
@@ -72,7 +73,7 @@ func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 	lt.waitForToken(l, delivery, time.Millisecond, 1000)
 	lt.now = lt.now.Add(time.Millisecond)
 	if again := lt.next(l, nil, NotSent); again != delivery || l.breaker.probe != delivery || l.breaker.probe == nil {
-		t.Errorf("the probe that was put back is not the next: %+v", again)
+		t.Errorf("the probe that waited for a token is not the next delivery: %+v", again)
 	}
 	if delivery = lt.next(l, delivery, NotSent); l.breaker.probe != delivery {
 		t.Error("no probe follows one that needed no request")
@@ -87,7 +88,7 @@ func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 	}
 }
 
-// What was learned of a destination leaves with its partition: it may be another one when it comes back.
+// A lane is reset when its partition leaves: the destination may work when the partition returns.
 func TestBreakerIsResetWhenItsPartitionLeaves(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	var told []time.Time
@@ -102,9 +103,9 @@ func TestBreakerIsResetWhenItsPartitionLeaves(t *testing.T) {
 	}
 	lt.DropPartitions([]*Partition{&lt.part.Partition})
 	if r := lt.enqueue(lt.delivery("d", "")); r != "" {
-		t.Errorf("refused after the partition came back: %q", r)
+		t.Errorf("parked after the partition returned: %q", r)
 	}
 	if len(told) != 2 || !told[0].Equal(lt.now.Add(breakerMinOpen)) || !told[1].IsZero() {
-		t.Errorf("told %v", told)
+		t.Errorf("SetHeld was called with %v", told)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// laneFuzz does whatever can happen to lanes, in any order, and keeps count of every delivery.
+// laneFuzz applies random operations to lanes in random order and counts every delivery.
 type laneFuzz struct {
 	*laneTest
 	r      *rand.Rand
@@ -31,7 +31,7 @@ func (f *laneFuzz) end(delivery *Delivery) {
 	f.Release(delivery)
 }
 
-// step does one thing at random.
+// step applies one random operation.
 func (f *laneFuzz) step() {
 	f.change()
 	switch n := f.r.IntN(100); {
@@ -58,7 +58,7 @@ func (f *laneFuzz) step() {
 	}
 }
 
-// change lets the configuration and the limiter say something else now and then.
+// change changes the configuration and the answers of the limiter at random.
 func (f *laneFuzz) change() {
 	f.maxInFlight = []int{0, 1, 2, 64}[f.r.IntN(4)]
 	f.wait, f.err = 0, nil
@@ -78,7 +78,7 @@ func (f *laneFuzz) change() {
 	f.eligibility = eligibility
 }
 
-// offer brings a delivery, parked or new, that the lane takes or refuses.
+// offer admits a new or parked delivery.
 func (f *laneFuzz) offer() {
 	delivery := f.delivery(fmt.Sprint("d", f.r.IntN(4)), []string{"", "", "run_1"}[f.r.IntN(3)])
 	delivery.Size = 1 + f.r.IntN(100_000)
@@ -88,13 +88,13 @@ func (f *laneFuzz) offer() {
 		return
 	}
 	if delivery.Work.Run != "" && decision.Reason == event.BreakerOpen {
-		f.t.Fatal("a breaker refused what somebody asked for")
+		f.t.Fatal("an open breaker parked a requested delivery")
 	}
 	f.check(decision)
 	f.Release(delivery)
 }
 
-// check asserts what every decision keeps.
+// check asserts what holds for every decision.
 func (f *laneFuzz) check(decision Decision) {
 	switch due := decision.Due.Sub(f.now); decision.Action {
 	case Park:
@@ -102,7 +102,7 @@ func (f *laneFuzz) check(decision Decision) {
 			f.t.Fatalf("parked for %v", due)
 		}
 		if decision.Status == "" && decision.Reason != decision.Delivery.Work.Parked {
-			f.t.Fatalf("no outcome speaks of %+v", decision)
+			f.t.Fatalf("no outcome for %+v", decision)
 		}
 	case End:
 		if decision.Status == "" || !decision.Due.IsZero() {
@@ -117,7 +117,7 @@ func (f *laneFuzz) check(decision Decision) {
 	}
 }
 
-// begin lets a worker begin that was started.
+// begin runs a worker that was started.
 func (f *laneFuzz) begin() {
 	for l, n := range f.started {
 		if n > 0 {
@@ -147,7 +147,7 @@ func (f *laneFuzz) goOn(l *Lane, last Result) {
 	}
 }
 
-// finish ends what a worker does.
+// finish ends the request of a worker.
 func (f *laneFuzz) finish(kind ResultKind) {
 	if len(f.busy) == 0 {
 		return
@@ -160,7 +160,7 @@ func (f *laneFuzz) finish(kind ResultKind) {
 	f.goOn(x.lane, Result{Delivery: x.delivery, Kind: kind})
 }
 
-// revoke takes the partition away: what its lanes had queued is the next owner's.
+// revoke takes the partition away: its queued deliveries belong to the next owner.
 func (f *laneFuzz) revoke() {
 	f.part.left = true
 	for _, l := range f.byDest {
@@ -176,8 +176,8 @@ func (f *laneFuzz) revoke() {
 	f.part = newTestPartition()
 }
 
-// Whatever happens, each delivery that a lane took ends exactly once, the accounts are empty in the end, and no
-// lane keeps one that nobody will send.
+// Under any sequence of operations each admitted delivery ends exactly once, all counters are zero at the end, and no
+// lane keeps a delivery that no worker will send.
 func TestEveryDeliveryEndsOnce(t *testing.T) {
 	for seed := range uint64(30) {
 		f := &laneFuzz{laneTest: newLaneTest(t, 600), r: rand.New(rand.NewPCG(seed, 8)), t: t, ended: map[*Delivery]int{}}
@@ -195,7 +195,7 @@ func TestEveryDeliveryEndsOnce(t *testing.T) {
 				break
 			}
 			if f.now = f.now.Add(time.Minute); n > 1000 {
-				t.Fatalf("seed %d: deliveries of %d lanes are left and nothing happens", seed, len(f.byDest))
+				t.Fatalf("seed %d: %d lanes keep deliveries that no worker sends", seed, len(f.byDest))
 			}
 			f.wakeWaitingLanes()
 		}

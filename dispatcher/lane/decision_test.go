@@ -13,14 +13,14 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// full makes the lane of "d" refuse what comes.
+// full fills the lane of "d", so that it parks the next delivery.
 func (lt *laneTest) full() {
 	lt.fill("d", 1)
 	lt.now = lt.now.Add(time.Minute)
 	lt.fill("d", laneQueue)
 }
 
-// A decision says everything: what is done, the outcome, and when the delivery comes by again.
+// Each decision is complete: the action, the outcome, and when the delivery is re-checked.
 func TestDecisions(t *testing.T) {
 	ended := Eligibility{Known: true, Status: event.Skipped, Reason: event.Purged}
 	paused := Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true, Paused: true}
@@ -29,7 +29,7 @@ func TestDecisions(t *testing.T) {
 		lt.enqueue(delivery)
 		return lt.Next(context.Background(), lt.byDest["d"], Result{})
 	}
-	again := func(delivery *Delivery) { delivery.Work.Parked = event.LaneFull } // an outcome has said so
+	again := func(delivery *Delivery) { delivery.Work.Parked = event.LaneFull } // an outcome has reported it
 	for name, c := range map[string]struct {
 		prepare func(*laneTest)
 		change  func(*Delivery)
@@ -90,8 +90,9 @@ func TestDecisions(t *testing.T) {
 					t.Errorf("parked by %d, error %v", got.ParkedBy, got.Err)
 				}
 			}
-			ignore := cmpopts.IgnoreFields(Decision{}, "Delivery", "Eligibility", "At", "Due", "EarliestSend", "Told",
-				"Mark", "Err")
+			ignore := cmpopts.IgnoreFields(
+				Decision{}, "Delivery", "Eligibility", "DecidedAt", "Due", "EarliestSend", "ReportedNextAt",
+				"ParkedBy", "Err")
 			if d := cmp.Diff(c.want, got, ignore); d != "" {
 				t.Error(d)
 			}
@@ -99,7 +100,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// A worker that asks for the configuration while the node stops leaves its delivery to the next owner of the partition.
+// A worker that reads the configuration while the node stops leaves its delivery to the next owner of the partition.
 func TestStopLeavesDeliveries(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 3)
@@ -114,8 +115,8 @@ func TestStopLeavesDeliveries(t *testing.T) {
 	}
 }
 
-// What is told is kept: an outcome speaks of a parked delivery when it begins, when the reason changes, and when the
-// time that was told is over.
+// An outcome reports a parked delivery when parking starts, when the reason changes, and when the reported time has
+// passed; not in between.
 func TestParkedDeliveryIsReportedOnce(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	delivery := lt.delivery("d", "")
@@ -139,15 +140,15 @@ func TestParkedDeliveryIsReportedOnce(t *testing.T) {
 		come("")
 	}
 	open(time.Minute)
-	come(event.Held) // later than was told
+	come(event.Held) // after the reported time
 	come("")
 	lt.eligibility.Paused = true
 	come(event.Held)
-	come("") // nobody knows until when
+	come("") // no time is known
 }
 
-// A destination that was disabled, or is at another URL, begins anew.
-func TestMendedDestinationBeginsAnew(t *testing.T) {
+// A destination that was disabled, or has a new URL, starts with a closed breaker.
+func TestChangedDestinationClosesItsBreaker(t *testing.T) {
 	for name, mend := range map[string]func(*laneTest){
 		"disabled": func(lt *laneTest) {
 			lt.eligibility.Status, lt.eligibility.Reason = event.Skipped, event.DestinationDisabled

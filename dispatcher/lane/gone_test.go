@@ -24,11 +24,11 @@ func TestGoneAfterThreeEventsInARow(t *testing.T) {
 	f(410, same, "a", false) // no third event
 	f(0, newID(), "a", false)
 	f(410, newID(), "a", true)
-	f(410, same, "a", true) // until it is written
+	f(410, same, "a", true) // again with each 410 until the destination is disabled
 	f(500, newID(), "a", false)
 	f(410, newID(), "a", false)
 	f(410, newID(), "a", false)
-	f(410, newID(), "b", false) // another place
+	f(410, newID(), "b", false) // another URL
 	f(410, newID(), "b", false)
 	f(410, newID(), "b", true)
 	g = goneCounter{}

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// testPartition is a partition that lanes may ask to pause, and that may leave the node.
+// testPartition is a partition that lanes may pause and that may leave the node.
 type testPartition struct {
 	Partition
 	stalls int
@@ -26,7 +26,7 @@ func newTestPartition() *testPartition {
 	return p
 }
 
-// testSlot is a slot of it.
+// testSlot is a slot of a testPartition.
 type testSlot struct{ part *testPartition }
 
 func (s *testSlot) Partition() *Partition { return &s.part.Partition }
@@ -39,16 +39,16 @@ func (s *testSlot) BeginDelivery() bool {
 	return true
 }
 
-// laneTest drives lanes by hand: workers are counted, not run. It is also their configuration and their limiter.
+// laneTest drives lanes by hand: it counts workers instead of running them. It is also their Rules and their Limiter.
 type laneTest struct {
 	*Lanes
 	now         time.Time
 	started     map[*Lane]int
 	part        *testPartition
-	reason      event.Reason // for which the delivery must be parked that next took last
+	reason      event.Reason // why the delivery that next took last must be parked
 	maxInFlight int
 	eligibility Eligibility
-	err         error         // of reading the configuration
+	err         error         // of the configuration check
 	wait        time.Duration // for a token
 }
 
@@ -74,7 +74,7 @@ func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Eligibility, erro
 	return lt.eligibility, lt.err
 }
 
-// paused reports whether the lanes ask the partition to pause.
+// paused reports whether lanes want the partition paused.
 func (lt *laneTest) paused() bool { return lt.part.stalls > 0 }
 
 func (lt *laneTest) delivery(dest, run string) *Delivery {
@@ -90,26 +90,26 @@ func (lt *laneTest) fill(dest string, n int) (queued int) {
 	return queued
 }
 
-// next ends a worker's delivery, if it has one, and gives it another one.
+// next ends the delivery of a worker, if it has one, and takes its next one.
 func (lt *laneTest) next(l *Lane, done *Delivery, kind ResultKind) (delivery *Delivery) {
 	delivery, lt.reason = lt.finishAndTakeNext(l, Result{Delivery: done, Kind: kind})
 	return delivery
 }
 
-// waitForToken lets the lane wait for a token.
+// waitForToken returns a delivery to its lane until there is a token.
 func (lt *laneTest) waitForToken(l *Lane, done *Delivery, wait time.Duration, rate float64) (delivery *Delivery) {
 	delivery, lt.reason = lt.finishAndTakeNext(l, Result{Delivery: done, Kind: waitsForToken, wait: wait, perSecond: rate})
 	return delivery
 }
 
-// parkOne parks a delivery that no lane has.
+// parkOne parks a delivery that is in no lane.
 func (lt *laneTest) parkOne(delivery *Delivery, reason event.Reason) Decision {
 	lt.mu.Lock()
 	defer lt.mu.Unlock()
 	return lt.parkLocked(lt.laneOf(delivery, lt.now), delivery, reason, lt.now)
 }
 
-// A stuck lane takes its queue and no more, and pauses nobody.
+// A stuck lane fills its queue, parks the rest, and pauses no partition.
 func TestStuckLaneParks(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("stuck", 1)
@@ -125,15 +125,15 @@ func TestStuckLaneParks(t *testing.T) {
 	}
 }
 
-// A lane that is full because it was idle a moment ago pauses the partition; when it does move the
-// partition goes on at half of the queue, when it does not, after the window.
+// A lane that was idle until a moment ago and is full pauses its partition. If it completes deliveries, the partition
+// resumes at half of the queue; if not, after movingWindow.
 func TestBusyLanePausesThePartition(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	if n := lt.fill("busy", laneQueue+100); n != laneQueue+100 || !lt.paused() {
 		t.Fatalf("%d admitted, paused: %v", n, lt.paused())
 	}
 	l := lt.byDest["busy"]
-	var delivery *Delivery // of the one worker that works
+	var delivery *Delivery // of the one worker that completes deliveries
 	work := func(n int) {
 		for range n {
 			delivery = lt.next(l, delivery, NotSent)
@@ -142,30 +142,30 @@ func TestBusyLanePausesThePartition(t *testing.T) {
 	lt.now = lt.now.Add(100 * time.Millisecond)
 	work(400)
 	if _, again := lt.EnforceLimits(); !lt.paused() || again == 0 {
-		t.Fatal("the partition went on too early")
+		t.Fatal("the partition resumed too early")
 	}
 	work(250)
 	if _, again := lt.EnforceLimits(); lt.paused() || again > 0 {
 		t.Fatal("the partition is still paused")
 	}
 
-	// Busy for a while, and full again: it counts how fast it was.
+	// Busy for a while and full again: its measured speed counts.
 	lt.now = lt.now.Add(movingWindow)
 	lt.fill("busy", laneQueue)
 	if !lt.paused() {
-		t.Fatal("a moving lane parks")
+		t.Fatal("a lane that completes deliveries parks")
 	}
 	lt.now = lt.now.Add(2 * movingWindow)
 	if _, again := lt.EnforceLimits(); again > 0 || lt.paused() {
-		t.Fatal("a lane that stopped moving still holds its partition")
+		t.Fatal("a stuck lane still pauses its partition")
 	}
 	if lt.enqueue(lt.delivery("busy", "")) == "" {
-		t.Fatal("a lane that stopped moving takes more")
+		t.Fatal("a stuck lane queues more")
 	}
 }
 
-// A lane that is full time and again makes its neighbours wait for a second, then for a tenth of the
-// time; one that has the partition for itself may make it wait as long as it moves.
+// A lane that is full again and again pauses its partition for one second, then for a tenth of the time. Where it is
+// the only destination of the partition, it may pause it as long as it completes deliveries.
 func TestStallsAreBounded(t *testing.T) {
 	f := func(neighbours bool, most, least time.Duration) {
 		t.Helper()
@@ -199,26 +199,26 @@ func TestStallsAreBounded(t *testing.T) {
 	f(false, 30*time.Second, 10*time.Second)
 }
 
-// However many lanes are stuck, what they leave is enough for the others.
+// However many lanes are stuck, enough memory stays free for the others.
 func TestStuckLanesLeaveRoom(t *testing.T) {
 	const maxJobs = 8192
 	lt := newLaneTest(t, maxJobs)
 	for range 100 {
 		for i := range 500 {
 			lt.fill(fmt.Sprint("stuck", i), 1)
-			for lt.paused() { // the intake waits
+			for lt.paused() { // the reader waits
 				lt.now = lt.now.Add(movingWindow)
 				lt.EnforceLimits()
 			}
 			if lt.Full() {
-				jobs, _ := lt.InMemory()
-				t.Fatalf("%d jobs are held", jobs)
+				held, _ := lt.InMemory()
+				t.Fatalf("%d deliveries are held", held)
 			}
 		}
 	}
 	for range 2 {
 		if lt.enqueue(lt.delivery("good", "")) != "" {
-			t.Error("no room is left for a good lane")
+			t.Error("no memory is left for a working lane")
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestLaneBytesAreBounded(t *testing.T) {
 	lt.fill("a", 1)
 	lt.now = lt.now.Add(time.Second)
 	if n := lt.fill("a", 100); n != 4 {
-		t.Errorf("%d jobs of 1,000 bytes went in beside the first, want 4: half of 10,000", n)
+		t.Errorf("%d deliveries of 1,000 bytes were queued beside the first, want 4: half of 10,000", n)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestMaxInFlightChanges(t *testing.T) {
 	lt.fill("d", 100)
 	l := lt.byDest["d"]
 	var busy []*Delivery
-	work := func(n int, kind ResultKind) { // n workers end what they do, others begin
+	work := func(n int, kind ResultKind) { // n workers finish, others start
 		t.Helper()
 		for ; lt.started[l] > 0; lt.started[l]-- {
 			if delivery := lt.next(l, nil, NotSent); delivery != nil {
@@ -254,12 +254,12 @@ func TestMaxInFlightChanges(t *testing.T) {
 	}
 	work(0, NotSent)
 	if len(busy) != InitialWindow {
-		t.Fatalf("%d fly at first", len(busy))
+		t.Fatalf("%d requests run at first", len(busy))
 	}
 	lt.configure(l, "u", 3)
 	work(4, Succeeded)
 	if len(busy) != 3 || l.workers != 3 {
-		t.Fatalf("%d fly, %d are counted, want 3", len(busy), l.workers)
+		t.Fatalf("%d requests run, %d are counted, want 3", len(busy), l.workers)
 	}
 	lt.configure(l, "u", 1000)
 	for range 3 {
@@ -267,7 +267,7 @@ func TestMaxInFlightChanges(t *testing.T) {
 		work(0, NotSent)
 	}
 	if work(0, NotSent); len(busy) != 24 || l.workers != 24 {
-		t.Fatalf("%d fly, %d are counted, want 24: twice as many with each round", len(busy), l.workers)
+		t.Fatalf("%d requests run, %d are counted, want 24: twice as many with each round", len(busy), l.workers)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 	}
 	f(1, "rLrLrLL")
 
-	// With room for several, one replay flies and the rest gives way.
+	// With a window of several requests, one replay runs and the others give way.
 	lt := newLaneTest(t, 100_000)
 	for range 3 {
 		lt.enqueue(lt.delivery("d", "run_1"))
@@ -325,7 +325,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 	l := lt.byDest["idle"]
 	delivery := lt.next(l, nil, NotSent)
 	if lt.next(l, delivery, NotSent) != nil {
-		t.Fatal("work out of nothing")
+		t.Fatal("a delivery that was never admitted")
 	}
 	lt.now = lt.now.Add(2 * idleLane)
 	lt.Sweep()

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A lane that has lived with a clock that was ahead may make a partition wait as any other when the clock
-// is set right.
+// After a clock that was ahead is set back, a lane may pause a partition as usual.
 func TestClockSetBackLeavesTheBudget(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 1)
@@ -19,13 +18,13 @@ func TestClockSetBackLeavesTheBudget(t *testing.T) {
 	}
 }
 
-// Lanes share the requests that there may be at the same time: the more hang, the less each has, and every lane sends.
+// Lanes share MaxSending: the more requests hang, the fewer each lane may have, and every lane sends.
 func TestRequestsAreShared(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.maxSending = 100
 	lt.maxInFlight = 1000
 	busy := map[*Lane][]*Delivery{}
-	finish := func(l *Lane) { // the oldest request succeeds, and workers that were started begin
+	finish := func(l *Lane) { // the oldest request succeeds, and started workers take deliveries
 		t.Helper()
 		for ; lt.started[l] > 0; lt.started[l]-- {
 			busy[l] = append(busy[l], lt.next(l, nil, NotSent))

@@ -28,8 +28,8 @@ func TestRecheckInterval(t *testing.T) {
 	f(1_000_000_000, 100_000, time.Hour)
 }
 
-// Whatever is parked, the hops of all of it together stay within the budget, the parts of a wait that takes
-// several tiers included.
+// For any numbers of parked deliveries, the hops of all of them together stay within RecheckBudget, including the
+// extra hops of an interval that needs several tiers.
 func TestRecheckBudget(t *testing.T) {
 	tiers := stream.Tiers()
 	for seed := range uint64(5_000) {
@@ -46,7 +46,7 @@ func TestRecheckBudget(t *testing.T) {
 				rest -= min(TierFor(tiers, rest).Delay, rest)
 			}
 			if hops != 1 {
-				t.Fatalf("%d hops for a step of %v", hops, step)
+				t.Fatalf("%d hops for an interval of %v", hops, step)
 			}
 			if step < MaxRecheck {
 				perSecond += float64(n) / step.Seconds()
@@ -58,8 +58,8 @@ func TestRecheckBudget(t *testing.T) {
 	}
 }
 
-// A new owner knows what is parked after one step, from then on exactly, and the steps follow: parked work
-// passes at most as often as the budget allows, and at least once a step. NotSent is lost or doubled.
+// A new owner counts all parked deliveries after one re-check interval, exactly from then on. Intervals follow the
+// count: re-checks stay within the budget, and each delivery has one per interval. Nothing is lost or doubled.
 func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 6))
@@ -108,7 +108,8 @@ func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 	}
 }
 
-// What comes back counts once, whatever stands in the record, and what left with its partition not at all.
+// A returning delivery is counted down once, whatever its record says. Those that left with their partition are not
+// counted.
 func TestParkedIsCountedOnce(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	count := func() (n int) {
@@ -131,20 +132,20 @@ func TestParkedIsCountedOnce(t *testing.T) {
 		t.Fatalf("%d are parked", n)
 	}
 	lt.enqueue(a)
-	lt.enqueue(a) // a second copy
+	lt.enqueue(a) // a second copy of the record
 	if n := count(); n != 1 {
-		t.Fatalf("%d are parked after one came back twice", n)
+		t.Fatalf("%d are parked after one returned twice", n)
 	}
 	other := lt.delivery("d", "")
 	other.Work.Parked, other.Work.ParkedBy = event.LaneFull, 12345
 	lt.enqueue(other)
 	lt.enqueue(b)
 	if n := count(); n != 0 {
-		t.Fatalf("%d are parked after all came back", n)
+		t.Fatalf("%d are parked after all returned", n)
 	}
 	lt.enqueue(park("a word of a newer version"))
 	if n := count(); n != 0 {
-		t.Fatalf("%d are parked after a strange one came back", n)
+		t.Fatalf("%d are parked after one of another owner returned", n)
 	}
 	c := park(event.Manual)
 	lt.DropPartitions([]*Partition{&lt.part.Partition})
@@ -152,26 +153,26 @@ func TestParkedIsCountedOnce(t *testing.T) {
 		t.Fatalf("%d are parked after the partition left", n)
 	}
 	park(event.Manual)
-	lt.enqueue(c) // parked before the partition left and came back
+	lt.enqueue(c) // parked before the partition left
 	if n := count(); n != 1 {
 		t.Fatalf("%d are parked", n)
 	}
 }
 
-// Parked work finds its place beside a stream of new work, which alone would fill the lane.
+// Parked deliveries find room beside a stream of new ones that alone would fill the lane.
 func TestParkedDeliveriesKeepHalfTheQueue(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 1)
 	lt.now = lt.now.Add(time.Minute)
 	lt.parkOne(lt.delivery("d", ""), event.LaneFull)
 	if n := lt.fill("d", 5000); n != laneQueue/2-1 {
-		t.Errorf("%d new ones were admitted", n)
+		t.Errorf("%d new deliveries were admitted", n)
 	}
 	for range laneQueue / 2 {
 		delivery := lt.delivery("d", "")
 		delivery.Work.Parked = event.LaneFull
 		if r := lt.enqueue(delivery); r != "" {
-			t.Fatalf("a parked one was refused: %s", r)
+			t.Fatalf("a returning delivery was parked again: %s", r)
 		}
 	}
 }

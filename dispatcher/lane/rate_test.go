@@ -10,8 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// While a lane waits no worker does, what waits in it fits into the near future, and what somebody asked
-// for keeps its place beside live work.
+// While a lane waits for a token, no worker runs, the queue holds only what is sent soon, and requested deliveries
+// keep a place beside live ones.
 func TestRateLimitedLane(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("d", 200)
@@ -26,33 +26,33 @@ func TestRateLimitedLane(t *testing.T) {
 	parked := 0
 	for ; delivery != nil; delivery = lt.next(l, delivery, NotSent) {
 		if parked++; lt.reason != event.Paced {
-			t.Fatalf("aside is %q", lt.reason)
+			t.Fatalf("the reason is %q", lt.reason)
 		}
 	}
 	if l.live.Len()+l.requested.Len() != 20 || l.requested.Len() != 1 || l.workers != 3 {
-		t.Fatalf("%d live, %d runs wait, %d workers, %d parked", l.live.Len(), l.requested.Len(), l.workers, parked)
+		t.Fatalf("%d live, %d requested wait, %d workers, %d parked", l.live.Len(), l.requested.Len(), l.workers, parked)
 	}
 	if got := l.live.Front(); got != first {
-		t.Error("the job that was put back is not the next")
+		t.Error("the delivery that waited for a token is not the next")
 	}
 	if r := lt.enqueue(lt.delivery("d", "")); r != event.Paced {
-		t.Errorf("beyond what fits: %q", r)
+		t.Errorf("above maxQueued: %q", r)
 	}
 	if wait := lt.wakeWaitingLanes(); wait != 400*time.Millisecond {
-		t.Errorf("the alarm sleeps for %v", wait)
+		t.Errorf("Run sleeps for %v", wait)
 	}
 	started := lt.started[l]
 	lt.now = lt.now.Add(400 * time.Millisecond)
 	if wait := lt.wakeWaitingLanes(); wait != maxSleep || lt.started[l] != started+1 {
-		t.Errorf("%d workers were started, the alarm sleeps for %v", lt.started[l]-started, wait)
+		t.Errorf("%d workers were started, Run sleeps for %v", lt.started[l]-started, wait)
 	}
 
-	// A token that is far away is asked for again within a second, and a clock that is set back holds nothing.
+	// A lane asks again within a second even if the token is farther away, and a clock that is set back blocks nothing.
 	for delivery = lt.waitForToken(l, lt.next(l, nil, NotSent), 10*time.Second, 0.1); delivery != nil; {
 		delivery = lt.next(l, delivery, NotSent)
 	}
 	if wait := lt.wakeWaitingLanes(); wait != maxTokenWait {
-		t.Errorf("the alarm sleeps for %v", wait)
+		t.Errorf("Run sleeps for %v", wait)
 	}
 	lt.now = lt.now.Add(-time.Hour)
 	if lt.wakeWaitingLanes(); lt.started[l] != started+2 {

@@ -33,8 +33,8 @@ func TestTierFor(t *testing.T) {
 	f(72*time.Hour, "retry.1h")
 }
 
-// Through all hops, with clocks that agree: never early, and late by at most the slack of the last
-// tiers, however deep the tier is and whenever its head is fetched.
+// With equal clocks a delivery is never early through all its hops, and late by at most the slack of the last tiers,
+// however deep a tier is and whenever its head is fetched.
 func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 	tiers := stream.Tiers()
 	start := time.UnixMilli(1_800_000_000_000)
@@ -63,8 +63,8 @@ func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 	}
 }
 
-// A broker whose clock is off by up to an hour makes nothing early, blocks nothing longer than the
-// tier's delay, and cannot make records spin.
+// A broker clock that is off by up to an hour makes no delivery early, blocks none longer than the delay of its tier,
+// and cannot make records hop without end.
 func TestHopsWithSkewedBroker(t *testing.T) {
 	tiers := stream.Tiers()
 	start := time.UnixMilli(1_800_000_000_000)

@@ -20,7 +20,7 @@ func TestWindow(t *testing.T) {
 			}
 		}
 		if w.size != want {
-			t.Errorf("%s of %d: %d may fly, want %d", results, most, w.size, want)
+			t.Errorf("%s of %d: %d may run, want %d", results, most, w.size, want)
 		}
 	}
 	f(64, "", 4)
@@ -43,8 +43,8 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// When memory is short, what is stuck gives back what it will not send soon, so that a healthy lane has
-// room for a burst beside 500 hung ones.
+// When memory is low, stuck lanes give back what they cannot send soon, so that a healthy lane has room for a burst
+// beside 500 hanging ones.
 func TestStuckLanesShedWhenMemoryIsLow(t *testing.T) {
 	lt := newLaneTest(t, 8192)
 	for i := range 500 {
@@ -55,7 +55,7 @@ func TestStuckLanesShedWhenMemoryIsLow(t *testing.T) {
 		}
 	}
 	for _, l := range lt.byDest {
-		for range lt.started[l] { // four are sent and hang
+		for range lt.started[l] { // four requests run and hang
 			lt.next(l, nil, NotSent)
 		}
 	}
@@ -65,12 +65,12 @@ func TestStuckLanesShedWhenMemoryIsLow(t *testing.T) {
 	for _, j := range shed {
 		lt.Release(j.Delivery)
 	}
-	jobs, _ := lt.InMemory()
-	if again == 0 || jobs != before-len(shed) || jobs > 500*(InitialWindow+2*InitialWindow) {
-		t.Fatalf("%d of %d jobs are held after %d were shed, again %v", jobs, before, len(shed), again)
+	held, _ := lt.InMemory()
+	if again == 0 || held != before-len(shed) || held > 500*(InitialWindow+2*InitialWindow) {
+		t.Fatalf("%d of %d deliveries are held after %d were shed, again %v", held, before, len(shed), again)
 	}
 	for _, l := range lt.byDest {
-		for range failingAfter { // they fail, and take less
+		for range failingAfter { // they fail, and queue less
 			l.window.recordFailure(true)
 		}
 	}
@@ -78,15 +78,15 @@ func TestStuckLanesShedWhenMemoryIsLow(t *testing.T) {
 		lt.Release(shed[0].Delivery)
 	}
 	if n := lt.fill("hung7", 100); n > 2 {
-		t.Errorf("a stuck lane took %d more", n)
+		t.Errorf("a stuck lane queued %d more", n)
 	}
 	if n := lt.fill("healthy", laneQueue); n < laneQueue {
 		t.Errorf("a healthy lane had room for %d", n)
 	}
 }
 
-// What comes for lanes that are stuck is parked piece by piece from a quarter of the memory on: they do not fill half
-// of it, to give it back at once.
+// Above a quarter of the memory, deliveries to stuck lanes are parked as they arrive. The lanes do not fill half of it
+// first, to give it back at once.
 func TestStuckLanesQueueLittleWhenMemoryIsLow(t *testing.T) {
 	lt := newLaneTest(t, 8192)
 	for i := range 200 {
@@ -96,17 +96,16 @@ func TestStuckLanesQueueLittleWhenMemoryIsLow(t *testing.T) {
 	for i := range 200 {
 		lt.fill(fmt.Sprint("hung", i), 100)
 	}
-	jobs, _ := lt.InMemory()
-	if shed, _ := lt.EnforceLimits(); len(shed) > 0 || jobs < 8192/4 || jobs > 8192/4+100+200*2*InitialWindow {
-		t.Errorf("%d jobs are held, %d were shed", jobs, len(shed))
+	held, _ := lt.InMemory()
+	if shed, _ := lt.EnforceLimits(); len(shed) > 0 || held < 8192/4 || held > 8192/4+100+200*2*InitialWindow {
+		t.Errorf("%d deliveries are held, %d were shed", held, len(shed))
 	}
 	if n := lt.fill("healthy", laneQueue); n < laneQueue {
 		t.Errorf("a healthy lane had room for %d", n)
 	}
 }
 
-// However many destinations fail, at one request each, there is room for one that does not, or that was not
-// tried yet.
+// However many destinations fail, at one request each, there is room for one that works or was not tried yet.
 func TestFailingLanesLeaveAQuarter(t *testing.T) {
 	lt := newLaneTest(t, 1000)
 	failing := 0
@@ -116,9 +115,9 @@ func TestFailingLanesLeaveAQuarter(t *testing.T) {
 		failing += lt.fill(dest, 1)
 	}
 	if lt.paused() || failing > 751 {
-		t.Errorf("%d failing lanes have a job, paused: %v", failing, lt.paused())
+		t.Errorf("%d failing lanes have a delivery, paused: %v", failing, lt.paused())
 	}
 	if n := lt.fill("new", 100); n != 100 {
-		t.Errorf("a new lane took %d", n)
+		t.Errorf("a new lane queued %d", n)
 	}
 }
