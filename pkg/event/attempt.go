@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Attempt is one HTTP request.
+// Attempt is one HTTP request of a delivery, with its answer.
 type Attempt struct {
 	ID             id.ID
 	StartedAt      time.Time
@@ -30,7 +30,7 @@ type Attempt struct {
 	Truncated      bool
 }
 
-// Field numbers of an attempt within an outcome, as those of [Outcome].
+// Field numbers of an attempt within an outcome. As in [Outcome], a number is never reused.
 const (
 	aID = iota + 1
 	aStartedAt
@@ -45,7 +45,7 @@ const (
 	aRemoteIP
 	aURL
 	aMethod
-	_ // the headers as lists of name and value, 14 and 15
+	_ // 14 and 15 were the headers as lists of name and value
 	_
 	aResponseBody
 	aTruncated

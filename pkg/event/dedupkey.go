@@ -8,12 +8,12 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// DedupKey says where the value stands that tells the events of a provider apart: `body:$.id` or
-// `header:X-GitHub-Delivery`, read like a type source. Made by ParseDedupKey.
+// DedupKey names the place of the deduplication value in a received event: `body:$.id` or `header:X-GitHub-Delivery`,
+// in the syntax of a type source. Two events of an endpoint with the same value are the same event. ParseDedupKey makes
+// one.
 type DedupKey struct{ part typePart }
 
-// ParseDedupKey reads the text form. There are no alternatives and no constants: two requests are the same
-// event when one place has one value.
+// ParseDedupKey reads the text form. It refuses alternatives and constants: one place has to decide.
 func ParseDedupKey(s string) (DedupKey, error) {
 	if kind, _, _ := strings.Cut(s, ":"); kind != "body" && kind != "header" || strings.Contains(s, "|") {
 		return DedupKey{}, errors.New("want one of body:$.path and header:Name")
@@ -22,8 +22,8 @@ func ParseDedupKey(s string) (DedupKey, error) {
 	return DedupKey{part}, err
 }
 
-// Of returns the value of a received event: a string that is not empty, or a number as it is written. Anything
-// else, and a body that is not JSON, has none: false.
+// Of returns the deduplication value of a received event: a string that is not empty, or a number as it is written. It
+// returns false for any other value and for a body that is not JSON.
 func (k DedupKey) Of(header http.Header, body []byte) (value string, ok bool) {
 	if k.part.kind == "header" {
 		value = header.Get(k.part.value)

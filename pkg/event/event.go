@@ -1,9 +1,16 @@
-// Package event holds what flows through the topics: the event as it was accepted, the work items
-// that ask for a delivery, and the outcomes of deliveries, each with its codec.
+// Package event defines the records of the Kafka topics and their codecs, and the types in which the store answers
+// reads.
 //
-// The event record is a public interface that any Kafka consumer can read: the value is the body byte
-// for byte, everything else is a text header. Work items are the same record with one header more,
-// so that a retry carries its event along and needs no look-up. Outcomes are internal and versioned.
+// Records: an [Event] as it was accepted (topic events), a [Work] item that asks for one delivery (commands and
+// retry.*), an [Outcome] of a delivery (outcomes) and a [Receipt] of the receiver (receipts).
+//
+// The event record is a public interface that any Kafka consumer can read: the value is the body byte for byte, and
+// everything else is a text header. A work item is the same record with one more header, so a retry carries its event
+// and needs no look-up. Outcomes and receipts are internal and use the protocol buffers encoding.
+//
+// Promises: a decoder returns an error for a record that it cannot read and never panics; field numbers and JSON
+// members are never reused; [Version] orders the outcomes of a delivery the same way on every node. Begin with event.go
+// (Event, Record, Decode), then work.go, outcome.go and status.go; read.go has the types of reads.
 package event
 
 import (
@@ -26,11 +33,11 @@ const (
 	SourceTest     Source = "test"
 )
 
-// Verdict says what the verification of the provider's signature came to.
+// Verdict is the result of the verification of the provider's signature.
 type Verdict string
 
-// Verdicts. Only a rejected event is never delivered; an observed one failed its verification on an
-// endpoint that only watches, and carries the reason.
+// Verdicts. Only a rejected event is not delivered. An observed event failed its verification at an endpoint that only
+// observes; its Reason says why.
 const (
 	VerdictVerified   Verdict = "verified"
 	VerdictUnverified Verdict = "unverified" // the endpoint asks for no signature, or the event came through the API
@@ -38,14 +45,15 @@ const (
 	VerdictRejected   Verdict = "rejected"
 )
 
-// Proof says what a receiver may believe of an event: what the verification of its request came to, or that our own
-// API made it.
+// Proof tells the receiver how far the origin of an event is proved: the verdict on the provider's request, or that the
+// event was sent through this service's API.
 type Proof string
 
-// SentProof is the proof of an event of the API, tests included. Those of the others are their verdicts.
+// SentProof is the proof of an event that was sent through the API, tests included. An event of a provider has its
+// verdict.
 const SentProof Proof = "sent"
 
-// Proof of the event.
+// Proof returns the proof of the event.
 func (e *Event) Proof() Proof {
 	if e.Source != SourceProvider {
 		return SentProof
@@ -53,7 +61,7 @@ func (e *Event) Proof() Proof {
 	return Proof(e.Verdict)
 }
 
-// Event is one accepted event. Its time of receipt is the time of its id.
+// Event is one accepted event. The time inside its id is the time of receipt.
 type Event struct {
 	ID             id.ID
 	Account        string
@@ -65,8 +73,8 @@ type Event struct {
 	Method         string
 	Query          string // raw, without the question mark
 	RemoteIP       netip.Addr
-	Dests          []string // destinations enabled at accept
-	DuplicateOf    string   // evt_… of the first one
+	Dests          []string // destinations that were enabled when the event was accepted
+	DuplicateOf    string   // evt_… of the first event with the same deduplication value
 	IdempotencyKey string
 	// Only is the one group that the record is for, when it was put back for a group that could not read it; empty
 	// for all. It is not encoded: what follows from the record is for everybody.
@@ -78,13 +86,13 @@ type Event struct {
 // Field is one header line.
 type Field struct{ Name, Value string }
 
-// ReceivedAt is the time of the id, in milliseconds.
+// ReceivedAt returns the time inside the id, in whole milliseconds.
 func (e *Event) ReceivedAt() time.Time { return e.ID.Time() }
 
-// ContentType is the first Content-Type line, or empty.
+// ContentType returns the value of the first Content-Type line, or "".
 func (e *Event) ContentType() string { return e.HeaderValue("Content-Type") }
 
-// HeaderValue is the first line with that canonical name, or empty.
+// HeaderValue returns the value of the first line with that canonical name, or "".
 func (e *Event) HeaderValue(canonical string) string {
 	for _, f := range e.Header {
 		if f.Name == canonical {
@@ -117,8 +125,7 @@ const version = "1"
 
 // Record encodes the event for the topic events. The body is not copied.
 //
-// All values share one piece of memory, and so do the names: there are some thirty of each, and this is on
-// the path of every event.
+// All values share one allocation, and so do all names: an event has about thirty of each, and every event passes here.
 func (e *Event) Record() *stream.Record {
 	headers := make([]stream.Header, 0, 13+len(e.Header))
 	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Dests)*destText, 0
@@ -127,7 +134,7 @@ func (e *Event) Record() *stream.Record {
 		names += len(hHeader) + len(f.Name)
 	}
 	text := make([]byte, 0, size)
-	end := func(key string, start int) { // everything appended since start is the value
+	addFrom := func(key string, start int) { // the value is everything appended since start
 		if start < len(text) {
 			headers = append(headers, stream.Header{Key: key, Value: text[start:len(text):len(text)]})
 		}
@@ -135,12 +142,12 @@ func (e *Event) Record() *stream.Record {
 	add := func(key, value string) {
 		start := len(text)
 		text = append(text, value...)
-		end(key, start)
+		addFrom(key, start)
 	}
 	add(hVersion, version)
 	start := len(text)
 	text = e.ID.Append(append(text, id.Event...))
-	end(hID, start)
+	addFrom(hID, start)
 	add(hAccount, e.Account)
 	add(hSource, string(e.Source))
 	add(hVerdict, string(e.Verdict))
@@ -150,7 +157,7 @@ func (e *Event) Record() *stream.Record {
 	add(hQuery, e.Query)
 	start = len(text)
 	text = e.RemoteIP.AppendTo(text)
-	end(hRemoteIP, start)
+	addFrom(hRemoteIP, start)
 	start = len(text)
 	for i, dest := range e.Dests {
 		if i > 0 {
@@ -158,7 +165,7 @@ func (e *Event) Record() *stream.Record {
 		}
 		text = append(text, dest...)
 	}
-	end(hDests, start)
+	addFrom(hDests, start)
 	add(hDuplicateOf, e.DuplicateOf)
 	add(hIdempotency, e.IdempotencyKey)
 	var name strings.Builder
@@ -174,13 +181,13 @@ func (e *Event) Record() *stream.Record {
 	return &stream.Record{Key: []byte(e.Endpoint), Value: e.Body, Headers: headers, Timestamp: e.ReceivedAt()}
 }
 
-// Sizes that make the memory of Record right at once; a longer text costs a second piece.
+// Sizes for the initial capacity of Record's buffer, in bytes; a longer text costs a second allocation.
 const (
-	recordText = 256                                    // id, account, words, address
+	recordText = 256                                    // id, account, enum strings, address
 	destText   = len("dst_01jd0000000000000000000000,") // one destination
 )
 
-// RecordID is the id that an event record carries, as text, without the cost of decoding the rest.
+// RecordID returns the id of an event record as text, without decoding the rest; "" when there is none.
 func RecordID(r *stream.Record) string {
 	for i := range r.Headers {
 		if r.Headers[i].Key == hID {
@@ -190,17 +197,17 @@ func RecordID(r *stream.Record) string {
 	return ""
 }
 
-// Decode reads an event record, or the event inside a work item. The body is shared with the record.
-// An error means that the record is poison: no retry can mend it.
+// Decode reads an event record, or the event inside a work item. The body is shared with the record. After an error the
+// record can never be decoded: a retry does not help, and it belongs in the dead letter topic.
 func Decode(r *stream.Record) (*Event, error) {
 	e := &Event{Endpoint: string(r.Key), Body: r.Value}
 	size := 0
 	for i := range r.Headers {
 		size += len(r.Headers[i].Value)
 	}
-	var text strings.Builder // all values share one piece of memory
+	var text strings.Builder // all values share one allocation
 	text.Grow(size)
-	seen := ""
+	recordVersion := ""
 	for i := range r.Headers {
 		h := &r.Headers[i]
 		start := text.Len()
@@ -216,7 +223,7 @@ func Decode(r *stream.Record) (*Event, error) {
 		var err error
 		switch h.Key {
 		case hVersion:
-			seen = v
+			recordVersion = v
 		case hID:
 			e.ID, err = id.Parse(id.Event, v)
 		case hAccount:
@@ -249,8 +256,8 @@ func Decode(r *stream.Record) (*Event, error) {
 		}
 	}
 	switch {
-	case seen != version:
-		return nil, fmt.Errorf("decode event: version %q, want %s", seen, version)
+	case recordVersion != version:
+		return nil, fmt.Errorf("decode event: version %q, want %s", recordVersion, version)
 	case e.ID.IsZero():
 		return nil, fmt.Errorf("decode event: header %s is missing", hID)
 	case e.Endpoint == "":

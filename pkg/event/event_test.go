@@ -54,8 +54,8 @@ func TestEventRecordRoundTrip(t *testing.T) {
 	}
 }
 
-// Any Kafka consumer reads these names, so they are written down here once more by hand.
-func TestEventRecordIsThePublicShape(t *testing.T) {
+// The header names are a public interface for Kafka consumers, so the test lists them as literals.
+func TestEventRecordHeadersArePublic(t *testing.T) {
 	var names []string
 	for _, h := range sample(t).Record().Headers {
 		names = append(names, h.Key)
@@ -70,7 +70,7 @@ func TestEventRecordIsThePublicShape(t *testing.T) {
 	}
 }
 
-func TestDecodeRefusesPoison(t *testing.T) {
+func TestDecodeRejectsBrokenRecords(t *testing.T) {
 	f := func(name string, spoil func(*stream.Record)) {
 		t.Helper()
 		r := sample(t).Record()
@@ -111,7 +111,7 @@ func TestWorkRoundTrip(t *testing.T) {
 	}
 }
 
-// A due time between two milliseconds must not come back earlier than it was.
+// A due time between two milliseconds is rounded up, never down.
 func TestWorkIsNeverDueEarlier(t *testing.T) {
 	due := time.Unix(1_800_000_000, 123_000_001)
 	w := &event.Work{Event: sample(t), Dest: "dst_2", Attempt: 1, Due: due}
@@ -141,7 +141,8 @@ func TestOutcomeRoundTrip(t *testing.T) {
 			RequestHeader: "A: 1\nA: \n", ResponseHeader: "B: 2\n", ResponseBody: []byte("\xff"), Truncated: true,
 		},
 	}
-	for i, v := 0, reflect.ValueOf(*o.Attempt); i < v.NumField(); i++ { // else a field may be lost and nobody sees it
+	// every field is set, so that the round trip covers it
+	for i, v := 0, reflect.ValueOf(*o.Attempt); i < v.NumField(); i++ {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "OK" {
 			t.Errorf("the attempt has no %s", name)
 		}
@@ -171,7 +172,7 @@ func FuzzDecode(f *testing.F) {
 		e, err := event.Decode(r)
 		if err == nil {
 			if again, err := event.Decode(e.Record()); err != nil || again.ID != e.ID || len(again.Header) != len(e.Header) {
-				t.Fatalf("decoded event does not survive its own codec: %v", err)
+				t.Fatalf("a decoded event cannot be encoded and decoded again: %v", err)
 			}
 		}
 		_, _ = event.DecodeWork(r)
@@ -189,7 +190,7 @@ func FuzzDecodeOutcome(f *testing.F) {
 			return
 		}
 		if _, err := event.DecodeOutcome(o.Record()); err != nil {
-			t.Fatalf("decoded outcome does not survive its own codec: %v", err)
+			t.Fatalf("a decoded outcome cannot be encoded and decoded again: %v", err)
 		}
 	})
 }

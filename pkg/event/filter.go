@@ -6,8 +6,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Query selects events for a list, newest first. Empty members do not restrict; several values of one
-// member are alternatives.
+// Query selects events for a list, newest first. An event has to match every member that is set, by any one of its
+// values.
 type Query struct {
 	Account      string
 	Endpoints    []string
@@ -19,43 +19,44 @@ type Query struct {
 	Processing   []Processing
 	Since, Until time.Time // [Since, Until)
 	Search       *Search   // nil = none
-	Before       id.ID     // only older ids: the position of a cursor; zero on the first page
+	Before       id.ID     // position of a cursor: only events with a lower id; zero on the first page
 	Limit        int       // 1–100
 }
 
-// Search selects events by what they carry. Its members that are set all have to match; of the values of one, any.
+// Search selects events by their content. An event has to match every member that is set.
 type Search struct {
 	Text   string // in body, headers or id, in any case
 	Body   []BodyMatch
 	Header []HeaderMatch
 }
 
-// BodyMatch compares the scalar at a path of a JSON body with texts, by its own text; numbers also by their value.
+// BodyMatch selects events by the scalar at a path of their JSON body. It matches when the scalar's text equals one of
+// Values, or when both are numbers of the same value.
 type BodyMatch struct{ Members, Values []string }
 
-// HeaderMatch compares the values of a header; names do not distinguish case.
+// HeaderMatch selects events that have a header line with this name, in any case, and one of Values.
 type HeaderMatch struct {
 	Name   string
 	Values []string
 }
 
-// Filter is a filter by values, of which an event has to have one.
+// Filter describes one list filter: an event matches when it has one of the given values.
 type Filter struct {
-	Name          string   // of the parameter of GET /v1/events, and of the member of a replay
-	Aliases       []string // other names that it may be sent by
-	AllowedValues []string // the values that there are; nil: any
-	Prefix        bool     // a value that ends with ".*" stands for all that begin so
+	Name          string   // parameter of GET /v1/events and member of POST /v1/replays
+	Aliases       []string // other accepted names
+	AllowedValues []string // nil: any value
+	Prefix        bool     // a value that ends with ".*" matches every type with that prefix
 	Replay        bool     // POST /v1/replays selects by it too
 	memberAccess
 }
 
-// values read and write the member of a Query that holds the values of a filter.
+// memberAccess reads and writes the member of a Query that holds the values of a filter.
 type memberAccess struct {
 	Values func(*Query) []string
 	Set    func(*Query, []string)
 }
 
-// Filters are all of them, in the order in which they are explained. The condition of each is in store/read/filters.go.
+// Filters are all list filters, in the order of the API description. store/read/filters.go has their SQL conditions.
 var Filters = []Filter{
 	{
 		Name: "endpoint_id", Aliases: []string{"endpoint"}, Replay: true,
@@ -87,11 +88,11 @@ func accessTo[T ~string](member func(*Query) *[]T) memberAccess {
 	}
 }
 
-// Convert converts words of one type to another.
-func Convert[To, From ~string](words ...From) []To {
-	out := make([]To, len(words))
-	for i, w := range words {
-		out[i] = To(w)
+// Convert converts a list of strings from one type to another.
+func Convert[To, From ~string](values ...From) []To {
+	out := make([]To, len(values))
+	for i, v := range values {
+		out[i] = To(v)
 	}
 	return out
 }

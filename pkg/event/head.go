@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Head is what must be known of an event record to say which deliveries it asks for. Reading it costs a
-// fraction of Decode, and one allocation for the address of the sender; it refuses the same records.
+// Head is the part of an event record that names the deliveries it asks for. DecodeHead costs a fraction of Decode: one
+// allocation, for the sender's address. It returns an error for the same records as Decode.
 type Head struct {
 	ID        id.ID
 	Verdict   Verdict
@@ -22,45 +22,45 @@ type Head struct {
 	dests     []byte // of the record
 }
 
-// Delivers reports whether the event asks for deliveries at all. What was rejected, is a duplicate or has
-// no destination ends with its own record, which says so.
+// Delivers reports whether the event asks for any delivery. A rejected event, a duplicate and an event without a
+// destination need none: their record is their final state.
 func (h *Head) Delivers() bool {
 	return h.Verdict != VerdictRejected && !h.Duplicate && len(h.dests) > 0
 }
 
-// EachDest calls f with each destination; the bytes belong to the record.
+// EachDest calls f with each destination; the bytes share the record's memory.
 func (h *Head) EachDest(f func(dest []byte)) {
 	for dest := range bytes.SplitSeq(h.dests, []byte(",")) {
 		f(dest)
 	}
 }
 
-// DecodeHead reads a record of the topic events, or the event in a work item.
+// DecodeHead reads the head of a record of the topic events, or of the event in a work item.
 func DecodeHead(r *stream.Record) (Head, error) {
 	var h Head
 	versioned := false
 	for i := range r.Headers {
-		x := &r.Headers[i]
+		header := &r.Headers[i]
 		var err error
-		switch x.Key {
+		switch header.Key {
 		case hVersion:
-			versioned = string(x.Value) == version
+			versioned = string(header.Value) == version
 		case hID:
-			h.ID, err = id.Parse(id.Event, string(x.Value))
+			h.ID, err = id.Parse(id.Event, string(header.Value))
 		case hRemoteIP:
-			_, err = netip.ParseAddr(string(x.Value))
+			_, err = netip.ParseAddr(string(header.Value))
 		case hVerdict:
 			h.Verdict = ""
-			if string(x.Value) == string(VerdictRejected) {
+			if string(header.Value) == string(VerdictRejected) {
 				h.Verdict = VerdictRejected
 			}
 		case hDuplicateOf:
-			h.Duplicate = len(x.Value) > 0
+			h.Duplicate = len(header.Value) > 0
 		case hDests:
-			h.dests = x.Value
+			h.dests = header.Value
 		}
 		if err != nil {
-			return Head{}, fmt.Errorf("decode event header %s: %w", x.Key, err)
+			return Head{}, fmt.Errorf("decode event header %s: %w", header.Key, err)
 		}
 	}
 	if !versioned || h.ID.IsZero() || len(r.Key) == 0 {
@@ -69,30 +69,30 @@ func DecodeHead(r *stream.Record) (Head, error) {
 	return h, nil
 }
 
-// WorkHead names a delivery and the run that it belongs to, empty for the automatic chain, and says when the
-// record that was read is due.
+// WorkHead is the part of a work item that names its delivery: the event, the destination, and the run, which is empty
+// for automatic attempts. Due is the time before which the attempt must not be made.
 type WorkHead struct {
 	Event     id.ID
 	Dest, Run string
 	Due       time.Time
 }
 
-// DecodeWorkHead reads which chain a record of commands or retry.* continues. It refuses what DecodeWork
-// refuses.
+// DecodeWorkHead reads the head of a record of commands or retry.*. It returns an error for the same records as
+// DecodeWork.
 func DecodeWorkHead(r *stream.Record) (WorkHead, error) {
 	h, err := DecodeHead(r)
 	if err != nil {
 		return WorkHead{}, err
 	}
-	x, err := decodeWorkHeader(r)
+	wire, err := decodeWorkHeader(r)
 	if err != nil {
 		return WorkHead{}, err
 	}
-	return WorkHead{Event: h.ID, Dest: x.Dest, Run: x.Run, Due: fromMilli(x.Due)}, nil
+	return WorkHead{Event: h.ID, Dest: wire.Dest, Run: wire.Run, Due: fromMilli(wire.Due)}, nil
 }
 
-// OutcomeHead is what an outcome says about a delivery, without the details of the request. Reading it allocates
-// nothing; Dest, Run and Reason belong to the record.
+// OutcomeHead is an outcome without the details of the request. DecodeOutcomeHead allocates nothing; Dest, Run and
+// Reason share the record's memory.
 type OutcomeHead struct {
 	Event             id.ID
 	Dest, Run, Reason []byte
@@ -136,13 +136,13 @@ func DecodeOutcomeHead(r *stream.Record) (OutcomeHead, error) {
 	return w, nil
 }
 
-// statusOf is Status(b) without the allocation.
+// statusOf converts b to a Status without an allocation.
 func statusOf(b []byte) Status { return intern(b, Delivered, Retrying, Failed, Skipped, Pending, Held) }
 
-// triggerOf is Trigger(b) without the allocation, for what is common.
+// triggerOf converts b to a Trigger, without an allocation for the two most frequent ones.
 func triggerOf(b []byte) Trigger { return intern(b, TriggerInitial, TriggerRetry) }
 
-// known is the word that b spells; only one that is none of words takes memory.
+// intern converts b to a string; it allocates only when b is none of words.
 func intern[T ~string](b []byte, words ...T) T {
 	for _, w := range words {
 		if string(b) == string(w) {
@@ -152,7 +152,7 @@ func intern[T ~string](b []byte, words ...T) T {
 	return T(b)
 }
 
-// readAttempt reads which request it was and how it went.
+// readAttempt reads the id, the trigger and the success of the attempt in an outcome.
 func (w *OutcomeHead) readAttempt(msg []byte) error {
 	return eachField(msg, func(num protowire.Number, b []byte, n int64) error {
 		switch num {
@@ -167,7 +167,7 @@ func (w *OutcomeHead) readAttempt(msg []byte) error {
 	})
 }
 
-// Version is that of the word, read at an offset of the topic outcomes.
+// Version returns the version of the outcome when its record has this offset in the topic outcomes.
 func (w *OutcomeHead) Version(offset int64) (Version, error) {
 	return versionOf(string(w.Run), w.Status, w.At, offset)
 }

@@ -17,7 +17,7 @@ func destsOf(h event.Head) (dests []string) {
 	return dests
 }
 
-func TestHead(t *testing.T) {
+func TestDecodeHead(t *testing.T) {
 	f := func(name string, delivers bool, change func(*event.Event)) {
 		t.Helper()
 		e := sample(t)
@@ -41,8 +41,8 @@ func TestHead(t *testing.T) {
 	f("rejected", false, func(e *event.Event) { e.Verdict = event.VerdictRejected })
 }
 
-// The ledger must call undecodable what the dispatcher calls so, and no more.
-func FuzzHeadAndChainRefuseTheSame(f *testing.F) {
+// The ledger decodes heads and the dispatcher whole records: both have to agree on which records are undecodable.
+func FuzzHeadsAgreeWithFullDecoders(f *testing.F) {
 	f.Add("relay-id", []byte("evt_nope"), []byte("ep_1"))
 	f.Add("relay-v", []byte("2"), []byte("ep_1"))
 	f.Add("relay-remote-ip", []byte("nope"), []byte("ep_1"))
@@ -76,7 +76,7 @@ func FuzzHeadAndChainRefuseTheSame(f *testing.F) {
 	})
 }
 
-func TestWord(t *testing.T) {
+func TestDecodeOutcomeHead(t *testing.T) {
 	o := &event.Outcome{
 		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Status: event.Held, Reason: event.BreakerOpen,
 		NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(),
@@ -103,12 +103,12 @@ func TestWord(t *testing.T) {
 		if d := cmp.Diff(want, w); d != "" {
 			t.Error(d)
 		}
-		mine, err := w.Version(7)
+		headVersion, err := w.Version(7)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if theirs, err := o.Version(7); err != nil || mine != theirs {
-			t.Errorf("version %v of the word, %v of the outcome, %v", mine, theirs, err)
+		if version, err := o.Version(7); err != nil || headVersion != version {
+			t.Errorf("version %v of the head, %v of the outcome, %v", headVersion, version, err)
 		}
 	}
 	f()
@@ -122,13 +122,13 @@ func TestWord(t *testing.T) {
 		r := o.Record()
 		spoil(r)
 		if _, err := event.DecodeOutcomeHead(r); err == nil {
-			t.Error("a broken outcome has a word")
+			t.Error("the head of a broken outcome was decoded")
 		}
 	}
 }
 
-// What is read of every record of the log must hardly allocate.
-func TestHeadsAndWordsAreCheap(t *testing.T) {
+// Heads are read of every record in the log, so decoding them must hardly allocate.
+func TestDecodingHeadsHardlyAllocates(t *testing.T) {
 	e := sample(t).Record()
 	o := (&event.Outcome{Event: newID(t), Endpoint: "ep_1", Dest: "dst_1", Status: event.Delivered, At: time.Now(),
 		Attempt: &event.Attempt{ID: newID(t), OK: true}}).Record()
@@ -143,7 +143,8 @@ func TestHeadsAndWordsAreCheap(t *testing.T) {
 	}
 }
 
-// The order within a run is delivered, ended, open; then by the log; a later run comes after.
+// Within a run open states come before final ones and these before delivered; equal ranks are ordered by offset. A
+// later run is above an earlier one.
 func TestVersionOrder(t *testing.T) {
 	at := time.UnixMilli(1_800_000_000_000)
 	run := id.Lowest(at.Add(time.Hour)).Text(id.Run)
@@ -176,7 +177,7 @@ func TestVersionOrder(t *testing.T) {
 	for i := range ascending[1:] {
 		a, b := ascending[i], ascending[i+1]
 		if a.Compare(b) >= 0 || b.Compare(a) <= 0 || a.Compare(a) != 0 || a.Big().Cmp(b.Big()) >= 0 {
-			t.Errorf("version %d, %v, does not come before the next, %v", i, a, b)
+			t.Errorf("version %d, %v, is not below the next, %v", i, a, b)
 		}
 	}
 	if _, err := event.QueuedVersion("nope"); err == nil {

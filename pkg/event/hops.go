@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// HeaderHops is the header by which a delivery says how many deliveries its event has behind it, this one included.
-// Whoever forwards a delivery to the relay sends it along, knowingly or not, and so a loop is recognised. It is a
-// hint: anybody can send it, and who does only keeps the event of that request from being delivered.
+// HeaderHops is the request header that counts the deliveries of an event so far, the current one included. A receiver
+// that forwards a delivery to the relay sends the header back, so the relay detects a loop. The header is not
+// authenticated: a caller that forges it only prevents the delivery of its own event.
 //
 // It is read from the received header lines, which go with the event into retries, replays and the store.
 const HeaderHops = "Relay-Hops"
 
-// HeaderPath is the header by which a delivery names the endpoints that its event came through, the first one first
-// and its own last. It is a hint as HeaderHops is.
+// HeaderPath is the request header that lists the endpoints an event came through, the first one first and the
+// delivery's own last. It is not authenticated either.
 const HeaderPath = "Relay-Path"
 
-// MaxHops is the number of deliveries from which on an event counts as one of a loop, and is not delivered.
+// MaxHops is the number of earlier deliveries at which an event counts as part of a loop and is not delivered.
 const MaxHops = 5
 
-// maxReturns is how often an event may come back to an endpoint that it came through before: once, as from a
-// receiver that adds something to an event and sends it again. The hops alone would let an endpoint whose n
-// destinations all lead back to it make n⁵ events of one; so it makes n².
+// maxReturns is how often an event may return to an endpoint of its path: once, for a receiver that enriches an event
+// and sends it again. With MaxHops alone, an endpoint whose n destinations all lead back to it would turn one event
+// into n⁵; with this limit it makes at most n².
 const maxReturns = 1
 
-// maxEndpointID bounds the names in HeaderPath that are passed on.
+// maxEndpointID bounds a name in HeaderPath, in bytes; longer ones are ignored.
 const maxEndpointID = 64
 
-// Hops is what the lines of HeaderHops say, at most MaxHops; 0 without one and for anything that is no number.
+// Hops returns the largest number in the lines of HeaderHops, at most MaxHops; 0 without a line or a number.
 func Hops(lines []string) (hops int) {
 	for _, line := range lines {
 		for text := range strings.SplitSeq(line, ",") { // as proxies join lines
@@ -41,7 +41,7 @@ func Hops(lines []string) (hops int) {
 	return hops
 }
 
-// Path is the endpoints that the lines of HeaderPath name, the last MaxHops of them.
+// Path returns the last MaxHops endpoints that the lines of HeaderPath name.
 func Path(lines []string) (path []string) {
 	for _, line := range lines {
 		for name := range strings.SplitSeq(line, ",") {
@@ -57,8 +57,8 @@ func Path(lines []string) (path []string) {
 	return path
 }
 
-// SkipIfLoop makes an event of an endpoint one that is delivered nowhere if its header lines say that it is in a loop:
-// it has MaxHops deliveries behind it, or came back too often. It is stored, so that somebody sees it.
+// SkipIfLoop removes the destinations of an event that is in a loop by its header lines: after MaxHops deliveries, or
+// when it returned to an endpoint more than maxReturns times. The event is still stored, with the reason DeliveryLoop.
 func (e *Event) SkipIfLoop(endpoint string) {
 	var hops, path []string
 	for _, f := range e.Header {
@@ -74,7 +74,7 @@ func (e *Event) SkipIfLoop(endpoint string) {
 	}
 }
 
-// returns counts the steps of a path to an endpoint that stands before in it.
+// returns counts the entries of a path that also occur earlier in it.
 func returns(path []string) (n int) {
 	for i, name := range path {
 		if slices.Contains(path[:i], name) {

@@ -24,15 +24,15 @@ func TestHops(t *testing.T) {
 	}
 }
 
-// An event of a loop is skipped for that reason, whatever its signature came to, until a replay delivers it.
-func TestLoopIsSkipped(t *testing.T) {
+// An event in a loop is skipped with the reason delivery_loop, whatever its verdict is, until a replay delivers it.
+func TestEventInALoopIsSkipped(t *testing.T) {
 	for _, v := range []Verdict{VerdictVerified, VerdictUnverified, VerdictObserved} {
 		e := &Event{Verdict: v, Reason: SignatureMissing, Dests: []string{"dst_1"}}
 		after := func(hops int) []Field { return []Field{{Name: HeaderHops, Value: strconv.Itoa(hops)}} }
 		e.Header = after(MaxHops - 1)
 		e.SkipIfLoop("ep_a")
 		if len(e.Dests) != 1 {
-			t.Fatal("four deliveries are no loop")
+			t.Fatal("an event with four earlier deliveries counts as a loop")
 		}
 		e.Header = after(MaxHops)
 		e.SkipIfLoop("ep_a")
@@ -40,13 +40,13 @@ func TestLoopIsSkipped(t *testing.T) {
 			t.Errorf("%s: %s %s", v, status, reason)
 		}
 		if status, _, _ := Summarize(e, []Delivery{{Destination: "dst_1", Status: Delivered}}); status != Delivered {
-			t.Errorf("%s: replayed it is %s", v, status)
+			t.Errorf("%s: after a replay the status is %s", v, status)
 		}
 	}
 }
 
-// An event may come back to an endpoint once; a chain of endpoints is as long as the hops allow.
-func TestReturnsAreCounted(t *testing.T) {
+// An event may return to an endpoint once. A path of different endpoints is limited by MaxHops only.
+func TestSecondReturnToAnEndpointIsALoop(t *testing.T) {
 	for _, c := range []struct {
 		path []string
 		loop bool
@@ -66,6 +66,6 @@ func TestReturnsAreCounted(t *testing.T) {
 		}
 	}
 	if got := Path([]string{"1,2,3,4", "5, 6"}); !slices.Equal(got, []string{"2", "3", "4", "5", "6"}) {
-		t.Errorf("of a long path %q is kept", got)
+		t.Errorf("the end of a long path is %q", got)
 	}
 }

@@ -27,15 +27,15 @@ func TestValidJSON(t *testing.T) {
 	}
 }
 
-// Ten million brackets would need more stack than a process may have.
-func TestDeepBodyIsNoJSON(t *testing.T) {
+// Parsing ten million nested brackets would need more stack than a process may have.
+func TestDeeplyNestedBodyIsNotJSON(t *testing.T) {
 	body := []byte(strings.Repeat("[", 10<<20))
 	source, err := event.ParseTypeSource("body:$.type")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := source.Of(http.Header{}, body); got != "" {
-		t.Errorf("its type is %q", got)
+		t.Errorf("the type is %q, want none", got)
 	}
 	key, err := event.ParseDedupKey("body:$.id")
 	if err != nil {
@@ -43,6 +43,6 @@ func TestDeepBodyIsNoJSON(t *testing.T) {
 	}
 	body = append([]byte(`{"id":"x","a":`), body...)
 	if value, ok := key.Of(http.Header{}, body); ok {
-		t.Errorf("its key is %q", value)
+		t.Errorf("the deduplication value is %q, want none", value)
 	}
 }

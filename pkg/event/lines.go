@@ -2,12 +2,11 @@ package event
 
 import "strings"
 
-// Lines are header lines as text, "Name: value\n" each: as they are recorded, stored and searched. Nobody
-// on the way needs them apart, so they travel as one piece.
+// Lines are header lines as one text, "Name: value\n" each. They are recorded, stored and searched in this form; only
+// the API splits them.
 type Lines string
 
-// LinesOf writes fields as lines. A line break in a value, which no HTTP message can carry, becomes a space
-// (RFC 9110, 5.5).
+// LinesOf writes fields as lines. A line break in a value, which HTTP does not allow, becomes a space (RFC 9110, 5.5).
 func LinesOf(fields []Field) Lines {
 	size := 0
 	for _, f := range fields {
@@ -28,7 +27,7 @@ func LinesOf(fields []Field) Lines {
 	return Lines(b.String())
 }
 
-// Fields takes the lines apart.
+// Fields splits the lines into names and values.
 func (l Lines) Fields() []Field {
 	fields := make([]Field, 0, strings.Count(string(l), "\n"))
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(l), "\n"), "\n") {

@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Outcome is the newest state of one delivery, a record of the topic outcomes. When it stands at the
-// end of an HTTP request it carries the attempt.
+// Outcome is the newest state of one delivery, a record of the topic outcomes. The outcome of an HTTP request carries
+// the attempt.
 type Outcome struct {
 	Event    id.ID
 	Account  string
@@ -23,18 +23,18 @@ type Outcome struct {
 	Reason   Reason
 	Code     int       // HTTP status of the attempt, 0 = none
 	NextAt   time.Time // of the next attempt; zero = none
-	At       time.Time // when this became true
-	Run      string    // replay run or recovery job; empty for the automatic chain
-	// Skipped is why the run passed the delivery by; Status and Reason are then what they were before it, if that
-	// was final. Empty when the run has not.
+	At       time.Time // when the delivery reached this state
+	Run      string    // replay run or recovery job; empty for automatic attempts
+	// SkipReason is why the run skipped the delivery; empty when it did not. A skip restores the final Status and Reason
+	// from before the run.
 	SkipReason Reason
-	// Waited says that the work was parked, so that the delivery was said to wait before.
+	// WasParked is set when the delivery was parked before, so that earlier outcomes reported it as waiting.
 	WasParked bool
 	Attempt   *Attempt // nil when no request was made
 }
 
-// Field numbers of the wire form (protocol buffers encoding). A number is never used for anything
-// else again; unknown ones are skipped, so that nodes of neighbouring versions read each other.
+// Field numbers of the wire format (protocol buffers encoding). A number is never reused for another field. A reader
+// skips numbers that it does not know, so nodes of two versions read each other's records.
 const (
 	oEvent = iota + 1
 	oAccount
@@ -74,13 +74,13 @@ func (o *Outcome) Record() *stream.Record {
 	return &stream.Record{Key: []byte(o.Endpoint), Value: b}
 }
 
-// Sizes that make the memory of Record right at once; a longer outcome costs a second piece.
+// Sizes for the initial capacity of Record's buffers, in bytes; a longer outcome costs a second allocation.
 const (
-	typicalAttempt  = 1536 // encoded; memory of this fixed size needs no collection
-	outcomeOverhead = 128  // id, words, numbers, tags and lengths
+	typicalAttempt  = 1536 // encoded; a buffer of this constant size stays on the stack
+	outcomeOverhead = 128  // id, enum strings, numbers, tags and lengths
 )
 
-// DecodeOutcome reads a record of the topic outcomes. Byte slices are shared with the record.
+// DecodeOutcome reads a record of the topic outcomes. Byte slices share the record's memory.
 func DecodeOutcome(r *stream.Record) (*Outcome, error) {
 	o := &Outcome{Endpoint: string(r.Key)}
 	err := eachField(r.Value, func(num protowire.Number, b []byte, n int64) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// What a read of the store can come to besides its rows.
+// Errors of reads.
 var (
 	ErrNotFound    = errors.New("event not found")
 	ErrUnavailable = errors.New("store is unavailable")
@@ -18,22 +18,23 @@ var (
 // Page is one page of a list.
 type Page struct {
 	Rows []Summary
-	More bool // another row was seen behind the last one
-	// Partial says that a search ended before it came to the end or filled the page; it goes on below Edge.
+	More bool // there is at least one more row
+	// Partial means that a search ran out of time before it filled the page or reached the end. The next page continues
+	// with ids below ResumeBefore.
 	Partial      bool
 	ResumeBefore id.ID
-	Scanned      int       // rows that a search has looked at
-	AsOf         time.Time // set when the store is behind: what was acknowledged later may be missing
+	Scanned      int       // rows that a search has read
+	AsOf         time.Time // set when the store is behind: events acknowledged later may be missing
 }
 
-// Summary is one row of a list, its status derived from the deliveries.
+// Summary is one row of a list. Its status is derived from the deliveries.
 type Summary struct {
 	ID            id.ID
 	Account       string
 	Endpoint      string
 	Type          string
 	Status        Status
-	Reason        Reason // of the event, or of the delivery that decides its status
+	Reason        Reason // of the event, or of the delivery that determines its status
 	DuplicateOf   string // evt_… of the event that it repeats; empty = none
 	Attempts      int    // HTTP attempts of all destinations
 	Source        Source
@@ -44,41 +45,43 @@ type Summary struct {
 	NextAttemptAt time.Time
 }
 
-// Counts are deliveries by what became of them; skipped ones count in Total alone.
+// Counts are the deliveries of an event by status. Pending includes retrying and held ones; skipped ones count in Total
+// only.
 type Counts struct{ Total, Delivered, Failed, Pending int }
 
-// OffsetQuery selects events of an endpoint by where their records stood in the topic events, for those who read on
-// behind what the log has trimmed. What was rejected or repeats another event is not among them.
+// OffsetQuery selects events of an endpoint by the offsets of their records in the topic events. The feed uses it for
+// offsets that the log has trimmed. Rejected events and duplicates are left out.
 type OffsetQuery struct {
 	Account, Endpoint string
 	Partition         int32
 	From, To          int64     // offsets [From, To)
-	Since             time.Time // none of them is older
+	Since             time.Time // lower bound of their times
 	Limit             int
-	Bytes, MaxBody    int // of all bodies together, about, and of one: longer ones are left out
+	Bytes             int // approximate limit of all bodies together
+	MaxBody           int // a body of more bytes is left out
 }
 
-// OffsetPage is the next of them, by offset. When there are none, it says where to read on: at an offset below To, with
-// a later Since, or at To when there are no more.
+// OffsetPage is one page of events in the order of their offsets. The next query begins at Next, which is To at the
+// end, and with Since. A page may be empty before the end.
 type OffsetPage struct {
 	Rows  []EventAtOffset
 	Next  int64
 	Since time.Time
 }
 
-// EventAtOffset is an event with its offset in its partition.
+// EventAtOffset is an event with the offset of its record in its partition.
 type EventAtOffset struct {
 	*Event
 	Offset int64
 	Size   int // of the body
 }
 
-// Detail is the single read.
+// Detail is everything about one event.
 type Detail struct {
 	Summary
 	Event             *Event
-	Deliveries        []Delivery   // those that nothing is known of yet too, as pending
-	Attempts          []AttemptRow // newest 200, oldest first, bodies cut to 1 KiB
+	Deliveries        []Delivery   // a delivery without an outcome is pending
+	Attempts          []AttemptRow // the newest 200, oldest first, bodies cut to 1 KiB
 	AttemptsTruncated bool
 	Receipt           *Receipt
 	AsOf              time.Time // as in Page
@@ -87,7 +90,7 @@ type Detail struct {
 // AttemptPage is one page of the attempts of an event, newest first.
 type AttemptPage struct {
 	Rows []AttemptRow
-	More bool      // another row was seen behind the last one
+	More bool      // there is at least one more row
 	AsOf time.Time // as in Page
 }
 
@@ -103,26 +106,28 @@ type Delivery struct {
 	Run           string
 }
 
-// AttemptRow is one attempt as it is read.
+// AttemptRow is one attempt with the delivery that it belongs to.
 type AttemptRow struct {
 	Attempt
 	Endpoint    string
 	Destination string
-	Number      int // from 1 per event and destination, over all triggers
+	Number      int // counts from 1 per event and destination, over all triggers
 	Run         string
 	NextAt      time.Time
 }
 
-// Summarize derives status, reason and counts of an event from the newest state of each of its
-// deliveries. Destinations named in the event without a delivery row are pending.
+// Summarize derives status, reason and counts of an event from the newest state of each of its deliveries. A
+// destination named in the event without a delivery row is pending.
 //
-// Precedence: retrying, pending, failed, delivered, skipped. A held delivery makes the event pending. A
-// rejected event is delivered nowhere until it is replayed, from then on its deliveries count alone. So is a
-// duplicate or an event of a loop, which name no destinations; that it is one hides what an observing endpoint saw.
-func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
+// Precedence: retrying, pending, failed, delivered, skipped. A held delivery makes the event pending.
+//
+// A rejected event has no deliveries until it is replayed; from then on only these count. The same is true of a
+// duplicate and of an event in a loop, which name no destinations. Their reason takes precedence over the reason that
+// an observing endpoint recorded.
+func Summarize(e *Event, deliveries []Delivery) (Status, Reason, Counts) {
 	dests := e.Dests
 	if e.Verdict == VerdictRejected {
-		if len(ds) == 0 {
+		if len(deliveries) == 0 {
 			return Rejected, e.Reason, Counts{}
 		}
 		dests = nil
@@ -130,8 +135,8 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 	observed := e.Verdict == VerdictObserved && e.Reason != Duplicate && e.Reason != DeliveryLoop
 	var c Counts
 	reasons := map[Status]Reason{}
-	have := make(map[string]bool, len(ds))
-	note := func(s Status, r Reason) {
+	have := make(map[string]bool, len(deliveries))
+	count := func(s Status, r Reason) {
 		if _, ok := reasons[s]; !ok {
 			reasons[s] = r
 		}
@@ -145,13 +150,13 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 			c.Pending++
 		}
 	}
-	for _, d := range ds {
+	for _, d := range deliveries {
 		have[d.Destination] = true
-		note(d.Status, d.Reason)
+		count(d.Status, d.Reason)
 	}
 	for _, dest := range dests {
 		if !have[dest] {
-			note(Pending, Queued)
+			count(Pending, Queued)
 		}
 	}
 	for _, s := range []Status{Retrying, Held, Pending, Failed, Delivered, Skipped} {
@@ -159,48 +164,49 @@ func Summarize(e *Event, ds []Delivery) (Status, Reason, Counts) {
 			if s == Held {
 				s = Pending
 			}
-			if r == "" && observed { // nothing else marks it
+			if r == "" && observed { // the list shows the failed verification as the reason
 				r = e.Reason
 			}
 			return s, r, c
 		}
 	}
-	if observed { // its reason is what the verification said
+	if observed { // e.Reason is the verification's
 		return Skipped, NoDestination, c
 	}
 	return Skipped, e.Reason, c
 }
 
-// Of reports whether a list by the status has an event of that status with these deliveries: an event is never held,
-// and listed by it when one of its deliveries is.
-func (s Status) Matches(status Status, ds []Delivery) bool {
-	return s == status || s == Held && slices.ContainsFunc(ds, func(d Delivery) bool { return d.Status == Held })
+// Matches reports whether the filter status s selects an event of that status with these deliveries. An event is never
+// held: the filter held selects events with a held delivery.
+func (s Status) Matches(status Status, deliveries []Delivery) bool {
+	return s == status ||
+		s == Held && slices.ContainsFunc(deliveries, func(d Delivery) bool { return d.Status == Held })
 }
 
-// CandidateFilter is what an event is found by that may be listed by a status: it shows one of them at least. Summarize
-// decides.
+// CandidateFilter selects every event that may have a status, and possibly others: an event with the status fulfils at
+// least one of the conditions. Summarize decides about each candidate.
 type CandidateFilter struct {
-	DeliveryStatuses []Status // the newest state of a delivery
-	NoOutcome        bool     // nothing was said of the delivery to one of its destinations
+	DeliveryStatuses []Status // a delivery has one of these as its newest state
+	NoOutcome        bool     // a delivery to one of its destinations has no outcome
 	NoDestination    bool     // it names no destination
 	Rejected         bool     // it was rejected
 }
 
-// CandidateFilter returns the conditions of the status.
+// CandidateFilter returns the candidate filter of the status.
 func (s Status) CandidateFilter() CandidateFilter {
-	signs := CandidateFilter{DeliveryStatuses: []Status{s}}
+	filter := CandidateFilter{DeliveryStatuses: []Status{s}}
 	switch s {
 	case Pending:
-		signs.DeliveryStatuses, signs.NoOutcome = append(signs.DeliveryStatuses, Held), true
+		filter.DeliveryStatuses, filter.NoOutcome = append(filter.DeliveryStatuses, Held), true
 	case Skipped:
-		signs.NoDestination = true
+		filter.NoDestination = true
 	case Rejected:
-		signs.Rejected = true
+		filter.Rejected = true
 	}
-	return signs
+	return filter
 }
 
-// Match is an event that matches a query, with what tells where it may go.
+// Match is an event that matches a query, with the fields that decide where a replay may send it.
 type Match struct {
 	ID       id.ID
 	Endpoint string
@@ -210,8 +216,8 @@ type Match struct {
 	Size     int    // of its body, in bytes
 }
 
-// Stored is an event as it can be sent again, and the newest state of its deliveries.
+// Stored is a complete event, so that it can be sent again, with the newest state of its deliveries.
 type Stored struct {
 	*Event
-	Deliveries []Delivery // those that nothing is known of yet too, as pending
+	Deliveries []Delivery // a delivery without an outcome is pending
 }

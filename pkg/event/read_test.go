@@ -17,12 +17,12 @@ func TestSummarizeWithoutDeliveries(t *testing.T) {
 	f(event.Event{Verdict: event.VerdictUnverified, Reason: event.Duplicate}, event.Skipped, event.Duplicate)
 	f(event.Event{Verdict: event.VerdictRejected, Reason: event.SignatureMismatch}, event.Rejected,
 		event.SignatureMismatch)
-	// The reason of an observed one says what the verification saw, not why nothing was delivered.
+	// The reason of an observed event is that of its verification, not why nothing was delivered.
 	f(event.Event{Verdict: event.VerdictObserved, Reason: event.SignatureMismatch}, event.Skipped, event.NoDestination)
 }
 
-// What an observing endpoint saw marks the event as long as a delivery has no reason of its own.
-func TestSummarizeMarksObserved(t *testing.T) {
+// An observed event shows the reason of its verification unless a delivery has a reason of its own.
+func TestSummarizeShowsReasonOfObservedEvent(t *testing.T) {
 	e := event.Event{Verdict: event.VerdictObserved, Reason: event.SignatureMismatch, Dests: []string{"dst_1"}}
 	f := func(status event.Status, reason, want event.Reason) {
 		t.Helper()
@@ -36,8 +36,8 @@ func TestSummarizeMarksObserved(t *testing.T) {
 	f(event.Failed, event.Gone410, event.Gone410)
 }
 
-// What a replay of a rejected event came to counts, and only where it went.
-func TestSummarizeRejected(t *testing.T) {
+// After the replay of a rejected event only the deliveries of the replay count.
+func TestSummarizeReplayedRejectedEvent(t *testing.T) {
 	e := &event.Event{Verdict: event.VerdictRejected, Reason: event.SignatureMismatch, Dests: []string{"dst_1", "dst_2"}}
 	for _, f := range []struct {
 		newest event.Delivery

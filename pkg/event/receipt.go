@@ -11,10 +11,10 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Processing is what the receiver said about an event after it was delivered.
+// Processing is the state of an event as its receiver reports it after the delivery.
 type Processing string
 
-// States of processing; none stands for the absence of a receipt.
+// States of processing. ProcessingNone means that there is no receipt.
 const (
 	ProcessingNone    Processing = "none"
 	ProcessingRunning Processing = "processing"
@@ -22,7 +22,7 @@ const (
 	ProcessingFailed  Processing = "failed"
 )
 
-// ProcessingMissing asks for events that were delivered and have no receipt. It is a filter, no state.
+// ProcessingMissing selects events that were delivered and have no receipt. It is a filter value, not a state.
 const ProcessingMissing Processing = "missing"
 
 // Receipt reports the processing of an event, a record of the topic receipts.
@@ -32,17 +32,17 @@ type Receipt struct {
 	Endpoint  string
 	State     Processing
 	Reference string
-	Details   string // a JSON string or object, byte for byte as it was sent; empty for none
+	Details   string // a JSON string or object, byte for byte as it was sent; empty = none
 	At        time.Time
-	// FirstAt is when the event got its first receipt. Reads know it; it is not encoded.
+	// FirstAt is when the event got its first receipt. Only reads set it; it is not encoded.
 	FirstAt time.Time
 }
 
-// processedBit is set in the version of a receipt that says processed.
+// processedBit is set in the version of a receipt with the state ProcessingDone.
 const processedBit = 1 << 63
 
-// Version orders the receipts of an event: the highest one stands. Processed wins over any other state, else the later
-// record does; offset is that of the receipt's record.
+// Version orders the receipts of an event: the highest one is current. ProcessingDone is above any other state; within
+// equal states the later record is. offset is that of the receipt's record.
 func (r *Receipt) Version(offset int64) uint64 {
 	if r.State == ProcessingDone {
 		return uint64(offset) | processedBit
@@ -50,15 +50,15 @@ func (r *Receipt) Version(offset int64) uint64 {
 	return uint64(offset)
 }
 
-// ReceiptResult is what became of a receipt: the state of its event right after it.
+// ReceiptResult is the answer to a receipt: the event's current receipt right after it.
 type ReceiptResult struct {
 	Receipt
-	// Applied is false when the event had been processed before and the receipt says anything else: then the
-	// Receipt is the one that stands.
+	// Applied is false when the event was already processed and the receipt has another state. Receipt is then the
+	// earlier one, which stays current.
 	Applied bool
 }
 
-// Field numbers of the wire form, as in outcome.go.
+// Field numbers of the wire format; see outcome.go.
 const (
 	rEvent = iota + 1
 	rAccount

@@ -24,6 +24,6 @@ func TestReceiptRoundTrip(t *testing.T) {
 		t.Fatal(d)
 	}
 	if _, err := event.DecodeReceipt(&stream.Record{Key: []byte("ep_1"), Value: []byte{0xff}}); err == nil {
-		t.Fatal("broken bytes were taken for a receipt")
+		t.Fatal("broken bytes were decoded as a receipt")
 	}
 }

@@ -6,55 +6,54 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Selection says which deliveries a recovery job is for: those of an endpoint that failed for good, of events received
-// in [Since, Until).
+// Selection selects the deliveries of a recovery job: the failed deliveries of an endpoint, of events received in
+// [Since, Until).
 type Selection struct {
 	Account, Endpoint string
 	Since, Until      time.Time
 	Groups            []SelectionGroup
 }
 
-// SelectionGroup are the deliveries to some destinations.
+// SelectionGroup is the part of a selection for some destinations.
 type SelectionGroup struct {
 	Dests      []string
-	Except     bool   // all destinations but these
-	SkipReason Reason // why the job passes them by; empty: it sends them
+	Except     bool   // all destinations except Dests
+	SkipReason Reason // why the job skips these deliveries; empty: it sends them
 }
 
-// SelectionTotals counts the deliveries that a selection found. Items that are sent are numbered from 0, those that are
-// not come after them.
+// SelectionTotals counts the items of a selection. The Sendable items are numbered from 0; the skipped ones follow.
 type SelectionTotals struct {
 	Total, Sendable int
 	Destinations    []DestinationTotals
 }
 
-// DestinationTotals is the share of one destination.
+// DestinationTotals counts the items of one destination.
 type DestinationTotals struct {
 	ID              string
 	Total, Sendable int
 }
 
-// RecoveryJob is what decides the states of a job's items beside the outcomes of their deliveries.
+// RecoveryJob is the part of a recovery job that determines the states of items without an outcome.
 type RecoveryJob struct {
 	Account, ID string // rec_…
 	Selection   string // names its items
 	Total       int    // items that it has
 	Reserved    int    // items below this number may have been submitted
-	// Unsent is why the others never will be; empty while they may.
+	// UnsentReason is why the remaining items will never be submitted; empty while they may be.
 	UnsentReason Reason
 }
 
-// RecoveryCounts is what came of the items that were submitted, one delivery each.
+// RecoveryCounts are the submitted items of a job by result. An item is one delivery.
 type RecoveryCounts struct {
 	Delivered, Failed, Skipped int
-	// Unavailable are those of Skipped that were because their destination is disabled or gone.
+	// Unavailable counts those of Skipped whose destination or endpoint is disabled or deleted.
 	Unavailable int
 }
 
-// Ended is how many of them nothing more is expected of.
+// Ended returns the number of items with a final result.
 func (c RecoveryCounts) Ended() int { return c.Delivered + c.Failed + c.Skipped }
 
-// Add counts n deliveries by what was said of them last within the job.
+// Add counts n deliveries with this newest outcome within the job.
 func (c *RecoveryCounts) Add(status Status, skipped Reason, n int) {
 	switch ItemState(status, skipped) {
 	case Delivered:
@@ -69,7 +68,7 @@ func (c *RecoveryCounts) Add(status Status, skipped Reason, n int) {
 	}
 }
 
-// ItemState is the state of an item by what was said last of its delivery within the job.
+// ItemState returns the state of an item from the newest outcome of its delivery within the job.
 func ItemState(status Status, skipped Reason) Status {
 	switch {
 	case skipped != "":
@@ -86,33 +85,33 @@ type RecoveryFailures struct {
 	TopError string // the most frequent error code, or the reason where no request was made
 }
 
-// RecoveryItem is one delivery of a recovery job.
+// RecoveryItem is one item of a recovery job: one delivery.
 type RecoveryItem struct {
 	Seq         int
 	Event       id.ID
 	Destination string
 	State       Status // pending, queued, delivered, failed or skipped
 	SkipReason  Reason
-	HasOutcome  bool // something was said of it within its job
+	HasOutcome  bool // its delivery has an outcome within the job
 	Attempts    int  // HTTP attempts within the job
 	Code        int  // HTTP status of the last one
 	Error       ErrorCode
-	At          time.Time // when its state became true; zero when only the job's own times tell
+	At          time.Time // when it reached its state; zero when the state follows from the job's own times
 }
 
 // RecoveryItemPage is one page of the items of a job, the highest number first.
 type RecoveryItemPage struct {
 	Rows []RecoveryItem
-	More bool      // there is another row behind the last one
+	More bool      // there is at least one more row
 	AsOf time.Time // as in Page
 }
 
-// ItemQueued is the state of an item that is reserved or submitted, and has no result.
+// ItemQueued is the state of an item that is reserved or submitted and has no result yet.
 const ItemQueued Status = "queued"
 
-// OpenRecoveryItem is an item that nothing was said of within its job, and what is needed to submit it.
+// OpenRecoveryItem is an item without an outcome within its job, and the data to submit it.
 type OpenRecoveryItem struct {
 	RecoveryItem
-	StoredEvent *Event   // nil: it is no longer kept
-	Prior       Delivery // how the delivery stands
+	StoredEvent *Event   // nil: the event is not stored any more
+	Prior       Delivery // the delivery's state before the job
 }

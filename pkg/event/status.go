@@ -3,7 +3,7 @@ package event
 // Status is the state of a delivery, or of an event as derived from its deliveries.
 type Status string
 
-// Statuses. An event is never held: a held delivery makes it pending; only an event is rejected.
+// Statuses. An event is never held: a held delivery makes it pending. Only an event can be rejected.
 const (
 	Pending   Status = "pending"
 	Retrying  Status = "retrying"
@@ -14,10 +14,10 @@ const (
 	Rejected  Status = "rejected"
 )
 
-// Terminal reports whether nothing more will happen to the delivery by itself.
+// Terminal reports whether the status of a delivery is final: only a replay or a recovery job changes it.
 func (s Status) Terminal() bool { return s == Delivered || s == Failed || s == Skipped }
 
-// Reason is the word that explains a status. The set is closed; contract and database use the same words.
+// Reason explains a status. The set is closed; the API and the database use the same values.
 type Reason string
 
 // Reasons of rejected events.
@@ -45,7 +45,7 @@ const (
 	Deadline            Reason = "deadline"
 )
 
-// AlreadyDelivered is why a recovery job passes a delivery by that was made since it was selected.
+// AlreadyDelivered is why a recovery job skips a delivery that succeeded after the selection.
 const AlreadyDelivered Reason = "already_delivered"
 
 // Reasons of failed deliveries.
@@ -84,7 +84,7 @@ const (
 	TriggerTest     Trigger = "test"
 )
 
-// ErrorCode says how an attempt failed.
+// ErrorCode classifies the failure of an attempt.
 type ErrorCode string
 
 // Error codes of attempts.

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxType bounds an event type, in bytes. A longer or unprintable value is no type.
+// maxType bounds an event type, in bytes. A longer or unprintable value counts as no type.
 const maxType = 128
 
-// maxTypeParts bounds the alternatives of a type source: each may cost a pass over the body, for every event.
+// maxTypeParts bounds the alternatives of a type source: each may read the whole body, for every event.
 const maxTypeParts = 4
 
-// TypeSource says where the type of a received event stands: `body:$.a.b`, `header:X-Name` or
-// `const:order.created`; alternatives are separated by `|` and the first that gives a value wins.
-// The zero value gives no type.
+// TypeSource names the place of a received event's type: `body:$.a.b`, `header:X-Name` or `const:order.created`.
+// Alternatives are separated by `|`; the first that yields a value wins. The zero value yields no type.
 type TypeSource struct{ parts []typePart }
 
 type typePart struct {
@@ -26,8 +25,8 @@ type typePart struct {
 	value string // path, canonical header name, or the type itself
 }
 
-// ParseTypeSource reads the text form; empty gives the zero value. When there are too many alternatives it returns an
-// error and the first of them, which are what an endpoint that was saved without that bound goes on with.
+// ParseTypeSource reads the text form; "" yields the zero value. With more than maxTypeParts alternatives it returns an
+// error together with the first ones: an endpoint that was saved before the limit existed keeps using these.
 func ParseTypeSource(s string) (TypeSource, error) {
 	var t TypeSource
 	if s == "" {
@@ -57,7 +56,7 @@ func parsePart(text string) (typePart, error) {
 		value = string(path)
 	case "header":
 		if !httpguts.ValidHeaderFieldName(value) {
-			return typePart{}, fmt.Errorf("header name %q is not one", value)
+			return typePart{}, fmt.Errorf("%q is not a valid header name", value)
 		}
 		value = http.CanonicalHeaderKey(value)
 	case "const":
@@ -70,7 +69,7 @@ func parsePart(text string) (typePart, error) {
 	return typePart{kind, value}, nil
 }
 
-// Of returns the type of a received event, or empty. A body that is not JSON has none.
+// Of returns the type of a received event, or "". A body that is not JSON has none.
 func (t TypeSource) Of(header http.Header, body []byte) string {
 	var doc JSON
 	valid, checked := false, false
@@ -105,19 +104,19 @@ func cleanType(s string) string {
 	return s
 }
 
-// BodyPath names a member of a JSON body for [gjson]; made by ParseBodyPath.
+// BodyPath names a member of a JSON body in the syntax of [gjson]. ParseBodyPath makes one.
 type BodyPath string
 
 // maxPathDepth bounds the members in a path.
 const maxPathDepth = 16
 
-// ParseBodyPath reads a dotted path, with or without a leading `$.`. Numbers are array indexes. All
-// characters of a member stand for themselves: there are no wildcards, queries or modifiers.
+// ParseBodyPath reads a dotted path, with or without a leading `$.`, of at most 16 members and 256 bytes. Numbers are
+// array indexes. All characters are literal: there are no wildcards, queries or modifiers.
 func ParseBodyPath(s string) (BodyPath, error) {
 	s = strings.TrimPrefix(s, "$.")
 	members := strings.Split(s, ".")
 	if len(s) > 256 || len(members) > maxPathDepth {
-		return "", fmt.Errorf("path may have %d members and 256 characters at most", maxPathDepth)
+		return "", fmt.Errorf("path may have at most %d members and 256 characters", maxPathDepth)
 	}
 	var b strings.Builder
 	for i, m := range members {

@@ -38,7 +38,8 @@ func TestTypeSource(t *testing.T) {
 	f("body:$.event.type|body:$.type", `{"type":"event_callback"}`, "event_callback")
 }
 
-// Four alternatives are the most: each costs a pass over the body. Saved before that bound, a source goes on with four.
+// Four alternatives are the maximum: each may read the whole body. A source that was saved before the limit existed
+// uses its first four.
 func TestTypeSourceAlternatives(t *testing.T) {
 	header := http.Header{"X-D": {"fourth"}, "X-E": {"fifth"}}
 	four := "header:X-A|header:X-B|header:X-C|header:X-D"
@@ -54,7 +55,7 @@ func TestTypeSourceAlternatives(t *testing.T) {
 	}
 }
 
-func TestParseTypeSourceRefuses(t *testing.T) {
+func TestParseTypeSourceRejectsInvalidText(t *testing.T) {
 	for _, s := range []string{"type", "body:", "body:$.", "body:a..b", "header:", "header:a b", "const:", "const:a b",
 		"const:" + strings.Repeat("a", 129), "body:" + strings.Repeat("a.", 17) + "a", "body:a|nope"} {
 		if _, err := event.ParseTypeSource(s); err == nil {

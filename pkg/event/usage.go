@@ -2,35 +2,35 @@ package event
 
 import "time"
 
-// Use is what counts against an allowance: events that were accepted and are billed, and findings.
+// Use counts what is billed: accepted events and findings. Their sum is compared with the allowance.
 type Use struct {
 	Received int64 // from providers
 	Sent     int64 // through the API
 	Findings int64
-	Bytes    int64 // of the bodies of the events
+	Bytes    int64 // of the events' bodies
 }
 
-// Total is what is compared with the allowance.
+// Total returns the number that is compared with the allowance.
 func (u Use) Total() int64 { return u.Received + u.Sent + u.Findings }
 
-// UsageSpan says what is to be counted. Its times are whole hours.
+// UsageSpan is the time to count. Its times are whole hours.
 type UsageSpan struct {
 	From, To time.Time // the period, [From, To)
-	Recent   time.Time // Figures.Recent counts from here, which may be before From
+	Recent   time.Time // Figures.Recent counts from here; may be before From
 }
 
 // Figures are the counts of a span.
 type Figures struct {
 	Daily      []DayUse      // days with any use, oldest first
-	ByEndpoint []EndpointUse // the 20 with the most, greatest first
+	ByEndpoint []EndpointUse // the 20 busiest endpoints, busiest first
 	Recent     int64         // total from UsageSpan.Recent to UsageSpan.To
 	Deliveries int64         // requests that succeeded; counted at least once
 	Attempts   int64         // requests that were made; counted at least once
 	AsOf       time.Time     // everything acknowledged before is counted
-	QueryTime  time.Duration // of counting, without the wait for the store
+	QueryTime  time.Duration // duration of the queries, without the wait for the writer
 }
 
-// Sum is the use of all days.
+// Sum returns the use of all days.
 func (f *Figures) Sum() (sum Use) {
 	for _, d := range f.Daily {
 		sum.Received += d.Received
@@ -53,7 +53,7 @@ type EndpointUse struct {
 	Use
 }
 
-// Usage is what an account has used in the current period, and what that will come to.
+// Usage is the use of an account in the current period, with a projection to its end.
 type Usage struct {
 	From, To time.Time // the period
 	Use
@@ -62,7 +62,7 @@ type Usage struct {
 	Projection Projection
 }
 
-// Over is what total exceeds the allowance by.
+// Over returns by how much total exceeds the allowance; 0 without an allowance.
 func (u *Usage) Over(total int64) int64 {
 	if u.Allowance == 0 {
 		return 0
@@ -73,15 +73,15 @@ func (u *Usage) Over(total int64) int64 {
 // Projection is the use expected at the end of the period.
 type Projection struct {
 	Events int64
-	// Certain is false while there is less than a day to go by.
+	// Certain is false while the projection is based on less than a day.
 	Certain bool
 }
 
-// Traffic is what requests to destinations came to in a span. Requests are counted at least once.
+// Traffic counts the requests to destinations in a span, by time and by endpoint. Requests are counted at least once.
 type Traffic struct {
 	Step      time.Duration     // between two points: a minute or an hour
-	Points    []TrafficPoint    // those with any request, oldest first
-	Endpoints []EndpointTraffic // those with any request, the most first
+	Points    []TrafficPoint    // points with any request, oldest first
+	Endpoints []EndpointTraffic // endpoints with any request, busiest first
 }
 
 // Requests are counts of requests to destinations.
@@ -93,7 +93,7 @@ type TrafficPoint struct {
 	Requests
 }
 
-// EndpointTraffic is the whole span of one endpoint.
+// EndpointTraffic counts the requests of one endpoint in the whole span.
 type EndpointTraffic struct {
 	Endpoint string
 	Requests

@@ -10,20 +10,19 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Version orders what is said about one delivery: the larger one counts. It is
-// run_ms << 80 | rank << 64 | offset + 1, in two halves. The zero value is below every word.
+// Version orders the outcomes of one delivery: the largest one is current. It is
+// run_ms << 80 | rank << 64 | offset + 1, in two halves. The zero value is below every outcome.
 //
-// The milliseconds come from the time inside the id of the run, run_… or rec_…; the automatic chain has no
-// run and counts as 0, below every run. The rank lets delivered win over failed and skipped within a run,
-// and these over what is still open. The 1 keeps the first outcome of a partition apart from a command,
-// which stands at -1.
+// run_ms is the time inside the id of the run, run_… or rec_…. Automatic attempts have no run and count as 0, below
+// every run. Within a run the rank puts delivered above failed and skipped, and these above open states. The 1
+// separates the first outcome of a partition from a command, which has the offset -1.
 //
-// What was delivered counts from the moment of its proof, if that is later than the run began: a chain
-// that delivers after a replay of the same event had failed must not be called failed for ever. The
-// moment stands in the record, so reading it again gives the same version.
+// A delivered outcome uses the later of run_ms and the time of its delivery. Otherwise a delivery that succeeds
+// automatically after a replay of the same event failed would stay failed for ever. That time is in the record, so
+// reading the record again yields the same version.
 type Version struct{ Hi, Lo uint64 }
 
-// Ranks of a version. Delivered is the highest: within a run nothing moves away from it.
+// Ranks of a version. Delivered is the highest: within a run a delivered delivery stays delivered.
 const (
 	rankOpen uint64 = iota
 	rankEnded
@@ -35,18 +34,18 @@ func (v Version) Compare(w Version) int {
 	return cmp.Or(cmp.Compare(v.Hi, w.Hi), cmp.Compare(v.Lo, w.Lo))
 }
 
-// Big is the version as the one number that the store keeps.
+// Big returns the version as one number, the form that the store keeps.
 func (v Version) Big() *big.Int {
 	b := new(big.Int).SetUint64(v.Hi)
 	return b.Lsh(b, 64).Or(b, new(big.Int).SetUint64(v.Lo))
 }
 
-// Version is that of the outcome at an offset of the topic outcomes.
+// Version returns the version of the outcome when its record has this offset in the topic outcomes.
 func (o *Outcome) Version(offset int64) (Version, error) {
 	return versionOf(o.Run, o.Status, o.At, offset)
 }
 
-// QueuedVersion is that of a run's command, before anything came of it: the lowest of its run.
+// QueuedVersion returns the version of a run's command before it has an outcome: the lowest of its run.
 func QueuedVersion(run string) (Version, error) { return versionOf(run, Pending, time.Time{}, -1) }
 
 func versionOf(run string, status Status, at time.Time, offset int64) (Version, error) {

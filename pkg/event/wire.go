@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// The helpers below leave out zero values, as protocol buffers do.
+// The functions below leave out zero values, as protocol buffers do.
 
 func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
 	if len(v) == 0 {
@@ -32,7 +32,7 @@ func appendInt(b []byte, num protowire.Number, v int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, num, protowire.VarintType), uint64(v))
 }
 
-// eachField walks a message: bytes fields give b, varints give n, anything else is skipped.
+// eachField calls f for each field of a message, with b for a bytes field and n for a varint. It skips other types.
 func eachField(msg []byte, f func(num protowire.Number, b []byte, n int64) error) error {
 	for len(msg) > 0 {
 		num, typ, size := protowire.ConsumeTag(msg)

@@ -10,34 +10,34 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Work asks for one delivery of an event to one destination. It is a record of the topics commands
-// and retry.* and carries the whole event.
+// Work is a work item: it asks for one attempt to deliver an event to one destination. It is a record of the topics
+// commands and retry.* and carries the whole event.
 type Work struct {
 	Event *Event
 	// Dest is the destination.
 	Dest string
 	// Trigger of the attempt that this item asks for.
 	Trigger Trigger
-	// Attempt is the number of the attempt within its chain, from 1.
+	// Attempt is the number of the attempt within its delivery and run, from 1.
 	Attempt int
-	// Due is when the attempt may be made; never earlier.
+	// Due is the earliest time of the attempt.
 	Due time.Time
-	// Deadline ends the chain: at or after it the delivery fails.
+	// Deadline ends the retries: from then on the delivery fails.
 	Deadline time.Time
-	// Run is the replay run or recovery job that the chain belongs to; empty for the automatic chain.
+	// Run is the replay run or recovery job that the item belongs to; empty for automatic attempts.
 	Run string
-	// Parked is why the item waits although no attempt failed (lane_full …); empty for a retry.
+	// Parked is why the delivery waits although no attempt failed (lane_full …); empty for a retry.
 	Parked Reason
-	// ParkedBy marks who parked it, so that the same one can tell that it is back; 0 when it is not parked.
+	// ParkedBy identifies the lane that parked the delivery, so that it recognises its own; 0 when it is not parked.
 	ParkedBy uint32
-	// Told is the time that was told for its next attempt when it was parked; zero when none was.
+	// ReportedNextAt is the time of the next attempt that was reported when the delivery was parked; zero = none.
 	ReportedNextAt time.Time
-	// Prior is the final status, and its reason, that a skip inside a run restores; empty when there is none.
+	// Prior and PriorReason are the final status that a skip within a run restores; empty = none.
 	Prior       Status
 	PriorReason Reason
-	// FilterRev is the revision of the endpoint at which the destination's conditions on the body were evaluated, and
-	// Filtered is whether they refused it: work that comes by again and again does not read its body each time. 0 when
-	// they were not evaluated.
+	// FilterRev is the revision of the endpoint at which the destination's body filter was evaluated, 0 = never.
+	// Filtered is the result: true when the filter excluded the event. A parked delivery that is re-checked many times
+	// does not read its body each time.
 	FilterRev int64
 	Filtered  bool
 }
@@ -83,35 +83,36 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := decodeWorkHeader(r)
+	wire, err := decodeWorkHeader(r)
 	if err != nil {
 		return nil, err
 	}
 	return &Work{
-		Event: e, Dest: x.Dest, Trigger: x.Trigger, Attempt: x.Attempt, Due: fromMilli(x.Due),
-		Deadline: fromMilli(x.Deadline), Run: x.Run, Parked: x.Parked, ParkedBy: x.ParkedBy,
-		ReportedNextAt: fromMilli(x.ReportedNextAt),
-		Prior:          x.Prior, PriorReason: x.PriorReason, FilterRev: x.FilterRev, Filtered: x.Filtered,
+		Event: e, Dest: wire.Dest, Trigger: wire.Trigger, Attempt: wire.Attempt, Due: fromMilli(wire.Due),
+		Deadline: fromMilli(wire.Deadline), Run: wire.Run, Parked: wire.Parked, ParkedBy: wire.ParkedBy,
+		ReportedNextAt: fromMilli(wire.ReportedNextAt), Prior: wire.Prior, PriorReason: wire.PriorReason,
+		FilterRev: wire.FilterRev, Filtered: wire.Filtered,
 	}, nil
 }
 
-// decodeWorkHeader reads the header that makes an event record a work item. The last one counts: it is ours,
-// whatever stood in the record before.
+// decodeWorkHeader reads the header that makes an event record a work item. The last one counts, because Record appends
+// it.
 func decodeWorkHeader(r *stream.Record) (workWire, error) {
-	var x workWire
+	var wire workWire
 	for _, h := range slices.Backward(r.Headers) {
 		if h.Key != hWork {
 			continue
 		}
-		if err := json.Unmarshal(h.Value, &x); err != nil {
-			return x, fmt.Errorf("decode work item: %w", err)
+		if err := json.Unmarshal(h.Value, &wire); err != nil {
+			return wire, fmt.Errorf("decode work item: %w", err)
 		}
-		if x.V != 1 || x.Dest == "" || x.Attempt < 1 {
-			return x, fmt.Errorf("decode work item: version %d, destination %q, attempt %d", x.V, x.Dest, x.Attempt)
+		if wire.V != 1 || wire.Dest == "" || wire.Attempt < 1 {
+			return wire, fmt.Errorf("decode work item: version %d, destination %q, attempt %d", wire.V, wire.Dest,
+				wire.Attempt)
 		}
-		return x, nil
+		return wire, nil
 	}
-	return x, errors.New("decode work item: header " + hWork + " is missing")
+	return wire, errors.New("decode work item: header " + hWork + " is missing")
 }
 
 func unixMilli(t time.Time) int64 {
@@ -121,7 +122,7 @@ func unixMilli(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// unixMilliUp rounds up, so that work is never done before it is due.
+// unixMilliUp rounds up, so that an attempt is never made before it is due.
 func unixMilliUp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -21,13 +21,13 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 		return page, event.ErrNotFound
 	}
 	if before.IsZero() {
-		asOf, err := r.fence.one(ctx, d.Partition())
+		asOf, err := r.fence.waitPartition(ctx, d.Partition())
 		if err != nil {
 			return page, err
 		}
 		page.AsOf = asOf
 	}
-	leave, err := r.enter(ctx)
+	leave, err := r.acquireSlot(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -42,7 +42,7 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 // exists returns nil when the store or the log has the event.
 func (r eventReader) exists(ctx context.Context, account string, d id.ID) error {
 	found := false
-	q := ofEvent(new(ch.Query).Add("SELECT 1 FROM events"), account, d)
+	q := whereEvent(new(ch.Query).Add("SELECT 1 FROM events"), account, d)
 	err := r.each(ctx, q.Add(" LIMIT 1"), func(driver.Rows) error { found = true; return nil })
 	if err != nil || found {
 		return err
@@ -58,7 +58,7 @@ func (r eventReader) attempts(
 ) (list []event.AttemptRow, more bool, err error) {
 	q := new(ch.Query).Add("SELECT ")
 	reader := column.SelectAttempts(q, body)
-	ofEvent(q.Add(" FROM attempts"), account, d)
+	whereEvent(q.Add(" FROM attempts"), account, d)
 	if !before.IsZero() {
 		q.Add(" AND attempt < ", before)
 	}
@@ -78,12 +78,12 @@ func (r eventReader) attempts(
 	if more = len(list) > limit; more {
 		list = list[:limit]
 	}
-	return list, more, r.number(ctx, account, d, list, more)
+	return list, more, r.numberAttempts(ctx, account, d, list, more)
 }
 
 // number gives the attempts of a page, newest first, their positions among those of the event and their destination.
 // When there are older ones these are counted.
-func (r eventReader) number(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (
+func (r eventReader) numberAttempts(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (
 	err error) {
 	counts := make(map[string]attemptCount)
 	if older {

@@ -21,13 +21,13 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 	defer cancel()
 	var page audit.Page
 	if q.Before.IsZero() {
-		asOf, err := r.fence.audit(ctx)
+		asOf, err := r.fence.waitAudit(ctx)
 		if err != nil {
 			return page, err
 		}
 		page.AsOf = asOf
 	}
-	leave, err := r.enter(ctx)
+	leave, err := r.acquireSlot(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -100,7 +100,7 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.Use, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	if _, err := r.fence.audit(ctx); err != nil { // what is there is served
+	if _, err := r.fence.waitAudit(ctx); err != nil { // what is there is served
 		return nil, err
 	}
 	uses := make(map[string]audit.Use)

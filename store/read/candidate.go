@@ -23,8 +23,8 @@ type candidate struct {
 	size        uint32
 	deliveries  []event.Delivery
 	summary     event.Summary // set by judge
-	received    bool          // its state of processing has been judged too
-	unsure      bool          // the statement of a search could not read the body
+	receiptRead bool          // its state of processing has been judged too
+	bodyUnread  bool          // the statement of a search could not read the body
 }
 
 // any reports whether a delivery of the candidate fulfils a condition.
@@ -41,14 +41,14 @@ func selectEvents(from table) *ch.Query {
 
 // run runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
 // written twice. It also returns how many rows there were before that.
-func (r rowReader) run(
+func (r rowReader) readEvents(
 	ctx context.Context, account string, q *ch.Query, limit int,
 ) (cands []candidate, seen int, err error) {
 	key := func(c *candidate) id.ID { return c.ID }
 	cands, err = newest(ctx, r.Reader, q, limit, key, func(rows driver.Rows) (c candidate, err error) {
 		var duplicate id.ID
 		err = rows.Scan(&c.ID, &c.Endpoint, &c.Type, (*string)(&c.Source), (*string)(&c.Verdict),
-			(*string)(&c.Reason), &duplicate, &c.Dests, &c.size, &c.unsure)
+			(*string)(&c.Reason), &duplicate, &c.Dests, &c.size, &c.bodyUnread)
 		c.Account, c.DuplicateOf = account, eventText(duplicate)
 		return c, err
 	})
@@ -57,7 +57,7 @@ func (r rowReader) run(
 }
 
 // judge reads the deliveries of the candidates, which are ordered newest first, and derives statuses.
-func (r rowReader) judge(ctx context.Context, account string, cands []candidate) error {
+func (r rowReader) addStatuses(ctx context.Context, account string, cands []candidate) error {
 	if len(cands) == 0 {
 		return nil
 	}
@@ -101,7 +101,7 @@ func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
 
 // complete adds to the rows of a page what only the attempts and the receipts know, and the statuses
 // unless they have been judged. What a row was found by it keeps.
-func (r rowReader) complete(ctx context.Context, account string, page []candidate, judge bool) error {
+func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, page []candidate, judge bool) error {
 	if len(page) == 0 {
 		return nil
 	}
@@ -112,14 +112,14 @@ func (r rowReader) complete(ctx context.Context, account string, page []candidat
 	g.Go(func() (err error) {
 		// The attempts after the deliveries, for they are written before them.
 		if judge {
-			if err := r.judge(gctx, account, page); err != nil {
+			if err := r.addStatuses(gctx, account, page); err != nil {
 				return err
 			}
 		}
 		attempts, err = r.countAttempts(gctx, account, ids)
 		return err
 	})
-	if !page[0].received { // then all of them are
+	if !page[0].receiptRead { // then all of them are
 		g.Go(func() (err error) { receipts, err = r.findReceipts(gctx, account, ids); return err })
 	}
 	if err := g.Wait(); err != nil {
@@ -143,14 +143,14 @@ func idsOf(cands []candidate) []id.ID {
 	return ids
 }
 
-// judgeReceipts is judge for the states of processing.
-func (r rowReader) judgeReceipts(ctx context.Context, account string, cands []candidate) error {
+// addReceiptStates is judge for the states of processing.
+func (r rowReader) addReceiptStates(ctx context.Context, account string, cands []candidate) error {
 	receipts, err := r.findReceipts(ctx, account, idsOf(cands))
 	if err != nil {
 		return err
 	}
 	for i := range cands {
-		cands[i].received = true
+		cands[i].receiptRead = true
 		if state, ok := receipts[cands[i].ID]; ok {
 			cands[i].summary.Processing = state
 		}

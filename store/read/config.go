@@ -26,9 +26,9 @@ type ReaderConfig struct {
 	SearchRows int
 	// SearchBytes bounds the bodies and headers that a search looks at first; 0 = 32 MiB.
 	SearchBytes int
-	// SearchSoon is after how long a search answers that has found something, SearchBudget one that has not; 0 = 300 ms
-	// and 2 s.
-	SearchSoon, SearchBudget time.Duration
+	// SearchFoundBudget is after how long a search answers that has found something, SearchBudget one that has not; 0 =
+	// 300 ms and 2 s.
+	SearchFoundBudget, SearchBudget time.Duration
 	// SearchThreads is how many processors of a ClickHouse server one search may take; 0 = half of this machine's.
 	SearchThreads int
 	// SearchIndex is whether searches ask the text index. It need not be there.
@@ -53,7 +53,7 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 	if c.SearchRows == 0 {
 		c.SearchRows = firstSearch
 	}
-	c.SearchSoon = cmp.Or(c.SearchSoon, searchStretch)
+	c.SearchFoundBudget = cmp.Or(c.SearchFoundBudget, searchStretch)
 	c.SearchBudget = cmp.Or(c.SearchBudget, searchBudget)
 	c.SearchBytes = cmp.Or(c.SearchBytes, firstSearchBytes)
 	c.SearchThreads = cmp.Or(c.SearchThreads, max(1, runtime.NumCPU()/2))

@@ -38,22 +38,22 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if d.Time().Before(r.Oldest()) {
 		return nil, event.ErrNotFound
 	}
-	asOf, err := r.fence.one(ctx, d.Partition())
+	asOf, err := r.fence.waitPartition(ctx, d.Partition())
 	if err != nil {
 		return nil, err
 	}
-	leave, err := r.enter(ctx)
+	leave, err := r.acquireSlot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	detail, err := eventReader{r}.storedSoon(ctx, account, d, !asOf.IsZero())
+	detail, err := eventReader{r}.readStoreSoon(ctx, account, d, !asOf.IsZero())
 	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
 	if fromLog {
-		detail, err = eventReader{r}.logged(ctx, account, d, asOf, err)
+		detail, err = eventReader{r}.readLog(ctx, account, d, asOf, err)
 	}
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
-		detail, err = eventReader{r}.stored(ctx, account, d) // too old for the log: whatever time the store takes
+		detail, err = eventReader{r}.readStore(ctx, account, d) // too old for the log: whatever time the store takes
 	}
 	if err != nil {
 		return nil, err
@@ -62,14 +62,14 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 		detail.AsOf = asOf
 	}
 	if !detail.AsOf.IsZero() {
-		eventReader{r}.addReported(ctx, detail, fromLog)
+		eventReader{r}.addReceiptFromLog(ctx, detail, fromLog)
 	}
 	return detail, nil
 }
 
-// addReported shows the receipt that stands by the log, where the store is behind: whoever sent it was told that it
-// does. What cannot be read soon is left out.
-func (r eventReader) addReported(ctx context.Context, detail *event.Detail, fromLog bool) {
+// addReceiptFromLog shows the receipt that stands by the log, where the store is behind: whoever sent it was told that
+// it does. What cannot be read soon is left out.
+func (r eventReader) addReceiptFromLog(ctx context.Context, detail *event.Detail, fromLog bool) {
 	ctx, cancel := context.WithTimeout(ctx, behindTimeout)
 	defer cancel()
 	ends, err := r.topic.Ends(ctx, stream.Receipts)
@@ -78,7 +78,7 @@ func (r eventReader) addReported(ctx context.Context, detail *event.Detail, from
 	}
 	e := detail.Event
 	end := ends[stream.Partition{Topic: stream.Receipts, Index: e.ID.Partition()}]
-	known, err := receiptReader(r).receiptsBehind(ctx, e.Account, e.ID, end, fromLog)
+	known, err := receiptReader(r).receiptsWhileBehind(ctx, e.Account, e.ID, end, fromLog)
 	if err == nil && known.newest != nil {
 		detail.Receipt, detail.Processing = known.newest, known.newest.State
 		detail.Receipt.FirstAt, detail.Receipt.Endpoint = known.first, e.Endpoint
@@ -95,19 +95,19 @@ func (r *Reader) LogHasEvent(ctx context.Context, account string, d id.ID) (bool
 	return err == nil, err
 }
 
-// storedSoon is stored with little patience for a store that is behind: it may be frozen, and the log
+// readStoreSoon is stored with little patience for a store that is behind: it may be frozen, and the log
 // has what is new.
-func (r eventReader) storedSoon(ctx context.Context, account string, d id.ID, behind bool) (*event.Detail, error) {
+func (r eventReader) readStoreSoon(ctx context.Context, account string, d id.ID, behind bool) (*event.Detail, error) {
 	if behind {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, behindTimeout)
 		defer cancel()
 	}
-	return r.stored(ctx, account, d)
+	return r.readStore(ctx, account, d)
 }
 
 // logged answers from the log when the store could not; storeErr says why.
-func (r eventReader) logged(
+func (r eventReader) readLog(
 	ctx context.Context, account string, d id.ID, asOf time.Time, storeErr error,
 ) (*event.Detail, error) {
 	e, err := r.scans.find(ctx, account, d)
@@ -119,7 +119,7 @@ func (r eventReader) logged(
 		return nil, err
 	}
 	if asOf.IsZero() {
-		asOf = r.fence.lastMet()
+		asOf = r.fence.lastPassedAt()
 	}
 	detail := &event.Detail{Event: e, Deliveries: withPending(e, nil), AsOf: asOf}
 	detail.Summary = summarize(e, detail.Deliveries, len(e.Body))
@@ -130,7 +130,7 @@ func (r eventReader) logged(
 }
 
 // stored reads everything from ClickHouse.
-func (r eventReader) stored(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
+func (r eventReader) readStore(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
 	detail := new(event.Detail)
 	var counts map[string]attemptCount
 	size := 0
@@ -149,7 +149,7 @@ func (r eventReader) stored(ctx context.Context, account string, d id.ID) (*even
 		if err == nil && detail.AttemptsTruncated {
 			counts, err = r.attemptCounts(gctx, account, d, id.ID{})
 		} else {
-			counts = tally(detail.Attempts)
+			counts = countPerDestination(detail.Attempts)
 		}
 		return err
 	})
@@ -205,15 +205,15 @@ func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
 	return s
 }
 
-// ofEvent appends the conditions of one event.
-func ofEvent(q *ch.Query, account string, d id.ID) *ch.Query {
+// whereEvent appends the conditions of one event.
+func whereEvent(q *ch.Query, account string, d id.ID) *ch.Query {
 	return q.ForEvents(d).Add(" WHERE account = ", account).Add(" AND ts = ", d.Time()).Add(" AND id = ", d)
 }
 
 // event reads an event, and the size of its body as it came.
 func (r eventReader) event(ctx context.Context, account string, d id.ID) (found *event.Event, size int, err error) {
-	err = r.each(ctx, ofEvent(selectWhole(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
-		found, size, err = scanWhole(rows, account)
+	err = r.each(ctx, whereEvent(selectFullEvent(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
+		found, size, err = scanFullEvent(rows, account)
 		return err
 	})
 	if err == nil && found == nil {
@@ -225,13 +225,13 @@ func (r eventReader) event(ctx context.Context, account string, d id.ID) (found 
 	return found, size, err
 }
 
-// selectWhole selects all of an event, as scanWhole reads it.
-func selectWhole() *ch.Query {
+// selectFullEvent selects all of an event, as scanFullEvent reads it.
+func selectFullEvent() *ch.Query {
 	return new(ch.Query).Add("SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, " +
 		"remote_ip, idempotency_key, headers, body, size FROM events")
 }
 
-func scanWhole(rows driver.Rows, account string) (e *event.Event, size int, err error) {
+func scanFullEvent(rows driver.Rows, account string) (e *event.Event, size int, err error) {
 	e = &event.Event{Account: account}
 	var headers string
 	var duplicate id.ID
@@ -245,7 +245,7 @@ func scanWhole(rows driver.Rows, account string) (e *event.Event, size int, err 
 }
 
 func (r eventReader) deliveries(ctx context.Context, account string, d id.ID) (ds []event.Delivery, err error) {
-	q := ofEvent(selectDeliveries().Add(" FINAL"), account, d)
+	q := whereEvent(selectDeliveries().Add(" FINAL"), account, d)
 	err = r.each(ctx, q.Add(" ORDER BY dest"), func(rows driver.Rows) error {
 		delivery, _, err := scanDelivery(rows)
 		ds = append(ds, delivery)
@@ -261,7 +261,7 @@ type attemptCount struct {
 }
 
 // tally is attemptCounts of attempts that are all there.
-func tally(all []event.AttemptRow) map[string]attemptCount {
+func countPerDestination(all []event.AttemptRow) map[string]attemptCount {
 	counts := make(map[string]attemptCount)
 	for _, a := range all {
 		c := counts[a.Destination]
@@ -278,7 +278,7 @@ func tally(all []event.AttemptRow) map[string]attemptCount {
 func (r eventReader) attemptCounts(
 	ctx context.Context, account string, d, below id.ID,
 ) (map[string]attemptCount, error) {
-	q := ofEvent(new(ch.Query).Add("SELECT dest, uniqExact(attempt), max(at) FROM attempts"), account, d)
+	q := whereEvent(new(ch.Query).Add("SELECT dest, uniqExact(attempt), max(at) FROM attempts"), account, d)
 	if !below.IsZero() {
 		q.Add(" AND attempt < ", below)
 	}

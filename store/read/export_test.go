@@ -22,10 +22,10 @@ func (r *Reader) HoldReads(ctx context.Context, key string) (release func()) {
 	return r.reads.hold(ctx, key)
 }
 
-func (t *turns) hold(ctx context.Context, who string) (release func()) {
+func (t *slotPools) hold(ctx context.Context, who string) (release func()) {
 	var leaves []func()
-	for range t.most {
-		leave, err := t.enter(ctx, who)
+	for range t.size {
+		leave, err := t.acquire(ctx, who)
 		if err != nil {
 			panic(err)
 		}
@@ -48,9 +48,9 @@ func (r *Reader) AbsentBelow(d id.ID) int64 { return r.scans.absent.below(d) }
 
 // NoteAbsent notes ids as absent and returns how many are remembered.
 func NoteAbsent(ids []id.ID) int {
-	var a absent
+	var a absentIDs
 	for _, d := range ids {
-		a.note(d, 1)
+		a.remember(d, 1)
 	}
 	return len(a.newer) + len(a.old)
 }
@@ -83,7 +83,7 @@ func (r *Reader) HoldConnections(ctx context.Context) (release func(), err error
 }
 
 // Asked are the filters of a query.
-func Asked(q event.Query) uint { return uint(newPredicate(&q).asked) }
+func Asked(q event.Query) uint { return uint(newPredicate(&q).used) }
 
 // Incomplete are the filters that have not all that filters of their kind have.
 func Incomplete() (missing uint) {
@@ -99,7 +99,7 @@ func Incomplete() (missing uint) {
 // PlanOf is the name of the plan for a query, with the filters that it finds events by or lets stand beside.
 func (r *Reader) PlanOf(q event.Query) (name string, takes uint) {
 	p := r.newWalk(q, time.Time{}).plan()
-	return p.name, uint(p.leads | p.beside)
+	return p.name, uint(p.needsOneOf | p.allows)
 }
 
 // PlanNames are those of all plans.

@@ -23,46 +23,48 @@ type fence struct {
 	topic  *stream.Reader
 	writer store.FlushRequester // nil on a node without one
 	wait   time.Duration
-	ends   *shared[map[stream.Partition]int64]
+	ends   *coalescer[map[stream.Partition]int64]
 
-	mu  sync.Mutex // guards met
-	met time.Time  // when the last fence began that was met in time
+	mu         sync.Mutex // guards met
+	lastPassed time.Time  // when the last fence began that was met in time
 }
 
 func newFence(topic *stream.Reader, writer store.FlushRequester, wait time.Duration) *fence {
 	return &fence{topic: topic, writer: writer, wait: wait,
-		ends: newShared(func(ctx context.Context) (map[stream.Partition]int64, error) {
+		ends: newCoalescer(func(ctx context.Context) (map[stream.Partition]int64, error) {
 			return topic.Ends(ctx, store.Topics()...)
 		})}
 }
 
 // all waits for every partition of events. The zero time means that the store is up to date, another one that
 // rows acknowledged after it may be missing.
-func (f *fence) all(ctx context.Context) (asOf time.Time, err error) {
-	return f.pass(ctx, func(p stream.Partition) bool { return stream.FenceEvents.Has(p.Topic) })
+func (f *fence) waitAll(ctx context.Context) (asOf time.Time, err error) {
+	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceEvents.Has(p.Topic) })
 }
 
 // one waits for the partitions of one number, which hold all about the events of an endpoint.
-func (f *fence) one(ctx context.Context, partition int32) (asOf time.Time, err error) {
-	return f.pass(ctx, func(p stream.Partition) bool { return p.Index == partition && stream.FenceEvents.Has(p.Topic) })
+func (f *fence) waitPartition(ctx context.Context, partition int32) (asOf time.Time, err error) {
+	return f.waitMatching(ctx, func(p stream.Partition) bool {
+		return p.Index == partition && stream.FenceEvents.Has(p.Topic)
+	})
 }
 
 // audit waits for the audit log.
-func (f *fence) audit(ctx context.Context) (asOf time.Time, err error) {
-	return f.pass(ctx, func(p stream.Partition) bool { return stream.FenceAudit.Has(p.Topic) })
+func (f *fence) waitAudit(ctx context.Context) (asOf time.Time, err error) {
+	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceAudit.Has(p.Topic) })
 }
 
 // at waits for one partition of a topic alone. The error says that it has not got there in time.
-func (f *fence) at(ctx context.Context, p stream.Partition, end int64) error {
+func (f *fence) waitOffset(ctx context.Context, p stream.Partition, end int64) error {
 	limited, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
-	if behind := f.reach(limited, map[stream.Partition]int64{p: end}); len(behind) > 0 {
+	if behind := f.waitStored(limited, map[stream.Partition]int64{p: end}); len(behind) > 0 {
 		return errBehind
 	}
 	return nil
 }
 
-func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (time.Time, error) {
+func (f *fence) waitMatching(ctx context.Context, matters func(stream.Partition) bool) (time.Time, error) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
@@ -71,7 +73,7 @@ func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (
 		if ctx.Err() != nil {
 			return time.Time{}, ch.ClassifyError(ctx, ctx.Err())
 		}
-		return f.lastMet(), nil // the log is away; what is there is served
+		return f.lastPassedAt(), nil // the log is away; what is there is served
 	}
 	targets := make(map[stream.Partition]int64, len(ends))
 	for p, end := range ends {
@@ -79,7 +81,7 @@ func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (
 			targets[p] = end
 		}
 	}
-	behind := f.reach(limited, targets)
+	behind := f.waitStored(limited, targets)
 	if ctx.Err() != nil {
 		return time.Time{}, ch.ClassifyError(ctx, ctx.Err())
 	}
@@ -88,33 +90,33 @@ func (f *fence) pass(ctx context.Context, matters func(stream.Partition) bool) (
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if began.After(f.met) {
-		f.met = began
+	if began.After(f.lastPassed) {
+		f.lastPassed = began
 	}
 	return time.Time{}, nil
 }
 
 // reach waits until the targets are stored, ctx ends, or waiting is in vain. It returns what is missing.
-func (f *fence) reach(ctx context.Context, targets map[stream.Partition]int64) map[stream.Partition]int64 {
+func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int64) map[stream.Partition]int64 {
 	for kicked := false; ; kicked = true {
 		p, changed := f.progress()
-		remote := settle(targets, p.Owned)
-		f.settleRemote(ctx, targets, remote)
+		remote := dropStored(targets, p.Owned)
+		f.dropCommitted(ctx, targets, remote)
 		if len(targets) == 0 || p.Failing {
 			return targets
 		}
 		if f.writer != nil && !kicked {
 			f.writer.RequestFlush(maps.Clone(targets))
 		}
-		if !f.pause(ctx, changed, len(remote) > 0) {
+		if !f.waitChange(ctx, changed, len(remote) > 0) {
 			return targets
 		}
 	}
 }
 
-// settleRemote deletes the targets that another node's writer has committed. An error is not the end:
+// dropCommitted deletes the targets that another node's writer has committed. An error is not the end:
 // the group may be in the middle of a change, and is asked again until the fence's time is up.
-func (f *fence) settleRemote(ctx context.Context, targets, remote map[stream.Partition]int64) {
+func (f *fence) dropCommitted(ctx context.Context, targets, remote map[stream.Partition]int64) {
 	if len(remote) == 0 {
 		return
 	}
@@ -131,7 +133,8 @@ func (f *fence) settleRemote(ctx context.Context, targets, remote map[stream.Par
 
 // settle deletes the targets that are stored and returns those of partitions that the writer in this
 // process does not own.
-func settle(targets map[stream.Partition]int64, owned map[stream.Partition]store.Position) map[stream.Partition]int64 {
+func dropStored(targets map[stream.Partition]int64,
+	owned map[stream.Partition]store.Position) map[stream.Partition]int64 {
 	remote := make(map[stream.Partition]int64)
 	for p, end := range targets {
 		at, ok := owned[p]
@@ -154,7 +157,7 @@ func (f *fence) progress() (store.Progress, <-chan struct{}) {
 }
 
 // pause waits for a reason to look again and reports whether there is time left.
-func (f *fence) pause(ctx context.Context, changed <-chan struct{}, poll bool) bool {
+func (f *fence) waitChange(ctx context.Context, changed <-chan struct{}, poll bool) bool {
 	var tick <-chan time.Time
 	if poll {
 		t := time.NewTimer(committedPoll)
@@ -174,7 +177,7 @@ func (f *fence) pause(ctx context.Context, changed <-chan struct{}, poll bool) b
 // acknowledged before is there.
 func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
 	p, _ := f.progress()
-	met := f.lastMet()
+	met := f.lastPassedAt()
 	var oldest time.Time
 	for part := range behind {
 		at := met
@@ -188,12 +191,12 @@ func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
 	return oldest
 }
 
-// lastMet is when the store was last known to be up to date; 1970 when it never was.
-func (f *fence) lastMet() time.Time {
+// lastPassedAt is when the store was last known to be up to date; 1970 when it never was.
+func (f *fence) lastPassedAt() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.met.IsZero() {
+	if f.lastPassed.IsZero() {
 		return time.Unix(0, 0).UTC()
 	}
-	return f.met
+	return f.lastPassed
 }

@@ -37,13 +37,13 @@ func TestFenceTopics(t *testing.T) {
 		fence stream.Fence
 		wait  func(*fence, context.Context) (time.Time, error)
 	}{
-		{stream.FenceEvents, (*fence).all},
-		{stream.FenceEvents, func(f *fence, ctx context.Context) (time.Time, error) { return f.one(ctx, 0) }},
-		{stream.FenceAudit, (*fence).audit},
+		{stream.FenceEvents, (*fence).waitAll},
+		{stream.FenceEvents, func(f *fence, ctx context.Context) (time.Time, error) { return f.waitPartition(ctx, 0) }},
+		{stream.FenceAudit, (*fence).waitAudit},
 	} {
 		w := &fakeWriter{changed: make(chan struct{})}
 		f := newFence(nil, w, time.Minute)
-		f.ends = newShared(func(context.Context) (map[stream.Partition]int64, error) {
+		f.ends = newCoalescer(func(context.Context) (map[stream.Partition]int64, error) {
 			ends := map[stream.Partition]int64{}
 			for _, topic := range store.Topics() {
 				ends[stream.Partition{Topic: topic}] = 7

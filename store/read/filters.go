@@ -24,61 +24,61 @@ const (
 	byRun
 	byProcessing
 	bySearch
-	behindAll
+	afterLastFilter
 
 	fixedFilters    = byStatus - 1
 	changingFilters = bySearch - 1 - fixedFilters
 	listFilters     = fixedFilters | changingFilters // but for a search
-	allFilters      = behindAll - 1
+	allFilters      = afterLastFilter - 1
 )
 
 // definition is one filter of a query: the condition that statements have of it, and the check of what they found.
 type definition struct {
 	filter filters
-	asked  bool
+	used   bool
 	// column is the condition on a column that is written with the event and never changes.
 	column func(*event.Query, *ch.Query)
 	// candidates is a condition that every event which matches fulfils, and some others do; matches decides about those.
-	candidates func(*predicate, *ch.Query, span)
+	candidates func(*predicate, *ch.Query, timeRange)
 	matches    func(*event.Query, *candidate) bool
 }
 
 // definitions are all filters, in the order of the conditions in a statement. The condition of a search is searched.
 func definitions(q *event.Query) []definition {
 	return []definition{
-		{filter: byEndpoint, asked: len(q.Endpoints) > 0, column: endpointColumn},
-		{filter: bySource, asked: len(q.Sources) > 0, column: sourceColumn},
-		{filter: byType, asked: len(q.Types) > 0, column: typeColumn},
-		{filter: byStatus, asked: len(q.Statuses) > 0, candidates: statusCandidates, matches: matchesStatus},
+		{filter: byEndpoint, used: len(q.Endpoints) > 0, column: endpointColumn},
+		{filter: bySource, used: len(q.Sources) > 0, column: sourceColumn},
+		{filter: byType, used: len(q.Types) > 0, column: typeColumn},
+		{filter: byStatus, used: len(q.Statuses) > 0, candidates: statusCandidates, matches: matchesStatus},
 		{
-			filter: byDestination, asked: len(q.Destinations) > 0,
+			filter: byDestination, used: len(q.Destinations) > 0,
 			candidates: destinationCandidates, matches: matchesDestination,
 		},
-		{filter: byRun, asked: len(q.Runs) > 0, candidates: runCandidates, matches: matchesRun},
-		{filter: byProcessing, asked: len(q.Processing) > 0, candidates: processingCandidates, matches: matchesProcessing},
-		{filter: bySearch, asked: q.Search != nil},
+		{filter: byRun, used: len(q.Runs) > 0, candidates: runCandidates, matches: matchesRun},
+		{filter: byProcessing, used: len(q.Processing) > 0, candidates: processingCandidates, matches: matchesProcessing},
+		{filter: bySearch, used: q.Search != nil},
 	}
 }
 
 // predicate is what a query asks for. All statements and checks of a list get their conditions from it.
 type predicate struct {
 	*event.Query
-	asked       filters
+	used        filters
 	definitions []definition // of those that are asked
 }
 
 func newPredicate(q *event.Query) *predicate {
 	p := &predicate{Query: q}
 	for _, d := range definitions(q) {
-		if d.asked {
-			p.asked |= d.filter
+		if d.used {
+			p.used |= d.filter
 			p.definitions = append(p.definitions, d)
 		}
 	}
 	return p
 }
 
-func (p *predicate) asks(any filters) bool { return p.asked&any != 0 }
+func (p *predicate) has(any filters) bool { return p.used&any != 0 }
 
 // table is one that leads to events.
 type table struct {
@@ -88,42 +88,42 @@ type table struct {
 
 // The tables that lists look at. The first two hold the events, in two orders.
 var (
-	tableEvents     = table{"events", fixedFilters}
-	tableEndpoints  = table{"events_by_endpoint", fixedFilters}
-	tableDeliveries = table{"deliveries", byEndpoint}
-	tableFailures   = table{"failure_candidates", byEndpoint | byType}
-	tableFailuresOf = table{"failure_candidates_by_endpoint", byEndpoint} // in the order of endpoints
-	tableRuns       = table{"run_deliveries", 0}
-	tableReceipts   = table{"receipts", 0}
-	tableKeys       = table{"event_keys", 0}
+	tableEvents           = table{"events", fixedFilters}
+	tableEndpoints        = table{"events_by_endpoint", fixedFilters}
+	tableDeliveries       = table{"deliveries", byEndpoint}
+	tableFailures         = table{"failure_candidates", byEndpoint | byType}
+	tableEndpointFailures = table{"failure_candidates_by_endpoint", byEndpoint} // in the order of endpoints
+	tableRuns             = table{"run_deliveries", 0}
+	tableReceipts         = table{"receipts", 0}
+	tableKeys             = table{"event_keys", 0}
 )
 
 // span is the part of a list that one statement looks at: its partitions, and the ids in [lowest, before).
-type span struct {
+type timeRange struct {
 	from, until    time.Time
 	lowest, before id.ID
 }
 
 // above is the span from an id on.
-func (s span) above(lowest id.ID) span {
+func (s timeRange) above(lowest id.ID) timeRange {
 	s.lowest = lowest
 	return s
 }
 
 // where begins the conditions of a statement: the account, the span, and all fixed filters that the table has columns
 // for.
-func (p *predicate) where(q *ch.Query, t table, s span) *ch.Query {
+func (p *predicate) where(q *ch.Query, t table, s timeRange) *ch.Query {
 	q.Add(" WHERE account = ", p.Account).Add(" AND ts >= ", s.from).Add(" AND ts < ", s.until)
 	q.Add(" AND id >= ", id.Lowest(s.from)).Add(" AND id < ", s.before)
-	p.columns(q, t.columns&byEndpoint)
+	p.addColumns(q, t.columns&byEndpoint)
 	if !s.lowest.IsZero() {
 		q.Add(" AND id >= ", s.lowest)
 	}
-	return p.columns(q, t.columns&^byEndpoint)
+	return p.addColumns(q, t.columns&^byEndpoint)
 }
 
 // columns appends the conditions of some of the fixed filters.
-func (p *predicate) columns(q *ch.Query, of filters) *ch.Query {
+func (p *predicate) addColumns(q *ch.Query, of filters) *ch.Query {
 	for _, d := range p.definitions {
 		if d.filter&of != 0 {
 			d.column(p.Query, q)
@@ -134,7 +134,7 @@ func (p *predicate) columns(q *ch.Query, of filters) *ch.Query {
 
 // narrow appends the conditions of all other filters but a search. They are sets of ids, which cost a tenth of a
 // join.
-func (p *predicate) narrow(q *ch.Query, s span) {
+func (p *predicate) addCandidates(q *ch.Query, s timeRange) {
 	for _, d := range p.definitions {
 		if d.candidates != nil {
 			d.candidates(p, q, s)
@@ -181,7 +181,7 @@ func typeColumn(q *event.Query, to *ch.Query) {
 }
 
 // statusCandidates are the events that show a sign of one of the statuses.
-func statusCandidates(p *predicate, q *ch.Query, s span) {
+func statusCandidates(p *predicate, q *ch.Query, s timeRange) {
 	q.Add(" AND (id IN (SELECT id FROM deliveries FINAL")
 	p.where(q, tableDeliveries, s).Add(" AND status IN ", p.deliveryStatuses()).Add(")")
 	for _, status := range p.Statuses {
@@ -214,7 +214,7 @@ func matchesStatus(q *event.Query, c *candidate) bool {
 	return slices.ContainsFunc(q.Statuses, func(s event.Status) bool { return s.Matches(c.summary.Status, c.deliveries) })
 }
 
-func destinationCandidates(p *predicate, q *ch.Query, s span) {
+func destinationCandidates(p *predicate, q *ch.Query, s timeRange) {
 	q.Add(" AND (hasAny(dests, ", p.Destinations).Add(") OR id IN (SELECT id FROM deliveries")
 	p.where(q, tableDeliveries, s).Add(" AND dest IN ", p.Destinations).Add("))")
 }
@@ -224,7 +224,7 @@ func matchesDestination(q *event.Query, c *candidate) bool {
 	return slices.ContainsFunc(c.Dests, asked) || c.any(func(d event.Delivery) bool { return asked(d.Destination) })
 }
 
-func runCandidates(p *predicate, q *ch.Query, s span) {
+func runCandidates(p *predicate, q *ch.Query, s timeRange) {
 	p.where(q.Add(" AND id IN (SELECT id FROM deliveries FINAL"), tableDeliveries, s).Add(" AND run IN ", p.Runs).Add(")")
 }
 
@@ -234,7 +234,7 @@ func matchesRun(q *event.Query, c *candidate) bool {
 
 // processingCandidates are the events whose receipt says one of the states, and those without a receipt when they are
 // asked for.
-func processingCandidates(p *predicate, q *ch.Query, s span) {
+func processingCandidates(p *predicate, q *ch.Query, s timeRange) {
 	states, none := p.receiptStates()
 	switch {
 	case none && states == nil:
@@ -246,7 +246,7 @@ func processingCandidates(p *predicate, q *ch.Query, s span) {
 	}
 	q.Add(")")
 	other := func(x event.Processing) bool { return x != event.ProcessingMissing }
-	if !p.asks(byStatus) && !slices.ContainsFunc(p.Processing, other) {
+	if !p.has(byStatus) && !slices.ContainsFunc(p.Processing, other) {
 		q.Add(" AND id IN (SELECT id FROM deliveries FINAL") // only what was delivered can be missing
 		p.where(q, tableDeliveries, s).Add(" AND status = ", string(event.Delivered)).Add(")")
 	}

@@ -21,30 +21,30 @@ const (
 	keyedGrowth = 32
 	// ahead is how far an id may lie in the future: the generator of a node may run 30 s ahead of a
 	// clock that itself may be 30 s off.
-	ahead = 2 * time.Minute
-	// firstChunk and largestChunk bound the events whose deliveries one statement looks at; it grows while the page is
+	maxIDSkew = 2 * time.Minute
+	// firstChunk and maxChunk bound the events whose deliveries one statement looks at; it grows while the page is
 	// not full.
-	firstChunk, largestChunk = 2_000, 128_000
-	// firstIDs and largestIDs do so for the ids that are passed back as a parameter; at first no more than the page
+	firstChunk, maxChunk = 2_000, 128_000
+	// firstIDs and maxIDs do so for the ids that are passed back as a parameter; at first no more than the page
 	// needs, since most of them match.
-	firstIDs, largestIDs = 38, 4_000
-	// onceFailing and stillFailing are how many deliveries are looked at for each of them: of those that ever failed or
-	// waited, and of those that did so by the status asked for.
-	onceFailing, stillFailing = 32, 4
+	firstIDs, maxIDs = 38, 4_000
+	// everFailedFactor and sameStatusFactor are how many deliveries are looked at for each of them: of those that ever
+	// failed or waited, and of those that did so by the status asked for.
+	everFailedFactor, sameStatusFactor = 32, 4
 )
 
 // walk goes through the events that match a query, newest first, window by window.
 type walk struct {
 	r *Reader
 	*predicate
-	before id.ID     // only ids below this one are left
-	until  time.Time // upper edge of the current window, exclusive
-	since  time.Time // lower edge of the whole walk, inclusive
-	width  time.Duration
-	growth int
-	fresh  bool // nothing of the current window has been looked at
+	before       id.ID     // only ids below this one are left
+	until        time.Time // upper edge of the current window, exclusive
+	since        time.Time // lower edge of the whole walk, inclusive
+	width        time.Duration
+	growth       int
+	windowUnread bool // nothing of the current window has been looked at
 	// undone is the time before which something was said about every delivery.
-	undone time.Time
+	allReportedBefore time.Time
 	// chunk and ids are of the next statement, see firstChunk.
 	chunk, ids int
 	// bytes bounds the bodies and headers of a stretch of a search, scanned counts the rows that it has looked at.
@@ -57,9 +57,9 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	var page event.Page
-	undone := r.undoneFor(ctx, &q) // before the fence
+	undone := r.reportedBoundFor(ctx, &q) // before the fence
 	if q.Before.IsZero() {
-		asOf, err := r.fence.all(ctx)
+		asOf, err := r.fence.waitAll(ctx)
 		if err != nil {
 			return page, err
 		}
@@ -67,13 +67,13 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 			undone = time.Time{} // what was said may not be in the store yet
 		}
 	}
-	leave, err := r.enter(ctx)
+	leave, err := r.acquireSlot(ctx)
 	if err != nil {
 		return page, err
 	}
 	defer leave()
 	if q.Search != nil {
-		leave, err := r.searches.enter(ctx, q.Account)
+		leave, err := r.searches.acquire(ctx, q.Account)
 		if err != nil {
 			return page, err
 		}
@@ -83,7 +83,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	var found []candidate
 	began, took := time.Now(), time.Duration(0)
 	for len(found) <= q.Limit && !w.done() {
-		if w.spent(began, took, len(found)) {
+		if w.budgetSpent(began, took, len(found)) {
 			page.Partial, page.ResumeBefore = true, w.before
 			break
 		}
@@ -98,7 +98,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	if len(found) > q.Limit {
 		found, page.More = found[:q.Limit], true
 	}
-	if err := (rowReader{r}).complete(ctx, q.Account, found, !w.asks(changingFilters)); err != nil {
+	if err := (rowReader{r}).addAttemptsAndReceipts(ctx, q.Account, found, !w.has(changingFilters)); err != nil {
 		return event.Page{}, err
 	}
 	page.Rows = make([]event.Summary, len(found))
@@ -110,18 +110,18 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 
 func (r *Reader) newWalk(q event.Query, undone time.Time) *walk {
 	w := &walk{
-		r: r, predicate: newPredicate(&q), since: r.Oldest(), until: r.now().Add(ahead),
+		r: r, predicate: newPredicate(&q), since: r.Oldest(), until: r.now().Add(maxIDSkew),
 		width: orderedWindow, growth: windowGrowth, chunk: firstChunk, ids: firstIDs,
 		// A whole millisecond, and not above it, so that the statements of the two sides meet.
-		undone: undone.Truncate(time.Millisecond),
+		allReportedBefore: undone.Truncate(time.Millisecond),
 	}
 	p := w.plan()
 	switch {
-	case w.failing(true): // its statements have edges of their own
+	case w.hasOnlyFailureStatuses(true): // its statements have edges of their own
 		w.width = w.until.Sub(w.since)
 	case len(q.Endpoints) > 1, p.keys != nil && len(p.keys(&q)) > 1:
 		w.width = sortedWindow
-	case p.keys != nil, w.asked == byEndpoint:
+	case p.keys != nil, w.used == byEndpoint:
 		w.growth = keyedGrowth
 	}
 	if q.Search != nil {
@@ -153,39 +153,39 @@ func (w *walk) from() time.Time {
 	if from.Before(w.since) {
 		from = w.since
 	}
-	if asksForUndone(w.Query) && from.Before(w.undone) && w.until.After(w.undone) {
-		from = w.undone // below it other statements are asked
+	if mayMatchUnreported(w.Query) && from.Before(w.allReportedBefore) && w.until.After(w.allReportedBefore) {
+		from = w.allReportedBefore // below it other statements are asked
 	}
 	return from
 }
 
 // window is the current one.
-func (w *walk) window() span { return span{from: w.from(), until: w.until, before: w.before} }
+func (w *walk) window() timeRange { return timeRange{from: w.from(), until: w.until, before: w.before} }
 
 // next returns up to n events that match, or fewer and moves on. Their status is set when the query asks for what
 // changes.
 func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
-	w.fresh = false
+	w.windowUnread = false
 	found, err := w.plan().find(w, ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	if len(found) > 0 && w.asks(changingFilters) {
-		if err := (rowReader{w.r}).judge(ctx, w.Account, found); err != nil {
+	if len(found) > 0 && w.has(changingFilters) {
+		if err := (rowReader{w.r}).addStatuses(ctx, w.Account, found); err != nil {
 			return nil, err
 		}
-		if w.asks(byProcessing) {
-			if err := (rowReader{w.r}).judgeReceipts(ctx, w.Account, found); err != nil {
+		if w.has(byProcessing) {
+			if err := (rowReader{w.r}).addReceiptStates(ctx, w.Account, found); err != nil {
 				return nil, err
 			}
 		}
 	}
 	found = slices.DeleteFunc(found, func(c candidate) bool { return !w.matches(&c) || !w.findable(&c) })
 	if len(found) < n && w.Search == nil {
-		w.chunk, w.ids = min(w.chunk*windowGrowth, largestChunk), min(w.ids*windowGrowth, largestIDs)
+		w.chunk, w.ids = min(w.chunk*windowGrowth, maxChunk), min(w.ids*windowGrowth, maxIDs)
 	}
-	if len(found) == 0 && w.fresh {
-		return nil, w.jump(ctx)
+	if len(found) == 0 && w.windowUnread {
+		return nil, w.skipEmptyTime(ctx)
 	}
 	return found, nil
 }
@@ -200,28 +200,28 @@ func (w *walk) findable(c *candidate) bool {
 }
 
 // jump passes over time in which nothing happened, after a statement has found nothing.
-func (w *walk) jump(ctx context.Context) error {
+func (w *walk) skipEmptyTime(ctx context.Context) error {
 	if w.done() {
 		return nil
 	}
-	t := w.plan().next
+	t := w.plan().nextEventTable
 	switch {
 	case w.onlyFailing() && slices.Contains(w.Statuses, event.Skipped): // some have no delivery
 		t = tableEvents
-	case w.onlyFailing() && !w.asks(byEndpoint):
+	case w.onlyFailing() && !w.has(byEndpoint):
 		t = tableFailures
 	case w.onlyFailing():
-		t = tableFailuresOf
+		t = tableEndpointFailures
 	case t.name != "":
 	case len(w.Endpoints) > 1:
 		return nil // their ids are not in one order, so that the newest is not found at once
 	default:
-		t = w.events()
+		t = w.eventsTable()
 	}
 	q := new(ch.Query).Add("SELECT id FROM ").Add(t.name).Add(" WHERE account = ", w.Account)
-	w.columns(q, t.columns&byEndpoint)
+	w.addColumns(q, t.columns&byEndpoint)
 	q.Add(" AND ts >= ", w.since).Add(" AND id >= ", id.Lowest(w.since)).Add(" AND id < ", w.before)
-	next, err := newest(ctx, w.r, q, 1, itself, scanID)
+	next, err := newest(ctx, w.r, q, 1, identity, scanID)
 	if w.until = w.since; len(next) > 0 { // else the walk ends: there is nothing more
 		w.until = next[0].Time().Add(time.Millisecond)
 	}
@@ -233,5 +233,5 @@ func (w *walk) leaveWindow() {
 	w.until = w.from()
 	w.before = id.Lowest(w.until)
 	w.width *= time.Duration(w.growth)
-	w.fresh = true
+	w.windowUnread = true
 }

@@ -28,7 +28,7 @@ type scanner struct {
 	topic  *stream.Reader
 	flight singleflight.Group
 	slots  chan struct{}
-	absent absent
+	absent absentIDs
 }
 
 func newScanner(topic *stream.Reader) *scanner {
@@ -40,19 +40,19 @@ const maxAbsent = 2048
 
 // absent remembers up to which offset the log does not hold an event, so that who asks for an id that does not exist,
 // again and again, has only what is new read. It forgets the older half when the newer one is full.
-type absent struct {
+type absentIDs struct {
 	mu         sync.Mutex // guards both
 	newer, old map[id.ID]int64
 }
 
 // below is the offset below which the event is not; 0 when that is not known.
-func (a *absent) below(d id.ID) int64 {
+func (a *absentIDs) below(d id.ID) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return max(a.newer[d], a.old[d])
 }
 
-func (a *absent) note(d id.ID, below int64) {
+func (a *absentIDs) remember(d id.ID, below int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.newer == nil || len(a.newer) >= maxAbsent {
@@ -86,7 +86,7 @@ func (s *scanner) find(ctx context.Context, account string, d id.ID) (*event.Eve
 }
 
 func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
-	release, err := s.turn(ctx)
+	release, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
 		return nil, fmt.Errorf("%w: scan the log: %w", event.ErrUnavailable, err)
 	}
 	if found == nil {
-		s.absent.note(d, end)
+		s.absent.remember(d, end)
 		return nil, event.ErrNotFound
 	}
 	e, err := event.Decode(found)
@@ -114,7 +114,7 @@ func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
 }
 
 // turn waits until one more look into the log may run; release ends it.
-func (s *scanner) turn(ctx context.Context) (release func(), err error) {
+func (s *scanner) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case s.slots <- struct{}{}:
 		return func() { <-s.slots }, nil

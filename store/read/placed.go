@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// placedWindow is the stretch of time that is looked at first; it grows while nothing is found.
-	placedWindow = time.Hour
-	// placedSlack is by how much offsets may be out of the order of times: of two events whose times are further apart
-	// the later one has the higher offset.
-	placedSlack = time.Minute
+	// firstOffsetWindow is the stretch of time that is looked at first; it grows while nothing is found.
+	firstOffsetWindow = time.Hour
+	// maxOffsetDisorder is by how much offsets may be out of the order of times: of two events whose times are further
+	// apart the later one has the higher offset.
+	maxOffsetDisorder = time.Minute
 )
 
 // placed is where an event stands.
-type placed struct {
+type eventOffset struct {
 	id     id.ID
 	offset int64
 	size   int
@@ -33,18 +33,18 @@ func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	page := event.OffsetPage{Next: q.To, Since: q.Since}
-	since, width := q.Since, placedWindow
+	since, width := q.Since, firstOffsetWindow
 	if oldest := r.Oldest(); since.Before(oldest) {
 		since = oldest
 	}
-	for since = ceilMilli(since); since.Before(r.now().Add(ahead)); width *= windowGrowth {
+	for since = ceilMilli(since); since.Before(r.now().Add(maxIDSkew)); width *= windowGrowth {
 		until := since.Add(width)
-		found, err := r.places(ctx, q, since, until)
+		found, err := r.findOffsets(ctx, q, since, until)
 		if err != nil {
 			return page, err
 		}
 		if len(found) > 0 {
-			page.Rows, err = r.placedEvents(ctx, q, found)
+			page.Rows, err = r.eventsAtOffsets(ctx, q, found)
 			page.Next = found[len(found)-1].offset + 1
 			return page, err
 		}
@@ -56,8 +56,8 @@ func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event
 
 // places finds the next events between two times. Events that are a little later are looked at too, for their offsets
 // may be lower.
-func (r *Reader) places(ctx context.Context, q event.OffsetQuery, since, until time.Time) ([]placed, error) {
-	edge := until.Add(placedSlack)
+func (r *Reader) findOffsets(ctx context.Context, q event.OffsetQuery, since, until time.Time) ([]eventOffset, error) {
+	edge := until.Add(maxOffsetDisorder)
 	bound := func(s *ch.Query) *ch.Query {
 		return s.Add(" WHERE account = ", q.Account).Add(" AND endpoint = ", q.Endpoint).Add(" AND ts >= ", since).
 			Add(" AND ts < ", edge).
@@ -68,11 +68,11 @@ func (r *Reader) places(ctx context.Context, q event.OffsetQuery, since, until t
 	s.Add(" AND kafka_partition = ", int(q.Partition)).Add(" AND kafka_offset >= ", int(q.From)).
 		Add(" AND kafka_offset < ", int(q.To))
 	s.Add(" AND verdict != 'rejected' AND reason != 'duplicate' AND duplicate_of = ", id.ID{})
-	var found []placed
+	var found []eventOffset
 	size, last := 0, 0 // last counts what is up to the last event before until
 	cut := false
 	err := r.each(ctx, s.Add(" ORDER BY kafka_offset LIMIT ", q.Limit), func(rows driver.Rows) error {
-		var x placed
+		var x eventOffset
 		var offset uint64
 		var body uint32
 		if err := rows.Scan(&x.id, &offset, &body); err != nil {
@@ -94,13 +94,14 @@ func (r *Reader) places(ctx context.Context, q event.OffsetQuery, since, until t
 		return nil
 	})
 	if err == nil && last == 0 && (cut || len(found) == q.Limit) {
-		return r.places(ctx, q, since, edge) // those before until come behind all of these
+		return r.findOffsets(ctx, q, since, edge) // those before until come behind all of these
 	}
 	return found[:last], err
 }
 
-// placedEvents reads the events that were found.
-func (r *Reader) placedEvents(ctx context.Context, q event.OffsetQuery, found []placed) ([]event.EventAtOffset, error) {
+// eventsAtOffsets reads the events that were found.
+func (r *Reader) eventsAtOffsets(ctx context.Context, q event.OffsetQuery, found []eventOffset) (
+	[]event.EventAtOffset, error) {
 	ids := make([]id.ID, len(found))
 	for i, x := range found {
 		ids[i] = x.id

@@ -12,38 +12,40 @@ type plan struct {
 	name string
 	// leads are the filters of which one has to be asked for, 0 for none; beside are those that may be asked for too. A
 	// query that asks for any other takes a later plan, so that a filter which a plan does not know is not passed over.
-	leads, beside filters
-	suits         func(*walk) bool // nil: always
-	find          func(*walk, context.Context, int) ([]candidate, error)
+	needsOneOf, allows filters
+	applies            func(*walk) bool // nil: always
+	find               func(*walk, context.Context, int) ([]candidate, error)
 	// keys are what is looked for in event_keys, which is read in the order of its ids for a single one.
 	keys func(*event.Query) []string
 	// next is where the next event is looked for after a stretch of time in which nothing was found; empty: see jump.
-	next table
+	nextEventTable table
 }
 
 // plans are all ways, the fastest first.
 func plans() []plan {
 	return []plan{
-		{name: "search", leads: bySearch, beside: allFilters, find: (*walk).filtered},
-		{name: "failures", leads: byStatus, beside: listFilters, suits: (*walk).onlyFailing, find: (*walk).byFailures},
-		{name: "runs", leads: byRun, beside: listFilters, find: (*walk).byRuns},
-		{name: "receipts", leads: byProcessing, suits: (*walk).onlyReceipts, find: (*walk).byReceipts, next: tableReceipts},
+		{name: "search", needsOneOf: bySearch, allows: allFilters, find: (*walk).scanFiltered},
+		{name: "failures", needsOneOf: byStatus, allows: listFilters, applies: (*walk).onlyFailing,
+			find: (*walk).findFailures},
+		{name: "runs", needsOneOf: byRun, allows: listFilters, find: (*walk).findRuns},
+		{name: "receipts", needsOneOf: byProcessing, applies: (*walk).onlyReceipts, find: (*walk).findReceipts,
+			nextEventTable: tableReceipts},
 		{
 			// A status that few of them have is better looked for together with the destination.
-			name: "destinations", leads: byDestination, beside: fixedFilters, find: (*walk).byDestinations,
+			name: "destinations", needsOneOf: byDestination, allows: fixedFilters, find: (*walk).findDestinations,
 			keys: func(q *event.Query) []string { return q.Destinations },
 		},
 		{
-			name: "rejected", leads: byStatus, beside: fixedFilters &^ byEndpoint, suits: (*walk).onlyRejected,
-			find: (*walk).rejected,
+			name: "rejected", needsOneOf: byStatus, allows: fixedFilters &^ byEndpoint, applies: (*walk).onlyRejected,
+			find: (*walk).scanRejected,
 		},
-		{name: "filtered", leads: changingFilters &^ byRun, beside: fixedFilters, find: (*walk).filtered},
-		{name: "endpoints", leads: byEndpoint, beside: fixedFilters, find: (*walk).byEndpoints},
+		{name: "filtered", needsOneOf: changingFilters &^ byRun, allows: fixedFilters, find: (*walk).scanFiltered},
+		{name: "endpoints", needsOneOf: byEndpoint, allows: fixedFilters, find: (*walk).scanEndpoints},
 		{
-			name: "types", leads: byType, suits: (*walk).onlyWholeTypes, find: (*walk).byTypes,
+			name: "types", needsOneOf: byType, applies: (*walk).onlyWholeTypes, find: (*walk).findTypes,
 			keys: func(q *event.Query) []string { return q.Types },
 		},
-		{name: "events", beside: fixedFilters &^ byEndpoint, find: (*walk).plain},
+		{name: "events", allows: fixedFilters &^ byEndpoint, find: (*walk).scanEvents},
 	}
 }
 
@@ -52,25 +54,27 @@ func (w *walk) plan() *plan {
 	all := plans()
 	for i := range all {
 		p := &all[i]
-		lead := p.leads == 0 || w.asks(p.leads)
-		if others := w.asked &^ (p.leads | p.beside); lead && others == 0 && (p.suits == nil || p.suits(w)) {
+		lead := p.needsOneOf == 0 || w.has(p.needsOneOf)
+		if others := w.used &^ (p.needsOneOf | p.allows); lead && others == 0 && (p.applies == nil || p.applies(w)) {
 			return p
 		}
 	}
 	panic("BUG: no plan for a list")
 }
 
-// onlyFailing reports whether every event that matches in the current window is one that byFailures finds.
-func (w *walk) onlyFailing() bool { return w.failing(!w.until.After(w.undone)) }
+// onlyFailing reports whether every event that matches in the current window is one that findFailures finds.
+func (w *walk) onlyFailing() bool {
+	return w.hasOnlyFailureStatuses(!w.until.After(w.allReportedBefore))
+}
 
-// failing reports whether every status that is asked for is one that byFailures finds; heard is whether something was
+// failing reports whether every status that is asked for is one that findFailures finds; heard is whether something was
 // said of all deliveries.
-func (w *walk) failing(heard bool) bool {
-	return w.asks(byStatus) && !slices.ContainsFunc(w.Statuses, func(s event.Status) bool {
+func (w *walk) hasOnlyFailureStatuses(heard bool) bool {
+	return w.has(byStatus) && !slices.ContainsFunc(w.Statuses, func(s event.Status) bool {
 		signs := s.CandidateFilter()
 		// What was to be sent nowhere is not found by its endpoint.
 		return s == event.Delivered || signs.Rejected || signs.NoOutcome && !heard || signs.NoDestination &&
-			w.asks(byEndpoint)
+			w.has(byEndpoint)
 	})
 }
 

@@ -38,12 +38,12 @@ type Reader struct {
 	topic          *stream.Reader
 	fence          *fence
 	scans          *scanner
-	searches       *turns // of accounts
-	reads          *turns // of API keys
+	searches       *slotPools // of accounts
+	reads          *slotPools // of API keys
 	// reported is shared by those who ask what became of receipts of one event while the writer is behind.
-	reported singleflight.Group
-	now      func() time.Time
-	erased   func(id.ID) bool
+	receiptLoads singleflight.Group
+	now          func() time.Time
+	erased       func(id.ID) bool
 }
 
 // NewReader checks the configuration. The connections are made by the first read.
@@ -80,7 +80,7 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 		erased: deps.Erased, cfg: cfg, log: deps.Log, pool: ch.NewPool(conns, searchConns), topic: topic,
 		fence:     newFence(topic, deps.Writer, cfg.FenceWait),
 		pingConns: pingConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
-		searches: newTurns(maxSearches, searchWait, "searches"), reads: newTurns(maxReads, readWait, "reads"),
+		searches: newSlotPools(maxSearches, searchWait, "searches"), reads: newSlotPools(maxReads, readWait, "reads"),
 	}, nil
 }
 

@@ -21,7 +21,7 @@ import (
 type receiptReader struct{ *Reader }
 
 // reports are what all receipts of an event come to.
-type reports struct {
+type receiptHistory struct {
 	newest    *event.Receipt // the one that stands, nil for none
 	version   uint64         // its own
 	processed uint64         // the lowest version that said processed, if there is one
@@ -30,7 +30,7 @@ type reports struct {
 }
 
 // add counts one more receipt; one that is counted already changes nothing.
-func (k *reports) add(r *event.Receipt, offset int64) {
+func (k *receiptHistory) add(r *event.Receipt, offset int64) {
 	version := r.Version(offset)
 	if k.newest == nil || version > k.version {
 		k.newest, k.version = r, version
@@ -50,11 +50,11 @@ func (r receiptReader) receipt(ctx context.Context, account string, d id.ID) (*e
 }
 
 // receipts are those that are stored.
-func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k reports, err error) {
+func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k receiptHistory, err error) {
 	q := new(ch.Query).Add("SELECT * FROM (SELECT 1 AS newest, state, reference, details, at, ver FROM receipts")
-	ofEvent(q, account, d).Add(" ORDER BY ver DESC LIMIT 1)")
+	whereEvent(q, account, d).Add(" ORDER BY ver DESC LIMIT 1)")
 	q.Add(" UNION ALL SELECT 0, '', '', '', min(first_at), min(processed) FROM receipt_firsts")
-	ofEvent(q, account, d)
+	whereEvent(q, account, d)
 	err = r.each(ctx, q.Add(" HAVING count() > 0"), func(rows driver.Rows) error {
 		var newest uint8
 		var state string
@@ -66,7 +66,7 @@ func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k
 		case newest == 1:
 			x.State, x.At = event.Processing(state), column.TimeFromColumn(at)
 			k.newest, k.version = x, version
-		case version == never:
+		case version == noVersion:
 			k.first = column.TimeFromColumn(at)
 		default:
 			k.first, k.processed = column.TimeFromColumn(at), version
@@ -74,14 +74,14 @@ func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k
 		return err
 	})
 	if k.newest == nil {
-		return reports{}, err
+		return receiptHistory{}, err
 	}
 	k.newest.FirstAt = k.first
 	return k, err
 }
 
 // never stands in receipt_firsts for a version that there is not.
-const never = math.MaxUint64
+const noVersion = math.MaxUint64
 
 // EventEndpoint is the endpoint that an event belongs to. Errors are event.ErrNotFound and
 // event.ErrUnavailable.
@@ -91,14 +91,14 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 	if d.Time().Before(r.Oldest()) {
 		return "", event.ErrNotFound
 	}
-	leave, err := r.enter(ctx)
+	leave, err := r.acquireSlot(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer leave()
 	endpoint, err := receiptReader{r}.endpointOf(ctx, account, d) // it never changes, so what is there needs no fence
 	if errors.Is(err, event.ErrNotFound) {
-		asOf, fenceErr := r.fence.one(ctx, d.Partition())
+		asOf, fenceErr := r.fence.waitPartition(ctx, d.Partition())
 		if fenceErr != nil {
 			return "", fenceErr
 		}
@@ -122,7 +122,7 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 }
 
 func (r receiptReader) endpointOf(ctx context.Context, account string, d id.ID) (endpoint string, err error) {
-	q := ofEvent(new(ch.Query).Add("SELECT endpoint FROM events"), account, d)
+	q := whereEvent(new(ch.Query).Add("SELECT endpoint FROM events"), account, d)
 	err = r.each(ctx, q.Add(" LIMIT 1"), func(rows driver.Rows) error { return rows.Scan(&endpoint) })
 	if err == nil && endpoint == "" {
 		err = event.ErrNotFound
@@ -136,13 +136,13 @@ func (r *Reader) ReceiptResult(ctx context.Context, sent *event.Receipt, offset 
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	at := stream.Partition{Topic: stream.Receipts, Index: sent.Event.Partition()}
-	var known reports
-	err := r.fence.at(ctx, at, offset+1)
+	var known receiptHistory
+	err := r.fence.waitOffset(ctx, at, offset+1)
 	if err == nil {
 		known, err = receiptReader{r}.receipts(ctx, sent.Account, sent.Event)
 	}
 	if err != nil && ctx.Err() == nil {
-		known, err = receiptReader{r}.receiptsBehind(ctx, sent.Account, sent.Event, offset+1, false)
+		known, err = receiptReader{r}.receiptsWhileBehind(ctx, sent.Account, sent.Event, offset+1, false)
 	}
 	if err == nil && known.newest == nil {
 		err = errors.New("the receipt is in neither the store nor the log")
@@ -150,18 +150,18 @@ func (r *Reader) ReceiptResult(ctx context.Context, sent *event.Receipt, offset 
 	if err != nil {
 		return event.ReceiptResult{}, ch.ClassifyError(ctx, err)
 	}
-	return standing(sent, offset, &known), nil
+	return resultOf(sent, offset, &known), nil
 }
 
-// receiptsBehind are the receipts of an event while the writer is behind, all below the offset among them. Without the
-// store the log has to have them all. Callers who ask for the same event at the same time share the work: they ask
+// receiptsWhileBehind are the receipts of an event while the writer is behind, all below the offset among them. Without
+// the store the log has to have them all. Callers who ask for the same event at the same time share the work: they ask
 // because something is slow. The answer is the caller's own.
-func (r receiptReader) receiptsBehind(
+func (r receiptReader) receiptsWhileBehind(
 	ctx context.Context, account string, d id.ID, end int64, withoutStore bool,
-) (known reports, err error) {
+) (known receiptHistory, err error) {
 	flight := account + " " + d.String() + " " + strconv.FormatBool(withoutStore)
 	for known.end < end {
-		result := r.reported.DoChan(flight, func() (any, error) {
+		result := r.receiptLoads.DoChan(flight, func() (any, error) {
 			load, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*scanTimeout)
 			defer cancel()
 			return r.loadReceipts(load, account, d, withoutStore)
@@ -173,7 +173,7 @@ func (r receiptReader) receiptsBehind(
 			if x.Err != nil {
 				return known, x.Err
 			}
-			known = x.Val.(reports) // of a load that began before this receipt was in the log, when its end is lower
+			known = x.Val.(receiptHistory) // of a load that began before this receipt was in the log, when its end is lower
 		}
 	}
 	if known.newest != nil {
@@ -187,7 +187,7 @@ func (r receiptReader) receiptsBehind(
 // the log has them all as long as it has the event.
 func (r receiptReader) loadReceipts(
 	ctx context.Context, account string, d id.ID, withoutStore bool,
-) (known reports, err error) {
+) (known receiptHistory, err error) {
 	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
 	// First: what is committed is stored, whatever comes later.
 	committed, err := r.topic.Committed(ctx, store.Group, at.Topic)
@@ -201,7 +201,7 @@ func (r receiptReader) loadReceipts(
 		cancel()
 	}
 	if withoutStore || err != nil {
-		known = reports{}
+		known = receiptHistory{}
 		if from, err = r.firstReceipt(ctx, account, d); err != nil {
 			return known, err
 		}
@@ -225,7 +225,7 @@ func (r receiptReader) firstReceipt(ctx context.Context, account string, d id.ID
 		return 0, err
 	}
 	// Records have the time of the node that wrote them, which may be behind that of the event's.
-	since, err := r.topic.OffsetsForTime(ctx, at.Topic, d.Time().Add(-ahead))
+	since, err := r.topic.OffsetsForTime(ctx, at.Topic, d.Time().Add(-maxIDSkew))
 	if err != nil {
 		return 0, err
 	}
@@ -236,12 +236,12 @@ func (r receiptReader) firstReceipt(ctx context.Context, account string, d id.ID
 }
 
 // readReceipts adds the receipts of an event between an offset and the end.
-func (r receiptReader) readReceipts(ctx context.Context, known *reports, d id.ID, from int64) error {
+func (r receiptReader) readReceipts(ctx context.Context, known *receiptHistory, d id.ID, from int64) error {
 	at, end := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}, known.end
 	if from >= end {
 		return nil
 	}
-	release, err := r.scans.turn(ctx)
+	release, err := r.scans.acquire(ctx)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (r receiptReader) readReceipts(ctx context.Context, known *reports, d id.ID
 
 // standing derives what became of a receipt from the order of the log alone: whoever asks, and whatever came
 // after it, gets the same answer. Only a receipt that said processed before it can have kept it out.
-func standing(sent *event.Receipt, offset int64, known *reports) event.ReceiptResult {
+func resultOf(sent *event.Receipt, offset int64, known *receiptHistory) event.ReceiptResult {
 	stands, applied := *sent, true
 	if sent.State != event.ProcessingDone && known.processed != 0 && known.processed < processedAt(offset) {
 		stands, applied = *known.newest, false

@@ -23,7 +23,7 @@ var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable
 // CaughtUp returns nil when the store holds what the log held when it was called, and event.ErrUnavailable when it
 // does not in the time that a read waits.
 func (r *Reader) CaughtUp(ctx context.Context) error {
-	asOf, err := r.fence.all(ctx)
+	asOf, err := r.fence.waitAll(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -52,16 +52,16 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 		// An endpoint that was never moved has its events on one shard; the others find nothing.
 		for shard := range r.pool.Count() {
 			var err error
-			if next, err = (&groupSelect{r, s, g, name, shard}).run(ctx, next); err != nil {
+			if next, err = (&groupSelector{r, s, g, name, shard}).run(ctx, next); err != nil {
 				return event.SelectionTotals{}, r.pool.ShardError(shard, err)
 			}
 		}
 	}
-	return itemReader{r}.selected(ctx, s.Account, name)
+	return itemReader{r}.countSelected(ctx, s.Account, name)
 }
 
-// groupSelect writes the items of one group that one shard has; they stay on that shard, with their deliveries.
-type groupSelect struct {
+// groupSelector writes the items of one group that one shard has; they stay on that shard, with their deliveries.
+type groupSelector struct {
 	r *Reader
 	event.Selection
 	event.SelectionGroup
@@ -70,9 +70,9 @@ type groupSelect struct {
 }
 
 // run writes them page by page, from the number next on. It returns the number after.
-func (g *groupSelect) run(ctx context.Context, next int) (int, error) {
+func (g *groupSelector) run(ctx context.Context, next int) (int, error) {
 	for after := (id.ID{}); g.Since.Before(g.Until); {
-		edge, more, err := g.edge(ctx, after)
+		edge, more, err := g.pageEnd(ctx, after)
 		if err != nil {
 			return next, err
 		}
@@ -81,7 +81,7 @@ func (g *groupSelect) run(ctx context.Context, next int) (int, error) {
 			return next, err
 		}
 		more, edge = more || near != edge, near
-		if err := g.page(ctx, next, after, edge, gone); err != nil {
+		if err := g.writePage(ctx, next, after, edge, gone); err != nil {
 			return next, err
 		}
 		if next, err = (itemReader{g.r}).countItems(ctx, g.Account, g.name); err != nil || !more {
@@ -93,7 +93,7 @@ func (g *groupSelect) run(ctx context.Context, next int) (int, error) {
 }
 
 // where appends the conditions on a candidate: of the selection, of the group, within (after, edge].
-func (g *groupSelect) where(q *ch.Query, after, edge id.ID) *ch.Query {
+func (g *groupSelector) where(q *ch.Query, after, edge id.ID) *ch.Query {
 	q.Add(" WHERE account = ", g.Account).Add(" AND endpoint = ", g.Endpoint)
 	q.Add(" AND ts >= ", g.Since).Add(" AND ts < ", g.Until).Add(" AND id > ", after).Add(" AND id <= ", edge)
 	if g.Except {
@@ -103,7 +103,7 @@ func (g *groupSelect) where(q *ch.Query, after, edge id.ID) *ch.Query {
 }
 
 // edge is the last id of the next page, and whether there are more behind it.
-func (g *groupSelect) edge(ctx context.Context, after id.ID) (edge id.ID, more bool, err error) {
+func (g *groupSelector) pageEnd(ctx context.Context, after id.ID) (edge id.ID, more bool, err error) {
 	edge = id.Lowest(g.Until)
 	q := g.where(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), after, edge)
 	q.Add(" ORDER BY id LIMIT 1 OFFSET ", g.r.cfg.SelectPage-1)
@@ -116,7 +116,7 @@ func (g *groupSelect) edge(ctx context.Context, after id.ID) (edge id.ID, more b
 
 // erasedUpTo returns those candidates of a page whose payload was erased, and the end of the page: a nearer one where
 // they are more than one statement should name.
-func (g *groupSelect) erasedUpTo(ctx context.Context, after, edge id.ID) (gone []id.ID, end id.ID, err error) {
+func (g *groupSelector) erasedUpTo(ctx context.Context, after, edge id.ID) (gone []id.ID, end id.ID, err error) {
 	q := g.where(new(ch.Query).Add("SELECT DISTINCT id FROM failure_candidates_by_endpoint"), after, edge)
 	err = g.r.pool.ForEachRow(ctx, g.shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
 		d, err := scanID(rows)
@@ -138,7 +138,7 @@ const timeOfID = "fromUnixTimestamp64Milli(toInt64(reinterpretAsUInt64(reverse(s
 // page writes those candidates of a page that have failed for good and were not erased. What failed is a candidate as
 // failed, and few that are so were delivered: deliveries answers, of which no column is read that the id tells.
 // Failures that lie apart cost a granule of each.
-func (g *groupSelect) page(ctx context.Context, next int, after, edge id.ID, gone []id.ID) error {
+func (g *groupSelector) writePage(ctx context.Context, next int, after, edge id.ID, gone []id.ID) error {
 	q := new(ch.Query).Add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) ")
 	q.Add("SELECT account, ", g.name).Add(", ", next)
 	q.Add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.SkipReason))
@@ -169,7 +169,7 @@ func (r itemReader) countItems(ctx context.Context, account, name string) (int, 
 	return int(n), err
 }
 
-func (r itemReader) selected(ctx context.Context, account, name string) (s event.SelectionTotals, err error) {
+func (r itemReader) countSelected(ctx context.Context, account, name string) (s event.SelectionTotals, err error) {
 	q := new(ch.Query).Add("SELECT dest, count(), countIf(skipped_reason = '') FROM recovery_items FINAL")
 	q.Add(" WHERE account = ", account)
 	dests := make(map[string]event.DestinationTotals)
@@ -196,7 +196,7 @@ func (r *Reader) RecoveryCounts(
 ) (map[string]event.RecoveryCounts, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	asOf, err := r.fence.all(ctx)
+	asOf, err := r.fence.waitAll(ctx)
 	if err != nil {
 		return nil, asOf, err
 	}

@@ -32,12 +32,12 @@ func (r *Reader) RecoveryItems(
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	if before == 0 {
-		if page.AsOf, err = r.fence.all(ctx); err != nil {
+		if page.AsOf, err = r.fence.waitAll(ctx); err != nil {
 			return page, err
 		}
 		before = job.Total
 	}
-	leave, err := r.enter(ctx)
+	leave, err := r.acquireSlot(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -81,13 +81,13 @@ func (r itemReader) items(ctx context.Context, job event.RecoveryJob, from, to i
 		return nil, err
 	}
 	slices.SortFunc(items, func(a, b event.RecoveryItem) int { return cmp.Compare(a.Seq, b.Seq) })
-	said, err := r.saidOf(ctx, job, items)
+	said, err := r.lastOutcomes(ctx, job, items)
 	if err != nil {
 		return nil, err
 	}
 	for i := range items {
 		x := &items[i]
-		s, known := said[pair{x.Event, x.Destination}]
+		s, known := said[deliveryKey{x.Event, x.Destination}]
 		x.HasOutcome = known
 		x.State, x.SkipReason, x.At = stateOf(job, x, s)
 	}
@@ -95,20 +95,20 @@ func (r itemReader) items(ctx context.Context, job event.RecoveryJob, from, to i
 }
 
 // pair names a delivery.
-type pair struct {
+type deliveryKey struct {
 	event id.ID
 	dest  string
 }
 
 // said is what was said last of a delivery within a run.
-type said struct {
+type lastOutcome struct {
 	status  event.Status
 	skipped event.Reason
 	at      time.Time
 }
 
 // stateOf is the state of an item, by what was said of it, if anything was, and by how far the job is.
-func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s said) (event.Status, event.Reason, time.Time) {
+func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s lastOutcome) (event.Status, event.Reason, time.Time) {
 	switch {
 	case item.SkipReason != "":
 		return event.Skipped, item.SkipReason, time.Time{}
@@ -122,14 +122,14 @@ func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s said) (event.Sta
 	return event.Pending, "", time.Time{}
 }
 
-// saidOf reads what was said of items within their job.
-func (r itemReader) saidOf(
+// lastOutcomes reads what was said of items within their job.
+func (r itemReader) lastOutcomes(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
-) (map[pair]said, error) {
+) (map[deliveryKey]lastOutcome, error) {
 	q := new(ch.Query).Add("SELECT id, dest, status, skipped, last_at FROM run_deliveries FINAL")
 	q.Add(" WHERE account = ", job.Account).Add(" AND run = ", job.ID).ForEvents(eventsOf(items)...).
 		Add(" AND id IN ", eventsOf(items))
-	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *pair, x *said) error {
+	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *deliveryKey, x *lastOutcome) error {
 		err := rows.Scan(&of.event, &of.dest, (*string)(&x.status), (*string)(&x.skipped), &x.at)
 		x.at = column.TimeFromColumn(x.at)
 		return err
@@ -151,15 +151,15 @@ func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob
 	if len(items) == 0 {
 		return nil
 	}
-	at := make(map[pair]*event.RecoveryItem, len(items))
+	at := make(map[deliveryKey]*event.RecoveryItem, len(items))
 	for i := range items {
-		at[pair{items[i].Event, items[i].Destination}] = &items[i]
+		at[deliveryKey{items[i].Event, items[i].Destination}] = &items[i]
 	}
 	q := new(ch.Query).Add("SELECT id, dest, uniqExact(attempt), argMax(code, attempt), argMax(error_code, attempt), " +
 		"max(at)")
 	q = ch.WhereIDs(q.Add(" FROM attempts WHERE account = ", job.Account), eventsOf(items))
 	return r.each(ctx, q.Add(" AND run = ", job.ID).Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
-		var of pair
+		var of deliveryKey
 		var n uint64
 		var code uint16
 		var failure string
@@ -186,15 +186,15 @@ func (r *Reader) OpenRecoveryItems(
 			return err
 		}
 		items = slices.DeleteFunc(items, func(x event.RecoveryItem) bool { return x.HasOutcome || x.State == event.Skipped })
-		if err := (itemReader{r}).workOf(ctx, job, items, each); err != nil {
+		if err := (itemReader{r}).readOpenItems(ctx, job, items, each); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// workOf reads what is needed to submit items, a bounded part of them after the other.
-func (r itemReader) workOf(
+// readOpenItems reads what is needed to submit items, a bounded part of them after the other.
+func (r itemReader) readOpenItems(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem, each func(*event.OpenRecoveryItem) error,
 ) error {
 	if len(items) == 0 {
@@ -214,13 +214,13 @@ func (r itemReader) workOf(
 			bytes += int(sizes[items[n].Event])
 			n++
 		}
-		events, err := r.whole(ctx, job.Account, items[:n])
+		events, err := r.storedEvents(ctx, job.Account, items[:n])
 		if err != nil {
 			return err
 		}
 		for _, x := range items[:n] {
 			work := event.OpenRecoveryItem{
-				RecoveryItem: x, StoredEvent: events[x.Event], Prior: prior[pair{x.Event, x.Destination}]}
+				RecoveryItem: x, StoredEvent: events[x.Event], Prior: prior[deliveryKey{x.Event, x.Destination}]}
 			if err := each(&work); err != nil {
 				return err
 			}
@@ -232,9 +232,9 @@ func (r itemReader) workOf(
 
 func (r itemReader) priorOf(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
-) (map[pair]event.Delivery, error) {
+) (map[deliveryKey]event.Delivery, error) {
 	q := ch.WhereIDs(selectDeliveries().Add(" FINAL WHERE account = ", job.Account), eventsOf(items))
-	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *pair, d *event.Delivery) (err error) {
+	return byKey(ctx, r.Reader, q, func(rows driver.Rows, of *deliveryKey, d *event.Delivery) (err error) {
 		*d, of.event, err = scanDelivery(rows)
 		of.dest = d.Destination
 		return err
@@ -251,21 +251,21 @@ func (r itemReader) sizesOf(
 }
 
 // whole reads the events of items that can still be read.
-func (r itemReader) whole(
+func (r itemReader) storedEvents(
 	ctx context.Context, account string, items []event.RecoveryItem,
 ) (map[id.ID]*event.Event, error) {
 	ids := slices.DeleteFunc(eventsOf(items), func(d id.ID) bool { return d.Time().Before(r.Oldest()) || r.erased(d) })
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return r.wholeEvents(ctx, account, ids)
+	return r.fullEvents(ctx, account, ids)
 }
 
-// wholeEvents reads events by their ids, given newest first.
-func (r itemReader) wholeEvents(ctx context.Context, account string, ids []id.ID) (map[id.ID]*event.Event, error) {
-	q := ch.WhereIDs(selectWhole().Add(" WHERE account = ", account), ids)
+// fullEvents reads events by their ids, given newest first.
+func (r itemReader) fullEvents(ctx context.Context, account string, ids []id.ID) (map[id.ID]*event.Event, error) {
+	q := ch.WhereIDs(selectFullEvent().Add(" WHERE account = ", account), ids)
 	return byKey(ctx, r.Reader, q, func(rows driver.Rows, d *id.ID, e **event.Event) (err error) {
-		*e, _, err = scanWhole(rows, account)
+		*e, _, err = scanFullEvent(rows, account)
 		*d = (*e).ID
 		return err
 	})

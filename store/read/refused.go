@@ -16,19 +16,19 @@ import (
 // refusedBytes bounds the bodies that are held at once to be judged here; one is always taken.
 const refusedBytes = 16 << 20
 
-// selectFound is selectEvents for a search: it says which bodies ClickHouse could not judge.
-func (w *walk) selectFound() *ch.Query {
+// selectSearched is selectEvents for a search: it says which bodies ClickHouse could not judge.
+func (w *walk) selectSearched() *ch.Query {
 	if len(w.Search.Body) == 0 {
-		return w.searching().Add(eventColumns + ", false FROM events")
+		return w.newSearchQuery().Add(eventColumns + ", false FROM events")
 	}
-	return w.searching().Add(eventColumns + ", toBool(" + refusedJSON + ") FROM events")
+	return w.newSearchQuery().Add(eventColumns + ", toBool(" + refusedJSON + ") FROM events")
 }
 
-// judgeRefused takes those out of the candidates that ClickHouse could not judge and that do not match.
-func (w *walk) judgeRefused(ctx context.Context, cands []candidate) ([]candidate, error) {
+// matchRefused takes those out of the candidates that ClickHouse could not judge and that do not match.
+func (w *walk) matchRefused(ctx context.Context, cands []candidate) ([]candidate, error) {
 	var refused []*candidate
 	for i := range cands {
-		if cands[i].unsure {
+		if cands[i].bodyUnread {
 			refused = append(refused, &cands[i])
 		}
 	}
@@ -42,7 +42,7 @@ func (w *walk) judgeRefused(ctx context.Context, cands []candidate) ([]candidate
 			n++
 		}
 		refused = refused[n:]
-		q := w.searching().Add("SELECT id, body FROM events WHERE account = ", w.Account)
+		q := w.newSearchQuery().Add("SELECT id, body FROM events WHERE account = ", w.Account)
 		ch.WhereIDs(q, ids)
 		err := w.r.each(ctx, q, func(rows driver.Rows) error {
 			var of id.ID
@@ -55,7 +55,7 @@ func (w *walk) judgeRefused(ctx context.Context, cands []candidate) ([]candidate
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(cands, func(c candidate) bool { return c.unsure && !match[c.ID] }), nil
+	return slices.DeleteFunc(cands, func(c candidate) bool { return c.bodyUnread && !match[c.ID] }), nil
 }
 
 // matchBody says of a body what searchBody says.

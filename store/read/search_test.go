@@ -189,7 +189,7 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 		}
 	}
 	whole := b.ReaderWith(read.ReaderConfig{
-		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 10 * time.Minute, SearchSoon: time.Minute,
+		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 10 * time.Minute, SearchFoundBudget: time.Minute,
 		SearchBudget: time.Minute}, w)
 	b.BuildIndexes(whole)
 	// A budget that is spent at once: every page is one stretch.
@@ -271,7 +271,7 @@ func TestSearchAnswersWhatItHas(t *testing.T) {
 		b.ProduceEvents(e)
 	}
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
-		SearchRows: 50, SearchSoon: time.Nanosecond, SearchBudget: time.Minute}, w)
+		SearchRows: 50, SearchFoundBudget: time.Nanosecond, SearchBudget: time.Minute}, w)
 	b.WaitCaughtUp(r)
 	got, partial, scanned := follow(
 		t, r, event.Query{Account: storetest.Account, Search: &event.Search{Text: "needle"}, Limit: 10,

@@ -10,18 +10,18 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// leastGram is how long a text must be for the index to say something, in bytes.
-const leastGram = 4
+// minGram is how long a text must be for the index to say something, in bytes.
+const minGram = 4
 
 // hint appends conditions that only the text index looks at, one for each of a search: whatever has none of their texts
 // does not match.
-func hint(q *ch.Query, s *event.Search) {
+func addIndexHints(q *ch.Query, s *event.Search) {
 	for _, m := range s.Header {
 		lines := headerLines(m)
 		for i := range lines {
 			lines[i] = lines[i][1:] // nothing stands before the first
 		}
-		hintAny(q, lines, "")
+		addIndexHint(q, lines, "")
 	}
 	if low := strings.ToLower(s.Text); low != "" && !strings.Contains(id.Event, low) {
 		// Of the letters of other alphabets some are k, s and i in lower or upper case.
@@ -29,26 +29,26 @@ func hint(q *ch.Query, s *event.Search) {
 		if strings.ContainsFunc(s.Text, func(r rune) bool { return r > 127 }) {
 			folded = "kKsSiI"
 		}
-		within, starts := inID(low)
+		within, starts := idPatterns(low)
 		texts := []string{s.Text}
 		for _, letters := range slices.Concat(within, starts) {
 			texts = append(texts, letters[min(1, len(letters)):])
 		}
-		hintAny(q, texts, folded)
+		addIndexHint(q, texts, folded)
 	}
 	for _, m := range s.Body {
 		for _, texts := range needles(m) {
-			hintAny(q, texts, "")
+			addIndexHint(q, texts, "")
 		}
 	}
 }
 
-// hintAny says that one of the texts is there, unless the index says nothing about one of them. Letters of folded may
-// be written as others.
-func hintAny(q *ch.Query, texts []string, folded string) {
+// addIndexHint says that one of the texts is there, unless the index says nothing about one of them. Letters of folded
+// may be written as others.
+func addIndexHint(q *ch.Query, texts []string, folded string) {
 	grams := make([]string, len(texts))
 	for i, t := range texts {
-		if grams[i] = longestASCII(t, folded); len(grams[i]) < leastGram {
+		if grams[i] = longestASCII(t, folded); len(grams[i]) < minGram {
 			return
 		}
 	}

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// mostSelected bounds what Select passes on at once.
-	mostSelected = largestIDs
+	// maxSelected bounds what Select passes on at once.
+	maxSelected = maxIDs
 	// patience is how often Select waits for the fence.
-	patience = 3
+	fenceTries = 3
 )
 
 // Select calls page for everything that a query matches, newest first, with about q.Limit events at a time (0 = as
@@ -28,18 +28,18 @@ const (
 // what is sent again must not be chosen from a part. Each window of time is looked at, and each of them has the
 // time of one read, so that the whole may take as long as ctx allows.
 func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Match) error) error {
-	undone := r.undoneFor(ctx, &q) // before the fence
+	undone := r.reportedBoundFor(ctx, &q) // before the fence
 	if err := r.upToDate(ctx); err != nil {
 		return err
 	}
 	q.Before = id.ID{}
 	n := q.Limit
 	if n <= 0 {
-		n = mostSelected
+		n = maxSelected
 	}
 	var selected []event.Match
 	for w := r.newWalk(q, undone); !w.done(); {
-		found, err := w.nextInTime(ctx, min(n, mostSelected))
+		found, err := w.nextInTime(ctx, min(n, maxSelected))
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Ma
 
 // upToDate is CaughtUp with more patience.
 func (r *Reader) upToDate(ctx context.Context) (err error) {
-	for range patience {
+	for range fenceTries {
 		if err = r.CaughtUp(ctx); !errors.Is(err, errNotCaughtUp) {
 			return err
 		}
@@ -94,7 +94,7 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 	var events map[id.ID]*event.Event
 	deliveries := make(map[id.ID][]event.Delivery, len(ids))
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { events, err = itemReader{r}.wholeEvents(gctx, account, newestFirst); return err })
+	g.Go(func() (err error) { events, err = itemReader{r}.fullEvents(gctx, account, newestFirst); return err })
 	g.Go(func() error {
 		q := ch.WhereIDs(selectDeliveries().Add(" FINAL WHERE account = ", account), newestFirst)
 		return r.each(gctx, q.Add(" ORDER BY id, dest"), func(rows driver.Rows) error {
@@ -115,8 +115,8 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 	return stored, nil
 }
 
-// parallelReads bounds the partitions of which the commands are read at once.
-const parallelReads = 4
+// parallelCommandReads bounds the partitions of which the commands are read at once.
+const parallelCommandReads = 4
 
 // CountCommands counts the deliveries that a run has asked for since a moment, of events newer than one. It asks the
 // log, where what is acknowledged stands, and reads to its end; what the log has deleted since is stored.
@@ -133,22 +133,22 @@ func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time,
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
 	}
-	seen := make(map[int32]map[pair]bool, len(ends))
+	seen := make(map[int32]map[deliveryKey]bool, len(ends))
 	trimmed := false
 	for p := range ends {
-		seen[p.Index] = make(map[pair]bool)
+		seen[p.Index] = make(map[deliveryKey]bool)
 		trimmed = trimmed || starts[p] > 0 && from[p] <= starts[p]
 	}
 	if trimmed {
-		if err := r.storedOf(ctx, run, newer, seen); err != nil {
+		if err := r.addStoredDeliveries(ctx, run, newer, seen); err != nil {
 			return 0, err
 		}
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(parallelReads)
+	g.SetLimit(parallelCommandReads)
 	for p, end := range ends {
 		if start := from[p]; start >= 0 && start < end {
-			g.Go(func() error { return r.commandedIn(gctx, p, start, end, run, newer, seen[p.Index]) })
+			g.Go(func() error { return r.addCommandedDeliveries(gctx, p, start, end, run, newer, seen[p.Index]) })
 		}
 	}
 	if err := g.Wait(); err != nil {
@@ -161,11 +161,12 @@ func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time,
 	return sum, nil
 }
 
-// storedOf adds the deliveries of a run that are stored to those of their partitions.
-func (r *Reader) storedOf(ctx context.Context, run string, newer id.ID, seen map[int32]map[pair]bool) error {
+// addStoredDeliveries adds the deliveries of a run that are stored to those of their partitions.
+func (r *Reader) addStoredDeliveries(
+	ctx context.Context, run string, newer id.ID, seen map[int32]map[deliveryKey]bool) error {
 	q := new(ch.Query).Add("SELECT id, dest FROM run_deliveries WHERE run = ", run).Add(" AND id > ", newer)
 	return r.each(ctx, q.Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
-		var d pair
+		var d deliveryKey
 		err := rows.Scan(&d.event, &d.dest)
 		if of := seen[d.event.Partition()]; of != nil {
 			of[d] = true
@@ -174,9 +175,9 @@ func (r *Reader) storedOf(ctx context.Context, run string, newer id.ID, seen map
 	})
 }
 
-// commandedIn adds those of one partition; a delivery that is commanded twice counts once.
-func (r *Reader) commandedIn(
-	ctx context.Context, p stream.Partition, from, end int64, run string, newer id.ID, seen map[pair]bool,
+// addCommandedDeliveries adds those of one partition; a delivery that is commanded twice counts once.
+func (r *Reader) addCommandedDeliveries(
+	ctx context.Context, p stream.Partition, from, end int64, run string, newer id.ID, seen map[deliveryKey]bool,
 ) error {
 	return r.topic.Read(ctx, p, from, func(rec *stream.Record) error {
 		if rec.Offset >= end {
@@ -184,7 +185,7 @@ func (r *Reader) commandedIn(
 		}
 		x, ok := event.Salvage(rec)
 		if ok && x.FromWork && x.Run == run && slices.Compare(x.Event[:], newer[:]) > 0 {
-			seen[pair{x.Event, x.Dests[0]}] = true
+			seen[deliveryKey{x.Event, x.Dests[0]}] = true
 		}
 		if rec.Offset == end-1 {
 			return stream.ErrStop

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// atOnce bounds the shards that one read asks at the same time.
-const atOnce = 16
+// maxParallelShards bounds the shards that one read asks at the same time.
+const maxParallelShards = 16
 
 // shards are those that a statement has to ask: all of them unless it is about certain events.
 func (r *Reader) shards(q *ch.Query) []int {
@@ -65,7 +65,7 @@ func byKey[K comparable, V any](
 // and does not say so would be worse than none.
 func (r *Reader) parallel(ctx context.Context, shards []int, f func(ctx context.Context, shard int) error) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxParallelShards)
 	for _, shard := range shards {
 		g.Go(func() error {
 			if err := f(gctx, shard); err != nil {
@@ -121,7 +121,7 @@ func merged[T any](
 }
 
 // itself is the key of ids.
-func itself(d *id.ID) id.ID { return *d }
+func identity(d *id.ID) id.ID { return *d }
 
 func scanID(rows driver.Rows) (d id.ID, err error) {
 	err = rows.Scan(&d)

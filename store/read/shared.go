@@ -8,7 +8,7 @@ import (
 
 // shared lets callers that come while a load runs wait for the next one together: an answer is never
 // older than its question, and one load runs at a time.
-type shared[T any] struct {
+type coalescer[T any] struct {
 	load func(context.Context) (T, error)
 	slot chan struct{} // 1: held while a load runs
 
@@ -22,15 +22,15 @@ type flight[T any] struct {
 	err   error
 }
 
-func newShared[T any](load func(context.Context) (T, error)) *shared[T] {
-	return &shared[T]{load: load, slot: make(chan struct{}, 1)}
+func newCoalescer[T any](load func(context.Context) (T, error)) *coalescer[T] {
+	return &coalescer[T]{load: load, slot: make(chan struct{}, 1)}
 }
 
-func (s *shared[T]) get(ctx context.Context) (T, error) {
+func (s *coalescer[T]) get(ctx context.Context) (T, error) {
 	for {
 		f, first := s.join()
 		if first {
-			s.lead(ctx, f)
+			s.runLoad(ctx, f)
 			return f.value, f.err
 		}
 		select {
@@ -47,7 +47,7 @@ func (s *shared[T]) get(ctx context.Context) (T, error) {
 }
 
 // join returns the flight that has not begun yet and whether the caller is its first and must lead it.
-func (s *shared[T]) join() (*flight[T], bool) {
+func (s *coalescer[T]) join() (*flight[T], bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next != nil {
@@ -57,7 +57,7 @@ func (s *shared[T]) join() (*flight[T], bool) {
 	return s.next, true
 }
 
-func (s *shared[T]) lead(ctx context.Context, f *flight[T]) {
+func (s *coalescer[T]) runLoad(ctx context.Context, f *flight[T]) {
 	defer close(f.done)
 	select {
 	case s.slot <- struct{}{}:

@@ -15,7 +15,7 @@ import (
 func TestSharedNeverAnswersWithThePast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loads atomic.Int64
-		s := newShared(func(context.Context) (time.Time, error) {
+		s := newCoalescer(func(context.Context) (time.Time, error) {
 			loads.Add(1)
 			began := time.Now()
 			time.Sleep(100 * time.Millisecond)
@@ -45,7 +45,7 @@ func TestSharedNeverAnswersWithThePast(t *testing.T) {
 // TestSharedSurvivesItsLeader cancels the caller who leads a load: the others get an answer.
 func TestSharedSurvivesItsLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared(func(ctx context.Context) (int, error) {
+		s := newCoalescer(func(ctx context.Context) (int, error) {
 			select {
 			case <-time.After(time.Second):
 				return 7, nil

@@ -31,8 +31,8 @@ const (
 	// maxIndexes bounds the numbers in a path that may be a name as well as a place in an array: each doubles what has to
 	// be looked for. Beyond it they are places.
 	maxIndexes = 3
-	// leastNeedle is how long a text must be to be worth looking for, in bytes.
-	leastNeedle = 3
+	// minNeedle is how long a text must be to be worth looking for, in bytes.
+	minNeedle = 3
 	// maxNeedles bounds those of one statement; ClickHouse takes 255.
 	maxNeedles = 200
 )
@@ -42,13 +42,13 @@ const (
 const refusedJSON ch.SQL = "match(body, '^\\\\s*[\\\\[{]') AND NOT isValidJSON(body)"
 
 // searched appends the conditions of a search. Nothing in a text has a meaning but its letters.
-func (w *walk) searched(q *ch.Query) *ch.Query {
+func (w *walk) addSearch(q *ch.Query) *ch.Query {
 	s := w.Search
 	if s == nil {
 		return q
 	}
 	if w.r.cfg.SearchIndex {
-		hint(q, s)
+		addIndexHints(q, s)
 	}
 	for _, m := range s.Header {
 		q.Add(" AND (0")
@@ -102,7 +102,7 @@ func searchID(q *ch.Query, low string) {
 		q.Add(" OR 1")
 		return
 	}
-	within, starts := inID(low)
+	within, starts := idPatterns(low)
 	for _, letters := range within {
 		q.Add(" OR position(").Add(idText).Add(", ").Literal(letters).Add(") > 0")
 	}
@@ -111,8 +111,9 @@ func searchID(q *ch.Query, low string) {
 	}
 }
 
-// inID are the letters of base32Encode that an id has somewhere, or begins with, when it is printed with a text in it.
-func inID(low string) (within, starts []string) {
+// idPatterns are the letters of base32Encode that an id has somewhere, or begins with, when it is printed with a text
+// in it.
+func idPatterns(low string) (within, starts []string) {
 	if letters, ok := idLetters(low); ok {
 		within = append(within, letters)
 	}
@@ -149,9 +150,9 @@ func searchBody(q *ch.Query, m event.BodyMatch) {
 	for _, texts := range needles(m) {
 		q.Add(" AND multiSearchAny(body, [").Literals(texts).Add("])")
 	}
-	written := scalars(m.Values)
+	written := jsonForms(m.Values)
 	q.Add(" AND (")
-	for i, f := range bodyForms(m.Members) {
+	for i, f := range jsonPaths(m.Members) {
 		if i > 0 {
 			q.Add(" OR ")
 		}
@@ -164,7 +165,7 @@ func searchBody(q *ch.Query, m event.BodyMatch) {
 		f.raw(q).Add(" != ''")
 		// A number names the nth member of an object too: a place is one of an array only.
 		for i, k := range f {
-			if k.place > 0 {
+			if k.index > 0 {
 				q.Add(" AND JSONType(body")
 				f[:i].keys(q).Add(") = 'Array'")
 			}
@@ -178,22 +179,22 @@ func searchBody(q *ch.Query, m event.BodyMatch) {
 	q.Add(")")
 }
 
-// bodyKey is a step into a body: into an object by a name, or into an array, counted from 1.
-type bodyKey struct {
+// pathStep is a step into a body: into an object by a name, or into an array, counted from 1.
+type pathStep struct {
 	name  string
-	place int
+	index int
 }
 
-type bodyForm []bodyKey
+type jsonPath []pathStep
 
 // raw appends what stands there, as ClickHouse writes it.
-func (f bodyForm) raw(q *ch.Query) *ch.Query { return f.keys(q.Add("JSONExtractRaw(body")).Add(")") }
+func (f jsonPath) raw(q *ch.Query) *ch.Query { return f.keys(q.Add("JSONExtractRaw(body")).Add(")") }
 
 // keys appends the arguments of ClickHouse's JSON functions.
-func (f bodyForm) keys(q *ch.Query) *ch.Query {
+func (f jsonPath) keys(q *ch.Query) *ch.Query {
 	for _, k := range f {
-		if k.place > 0 {
-			q.Add(", ", k.place)
+		if k.index > 0 {
+			q.Add(", ", k.index)
 		} else {
 			q.Add(", ").Literal(k.name)
 		}
@@ -201,18 +202,18 @@ func (f bodyForm) keys(q *ch.Query) *ch.Query {
 	return q
 }
 
-// bodyForms are what a path may mean: a number is a place in an array or a name.
-func bodyForms(members []string) []bodyForm {
-	all, indexes := []bodyForm{nil}, 0
+// jsonPaths are what a path may mean: a number is a place in an array or a name.
+func jsonPaths(members []string) []jsonPath {
+	all, indexes := []jsonPath{nil}, 0
 	for _, m := range members {
-		meant := []bodyKey{{name: m}}
+		meant := []pathStep{{name: m}}
 		if n, err := strconv.ParseUint(m, 10, 31); err == nil {
-			if meant = []bodyKey{{place: int(n) + 1}, {name: m}}; indexes >= maxIndexes {
+			if meant = []pathStep{{index: int(n) + 1}, {name: m}}; indexes >= maxIndexes {
 				meant = meant[:1]
 			}
 			indexes++
 		}
-		var next []bodyForm
+		var next []jsonPath
 		for _, f := range all {
 			for _, k := range meant {
 				next = append(next, append(f[:len(f):len(f)], k))
@@ -224,7 +225,7 @@ func bodyForms(members []string) []bodyForm {
 }
 
 // scalars write the values in every JSON form that they stand for.
-func scalars(values []string) (written []string) {
+func jsonForms(values []string) (written []string) {
 	for _, v := range values {
 		if utf8.ValidString(v) { // no JSON that ClickHouse reads holds other text
 			written = append(written, jsonText(v))
@@ -370,7 +371,7 @@ func needle(s string, quoted bool, escaped map[string]bool) string {
 	if quoted && best == s {
 		best = `"` + s + `"`
 	}
-	if len(best) < leastNeedle {
+	if len(best) < minNeedle {
 		return ""
 	}
 	for i := range len(letters) {

@@ -40,8 +40,8 @@ func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time
 	traffic := event.Traffic{Step: step}
 	points, endpoints := map[time.Time]event.Requests{}, map[string]event.Requests{}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return eachRequests(gctx, r, byTime, points) })
-	g.Go(func() error { return eachRequests(gctx, r, byEndpoint, endpoints) })
+	g.Go(func() error { return sumRequests(gctx, r, byTime, points) })
+	g.Go(func() error { return sumRequests(gctx, r, byEndpoint, endpoints) })
 	if err := g.Wait(); err != nil {
 		return traffic, err
 	}
@@ -69,30 +69,30 @@ var countTables = []countTable{
 	{time.Minute, "usage_minute"}, {time.Hour, "attempts_hour FINAL"}, {24 * time.Hour, "attempts_day FINAL"}}
 
 // piece is what one table is asked for of a span.
-type piece struct {
+type tableSpan struct {
 	of       countTable
 	from, to time.Time
 }
 
 // pieces asks the last of the tables for its whole steps in [from, to) that were counted, and those before it for the
 // rest.
-func pieces(tables []countTable, from, to, counted time.Time) []piece {
+func splitSpan(tables []countTable, from, to, counted time.Time) []tableSpan {
 	coarsest, finer := tables[len(tables)-1], tables[:len(tables)-1]
 	switch {
 	case !from.Before(to):
 		return nil
 	case len(finer) == 0:
-		return []piece{{coarsest, from, to}}
+		return []tableSpan{{coarsest, from, to}}
 	}
 	begin, end := from.Add(coarsest.step-1).Truncate(coarsest.step), to.Truncate(coarsest.step)
 	if last := counted.Truncate(coarsest.step); end.After(last) {
 		end = last
 	}
 	if !begin.Before(end) {
-		return pieces(finer, from, to, counted)
+		return splitSpan(finer, from, to, counted)
 	}
-	return slices.Concat(pieces(finer, from, begin, counted), []piece{{coarsest, begin, end}},
-		pieces(finer, end, to, counted))
+	return slices.Concat(splitSpan(finer, from, begin, counted), []tableSpan{{coarsest, begin, end}},
+		splitSpan(finer, end, to, counted))
 }
 
 // requests appends, in parentheses, what selects the requests of [from, to) by time and endpoint, in steps of at most
@@ -104,9 +104,9 @@ func (r usageReader) requests(q *ch.Query, account string, from, to time.Time, l
 			tables = append(tables, t)
 		}
 	}
-	all := pieces(tables, from, to, schema.HourOf(r.now()).Add(-schema.LiveHours))
+	all := splitSpan(tables, from, to, schema.HourOf(r.now()).Add(-schema.LiveHours))
 	if len(all) == 0 {
-		all = []piece{{countTables[0], from, from}}
+		all = []tableSpan{{countTables[0], from, from}}
 	}
 	for i, p := range all {
 		q.Add([]ch.SQL{"(", " UNION ALL "}[min(i, 1)])
@@ -116,8 +116,8 @@ func (r usageReader) requests(q *ch.Query, account string, from, to time.Time, l
 	return q.Add(")")
 }
 
-// eachRequests adds the counts of all shards up.
-func eachRequests[K comparable](ctx context.Context, r *Reader, q *ch.Query, into map[K]event.Requests) error {
+// sumRequests adds the counts of all shards up.
+func sumRequests[K comparable](ctx context.Context, r *Reader, q *ch.Query, into map[K]event.Requests) error {
 	return r.each(ctx, q, func(rows driver.Rows) error {
 		var of K
 		var n event.Requests

@@ -10,65 +10,65 @@ import (
 )
 
 // turns keep one of many who ask from taking all of the store. The zero value is not usable.
-type turns struct {
-	most int           // that one holds at once
+type slotPools struct {
+	size int           // that one holds at once
 	wait time.Duration // how long another of the same waits
 	what string        // is counted, for the error
 
-	mu   sync.Mutex // guards held
-	held map[string]*turn
+	mu    sync.Mutex // guards held
+	pools map[string]*slotPool
 }
 
 // turn is kept while somebody holds or wants it.
-type turn struct {
+type slotPool struct {
 	slots chan struct{}
 	users int
 }
 
-func newTurns(most int, wait time.Duration, what string) *turns {
-	return &turns{most: most, wait: wait, what: what, held: make(map[string]*turn)}
+func newSlotPools(most int, wait time.Duration, what string) *slotPools {
+	return &slotPools{size: most, wait: wait, what: what, pools: make(map[string]*slotPool)}
 }
 
 // enter waits for a turn of the one who asks. What it returns gives it back. The error is event.ErrOverloaded when
 // there is none soon.
-func (t *turns) enter(ctx context.Context, who string) (leave func(), err error) {
+func (t *slotPools) acquire(ctx context.Context, who string) (leave func(), err error) {
 	mine := t.join(who)
 	select {
 	case mine.slots <- struct{}{}:
-		return func() { <-mine.slots; t.part(who, mine) }, nil
+		return func() { <-mine.slots; t.leave(who, mine) }, nil
 	default:
 	}
 	enough := time.NewTimer(t.wait)
 	defer enough.Stop()
 	select {
 	case mine.slots <- struct{}{}:
-		return func() { <-mine.slots; t.part(who, mine) }, nil
+		return func() { <-mine.slots; t.leave(who, mine) }, nil
 	case <-enough.C:
-		err = fmt.Errorf("%w: %d %s are running", event.ErrOverloaded, t.most, t.what)
+		err = fmt.Errorf("%w: %d %s are running", event.ErrOverloaded, t.size, t.what)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	t.part(who, mine)
+	t.leave(who, mine)
 	return nil, err
 }
 
-func (t *turns) join(who string) *turn {
+func (t *slotPools) join(who string) *slotPool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	mine := t.held[who]
+	mine := t.pools[who]
 	if mine == nil {
-		mine = &turn{slots: make(chan struct{}, t.most)}
-		t.held[who] = mine
+		mine = &slotPool{slots: make(chan struct{}, t.size)}
+		t.pools[who] = mine
 	}
 	mine.users++
 	return mine
 }
 
-func (t *turns) part(who string, mine *turn) {
+func (t *slotPools) leave(who string, mine *slotPool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if mine.users--; mine.users == 0 {
-		delete(t.held, who)
+		delete(t.pools, who)
 	}
 }
 
@@ -78,10 +78,10 @@ const maxReads, readWait = 8, time.Second
 
 // enter waits for a turn of the API key that the read is for. It is taken after the fence: waiting for the writer costs
 // the store nothing.
-func (r *Reader) enter(ctx context.Context) (leave func(), err error) {
+func (r *Reader) acquireSlot(ctx context.Context) (leave func(), err error) {
 	caller := event.Caller(ctx)
 	if caller == "" {
 		return func() {}, nil
 	}
-	return r.reads.enter(ctx, caller)
+	return r.reads.acquire(ctx, caller)
 }

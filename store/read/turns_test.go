@@ -13,36 +13,36 @@ import (
 // nothing is kept of who has gone.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(maxReads, readWait, "reads")
+		turns := newSlotPools(maxReads, readWait, "reads")
 		var leaves []func()
 		for range maxReads {
-			leave, err := turns.enter(t.Context(), "key_a")
+			leave, err := turns.acquire(t.Context(), "key_a")
 			if err != nil {
 				t.Fatal(err)
 			}
 			leaves = append(leaves, leave)
 		}
 		began := time.Now()
-		if _, err := turns.enter(t.Context(), "key_a"); !errors.Is(err, event.ErrOverloaded) ||
+		if _, err := turns.acquire(t.Context(), "key_a"); !errors.Is(err, event.ErrOverloaded) ||
 			time.Since(began) != readWait {
 			t.Errorf("a ninth turn: %v after %v, want ErrOverloaded after %v", err, time.Since(began), readWait)
 		}
 		began = time.Now()
-		other, err := turns.enter(t.Context(), "key_b")
+		other, err := turns.acquire(t.Context(), "key_b")
 		if err != nil || time.Since(began) != 0 {
 			t.Errorf("another key waits for %v: %v", time.Since(began), err)
 		}
 		other()
 		time.AfterFunc(readWait/2, leaves[0])
-		leave, err := turns.enter(t.Context(), "key_a")
+		leave, err := turns.acquire(t.Context(), "key_a")
 		if err != nil || time.Since(began) != readWait/2 {
 			t.Errorf("a turn that is given back is taken after %v: %v", time.Since(began), err)
 		}
 		for _, leave := range append(leaves[1:], leave) {
 			leave()
 		}
-		if len(turns.held) != 0 {
-			t.Errorf("%d are remembered who hold nothing", len(turns.held))
+		if len(turns.pools) != 0 {
+			t.Errorf("%d are remembered who hold nothing", len(turns.pools))
 		}
 	})
 }

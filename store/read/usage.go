@@ -34,7 +34,7 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	asked := r.now()
-	asOf, err := r.fence.all(ctx)
+	asOf, err := r.fence.waitAll(ctx)
 	if err != nil {
 		return event.Figures{}, err
 	}
@@ -70,7 +70,7 @@ func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
 	q.Add(", toInt64(sumIf(received + sent + findings, hour >= ", span.Recent).Add("))")
 	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, bytes, findings FROM usage_day FINAL WHERE account = ",
 		account)
-	edges := edgeDays(span, live)
+	edges := partialDays(span, live)
 	q.Add(" AND t >= ", since).Add(" AND t < ", span.To).Add(" AND t < ", schema.DayOf(live))
 	for _, day := range edges {
 		q.Add(" AND (t < ", day).Add(" OR t > ", day).Add(")")
@@ -113,9 +113,9 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 		switch {
 		case use.Total() == 0:
 		case byDay == 1:
-			days[day.UTC()] = plus(days[day.UTC()], use)
+			days[day.UTC()] = addUse(days[day.UTC()], use)
 		case endpoint != "": // findings belong to none
-			endpoints[endpoint] = plus(endpoints[endpoint], use)
+			endpoints[endpoint] = addUse(endpoints[endpoint], use)
 		}
 		return nil
 	})
@@ -133,9 +133,9 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 	return err
 }
 
-// edgeDays are the days in the middle of which a part of the span begins or ends: of them hours are counted. So are
+// partialDays are the days in the middle of which a part of the span begins or ends: of them hours are counted. So are
 // those of the day from which on events are counted, and what follows.
-func edgeDays(span event.UsageSpan, live time.Time) (days []time.Time) {
+func partialDays(span event.UsageSpan, live time.Time) (days []time.Time) {
 	for _, t := range []time.Time{span.From, span.Recent, span.To} {
 		if day := schema.DayOf(t); !day.Equal(t) && day.Before(schema.DayOf(live)) {
 			days = append(days, day)
@@ -144,7 +144,7 @@ func edgeDays(span event.UsageSpan, live time.Time) (days []time.Time) {
 	return days
 }
 
-func plus(a, b event.Use) event.Use {
+func addUse(a, b event.Use) event.Use {
 	return event.Use{Received: a.Received + b.Received, Sent: a.Sent + b.Sent, Findings: a.Findings + b.Findings,
 		Bytes: a.Bytes + b.Bytes}
 }
@@ -161,7 +161,7 @@ func (r usageReader) usageGroups() int {
 // countRequests fills in the requests to destinations, of whole hours. A redo of the writer counts them again.
 func (r usageReader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	q := new(ch.Query).Add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM ")
-	q = r.requests(q, account, wholeHours(span.From), wholeHours(span.To), 24*time.Hour)
+	q = r.requests(q, account, ceilHour(span.From), ceilHour(span.To), 24*time.Hour)
 	return r.each(ctx, q, func(rows driver.Rows) error {
 		var attempts, deliveries int64
 		err := rows.Scan(&attempts, &deliveries)
@@ -170,5 +170,5 @@ func (r usageReader) countRequests(ctx context.Context, account string, span eve
 	})
 }
 
-// wholeHours is t, or the next hour's beginning.
-func wholeHours(t time.Time) time.Time { return t.Add(time.Hour - 1).Truncate(time.Hour) }
+// ceilHour is t, or the next hour's beginning.
+func ceilHour(t time.Time) time.Time { return t.Add(time.Hour - 1).Truncate(time.Hour) }

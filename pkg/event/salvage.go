@@ -8,19 +8,19 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Salvaged is what can still be read of a record that Decode or DecodeWork refused.
+// Salvaged is what can still be read of a record that Decode or DecodeWork cannot decode.
 type Salvaged struct {
 	Event    id.ID
 	Account  string
 	Endpoint string
 	Type     string
 	Run      string
-	Dests    []string // of the deliveries that the record stood for
-	FromWork bool     // Run and Dests are those of a work item; otherwise it may have been any of the event's
+	Dests    []string // destinations of the record's deliveries
+	FromWork bool     // the record is a work item: Run and Dests name its one delivery; otherwise Dests are the event's
 }
 
-// Salvage reads the remains. It reports false when they do not name a delivery: then nothing can be
-// said about what became of it.
+// Salvage reads the event, the destinations and the run of an undecodable record, so that its deliveries can be
+// reported as failed. It returns false when the record does not name a delivery.
 func Salvage(r *stream.Record) (Salvaged, bool) {
 	s := Salvaged{Endpoint: string(r.Key)}
 	for _, h := range r.Headers {
