@@ -97,7 +97,7 @@ func TestSecureAddress(t *testing.T) {
 		"unknown signer":    {address(relay, nil), "certificate"},
 		"no such file":      {address(relay, url.Values{"ca_file": {caFile + "x"}}), "ca_file"},
 		"file of no roots":  {address(relay, url.Values{"ca_file": {"secure_test.go"}}), "holds no certificate"},
-		"roots without TLS": {strings.Replace(right, "https", "http", 1), "ca_file is for https"},
+		"roots without TLS": {strings.Replace(right, "https", "http", 1), "ca_file needs TLS"},
 	} {
 		err := storetest.Migrate(t.Context(), c.url, 30)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

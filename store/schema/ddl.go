@@ -8,36 +8,37 @@ import (
 )
 
 // Tables and migrations are written for one server. On a cluster every statement runs on all servers, tables are
-// replicated within their shard, and each has a twin, <name>_all, that reads all shards: it is for people and tools,
-// the relay asks the shards itself. This page turns the one into the other.
+// replicated within their shard, and each has a Distributed table, <name>_all, that reads all shards. The Distributed
+// tables are for people and tools; the relay asks the shards itself. This file renders the statements for a cluster.
 
-// dialect is where statements are meant to run.
+// target is the database that statements are rendered for.
 type target struct {
 	db      string
 	days    int
-	cluster string // empty: on one server, or on shards that know nothing of each other
+	cluster string // empty: one server, or shards that are no ClickHouse cluster
 }
 
-// DistributedSuffix is what the name of a table that reads all shards of a cluster ends in.
+// DistributedSuffix is the end of the name of a table that reads all shards of a cluster.
 const DistributedSuffix = "_all"
 
-// partitionOfID is the partition that an id names, as ID.Partition reads it; a Distributed table takes it modulo the
-// number of shards. It is deterministic, so that optimize_skip_unused_shards finds the shard of an id.
+// partitionOfID is the partition that an id contains, in SQL; ID.Partition reads it in Go. A Distributed table takes it
+// modulo the number of shards. It is deterministic, so that optimize_skip_unused_shards finds the shard of an id.
 const partitionOfID = "bitShiftRight(reinterpretAsUInt16(reverse(substring(id, 7, 2))), 4)"
 
-// The first words of the statements that a schema may consist of.
+// The beginnings of the statements that a schema file may contain.
 var (
 	createTable = regexp.MustCompile(`^CREATE TABLE IF NOT EXISTS \{db\}\.(\w+)`)
 	createView  = regexp.MustCompile(`^CREATE MATERIALIZED VIEW IF NOT EXISTS \{db\}\.(\w+)`)
 	alterTable  = regexp.MustCompile(`^ALTER TABLE \{db\}\.(\w+)`)
 	dropTable   = regexp.MustCompile(`^DROP (TABLE|VIEW) IF EXISTS (\{db\}\.\w+)`)
-	// columnChange is what a twin has to follow: it has columns, and neither indices nor a TTL.
+	// columnChange matches changes that the Distributed table must follow: it has the columns, but no indices and no
+	// TTL.
 	columnChange = regexp.MustCompile(`^ALTER TABLE \{db\}\.\w+\s+(ADD|DROP|MODIFY|RENAME) COLUMN `)
 	mergeTree    = regexp.MustCompile(`\bENGINE = (\w*)MergeTree(?:\((\w*)\))?`)
 	idColumn     = regexp.MustCompile(`\bid FixedString\(16\)`)
 )
 
-// render gives the statements to run in place of one of a schema file. An error says that the file is wrong.
+// render returns the statements to run for one of a schema file. An error means that the file is wrong.
 func (d target) render(statement string) ([]string, error) {
 	if d.cluster == "" {
 		return []string{d.fill(statement)}, nil
@@ -68,11 +69,11 @@ func (d target) render(statement string) ([]string, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("no statement that a cluster could be given: %q", firstLine(statement))
+	return nil, fmt.Errorf("statement cannot run on a cluster: %q", firstLine(statement))
 }
 
-// replicated names where the replicas of a table's shard meet. {shard} and {replica} are macros that every server of a
-// cluster has in its configuration.
+// replicated turns a MergeTree engine into the replicated one, with the Keeper path where the replicas of the table's
+// shard find each other. {shard} and {replica} are macros in the configuration of every server of a cluster.
 func replicated(engine, table string) string {
 	parts := mergeTree.FindStringSubmatch(engine)
 	args := "'/clickhouse/tables/{shard}/{db}/" + table + "', '{replica}'"
@@ -82,7 +83,8 @@ func replicated(engine, table string) string {
 	return "ENGINE = Replicated" + parts[1] + "MergeTree(" + args + ")"
 }
 
-// twin reads all shards. Only with a sharding key could it be written to, and only what has an id has one.
+// distributedTable renders the table that reads all shards. Tables with an id get a sharding key, without which a
+// Distributed table cannot be inserted into.
 func (d target) distributedTable(statement, table string) string {
 	key := ""
 	if idColumn.MatchString(statement) {
@@ -97,8 +99,8 @@ func (d target) fill(statement string) string {
 	return strings.NewReplacer("{db}", d.db, "{kept}", d.retentionTTL()).Replace(statement)
 }
 
-// own renders the tables that the migration itself keeps: which files ran, the same on all servers, and which shard a
-// server is.
+// bookkeepingTables renders the tables of the migration itself: schema_version, the steps that ran, which is the same
+// on all servers, and shard, which says which shard a server is.
 func (d target) bookkeepingTables() []string {
 	on, all, shard := "", "ReplacingMergeTree", "ReplacingMergeTree"
 	if d.cluster != "" {
@@ -120,13 +122,13 @@ func (d target) bookkeepingTables() []string {
 	return statements
 }
 
-// kept is how long the rows of an event live. Those of a day end together, when the last of them may go: parts go by
-// their newest row, and by the rows' own moments half of a day's parts would be gone when a retention is made longer.
+// retentionTTL is the TTL of rows of an event. All rows of a day expire together, when the newest may: a part expires
+// with its newest row, so with a TTL per row half of a day's parts could be gone when the retention is made longer.
 func (d target) retentionTTL() string {
 	return "toStartOfDay(toDateTime(ts)) + INTERVAL " + strconv.Itoa(d.days+1) + " DAY DELETE"
 }
 
-// retention renders the change of a table's TTL.
+// retention renders the statement that changes a table's TTL.
 func (d target) retention(table string) string {
 	on := ""
 	if d.cluster != "" {
@@ -135,7 +137,7 @@ func (d target) retention(table string) string {
 	return d.fill("ALTER TABLE {db}." + table + on + " MODIFY TTL {kept} SETTINGS materialize_ttl_after_modify = 0")
 }
 
-// uncommented leaves out lines that are comments as a whole.
+// withoutComments removes lines that are comments as a whole.
 func withoutComments(statement string) string {
 	var out strings.Builder
 	for line := range strings.Lines(statement) {
@@ -146,7 +148,7 @@ func withoutComments(statement string) string {
 	return out.String()
 }
 
-// firstLine shortens a statement for an error text.
+// firstLine shortens a statement for an error message.
 func firstLine(statement string) string {
 	line, _, _ := strings.Cut(statement, "\n")
 	return line

@@ -2,15 +2,16 @@ package schema
 
 import "time"
 
-// LiveHours are the newest hours: reads count their events themselves, for the writer may not have.
+// LiveHours is the time before now whose events reads count themselves, because the writer may not have counted them
+// yet.
 const LiveHours = 2 * time.Hour
 
-// HourOf is the beginning of the hour of t.
+// HourOf returns the beginning of the hour of t, in UTC.
 func HourOf(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
 
-// DayOf is the beginning of the day of t.
+// DayOf returns the beginning of the day of t, in UTC.
 func DayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// HourColumns count events by hour and endpoint.
+// HourColumns is the SELECT list that counts events by hour and endpoint.
 const HourColumns = "toStartOfHour(toDateTime(ts, 'UTC')) AS hour, endpoint, " +
 	"countIf(source = 'provider') AS received, countIf(source != 'provider') AS sent, toUInt64(sum(size)) AS bytes"

@@ -17,52 +17,54 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// Config says where the tables are and how long rows stay.
+// Config says where the tables are and how long their rows live.
 type Config struct {
-	// URL of ClickHouse, or of its shards in their order, as for the writer.
+	// URL is the address of ClickHouse, or the comma-separated addresses of its shards in their order, as for the
+	// writer.
 	URL string
-	// RetentionDays is how long rows live that belong to an event.
+	// RetentionDays is how many days the rows of an event live.
 	RetentionDays int
-	// SearchIndex is whether there is a text index for searches.
+	// SearchIndex says whether events have a text index for searches.
 	SearchIndex bool
-	// Cluster is the name of the cluster that the shards are; empty = servers that know nothing of each other.
+	// Cluster is the name of the ClickHouse cluster of the shards; empty: the servers are no cluster.
 	Cluster string
-	// Upgrading says that nodes of a version before may be running: what they need is left.
+	// Upgrading says that nodes of the previous version may be running: what only they need is not removed.
 	Upgrading bool
-	// Program is the version of this program, to be noted.
+	// Program is the version of this program; it is recorded with each step.
 	Program string
-	// Sync makes what a step has done durable, before the step is noted. Nil: what is answered is.
+	// Sync makes what a step has done durable before the step is recorded. Nil: ClickHouse does that before it answers.
 	Sync func() error
 }
 
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// Validate reports all faults at once.
+// Validate returns all faults of the configuration, joined.
 func (c Config) Validate() error {
 	all, err := ch.ParseURLs(c.URL)
 	if c.Cluster != "" && !clusterName.MatchString(c.Cluster) {
-		err = errors.Join(err, fmt.Errorf("clickhouse cluster: %q is not a plain name", c.Cluster))
+		err = errors.Join(err, fmt.Errorf(
+			"clickhouse cluster: %q is not a plain name: use letters, digits, _ . and -", c.Cluster))
 	}
 	for i, opts := range all {
 		if c.Cluster != "" && opts.Auth.Database != all[0].Auth.Database {
 			err = errors.Join(err, fmt.Errorf("clickhouse URL: shard %d has database %s and shard 1 %s; "+
-				"in a cluster they are the same",
+				"use the same database on every shard of a cluster",
 				i+1, opts.Auth.Database, all[0].Auth.Database))
 		}
 	}
 	return errors.Join(err, ch.RequirePositive("retention days", c.RetentionDays))
 }
 
-// Migrated is what a migration came to.
+// Migrated is the result of a migration.
 type Migrated struct {
-	Schema uint32   // number of the last step
-	Ran    []string // the steps that ran now, in their order; on several shards those of any
+	Schema uint32   // number of the last step that is applied
+	Ran    []string // steps that this migration ran on at least one shard, in order
 }
 
-// Migrate brings the databases up to the schema of this program: it creates them, runs the steps that have not run yet,
-// in order, sets the retention of every table that follows it, adds the text index or takes it away, and notes which
-// shard each is. It is safe to run again, after it was interrupted at any place, and beside another one. It refuses a
-// database of a newer program, one whose steps were others, and one that is another shard.
+// Migrate brings the databases to the schema of this program. It creates them, runs the steps that have not run yet in
+// order, sets the retention of the tables, adds or removes the text index, and records which shard each database is. It
+// may run again after an interruption at any point, and beside another migration. It refuses a database of a newer
+// program, one that ran other steps, and one that is another shard.
 func Migrate(ctx context.Context, cfg Config) (Migrated, error) {
 	return migrateFrom(ctx, cfg, files)
 }
@@ -96,7 +98,7 @@ func migrateFrom(ctx context.Context, cfg Config, files fs.FS) (done Migrated, e
 			conn:   conn, retentionConns: conns[i : i+1], cfg: cfg, shard: i + 1, shards: len(conns),
 		}
 		if cfg.Cluster != "" {
-			m.retentionConns = conns // the first shard's migration is that of all servers
+			m.retentionConns = conns // statements run ON CLUSTER, so the first connection migrates all servers
 		}
 		ran, err := m.run(ctx, steps)
 		done.Ran = append(done.Ran, ran...)
@@ -114,16 +116,16 @@ func migrateFrom(ctx context.Context, cfg Config, files fs.FS) (done Migrated, e
 	return done, nil
 }
 
-// migration is that of one shard.
+// migration migrates one shard, or a whole cluster.
 type migration struct {
 	target
 	conn           driver.Conn
-	retentionConns []driver.Conn // to every shard whose rows this migration is about
+	retentionConns []driver.Conn // to every shard whose old partitions this migration drops
 	cfg            Config
 	shard, shards  int
 }
 
-// applied is a step that has run.
+// appliedStep is a step that has run, as recorded.
 type appliedStep struct {
 	name, program, checksum string
 }
@@ -132,7 +134,7 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 	var engine string
 	q := new(ch.Query).Add("SELECT any(engine) FROM system.tables WHERE name = 'schema_version' AND database = ", m.db)
 	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&engine); err != nil {
-		return nil, fmt.Errorf("read what the tables are: %w", err)
+		return nil, fmt.Errorf("read the engine of the tables: %w", err)
 	}
 	if err := validateEngine(engine, m.cluster); err != nil {
 		return nil, err
@@ -150,7 +152,7 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 		return nil, err
 	}
 	for _, s := range steps {
-		if _, ok := done[s.number]; !ok { // another migration may have come further than this one
+		if _, ok := done[s.number]; !ok { // a concurrent migration may have run this step meanwhile
 			if done, err = m.appliedSteps(ctx); err != nil {
 				return ran, err
 			}
@@ -160,8 +162,8 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 		case !ok && s.final && m.cfg.Upgrading:
 			continue
 		case ok && (!s.final || len(ran) == 0):
-			// Done; but a step that ran just now may have made again what a final one, run by another migration that came
-			// further, had taken away meanwhile.
+			// The step has run. But a step that ran just now may have re-created what a final step, run by a concurrent
+			// migration, had removed: then the final step runs again.
 			continue
 		}
 		if err := m.apply(ctx, s); err != nil {
@@ -181,12 +183,12 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 	return ran, m.recordShard(ctx)
 }
 
-// applied are the steps that have run, by their numbers.
+// appliedSteps returns the steps that have run, by number.
 func (m migration) appliedSteps(ctx context.Context) (out map[uint32]appliedStep, err error) {
 	rows, err := m.conn.Query(ctx, m.fill("SELECT version, argMax(name, at), argMax(program, at), argMax(checksum, at) "+
 		"FROM {db}.schema_version GROUP BY version"))
 	if err != nil {
-		return nil, fmt.Errorf("read which migrations ran: %w", err)
+		return nil, fmt.Errorf("read the applied migrations: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	out = make(map[uint32]appliedStep)
@@ -194,41 +196,41 @@ func (m migration) appliedSteps(ctx context.Context) (out map[uint32]appliedStep
 		var version uint32
 		var a appliedStep
 		if err := rows.Scan(&version, &a.name, &a.program, &a.checksum); err != nil {
-			return nil, fmt.Errorf("read which migrations ran: %w", err)
+			return nil, fmt.Errorf("read the applied migrations: %w", err)
 		}
 		out[version] = a
 	}
 	return out, rows.Err()
 }
 
-// fits refuses a database that this program does not know.
+// validateHistory refuses a database whose applied steps are not those of this program.
 func validateHistory(done map[uint32]appliedStep, steps []step) error {
 	known := make(map[uint32]step, len(steps))
 	for _, s := range steps {
 		known[s.number] = s
 	}
 	newest := steps[len(steps)-1].number
-	numbers := slices.Sorted(maps.Keys(done)) // what the baseline was says most
+	numbers := slices.Sorted(maps.Keys(done)) // the baseline first: its error is the most useful one
 	for _, number := range numbers {
-		was, s := done[number], known[number]
-		program := cmp.Or(was.program, "unknown")
+		ran, s := done[number], known[number]
+		program := cmp.Or(ran.program, "unknown")
 		switch {
-		case number == baselineNumber && was.checksum != s.checksum:
+		case number == baselineNumber && ran.checksum != s.checksum:
 			return fmt.Errorf("the tables were made by version %s, from before the first release, "+
 				"and this version cannot change them into its own: "+
 				"start with an empty data directory, or name a database that does not exist yet in RELAY_CLICKHOUSE_URL", program)
 		case number > newest:
 			return fmt.Errorf("migration %s was run by version %s: this version knows %04d at most, use the newer one",
-				was.name, program, newest)
-		case was.checksum != s.checksum:
+				ran.name, program, newest)
+		case ran.checksum != s.checksum:
 			return fmt.Errorf("migration %s, run by version %s, is not the one of this version: "+
-				"a migration must not change once it has run", was.name, program)
+				"a migration must not change once it has run", ran.name, program)
 		}
 	}
 	return nil
 }
 
-// apply runs a step and makes what it did durable.
+// apply runs a step and makes its effect durable.
 func (m migration) apply(ctx context.Context, s step) error {
 	statements, err := s.render(m.target)
 	if err != nil {
@@ -248,25 +250,25 @@ func (m migration) apply(ctx context.Context, s step) error {
 	return nil
 }
 
-// note writes that a step has run.
+// recordStep records that a step has run.
 func (m migration) recordStep(ctx context.Context, s step) error {
 	insert := "INSERT INTO {db}.schema_version (version, name, at, program, checksum) SELECT "
 	q := new(ch.Query).Add(ch.SQL(m.fill(insert)), int(s.number), s.name)
 	q.Add(", now(), ", m.cfg.Program, s.checksum)
 	if err := m.conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
-		return fmt.Errorf("note that %s has run: %w", s.name, err)
+		return fmt.Errorf("record that %s has run: %w", s.name, err)
 	}
 	return nil
 }
 
-// setRetention changes the TTL of the tables that have another one. Old parts keep the date they were written with
-// until they are merged; reads filter by the retention as well. Before it is made longer, days that had ended are
-// dropped: some of their parts may have gone already, and half a day must not come back.
+// setRetention sets the TTL of the tables that have another one. Old parts keep their expiry date until they are
+// merged; reads filter by the retention as well. Before a longer retention is set, expired days are dropped: some of
+// their parts may be gone already, and half a day must not become visible again.
 func (m migration) setRetention(ctx context.Context) error {
 	var names, engines []string
 	q := new(ch.Query).Add("SELECT groupArray(name), groupArray(engine_full) FROM system.tables WHERE database = ", m.db)
 	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&names, &engines); err != nil {
-		return fmt.Errorf("read how long tables keep their rows: %w", err)
+		return fmt.Errorf("read the retention of the tables: %w", err)
 	}
 	for i, table := range names {
 		days := TableRetentionDays(engines[i])
@@ -287,7 +289,7 @@ func (m migration) setRetention(ctx context.Context) error {
 	return nil
 }
 
-// claim notes which shard this is, unless that is known; then it must be so.
+// recordShard records which shard this database is. If that is recorded already, it must be the same.
 func (m migration) recordShard(ctx context.Context) error {
 	if err := ch.CheckShard(ctx, m.conn, m.fill("{db}.shard"), m.shard, m.shards); !errors.Is(err, ch.ErrNoShard) {
 		return err
@@ -295,7 +297,7 @@ func (m migration) recordShard(ctx context.Context) error {
 	q := new(ch.Query).Add(ch.SQL(m.fill("INSERT INTO {db}.shard (number, of, at) SELECT ")), m.shard, m.shards)
 	q.Add(", now()")
 	if err := m.conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
-		return fmt.Errorf("note the number of the shard: %w", err)
+		return fmt.Errorf("record the number of the shard: %w", err)
 	}
 	return nil
 }

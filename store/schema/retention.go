@@ -13,7 +13,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// Retained are the tables whose rows live as long as their event.
+// RetainedTables returns the tables whose rows live as long as their event.
 func RetainedTables() []string {
 	return []string{
 		"events", "events_by_endpoint", "event_keys", "deliveries", "failure_candidates_by_endpoint", "failure_candidates",
@@ -21,43 +21,44 @@ func RetainedTables() []string {
 	}
 }
 
-// ttlPattern is how ClickHouse tells the TTL that retention renders.
+// ttlPattern matches the TTL of retentionTTL as ClickHouse prints it.
 var ttlPattern = regexp.MustCompile(`TTL toStartOfDay\(toDateTime\(ts\)\) \+ toIntervalDay\((\d+)\)`)
 
-// TableRetentionDays reads from a table's definition for how many days it keeps rows; 0: none is told.
+// TableRetentionDays reads from a table's engine definition (system.tables.engine_full) for how many days it keeps
+// rows; 0 if it has no such TTL.
 func TableRetentionDays(engine string) int {
-	found := ttlPattern.FindStringSubmatch(engine)
-	if found == nil {
+	match := ttlPattern.FindStringSubmatch(engine)
+	if match == nil {
 		return 0
 	}
-	days, err := strconv.Atoi(found[1])
+	days, err := strconv.Atoi(match[1])
 	if err != nil {
 		return 0
 	}
 	return days - 1
 }
 
-// DropExpired drops the partitions of a table that hold nothing from oldest on, and returns how many. An empty database
-// is that of the connection.
+// DropExpired drops the partitions of a table that have no row from oldest on, and returns how many it dropped. An
+// empty database is that of the connection.
 func DropExpired(ctx context.Context, conn driver.Conn, database, table string, oldest time.Time) (
 	dropped int, err error,
 ) {
 	oldest = oldest.UTC()
-	// Ids of partitions are YYYYMMDD or YYYYMM: what is below that of the oldest moment has ended.
+	// Partition ids are YYYYMMDD or YYYYMM: those below the id of oldest have expired.
 	q := new(ch.Query).Add("SELECT groupUniqArray(partition_id) FROM system.parts WHERE active AND table = ", table)
 	q.Add(" AND database = if(", database).Add(" = '', currentDatabase(), ", database).Add(")")
 	q.Add(" AND partition_id < if(length(partition_id) = 6, ", oldest.Format("200601"), oldest.Format("20060102")).Add(")")
-	var ended []string
-	if err := conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&ended); err != nil {
-		return 0, fmt.Errorf("look for partitions of %s that have ended: %w", table, err)
+	var expired []string
+	if err := conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&expired); err != nil {
+		return 0, fmt.Errorf("list the expired partitions of %s: %w", table, err)
 	}
-	where := table
+	fullName := table
 	if database != "" {
-		where = database + "." + table
+		fullName = database + "." + table
 	}
-	slices.Sort(ended)
-	for _, partition := range ended {
-		q := new(ch.Query).Add("ALTER TABLE ").Add(ch.SQL(where)).Add(" DROP PARTITION ID ", partition)
+	slices.Sort(expired)
+	for _, partition := range expired {
+		q := new(ch.Query).Add("ALTER TABLE ").Add(ch.SQL(fullName)).Add(" DROP PARTITION ID ", partition)
 		if err := conn.Exec(ctx, q.Text(), q.Args()...); err != nil {
 			return dropped, fmt.Errorf("drop partition %s of %s: %w", partition, table, err)
 		}

@@ -1,7 +1,11 @@
-// Package schema has the tables of the store, and brings databases up to them.
+// Package schema holds the tables of the store and migrates databases to them. Begin with Migrate.
 //
-// Tables are made from the baseline, one file for each in tables/ with its reason. What changes after a release is a
-// numbered file in migrations/, whose README says how to write one.
+// The baseline, step 1, creates all tables; tables/ has one file for each, with its reason. Every change after a
+// release is a numbered file in migrations/, whose README says how to write one. A step is identified by the checksum
+// of the statements, without comments without comments, so comments may change and statements may not.
+//
+// Files are written for one server; ddl.go renders them for a cluster. Rows of an event expire with the retention, a
+// whole day at a time, see retention.go.
 package schema
 
 import (
@@ -22,11 +26,11 @@ import (
 //go:embed tables migrations
 var files embed.FS
 
-// baselineNumber is that of the step which makes the tables; the files of migrations/ have greater ones.
+// baselineNumber is the number of the step that creates the tables; the files of migrations/ have greater numbers.
 const baselineNumber = 1
 
-// DDL returns the statements of all steps in their order, as they run on an empty server or cluster. Of a cluster's
-// those without ON CLUSTER run on one server of every shard.
+// DDL returns the statements of all steps in order, as they run on an empty server or cluster. On a cluster, statements
+// without ON CLUSTER run on one server of each shard.
 func DDL(cfg Config) ([]string, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -57,31 +61,31 @@ func DDL(cfg Config) ([]string, error) {
 // step is the baseline, or one file of migrations/.
 type step struct {
 	number     uint32
-	name       string // without .sql
-	final      bool   // it takes away what versions before need
-	checksum   string // of its statements
+	name       string // file name without .sql
+	final      bool   // it removes what only the previous version needs
+	checksum   string // of the statements, without comments
 	statements []string
 }
 
-// Needed is the number of the last step without which this version cannot work.
-func RequiredVersion() (needed uint32, err error) {
+// RequiredVersion returns the number of the last step without which this version cannot work.
+func RequiredVersion() (required uint32, err error) {
 	steps, err := readSteps(files)
 	for _, s := range steps {
 		if !s.final {
-			needed = s.number
+			required = s.number
 		}
 	}
-	return needed, err
+	return required, err
 }
 
-// readSteps reads the baseline and the migrations, in the order of their numbers.
+// readSteps reads the baseline and the migrations, ordered by number.
 func readSteps(files fs.FS) ([]step, error) {
 	baseline := step{number: baselineNumber, name: "0001_baseline"}
 	all, err := readStatements(files, "tables/*.sql")
 	if err != nil {
 		return nil, err
 	}
-	// A view comes after the tables that it is about, whatever their files are called.
+	// Views are created after all tables, because they may read tables of later files.
 	isTable := func(statement string) bool { return createTable.MatchString(statement) }
 	baseline.statements = slices.Concat(
 		slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !isTable(s) }), slices.DeleteFunc(all, isTable))
@@ -96,7 +100,7 @@ func readSteps(files fs.FS) ([]step, error) {
 		digits, _, _ := strings.Cut(s.name, "_")
 		number, err := strconv.ParseUint(digits, 10, 32)
 		if err != nil || number <= baselineNumber {
-			return nil, fmt.Errorf("migration %s has no number above %d", name, baselineNumber)
+			return nil, fmt.Errorf("the name of migration %s must begin with a number above %d", name, baselineNumber)
 		}
 		s.number = uint32(number)
 		if s.statements, err = readStatements(files, name); err != nil {
@@ -112,7 +116,7 @@ func readSteps(files fs.FS) ([]step, error) {
 	return steps, nil
 }
 
-// readStatements reads the statements of some files, without comments.
+// readStatements reads the statements of the files that match a pattern, without comments.
 func readStatements(files fs.FS, pattern string) (statements []string, err error) {
 	names, err := fs.Glob(files, pattern)
 	if err != nil {

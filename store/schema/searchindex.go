@@ -8,28 +8,29 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// The text index is a filter for each granule of events, in which the letters of its texts stand by fours. It says of a
-// granule that it has no event with a text, or nothing; the conditions of a search stay the same, so that what it finds
-// does not depend on the index, on how much of it has been built, or on whether there is one.
+// The text index is a Bloom filter of 4-grams for each granule of events. It says that a granule has no event with a
+// text, or it says nothing. The conditions of a search stay in the statement, so its answer does not depend on the
+// index, on how much of it is built, or on whether it exists.
 //
-// Its letters are those of all that a text is looked for in, in lower case. Bytes that are no UTF-8 are replaced, or
-// the index would take the bytes behind them for a part of their letter. It is put together without any constant, for
-// indexHint does not know an expression with one again: what would end a body is left out, and 19 letters of time stand
-// before the id, so that the letters of base32 begin where those of an id do, but for the first.
+// It indexes one expression: everything that a search looks at, in lower case. Invalid UTF-8 is replaced, because the
+// index would read the bytes behind it as part of the same character. The expression has no constants, because
+// indexHint does not match an expression with them: there is no separator behind the body, and the time (19 characters,
+// 2 bits more than a multiple of 5) stands before the id, so that the letters of base32 are those of an id's text,
+// except for the first.
 
 const (
 	textIndex = "by_text"
-	// textIndexKind has grams of 4 letters, a filter of 64 KB, and one hash: a granule has hundreds of thousands of grams,
-	// and a text that is worth looking for has several.
+	// textIndexKind has 4-grams, a filter of 64 KiB and one hash: a granule has hundreds of thousands of grams, and a
+	// useful search text has several.
 	textIndexKind = "ngrambf_v1(4, 65536, 1, 0)"
-	// Indexed is the text that the index is about.
+	// IndexedText is the expression that the index is built over.
 	IndexedText ch.SQL = "toValidUTF8(lower(concat(body, headers, base32Encode(concat(toString(toDateTime(ts)), id)))))"
-	// inBackground lets a change of all parts go on by itself: the embedded engine would wait for it, for as long as it
-	// takes and for ever while merges are stopped.
+	// inBackground lets a change of all parts run in the background. The embedded engine would otherwise wait for it,
+	// as long as it takes, and for ever while merges are stopped.
 	inBackground = " SETTINGS mutations_sync = 0"
 )
 
-// searchIndex renders what adds the text index and builds it for the rows that are there, in the background.
+// searchIndex renders the statements that add the text index and build it for stored rows, in the background.
 func (d target) searchIndex() []string {
 	return []string{
 		d.alterEvents("ADD INDEX IF NOT EXISTS " + textIndex + " " + string(IndexedText) +
@@ -50,19 +51,19 @@ func (d target) alterEvents(change string) string {
 	return d.fill("ALTER TABLE {db}.events" + on + " " + change)
 }
 
-// setSearchIndex adds the text index, or takes it away, as the configuration says. It waits for neither: rows are
-// searched without it where it is not built yet.
+// setSearchIndex adds or removes the text index as the configuration says. It does not wait for the index to be built:
+// searches read rows without an index entry too.
 func (m migration) setSearchIndex(ctx context.Context) error {
-	var kind, last string
+	var kind, lastMutation string
 	q := new(ch.Query).Add("SELECT any(type_full) FROM system.data_skipping_indices "+
 		"WHERE table = 'events' AND name = 'by_text' AND database = ", m.db)
 	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&kind); err != nil {
-		return fmt.Errorf("read whether there is a text index: %w", err)
+		return fmt.Errorf("read the text index: %w", err)
 	}
-	// The newest change of the index: a run may have been broken off between adding and building it.
+	// The newest mutation of the index: an earlier migration may have been interrupted between adding and building it.
 	q = new(ch.Query).Add("SELECT argMax(command, (length(mutation_id), mutation_id)) FROM system.mutations "+
 		"WHERE table = 'events' AND command LIKE '%by_text%' AND database = ", m.db)
-	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&last); err != nil {
+	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&lastMutation); err != nil {
 		return fmt.Errorf("read whether the text index was built: %w", err)
 	}
 	if kind != "" && (!m.cfg.SearchIndex || kind != textIndexKind) {
@@ -71,7 +72,7 @@ func (m migration) setSearchIndex(ctx context.Context) error {
 		}
 		kind = ""
 	}
-	if !m.cfg.SearchIndex || kind != "" && strings.Contains(last, "MATERIALIZE") {
+	if !m.cfg.SearchIndex || kind != "" && strings.Contains(lastMutation, "MATERIALIZE") {
 		return nil
 	}
 	for _, statement := range m.searchIndex() {

@@ -19,17 +19,17 @@ import (
 
 const (
 	defaultDatabase = "relay"
-	// socketHost is the Host of requests over a unix socket.
+	// socketHost is the Host header of requests over a unix socket.
 	socketHost = "localhost"
-	// DialTimeout bounds the making of a connection.
+	// DialTimeout bounds connecting to a server.
 	DialTimeout = 5 * time.Second
-	// readTimeout bounds the wait for the first byte of an answer; contexts are usually shorter.
+	// readTimeout bounds the wait for the first byte of an answer; contexts usually end earlier.
 	readTimeout = time.Minute
 )
 
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// loadRootCAs reads the certificates that a server's is to be signed by; without a file those of the system count.
+// loadRootCAs reads the root certificates for TLS. No file: nil, which means those of the system.
 func loadRootCAs(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -45,25 +45,30 @@ func loadRootCAs(file string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// splitHosts takes all hosts but the first out of an address, for net/url knows one only.
+// splitHosts removes all hosts but the first from an address, because net/url parses only one.
 func splitHosts(raw string) (first string, others []string) {
-	scheme, rest, ok := strings.Cut(raw, "://")
+	scheme, afterScheme, ok := strings.Cut(raw, "://")
 	if !ok {
 		return raw, nil
 	}
-	end := len(rest)
-	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+	end := len(afterScheme)
+	if i := strings.IndexAny(afterScheme, "/?"); i >= 0 {
 		end = i
 	}
-	begin := strings.LastIndexByte(rest[:end], '@') + 1
-	hosts := strings.Split(rest[begin:end], ",")
-	return scheme + "://" + rest[:begin] + hosts[0] + rest[end:], hosts[1:]
+	begin := strings.LastIndexByte(afterScheme[:end], '@') + 1
+	hosts := strings.Split(afterScheme[begin:end], ",")
+	return scheme + "://" + afterScheme[:begin] + hosts[0] + afterScheme[end:], hosts[1:]
 }
 
-// parseURL reads the address of ClickHouse: clickhouse:// is the native protocol, http:// and https:// are HTTP; the
-// path names the database. unix:///path is HTTP over a unix socket of this user, and the parameter database names the
-// database. Further hosts after commas are replicas, asked when those before them cannot be reached. The parameter
-// ca_file names a file with root certificates; all others are the driver's, or settings.
+// parseURL parses the address of one ClickHouse shard:
+//
+//	clickhouse://user:password@host:9000/database  native protocol
+//	http://…:8123/database, https://…:8443/database  HTTP
+//	unix:///path?database=name  HTTP over a unix socket of this user
+//
+// Further hosts after commas are replicas, tried when the hosts before them cannot be reached. The parameter ca_file
+// names a file with root certificates; other parameters are options of clickhouse-go, or settings of every statement.
+// The default database is relay.
 func parseURL(raw string) (*clickhouse.Options, error) {
 	first, replicas := raw, []string(nil)
 	if !strings.HasPrefix(raw, "unix:") {
@@ -71,7 +76,7 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 	}
 	u, err := url.Parse(first)
 	if err != nil {
-		// The cause would repeat the password.
+		// The cause of the error would repeat the password.
 		return nil, errors.New("clickhouse URL: cannot be parsed; " +
 			"percent-encode the user and the password (/ is %2F, @ is %40)")
 	}
@@ -80,20 +85,20 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 	if err != nil {
 		return nil, err
 	}
-	params.Del("ca_file") // the driver takes what it does not know for settings of every statement
+	params.Del("ca_file") // clickhouse-go would send it as a setting with every statement
 	var socket string
 	switch u.Scheme {
 	case "unix":
 		if socket = u.Path; socket == "" || u.Host != "" {
-			return nil, errors.New("clickhouse URL: want unix:///path/of/the/socket?database=name")
+			return nil, errors.New("clickhouse URL: a unix socket is written unix:///path/of/the/socket?database=name")
 		}
 		u.Scheme, u.Host, u.Path = "http", socketHost, "/"+params.Get("database")
 		params.Del("database")
 	case "clickhouse", "http":
 	case "https":
-		params.Set("secure", "true") // the driver asks for it beside the scheme
+		params.Set("secure", "true") // clickhouse-go requires it besides the scheme
 	default:
-		return nil, fmt.Errorf("clickhouse URL: scheme %q is none of clickhouse, http, https, unix", u.Scheme)
+		return nil, fmt.Errorf("clickhouse URL: scheme %q is not supported: use clickhouse, http, https or unix", u.Scheme)
 	}
 	u.RawQuery = params.Encode()
 	opts, err := clickhouse.ParseDSN(u.String())
@@ -102,7 +107,7 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 	}
 	switch {
 	case roots != nil && opts.TLS == nil:
-		return nil, errors.New("clickhouse URL: ca_file is for https:// or secure=true")
+		return nil, errors.New("clickhouse URL: ca_file needs TLS: use https:// or secure=true")
 	case roots != nil:
 		opts.TLS.RootCAs = roots
 	}
@@ -110,7 +115,8 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 		opts.Auth.Database = defaultDatabase
 	}
 	if !databaseName.MatchString(opts.Auth.Database) {
-		return nil, fmt.Errorf("clickhouse URL: database %q is not a plain name", opts.Auth.Database)
+		return nil, fmt.Errorf("clickhouse URL: database %q is not a plain name: use letters, digits and _, and no "+
+			"digit first", opts.Auth.Database)
 	}
 	opts.Addr = append(opts.Addr, replicas...)
 	if socket != "" {
@@ -120,7 +126,7 @@ func parseURL(raw string) (*clickhouse.Options, error) {
 	opts.ReadTimeout = readTimeout
 	opts.ClientInfo.Products = append(opts.ClientInfo.Products, struct{ Name, Version string }{"eventrelay", "1"})
 	opts.TransportFunc = func(t *http.Transport) (http.RoundTripper, error) {
-		t.Proxy = nil // the store is reached directly, whatever the environment says about the web
+		t.Proxy = nil // no proxy, whatever HTTP_PROXY says
 		return t, nil
 	}
 	return opts, nil

@@ -1,5 +1,6 @@
-// Package ch reaches the ClickHouse servers of a store: their addresses, connections to every shard, and statements
-// that hold no value as text.
+// Package ch connects to the ClickHouse servers of a store and runs statements on them. Addresses are parsed in
+// address.go, shards.go says which shard has which rows, Pool runs statements, and Query builds them with all values as
+// parameters, so that no value becomes part of the text.
 package ch
 
 import (
@@ -13,25 +14,25 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// Pool has connections to every shard of a store.
+// Pool has connections to every shard of a store. Every shard's identity is checked before its first use.
 type Pool struct {
 	conns         []driver.Conn
-	settingsConns []driver.Conn // the same, for statements with settings of their own: they may be another user's
-	verified      []atomic.Bool // by shard: it is the one that its address is meant to be
+	settingsConns []driver.Conn // for statements with Query.Settings; may be connections of another user
+	verified      []atomic.Bool // by shard: its identity was checked
 }
 
-// NewPool makes connections for statements, and others for those with settings of their own.
-func NewPool(conns, searches []driver.Conn) *Pool {
-	return &Pool{conns: conns, settingsConns: searches, verified: make([]atomic.Bool, len(conns))}
+// NewPool returns a pool of the given connections, one per shard. settingsConns run the statements with Query.Settings.
+func NewPool(conns, settingsConns []driver.Conn) *Pool {
+	return &Pool{conns: conns, settingsConns: settingsConns, verified: make([]atomic.Bool, len(conns))}
 }
 
-// Count is the number of shards.
+// Count returns the number of shards.
 func (p *Pool) Count() int { return len(p.conns) }
 
-// Close ends the connections.
+// Close closes all connections.
 func (p *Pool) Close() error { return errors.Join(CloseAll(p.conns), CloseAll(p.settingsConns)) }
 
-// VerifyShard sees once, by a connection to it, that a shard is the one that it is taken for.
+// VerifyShard checks a shard's identity once, over the given connection; see CheckShard.
 func (p *Pool) VerifyShard(ctx context.Context, shard int, conn driver.Conn) error {
 	if p.verified[shard].Load() {
 		return nil
@@ -43,12 +44,12 @@ func (p *Pool) VerifyShard(ctx context.Context, shard int, conn driver.Conn) err
 	return nil
 }
 
-// Conn is the connection to a shard, which is the one that it is taken for.
+// Conn returns the connection to a shard whose identity was checked.
 func (p *Pool) Conn(ctx context.Context, shard int) (driver.Conn, error) {
 	return p.conns[shard], p.VerifyShard(ctx, shard, p.conns[shard])
 }
 
-// Exec runs a statement without an answer on one shard.
+// Exec runs a statement without a result on one shard.
 func (p *Pool) Exec(ctx context.Context, shard int, q *Query) error {
 	conn, err := p.Conn(ctx, shard)
 	if err != nil {
@@ -57,7 +58,7 @@ func (p *Pool) Exec(ctx context.Context, shard int, q *Query) error {
 	return conn.Exec(ctx, q.Text(), q.Args()...)
 }
 
-// Each runs a statement on one shard and calls scan for every row.
+// ForEachRow runs a query on one shard and calls scan for every row.
 func (p *Pool) ForEachRow(ctx context.Context, shard int, q *Query, scan func(driver.Rows) error) (err error) {
 	conn, err := p.Conn(ctx, shard)
 	if err != nil {
@@ -86,8 +87,7 @@ func (p *Pool) ForEachRow(ctx context.Context, shard int, q *Query, scan func(dr
 	return nil
 }
 
-// Apart calls f for every shard at once, whatever becomes of the others: what can be done on one does not wait for one
-// that is away.
+// ForEachShard calls f for every shard concurrently and waits for all. An error of one shard does not stop the others.
 func (p *Pool) ForEachShard(f func(shard int) error) error {
 	failed := make([]error, len(p.conns))
 	var wg sync.WaitGroup
@@ -102,7 +102,7 @@ func (p *Pool) ForEachShard(f func(shard int) error) error {
 	return errors.Join(failed...)
 }
 
-// ShardError says where an error comes from, when there is more than one place.
+// ShardError adds the number of the shard to err if there are several shards.
 func (p *Pool) ShardError(shard int, err error) error {
 	if len(p.conns) == 1 {
 		return err

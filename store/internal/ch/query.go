@@ -11,21 +11,22 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// SQL is text of a statement. Constants are; the compiler refuses a string that was made while the program
-// runs, and a test the places that turn one into sql, but for those it names.
+// SQL is text of a statement. The compiler accepts only constants for it, unless a string is converted; a test lists
+// the functions that may convert one.
 type SQL string
 
-// Query puts a statement together out of constant text and values. Values never become part of the
-// text: they travel apart from it, as ClickHouse's query parameters.
+// Query builds a statement from constant text and values. Values are sent apart from the text, as ClickHouse query
+// parameters.
 type Query struct {
 	text strings.Builder
 	args []any
-	// Of, when set, are the partitions of the events that all its rows are about: no other shard need be asked.
+	// Partitions, if set, are the Kafka partitions of all events that the rows are about: only their shards need be
+	// asked.
 	Partitions map[int32]bool
-	Settings   clickhouse.Settings // of this statement, which is one of a search
+	Settings   clickhouse.Settings // settings of this statement; only searches have some
 }
 
-// About notes that every row which a statement reads is about one of these events.
+// ForEvents says that the statement reads only rows of these events.
 func (q *Query) ForEvents(ids ...id.ID) *Query {
 	q.Partitions = make(map[int32]bool)
 	for _, d := range ids {
@@ -34,20 +35,20 @@ func (q *Query) ForEvents(ids ...id.ID) *Query {
 	return q
 }
 
-// Within notes that every row which a statement reads is about an event of this partition.
+// ForPartition says that the statement reads only rows of events of this partition.
 func (q *Query) ForPartition(partition int32) *Query {
 	q.Partitions = map[int32]bool{partition: true}
 	return q
 }
 
-// Text is the statement.
+// Text returns the text of the statement, with placeholders.
 func (q *Query) Text() string { return q.text.String() }
 
-// Args are its values.
+// Args returns the values of the placeholders.
 func (q *Query) Args() []any { return q.args }
 
-// Add appends text, which must be constant, and after it a placeholder for every value but the last
-// piece: add("a = ", v) appends "a = {p1:String}".
+// Add appends constant text and then a placeholder for each value, separated by commas: Add("a = ", v) appends "a =
+// {p1:String}".
 func (q *Query) Add(text SQL, values ...any) *Query {
 	q.text.WriteString(string(text))
 	for i, v := range values {
@@ -61,38 +62,38 @@ func (q *Query) Add(text SQL, values ...any) *Query {
 
 func (q *Query) addValue(v any) {
 	name := "p" + strconv.Itoa(len(q.args)+1)
-	open, kind, end := "", "String", ""
+	prefix, paramType, suffix := "", "String", ""
 	switch x := v.(type) {
 	case string:
 	case []string:
-		kind = "Array(String)"
+		paramType = "Array(String)"
 	case id.ID:
-		kind, v = "FixedString(16)", string(x[:])
+		paramType, v = "FixedString(16)", string(x[:])
 	case []id.ID:
 		raw := make([]string, len(x))
 		for i, d := range x {
 			raw[i] = string(d[:])
 		}
-		kind, v = "Array(FixedString(16))", raw
+		paramType, v = "Array(FixedString(16))", raw
 	case time.Time:
-		open, kind, end, v = "fromUnixTimestamp64Milli(", "Int64", ", 'UTC')", x.UnixMilli()
+		prefix, paramType, suffix, v = "fromUnixTimestamp64Milli(", "Int64", ", 'UTC')", x.UnixMilli()
 	case int:
-		kind, v = "UInt64", uint64(x)
+		paramType, v = "UInt64", uint64(x)
 	default:
 		panic("BUG: no parameter type for a value of a query")
 	}
 	q.args = append(q.args, clickhouse.Named(name, v))
-	q.text.WriteString(open + "{" + name + ":" + kind + "}" + end)
+	q.text.WriteString(prefix + "{" + name + ":" + paramType + "}" + suffix)
 }
 
-// Literal passes a text of any bytes: those of a parameter would be unescaped on the way, and there is more room for a
-// statement than for parameters.
+// Literal appends a string of any bytes as text of the statement. A parameter would be unescaped by ClickHouse, and a
+// statement may be longer than its parameters.
 func (q *Query) Literal(s string) *Query {
-	// Of hexadecimal digits alone: nothing in it can be text of the statement.
+	// Hexadecimal digits only: they cannot become other text of the statement.
 	return q.Add("unhex('").Add(SQL(hex.EncodeToString([]byte(s)))).Add("')")
 }
 
-// Literals are several, with commas between.
+// Literals appends several literals, separated by commas.
 func (q *Query) Literals(all []string) *Query {
 	for i, s := range all {
 		if i > 0 {
@@ -103,7 +104,7 @@ func (q *Query) Literals(all []string) *Query {
 	return q
 }
 
-// WhereIDs limits a statement to ids, given newest first, and to their time.
+// WhereIDs appends conditions for ids, given newest first, and for the time range that they span.
 func WhereIDs(q *Query, ids []id.ID) *Query {
 	return q.ForEvents(ids...).Add(" AND ts >= ", ids[len(ids)-1].Time()).Add(" AND ts <= ", ids[0].Time()).
 		Add(" AND id IN ", ids)

@@ -11,26 +11,26 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// All rows about an event are on one shard: that of the partition which its id names, modulo the number of shards. The
-// partition of the record that a row came from would not do: an endpoint that was moved has its old events replayed
-// from its new partition, and FINAL merges rows of one server only. So a statement about one event asks one shard, the
-// rows of an endpoint that was never moved are on one shard, and every condition on what else is known of an event is
-// judged where the event is.
+// All rows of an event are on one shard: the Kafka partition that its id contains, modulo the number of shards. The
+// partition of the record would not do, because a moved endpoint replays its old events from its new partition, and
+// FINAL merges rows of one server only. So a statement about one event asks one shard, all rows of an endpoint that
+// never moved are on one shard, and conditions that join other rows of an event are evaluated on its shard.
 
-// While a statement of a priority runs, those of a greater number wait. Reads that have none wait for nobody.
+// ClickHouse setting priority: while a statement with a lower number runs, those with a greater number wait. Statements
+// without a priority do not wait.
 const (
 	WriterPriority = 1
 	SearchPriority = 2
 )
 
-// ShardOf is the shard of an event, of so many.
+// ShardOf returns the shard of an event, from 0 to shards-1.
 func ShardOf(d id.ID, shards int) int { return ShardOfPartition(d.Partition(), shards) }
 
-// ShardOfPartition is the shard of the events of a partition.
+// ShardOfPartition returns the shard of the events of a Kafka partition.
 func ShardOfPartition(p int32, shards int) int { return int(p) % shards }
 
-// SplitURLs separates the shards of a list. What follows a comma without a scheme of its own belongs to the address
-// before it: another replica of the same shard, or a password with a comma.
+// SplitURLs splits a comma-separated list into the addresses of shards. Text after a comma without a scheme belongs to
+// the address before it: a replica of the same shard, or a password with a comma.
 func SplitURLs(raw string) []string {
 	var urls []string
 	for part := range strings.SplitSeq(raw, ",") {
@@ -43,13 +43,14 @@ func SplitURLs(raw string) []string {
 	return urls
 }
 
-// ParseURLs reads the addresses of all shards, in their order.
+// ParseURLs parses the comma-separated addresses of all shards, in their order; see parseURL for the forms. One server
+// and database must not be named for two shards.
 func ParseURLs(raw string) ([]*clickhouse.Options, error) {
 	var all []*clickhouse.Options
 	seen := make(map[string]int)
 	urls := SplitURLs(raw)
-	for i, one := range urls {
-		opts, err := parseURL(one)
+	for i, url := range urls {
+		opts, err := parseURL(url)
 		if err != nil && len(urls) > 1 {
 			err = fmt.Errorf("shard %d: %w", i+1, err)
 		}
@@ -57,21 +58,21 @@ func ParseURLs(raw string) ([]*clickhouse.Options, error) {
 			return nil, err
 		}
 		for _, addr := range opts.Addr {
-			place := addr + "/" + opts.Auth.Database
-			if strings.HasPrefix(one, "unix:") {
-				place = one // all sockets have one host
+			server := addr + "/" + opts.Auth.Database
+			if strings.HasPrefix(url, "unix:") {
+				server = url // all sockets have one host name
 			}
-			if first, twice := seen[place]; twice {
-				return nil, fmt.Errorf("clickhouse URL: %s is named for shard %d and for shard %d", place, first+1, i+1)
+			if first, twice := seen[server]; twice {
+				return nil, fmt.Errorf("clickhouse URL: %s is named for shard %d and for shard %d", server, first+1, i+1)
 			}
-			seen[place] = i
+			seen[server] = i
 		}
 		all = append(all, opts)
 	}
 	return all, nil
 }
 
-// Open makes a pool of connections to every shard; nothing is dialled yet.
+// Open returns connection pools for every shard; nothing is dialled yet. change adjusts the options of each.
 func Open(raw string, change func(*clickhouse.Options)) (conns []driver.Conn, err error) {
 	all, err := ParseURLs(raw)
 	if err != nil {
@@ -88,7 +89,7 @@ func Open(raw string, change func(*clickhouse.Options)) (conns []driver.Conn, er
 	return conns, nil
 }
 
-// CloseAll ends the connections.
+// CloseAll closes the connections.
 func CloseAll(conns []driver.Conn) (err error) {
 	for _, conn := range conns {
 		err = errors.Join(err, conn.Close())
@@ -97,34 +98,36 @@ func CloseAll(conns []driver.Conn) (err error) {
 }
 
 var (
-	// ErrNoShard says that a database does not know yet which shard it is.
-	ErrNoShard = errors.New("relay migrate has not noted which shard this is")
-	// ErrWrongShard says that the addresses are not in the order in which rows were spread over them.
-	ErrWrongShard = errors.New("the addresses of RELAY_CLICKHOUSE_URL are not those that the rows were spread over")
+	// ErrNoShard means that relay migrate has not recorded yet which shard a database is.
+	ErrNoShard = errors.New("the database has no shard number yet: run relay migrate")
+	// ErrWrongShard means that the addresses are not in the order in which the rows were distributed.
+	ErrWrongShard = errors.New(
+		"the addresses of RELAY_CLICKHOUSE_URL are not the shards, in their order, that the rows were distributed over")
 )
 
-// CheckShard compares what a database says of itself with its place among the addresses. Rows in the wrong shard would
-// not be found, nor merged with what is said of the same event later.
+// CheckShard compares the shard number that a database has recorded with its place among the addresses (1 is the
+// first). Rows in the wrong shard would not be found, and not be merged with later rows of the same event.
 func CheckShard(ctx context.Context, conn driver.Conn, table string, number, of int) (err error) {
 	rows, err := conn.Query(ctx, "SELECT number, of FROM "+table+" FINAL ORDER BY number, of LIMIT 2")
 	if err != nil {
 		return fmt.Errorf("read the number of the shard: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	known := false
+	found := false
 	for rows.Next() {
-		var is, among uint32
-		if err := rows.Scan(&is, &among); err != nil {
+		var recordedNumber, recordedOf uint32
+		if err := rows.Scan(&recordedNumber, &recordedOf); err != nil {
 			return fmt.Errorf("read the number of the shard: %w", err)
 		}
-		if known = true; int(is) != number || int(among) != of {
-			return fmt.Errorf("%w: number %d of %d was set up as number %d of %d", ErrWrongShard, number, of, is, among)
+		if found = true; int(recordedNumber) != number || int(recordedOf) != of {
+			return fmt.Errorf("%w: number %d of %d was set up as number %d of %d", ErrWrongShard, number, of,
+				recordedNumber, recordedOf)
 		}
 	}
 	if err := rows.Err(); err != nil {
 		return fmt.Errorf("read the number of the shard: %w", err)
 	}
-	if !known {
+	if !found {
 		return ErrNoShard
 	}
 	return nil

@@ -10,17 +10,19 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// Attempt is a column of the table attempts: how it is written and how it is read.
+// AttemptColumn is a column of the table attempts: how it is written and how it is read.
 type AttemptColumn[R any] struct {
 	Column[R]
-	// read makes a place for a value of the column and says where it goes; nil: it is not read.
-	newTarget func() (place any, put func(*event.AttemptRow))
-	// expr is what is read instead of the column; nil for the column itself. body bounds the response's body.
-	selectExpr func(q *ch.Query, body int)
+	// newTarget returns a scan target for a value of the column, and a function that sets the value in the row. Nil:
+	// reads do not select the column.
+	newTarget func() (target any, set func(*event.AttemptRow))
+	// selectExpr adds the expression that is selected instead of the column; nil: the column itself. maxBody is the
+	// number of bytes of the response's body to return.
+	selectExpr func(q *ch.Query, maxBody int)
 }
 
-// Attempts are the columns of the table attempts, whose rows are outcomes with an attempt. A new one is a line here and
-// a column of store/schema, to which a test holds them.
+// AttemptColumns returns the columns of the table attempts; its rows are outcomes with an attempt. A new column is a
+// line here and a column in store/schema; TestAttemptColumnsMatchSchema compares the two.
 func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 	type row = *event.AttemptRow
 	att := func(value func(*event.Attempt) string) func(R) string {
@@ -70,28 +72,29 @@ func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 			newTarget: scanInto(func(a row, v string) { a.ResponseHeader = event.Lines(v) })},
 		{Column: RawBytes("resp_body", func(x R) []byte { return of(x).Attempt.ResponseBody }),
 			newTarget:  scanInto(func(a row, v []byte) { a.ResponseBody = v }),
-			selectExpr: func(q *ch.Query, body int) { q.Add("substring(resp_body, 1, ", body).Add(")") }},
+			selectExpr: func(q *ch.Query, maxBody int) { q.Add("substring(resp_body, 1, ", maxBody).Add(")") }},
 		{Column: Typed("resp_truncated", "UInt8", func(x R) uint8 { return Bool(of(x).Attempt.Truncated) }),
 			newTarget:  scanInto(func(a row, v uint8) { a.Truncated = v != 0 }),
-			selectExpr: func(q *ch.Query, body int) { q.Add("resp_truncated OR length(resp_body) > ", body) }},
+			selectExpr: func(q *ch.Query, maxBody int) { q.Add("resp_truncated OR length(resp_body) > ", maxBody) }},
 	}
 }
 
-func scanInto[T any](put func(*event.AttemptRow, T)) func() (any, func(*event.AttemptRow)) {
+func scanInto[T any](set func(*event.AttemptRow, T)) func() (any, func(*event.AttemptRow)) {
 	return func() (any, func(*event.AttemptRow)) {
 		v := new(T)
-		return v, func(a *event.AttemptRow) { put(a, *v) }
+		return v, func(a *event.AttemptRow) { set(a, *v) }
 	}
 }
 
-// AttemptReader reads rows of the table attempts; one for each statement.
+// AttemptReader scans the rows of one statement that reads attempts.
 type AttemptReader struct {
 	targets []any
 	setters []func(*event.AttemptRow)
 }
 
-// SelectAttempts adds to a statement what it selects; of each body of a response only so many bytes.
-func SelectAttempts(q *ch.Query, body int) *AttemptReader {
+// SelectAttempts adds the list of selected columns to a statement and returns the reader of its rows. Of each
+// response's body at most maxBody bytes are selected.
+func SelectAttempts(q *ch.Query, maxBody int) *AttemptReader {
 	r := &AttemptReader{}
 	for _, c := range AttemptColumns(func(o *event.Outcome) *event.Outcome { return o }) {
 		if c.newTarget == nil {
@@ -101,12 +104,12 @@ func SelectAttempts(q *ch.Query, body int) *AttemptReader {
 			q.Add(", ")
 		}
 		if c.selectExpr != nil {
-			c.selectExpr(q, body)
+			c.selectExpr(q, maxBody)
 		} else {
 			q.Add(c.Name)
 		}
-		place, put := c.newTarget()
-		r.targets, r.setters = append(r.targets, place), append(r.setters, put)
+		target, set := c.newTarget()
+		r.targets, r.setters = append(r.targets, target), append(r.setters, set)
 	}
 	return r
 }
@@ -117,8 +120,8 @@ func (r *AttemptReader) Scan(rows driver.Rows) (event.AttemptRow, error) {
 	if err := rows.Scan(r.targets...); err != nil {
 		return a, fmt.Errorf("scan attempt: %w", err)
 	}
-	for _, put := range r.setters {
-		put(&a)
+	for _, set := range r.setters {
+		set(&a)
 	}
 	return a, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // The table has the columns that are written and read, of these types.
-func TestAttemptsAreTheColumnsOfTheSchema(t *testing.T) {
+func TestAttemptColumnsMatchSchema(t *testing.T) {
 	schema, err := os.ReadFile("../../schema/testdata/cluster.sql")
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,6 @@
-// Package column says how rows become columns of ClickHouse: a column for each value, filled at once for all rows of a
-// batch. The columns of attempts are here too, for they are written and read by one table.
+// Package column converts Go rows into columns of ClickHouse. A Column fills one column of a batch for all rows at
+// once, which costs a fraction of appending row by row. The columns of attempts are here too, because the same list is
+// used to write and to read them.
 package column
 
 import (
@@ -11,17 +12,17 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// Block is one column of a batch as clickhouse-go holds it.
+// Block is one column of a batch in clickhouse-go.
 type Block = chcolumn.Interface
 
-// Column takes one value of every row into a block. reserve makes room for that many bytes of text.
+// Column fills a block with one value of every row. reserve preallocates that many bytes of text.
 type Column[R any] struct {
-	Name ch.SQL // so that it is constant text
+	Name ch.SQL // of type SQL, so that it is constant
 	Type string
 	Fill func(to Block, rows []R, reserve func(size int) error) error
 }
 
-// Of makes a column of Go values that clickhouse-go's column for kind takes as a slice.
+// Typed is a column of the given ClickHouse type, whose clickhouse-go column accepts a []T.
 func Typed[R, T any](name ch.SQL, kind string, value func(R) T) Column[R] {
 	return Column[R]{name, kind, func(to Block, rows []R, _ func(int) error) error {
 		out := make([]T, len(rows))
@@ -33,7 +34,7 @@ func Typed[R, T any](name ch.SQL, kind string, value func(R) T) Column[R] {
 	}}
 }
 
-// Text is any text.
+// Text is a String column of Go strings.
 func Text[R any](name ch.SQL, value func(R) string) Column[R] {
 	return Column[R]{name, "String", func(to Block, rows []R, reserve func(int) error) error {
 		out, size := make([]string, len(rows)), 0
@@ -49,7 +50,8 @@ func Text[R any](name ch.SQL, value func(R) string) Column[R] {
 	}}
 }
 
-// Blob is text that is no string: it is appended row by row, because the library copies each of a slice.
+// RawBytes is a String column of byte slices. It is appended row by row: clickhouse-go would copy each element of a
+// slice.
 func RawBytes[R any](name ch.SQL, value func(R) []byte) Column[R] {
 	return Column[R]{name, "String", func(to Block, rows []R, reserve func(int) error) error {
 		size := 0
@@ -70,8 +72,8 @@ func RawBytes[R any](name ch.SQL, value func(R) []byte) Column[R] {
 	}}
 }
 
-// Word is text of which there are few. The library takes each as an interface: the same one, while the word is
-// the same.
+// LowCardinality is a column of strings with few distinct values. clickhouse-go takes each as an interface; equal
+// neighbours share one, which saves allocations.
 func LowCardinality[R any](name ch.SQL, value func(R) string) Column[R] {
 	return Column[R]{name, "LowCardinality(String)", func(to Block, rows []R, _ func(int) error) error {
 		var last string
@@ -88,17 +90,17 @@ func LowCardinality[R any](name ch.SQL, value func(R) string) Column[R] {
 	}}
 }
 
-// When is a time, to the millisecond.
+// Timestamp is a time in milliseconds.
 func Timestamp[R any](name ch.SQL, value func(R) time.Time) Column[R] {
 	return Typed(name, "DateTime64(3, 'UTC')", func(r R) int64 { return TimeToMillis(value(r)) })
 }
 
-// Bytes16 is an id.
+// ID is a column of 16 bytes.
 func ID[R any](name ch.SQL, value func(R) []byte) Column[R] {
 	return Typed(name, "FixedString(16)", value)
 }
 
-// Millis is t for a DateTime64(3) column; no time is 1970.
+// TimeToMillis is t for a DateTime64(3) column; the zero time is 1970.
 func TimeToMillis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -106,7 +108,7 @@ func TimeToMillis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// IPToBytes writes an address for an IPv6 column: IPv4 mapped, none as ::.
+// IPToBytes is an address for an IPv6 column: IPv4 is mapped, the zero address is ::.
 func IPToBytes(a netip.Addr) [16]byte {
 	if !a.IsValid() {
 		return [16]byte{}
@@ -114,7 +116,7 @@ func IPToBytes(a netip.Addr) [16]byte {
 	return a.As16()
 }
 
-// Flag is a truth as ClickHouse keeps it.
+// Bool is b for a UInt8 column.
 func Bool(b bool) uint8 {
 	if b {
 		return 1
@@ -122,7 +124,7 @@ func Bool(b bool) uint8 {
 	return 0
 }
 
-// Instant is a time that When wrote.
+// TimeFromColumn is the inverse of TimeToMillis, in UTC.
 func TimeFromColumn(t time.Time) time.Time {
 	if t.UnixMilli() == 0 {
 		return time.Time{}
@@ -130,7 +132,7 @@ func TimeFromColumn(t time.Time) time.Time {
 	return t.UTC()
 }
 
-// Address is the inverse of IPToBytes.
+// IPFromBytes is the inverse of IPToBytes.
 func IPFromBytes(b [16]byte) netip.Addr {
 	if b == [16]byte{} {
 		return netip.Addr{}

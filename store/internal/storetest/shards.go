@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// onShards is the name of the test whose benches have two shards.
+// onShards is the name of the test whose subtests run on two shards.
 const onShards = "TestOnTwoShards"
 
-// urlOf is the address of a bench's database, or of its shards.
+// urlOf returns the URL of a database, or of its two shards.
 func urlOf(t testing.TB, name string) string {
 	url := "http://" + Engines.ClickHouse + "/" + name
 	if TwoShards(t) {
@@ -19,11 +19,11 @@ func urlOf(t testing.TB, name string) string {
 	return url
 }
 
-// TwoShards reports whether a test is one of OnTwoShards.
+// TwoShards reports whether t is a subtest of OnTwoShards.
 func TwoShards(t testing.TB) bool { return strings.HasPrefix(t.Name(), onShards+"/") }
 
-// OnTwoShards runs tests on two shards: those of short are all that the race detector sees, for the others begin no
-// goroutines that these do not; thorough ones are run by RELAY_TORTURE.
+// OnTwoShards runs tests on two shards. With -short only those named in short run: the race detector finds nothing new
+// in the others, which start the same goroutines. thorough tests run with RELAY_TORTURE.
 func OnTwoShards(t *testing.T, tests, thorough map[string]func(*testing.T), short ...string) {
 	if Rounds(0, 0, 1) == 1 {
 		maps.Copy(tests, thorough)

@@ -1,5 +1,6 @@
-// Package storetest has what the tests of the store's packages share: a log and a database of their own, the engines
-// behind them, a proxy that takes ClickHouse away, and one that spoils single statements.
+// Package storetest has what the tests of the store's packages share: Bench is a log and a database of a test's own,
+// NewProxy takes ClickHouse away by closing its connections, and FaultProxy makes single statements fail. Main starts
+// the engines.
 package storetest
 
 import (
@@ -33,16 +34,16 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// What every bench has: an account, and so many partitions of each topic.
+// Account is the account of all entities of a bench, Partitions the number of partitions of each topic.
 const (
 	Account    = "acc_1"
 	Partitions = 4
 )
 
-// Engines are the addresses of the two engines of the test binary; set once by Main.
+// Engines are the addresses of ClickHouse and Kafka in the test binary; set once by Main.
 var Engines struct{ ClickHouse, Kafka string }
 
-// Main runs the tests of a package beside a ClickHouse and a log.
+// Main runs the tests of a package with an embedded ClickHouse and Kafka, and checks for leaked goroutines.
 func Main(m *testing.M) {
 	os.Exit(kit.ClickHouse(func(address string) int {
 		Engines.ClickHouse = address
@@ -84,7 +85,7 @@ func withKafka(run func() int) int {
 	return run()
 }
 
-// Rounds is how often a test does something, by how thorough it is meant to be.
+// Rounds returns the number of repetitions of a test: with -short, normally, or with RELAY_TORTURE.
 func Rounds(short, normal, torture int) int {
 	switch {
 	case os.Getenv("RELAY_TORTURE") != "":
@@ -95,7 +96,7 @@ func Rounds(short, normal, torture int) int {
 	return normal
 }
 
-// Seed is that of a test of chance: RELAY_SEED, or a new one, which is printed.
+// Seed returns the seed of a randomised test: RELAY_SEED, or a new one. It is logged.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -109,28 +110,28 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// CompareIPs lets cmp compare addresses.
+// CompareIPs lets cmp compare IP addresses.
 var CompareIPs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
-// Bench is a log and a database of a test's own.
+// Bench is a test bench (not a benchmark): topics and a database of a test's own.
 type Bench struct {
 	testing.TB
 	URL         string
 	Stream      stream.Config
 	Producer    *stream.Producer
 	IDs         *id.Generator
-	Logger      *slog.Logger // of writers and readers
+	Logger      *slog.Logger // for writers and readers
 	Erased      func(id.ID) bool
-	SearchIndex bool // its readers use the text index
+	SearchIndex bool // readers use the text index
 }
 
-// NewBench is a bench with the usual partitions.
+// NewBench returns a bench with Partitions partitions per topic.
 func NewBench(t testing.TB) *Bench {
 	t.Helper()
 	return NewBenchWithPartitions(t, Partitions)
 }
 
-// NewBenchWithPartitions is a bench with so many partitions.
+// NewBenchWithPartitions returns a bench with the given number of partitions per topic.
 func NewBenchWithPartitions(t testing.TB, partitions int32) *Bench {
 	t.Helper()
 	name := "t" + strings.ToLower(id.Random("")[:16])
@@ -145,7 +146,7 @@ func NewBenchWithPartitions(t testing.TB, partitions int32) *Bench {
 	if err := Migrate(t.Context(), b.URL, 30); err != nil {
 		t.Fatal(err)
 	}
-	url := b.URL // a test may change it
+	url := b.URL // a test may change b.URL
 	t.Cleanup(func() { b.dropDatabases(url) })
 	var err error
 	if b.Producer, err = stream.NewProducer(b.Stream, "test"); err != nil {
@@ -165,13 +166,13 @@ func (b *Bench) Writer(cfg write.WriterConfig) (*write.Writer, func()) {
 	return b.WriterWithMetrics(cfg, nil)
 }
 
-// WriterWithMetrics is Writer with metrics.
+// WriterWithMetrics is Writer with a registry for metrics.
 func (b *Bench) WriterWithMetrics(cfg write.WriterConfig, reg prometheus.Registerer) (*write.Writer, func()) {
 	b.Helper()
 	return b.WriterWithDeps(cfg, write.WriterDeps{Metrics: reg})
 }
 
-// WriterWithDeps runs a writer with the surroundings that a test cares about, the rest being the bench's.
+// WriterWithDeps is Writer with dependencies of the test; the bench sets Log, Stream, Producer and Erased.
 func (b *Bench) WriterWithDeps(cfg write.WriterConfig, deps write.WriterDeps) (*write.Writer, func()) {
 	b.Helper()
 	if cfg.URL == "" {
@@ -194,10 +195,10 @@ func (b *Bench) WriterWithDeps(cfg write.WriterConfig, deps write.WriterDeps) (*
 	return w, stop
 }
 
-// Reader is a reader beside a writer, which may be nil.
+// Reader returns a reader in the process of a writer, which may be nil.
 func (b *Bench) Reader(w store.FlushRequester) *read.Reader {
 	b.Helper()
-	// The wait is long because the machine may be busy; what a short one does is tested by itself.
+	// Long waits, because the machine may be busy; tests of short ones set them.
 	return b.ReaderWith(read.ReaderConfig{
 		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute},
 		w)
@@ -219,7 +220,7 @@ func (b *Bench) ReaderWith(cfg read.ReaderConfig, w store.FlushRequester) *read.
 	return r
 }
 
-// Event makes an event of an endpoint; change may adjust it.
+// Event returns a new event of an endpoint; each change adjusts it.
 func (b *Bench) Event(endpoint int, change ...func(*event.Event)) *event.Event {
 	b.Helper()
 	d, err := b.IDs.New(PartitionOf(endpoint))
@@ -238,10 +239,10 @@ func (b *Bench) Event(endpoint int, change ...func(*event.Event)) *event.Event {
 	return e
 }
 
-// PartitionOf is the partition of an endpoint.
+// PartitionOf returns the partition of an endpoint.
 func PartitionOf(endpoint int) int32 { return int32(endpoint % Partitions) }
 
-// Outcome is the end of an attempt at an event.
+// Outcome returns the outcome of a new attempt at an event; each change adjusts it.
 func (b *Bench) Outcome(e *event.Event, dest string, status event.Status,
 	change ...func(*event.Outcome)) *event.Outcome {
 	b.Helper()
@@ -265,7 +266,7 @@ func (b *Bench) Outcome(e *event.Event, dest string, status event.Status,
 	return o
 }
 
-// Query asks ClickHouse for one number, the sum of those of all shards.
+// QuerySum returns the sum over all shards of a number that a statement selects.
 func (b *Bench) QuerySum(statement string) (sum uint64) {
 	b.Helper()
 	b.ForEachShard(func(conn driver.Conn) error {
@@ -301,20 +302,20 @@ func (b *Bench) ForEachShard(f func(driver.Conn) error) {
 	}
 }
 
-// drop takes databases away when their test ends: a hundred that wait beside each other cost a fifth of a core, and
-// make each new one dearer.
+// dropDatabases drops the databases of a bench when its test ends: a hundred idle ones take a fifth of a core, and make
+// each new one slower to create.
 func (b *Bench) dropDatabases(urls string) {
 	for url := range strings.SplitSeq(urls, ",") {
-		on := *b
-		on.URL = url
-		on.ForEachShard(func(conn driver.Conn) error {
-			return conn.Exec(context.Background(), "DROP DATABASE IF EXISTS "+on.Database())
+		shard := *b
+		shard.URL = url
+		shard.ForEachShard(func(conn driver.Conn) error {
+			return conn.Exec(context.Background(), "DROP DATABASE IF EXISTS "+shard.Database())
 		})
 	}
 }
 
-// Rewind sets the committed offsets of the writer's group back, as a crash between insert and commit
-// leaves them. No writer may run.
+// RewindOffsets sets the committed offsets of the writer's group back, as a crash between insert and commit leaves
+// them. No writer may run.
 func (b *Bench) RewindOffsets(to func(p stream.Partition, committed int64) int64) {
 	b.Helper()
 	assigned := make(chan map[stream.Partition]stream.Commit, 1)
@@ -346,7 +347,7 @@ func (b *Bench) RewindOffsets(to func(p stream.Partition, committed int64) int64
 	cancel()
 }
 
-// proxy stands between the store and ClickHouse, so that a test can take ClickHouse away.
+// proxy is a TCP proxy between the store and ClickHouse, with which a test makes ClickHouse unreachable.
 type proxy struct {
 	testing.TB
 	Address string
@@ -357,7 +358,7 @@ type proxy struct {
 	wg       sync.WaitGroup
 }
 
-// NewProxy is a proxy before ClickHouse, which is up.
+// NewProxy starts a proxy before ClickHouse, with connections open.
 func NewProxy(t testing.TB) *proxy {
 	p := &proxy{TB: t, Address: "127.0.0.1:0", open: map[net.Conn]bool{}}
 	p.Restore()
@@ -366,7 +367,7 @@ func NewProxy(t testing.TB) *proxy {
 	return p
 }
 
-// URL is that of the bench's database behind the proxy.
+// URL returns the bench's URL through the proxy.
 func (p *proxy) URL(b *Bench) string { return strings.ReplaceAll(b.URL, Engines.ClickHouse, p.Address) }
 
 func (p *proxy) Restore() {
@@ -404,7 +405,7 @@ func (p *proxy) copy(to, from net.Conn) {
 	from.Close()
 }
 
-// Down closes the port and every connection.
+// Cut closes the port and every connection.
 func (p *proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -415,7 +416,7 @@ func (p *proxy) Cut() {
 	clear(p.open)
 }
 
-// Put produces records to a topic, each into the partition of its event, and waits for them.
+// Produce produces records to a partition of a topic and waits for them.
 func (b *Bench) Produce(topic string, partition int32, records ...*stream.Record) {
 	b.Helper()
 	for _, r := range records {
@@ -430,7 +431,7 @@ func (b *Bench) Produce(topic string, partition int32, records ...*stream.Record
 	}
 }
 
-// Accept puts events onto the log.
+// ProduceEvents produces events, each to the partition of its id.
 func (b *Bench) ProduceEvents(es ...*event.Event) {
 	b.Helper()
 	for _, e := range es {
@@ -438,7 +439,7 @@ func (b *Bench) ProduceEvents(es ...*event.Event) {
 	}
 }
 
-// Record puts outcomes onto the log.
+// ProduceOutcomes produces outcomes, each to the partition of its event.
 func (b *Bench) ProduceOutcomes(os ...*event.Outcome) {
 	b.Helper()
 	for _, o := range os {

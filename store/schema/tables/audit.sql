@@ -1,5 +1,5 @@
--- Who changed what, and which API key was used when: one row per change, and per key, node and hour of use, of which the
--- row with the highest ver is the newest. Not an event's: it is kept longer than events are.
+-- Who changed what, and which API key was used when: one row per change, and one per key, node and hour of use, of which the row
+-- with the highest ver is the newest. It does not follow the retention of events: it is kept for 400 days.
 CREATE TABLE IF NOT EXISTS {db}.audit (
   account String, id FixedString(16) CODEC(ZSTD(1)), at DateTime64(3,'UTC') CODEC(Delta,ZSTD(1)), actor_type LowCardinality(String),
   actor String CODEC(ZSTD(1)), actor_name String CODEC(ZSTD(1)), action LowCardinality(String), entity_type LowCardinality(String),

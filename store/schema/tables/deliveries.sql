@@ -1,6 +1,6 @@
--- Latest outcome of each (event, destination). No row = pending. ver = ms << 80 | rank << 64 | 1 + offset in outcomes;
--- ms is that of the run, or of the delivery when it was proven later; a command's pending row ends in 0. skipped is why a
--- run passed it by: status and reason are then those of before.
+-- Latest outcome of each (event, destination). No row = pending. ver = ms << 80 | rank << 64 | 1 + offset in outcomes; ms is the
+-- time of the run, or that of a delivered outcome if it is later; the pending row of a command ends in 0. skipped is why a run
+-- skipped the delivery: status and reason are then those from before the run.
 CREATE TABLE IF NOT EXISTS {db}.deliveries (
   account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)), dest String CODEC(ZSTD(1)),
   endpoint String CODEC(ZSTD(1)), type LowCardinality(String), status LowCardinality(String), reason LowCardinality(String),

@@ -1,6 +1,5 @@
--- Events in the order of what they are looked for by: type:<type>, dest:<destination>, and dest: alone for those that
--- were to be sent nowhere and are not rejected. They are
--- candidates: a destination may be that of a replay alone.
+-- Events by the keys that lists filter by: type:<type>, dest:<destination>, and dest: alone for events without destinations that
+-- are not rejected. The rows are candidates: the destination of a replay has a key too.
 CREATE TABLE IF NOT EXISTS {db}.event_keys (
   account String, key String CODEC(ZSTD(1)), id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1))
 ) ENGINE = ReplacingMergeTree PARTITION BY toYYYYMMDD(ts) ORDER BY (account, key, id)

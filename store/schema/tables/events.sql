@@ -1,6 +1,6 @@
--- One row per stored event; never updated. Read without FINAL: equal ids are adjacent. A block of a column ends with its
--- granule: a page whose events lie far apart reads one granule of each column for each event, and with blocks of 64 KB or
--- more it unpacked four times as much. Lists by what few events have pass over granules without any of them.
+-- One row per stored event; never updated. Lists read it without FINAL: rows with equal ids are adjacent. A compressed block ends
+-- with its granule: a page whose events lie far apart reads one granule of each column per event, and with blocks of 64 KB or
+-- more it decompressed four times as much. Skip indexes let lists by rare values skip granules without them.
 CREATE TABLE IF NOT EXISTS {db}.events (
   account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
   endpoint String CODEC(ZSTD(1)), type LowCardinality(String), source LowCardinality(String),

@@ -1,4 +1,4 @@
--- What a list shows of an event, in the order of endpoints, for lists of one endpoint.
+-- The columns of events that a list shows, sorted by endpoint, for lists of one endpoint.
 CREATE TABLE IF NOT EXISTS {db}.events_by_endpoint (
   account String, endpoint String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
   type LowCardinality(String), source LowCardinality(String), verdict LowCardinality(String), reason LowCardinality(String),

@@ -1,6 +1,6 @@
--- Candidates for the same of all endpoints: the state of deliveries that ever failed, waited or were held, in the order of
--- events. One that was delivered later is there as delivered, but for a few that the writer could not know of, and a row that
--- a later one has replaced may be found by its old status: deliveries FINAL answers.
+-- Candidates for lists of failed, retrying or held deliveries of all endpoints: the state of every delivery that ever failed,
+-- waited or was held, sorted by event. A delivery that succeeded later is there as delivered, except for a few that the writer
+-- could not recognise, and a row that a newer one has replaced may be found by its old status. So deliveries FINAL decides.
 CREATE TABLE IF NOT EXISTS {db}.failure_candidates (
   account String, id FixedString(16) CODEC(ZSTD(1)), dest String CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
   endpoint String CODEC(ZSTD(1)), type LowCardinality(String), status LowCardinality(String), ver UInt128 CODEC(ZSTD(1)),

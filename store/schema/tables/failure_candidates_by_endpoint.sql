@@ -1,4 +1,4 @@
--- Candidates for the lists of what failed, is retried or held of an endpoint, for replay and recovery: deliveries FINAL answers.
+-- Candidates for lists of failed, retrying or held deliveries of one endpoint, for replay and recovery. deliveries FINAL decides.
 CREATE TABLE IF NOT EXISTS {db}.failure_candidates_by_endpoint (
   account String, endpoint String, id FixedString(16) CODEC(ZSTD(1)), dest String CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1))
 ) ENGINE = ReplacingMergeTree PARTITION BY toYYYYMM(ts) ORDER BY (account, endpoint, id, dest)

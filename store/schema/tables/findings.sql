@@ -1,6 +1,6 @@
--- One line per finding for lists: only minima, maxima and sets, which a second write does not change (as receipt_firsts). Counts
--- come from findings_hits FINAL; which findings there are, and their state, stands in the configuration log from the first hit on.
--- No TTL, for first_at must not move: the job that forgets a finding after 400 days without a hit deletes its line.
+-- One row per finding, for lists: only minima, maxima and sets, which a second insert does not change (as in receipt_firsts).
+-- Counts come from findings_hits FINAL. The configuration log holds the findings and their state from the first hit on. No TTL,
+-- because first_at must not change: the job that forgets a finding after 400 days without a hit deletes its row.
 CREATE TABLE IF NOT EXISTS {db}.findings (
   account String, finding String CODEC(ZSTD(1)), first_at SimpleAggregateFunction(min,DateTime64(3,'UTC')),
   last_at SimpleAggregateFunction(max,DateTime64(3,'UTC')), kind SimpleAggregateFunction(min,String), rule SimpleAggregateFunction(min,String),

@@ -1,8 +1,8 @@
--- One row per hit of a finding, tripwires included; n = how often the sender saw it. hit = hash of the sender's record id and
--- offset, day = UTC day of the arrival, both fixed in the record on `findings`: redo and retries of a sender collapse.
--- severity 4 critical, 3 high, 2 medium, 1 low; verified 0 for browser DSNs and unsigned provider events; sender = drn_, dsn_, scn_,
--- trw_ or ep_; place = JSON shown as the location, location = hash of its stable part. remote_ip is emptied after 30 days,
--- remote_net (/24 or /48) stays.
+-- One row per hit of a finding, with tripwires; n = how often the sender saw it. hit = hash of the sender's record id and offset,
+-- day = UTC day of arrival, both fixed in the record on `findings`, so that repeated inserts and retries of a sender merge into
+-- one row. severity: 4 critical, 3 high, 2 medium, 1 low. verified: 0 for browser DSNs and unsigned provider events. sender:
+-- drn_, dsn_, scn_, trw_ or ep_. place: JSON shown as the location; location: hash of its stable part. remote_ip is emptied after
+-- 30 days, remote_net (/24 or /48) stays.
 CREATE TABLE IF NOT EXISTS {db}.findings_hits (
   account String, finding String CODEC(ZSTD(1)), day Date, hit FixedString(16) CODEC(ZSTD(1)), at DateTime64(3,'UTC') CODEC(Delta,ZSTD(1)),
   observed_at DateTime64(3,'UTC') CODEC(Delta,ZSTD(1)), n UInt32 CODEC(T64,ZSTD(1)), kind LowCardinality(String), rule LowCardinality(String),

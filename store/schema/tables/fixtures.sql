@@ -1,6 +1,6 @@
--- Bodies and expectations of fixtures, one row per version, written before the head in the configuration log names it. The head
--- names version and content (a hash of the row), so the row of a change that lost its race, or an older one, is never the answer.
--- Every read also asks for expires_at > now. The log cannot bring a row back: it is on the disk before the insert is answered.
+-- Bodies and expectations of fixtures, one row per version, inserted before the configuration log names it. The log names version
+-- and content (a hash of the row), so a row whose change lost a race, or an older row, is never the answer. Every read also
+-- requires expires_at > now. The row cannot be rebuilt from the log: it is synced to disk before the insert is answered.
 CREATE TABLE IF NOT EXISTS {db}.fixtures (
   account String, id String, version UInt32, content FixedString(16), name String, endpoint String, event FixedString(16), type String,
   method LowCardinality(String), body String CODEC(ZSTD(1)), redactions String CODEC(ZSTD(1)), expected_status UInt16, required String CODEC(ZSTD(1)),

@@ -1,4 +1,4 @@
--- The last use of each API key; no TTL, for a key that was not used for long is the one to look at.
+-- The last use of each API key. No TTL: a key that has not been used for long is the one worth a look.
 CREATE TABLE IF NOT EXISTS {db}.key_uses (
   account String, key String, at DateTime64(3,'UTC'), node LowCardinality(String), remote_ip IPv6, ver UInt64
 ) ENGINE = ReplacingMergeTree(ver) ORDER BY (account, key);

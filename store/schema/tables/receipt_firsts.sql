@@ -1,5 +1,5 @@
--- What the newest receipt does not tell of an event: when the first one came, and the lowest version that said processed.
--- Only minima, so that rows written again change nothing.
+-- What the newest receipt of an event does not say: when the first one came, and the lowest version that said processed. Only
+-- minima, so that rows inserted again change nothing.
 CREATE TABLE IF NOT EXISTS {db}.receipt_firsts (
   account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
   first_at SimpleAggregateFunction(min,DateTime64(3,'UTC')), processed SimpleAggregateFunction(min,UInt64)

@@ -1,4 +1,4 @@
--- ver = (state = 'processed') << 63 | offset in receipts: a late failure cannot win over processed.
+-- ver = (state = 'processed') << 63 | offset in receipts: a late failure cannot replace processed.
 CREATE TABLE IF NOT EXISTS {db}.receipts (
   account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC'), state LowCardinality(String), reference String CODEC(ZSTD(1)),
   details String CODEC(ZSTD(1)), at DateTime64(3,'UTC'), ver UInt64

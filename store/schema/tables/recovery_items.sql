@@ -1,6 +1,6 @@
--- What recovery jobs have selected; a selection is written once and never changes. The state of an item is the newest
--- outcome of its delivery within the job. The log cannot bring it back and a job relies on it from then on, so that it is on
--- the disk before the insert is answered, also on a server that syncs no part.
+-- The deliveries that recovery jobs have selected. A selection is inserted once and never changes; the state of an item is the
+-- newest outcome of its delivery within the job. The rows cannot be rebuilt from the log and the job relies on them, so they are
+-- synced to disk before the insert is answered, also on a server that syncs no parts by default.
 CREATE TABLE IF NOT EXISTS {db}.recovery_items (
   account String, selection String, seq UInt32, id FixedString(16) CODEC(ZSTD(1)), dest String CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)),
   skipped_reason LowCardinality(String), created DateTime('UTC')

@@ -1,4 +1,4 @@
--- The report of a finished scan: counters and what was not looked at. Queued and running ones stand in the configuration log.
+-- The report of a finished scan: counters and what was skipped. Queued and running scans are in the configuration log.
 CREATE TABLE IF NOT EXISTS {db}.scans (
   account String, id String, domain String, hostname String, status LowCardinality(String), error_type LowCardinality(String),
   trigger LowCardinality(String), pages UInt32, resources UInt32, bytes UInt64, findings_new UInt32, findings_seen UInt32,

@@ -1,4 +1,4 @@
--- For charts and alert windows: at-least-once counts.
+-- For charts and alert windows. Rows that are inserted again count again (at least once).
 CREATE TABLE IF NOT EXISTS {db}.usage_minute (
   account String, t DateTime('UTC') CODEC(DoubleDelta,ZSTD(1)), endpoint String, dest String,
   attempts SimpleAggregateFunction(sum,UInt64), delivered SimpleAggregateFunction(sum,UInt64), failed SimpleAggregateFunction(sum,UInt64),

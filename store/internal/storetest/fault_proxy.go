@@ -15,44 +15,44 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// Fault is what goes wrong with one statement.
+// Fault is what a FaultProxy does to one statement.
 type Fault int
 
-// What may go wrong.
+// Faults, from the least to the most that ClickHouse has seen of the statement.
 const (
 	NoFault Fault = iota
-	Refused       // ClickHouse says that it has no room; it has not looked at the statement
-	Cut           // the connection ends before the statement arrives
-	Torn          // it ends when half of the statement has arrived
-	Lost          // the statement is carried out, and its answer is lost
-	Half          // it is carried out, and the connection ends in the middle of the answer
-	Stuck         // it is carried out, and the answer never comes: until the client goes, or free is called
+	Refused       // the proxy answers with FaultProxy.RefusalCode; ClickHouse never sees the statement
+	Cut           // the connection is closed before the statement is sent on
+	Torn          // the connection is closed when half of the statement has been sent on
+	Lost          // the statement runs, its answer is lost
+	Half          // the statement runs, and the connection is closed in the middle of the answer
+	Stuck         // the statement runs, and the answer is withheld until the client disconnects or releaseStuck is called
 )
 
 func (f Fault) String() string {
 	return [...]string{"sound", "refused", "cut", "torn", "lost", "half", "stuck"}[f]
 }
 
-// Gate stands between the store and ClickHouse, and knows one statement from another.
+// FaultProxy is an HTTP proxy between the store and ClickHouse that makes chosen statements fail.
 type FaultProxy struct {
 	testing.TB
 	URL            string // of the bench's database
 	engine         string
 	client         *http.Client
 	released       chan struct{}
-	StuckStatement chan struct{} // 1: a statement is stuck
-	releaseStuck   func()        // lets every statement that is stuck go on
-	// Timed, when set before the first statement, hears how long each has taken.
+	StuckStatement chan struct{} // capacity 1: a statement is stuck
+	releaseStuck   func()        // sends the answers of all stuck statements
+	// OnStatement, if set before the first statement, is called with the duration of each statement.
 	OnStatement func(r *http.Request, statement string, took time.Duration)
 
-	mu          sync.Mutex                            // guards what follows
-	rule        func(nth int, statement string) Fault // nil = all are sound
-	RefusalCode int                                   // what a refusal says
+	mu          sync.Mutex                            // guards the fields below
+	rule        func(nth int, statement string) Fault // nil: no faults
+	RefusalCode int                                   // error code of Refused
 	count       int                                   // statements since the rule was set
-	hits        int                                   // of them those that a fault befell
+	hits        int                                   // statements with a fault since the rule was set
 }
 
-// NewFaultProxy is a gate before the database of a bench.
+// NewFaultProxy starts a proxy before the database of a bench, without faults.
 func NewFaultProxy(b *Bench) *FaultProxy {
 	g := &FaultProxy{TB: b, engine: Engines.ClickHouse, client: &http.Client{Transport: &http.Transport{}},
 		released: make(chan struct{}), StuckStatement: make(chan struct{}, 1), RefusalCode: 243}
@@ -65,8 +65,8 @@ func NewFaultProxy(b *Bench) *FaultProxy {
 	return g
 }
 
-// Set gives statements, counted from 0 on, the faults that a rule tells, and returns how many the last rule has seen
-// and how many of them it has spoilt.
+// SetRule makes rule choose the fault of each following statement, numbered from 0. It returns how many statements
+// there were under the previous rule and how many of them had a fault.
 func (g *FaultProxy) SetRule(rule func(nth int, statement string) Fault) (count, hits int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -88,7 +88,7 @@ func (g *FaultProxy) applyRule(statement string) (f Fault, code int) {
 	return f, g.RefusalCode
 }
 
-// hold keeps an answer until the client goes, or everything that is stuck goes on.
+// hold withholds an answer until the client disconnects or all stuck statements are released.
 func (g *FaultProxy) hold(ctx context.Context) {
 	select {
 	case g.StuckStatement <- struct{}{}:
@@ -100,13 +100,13 @@ func (g *FaultProxy) hold(ctx context.Context) {
 	}
 }
 
-// ServeHTTP carries one statement to ClickHouse and its answer back, or not.
+// ServeHTTP forwards one statement to ClickHouse and its answer back, with the fault that the rule chooses.
 func (g *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client has gone
+		return // the client has disconnected
 	}
-	statement := r.URL.Query().Get("query") // of an insert; the rows are in the body
+	statement := r.URL.Query().Get("query") // an insert has its statement here and its rows in the body
 	if statement == "" {
 		statement = string(body)
 	}
@@ -139,7 +139,7 @@ func (g *FaultProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // the test ends
+		panic(http.ErrAbortHandler) // the test is ending
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
@@ -171,13 +171,13 @@ type tornReader struct{}
 
 func (tornReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// Through is a writer's configuration behind the gate.
+// WriterConfig returns cfg with the URL of the proxy.
 func (g *FaultProxy) WriterConfig(cfg write.WriterConfig) write.WriterConfig {
 	cfg.URL = g.URL
 	return cfg
 }
 
-// Inserts counts those into a table from now on.
+// CountInserts counts the inserts into a table from now on. It replaces the rule.
 func (g *FaultProxy) CountInserts(table string) (count func() int) {
 	var mu sync.Mutex // guards n
 	n := 0

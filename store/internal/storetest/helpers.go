@@ -18,16 +18,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Database is the name of the bench's database.
+// Database returns the name of the bench's database.
 func (b *Bench) Database() string { return b.URL[strings.LastIndexByte(b.URL, '/')+1:] }
 
-// Anew is a database in which nothing is.
+// DropDatabase drops the bench's database and returns its URL.
 func (b *Bench) DropDatabase() string {
 	b.Exec("DROP DATABASE " + b.Database())
 	return b.URL
 }
 
-// Tables are the definitions of all tables of the bench's database, without its name.
+// TableDefinitions returns the definitions of all tables of the bench's database, without its name.
 func (b *Bench) TableDefinitions() (out []string) {
 	b.Helper()
 	b.ForEachShard(func(conn driver.Conn) error {
@@ -49,14 +49,14 @@ func (b *Bench) TableDefinitions() (out []string) {
 	return out
 }
 
-// WaitCaughtUp waits until the store has what the log has.
+// WaitCaughtUp waits until everything in Kafka is stored, for at most 2 minutes.
 func (b *Bench) WaitCaughtUp(r *read.Reader) {
 	b.Helper()
 	for began := time.Now(); ; {
 		err := r.CaughtUp(b.Context())
 		if err == nil {
 			var page audit.Page
-			// its fence is another
+			// the topic audit has a fence of its own
 			if page, err = r.Audit(b.Context(), audit.Query{Account: Account, Limit: 1}); err == nil && page.AsOf.IsZero() {
 				return
 			}
@@ -67,7 +67,7 @@ func (b *Bench) WaitCaughtUp(r *read.Reader) {
 	}
 }
 
-// Command puts the command of a run onto the log.
+// ProduceCommand produces the command of a run.
 func (b *Bench) ProduceCommand(e *event.Event, dest, run string) {
 	b.Helper()
 	r, err := (&event.Work{Event: e, Dest: dest, Trigger: event.TriggerReplay, Attempt: 1, Run: run}).Record()
@@ -77,25 +77,25 @@ func (b *Bench) ProduceCommand(e *event.Event, dest, run string) {
 	b.Produce(stream.Commands, e.ID.Partition(), r)
 }
 
-// Eventually waits until something holds.
+// Eventually waits until holds returns true, for at most 2 minutes.
 func Eventually(t *testing.T, holds func() bool) {
 	t.Helper()
 	EventuallyWithin(t, 2*time.Minute, holds)
 }
 
-// EventuallyWithin waits until something holds, for at most this long.
+// EventuallyWithin waits until holds returns true, for at most the limit.
 func EventuallyWithin(t *testing.T, limit time.Duration, holds func() bool) {
 	t.Helper()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(limit); !holds(); <-again.C {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.Now().Add(limit); !holds(); <-ticker.C {
 		if time.Now().After(end) {
-			t.Fatalf("it does not come true within %v", limit)
+			t.Fatalf("the condition does not hold within %v", limit)
 		}
 	}
 }
 
-// Metric is the value of a gauge or a counter without labels.
+// Metric returns the value of a gauge or a counter without labels.
 func Metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -104,22 +104,22 @@ func Metric(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	}
 	for _, f := range families {
 		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue() // it is one of them
+			return f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue() // one of the two is 0
 		}
 	}
 	t.Fatalf("no metric %s", name)
 	return 0
 }
 
-// Indexes waits until all events are stored, and has them merged, which makes their indexes.
+// BuildIndexes waits until all events are stored and merges them, which builds the skip indexes.
 func (b *Bench) BuildIndexes(r *read.Reader) {
 	b.Helper()
 	b.WaitCaughtUp(r)
 	b.Exec("OPTIMIZE TABLE events FINAL")
 }
 
-// NewBenchWithSearchIndex is a bench with the text index. Its granules have two events, so that whatever the index says
-// wrongly is seen.
+// NewBenchWithSearchIndex is a bench with the text index. Its granules have two events, so that a wrong answer of the
+// index hides an event from a search.
 func NewBenchWithSearchIndex(t testing.TB) *Bench {
 	t.Helper()
 	b := NewBench(t)
@@ -146,7 +146,7 @@ func NewBenchWithSearchIndex(t testing.TB) *Bench {
 	return b
 }
 
-// RecoveryItems are the items of a recovery job, page by page.
+// RecoveryItems returns the items of a recovery job, read page by page.
 func (b *Bench) RecoveryItems(r *read.Reader, job event.RecoveryJob, total, limit int, states ...event.Status) (
 	all []event.RecoveryItem) {
 	b.Helper()
@@ -161,13 +161,13 @@ func (b *Bench) RecoveryItems(r *read.Reader, job event.RecoveryJob, total, limi
 			return all
 		}
 		if len(page.Rows) != limit {
-			b.Fatalf("a page of %d items, and there are more", len(page.Rows))
+			b.Fatalf("a page of %d items is followed by another", len(page.Rows))
 		}
 		before = page.Rows[limit-1].Seq
 	}
 }
 
-// SelectRecovery selects for a recovery job.
+// SelectRecovery runs the selection of a new recovery job.
 func (b *Bench) SelectRecovery(r *read.Reader, s event.Selection) (event.RecoveryJob, event.SelectionTotals) {
 	b.Helper()
 	job := event.RecoveryJob{Account: Account, ID: b.IDs.Next(0).Text(id.Recovery), Selection: id.Random("")}
@@ -178,19 +178,19 @@ func (b *Bench) SelectRecovery(r *read.Reader, s event.Selection) (event.Recover
 	return job, sel
 }
 
-// Selection is one of endpoint 1, in pages of three candidates.
+// Selection returns a selection of the last hour of endpoint 1.
 func (b *Bench) Selection(groups ...event.SelectionGroup) event.Selection {
 	return event.Selection{Account: Account, Endpoint: "ep_1", Since: time.Now().Add(-time.Hour),
 		Until: time.Now().Add(time.Second), Groups: groups}
 }
 
-// ReaderWithSmallPages is a reader that prepares recovery jobs by three candidates.
+// ReaderWithSmallPages is a reader that selects for recovery jobs in pages of three candidates.
 func (b *Bench) ReaderWithSmallPages(w store.FlushRequester) *read.Reader {
 	return b.ReaderWith(read.ReaderConfig{
 		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute, SelectPage: 3}, w)
 }
 
-// Report puts a receipt into the log and returns where it stands there.
+// ProduceReceipt produces a receipt and returns it with its offset.
 func (b *Bench) ProduceReceipt(e *event.Event, state event.Processing, at time.Time) (*event.Receipt, int64) {
 	b.Helper()
 	x := &event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: state,
@@ -200,7 +200,7 @@ func (b *Bench) ProduceReceipt(e *event.Event, state event.Processing, at time.T
 	return x, r.Offset
 }
 
-// Tell puts entries onto the audit log.
+// ProduceAudit produces audit entries.
 func (b *Bench) ProduceAudit(entries ...audit.Entry) {
 	b.Helper()
 	for i := range entries {
@@ -214,7 +214,7 @@ func (b *Bench) ProduceAudit(entries ...audit.Entry) {
 	}
 }
 
-// Dead reads what stands in a partition of the topic dead.
+// DeadLetters returns the records of a partition of the dead letter topic.
 func (b *Bench) DeadLetters(partition int32) (records []*stream.Record) {
 	b.Helper()
 	reader, err := stream.NewReader(b.Stream, "test")
@@ -242,10 +242,10 @@ func (b *Bench) DeadLetters(partition int32) (records []*stream.Record) {
 	return records
 }
 
-// Pages follows a list to its end, or for at most that many pages.
-func ListEvents(t testing.TB, r *read.Reader, q event.Query, most int) (rows []event.Summary) {
+// ListEvents reads a list to its end, or for at most maxPages pages.
+func ListEvents(t testing.TB, r *read.Reader, q event.Query, maxPages int) (rows []event.Summary) {
 	t.Helper()
-	for range most {
+	for range maxPages {
 		page, err := r.Events(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
@@ -258,14 +258,14 @@ func ListEvents(t testing.TB, r *read.Reader, q event.Query, most int) (rows []e
 			return rows
 		}
 		if len(page.Rows) != q.Limit {
-			t.Fatalf("a page of %d rows is not the last, limit %d", len(page.Rows), q.Limit)
+			t.Fatalf("a page of %d rows is followed by another, limit %d", len(page.Rows), q.Limit)
 		}
 		q.Before = page.Rows[len(page.Rows)-1].ID
 	}
 	return rows
 }
 
-// Selected is the whole of a selection.
+// SelectEvents returns everything that a replay with this query selects.
 func SelectEvents(t testing.TB, r *read.Reader, q event.Query) (all []event.Match) {
 	t.Helper()
 	err := r.Select(t.Context(), q, func(page []event.Match) error {
@@ -281,7 +281,7 @@ func SelectEvents(t testing.TB, r *read.Reader, q event.Query) (all []event.Matc
 	return all
 }
 
-// Migrate makes the tables of servers that are no cluster.
+// Migrate creates the tables on servers that are no cluster.
 func Migrate(ctx context.Context, url string, days int) error {
 	_, err := schema.Migrate(ctx, schema.Config{URL: url, RetentionDays: days})
 	return err
