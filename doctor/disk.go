@@ -5,30 +5,31 @@ import (
 	"syscall"
 )
 
-// Shares of a disk that should be free: a log that finds no room refuses events.
+// Shares of a disk that should be free: a log on a full disk rejects events.
 const (
 	warnFree = 0.15
 	failFree = 0.05
 )
 
-func (x *examination) disk(context.Context) Check {
+func (x *checker) disk(context.Context) Check {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(x.DataDir, &fs); err != nil {
-		return warn("name the data directory with --data-dir", "the data directory %s cannot be looked at: %v",
+		return warn("pass the right data directory with --data-dir", "cannot read the disk of the data directory %s: %v",
 			x.DataDir, err)
 	}
-	return judgeDisk(x.DataDir, uint64(fs.Bavail)*uint64(fs.Bsize),
-		uint64(fs.Blocks)*uint64(fs.Bsize)) //nolint:unconvert // their types differ between systems
+	return checkDisk(x.DataDir, uint64(fs.Bavail)*uint64(fs.Bsize),
+		uint64(fs.Blocks)*uint64(fs.Bsize)) //nolint:unconvert // nolint:unconvert // the types differ between systems
 }
 
-func judgeDisk(dir string, free, size uint64) Check {
-	const advice = "make room: a full disk stops what keeps its data there"
+func checkDisk(dir string, free, size uint64) Check {
+	const advice = "delete files or enlarge the disk, or lower RELAY_RETENTION_DAYS: a full disk stops the engines " +
+		"that use it"
 	share := 1.0
 	if size > 0 {
 		share = float64(free) / float64(size)
 	}
 	text := []any{float64(free) / (1 << 30), share * 100, dir}
-	const format = "%.1f GiB (%.0f %%) are free where %s is"
+	const format = "%.1f GiB (%.0f %%) free on the disk of %s"
 	switch {
 	case share < failFree:
 		return fail(advice, format, text...)

@@ -1,9 +1,14 @@
-// Package doctor looks at the engines and at the configuration and says what is well, what somebody should
-// look at, and what does not work, each with what to do next.
+// Package doctor checks the engines and the configuration and says, line by line, what is wrong and what to do next.
 //
-// In flow the log, the configuration as a node knows it or as it was read from the log, and the means to ask
-// the other engines; out flows a report. It changes nothing, keeps nothing and starts nothing that outlives
-// Examine. Every check has its own time, so that one engine that hangs hides no other.
+// It reads the log, the configuration (of a running node, or from the log itself) and asks the other engines. Examine
+// returns a [Report]: a check is ok, warn (look at it within a day) or fail (something does not work, or events may
+// be lost), with an advice that names the next step.
+//
+// Promises: it changes nothing, stores nothing, and starts nothing that outlives Examine. All checks run at the same
+// time and each has 15 s of its own, so an engine that hangs hides no other fault
+// (TestEveryCheckFailsWhenNothingAnswers).
+//
+// Begin reading at Examine. log.go has the checks of Kafka, node.go those of nodes and engines.
 package doctor
 
 import (
@@ -21,28 +26,28 @@ import (
 // checkTime bounds one check.
 const checkTime = 15 * time.Second
 
-// Patient is what is examined.
+// Target is the installation that Examine checks.
 type Target struct {
 	Stream            stream.Config
 	ReplicationFactor int // replication factor that the topics must have
 
-	// Config is the configuration of a node that runs, or of the log as it stands; nil with the reason in
-	// ConfigErr when there is none to be had.
+	// Config is the configuration of the running node, or as read from the log; nil if it could not be read, for the
+	// reason in ConfigErr.
 	Config    *config.Control
 	ConfigErr error
-	// Node is the name of the node that runs; empty when the engines are asked directly.
+	// Node is the name of the running node; empty if the engines are asked directly.
 	Node string
-	// Keyring are the master keys; nil when none were given.
+	// Keyring holds the master keys; nil if none were given.
 	Keyring *config.Keyring
 
-	// Store makes an exchange with every shard of ClickHouse and judges its tables; nil when it is not configured.
+	// Store asks every shard of ClickHouse and checks its tables; nil if ClickHouse is not configured.
 	Store func(context.Context) error
-	// Redis measures one exchange; nil when it is not configured.
+	// Redis measures one round trip; nil if Redis is not configured.
 	Redis func(context.Context) (time.Duration, error)
-	// Ledger counts what became of the events; nil for no such check.
+	// Ledger reconciles accepted events with their deliveries; nil = skip this check.
 	Ledger  func(context.Context) Check
 	DataDir string
-	// BaseURL is the address that clients are told to call; empty when it is not known.
+	// BaseURL is the public address that clients use; empty if unknown.
 	BaseURL string
 	// WeakKeys are the settings whose API keys are easy to guess.
 	WeakKeys []string
@@ -51,64 +56,66 @@ type Target struct {
 	Retention time.Duration
 }
 
-// look is one or more checks that share what they need.
-type look struct {
+// checkGroup is one check, or several that share their input.
+type checkGroup struct {
 	name string
 	do   func(context.Context) []Check
 }
 
-// Examine makes all checks at once and returns them in the order in which they are best read.
+// Examine makes all checks at the same time and returns them in reading order: what many others depend on comes
+// first.
 func Examine(ctx context.Context, p Target) (Report, error) {
 	reader, err := stream.NewReader(p.Stream, "doctor")
 	if err != nil {
 		return Report{}, err
 	}
 	defer reader.Close()
-	x := &examination{Target: p, log: reader}
-	looks := []look{
-		{"kafka", one(x.kafka)}, {"topics", one(x.topics)}, {"writers", one(x.writers)}, {"dispatch", x.dispatch},
-		{"store", one(x.store)}, {"alerts", one(x.alerts)}, {"unread", one(x.unread)}, {"dead", one(x.dead)},
-		{"configuration", one(x.configuration)}, {"sizes", one(x.sizes)}, {"nodes", one(x.nodes)}, {"clock", one(x.clock)},
-		{"master keys", one(x.masterKeys)},
-		{"clickhouse", one(x.clickhouse)}, {"redis", one(x.redis)}, {"disk", one(x.disk)},
+	x := &checker{Target: p, log: reader}
+	groups := []checkGroup{
+		{"kafka", single(x.kafka)}, {"topics", single(x.topics)}, {"writers", single(x.writers)}, {"dispatch", x.dispatch},
+		{"store", single(x.store)}, {"alerts", single(x.alerts)}, {"unread", single(x.unread)}, {"dead", single(x.dead)},
+		{"configuration", single(x.configuration)}, {"sizes", single(x.sizes)}, {"nodes", single(x.nodes)},
+		{"clock", single(x.clock)},
+		{"master keys", single(x.masterKeys)},
+		{"clickhouse", single(x.clickhouse)}, {"redis", single(x.redis)}, {"disk", single(x.disk)},
 	}
 	if len(p.WeakKeys) > 0 {
-		looks = append(looks, look{"api keys", one(x.weakKeys)})
+		groups = append(groups, checkGroup{"api keys", single(x.weakKeys)})
 	}
 	if p.BaseURL != "" {
-		looks = append(looks, look{"base URL", one(x.baseURL)})
+		groups = append(groups, checkGroup{"base URL", single(x.baseURL)})
 	}
 	if p.Ledger != nil {
-		looks = append(looks, look{"ledger", one(p.Ledger)})
+		groups = append(groups, checkGroup{"ledger", single(p.Ledger)})
 	}
-	found := make([][]Check, len(looks))
+	results := make([][]Check, len(groups))
 	var all sync.WaitGroup
-	for i, l := range looks {
+	for i, l := range groups {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, checkTime)
 			defer cancel()
-			found[i] = l.do(ctx)
-			for j := range found[i] {
-				if found[i][j].Name == "" {
-					found[i][j].Name = l.name
+			results[i] = l.do(ctx)
+			for j := range results[i] {
+				if results[i][j].Name == "" {
+					results[i][j].Name = l.name
 				}
 			}
 		})
 	}
 	all.Wait()
 	r := Report{Node: p.Node}
-	for _, checks := range found {
+	for _, checks := range results {
 		r.Checks = append(r.Checks, checks...)
 	}
 	return r, ctx.Err()
 }
 
-func one(check func(context.Context) Check) func(context.Context) []Check {
+func single(check func(context.Context) Check) func(context.Context) []Check {
 	return func(ctx context.Context) []Check { return []Check{check(ctx)} }
 }
 
-// examination is a Patient on the table.
-type examination struct {
+// checker makes the checks of a Target.
+type checker struct {
 	Target
 	log *stream.Reader
 }
@@ -125,16 +132,16 @@ func fail(advice, format string, args ...any) Check {
 	return Check{State: StateFail, Text: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// unasked is the check of something that could not be looked at.
-func unasked(err error) Check {
+// kafkaFailed is the result of a check that got no answer from Kafka.
+func kafkaFailed(err error) Check {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fail("see kafka", "Kafka did not answer in %v", checkTime)
+		return fail("fix the check kafka first", "Kafka did not answer within %v", checkTime)
 	}
-	return fail("see kafka", "%v", err)
+	return fail("fix the check kafka first", "Kafka: %v", err)
 }
 
-// judgeAge turns the age of the oldest thing that waits into a check.
-func judgeAge(age time.Duration, advice, format string, args ...any) Check {
+// checkAge returns a check from the age of the oldest waiting record.
+func checkAge(age time.Duration, advice, format string, args ...any) Check {
 	switch {
 	case age >= failAge:
 		return fail(advice, format, args...)
@@ -144,27 +151,28 @@ func judgeAge(age time.Duration, advice, format string, args ...any) Check {
 	return ok(format, args...)
 }
 
-// Ages of the oldest record that a group should have done by now: nothing waits in these topics on purpose.
+// Limits of the age of the oldest record that a consumer group has not processed. They do not apply to retry topics,
+// where records wait on purpose.
 const (
 	warnAge = time.Minute
 	failAge = 15 * time.Minute
 )
 
-// timeGrain is how exactly exchanges are told.
-const timeGrain = 10 * time.Microsecond
+// timePrecision is the precision of round trip times.
+const timePrecision = 10 * time.Microsecond
 
-// measure makes an exchange twice, the first of which connects, and returns how long the second took.
+// measure makes a request twice and returns the time of the second; the first one connects.
 func measure(ctx context.Context, exchange func(context.Context) error) (time.Duration, error) {
 	if err := exchange(ctx); err != nil {
 		return 0, err
 	}
 	began := time.Now()
 	err := exchange(ctx)
-	return time.Since(began).Round(timeGrain), err
+	return time.Since(began).Round(timePrecision), err
 }
 
-// count is a number of things in words.
-func count[N int | int64](n N, thing string) string {
+// plural returns a number with its noun: "1 record", "2 records".
+func plural[N int | int64](n N, thing string) string {
 	switch {
 	case n == 1:
 		return "1 " + thing
@@ -174,8 +182,8 @@ func count[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// ago is an age as people read it.
-func ago(d time.Duration) string {
+// formatAge formats an age for people.
+func formatAge(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"

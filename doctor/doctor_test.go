@@ -15,57 +15,57 @@ import (
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
-func TestJudgeAge(t *testing.T) {
+func TestCheckAge(t *testing.T) {
 	for age, want := range map[time.Duration]string{
 		0: StateOK, warnAge - 1: StateOK, warnAge: StateWarn, failAge - 1: StateWarn, failAge: StateFail,
 	} {
-		if c := judgeAge(age, "do", "text"); c.State != want || c.Text != "text" || (c.Advice != "") != (want != StateOK) {
+		if c := checkAge(age, "do", "text"); c.State != want || c.Text != "text" || (c.Advice != "") != (want != StateOK) {
 			t.Errorf("%v: %+v, want %s", age, c, want)
 		}
 	}
 }
 
-func TestJudgeDisk(t *testing.T) {
+func TestCheckDisk(t *testing.T) {
 	const gib = 1 << 30
 	f := func(free, size uint64, state, text string) {
 		t.Helper()
-		if c := judgeDisk("/data", free, size); c.State != state || c.Text != text {
+		if c := checkDisk("/data", free, size); c.State != state || c.Text != text {
 			t.Errorf("%d of %d: %+v", free, size, c)
 		}
 	}
-	f(50*gib, 100*gib, StateOK, "50.0 GiB (50 %) are free where /data is")
-	f(15*gib, 100*gib, StateOK, "15.0 GiB (15 %) are free where /data is")
-	f(14*gib, 100*gib, StateWarn, "14.0 GiB (14 %) are free where /data is")
-	f(4*gib, 100*gib, StateFail, "4.0 GiB (4 %) are free where /data is")
-	f(0, 0, StateOK, "0.0 GiB (100 %) are free where /data is") // a file system without a size
+	f(50*gib, 100*gib, StateOK, "50.0 GiB (50 %) free on the disk of /data")
+	f(15*gib, 100*gib, StateOK, "15.0 GiB (15 %) free on the disk of /data")
+	f(14*gib, 100*gib, StateWarn, "14.0 GiB (14 %) free on the disk of /data")
+	f(4*gib, 100*gib, StateFail, "4.0 GiB (4 %) free on the disk of /data")
+	f(0, 0, StateOK, "0.0 GiB (100 %) free on the disk of /data") // a file system without a size
 }
 
-func TestWords(t *testing.T) {
+func TestFormatAgeAndPlural(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 0: "0s", 1234 * time.Millisecond: "1.2s", 83*time.Second + 400*time.Millisecond: "1m23s",
 		50*time.Hour + 40*time.Second: "50h1m0s",
 	} {
-		if got := ago(d); got != want {
+		if got := formatAge(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
 		}
 	}
 	for n, want := range map[int]string{0: "0 deliveries", 1: "1 delivery", 2: "2 deliveries"} {
-		if got := count(n, "delivery"); got != want {
+		if got := plural(n, "delivery"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
 
-// When nothing answers, every check says so, and none waits for another.
-func TestNothingAnswers(t *testing.T) {
+// When no engine answers, every check says so, and none waits for another.
+func TestEveryCheckFailsWhenNothingAnswers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	away := errors.New("away")
+	unavailable := errors.New("away")
 	report, err := Examine(ctx, Target{
-		Stream: stream.Config{Brokers: []string{"127.0.0.1:1"}}, ConfigErr: away, Store: func(context.Context) error {
-			return away
+		Stream: stream.Config{Brokers: []string{"127.0.0.1:1"}}, ConfigErr: unavailable, Store: func(context.Context) error {
+			return unavailable
 		},
-		Redis:   func(context.Context) (time.Duration, error) { return 0, away },
+		Redis:   func(context.Context) (time.Duration, error) { return 0, unavailable },
 		DataDir: "/nowhere", Now: time.Now,
 		Ledger: func(ctx context.Context) Check { <-ctx.Done(); return Check{State: StateWarn} },
 	})
@@ -78,8 +78,8 @@ func TestNothingAnswers(t *testing.T) {
 		case "redis", "disk", "ledger":
 			want = StateWarn
 		case "sizes", "nodes", "clock", "master keys":
-			want = StateWarn // one check says why the configuration cannot be read
-			if c.Text != "not checked: see configuration" {
+			want = StateWarn // the check configuration says why
+			if c.Text != "not checked: the check configuration failed" {
 				t.Errorf("%+v", c)
 			}
 		}
@@ -94,21 +94,23 @@ func TestNothingAnswers(t *testing.T) {
 	}
 }
 
-func TestJudgeWriters(t *testing.T) {
+func TestCheckWriters(t *testing.T) {
 	f := func(others []stream.Writer, own string, err error, state, text string) {
 		t.Helper()
-		if c := judgeWriters(others, own, err, "relay."); c.State != state || !strings.Contains(c.Text, text) ||
+		if c := checkWriters(others, own, err, "relay."); c.State != state || !strings.Contains(c.Text, text) ||
 			len(c.Details) != len(others) && state == StateWarn && err == nil {
 			t.Errorf("%+v, want %s: %s", c, state, text)
 		}
 	}
-	one, all := stream.Writer{Principal: "User:a", Topics: []string{"relay.control"}}, stream.Writer{Principal: "User:*"}
+	single, all := stream.Writer{Principal: "User:a", Topics: []string{"relay.control"}},
+		stream.Writer{Principal: "User:*"}
 	f(nil, "User:relay", nil, StateOK, "nobody else")
-	f([]stream.Writer{one}, "", nil, StateOK, "nobody else") // the relay itself, which does not know its name
-	f([]stream.Writer{one}, "User:relay", nil, StateWarn, "1 other principal may write")
+	f([]stream.Writer{single}, "", nil, StateOK, "nobody else") // the relay itself, whose principal is unknown
+	f([]stream.Writer{single}, "User:relay", nil, StateWarn, "1 other principal may write")
 	f([]stream.Writer{all}, "", nil, StateWarn, "1 principal may write")
-	f([]stream.Writer{one, all}, "", nil, StateWarn, "2 principals may write to topics of the relay, which is one of them")
-	f(nil, "", stream.ErrNoAuthorizer, StateWarn, "no authorizer: whoever reaches them can write to every topic")
+	f([]stream.Writer{single, all}, "", nil, StateWarn, "2 principals may write to topics of the relay, the relay "+
+		"itself included")
+	f(nil, "", stream.ErrNoAuthorizer, StateWarn, "no authorizer: every client that can connect may write to every topic")
 	f(nil, "", stream.ErrACLsHidden, StateWarn, "cannot be read")
 	f(nil, "", errors.New("away"), StateFail, "away")
 }
@@ -121,17 +123,18 @@ func TestEmbeddedWriters(t *testing.T) {
 		}
 	}
 	inside := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no connection") }
-	f(stream.Config{DialFunc: inside}, StateOK, "nobody but this process")
-	f(stream.Config{SASL: "plain:relay:key"}, StateOK, "whoever has its key")
-	f(stream.Config{}, StateWarn, "asks for no key")
+	f(stream.Config{DialFunc: inside}, StateOK, "only this process")
+	f(stream.Config{SASL: "plain:relay:key"}, StateOK, "every client with its key")
+	f(stream.Config{}, StateWarn, "requires no key")
 }
 
-func TestJudgeSizes(t *testing.T) {
-	if c := judgeSizes([]config.BoundUsage{{Name: "endpoints", Used: 79, Limit: 100}}); c.State != StateOK {
+func TestCheckBounds(t *testing.T) {
+	if c := checkBounds([]config.BoundUsage{{Name: "endpoints", Used: 79, Limit: 100}}); c.State != StateOK {
 		t.Errorf("%+v", c)
 	}
-	c := judgeSizes([]config.BoundUsage{{Name: "endpoints", Used: 80, Limit: 100}, {Name: "answers", Used: 1, Limit: 100}})
-	if c.State != StateWarn || c.Text != "near a bound: endpoints: 80 of 100" || len(c.Details) != 1 {
+	c := checkBounds([]config.BoundUsage{
+		{Name: "endpoints", Used: 80, Limit: 100}, {Name: "answers", Used: 1, Limit: 100}})
+	if c.State != StateWarn || c.Text != "near a limit: endpoints: 80 of 100" || len(c.Details) != 1 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-func (x *examination) kafka(ctx context.Context) Check {
-	const advice = "see that the brokers of RELAY_KAFKA_BROKERS run and can be reached from here"
+func (x *checker) kafka(ctx context.Context) Check {
+	const advice = "check that the brokers of RELAY_KAFKA_BROKERS run and that this machine can connect to them"
 	n, err := x.log.BrokerCount(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fail(advice, "no answer in %v", checkTime)
+		return fail(advice, "no answer within %v", checkTime)
 	}
 	if err != nil {
 		return fail(advice, "%v", err)
@@ -28,118 +28,120 @@ func (x *examination) kafka(ctx context.Context) Check {
 	if err != nil {
 		return fail(advice, "%v", err)
 	}
-	c := ok("%s, an answer in %v", count(n, "broker"), took)
+	c := ok("%s, round trip %v", plural(n, "broker"), took)
 	if x.Stream.SendsPasswordInClear() {
-		c = warn("set RELAY_KAFKA_TLS, or use scram-sha-512", "the password travels in clear: RELAY_KAFKA_SASL is plain "+
-			"and there is no TLS")
+		c = warn("set RELAY_KAFKA_TLS, or use scram-sha-512 in RELAY_KAFKA_SASL",
+			"the password of RELAY_KAFKA_SASL is sent in clear: the mechanism is plain and there is no TLS")
 	}
 	if n < x.ReplicationFactor {
-		c.State, c.Advice = StateFail, fmt.Sprintf("bring the missing brokers back: topics have %d copies", x.ReplicationFactor)
+		c.State, c.Advice = StateFail, "start the missing brokers"
+		c.Text += fmt.Sprintf("; topics need %d replicas", x.ReplicationFactor)
 	}
 	return c
 }
 
-func (x *examination) topics(ctx context.Context) Check {
+func (x *checker) topics(ctx context.Context) Check {
 	a, err := stream.CheckTopics(ctx, x.Stream, x.ReplicationFactor)
 	if err != nil {
-		return unasked(err)
+		return kafkaFailed(err)
 	}
 	wrong := a.WrongSettings()
 	switch {
 	case a.Err() == nil:
-		return ok("%d topics are as they must be, %d partitions for endpoints", len(a.Topics), a.Partitions())
+		return ok("all %d topics are configured correctly, %d partitions for endpoints", len(a.Topics), a.Partitions())
 	case len(wrong) == 0:
-		return fail("relay migrate", "%v", a.Err())
+		return fail("run relay migrate", "%v", a.Err())
 	}
-	c := fail("relay migrate --fix", "%s of topics would lose events or stop them", count(len(wrong), "setting"))
+	c := fail("run relay migrate --fix", "%s may lose events or stop the relay", plural(len(wrong), "topic setting"))
 	for _, s := range wrong {
 		c.Details = append(c.Details, s.String())
 	}
 	return c
 }
 
-// writers says who else may write to the topics. The relay authenticates what it reads of its configuration; the other
-// topics carry deliveries that it signs and sends, so nobody else may write to them.
-func (x *examination) writers(ctx context.Context) Check {
+// writers checks who else may write to the topics. Nobody else should: the relay authenticates records of the
+// configuration only, and would sign and send any delivery that it reads from the other topics.
+func (x *checker) writers(ctx context.Context) Check {
 	cluster, _, err := x.log.TopicID(ctx, stream.Control)
 	if err != nil {
-		return unasked(err)
+		return kafkaFailed(err)
 	}
 	if cluster == stream.EmbeddedCluster {
 		return embeddedWriters(x.Stream)
 	}
 	others, own, err := x.log.Writers(ctx)
-	return judgeWriters(others, own, err, x.Stream.Prefix)
+	return checkWriters(others, own, err, x.Stream.Prefix)
 }
 
-// embeddedWriters is the check of a broker that has no ACLs.
+// embeddedWriters is the check of the embedded broker, which has no ACLs.
 func embeddedWriters(conf stream.Config) Check {
 	switch {
 	case conf.DialFunc != nil:
-		return ok("nobody but this process reaches the broker")
+		return ok("only this process can connect to the embedded broker")
 	case conf.SASL == "":
-		return warn("give it a key: relay engine kafka --key-file, and RELAY_KAFKA_SASL for the nodes",
-			"the embedded broker asks for no key: every process that reaches it can write to every topic")
+		return warn("start it with relay engine kafka --key-file and set RELAY_KAFKA_SASL on the nodes",
+			"the embedded broker requires no key: every process that can connect may write to every topic")
 	}
-	return ok("the embedded broker has no ACLs: whoever has its key can write")
+	return ok("the embedded broker has no ACLs: every client with its key may write")
 }
 
-func judgeWriters(others []stream.Writer, own string, err error, prefix string) Check {
-	advice := "give the relay a principal of its own and allow Write, Delete and Alter on the topics " + prefix +
-		"* to it alone"
+func checkWriters(others []stream.Writer, own string, err error, prefix string) Check {
+	advice := "give the relay its own principal and allow Write, Delete and Alter on the topics " + prefix +
+		"* to it only"
 	switch {
 	case errors.Is(err, stream.ErrNoAuthorizer):
-		return warn("turn on an authorizer; "+advice, "%v: whoever reaches them can write to every topic", err)
+		return warn("turn on an authorizer; "+advice, "%v: every client that can connect may write to every topic", err)
 	case errors.Is(err, stream.ErrACLsHidden):
-		return warn("allow the relay's principal Describe on the cluster, to have them checked", "%v", err)
+		return warn("allow the relay's principal Describe on the cluster, so that this check can read the ACLs", "%v", err)
 	case err != nil:
-		return unasked(err)
+		return kafkaFailed(err)
 	case len(others) == 0 || len(others) == 1 && own == "" && others[0].Principal != "User:*":
-		return ok("by the ACLs nobody else may write to the topics, super users excepted")
+		return ok("the ACLs allow nobody else to write to the topics, except super users")
 	}
-	c := warn(advice, "%s may write to topics of the relay", count(len(others), "other principal"))
+	c := warn(advice, "%s may write to topics of the relay", plural(len(others), "other principal"))
 	if own == "" {
-		c.Text = fmt.Sprintf("%s may write to topics of the relay, which is one of them", count(len(others), "principal"))
+		c.Text = fmt.Sprintf("%s may write to topics of the relay, the relay itself included",
+			plural(len(others), "principal"))
 	}
 	for _, w := range others {
-		c.Details = append(c.Details, fmt.Sprintf("%s: %s", w.Principal, list(w.Topics)))
+		c.Details = append(c.Details, fmt.Sprintf("%s: %s", w.Principal, join(w.Topics)))
 	}
 	return c
 }
 
-// waiting sums up what a group has not done of some topics.
-type waiting struct {
+// groupBacklog sums up the records of some topics that a consumer group has not processed.
+type groupBacklog struct {
 	records int64
-	oldest  time.Time // of a record, by its own time; zero when there is none
+	oldest  time.Time // timestamp of the oldest record; zero if there is none
 }
 
-func (w *waiting) add(b stream.Backlog, at time.Time) {
+func (w *groupBacklog) add(b stream.Backlog, at time.Time) {
 	w.records += b.Records
 	if b.Head != nil && (w.oldest.IsZero() || at.Before(w.oldest)) {
 		w.oldest = at
 	}
 }
 
-func (w *waiting) age(now time.Time) time.Duration {
+func (w *groupBacklog) age(now time.Time) time.Duration {
 	if w.oldest.IsZero() {
 		return 0
 	}
 	return now.Sub(w.oldest)
 }
 
-// dispatch looks at what the dispatchers have still to do: what they should be doing now, and what waits in
-// the retry topics.
-func (x *examination) dispatch(ctx context.Context) []Check {
+// dispatch checks the consumer group of the dispatchers: records to process now, the oldest undelivered event, and
+// the number of deliveries in retry topics.
+func (x *checker) dispatch(ctx context.Context) []Check {
 	tiers := stream.Tiers()
 	backlogs, err := x.log.Backlogs(ctx, stream.DispatchGroup, stream.ReadBy(stream.DispatchGroup)...)
 	if err != nil {
-		return []Check{unasked(err)}
+		return []Check{kafkaFailed(err)}
 	}
 	members, err := x.log.MemberCount(ctx, stream.DispatchGroup)
 	if err != nil {
-		return []Check{unasked(err)}
+		return []Check{kafkaFailed(err)}
 	}
-	var now, retries waiting
+	var now, retries groupBacklog
 	byTier := make(map[string]int64)
 	var undelivered time.Time
 	for _, b := range backlogs {
@@ -154,21 +156,23 @@ func (x *examination) dispatch(ctx context.Context) []Check {
 		}
 	}
 	return []Check{
-		x.group(stream.DispatchGroup, "there to deliver", "dispatch", members, now),
+		x.groupCheck(stream.DispatchGroup, "dispatch", members, now),
 		oldestUndelivered(undelivered, x.Now()),
-		depth(tiers, byTier, retries),
+		retryDepth(tiers, byTier, retries),
 	}
 }
 
-// group judges a group by what waits for it and by who is there to do it.
-func (x *examination) group(name, verb, role string, members int, w waiting) Check {
-	text := "nothing waits"
+// groupCheck checks a consumer group by its oldest waiting record and its members. role is the node role whose nodes
+// join the group.
+func (x *checker) groupCheck(name, role string, members int, w groupBacklog) Check {
+	text := "no record waits"
 	if w.records > 0 {
-		text = fmt.Sprintf("%s wait, the oldest for %s", count(w.records, "record"), ago(w.age(x.Now())))
+		text = fmt.Sprintf("%s wait, the oldest for %s", plural(w.records, "record"), formatAge(w.age(x.Now())))
 	}
-	text += fmt.Sprintf("; %s %s", count(members, "node"), verb)
-	advice := "see whether the nodes are busy (CPU, slow disks) or stopped, and whether more are needed"
-	c := judgeAge(w.age(x.Now()), advice, "%s", text)
+	text += fmt.Sprintf("; %s in the consumer group", plural(members, "node"))
+	advice := "check whether the nodes of this group are overloaded (CPU, slow disks) or stopped; add nodes if they " +
+		"are busy"
+	c := checkAge(w.age(x.Now()), advice, "%s", text)
 	if members == 0 {
 		c = fail("start a node with the role "+role, "%s", text)
 	}
@@ -177,27 +181,27 @@ func (x *examination) group(name, verb, role string, members int, w waiting) Che
 }
 
 func oldestUndelivered(accepted, now time.Time) Check {
-	c := ok("nothing is undelivered")
+	c := ok("every event was delivered or has failed")
 	if !accepted.IsZero() {
-		c = ok("the oldest event that is not through was accepted %s ago", ago(now.Sub(accepted)))
+		c = ok("the oldest undelivered event was accepted %s ago", formatAge(now.Sub(accepted)))
 	}
 	c.Name = "undelivered"
 	return c
 }
 
-func depth(tiers []stream.Tier, byTier map[string]int64, all waiting) Check {
+func retryDepth(tiers []stream.Tier, byTier map[string]int64, all groupBacklog) Check {
 	var parts []string
 	for _, t := range tiers {
 		if n := byTier[t.Topic]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%s %d", t.Topic, n))
 		}
 	}
-	c := ok("%s in retry topics", count(all.records, "delivery"))
+	c := ok("%s waiting in retry topics", plural(all.records, "delivery"))
 	c.Name, c.Details = "tiers", parts
 	return c
 }
 
-// timeOf is when a record was written.
+// timeOf returns the timestamp of a record; zero for none.
 func timeOf(r *stream.Record) time.Time {
 	if r == nil {
 		return time.Time{}
@@ -205,7 +209,7 @@ func timeOf(r *stream.Record) time.Time {
 	return r.Timestamp
 }
 
-// acceptedAt is when the event of a record was accepted, which its id says.
+// acceptedAt returns when the event of a record was accepted, from the event's id.
 func acceptedAt(r *stream.Record) time.Time {
 	if r == nil {
 		return time.Time{}
@@ -217,62 +221,65 @@ func acceptedAt(r *stream.Record) time.Time {
 	return e.Time()
 }
 
-func (x *examination) store(ctx context.Context) Check {
-	return x.readers(ctx, stream.StoreGroup, "there to write", "write")
+func (x *checker) store(ctx context.Context) Check {
+	return x.consumerCheck(ctx, stream.StoreGroup, "write")
 }
 
-// alerts looks at those who judge what is worth an alert: nobody hears of trouble while they are behind.
-func (x *examination) alerts(ctx context.Context) Check {
-	return x.readers(ctx, stream.AlertGroup, "there to judge", "dispatch")
+// alerts checks the consumer group that evaluates alert rules: while it is behind, alerts are late.
+func (x *checker) alerts(ctx context.Context) Check {
+	return x.consumerCheck(ctx, stream.AlertGroup, "dispatch")
 }
 
-// unread looks whether something waits for so long that it will be lost by its age.
-func (x *examination) unread(ctx context.Context) Check {
+// unread checks for records that retention will delete before their consumer group has read them.
+func (x *checker) unread(ctx context.Context) Check {
 	all, _, err := x.log.ExpiringBacklogs(ctx, x.Now(), x.Retention)
 	if err != nil {
-		return unasked(err)
+		return kafkaFailed(err)
 	}
-	c := ok("every group does what it reads long before that is lost by its age")
+	c := ok("no consumer group is near losing unread records to retention")
 	for _, u := range all {
-		const advice = "bring that group back, or raise RELAY_RETENTION_DAYS, before records are lost"
+		const advice = "start the nodes of that consumer group, or raise RELAY_RETENTION_DAYS, before retention deletes " +
+			"unread records"
 		if u.RefusesEvents() {
-			c.State, c.Advice, c.Text = StateFail, advice, "events are refused: records will soon be lost by their age"
+			c.State, c.Advice, c.Text = StateFail, advice, "new events are rejected with 503: retention will soon delete "+
+				"unread records"
 		} else if c.State == StateOK {
-			c.State, c.Advice, c.Text = StateWarn, advice, "records wait for so long that they will be lost by their age"
+			c.State, c.Advice, c.Text = StateWarn, advice, "a consumer group is behind by half of the retention: it may lose "+
+				"unread records"
 		}
 		c.Details = append(c.Details, u.String())
 	}
 	return c
 }
 
-// readers looks at a group that reads all of its topics in order.
-func (x *examination) readers(ctx context.Context, group, verb, role string) Check {
+// consumerCheck checks a consumer group that processes all of its topics in order.
+func (x *checker) consumerCheck(ctx context.Context, group, role string) Check {
 	backlogs, err := x.log.Backlogs(ctx, group, stream.ReadBy(group)...)
 	if err != nil {
-		return unasked(err)
+		return kafkaFailed(err)
 	}
 	members, err := x.log.MemberCount(ctx, group)
 	if err != nil {
-		return unasked(err)
+		return kafkaFailed(err)
 	}
-	var w waiting
+	var w groupBacklog
 	for _, b := range backlogs {
 		w.add(b, timeOf(b.Head))
 	}
-	return x.group(group, verb, role, members, w)
+	return x.groupCheck(group, role, members, w)
 }
 
-func (x *examination) dead(ctx context.Context) Check {
+func (x *checker) dead(ctx context.Context) Check {
 	n, err := x.log.CountDeadLetters(ctx)
 	if err != nil {
-		return unasked(err)
+		return kafkaFailed(err)
 	}
 	if n == 0 {
 		return ok("no dead letters")
 	}
-	return warn("relay dead list shows them and why; relay dead retry does them again once the reason is gone",
-		"%s could not be read or stored", count(n, "record"))
+	return warn("run relay dead list to see them and the reason; once that is fixed, run relay dead retry",
+		"%s in the dead letter topic: they could not be read or stored", plural(n, "record"))
 }
 
-// list joins words for a line.
-func list(words []string) string { return strings.Join(words, ", ") }
+// join joins words for a line.
+func join(words []string) string { return strings.Join(words, ", ") }

@@ -12,25 +12,25 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// Skews of a clock: what is odd, and beyond what a node accepts nothing.
+// Limits of a node's clock skew: from warnSkew on it is reported, beyond failSkew the node accepts no events.
 const (
 	warnSkew = 2 * time.Second
 	failSkew = 30 * time.Second
 )
 
-// noConfig is the check of configuration when it could not be read.
-func (x *examination) noConfig() Check {
-	advice := "see kafka, and give RELAY_MASTER_KEYS"
+// noConfig is the check configuration when the configuration could not be read.
+func (x *checker) noConfig() Check {
+	advice := "check that kafka is ok above and that RELAY_MASTER_KEYS is set here"
 	if errors.Is(x.ConfigErr, config.ErrLogSecret) {
 		advice = "" // the error says what to do
 	}
 	return fail(advice, "the configuration could not be read: %v", x.ConfigErr)
 }
 
-// notChecked is what the other checks that need the configuration say then.
-func notChecked() Check { return warn("", "not checked: see configuration") }
+// notChecked is the result of other checks that need the configuration.
+func notChecked() Check { return warn("", "not checked: the check configuration failed") }
 
-func (x *examination) configuration(ctx context.Context) Check {
+func (x *checker) configuration(ctx context.Context) Check {
 	if x.Config == nil {
 		return x.noConfig()
 	}
@@ -39,63 +39,64 @@ func (x *examination) configuration(ctx context.Context) Check {
 	}
 	lag, err := x.Config.Lag(ctx)
 	if err != nil {
-		return unasked(err)
+		return kafkaFailed(err)
 	}
 	age, confirmed := x.Config.Lease()
 	if !confirmed {
-		return fail("this node takes no API keys until it reads the log again; see kafka", "not confirmed for %s, %s behind",
-			ago(age), count(lag, "record"))
+		return fail("fix the connection of this node to Kafka (see kafka); until then it rejects API keys",
+			"this node has not read the configuration log for %s and is %s behind", formatAge(age), plural(lag, "record"))
 	}
-	return ok("confirmed %s ago, %s behind", ago(age), count(lag, "record"))
+	return ok("up to date as of %s ago, %s behind", formatAge(age), plural(lag, "record"))
 }
 
-// nearBound is the share of a bound from which on it is to be looked at.
-const nearBound = 0.8
+// nearLimit is the share of a limit from which on it is reported.
+const nearLimit = 0.8
 
-// sizes looks for bounds of the configuration that are nearly reached.
-func (x *examination) sizes(context.Context) Check {
+// sizes checks which limits of the configuration are nearly reached.
+func (x *checker) sizes(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
-	return judgeSizes(x.Config.BoundsUsage())
+	return checkBounds(x.Config.BoundsUsage())
 }
 
-func judgeSizes(sizes []config.BoundUsage) Check {
-	c := ok("far from every bound")
+func checkBounds(sizes []config.BoundUsage) Check {
+	c := ok("well below all limits of the configuration")
 	for _, s := range sizes {
 		text := fmt.Sprintf("%s: %d of %d", s.Name, s.Used, s.Limit)
-		if float64(s.Used) >= nearBound*float64(s.Limit) {
-			c = warn("delete endpoints that are not used, and look which API key writes so much: GET /v1/audit",
-				"near a bound: %s", text)
+		if float64(s.Used) >= nearLimit*float64(s.Limit) {
+			c = warn("delete unused endpoints, and find the API key that writes so much with GET /v1/audit",
+				"near a limit: %s", text)
 			c.Details = append(c.Details, text)
 		}
 	}
 	return c
 }
 
-func (x *examination) nodes(context.Context) Check {
+func (x *checker) nodes(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
 	nodes := x.Config.Nodes()
 	if len(nodes) == 0 {
-		return fail("relay serve", "no node runs")
+		return fail("start a node: relay serve", "no node runs")
 	}
 	versions := make(map[string]bool)
 	var details []string
 	for _, n := range nodes {
 		versions[n.Version] = true
 		details = append(details,
-			fmt.Sprintf("%s: version %s, %s behind in the configuration", n.Name, orUnknown(n.Version),
-				count(n.Lag, "record")))
+			fmt.Sprintf("%s: version %s, configuration %s behind", n.Name, orUnknown(n.Version),
+				plural(n.Lag, "record")))
 	}
-	c := ok("%s running", count(len(nodes), "node"))
+	c := ok("%s running", plural(len(nodes), "node"))
 	if len(versions) > 1 {
-		c = warn("bring all nodes to one version", "%s running, of %d versions", count(len(nodes), "node"), len(versions))
+		c = warn("upgrade all nodes to one version", "%s running, with %d different versions", plural(len(nodes), "node"),
+			len(versions))
 	}
 	if level, newest := x.Config.Level(); len(versions) == 1 && level > 0 && level < newest {
-		c = warn("relay migrate --finalize", "%s running; the configuration log is at level %d, this version knows %d",
-			count(len(nodes), "node"), level, newest)
+		c = warn("run relay migrate --finalize", "%s running; the configuration log has level %d, this version supports %d",
+			plural(len(nodes), "node"), level, newest)
 	}
 	c.Details = details
 	return c
@@ -108,38 +109,39 @@ func orUnknown(s string) string {
 	return s
 }
 
-func (x *examination) clock(context.Context) Check {
+func (x *checker) clock(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
 	nodes := x.Config.Nodes()
 	if len(nodes) == 0 {
-		return warn("", "no node runs that could compare its clock with the brokers'")
+		return warn("", "no node runs, so no clock was compared with the brokers'")
 	}
 	worst := slices.MaxFunc(nodes, func(a, b config.Node) int { return int(a.ClockSkew.Abs() - b.ClockSkew.Abs()) })
-	text := fmt.Sprintf("the brokers' clock and that of %s are at least %s apart", worst.Name, ago(worst.ClockSkew.Abs()))
-	const advice = "set the clocks right (NTP); a node that is 30s off takes no events"
+	text := fmt.Sprintf("the clocks of the brokers and of node %s differ by at least %s", worst.Name,
+		formatAge(worst.ClockSkew.Abs()))
+	const advice = "synchronize the clocks (NTP); a node that is 30s off accepts no events"
 	switch {
 	case worst.ClockSkew.Abs() > failSkew:
 		return fail(advice, "%s", text)
 	case worst.ClockSkew.Abs() > warnSkew:
 		return warn(advice, "%s", text)
 	}
-	return ok("all agree with that of the brokers")
+	return ok("the clocks of all nodes agree with the brokers'")
 }
 
-// masterKeys looks for secrets that the first key does not seal, and for nodes that have other keys.
-func (x *examination) masterKeys(context.Context) Check {
+// masterKeys checks for secrets that are not sealed with the first master key, and for nodes with other keys.
+func (x *checker) masterKeys(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
 	seals, err := x.Config.SecretsByMasterKey()
 	if err != nil {
-		return fail("a newer version may have written it", "%v", err)
+		return fail("run relay doctor of the newest version that the nodes ran: it may have written this", "%v", err)
 	}
 	if x.Keyring == nil {
-		return warn("give RELAY_MASTER_KEYS to have them compared", "secrets are sealed with %s",
-			list(slices.Sorted(maps.Keys(seals))))
+		return warn("set RELAY_MASTER_KEYS here to compare the keys", "secrets are sealed with %s",
+			join(slices.Sorted(maps.Keys(seals))))
 	}
 	ids := x.Keyring.IDs()
 	names := make([]string, len(ids))
@@ -152,57 +154,58 @@ func (x *examination) masterKeys(context.Context) Check {
 			other += n
 		}
 		if !slices.Contains(names, name) {
-			return fail("put it into RELAY_MASTER_KEYS of every node", "%s sealed with the key %s, which is not there",
-				count(n, "secret"), name)
+			return fail("add that key to RELAY_MASTER_KEYS on every node", "%s sealed with the key %s, which is missing here",
+				plural(n, "secret"), name)
 		}
 	}
 	for _, n := range x.Config.Nodes() {
 		for _, id := range ids {
 			if len(n.Keys) > 0 && !slices.Contains(n.Keys, id) {
 				name, _, _ := strings.Cut(id, ":")
-				return warn("give all nodes the same RELAY_MASTER_KEYS", "node %s does not have the key %s that is known here",
+				return warn("set the same RELAY_MASTER_KEYS on all nodes", "node %s does not have the key %s",
 					n.Name, name)
 			}
 		}
 	}
 	if other > 0 {
-		return warn("relay keys rewrap", "%d of %d secrets are not sealed with the first key, %s", other, total, names[0])
+		return warn("run relay keys rewrap", "%d of %d secrets are not sealed with the first key, %s", other, total, names[0])
 	}
-	c := ok("%s, all sealed with %s", count(total, "secret"), names[0])
+	c := ok("%s, all sealed with %s", plural(total, "secret"), names[0])
 	if len(names) > 1 {
-		c.Text += fmt.Sprintf("; %s may go from RELAY_MASTER_KEYS", list(names[1:]))
+		c.Text += fmt.Sprintf("; %s can be removed from RELAY_MASTER_KEYS", join(names[1:]))
 	}
 	return c
 }
 
-// weakKeys warns of API keys that the environment names.
-func (x *examination) weakKeys(context.Context) Check {
-	return warn("set a random one of 24 characters or more, such as relay keys create makes",
-		"the key in %s is easy to guess: it is short, or made of few different characters", list(x.WeakKeys))
+// weakKeys warns of API keys in the environment that are easy to guess.
+func (x *checker) weakKeys(context.Context) Check {
+	return warn("set a random key of 24 characters or more; relay keys create makes one",
+		"the key in %s is easy to guess: it is short or has few different characters", join(x.WeakKeys))
 }
 
-func (x *examination) clickhouse(ctx context.Context) Check {
-	const advice = "deliveries go on and the log keeps the rows; see that RELAY_CLICKHOUSE_URL can be reached from " +
-		"here, and that relay migrate has run"
+func (x *checker) clickhouse(ctx context.Context) Check {
+	const advice = "check that this machine can connect to RELAY_CLICKHOUSE_URL and that relay migrate has run; " +
+		"deliveries continue meanwhile and the log keeps the rows"
 	if x.Store == nil {
-		return warn("give RELAY_CLICKHOUSE_URL to have it asked", "not asked")
+		return warn("set RELAY_CLICKHOUSE_URL here to check it", "not checked")
 	}
 	took, err := measure(ctx, x.Store)
 	if err != nil {
 		return fail(advice, "%v", err)
 	}
-	return ok("an answer in %v", took)
+	return ok("round trip %v", took)
 }
 
-func (x *examination) redis(ctx context.Context) Check {
-	const advice = "nothing stops: rates are held by each node for itself, and duplicates may pass; see that " +
-		"RELAY_REDIS_URL can be reached from here"
+func (x *checker) redis(ctx context.Context) Check {
+	const advice = "check that this machine can connect to RELAY_REDIS_URL; until then each node limits rates on " +
+		"its own " +
+		"and duplicate events may be accepted"
 	if x.Redis == nil {
-		return ok("not configured: every node holds rates for itself")
+		return ok("not configured: each node limits rates on its own")
 	}
 	took, err := x.Redis(ctx)
 	if err != nil {
 		return warn(advice, "%v", err)
 	}
-	return ok("an answer in %v", took.Round(timeGrain))
+	return ok("round trip %v", took.Round(timePrecision))
 }

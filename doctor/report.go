@@ -11,11 +11,11 @@ import (
 // States of a check.
 const (
 	StateOK   = "ok"
-	StateWarn = "warn" // somebody should look at it
-	StateFail = "fail" // something does not work, or events would be lost
+	StateWarn = "warn" // look at it within a day
+	StateFail = "fail" // something does not work, or events may be lost
 )
 
-// Check is what one look at the service came to.
+// Check is the result of one check.
 type Check struct {
 	Name    string   `json:"name"`
 	State   string   `json:"state"`
@@ -24,16 +24,16 @@ type Check struct {
 	Details []string `json:"details,omitempty"`
 }
 
-// Report is the answer of relay doctor.
+// Report is the result of relay doctor.
 type Report struct {
-	Node   string  `json:"node,omitempty"` // that was asked; empty: the engines themselves
+	Node   string  `json:"node,omitempty"` // the node that was asked; empty: the engines were asked directly
 	Checks []Check `json:"checks"`
 }
 
-// maxDetails bounds the lines of details that are printed of a check; JSON has all.
+// maxDetails bounds the detail lines that are printed for a check; JSON has all.
 const maxDetails = 20
 
-// Write prints the report, as JSON or for people.
+// Write writes the report as JSON or as text.
 func (r Report) Write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(r)
@@ -42,7 +42,7 @@ func (r Report) Write(w io.Writer, asJSON bool) error {
 	return nil
 }
 
-// Print writes one line for each check, and below it what to do about it.
+// Print writes one line for each check, its details, and a line with the advice.
 func (r Report) Print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for _, c := range r.Checks {
@@ -61,7 +61,7 @@ func (r Report) Print(w io.Writer) {
 	tw.Flush()
 }
 
-// Err names the checks that failed.
+// Err returns an error that names the failed checks; nil if none failed.
 func (r Report) Err() error {
 	var failed []string
 	for _, c := range r.Checks {

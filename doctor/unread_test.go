@@ -9,8 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// What waits for half of the time that events are kept is a warning, and for nearly all of it a fault.
-func TestUnread(t *testing.T) {
+// A backlog as old as half of the retention is a warning, one of nearly all of it a failure.
+func TestUnreadWarnsBeforeRetention(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestUnread(t *testing.T) {
 	}
 	t.Cleanup(log.Close)
 	for days, want := range map[int]string{4: StateOK, 6: StateWarn, 10: StateFail} {
-		x := &examination{log: log, Target: Target{
+		x := &checker{log: log, Target: Target{
 			Retention: 10 * 24 * time.Hour, Now: func() time.Time { return time.Now().AddDate(0, 0, days) },
 		}}
 		if c := x.unread(t.Context()); c.State != want || (len(c.Details) == 1) != (want != StateOK) ||

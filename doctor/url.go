@@ -8,20 +8,21 @@ import (
 	"strings"
 )
 
-// baseURL looks at how clients are told to come.
-func (x *examination) baseURL(context.Context) Check {
+// baseURL checks the address that clients use.
+func (x *checker) baseURL(context.Context) Check {
 	if Unencrypted(x.BaseURL) {
-		return warn("serve HTTPS (RELAY_TLS_CERT_FILE, or a proxy before the nodes) and set RELAY_BASE_URL to https://…",
-			"clients are told to call %s: API keys, ingest tokens and events travel unencrypted", x.BaseURL)
+		return warn("serve HTTPS (RELAY_TLS_CERT_FILE, or a proxy in front) and set RELAY_BASE_URL to https://…",
+			"clients use %s: API keys, ingest tokens and events are sent unencrypted", x.BaseURL)
 	}
-	return ok("clients are told to call %s", x.BaseURL)
+	return ok("clients use %s", x.BaseURL)
 }
 
-// private are the ends of names that lead nowhere on the public network.
-var private = []string{"localhost", "local", "internal", "lan", "intranet", "home.arpa", "test", "example", "invalid"}
+// privateSuffixes are suffixes of host names that do not exist on the public network.
+var privateSuffixes = []string{
+	"localhost", "local", "internal", "lan", "intranet", "home.arpa", "test", "example", "invalid"}
 
-// Unencrypted reports whether a base URL tells clients to come over a public network without TLS. A name without a dot,
-// and an address of a private network, lead to nobody else's.
+// Unencrypted reports whether clients would use a base URL over a public network without TLS. A name without a dot
+// and a private address stay inside a private network.
 func Unencrypted(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" {
@@ -31,7 +32,7 @@ func Unencrypted(base string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return !addr.IsLoopback() && !addr.IsPrivate() && !addr.IsLinkLocalUnicast() && !addr.IsUnspecified()
 	}
-	inside := slices.ContainsFunc(private, func(end string) bool {
+	inside := slices.ContainsFunc(privateSuffixes, func(end string) bool {
 		return host == end || strings.HasSuffix(host, "."+end)
 	})
 	return strings.Contains(host, ".") && !inside

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A public address without TLS is warned of, one that only this machine or network knows is not.
-func TestBaseURL(t *testing.T) {
+// A public address without TLS is a warning; an address of this machine or a private network is not.
+func TestBaseURLWarnsOfPublicHTTP(t *testing.T) {
 	for base, want := range map[string]string{
 		"https://relay.example.com": StateOK, "http://localhost:8080": StateOK, "http://127.0.0.1:8080": StateOK,
 		"http://[::1]:8080": StateOK, "http://10.0.0.7": StateOK, "http://[fd00::1]": StateOK, "http://relay:8080": StateOK,
@@ -14,16 +14,16 @@ func TestBaseURL(t *testing.T) {
 		"http://relay.example.com": StateWarn, "http://203.0.113.9": StateWarn, "http://[2001:db8::1]:8080": StateWarn,
 		"HTTP://Relay.Example.Com.": StateWarn, "http://localhost.example.com": StateWarn,
 	} {
-		x := &examination{Target: Target{BaseURL: base}}
+		x := &checker{Target: Target{BaseURL: base}}
 		if c := x.baseURL(t.Context()); c.State != want || (c.Advice != "") != (want == StateWarn) {
 			t.Errorf("%s: %+v, want %s", base, c, want)
 		}
 	}
 }
 
-// A key that is easy to guess is warned of by its setting; where there is none nothing is said.
-func TestWeakKeys(t *testing.T) {
-	x := &examination{Target: Target{WeakKeys: []string{"RELAY_BOOTSTRAP_KEY"}}}
+// A key that is easy to guess is a warning that names its setting.
+func TestWeakKeysNameTheSetting(t *testing.T) {
+	x := &checker{Target: Target{WeakKeys: []string{"RELAY_BOOTSTRAP_KEY"}}}
 	c := x.weakKeys(t.Context())
 	if c.State != StateWarn || c.Advice == "" || !strings.Contains(c.Text, "RELAY_BOOTSTRAP_KEY") {
 		t.Errorf("%+v", c)

@@ -78,9 +78,10 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("without a process and without settings: %d\n%s", code, out)
 	}
 	n.findings(map[string]string{
-		"nodes": "fail: no node runs → relay serve", "clock": "warn: no node", "dispatch": "fail: nothing waits; 0 nodes",
-		"store":  "fail: nothing waits; 0 nodes",
-		"alerts": "fail: nothing waits; 0 nodes there to judge"})
+		"nodes": "fail: no node runs → start a node: relay serve", "clock": "warn: no node",
+		"dispatch": "fail: no record waits; 0 nodes",
+		"store":    "fail: no record waits; 0 nodes",
+		"alerts":   "fail: no record waits; 0 nodes in the consumer group"})
 	n.start()
 	dest := newSink(t, nil)
 	ep, _, _ := n.endpoint(map[string]any{"destinations": []any{dest.URL}})
@@ -89,7 +90,7 @@ func TestDoctor(t *testing.T) {
 
 	c.alter("outcomes", "retention.ms", "1000")
 	n.findings(map[string]string{
-		"topics": "fail: 1 setting of topics would lose events or stop them → relay migrate --fix"})
+		"topics": "fail: 1 topic setting may lose events or stop the relay → run relay migrate --fix"})
 	c.migrate("--fix")
 	n.findings(nil)
 
@@ -102,11 +103,12 @@ func TestDoctor(t *testing.T) {
 	if err := producer.ProduceSync(t.Context(), stream.Events, 0, &stream.Record{Value: []byte("poison")}); err != nil {
 		t.Fatal(err)
 	}
-	buried := "warn: 2 records could not be read or stored → relay dead list" // by both groups
-	n.findings(map[string]string{"dead": buried})
+	deadLetters := "warn: 2 records in the dead letter topic: they could not be read or stored → " +
+		"run relay dead list" // by both groups
+	n.findings(map[string]string{"dead": deadLetters})
 
 	tables.kill()
-	n.findings(map[string]string{"dead": buried, "clickhouse": "fail: "})
+	n.findings(map[string]string{"dead": deadLetters, "clickhouse": "fail: "})
 	tables.start()
 
 	if err := n.stop(syscall.SIGTERM); err != nil {
@@ -121,8 +123,8 @@ func TestDoctor(t *testing.T) {
 	n.env = append(n.env, "RELAY_REDIS_URL=redis://127.0.0.1:1")
 	n.start()
 	want := map[string]string{
-		"dead": buried, "redis": "warn: ping redis", "master keys": "warn: 3 of 3 secrets are not sealed with the first " +
-			"key, young → relay keys rewrap",
+		"dead": deadLetters, "redis": "warn: ping redis", "master keys": "warn: 3 of 3 secrets are not sealed with " +
+			"the first key, young → run relay keys rewrap",
 	}
 	n.findings(want)
 	n.kill()
@@ -136,8 +138,8 @@ func TestDoctor(t *testing.T) {
 		}
 		return ""
 	})
-	want["dispatch"] = "fail: nothing waits; 0 nodes"
+	want["dispatch"] = "fail: no record waits; 0 nodes"
 	// These commit from time to time, so that the node may have died with something waiting.
-	want["store"], want["alerts"] = "0 nodes there to write", "0 nodes there to judge"
+	want["store"], want["alerts"] = "0 nodes in the consumer group", "0 nodes in the consumer group"
 	n.findings(want)
 }
