@@ -51,7 +51,7 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 	}
 	st := node.NewStack(ctx, log)
 	if err := startDev(st, &s, log, stdout); err != nil {
-		return st.Abandon(err)
+		return st.StopAfterFailedStart(err)
 	}
 	return st.Wait()
 }

@@ -25,7 +25,7 @@ func runServe(ctx context.Context, s Settings, log *slog.Logger, stdout io.Write
 	st := node.NewStack(ctx, log)
 	n, err := node.Start(st, s.Config, log, prometheus.NewRegistry())
 	if err != nil {
-		return st.Abandon(err)
+		return st.StopAfterFailedStart(err)
 	}
 	fmt.Fprintf(stdout, "EventRelay is ready at %s\n", n.URL())
 	return st.Wait()

@@ -135,11 +135,11 @@ func TestAbandonedStart(t *testing.T) {
 	st := node.NewStack(t.Context(), slog.New(slog.DiscardHandler))
 	st.Start("log", func(context.Context) error { return broken })
 	<-st.Context().Done()
-	if err := st.Abandon(st.Ready(make(chan struct{}))); !errors.Is(err, broken) || errors.Is(err, context.Canceled) {
+	if err := st.StopAfterFailedStart(st.Ready(make(chan struct{}))); !errors.Is(err, broken) || errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	st = node.NewStack(t.Context(), slog.New(slog.DiscardHandler))
-	if err := st.Abandon(broken); !errors.Is(err, broken) {
+	if err := st.StopAfterFailedStart(broken); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }

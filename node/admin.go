@@ -19,17 +19,18 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// A profile may take maxProfile, and its answer is written soon after that.
+// Timeouts of the admin server: a profile takes up to maxProfile, and its answer is written after that.
 const (
 	maxProfile     = 60 * time.Second
 	adminReadTime  = 10 * time.Second
 	adminWriteTime = maxProfile + 10*time.Second
 )
 
-// symbolPath takes addresses in a body.
+// symbolPath is the one path that is POSTed to: pprof sends program addresses in the body.
 const symbolPath = "/debug/pprof/symbol"
 
-// newAdmin serves metrics and pprof where the settings say; dev tries the usual port and goes on without.
+// newAdmin serves metrics and pprof on RELAY_ADMIN_LISTEN. Without it serve has none, and dev uses 127.0.0.1:9090
+// unless that port is taken.
 func (n *Node) newAdmin() (func(context.Context) error, error) {
 	address := n.s.AdminListen
 	if address == "" {
@@ -43,7 +44,7 @@ func (n *Node) newAdmin() (func(context.Context) error, error) {
 		if n.s.AdminListen != "" {
 			return nil, fmt.Errorf("listen on RELAY_ADMIN_LISTEN: %w", err)
 		}
-		n.log.Warn("metrics are off: the usual address is taken", "addr", address)
+		n.log.Warn("metrics are off: the default address is in use", "addr", address)
 		return nil, nil
 	}
 	if at := listener.Addr(); beyondLoopback(at) {
@@ -59,15 +60,15 @@ func (n *Node) newAdmin() (func(context.Context) error, error) {
 	return srv.Run, nil
 }
 
-// beyondLoopback reports whether other machines can reach what listens there.
+// beyondLoopback reports whether other machines can reach a listener at this address.
 func beyondLoopback(at net.Addr) bool {
 	tcp, ok := at.(*net.TCPAddr)
 	return !ok || !tcp.IP.IsLoopback()
 }
 
-// adminHandler serves metrics and pprof under addresses, localhost and these names, and to no page of a browser but its
-// own: a page can send requests to this machine, and a foreign name can be made to lead here, so that the page reads
-// the answers.
+// adminHandler serves metrics and pprof under IP addresses, localhost and these host names only, and refuses requests
+// of web pages from elsewhere. A page can send requests to this machine, and with DNS rebinding it could read the
+// answers.
 func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
@@ -79,18 +80,18 @@ func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		name := web.HostName(r.Host)
 		address, err := netip.ParseAddr(name)
-		// 0.0.0.0 and :: lead to this machine too, past what browsers do against pages that ask local addresses.
+		// 0.0.0.0 and :: reach this machine too, but browsers do not protect them as they protect local addresses.
 		known := err == nil && !address.IsUnspecified() && !address.Is4In6() || name == "localhost" ||
 			slices.ContainsFunc(hosts, func(h string) bool { return name != "" && strings.EqualFold(h, name) })
 		switch {
 		case !known:
 			http.Error(w, "unknown host name: use an address, the node's name, or add it to RELAY_ADMIN_HOSTS",
 				http.StatusForbidden)
-		case len(r.Header.Values("Origin")) > 0, slices.ContainsFunc(r.Header.Values("Sec-Fetch-Site"), foreign):
+		case len(r.Header.Values("Origin")) > 0, slices.ContainsFunc(r.Header.Values("Sec-Fetch-Site"), crossSite):
 			http.Error(w, "pages of other sites may not ask for this", http.StatusForbidden)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead && r.URL.Path != symbolPath:
-			http.Error(w, "use GET", http.StatusMethodNotAllowed) // a form could say other seconds than the query
-		case tooLong(r.URL.Query().Get("seconds")):
+			http.Error(w, "use GET", http.StatusMethodNotAllowed) // the seconds of a form would not be checked below
+		case exceedsMaxProfile(r.URL.Query().Get("seconds")):
 			http.Error(w, fmt.Sprintf("seconds must be at most %.0f", maxProfile.Seconds()), http.StatusBadRequest)
 		default:
 			mux.ServeHTTP(w, r)
@@ -98,12 +99,12 @@ func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 	})
 }
 
-// foreign reports whether a Sec-Fetch-Site is that of a page from elsewhere.
-func foreign(site string) bool { return site != "none" && site != "same-origin" }
+// crossSite reports whether the Sec-Fetch-Site header (Fetch Metadata, W3C) says that another site sent the request.
+func crossSite(site string) bool { return site != "none" && site != "same-origin" }
 
-// tooLong reports whether the seconds of a profile are more than maxProfile. What is no number pprof takes for its
-// default.
-func tooLong(seconds string) bool {
+// exceedsMaxProfile reports whether a profile would take longer than maxProfile. pprof uses its default for what is not
+// a number.
+func exceedsMaxProfile(seconds string) bool {
 	n, err := strconv.ParseFloat(seconds, 64)
 	return err == nil && !(n <= maxProfile.Seconds())
 }

@@ -15,13 +15,14 @@ type appender interface {
 	Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
 }
 
-// appendAll appends a record for each of all to its partition of a topic, and stops before the first that cannot be
-// made or finds no room in the producer's buffer, for which it waits. It returns when those before are durable or when
-// ctx ends, and how many were by then: after another error none is on its way any more.
+// appendAll appends one record for each item to its partition of a topic. It waits for room in the producer's buffer,
+// and stops before the first item whose record cannot be made or gets no room. It returns how many records were
+// acknowledged, when all that were produced have an answer or when ctx ends. Only in the last case may records still be
+// in flight.
 func appendAll[T any](ctx context.Context, log appender, topic string, all []T,
 	record func(T) (partition int32, r *stream.Record, err error),
 ) (acknowledged int, err error) {
-	results := make(chan error, len(all)) // room for all: an answer that comes late must not wait for a reader
+	results := make(chan error, len(all)) // room for all: a late answer must not block the producer
 	produced := 0
 	for _, x := range all {
 		partition, r, recordErr := record(x)
@@ -39,7 +40,7 @@ func appendAll[T any](ctx context.Context, log appender, topic string, all []T,
 		case failed := <-results:
 			if failed == nil {
 				acknowledged++
-			} else if err == nil || !errors.Is(failed, stream.ErrBufferFull) { // what is not known for sure counts
+			} else if err == nil || !errors.Is(failed, stream.ErrBufferFull) { // an unknown outcome outweighs a full buffer
 				err = fmt.Errorf("produce to %s: %w", topic, failed)
 			}
 		case <-ctx.Done():
@@ -49,7 +50,7 @@ func appendAll[T any](ctx context.Context, log appender, topic string, all []T,
 	return acknowledged, err
 }
 
-// commander puts work onto the topic commands; see api.Commander.
+// commander appends replay work to the topic commands; see api.Commander.
 type commander struct{ producer appender }
 
 func (c commander) Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error) {
@@ -61,15 +62,15 @@ func commandRecord(w *event.Work) (int32, *stream.Record, error) {
 	return w.Event.ID.Partition(), r, err
 }
 
-// submitter appends what recovery jobs submit and what they say of what they do not.
+// submitter appends the deliveries that recovery jobs start, and outcomes for those that they skip.
 type submitter struct{ producer appender }
 
-// Submit returns when all of it is durable. After an error nothing of it is on its way any more, unless ctx has ended.
-func (s submitter) Submit(ctx context.Context, work []*event.Work, said []*event.Outcome) error {
+// Submit returns when all records are durable. After an error none is in flight, unless ctx has ended.
+func (s submitter) Submit(ctx context.Context, work []*event.Work, skipped []*event.Outcome) error {
 	if _, err := appendAll(ctx, s.producer, stream.Commands, work, commandRecord); err != nil {
 		return err
 	}
-	_, err := appendAll(ctx, s.producer, stream.Outcomes, said, func(o *event.Outcome) (int32, *stream.Record, error) {
+	_, err := appendAll(ctx, s.producer, stream.Outcomes, skipped, func(o *event.Outcome) (int32, *stream.Record, error) {
 		return o.Event.Partition(), o.Record(), nil
 	})
 	return err

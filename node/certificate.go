@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// reloadEvery is how soon new certificate files are served. They are read as a whole each time: modification
-// times miss files that are exchanged within their resolution, and a mount may show any.
+// reloadEvery is how often the certificate files are read. They are read as a whole each time: a modification time can
+// stay the same when a file is replaced, or be wrong on a mounted volume.
 const reloadEvery = 5 * time.Second
 
-// certificate is what HTTPS is served with. New files are taken while it serves: a pair that cannot be used leaves
-// the one before.
+// certificate holds the pair of certificate and key that HTTPS uses. It reloads changed files while it serves and keeps
+// the old pair when the new one cannot be used.
 type certificate struct {
 	certFile, keyFile string
 	every             time.Duration
 	log               *slog.Logger
 
-	current atomic.Pointer[tls.Certificate]
-	loaded  string // what the files held, when they were last used
-	refused string // why they could not be, when they were last read; used by Run alone, as is
-	told    bool   // that it was logged
+	current  atomic.Pointer[tls.Certificate]
+	loaded   string // content of both files when they were last used; this and what follows belong to Run
+	rejected string // content and error of the last pair that could not be used
+	logged   bool   // the rejected pair was logged
 }
 
-// newCertificate reads the files; at the start they must be right.
+// newCertificate reads the files and fails when they cannot be used.
 func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, error) {
 	c := &certificate{certFile: certFile, keyFile: keyFile, every: reloadEvery, log: log}
 	pair, held, err := c.read()
@@ -39,7 +39,7 @@ func newCertificate(certFile, keyFile string, log *slog.Logger) (*certificate, e
 	return c, nil
 }
 
-// config serves the newest pair; connections that stand keep theirs.
+// config serves the newest pair to new connections.
 func (c *certificate) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -47,7 +47,7 @@ func (c *certificate) config() *tls.Config {
 	}
 }
 
-// Run looks at the files until ctx ends.
+// Run reloads the files every reloadEvery until ctx ends.
 func (c *certificate) Run(ctx context.Context) error {
 	tick := time.NewTicker(c.every)
 	defer tick.Stop()
@@ -56,32 +56,33 @@ func (c *certificate) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			c.look()
+			c.reload()
 		}
 	}
 }
 
-// look takes what is new. Two files are seldom exchanged at one moment, so a pair that does not fit is told of
-// when it is still the same at the next look.
-func (c *certificate) look() {
+// reload uses a changed pair. The two files are seldom replaced at the same moment, so a pair that does not match is
+// logged only when the next reload finds it unchanged.
+func (c *certificate) reload() {
 	pair, held, err := c.read()
 	switch {
 	case err == nil && held == c.loaded:
-		c.refused, c.told = "", false
+		c.rejected, c.logged = "", false
 	case err == nil:
 		c.current.Store(pair)
-		c.loaded, c.refused, c.told = held, "", false
-		c.log.Info("new TLS certificate", "file", c.certFile, "names", pair.Leaf.DNSNames, "not_after", pair.Leaf.NotAfter)
-	case held+err.Error() != c.refused:
-		c.refused, c.told = held+err.Error(), false
-	case !c.told:
-		c.told = true
-		c.log.Warn("new TLS certificate cannot be used, serving the one before", "file", c.certFile, "key", c.keyFile,
+		c.loaded, c.rejected, c.logged = held, "", false
+		c.log.Info("serving a new TLS certificate", "file", c.certFile, "names", pair.Leaf.DNSNames, "not_after",
+			pair.Leaf.NotAfter)
+	case held+err.Error() != c.rejected:
+		c.rejected, c.logged = held+err.Error(), false
+	case !c.logged:
+		c.logged = true
+		c.log.Warn("cannot use the new TLS certificate, serving the previous one", "file", c.certFile, "key", c.keyFile,
 			"error", err)
 	}
 }
 
-// read returns the pair and what both files hold.
+// read returns the pair and the content of both files.
 func (c *certificate) read() (*tls.Certificate, string, error) {
 	cert, err := os.ReadFile(c.certFile)
 	if err != nil {

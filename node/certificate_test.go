@@ -120,14 +120,14 @@ func TestCertificateIsReloaded(t *testing.T) {
 	warned := func(times int) {
 		t.Helper()
 		kit.Eventually(t, 20*time.Second, func() string {
-			if strings.Count(logged.String(), "cannot be used") < times {
-				return "no word of files that cannot be used"
+			if strings.Count(logged.String(), "cannot use the new TLS certificate") < times {
+				return "no warning about files that cannot be used"
 			}
 			return ""
 		})
-		c := strings.Count(logged.String(), "cannot be used")
+		c := strings.Count(logged.String(), "cannot use the new TLS certificate")
 		if name := served(); name != "two.test" || c != times {
-			t.Errorf("served with %s, told %d times, want %d", name, c, times)
+			t.Errorf("served with %s, warned %d times, want %d", name, c, times)
 		}
 	}
 	becomes("one.test")

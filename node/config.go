@@ -70,18 +70,18 @@ type Config struct {
 	// Decided by the command, not by a setting.
 	Version  string
 	Embedded bool // the engines are embedded
-	// DialKafka and DialRedis lead past the network where that can be; nil = TCP.
+	// DialKafka and DialRedis connect to the embedded engines without TCP; nil = TCP.
 	DialKafka, DialRedis func(ctx context.Context, network, addr string) (net.Conn, error)
-	SyncTables           func() error // makes what ClickHouse has taken durable; nil = it does so by itself
+	SyncTables           func() error // syncs inserted rows to disk; nil = ClickHouse does so itself
 }
 
-// Unset marks a number that nobody has given, where 0 means something.
+// Unset is the value of a number that is not set, where 0 has a meaning of its own.
 const Unset = -1
 
-// newCopies is how many a new service gets whose settings say nothing.
+// newCopies is the default replication factor.
 const newCopies = 3
 
-// Copies is the replication factor that topics get, and must have at least.
+// Copies is the replication factor of new topics, and the least that serve accepts.
 func (s Config) Copies() int {
 	if s.Replication == 0 {
 		return newCopies
@@ -89,7 +89,7 @@ func (s Config) Copies() int {
 	return s.Replication
 }
 
-// rate is a limit that was given, or the usual one of serve; dev has none.
+// rate returns the given limit, or serve's default; dev has no limit by default.
 func (s Config) rate(given, usual int) int {
 	switch {
 	case given != Unset:
@@ -100,27 +100,27 @@ func (s Config) rate(given, usual int) int {
 	return usual
 }
 
-func (s Config) has(role string) bool { return slices.Contains(s.Roles, role) }
+func (s Config) hasRole(role string) bool { return slices.Contains(s.Roles, role) }
 
 func (s Config) egressPolicy() egress.Policy {
-	allow, _ := Prefixes(s.EgressAllow) // checked before
+	allow, _ := Prefixes(s.EgressAllow) // Validate has checked it
 	return egress.Policy{Allow: allow, AllowHTTP: s.EgressAllowHTTP}
 }
 
-// Prefixes reads networks.
+// Prefixes parses networks in CIDR form.
 func Prefixes(texts []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, t := range texts {
 		p, err := netip.ParsePrefix(t)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no network such as 10.0.0.0/8", t)
+			return nil, fmt.Errorf("%q is not a network; write one as 10.0.0.0/8", t)
 		}
 		out = append(out, p)
 	}
 	return out, nil
 }
 
-// Stream says where the log is.
+// Stream returns how to reach Kafka.
 func (s Config) Stream() stream.Config {
 	return stream.Config{
 		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS,
@@ -128,7 +128,7 @@ func (s Config) Stream() stream.Config {
 	}
 }
 
-// Limit says where the limiter keeps its state.
+// Limit returns how to reach Redis.
 func (s Config) Limit() limit.Config {
 	cfg := limit.DefaultConfig()
 	cfg.URL, cfg.Dial = s.RedisURL, s.DialRedis
@@ -144,13 +144,14 @@ func (s Config) baseURL(listening string) string {
 	if s.TLSCertFile != "" {
 		scheme = "https"
 	}
-	if a, err := netip.ParseAddrPort(listening); err == nil && a.Addr().IsUnspecified() { // nobody can call 0.0.0.0
+	// clients cannot connect to 0.0.0.0
+	if a, err := netip.ParseAddrPort(listening); err == nil && a.Addr().IsUnspecified() {
 		listening = net.JoinHostPort("localhost", strconv.Itoa(int(a.Port())))
 	}
 	return scheme + "://" + listening
 }
 
-// SplitList reads a list with commas.
+// SplitList splits a comma-separated list, without empty items.
 func SplitList(text string) []string {
 	var out []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -161,7 +162,7 @@ func SplitList(text string) []string {
 	return out
 }
 
-// WeakKeys are the settings whose API keys are easier to guess than those that the relay makes.
+// WeakKeys names the settings whose API keys are easier to guess than generated ones.
 func (s Config) WeakKeys() (names []string) {
 	if apikey.Weak(s.BootstrapKey) {
 		names = append(names, "RELAY_BOOTSTRAP_KEY")

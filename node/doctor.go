@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// InspectTime bounds the reading of the configuration log by a doctor who asks the engines himself.
+	// InspectTime bounds the reading of the configuration log by commands that ask the engines themselves.
 	InspectTime = 15 * time.Second
-	// redisTime is longer than what the limiter gives Redis: a slow one is to be measured, not given up.
+	// redisTime is longer than the limiter's own timeout, so that a slow Redis is measured and not reported as gone.
 	redisTime = 2 * time.Second
-	// auditedBack is how far back the doctor counts what became of the events, and auditedRate how many records
-	// he reads in a second, so that he takes no disk from those who deliver.
-	auditedBack = time.Hour
-	auditedRate = 200_000
+	// ledgerSpan is how far back the doctor reconciles events. ledgerRecordsPerSecond bounds its reading, to leave the
+	// disk to deliveries.
+	ledgerSpan             = time.Hour
+	ledgerRecordsPerSecond = 200_000
 )
 
-// doctor examines this node and the engines it stands on.
+// doctor examines this node and its engines.
 func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	return doctor.Examine(ctx, doctor.Target{
 		Stream: n.stream, ReplicationFactor: n.s.Copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
@@ -35,7 +35,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	})
 }
 
-// ExamineEngines does without a node: what only one knows is left out.
+// ExamineEngines examines the engines without a running node; checks that need one are left out.
 func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	now := clock()
 	p := doctor.Target{
@@ -60,8 +60,8 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	return doctor.Examine(ctx, p)
 }
 
-// Inspect reads the configuration log. Without master keys it does with one of its own, which opens nothing, and cannot
-// tell who wrote the records: that is enough to see what there is and what sealed it.
+// Inspect reads the configuration log within InspectTime. Without RELAY_MASTER_KEYS it can neither open secrets nor
+// authenticate records; it still shows which entities there are and which master keys sealed them.
 func Inspect(ctx context.Context, s Config) (*config.Control, *config.Keyring, error) {
 	cfg, deps, err := Inspection(s)
 	if err != nil {
@@ -76,7 +76,7 @@ func Inspect(ctx context.Context, s Config) (*config.Control, *config.Keyring, e
 	return c, deps.Keyring, err
 }
 
-// Inspection is what reads the configuration log without being a node.
+// Inspection returns what [config.Inspect] needs to read the configuration log without a node.
 func Inspection(s Config) (config.Config, config.Deps, error) {
 	spec := s.MasterKeys
 	if spec == "" {
@@ -101,24 +101,25 @@ func (s Config) pingRedis() func(context.Context) (time.Duration, error) {
 	}
 }
 
-// auditLedger counts what became of the events of the last hour.
+// auditLedger reconciles the events of the last hour.
 func auditLedger(conf stream.Config, now func() time.Time) func(context.Context) doctor.Check {
 	return func(ctx context.Context) doctor.Check {
-		r, err := ledger.Audit(ctx, conf, ledger.Span{Since: now().Add(-auditedBack), PerSecond: auditedRate})
+		r, err := ledger.Audit(ctx, conf, ledger.Span{Since: now().Add(-ledgerSpan), PerSecond: ledgerRecordsPerSecond})
 		switch {
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrTooMany):
 			return doctor.Check{State: doctor.StateOK,
-				Text: fmt.Sprintf("the events of the last %v are too many to count in passing; relay_ledger_* in the metrics "+
-					"count all the time", auditedBack)}
+				Text: fmt.Sprintf("the last %v has too many events to reconcile here; the metrics relay_ledger_* cover all of "+
+					"them", ledgerSpan)}
 		case err != nil:
-			return doctor.Check{State: doctor.StateWarn, Text: err.Error(), Advice: "ask again"}
+			return doctor.Check{State: doctor.StateWarn, Text: err.Error(), Advice: "run relay doctor again"}
 		}
 		c := doctor.Check{State: doctor.StateOK, Text: r.Counts.String()}
 		for _, l := range r.Lost {
 			c.Details = append(c.Details, l.String())
 		}
 		if r.Residue > 0 {
-			c.State, c.Advice = doctor.StateFail, "work is lost: keep the log as it is and look at these deliveries"
+			c.State, c.Advice = doctor.StateFail, "deliveries are lost: keep the log as it is, and replay the events of "+
+				"these deliveries"
 		}
 		return c
 	}

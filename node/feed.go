@@ -7,8 +7,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// newFeed makes what event streams are served from. It reads the log on its own: a node without a dispatcher serves
-// streams too.
+// newFeed creates the source of event streams. It reads the log by itself, so that nodes without the role dispatch
+// serve streams too.
 func (n *Node) newFeed() (func(context.Context) error, error) {
 	topic, err := stream.NewReader(n.stream, "feed")
 	if err != nil {

@@ -29,7 +29,7 @@ func (n *Node) newIngest() (func(context.Context) error, error) {
 	return nil, nil
 }
 
-// newAPI answers /v1, and watches replay runs where it does.
+// newAPI creates the API. On nodes with the role api it also follows replay runs.
 func (n *Node) newAPI() (func(context.Context) error, error) {
 	resolver, err := egress.NewResolver(n.s.DNSServer)
 	if err != nil {
@@ -54,7 +54,7 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Sample: n.ingest.Sample,
 		})
-	if err != nil || !n.s.has("api") {
+	if err != nil || !n.s.hasRole("api") {
 		return nil, err
 	}
 	return n.api.Run, nil
@@ -63,17 +63,17 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 // newServer serves ingest and the API, with TLS where the settings name a certificate.
 func (n *Node) newServer() (func(context.Context) error, error) {
 	ingestHandler, apiHandler := n.ingest.Handler(), n.api.Handler()
-	elsewhere := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
-		return web.Missing("this node does not serve that")
+	notServed := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
+		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
 	})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Apart from the rest before any routing: this is the path that must be fast.
+		// Ingest is decided before any routing: it has to be fast.
 		in, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
 		switch {
-		case in && n.s.has("ingest"):
+		case in && n.s.hasRole("ingest"):
 			ingestHandler.ServeHTTP(w, r)
-		case in || v1 && !n.s.has("api"):
-			elsewhere.ServeHTTP(w, r)
+		case in || v1 && !n.s.hasRole("api"):
+			notServed.ServeHTTP(w, r)
 		default:
 			apiHandler.ServeHTTP(w, r)
 		}
@@ -88,13 +88,13 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 	return srv.Run, nil
 }
 
-// auditLog is what the store has of the audit log, and what it has not yet.
+// auditLog joins the audit log in the store with the outbox, whose entries are not stored yet.
 type auditLog struct {
 	*read.Reader
 	*config.Control
 }
 
-// receipts puts what receivers say onto the topic receipts and reads what came of it.
+// receipts appends processing receipts to their topic and reads the result from the store.
 type receipts struct {
 	*read.Reader
 	producer *stream.Producer

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// heapGrowth is the most that the heap may grow by between two collections, in bytes, and leastGrowth and mostGrowth
-	// are bounds of that in percent of what lives. Mostly some tens of megabytes do, so memory is cheaper than the time of
-	// the collector, which with its own 100 percent takes about a tenth of the CPU of an event. The embedded log keeps an
-	// index in memory that grows for a quarter of an hour, and five times that would be most of what a relay takes.
+	// heapGrowth is by how many bytes the heap may grow between two collections; leastGrowth and mostGrowth bound that in
+	// percent of the live heap. The live heap is mostly some tens of megabytes, so memory is cheaper than the collector's
+	// time: at Go's default of 100 percent it takes about a tenth of the CPU of an event. The embedded log's index grows
+	// for a quarter of an hour, so a fixed high percentage would multiply it too.
 	heapGrowth = 192 << 20
-	// A relay that has little to do needs no more than what it allocates in heapPause, in seconds: collections that are so
-	// seldom cost nothing that shows.
+	// heapPause is the time between collections, in seconds, that an idle relay needs no more memory for: collections that
+	// rare cost nothing measurable.
 	heapPause   = 10
 	leastGrowth = 100
 	mostGrowth  = 400
 	heapLimit   = 1 << 30 // bytes
 )
 
-// heap lets the garbage collector run less often than it would, by what lives and how fast more is allocated.
+// heap makes the garbage collector run less often, depending on the live heap and the rate of allocation.
 type heap struct {
 	read    func() heapUse
-	percent func(percent int) // of what lives, by which the heap grows until the next one
-	limit   func(bytes int64) // where they come as often as they must
+	percent func(percent int) // sets GOGC
+	limit   func(bytes int64) // sets GOMEMLIMIT
 }
 
 // heapUse is in bytes.
@@ -34,7 +34,7 @@ type heapUse struct {
 	allocated uint64 // since the start
 }
 
-// newHeap leaves alone what GOGC and GOMEMLIMIT in the environment say.
+// newHeap respects GOGC and GOMEMLIMIT when the environment has them.
 func newHeap(getenv func(string) string) *heap {
 	h := &heap{read: readHeap, percent: func(int) {}, limit: func(int64) {}}
 	if getenv("GOGC") == "" {
@@ -46,13 +46,13 @@ func newHeap(getenv func(string) string) *heap {
 	return h
 }
 
-// Run follows what lives and what is allocated until ctx ends. Setting it stops everything for some microseconds, so
-// that is done when it would change by a tenth.
+// Run adjusts the collector once a second until ctx ends. Setting the percentage stops the world for some microseconds,
+// so it is set only when it changes by a tenth.
 func (h *heap) Run(ctx context.Context) error {
 	h.limit(heapLimit)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	before, rate := h.read(), uint64(0) // bytes a second, in the mean of the last ones
+	before, rate := h.read(), uint64(0) // bytes per second, moving average
 	for last := 0; ; {
 		use := h.read()
 		rate = (7*rate + use.allocated - before.allocated) / 8
@@ -69,7 +69,7 @@ func (h *heap) Run(ctx context.Context) error {
 	}
 }
 
-// growth is in percent of live, which is in bytes; rate is in bytes a second.
+// growth returns by how many percent of live (bytes) the heap may grow; rate is in bytes per second.
 func growth(live, rate uint64) int {
 	return int(min(max(100*min(rate*heapPause, heapGrowth)/max(live, 1), leastGrowth), mostGrowth))
 }

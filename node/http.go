@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// server serves a handler on a listener until it is told to stop, then lets requests finish.
+// server serves a handler on a listener until its context ends, then lets requests finish.
 type server struct {
 	listener    net.Listener
 	handler     http.Handler
 	certificate *certificate // nil: plain HTTP
 	drain       func()       // ends requests that would not end by themselves; nil = none
 	log         *slog.Logger
-	// readTime and writeTime bound the reading of a request and the writing of its answer; 0 = handlers do.
+	// readTime and writeTime bound the reading of a request and the writing of its answer; 0 = the handlers bound them.
 	readTime, writeTime time.Duration
 	connections         int // at once; 0 = maxConnections
 }
 
-// maxConnections is how many connections clients may hold at once; a new one takes the place of one without a request,
-// or waits. Each costs about 20 KB, and one of the files that the process may open, of which half are left for
-// deliveries, engines and tables.
+// maxConnections is how many client connections may be open at once: 16,384, or half of the files that the process may
+// open; the other half is for deliveries and engines. A connection takes about 20 KB. Above it a new connection
+// replaces an idle one, or waits.
 func maxConnections() int {
 	const most = 16_384
 	var files syscall.Rlimit
@@ -40,12 +40,12 @@ func maxConnections() int {
 func (s *server) Run(ctx context.Context) error {
 	srv := &http.Server{
 		Handler: s.handler,
-		// Against clients that send their header, or nothing after it, byte by byte. Bodies have their own limit.
+		// Bounds clients that send their header byte by byte. Handlers bound the reading of bodies.
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       s.readTime,
 		WriteTimeout:      s.writeTime,
 		IdleTimeout:       2 * time.Minute,
-		// Above the 64 KB that handlers judge, so that most oversized requests get an answer in our own shape.
+		// Above the 64 KB that handlers allow, so that most oversized headers are answered in the API's own shape.
 		MaxHeaderBytes: 256 << 10,
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
@@ -65,7 +65,7 @@ func (s *server) Run(ctx context.Context) error {
 	})
 	var err error
 	if s.certificate != nil {
-		wg.Go(func() { _ = s.certificate.Run(ctx) }) // it ends with ctx alone
+		wg.Go(func() { _ = s.certificate.Run(ctx) }) // it returns no error but that of ctx
 		srv.TLSConfig = s.certificate.config()
 		err = srv.ServeTLS(listener, "", "")
 	} else {

@@ -29,13 +29,13 @@ func TestClockThatWasAhead(t *testing.T) {
 			check = c
 		}
 	}
-	judge := func(moment string, refused bool, ahead float64, lines int) {
+	expect := func(moment string, refused bool, ahead float64, lines int) {
 		t.Helper()
 		if _, err := ids.New(0); errors.Is(err, id.ErrClock) != refused {
 			t.Errorf("%s: New: %v", moment, err)
 		}
 		if err := check.Func(t.Context()); (err != nil) != refused || refused &&
-			!strings.Contains(err.Error(), "id generator ahead") {
+			!strings.Contains(err.Error(), "issued ids are ahead") {
 			t.Errorf("%s: check: %v", moment, err)
 		}
 		if n := strings.Count(log.String(), "\n"); n != lines {
@@ -52,22 +52,22 @@ func TestClockThatWasAhead(t *testing.T) {
 			t.Errorf("%s: %v s ahead, want %v", moment, got, ahead)
 		}
 	}
-	judge("at first", false, 0, 0)
+	expect("at first", false, 0, 0)
 	now = start.Add(time.Hour)
-	judge("an hour ahead", false, 0, 0)
+	expect("an hour ahead", false, 0, 0)
 	now = start
-	judge("set right", true, 3600, 1)
+	expect("set right", true, 3600, 1)
 	if !strings.Contains(log.String(), "until=2026-11-01T12:59:30.000Z") {
 		t.Errorf("the log does not say when it ends: %s", log.String())
 	}
 	now = start.Add(time.Minute)
-	judge("a minute later", true, 3540, 1)
+	expect("a minute later", true, 3540, 1)
 	before, after := ids.Next(0), ids.Next(0)
 	if bytes.Compare(before[:], after[:]) >= 0 || !before.Time().Equal(start.Add(time.Hour)) {
 		t.Errorf("ids of attempts: %v, %v", before, after)
 	}
 	now = start.Add(59*time.Minute + 30*time.Second)
-	judge("caught up", false, 30, 2)
+	expect("caught up", false, 30, 2)
 	now = start.Add(2 * time.Hour)
-	judge("long after", false, 0, 2)
+	expect("long after", false, 0, 2)
 }

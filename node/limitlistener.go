@@ -9,29 +9,29 @@ import (
 	"sync"
 )
 
-// limitListener accepts a bounded number of connections at once; more wait in the system's queue. One that waits takes
-// the place of the connection that has gone the longest without a request: a client that opens connections and sends
-// nothing, or half a header, keeps nobody else out.
+// limitListener bounds how many connections are open at once; further ones wait in the system's backlog. A waiting
+// connection replaces the one that has been idle (without a request) the longest, so that a client that opens many
+// connections and sends nothing, or half a header, keeps nobody out.
 //
-// Its connections can be closed in one direction: net/http does that so that a client which is still sending reads why
-// its request was refused.
+// Its connections support CloseWrite: net/http uses it so that a client that is still sending can read why its request
+// was refused.
 type limitListener struct {
 	net.Listener
-	most   int
-	room   chan struct{} // holds a signal after a connection has ended or finished its request
-	closed chan struct{}
-	once   sync.Once
+	limit     int
+	slotFreed chan struct{} // signalled after a connection was closed or became idle
+	closed    chan struct{}
+	once      sync.Once
 
-	mu    sync.Mutex // guards what follows
-	open  int
-	quiet list.List // of *limitedConn: those without a request, the longest first
+	mu              sync.Mutex // guards what follows
+	open            int
+	idleConnections list.List // of *limitedConn without a request, the longest idle first
 }
 
 func newLimitListener(l net.Listener, most int) *limitListener {
-	return &limitListener{Listener: l, most: most, room: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &limitListener{Listener: l, limit: most, slotFreed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Accept waits for a connection, then for a place for it.
+// Accept waits for a connection, then for a slot.
 func (l *limitListener) Accept() (net.Conn, error) {
 	raw, err := l.Listener.Accept()
 	if err != nil {
@@ -45,7 +45,7 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	c := &limitedConn{halfCloser: half, listener: l}
 	for !l.admit(c) {
 		select {
-		case <-l.room:
+		case <-l.slotFreed:
 		case <-l.closed:
 			_ = raw.Close()
 			return nil, net.ErrClosed
@@ -54,17 +54,18 @@ func (l *limitListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// admit gives a connection a place, if need be that of the quietest one.
+// admit takes a slot for a connection, and closes the longest idle one if there is none left. It reports false when no
+// connection is idle.
 func (l *limitListener) admit(c *limitedConn) bool {
 	for {
 		l.mu.Lock()
-		if l.open < l.most {
+		if l.open < l.limit {
 			l.open++
-			c.setQuiet(true)
+			c.setIdle(true)
 			l.mu.Unlock()
 			return true
 		}
-		oldest := l.quiet.Front()
+		oldest := l.idleConnections.Front()
 		l.mu.Unlock()
 		if oldest == nil {
 			return false
@@ -73,88 +74,88 @@ func (l *limitListener) admit(c *limitedConn) bool {
 	}
 }
 
-// Close ends Accept as well.
+// Close closes the listener and ends a waiting Accept.
 func (l *limitListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
 }
 
-// signal lets Accept look for a place again.
+// signal makes a waiting Accept try again.
 func (l *limitListener) signal() {
 	select {
-	case l.room <- struct{}{}:
+	case l.slotFreed <- struct{}{}:
 	default:
 	}
 }
 
-// halfCloser is a connection of TCP.
+// halfCloser is a TCP connection: one whose write side can be closed alone.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// limitedConn gives its place back when it is closed.
+// limitedConn returns its slot when it is closed.
 type limitedConn struct {
 	halfCloser
 	listener *limitListener
 
 	// Guarded by the listener's mutex.
-	place    *list.Element // in the listener's quiet ones
-	requests int           // that a handler answers
-	writing  bool          // an answer that its handler has left may not be sent yet
-	ended    bool
+	idleEntry *list.Element // in the listener's idleConnections; nil = it has a request
+	requests  int           // that handlers are answering
+	writing   bool          // the handler has returned, but its answer may not be sent yet
+	closed    bool
 }
 
 func (c *limitedConn) Close() error {
 	l := c.listener
 	l.mu.Lock()
-	if !c.ended {
-		c.ended = true
+	if !c.closed {
+		c.closed = true
 		l.open--
-		c.setQuiet(false)
+		c.setIdle(false)
 		l.signal()
 	}
 	l.mu.Unlock()
 	return c.halfCloser.Close()
 }
 
-// setQuiet puts the connection at the end of the quiet ones, or takes it out.
-func (c *limitedConn) setQuiet(quiet bool) {
-	if c.place != nil {
-		c.listener.quiet.Remove(c.place)
-		c.place = nil
+// setIdle appends the connection to the idle ones, or removes it.
+func (c *limitedConn) setIdle(quiet bool) {
+	if c.idleEntry != nil {
+		c.listener.idleConnections.Remove(c.idleEntry)
+		c.idleEntry = nil
 	}
-	if quiet && !c.ended {
-		c.place = c.listener.quiet.PushBack(c)
+	if quiet && !c.closed {
+		c.idleEntry = c.listener.idleConnections.PushBack(c)
 		c.listener.signal()
 	}
 }
 
-// began and finished enclose a request. An answer by HTTP/1 is sent after its handler has left it; the server says
-// when, by idle. With HTTP/2 the connection may be idle already, and nothing would say it again.
-func (c *limitedConn) began() {
+// requestStarted and requestFinished enclose a request. With HTTP/1 the answer is sent after the handler has returned,
+// and the server then calls connectionIdle. With HTTP/2 the connection may be idle already, and no call would follow.
+func (c *limitedConn) requestStarted() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.requests++
-	c.setQuiet(false)
+	c.setIdle(false)
 }
 
-func (c *limitedConn) finished(major int) {
+func (c *limitedConn) requestFinished(major int) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.requests--
 	c.writing = major == 1
-	c.setQuiet(c.requests == 0 && !c.writing)
+	c.setIdle(c.requests == 0 && !c.writing)
 }
 
-func (c *limitedConn) idle() {
+func (c *limitedConn) connectionIdle() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.writing = false
-	c.setQuiet(c.requests == 0)
+	c.setIdle(c.requests == 0)
 }
 
-// limitedOf is the connection below one of the server's, which may be of TLS.
+// limitedOf returns the limitedConn below a connection of the server, which may be a TLS connection.
 func limitedOf(c net.Conn) *limitedConn {
 	if secure, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = secure.NetConn()
@@ -165,7 +166,7 @@ func limitedOf(c net.Conn) *limitedConn {
 
 type limitedKey struct{}
 
-// watchRequests tells the connections of a limitListener when they have a request.
+// watchRequests makes the server report to the connections of a limitListener when requests start and finish.
 func watchRequests(srv *http.Server) {
 	next := srv.Handler
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -173,13 +174,13 @@ func watchRequests(srv *http.Server) {
 	}
 	srv.ConnState = func(c net.Conn, state http.ConnState) {
 		if limited := limitedOf(c); limited != nil && state == http.StateIdle {
-			limited.idle()
+			limited.connectionIdle()
 		}
 	}
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, _ := r.Context().Value(limitedKey{}).(*limitedConn); c != nil {
-			c.began()
-			defer c.finished(r.ProtoMajor)
+			c.requestStarted()
+			defer c.requestFinished(r.ProtoMajor)
 		}
 		next.ServeHTTP(w, r)
 	})

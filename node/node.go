@@ -1,5 +1,12 @@
-// Package node is the wiring of a running process: what it is told, its parts in the order in which they start, and
-// what serves them: HTTP with TLS, readiness, metrics, the command socket.
+// Package node wires and starts one relay process. Begin with [Node] and its method starts: one list of all components
+// in the order in which they start; they stop in reverse, which drains the process.
+//
+// Config holds every setting, NewStack and [Start] run a node, ExamineEngines and Inspect look at the engines without
+// one. The rest serves the process itself: HTTP with TLS and a bound on connections, certificate files that change,
+// readiness, metrics and pprof, the command socket, the garbage collector's pace.
+//
+// Start returns when the node takes requests. A component that ends by itself ends the whole process, and no component
+// stops before those that use it have ended.
 package node
 
 import (
@@ -38,14 +45,14 @@ import (
 	"github.com/eventrelay/relay/usage/alert"
 )
 
-// flushSmall is the longest time that rows wait in the writer of a cluster, for a reader on another node
-// cannot kick it.
+// flushSmall is how long rows wait in the writer at most on a cluster, where a reader on another node cannot ask for a
+// flush.
 const flushSmall = 250 * time.Millisecond
 
-// drain is how long a stop waits for requests in flight, in and out.
+// drain is how long a stop waits for requests in flight, inbound and outbound.
 const drain = 25 * time.Second
 
-// Node is one running process: what its parts share, and the parts.
+// Node is one running process: what its components share, and the components.
 type Node struct {
 	s        Config
 	log      *slog.Logger
@@ -57,27 +64,27 @@ type Node struct {
 	now      func() time.Time
 	policy   egress.Policy
 
-	listener  net.Listener
-	url       string
-	control   *config.Control
-	limiter   *limit.Limiter
-	producer  *stream.Producer
-	writer    *write.Writer
-	reader    *read.Reader
-	uses      *audit.Uses
-	usage     *usage.Usage
-	ledger    *ledger.Ledger   // nil when it is off
-	recovery  *recovery.Runner // nil without the role dispatch
-	trimmer   *stream.Trimmer  // as well
-	first     atomic.Bool      // this node owns the first partition
-	notifier  *notify.Sender
-	guard     *stream.RetentionGuard
-	front     *web.Front
-	proxies   []netip.Prefix
-	ingest    *ingest.Ingest
-	feed      *feed.Feed
-	readiness *api.Readiness
-	api       *api.API
+	listener           net.Listener
+	url                string
+	control            *config.Control
+	limiter            *limit.Limiter
+	producer           *stream.Producer
+	writer             *write.Writer
+	reader             *read.Reader
+	uses               *audit.Uses
+	usage              *usage.Usage
+	ledger             *ledger.Ledger   // nil when it is off
+	recovery           *recovery.Runner // nil without the role dispatch
+	trimmer            *stream.Trimmer  // nil without the role dispatch
+	ownsFirstPartition atomic.Bool      // this node owns the first partition
+	notifier           *notify.Sender
+	guard              *stream.RetentionGuard
+	front              *web.Front
+	proxies            []netip.Prefix
+	ingest             *ingest.Ingest
+	feed               *feed.Feed
+	readiness          *api.Readiness
+	api                *api.API
 }
 
 // URL is the public address of the node.
@@ -86,10 +93,10 @@ func (n *Node) URL() string { return n.url }
 // start is one component of a node.
 type start struct {
 	name string
-	role string // that a node must have to need it; "" = all nodes do
-	// new makes it of those above it, and returns what it does until it is stopped; nil = it is asked only.
+	role string // only nodes with this role start it; "" = every node
+	// new creates it from those above it and returns its Run; a nil run = it has no goroutine of its own.
 	new func() (run func(context.Context) error, err error)
-	// ready is closed when those below it can use it; nil = at once.
+	// ready returns a channel that is closed when those below may use it; nil = at once.
 	ready func() <-chan struct{}
 }
 
@@ -129,8 +136,8 @@ func (n *Node) starts() []start {
 	}
 }
 
-// Start starts the parts that the roles ask for, from the log upwards, and returns when the node
-// takes requests.
+// Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
+// an error the caller stops the stack.
 func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry) (*Node, error) {
 	keyring, err := config.NewKeyring(s.MasterKeys)
 	if err != nil {
@@ -144,7 +151,7 @@ func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry)
 	n.registry.MustRegister(processMetrics(s.DataDir)...)
 	n.stream.Log = log
 	for _, c := range n.starts() {
-		if c.role != "" && !s.has(c.role) {
+		if c.role != "" && !s.hasRole(c.role) {
 			continue
 		}
 		run, err := c.new()
@@ -166,7 +173,7 @@ func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry)
 
 func (n *Node) newHeap() (func(context.Context) error, error) { return newHeap(os.Getenv).Run, nil }
 
-// newListener opens the address early: a fault shows at once, and the node learns how it is called.
+// newListener opens the address first: a wrong address shows at once, and other components need the node's URL.
 func (n *Node) newListener() (func(context.Context) error, error) {
 	var err error
 	if n.listener, err = net.Listen("tcp", n.s.Listen); err != nil {
@@ -200,7 +207,7 @@ func (n *Node) newControl() (func(context.Context) error, error) {
 	return n.control.Run, nil
 }
 
-// newLimiter needs no Redis to be there, now or later.
+// newLimiter succeeds without Redis; the limiter then works per node.
 func (n *Node) newLimiter() (func(context.Context) error, error) {
 	var err error
 	if n.limiter, err = limit.New(n.s.Limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
@@ -209,22 +216,22 @@ func (n *Node) newLimiter() (func(context.Context) error, error) {
 	return n.limiter.Run, nil
 }
 
-// awaitLog returns the number of partitions. A broker that is started at the same time as this node, or again,
-// is waited for until ctx ends; anything else that is wrong with the log is an error at once. A broker that hangs up
-// is ending, or wants TLS or a password: it gets some time.
+// awaitLog returns the number of partitions. It waits until ctx ends for a broker that cannot be reached, which may be
+// starting too. A broker that closes the connection is stopping, or expects TLS or a password: it gets 10 s. Every
+// other error of the log is returned at once.
 func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 	const (
 		pause  = 500 * time.Millisecond
 		ending = 10 * time.Second
 	)
 	began := time.Now()
-	for told := false; ; told = true {
+	for logged := false; ; logged = true {
 		partitions, err := n.checkTopics(ctx)
-		var away *net.OpError
-		if !errors.As(err, &away) && (!errors.Is(err, io.EOF) || time.Since(began) > ending) {
+		var unreachable *net.OpError
+		if !errors.As(err, &unreachable) && (!errors.Is(err, io.EOF) || time.Since(began) > ending) {
 			return partitions, err
 		}
-		if !told {
+		if !logged {
 			n.log.LogAttrs(ctx, slog.LevelWarn, "waiting for Kafka", slog.Any("error", err))
 		}
 		if wait.For(ctx, pause) != nil {
@@ -247,7 +254,7 @@ func (n *Node) newProducer() (func(context.Context) error, error) {
 	}, nil
 }
 
-// newUses gathers which API keys are used here.
+// newUses records which API keys are used on this node.
 func (n *Node) newUses() (func(context.Context) error, error) {
 	var err error
 	if n.uses, err = audit.NewUses(
@@ -292,7 +299,7 @@ func (n *Node) newReader() (func(context.Context) error, error) {
 	}, nil
 }
 
-// newUsage counts what was used where rows are written, and says it everywhere.
+// newUsage serves the figures of usage on every node; nodes that write rows also count them.
 func (n *Node) newUsage() (func(context.Context) error, error) {
 	cfg := usage.DefaultConfig()
 	cfg.Allowance = int64(n.s.AllowanceEvents)
@@ -310,7 +317,7 @@ func (n *Node) newUsage() (func(context.Context) error, error) {
 	return n.usage.Run, nil
 }
 
-// newLedger follows what this node dispatches.
+// newLedger reconciles the partitions that this node dispatches.
 func (n *Node) newLedger() (func(context.Context) error, error) {
 	if n.s.LedgerSeconds == 0 {
 		return nil, nil
@@ -335,8 +342,9 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Updater: n.control, Keyring: n.keyring,
-		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, OnOwned: n.owned, Limiter: n.limiter,
-		Held: n.limiter, Erased: n.control.Erased,
+		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, OnOwned: n.setOwnedPartitions,
+		Limiter: n.limiter,
+		Held:    n.limiter, Erased: n.control.Erased,
 	})
 	if err != nil {
 		return nil, err
@@ -344,7 +352,8 @@ func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	return d.Run, nil
 }
 
-// newNotifier makes the way to people, which alerts and POST /v1/alerts/test use.
+// newNotifier creates the sender of mail, Slack messages and webhooks to people. Alerts and POST /v1/alerts/test use
+// it.
 func (n *Node) newNotifier() (func(context.Context) error, error) {
 	transport, err := egress.NewTransport(
 		egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
@@ -364,7 +373,7 @@ func (n *Node) newNotifier() (func(context.Context) error, error) {
 	return nil, err
 }
 
-// newAlerts evaluates alert rules for what this node dispatches.
+// newAlerts evaluates alert rules for the partitions that this node dispatches.
 func (n *Node) newAlerts() (func(context.Context) error, error) {
 	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.url}, alert.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Sender: n.notifier,
@@ -377,23 +386,23 @@ func (n *Node) newAlerts() (func(context.Context) error, error) {
 	return a.Run, nil
 }
 
-// allowance says how much of it the one account has used.
+// allowance compares the events of the one account with its allowance.
 type allowance struct {
 	usage  *usage.Usage
 	config *config.Control
 }
 
-// Used returns the events of this month, and how many are agreed on.
+// Used returns the events of this month, and the monthly allowance; 0 = none.
 func (a allowance) Used(ctx context.Context) (events, agreed int64, err error) {
 	return a.usage.Current(ctx, a.config.Account().ID)
 }
 
-// owned hears which partitions of events this node dispatches; the owner of the first writes snapshots, trims
-// the log and erases payloads. The ledger follows what is dispatched here.
-func (n *Node) owned(partitions []int32) {
-	n.first.Store(slices.Contains(partitions, 0))
-	n.control.SetOwner(n.first.Load())
-	n.trimmer.SetOwner(n.first.Load())
+// setOwnedPartitions tells the components which partitions of events this node dispatches. The owner of the first one
+// writes snapshots, trims the log and erases payloads for all nodes.
+func (n *Node) setOwnedPartitions(partitions []int32) {
+	n.ownsFirstPartition.Store(slices.Contains(partitions, 0))
+	n.control.SetOwner(n.ownsFirstPartition.Load())
+	n.trimmer.SetOwner(n.ownsFirstPartition.Load())
 	if n.ledger != nil {
 		n.ledger.SetPartitions(partitions)
 	}
@@ -402,8 +411,8 @@ func (n *Node) owned(partitions []int32) {
 	}
 }
 
-// instanceID makes group membership static, so that a restart within the session moves no partition. In
-// dev there is nobody to move them to, and a static member would only be waited for.
+// instanceID makes group membership static, so that a restart within the session timeout moves no partition. dev has
+// one node: static membership would only delay its restart.
 func (n *Node) instanceID() string {
 	if n.s.Embedded {
 		return ""

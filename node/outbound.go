@@ -8,14 +8,15 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
-// deliveryTransport makes the way to destinations, and bounds the requests of the dispatcher by the open files.
+// deliveryTransport creates the transport to destinations, and bounds the dispatcher's concurrent requests by the files
+// that the process may open.
 func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, error) {
 	files := openFiles()
-	sending, idle := outbound(files, cfg.MaxSending)
+	sending, idle := outboundLimits(files, cfg.MaxSending)
 	cfg.MaxSending = sending
 	if files < fewFiles {
 		n.log.LogAttrs(n.st.Context(), slog.LevelWarn,
-			"few open files are allowed, which bounds requests to destinations: raise ulimit -n",
+			"the limit of open files bounds requests to destinations: raise ulimit -n",
 			slog.Int("files", files), slog.Int("requests", sending))
 	}
 	return egress.NewTransport(egress.Config{
@@ -23,19 +24,19 @@ func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, err
 	})
 }
 
-// Shares of the node's open files. What is left is for incoming connections, the engines, the command socket and
-// connections to Kafka, ClickHouse and Redis.
+// Shares of the files that the process may open. The rest is for inbound connections, the engines, the command socket
+// and connections to Kafka, ClickHouse and Redis.
 const (
 	sendingShare = 3.0 / 8 // for requests to destinations
 	idleShare    = 1.0 / 8 // for connections to destinations that are kept idle
-	// fewFiles is a limit that a busy node may reach: a destination that hangs holds up to 1,000 files.
+	// fewFiles is the limit below which a busy node warns: one hanging destination holds up to 1,000 files.
 	fewFiles = 8192
-	// maxFiles stands for any number above it, and for no limit.
+	// maxFiles is used for higher limits and for none.
 	maxFiles = 1 << 20
 )
 
-// openFiles returns how many files this process may have open. The package os has raised the soft limit to the hard
-// one before main.
+// openFiles returns how many files this process may open. Package os has raised the soft limit to the hard one at
+// start.
 func openFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -44,9 +45,9 @@ func openFiles() int {
 	return int(min(uint64(limit.Cur), maxFiles))
 }
 
-// outbound divides a limit of open files: how many requests there may be at the same time, most at most, and how many
-// idle connections.
-func outbound(files, most int) (sending, idle int) {
+// outboundLimits returns how many requests to destinations may run at once, at most most, and how many connections may
+// be kept idle, for a process that may open this many files.
+func outboundLimits(files, most int) (sending, idle int) {
 	sending = max(int(float64(files)*sendingShare), 1)
 	return min(sending, most), max(int(float64(files)*idleShare), 1)
 }

@@ -10,7 +10,7 @@ func TestOutboundFiles(t *testing.T) {
 	for _, c := range []struct{ files, sending, idle int }{
 		{1, 1, 1}, {256, 96, 32}, {1024, 384, 128}, {20_000, 7500, 2500}, {524_288, 8192, 65_536},
 	} {
-		if sending, idle := outbound(c.files, 8192); sending != c.sending || idle != c.idle {
+		if sending, idle := outboundLimits(c.files, 8192); sending != c.sending || idle != c.idle {
 			t.Errorf("%d files: %d requests and %d idle connections, want %d and %d", c.files, sending, idle, c.sending, c.idle)
 		}
 	}

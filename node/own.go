@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
-// newOwn follows the addresses of this machine and of the engines, to which no destination may lead.
+// newOwn keeps the list of addresses of this machine and of the engines, which no delivery may reach.
 func (n *Node) newOwn() (func(context.Context) error, error) {
 	own, err := egress.NewOwn(n.st.Context(), n.log, func(ctx context.Context) []string {
 		if n.s.Embedded {
@@ -19,7 +19,7 @@ func (n *Node) newOwn() (func(context.Context) error, error) {
 		}
 		brokers, err := n.producer.BrokerHosts(ctx)
 		if err != nil {
-			n.log.LogAttrs(ctx, slog.LevelWarn, "cannot list the brokers of Kafka, destinations may lead to some of them",
+			n.log.LogAttrs(ctx, slog.LevelWarn, "cannot list the Kafka brokers: deliveries to some of them are not refused",
 				slog.Any("error", err))
 		}
 		hosts := append(n.s.engineHosts(), brokers...)

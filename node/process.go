@@ -8,8 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// processMetrics are those of the process, and the room where its data directory is: a full disk stops the embedded
-// engines. Of a directory that cannot be looked at they are NaN, which no alert takes for room.
+// processMetrics are those of the process, and the size and free space of the file system that holds the data
+// directory: a full disk stops the embedded engines. They are NaN when it cannot be read, so that no alert compares
+// them.
 func processMetrics(dir string) []prometheus.Collector {
 	gauge := func(name, help string, blocks func(*syscall.Statfs_t) uint64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
@@ -22,9 +23,9 @@ func processMetrics(dir string) []prometheus.Collector {
 	}
 	return []prometheus.Collector{
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gauge("relay_data_dir_free_bytes", "Bytes that are free where the data directory is.",
+		gauge("relay_data_dir_free_bytes", "Free bytes of the file system that holds the data directory.",
 			func(fs *syscall.Statfs_t) uint64 { return fs.Bavail }),
-		gauge("relay_data_dir_size_bytes", "Size of the file system where the data directory is, in bytes.",
+		gauge("relay_data_dir_size_bytes", "Size in bytes of the file system that holds the data directory.",
 			func(fs *syscall.Statfs_t) uint64 { return fs.Blocks }),
 	}
 }

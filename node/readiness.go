@@ -10,13 +10,13 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// newReadiness checks what this node needs to serve; it is ready when it has done so once.
+// newReadiness checks once a second what this node needs to serve. It is ready after the first check.
 func (n *Node) newReadiness() (func(context.Context) error, error) {
 	n.readiness = api.NewReadiness(n.log, n.checks())
 	return n.readiness.Run, nil
 }
 
-// checks are what a node with its roles needs to serve.
+// checks returns what a node with these roles needs to serve.
 func (n *Node) checks() []api.Check {
 	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
 		if age, ok := n.control.Lease(); !ok {
@@ -30,7 +30,7 @@ func (n *Node) checks() []api.Check {
 		}
 		return nil
 	}}, idCheck(n.ids))
-	if n.s.has("api") {
+	if n.s.hasRole("api") {
 		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping})
 	}
 	return checks

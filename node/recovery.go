@@ -7,7 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// newRecovery runs the recovery jobs of the partitions that this node dispatches.
+// newRecovery creates the runner of recovery jobs for the partitions that this node dispatches.
 func (n *Node) newRecovery() (func(context.Context) error, error) {
 	r, err := recovery.New(recovery.Deps{
 		Log: n.log, Jobs: n.control, Endpoints: n.control, Store: n.reader, Submitter: submitter{n.producer},

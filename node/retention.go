@@ -10,16 +10,17 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// embeddedKept is how much of the embedded log is kept although it was done, in bytes: the engine reads all of it
-// when it starts, a gigabyte in 1.4 s.
-const embeddedKept = 1 << 30
+// embeddedLogMax is how many bytes of committed records the embedded log keeps: the engine reads all of them when it
+// starts, a gigabyte in 1.4 s.
+const embeddedLogMax = 1 << 30
 
-// newTrimmer deletes from the log what everybody has done. It waits to be told that this node is the one.
+// newTrimmer deletes records that every consumer group has committed. It works only while this node owns the first
+// partition.
 func (n *Node) newTrimmer() (func(context.Context) error, error) {
 	cfg := stream.DefaultTrimConfig()
 	cfg.KeepAge = time.Duration(n.s.LogKeepMinutes) * time.Minute
 	if n.s.Embedded {
-		cfg.MaxBytes = embeddedKept
+		cfg.MaxBytes = embeddedLogMax
 	}
 	var err error
 	if n.trimmer, err = stream.NewTrimmer(
@@ -32,7 +33,7 @@ func (n *Node) newTrimmer() (func(context.Context) error, error) {
 // retention is how long events are kept.
 func (s Config) retention() time.Duration { return time.Duration(s.RetentionDays) * 24 * time.Hour }
 
-// newGuard looks whether what is accepted is done in time.
+// newGuard watches how much of the log's retention the oldest unread record of each consumer group has used.
 func (n *Node) newGuard() (func(context.Context) error, error) {
 	var err error
 	n.guard, err = stream.NewRetentionGuard(stream.RetentionGuardDeps{
@@ -44,28 +45,28 @@ func (n *Node) newGuard() (func(context.Context) error, error) {
 	return n.guard.Run, nil
 }
 
-// newEraser takes the payloads that were erased out of the store.
+// newEraser deletes erased payloads from the store.
 func (n *Node) newEraser() (func(context.Context) error, error) {
 	deps := write.EraserDeps{ChoreDeps: n.choreDeps(), Erasures: erasures{n.control}, Now: n.control.Now}
 	return write.NewEraser(write.EraserConfig{}, deps).Run, nil
 }
 
-// newExpirer takes the days whose retention has ended out of the store.
+// newExpirer drops days from the store whose retention has ended.
 func (n *Node) newExpirer() (func(context.Context) error, error) {
 	return write.NewExpirer(0, n.choreDeps()).Run, nil
 }
 
 func (n *Node) choreDeps() write.ChoreDeps {
-	return write.ChoreDeps{Log: n.log, Store: n.reader, IsOwner: n.first.Load, Metrics: n.registry}
+	return write.ChoreDeps{Log: n.log, Store: n.reader, IsOwner: n.ownsFirstPartition.Load, Metrics: n.registry}
 }
 
-// erasures is the list of what was erased, as the store asks for it.
+// erasures gives the store the payloads that were erased and are not deleted yet.
 type erasures struct{ config *config.Control }
 
 func (e erasures) Unfinished() (account string, erased map[id.ID]time.Time) {
 	erased = make(map[id.ID]time.Time)
 	for _, x := range e.config.UnfinishedErasures() {
-		if d, err := id.Parse(id.Event, x.ID); err == nil { // ErasePayload took it from one
+		if d, err := id.Parse(id.Event, x.ID); err == nil { // always: ErasePayload stored it
 			account, erased[d] = x.Account, x.CreatedAt
 		}
 	}

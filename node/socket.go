@@ -14,7 +14,7 @@ import (
 
 // newSocket serves the commands on a unix socket in the data directory.
 func (n *Node) newSocket() (func(context.Context) error, error) {
-	// It replaces an old socket: the lock of the data directory says that nobody else uses that.
+	// This replaces an old socket; the lock of the data directory ensures that no other process uses it.
 	listener, err := private.Listen(filepath.Join(n.s.DataDir, admin.SocketFile))
 	if err != nil {
 		return nil, fmt.Errorf("open command socket: %w", err)
@@ -38,7 +38,7 @@ func (n *Node) newSocket() (func(context.Context) error, error) {
 	return (&server{listener: listener, handler: handler, log: n.log}).Run, nil
 }
 
-// partitions is the log as the moving of endpoints looks at it.
+// partitions lets the move of an endpoint read the log.
 type partitions struct{ *stream.Reader }
 
 // Count returns how many partitions events have.

@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// Stack runs components that stand on each other. They are started one after the other and stopped in
-// reverse, each only when all above it have ended: the HTTP server before the dispatcher, the
-// dispatcher before the log. The first component that ends by itself, with an error or without, stops all.
+// Stack runs components that depend on those before them. They start one after the other and stop in reverse, each only
+// after those that started later have ended: the HTTP server before the dispatcher, the dispatcher before the log. The
+// first component that ends by itself, with an error or without, stops all.
 type Stack struct {
-	log  *slog.Logger
-	down context.CancelCauseFunc // asks for the end of everything
-	ctx  context.Context         // done when the end was asked for
+	log         *slog.Logger
+	requestStop context.CancelCauseFunc // ends ctx
+	ctx         context.Context         // done when everything is to stop
 
 	wg    sync.WaitGroup
 	parts []*part
@@ -28,16 +28,16 @@ type part struct {
 	err    error // set before ended is closed
 }
 
-// NewStack makes one that ends with ctx.
+// NewStack creates a stack that stops when ctx ends.
 func NewStack(ctx context.Context, log *slog.Logger) *Stack {
 	ctx, down := context.WithCancelCause(ctx)
-	return &Stack{log: log, ctx: ctx, down: down}
+	return &Stack{log: log, ctx: ctx, requestStop: down}
 }
 
-// Context is done when the end was asked for.
+// Context is done when everything is to stop.
 func (s *Stack) Context() context.Context { return s.ctx }
 
-// Start runs a component on top of those that run. Its context ends only when it is its turn to stop.
+// Start runs a component. Its context ends when it is its turn to stop.
 func (s *Stack) Start(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
 	p := &part{name: name, cancel: cancel, ended: make(chan struct{})}
@@ -46,7 +46,7 @@ func (s *Stack) Start(name string, run func(context.Context) error) {
 		defer close(p.ended)
 		err := run(ctx)
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			err = nil // it was told to stop, and did
+			err = nil // it stopped as asked
 		}
 		if err != nil {
 			p.err = fmt.Errorf("%s: %w", name, err)
@@ -54,11 +54,11 @@ func (s *Stack) Start(name string, run func(context.Context) error) {
 		if ctx.Err() == nil && p.err == nil {
 			p.err = fmt.Errorf("%s: ended unexpectedly", name)
 		}
-		s.down(p.err)
+		s.requestStop(p.err)
 	})
 }
 
-// Ready waits for a component to say that it is ready, or for the end.
+// Ready waits until c is closed, or until everything is to stop.
 func (s *Stack) Ready(c <-chan struct{}) error {
 	select {
 	case <-c:
@@ -68,15 +68,15 @@ func (s *Stack) Ready(c <-chan struct{}) error {
 	}
 }
 
-// Wait blocks until the end was asked for, stops everything from the top down and returns what went wrong.
+// Wait blocks until everything is to stop, stops it and returns the errors.
 func (s *Stack) Wait() error {
 	<-s.ctx.Done()
 	return s.Stop()
 }
 
-// Abandon stops everything after a start that failed. An error that only says that the start was cut short is left out:
-// the component that ended tells why.
-func (s *Stack) Abandon(err error) error {
+// StopAfterFailedStart stops everything after a failed start and returns the errors. When the start failed only because
+// a component ended, that component's error says why, and err is left out.
+func (s *Stack) StopAfterFailedStart(err error) error {
 	cut := s.ctx.Err() != nil && errors.Is(err, context.Canceled)
 	stopped := s.Stop()
 	if cut {
@@ -85,9 +85,9 @@ func (s *Stack) Abandon(err error) error {
 	return errors.Join(err, stopped)
 }
 
-// Stop stops everything from the top down and returns what went wrong.
+// Stop stops all components in reverse order of their start and returns their errors.
 func (s *Stack) Stop() error {
-	s.down(nil)
+	s.requestStop(nil)
 	var errs []error
 	for _, p := range slices.Backward(s.parts) {
 		s.log.Debug("stopping", "component", p.name)

@@ -1,9 +1,10 @@
-// Package admin is the server's side of the commands that speak to a running process: the handlers of its command
-// socket, one for each concern, behind small interfaces that the process fills.
+// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, doctor)
+// on its command socket. Package command is the client; the types of requests and answers stand here beside their
+// handlers, one file for each command.
 //
-// In flow requests over a unix socket in the data directory, which only processes of the same user can use: it asks for
-// no key. Out flow answers as JSON, in one value or in a line for each step. The types of both stand beside their
-// handlers; package command sends and prints them.
+// The socket is a unix socket in the data directory that only processes of the same user can open, so it asks for no
+// key. Answers are JSON: one value, or a line for each step of a long command and a last line with its end. Begin with
+// New, which lists all routes; each handler works on a small interface that package node implements.
 package admin
 
 import (
@@ -27,14 +28,14 @@ const SocketFile = "relay.sock"
 // maxCommand bounds what a command may send, in bytes.
 const maxCommand = 1 << 20
 
-// Deps are what the commands do their work on.
+// Deps are what the commands work on; all are required.
 type Deps struct {
 	Log        *slog.Logger
 	Keys       Keys
 	Uses       Uses
 	Users      Users
 	Config     Configuration
-	CheckURL   func(text string) error // of a destination that comes from a document
+	CheckURL   func(text string) error // validates a destination URL in an imported document
 	Dead       func() (DeadLetters, error)
 	Producer   Producer
 	Endpoints  Endpoints
@@ -75,20 +76,20 @@ func New(d Deps) (http.Handler, error) {
 	moves := &moves{log: d.Log, endpoints: d.Endpoints, open: d.Partitions, now: d.Now}
 	mux := http.NewServeMux()
 	for pattern, handler := range map[string]http.HandlerFunc{
-		"GET /dead":          s.answer(dead.list),
-		"POST /dead/retry":   s.follow(dead.retry),
-		"GET /doctor":        s.answer(func(r *http.Request) (any, error) { return d.Doctor(r.Context()) }),
-		"POST /move":         s.follow(moves.move),
-		"GET /keys":          s.answer(keys.list),
-		"POST /keys":         s.answer(keys.create),
-		"DELETE /keys/{id}":  s.answer(keys.revoke),
-		"POST /keys/rewrap":  s.follow(keys.rewrap),
-		"GET /users":         s.answer(users.list),
-		"POST /users":        s.answer(users.link(d.Users.AddUser)),
-		"POST /users/reset":  s.answer(users.link(d.Users.ResetUser)),
-		"POST /users/remove": s.answer(users.remove),
+		"GET /dead":          s.handle(dead.list),
+		"POST /dead/retry":   s.handleWithProgress(dead.retry),
+		"GET /doctor":        s.handle(func(r *http.Request) (any, error) { return d.Doctor(r.Context()) }),
+		"POST /move":         s.handleWithProgress(moves.move),
+		"GET /keys":          s.handle(keys.list),
+		"POST /keys":         s.handle(keys.create),
+		"DELETE /keys/{id}":  s.handle(keys.revoke),
+		"POST /keys/rewrap":  s.handleWithProgress(keys.rewrap),
+		"GET /users":         s.handle(users.list),
+		"POST /users":        s.handle(users.link(d.Users.AddUser)),
+		"POST /users/reset":  s.handle(users.link(d.Users.ResetUser)),
+		"POST /users/remove": s.handle(users.remove),
 		"GET /config":        exporting.exportDocument,
-		"POST /config":       s.followLong(maxImport, exporting.importDocument),
+		"POST /config":       s.handleWithProgressUpTo(maxImport, exporting.importDocument),
 	} {
 		mux.HandleFunc(pattern, handler)
 	}
@@ -97,8 +98,8 @@ func New(d Deps) (http.Handler, error) {
 	}), nil
 }
 
-// answer makes a handler of a command that is answered with one value, or refused.
-func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
+// handle makes a handler of a command that is answered with one value or an error.
+func (s server) handle(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxCommand)
 		answer, err := f(r)
@@ -110,48 +111,49 @@ func (s server) answer(f func(*http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
-// follow makes a handler of a command that takes long. It is answered with a line for each value that it
-// tells, and a last one that says how it ended; what is refused before anything was told is refused as any
-// other command is. The command ends when whoever typed it does not listen any more.
-func (s server) follow(f func(r *http.Request, tell func(any)) error) http.HandlerFunc {
-	return s.followLong(maxCommand, f)
+// handleWithProgress makes a handler of a long command. Its answer has a line for each value that f reports, and a last
+// line that says how it ended. An error before the first report is answered as for any other command. The command ends
+// when its client disconnects.
+func (s server) handleWithProgress(f func(r *http.Request, report func(any)) error) http.HandlerFunc {
+	return s.handleWithProgressUpTo(maxCommand, f)
 }
 
-// followLong is follow for a command that sends up to so many bytes.
-func (s server) followLong(most int64, f func(r *http.Request, tell func(any)) error) http.HandlerFunc {
+// handleWithProgressUpTo is handleWithProgress for a command whose body may have up to most bytes.
+func (s server) handleWithProgressUpTo(most int64, f func(r *http.Request, report func(any)) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, most)
-		lines, told := json.NewEncoder(w), false
-		tell := func(v any) {
-			told = true
-			_ = lines.Encode(v) // a client that left ends the request's context
+		lines, reported := json.NewEncoder(w), false
+		report := func(v any) {
+			reported = true
+			_ = lines.Encode(v) // when the client is gone the request's context ends
 			_ = http.NewResponseController(w).Flush()
 		}
-		err := f(r, tell)
+		err := f(r, report)
 		switch {
 		case err == nil:
-			tell(map[string]bool{"finished": true})
-		case told:
-			tell(map[string]string{"error": web.From(commandError(err)).Message})
+			report(map[string]bool{"finished": true})
+		case reported:
+			report(map[string]string{"error": web.From(commandError(err)).Message})
 		default:
 			web.WriteError(w, r, s.log, commandError(err))
 		}
 	}
 }
 
-// commandError makes errors that are nobody's fault speak to the operator.
+// commandError tells the operator what to do about errors of the configuration log.
 func commandError(err error) error {
 	if errors.Is(err, config.ErrLevel) {
-		return web.Away(err, "this waits for the end of an upgrade: "+
+		return web.Away(err, "this needs the upgrade to be finished: "+
 			"when every node runs the new version, run relay migrate --finalize")
 	}
 	if errors.Is(err, config.ErrUnavailable) {
-		return web.Away(err, "the configuration log is away at the moment; look whether it was done before you repeat it")
+		return web.Away(err, "the configuration log does not answer; check whether the command took effect before you "+
+			"repeat it")
 	}
 	return err
 }
 
-// readCommand reads what a command sent.
+// readCommand decodes the body of a command.
 func readCommand(r *http.Request, into any) error {
 	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
 		return web.Invalid("", "the command could not be read: %v", err)

@@ -13,23 +13,23 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Import is how far config import has come.
+// Import is the progress of relay config import.
 type Import struct {
-	Entities int      `json:"entities"` // of the document
+	Entities int      `json:"entities"` // in the document
 	Done     int      `json:"done"`
-	Changed  int      `json:"changed"` // of them: were not there already
-	Removed  int      `json:"removed"` // what was there before
+	Changed  int      `json:"changed"` // of them: new or different
+	Removed  int      `json:"removed"` // entities that were there before
 	Warnings []string `json:"warnings"`
 }
 
 // maxImport bounds an import, in bytes; 200,000 endpoints are some 250 MB.
 const maxImport = 1 << 30
 
-// Configuration is the configuration as a whole.
+// Configuration exports and imports the whole configuration.
 type Configuration interface {
 	Sync(ctx context.Context) error
 	Export(ctx context.Context, to io.Writer) error
-	Import(ctx context.Context, from io.Reader, how config.ImportOptions, tell func(config.ImportProgress)) (
+	Import(ctx context.Context, from io.Reader, how config.ImportOptions, progress func(config.ImportProgress)) (
 		config.ImportProgress, error)
 }
 
@@ -37,11 +37,11 @@ type Configuration interface {
 type configuration struct {
 	log      *slog.Logger
 	config   Configuration
-	checkURL func(text string) error // of a destination that comes from a document
+	checkURL func(text string) error // validates a destination URL in the document
 }
 
-// exportDocument writes the configuration as one document. When it breaks off, the document has no end, which whoever
-// reads it finds out.
+// exportDocument writes the configuration as one document. When that fails midway, the connection is closed and the
+// document has no end, which its reader detects.
 func (x *configuration) exportDocument(w http.ResponseWriter, r *http.Request) {
 	if err := x.config.Sync(r.Context()); err != nil {
 		web.WriteError(w, r, x.log, commandError(err))
@@ -49,22 +49,22 @@ func (x *configuration) exportDocument(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if err := x.config.Export(r.Context(), w); err != nil {
-		x.log.Warn("export broke off", "error", err)
+		x.log.Warn("cannot finish the export of the configuration", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// importDocument makes a document the configuration.
-func (x *configuration) importDocument(r *http.Request, tell func(any)) error {
-	var told time.Time
+// importDocument writes the entities of a document into the configuration log.
+func (x *configuration) importDocument(r *http.Request, report func(any)) error {
+	var reported time.Time
 	asked := r.URL.Query()
 	how := config.ImportOptions{
 		Replace: asked.Get("replace") == "true", Unsigned: asked.Get("unsigned") == "true", CheckURL: x.checkURL,
 	}
 	done, err := x.config.Import(r.Context(), r.Body, how, func(im config.ImportProgress) {
-		if now := time.Now(); now.Sub(told) >= tellEvery {
-			told = now
-			tell(commandImport(im))
+		if now := time.Now(); now.Sub(reported) >= progressInterval {
+			reported = now
+			report(commandImport(im))
 		}
 	})
 	tooLarge, isLarge := errors.AsType[*http.MaxBytesError](err)
@@ -84,7 +84,7 @@ func (x *configuration) importDocument(r *http.Request, tell func(any)) error {
 	case err != nil:
 		return err
 	}
-	tell(commandImport(done))
+	report(commandImport(done))
 	return nil
 }
 

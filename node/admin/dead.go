@@ -21,14 +21,14 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// DeadRecord is a record that could not be read or stored, as the commands print it.
+// DeadRecord is a dead letter, a record that could not be decoded or stored, as commands print it.
 type DeadRecord struct {
 	ID        string    `json:"id"`        // partition:offset in the topic dead
-	At        time.Time `json:"at"`        // when it was put there
-	Topic     string    `json:"topic"`     // where it was read,
-	Partition int32     `json:"partition"` // in which partition
-	Offset    int64     `json:"offset"`    // and at which offset
-	Group     string    `json:"group"`     // who could not read it
+	At        time.Time `json:"at"`        // when it was written there
+	Topic     string    `json:"topic"`     // topic,
+	Partition int32     `json:"partition"` // partition
+	Offset    int64     `json:"offset"`    // and offset where it was read
+	Group     string    `json:"group"`     // consumer group that could not process it
 	Error     string    `json:"error"`
 	Size      int       `json:"size"` // of its value, in bytes
 	Event     string    `json:"event_id,omitempty"`
@@ -40,17 +40,17 @@ type DeadRecord struct {
 	Truncated    bool        `json:"body_truncated,omitempty"`
 }
 
-// RetryDead asks for records to be done again: one, or all of a topic, or all.
+// RetryDead asks for dead letters to be processed again: one, all of a topic, or all.
 type RetryDead struct {
 	ID    string `json:"id,omitempty"`
 	All   bool   `json:"all,omitempty"`
 	Topic string `json:"topic,omitempty"`
 }
 
-// RetriedDead is what came of one of them.
+// RetriedDead is the result for one of them.
 type RetriedDead struct {
 	ID      string `json:"id"`
-	Refused string `json:"refused,omitempty"` // why it was not done again
+	Refused string `json:"refused,omitempty"` // why it stays a dead letter
 }
 
 // Bounds of dead list.
@@ -67,7 +67,7 @@ func ParseDeadID(id string) (partition int32, offset int64, ok bool) {
 	if m == nil {
 		return 0, 0, false
 	}
-	p, _ := strconv.ParseInt(m[1], 10, 32) // the expression has judged them
+	p, _ := strconv.ParseInt(m[1], 10, 32) // the expression allows digits only, few enough
 	offset, _ = strconv.ParseInt(m[2], 10, 64)
 	return int32(p), offset, true
 }
@@ -93,10 +93,10 @@ type deadLetters struct {
 	retrying sync.Mutex // held by the one command that puts dead letters back
 }
 
-// masked stands for the value of a header that may be a credential.
+// masked replaces the value of a header that may be a credential.
 const masked = "****"
 
-// list shows what could not be read or stored, the newest first.
+// list returns dead letters, the newest first.
 func (x *deadLetters) list(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	limit, err := strconv.Atoi(q.Get("limit"))
@@ -115,13 +115,13 @@ func (x *deadLetters) list(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer reader.Close()
-	graves, err := reader.ListDeadLetters(r.Context(), q.Get("topic"), limit, MaxDeadBody)
+	letters, err := reader.ListDeadLetters(r.Context(), q.Get("topic"), limit, MaxDeadBody)
 	if err != nil {
 		return nil, err
 	}
-	records := make([]DeadRecord, len(graves))
-	for i, g := range graves {
-		records[i] = showDead(g, body)
+	records := make([]DeadRecord, len(letters))
+	for i, letter := range letters {
+		records[i] = showDead(letter, body)
 	}
 	return records, nil
 }
@@ -134,34 +134,37 @@ func checkDeadTopic(topic string) error {
 	return nil
 }
 
-func deadName(g stream.DeadLetter) string { return fmt.Sprintf("%d:%d", g.Partition, g.Offset) }
+func deadName(letter stream.DeadLetter) string {
+	return fmt.Sprintf("%d:%d", letter.Partition, letter.Offset)
+}
 
-func showDead(g stream.DeadLetter, body bool) DeadRecord {
+func showDead(letter stream.DeadLetter, body bool) DeadRecord {
 	d := DeadRecord{
-		ID: deadName(g), At: g.WrittenAt, Topic: g.Source.Topic, Partition: g.Source.Index, Offset: g.SourceOffset,
-		Group: g.Group, Error: g.Error, Size: g.Size, Event: event.RecordID(g.Record),
+		ID: deadName(letter), At: letter.WrittenAt, Topic: letter.Source.Topic, Partition: letter.Source.Index,
+		Offset: letter.SourceOffset, Group: letter.Group, Error: letter.Error, Size: letter.Size,
+		Event: event.RecordID(letter.Record),
 	}
 	if !body {
 		return d
 	}
-	for _, h := range g.Record.Headers {
+	for _, h := range letter.Record.Headers {
 		value := string(h.Value)
 		if name, ok := strings.CutPrefix(h.Key, "h:"); ok && config.CredentialHeader(name) {
 			value = masked
 		}
 		d.Headers = append(d.Headers, [2]string{h.Key, value})
 	}
-	d.Truncated = g.Size > len(g.Record.Value)
-	text := string(g.Record.Value)
+	d.Truncated = letter.Size > len(letter.Record.Value)
+	text := string(letter.Record.Value)
 	if d.BodyEncoding = "utf8"; !utf8.ValidString(text) {
-		d.BodyEncoding, text = "base64", base64.StdEncoding.EncodeToString(g.Record.Value)
+		d.BodyEncoding, text = "base64", base64.StdEncoding.EncodeToString(letter.Record.Value)
 	}
 	d.Body = &text
 	return d
 }
 
-// retry puts records back where they were read.
-func (x *deadLetters) retry(r *http.Request, tell func(any)) error {
+// retry produces dead letters again to the topic and partition where they were read.
+func (x *deadLetters) retry(r *http.Request, report func(any)) error {
 	var c RetryDead
 	if err := readCommand(r, &c); err != nil {
 		return err
@@ -173,7 +176,7 @@ func (x *deadLetters) retry(r *http.Request, tell func(any)) error {
 	if c.All == (c.ID != "") || !c.All && !named {
 		return web.Invalid("id", "must be partition:offset, or all must be true")
 	}
-	// One after the other: two commands at once must not both find a record that is not marked yet.
+	// One command at a time: two must not both find a dead letter that is not marked as retried yet.
 	x.retrying.Lock()
 	defer x.retrying.Unlock()
 	reader, err := x.open()
@@ -182,27 +185,27 @@ func (x *deadLetters) retry(r *http.Request, tell func(any)) error {
 	}
 	defer reader.Close()
 	done, refused := 0, 0
-	again := func(g stream.DeadLetter) error {
-		err := x.putBack(r.Context(), g)
+	again := func(letter stream.DeadLetter) error {
+		err := x.produceAgain(r.Context(), letter)
 		refusal, ok := errors.AsType[refusedError](err)
 		switch {
 		case ok:
 			refused++
-			tell(RetriedDead{ID: deadName(g), Refused: refusal.Error()})
+			report(RetriedDead{ID: deadName(letter), Refused: refusal.Error()})
 			return nil
 		case err != nil:
 			return err
 		}
 		done++
-		tell(RetriedDead{ID: deadName(g)})
+		report(RetriedDead{ID: deadName(letter)})
 		return nil
 	}
 	if c.All {
 		err = reader.EachDeadLetter(r.Context(), c.Topic, again)
 	} else {
-		var g stream.DeadLetter
-		if g, err = reader.ReadDeadLetter(r.Context(), partition, offset); err == nil {
-			err = again(g)
+		var letter stream.DeadLetter
+		if letter, err = reader.ReadDeadLetter(r.Context(), partition, offset); err == nil {
+			err = again(letter)
 		}
 	}
 	switch {
@@ -211,25 +214,25 @@ func (x *deadLetters) retry(r *http.Request, tell func(any)) error {
 	case err != nil:
 		return err
 	case refused > 0:
-		return web.State("", "%d put back, %d refused: they stay where they are", done, refused)
+		return web.State("", "%d put back, %d refused: these stay dead letters", done, refused)
 	}
 	return nil
 }
 
-// refusedError says why a record is not put back: it would become a dead letter again.
+// refusedError says why a record is not produced again: it would become a dead letter again.
 type refusedError struct{ error }
 
-// putBack puts one record back and then marks it. Between the two a crash leaves it unmarked: it may be
-// done twice, never lost.
-func (x *deadLetters) putBack(ctx context.Context, g stream.DeadLetter) error {
-	again := g.RetryRecord()
-	switch topic := g.Source.Topic; {
+// produceAgain produces one record again and then marks the dead letter as retried. A crash between the two leaves it
+// unmarked: it may be processed twice, and is never lost.
+func (x *deadLetters) produceAgain(ctx context.Context, letter stream.DeadLetter) error {
+	again := letter.RetryRecord()
+	switch topic := letter.Source.Topic; {
 	case topic == stream.Events:
 		e, err := event.Decode(again)
 		if err != nil {
 			return refusedError{err}
 		}
-		again.Timestamp = e.ReceivedAt() // as it was accepted: the topic keeps the time of the id
+		again.Timestamp = e.ReceivedAt() // the topic keeps records by the time of the id
 	case topic == stream.Outcomes:
 		if _, err := event.DecodeOutcome(again); err != nil {
 			return refusedError{err}
@@ -249,12 +252,12 @@ func (x *deadLetters) putBack(ctx context.Context, g stream.DeadLetter) error {
 	default:
 		return refusedError{fmt.Errorf("records of topic %q cannot be retried", topic)}
 	}
-	err := x.producer.ProduceInOwnBatch(ctx, g.Source.Topic, g.Source.Index, again)
+	err := x.producer.ProduceInOwnBatch(ctx, letter.Source.Topic, letter.Source.Index, again)
 	if stream.RejectedByBroker(err) {
 		return refusedError{err}
 	}
 	if err != nil {
 		return err
 	}
-	return x.producer.ProduceSync(ctx, stream.Dead, g.Partition, g.RetriedMarker())
+	return x.producer.ProduceSync(ctx, stream.Dead, letter.Partition, letter.RetriedMarker())
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Key is an API key as the commands print it. Key is set only in the answer that creates it.
+// Key is an API key as commands print it. The member Key, its secret, is set only in the answer that creates it.
 type Key struct {
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
@@ -27,7 +27,7 @@ type Key struct {
 	ExpiresAt *time.Time `json:"expires_at"`
 	RevokedAt *time.Time `json:"revoked_at"`
 	LastUse   *KeyUse    `json:"last_use"` // null: never used, or LastUseUnknown
-	// LastUseUnknown: the store that knows when keys were used does not answer.
+	// LastUseUnknown is true while the store, which has the uses, does not answer.
 	LastUseUnknown bool `json:"last_use_unknown,omitempty"`
 }
 
@@ -46,14 +46,14 @@ type CreateKey struct {
 	ExpiresSeconds int64  `json:"expires_seconds"`
 }
 
-// Rewrap is how far keys rewrap has come.
+// Rewrap is the progress of relay keys rewrap.
 type Rewrap struct {
-	Entities  int `json:"entities"`  // endpoints and others that have secrets under another master key than the first
+	Entities  int `json:"entities"`  // with secrets that another master key than the first seals
 	Rewrapped int `json:"rewrapped"` // of them
-	Secrets   int `json:"secrets"`   // that were sealed anew
+	Secrets   int `json:"secrets"`   // sealed again
 }
 
-// Keys is what the configuration knows of API keys and master keys.
+// Keys reads and changes the API keys, and seals secrets under the first master key.
 type Keys interface {
 	Account() *config.Account
 	Keys(account string) []*config.Key
@@ -63,7 +63,7 @@ type Keys interface {
 	Rewrap(ctx context.Context, progress func(config.RewrapProgress)) (config.RewrapProgress, error)
 }
 
-// Uses says when API keys were used last.
+// Uses returns the last use of each API key of an account, by the key's id.
 type Uses interface {
 	KeyUses(ctx context.Context, account string) (map[string]audit.Use, error)
 }
@@ -89,12 +89,12 @@ func commandKey(k *config.Key, text string) Key {
 	return j
 }
 
-// list shows the keys also while the store is away, for one may have to be revoked just then.
+// list works while the store is unavailable: an operator may have to revoke a key just then.
 func (x *keys) list(r *http.Request) (any, error) {
 	account := x.keys.Account().ID
 	uses, err := x.uses.KeyUses(r.Context(), account)
 	if err != nil {
-		x.log.LogAttrs(r.Context(), slog.LevelWarn, "read the last uses of API keys", slog.Any("error", err))
+		x.log.LogAttrs(r.Context(), slog.LevelWarn, "cannot read the last uses of API keys", slog.Any("error", err))
 	}
 	shown := []Key{}
 	for _, k := range x.keys.Keys(account) {
@@ -117,7 +117,7 @@ func (x *keys) create(r *http.Request) (any, error) {
 	if scope != config.Read && scope != config.ReadWrite {
 		return nil, web.Invalid("scope", "must be read or read_write")
 	}
-	// Lists print it as it is, one key a line.
+	// relay keys list prints the name unchanged, one key per line.
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	if n := utf8.RuneCountInString(c.Name); n < 1 || n > 100 || strings.ContainsFunc(c.Name, unprintable) {
 		return nil, web.Invalid("name", "must have 1 to 100 printable characters")
@@ -144,16 +144,16 @@ func (x *keys) revoke(r *http.Request) (any, error) {
 	return map[string]any{"id": r.PathValue("id"), "revoked": true}, err
 }
 
-// tellEvery is the pause between two lines of a command that tells how far it is.
-const tellEvery = 200 * time.Millisecond
+// progressInterval is the least time between two lines of progress.
+const progressInterval = 200 * time.Millisecond
 
-// rewrap seals everything anew that another master key than the first seals.
-func (x *keys) rewrap(r *http.Request, tell func(any)) error {
-	var told time.Time
+// rewrap seals again, under the first master key, every secret that another one seals.
+func (x *keys) rewrap(r *http.Request, report func(any)) error {
+	var reported time.Time
 	done, err := x.keys.Rewrap(r.Context(), func(w config.RewrapProgress) {
-		if now := time.Now(); now.Sub(told) >= tellEvery {
-			told = now
-			tell(commandRewrap(w))
+		if now := time.Now(); now.Sub(reported) >= progressInterval {
+			reported = now
+			report(commandRewrap(w))
 		}
 	})
 	switch {
@@ -162,7 +162,7 @@ func (x *keys) rewrap(r *http.Request, tell func(any)) error {
 	case err != nil:
 		return err
 	}
-	tell(commandRewrap(done))
+	report(commandRewrap(done))
 	return nil
 }
 

@@ -17,29 +17,29 @@ import (
 type Move struct {
 	Endpoint    string `json:"endpoint"`
 	Partition   int    `json:"partition"`
-	WaitSeconds int64  `json:"wait_seconds"` // for what is open in the old one
-	Leave       bool   `json:"leave"`        // what waits for a retry is not waited for
+	WaitSeconds int64  `json:"wait_seconds"` // for open records in the old partition
+	Leave       bool   `json:"leave"`        // leave records that wait for a retry in the old partition
 	DryRun      bool   `json:"dry_run"`
 }
 
 // States of a move.
 const (
-	MoveOpen     = "open"     // nothing was changed yet
+	MoveOpen     = "open"     // nothing has changed yet
 	MoveSwitched = "switched" // new events go to the new partition and wait there
 	MoveDone     = "moved"
 )
 
-// MoveStep is how far a move is, and what is open in the old partition.
+// MoveStep is the progress of a move, with the open records in the old partition.
 type MoveStep struct {
 	State   string     `json:"state"`
 	From    int32      `json:"from"`
 	To      int32      `json:"to"`
-	Open    int        `json:"open"`    // records that are done as soon as there is room
-	Waiting int        `json:"waiting"` // records that wait for a retry, or because they are held
+	Open    int        `json:"open"`    // records that can be processed now
+	Waiting int        `json:"waiting"` // records that wait for a retry or are held
 	Until   *time.Time `json:"until"`   // when the last of these is due
 }
 
-// String is the step as a line for people.
+// String describes the step in one line.
 func (s MoveStep) String() string {
 	open := fmt.Sprintf("%d records are open in partition %d", s.Open+s.Waiting, s.From)
 	if s.Waiting > 0 && s.Until != nil {
@@ -58,16 +58,16 @@ func (s MoveStep) String() string {
 const MaxMoveWait = time.Hour
 
 const (
-	// moveLease is how long new events wait without a word of who moves the endpoint: so long a crash of that
-	// node delays them.
+	// moveLease is how long new events wait after the moving node last extended the move: a crash of that node delays
+	// them this long.
 	moveLease = time.Minute
-	// moveLook is the pause between two looks at what is open.
-	moveLook = 500 * time.Millisecond
-	// moveBackTime bounds the way back.
-	moveBackTime = 20 * time.Second
+	// surveyInterval is the pause between two counts of open records.
+	surveyInterval = 500 * time.Millisecond
+	// moveBackTimeout bounds the reversal of a move.
+	moveBackTimeout = 20 * time.Second
 )
 
-// Endpoints is what moves endpoints in the configuration.
+// Endpoints reads and moves endpoints in the configuration.
 type Endpoints interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 	MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*config.Endpoint, error)
@@ -75,14 +75,14 @@ type Endpoints interface {
 	EndMove(ctx context.Context, moved *config.Endpoint, back bool) (*config.Endpoint, error)
 }
 
-// Partitions looks at what is open of endpoints.
+// Partitions reads the log for open records of endpoints.
 type Partitions interface {
 	Count(ctx context.Context) (int, error)
 	Survey(endpoint string, partitions []int32) Survey
 	Close()
 }
 
-// Survey looks again and again at what is open of one endpoint; see dispatcher.Survey.
+// Survey counts the open records of one endpoint; see dispatcher.Survey.
 type Survey interface {
 	Refresh(ctx context.Context) (dispatcher.OpenRecords, error)
 }
@@ -98,24 +98,24 @@ type moves struct {
 // mover moves one endpoint.
 type mover struct {
 	*moves
-	ask      Move
-	ep       *config.Endpoint // as it was before
+	request  Move
+	endpoint *config.Endpoint // before the move
 	survey   Survey
 	deadline time.Time
-	tell     func(any)
+	report   func(any)
 }
 
-// move moves an endpoint to another partition when nothing of its earlier events is open any more.
-func (x *moves) move(r *http.Request, tell func(any)) error {
-	m := mover{moves: x, tell: tell}
-	if err := readCommand(r, &m.ask); err != nil {
+// move moves an endpoint to another partition once none of its earlier events is open.
+func (x *moves) move(r *http.Request, report func(any)) error {
+	m := mover{moves: x, report: report}
+	if err := readCommand(r, &m.request); err != nil {
 		return err
 	}
-	if m.ask.WaitSeconds < 1 || time.Duration(m.ask.WaitSeconds)*time.Second > MaxMoveWait {
+	if m.request.WaitSeconds < 1 || time.Duration(m.request.WaitSeconds)*time.Second > MaxMoveWait {
 		return web.Invalid("wait_seconds", "must be from 1 to %d", int(MaxMoveWait/time.Second))
 	}
 	var presence config.Presence
-	if m.ep, presence = x.endpoints.Endpoint(m.ask.Endpoint); presence != config.Present {
+	if m.endpoint, presence = x.endpoints.Endpoint(m.request.Endpoint); presence != config.Present {
 		return web.Missing("no endpoint has this id")
 	}
 	log, err := x.open()
@@ -123,79 +123,79 @@ func (x *moves) move(r *http.Request, tell func(any)) error {
 		return err
 	}
 	defer log.Close()
-	if err := m.check(r.Context(), log); err != nil {
+	if err := m.rejectImpossible(r.Context(), log); err != nil {
 		return err
 	}
-	// In the partitions before as well: an old event may be replayed there.
-	m.survey = log.Survey(m.ep.ID, append([]int32{m.ep.Partition}, m.ep.FormerPartitions...))
-	m.deadline = m.now().Add(time.Duration(m.ask.WaitSeconds) * time.Second)
-	open, err := m.look(r.Context())
+	// Former partitions count too: an old event may be replayed there.
+	m.survey = log.Survey(m.endpoint.ID, append([]int32{m.endpoint.Partition}, m.endpoint.FormerPartitions...))
+	m.deadline = m.now().Add(time.Duration(m.request.WaitSeconds) * time.Second)
+	open, err := m.countOpen(r.Context())
 	if err != nil {
 		return err
 	}
-	m.told(MoveOpen, open)
-	if err := m.hopeless(open); err != nil {
+	m.reportStep(MoveOpen, open)
+	if err := m.rejectIfDueTooLate(open); err != nil {
 		return err
 	}
-	if m.ask.DryRun {
+	if m.request.DryRun {
 		return nil
 	}
 	return m.carryOut(r.Context())
 }
 
-// check refuses what can be seen to be in vain.
-func (m *mover) check(ctx context.Context, log Partitions) error {
+// rejectImpossible returns an error for a move that cannot succeed.
+func (m *mover) rejectImpossible(ctx context.Context, log Partitions) error {
 	partitions, err := log.Count(ctx)
 	if err != nil {
 		return err
 	}
 	switch {
-	case m.ask.Partition < 0 || m.ask.Partition >= partitions:
+	case m.request.Partition < 0 || m.request.Partition >= partitions:
 		return web.Invalid("partition", "must be from 0 to %d; relay migrate --partitions adds some", partitions-1)
-	case int32(m.ask.Partition) == m.ep.Partition:
-		return web.State("partition", "the endpoint is in this partition")
-	case m.ask.Leave:
+	case int32(m.request.Partition) == m.endpoint.Partition:
+		return web.State("partition", "the endpoint is already in this partition")
+	case m.request.Leave:
 		return nil
-	case m.ep.Paused:
-		return web.State("", "the endpoint is paused: what is held does not end while it is; "+
-			"unpause it, or leave that where it is with --leave")
+	case m.endpoint.Paused:
+		return web.State("", "the endpoint is paused, so its held deliveries cannot complete; "+
+			"unpause it, or leave them in the old partition with --leave")
 	}
-	for _, d := range m.ep.Destinations {
+	for _, d := range m.endpoint.Destinations {
 		if d.Enabled && d.Paused {
-			return web.State("", "its destination %s is paused: what is held does not end while it is; "+
-				"unpause it, or leave that where it is with --leave", d.ID)
+			return web.State("", "its destination %s is paused, so its held deliveries cannot complete; "+
+				"unpause it, or leave them in the old partition with --leave", d.ID)
 		}
 	}
 	return nil
 }
 
-func (m *mover) look(ctx context.Context) (dispatcher.OpenRecords, error) {
+func (m *mover) countOpen(ctx context.Context) (dispatcher.OpenRecords, error) {
 	open, err := m.survey.Refresh(ctx)
 	if errors.Is(err, dispatcher.ErrTooManyOpen) {
-		return open, web.State("", "%v for this endpoint: move it when it is up to date", err)
+		return open, web.State("", "%v for this endpoint: move it when its backlog is smaller", err)
 	}
 	return open, err
 }
 
-// ended reports whether nothing is open that is waited for.
-func (m *mover) ended(o dispatcher.OpenRecords) bool {
-	return !o.Any() || m.ask.Leave && o.Immediate == 0
+// isDrained reports whether no open record has to be waited for.
+func (m *mover) isDrained(o dispatcher.OpenRecords) bool {
+	return !o.Any() || m.request.Leave && o.Immediate == 0
 }
 
-// hopeless refuses when something that is waited for is due too late.
-func (m *mover) hopeless(o dispatcher.OpenRecords) error {
-	if m.ask.Leave || !o.LastDue.After(m.deadline) {
+// rejectIfDueTooLate returns an error when a record that has to be waited for is due after the deadline.
+func (m *mover) rejectIfDueTooLate(o dispatcher.OpenRecords) error {
+	if m.request.Leave || !o.LastDue.After(m.deadline) {
 		return nil
 	}
 	return web.State("", "%d records wait for a retry, the last until %s, which is longer than --wait: "+
 		"wait for them, purge them, or leave them in partition %d with --leave",
-		o.Waiting, o.LastDue.Format(time.RFC3339), m.ep.Partition)
+		o.Waiting, o.LastDue.Format(time.RFC3339), m.endpoint.Partition)
 }
 
-// carryOut switches, waits until the old partition is done, and lets the new one go on. If that is in vain, or
-// nobody listens any more, it goes back.
+// carryOut switches new events to the new partition, waits until the old one is drained, and ends the move. If that
+// fails, or the client disconnects, it moves the endpoint back.
 func (m *mover) carryOut(ctx context.Context) error {
-	moved, err := m.endpoints.MoveEndpoint(ctx, m.ep.ID, int32(m.ask.Partition), m.now().Add(moveLease))
+	moved, err := m.endpoints.MoveEndpoint(ctx, m.endpoint.ID, int32(m.request.Partition), m.now().Add(moveLease))
 	switch {
 	case errors.Is(err, config.ErrMoving):
 		return web.State("", "%v", err)
@@ -204,54 +204,54 @@ func (m *mover) carryOut(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("move endpoint: %w", err)
 	}
-	moved, err = m.wait(ctx, moved)
+	moved, err = m.waitUntilDrained(ctx, moved)
 	if err == nil {
 		if _, err = m.endpoints.EndMove(ctx, moved, false); err == nil {
-			m.told(MoveDone, dispatcher.OpenRecords{})
+			m.reportStep(MoveDone, dispatcher.OpenRecords{})
 			return nil
 		}
 	}
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveBackTime)
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveBackTimeout)
 	defer cancel()
 	if _, backErr := m.endpoints.EndMove(back, moved, true); backErr != nil {
-		m.log.LogAttrs(ctx, slog.LevelError, "endpoint stays where it was moved to",
-			slog.String("endpoint", m.ep.ID), slog.Int("partition", m.ask.Partition), slog.Any("error", backErr))
+		m.log.LogAttrs(ctx, slog.LevelError, "cannot move the endpoint back to its partition",
+			slog.String("endpoint", m.endpoint.ID), slog.Int("partition", m.request.Partition), slog.Any("error", backErr))
 		return fmt.Errorf("move endpoint back: %w", errors.Join(backErr, err))
 	}
 	return err
 }
 
-// wait looks until nothing is open and keeps the new events waiting meanwhile. It returns the move as it
-// stands then.
-func (m *mover) wait(ctx context.Context, moved *config.Endpoint) (*config.Endpoint, error) {
-	tick := time.NewTicker(moveLook)
+// waitUntilDrained counts open records until none is left, and extends the move meanwhile so that new events wait. It
+// returns the endpoint with the last extension.
+func (m *mover) waitUntilDrained(ctx context.Context, moved *config.Endpoint) (*config.Endpoint, error) {
+	tick := time.NewTicker(surveyInterval)
 	defer tick.Stop()
-	var told time.Time
+	var reported time.Time
 	for {
-		open, err := m.look(ctx)
+		open, err := m.countOpen(ctx)
 		if err != nil {
 			return moved, err
 		}
-		if m.ended(open) {
+		if m.isDrained(open) {
 			return moved, nil
 		}
 		now := m.now()
-		if now.Sub(told) > 5*time.Second {
-			told = now
-			m.told(MoveSwitched, open)
+		if now.Sub(reported) > 5*time.Second {
+			reported = now
+			m.reportStep(MoveSwitched, open)
 		}
-		if err := m.hopeless(open); err != nil {
+		if err := m.rejectIfDueTooLate(open); err != nil {
 			return moved, err
 		}
 		if now.After(m.deadline) {
 			return moved, web.State("", "%d records are still open in partition %d after %ds: it was moved back; "+
 				"try again with a longer --wait",
-				open.Immediate+open.Waiting, m.ep.Partition, m.ask.WaitSeconds)
+				open.Immediate+open.Waiting, m.endpoint.Partition, m.request.WaitSeconds)
 		}
 		if moved.Move.Until.Sub(now) < moveLease/2 {
 			held, err := m.endpoints.ExtendMove(ctx, moved, now.Add(moveLease))
 			if err != nil {
-				return moved, fmt.Errorf("keep new events waiting: %w", err)
+				return moved, fmt.Errorf("extend the move: %w", err)
 			}
 			moved = held
 		}
@@ -263,10 +263,11 @@ func (m *mover) wait(ctx context.Context, moved *config.Endpoint) (*config.Endpo
 	}
 }
 
-func (m *mover) told(state string, o dispatcher.OpenRecords) {
-	s := MoveStep{State: state, From: m.ep.Partition, To: int32(m.ask.Partition), Open: o.Immediate, Waiting: o.Waiting}
+func (m *mover) reportStep(state string, o dispatcher.OpenRecords) {
+	s := MoveStep{State: state, From: m.endpoint.Partition, To: int32(m.request.Partition), Open: o.Immediate,
+		Waiting: o.Waiting}
 	if !o.LastDue.IsZero() {
 		s.Until = &o.LastDue
 	}
-	m.tell(s)
+	m.report(s)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// User is somebody who may sign in to the dashboard. Link is set only in the answer that makes it.
+// User may sign in to the dashboard. Link, a one-time link, is set only in the answer that creates it.
 type User struct {
 	ID          string     `json:"id"`
 	Email       string     `json:"email"`
@@ -25,10 +25,10 @@ type Email struct {
 	Email string `json:"email"`
 }
 
-// linkPath is where the dashboard redeems links.
+// linkPath is the dashboard's path for one-time links.
 const linkPath = "/app/link/"
 
-// Users is what the configuration knows of people.
+// Users reads and changes the dashboard's users. AddUser and ResetUser return the token of a one-time link.
 type Users interface {
 	Users() []*config.User
 	AddUser(ctx context.Context, email string) (token string, u *config.User, err error)
@@ -58,7 +58,7 @@ func (x *users) list(*http.Request) (any, error) {
 	return shown, nil
 }
 
-// readEmail reads a command about one user.
+// readEmail decodes a command about one user.
 func readEmail(r *http.Request) (string, error) {
 	var c Email
 	if err := readCommand(r, &c); err != nil {
@@ -71,7 +71,7 @@ func readEmail(r *http.Request) (string, error) {
 	return email, nil
 }
 
-// link makes a command of what gives a user a new link.
+// link makes a handler of AddUser or ResetUser.
 func (x *users) link(do func(context.Context, string) (string, *config.User, error)) func(*http.Request) (any, error) {
 	return func(r *http.Request) (any, error) {
 		email, err := readEmail(r)
@@ -83,7 +83,7 @@ func (x *users) link(do func(context.Context, string) (string, *config.User, err
 		case errors.Is(err, config.ErrNotFound):
 			return nil, web.Missing("no user has this address; relay users list shows them")
 		case errors.Is(err, config.ErrConflict):
-			return nil, web.State("email", "is a user already; relay users reset makes a new link")
+			return nil, web.State("email", "already belongs to a user; relay users reset creates a new link")
 		case err != nil:
 			return nil, err
 		}
