@@ -5,39 +5,39 @@ import (
 	"time"
 )
 
-// Ids of the alerts that hold a budget instead of a rule's state.
+// Ids of the two alerts that hold a budget instead of the state of a rule.
 const (
 	AlertMailBudget = "budget/mail"
 	AlertTestBudget = "budget/test"
 )
 
-// AlertBudget is what the limits of alert messages remember. It stands in an Alert that never fires, so that all nodes
-// share it and it survives them; one that rests for a day is forgotten like any quiet alert.
+// AlertBudget counts sent messages for the limits of alert messages. It is stored in an Alert that never fires, so that
+// all nodes share it and it survives restarts. A budget unused for a day is removed like any resolved alert.
 type AlertBudget struct {
-	Sent []AlertSent `json:"sent,omitempty"` // of the last hour, oldest first
-	// Holder has what must not run twice, a digest or a test, for itself until HeldUntil.
+	Sent []AlertSent `json:"sent,omitempty"` // within the last hour, oldest first
+	// Holder is the node that runs the digest or test, which must not run twice. Its lease ends at HeldUntil.
 	Holder    string    `json:"holder,omitempty"`
 	HeldUntil time.Time `json:"held_until,omitzero"`
-	NextAt    time.Time `json:"next_at,omitzero"` // no digest is sent before
+	NextAt    time.Time `json:"next_at,omitzero"` // earliest time of the next digest
 }
 
-// AlertSent is one message or test.
+// AlertSent is one sent message or test.
 type AlertSent struct {
-	ID    string    `json:"id,omitempty"` // of the notice
+	ID    string    `json:"id,omitempty"` // id of the notice
 	At    time.Time `json:"at"`
 	Mails int       `json:"mails,omitempty"`
 }
 
-// budgetWindow is how long what was sent counts.
+// budgetWindow is how long a sent message is counted.
 const budgetWindow = time.Hour
 
-// Spend adds one to what was sent and forgets what counts no more.
+// RecordSent adds a sent message and drops those older than an hour.
 func (b *AlertBudget) RecordSent(s AlertSent) {
 	b.Sent = slices.DeleteFunc(b.Sent, func(old AlertSent) bool { return s.At.Sub(old.At) >= budgetWindow })
 	b.Sent = append(b.Sent, s)
 }
 
-// Since is what was sent within a window before now, of an hour at most. b may be nil.
+// SentWithin returns what was sent in the window before now, an hour at most. b may be nil.
 func (b *AlertBudget) SentWithin(now time.Time, window time.Duration) []AlertSent {
 	if b == nil {
 		return nil
@@ -49,10 +49,10 @@ func (b *AlertBudget) SentWithin(now time.Time, window time.Duration) []AlertSen
 	return b.Sent[i:]
 }
 
-// Held reports whether something that must not run twice is running. b may be nil.
+// Held reports whether a digest or test is running. b may be nil.
 func (b *AlertBudget) Held(now time.Time) bool { return b != nil && now.Before(b.HeldUntil) }
 
-// ChangeBudget gives alter the budget of the alert, an empty one at first.
+// ChangeBudget calls alter with the budget of the alert, which is empty at first.
 func (a *Alert) ChangeBudget(alter func(*AlertBudget) error) error {
 	if a.Budget == nil {
 		a.Budget = &AlertBudget{}

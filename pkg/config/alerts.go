@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// alerts reads and changes the alerts and their settings.
+// alerts has the methods for alerts and their settings.
 type alerts struct{ *core }
 
-// AlertSettings are an account's channels and rules. There is one, its id is that of the account.
+// AlertSettings holds the channels and rules of an account. There is one per account, with the account's id.
 type AlertSettings struct {
 	Meta
-	Channels        []AlertChannel `json:"channels,omitempty"` // at most one of a kind
+	Channels        []AlertChannel `json:"channels,omitempty"` // at most one of each kind
 	Rules           AlertRules     `json:"rules"`
-	CooldownSeconds int            `json:"cooldown_seconds"` // between two firings of one alert
+	CooldownSeconds int            `json:"cooldown_seconds"` // minimum seconds between two firings of one alert
 }
 
-// AlertChannel is a saved channel. What its kind needs is in the table of package notify; the other members are empty.
+// AlertChannel is a saved channel. The table of package notify says which members its kind needs; the others are empty.
 type AlertChannel struct {
 	Kind    string   `json:"kind"`
 	Enabled bool     `json:"enabled"`
 	To      []string `json:"to,omitempty"`     // mail addresses
-	URL     Sealed   `json:"url,omitempty"`    // its path is often all that protects it
-	Secret  Sealed   `json:"secret,omitempty"` // signs what is posted
+	URL     Sealed   `json:"url,omitempty"`    // sealed: the path is often its only protection
+	Secret  Sealed   `json:"secret,omitempty"` // signs the requests
 }
 
-// FieldAlertURL is the field under which the URL of a channel is sealed; the entity is the account.
+// FieldAlertURL returns the field under which the URL of a channel is sealed; the entity is the account.
 func FieldAlertURL(kind string) string { return "alerts/" + kind }
 
-// FieldAlertSecret is that of the secret of a channel.
+// FieldAlertSecret returns the field under which the secret of a channel is sealed.
 func FieldAlertSecret(kind string) string { return FieldAlertURL(kind) + "/secret" }
 
 // Channel returns the channel of a kind, nil when none is saved.
@@ -42,7 +42,7 @@ func (s *AlertSettings) Channel(kind string) *AlertChannel {
 	return &s.Channels[i]
 }
 
-// SaveChannel adds a channel, or puts it in the place of the one of its kind.
+// SaveChannel adds a channel or replaces the one of the same kind.
 func (s *AlertSettings) SaveChannel(next AlertChannel) {
 	if c := s.Channel(next.Kind); c != nil {
 		*c = next
@@ -56,7 +56,7 @@ func (s *AlertSettings) RemoveChannel(kind string) {
 	s.Channels = slices.DeleteFunc(s.Channels, func(c AlertChannel) bool { return c.Kind == kind })
 }
 
-// AlertRules say what is announced. Their JSON is that of the API.
+// AlertRules define which events raise alerts. Their JSON is that of the API.
 type AlertRules struct {
 	DeliveryFailed      AlertRule           `json:"delivery_failed"`
 	ConsecutiveFailures AlertThresholdRule  `json:"consecutive_failures"`
@@ -70,50 +70,50 @@ type AlertRules struct {
 	ProcessingMissing   AlertProcessingRule `json:"processing_missing"`
 }
 
-// AlertRule is a rule without a number.
+// AlertRule is a rule without a threshold.
 type AlertRule struct {
 	Enabled bool `json:"enabled"`
 }
 
-// AlertThresholdRule fires at a count.
+// AlertThresholdRule fires at a number of occurrences.
 type AlertThresholdRule struct {
 	Enabled   bool `json:"enabled"`
 	Threshold int  `json:"threshold"`
 }
 
-// AlertRateRule fires when a part of the attempts of a window failed.
+// AlertRateRule fires when a percentage of the attempts in a window has failed.
 type AlertRateRule struct {
 	Enabled       bool `json:"enabled"`
 	Percent       int  `json:"percent"`
 	WindowSeconds int  `json:"window_seconds"`
-	MinAttempts   int  `json:"min_attempts"` // fewer tell nothing
+	MinAttempts   int  `json:"min_attempts"` // with fewer attempts the rule is not evaluated
 }
 
-// AlertAgeRule fires when something is that old.
+// AlertAgeRule fires at an age.
 type AlertAgeRule struct {
 	Enabled bool `json:"enabled"`
 	Seconds int  `json:"seconds"`
 }
 
-// AlertUsageRule fires at shares of the allowance.
+// AlertUsageRule fires at percentages of the allowance.
 type AlertUsageRule struct {
 	Enabled bool  `json:"enabled"`
 	Percent []int `json:"percent"` // ascending
 }
 
-// AlertFindingRule fires for leaked keys of a severity and above.
+// AlertFindingRule fires for leaked keys of at least a severity.
 type AlertFindingRule struct {
 	Enabled     bool   `json:"enabled"`
 	MinSeverity string `json:"min_severity"`
 }
 
-// AlertProcessingRule fires when an event was delivered that long ago and nobody said it was processed.
+// AlertProcessingRule fires when an event was delivered some minutes ago and not reported as processed.
 type AlertProcessingRule struct {
 	Enabled bool `json:"enabled"`
 	Minutes int  `json:"minutes"`
 }
 
-// DefaultAlertRules are the rules of an account that says nothing.
+// DefaultAlertRules returns the rules of an account without settings.
 func DefaultAlertRules() AlertRules {
 	return AlertRules{
 		DeliveryFailed:      AlertRule{true},
@@ -129,10 +129,10 @@ func DefaultAlertRules() AlertRules {
 	}
 }
 
-// DefaultAlertCooldown is the cooldown of an account that says nothing, in seconds.
+// DefaultAlertCooldown is the cooldown of an account without settings, in seconds.
 const DefaultAlertCooldown = 900
 
-// EndpointAlerts is what an endpoint wants other than its account; nil numbers and channels are the account's.
+// EndpointAlerts overrides the alert settings of the account for one endpoint. nil members use those of the account.
 type EndpointAlerts struct {
 	Enabled             bool      `json:"enabled"`
 	Channels            []string  `json:"channels,omitzero"` // nil = all; empty = none
@@ -141,7 +141,7 @@ type EndpointAlerts struct {
 	MutedUntil          time.Time `json:"muted_until,omitzero"`
 }
 
-// AlertsOrDefault are the endpoint's alerts, which a nil Alerts leaves all to the account.
+// AlertsOrDefault returns the endpoint's alert settings, or the defaults when Alerts is nil.
 func (e *Endpoint) AlertsOrDefault() EndpointAlerts {
 	if e.Alerts == nil {
 		return EndpointAlerts{Enabled: true}
@@ -149,7 +149,7 @@ func (e *Endpoint) AlertsOrDefault() EndpointAlerts {
 	return *e.Alerts
 }
 
-// AlertSettings returns the settings, those of an account that has set none included. It is called after Ready.
+// AlertSettings returns the settings of the account, or the defaults. Call it after Ready.
 func (c alerts) AlertSettings() *AlertSettings {
 	a := c.Account()
 	if s, presence := findEntity[*AlertSettings](c.core, kindAlertSettings, a.ID); presence == Present {
@@ -161,8 +161,8 @@ func (c alerts) AlertSettings() *AlertSettings {
 	}
 }
 
-// UpdateAlertSettings changes the settings. alter gets a copy, which it may alter freely; it is called again with a
-// newer one when another writer came first, and its error is returned as it is.
+// UpdateAlertSettings changes the settings. alter gets a copy that it may modify. When another writer wins, alter is
+// called again with a newer copy. Its error is returned unchanged.
 func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettings) error) (*AlertSettings, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func (c alerts) UpdateAlertSettings(ctx context.Context, alter func(*AlertSettin
 	}
 }
 
-// eachSealed calls f with every secret of the settings; see the function of that name.
+// eachSealed calls f with every secret of the settings; see the function eachSealed.
 func (s *AlertSettings) eachSealed(f func(entity, field string, s *Sealed)) {
 	for i := range s.Channels {
 		c := &s.Channels[i]
@@ -196,66 +196,66 @@ func (s *AlertSettings) eachSealed(f func(entity, field string, s *Sealed)) {
 	}
 }
 
-// Alert is the state of one rule for one thing; a transition is a conditional change of it, so that one node of all
-// announces it. Its id is the rule and what it is about.
+// Alert is the state of one rule for one object. A transition is a conditional change of it, so that exactly one node
+// announces it. Its id consists of the rule and the object.
 type Alert struct {
 	Meta
 	Rule        string    `json:"rule"`
 	Endpoint    string    `json:"endpoint,omitempty"`
 	Destination string    `json:"destination,omitempty"`
-	Subject     string    `json:"subject,omitempty"` // what it is about beside these
+	Subject     string    `json:"subject,omitempty"` // the object, if it is neither an endpoint nor a destination
 	Firing      bool      `json:"firing"`
-	Since       time.Time `json:"since"`             // of the last transition
-	FiredAt     time.Time `json:"fired_at,omitzero"` // the last time it fired
-	// Partition and Position say up to where the log was known when it changed last: what stood before cannot change
-	// it again, so reading it twice is harmless.
+	Since       time.Time `json:"since"`             // time of the last transition
+	FiredAt     time.Time `json:"fired_at,omitzero"` // time of the last firing
+	// Partition and Position tell up to which offset outcomes were evaluated when the alert changed last. Outcomes
+	// before it cannot change it again, so evaluating them twice is harmless.
 	Partition int32 `json:"partition,omitempty"`
 	Position  int64 `json:"position,omitempty"`
-	// Notices are what is still to be announced, oldest first.
+	// Notices are the messages that are not sent yet, oldest first.
 	Notices []AlertNotice `json:"notices,omitempty"`
-	Budget  *AlertBudget  `json:"budget,omitempty"` // of the two alerts that hold one
+	Budget  *AlertBudget  `json:"budget,omitempty"` // of the alerts AlertMailBudget and AlertTestBudget only
 }
 
-// AlertNotice is one message on its way to the channels.
+// AlertNotice is one message that is being sent to the channels.
 type AlertNotice struct {
 	ID        string    `json:"id"` // the same in every try
 	Type      string    `json:"type"`
 	At        time.Time `json:"at"`
 	Value     any       `json:"value"`
 	Threshold any       `json:"threshold"`
-	// targets that have not taken it: a channel, or "email:" and an address
+	// targets that have not accepted it: a channel, or "email:" and an address
 	PendingTargets []string  `json:"to"`
-	Merged         int       `json:"earlier,omitempty"` // messages before it that it stands for too
+	Merged         int       `json:"earlier,omitempty"` // number of earlier messages that were merged into this one
 	Tries          int       `json:"tries,omitempty"`
 	NextAt         time.Time `json:"next_at"`
-	// Node sends it, others only from Until on.
+	// LeaseNode sends the message until LeaseUntil; after that any node may.
 	LeaseNode  string    `json:"node"`
 	LeaseUntil time.Time `json:"until"`
 }
 
-// maxAlertNotices bounds what waits for channels that are away while an alert goes on changing: the oldest goes into
-// the next one, which says for how many it stands.
+// maxAlertNotices bounds the messages that wait while channels are unavailable and an alert keeps changing. The oldest
+// is merged into the next one.
 const maxAlertNotices = 16
 
-// Alert returns the state of an alert, nil when it has never changed.
+// Alert returns the state of an alert; nil if it has never changed.
 func (c alerts) Alert(id string) *Alert {
 	a, _ := findEntity[*Alert](c.core, kindAlert, id)
 	return a
 }
 
-// Alerts are those that keep agrees to, the newest first.
+// Alerts returns the alerts for which keep returns true, newest first.
 func (c alerts) Alerts(keep func(*Alert) bool) []*Alert {
 	const all = 1 << 30
 	page, _ := listEntities(c.core, kindAlert, c.Account().ID, 0, all, keep)
 	return page
 }
 
-// ErrAlertUnchanged ends a change of an alert that is no longer called for.
+// ErrAlertUnchanged is returned by alter when an alert need not change any more.
 var ErrAlertUnchanged = errors.New("the alert does not change")
 
-// ChangeAlert changes an alert by a conditional record, or makes it. alter is called again with the newer state when
-// another node came first; with its ErrAlertUnchanged nothing is written, and nil is returned. Nobody waits for other
-// nodes: they see it with the log.
+// ChangeAlert changes or creates an alert with a conditional record. alter is called again with the newer state when
+// another node wins. When alter returns ErrAlertUnchanged, nothing is written and ChangeAlert returns nil. It does not
+// wait for other nodes.
 func (c alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) error) (*Alert, error) {
 	for {
 		_, after, err := c.change(ctx, kindAlert, id, isExempt, func(old value) (value, error) {
@@ -305,7 +305,7 @@ func unlessUnchanged(err error) error {
 	return err
 }
 
-// EndedRecoveries are the recovery jobs that ended since then, other than by a request, the newest first.
+// EndedRecoveries returns the recovery jobs that ended after since and were not cancelled by a request, newest first.
 func (c alerts) EndedRecoveries(since time.Time) []*Recovery {
 	const all = 1 << 30
 	page, _ := listEntities(c.core, kindRecovery, c.Account().ID, 0, all, func(r *Recovery) bool {
@@ -318,7 +318,7 @@ func (c alerts) EndedRecoveries(since time.Time) []*Recovery {
 	return page
 }
 
-// ForgetAlert removes an alert that has been quiet for long.
+// ForgetAlert removes an alert that has been resolved for long.
 func (c alerts) ForgetAlert(ctx context.Context, id string) error {
 	return c.Forget(ctx, kindAlert, id)
 }

@@ -9,37 +9,38 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// answers reads and changes the remembered answers.
+// answers has the methods for remembered answers.
 type answers struct{ *core }
 
-// Answer is what a request under an Idempotency-Key came to, and before that the claim of the call that is
-// answering it. Its id is a hash of account, path and key.
+// Answer is the remembered answer to a request with an Idempotency-Key. Before there is an answer it is the claim of
+// the call that is working on it. Its id is a hash of account, path and key.
 type Answer struct {
 	Meta
 	BodyHash []byte `json:"body_hash"` // SHA-256 of the request's body
-	// Subject is the 128 bits, a time-ordered id, from which every call under the key takes the id of what it makes:
-	// of two calls that do the work only one can have done it.
+	// IDSeed is a time-ordered 128-bit id. All calls with the key derive the ids of what they create from it, so that
+	// of two calls only one can create it.
 	IDSeed string `json:"subject"`
-	// Call names the call that has the claim: the first one, or the repeat that took over from it.
+	// CallID identifies the call that has the claim: the first one, or a repeat that took the claim over.
 	CallID string `json:"call"`
-	// Key is the id of the API key of that call; to others the secrets of its answer are not repeated.
+	// APIKey is the id of that call's API key. Secrets in the answer are repeated only to this key.
 	APIKey string `json:"key,omitempty"`
-	// Until is when the call is taken for dead; zero: it has ended without an answer to keep.
+	// ClaimedUntil is when the claim expires and a repeat may take it over; zero: the call has ended without an answer
+	// to keep.
 	ClaimedUntil time.Time `json:"until,omitzero"`
-	// Status is that of the answer; 0 while there is none.
+	// Status is the HTTP status of the answer; 0 while there is none.
 	Status int `json:"status,omitempty"`
-	// Answer is sealed, for an answer may show a secret. It is empty when it was too large to be kept.
+	// Answer is sealed, because an answer may contain a secret. It is empty when the answer was too large.
 	Answer    Sealed    `json:"answer,omitempty"`
 	ExpiresAt time.Time `json:"expires"`
 }
 
-// FieldAnswer is the field of Answer.Answer.
+// FieldAnswer is the field under which Answer.Answer is sealed.
 const FieldAnswer = "answer"
 
-// ClaimAnswer claims the key of the answer, and returns the claim or answer that stands: that of the caller when
-// its Call is the caller's. spare marks one that the caller could do without: those fill no more than half of the room,
-// and get ErrAnswersFull earlier.
-func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*Answer, error) {
+// ClaimAnswer claims the key of an answer and returns the existing claim or answer. The claim is the caller's if it has
+// the caller's CallID. optional marks a claim that the caller can do without: such claims use at most half of the room,
+// and return ErrAnswersFull earlier.
+func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*Answer, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -47,11 +48,11 @@ func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*A
 		switch held, _ := c.Answer(claim.ID); {
 		case held != nil && c.now().Before(held.ExpiresAt):
 			return held, nil
-		case held != nil: // nobody has swept it yet
+		case held != nil: // expired, but not removed yet
 			if err := c.ForgetIfUnchanged(ctx, kindAnswer, claim.ID, held.Rev); err != nil {
 				return nil, err
 			}
-		case spare && c.View().Bytes(kindAnswer) >= MaxAnswersBytes/2:
+		case optional && c.View().Bytes(kindAnswer) >= MaxAnswersBytes/2:
 			return nil, ErrAnswersFull
 		}
 		v := *claim
@@ -59,7 +60,7 @@ func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*A
 		v.UpdatedAt = v.CreatedAt
 		res, err := c.create(ctx, kindAnswer, &v)
 		if errors.Is(err, ErrConflict) {
-			continue // another call was first, and what it wrote is applied here
+			continue // another call was first, and this node has applied its record
 		}
 		if err != nil {
 			return nil, err
@@ -69,18 +70,19 @@ func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, spare bool) (*A
 	return nil, fmt.Errorf("claim %s: %w", claim.ID, ErrConflict)
 }
 
-// Answer returns what is remembered under an id, as far as this node knows.
+// Answer returns the claim or answer with that id, as far as this node knows.
 func (c answers) Answer(id string) (*Answer, Presence) {
 	return findEntity[*Answer](c.core, kindAnswer, id)
 }
 
-// ChangeAnswer changes a claim or an answer; see update. It waits for no other node: a claim there is conditional.
+// ChangeAnswer changes a claim or an answer; see updateEntity. It does not wait for other nodes: claims are conditional
+// records.
 func (c answers) ChangeAnswer(ctx context.Context, id string, alter func(*Answer) error) (*Answer, error) {
 	v, _, err := updateWithoutWait(ctx, c.core, kindAnswer, id, alter)
 	return v, err
 }
 
-// ReleaseClaim gives the key of a claim free, unless the claim has changed.
+// ReleaseClaim removes a claim, unless it has changed since.
 func (c answers) ReleaseClaim(ctx context.Context, claim *Answer) error {
 	return c.ForgetIfUnchanged(ctx, kindAnswer, claim.ID, claim.Rev)
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// BodyFilters evaluates the conditions on the body of all destinations of an endpoint together: the body is checked
-// once, and read along the paths of the conditions, each part of it at most once for every member of the longest path.
-// It builds no tree of the document, so it takes memory for the conditions alone. It never changes.
+// BodyFilters evaluates the body conditions of all destinations of an endpoint together. It checks the body once and
+// reads it along the paths of the conditions, each part at most once for every member of the longest path. It builds no
+// tree of the document, so its memory depends on the conditions only. It never changes.
 type BodyFilters struct {
 	root         pathNode
 	conditions   int
-	destinations []int // by condition: the position of its destination
+	destinations []int // by condition: index of its destination
 	filterCount  int
 }
 
-// pathNode is one member of the paths; the root stands for the document.
+// pathNode is one member of the paths; the root is the document.
 type pathNode struct {
-	conditions []bodyCondition // of paths that end here
+	conditions []bodyCondition // conditions whose paths end here
 	children   []*pathNode
 	byName     map[string]int // of children
-	byIndex    map[int][]int  // of children, when the value is an array; 1 and 01 are one index
-	lastIndex  int            // the highest of byIndex
+	byIndex    map[int][]int  // of children, when the value is an array; "1" and "01" are the same index
+	lastIndex  int            // highest key of byIndex
 }
 
 type bodyCondition struct {
@@ -35,7 +35,7 @@ type bodyCondition struct {
 	want   any
 }
 
-// BodyFilters returns the conditions on bodies of the endpoint's destinations, nil when there are none.
+// BodyFilters returns the body conditions of the endpoint's destinations; nil if there are none.
 func (e *Endpoint) BodyFilters() *BodyFilters {
 	filters, any := make([]*Filter, len(e.Destinations)), false
 	for i := range e.Destinations {
@@ -63,26 +63,27 @@ func newBodyFilters(filters []*Filter) *BodyFilters {
 	return b
 }
 
-// Conditions is how many there are.
+// Conditions returns the number of conditions.
 func (b *BodyFilters) Conditions() int { return b.conditions }
 
-// Match reports which of the destinations, in their order, want a body. One without conditions wants every body.
+// Match reports, for each destination in order, whether its body conditions match. A destination without conditions
+// matches every body.
 func (b *BodyFilters) Match(body []byte) []bool {
-	held := make([]bool, b.conditions)
+	satisfied := make([]bool, b.conditions)
 	if doc, ok := event.ParseJSON(body); ok {
-		b.root.evaluate(doc.Root(), held)
+		b.root.evaluate(doc.Root(), satisfied)
 	}
 	wanted := make([]bool, b.filterCount)
 	for i := range wanted {
 		wanted[i] = true
 	}
-	for i, ok := range held {
+	for i, ok := range satisfied {
 		wanted[b.destinations[i]] = wanted[b.destinations[i]] && ok
 	}
 	return wanted
 }
 
-// add puts a condition at the end of a dotted path below the node.
+// add adds a condition at the end of a dotted path below the node.
 func (n *pathNode) add(path string, c bodyCondition) {
 	name, rest, more := strings.Cut(path, ".")
 	i, known := n.byName[name]
@@ -104,15 +105,15 @@ func (n *pathNode) add(path string, c bodyCondition) {
 	}
 }
 
-// evaluate marks the conditions at and below the node that the value meets.
-func (n *pathNode) evaluate(v gjson.Result, held []bool) {
+// evaluate marks the conditions at and below the node that the value satisfies.
+func (n *pathNode) evaluate(v gjson.Result, satisfied []bool) {
 	for _, c := range n.conditions {
-		held[c.number] = equalJSON(c.want, v)
+		satisfied[c.number] = equalJSON(c.want, v)
 	}
 	if len(n.children) == 0 || v.Type != gjson.JSON {
 		return
 	}
-	// Of members with the same name the last one counts, so all are seen before any is followed.
+	// Among members with the same name the last one counts, so find all before descending.
 	found := make([]gjson.Result, len(n.children))
 	if v.IsObject() {
 		v.ForEach(func(key, value gjson.Result) bool {
@@ -133,12 +134,12 @@ func (n *pathNode) evaluate(v gjson.Result, held []bool) {
 	}
 	for i, child := range n.children {
 		if found[i].Exists() {
-			child.evaluate(found[i], held)
+			child.evaluate(found[i], satisfied)
 		}
 	}
 }
 
-// longestEscape is how many bytes of a JSON string one byte of its value takes at most: \u0041.
+// longestEscape is the maximum length in a JSON string of one byte of its value: \u0041.
 const longestEscape = 6
 
 // equalJSON is equalScalar for a value of a document. A string that is too long to be equal is not decoded.
@@ -157,8 +158,8 @@ func equalJSON(want any, got gjson.Result) bool {
 	return false
 }
 
-// plainText is the value of a string as encoding/json decodes it: what is not UTF-8, in bytes or in escapes, becomes
-// the replacement character.
+// plainText returns the value of a string as encoding/json decodes it: invalid UTF-8, in bytes or escapes, becomes the
+// replacement character.
 func plainText(r gjson.Result) string {
 	if strings.IndexByte(r.Raw, '\\') < 0 && utf8.ValidString(r.Raw) {
 		return r.Str

@@ -10,48 +10,48 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// Bounds of what the configuration holds of a kind; see conflog.Bounds.
+// Bounds of the kinds; see conflog.Bounds.
 const (
-	// MaxEndpoints is how many endpoints there may be.
+	// MaxEndpoints is the maximum number of endpoints.
 	MaxEndpoints = 200_000
-	// MaxAnswersBytes is how much may be remembered under Idempotency-Keys, in bytes. New claims leave answersReserve
-	// of it to the answers of those that have their claim.
+	// MaxAnswersBytes is the room for remembered answers in bytes. New claims leave answersReserve of it for the
+	// answers to existing claims.
 	MaxAnswersBytes = 64 << 20
 	answersReserve  = 1 << 20
-	// MaxRecoveries is how many recovery jobs may be made in 30 days, which is how long one is kept.
+	// MaxRecoveries is the maximum number of recovery jobs in 30 days, which is how long one is kept.
 	MaxRecoveries = 5_000
-	// maxAlerts is how many alerts have a state.
+	// maxAlerts is the maximum number of alerts.
 	maxAlerts = 100_000
 )
 
-// Reasons why the configuration does not grow. Changes that take something away are never refused for them.
+// Errors of the bounds. Changes that only restrict or revoke something never return them.
 var (
-	// ErrAnswersFull means that the answers of the last 24 hours fill the room for them.
-	ErrAnswersFull = errors.New("the remembered answers fill their room")
-	// ErrRecoveryHistoryFull means that as many recovery jobs were made in 30 days as may be.
-	ErrRecoveryHistoryFull = fmt.Errorf("%d recovery jobs were made in the last 30 days", MaxRecoveries)
-	// ErrTooManyEndpoints means that there are as many endpoints as may be.
-	ErrTooManyEndpoints = fmt.Errorf("there are %d endpoints", MaxEndpoints)
+	// ErrAnswersFull means that the answers of the last 24 hours fill MaxAnswersBytes.
+	ErrAnswersFull = errors.New("the room for remembered answers is full")
+	// ErrRecoveryHistoryFull means that MaxRecoveries jobs were created in 30 days.
+	ErrRecoveryHistoryFull = fmt.Errorf("the maximum of %d recovery jobs in 30 days is reached", MaxRecoveries)
+	// ErrTooManyEndpoints means that there are MaxEndpoints endpoints.
+	ErrTooManyEndpoints = fmt.Errorf("the maximum of %d endpoints is reached", MaxEndpoints)
 )
 
-// exempt reports whether a change takes something away and does nothing else, so that it is made also when nothing may
-// grow. Switching things off makes an entity a few bytes larger, the same few each time.
+// isExempt reports whether a change only restricts or revokes something, so that it is allowed when a bound is reached.
+// Disabling things makes an entity a few bytes larger, but no more when it is repeated.
 func isExempt(old, new value) bool {
 	switch old := old.(type) {
 	case *Endpoint:
 		return onlyRestricts(old, new.(*Endpoint))
 	case *Key:
 		return old.RevokedAt.IsZero() && !new.(*Key).RevokedAt.IsZero()
-	case *User: // a reset: the password goes, and every session ends
+	case *User: // a reset removes the password and ends every session
 		return new.(*User).Password == ""
-	case *Answer: // how a call ended, without what it answered
+	case *Answer: // the end of a call, without its answer
 		return new.(*Answer).Answer == ""
 	}
 	return false
 }
 
-// onlyRestricts reports whether an endpoint differs in nothing but what was disabled, paused, purged, removed, or made
-// useless to whoever knows it: tokens and signing secrets that are replaced.
+// onlyRestricts reports whether two versions of an endpoint differ only in what was disabled, paused, purged or
+// removed, or in tokens and signing secrets that were replaced.
 func onlyRestricts(before, after *Endpoint) bool {
 	want := *before
 	want.UpdatedAt = after.UpdatedAt
@@ -79,13 +79,13 @@ func onlyRestricts(before, after *Endpoint) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// Size is how much of a bound is used.
+// BoundUsage is how much of a bound is used.
 type BoundUsage struct {
 	Name        string
 	Used, Limit int64
 }
 
-// Sizes are the bounds that a caller can fill, and how far they are.
+// BoundsUsage returns the usage of the bounds that callers of the API can reach.
 func (c *core) BoundsUsage() []BoundUsage {
 	v := c.View()
 	return []BoundUsage{
@@ -97,7 +97,7 @@ func (c *core) BoundsUsage() []BoundUsage {
 	}
 }
 
-// register makes the metrics of what fills the bounds.
+// registerMetrics registers the metrics of the bounds.
 func (c *core) registerMetrics(reg prometheus.Registerer) {
 	if reg == nil {
 		return
@@ -109,14 +109,14 @@ func (c *core) registerMetrics(reg prometheus.Registerer) {
 	bound := func(n float64) func(*conflog.View) float64 {
 		return func(*conflog.View) float64 { return n }
 	}
-	gauge("relay_control_endpoints", "Endpoints that exist.",
+	gauge("relay_control_endpoints", "Number of endpoints.",
 		func(v *conflog.View) float64 { return float64(v.Len(kindEndpoint)) })
-	gauge("relay_control_endpoints_limit", "Endpoints that may exist.", bound(MaxEndpoints))
-	gauge("relay_control_idempotency_bytes", "Size of what is remembered under Idempotency-Keys.",
+	gauge("relay_control_endpoints_limit", "Maximum number of endpoints.", bound(MaxEndpoints))
+	gauge("relay_control_idempotency_bytes", "Size of the answers remembered for Idempotency-Keys.",
 		func(v *conflog.View) float64 { return float64(v.Bytes(kindAnswer)) })
-	gauge("relay_control_idempotency_limit_bytes", "Size that may be remembered under Idempotency-Keys.",
+	gauge("relay_control_idempotency_limit_bytes", "Maximum size of the answers remembered for Idempotency-Keys.",
 		bound(MaxAnswersBytes))
-	gauge("relay_control_recoveries", "Recovery jobs of the last 30 days.",
+	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.",
 		func(v *conflog.View) float64 { return float64(v.Len(kindRecovery)) })
-	gauge("relay_control_recoveries_limit", "Recovery jobs that may be made in 30 days.", bound(MaxRecoveries))
+	gauge("relay_control_recoveries_limit", "Maximum number of recovery jobs created in 30 days.", bound(MaxRecoveries))
 }

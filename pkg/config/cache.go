@@ -10,9 +10,9 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// cache keeps values decoded while they are used. Decoding one costs about 25 µs; 16,384 of them (some 40 MB) are kept
-// in sets of four, without locks. A cached value belongs to one *conflog.Entity, which never changes, so nothing has to
-// be invalidated.
+// cache holds decoded values, because decoding one takes about 25 µs. It has 16,384 places (about 40 MB) in sets of
+// four, without locks. A cached value belongs to one *conflog.Entity, which never changes, so nothing is ever
+// invalidated.
 type cache [4096][4]atomic.Pointer[cachedValue]
 
 type cachedValue struct {
@@ -20,7 +20,7 @@ type cachedValue struct {
 	value  value
 }
 
-// sample has the texts that nearly every endpoint shares.
+// compressionDict returns JSON with the text that most endpoints share.
 func compressionDict() []byte {
 	text := "text"
 	b, err := json.Marshal([]any{
@@ -43,7 +43,7 @@ func compressionDict() []byte {
 	return b
 }
 
-// value returns the value of a living entity. It is shared and read-only.
+// value returns the decoded value of a living entity. It is shared and read-only.
 func (c *core) value(e *conflog.Entity) value {
 	set := &c.cache[uint64(e.Seq)%uint64(len(c.cache))]
 	victim := rand.IntN(len(set))
@@ -52,7 +52,7 @@ func (c *core) value(e *conflog.Entity) value {
 		if d != nil && d.entity == e {
 			return d.value
 		}
-		if d == nil || d.entity.ID == e.ID { // free, or an earlier value of the same
+		if d == nil || d.entity.ID == e.ID { // free, or an earlier value of the same entity
 			victim = i
 		}
 	}
@@ -64,7 +64,7 @@ func (c *core) value(e *conflog.Entity) value {
 	return v
 }
 
-// decode is value without the cache, for walks over all entities, which would push out those in use.
+// decode is value without the cache, for loops over all entities, which would evict those in use.
 func (c *core) decode(e *conflog.Entity) (value, error) {
 	v, err := decodeValue(e.Kind, c.Value(e))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// CreateEndpoint writes a new endpoint. The caller has filled everything but the partition, the
-// token's hash, and what may be left empty: account and times.
+// CreateEndpoint creates an endpoint. The caller sets everything except partition and token hash; account and times are
+// set where they are empty.
 func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
@@ -43,11 +43,11 @@ func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, 
 	return c.endpoint(res.Entity), nil
 }
 
-// UpdateEndpoint changes an endpoint. change gets a deep copy, which it may alter freely; it is called
-// again with a newer copy when another writer came first, and its error is returned as it is. What
-// identifies the endpoint (id, account, partition, creation) stays. When nothing is altered nothing is
-// written. An update that takes something away (disables or pauses the endpoint or a destination, purges or
-// removes one) is answered when no node acts on it any more.
+// UpdateEndpoint changes an endpoint. change gets a deep copy that it may modify. When another writer wins, change is
+// called again with a newer copy. Its error is returned unchanged. id, account, partition and creation time stay as
+// they are. When change modifies nothing, nothing is written. An update that restricts the endpoint (disables or pauses
+// the endpoint or a destination, purges or removes a destination) returns only when no node acts on the old
+// configuration.
 func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (
 	*Endpoint, error) {
 	before, res, err := c.change(ctx, kindEndpoint, endpoint, isExempt, func(old value) (value, error) {
@@ -69,7 +69,7 @@ func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change f
 	}
 }
 
-// alter changes a copy of an endpoint, but for what ordinary changes leave alone.
+// alter calls change with a copy of an endpoint, and restores the members that ordinary updates must not change.
 func (c endpoints) alter(e *Endpoint, old Endpoint, change func(*Endpoint) error) error {
 	e.Rev, e.Seq = old.Rev, old.Seq
 	if err := change(e); err != nil {
@@ -86,7 +86,7 @@ func (c endpoints) alter(e *Endpoint, old Endpoint, change func(*Endpoint) error
 	return err
 }
 
-// restricts reports whether something that was delivered to, or accepted from, no longer is.
+// restricts reports whether an update stops something that was accepted or delivered before.
 func restricts(before, after *Endpoint) bool {
 	if before.Enabled && !after.Enabled || !before.Paused && after.Paused ||
 		!bytes.Equal(before.TokenHash, after.TokenHash) {
@@ -101,8 +101,7 @@ func restricts(before, after *Endpoint) bool {
 	return false
 }
 
-// DeleteEndpoint deletes an endpoint and leaves a tombstone. It returns when no node acts on the
-// endpoint any more.
+// DeleteEndpoint deletes an endpoint and leaves a tombstone. It returns when no node acts on the endpoint.
 func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string) error {
 	res, err := c.Delete(ctx, kindEndpoint, endpoint)
 	if err != nil {
@@ -111,7 +110,8 @@ func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string) error {
 	return c.Barrier(ctx, res)
 }
 
-// CreateKey makes an API key and returns its text, which is kept nowhere. A zero expires means never.
+// CreateKey creates an API key and returns its text, which is stored nowhere. A zero expires means that it never
+// expires.
 func (c keys) CreateKey(ctx context.Context, name string, scope Scope, agent bool, expires time.Time) (
 	text string, k *Key, err error) {
 	if scope != Read && scope != ReadWrite {
@@ -133,8 +133,8 @@ func (c keys) CreateKey(ctx context.Context, name string, scope Scope, agent boo
 	return text, c.key(res.Entity), nil
 }
 
-// RevokeKey revokes a key for good. When it returns nil no node takes the key any more. Revoking a
-// revoked key waits for the same, so that a repeat after a lost answer is as good as the first.
+// RevokeKey revokes a key for good. When it returns nil, every node rejects the key. Revoking a revoked key waits in
+// the same way, so that a client can repeat the call after a lost answer.
 func (c keys) RevokeKey(ctx context.Context, key string) error {
 	before, res, err := c.change(ctx, kindKey, key, isExempt, func(old value) (value, error) {
 		k := *old.(*Key)
@@ -153,7 +153,7 @@ func (c keys) RevokeKey(ctx context.Context, key string) error {
 	return c.Barrier(ctx, res)
 }
 
-// ensureAccount creates the account unless it is there.
+// ensureAccount creates the account if there is none.
 func (c *core) ensureAccount(ctx context.Context) error {
 	if c.Account() != nil {
 		return nil
@@ -165,9 +165,8 @@ func (c *core) ensureAccount(ctx context.Context) error {
 	return err
 }
 
-// ensureBootstrapKeys enters the keys of the environment that were never entered before. A revoked one
-// is still there, which is what keeps it revoked. Their ids derive from their hashes, so that nodes that
-// start together do not enter one twice.
+// ensureBootstrapKeys creates the keys of the environment that have no entity yet. A revoked key keeps its entity, so
+// it stays revoked. The ids derive from the hashes, so nodes that start together do not create a key twice.
 func (c *core) ensureBootstrapKeys(ctx context.Context) error {
 	for _, b := range []struct {
 		name, text string

@@ -12,31 +12,31 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Config is what main sets.
+// Config holds the settings of a Control.
 type Config struct {
-	// Node is this node's name; two nodes never share one.
+	// Node is this node's name, unique in the cluster.
 	Node string
-	// Version is that of the program, which the other nodes are told.
+	// Version is the version of the program, sent in heartbeats.
 	Version string
-	// Partitions is how many partitions new endpoints are spread over.
+	// Partitions is the number of partitions that new endpoints are distributed over, 1 to 4096.
 	Partitions int32
-	// BootstrapKey and BootstrapReadKey are API keys, read-write and read, that are valid on this node
-	// while they are set here: printable, at least 16 characters; empty = none.
+	// BootstrapKey and BootstrapReadKey are API keys, read-write and read-only. They are valid on this node while they
+	// are set here. They have at least 16 printable characters; empty = none.
 	BootstrapKey, BootstrapReadKey string
-	// Alone says that no other node uses the log, so that it may be raised to what this program knows.
+	// SingleNode says that no other node uses the log. The level of the log is then raised at the start.
 	SingleNode bool
-	// Unverified reads a log without the master keys that it was made with: for a person who asks how it is, never for a
-	// node. Nothing proves then who wrote its records.
+	// Unverified reads a log without its master keys and skips all MAC checks. It is for inspection only: nothing
+	// proves who wrote the records.
 	Unverified bool
-	// AdminEmail and AdminPassword are those of the user who is entered when there is none; empty = nobody is.
+	// AdminEmail and AdminPassword are those of the first user, who is created while there is no user; empty = none.
 	AdminEmail, AdminPassword string
-	// SnapshotEvery is after how many applied records the owner writes a snapshot; 0 = conflog.DefaultSnapshotEvery.
+	// SnapshotEvery is the number of applied records between snapshots; 0 = conflog.DefaultSnapshotEvery.
 	SnapshotEvery int
-	// RetentionDays is how long events can be read: what is remembered of one is forgotten then; 0 = 3650.
+	// RetentionDays is how long events can be read; erasures are kept a day longer. 0 = 3650.
 	RetentionDays int
 }
 
-// Deps are what Control works with.
+// Deps are the dependencies of a Control.
 type Deps struct {
 	Log     *slog.Logger // nil = none
 	Stream  stream.Config
@@ -45,24 +45,24 @@ type Deps struct {
 	Metrics prometheus.Registerer // nil = none
 }
 
-// Validate reports every fault at once.
+// Validate reports all errors together.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Partitions < 1 || c.Partitions > 4096 {
-		errs = append(errs, fmt.Errorf("partitions: %d is not within 1–4096, what an id has room for", c.Partitions))
+		errs = append(errs, fmt.Errorf("partitions must be 1 to 4096 (ids hold 12 bits of it), not %d", c.Partitions))
 	}
 	for name, key := range map[string]string{"bootstrap key": c.BootstrapKey, "bootstrap read key": c.BootstrapReadKey} {
 		if key != "" && (len(key) < 16 || !printable(key)) {
-			errs = append(errs, fmt.Errorf("%s: want at least 16 printable characters", name))
+			errs = append(errs, fmt.Errorf("%s must have at least 16 printable ASCII characters, without spaces", name))
 		}
 	}
 	if c.BootstrapKey != "" && c.BootstrapKey == c.BootstrapReadKey {
-		errs = append(errs, errors.New("bootstrap keys: the same text cannot have two scopes"))
+		errs = append(errs, errors.New("bootstrap key and bootstrap read key must differ: one key cannot have two scopes"))
 	}
 	return errors.Join(errs...)
 }
 
-// printable reports whether s can stand in an Authorization header: ASCII without spaces.
+// printable reports whether s can be sent in an Authorization header: ASCII without spaces.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {

@@ -1,14 +1,18 @@
-// Package config is the configuration of the service: account, endpoints, destinations, API keys and the like, as
-// entities of the replicated log of pkg/conflog.
+// Package config is the configuration of the service: account, endpoints, destinations, API keys, replay runs, recovery
+// jobs, alerts, users and erasures. They are entities of the replicated log in pkg/conflog, so every node has all of
+// them in memory.
 //
-// Secrets that must be shown or used again are sealed in records, in snapshots and in memory; keys and tokens are kept
-// as SHA-256.
+// Secrets that must be shown or used again are sealed (AES-256-GCM under a master key) in records, snapshots and
+// memory. API keys and ingest tokens are found by their SHA-256.
 //
 // Invariants, each with its test:
-//   - a revoked key is refused everywhere once the revocation is answered (TestKeys, TestRevocation… of pkg/conflog);
-//   - no secret stands in clear in a record, a snapshot or a log line (TestNoSecretInClear);
-//   - members that a newer node has written survive a change by this one (TestUnknownMembersSurvive…);
-//   - 200,000 endpoints are ready in 5 s and take less than 300 MB (TestCeiling).
+//   - when a revocation is answered, every node rejects the key (TestKeys, TestRevocation… of pkg/conflog);
+//   - no secret is in clear text in a record, a snapshot or a log line (TestNoSecretInClear);
+//   - a node that changes an entity keeps the members that a newer version has written (TestUnknownMembersSurvive…);
+//   - a node loads 200,000 endpoints in 5 s and keeps them in less than 300 MB (TestCeiling).
+//
+// Begin with Control and with kindTable in kind.go, which lists all kinds. entity.go has the functions that all kinds
+// share, seal.go the secrets, export.go and import.go the documents of relay config.
 package config
 
 import (
@@ -36,22 +40,22 @@ var (
 	ErrInvalidKey = errors.New("unknown, expired or revoked API key")
 )
 
-// Sealed is a secret under one of the master keys: "key name:base64(nonce, AES-GCM ciphertext)".
+// Sealed is a secret that is encrypted with a master key: "key name:base64(nonce, AES-GCM ciphertext)".
 type Sealed string
 
-// Node is a node that was heard of in the last 5 s.
+// Node is a node whose last heartbeat is younger than 5 s.
 type Node = conflog.Node
 
-// Origin is who asks for a change; see conflog.
+// Origin is the caller of a change and its request; see conflog.Origin.
 type Origin = conflog.Origin
 
-// WithOrigin says where the changes come from that are made with the context.
+// WithOrigin returns a context whose changes have that origin in the audit log.
 func WithOrigin(ctx context.Context, from Origin) context.Context {
 	return conflog.WithOrigin(ctx, from)
 }
 
-// Control is the configuration as this node knows it, and the way to change it: the log, and what can be done to the
-// entities of each kind.
+// Control is this node's copy of the configuration, with methods to read and change each kind of entity. Create it with
+// New and call Run, or with Inspect.
 type Control struct {
 	*core
 	endpoints
@@ -65,22 +69,22 @@ type Control struct {
 	documents
 }
 
-// core is what all of them work with.
+// core is what the groups of methods share.
 type core struct {
 	*conflog.Log
 	cfg             Config
 	log             *slog.Logger
 	keyring         *Keyring
 	now             func() time.Time
-	bootstrapScopes map[[conflog.HashLen]byte]Scope // by hash: what the environment names
-	sweepInterval   time.Duration                   // between looks for what has ended by age
+	bootstrapScopes map[[conflog.HashLen]byte]Scope // of the bootstrap keys in the environment, by the hash of the key
+	sweepInterval   time.Duration                   // between two removals of expired entities
 	cache           cache
 }
 
-// New validates and starts nothing.
+// New validates cfg and deps. It starts nothing and opens no connection.
 func New(cfg Config, deps Deps) (*Control, error) { return build(cfg, deps, conflog.Config{}) }
 
-// build is New with what tests alter of the log.
+// build is New with settings of the log that tests change.
 func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -103,12 +107,12 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	core.Log, err = conflog.New(log, conflog.Deps{
 		Log: deps.Log, Stream: deps.Stream, Entities: entities{core}, Keys: logKeys{deps.Keyring}, Now: deps.Now,
 		Metrics: deps.Metrics, StartSteps: []conflog.Step{
-			{Name: "create the account", Do: c.ensureAccount}, {Name: "enter the bootstrap keys", Do: c.ensureBootstrapKeys},
-			{Name: "enter the first user", Do: c.ensureAdmin},
+			{Name: "create the account", Do: c.ensureAccount}, {Name: "create the bootstrap keys", Do: c.ensureBootstrapKeys},
+			{Name: "create the first user", Do: c.ensureAdmin},
 		},
 	})
 	if deps.Keyring == nil {
-		err = errors.Join(err, errors.New("master keys: must be set"))
+		err = errors.Join(err, errors.New("master keys must be set"))
 	}
 	if err := errors.Join(cfg.Validate(), err); err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
@@ -117,7 +121,7 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	return c, nil
 }
 
-// Run follows the log until ctx ends, or until it cannot go on. It is called once.
+// Run follows the log until ctx ends. It returns an error when the log cannot be continued. Call it once.
 func (c *Control) Run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.Log.Run(running) })
@@ -125,8 +129,8 @@ func (c *Control) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Inspect reads the configuration log as it stands without taking part: nothing is written, and no node
-// hears of it. What it returns answers reads, is never up to date again, and takes no changes. Close it.
+// Inspect reads the configuration log as it is now, without joining the cluster: it writes nothing and sends no
+// heartbeats. The result answers reads from that state and accepts no changes. Call Close at the end.
 func Inspect(ctx context.Context, cfg Config, deps Deps) (*Control, error) {
 	c, err := New(cfg, deps)
 	if err != nil {
@@ -138,8 +142,8 @@ func Inspect(ctx context.Context, cfg Config, deps Deps) (*Control, error) {
 	return c, nil
 }
 
-// Finalize raises the log to the newest level that this program knows, and returns the level before. It is refused
-// while a node is heard of whose program does not know that level. An empty log needs nothing.
+// Finalize raises the level of the log to the newest that this program supports, and returns the level before. It
+// returns ErrLevel while a living node does not support that level. It does nothing to an empty log.
 func Finalize(ctx context.Context, cfg Config, deps Deps) (before int, err error) {
 	c, err := Inspect(ctx, cfg, deps)
 	if err != nil {
@@ -149,10 +153,10 @@ func Finalize(ctx context.Context, cfg Config, deps Deps) (before int, err error
 	return c.Finalize(ctx)
 }
 
-// entities tells the log about them.
+// entities implements conflog.Entities.
 type entities struct{ *core }
 
-// Index is asked for each record that is applied.
+// Index decodes the value of a record and returns its index fields.
 func (x entities) Index(k kind, raw []byte) (conflog.Index, error) {
 	v, err := decodeValue(k, raw)
 	if err != nil {
@@ -163,7 +167,7 @@ func (x entities) Index(k kind, raw []byte) (conflog.Index, error) {
 	return i, nil
 }
 
-// ActorName is the name of a key, or the address of a user.
+// ActorName returns the name of an API key, or the email address of a user.
 func (x entities) ActorName(v *conflog.View, id string) string {
 	if e := v.FindLiving(kindKey, id); e != nil {
 		return x.key(e).Name
@@ -174,5 +178,5 @@ func (x entities) ActorName(v *conflog.View, id string) string {
 	return ""
 }
 
-// AccountID is that of the one account.
+// AccountID returns the id of the only account.
 func (x entities) AccountID(v *conflog.View) string { return v.Newest(kindAccount).ID }

@@ -9,19 +9,20 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// Endpoint is the configuration of one endpoint as it stands in the log. Values read from a Control
-// are shared: treat them as read-only. Secrets are sealed; see Keyring.
+// Endpoint is the configuration of one endpoint, as stored in the log. Values that Control returns are shared: treat
+// them as read-only. Secrets are sealed; see Keyring.
 type Endpoint struct {
 	ID      string `json:"id"`
 	Account string `json:"account"`
-	// of the events accepted from now on; every record of an event goes where its id says
-	Partition        int32          `json:"partition"`
-	FormerPartitions []int32        `json:"former,omitempty"` // partitions of its earlier events, ascending
-	Move             *PartitionMove `json:"moving,omitempty"` // while it is moved to another partition
-	TokenHash        []byte         `json:"token_hash"`
-	Token            Sealed         `json:"token"` // of the ingest URL
-	FormerToken      *FormerToken   `json:"former_token,omitempty"`
-	// Answer.Subject of the call that rotated to it, if it had an Idempotency-Key
+	// partition of the topic events for new events; the other records of an event go to the partition in its id
+	Partition        int32   `json:"partition"`
+	FormerPartitions []int32 `json:"former,omitempty"` // partitions of its earlier events, ascending
+	// nil unless the endpoint is being moved to another partition
+	Move        *PartitionMove `json:"moving,omitempty"`
+	TokenHash   []byte         `json:"token_hash"`
+	Token       Sealed         `json:"token"` // ingest token, part of the ingest URL
+	FormerToken *FormerToken   `json:"former_token,omitempty"`
+	// TokenRotatedBy is Answer.IDSeed of the call that rotated to this token, if it had an Idempotency-Key.
 	TokenRotatedBy string            `json:"token_by,omitempty"`
 	Name           string            `json:"name"`
 	Description    *string           `json:"description"`
@@ -32,10 +33,10 @@ type Endpoint struct {
 	RetryPolicy    RetryPolicy       `json:"retry_policy"`
 	Response       Response          `json:"response"`
 	Enabled        bool              `json:"enabled"`
-	Paused         bool              `json:"paused,omitempty"` // accept and store, deliver later
+	Paused         bool              `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
 	Dedup          *Dedup            `json:"dedup,omitempty"`
 	IngestLimit    *IngestLimit      `json:"ingest_limit,omitempty"`
-	Alerts         *EndpointAlerts   `json:"alerts,omitempty"` // nil = as the account
+	Alerts         *EndpointAlerts   `json:"alerts,omitempty"` // nil = the settings of the account
 	Metadata       map[string]string `json:"metadata"`
 	CreatedAt      time.Time         `json:"created_at"`
 	UpdatedAt      time.Time         `json:"updated_at"`
@@ -46,15 +47,15 @@ type Endpoint struct {
 	Seq int64 `json:"-"`
 }
 
-// Moving says that an endpoint was given another partition a moment ago, and that work of its earlier events is
-// still open in the one before: until that is done, or Until, its new events wait, so that two nodes never
-// deliver to one destination at once.
+// PartitionMove describes a move to another partition. Deliveries of earlier events may still be open in the old
+// partition. Until they are done, or Until has passed, deliveries of new events wait, so that two nodes never deliver
+// to one destination at the same time.
 type PartitionMove struct {
 	From  int32     `json:"from"`
-	Until time.Time `json:"until"` // what waits goes on then, whatever became of who moves it
+	Until time.Time `json:"until"` // end of the wait, even if the node that moves the endpoint has failed
 }
 
-// Holds reports whether deliveries of events that were accepted in the partition wait for a move.
+// HoldsDeliveries reports whether deliveries of events of that partition wait for the end of a move.
 func (e *Endpoint) HoldsDeliveries(partition int32, now time.Time) bool {
 	return e.Move != nil && partition == e.Partition && now.Before(e.Move.Until)
 }
@@ -68,7 +69,7 @@ func (e *Endpoint) Destination(id string) *Destination {
 	return &e.Destinations[i]
 }
 
-// EnabledDestinations are the ids of those that an event accepted now goes to.
+// EnabledDestinations returns the ids of the enabled destinations: a new event goes to these.
 func (e *Endpoint) EnabledDestinations() []string {
 	var ids []string
 	for _, d := range e.Destinations {
@@ -79,22 +80,22 @@ func (e *Endpoint) EnabledDestinations() []string {
 	return ids
 }
 
-// Dedup says when two requests of a provider are the same event.
+// Dedup defines which requests of a provider are duplicates of one event.
 type Dedup struct {
-	// Key names what tells them apart: body:$.id or header:X-GitHub-Delivery, as in a type source.
+	// Key selects the value that identifies an event: body:$.id or header:X-GitHub-Delivery, as in a type source.
 	Key string `json:"key"`
 	// WindowSeconds is how long an event is remembered, at most a day.
 	WindowSeconds int `json:"window_seconds"`
 }
 
-// IngestLimit bounds what an endpoint accepts, on all nodes together; what is over it is answered 429. A nil member is
-// no bound.
+// IngestLimit is the maximum rate of accepted events of an endpoint, over all nodes. Requests beyond it are answered
+// with 429. nil = unlimited.
 type IngestLimit struct {
 	EventsPerSecond *int `json:"events_per_second"` // 1 to 100,000
 	BytesPerSecond  *int `json:"bytes_per_second"`  // of bodies; 1 KiB to 1 GiB
 }
 
-// Verification says how a provider signs. At most three secrets live at once.
+// Verification defines how a provider signs its requests. At most three secrets are valid at once.
 type Verification struct {
 	Type             string   `json:"type"`
 	Mode             string   `json:"mode"` // enforce or observe
@@ -108,7 +109,7 @@ type Verification struct {
 	SignedContent    string   `json:"signed_content,omitempty"`
 }
 
-// Destination is where deliveries of an endpoint go.
+// Destination is a URL that the events of an endpoint are delivered to.
 type Destination struct {
 	ID             string            `json:"id"`
 	Name           *string           `json:"name"`
@@ -118,58 +119,59 @@ type Destination struct {
 	Headers        map[string]Sealed `json:"headers"`
 	MaxInFlight    int               `json:"max_in_flight"`
 	Filter         *Filter           `json:"filter"`
-	Paused         bool              `json:"paused,omitempty"` // hold its deliveries
+	Paused         bool              `json:"paused,omitempty"` // its deliveries wait
 	RateLimit      *RateLimit        `json:"rate_limit,omitempty"`
-	// PurgeBefore ends what is still open of events received, and of runs begun, before it.
+	// PurgeBefore ends open deliveries of events received before it, and of replay runs created before it.
 	PurgeBefore time.Time `json:"purge_before,omitzero"`
-	// Secrets sign deliveries, newest first.
-	Secrets     []SigningSecret `json:"secrets"`
-	StateReason string          `json:"state_reason,omitempty"` // why the service itself disabled it, e.g. gone_410
+	// Secrets sign the deliveries, newest first.
+	Secrets []SigningSecret `json:"secrets"`
+	// why the service disabled the destination, for example gone_410
+	StateReason string `json:"state_reason,omitempty"`
 }
 
-// RateLimit is a token bucket over the attempts at one destination.
+// RateLimit is a token bucket for the attempts at one destination.
 type RateLimit struct {
 	PerSecond float64 `json:"per_second"` // 0.1 to 10,000
-	Burst     int     `json:"burst"`      // ≥ 1: how many tokens it holds
+	Burst     int     `json:"burst"`      // at least 1: size of the bucket
 }
 
-// credentialName finds the added headers whose value is not to be shown.
+// credentialName matches names of headers and URL parameters whose values are masked.
 var credentialName = regexp.MustCompile(`(?i)auth|token|secret|key|passw|pass$|pwd|cookie|signature|credential|session`)
 
-// CredentialHeader reports whether a header that a destination adds is shown masked, by its name.
+// CredentialHeader reports whether the value of an added header with that name is shown masked.
 func CredentialHeader(name string) bool { return credentialName.MatchString(name) }
 
-// credentialParameter finds those of a URL besides: the names by which platforms sign the URLs of their hooks.
+// credentialParameter matches further URL parameters: names with which platforms sign the URLs of their webhooks.
 var credentialParameter = regexp.MustCompile(`(?i)^(sig|sign|code|hmac)$`)
 
-// CredentialParameter reports whether the value of a parameter in a URL is shown masked, by its name.
+// CredentialParameter reports whether the value of a URL parameter with that name is shown masked.
 func CredentialParameter(name string) bool {
 	return credentialName.MatchString(name) || credentialParameter.MatchString(name)
 }
 
-// SigningSecret is one whsec_ secret; it signs until Until, or for ever when that is zero.
+// SigningSecret is one whsec_ secret of Standard Webhooks. It signs until Until; zero means for ever.
 type SigningSecret struct {
 	Secret Sealed    `json:"secret"`
 	Last4  string    `json:"last4"`
 	Until  time.Time `json:"until,omitzero"`
-	// Answer.Subject of the call that rotated to it, if it had an Idempotency-Key
+	// RotatedBy is Answer.IDSeed of the call that rotated to this secret, if it had an Idempotency-Key.
 	RotatedBy string `json:"by,omitempty"`
 }
 
-// Filter lets through the events that match every part that is set.
+// Filter selects events. An event must match every part that is set.
 type Filter struct {
 	Types []string       `json:"types,omitempty"` // exact, or a prefix followed by ".*"
 	Body  map[string]any `json:"body,omitempty"`  // dotted path → JSON scalar
 }
 
-// Response is what the provider gets after its event is durable.
+// Response is the answer to the provider, sent when its event is durable.
 type Response struct {
 	Status      int    `json:"status"` // 200–299
 	ContentType string `json:"content_type"`
 	Body        string `json:"body"`
 }
 
-// Key is an API key. Only the SHA-256 of its text is kept.
+// Key is an API key. Only the SHA-256 of its text is stored.
 type Key struct {
 	ID        string    `json:"id"`
 	Account   string    `json:"account"`
@@ -181,11 +183,11 @@ type Key struct {
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
-	// Bootstrap marks a key that lives only while the environment names it.
+	// Bootstrap marks a key that is valid only while the environment of the node names it.
 	Bootstrap bool `json:"bootstrap"`
 }
 
-// Scope is what a key may do.
+// Scope is what a key permits.
 type Scope string
 
 // Scopes.
@@ -194,11 +196,12 @@ const (
 	ReadWrite Scope = "read_write"
 )
 
-// Account owns everything else. There is one.
+// Account owns all other entities. There is exactly one.
 type Account struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// hashOf is how tokens and keys are kept: they are random, so a plain SHA-256 cannot be searched back.
+// hashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
+// guessing.
 func hashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }

@@ -11,16 +11,17 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// Meta is what the entities other than account, endpoints and keys have in common; they embed it.
+// Meta holds the common members of all entities except accounts, endpoints and API keys. They embed it.
 type Meta struct {
 	ID        string    `json:"id"`
 	Account   string    `json:"account"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Rev is the sequence of the record that changed it last; set on reading, never written.
+	// Rev is the sequence of the record that changed the entity last. Set when it is read, never written.
 	Rev int64 `json:"-"`
-	// Seq is the sequence of the record that created it, the order of lists; set on reading, never written.
+	// Seq is the sequence of the record that created the entity; lists are in this order. Set when it is read, never
+	// written.
 	Seq int64 `json:"-"`
 }
 
@@ -28,14 +29,14 @@ func (m *Meta) entityID() string   { return m.ID }
 func (m *Meta) secretHash() []byte { return nil }
 func (m *Meta) meta() *Meta        { return m }
 
-// described is a value with a Meta; T is the type behind it.
+// entityWithMeta is a pointer to a value with a Meta; T is the type behind it.
 type entityWithMeta[T any] interface {
 	*T
 	value
 	meta() *Meta
 }
 
-// find returns the entity of a kind with that id, shared and read-only; nil unless it is Present.
+// findEntity returns the value with that id, shared and read-only; nil unless it is Present.
 func findEntity[P interface {
 	*T
 	value
@@ -51,9 +52,9 @@ func findEntity[P interface {
 	}
 }
 
-// list returns at most limit entities of an account that keep agrees to (nil = all) and that were created before
-// the one with beforeSeq (0 = from the newest), the newest first, and whether there are more. It walks over all
-// of the kind.
+// listEntities returns a page of at most limit values of an account, newest first: those for which keep returns true
+// (nil = all), created before the one with beforeSeq (0 = from the newest). more reports whether there are more. It
+// reads all entities of the kind.
 func listEntities[P entityWithMeta[T], T any](
 	c *core, k kind, account string, beforeSeq int64, limit int, keep func(P) bool) (
 	page []P, more bool) {
@@ -70,8 +71,8 @@ func listEntities[P entityWithMeta[T], T any](
 	return page, false
 }
 
-// add writes a new entity, which must have an id; account and times are filled in where they are missing.
-// ErrConflict means that there is one with this id: of several writers one wins, the same on every node.
+// addEntity creates an entity, which must have an id. Account and times are set where they are empty. It returns
+// ErrConflict when the id exists: of several writers one wins, the same on every node.
 func addEntity[P entityWithMeta[T], T any](ctx context.Context, c *core, k kind, v P) (P, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func addEntity[P entityWithMeta[T], T any](ctx context.Context, c *core, k kind,
 	return c.value(res.Entity).(P), nil
 }
 
-// create writes a new entity as it is.
+// create writes a new entity without changes to the value.
 func (c *core) create(ctx context.Context, k kind, v value) (conflog.WriteResult, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -102,10 +103,11 @@ func (c *core) create(ctx context.Context, k kind, v value) (conflog.WriteResult
 	return c.CreateBeforeReady(ctx, k, v.entityID(), raw)
 }
 
-// change replaces the value of an entity by what next makes of it; nil leaves it. When a writer on another node comes
-// first, next is asked again with the newer value. free says which changes are made also when nothing may grow.
+// change replaces the value of an entity by the result of next; nil leaves it unchanged. When a writer on another node
+// wins, next is called again with the newer value. free reports whether a change is allowed even when a bound is
+// reached.
 func (c *core) change(
-	ctx context.Context, k kind, id string, free func(old, new value) bool, next func(old value) (value, error),
+	ctx context.Context, k kind, id string, isExempt func(old, new value) bool, next func(old value) (value, error),
 ) (before *conflog.Entity, res conflog.WriteResult, err error) {
 	return c.Change(ctx, k, id, func(old *conflog.Entity) (conflog.NewValue, error) {
 		was := c.value(old)
@@ -114,13 +116,13 @@ func (c *core) change(
 			return conflog.NewValue{}, err
 		}
 		raw, err := c.encode(old, was, v)
-		return conflog.NewValue{Value: raw, Exempt: free(was, v)}, err
+		return conflog.NewValue{Value: raw, Exempt: isExempt(was, v)}, err
 	})
 }
 
-// update changes an entity. alter gets a deep copy, which it may alter freely; it is called again with a newer one
-// when another writer came first, and its error is returned as it is. What identifies the entity stays. When
-// nothing is altered nothing is written.
+// updateEntity changes an entity. alter gets a deep copy that it may modify. When another writer wins, alter is called
+// again with a newer copy. Its error is returned unchanged. Id, account and creation time stay as they are. When alter
+// modifies nothing, nothing is written.
 func updateEntity[P entityWithMeta[T], T any](ctx context.Context, c *core, k kind, id string, alter func(P) error) (
 	P, error) {
 	v, wait, err := updateWithoutWait(ctx, c, k, id, alter)
@@ -130,7 +132,7 @@ func updateEntity[P entityWithMeta[T], T any](ctx context.Context, c *core, k ki
 	return v, err
 }
 
-// quietly is update without waiting a moment for the other nodes; wait does that.
+// updateWithoutWait is updateEntity without the wait for the other nodes; the returned function waits.
 func updateWithoutWait[P entityWithMeta[T], T any](
 	ctx context.Context, c *core, k kind, id string, alter func(P) error) (
 	v P, wait func(), err error) {
@@ -147,7 +149,7 @@ func updateWithoutWait[P entityWithMeta[T], T any](
 	}, nil
 }
 
-// altered returns the entity after alter, or nil when it is the same.
+// changedEntity returns the entity after alter, or nil when it is the same.
 func changedEntity[P entityWithMeta[T], T any](c *core, k kind, old P, alter func(P) error) (value, error) {
 	had := *old.meta()
 	return changedCopy(c, k, old, func(v P) error {
@@ -160,7 +162,7 @@ func changedEntity[P entityWithMeta[T], T any](c *core, k kind, old P, alter fun
 	}, func(v P) { v.meta().UpdatedAt = c.now().UTC() })
 }
 
-// changedCopy returns a deep copy of a value after alter, marked as changed, or nil when alter has left it as it was.
+// changedCopy returns a deep copy of a value after alter and mark, or nil when alter has changed nothing.
 func changedCopy[P interface {
 	*T
 	value

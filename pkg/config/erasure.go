@@ -10,26 +10,27 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// erasures reads and changes the erased payloads.
+// erasures has the methods for erased payloads.
 type erasures struct{ *core }
 
-// Erasure says that the payload of an event was erased. Its id is the event's, its creation the moment. It is part of
-// the configuration because that is what every node knows at once and what outlives the log and the store: whoever
-// reads, delivers or stores the event asks for it, so that no record that is read again can bring the payload back.
+// Erasure records that the payload of an event was erased. Its id is that of the event, its creation time that of the
+// erasure. Erasures are part of the configuration because every node has that at once, and it outlives the events in
+// Kafka and ClickHouse. Everything that reads, delivers or stores an event checks for an erasure, so that a record that
+// is read again cannot restore the payload.
 type Erasure struct {
 	Meta
-	// Gone is when the rows of the store were seen without the payload for good; zero: not yet.
+	// StoreErasedAt is when the payload was found to be permanently gone from the store; zero: not yet.
 	StoreErasedAt time.Time `json:"gone,omitzero"`
 }
 
-// MaxErasures bounds the erasures that are remembered, about 200 bytes each. Each is forgotten when its event ends.
+// MaxErasures is the maximum number of erasures, about 200 bytes each. An erasure is removed when its event expires.
 const MaxErasures = 100_000
 
-// ErrTooManyErasures means that as many payloads were erased as can be remembered.
+// ErrTooManyErasures means that MaxErasures payloads were erased within the retention.
 var ErrTooManyErasures = errors.New("too many payloads were erased within the retention")
 
-// ErasePayload erases the payload of an event and returns when it did: the first time counts. When it returns nil no
-// node shows or sends the payload any more.
+// ErasePayload erases the payload of an event and returns the time of the first erasure. When it returns nil, no node
+// shows or sends the payload.
 func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return time.Time{}, err
@@ -46,21 +47,21 @@ func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, err
 		if res, err = c.create(ctx, kindErasure, v); err != nil && !errors.Is(err, ErrConflict) {
 			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
 		}
-		if err != nil { // another call was first, and what it wrote is applied here
+		if err != nil { // another call was first, and this node has applied its record
 			res = c.CurrentPosition()
 		}
 	}
-	// A repeat waits as well: the answer to the first call may have been lost before every node knew.
+	// A repeated call waits as well: the answer to the first one may have been lost before every node knew.
 	if err := c.Barrier(ctx, res); err != nil {
 		return time.Time{}, err
 	}
 	return c.ErasedAt(event), nil
 }
 
-// ErasedAt is when the payload of an event was erased; zero when it was not, as far as this node knows.
+// ErasedAt returns when the payload of an event was erased; zero if this node knows of no erasure.
 func (c erasures) ErasedAt(event id.ID) time.Time {
 	v := c.View()
-	if v.Len(kindErasure) == 0 { // asked for every delivery and every row
+	if v.Len(kindErasure) == 0 { // fast path: called for every delivery and every row
 		return time.Time{}
 	}
 	e := v.FindLiving(kindErasure, event.Text(id.Event))
@@ -73,7 +74,7 @@ func (c erasures) ErasedAt(event id.ID) time.Time {
 // Erased reports whether the payload of an event was erased.
 func (c erasures) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero() }
 
-// UnfinishedErasures returns the erasures of which the store may still have the payload, the newest first.
+// UnfinishedErasures returns the erasures whose payload may still be in the store, newest first.
 func (c erasures) UnfinishedErasures() (all []*Erasure) {
 	for e := range c.View().NewestFirst(kindErasure, 0) {
 		if v := c.value(e).(*Erasure); v.StoreErasedAt.IsZero() {
@@ -83,7 +84,7 @@ func (c erasures) UnfinishedErasures() (all []*Erasure) {
 	return all
 }
 
-// FinishErasure notes that the store does not have the payload any more.
+// FinishErasure records that the payload is gone from the store.
 func (c erasures) FinishErasure(ctx context.Context, name string) error {
 	_, _, err := updateWithoutWait(ctx, c.core, kindErasure, name, func(e *Erasure) error {
 		if e.StoreErasedAt.IsZero() {
@@ -91,14 +92,14 @@ func (c erasures) FinishErasure(ctx context.Context, name string) error {
 		}
 		return nil
 	})
-	if errors.Is(err, ErrNotFound) { // its event has ended meanwhile
+	if errors.Is(err, ErrNotFound) { // its event has expired meanwhile
 		return nil
 	}
 	return err
 }
 
-// erasureEnd is when an erasure may be forgotten: a day after its event can no longer be read. An event is erased
-// while it can be read, so that those which were erased first end first, or wait for no longer than the retention.
+// erasureEnd returns when an erasure may be removed: a day after its event expired. Only events that can be read are
+// erased, so erasures expire in about the order of their creation.
 func (c *core) erasureEnd(v value) time.Time {
 	e := v.(*Erasure)
 	from := e.CreatedAt
@@ -108,5 +109,5 @@ func (c *core) erasureEnd(v value) time.Time {
 	return from.AddDate(0, 0, cmp.Or(c.cfg.RetentionDays, maxRetentionDays)+1)
 }
 
-// maxRetentionDays is the highest that RELAY_RETENTION_DAYS may be.
+// maxRetentionDays is the maximum of RELAY_RETENTION_DAYS.
 const maxRetentionDays = 3650

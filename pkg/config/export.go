@@ -21,32 +21,32 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// An export is one JSON document: a head, one entity a line in the order of their creation, and the SHA-256 of
-// everything before the last line, with a MAC under a master key. Secrets stand in it as sealed as they are in the log,
-// keys and tokens as hashes; one-time links do not stand in it.
+// An export is one JSON document with three parts: a header, one line for each entity in the order of their creation,
+// and a footer with the SHA-256 of everything before it and a MAC under a master key. Secrets are sealed as in the log,
+// keys and tokens are hashes, one-time links are left out.
 
 // Format and version of the document.
 const (
 	exportFormat  = "eventrelay.configuration"
 	exportVersion = 2
-	// unsignedVersion is that of the versions whose exports had no MAC.
+	// unsignedVersion is the version of exports without a MAC.
 	unsignedVersion = 1
 )
 
-// ExportHeader is what an export says of itself.
+// ExportHeader is the first line of an export.
 type ExportHeader struct {
 	Format     string    `json:"format"`
 	Version    int       `json:"version"`
 	ExportedAt time.Time `json:"exported_at"`
 	Program    string    `json:"program"`
 	Account    string    `json:"account"`
-	Sequence   int64     `json:"sequence"` // of the state that it is
+	Sequence   int64     `json:"sequence"` // sequence of the exported state
 	Partitions int32     `json:"partitions"`
 	Entities   int       `json:"count"`
-	// MasterKeys are those that open what is sealed in it, as name:fingerprint.
+	// MasterKeys are the keys that open the secrets of the document, as name:fingerprint.
 	MasterKeys []string `json:"master_keys"`
 
-	footer exportFooter // of a document that was read
+	footer exportFooter // set by ReadExport
 }
 
 // exportedEntity is one line.
@@ -58,16 +58,16 @@ type exportedEntity struct {
 // exportFooter is the last line, without the bracket before it.
 type exportFooter struct {
 	SHA256 string `json:"sha256"`
-	// MAC is the HMAC-SHA256 of SHA256 under a key from the master key MACKey, by its id.
+	// MAC is the HMAC-SHA256 of SHA256, with a key derived from the master key with the id MACKey.
 	MACKey string `json:"mac_key,omitempty"`
 	MAC    string `json:"mac,omitempty"`
 }
 
 // ErrUnsignedExport means that a document has no MAC.
 var ErrUnsignedExport = errors.New(
-	"the document has no MAC: it comes from an older version, or was not written by the relay")
+	"the document has no MAC: an older version wrote it, or something other than the relay")
 
-// authentic reports why a document is none that a holder of the master keys wrote.
+// verifyMAC returns an error unless a holder of one of the master keys wrote the document.
 func (h *ExportHeader) verifyMAC(keys *Keyring) error {
 	if h.Version == unsignedVersion {
 		return ErrUnsignedExport
@@ -78,15 +78,16 @@ func (h *ExportHeader) verifyMAC(keys *Keyring) error {
 	}
 	got, err := hex.DecodeString(h.footer.MAC)
 	if err != nil || !hmac.Equal(got, mac(keys.macs[name], []byte(h.footer.SHA256))) {
-		return fmt.Errorf("%w: it was changed without the master key %s: its MAC does not match", ErrInvalidExport, name)
+		return fmt.Errorf("%w: its MAC does not match: it was changed by somebody without the master key %s",
+			ErrInvalidExport, name)
 	}
 	return nil
 }
 
-// documents exports, imports, and seals anew.
+// documents has the methods that export, import and rewrap the configuration.
 type documents struct{ *core }
 
-// Export writes the configuration as it stands when it is called. The state is immutable: changes go on meanwhile.
+// Export writes the configuration as it is when Export is called. Later changes do not affect it.
 func (c documents) Export(ctx context.Context, to io.Writer) error {
 	if err := c.Sync(ctx); err != nil {
 		return err
@@ -117,7 +118,7 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	})
 }
 
-// exportedLine is the value of an entity in an export: without the link that lets somebody in.
+// exportedLine returns the JSON of an entity in an export: without the one-time link of a user.
 func (c documents) exportedLine(e *conflog.Entity) json.RawMessage {
 	if e.Kind == kindUser {
 		if was := c.value(e).(*User); was.Link != nil {
@@ -133,8 +134,8 @@ func (c documents) exportedLine(e *conflog.Entity) json.RawMessage {
 	return c.Value(e)
 }
 
-// WriteExport writes a document of as many entities, by kind and value, as its head speaks of, with a MAC under the
-// first of the keys: what [ReadExport] reads.
+// WriteExport writes a document that [ReadExport] reads. entities must yield exactly header.Entities pairs of kind and
+// value. The MAC is made with the first of the keys.
 func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.Seq2[string, json.RawMessage]) error {
 	sum := sha256.New()
 	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
@@ -149,7 +150,7 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 		if err != nil {
 			return fmt.Errorf("encode a %s: %w", kind, err)
 		}
-		w.Write(line) // its error is that of Flush
+		w.Write(line) // Flush returns its error
 		if n++; n < head.Entities {
 			w.WriteByte(',')
 		}
@@ -170,7 +171,8 @@ func WriteExport(to io.Writer, head ExportHeader, keys *Keyring, entities iter.S
 	return nil
 }
 
-// sealers are the ids of the master keys that seal something of these entities; of one that is not here the name.
+// sealingKeys returns the ids of the master keys that seal secrets of these entities; for a key that this node does not
+// have, its name and a colon.
 func (c documents) sealingKeys(all []*conflog.Entity) ([]string, error) {
 	ids := []string{}
 	for _, e := range all {
@@ -204,11 +206,11 @@ func mac(key, value []byte) []byte {
 // ErrInvalidExport means that a document is not a complete export that this program can read.
 var ErrInvalidExport = errors.New("cannot read the export")
 
-// maxExportLine bounds one entity; a record of the log is smaller.
+// maxExportLine is the maximum length of a line in bytes; records of the log are smaller.
 const maxExportLine = 16 << 20
 
-// ReadExport reads a document, calls each for every entity, and judges its checksum when all were read: until it
-// returns nil nothing of what each got is to be trusted.
+// ReadExport reads a document, calls each for every entity, and verifies the checksum at the end. Do not use the
+// entities before it has returned nil. It does not verify the MAC.
 func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) error) (ExportHeader, error) {
 	var head ExportHeader
 	lines := bufio.NewScanner(from)
@@ -219,11 +221,12 @@ func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) er
 	}
 	opening, ok := bytes.CutSuffix(lines.Bytes(), []byte(",\"entities\":[\n"))
 	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != exportFormat {
-		return head, fmt.Errorf("%w: its first line is not one that relay config export writes; was the file reformatted?",
+		return head, fmt.Errorf("%w: its first line was not written by relay config export; was the file reformatted?",
 			ErrInvalidExport)
 	}
 	if head.Version != exportVersion && head.Version != unsignedVersion {
-		return head, fmt.Errorf("%w: it has version %d, this program reads %d", ErrInvalidExport, head.Version, exportVersion)
+		return head, fmt.Errorf("%w: it has version %d, this program reads version %d", ErrInvalidExport, head.Version,
+			exportVersion)
 	}
 	sum := sha256.New()
 	sum.Write(lines.Bytes())
@@ -249,16 +252,16 @@ func (h *ExportHeader) checkFooter(line []byte, sum hash.Hash, n int, lines *buf
 	case err != nil:
 		return fmt.Errorf("%w: its last line: %w", ErrInvalidExport, err)
 	case h.footer.SHA256 != hex.EncodeToString(sum.Sum(nil)):
-		return fmt.Errorf("%w: it was changed or is incomplete: its checksum does not match", ErrInvalidExport)
+		return fmt.Errorf("%w: its checksum does not match: it was changed or is incomplete", ErrInvalidExport)
 	case n != h.Entities:
-		return fmt.Errorf("%w: it has %d entities and its first line says %d", ErrInvalidExport, n, h.Entities)
+		return fmt.Errorf("%w: it has %d entities, its first line says %d", ErrInvalidExport, n, h.Entities)
 	case lines.Scan():
-		return fmt.Errorf("%w: something follows its end", ErrInvalidExport)
+		return fmt.Errorf("%w: there is text after its end", ErrInvalidExport)
 	}
 	return nil
 }
 
-// wholeLines splits into lines with their ends.
+// wholeLines is a bufio.SplitFunc that keeps the line ends.
 func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil

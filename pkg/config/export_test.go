@@ -216,14 +216,14 @@ func TestImportRefuses(t *testing.T) {
 	}
 	_, fingerprint, _ := strings.Cut(a.keyring.IDs()[0], ":")
 	f(b, string(doc), ErrMissingMasterKey, fingerprint) // a key of the same name is another one
-	f(b, string(doc), ErrMissingMasterKey, "start on a new data directory that has the old master.keys")
+	f(b, string(doc), ErrMissingMasterKey, "start with a new data directory that contains the old master.keys")
 	c := node(t, broker(t), Config{Node: "c"})
 	lines := bytes.SplitAfter(doc, []byte("\n"))
 	f(c, "", ErrInvalidExport, "empty")
 	f(c, "{}", ErrInvalidExport, "first line")
 	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), ErrInvalidExport, "version 3")
 	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), ErrInvalidExport, "checksum")
-	f(c, string(doc)+"x", ErrInvalidExport, "follows")
+	f(c, string(doc)+"x", ErrInvalidExport, "text after its end")
 	for i := 1; i < len(lines)-2; i++ { // the last two are the foot and nothing
 		f(c, string(bytes.Join(lines[:i], nil)), ErrInvalidExport, "middle")
 		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), ErrInvalidExport, "")

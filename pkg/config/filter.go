@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Matches reports whether a destination with the filter wants an event of that type and body.
+// Matches reports whether an event with that type and body passes the filter. A nil filter passes every event.
 func (f *Filter) Matches(typ string, body []byte) bool {
 	return f.MatchesType(typ) && f.MatchesBody(body)
 }
 
-// MatchesBody is the part of Matches that needs the body. A body that is not JSON, or nested deeper than event.JSON
-// allows, matches no condition.
+// MatchesBody reports whether the body satisfies the body conditions. A body that is not JSON, or nested deeper than
+// event.JSON allows, satisfies none.
 func (f *Filter) MatchesBody(body []byte) bool {
 	return !f.NeedsBody() || newBodyFilters([]*Filter{f}).Match(body)[0]
 }
 
-// MatchesType is the part of Matches that needs no body.
+// MatchesType reports whether the event type passes the filter.
 func (f *Filter) MatchesType(typ string) bool {
 	return f == nil || len(f.Types) == 0 || matchesType(f.Types, typ)
 }
 
-// NeedsBody reports whether there is a condition on the body.
+// NeedsBody reports whether the filter has conditions on the body.
 func (f *Filter) NeedsBody() bool { return f != nil && len(f.Body) > 0 }
 
-// matchesType knows exact types and prefixes: order.* stands for order. and anything behind it.
+// matchesType supports exact types and prefixes: order.* matches order. followed by anything.
 func matchesType(patterns []string, typ string) bool {
 	for _, p := range patterns {
 		prefix, ok := strings.CutSuffix(p, "*")
@@ -36,8 +36,8 @@ func matchesType(patterns []string, typ string) bool {
 	return false
 }
 
-// equalScalar compares a configured scalar with one of the document. Numbers are equal when they are
-// written alike or have the same value.
+// equalScalar compares a configured scalar with one of the document. Numbers are equal when they have the same text or
+// the same value.
 func equalScalar(want, got any) bool {
 	number, ok := got.(json.Number)
 	if !ok {
@@ -58,7 +58,7 @@ func equalScalar(want, got any) bool {
 	return false
 }
 
-// sameFloat compares by value what floats can tell apart; longer integers must be written alike.
+// sameFloat compares numbers by value where a float64 is exact; larger integers must have the same text.
 func sameFloat(a, b string) bool {
 	const exact = 1 << 53 // integers up to here are exact in a float64
 	x, err1 := strconv.ParseFloat(a, 64)

@@ -13,70 +13,71 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// ErrNotEmpty means that there is a configuration that an import would mix with.
+// ErrNotEmpty means that an import would mix with an existing configuration.
 var ErrNotEmpty = errors.New("there is a configuration already")
 
-// Imported is how far an import has come.
+// ImportProgress is the progress of an import.
 type ImportProgress struct {
-	Entities int      // of the document
-	Done     int      // of them: written, or there already
-	Changed  int      // of them: written
-	Removed  int      // what was there and is not in the document
-	Warnings []string // what could not be kept as it was; bounded
+	Entities int      // in the document
+	Done     int      // of these: written, or already identical
+	Changed  int      // of these: written
+	Removed  int      // deleted, because they are not in the document
+	Warnings []string // what the import had to change; at most 100
 }
 
-// maxWarnings bounds those of an import.
+// maxWarnings is the maximum number of warnings of an import.
 const maxWarnings = 100
 
-// importBatch is how many records are on their way at once. They are appended in order, so that lists keep theirs.
+// importBatch is how many records are written at once. They are appended in order, so that lists keep their order.
 const importBatch = 500
 
-// importing is one import.
+// importing is one running import.
 type importing struct {
 	documents
 	head     ExportHeader
 	account  *Account
 	entities []importedEntity // in the order of their creation
-	index    map[string]int   // in entities, by kind and id
+	index    map[string]int   // index in entities, by kind and id
 	progress ImportProgress
 	options  ImportOptions
 	report   func(ImportProgress)
 }
 
-// Importing says how a document is imported.
+// ImportOptions are the options of an import.
 type ImportOptions struct {
-	Replace  bool // delete what is not in it
-	Unsigned bool // take one without a MAC, as older versions wrote it
-	// CheckURL judges the URL of a destination, as the API does.
+	Replace  bool // delete entities that are not in the document
+	Unsigned bool // accept a document without a MAC, as older versions wrote it
+	// CheckURL validates the URL of a destination as the API does.
 	CheckURL func(string) error
 }
 
-// importedEntity is kept as it will be in memory, which is a third of its text.
+// importedEntity is an entity of the document, compressed to about a third of its size.
 type importedEntity struct {
 	kind   kind
 	id     string
 	packed []byte
 }
 
-// Import makes the configuration what an export says: under the same ids, in the same order, with the same keys. It
-// reads the whole document before it writes anything, and goes on where it stopped when it is called again.
+// Import replaces the configuration by that of an export: the same entities with the same ids, in the same order. It
+// reads and validates the whole document before it writes anything. If it is interrupted, a second call continues.
 //
-// Without replace the log must be empty but for what a node writes at its first start, or hold what the document has
-// already: ErrNotEmpty. With it what is not in the document is deleted. It returns when no node acts on the
-// configuration before it any more.
+// Without Replace the log must be empty, except for what a node writes at its first start, or hold only entities of the
+// document; otherwise Import returns ErrNotEmpty. With Replace it deletes entities that are not in the document. It
+// returns when no node acts on the old configuration.
 //
-// Everything in it is judged as what the API takes is. Without a MAC under one of the master keys it is
-// ErrUnsignedExport.
-func (c documents) Import(ctx context.Context, from io.Reader, how ImportOptions, tell func(ImportProgress)) (
-	ImportProgress, error) {
+// The values are validated like requests to the API. A document without a MAC under one of the master keys is refused
+// with ErrUnsignedExport.
+func (c documents) Import(
+	ctx context.Context, from io.Reader, options ImportOptions, report func(ImportProgress),
+) (ImportProgress, error) {
 	if err := c.Sync(ctx); err != nil {
 		return ImportProgress{}, err
 	}
-	im := &importing{documents: c, index: make(map[string]int), options: how, report: tell}
+	im := &importing{documents: c, index: make(map[string]int), options: options, report: report}
 	if err := im.read(from); err != nil {
 		return im.progress, err
 	}
-	if err := im.head.verifyMAC(c.keyring); err != nil && !(how.Unsigned && errors.Is(err, ErrUnsignedExport)) {
+	if err := im.head.verifyMAC(c.keyring); err != nil && !(options.Unsigned && errors.Is(err, ErrUnsignedExport)) {
 		return im.progress, err
 	}
 	for _, key := range im.head.MasterKeys {
@@ -84,18 +85,19 @@ func (c documents) Import(ctx context.Context, from io.Reader, how ImportOptions
 			return im.progress, err
 		}
 	}
-	left := im.unlisted()
-	if len(left) > 0 && !how.Replace {
-		return im.progress, fmt.Errorf("%w: %d entities that are not in the document, such as %s %s", ErrNotEmpty, len(left),
-			c.KindName(left[0].Kind), left[0].ID)
+	unlisted := im.unlisted()
+	if len(unlisted) > 0 && !options.Replace {
+		return im.progress, fmt.Errorf(
+			"%w: %d entities are not, or not the same, in the document, such as %s %s", ErrNotEmpty, len(unlisted),
+			c.KindName(unlisted[0].Kind), unlisted[0].ID)
 	}
-	if err := im.write(ctx, left); err != nil {
+	if err := im.write(ctx, unlisted); err != nil {
 		return im.progress, err
 	}
 	return im.progress, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// read takes the whole document in and judges it.
+// read reads and validates the whole document.
 func (im *importing) read(from io.Reader) (err error) {
 	im.head, err = ReadExport(from, func(name string, raw json.RawMessage) error {
 		k, ok := im.KindByName(name)
@@ -120,7 +122,7 @@ func (im *importing) read(from io.Reader) (err error) {
 		if e, ok := v.(*Endpoint); ok {
 			im.fitPartitions(e)
 		}
-		if _, unread := v.(*Opaque); !unread { // as it was validated: without members that nobody knows
+		if _, unread := v.(*Opaque); !unread { // encode it as validated: without unknown members
 			if raw, err = json.Marshal(v); err != nil {
 				return fmt.Errorf("encode %s %s: %w", name, v.entityID(), err)
 			}
@@ -131,7 +133,7 @@ func (im *importing) read(from io.Reader) (err error) {
 		return im.addEntity(k, v.entityID(), raw)
 	})
 	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
-		err = fmt.Errorf("%w: it has not the account that it names", ErrInvalidExport)
+		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)
 	}
 	return err
 }
@@ -142,10 +144,10 @@ func (im *importing) addEntity(k kind, id string, raw []byte) error {
 		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
 	}
 	if id == "" {
-		return fmt.Errorf("%w: %s without an id", ErrInvalidExport, im.KindName(k))
+		return fmt.Errorf("%w: a %s has no id", ErrInvalidExport, im.KindName(k))
 	}
 	if _, twice := im.index[im.indexKey(k, id)]; twice {
-		return fmt.Errorf("%w: %s %s stands in it twice", ErrInvalidExport, im.KindName(k), id)
+		return fmt.Errorf("%w: it has %s %s twice", ErrInvalidExport, im.KindName(k), id)
 	}
 	im.index[im.indexKey(k, id)] = len(im.entities)
 	im.entities = append(im.entities, importedEntity{k, id, im.Pack(line.Bytes())})
@@ -153,8 +155,8 @@ func (im *importing) addEntity(k kind, id string, raw []byte) error {
 	return nil
 }
 
-// resettle gives an endpoint a partition that exists here. A move that was under way is over: the records that it
-// waited for are not here.
+// fitPartitions assigns an endpoint to an existing partition if its own does not exist here, and ends its move: the
+// deliveries that the move waits for are not here.
 func (im *importing) fitPartitions(e *Endpoint) {
 	here := func(p int32) bool { return p >= 0 && p < im.cfg.Partitions }
 	former := slices.DeleteFunc(slices.Clone(e.FormerPartitions), func(p int32) bool { return !here(p) })
@@ -163,7 +165,7 @@ func (im *importing) fitPartitions(e *Endpoint) {
 	}
 	if was := e.Partition; !here(was) {
 		e.Partition = partitionOf(e.ID, im.cfg.Partitions)
-		im.warn("endpoint %s is on partition %d now: there is no %d here", e.ID, e.Partition, was)
+		im.warn("endpoint %s is now in partition %d: partition %d does not exist here", e.ID, e.Partition, was)
 	}
 	e.FormerPartitions, e.Move = slices.DeleteFunc(former, func(p int32) bool { return p == e.Partition }), nil
 }
@@ -173,14 +175,14 @@ func (im *importing) warn(format string, args ...any) {
 	case len(im.progress.Warnings) < maxWarnings-1:
 		im.progress.Warnings = append(im.progress.Warnings, fmt.Sprintf(format, args...))
 	case len(im.progress.Warnings) == maxWarnings-1:
-		im.progress.Warnings = append(im.progress.Warnings, "… and more of them")
+		im.progress.Warnings = append(im.progress.Warnings, "… and more warnings")
 	}
 }
 
-// opens reports when a node could not open what a master key has sealed.
+// checkMasterKey returns an error when a living node lacks a master key of the document.
 func (im *importing) checkMasterKey(key string) error {
 	name := key[:strings.IndexByte(key+":", ':')+1]
-	if name == key { // the export did not know its fingerprint
+	if name == key { // the exporting node did not have the key
 		for _, id := range im.keyring.IDs() {
 			if strings.HasPrefix(id, name) {
 				key = id
@@ -193,8 +195,8 @@ func (im *importing) checkMasterKey(key string) error {
 	return im.checkPeerKeys(key)
 }
 
-// missingMasterKey says how to get the master key of that id, which a document needs and the node does not have. An id
-// is a name and a fingerprint, or a name alone; a key cannot be made from it.
+// missingMasterKey returns an error that says how to provide the master key id, a name and a fingerprint or a name
+// alone, which the document needs and this node lacks.
 func missingMasterKey(here []string, id string) error {
 	name, fingerprint, _ := strings.Cut(id, ":")
 	if fingerprint != "" {
@@ -202,21 +204,23 @@ func missingMasterKey(here []string, id string) error {
 	}
 	for _, h := range here {
 		if strings.HasPrefix(h, name+":") {
-			return fmt.Errorf("%w: the document needs another master key of the name %.100s than is here%.100s; start on a new "+
-				"data directory that has the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
+			return fmt.Errorf("%w: the document needs another master key named %.100s than this node has%.100s; start "+
+				"with a new "+
+				"data directory that contains the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
 				ErrMissingMasterKey, name,
 				fingerprint)
 		}
 	}
-	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; add it to RELAY_MASTER_KEYS as it stands in "+
-		"master.keys or RELAY_MASTER_KEYS where the document comes from, and restart, then import", ErrMissingMasterKey, name,
+	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; copy it to RELAY_MASTER_KEYS from the "+
+		"master.keys or RELAY_MASTER_KEYS of the exporting installation, restart, then import", ErrMissingMasterKey, name,
 		fingerprint)
 }
 
-// at is the key of an entity in place.
+// indexKey returns the key of an entity in index.
 func (im *importing) indexKey(k kind, id string) string { return im.KindName(k) + " " + id }
 
-// left are the entities that are here and not, or not so, in the document, and that no node has made by itself.
+// unlisted returns the entities that are not, or not the same, in the document, except those that a node creates by
+// itself.
 func (im *importing) unlisted() (left []*conflog.Entity) {
 	v := im.View()
 	for k := conflog.FirstUserKind; k < kinds; k++ {
@@ -234,7 +238,7 @@ func (im *importing) unlisted() (left []*conflog.Entity) {
 	return left
 }
 
-// madeAtStart reports whether a node has written it by itself when it started.
+// madeAtStart reports whether a node created the entity by itself at its start.
 func (im *importing) madeAtStart(e *conflog.Entity) bool {
 	switch v := im.value(e).(type) {
 	case *Key:
@@ -245,8 +249,8 @@ func (im *importing) madeAtStart(e *conflog.Entity) bool {
 	return e.Kind == kindServiceSecret
 }
 
-// write does it: the account first, then what is in the way, then the entities in their order.
-func (im *importing) write(ctx context.Context, left []*conflog.Entity) error {
+// write writes the account, deletes the unlisted entities, and then writes the entities of the document in order.
+func (im *importing) write(ctx context.Context, unlisted []*conflog.Entity) error {
 	if own := im.Account(); own.ID != im.account.ID {
 		raw, err := json.Marshal(im.account)
 		if err != nil {
@@ -273,9 +277,9 @@ func (im *importing) write(ctx context.Context, left []*conflog.Entity) error {
 		return flush()
 	}
 	v := im.View()
-	for _, e := range left {
+	for _, e := range unlisted {
 		if _, there := im.index[im.indexKey(e.Kind, e.ID)]; there {
-			continue // it is written over
+			continue // it is replaced below
 		}
 		if err := push(conflog.BatchChange{Kind: e.Kind, ID: e.ID, Old: e}); err != nil {
 			return err
@@ -302,11 +306,11 @@ func (im *importing) write(ctx context.Context, left []*conflog.Entity) error {
 	return flush()
 }
 
-// rehomed are the changes that give what the nodes have made at their start, and the document does not have, to its
-// account.
-func (im *importing) accountChanges(s *conflog.View) (changes []conflog.BatchChange) {
+// accountChanges returns the changes that assign the entities that nodes created at their start, and the document
+// lacks, to the account of the document.
+func (im *importing) accountChanges(view *conflog.View) (changes []conflog.BatchChange) {
 	for _, k := range []kind{kindKey, kindUser} {
-		for e := range s.NewestFirst(k, 0) {
+		for e := range view.NewestFirst(k, 0) {
 			if _, there := im.index[im.indexKey(k, e.ID)]; there || !im.madeAtStart(e) {
 				continue
 			}

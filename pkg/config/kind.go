@@ -7,13 +7,13 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// kind names what an entity is.
+// kind is the type of an entity.
 type kind = conflog.Kind
 
 const (
 	kindLog      = conflog.KindLog
 	kindAccount  = conflog.FirstUserKind - 1 + iota
-	kindEndpoint // the order is that of chunks in a snapshot
+	kindEndpoint // the order is that of the entities in a snapshot
 	kindKey
 	kindRun
 	kindAnswer
@@ -32,21 +32,21 @@ const (
 	kindTripwire
 	kindAct
 	kindFixture
-	kinds // how many there are, with the log's own
+	kinds // number of kinds, the log's own included
 )
 
-// kindInfo is what is true of a kind.
+// kindInfo describes a kind.
 type kindInfo struct {
 	conflog.KindInfo
-	empty        func() value // a value to decode into
-	exported     bool         // whether it is configuration, not what is remembered of requests
-	holdsSecrets bool         // whether values may hold secrets that open again: those that eachSealed knows
+	empty        func() value // returns a value to decode into
+	exported     bool         // part of an export: configuration, not remembered requests
+	holdsSecrets bool         // values may hold sealed secrets; eachSealed finds them
 }
 
-// kindTable has every kind. Those that only a later version makes, from settings on, are here already, so that nodes of
-// this version keep them: they are bytes with an id to it, see Unread.
+// kindTable has every kind. This version stores those from settings on, which only a later version creates, as opaque
+// values; see Opaque.
 var kindTable = [kinds]kindInfo{
-	// the log registers it itself
+	// registered by the log itself
 	kindLog: {conflog.KindInfo{Name: "log"}, func() value { return &LogSecret{} }, false, true},
 	kindAccount: {info("account", conflog.AuditAll, conflog.Bounds{Singleton: true}), func() value {
 		return &Account{}
@@ -69,12 +69,12 @@ var kindTable = [kinds]kindInfo{
 	kindAlertSettings: {info("alert_settings", conflog.AuditAll, conflog.Bounds{}), func() value {
 		return &AlertSettings{}
 	}, true, true},
-	// Small, and a full configuration is no reason to be silent.
+	// Alerts are small, and alerting must work when the configuration is full.
 	kindAlert: {
 		info("alert", conflog.AuditNone, conflog.Bounds{MaxCount: maxAlerts, ErrCount: ErrStateFull, AllowWhenFull: true}),
 		func() value { return &Alert{} }, true, false},
 	kindUser: {info("user", conflog.AuditAll, conflog.Bounds{}), func() value { return &User{} }, true, false},
-	// Small, and nobody shall wait for room to erase something.
+	// Erasures are small, and must always be possible.
 	kindErasure: {info("erasure", conflog.AuditCreateDelete,
 		conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
 		func() value {
@@ -83,14 +83,15 @@ var kindTable = [kinds]kindInfo{
 
 	kindSettings:      opaque("settings", conflog.AuditAll),
 	kindServiceSecret: opaque("service_secret", conflog.AuditAll),
-	kindFinding:       opaque("finding", conflog.AuditRequested), // how it moves by itself is no change that somebody made
-	kindDrain:         opaque("drain", conflog.AuditAll),
-	kindDSN:           opaque("dsn", conflog.AuditAll),
-	kindDomain:        opaque("domain", conflog.AuditAll),
-	kindScan:          opaque("scan", conflog.AuditRequested),
-	kindTripwire:      opaque("tripwire", conflog.AuditAll),
-	kindAct:           opaque("act", conflog.AuditRequested),
-	kindFixture:       opaque("fixture", conflog.AuditAll),
+	// changes that the service makes by itself are not audited
+	kindFinding:  opaque("finding", conflog.AuditRequested),
+	kindDrain:    opaque("drain", conflog.AuditAll),
+	kindDSN:      opaque("dsn", conflog.AuditAll),
+	kindDomain:   opaque("domain", conflog.AuditAll),
+	kindScan:     opaque("scan", conflog.AuditRequested),
+	kindTripwire: opaque("tripwire", conflog.AuditAll),
+	kindAct:      opaque("act", conflog.AuditRequested),
+	kindFixture:  opaque("fixture", conflog.AuditAll),
 }
 
 func info(name string, audited conflog.Audited, bounds conflog.Bounds) conflog.KindInfo {
@@ -101,7 +102,7 @@ func opaque(name string, audited conflog.Audited) kindInfo {
 	return kindInfo{info(name, audited, conflog.Bounds{}), func() value { return &Opaque{} }, true, true}
 }
 
-// registered are the kinds as the log knows them.
+// registeredKinds returns the kinds that are registered with the log.
 func registeredKinds() (all []conflog.KindInfo) {
 	for k := conflog.FirstUserKind; k < kinds; k++ {
 		all = append(all, kindTable[k].KindInfo)
@@ -109,10 +110,10 @@ func registeredKinds() (all []conflog.KindInfo) {
 	return all
 }
 
-// value is what an entity holds: *Account, *Endpoint, *Key, or a type with a Meta.
+// value is the decoded value of an entity: *Account, *Endpoint, *Key, *LogSecret, or a type with a Meta.
 type value interface {
 	entityID() string
-	// secretHash is the SHA-256 by which the entity is looked up, unique among its kind; nil = none.
+	// secretHash returns the SHA-256 by which the entity is found, unique within its kind; nil = none.
 	secretHash() []byte
 }
 
@@ -123,8 +124,7 @@ func (k *Key) secretHash() []byte      { return k.Hash }
 func (e *Endpoint) entityID() string   { return e.ID }
 func (e *Endpoint) secretHash() []byte { return e.TokenHash }
 
-// LogSecret is the value of the first record of the configuration log, which pkg/conflog has made: the secret is sealed
-// like others.
+// LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.
 type LogSecret struct {
 	ID     string `json:"id"`
 	Secret Sealed `json:"secret"`
@@ -133,18 +133,18 @@ type LogSecret struct {
 func (l *LogSecret) entityID() string   { return l.ID }
 func (l *LogSecret) secretHash() []byte { return nil }
 
-// Unread is a value of a kind that this version keeps and does not use.
+// Opaque is a value of a kind that this version stores but does not use.
 type Opaque struct {
 	Meta
-	// Hash is the SHA-256 of a secret by which a later version finds it.
+	// Hash is the SHA-256 of a secret by which a later version finds the entity.
 	Hash []byte `json:"hash,omitempty"`
-	// Sealed are secrets under the master keys, by the field under which each is sealed.
+	// Sealed holds secrets under the master keys, by the field under which each is sealed.
 	Sealed map[string]Sealed `json:"sealed,omitempty"`
 }
 
 func (u *Opaque) secretHash() []byte { return u.Hash }
 
-// decodeValue reads the JSON of a value and checks what apply relies on.
+// decodeValue decodes a value and checks the length of its hash, on which apply relies.
 func decodeValue(k kind, b []byte) (value, error) {
 	v := kindTable[k].empty()
 	if err := json.Unmarshal(b, v); err != nil {

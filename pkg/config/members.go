@@ -8,12 +8,12 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// A node keeps the members of an entity that it does not know when it changes the entity: a newer node has written
-// them, and nothing of it may be lost while both run. The stored JSON is where they are; decoding passes over them, so
-// that they cost nothing until the entity is changed.
+// When a node changes an entity, it keeps the members that it does not know: a newer version has written them, and they
+// must not be lost while both versions run. The stored JSON has them. Decoding skips them, so they cost nothing until
+// the entity is changed.
 
-// encode is the JSON of a value that replaces an entity, whose value is was, with the members of the entity that this
-// version does not know.
+// encode returns the JSON of a value that replaces the value was of an entity, together with the members of the entity
+// that this version does not know.
 func (c *core) encode(old *conflog.Entity, was, next value) ([]byte, error) {
 	known, err := json.Marshal(was)
 	if err != nil {
@@ -24,13 +24,14 @@ func (c *core) encode(old *conflog.Entity, was, next value) ([]byte, error) {
 		return nil, fmt.Errorf("encode %s %s: %w", c.KindName(old.Kind), old.ID, err)
 	}
 	stored := c.Value(old)
-	if bytes.Equal(known, stored) { // as nearly always: there is nothing unknown
+	if bytes.Equal(known, stored) { // the usual case: no unknown members
 		return is, nil
 	}
 	return merge(stored, known, is), nil
 }
 
-// merge returns next with what stored has beyond known, object by object. known is stored as this version reads it.
+// merge returns next with the members of stored that known lacks, object by object. known is stored as this version
+// decodes and encodes it.
 func merge(stored, known, next json.RawMessage) json.RawMessage {
 	if bytes.Equal(known, next) {
 		return stored
@@ -68,8 +69,8 @@ func merge(stored, known, next json.RawMessage) json.RawMessage {
 	return marshalled(is)
 }
 
-// origin finds the element of a list that an element of the next one has come from, or -1: the one with its identity,
-// or one that is equal, or, for a secret that was sealed anew, the one in its place.
+// origin returns the index in was of the element that is[i] comes from, or -1: the one with the same identity, or an
+// equal one, or, for a secret that was sealed again, the one at the same index.
 func origin(was, is []json.RawMessage, i int) int {
 	id, member := identity(is[i])
 	for j := range was {
@@ -83,13 +84,14 @@ func origin(was, is []json.RawMessage, i int) int {
 	before, _ := identity(was[i])
 	for j := range is {
 		if other, _ := identity(is[j]); before != "" && other == before {
-			return -1 // it has moved
+			return -1 // the old element is at another index
 		}
 	}
 	return i
 }
 
-// identity tells the elements of a list apart: by an id, by their kind, or by the secret that they are about.
+// identity returns what distinguishes an element of a list from the others: its id, kind or secret, and the name of
+// that member.
 func identity(element json.RawMessage) (id, member string) {
 	o, _ := object(element)
 	for _, name := range []string{"id", "kind", "secret"} {

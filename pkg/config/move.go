@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// ErrMoving means that an endpoint is being moved, by somebody else.
+// ErrMoving means that another call is moving the endpoint.
 var ErrMoving = errors.New("the endpoint is being moved")
 
-// ErrSamePartition means that an endpoint is where it is to be moved to.
-var ErrSamePartition = errors.New("the endpoint is in this partition")
+// ErrSamePartition means that the endpoint already is in that partition.
+var ErrSamePartition = errors.New("the endpoint is already in this partition")
 
-// MoveEndpoint gives an endpoint another partition, which its new events go to, and makes those wait until
-// EndMove, or the time until. It returns when no node accepts an event into the old partition any more, but
-// for requests that are being read.
+// MoveEndpoint assigns an endpoint to another partition, where its new events go. Deliveries of these wait until
+// EndMove, or until the time until. It returns when no node accepts events into the old partition, except for requests
+// whose bodies are being read.
 func (c endpoints) MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*Endpoint, error) {
 	return c.move(ctx, endpoint, func(e *Endpoint) error {
 		switch {
@@ -32,7 +32,7 @@ func (c endpoints) MoveEndpoint(ctx context.Context, endpoint string, to int32, 
 	})
 }
 
-// ExtendMove makes the new events of an endpoint that MoveEndpoint or ExtendMove has returned wait for longer.
+// ExtendMove extends the wait of a move. moved is the endpoint that MoveEndpoint or ExtendMove returned last.
 func (c endpoints) ExtendMove(ctx context.Context, moved *Endpoint, until time.Time) (*Endpoint, error) {
 	return c.move(ctx, moved.ID, func(e *Endpoint) error {
 		if !e.sameMove(moved) {
@@ -43,28 +43,28 @@ func (c endpoints) ExtendMove(ctx context.Context, moved *Endpoint, until time.T
 	})
 }
 
-// EndMove ends a move that MoveEndpoint has begun: what waits goes on. With back, new events go to the old
-// partition again; those that were accepted meanwhile stay in the new one.
-func (c endpoints) EndMove(ctx context.Context, moved *Endpoint, back bool) (*Endpoint, error) {
+// EndMove ends a move that MoveEndpoint has started: waiting deliveries continue. With rollBack, new events go to the
+// old partition again; events accepted during the move stay in the new one.
+func (c endpoints) EndMove(ctx context.Context, moved *Endpoint, rollBack bool) (*Endpoint, error) {
 	return c.move(ctx, moved.ID, func(e *Endpoint) error {
 		if !e.sameMove(moved) {
 			return ErrMoving
 		}
 		from := e.Move.From
-		if e.Move = nil; back {
+		if e.Move = nil; rollBack {
 			e.setPartition(from)
 		}
 		return nil
 	})
 }
 
-// sameMove reports whether it is still the same move.
+// sameMove reports whether the move of the endpoint is still that of moved.
 func (e *Endpoint) sameMove(moved *Endpoint) bool {
 	return e.Move != nil && moved.Move != nil && e.Move.From == moved.Move.From &&
 		e.Move.Until.Equal(moved.Move.Until)
 }
 
-// settle changes the partition and remembers the one before.
+// setPartition changes the partition and adds the old one to FormerPartitions.
 func (e *Endpoint) setPartition(to int32) {
 	former := append(slices.Clone(e.FormerPartitions), e.Partition)
 	slices.Sort(former)
@@ -72,7 +72,7 @@ func (e *Endpoint) setPartition(to int32) {
 	e.Partition = to
 }
 
-// move changes what ordinary changes leave alone, and waits until every node goes by it.
+// move changes members that ordinary updates must not change, and waits until every node has applied the change.
 func (c endpoints) move(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
 	_, res, err := c.change(ctx, kindEndpoint, endpoint, isExempt, func(old value) (value, error) {
 		raw, err := json.Marshal(old)

@@ -2,8 +2,8 @@ package config
 
 import "encoding/binary"
 
-// partitionOf is where Kafka's own default partitioner puts a key among n partitions. It is asked once,
-// when an endpoint is created; afterwards the stored answer counts, so n may grow.
+// partitionOf returns the partition of a key among n, like Kafka's default partitioner (murmur2). It is computed once,
+// when an endpoint is created, and stored, so n may grow.
 func partitionOf(key string, n int32) int32 {
 	return int32(murmur2([]byte(key))&0x7fffffff) % n
 }

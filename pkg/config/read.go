@@ -1,19 +1,19 @@
 package config
 
-// endpoints reads and changes the endpoints.
+// endpoints has the methods for endpoints.
 type endpoints struct{ *core }
 
-// keys reads and changes the API keys.
+// keys has the methods for API keys.
 type keys struct{ *core }
 
-// Presence says whether an id is known.
+// Presence is what this node knows about an id.
 type Presence uint8
 
-// Presences.
+// Values of Presence.
 const (
-	Unknown Presence = iota // never heard of, as far as this node has read the log
+	Unknown Presence = iota // never created, as far as this node has read the log
 	Present
-	Deleted // for 60 days at least; afterwards Unknown
+	Deleted // for at least 60 days; then Unknown
 )
 
 // Account returns the account; nil before Ready.
@@ -29,8 +29,8 @@ func (c endpoints) Endpoint(id string) (*Endpoint, Presence) {
 	return findEntity[*Endpoint](c.core, kindEndpoint, id)
 }
 
-// Endpoints returns at most limit endpoints of an account that were created before the one with
-// beforeSeq (0 = from the newest), the newest first, and whether there are more.
+// Endpoints returns at most limit endpoints of an account, newest first: those created before the one with beforeSeq (0
+// = from the newest). more reports whether there are more.
 func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
 	for e := range c.View().NewestFirst(kindEndpoint, beforeSeq) {
 		ep := c.endpoint(e)
@@ -45,7 +45,7 @@ func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page [
 	return page, false
 }
 
-// Keys returns the keys of an account, revoked and expired ones too, the newest first.
+// Keys returns the API keys of an account, newest first, revoked and expired keys included.
 func (c keys) Keys(account string) []*Key {
 	var keys []*Key
 	for e := range c.View().NewestFirst(kindKey, 0) {
@@ -56,11 +56,11 @@ func (c keys) Keys(account string) []*Key {
 	return keys
 }
 
-// Authenticate returns the key with that text. ErrInvalidKey means that it is unknown, revoked,
-// expired, or a bootstrap key that the environment of this node does not name; ErrLease that nobody can
-// be authenticated now. The form of the text is not judged.
+// Authenticate returns the API key with that text. It returns ErrInvalidKey when the key is unknown, revoked, expired,
+// or a bootstrap key that this node's environment does not name. It returns ErrLease when this node cannot authenticate
+// anybody now. It does not check the form of the text.
 func (c keys) Authenticate(text string) (*Key, error) {
-	// The lease is asked before the view is taken: what it vouches for is then in the view.
+	// Check the lease before loading the view: so the view has everything that the lease covers.
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
@@ -83,7 +83,7 @@ func (c keys) Authenticate(text string) (*Key, error) {
 	if scope == k.Scope {
 		return k, nil
 	}
-	as := *k // the environment decides, also when it once named the same text for the other scope
+	as := *k // the scope in the environment wins, even if it named the key with the other scope before
 	as.Scope = scope
 	return &as, nil
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// recoveries reads and changes the recovery jobs.
+// recoveries has the methods for recovery jobs.
 type recoveries struct{ *core }
 
-// RecoveryState is where a recovery job stands.
+// RecoveryState is the state of a recovery job.
 type RecoveryState string
 
 // States of a recovery job.
@@ -25,10 +25,10 @@ const (
 	RecoveryStopped          RecoveryState = "stopped"
 	RecoveryCancelled        RecoveryState = "cancelled"
 	RecoveryExpired          RecoveryState = "expired"
-	RecoveryFailed           RecoveryState = "failed" // it could not be prepared
+	RecoveryFailed           RecoveryState = "failed" // the preparation failed
 )
 
-// RecoveryStates are all of them, in the order of a job's life.
+// RecoveryStates returns all states, in the order in which a job passes through them.
 func RecoveryStates() []RecoveryState {
 	return []RecoveryState{
 		RecoveryPreparing, RecoveryReady, RecoveryCanaryRunning, RecoveryAwaitingApproval, RecoveryRunning,
@@ -36,7 +36,7 @@ func RecoveryStates() []RecoveryState {
 	}
 }
 
-// Ended reports whether the job goes on to no other state. Deliveries that were submitted may still end.
+// Ended reports whether the state is final. Open deliveries of the job may still finish.
 func (s RecoveryState) Ended() bool {
 	switch s {
 	case RecoveryCompleted, RecoveryStopped, RecoveryCancelled, RecoveryExpired, RecoveryFailed:
@@ -45,10 +45,10 @@ func (s RecoveryState) Ended() bool {
 	return false
 }
 
-// Sends reports whether deliveries are being submitted.
+// Sending reports whether deliveries are being submitted.
 func (s RecoveryState) Sending() bool { return s == RecoveryCanaryRunning || s == RecoveryRunning }
 
-// Unsent is why the items that were not submitted never will be; empty while they may.
+// UnsentReason returns why items that were not submitted will never be; empty while they may be.
 func (s RecoveryState) UnsentReason() event.Reason {
 	switch s {
 	case RecoveryStopped, RecoveryFailed:
@@ -61,7 +61,7 @@ func (s RecoveryState) UnsentReason() event.Reason {
 	return ""
 }
 
-// Why a recovery job ended before its time.
+// Values of Recovery.StopReason: why a job ended early.
 const (
 	StopDeliveryFailed         = "delivery_failed"
 	StopDestinationUnavailable = "destination_unavailable"
@@ -69,79 +69,80 @@ const (
 	StopCancelled              = "cancelled"
 )
 
-// Times of a recovery job.
+// Durations of a recovery job.
 const (
-	// MaxRecoveryDuration is how long a job goes on: preparation, pauses and approval waits included.
+	// MaxRecoveryDuration is the maximum duration of a job, including preparation and waits for approval.
 	MaxRecoveryDuration = 24 * time.Hour
 	// RecoveryRetention is how long a job can be read.
 	RecoveryRetention = 30 * 24 * time.Hour
 )
 
-// MaxCanaryDeliveries is how many deliveries a canary tests at most.
+// MaxCanaryDeliveries is the maximum number of deliveries of a canary.
 const MaxCanaryDeliveries = 5
 
-// maxOpenRecoveries bounds the jobs of an account that have not ended.
+// maxOpenRecoveries is the maximum number of jobs of an account that have not ended.
 const maxOpenRecoveries = 1_000
 
-// ErrTooManyOpenRecoveries means that so many jobs have not ended that no other one is made.
-var ErrTooManyOpenRecoveries = errors.New("too many recovery jobs have not ended")
+// ErrTooManyOpenRecoveries means that maxOpenRecoveries jobs have not ended.
+var ErrTooManyOpenRecoveries = errors.New("too many recovery jobs are open")
 
-// Recovery is the header of a recovery job: its items are in the store. Its id is a time-ordered rec_….
+// Recovery is the header of a recovery job; its items are in the store. Its id is a time-ordered rec_….
 type Recovery struct {
 	Meta
 	Endpoint string `json:"endpoint"`
-	// of the endpoint when the job was made; that of a deleted one stays
+	// that of the endpoint when the job was created; kept if the endpoint is deleted
 	Partition     int32         `json:"partition"`
-	Destination   string        `json:"destination,omitempty"` // empty = all of the endpoint
+	Destination   string        `json:"destination,omitempty"` // empty = all destinations of the endpoint
 	Since         time.Time     `json:"since"`
-	Until         time.Time     `json:"until"` // fixed when the job is made
+	Until         time.Time     `json:"until"` // fixed when the job is created
 	RatePerSecond int           `json:"rate_per_second"`
 	State         RecoveryState `json:"state"`
 	StopReason    string        `json:"stop_reason,omitempty"`
-	StartedAt     time.Time     `json:"started_at,omitzero"` // of the canary
+	StartedAt     time.Time     `json:"started_at,omitzero"` // start of the canary
 	FinishedAt    time.Time     `json:"finished_at,omitzero"`
 	Deadline      time.Time     `json:"deadline"`
 	CreatedBy     string        `json:"created_by"`
 
-	Selection    string                `json:"selection,omitempty"` // names the items in the store; set with ready
+	// identifies the items in the store; set when the job becomes ready
+	Selection    string                `json:"selection,omitempty"`
 	Total        int                   `json:"total"`
-	Sendable     int                   `json:"sendable"` // the others are skipped from the beginning
-	Reserved     int                   `json:"reserved"` // items below this number may have been submitted
+	Sendable     int                   `json:"sendable"` // the other items are skipped
+	Reserved     int                   `json:"reserved"` // items with a lower number may have been submitted
 	Destinations []RecoveryDestination `json:"destinations,omitempty"`
 	Canary       CanaryResult          `json:"canary,omitzero"`
 
-	// Settled says that the job has ended and nothing of it is queued: Delivered, Failed and Skipped are what became of
-	// the items that were reserved.
+	// Settled means that the job has ended and none of its deliveries is open. Delivered, Failed and Skipped are then
+	// the results of the reserved items.
 	Settled   bool `json:"settled,omitempty"`
 	Delivered int  `json:"delivered,omitempty"`
 	Failed    int  `json:"failed,omitempty"`
 	Skipped   int  `json:"skipped,omitempty"`
 }
 
-// RecoveryDestination is the share of one destination in a job.
+// RecoveryDestination is the part of a job for one destination.
 type RecoveryDestination struct {
 	ID       string `json:"id"`
 	Total    int    `json:"total"`
 	Sendable int    `json:"sendable"`
-	Failed   int    `json:"failed,omitempty"` // with Settled
+	Failed   int    `json:"failed,omitempty"` // set together with Settled
 	TopError string `json:"top_error,omitempty"`
 }
 
-// CanaryResult is how the canary of a job went. The results are those at its end.
+// CanaryResult holds the results of a job's canary at its end.
 type CanaryResult struct {
 	Total     int `json:"total"`
 	Delivered int `json:"delivered"`
 	Failed    int `json:"failed"`
 }
 
-// isPending reports whether something is still to be done for a value: of recovery jobs, which are asked for so often
-// that those which are not settled have an index.
+// isPending reports whether a value has unfinished work. Only recovery jobs have: they are listed so often that those
+// that are not settled need an index.
 func isPending(v value) bool {
 	j, ok := v.(*Recovery)
 	return ok && (!j.State.Ended() || !j.Settled)
 }
 
-// End brings the job to an end; one that has ended stays as it is.
+// End sets a final state; a job that has ended stays as it is.
 func (j *Recovery) End(state RecoveryState, reason string, at time.Time) {
 	if !j.State.Ended() {
 		j.State, j.StopReason, j.FinishedAt = state, reason, at.UTC()
@@ -149,7 +150,7 @@ func (j *Recovery) End(state RecoveryState, reason string, at time.Time) {
 	}
 }
 
-// StartCanary starts the test of a job that is ready. One without anything to send is completed by it.
+// StartCanary starts the canary of a job that is ready. A job without anything to send is completed by it.
 func (j *Recovery) StartCanary(at time.Time) {
 	j.State, j.StartedAt = RecoveryCanaryRunning, at.UTC()
 	j.Canary.Total = min(MaxCanaryDeliveries, j.Sendable)
@@ -169,14 +170,14 @@ func (c recoveries) Recovery(id string) (*Recovery, Presence) {
 	return findEntity[*Recovery](c.core, kindRecovery, id)
 }
 
-// Recoveries returns at most limit recovery jobs of an account that keep agrees to and that were created before the
-// one with beforeSeq (0 = from the newest), the newest first, and whether there are more.
+// Recoveries returns at most limit recovery jobs of an account, newest first: those for which keep returns true,
+// created before the one with beforeSeq (0 = from the newest), and whether there are more.
 func (c recoveries) Recoveries(account string, beforeSeq int64, limit int, keep func(*Recovery) bool) (
 	[]*Recovery, bool) {
 	return listEntities(c.core, kindRecovery, account, beforeSeq, limit, keep)
 }
 
-// AddRecovery writes a new recovery job.
+// AddRecovery creates a recovery job.
 func (c recoveries) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, error) {
 	open := 0
 	for e := range c.View().Pending(kindRecovery) {
@@ -190,18 +191,18 @@ func (c recoveries) AddRecovery(ctx context.Context, j *Recovery) (*Recovery, er
 	return addEntity(ctx, c.core, kindRecovery, j)
 }
 
-// UpdateRecovery changes a recovery job as change does to a copy of it; see update.
+// UpdateRecovery changes a recovery job; see updateEntity.
 func (c recoveries) UpdateRecovery(ctx context.Context, id string, change func(*Recovery) error) (*Recovery, error) {
 	return updateEntity(ctx, c.core, kindRecovery, id, change)
 }
 
-// ForgetRecovery removes a recovery job whose history is over.
+// ForgetRecovery removes a recovery job after RecoveryRetention.
 func (c recoveries) ForgetRecovery(ctx context.Context, id string) error {
 	return c.Forget(ctx, kindRecovery, id)
 }
 
-// UnsettledRecoveries returns the recovery jobs that something is still to be done for, and those that are to be
-// forgotten because they were made before.
+// UnsettledRecoveries returns the recovery jobs with unfinished work, and the settled ones created before the time
+// before, which can be removed.
 func (c recoveries) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
 	v := c.View()
 	for e := range v.Pending(kindRecovery) {
@@ -209,7 +210,7 @@ func (c recoveries) UnsettledRecoveries(before time.Time) (unsettled, old []*Rec
 	}
 	for e := range v.OldestFirst(kindRecovery) {
 		j := c.value(e).(*Recovery)
-		if !j.CreatedAt.Before(before) { // nor are those that were made after it
+		if !j.CreatedAt.Before(before) { // the later ones are newer
 			break
 		}
 		if !e.Pending {
@@ -219,5 +220,5 @@ func (c recoveries) UnsettledRecoveries(before time.Time) (unsettled, old []*Rec
 	return unsettled, old
 }
 
-// RecoveriesChanged returns a channel that is closed when a recovery job is made or changed after the call.
+// RecoveriesChanged returns a channel that is closed when a recovery job is created or changed after the call.
 func (c recoveries) RecoveriesChanged() <-chan struct{} { return c.Changed(kindRecovery) }

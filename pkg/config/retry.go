@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// RetryPolicy says when failed deliveries are tried again. Members of other strategies are ignored.
+// RetryPolicy defines when a failed delivery is tried again. Only the members of its strategy are used.
 type RetryPolicy struct {
-	Strategy             string   `json:"strategy"` // a name of retryStrategies
+	Strategy             string   `json:"strategy"` // a name in retryStrategies
 	ScheduleSeconds      []int    `json:"schedule_seconds,omitempty"`
 	InitialSeconds       int      `json:"initial_seconds,omitempty"`
 	Multiplier           float64  `json:"multiplier,omitempty"`
@@ -21,15 +21,14 @@ type RetryPolicy struct {
 	RetryOn              []string `json:"retry_on"` // "3xx", "4xx", or three-digit codes
 }
 
-// Strategies that the program itself chooses.
+// Strategies that the program itself sets.
 const (
 	RetrySchedule = "schedule"
 	RetryNone     = "none" // one attempt
 )
 
-// retryStrategies are all strategies. A new one is an entry here, with its
-// members in RetryPolicy; the API, imports and the dispatcher take it from here, and a test holds the OpenAPI document
-// to it.
+// retryStrategies lists all strategies. To add one, add an entry here and its members to RetryPolicy. The API, imports
+// and the dispatcher use this list; a test compares the OpenAPI document with it.
 var retryStrategies = []RetryStrategy{
 	{
 		Name: RetrySchedule,
@@ -66,30 +65,30 @@ var retryStrategies = []RetryStrategy{
 	{Name: RetryNone},
 }
 
-// RetryStrategy is a way to choose the waits between the attempts of a delivery.
+// RetryStrategy computes the waits between the attempts of a delivery.
 type RetryStrategy struct {
 	Name     string
-	Members  []RetryMember // those of a policy that mean something to it
-	defaults RetryPolicy   // Members of a policy that says nothing of them; one without a default is required
-	// delay is the wait in seconds after so many failed attempts, from 1.
+	Members  []RetryMember // the members of a policy that the strategy uses
+	defaults RetryPolicy   // defaults of Members; a member without a default is required
+	// delay returns the wait in seconds after a number of failed attempts (from 1).
 	delay func(p RetryPolicy, failed int) float64
 }
 
-// RetryMember is one number, or a list of them, of a policy.
+// RetryMember is a member of a policy: a number or a list of numbers.
 type RetryMember struct {
 	Name     string
-	Min, Max int // each number is within
-	// At is where it stands: an *int, a *float64 or a *[]int.
+	Min, Max int // bounds of each number
+	// Field returns a pointer to the member: *int, *float64 or *[]int.
 	Field func(p *RetryPolicy) any
 }
 
-// MaxRetryDelays is how many numbers a list of a policy may hold.
+// MaxRetryDelays is the maximum length of a list.
 const MaxRetryDelays = 50
 
-// RetryStrategies are all strategies.
+// RetryStrategies returns all strategies.
 func RetryStrategies() []RetryStrategy { return retryStrategies }
 
-// RetryStrategyNames are their names.
+// RetryStrategyNames returns the names of all strategies.
 func RetryStrategyNames() []string {
 	names := make([]string, len(retryStrategies))
 	for i := range retryStrategies {
@@ -98,7 +97,7 @@ func RetryStrategyNames() []string {
 	return names
 }
 
-// strategy is the one that the policy names, nil for one that only newer versions know.
+// strategy returns the strategy of the policy; nil if only newer versions know it.
 func (p *RetryPolicy) strategy() *RetryStrategy {
 	i := slices.IndexFunc(retryStrategies, func(s RetryStrategy) bool { return s.Name == p.Strategy })
 	if i < 0 {
@@ -107,7 +106,7 @@ func (p *RetryPolicy) strategy() *RetryStrategy {
 	return &retryStrategies[i]
 }
 
-// Members are those that mean something to the policy's strategy.
+// Members returns the members that the policy's strategy uses.
 func (p *RetryPolicy) Members() []RetryMember {
 	if s := p.strategy(); s != nil {
 		return s.Members
@@ -115,7 +114,7 @@ func (p *RetryPolicy) Members() []RetryMember {
 	return nil
 }
 
-// SetStrategy changes the strategy to one of RetryStrategyNames and gives its members their defaults.
+// SetStrategy sets the strategy to one of RetryStrategyNames, and its members to their defaults.
 func (p *RetryPolicy) SetStrategy(name string) {
 	next := RetryPolicy{Strategy: name}
 	if s := next.strategy(); s != nil {
@@ -127,21 +126,21 @@ func (p *RetryPolicy) SetStrategy(name string) {
 	*p = next
 }
 
-// DelaySeconds is the wait after the given number of failed attempts (from 1), without jitter. It may be as large as
-// the policy's numbers make it. By a strategy that only newer versions know it is the default's: without a wait all
-// attempts would be spent at once.
+// DelaySeconds returns the wait in seconds after the given number of failed attempts (from 1), without jitter and
+// unbounded. For a strategy that only newer versions know it is that of the default policy: without a wait the attempt
+// budget would be spent at once.
 func (p *RetryPolicy) DelaySeconds(failed int) float64 {
 	switch s := p.strategy(); {
 	case s == nil:
-		usual := DefaultRetryPolicy()
-		return usual.DelaySeconds(failed)
+		fallback := DefaultRetryPolicy()
+		return fallback.DelaySeconds(failed)
 	case s.delay != nil:
 		return s.delay(*p, failed)
 	}
 	return 0
 }
 
-// Attempts is how many a delivery has, the first included.
+// Attempts returns the attempt budget of a delivery, the first attempt included.
 func (p *RetryPolicy) Attempts() int {
 	if p.Strategy == RetryNone {
 		return 1
@@ -149,7 +148,7 @@ func (p *RetryPolicy) Attempts() int {
 	return max(p.MaxAttempts, 1)
 }
 
-// DefaultRetryPolicy is what an endpoint has when it says nothing: ten attempts over three days.
+// DefaultRetryPolicy returns the policy of an endpoint that sets none: ten attempts over three days.
 func DefaultRetryPolicy() RetryPolicy {
 	p := RetryPolicy{
 		MaxAttempts: 10, Jitter: 0.1, RespectRetryAfter: true, MaxRetryAfterSeconds: maxDay, RetryOn: []string{"3xx", "4xx"},

@@ -14,31 +14,31 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// ErrMissingMasterKey means that a node that runs could not open what the first master key seals.
-var ErrMissingMasterKey = errors.New("a node does not have the master key that seals")
+// ErrMissingMasterKey means that a living node lacks a master key that it needs.
+var ErrMissingMasterKey = errors.New("a node lacks a master key")
 
-// ErrNotRewrapped means that secrets are left that the first master key does not seal.
-var ErrNotRewrapped = errors.New("secrets are left under another master key")
+// ErrNotRewrapped means that some secrets are not sealed with the first master key.
+var ErrNotRewrapped = errors.New("some secrets are still sealed with another master key")
 
-// Rewrap is how far a rewrap has come.
+// RewrapProgress is the progress of a rewrap.
 type RewrapProgress struct {
-	Entities int // that have secrets under another key than the first
-	Done     int // of them
-	Secrets  int // that were sealed anew
+	Entities int // entities with secrets under another key than the first
+	Done     int // of these: processed
+	Secrets  int // secrets sealed again
 }
 
-// rewrapWriters is how many records are on their way at once: the log takes as long for one as for some.
+// rewrapWriters is how many records are written at once: the log acknowledges several as fast as one.
 const rewrapWriters = 16
 
-// rewrapPasses bounds how often it is looked again for secrets that another node has sealed meanwhile.
+// rewrapPasses bounds how often Rewrap searches again for secrets that other nodes have sealed meanwhile.
 const rewrapPasses = 5
 
-// Rewrap seals everything anew that another master key than the first seals, by conditional records beside
-// other writers; interrupted, it goes on where it stopped when it is called again. progress is called after
-// each entity, one call at a time.
+// Rewrap seals all secrets again that are not sealed with the first master key. It writes conditional records, so other
+// writers can work at the same time. If it is interrupted, a second call continues. It calls progress after each
+// entity, one call at a time.
 //
-// It returns ErrMissingMasterKey before it writes anything while a node runs that does not have the first key, and
-// ErrNotRewrapped with the entities whose secrets do not open, which are left as they are.
+// It returns ErrMissingMasterKey before it writes anything, when a living node lacks the first key. It returns
+// ErrNotRewrapped with the ids of entities whose secrets cannot be opened; they stay unchanged.
 func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (RewrapProgress, error) {
 	var total RewrapProgress
 	if err := c.WaitReady(ctx); err != nil {
@@ -52,7 +52,8 @@ func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (R
 		if err != nil {
 			return total, err
 		}
-		if len(found) == 0 { // a node with the new key alone starts from this snapshot: the log still begins with the old one
+		// the first record of the log still needs the old key: a node with the new key alone starts from this snapshot
+		if len(found) == 0 {
 			return total, c.WriteSnapshot(ctx)
 		}
 		total.Entities += len(found)
@@ -61,14 +62,16 @@ func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (R
 			return total, err
 		}
 		if len(refused) > 0 {
-			return total, fmt.Errorf("%w: %d do not open, such as those of %s; is their key in RELAY_MASTER_KEYS?",
+			return total, fmt.Errorf(
+				"%w: the secrets of %d entities cannot be opened, such as %s; add their key to RELAY_MASTER_KEYS",
 				ErrNotRewrapped, len(refused), strings.Join(refused[:min(len(refused), 3)], ", "))
 		}
 	}
-	return total, fmt.Errorf("%w: another node goes on sealing with it", ErrNotRewrapped)
+	return total, fmt.Errorf("%w: another node still seals with it; restart all nodes with the new RELAY_MASTER_KEYS",
+		ErrNotRewrapped)
 }
 
-// checkPeerKeys reports a node that could not open what the key of that id seals.
+// checkPeerKeys returns an error that names the living nodes without the master key of that id.
 func (c documents) checkPeerKeys(keyID string) error {
 	var lack []string
 	for _, n := range c.Nodes() {
@@ -79,11 +82,11 @@ func (c documents) checkPeerKeys(keyID string) error {
 	if len(lack) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: put %s into its RELAY_MASTER_KEYS and restart it, then rewrap", ErrMissingMasterKey,
+	return fmt.Errorf("%w: %s: add %s to its RELAY_MASTER_KEYS and restart it, then rewrap", ErrMissingMasterKey,
 		strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
 }
 
-// sealedByOtherKeys are the entities with a secret that another key seals than the first.
+// sealedByOtherKeys returns the entities with a secret that is not sealed with the first key.
 func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
 	err = c.eachSecretHolder(func(e *conflog.Entity, v value) {
 		other := false
@@ -112,7 +115,7 @@ func (c documents) eachSecretHolder(f func(*conflog.Entity, value)) error {
 	return nil
 }
 
-// Seals are how many secrets each master key seals, by its name.
+// SecretsByMasterKey returns the number of secrets that each master key seals, by the name of the key.
 func (c documents) SecretsByMasterKey() (map[string]int, error) {
 	n := make(map[string]int)
 	err := c.eachSecretHolder(func(_ *conflog.Entity, v value) {
@@ -121,10 +124,11 @@ func (c documents) SecretsByMasterKey() (map[string]int, error) {
 	return n, err
 }
 
-// always: to seal anew is worth the few bytes that the name of a key may be longer than that of another.
+// alwaysExempt allows rewrapping when a bound is reached: it adds only the few bytes by which one key's name is longer
+// than another's.
 func alwaysExempt(_, _ value) bool { return true }
 
-// rewrapAll seals the entities anew and returns those whose secrets do not open.
+// rewrapAll seals the secrets of the entities again, and returns the ids of entities whose secrets cannot be opened.
 func (c documents) rewrapAll(
 	ctx context.Context, found []*conflog.Entity, total *RewrapProgress, progress func(RewrapProgress)) (
 	refused []string, err error) {
@@ -159,8 +163,8 @@ func (c documents) rewrapAll(
 	return refused, err
 }
 
-// reseal returns a copy of a value with every secret under the first key, and how many were not; nil
-// when none was.
+// reseal returns a copy of a value with every secret under the first key, and the number of secrets changed; nil when
+// none was.
 func (c documents) reseal(k kind, old value) (value, int, error) {
 	raw, err := json.Marshal(old)
 	if err != nil {
@@ -187,8 +191,8 @@ func (c documents) reseal(k kind, old value) (value, int, error) {
 	return v, n, nil
 }
 
-// eachSealed calls f with every secret of a value, and the entity and field under which it is sealed. A
-// secret that f changes is changed in the value.
+// eachSealed calls f with every secret of a value, and with the entity and field under which it is sealed. f may change
+// the secret in the value.
 func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 	switch v := v.(type) {
 	case *Endpoint:

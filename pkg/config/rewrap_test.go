@@ -234,7 +234,7 @@ func TestRewrapRefuses(t *testing.T) {
 	}
 	none := func(RewrapProgress) { t.Error("something was sealed") }
 	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) ||
-		!strings.Contains(err.Error(), "b: put young into its RELAY_MASTER_KEYS") {
+		!strings.Contains(err.Error(), "b: add young to its RELAY_MASTER_KEYS") {
 		t.Errorf("a node without the key: %v", err)
 	}
 	// The same name for another key is not the same key.
@@ -263,7 +263,7 @@ func TestRewrapRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Rewrap(ctx, func(RewrapProgress) {}); !errors.Is(err, ErrNotRewrapped) ||
-		!strings.Contains(err.Error(), "1 do not open, such as those of "+e.ID) {
+		!strings.Contains(err.Error(), "1 entities cannot be opened, such as "+e.ID) {
 		t.Errorf("a key that is gone: %v", err)
 	}
 	if now, _ := c.Endpoint(e.ID); now.Token != e.Token {
@@ -359,9 +359,9 @@ func TestForeignFirstRecord(t *testing.T) {
 	conf := broker(t)
 	node(t, conf, Config{Node: "foreign"}, withKeys(ring(t, GenerateMasterKey("foreign")))).stop()
 	err := stoppedWith(t, start(t, conf, Config{Node: "a"}))
-	const want = "add that key to RELAY_MASTER_KEYS. If this service never had another master key, somebody else " +
-		"wrote the first record of the topic relay.control: let only the relay's principal write to it, delete the topic, " +
-		"and run relay migrate"
+	const want = "add that key to RELAY_MASTER_KEYS. If this service never had another master key, the relay did " +
+		"not write the first record of the topic relay.control: allow only the relay's principal to write to it, " +
+		"delete the topic, and run relay migrate"
 	if !errors.Is(err, ErrLogSecret) || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("stopped with %v", err)
 	}

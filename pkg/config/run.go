@@ -10,49 +10,50 @@ import (
 	"time"
 )
 
-// runs reads and changes the replay runs.
+// runs has the methods for replay runs.
 type runs struct{ *core }
 
-// RunState is how far a replay run is.
+// RunState is the state of a replay run.
 type RunState string
 
 // States of a run.
 const (
-	RunQueueing    RunState = "queueing"    // its deliveries are being put into the log
-	RunQueued      RunState = "queued"      // all of them are
-	RunInterrupted RunState = "interrupted" // it ended half-way; what was queued stays queued
+	RunQueueing    RunState = "queueing"    // its deliveries are being written to the log
+	RunQueued      RunState = "queued"      // all deliveries are in the log
+	RunInterrupted RunState = "interrupted" // it ended early; deliveries in the log stay there
 )
 
 const (
-	// RunProgressTimeout is how long a run that is queueing may make no progress before it counts as dead.
+	// RunProgressTimeout is how long a queueing run may make no progress before it counts as interrupted.
 	RunProgressTimeout = 30 * time.Second
-	// MaxRunDuration bounds the time that a run may queue.
+	// MaxRunDuration is the maximum time that a run may queue.
 	MaxRunDuration = time.Hour
-	// runRetention is how long a run is remembered.
+	// runRetention is how long a run can be read.
 	runRetention = 30 * 24 * time.Hour
-	// maxRuns bounds the runs that are remembered, about half a kilobyte each; the oldest are forgotten for new ones.
+	// maxRuns is the maximum number of runs, about 500 bytes each; the oldest are removed for new ones.
 	maxRuns = 20_000
 )
 
 // ErrEndpointBusy means that another run is queueing deliveries of the same endpoint.
 var ErrEndpointBusy = errors.New("another run is queueing for the endpoint")
 
-// Run is one replay: of a selection, or of a single event. Its id is a time-ordered run_….
+// Run is one replay, of a selection of events or of a single event. Its id is a time-ordered run_….
 type Run struct {
 	Meta
-	Endpoints []string        `json:"endpoints,omitempty"` // that it is narrowed to; empty = all
-	Single    bool            `json:"single,omitempty"`    // of one event: it shares its endpoint with other runs
-	Filter    json.RawMessage `json:"filter"`              // as it was asked for
+	Endpoints []string        `json:"endpoints,omitempty"` // endpoints to replay; empty = all
+	Single    bool            `json:"single,omitempty"`    // replays one event; it may run at the same time as other runs
+	Filter    json.RawMessage `json:"filter"`              // the filter of the request
 	Since     time.Time       `json:"since"`
 	Until     time.Time       `json:"until"` // fixed when the request started
 	State     RunState        `json:"state"`
-	Events    int             `json:"events"` // that were selected
-	Queued    int             `json:"queued"` // deliveries that the log has acknowledged
-	// Reached is the id of the newest event whose deliveries are counted in Queued. Events are queued from the oldest on.
+	Events    int             `json:"events"` // number of selected events
+	Queued    int             `json:"queued"` // number of deliveries that the log has acknowledged
+	// LastQueuedEvent is the id of the newest event whose deliveries are counted in Queued. Events are queued oldest
+	// first.
 	LastQueuedEvent string `json:"reached,omitempty"`
 }
 
-// shares reports whether two runs queue for one endpoint.
+// sharesEndpoint reports whether two runs queue deliveries of the same endpoint.
 func (r *Run) sharesEndpoint(other *Run) bool {
 	if r.Single || other.Single {
 		return false
@@ -61,8 +62,8 @@ func (r *Run) sharesEndpoint(other *Run) bool {
 		slices.ContainsFunc(r.Endpoints, func(e string) bool { return slices.Contains(other.Endpoints, e) })
 }
 
-// AddRun writes a new run. ErrConflict means that there is one with this id; ErrEndpointBusy that another is queueing
-// for one of its endpoints: of several that begin at once on several nodes the first in the log goes on.
+// AddRun creates a run. It returns ErrConflict when the id exists, and ErrEndpointBusy when another run is queueing for
+// one of its endpoints. If several nodes start runs at the same time, the first one in the log continues.
 func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
@@ -90,7 +91,8 @@ func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	return added, nil
 }
 
-// busy reports whether a run that was created before the sequence is queueing, with progress, for an endpoint of r.
+// busy reports whether a run that was created before the sequence is queueing, with recent progress, for an endpoint of
+// r.
 func (c runs) busy(r *Run, before int64) bool {
 	return slices.ContainsFunc(c.QueueingRuns(c.now().Add(-2*MaxRunDuration)), func(other *Run) bool {
 		return other.ID != r.ID && other.Seq < before && other.sharesEndpoint(r) &&
@@ -98,7 +100,7 @@ func (c runs) busy(r *Run, before int64) bool {
 	})
 }
 
-// makeRoom forgets the oldest run when there are as many as may be.
+// makeRoom removes the oldest run when there are maxRuns.
 func (c runs) makeRoom(ctx context.Context) error {
 	v := c.View()
 	if v.Len(kindRun) < maxRuns {
@@ -113,11 +115,11 @@ func (c runs) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// ChangeRun changes a run; see update. While the run goes on queueing no other node is waited for.
+// ChangeRun changes a run; see updateEntity. While the run is queueing it does not wait for other nodes.
 func (c runs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
-	r, told, err := updateWithoutWait(ctx, c.core, kindRun, id, alter)
+	r, wait, err := updateWithoutWait(ctx, c.core, kindRun, id, alter)
 	if err == nil && r.State != RunQueueing {
-		told()
+		wait()
 	}
 	return r, err
 }
@@ -125,12 +127,12 @@ func (c runs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) 
 // ReplayRun returns a run.
 func (c runs) ReplayRun(id string) (*Run, Presence) { return findEntity[*Run](c.core, kindRun, id) }
 
-// ReplayRuns returns at most limit runs of an account that keep agrees to; see list.
+// ReplayRuns returns at most limit runs of an account for which keep returns true; see listEntities.
 func (c runs) ReplayRuns(account string, beforeSeq int64, limit int, keep func(*Run) bool) (page []*Run, more bool) {
 	return listEntities(c.core, kindRun, account, beforeSeq, limit, keep)
 }
 
-// QueueingRuns are those of every account that were created after a moment and are queueing, the newest first.
+// QueueingRuns returns the runs of all accounts that were created after since and are queueing, newest first.
 func (c runs) QueueingRuns(since time.Time) (all []*Run) {
 	for e := range c.View().NewestFirst(kindRun, 0) {
 		r := c.value(e).(*Run)

@@ -107,7 +107,8 @@ func TestConfigValidation(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	for _, want := range []string{
-		"node name", "partitions: 5000", "snapshot every", "bootstrap key", "bootstrap read key", "brokers", "master keys"} {
+		"node name", "partitions", "not 5000", "snapshot interval", "bootstrap key", "bootstrap read key", "brokers",
+		"master keys"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in: %v", want, err)
 		}

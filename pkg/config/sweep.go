@@ -8,18 +8,18 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// maxSwept bounds what one pass forgets of a kind: a record for each.
+// maxSwept is the maximum number of entities of a kind that one pass removes, with one record each.
 const maxSwept = 2000
 
-// sweep forgets, on the owner of partition 0 of events, what has ended by age. All kinds are written in the order
-// in which they end, or nearly so.
+// sweep removes expired entities, on the owner of partition 0 of events, until ctx ends. Entities of the swept kinds
+// expire in about the order of their creation.
 func (c *core) sweep(ctx context.Context) error {
 	for wait.For(ctx, c.sweepInterval) == nil {
 		if !c.Owner() {
 			continue
 		}
 		if err := c.sweepOnce(ctx); err != nil && ctx.Err() == nil {
-			c.log.LogAttrs(ctx, slog.LevelWarn, "forget what has ended by age", slog.Any("error", err))
+			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot remove expired entities", slog.Any("error", err))
 		}
 	}
 	return nil
@@ -37,7 +37,7 @@ func (c *core) sweepOnce(ctx context.Context) error {
 	return c.sweepKind(ctx, kindErasure, c.erasureEnd)
 }
 
-// sweepKind forgets the oldest entities of a kind, up to the first that is not at its end.
+// sweepKind removes the oldest entities of a kind, up to the first that has not expired.
 func (c *core) sweepKind(ctx context.Context, k kind, end func(value) time.Time) error {
 	swept := 0
 	for oldest := range c.View().OldestFirst(k) {

@@ -6,7 +6,7 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// FormerToken is the ingest token before the last rotation. It finds the endpoint beside the present one until Until.
+// FormerToken is the ingest token before the last rotation. It is accepted, together with the current one, until Until.
 type FormerToken struct {
 	Hash      []byte    `json:"hash"`
 	Token     Sealed    `json:"token"`
@@ -14,8 +14,8 @@ type FormerToken struct {
 	RotatedBy string    `json:"by,omitempty"` // see Endpoint.TokenRotatedBy
 }
 
-// RotateToken gives an endpoint another token, for the use in UpdateEndpoint. The present one goes on until the given
-// time, zero for not at all; one from before it ends at once. by is the Answer.Subject of the call, if it has one.
+// RotateToken sets another token, within UpdateEndpoint. The current token stays valid until the given time, zero for
+// not at all; an earlier former token ends at once. by is Answer.IDSeed of the call, if it has an Idempotency-Key.
 func (e *Endpoint) RotateToken(token Sealed, by string, until time.Time) {
 	e.FormerToken = nil
 	if !until.IsZero() {
@@ -24,8 +24,8 @@ func (e *Endpoint) RotateToken(token Sealed, by string, until time.Time) {
 	e.Token, e.TokenRotatedBy = token, by
 }
 
-// EndpointByToken returns the endpoint with that ingest token, or nil when there is none. It looks for
-// the token's SHA-256 and compares the whole of it in constant time.
+// EndpointByToken returns the endpoint with that ingest token, or nil. It finds the endpoint by the SHA-256 of the
+// token and compares the whole hash in constant time.
 func (c endpoints) EndpointByToken(token string) *Endpoint {
 	hash := hashOf(token)
 	e := c.View().FindByHash(kindEndpoint, hash)
@@ -39,7 +39,7 @@ func (c endpoints) EndpointByToken(token string) *Endpoint {
 	return ep
 }
 
-// formerTokenHash is a second hash by which a value is found; nil for none.
+// formerTokenHash returns the hash of the former ingest token of an endpoint; nil for none.
 func formerTokenHash(v value) *[conflog.HashLen]byte {
 	e, ok := v.(*Endpoint)
 	if !ok || e.FormerToken == nil || len(e.FormerToken.Hash) != conflog.HashLen {

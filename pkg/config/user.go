@@ -16,41 +16,42 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// users reads and changes the people.
+// users has the methods for users of the dashboard.
 type users struct{ *core }
 
-// User is somebody who may sign in to the dashboard. Its id derives from the address: there is one of an address,
-// also when two nodes enter it at the same time.
+// User is a person who may sign in to the dashboard. Its id derives from the email address, so there is one user per
+// address, even when two nodes create it at the same time.
 type User struct {
 	Meta
-	Email string `json:"email"` // see NormalizeEmail
-	// Password is an argon2id hash in its usual text form; empty: only a link opens the door.
+	Email string `json:"email"` // normalized; see NormalizeEmail
+	// Password is an argon2id hash in PHC string format; empty: the user can sign in with a link only.
 	Password string `json:"password,omitempty"`
 	Link     *Link  `json:"link,omitempty"`
-	// SessionsSince ends the sessions that began before it.
+	// SessionsSince invalidates the sessions that began before it.
 	SessionsSince time.Time `json:"sessions_since"`
-	// Epoch ends, when it is raised, all sessions that carry a lower one.
+	// Epoch invalidates all sessions with a lower epoch.
 	Epoch int `json:"epoch,omitempty"`
-	// FromEnvironment marks the first one, whom a node has entered at its start.
+	// FromEnvironment marks the first user, whom a node created from its environment.
 	FromEnvironment bool `json:"from_environment,omitempty"`
 }
 
-// Link opens the door once. Its token is kept nowhere.
+// Link lets the user sign in once. Only the hash of its token is stored.
 type Link struct {
 	Hash    []byte    `json:"hash"` // SHA-256 of the token
 	Expires time.Time `json:"expires"`
 }
 
-// linkLife is how long a link is good for.
+// linkLife is how long a link is valid.
 const linkLife = 10 * time.Minute
 
-// Bounds of a password, in bytes: the shortest that people are trusted with, and what is hashed at most.
+// Length of a password in bytes. The maximum bounds the work of hashing.
 const (
 	MinPassword = 12
 	MaxPassword = 1000
 )
 
-// Cost of a hash: what OWASP names as the least for argon2id, 19 MiB and two passes, some 30 ms.
+// Cost of a hash: 19 MiB and two passes, about 30 ms, the minimum for argon2id in the OWASP Password Storage Cheat
+// Sheet.
 const (
 	argonMemory  = 19 << 10 // KiB
 	argonPasses  = 2
@@ -68,8 +69,8 @@ func hashPassword(password string) string {
 		text(salt[:]), text(sum))
 }
 
-// NormalizeEmail returns the one spelling of an address, or what is wrong with it. Upper and lower case mean the
-// same, in the local part too: two people who differ in it alone would be taken for each other.
+// NormalizeEmail returns the normalized form of an email address, or an error that says what is wrong. It converts to
+// lower case, the local part too: two users whose addresses differ only in case would be confused.
 func NormalizeEmail(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	a, err := mail.ParseAddress(text)
@@ -89,7 +90,7 @@ func userID(email string) string {
 	return id.ID(sum[:16]).Text(id.User)
 }
 
-// newLink makes a link and its token, 256 random bits.
+// newLink returns a new link and its token of 256 random bits.
 func (c users) newLink() (token string, l *Link) {
 	var random [32]byte
 	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
@@ -98,14 +99,14 @@ func (c users) newLink() (token string, l *Link) {
 	return token, &Link{Hash: hash[:], Expires: c.now().UTC().Add(linkLife)}
 }
 
-// Users are those of the account, the newest first.
+// Users returns the users of the account, newest first.
 func (c users) Users() []*User {
 	all, _ := listEntities[*User](c.core, kindUser, c.Account().ID, 0, c.View().Len(kindUser), nil)
 	return all
 }
 
-// AddUser enters somebody and returns the token of a link that lets them in. ErrConflict means that the address, which
-// is a normalised one, is there already.
+// AddUser creates a user and returns the token of a sign-in link. email must be normalized. It returns ErrConflict when
+// the address exists.
 func (c users) AddUser(ctx context.Context, email string) (token string, u *User, err error) {
 	token, link := c.newLink()
 	u, err = addEntity(ctx, c.core, kindUser,
@@ -113,8 +114,7 @@ func (c users) AddUser(ctx context.Context, email string) (token string, u *User
 	return token, u, err
 }
 
-// ResetUser takes the password away, ends all sessions on every node, and returns the token of a link that lets the
-// user in.
+// ResetUser removes the password, ends all sessions on every node, and returns the token of a new sign-in link.
 func (c users) ResetUser(ctx context.Context, email string) (token string, u *User, err error) {
 	token, link := c.newLink()
 	u, err = updateEntity(ctx, c.core, kindUser, userID(email), func(u *User) error {
@@ -127,7 +127,7 @@ func (c users) ResetUser(ctx context.Context, email string) (token string, u *Us
 	return token, u, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// RemoveUser removes somebody. When it returns no node knows of the user.
+// RemoveUser deletes a user. When it returns nil, no node knows the user.
 func (c users) RemoveUser(ctx context.Context, email string) error {
 	res, err := c.Delete(ctx, kindUser, userID(email))
 	if err != nil {
@@ -136,7 +136,7 @@ func (c users) RemoveUser(ctx context.Context, email string) error {
 	return c.Barrier(ctx, res)
 }
 
-// ensureAdmin enters the user of the environment when there is nobody.
+// ensureAdmin creates the user of the environment when there is no user.
 func (c users) ensureAdmin(ctx context.Context) error {
 	if c.cfg.AdminEmail == "" || c.View().Len(kindUser) > 0 {
 		return nil
@@ -151,7 +151,7 @@ func (c users) ensureAdmin(ctx context.Context) error {
 		Password: hashPassword(c.cfg.AdminPassword), SessionsSince: now, FromEnvironment: true,
 	})
 	if errors.Is(err, ErrConflict) {
-		return nil // another node has
+		return nil // another node created the user
 	}
 	return err
 }

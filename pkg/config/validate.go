@@ -13,11 +13,11 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// What a document of an export says is judged as what the API takes is: it may have been written by somebody else, and
-// every part of the service relies on these bounds.
+// Values of an import are validated like requests to the API: somebody else may have written the document, and every
+// part of the service relies on these bounds.
 
-// validate judges a value that comes from a document, and fills in what the service never leaves empty. checkURL judges
-// the URL of a destination.
+// validate validates a value of an import, and sets members that the service never leaves empty. checkURL validates the
+// URL of a destination.
 func validate(v value, checkURL func(string) error) error {
 	switch v := v.(type) {
 	case *Endpoint:
@@ -25,10 +25,10 @@ func validate(v value, checkURL func(string) error) error {
 	case *Key:
 		return either("scope", string(v.Scope), string(Read), string(ReadWrite))
 	case *User:
-		v.Link = nil // it opens the door
+		v.Link = nil // a link of an import must not let anybody sign in
 		email, err := NormalizeEmail(v.Email)
 		if err != nil || email != v.Email || v.ID != userID(email) {
-			return fmt.Errorf("email %.100q is not the address of this id", v.Email)
+			return fmt.Errorf("email %.100q does not belong to this id", v.Email)
 		}
 	case *Recovery:
 		if !slices.Contains(RecoveryStates(), v.State) {
@@ -53,7 +53,7 @@ func (s *AlertSettings) validateChannels() error {
 		c := &s.Channels[i]
 		errs = append(errs, within("channels.to", len(c.To), 0, MaxAlertAddresses))
 		if s.Channel(c.Kind) != c {
-			errs = append(errs, fmt.Errorf("channels has %.100q twice", c.Kind))
+			errs = append(errs, fmt.Errorf("channels contains %.100q twice", c.Kind))
 		}
 	}
 	return errors.Join(errs...)
@@ -62,10 +62,10 @@ func (s *AlertSettings) validateChannels() error {
 // Bounds of alert channels. Newer versions may know more kinds than this one.
 const (
 	maxAlertChannels  = 20
-	MaxAlertAddresses = 20 // that one channel mails to
+	MaxAlertAddresses = 20 // addresses of one channel
 )
 
-// Bounds of what an endpoint holds; those of the API.
+// Bounds of the members of an endpoint, the same as in the API.
 const (
 	maxDestinations  = 50
 	maxNameText      = 100
@@ -116,7 +116,7 @@ func (e *Endpoint) validate(checkURL func(string) error) error {
 	return errors.Join(errs...)
 }
 
-// headerName is the name of a header, in the form in which it is stored and sent.
+// headerName matches header names in the form in which they are stored and sent.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
 
 func (d *Destination) validate(checkURL func(string) error) error {
@@ -132,7 +132,7 @@ func (d *Destination) validate(checkURL func(string) error) error {
 	}
 	for name := range d.Headers {
 		if !headerName.MatchString(name) {
-			errs = append(errs, fmt.Errorf("%.100q is no name of a header", name))
+			errs = append(errs, fmt.Errorf("%.100q is not a valid header name", name))
 		}
 	}
 	if r := d.RateLimit; r != nil {
@@ -146,7 +146,7 @@ func (d *Destination) validate(checkURL func(string) error) error {
 			switch want.(type) {
 			case nil, bool, string, float64:
 			default:
-				errs = append(errs, errors.New("filter.body compares with scalars only"))
+				errs = append(errs, errors.New("filter.body must contain only strings, numbers, booleans and null"))
 			}
 		}
 	}
@@ -159,15 +159,15 @@ func (r *Response) validate() error {
 }
 
 func within[N int | float64](what string, n, lo, hi N) error {
-	if n >= lo && n <= hi { // NaN is in no range
+	if n >= lo && n <= hi { // false for NaN
 		return nil
 	}
-	return fmt.Errorf("%s is %v, not within %v and %v", what, n, lo, hi)
+	return fmt.Errorf("%s must be %[3]v to %[4]v, not %[2]v", what, n, lo, hi)
 }
 
 func text(what, s string, lo, hi int) error {
 	if n := utf8.RuneCountInString(s); n < lo || n > hi || !utf8.ValidString(s) {
-		return fmt.Errorf("%s has %d characters, not %d to %d", what, n, lo, hi)
+		return fmt.Errorf("%s must have %[3]d to %[4]d characters, not %[2]d", what, n, lo, hi)
 	}
 	return nil
 }
@@ -176,5 +176,5 @@ func either(what, is string, of ...string) error {
 	if slices.Contains(of, is) {
 		return nil
 	}
-	return fmt.Errorf("%s is %.100q, none of %s", what, is, strings.Join(of, ", "))
+	return fmt.Errorf("%s must be one of %[3]s, not %.100[2]q", what, is, strings.Join(of, ", "))
 }

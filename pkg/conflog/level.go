@@ -43,9 +43,8 @@ func (s *state) checkLevel(k Kind) error {
 }
 
 func (s *state) errEarly(k Kind) error {
-	return fmt.Errorf("%w: kind %s needs level %d, the log is at %d; when every node runs this version, run relay migrate "+
-
-		"--finalize",
+	return fmt.Errorf("%w: kind %s needs level %d, the log is at %d; when every node runs this version, "+
+		"run relay migrate --finalize",
 		ErrLevel, s.kinds.name(k), s.kinds.infos[k].Level, s.level)
 }
 

@@ -116,7 +116,9 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 		return err
 	}
 	seq := n.view.Load().seq
-	if err := addRun(); !errors.Is(err, ErrLevel) || !strings.Contains(err.Error(), "run needs level 2, it is at 1") ||
+	if err := addRun(); !errors.Is(err, ErrLevel) ||
+		!strings.Contains(err.Error(), "run needs level 2, the log is at 1") ||
+
 		!strings.Contains(err.Error(), "relay migrate --finalize") {
 		t.Fatalf("a run on a log of level 1: %v", err)
 	}
@@ -194,7 +196,7 @@ func TestLevelAboveTheProgramStopsTheNode(t *testing.T) {
 	<-again.stopped
 	for _, err := range []error{n.stop(), again.stop()} {
 		if err == nil || !strings.Contains(
-			err.Error(), fmt.Sprintf("level %d, this program knows %d", newestLevel+1, newestLevel)) {
+			err.Error(), fmt.Sprintf("level %d, this version supports up to %d", newestLevel+1, newestLevel)) {
 			t.Errorf("stopped with %v", err)
 		}
 	}

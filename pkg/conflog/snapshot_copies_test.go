@@ -86,7 +86,7 @@ func TestRepeatedFooters(t *testing.T) {
 			if got := b.get(want.ID); got == nil || b.view.Load().seq < newer.Seq {
 				t.Error("the endpoint is not there")
 			}
-			if lines := bytes.Count(b.log.Bytes(), []byte("passed over")); lines > 1 {
+			if lines := bytes.Count(b.log.Bytes(), []byte("cannot use a snapshot")); lines > 1 {
 				t.Errorf("%d warnings", lines)
 			}
 		})
@@ -111,7 +111,7 @@ func TestLoadsAreBounded(t *testing.T) {
 	if b.get(e.ID) == nil {
 		t.Error("the endpoint is not there")
 	}
-	if lines := bytes.Count(b.log.Bytes(), []byte("passed over")); lines != maxFailedLoads {
+	if lines := bytes.Count(b.log.Bytes(), []byte("cannot use a snapshot")); lines != maxFailedLoads {
 		t.Errorf("%d snapshots were tried", lines)
 	}
 	// What cannot be used at all is logged a few times too.
@@ -122,7 +122,7 @@ func TestLoadsAreBounded(t *testing.T) {
 		putRecord(t, conf, stream.ControlSnapshots, n.auth.Load().sign(macSnapshot, r))
 	}
 	c := node(t, conf, Config{Node: "c"})
-	if lines := bytes.Count(c.log.Bytes(), []byte("passed over")); lines != maxLoggedSkips {
+	if lines := bytes.Count(c.log.Bytes(), []byte("cannot use a snapshot")); lines != maxLoggedSkips {
 		t.Errorf("%d warnings", lines)
 	}
 }

@@ -394,7 +394,8 @@ func TestFailedAppendFindsItsRecord(t *testing.T) {
 	}
 	full, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (writer{n.Log}).resolveFailedAppend(full, found, stream.ErrBufferFull); !errors.Is(err, stream.ErrBufferFull) {
+	if _, err := (writer{n.Log}).resolveFailedAppend(full, found, stream.ErrBufferFull); !errors.Is(
+		err, stream.ErrBufferFull) {
 		t.Fatalf("full buffer: %v", err)
 	}
 }
