@@ -23,7 +23,7 @@ func TestFitsCluster(t *testing.T) {
 	f(validateEngine("", "c"), "")
 	f(validateEngine("ReplacingMergeTree", ""), "")
 	f(validateEngine("ReplicatedReplacingMergeTree", "c"), "")
-	f(validateEngine("ReplicatedReplacingMergeTree", ""), "name it with --cluster")
+	f(validateEngine("ReplicatedReplacingMergeTree", ""), "name the cluster with --cluster")
 	f(validateEngine("ReplacingMergeTree", "c"), "not replicated")
 }
 

@@ -24,7 +24,7 @@ func TestEngine(t *testing.T) {
 	for name, refusal := range map[string]string{
 		"kafka":      "is used by another process",
 		"redis":      "address already in use", // it keeps no data; the address is all there is to share
-		"clickhouse": "is held by another process",
+		"clickhouse": "is locked by another process",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

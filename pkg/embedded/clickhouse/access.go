@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// guard refuses requests that no client of the relay makes, before anything of them is read: those of a web page, which
-// carry an Origin or Sec-Fetch-Site, or under DNS rebinding a foreign Host, and those without the key.
+// guard rejects requests that no client of the relay sends, before it reads their body: requests of web pages (they
+// carry Origin or Sec-Fetch-Site), requests with a foreign Host (DNS rebinding), and requests without the key.
 type guard struct {
-	hosts       []string // own names, in lower case, with a port or for any port
+	hosts       []string // names of this server in lower case; without a port: any port
 	key         [sha256.Size]byte
 	requiresKey bool
 	next        http.Handler
 }
 
-// newGuard puts a guard before a handler that is reached at address.
+// newGuard returns a guard in front of a handler that listens on address.
 func newGuard(cfg Config, address net.Addr, next http.Handler) *guard {
 	g := &guard{key: sha256.Sum256([]byte(cfg.Key)), requiresKey: cfg.Key != "", next: next}
 	for _, host := range cfg.Hosts {
@@ -27,7 +27,7 @@ func newGuard(cfg Config, address net.Addr, next http.Handler) *guard {
 	}
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
-		g.hosts = append(g.hosts, "localhost") // of a unix socket
+		g.hosts = append(g.hosts, "localhost") // clients of a unix socket send this
 		return g
 	}
 	g.hosts = append(g.hosts, tcp.String())
@@ -44,9 +44,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Type", "text/plain; charset=UTF-8")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-ClickHouse-Exception-Code", e.codeText())
-		h.Set("Connection", "close") // who has no key holds no connection
+		h.Set("Connection", "close") // a client without the key must not hold a connection
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = w.Write([]byte(e.text + "\n")) // a client that left needs no answer
+		_, _ = w.Write([]byte(e.text + "\n")) // the client may have disconnected
 		return
 	}
 	g.next.ServeHTTP(w, r)
@@ -55,10 +55,10 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *guard) rejection(r *http.Request) *exception {
 	switch site := r.Header.Values("Sec-Fetch-Site"); {
 	case len(r.Header.Values("Origin")) > 0, len(site) > 0 && !slices.Equal(site, []string{"none"}):
-		return accessDenied("requests of web pages are refused; ask from a program, such as curl")
+		return accessDenied("requests of web pages are refused; send them from a program, such as curl")
 	case !g.isOwn(r.Host):
 		return accessDenied("the Host of the request is none of this server's names (" + strings.Join(g.hosts, ", ") +
-			"); more are given with --host")
+			"); add names with --host")
 	case g.requiresKey && !g.hasKey(r):
 		return &exception{code: codeAuthenticationFailed, text: "Code: 516. DB::Exception: The key is missing or wrong: " +
 			"send it as X-ClickHouse-Key or as password. (AUTHENTICATION_FAILED)"}
@@ -79,7 +79,7 @@ func (g *guard) isOwn(host string) bool {
 	return slices.Contains(g.hosts, host) || slices.Contains(g.hosts, bare)
 }
 
-// hasKey compares digests, so that neither the content nor the length of the key can be measured.
+// hasKey compares digests in constant time, so that neither the content nor the length of the key can be measured.
 func (g *guard) hasKey(r *http.Request) bool {
 	given := r.Header.Get("X-ClickHouse-Key")
 	if _, password, ok := r.BasicAuth(); ok && given == "" {
@@ -89,7 +89,7 @@ func (g *guard) hasKey(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(digest[:], g.key[:]) == 1
 }
 
-// isLoopback says whether a listen address is reached from this machine only.
+// isLoopback reports whether a listen address can be reached from this machine only.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()

@@ -8,16 +8,15 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// binding is libchdb's C interface (chdb.h of chDB 26.7), bound at run time so
-// that the program builds without a C compiler. Handles are opaque pointers.
-// Every text goes in with its length, because bodies and parameter values may
-// contain zero bytes.
+// binding is libchdb's C interface (chdb.h of chDB 26.7), loaded at run time so that the program builds without a C
+// compiler. Handles are opaque pointers. Every string is passed with its length, because bodies and parameter values
+// may contain zero bytes.
 type binding struct {
 	setSignalHandlersEnabled func(enabled int32)
 	version                  func() string
 
-	// connect returns a pointer to the connection handle that every other
-	// function takes; closeConn takes the outer pointer back.
+	// connect returns a pointer to the connection handle that every other function takes; closeConn takes that pointer
+	// to the handle.
 	connect   func(argc int32, argv unsafe.Pointer) unsafe.Pointer
 	closeConn func(outer unsafe.Pointer)
 
@@ -46,9 +45,8 @@ type binding struct {
 	resultDestroy     func(result unsafe.Pointer)
 }
 
-// load opens the library and resolves every function. The library is never
-// closed: it starts threads of its own, and code under them must stay mapped.
-// Opening the same file twice in a process gives the same library.
+// load opens the library and resolves its functions. The library is never closed: it starts threads of its own, whose
+// code must stay mapped. Opening the same file twice in a process returns the same library.
 func load(path string) (*binding, error) {
 	handle, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 	if err != nil {
@@ -87,14 +85,14 @@ func load(path string) (*binding, error) {
 		}
 		purego.RegisterFunc(f.target, address)
 	}
-	// Before the first connect, or the library takes over the signals of the Go
-	// runtime and a fault in Go code kills the process without its trace.
+	// Before the first connect: otherwise the library replaces the signal handlers of the Go runtime, and a fault in Go
+	// code kills the process without a stack trace.
 	b.setSignalHandlersEnabled(0)
 	return b, nil
 }
 
-// text returns a string's bytes as a pointer and a length. The pointer is never
-// nil, which the library would take for a missing argument.
+// text returns a string's bytes as a pointer and a length. The pointer is never nil: the library would treat nil as a
+// missing argument.
 func text(s string) (*byte, uintptr) {
 	if s == "" {
 		return new(byte), 0
@@ -102,8 +100,8 @@ func text(s string) (*byte, uintptr) {
 	return unsafe.StringData(s), uintptr(len(s))
 }
 
-// texts lays strings out as the two parallel C arrays of pointers and lengths.
-// The pinner holds the strings until the call has returned.
+// texts returns strings as two parallel C arrays of pointers and lengths. The pinner keeps the strings in place until
+// the call has returned.
 func texts(pin *runtime.Pinner, all []string) (pointers, lengths unsafe.Pointer) {
 	if len(all) == 0 {
 		return nil, nil
@@ -119,7 +117,7 @@ func texts(pin *runtime.Pinner, all []string) (pointers, lengths unsafe.Pointer)
 	return unsafe.Pointer(&ps[0]), unsafe.Pointer(&ns[0])
 }
 
-// arguments lays strings out as a C argv, each ended by a zero byte.
+// arguments returns strings as a C argv, each terminated by a zero byte.
 func arguments(pin *runtime.Pinner, all []string) unsafe.Pointer {
 	argv := make([]*byte, len(all)+1)
 	for i, s := range all {

@@ -24,37 +24,34 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// ChildConfig says how the engine's process is started and looked after.
+// ChildConfig says how the engine's process is started and supervised.
 type ChildConfig struct {
-	// Socket is the path of the unix socket that the engine keeps through all restarts; its directory is made, and is
-	// for this user alone. Empty: run/clickhouse.sock in Data.
+	// Socket is the path of the unix socket, which stays open through all restarts of the engine. Its directory is
+	// created and closed to other users. Empty: run/clickhouse.sock in Data.
 	Socket string
-	// Data, Library, Fsync are passed on, see Config.
+	// Data, Library and Fsync are those of Config.
 	Data    string
 	Library string
 	Fsync   bool
-	// Executable is the program to start; empty is this one.
+	// Executable is the program to start; empty: this one.
 	Executable string
-	// Args precede the flags of the engine.
+	// Args come before the flags of the engine.
 	Args []string
-	// Env is added to the environment of this process, of which settings named
-	// RELAY_… are left out.
+	// Env is added to the environment of this process, without its RELAY_… variables.
 	Env []string
-	// StartTimeout is how long a start may take until the engine answers; then it
-	// is killed and started again.
+	// StartTimeout is how long the engine may take to answer after its start; then it is killed and started again.
 	StartTimeout time.Duration
-	// StopTimeout is how long the engine may take to stop before it is killed.
+	// StopTimeout is how long the engine may take to stop; then it is killed.
 	StopTimeout time.Duration
-	// FirstPause and LongestPause bound the pause before a restart; it doubles
-	// with each start that fails.
+	// FirstPause and LongestPause bound the pause before a restart, which doubles with each failed start.
 	FirstPause   time.Duration
 	LongestPause time.Duration
-	// StartAttempts bounds the starts that fail in a row before the engine has
-	// ever answered. Later failures are retried for as long as it takes.
+	// StartAttempts is how many starts may fail in a row before the engine has answered once; then Run returns an
+	// error. After the first answer failed starts are retried without limit.
 	StartAttempts int
 }
 
-// DefaultChildConfig is everything but Data.
+// DefaultChildConfig returns the defaults of everything but Data.
 func DefaultChildConfig() ChildConfig {
 	return ChildConfig{
 		Fsync:         true,
@@ -67,8 +64,8 @@ func DefaultChildConfig() ChildConfig {
 	}
 }
 
-// Validate reports all faults at once. That the library can be found is checked
-// here too, where the message reaches whoever started the program.
+// Validate returns all faults of the configuration, joined. It also looks for the library, so that whoever starts the
+// program sees the error.
 func (c ChildConfig) Validate() error {
 	_, missing := FindLibrary(c.Library)
 	return errors.Join(
@@ -81,18 +78,16 @@ func (c ChildConfig) Validate() error {
 	)
 }
 
-// ChildDeps are what a Child needs from its surroundings.
+// ChildDeps are the dependencies of a Child.
 type ChildDeps struct {
 	Log *slog.Logger
-	// Stderr takes what the engine's process writes; nil discards it.
+	// Stderr receives what the engine's process writes; nil discards it.
 	Stderr io.Writer
 }
 
-// Child runs the engine in a process of its own and starts it again when it
-// dies. The listening socket belongs to this process and is inherited by each
-// engine, so that the address stays and a connection made during a restart waits
-// in the socket's queue instead of being refused. The engine dies with this
-// process, by whatever signal (Linux).
+// Child runs the engine in a process of its own and starts it again when it ends. The listening socket belongs to this
+// process and is inherited by each engine: the address stays, and a connection made during a restart waits in the
+// socket's queue instead of being refused. On Linux the engine is killed when this process ends, whatever the reason.
 type Child struct {
 	cfg      ChildConfig
 	log      *slog.Logger
@@ -102,11 +97,11 @@ type Child struct {
 	pid      atomic.Int64
 	ready    chan struct{}
 
-	mu      sync.Mutex // guards disk
-	dataDir *os.File   // see Sync
+	mu      sync.Mutex // guards dataDir
+	dataDir *os.File   // open data directory, for Sync
 }
 
-// NewChild makes the data directory and the socket; it starts nothing.
+// NewChild creates the data directory and the socket; it starts nothing.
 func NewChild(cfg ChildConfig, deps ChildDeps) (*Child, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -142,28 +137,27 @@ func openSocket(cfg *ChildConfig) (_ *private.Listener, err error) {
 	return private.Listen(path)
 }
 
-// Socket is the path of the engine's unix socket.
+// Socket returns the path of the engine's unix socket.
 func (c *Child) Socket() string { return c.listener.Path() }
 
 // Ready is closed once the engine has answered for the first time.
 func (c *Child) Ready() <-chan struct{} { return c.ready }
 
-// Restarts counts the starts after the first.
+// Restarts returns the number of starts after the first.
 func (c *Child) Restarts() int64 { return c.restarts.Load() }
 
-// PID is the process id of the engine, 0 before its first start.
+// PID returns the process id of the engine, 0 before its first start.
 func (c *Child) PID() int { return int(c.pid.Load()) }
 
-// Run keeps the engine running until ctx ends, then stops it and waits for it.
+// Run keeps the engine running until ctx ends, then stops it and waits for its end.
 func (c *Child) Run(ctx context.Context) (err error) {
 	onOwnThread(func() { err = c.run(ctx) })
 	return err
 }
 
-// onOwnThread runs f on a thread that ends with it. The kernel kills the child
-// when the thread that started it ends, not the process (prctl(2),
-// PR_SET_PDEATHSIG), and the priority of that thread is another. The first thread
-// of a process does not end with its goroutine: it is held while f gets another.
+// onOwnThread runs f on a thread that ends with it, for two reasons: the kernel kills the child when the thread that
+// started it ends, not when the process does (prctl(2), PR_SET_PDEATHSIG), and f lowers the priority of its thread. The
+// main thread of a process does not end with its goroutine: it is kept busy while f gets another one.
 func onOwnThread(f func()) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -174,13 +168,13 @@ func onOwnThread(f func()) {
 			onOwnThread(f)
 			return
 		}
-		f() // locked to its end, which ends the thread
+		f() // the goroutine ends locked, which ends the thread
 	})
 }
 
 func (c *Child) run(ctx context.Context) (err error) {
 	if err := lowerPriority(); err != nil {
-		c.log.LogAttrs(ctx, slog.LevelWarn, "embedded clickhouse runs at the priority of this process",
+		c.log.LogAttrs(ctx, slog.LevelWarn, "cannot lower the priority of embedded clickhouse",
 			slog.Any("error", err))
 	}
 	file, err := c.listener.File()
@@ -191,18 +185,18 @@ func (c *Child) run(ctx context.Context) (err error) {
 	pauses := wait.Backoff{First: c.cfg.FirstPause, Longest: c.cfg.LongestPause}
 	try, failures := 0, 0
 	for {
-		answered, ended := c.runProcess(ctx, file)
+		answered, cause := c.runProcess(ctx, file)
 		if ctx.Err() != nil {
-			return ended
+			return cause
 		}
 		if answered {
 			try, failures = 0, 0
 		} else if failures++; failures >= c.cfg.StartAttempts && !c.wasReady() {
-			return fmt.Errorf("start embedded clickhouse, %d times: %w", failures, ended)
+			return fmt.Errorf("embedded clickhouse failed to start %d times: %w", failures, cause)
 		}
 		pause := pauses.After(try)
-		c.log.LogAttrs(ctx, slog.LevelError, "embedded clickhouse ended, starting it again",
-			slog.Any("error", ended), slog.Duration("pause", pause))
+		c.log.LogAttrs(ctx, slog.LevelError, "embedded clickhouse has ended, starting it again",
+			slog.Any("error", cause), slog.Duration("pause", pause))
 		if wait.For(ctx, pause) != nil {
 			return nil
 		}
@@ -230,28 +224,29 @@ func (c *Child) wasReady() bool {
 	}
 }
 
-// once runs one process to its end. The error says why it ended, nil after an
-// orderly stop that ctx asked for.
+// runProcess runs one process to its end and reports whether it ever answered. The error says why it ended; nil after
+// an orderly stop that ctx asked for.
 func (c *Child) runProcess(ctx context.Context, listener *os.File) (answered bool, err error) {
-	last := &tail{forward: c.stderr}
-	cmd := c.command(ctx, listener, last)
+	output := &tail{forward: c.stderr}
+	cmd := c.command(ctx, listener, output)
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		return false, fmt.Errorf("start process: %w", err)
 	}
 	c.pid.Store(int64(cmd.Process.Pid))
-	life, ended := context.WithTimeoutCause(ctx, c.cfg.StartTimeout, errNoAnswer)
+	startCtx, processEnded := context.WithTimeoutCause(ctx, c.cfg.StartTimeout, errNoAnswer)
 	var watch sync.WaitGroup
 	watch.Go(func() {
-		if answered = c.waitForPing(life); answered {
+		if answered = c.waitForPing(startCtx); answered {
 			c.reportReady(ctx, time.Since(began))
-		} else if errors.Is(context.Cause(life), errNoAnswer) {
-			c.log.LogAttrs(ctx, slog.LevelError, "kill embedded clickhouse", slog.Any("reason", errNoAnswer),
+		} else if errors.Is(context.Cause(startCtx), errNoAnswer) {
+			c.log.LogAttrs(ctx, slog.LevelError, "embedded clickhouse does not answer, killing it",
+				slog.Any("reason", errNoAnswer),
 				slog.Any("error", cmd.Process.Kill()))
 		}
 	})
 	err = cmd.Wait()
-	ended()
+	processEnded()
 	watch.Wait()
 	if ctx.Err() != nil && cmd.ProcessState.Success() {
 		return answered, nil
@@ -259,10 +254,10 @@ func (c *Child) runProcess(ctx context.Context, listener *os.File) (answered boo
 	if err == nil {
 		err = errors.New("process ended without being asked to")
 	}
-	return answered, fmt.Errorf("run process: %w%s", err, last.quote())
+	return answered, fmt.Errorf("run process: %w%s", err, output.quote())
 }
 
-var errNoAnswer = errors.New("it did not answer within the start timeout")
+var errNoAnswer = errors.New("no answer within the start timeout")
 
 func (c *Child) command(ctx context.Context, listener *os.File, stderr io.Writer) *exec.Cmd {
 	args := append([]string{}, c.cfg.Args...)
@@ -281,14 +276,14 @@ func (c *Child) command(ctx context.Context, listener *os.File, stderr io.Writer
 	return cmd
 }
 
-// environment is that of this process without the relay's settings, which the
-// engine gets as flags as far as they concern it: there are secrets among them.
+// childEnvironment is the environment of this process without the relay's settings: there are secrets among them, and
+// the engine gets what it needs as flags.
 func childEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "RELAY_") })
 }
 
-// answers waits for the answer to one ping: the connection waits in the socket's
-// queue until the engine takes it, so that asking again is not needed.
+// waitForPing reports whether the engine answers a ping before ctx ends. One request suffices: its connection waits in
+// the socket's queue until the engine accepts it.
 func (c *Child) waitForPing(ctx context.Context) bool {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return private.Dial(ctx, c.Socket()) }
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
@@ -307,7 +302,7 @@ func (c *Child) reportReady(ctx context.Context, took time.Duration) {
 	if !c.wasReady() {
 		close(c.ready)
 	}
-	c.log.LogAttrs(ctx, slog.LevelInfo, "embedded clickhouse runs",
+	c.log.LogAttrs(ctx, slog.LevelInfo, "embedded clickhouse is running",
 		slog.String("socket", c.Socket()), slog.Int("pid", c.PID()), slog.Duration("took", took),
 		slog.Int64("restarts", c.Restarts()))
 }

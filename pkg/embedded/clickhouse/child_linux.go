@@ -5,25 +5,25 @@ import (
 	"syscall"
 )
 
-// processAttributes make the engine die with the thread that started it, and
-// keep it out of the terminal's process group: an interrupt typed there must
-// reach the relay alone, which stops the engine after it has written its rows.
+// processAttributes makes the kernel kill the engine when the thread that started it ends, and keeps the engine out of
+// the terminal's process group: an interrupt typed there must reach only the relay, which stops the engine after it has
+// inserted its rows.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// onFirstThread reports whether the calling thread is that of main.
+// onFirstThread reports whether the calling thread is the main thread of the process.
 func onFirstThread() bool { return syscall.Gettid() == syscall.Getpid() }
 
-// niceness is by how much the engine is nicer than the relay: with full cores its
-// inserts and merges give way to what accepts and delivers.
+// niceness is added to the nice value of the engine: when the cores are busy, its inserts and merges give way to
+// accepting and delivering events.
 const niceness = 5
 
-// yield makes the thread that calls nicer, and with it every process that it
-// starts from then on (setpriority(2): a niceness is a thread's own on Linux).
+// lowerPriority adds niceness to the calling thread, and with it to every process that it starts from then on
+// (setpriority(2): on Linux each thread has its own nice value).
 func lowerPriority() error {
 	const thisThread, nicest = 0, 19
-	now, err := syscall.Getpriority(syscall.PRIO_PROCESS, thisThread) // the call gives 20 - niceness
+	now, err := syscall.Getpriority(syscall.PRIO_PROCESS, thisThread) // the system call returns 20 - nice
 	if err != nil {
 		return fmt.Errorf("read the priority: %w", err)
 	}

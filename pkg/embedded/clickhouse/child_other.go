@@ -4,14 +4,13 @@ package clickhouse
 
 import "syscall"
 
-// processAttributes keep the engine out of the terminal's process group. That it
-// dies with its parent is known to Linux only.
+// processAttributes keeps the engine out of the terminal's process group. Only Linux can kill it when its parent ends.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
-// lowerPriority does nothing: elsewhere a priority is the whole process's.
+// lowerPriority does nothing: on other systems a priority belongs to the whole process.
 func lowerPriority() error { return nil }
 
-// onFirstThread matters where lowerPriority does.
+// onFirstThread matters only with lowerPriority and the parent-death signal of Linux.
 func onFirstThread() bool { return false }

@@ -1,35 +1,31 @@
-// Package clickhouse is ClickHouse inside the relay program: libchdb, loaded at
-// run time, behind a small HTTP front that speaks as much of
-// ClickHouse's HTTP interface as clickhouse-go needs.
+// Package clickhouse runs ClickHouse inside the relay program: libchdb, loaded at run time, behind an HTTP server that
+// implements the part of ClickHouse's HTTP interface that clickhouse-go uses.
 //
-// In flow statements and Native blocks over HTTP; out flow results in the
-// format and protocol version that was asked for, and exceptions in ClickHouse's
-// own form. [Server] is the engine in this process. [Child] runs a Server in a
-// supervised process of its own, so that the engine's memory, its threads and
-// its crashes stay apart from the relay's.
+// Requests carry statements and Native blocks. Answers carry results in the requested format and protocol version, and
+// exceptions in ClickHouse's form. [Server] is the engine in this process. [Child] runs a Server in a supervised
+// process of its own, so that the engine's memory, threads and crashes do not affect the relay. Begin with front.go,
+// which runs one statement per request.
 //
 // Guarantees:
-//   - An insert is answered only after the engine has finished it, and with
-//     Config.Fsync only after its parts are on disk. async_insert is off and
-//     cannot be turned on by a request.
-//   - A request leaves nothing behind: each runs on a connection of its own,
-//     so a SET, a USE or a broken statement never reaches another request.
-//   - At most Config.Sessions statements run at once, the others wait. That and
-//     the engine's memory limit bound what the process takes. Two sessions are
-//     for statements that write: TestReadsLeaveSessionsToTheWriter.
-//   - A statement that only reads is killed when its client goes away; one that
-//     writes is finished. An insert whose body breaks off is cancelled.
-//   - One process owns a data directory, held by a file lock.
-//   - No statement reaches a file, an address or a server outside the data directory: the engine's grants, and in front
-//     of it a closed list of what a statement may name: TestStatementsStayInside, TestDisguises. Behind both, [Confine]
-//     keeps the whole process inside where the kernel can: TestConfined.
-//   - A request of a web page, one for a foreign Host, and where there is a key one without it, is refused before its
-//     statement is read: TestGuard. GET reads only: TestGetReadsOnly.
-//   - A Child is reached by a unix socket in a directory that only this user can enter: TestChildListensOnSocketOnly.
+//   - An insert is answered only after the engine has finished it, and with Config.Fsync only after its parts are on
+//     disk. async_insert is off and cannot be turned on by a request.
+//   - Requests are isolated: each runs on a connection of its own, so a SET, a USE or a broken statement never
+//     affects another request.
+//   - At most Config.Sessions statements run at once, the others wait. That and the engine's memory limit bound the
+//     memory of the process. Two sessions are reserved for statements that write: TestReadsLeaveSessionsToTheWriter.
+//   - A statement that only reads is killed when its client disconnects; one that writes is finished. An insert whose
+//     body ends early is cancelled.
+//   - One process owns a data directory, with a file lock.
+//   - No statement reaches a file, an address or a server outside the data directory: the engine's grants, and before
+//     them a closed list of what a statement may name: TestStatementsStayInside, TestDisguises. [Confine] restricts
+//     the whole process where the kernel can: TestConfined.
+//   - A request of a web page, one with a foreign Host, and one without the required key is rejected before its
+//     statement is read: TestGuard. GET only reads: TestGetReadsOnly.
+//   - A Child is reached over a unix socket in a directory that only this user can enter:
+//     TestChildListensOnSocketOnly.
 //
-// External tables, sessions across requests, gzip bodies and result
-// columns of type AggregateFunction are not supported, and a Native result without
-// rows comes without its column names.
+// Not supported: external tables, sessions across requests, gzip bodies, and result columns of type AggregateFunction.
+// A Native result without rows has no column names.
 package clickhouse
 
 import (
@@ -49,13 +45,13 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// Deps are what a Server needs from its surroundings.
+// Deps are the dependencies of a Server.
 type Deps struct {
 	Log *slog.Logger
 }
 
-// Server is the engine with its HTTP front in this process. The library allows
-// one data directory a process, so a program runs at most one Server at a time.
+// Server is the engine with its HTTP server in this process. The library allows one data directory per process, so a
+// program runs at most one Server at a time.
 type Server struct {
 	cfg   Config
 	log   *slog.Logger
@@ -74,13 +70,12 @@ func New(cfg Config, deps Deps) (*Server, error) {
 // Ready is closed once requests are answered.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Addr is the address of the front: host and port, or unix:/path. It is known once Ready is
-// closed.
+// Addr returns the listen address: host and port, or unix:/path. It is known once Ready is closed.
 func (s *Server) Addr() string { return s.addr }
 
-// Run opens the data directory and serves until ctx ends; then statements that
-// read are killed and the others get Config.Drain to finish. The listener is
-// opened first: who connects while the engine starts is answered when it has.
+// Run opens the data directory and serves until ctx ends. Then it kills statements that read, and the others get
+// Config.Drain to finish. The listener is opened first: clients that connect while the engine starts are answered once
+// it has.
 func (s *Server) Run(ctx context.Context) (err error) {
 	listener, err := listen(s.cfg.Listen)
 	if err != nil {
@@ -113,17 +108,17 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, engine *engin
 		IdleTimeout:       2 * time.Hour, // clickhouse-go ends its connections after one
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
-	stopped := make(chan error, 1) // one shutdown, one result
-	unhook := context.AfterFunc(ctx, func() {
+	stopped := make(chan error, 1) // result of Shutdown
+	stopShutdown := context.AfterFunc(ctx, func() {
 		cancelRequests()
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Drain)
 		defer cancel()
 		stopped <- server.Shutdown(drain)
 	})
 	close(s.ready)
-	const mostConnections = 1000
-	err := server.Serve(netutil.LimitListener(listener, mostConnections))
-	if unhook() {
+	const maxConnections = 1000
+	err := server.Serve(netutil.LimitListener(listener, maxConnections))
+	if stopShutdown() {
 		return fmt.Errorf("serve clickhouse: %w", err)
 	}
 	if err := <-stopped; err != nil {
@@ -132,7 +127,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, engine *engin
 	return nil
 }
 
-// listenName is where clients find a listener.
+// listenName returns the address under which clients reach a listener.
 func listenName(listen string, address net.Addr) string {
 	if address.Network() == "unix" {
 		return listen
@@ -140,8 +135,8 @@ func listenName(listen string, address net.Addr) string {
 	return address.String()
 }
 
-// listen opens an address or a unix socket, or takes over a listening socket that the
-// parent process left open: "fd:3" is file descriptor 3.
+// listen opens a TCP address or a unix socket, or uses a listening socket inherited from the parent process: "fd:3" is
+// file descriptor 3.
 func listen(address string) (net.Listener, error) {
 	if path, unix := strings.CutPrefix(address, unixPrefix); unix {
 		return private.Listen(path)

@@ -9,43 +9,42 @@ import (
 	"time"
 )
 
-// Config says where the engine lives and what it may take.
+// Config says where the engine listens, where its data is, and its limits.
 type Config struct {
-	// Listen is the address of the front; port 0 picks a free one. Beyond loopback a Key is required. "unix:/path" is
-	// a unix socket, for which the directory should be closed to others, and "fd:3" takes over a listening socket from
-	// the parent process.
+	// Listen is the listen address; port 0 picks a free one. An address that other machines reach requires a Key.
+	// "unix:/path" is a unix socket, whose directory should be closed to other users, and "fd:3" is a listening socket
+	// inherited from the parent process.
 	Listen string
-	// Key is what every request must carry as X-ClickHouse-Key or as password; empty asks for none.
+	// Key is required of every request, as X-ClickHouse-Key or as password; empty: no key is required.
 	Key string
-	// Hosts are names, with a port or for any, that requests may carry as Host beside the listen address.
+	// Hosts are accepted in the Host header of requests besides the listen address. A name without a port is for any
+	// port.
 	Hosts []string
-	// Backups is the directory below which BACKUP and RESTORE work; empty refuses them.
+	// Backups is the directory in which BACKUP and RESTORE work; empty: both are refused.
 	Backups string
-	// Data is the directory of the engine; it is created when it is missing.
+	// Data is the directory of the engine; it is created if it does not exist.
 	Data string
-	// Library is the path of libchdb; empty looks beside the executable.
+	// Library is the path of libchdb; empty: lib/ beside the executable.
 	Library string
-	// Fsync makes an insert return only after its parts are on disk. Without it they are there after Child.Sync, or
-	// when the system writes them back.
+	// Fsync makes an insert return only after its parts are on disk. Without it they are on disk after Child.Sync, or
+	// when the operating system writes them.
 	Fsync bool
-	// Sessions bounds the statements that run at once; further ones wait.
+	// Sessions is how many statements run at once; further ones wait.
 	Sessions int
-	// MaxStatement bounds a statement's text, in bytes.
+	// MaxStatement is the largest text of a statement, in bytes.
 	MaxStatement int64
-	// MaxInsert bounds the body of an insert, in bytes. It is passed on in
-	// pieces and never held whole by the front.
+	// MaxInsert is the largest body of an insert, in bytes. The body is streamed to the engine in pieces of 1 MiB.
 	MaxInsert int64
-	// MaxMemory is what the engine may allocate in all, in bytes; a statement
-	// that would pass it fails.
+	// MaxMemory is how many bytes the engine may allocate in total; a statement that would exceed it fails.
 	MaxMemory int64
-	// LockWait is how long a start waits for a process that still holds the data
-	// directory, such as a predecessor that is being killed.
+	// LockWait is how long a start waits for a process that still holds the data directory, such as a predecessor that
+	// is stopping.
 	LockWait time.Duration
 	// Drain is how long statements that write may take to finish after the stop.
 	Drain time.Duration
 }
 
-// DefaultConfig is everything but Data.
+// DefaultConfig returns the defaults of everything but Data.
 func DefaultConfig() Config {
 	return Config{
 		Listen:       "127.0.0.1:0",
@@ -59,7 +58,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports all faults at once.
+// Validate returns all faults of the configuration, joined.
 func (c Config) Validate() error {
 	return errors.Join(
 		c.validateListen(),
@@ -83,16 +82,16 @@ func require(ok bool, fault string) error {
 	return errors.New("clickhouse engine: " + fault)
 }
 
-// MinKeyLength is how many characters a key has at least.
+// MinKeyLength is the smallest number of characters of a key.
 const MinKeyLength = 16
 
-// Prefixes of listen addresses that are no host and port.
+// Prefixes of listen addresses that are not host and port.
 const (
 	unixPrefix = "unix:"
 	fdPrefix   = "fd:"
 )
 
-// validateListen refuses an address that other machines reach, unless there is a key.
+// validateListen refuses an address that other machines reach unless there is a key.
 func (c Config) validateListen() error {
 	if path, unix := strings.CutPrefix(c.Listen, unixPrefix); unix {
 		return require(path != "", "the path of the unix socket is missing")
@@ -105,6 +104,6 @@ func (c Config) validateListen() error {
 		return fmt.Errorf("clickhouse engine: read listen address: %w", err)
 	}
 	return require(isLoopback(host) || c.Key != "", "listen address "+c.Listen+
-		" is not loopback: whoever reaches it could read "+
-		"and write every table; give a key with --key-file or RELAY_ENGINE_KEY")
+		" is not loopback: everyone who reaches it could read "+
+		"and write every table; set a key with --key-file or RELAY_ENGINE_KEY")
 }

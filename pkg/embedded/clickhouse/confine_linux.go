@@ -16,18 +16,18 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// confinedEnv marks a process that has confined itself.
+// confinedEnv is set in a process that has confined itself.
 const confinedEnv = "RELAY_ENGINE_CONFINED"
 
-// ownProc is where the system tells a process of itself. Those of others have their environments, with the relay's
+// ownProc is the process's own directory in procfs. Those of other processes show their environments, with the relay's
 // secrets.
 const ownProc = "/proc/self"
 
-// Rights of Landlock (landlock(7)).
+// Access rights of Landlock (landlock(7)).
 const (
 	readRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	runRights  = readRights | unix.LANDLOCK_ACCESS_FS_EXECUTE
-	// fileRights are those that a rule for a file can give.
+	// fileRights are the rights that a rule for a file, not a directory, may grant.
 	fileRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE |
 		unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	allRights = runRights | fileRights | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
@@ -38,18 +38,18 @@ const (
 		unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
 )
 
-// Confine keeps the files of the machine from this process, whatever a statement makes the engine do: beside its own
-// directories it reads the system's libraries and little else, and from Linux 6.7 it connects to no TCP address. The
-// kernel confines a thread and what it starts, and the runtime has begun others: so the thread executes the program
-// again, which then runs confined as a whole, under the same process id. Where the kernel cannot do it, it says so in
-// the log.
+// Confine restricts this process to its own files with Landlock, whatever a statement makes the engine do: besides its
+// own directories it reads the system's libraries and little else, and from Linux 6.7 on it cannot connect to TCP
+// addresses. The kernel restricts the calling thread and what it starts, but the Go runtime already has other threads.
+// So the thread executes the program again, under the same process id, and all of it is restricted. If the kernel
+// cannot do it, Confine logs that and returns nil.
 func Confine(cfg Config, log *slog.Logger) error {
 	if os.Getenv(confinedEnv) != "" {
 		return os.Unsetenv(confinedEnv)
 	}
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	const moves = 3 // from this version on a file can be moved between directories, and is not truncated past the rules
-	if errno != 0 || version < moves {
+	const minVersion = 3 // allows moving files between directories, and restricts truncating them
+	if errno != 0 || version < minVersion {
 		log.Warn("the kernel cannot confine the engine to its data directory: it has no Landlock, or one before Linux 6.2")
 		return nil
 	}
@@ -57,15 +57,16 @@ func Confine(cfg Config, log *slog.Logger) error {
 		return err
 	}
 	if _, err := FindLibrary(cfg.Library); err != nil {
-		return nil // nothing will run; the start says why
+		return nil // the start fails with this error anyway
 	}
-	runtime.LockOSThread() // to the end of the program that runs now
+	runtime.LockOSThread() // until exec replaces the program
 	if err := restrict(cfg, int(version)); err != nil {
 		return fmt.Errorf("confine the engine: %w", err)
 	}
-	if strings.HasPrefix(cfg.Listen, fdPrefix) { // a child: what it dies of is its first thread's, and this one goes on
+	// a child: set its parent-death signal for this thread, which survives exec
+	if strings.HasPrefix(cfg.Listen, fdPrefix) {
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
-			return fmt.Errorf("die with the parent: %w", err)
+			return fmt.Errorf("set the parent-death signal: %w", err)
 		}
 	}
 	executable, err := os.Executable()
@@ -82,9 +83,9 @@ func restrict(cfg Config, version int) error {
 		return err
 	}
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: allRights}
-	const connects = 4 // the version that knows of TCP
+	const tcpVersion = 4 // the first version that restricts TCP
 	size := unsafe.Sizeof(attr.Handled_access_fs)
-	if version >= connects {
+	if version >= tcpVersion {
 		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
 		size += unsafe.Sizeof(attr.Handled_access_net)
 	}
@@ -106,7 +107,7 @@ func restrict(cfg Config, version int) error {
 	return unix.Close(int(set))
 }
 
-// rulesFor are the paths that the engine needs, with its rights there.
+// rulesFor returns the paths that the engine needs, with its rights there.
 func rulesFor(cfg Config) (map[string]uint64, error) {
 	library, err := FindLibrary(cfg.Library)
 	if err != nil {
@@ -148,11 +149,11 @@ func rulesFor(cfg Config) (map[string]uint64, error) {
 	return rules, nil
 }
 
-// allow adds a rule; a path that this system does not have needs none.
+// allow adds a rule for a path; a path that does not exist needs none.
 func allow(set uintptr, path string, rights uint64) error {
 	flags := unix.O_PATH | unix.O_CLOEXEC
 	if path == ownProc {
-		flags = unix.O_PATH // stays open: a rule is for an inode, and procfs makes others when nobody holds it
+		flags = unix.O_PATH // stays open: a rule is for an inode, and procfs creates a new one once the old one is closed
 	}
 	fd, err := unix.Open(path, flags, 0)
 	if errors.Is(err, unix.ENOENT) {

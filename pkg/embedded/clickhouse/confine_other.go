@@ -4,7 +4,7 @@ package clickhouse
 
 import "log/slog"
 
-// Confine does nothing: only Linux can confine a process that way.
+// Confine only logs that this system cannot restrict a process to its files; Linux can.
 func Confine(_ Config, log *slog.Logger) error {
 	log.Warn("this system cannot confine the engine to its data directory")
 	return nil

@@ -11,9 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// engine is the opened data directory. One anchor session stays open as long as
-// the engine: closing the last session stops it, and opening one again would
-// cost a start.
+// engine is an opened data directory. anchorSession stays open as long as the engine: closing the last session would
+// stop it, and opening one again would cost a start.
 type engine struct {
 	lib           *binding
 	lock          *os.File
@@ -26,16 +25,16 @@ type engine struct {
 	host          string
 }
 
-// lockFile is in the data directory.
+// lockFile is the name of the lock file in the data directory.
 const lockFile = "lock"
 
-// openEngine takes the data directory and starts the engine on it.
+// openEngine locks the data directory and starts the engine on it.
 func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	path, err := FindLibrary(cfg.Library)
 	if err != nil {
 		return nil, err
 	}
-	// The engine takes a relative path as relative to itself for what it writes, and to the process for what it reads.
+	// The engine resolves a relative path against itself when it writes and against the process when it reads.
 	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
 		return nil, fmt.Errorf("find data directory: %w", err)
 	}
@@ -62,11 +61,12 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	}
 	e.args = []string{
 		"clickhouse", "--path=" + filepath.Join(cfg.Data, "db"), "--config-file=" + settings,
-		// 26.7 collects inserts in memory and answers before they are stored unless
-		// told otherwise. implicit_select would run the text "nonsense" as a SELECT.
+		// 26.7 buffers inserts and answers before they are stored unless told otherwise. implicit_select would run the
+		// text "nonsense" as a SELECT.
 		"--async_insert=0", "--implicit_select=0",
-		// Statistics of columns are read from a file for each column of each part that is younger than five minutes, or
-		// than the start: twice the cost of a statement, for a choice that the primary keys have made.
+		// Column statistics are read from one file per column of each part that is younger than five minutes or than
+		// the start. That doubles the cost of a statement, for a choice of plan that the primary keys already
+		// determine.
 		"--use_statistics=0",
 	}
 	if e.anchorSession, err = e.lib.open(e.args); err != nil {
@@ -79,33 +79,33 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 func (e *engine) readTableFunctions(backups bool) error {
 	out, err := e.anchorSession.exec("SELECT name FROM system.table_functions", "TabSeparated", nil)
 	if err != nil {
-		return fmt.Errorf("ask the engine for its table functions: %w", err)
+		return fmt.Errorf("read the engine's table functions: %w", err)
 	}
 	names := strings.Fields(string(out))
-	const fewest = 50 // 26.7 has 90
-	if len(names) < fewest {
-		return fmt.Errorf("ask the engine for its table functions: it names %d", len(names))
+	const minFunctions = 50 // 26.7 has 90
+	if len(names) < minFunctions {
+		return fmt.Errorf("read the engine's table functions: it lists only %d", len(names))
 	}
 	e.policy = newPolicy(names, backups)
 	return nil
 }
 
-// introduce asks the engine for what the response headers say about it.
+// readServerInfo asks the engine for its version, time zone and name, which are response headers.
 func (e *engine) readServerInfo() error {
 	out, err := e.anchorSession.exec("SELECT version(), timezone(), displayName()", "TabSeparated", nil)
 	if err != nil {
-		return fmt.Errorf("ask the engine for its version: %w", err)
+		return fmt.Errorf("read the engine's version: %w", err)
 	}
 	fields := strings.Split(strings.TrimSpace(string(out)), "\t")
 	if len(fields) != 3 {
-		return fmt.Errorf("ask the engine for its version: unexpected answer %q", out)
+		return fmt.Errorf("read the engine's version: unexpected answer %q", out)
 	}
 	e.version, e.zone, e.host = fields[0], fields[1], fields[2]
 	return nil
 }
 
-// close stops the engine, unless a statement still runs in it: its session holds
-// the engine open, and the end of the process ends both.
+// close stops the engine unless a statement is still running: its session keeps the engine open, and the end of the
+// process ends both.
 func (e *engine) close() error {
 	if e.anchorSession != nil {
 		e.anchorSession.close()
@@ -116,8 +116,8 @@ func (e *engine) close() error {
 	return nil
 }
 
-// serverSettings is ClickHouse's configuration file. Its defaults are made for
-// a machine of its own: caches of many gigabytes and dozens of merge threads.
+// serverSettings returns ClickHouse's configuration file. The defaults of ClickHouse are for a machine of its own:
+// caches of many gigabytes and dozens of merge threads.
 func serverSettings(cfg Config, users string) string {
 	const MiB = 1 << 20
 	fsync := 0
@@ -137,7 +137,7 @@ func serverSettings(cfg Config, users string) string {
 	set("compiled_expression_cache_size", 32*MiB)
 	set("background_pool_size", 2)
 	b.WriteString("  <user_directories><users_xml><path>" + xmlText(users) + "</path></users_xml></user_directories>\n")
-	b.WriteString("  <remote_url_allow_hosts/>\n") // no host at all
+	b.WriteString("  <remote_url_allow_hosts/>\n") // allows no host
 	b.WriteString("  <access_control_improvements><table_engines_require_grant>true</table_engines_require_grant>" +
 		"</access_control_improvements>\n")
 	if cfg.Backups != "" {
@@ -145,22 +145,21 @@ func serverSettings(cfg Config, users string) string {
 		b.WriteString("  <backups><allowed_path>" + path + "</allowed_path></backups>\n")
 	}
 	b.WriteString("  <merge_tree>\n")
-	// Parts are not synced by default: a power cut would take back inserts that
-	// were acknowledged.
+	// By default parts are not synced: a power cut would lose inserts that were acknowledged.
 	set("fsync_after_insert", int64(fsync))
 	set("fsync_part_directory", int64(fsync))
 	if !cfg.Fsync {
-		// What it leaves of parts that were not synced is put aside, however many they are; with more than a hundred
-		// of a table the engine would not start.
+		// After a power cut, parts that were not synced are detached, however many there are; with more than a hundred
+		// in a table the engine would otherwise not start.
 		set("max_suspicious_broken_parts", 1_000_000)
 		set("max_suspicious_broken_parts_bytes", 1<<50)
 	}
-	// These thresholds count free merge slots and must fit the pool of 2 threads
-	// (4 slots); with the defaults of 8 and 20 every merge would be kept small.
+	// These thresholds count free merge slots and must fit the pool of 2 threads (4 slots); with the defaults of 8 and
+	// 20 every merge would be kept small.
 	set("number_of_free_entries_in_pool_to_lower_max_size_of_merge", 2)
 	set("number_of_free_entries_in_pool_to_execute_mutation", 2)
 	set("number_of_free_entries_in_pool_to_execute_optimize_entire_partition", 2)
-	// Nor do merges have to gather them, see openEngine.
+	// Statistics are not read (see openEngine), so merges need not collect them.
 	set("materialize_statistics_on_merge", 0)
 	b.WriteString("  </merge_tree>\n</clickhouse>\n")
 	return b.String()

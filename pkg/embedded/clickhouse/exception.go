@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// exception is an error in ClickHouse's own form, as its HTTP interface sends
-// it: the text in the body, the code in a header.
+// exception is an error in ClickHouse's form, as its HTTP interface sends it: the text in the body, the code in a
+// header.
 type exception struct {
 	code int
 	text string
@@ -17,7 +17,7 @@ func (e *exception) Error() string { return e.text }
 
 func (e *exception) codeText() string { return strconv.Itoa(e.code) }
 
-// Codes of ClickHouse's ErrorCodes.cpp that the front itself answers with.
+// Codes of ClickHouse's ErrorCodes.cpp that this package itself answers with.
 const (
 	codeNoDataToInsert = 108
 	codeUnknownSetting = 115
@@ -35,7 +35,7 @@ const (
 
 var exceptionCode = regexp.MustCompile(`Code: (\d+)\.`)
 
-// parseException reads the engine's error text, "Code: N. DB::Exception: …".
+// parseException parses the engine's error text, "Code: N. DB::Exception: …".
 func parseException(text string) error {
 	e := &exception{code: codeStdException, text: text}
 	if m := exceptionCode.FindStringSubmatch(text); m != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// front answers HTTP requests out of the engine.
+// front is the HTTP handler: it runs one statement per request.
 type front struct {
 	cfg     Config
 	log     *slog.Logger
@@ -23,14 +23,14 @@ type front struct {
 }
 
 func newFront(cfg Config, log *slog.Logger, engine *engine, address net.Addr) http.Handler {
-	// appendSize is the piece in which an insert's body goes to the engine.
+	// appendSize is the size of the pieces in which an insert's body goes to the engine.
 	const appendSize = 1 << 20
 	f := &front{cfg: cfg, log: log, engine: engine}
 	f.buffers.New = func() any { b := make([]byte, appendSize); return &b }
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) {
 		if _, err := io.WriteString(w, "Ok.\n"); err != nil {
-			log.Debug("answer ping", slog.Any("error", err))
+			log.Debug("cannot answer ping", slog.Any("error", err))
 		}
 	})
 	mux.Handle("GET /{$}", f)
@@ -38,7 +38,7 @@ func newFront(cfg Config, log *slog.Logger, engine *engine, address net.Addr) ht
 	return newGuard(cfg, address, mux)
 }
 
-// ServeHTTP runs one statement.
+// ServeHTTP runs the statement of one request.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &response{w: w, tag: rand.Text()[:tagLength]}
 	q, err := readRequest(w, r, f.cfg)
@@ -60,8 +60,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fail answers with the exception. An error that is none of the engine's gets a
-// code of its own, so that a client sees a ClickHouse error in every case.
+// sendException answers with an exception. An error that is not from the engine gets the code STD_EXCEPTION, so that a
+// client sees a ClickHouse error in every case.
 func (f *front) sendException(ctx context.Context, out *response, err error) {
 	var e *exception
 	if !errors.As(err, &e) {
@@ -69,11 +69,11 @@ func (f *front) sendException(ctx context.Context, out *response, err error) {
 			text: fmt.Sprintf("Code: %d. DB::Exception: %v. (STD_EXCEPTION)", codeStdException, err)}
 	}
 	if err := out.exception(e); err != nil {
-		f.log.LogAttrs(ctx, slog.LevelDebug, "answer with an exception", slog.Any("error", err))
+		f.log.LogAttrs(ctx, slog.LevelDebug, "cannot send exception to client", slog.Any("error", err))
 	}
 }
 
-// run executes the statement on a connection of its own.
+// run executes the statement on a session of its own.
 func (f *front) run(ctx context.Context, q *request, out *response) error {
 	release, err := f.engine.slots.acquire(ctx, q)
 	if err != nil {
@@ -97,7 +97,7 @@ func (f *front) run(ctx context.Context, q *request, out *response) error {
 	reads := q.insert == nil && s.readOnly(q.query)
 	switch {
 	case q.readsOnly && !reads:
-		return newException(codeReadonly, "READONLY", "GET is for statements that read; send this one with POST")
+		return newException(codeReadonly, "READONLY", "GET may only read; send this statement with POST")
 	case q.insert != nil:
 		return f.insert(s, q, out)
 	case !reads:
@@ -121,9 +121,8 @@ func (f *front) insert(s *session, q *request, out *response) error {
 	return nil
 }
 
-// streamable says whether the output can be passed on piece by piece: of Native
-// each piece is blocks, of other formats a document of its own. The library
-// streams no SHOW, DESCRIBE and the like.
+// streamable reports whether the output can be sent piece by piece: pieces of Native are blocks, of other formats each
+// would be a document of its own. The library streams SELECT and WITH, but not SHOW, DESCRIBE and the like.
 func streamable(q *request) bool {
 	v := verb(q.query)
 	return isNative(q.format) && (strings.EqualFold(v, "SELECT") || strings.EqualFold(v, "WITH"))
@@ -131,8 +130,8 @@ func streamable(q *request) bool {
 
 func isNative(format string) bool { return strings.EqualFold(format, "Native") }
 
-// stream passes the result on as the engine makes it. One without rows has no
-// block, hence no column names.
+// runStreaming sends the result as the engine produces it. A result without rows has no block, so it has no column
+// names.
 func (f *front) runStreaming(s *session, q *request, out *response) error {
 	rows, err := s.stream(q.query, q.format, q.params)
 	if err != nil {
@@ -153,7 +152,7 @@ func (f *front) runStreaming(s *session, q *request, out *response) error {
 	}
 }
 
-// whole passes the result on when the statement has ended.
+// runBuffered sends the result when the statement has ended.
 func (f *front) runBuffered(s *session, q *request, out *response) error {
 	result, err := s.exec(q.query, q.format, q.params)
 	if err != nil {
@@ -173,20 +172,19 @@ func writeResult(result []byte, q *request, out *response) error {
 	return err
 }
 
-// killOnDisconnect ends the marked statement when ctx ends. The returned function
-// waits until no kill is under way. A kill finds the statement only after the
-// engine has registered it, hence the repetition.
+// killOnDisconnect kills the marked statement when ctx ends. The returned function stops that and waits for a running
+// kill. The kill is repeated every 50 ms, because it finds the statement only after the engine has registered it.
 func (f *front) killOnDisconnect(ctx context.Context, mark string) (stop func()) {
 	const pause = 50 * time.Millisecond
 	finished, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	unhook := context.AfterFunc(ctx, func() {
-		defer close(ended)
+	killDone := make(chan struct{})
+	stopKill := context.AfterFunc(ctx, func() {
+		defer close(killDone)
 		retry := time.NewTicker(pause)
 		defer retry.Stop()
 		for finished.Err() == nil {
 			if err := f.kill(mark); err != nil {
-				f.log.LogAttrs(ctx, slog.LevelWarn, "kill an abandoned statement", slog.Any("error", err))
+				f.log.LogAttrs(ctx, slog.LevelWarn, "cannot kill the statement of a disconnected client", slog.Any("error", err))
 				return
 			}
 			select {
@@ -197,8 +195,8 @@ func (f *front) killOnDisconnect(ctx context.Context, mark string) (stop func())
 	})
 	return func() {
 		cancel()
-		if !unhook() {
-			<-ended
+		if !stopKill() {
+			<-killDone
 		}
 	}
 }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// grants are the privileges of every statement. What is not here is refused by the engine: the sources FILE, URL,
-// REMOTE, S3, MYSQL and so on with the table functions and table engines that need them, users and roles, functions,
-// dictionaries, named collections, shutdown. Those of BACKUP are added where the operator gave a path.
+// grants are the privileges of every statement. The engine refuses everything else: the sources FILE, URL, REMOTE, S3,
+// MYSQL and so on with the table functions and table engines that need them, users and roles, functions, dictionaries,
+// named collections, shutdown. BACKUP is added if the operator has configured a path.
 const grants = "SHOW, SELECT, INSERT, ALTER, CREATE DATABASE, CREATE TABLE, CREATE VIEW, CREATE TEMPORARY TABLE, " +
 	"DROP, TRUNCATE, OPTIMIZE, CHECK, KILL QUERY, SYSTEM MERGES, SYSTEM TTL MERGES, SYSTEM MOVES, " +
 	"SYSTEM DROP CACHE, SYSTEM FLUSH LOGS"
 
-// fixed are settings that no statement and no request may change: each names a file, an address, a function or SQL as
-// text, or chooses an analyzer that does not check the others. The engine checks them at the outermost SETTINGS only,
-// and takes DEFAULT for any: so no statement contains their names either, see forbiddenWords.
+// constSettings are settings that no statement and no request may change: each names a file, an address, a function or
+// SQL text, or selects an analyzer that does not check the others. The engine enforces this only for the outermost
+// SETTINGS and lets DEFAULT reset any setting, so no statement may contain these names either, see forbiddenWords.
 var constSettings = []string{
 	"format_schema", "format_schema_source", "format_template_resultset", "format_template_row", "output_format_schema",
 	"format_avro_schema_registry_url", "url_base", "additional_result_filter", "additional_table_filters",
@@ -26,11 +26,11 @@ var constSettings = []string{
 	"allow_experimental_analyzer",
 }
 
-// userSettings is ClickHouse's file of users: the one user that all sessions of the library have.
+// userSettings returns ClickHouse's users file, with the one user of all sessions.
 func userSettings(cfg Config) string {
 	var b strings.Builder
 	b.WriteString("<clickhouse>\n  <profiles><default>\n")
-	// Otherwise the rows of an insert in the format Values are expressions, which nobody has checked.
+	// Otherwise rows of an insert in the format Values would be evaluated as expressions, which nothing has checked.
 	b.WriteString("    <input_format_values_interpret_expressions>0</input_format_values_interpret_expressions>\n")
 	b.WriteString("    <input_format_values_deduce_templates_of_expressions>0</" +
 		"input_format_values_deduce_templates_of_expressions>\n")
@@ -53,9 +53,9 @@ func userSettings(cfg Config) string {
 	return b.String()
 }
 
-// xmlText writes a text as the content of an element.
+// xmlText escapes a string as the content of an XML element.
 func xmlText(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder returns no errors
 	return b.String()
 }

@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// ErrNoLibrary means that libchdb is not where it was looked for.
+// ErrNoLibrary means that libchdb does not exist where FindLibrary looks.
 var ErrNoLibrary = errors.New("libchdb is missing: run `make build`, or set RELAY_CHDB_LIB to its path")
 
-// FindLibrary returns the path of libchdb: the explicit path if there is one,
-// else lib/ beside the executable, where `make build` puts it.
+// FindLibrary returns the path of libchdb: the explicit path if there is one, else lib/ beside the executable, where
+// `make build` puts it.
 func FindLibrary(explicit string) (string, error) {
 	path := explicit
 	if path == "" {
@@ -35,7 +35,7 @@ func FindLibrary(explicit string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%w (%s is not a file)", ErrNoLibrary, path)
 	}
-	// An absolute path, since a bare name would be looked up by the loader.
+	// An absolute path, because the loader would search its own directories for a bare name.
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("resolve %s: %w", path, err)
@@ -43,5 +43,5 @@ func FindLibrary(explicit string) (string, error) {
 	return absolute, nil
 }
 
-// libraryName is the file's name in chDB's packages.
+// libraryName is the name of the file in chDB's packages.
 const libraryName = "libchdb.so"

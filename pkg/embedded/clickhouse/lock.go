@@ -15,18 +15,18 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// ErrLocked means that another process keeps the data directory open.
-var ErrLocked = errors.New("data directory is held by another process")
+// ErrLocked means that another process has locked the data directory.
+var ErrLocked = errors.New("data directory is locked by another process")
 
-// acquire takes the lock file, which the kernel gives back when the process is
-// gone, however it went. A predecessor that is just dying is waited for.
-func acquireLock(ctx context.Context, path string, patience time.Duration) (*os.File, error) {
+// acquireLock locks the lock file and waits up to maxWait for a predecessor that is stopping. The kernel releases the
+// lock when the process ends, whatever the reason.
+func acquireLock(ctx context.Context, path string, maxWait time.Duration) (*os.File, error) {
 	const pause = 20 * time.Millisecond
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock of data directory: %w", err)
 	}
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	for {
 		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -46,23 +46,22 @@ func acquireLock(ctx context.Context, path string, patience time.Duration) (*os.
 	}
 }
 
-// sign writes the process id into the lock file, for the message of who finds it
-// held.
+// writeOwner writes the process id into the lock file, for the error message of another process that finds it locked.
 func writeOwner(file *os.File) error {
 	if err := file.Truncate(0); err != nil {
-		return fmt.Errorf("sign lock of data directory: %w", err)
+		return fmt.Errorf("write process id to lock of data directory: %w", err)
 	}
 	if _, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0); err != nil {
-		return fmt.Errorf("sign lock of data directory: %w", err)
+		return fmt.Errorf("write process id to lock of data directory: %w", err)
 	}
 	return nil
 }
 
 func readOwner(file *os.File) string {
-	const longestID = 20
-	text, err := io.ReadAll(io.NewSectionReader(file, 0, longestID))
+	const maxIDLength = 20
+	text, err := io.ReadAll(io.NewSectionReader(file, 0, maxIDLength))
 	if err != nil || len(text) == 0 {
-		return "holder unknown"
+		return "process unknown"
 	}
 	return "process " + strings.TrimSpace(string(text))
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/proto"
 )
 
-// translate re-encodes Native blocks of revision 0, which is what the library
-// writes, for a client of the given protocol revision. There a block begins with
-// its info and each column carries a flag for custom serialization.
+// translate re-encodes Native blocks of revision 0, which the library writes, for a client of the given protocol
+// revision: there a block begins with its block info, and each column has a flag for custom serialization.
 func translate(blocks []byte, revision uint64) ([]byte, error) {
 	if revision == 0 {
 		return blocks, nil
@@ -39,8 +38,8 @@ func translate(blocks []byte, revision uint64) ([]byte, error) {
 	}
 }
 
-// encode writes a block. In one without rows a column is its name and type only
-// (NativeWriter.cpp); Block.Encode would add state prefixes that no reader takes.
+// encode writes a block. In a block without rows a column is only its name and type (NativeWriter.cpp); Block.Encode
+// would add state prefixes that clients do not expect.
 func encode(out *chproto.Buffer, block *proto.Block, revision uint64) error {
 	if block.Rows() > 0 {
 		return block.Encode(out, revision)

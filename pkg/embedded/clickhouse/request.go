@@ -17,25 +17,25 @@ import (
 	"github.com/ClickHouse/ch-go/compress"
 )
 
-// request is what one HTTP request asks of the engine.
+// request is the statement of one HTTP request, with its settings and rows.
 type request struct {
 	id          string
 	query       string
 	format      string // of the result, or of an insert's body
-	namesFormat bool   // the statement names its format itself
-	protocol    uint64 // revision of Native results; 0 has neither block info nor flags
+	namesFormat bool   // the statement has a FORMAT clause
+	protocol    uint64 // protocol revision of Native results; 0 has neither block info nor flags
 	database    string
 	settings    []setting
 	params      []param
-	readsOnly   bool      // only a statement that reads may run
-	insert      io.Reader // rows that follow the statement; nil for all but inserts
+	readsOnly   bool      // a GET: only a statement that reads may run
+	insert      io.Reader // rows of an insert; nil for other statements
 	compress    *compress.Method
 }
 
 type setting struct{ name, value string }
 
-// formatClause finds the FORMAT at the end of a statement. A string
-// that looks like it would have to end the statement without its quote.
+// formatClause matches the FORMAT clause at the end of a statement. A string that looks like one does not match: its
+// closing quote comes after it.
 var formatClause = regexp.MustCompile(`(?is)\s+FORMAT\s+([A-Za-z]\w*)\s*;?\s*$`)
 
 var (
@@ -44,10 +44,9 @@ var (
 	firstWord     = regexp.MustCompile(`^[\s\v(]*([A-Za-z]+)`)
 )
 
-// notSettings are URL parameters of ClickHouse's HTTP interface that are no
-// settings of a statement, or settings that the front decides: whether an insert
-// is stored before it is answered (async_insert), and the mark by which a
-// statement is found to be killed (log_comment).
+// notSettings are URL parameters of ClickHouse's HTTP interface that are not settings, and settings that only this
+// package sets: async_insert, which decides whether an insert is stored before it is answered, and log_comment, which
+// marks the statement so that it can be killed.
 var notSettings = []string{
 	"query", "database", "default_format", "client_protocol_version", "query_id", "quota_key", "role",
 	"compress", "decompress", "user", "password", "session_id", "session_timeout", "session_check",
@@ -55,8 +54,7 @@ var notSettings = []string{
 }
 
 func readRequest(w http.ResponseWriter, r *http.Request, cfg Config) (*request, error) {
-	// URL.Query would leave out what it cannot read, such as a bare semicolon, and
-	// with it the statement or a setting.
+	// URL.Query would drop what it cannot parse, such as a bare semicolon, and with it the statement or a setting.
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, newException(codeBadArguments, "BAD_ARGUMENTS", "Cannot read the URL: %v", err)
@@ -79,7 +77,7 @@ func readRequest(w http.ResponseWriter, r *http.Request, cfg Config) (*request, 
 	return q, q.readStatement(values, http.MaxBytesReader(w, r.Body, cfg.MaxInsert), cfg.MaxStatement)
 }
 
-// readValues sorts the URL parameters into statement parameters and settings.
+// readValues reads the URL parameters as statement parameters and settings.
 func (q *request) readValues(values url.Values) error {
 	if text := values.Get("client_protocol_version"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
@@ -115,9 +113,8 @@ func (q *request) readValues(values url.Values) error {
 	return nil
 }
 
-// readStatement tells the statement from the rows of an insert. Both may come in
-// the body: the statement stands in the URL and the rows in the body
-// (clickhouse-go), or all in the body (curl).
+// readStatement separates the statement from the rows of an insert. clickhouse-go sends the statement in the URL and
+// the rows in the body; curl may send both in the body.
 func (q *request) readStatement(values url.Values, body io.Reader, maxStatement int64) error {
 	if values.Get("decompress") == "1" {
 		body = compress.NewReader(body)
@@ -136,13 +133,13 @@ func (q *request) readStatement(values url.Values, body io.Reader, maxStatement 
 		}
 		return nil
 	}
-	rest, err := io.ReadAll(io.LimitReader(body, maxStatement+1))
+	inBody, err := io.ReadAll(io.LimitReader(body, maxStatement+1))
 	if err != nil {
 		return bodyException(err)
 	}
 	q.query = inURL
-	if len(rest) > 0 {
-		q.query = strings.TrimPrefix(inURL+"\n", "\n") + string(rest)
+	if len(inBody) > 0 {
+		q.query = strings.TrimPrefix(inURL+"\n", "\n") + string(inBody)
 	}
 	if int64(len(q.query)) > maxStatement {
 		return newException(codeTooManyBytes, "TOO_MANY_BYTES", "Statement is longer than %d bytes", maxStatement)
@@ -157,8 +154,8 @@ func (q *request) readStatement(values url.Values, body io.Reader, maxStatement 
 	return nil
 }
 
-// parseFormat notes the format that the statement names. From an insert whose
-// rows come apart it is cut off, since the engine takes the two apart as well.
+// parseFormat reads the FORMAT clause of the statement. If cut is set, it removes the clause, because the engine takes
+// the format of an insert apart from the statement; the default is then Values.
 func (q *request) parseFormat(cut bool) {
 	at := formatClause.FindStringSubmatchIndex(q.query)
 	if at == nil {
@@ -173,7 +170,7 @@ func (q *request) parseFormat(cut bool) {
 	}
 }
 
-// verb is the statement's first word, behind white space and brackets.
+// verb returns the first word of a statement, after white space and brackets.
 func verb(query string) string {
 	m := firstWord.FindStringSubmatch(query)
 	if m == nil {
@@ -182,7 +179,7 @@ func verb(query string) string {
 	return m[1]
 }
 
-// unlessEmpty looks one byte ahead and returns nil for a body without any.
+// unlessEmpty reads one byte ahead and returns nil for an empty body.
 func unlessEmpty(body io.Reader) (io.Reader, error) {
 	var first [1]byte
 	_, err := io.ReadFull(body, first[:])
@@ -195,8 +192,7 @@ func unlessEmpty(body io.Reader) (io.Reader, error) {
 	return io.MultiReader(bytes.NewReader(first[:]), body), nil
 }
 
-// bodyException puts a body that is too long or that broke off into ClickHouse's
-// words.
+// bodyException returns the ClickHouse exception for a body that is too long or ended early.
 func bodyException(err error) error {
 	var tooLong *http.MaxBytesError
 	if errors.As(err, &tooLong) {
@@ -205,8 +201,8 @@ func bodyException(err error) error {
 	return newException(codeCannotReadAll, "CANNOT_READ_ALL_DATA", "Cannot read the body: %v", err)
 }
 
-// prepare is the SET statement for the request's settings, "" without any. The
-// values are quoted; the engine converts them to each setting's type.
+// prepare returns the SET statement for the mark and the request's settings. The values are quoted; the engine converts
+// them to each setting's type.
 func (q *request) prepare(mark string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "SET log_comment = %s", quote(mark))
@@ -214,17 +210,17 @@ func (q *request) prepare(mark string) string {
 		fmt.Fprintf(&b, ", %s = %s", s.name, quote(s.value))
 	}
 	if q.readsOnly {
-		b.WriteString(", readonly = 2") // no writes, whatever the settings before it say
+		b.WriteString(", readonly = 2") // no writes, whatever the other settings say
 	}
 	return b.String()
 }
 
-// quote writes a string literal of ClickHouse's SQL.
+// quote returns s as a string literal of ClickHouse's SQL.
 func quote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 }
 
-// quoteName writes an identifier of ClickHouse's SQL.
+// quoteName returns s as a quoted identifier of ClickHouse's SQL.
 func quoteName(s string) string {
 	return "`" + strings.NewReplacer(`\`, `\\`, "`", "\\`").Replace(s) + "`"
 }

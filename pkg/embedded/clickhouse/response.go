@@ -7,19 +7,19 @@ import (
 	"github.com/ClickHouse/ch-go/compress"
 )
 
-// tagLength is that of the random tag which tells an exception in the middle of
-// a result from data that looks like one.
+// tagLength is the length of the random tag that distinguishes an exception in the middle of a result from data that
+// looks like one.
 const tagLength = 16
 
-// response writes a result, or an exception at any point of it.
+// response writes a result, or an exception before or in the middle of it.
 type response struct {
 	w          http.ResponseWriter
 	tag        string
 	compressor *compress.Writer
-	started    bool // bytes of the result, and with them the status, have gone out
+	started    bool // the status and bytes of the result have been sent
 }
 
-// start sets the headers that clients of ClickHouse know.
+// start sets the response headers that ClickHouse clients read.
 func (r *response) start(q *request, e *engine) {
 	h := r.w.Header()
 	h.Set("X-ClickHouse-Query-Id", q.id)
@@ -47,12 +47,12 @@ func contentType(format string) string {
 	return "application/octet-stream"
 }
 
-// summary says what the statement did; it precedes the first byte.
+// summary sets the header with the numbers of rows; call it before the first Write.
 func (r *response) summary(read, written uint64) {
 	r.w.Header().Set("X-ClickHouse-Summary", fmt.Sprintf(`{"read_rows":"%d","written_rows":"%d"}`, read, written))
 }
 
-// Write sends a part of the result, in compressed frames when asked for.
+// Write sends a part of the result, in compressed frames if the client asked for them.
 func (r *response) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -61,22 +61,22 @@ func (r *response) Write(p []byte) (int, error) {
 	if r.compressor == nil {
 		return r.w.Write(p)
 	}
-	// frameSize is that of ClickHouse's own writers; readers bound it.
+	// frameSize is that of ClickHouse's own writers; readers limit it.
 	const frameSize = 1 << 20
-	for rest := p; len(rest) > 0; {
-		n := min(len(rest), frameSize)
-		if err := r.compressor.Compress(rest[:n]); err != nil {
+	for unsent := p; len(unsent) > 0; {
+		n := min(len(unsent), frameSize)
+		if err := r.compressor.Compress(unsent[:n]); err != nil {
 			return 0, fmt.Errorf("compress result: %w", err)
 		}
 		if _, err := r.w.Write(r.compressor.Data); err != nil {
 			return 0, err
 		}
-		rest = rest[n:]
+		unsent = unsent[n:]
 	}
 	return len(p), nil
 }
 
-// finish ends a result without a byte with its length, by which clients know it.
+// finish completes the response; an empty result gets Content-Length 0, which clients rely on.
 func (r *response) finish() error {
 	if !r.started {
 		r.w.Header().Set("Content-Length", "0")
@@ -85,8 +85,8 @@ func (r *response) finish() error {
 	return nil
 }
 
-// exception answers with a status and the text, or once the result has begun
-// with the framed text that WriteBufferFromHTTPServerResponse.cpp puts behind it.
+// exception sends an exception. Before the first byte of a result it is an error status with the text; after that it is
+// the framed text that WriteBufferFromHTTPServerResponse.cpp appends.
 func (r *response) exception(e *exception) error {
 	if r.started {
 		text := e.text + "\n"

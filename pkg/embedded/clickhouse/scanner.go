@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// scanner takes a statement apart as ClickHouse's lexer does (Lexer.cpp). Where the two could differ it refuses the
-// statement: what this scanner takes for a text must be one for the engine too.
+// scanner splits a statement into tokens as ClickHouse's lexer does (Lexer.cpp). Where the two could differ it refuses
+// the statement: what this scanner reads as a string must be one for the engine too.
 type scanner struct{ rest string }
 
 type kind uint8
@@ -24,8 +24,8 @@ type token struct {
 	text string
 }
 
-// next returns the next token behind white space. A comment is refused: ClickHouse's nest, other dialects' do not, and
-// the relay sends none.
+// next returns the next token after white space. Comments are refused: ClickHouse's nest and those of other dialects do
+// not, and the relay sends none.
 func (s *scanner) next() (token, error) {
 	s.rest = strings.TrimLeft(s.rest, " \t\r\n\f\v")
 	if s.rest == "" {
@@ -45,11 +45,12 @@ func (s *scanner) next() (token, error) {
 		}
 		t := token{kind: wordToken, text: s.rest[:n]}
 		if c >= '0' && c <= '9' && !number.MatchString(t.text) {
-			return token{}, unreadable("letters right behind a number: " + t.text) // behind a dot the number ends before them
+			// after a dot, Lexer.cpp ends the number before the letters
+			return token{}, unreadable("letters directly after a number: " + t.text)
 		}
 		s.rest = s.rest[n:]
 		if s.rest != "" && s.rest[0] == '\'' {
-			return token{}, unreadable("a text right behind " + t.text) // x'…' and b'…' know no escapes
+			return token{}, unreadable("a string directly after " + t.text) // x'…' and b'…' have no escapes
 		}
 		return t, nil
 	case c == '\'':
@@ -69,27 +70,27 @@ func (s *scanner) next() (token, error) {
 	return t, nil
 }
 
-// number is one without sign and dot; the e may be that of 1e-5.
+// number matches a number without sign and dot; a trailing e may be that of 1e-5.
 var number = regexp.MustCompile(`^(0[xX][0-9a-fA-F_]+|0[bB][01_]+|[0-9_]+([eE][0-9_]*)?)$`)
 
 func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// quoted passes over a string or a quoted name and returns what is between the quotes. A quote inside is doubled or
-// stands behind a backslash.
+// quoted reads a string or a quoted name and returns the text between the quotes. A quote inside is doubled or escaped
+// with a backslash.
 func (s *scanner) quoted(quote byte) (string, error) {
 	special := string(quote) + `\`
 	for at := 1; ; {
 		i := strings.IndexAny(s.rest[at:], special)
 		if i < 0 {
-			return "", unreadable("a text without an end")
+			return "", unreadable("a string without an end")
 		}
 		at += i
 		switch {
 		case s.rest[at] == '\\':
 			if at += 2; at > len(s.rest) {
-				return "", unreadable("a text without an end")
+				return "", unreadable("a string without an end")
 			}
 		case at+1 < len(s.rest) && s.rest[at+1] == quote:
 			if quote != '\'' {
@@ -106,5 +107,5 @@ func (s *scanner) quoted(quote byte) (string, error) {
 
 func unreadable(what string) error {
 	return newException(codeSyntaxError, "SYNTAX_ERROR", "Cannot read the statement safely: it has %s; "+
-		"pass texts as parameters", what)
+		"pass strings as parameters", what)
 }

@@ -8,21 +8,20 @@ import (
 	"unsafe"
 )
 
-// session is one connection to the engine. It runs one statement at a time and
-// is used for one request, so that nothing a statement sets reaches the next.
+// session is one connection to the engine. It runs one statement at a time and is used for one request, so that nothing
+// a statement sets affects the next.
 type session struct {
 	lib   *binding
 	outer unsafe.Pointer
 	conn  unsafe.Pointer
 }
 
-// param is a value for a {name:Type} placeholder, in ClickHouse's escaped text.
+// param is a value for a {name:Type} placeholder, as ClickHouse's escaped text.
 type param struct{ name, value string }
 
 var errConnect = errors.New("libchdb refused the connection")
 
-// open connects with the given arguments; a second connection to the open data
-// directory costs 0.2 ms.
+// open connects with the given arguments. A further connection to the open data directory takes 0.2 ms.
 func (b *binding) open(args []string) (*session, error) {
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -35,7 +34,7 @@ func (b *binding) open(args []string) (*session, error) {
 
 func (s *session) close() { s.lib.closeConn(s.outer) }
 
-// readOnly says whether the parser takes the statement for one that only reads.
+// readOnly reports whether the engine's parser classifies the statement as one that only reads.
 func (s *session) readOnly(query string) bool {
 	const readOnlyClass = 0
 	analysis := struct{ size, statements, flags, class uint32 }{size: 16}
@@ -51,8 +50,7 @@ func (s *session) readOnly(query string) bool {
 type starter func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values,
 	valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
 
-// start passes a statement with its format and parameters to one of the three
-// library functions that take them all.
+// start passes a statement with its format and parameters to one of the three library functions of this form.
 func (s *session) start(f starter, query, format string, params []param) unsafe.Pointer {
 	var pin runtime.Pinner
 	defer pin.Unpin()
@@ -69,7 +67,7 @@ func (s *session) start(f starter, query, format string, params []param) unsafe.
 	return f(s.conn, q, qn, fm, fn, np, nn, vp, vn, uintptr(len(params)))
 }
 
-// exec runs a statement to its end and returns what it printed.
+// exec runs a statement to its end and returns its output.
 func (s *session) exec(query, format string, params []param) ([]byte, error) {
 	result := s.start(s.lib.query, query, format, params)
 	defer s.lib.resultDestroy(result)
@@ -79,7 +77,7 @@ func (s *session) exec(query, format string, params []param) ([]byte, error) {
 	return s.bytes(result), nil
 }
 
-// bytes copies a result out of the library's memory.
+// bytes copies a result from the library's memory.
 func (s *session) bytes(result unsafe.Pointer) []byte {
 	n := s.lib.resultLength(result)
 	if n == 0 {
@@ -90,7 +88,7 @@ func (s *session) bytes(result unsafe.Pointer) []byte {
 	return out
 }
 
-// rows is the output of a statement that reads, produced as it is fetched.
+// rows is the output of a statement that reads, produced while it is fetched.
 type rows struct {
 	session *session
 	stream  unsafe.Pointer
@@ -123,15 +121,14 @@ func (r *rows) next() ([]byte, error) {
 	return data, nil
 }
 
-// close frees the stream; the engine drops what was not fetched.
+// close frees the stream; the engine discards what was not fetched.
 func (r *rows) close() {
 	r.session.lib.cancelQuery(r.session.conn, r.stream)
 	r.session.lib.resultDestroy(r.stream)
 }
 
-// insert copies body into the table that the statement names. The statement
-// has no FORMAT clause. Nothing is acknowledged before done has returned; when
-// reading the body fails the insert is cancelled.
+// insert streams body into the table that the statement names. The statement has no FORMAT clause. Nothing may be
+// acknowledged before insertDone has returned. If reading the body fails, the insert is cancelled.
 func (s *session) insert(query, format string, params []param, body io.Reader, buffer []byte) (
 	written uint64, err error) {
 	stream := s.start(s.lib.insert, query, format, params)

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// writerSlots is how many of the sessions no read may take: however many reads wait, the store writer goes on.
+// writerSlots is how many sessions are reserved for statements that write: however many reads wait, the store writer
+// goes on.
 const writerSlots = 2
 
-// slots bounds the statements that run at once. A ping has a slot of its own: it tells whether the engine answers, not
-// how many statements wait.
+// slots limits the statements that run at once. A ping has a slot of its own: it tests whether the engine answers, not
+// whether a session is free.
 type slots struct {
-	all   chan struct{} // one token a running statement
-	reads chan struct{} // one token a running statement that only reads, which has one of all too
+	all   chan struct{} // one token per running statement
+	reads chan struct{} // one token per running statement that only reads; it also holds one of all
 	ping  chan struct{}
 }
 
@@ -24,20 +25,20 @@ func newSlots(sessions int) *slots {
 	}
 }
 
-// pingQuery is what clickhouse-go sends as a ping.
+// pingQuery is the ping of clickhouse-go.
 const pingQuery = "SELECT 1"
 
 // reading are the first words of statements that only read.
 var reading = []string{"SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN"}
 
-// acquire waits until the statement may run; release ends it.
+// acquire waits until the statement may run; the returned function releases its slots.
 func (s *slots) acquire(ctx context.Context, q *request) (release func(), err error) {
 	var needs []chan struct{}
 	switch {
 	case q.insert == nil && strings.TrimSpace(q.query) == pingQuery:
 		needs = []chan struct{}{s.ping}
 	case q.insert == nil && slices.Contains(reading, strings.ToUpper(verb(q.query))):
-		needs = []chan struct{}{s.reads, s.all} // in this order: a read that waits for reads holds nothing of all
+		needs = []chan struct{}{s.reads, s.all} // in this order: a read that waits for reads must not hold one of all
 	default:
 		needs = []chan struct{}{s.all}
 	}

@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// What a statement may name. The engine's grants keep it from files and from the network (see grants.go), but a few
-// things are not subject to grants: the scalar function file, INTO OUTFILE and FROM INFILE, disks that a statement
-// defines itself, BACKUP to an object store, and texts that the engine reads as SQL, such as the columns of
-// generateRandom('a String ALIAS file(…)'). So a statement is refused unless all it names is on a closed list.
+// What a statement may name. The engine's grants keep it from files and the network (see grants.go), but a few things
+// are not subject to grants: the scalar function file, INTO OUTFILE and FROM INFILE, disks that a statement defines
+// itself, BACKUP to an object store, and strings that the engine parses as SQL, such as the columns of
+// generateRandom('a String ALIAS file(…)'). So a statement is refused unless everything it names is on a closed list.
 
-// verbs are the first words of statements.
+// verbs are the allowed first words of statements.
 var verbs = []string{
 	"alter", "check", "create", "delete", "desc", "describe", "drop", "exchange", "exists", "explain", "insert", "kill",
 	"optimize", "rename", "select", "set", "show", "system", "truncate", "use", "with",
 }
 
-// tableFunctions are those that read nothing but tables of this engine, or nothing at all, and take no SQL as text.
+// tableFunctions are the allowed table functions: they read only tables of this engine, or nothing, and take no SQL as
+// a string.
 var tableFunctions = []string{
 	"generate_series", "generateseries", "merge", "numbers", "numbers_mt", "view", "zeros", "zeros_mt"}
 
-// tableEngines are those of tables; the grants name them too.
+// tableEngines are the allowed table engines; the grants list them too.
 var tableEngines = []string{
 	"AggregatingMergeTree", "CoalescingMergeTree", "CollapsingMergeTree", "Log", "MaterializedView", "Memory",
 	"MergeTree", "Null",
@@ -30,25 +31,25 @@ var tableEngines = []string{
 
 func knownEngine(name string) bool {
 	same := func(known string) bool { return strings.EqualFold(known, name) }
-	return slices.ContainsFunc(tableEngines, same) || same("Atomic") // of databases
+	return slices.ContainsFunc(tableEngines, same) || same("Atomic") // a database engine
 }
 
-// forbiddenWords are words that no statement contains, quoted or not: a function can be called without a bracket after it,
-// as in arrayMap(file, …), PARALLEL WITH joins statements of which only the first word would be looked at, formatRow
-// writes in formats that take a file or an address from settings, and reading system.models starts another program.
+// forbiddenWords are words that no statement may contain, quoted or not. A function can be called without a bracket
+// after it, as in arrayMap(file, …); PARALLEL WITH joins statements, of which only the first verb would be checked;
+// formatRow writes formats that take a file or an address from settings; reading system.models starts another program.
 var forbiddenWords = slices.Concat(constSettings, []string{
 	"file", "formatrow", "formatrownonewline", "hascolumnintable", "infile", "models", "outfile", "parallel",
 })
 
-// forbiddenPrefixes are how names of functions begin that read a file, ask a server or read a dictionary.
+// forbiddenPrefixes are prefixes of functions that read a file, ask a server or read a dictionary.
 var forbiddenPrefixes = []string{
 	"addressto", "aiclassify", "aiembed", "aiextract", "aigenerate", "aitranslate", "catboost", "dictget", "dicthas",
 	"dictisin",
 	"joinget", "naivebayes",
 }
 
-// dataTypes are those of parameters, as in {x:Array(String)}. One of the type Identifier would be part of the statement
-// itself.
+// dataTypes are the allowed types of parameters, as in {x:Array(String)}. A parameter of the type Identifier would be
+// part of the statement itself.
 var dataTypes = []string{
 	"array", "bool", "date", "date32", "datetime", "datetime64", "decimal", "decimal32", "decimal64", "decimal128",
 	"decimal256",
@@ -58,19 +59,19 @@ var dataTypes = []string{
 	"uint256", "uuid",
 }
 
-// verbsWithoutEngine are verbs that create no table, so that ENGINE in them is a column.
+// verbsWithoutEngine are verbs that create no table, so that ENGINE after them is a column name.
 var verbsWithoutEngine = []string{
 	"check", "delete", "desc", "describe", "exists", "explain", "insert", "kill", "select", "set", "show", "use", "with",
 }
 
-// forbiddenFunctions are functions beside the table functions that define where data is.
+// forbiddenFunctions are functions besides table functions that define where data is.
 var forbiddenFunctions = []string{"disk", "s3", "azureblobstorage"}
 
-// policy decides which statements run.
+// policy decides which statements may run.
 type policy struct {
-	// refused are the names of all table functions that are not in tableFunctions, in lower case.
+	// refused holds the names of all table functions that are not in tableFunctions, in lower case.
 	refused map[string]bool
-	// backups allows BACKUP and RESTORE; the engine itself holds them to the operator's path.
+	// backups allows BACKUP and RESTORE; the engine itself restricts them to the operator's path.
 	backups bool
 }
 
@@ -84,7 +85,7 @@ func newPolicy(functions []string, backups bool) policy {
 	return p
 }
 
-// check returns an exception for a statement that names what it may not.
+// check returns an exception if the statement names something that is not allowed.
 func (p policy) check(statement string) error {
 	c := checker{policy: p, scanner: scanner{rest: statement}}
 	c.advance()
@@ -106,7 +107,7 @@ func (p policy) check(statement string) error {
 	return c.err
 }
 
-// checker walks through a statement with one token of look-ahead.
+// checker reads a statement with one token of look-ahead.
 type checker struct {
 	policy
 	scanner                scanner
@@ -115,7 +116,7 @@ type checker struct {
 	current                token
 	next                   token
 	started                bool
-	err                    error // of the scanner; the tokens end with it
+	err                    error // of the scanner; no tokens follow it
 	seenSelect, seenValues bool  // SELECT and VALUES have been seen
 }
 
@@ -139,7 +140,7 @@ func (c *checker) scan() token {
 
 func (c *checker) isBackup() bool { return c.backups && (c.verb == "backup" || c.verb == "restore") }
 
-// look judges the current token.
+// checkToken checks the current token.
 func (c *checker) checkToken() error {
 	t := c.current
 	if t.kind == symbolToken && t.text == ";" && c.next.kind != endToken {
@@ -158,10 +159,10 @@ func (c *checker) checkToken() error {
 	case slices.Contains(forbiddenWords, lower),
 		slices.ContainsFunc(forbiddenPrefixes, func(s string) bool { return strings.HasPrefix(lower, s) }):
 		return denied("%s", t.text)
-	case t.kind == nameToken && strings.Contains(t.text, "/"): // EXISTS TABLE "/path" says whether there is such a file
+	case t.kind == nameToken && strings.Contains(t.text, "/"): // EXISTS TABLE "/path" would tell whether a file exists
 		return denied("names with a slash")
 	case lower == "values" && called:
-		// The rows of an insert, not the table function, whose first argument may hold SQL as text.
+		// VALUES of an insert, not the table function values, whose first argument may hold SQL as a string.
 		if c.verb != "insert" || c.seenSelect || c.seenValues || t.kind != wordToken {
 			return denied("the table function values")
 		}
@@ -176,14 +177,14 @@ func (c *checker) checkToken() error {
 	return nil
 }
 
-// namesBackup says whether File(…) is where a backup is: BACKUP … TO File('…'), RESTORE … FROM File('…'), and
+// namesBackup reports whether File(…) is the location of a backup: BACKUP … TO File('…'), RESTORE … FROM File('…'), and
 // base_backup = File('…').
 func (c *checker) namesBackup(lower string, called bool) bool {
 	before := strings.ToLower(c.previous.text)
 	return c.isBackup() && lower == "file" && called && (before == "to" || before == "from" || before == "=")
 }
 
-// checkEngine judges the engine of a table or database, with or without an equals sign before its name.
+// checkEngine checks the engine of a table or database, with or without an equals sign before its name.
 func (c *checker) checkEngine() error {
 	if c.next.kind == symbolToken && c.next.text == "=" {
 		c.advance()
@@ -197,7 +198,7 @@ func (c *checker) checkEngine() error {
 	return nil
 }
 
-// checkParameter judges what is in braces: a parameter for data, or a literal map.
+// checkParameter checks what is in braces: a parameter, or a literal map.
 func (c *checker) checkParameter() error {
 	if c.next.kind == literalToken || c.next.kind == symbolToken && c.next.text == "}" {
 		return nil
@@ -210,7 +211,8 @@ func (c *checker) checkParameter() error {
 		known := slices.Contains(dataTypes, strings.ToLower(c.next.text)) || number.MatchString(c.next.text)
 		if c.next.kind == nameToken || c.next.kind == wordToken && !known || c.next.kind == symbolToken &&
 			!strings.Contains("(),=-", c.next.text) {
-			return denied("a parameter of the type %s: a parameter holds data, write names into the statement", c.next.text)
+			return denied("a parameter of the type %s: a parameter may hold only data, write names into the statement",
+				c.next.text)
 		}
 	}
 	return nil
@@ -222,8 +224,8 @@ func denied(format string, args ...any) error {
 			"Read files and other servers with a program of their own, and insert the rows", fmt.Sprintf(format, args...))
 }
 
-// splitInsert cuts an insert whose rows stand behind it, as in INSERT INTO t FORMAT CSV\n1,2\n, into the statement and
-// the rows. The engine gets them apart: it would look for a further statement behind the rows.
+// splitInsert separates an insert from rows in its text, as in INSERT INTO t FORMAT CSV\n1,2\n. The engine gets them
+// apart: it would look for another statement after the rows.
 func splitInsert(statement string) (insert, format, rows string, ok bool) {
 	s := scanner{rest: statement}
 	for before := (token{}); ; {

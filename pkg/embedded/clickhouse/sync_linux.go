@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Syncs says that Sync does what it says on this system.
+// SyncSupported says whether Child.Sync works on this system.
 const SyncSupported = true
 
-// Sync writes to the disk whatever the engine has written before: the whole file system of its data directory at once,
-// which costs less than one fsync for each of the fifteen files of a part, most of which are merged away within
-// seconds. An error means that some of it may never get there, and is told once.
+// Sync writes everything that the engine has written so far to the disk: the whole file system of its data directory at
+// once. That costs less than one fsync for each of the fifteen files of a part, and most parts are merged away within
+// seconds. An error means that some of it may be lost; the kernel reports it only once.
 func (c *Child) Sync() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dataDir == nil { // it stays open: errors are told to those who had a file open when they happened
+	if c.dataDir == nil { // kept open: syncfs reports only errors that happened while the file was open
 		f, err := os.Open(c.cfg.Data)
 		if err != nil {
 			return fmt.Errorf("open data directory: %w", err)

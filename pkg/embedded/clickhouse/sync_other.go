@@ -4,8 +4,8 @@ package clickhouse
 
 import "errors"
 
-// Syncs says that Sync does what it says on this system.
+// SyncSupported says whether Child.Sync works on this system.
 const Syncs = false
 
-// Sync has no call here that waits for the disk: use Config.Fsync.
+// Sync is not supported: no call here waits for the disk. Use Config.Fsync.
 func (c *Child) Sync() error { return errors.ErrUnsupported }

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// tail passes writes on and keeps the last of them, for the error that says why
-// a process ended. It is written to by one goroutine, and read after that.
+// tail is a writer that forwards everything and keeps the last 2 KiB, for the error that says why a process ended. One
+// goroutine writes; it is read after that.
 type tail struct {
 	forward io.Writer
 	kept    []byte
 }
 
-// Write never fails, since the process that writes would die of it.
+// Write never fails: an error would kill the process whose output it is.
 func (t *tail) Write(p []byte) (int, error) {
 	const keep = 2 << 10
 	t.kept = append(t.kept, p...)
@@ -23,7 +23,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// quote is what was kept, on one line, for the end of an error text.
+// quote returns the kept output on one line, to be appended to an error message; empty if there is none.
 func (t *tail) quote() string {
 	text := strings.TrimSpace(string(t.kept))
 	if text == "" {
