@@ -52,7 +52,7 @@ func documents(t *testing.T) (all []document) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"README.md", "DESIGN.md", "CHANGELOG.md", "docs/design/delivery.md", "deploy/bench/README.md"} {
+	for _, name := range []string{"README.md", "DESIGN.md", "CHANGELOG.md", "docs/design/log.md", "deploy/bench/README.md"} {
 		if !slices.ContainsFunc(all, func(d document) bool { return d.name == name }) {
 			t.Fatalf("%s is missing: this test looks in the wrong place", name)
 		}
@@ -249,6 +249,25 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
+// Each row of the file map names one folder first, and only files and folders in it.
+func TestFileMapNamesFilesOfItsFolders(t *testing.T) {
+	row := regexp.MustCompile("(?m)^\\| `([\\w/]+)` \\| (.*) \\|$")
+	rows := row.FindAllStringSubmatch(text(t, "docs/design/file-map.md"), -1)
+	if len(rows) < 30 {
+		t.Fatalf("the file map has %d rows: this test looks for the wrong text", len(rows))
+	}
+	for _, row := range rows {
+		for _, span := range codeSpan.FindAllStringSubmatch(row[2], -1) {
+			if !folderEntry.MatchString(span[2]) || span[2] == "relay" {
+				continue
+			}
+			if found, err := filepath.Glob(path.Join(row[1], span[2])); err != nil || len(found) == 0 {
+				t.Errorf("the file map says that %s has %s", row[1], span[2])
+			}
+		}
+	}
+}
+
 // DESIGN.md can be read in ten minutes.
 func TestDesignIsAnOverview(t *testing.T) {
 	if n := strings.Count(text(t, "DESIGN.md"), "\n"); n > longestOverview {
@@ -304,7 +323,9 @@ func (d document) checkLinks(t *testing.T, anchors map[string]map[string]bool) {
 var (
 	// A path begins with a folder of the project, or is the name of a file.
 	pathName = regexp.MustCompile(`^[A-Za-z][\w@*-]*(?:[/.][\w@*-]+)+/?$`)
-	fileName = regexp.MustCompile(`^[\w*-]+(?:\.[\w-]+)*\.(?:go|sh|mjs|sql|md)$`)
+	// folderEntry is the name of a file or folder without a path.
+	folderEntry = regexp.MustCompile(`^[a-z*][\w*-]*(?:\.[a-z]+)?$`)
+	fileName    = regexp.MustCompile(`^[\w*-]+(?:\.[\w-]+)*\.(?:go|sh|mjs|sql|md)$`)
 )
 
 // checkPaths looks for each path in backticks: from the top, or beside the document.
@@ -421,7 +442,8 @@ func (d document) checkVariables(t *testing.T, c *code) {
 }
 
 var (
-	metricName = regexp.MustCompile(`\brelay_[a-z0-9_]+`)
+	metricName   = regexp.MustCompile(`\brelay_[a-z0-9_]+`)
+	seriesSuffix = regexp.MustCompile(`_(?:bucket|sum|count)$`) // of a histogram
 	// In the table of renamed metrics the first column has the old names.
 	renamedMetric = regexp.MustCompile("(?m)^\\| `(relay_[a-z0-9_]+)[^`]*` (\\|.*)$")
 )
@@ -436,7 +458,7 @@ func (d document) checkMetrics(t *testing.T, c *code) {
 		content = renamedMetric.ReplaceAllString(content, "$2")
 	}
 	for _, name := range metricName.FindAllString(content, -1) {
-		if !old[name] && !c.hasMetric(name) && !c.hasMetric(regexp.MustCompile(`_(?:bucket|sum|count)$`).ReplaceAllString(name, "")) {
+		if !old[name] && !c.hasMetric(name) && !c.hasMetric(seriesSuffix.ReplaceAllString(name, "")) {
 			t.Errorf("%s names the metric %s, which does not exist", d.name, name)
 		}
 	}
