@@ -64,16 +64,16 @@ func BenchmarkLease(b *testing.B) {
 		if err := leaseScript.Load(b.Context(), c).Err(); err != nil {
 			b.Fatal(err)
 		}
-		asks := make([]ask, leaseBatch)
+		asks := make([]leaseRequest, maxLeaseBatch)
 		for i := range asks {
-			asks[i] = ask{bucket: &bucket{key: fmt.Sprintf("dst_%d", i)}, milli: 500, window: 1, life: 3 * time.Second,
-				full: 3 * time.Second}
+			asks[i] = leaseRequest{bucket: &bucket{key: fmt.Sprintf("dst_%d", i)}, milliTokens: 500, window: 1, counterTTL: 3 * time.Second,
+				fullIn: 3 * time.Second}
 		}
-		for kind, send := range map[string]func(redis.Pipeliner, ask){
-			"transaction": func(p redis.Pipeliner, a ask) { a.send(b.Context(), p) },
-			"pipeline":    func(p redis.Pipeliner, a ask) { a.send(b.Context(), p) },
-			"script": func(p redis.Pipeliner, a ask) {
-				leaseScript.EvalSha(b.Context(), p, []string{"tb:" + a.bucket.key + ":1", "tb:" + a.bucket.key + ":full"}, a.milli,
+		for kind, send := range map[string]func(redis.Pipeliner, leaseRequest){
+			"transaction": func(p redis.Pipeliner, a leaseRequest) { a.send(b.Context(), p) },
+			"pipeline":    func(p redis.Pipeliner, a leaseRequest) { a.send(b.Context(), p) },
+			"script": func(p redis.Pipeliner, a leaseRequest) {
+				leaseScript.EvalSha(b.Context(), p, []string{"tb:" + a.bucket.key + ":1", "tb:" + a.bucket.key + ":full"}, a.milliTokens,
 					3000, 3000)
 			},
 		} {

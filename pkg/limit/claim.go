@@ -12,12 +12,12 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// pendingFor is how long a claim holds whose owner says no more: longer than a request may take to
+// pendingTTL is how long a claim holds whose owner says no more: longer than a request may take to
 // produce, short enough for the sender's next attempt.
-const pendingFor = 30 * time.Second
+const pendingTTL = 30 * time.Second
 
-// maxNote bounds what is kept beside an event; a hash fits.
-const maxNote = 128
+// maxNoteBytes bounds what is kept beside an event; a hash fits.
+const maxNoteBytes = 128
 
 // ClaimState is what a claim has found.
 type ClaimState uint8
@@ -55,7 +55,7 @@ func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note strin
 	err := l.call(ctx, "claim", func(ctx context.Context) error {
 		var err error
 		found, err = l.client.SetArgs(ctx, claimKey(key), claimValue("pending", event, note),
-			redis.SetArgs{Mode: "NX", Get: true, TTL: pendingFor}).Result()
+			redis.SetArgs{Mode: "NX", Get: true, TTL: pendingTTL}).Result()
 		return ignoreNil(err)
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func claimKey(key string) string {
 }
 
 func claimValue(state string, event id.ID, note string) string {
-	return state + ":" + event.String() + ":" + note[:min(len(note), maxNote)]
+	return state + ":" + event.String() + ":" + note[:min(len(note), maxNoteBytes)]
 }
 
 func parseClaim(value string) Claim {

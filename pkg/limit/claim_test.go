@@ -145,22 +145,22 @@ func TestHeld(t *testing.T) {
 func TestHeldWaits(t *testing.T) {
 	addr := embedded(t)
 	l := node(t, "redis://"+addr)
-	eventually(t, "Redis has answered", func() bool { return l.period.Load() != 0 })
+	eventually(t, "Redis has answered", func() bool { return l.leasePeriod.Load() != 0 })
 	for range breakAfter {
 		l.breaker.failed(time.Hour) // the probe is due an hour from now
 	}
-	for i := range maxMirror + 10 {
+	for i := range maxMirrored + 10 {
 		l.SetHeldUntil(string(rune('a'+i%26))+time.Duration(i).String(), time.Now().Add(time.Hour))
 	}
-	time.Sleep(3 * tick)
-	l.held.mu.Lock()
-	n := len(l.held.waiting)
-	l.held.mu.Unlock()
-	if n != maxMirror {
-		t.Fatalf("%d wait, want %d", n, maxMirror)
+	time.Sleep(3 * roundInterval)
+	l.breakerMirror.mu.Lock()
+	n := len(l.breakerMirror.pending)
+	l.breakerMirror.mu.Unlock()
+	if n != maxMirrored {
+		t.Fatalf("%d wait, want %d", n, maxMirrored)
 	}
 	l.breaker.close()
 	c := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer c.Close()
-	eventually(t, "all are mirrored", func() bool { return c.DBSize(t.Context()).Val() == maxMirror })
+	eventually(t, "all are mirrored", func() bool { return c.DBSize(t.Context()).Val() == maxMirrored })
 }

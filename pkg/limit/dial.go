@@ -16,8 +16,8 @@ const dialTimeout = time.Second
 // after Redis is back, and leaves a goroutine behind that tries for itself. When to try again is for the
 // breaker to decide.
 type dialer struct {
-	connect connector
-	life    context.Context // of the limiter
+	connect    connector
+	limiterCtx context.Context // of the limiter
 }
 
 type connector func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -33,17 +33,17 @@ func newDialer(c *tls.Config, connect connector) (d *dialer, hangUp func()) {
 		connect = (&net.Dialer{}).DialContext
 	}
 	d = &dialer{connect: connect}
-	d.life, hangUp = context.WithCancel(context.Background())
+	d.limiterCtx, hangUp = context.WithCancel(context.Background())
 	return d, hangUp
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	defer context.AfterFunc(d.life, cancel)()
+	defer context.AfterFunc(d.limiterCtx, cancel)()
 	conn, err := d.connect(ctx, network, addr)
 	if err != nil {
-		return noConn{dialError{text: err.Error(), at: time.Now()}}, nil
+		return failedConn{dialError{text: err.Error(), at: time.Now()}}, nil
 	}
 	return conn, nil
 }
@@ -56,14 +56,14 @@ type dialError struct {
 
 func (e dialError) Error() string { return e.text }
 
-// noConn is a connection that was not made.
-type noConn struct{ err error }
+// failedConn is a connection that was not made.
+type failedConn struct{ err error }
 
-func (c noConn) Read([]byte) (int, error)       { return 0, c.err }
-func (c noConn) Write([]byte) (int, error)      { return 0, c.err }
-func (noConn) Close() error                     { return nil }
-func (noConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (noConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (noConn) SetDeadline(time.Time) error      { return nil }
-func (noConn) SetReadDeadline(time.Time) error  { return nil }
-func (noConn) SetWriteDeadline(time.Time) error { return nil }
+func (c failedConn) Read([]byte) (int, error)       { return 0, c.err }
+func (c failedConn) Write([]byte) (int, error)      { return 0, c.err }
+func (failedConn) Close() error                     { return nil }
+func (failedConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (failedConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (failedConn) SetDeadline(time.Time) error      { return nil }
+func (failedConn) SetReadDeadline(time.Time) error  { return nil }
+func (failedConn) SetWriteDeadline(time.Time) error { return nil }

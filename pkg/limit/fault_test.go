@@ -106,7 +106,7 @@ func TestRedisAwayInTraffic(t *testing.T) {
 			engine.Owned(t)
 			reg := prometheus.NewRegistry()
 			l := node(t, "redis://"+engine.Addr, quick(reg))
-			eventually(t, "leases", func() bool { return l.period.Load() != 0 })
+			eventually(t, "leases", func() bool { return l.leasePeriod.Load() != 0 })
 			tr := startTraffic(t, l)
 			granted := func() float64 { return value(t, reg, "relay_limit_tokens_granted_total") }
 			tr.during(t, "before", func() {
@@ -149,12 +149,12 @@ func TestEmbeddedRestartsInTraffic(t *testing.T) {
 	<-first.Ready()
 	reg := prometheus.NewRegistry()
 	l := node(t, "redis://"+first.Addr(), quick(reg))
-	eventually(t, "leases", func() bool { return l.period.Load() != 0 })
+	eventually(t, "leases", func() bool { return l.leasePeriod.Load() != 0 })
 	tr := startTraffic(t, l)
 	eventually(t, "leases are granted", func() bool { return value(t, reg, "relay_limit_tokens_granted_total") > 0 })
 	tr.during(t, "away", func() {
 		stop()
-		eventually(t, "it limits for itself", func() bool { return l.period.Load() == 0 })
+		eventually(t, "it limits for itself", func() bool { return l.leasePeriod.Load() == 0 })
 		time.Sleep(300 * time.Millisecond)
 	})
 	again, err := redis.New(redis.Config{Listen: first.Addr()}, redis.Deps{})
@@ -175,7 +175,7 @@ func TestEmbeddedRestartsInTraffic(t *testing.T) {
 func TestFlushedAndMovedInTraffic(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		old, reg := node(t, url), prometheus.NewRegistry()
-		eventually(t, "leases", func() bool { return old.period.Load() != 0 })
+		eventually(t, "leases", func() bool { return old.leasePeriod.Load() != 0 })
 		tr := startTraffic(t, old)
 		tr.during(t, "before", func() { time.Sleep(time.Second) })
 		tr.during(t, "flushed", func() {

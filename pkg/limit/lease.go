@@ -8,32 +8,32 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// leaseBatch bounds one exchange: some 800 commands, 5 to 20 ms of an embedded Redis.
-const leaseBatch = 200
+// maxLeaseBatch bounds one exchange: some 800 commands, 5 to 20 ms of an embedded Redis.
+const maxLeaseBatch = 200
 
 // step is one round of Run.
-func (l *Limiter) step(ctx context.Context) {
+func (l *Limiter) runRound(ctx context.Context) {
 	now := l.elapsed()
 	if l.client != nil {
-		l.contact(ctx, now)
-		l.mirrorHeld(ctx)
+		l.updateLeasePeriod(ctx, now)
+		l.mirrorBreakers(ctx)
 	}
-	l.lease(ctx)
-	l.buckets.sweep(l.elapsed(), l.period.Load() == 0)
+	l.requestLeases(ctx)
+	l.buckets.sweep(l.elapsed(), l.leasePeriod.Load() == 0)
 }
 
 // contact begins a period of leases when Redis answers, and ends it when the breaker is open. Between two
 // periods each bucket limits for itself at the full rate.
-func (l *Limiter) contact(ctx context.Context, now time.Duration) {
+func (l *Limiter) updateLeasePeriod(ctx context.Context, now time.Duration) {
 	if l.breaker.isOpen() {
-		l.period.Store(0)
+		l.leasePeriod.Store(0)
 	}
-	alone := l.period.Load() == 0
+	alone := l.leasePeriod.Load() == 0
 	if alone {
-		l.metrics.local.Add(max(0, now-l.looked).Seconds())
+		l.metrics.localSeconds.Add(max(0, now-l.contactedAt).Seconds())
 	}
-	l.looked = now
-	if !alone || !l.breaker.due(now) {
+	l.contactedAt = now
+	if !alone || !l.breaker.mayProbe(now) {
 		return
 	}
 	sent := l.elapsed()
@@ -45,60 +45,60 @@ func (l *Limiter) contact(ctx context.Context, now time.Duration) {
 	if err != nil {
 		return
 	}
-	l.setClock(clock, sent)
+	l.setRedisClock(clock, sent)
 	if l.breaker.close() {
 		l.log.Info("redis is back")
 	}
-	l.periods++
-	l.period.Store(l.periods)
+	l.lastPeriod++
+	l.leasePeriod.Store(l.lastPeriod)
 }
 
-// setClock compares Redis' clock with ours: windows are numbered by Redis' clock, so that nodes whose
+// setRedisClock compares Redis' clock with ours: windows are numbered by Redis' clock, so that nodes whose
 // clocks differ, or step, draw from the same windows.
-func (l *Limiter) setClock(clock time.Time, sent time.Duration) {
-	l.ahead = time.Duration(clock.UnixNano()) - (sent+l.elapsed())/2
+func (l *Limiter) setRedisClock(clock time.Time, sent time.Duration) {
+	l.redisAhead = time.Duration(clock.UnixNano()) - (sent+l.elapsed())/2
 }
 
 // lease asks for what the active buckets need.
-func (l *Limiter) lease(ctx context.Context) {
-	now, period := l.elapsed(), l.period.Load()
-	l.active = l.buckets.enlisted(l.active)
-	kept, asks := l.active[:0], l.asks[:0]
+func (l *Limiter) requestLeases(ctx context.Context) {
+	now, period := l.elapsed(), l.leasePeriod.Load()
+	l.active = l.buckets.appendNewlyActive(l.active)
+	kept, asks := l.active[:0], l.requests[:0]
 	for _, b := range l.active {
-		a, retired := b.plan(now, now+l.ahead, period)
+		a, retired := b.nextRequest(now, now+l.redisAhead, period)
 		if !retired {
 			kept = append(kept, b)
 		}
-		if a.milli > 0 || a.past || a.full > 0 {
+		if a.milliTokens > 0 || a.wantLevel || a.fullIn > 0 {
 			asks = append(asks, a)
 		}
 	}
 	clear(l.active[len(kept):])
-	l.active, l.asks = kept, asks
+	l.active, l.requests = kept, asks
 	l.exchangeAll(ctx, asks)
 	clear(asks)
 }
 
 // exchangeAll stops at the first exchange that fails.
-func (l *Limiter) exchangeAll(ctx context.Context, asks []ask) {
-	for len(asks) > 0 && l.period.Load() != 0 {
-		n := min(len(asks), leaseBatch)
+func (l *Limiter) exchangeAll(ctx context.Context, asks []leaseRequest) {
+	for len(asks) > 0 && l.leasePeriod.Load() != 0 {
+		n := min(len(asks), maxLeaseBatch)
 		l.exchangeLeases(ctx, asks[:n])
 		asks = asks[n:]
 	}
 }
 
 // answer is what Redis said to one ask.
-type answer struct {
-	total *redis.IntCmd
-	past  *redis.DurationCmd
+type leaseAnswer struct {
+	total  *redis.IntCmd
+	fullIn *redis.DurationCmd
 }
 
 // exchangeLeases makes one exchange for many buckets, and ends the period of leases when it fails. It is
 // one transaction: a counter without its life would stay for ever.
-func (l *Limiter) exchangeLeases(ctx context.Context, asks []ask) {
+func (l *Limiter) exchangeLeases(ctx context.Context, asks []leaseRequest) {
 	var clock *redis.TimeCmd
-	answers := make([]answer, len(asks))
+	answers := make([]leaseAnswer, len(asks))
 	sent := l.elapsed()
 	err := l.call(ctx, "lease", func(ctx context.Context) error {
 		_, err := l.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -111,42 +111,42 @@ func (l *Limiter) exchangeLeases(ctx context.Context, asks []ask) {
 		return err
 	})
 	if err != nil {
-		l.period.Store(0)
+		l.leasePeriod.Store(0)
 		return
 	}
-	l.setClock(clock.Val(), sent)
+	l.setRedisClock(clock.Val(), sent)
 	for i, a := range asks {
-		if a.past {
-			a.bucket.correct(answers[i].past.Val())
+		if a.wantLevel {
+			a.bucket.correctLevel(answers[i].fullIn.Val())
 		}
-		if a.milli > 0 {
-			l.metrics.leased(a.milli, a.bucket.grant(a, answers[i].total.Val()))
+		if a.milliTokens > 0 {
+			l.metrics.countLease(a.milliTokens, a.bucket.addGranted(a, answers[i].total.Val()))
 		}
 	}
 }
 
-func (a ask) send(ctx context.Context, p redis.Pipeliner) (sent answer) {
+func (a leaseRequest) send(ctx context.Context, p redis.Pipeliner) (sent leaseAnswer) {
 	prefix := "tb:" + a.bucket.key + ":"
-	if a.past {
-		sent.past = p.PTTL(ctx, prefix+"full")
+	if a.wantLevel {
+		sent.fullIn = p.PTTL(ctx, prefix+"full")
 	}
-	if a.milli > 0 {
+	if a.milliTokens > 0 {
 		key := prefix + strconv.FormatInt(a.window, 10)
-		sent.total = p.IncrBy(ctx, key, a.milli)
-		p.PExpire(ctx, key, a.life)
+		sent.total = p.IncrBy(ctx, key, a.milliTokens)
+		p.PExpire(ctx, key, a.counterTTL)
 	}
-	if a.full >= time.Millisecond {
-		p.Set(ctx, prefix+"full", "", a.full)
+	if a.fullIn >= time.Millisecond {
+		p.Set(ctx, prefix+"full", "", a.fullIn)
 	}
 	return sent
 }
 
 // leave tells Redis how full the buckets are, for whoever owns them next. Best effort.
-func (l *Limiter) leave(ctx context.Context) {
+func (l *Limiter) reportLevels(ctx context.Context) {
 	now := l.elapsed()
-	var asks []ask
-	for _, b := range l.buckets.enlisted(l.active) {
-		if a := b.leave(now); a.full > 0 {
+	var asks []leaseRequest
+	for _, b := range l.buckets.appendNewlyActive(l.active) {
+		if a := b.finalRequest(now); a.fullIn > 0 {
 			asks = append(asks, a)
 		}
 	}

@@ -65,25 +65,25 @@ type Deps struct {
 
 // Limiter is one node's part of the limits.
 type Limiter struct {
-	cfg     Config
-	log     *slog.Logger
-	now     func() time.Time
-	start   time.Time     // times inside are differences to it: monotonic where the clock is
-	client  *redis.Client // nil without Redis
-	hangUp  func()        // ends dials that are under way
-	breaker breaker
-	metrics *metrics
-	buckets table
-	held    heldMirror
-	period  atomic.Int64  // of leases; 0 while each bucket limits for itself
-	wake    chan struct{} // asks Run for a round; one that is waiting is enough
+	cfg           Config
+	log           *slog.Logger
+	now           func() time.Time
+	startedAt     time.Time     // times inside are differences to it: monotonic where the clock is
+	client        *redis.Client // nil without Redis
+	cancelDials   func()        // ends dials that are under way
+	breaker       breaker
+	metrics       *metrics
+	buckets       table
+	breakerMirror breakerMirror
+	leasePeriod   atomic.Int64  // of leases; 0 while each bucket limits for itself
+	wake          chan struct{} // asks Run for a round; one that is waiting is enough
 
 	// Of Run alone:
-	active  []*bucket
-	asks    []ask
-	periods int64         // so far
-	ahead   time.Duration // how far Redis' clock is ahead of elapsed
-	looked  time.Duration // when contact was judged last
+	active      []*bucket
+	requests    []leaseRequest
+	lastPeriod  int64         // so far
+	redisAhead  time.Duration // how far Redis' clock is ahead of elapsed
+	contactedAt time.Duration // when contact was judged last
 }
 
 // New checks the configuration. It dials nothing and starts nothing.
@@ -94,32 +94,32 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 	if deps.Log == nil || deps.Now == nil {
 		return nil, errors.New("the limiter needs a log and a clock")
 	}
-	l := &Limiter{cfg: cfg, log: deps.Log, now: deps.Now, start: deps.Now(), wake: make(chan struct{}, 1)}
+	l := &Limiter{cfg: cfg, log: deps.Log, now: deps.Now, startedAt: deps.Now(), wake: make(chan struct{}, 1)}
 	l.buckets.init(cfg.MaxBuckets)
-	l.client, l.hangUp = cfg.client()
+	l.client, l.cancelDials = cfg.client()
 	l.metrics = newMetrics(deps.Metrics, l)
 	return l, nil
 }
 
 // elapsed is the time since New.
-func (l *Limiter) elapsed() time.Duration { return l.now().Sub(l.start) }
+func (l *Limiter) elapsed() time.Duration { return l.now().Sub(l.startedAt) }
 
 const (
 	// tick is how often Run looks at what has changed when nobody asks for a round.
-	tick = 50 * time.Millisecond
-	// gap is the pause between two rounds at least, or gapShare times the length of the last one: thousands
+	roundInterval = 50 * time.Millisecond
+	// gap is the pause between two rounds at least, or roundPauseShare times the length of the last one: thousands
 	// of buckets that ask one after the other make few rounds.
-	gap, gapShare = 2 * time.Millisecond, 4
+	minRoundPause, roundPauseShare = 2 * time.Millisecond, 4
 )
 
 // Run talks to Redis in the background until ctx ends. A Limiter runs once.
 func (l *Limiter) Run(ctx context.Context) error {
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(roundInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
-		l.step(ctx)
-		_ = wait.For(ctx, min(tick, max(gap, gapShare*time.Since(began)))) // the loop looks at ctx
+		l.runRound(ctx)
+		_ = wait.For(ctx, min(roundInterval, max(minRoundPause, roundPauseShare*time.Since(began)))) // the loop looks at ctx
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
@@ -129,7 +129,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 	if l.client == nil {
 		return nil
 	}
-	l.leave(context.WithoutCancel(ctx))
-	l.hangUp()
+	l.reportLevels(context.WithoutCancel(ctx))
+	l.cancelDials()
 	return l.client.Close()
 }

@@ -3,11 +3,11 @@ package limit
 import "github.com/prometheus/client_golang/prometheus"
 
 type metrics struct {
-	errors  *prometheus.CounterVec // by what was asked
-	leases  *prometheus.CounterVec // by result
-	asked   prometheus.Counter
-	granted prometheus.Counter
-	local   prometheus.Counter
+	errors          *prometheus.CounterVec // by what was asked
+	leases          *prometheus.CounterVec // by result
+	tokensRequested prometheus.Counter
+	tokensGranted   prometheus.Counter
+	localSeconds    prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
@@ -19,11 +19,11 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 			Name: "relay_limit_leases_total", Help: "Leases of tokens asked for, by how much of them was granted: granted, " +
 				"part or denied.",
 		}, []string{"result"}),
-		asked: prometheus.NewCounter(
+		tokensRequested: prometheus.NewCounter(
 			prometheus.CounterOpts{Name: "relay_limit_tokens_asked_total", Help: "Tokens that leases asked for."}),
-		granted: prometheus.NewCounter(
+		tokensGranted: prometheus.NewCounter(
 			prometheus.CounterOpts{Name: "relay_limit_tokens_granted_total", Help: "Tokens that leases granted."}),
-		local: prometheus.NewCounter(prometheus.CounterOpts{
+		localSeconds: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_limit_local_seconds_total", Help: "Time in which Redis was away and this node limited for itself.",
 		}),
 	}
@@ -33,7 +33,7 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read)
 	}
-	reg.MustRegister(m.errors, m.leases, m.asked, m.granted, m.local,
+	reg.MustRegister(m.errors, m.leases, m.tokensRequested, m.tokensGranted, m.localSeconds,
 		gauge("relay_limit_breaker_open", "1 while Redis is not asked because it did not answer.", func() float64 {
 			if l.breaker.isOpen() {
 				return 1
@@ -50,7 +50,7 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 }
 
 // leased counts one answered lease, in thousandths of a token.
-func (m *metrics) leased(asked, granted int64) {
+func (m *metrics) countLease(asked, granted int64) {
 	result := "part"
 	switch granted {
 	case asked:
@@ -59,6 +59,6 @@ func (m *metrics) leased(asked, granted int64) {
 		result = "denied"
 	}
 	m.leases.WithLabelValues(result).Inc()
-	m.asked.Add(float64(asked) / 1000)
-	m.granted.Add(float64(granted) / 1000)
+	m.tokensRequested.Add(float64(asked) / 1000)
+	m.tokensGranted.Add(float64(granted) / 1000)
 }

@@ -16,7 +16,7 @@ func Ping(ctx context.Context, cfg Config) (took time.Duration, err error) {
 	client, hangUp := cfg.client()
 	defer hangUp()
 	if client == nil {
-		return 0, errAway
+		return 0, errUnavailable
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	for range 2 { // the first connects

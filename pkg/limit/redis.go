@@ -14,13 +14,13 @@ import (
 // poolSize bounds the connections that claims use at once; the next waits within its time-out.
 const poolSize = 32
 
-// errAway says that Redis is not configured, or was not asked because the last exchanges failed.
-var errAway = errors.New("redis is away")
+// errUnavailable says that Redis is not configured, or was not asked because the last exchanges failed.
+var errUnavailable = errors.New("redis is away")
 
 var errURL = errors.New("want redis://[user:password@]host[:port][/database], rediss://… or unix://…")
 
 // silence keeps the library from writing to stderr; what goes wrong is counted and logged here.
-var silence sync.Once
+var silenceLibrary sync.Once
 
 type noLog struct{}
 
@@ -50,7 +50,7 @@ func (c Config) client() (client *redis.Client, hangUp func()) {
 	if o == nil || err != nil { // judged by Validate
 		return nil, func() {}
 	}
-	silence.Do(func() { redis.SetLogger(noLog{}) })
+	silenceLibrary.Do(func() { redis.SetLogger(noLog{}) })
 	d, hangUp := newDialer(o.TLSConfig, c.Dial)
 	o.Dialer = d.dial
 	return redis.NewClient(o), hangUp
@@ -60,7 +60,7 @@ func (c Config) client() (client *redis.Client, hangUp func()) {
 // cancelled itself says nothing about Redis.
 func (l *Limiter) call(ctx context.Context, what string, exchange func(context.Context) error) error {
 	if l.client == nil || l.breaker.isOpen() {
-		return errAway
+		return errUnavailable
 	}
 	return l.exchange(ctx, what, exchange)
 }

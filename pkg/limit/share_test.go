@@ -144,7 +144,7 @@ func TestBurstOnce(t *testing.T) {
 	})
 	f("next owner, Redis flushed and told", func(s *sim, n *simNode) int {
 		s.redis.FlushAll()
-		n.leave(t.Context())
+		n.reportLevels(t.Context())
 		s.nodes = nil
 		return count(s, s.node(0))
 	})
@@ -184,7 +184,7 @@ func TestBurstOnce(t *testing.T) {
 	if got := s.redis.CommandCount() - calls; got != 0 {
 		t.Errorf("a bucket that rests costs %d commands a minute", got)
 	}
-	n.leave(t.Context())
+	n.reportLevels(t.Context())
 	if got := count(s, s.node(0)); got < burst {
 		t.Errorf("a rested bucket gives %d, want its burst of %d", got, burst)
 	}

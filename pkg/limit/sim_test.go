@@ -74,8 +74,8 @@ func (n *simNode) round(s *sim) {
 			return
 		}
 	}
-	n.step(s.t.Context())
-	n.next = s.now.Add(tick)
+	n.runRound(s.t.Context())
+	n.next = s.now.Add(roundInterval)
 }
 
 // drain takes all there is.
@@ -103,7 +103,7 @@ func TestRateIsKept(t *testing.T) {
 	move := func(skew time.Duration, leave bool) func(*state) {
 		return func(s *state) {
 			if leave {
-				s.owner.leave(t.Context())
+				s.owner.reportLevels(t.Context())
 			}
 			s.nodes = nil // the old owner is gone
 			s.owner = s.node(skew)

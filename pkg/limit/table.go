@@ -10,10 +10,10 @@ import (
 const (
 	// shardCount divides the lock of the table; a power of two.
 	shardCount = 64
-	// forgetAfter is how long a bucket that rests stays in memory.
-	forgetAfter = time.Minute
+	// removeAfter is how long a bucket that rests stays in memory.
+	removeAfter = time.Minute
 	// sampled is how many buckets of a full shard are compared to find one that was not used for long.
-	sampled = 5
+	evictionSample = 5
 )
 
 // bucketKey names a bucket: a class of its own for each use of the same key.
@@ -29,14 +29,14 @@ func (k bucketKey) inRedis() string {
 
 // table holds the buckets.
 type table struct {
-	seed     maphash.Seed
-	perShard int
-	shards   [shardCount]shard
-	next     int // the shard that is swept next; only Run
-	evicted  atomic.Int64
+	seed      maphash.Seed
+	perShard  int
+	shards    [shardCount]shard
+	nextSweep int // the shard that is swept next; only Run
+	evicted   atomic.Int64
 
-	mu    sync.Mutex // guards fresh
-	fresh []*bucket  // have become active since the last round
+	mu          sync.Mutex // guards fresh
+	newlyActive []*bucket  // have become active since the last round
 }
 
 type shard struct {
@@ -62,7 +62,7 @@ func (t *table) find(k bucketKey) *bucket {
 }
 
 // add makes the bucket of a key, unless another has made it meanwhile.
-func (t *table) add(k bucketKey, now time.Duration, rate, burst, first float64) *bucket {
+func (t *table) getOrCreate(k bucketKey, now time.Duration, rate, burst, first float64) *bucket {
 	s := t.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +74,7 @@ func (t *table) add(k bucketKey, now time.Duration, rate, burst, first float64) 
 		s.evictLocked()
 		t.evicted.Add(1)
 	}
-	b = &bucket{key: k.inRedis(), rate: rate, burst: burst, level: first, guess: first, at: now, made: now, taken: now}
+	b = &bucket{key: k.inRedis(), rate: rate, burst: burst, level: first, initialLevel: first, levelAt: now, createdAt: now, lastTake: now}
 	s.buckets[k] = b
 	return b
 }
@@ -85,12 +85,12 @@ func (s *shard) evictLocked() {
 	oldest, n := time.Duration(0), 0
 	for k, b := range s.buckets {
 		b.mu.Lock()
-		taken := b.taken
+		taken := b.lastTake
 		b.mu.Unlock()
 		if n == 0 || taken < oldest {
 			victim, oldest = k, taken
 		}
-		if n++; n == sampled {
+		if n++; n == evictionSample {
 			break
 		}
 	}
@@ -100,25 +100,25 @@ func (s *shard) evictLocked() {
 // enlist adds a bucket to those that the next round looks at.
 func (t *table) enlist(b *bucket) {
 	t.mu.Lock()
-	t.fresh = append(t.fresh, b)
+	t.newlyActive = append(t.newlyActive, b)
 	t.mu.Unlock()
 }
 
 // enlisted appends what has become active since the last call.
-func (t *table) enlisted(active []*bucket) []*bucket {
+func (t *table) appendNewlyActive(active []*bucket) []*bucket {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	active = append(active, t.fresh...)
-	clear(t.fresh)
-	t.fresh = t.fresh[:0]
+	active = append(active, t.newlyActive...)
+	clear(t.newlyActive)
+	t.newlyActive = t.newlyActive[:0]
 	return active
 }
 
 // sweep forgets the buckets of one shard that are full and have rested for a minute. While this node limits
 // for itself it keeps them, up to half of the bound: nobody else knows that they are full.
 func (t *table) sweep(now time.Duration, alone bool) {
-	s := &t.shards[t.next]
-	t.next = (t.next + 1) % shardCount
+	s := &t.shards[t.nextSweep]
+	t.nextSweep = (t.nextSweep + 1) % shardCount
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if alone && len(s.buckets) <= t.perShard/2 {
@@ -126,7 +126,7 @@ func (t *table) sweep(now time.Duration, alone bool) {
 	}
 	for k, b := range s.buckets {
 		b.mu.Lock()
-		forget := !b.active && now-b.taken >= forgetAfter && now-b.at >= b.untilFullLocked()
+		forget := !b.active && now-b.lastTake >= removeAfter && now-b.levelAt >= b.untilFullLocked()
 		b.mu.Unlock()
 		if forget {
 			delete(s.buckets, k)

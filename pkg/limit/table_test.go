@@ -39,7 +39,7 @@ func TestBucketsAreBounded(t *testing.T) {
 func TestIdleBucketsAreForgotten(t *testing.T) {
 	s := newSim(t)
 	n := s.node(0)
-	n.step(t.Context())
+	n.runRound(t.Context())
 	for i := range 100 {
 		n.TakeToken("dst_"+strconv.Itoa(i), 10, 5)
 	}
@@ -50,7 +50,7 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 	if len(n.active) != 101 {
 		t.Errorf("%d are active, want all 101", len(n.active))
 	}
-	s.run(forgetAfter+10*time.Second, func() {})
+	s.run(removeAfter+10*time.Second, func() {})
 	if len(n.active) != 1 || n.buckets.len() != 1 {
 		t.Errorf("%d are active and %d there, want the slow one", len(n.active), n.buckets.len())
 	}
@@ -80,7 +80,7 @@ func TestBucketsAreNotForgottenBeforeTheyAreFull(t *testing.T) {
 	for _, want := range []int{10, 10, 60} {
 		now = now.Add(time.Duration(want) * 10 * time.Second)
 		for range 2 * shardCount {
-			l.step(t.Context())
+			l.runRound(t.Context())
 		}
 		if there := l.buckets.len(); there != 1 && want < 60 || there != 0 && want == 60 {
 			t.Errorf("%d buckets are there when %d tokens are", there, want)
@@ -97,7 +97,7 @@ func TestRestingBucketsStayWhileAlone(t *testing.T) {
 	s.away(time.Hour)
 	n := s.node(0)
 	n.TakeToken("dst", 1, 20)
-	s.run(2*forgetAfter, func() {})
+	s.run(2*removeAfter, func() {})
 	if got := n.drain(1, 20); got != 20 {
 		t.Errorf("%d taken of a rested bucket of 20", got)
 	}
@@ -107,7 +107,7 @@ func TestRestingBucketsStayWhileAlone(t *testing.T) {
 func TestUnlimited(t *testing.T) {
 	s := newSim(t)
 	n := s.node(0)
-	n.step(t.Context())
+	n.runRound(t.Context())
 	calls := s.redis.CommandCount()
 	for _, rate := range []float64{0, -1, math.NaN()} {
 		for range 1000 {

@@ -53,11 +53,11 @@ func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err err
 	topics := make(map[string][]string)
 	for _, f := range found {
 		for _, rule := range f.Described {
-			if rule.Principal == own || rule.Permission != kmsg.ACLPermissionTypeAllow || !writes(rule.Operation) {
+			if rule.Principal == own || rule.Permission != kmsg.ACLPermissionTypeAllow || !allowsWriting(rule.Operation) {
 				continue
 			}
 			for _, t := range Topics() {
-				if name := r.cfg.Prefix + t.Name; covers(rule, name) && !slices.Contains(topics[rule.Principal], name) {
+				if name := r.cfg.Prefix + t.Name; appliesTo(rule, name) && !slices.Contains(topics[rule.Principal], name) {
 					topics[rule.Principal] = append(topics[rule.Principal], name)
 				}
 			}
@@ -72,13 +72,13 @@ func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err err
 }
 
 // writes reports whether who may do this can change what a topic says.
-func writes(op kadm.ACLOperation) bool {
+func allowsWriting(op kadm.ACLOperation) bool {
 	return slices.Contains([]kadm.ACLOperation{kadm.OpAll, kadm.OpWrite, kadm.OpDelete, kadm.OpAlter, kadm.OpAlterConfigs},
 		op)
 }
 
 // covers reports whether a rule is about a topic.
-func covers(rule kadm.DescribedACL, topic string) bool {
+func appliesTo(rule kadm.DescribedACL, topic string) bool {
 	if rule.Pattern == kadm.ACLPatternPrefixed {
 		return strings.HasPrefix(topic, rule.Name)
 	}

@@ -57,7 +57,7 @@ func TestWriters(t *testing.T) {
 	if _, _, err := as("relay").Writers(t.Context()); !errors.Is(err, ErrNoAuthorizer) {
 		t.Errorf("without an authorizer: %v", err)
 	}
-	if !covers(kadm.DescribedACL{Name: "*", Pattern: kadm.ACLPatternLiteral}, "relay.events") {
+	if !appliesTo(kadm.DescribedACL{Name: "*", Pattern: kadm.ACLPatternLiteral}, "relay.events") {
 		t.Error("a rule for every topic")
 	}
 }

@@ -15,9 +15,9 @@ type Backlog struct {
 	Head    *Record // the first of them; nil when there is none
 }
 
-// headFetch is how many bytes one fetch brings of a partition of which one record is wanted; a larger record
+// headFetchBytes is how many bytes one fetch brings of a partition of which one record is wanted; a larger record
 // comes all the same.
-const headFetch = 64 << 10
+const headFetchBytes = 64 << 10
 
 // Backlogs is what a group (named without the prefix) has not finished of the topics, for each partition.
 func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) ([]Backlog, error) {
@@ -53,7 +53,7 @@ func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) (
 		at[p] = len(all)
 		all = append(all, b)
 	}
-	err = r.readRanges(ctx, heads, headFetch, func(p Partition, records []*Record) error {
+	err = r.readRanges(ctx, heads, headFetchBytes, func(p Partition, records []*Record) error {
 		all[at[p]].Head = records[0]
 		return nil
 	})

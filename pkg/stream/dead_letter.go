@@ -26,8 +26,8 @@ const DeadHeaderCount = 5
 // others have had it.
 const HeaderOnlyGroup = "relay-only-group"
 
-// maxDeadError bounds the error text, in bytes: the record must fit beside a body of the largest size.
-const maxDeadError = 500
+// maxDeadErrorBytes bounds the error text, in bytes: the record must fit beside a body of the largest size.
+const maxDeadErrorBytes = 500
 
 // DeadLetterRecord copies r, which the group could not process, for the topic dead: key, value and headers
 // as they were, and where it came from and why. It belongs into the partition of the same number.
@@ -38,7 +38,7 @@ func (c Config) DeadLetterRecord(r *Record, group string, cause error) *Record {
 		{Key: HeaderDeadPartition, Value: strconv.AppendInt(nil, int64(r.Partition), 10)},
 		{Key: HeaderDeadOffset, Value: strconv.AppendInt(nil, r.Offset, 10)},
 		{Key: HeaderDeadGroup, Value: []byte(group)},
-		{Key: HeaderDeadError, Value: []byte(strings.ToValidUTF8(text[:min(len(text), maxDeadError)], ""))},
+		{Key: HeaderDeadError, Value: []byte(strings.ToValidUTF8(text[:min(len(text), maxDeadErrorBytes)], ""))},
 	}
 	return &Record{Key: r.Key, Value: r.Value, Headers: slices.Concat(headers, r.Headers)}
 }
@@ -56,14 +56,14 @@ type DeadLetter struct {
 	Record       *Record // key, value and headers as they were
 }
 
-// errNoGrave says that a record of dead does not tell where it came from.
-var errNoGrave = errors.New("no record that was buried")
+// errNotDeadLetter says that a record of dead does not tell where it came from.
+var errNotDeadLetter = errors.New("no record that was buried")
 
-// readGrave is the reverse of DeadLetterRecord.
-func readGrave(r *Record) (DeadLetter, error) {
+// parseDeadLetter is the reverse of DeadLetterRecord.
+func parseDeadLetter(r *Record) (DeadLetter, error) {
 	g := DeadLetter{Partition: r.Partition, Offset: r.Offset, WrittenAt: r.Timestamp}
 	if len(r.Headers) < DeadHeaderCount || r.Headers[0].Key != HeaderDeadTopic {
-		return g, errNoGrave
+		return g, errNotDeadLetter
 	}
 	var err error
 	number := func(v []byte, bits int) int64 {
@@ -86,7 +86,7 @@ func readGrave(r *Record) (DeadLetter, error) {
 		}
 	}
 	if err != nil {
-		return g, errNoGrave
+		return g, errNotDeadLetter
 	}
 	g.Size = len(r.Value)
 	g.Record = &Record{Key: r.Key, Value: r.Value, Headers: r.Headers[DeadHeaderCount:]}
@@ -115,7 +115,7 @@ func (g DeadLetter) RetriedMarker() *Record {
 }
 
 // marks is the offset that a record marks as done again; false for any other record.
-func marks(r *Record) (int64, bool) {
+func retriedOffset(r *Record) (int64, bool) {
 	if len(r.Headers) == 0 || r.Headers[0].Key != HeaderDeadRetried {
 		return 0, false
 	}

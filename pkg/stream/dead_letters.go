@@ -10,16 +10,16 @@ import (
 // deadWindow is how many records of a partition of dead are looked at together, from its end backwards.
 const deadWindow = 1000
 
-// countedDead is how many records of dead are looked at to count what was done again; beyond it all count.
-const countedDead = 100_000
+// maxExactCount is how many records of dead are looked at to count what was done again; beyond it all count.
+const maxExactCount = 100_000
 
 // Graves returns what is buried and was not done again, the newest first, at most limit; only what came from
 // one topic (without the prefix) unless that is empty. Of each value at most so many bytes are kept; Size has
 // its length.
 func (r *Reader) ListDeadLetters(ctx context.Context, topic string, limit, value int) ([]DeadLetter, error) {
 	var all []DeadLetter
-	err := r.eachDead(ctx, func(span Range) error {
-		found, err := r.newestGraves(ctx, span, topic, limit, value)
+	err := r.eachDeadPartition(ctx, func(span Range) error {
+		found, err := r.newestDeadLetters(ctx, span, topic, limit, value)
 		all = append(all, found...)
 		return err
 	})
@@ -29,14 +29,14 @@ func (r *Reader) ListDeadLetters(ctx context.Context, topic string, limit, value
 	return all[:min(len(all), limit)], err
 }
 
-// newestGraves looks through one partition from its end, for marks stand after what they mark.
-func (r *Reader) newestGraves(ctx context.Context, span Range, topic string, limit, value int) ([]DeadLetter, error) {
+// newestDeadLetters looks through one partition from its end, for marks stand after what they mark.
+func (r *Reader) newestDeadLetters(ctx context.Context, span Range, topic string, limit, value int) ([]DeadLetter, error) {
 	marked := make(map[int64]bool)
 	var found []DeadLetter
 	for span.To > span.From && len(found) < limit {
 		from := max(span.From, span.To-deadWindow)
 		var window []DeadLetter
-		err := r.readDead(ctx, Range{span.Partition, from, span.To}, marked, func(g DeadLetter) error {
+		err := r.readDeadRange(ctx, Range{span.Partition, from, span.To}, marked, func(g DeadLetter) error {
 			if topic == "" || g.Source.Topic == topic {
 				g.detach(value)
 				window = append(window, g)
@@ -67,12 +67,12 @@ var ErrAlreadyRetried = errors.New("it was done again already")
 func (r *Reader) ReadDeadLetter(ctx context.Context, partition int32, offset int64) (DeadLetter, error) {
 	var found *DeadLetter
 	marked := make(map[int64]bool)
-	err := r.eachDead(ctx, func(span Range) error {
+	err := r.eachDeadPartition(ctx, func(span Range) error {
 		if span.Index != partition || offset < span.From || offset >= span.To {
 			return nil
 		}
 		span.From = offset
-		return r.readDead(ctx, span, marked, func(g DeadLetter) error {
+		return r.readDeadRange(ctx, span, marked, func(g DeadLetter) error {
 			if g.Offset == offset {
 				g.detach(g.Size)
 				found = &g
@@ -94,12 +94,12 @@ func (r *Reader) ReadDeadLetter(ctx context.Context, partition int32, offset int
 // EachDeadLetter calls do with everything that is buried now and was not done again, whole, in the order of burial
 // within a partition; only what came from one topic unless that is empty.
 func (r *Reader) EachDeadLetter(ctx context.Context, topic string, do func(DeadLetter) error) error {
-	return r.eachDead(ctx, func(span Range) error {
+	return r.eachDeadPartition(ctx, func(span Range) error {
 		marked := make(map[int64]bool)
-		if err := r.readDead(ctx, span, marked, func(DeadLetter) error { return nil }); err != nil {
+		if err := r.readDeadRange(ctx, span, marked, func(DeadLetter) error { return nil }); err != nil {
 			return err
 		}
-		return r.readDead(ctx, span, nil, func(g DeadLetter) error {
+		return r.readDeadRange(ctx, span, nil, func(g DeadLetter) error {
 			if marked[g.Offset] || topic != "" && g.Source.Topic != topic {
 				return nil
 			}
@@ -114,18 +114,18 @@ func (r *Reader) EachDeadLetter(ctx context.Context, topic string, do func(DeadL
 func (r *Reader) CountDeadLetters(ctx context.Context) (n int64, err error) {
 	var records, buried int64
 	var spans []Range
-	err = r.eachDead(ctx, func(span Range) error {
+	err = r.eachDeadPartition(ctx, func(span Range) error {
 		records += span.To - span.From
 		spans = append(spans, span)
 		return nil
 	})
-	if err != nil || records > countedDead {
+	if err != nil || records > maxExactCount {
 		return records, err
 	}
 	for _, span := range spans {
 		marked := make(map[int64]bool)
 		var graves []int64
-		err := r.readDead(ctx, span, marked, func(g DeadLetter) error { graves = append(graves, g.Offset); return nil })
+		err := r.readDeadRange(ctx, span, marked, func(g DeadLetter) error { graves = append(graves, g.Offset); return nil })
 		if err != nil {
 			return 0, err
 		}
@@ -138,8 +138,8 @@ func (r *Reader) CountDeadLetters(ctx context.Context) (n int64, err error) {
 	return buried, nil
 }
 
-// eachDead calls do with what every partition of dead holds now.
-func (r *Reader) eachDead(ctx context.Context, do func(Range) error) error {
+// eachDeadPartition calls do with what every partition of dead holds now.
+func (r *Reader) eachDeadPartition(ctx context.Context, do func(Range) error) error {
 	starts, err := r.Starts(ctx, Dead)
 	if err != nil {
 		return err
@@ -161,18 +161,18 @@ func (r *Reader) eachDead(ctx context.Context, do func(Range) error) error {
 	return nil
 }
 
-// readDead reads a stretch of one partition: what is marked as done again goes into marked, unless it is nil,
+// readDeadRange reads a stretch of one partition: what is marked as done again goes into marked, unless it is nil,
 // and do gets the graves. They are parts of the fetch response until they are detached.
-func (r *Reader) readDead(ctx context.Context, span Range, marked map[int64]bool, do func(DeadLetter) error) error {
+func (r *Reader) readDeadRange(ctx context.Context, span Range, marked map[int64]bool, do func(DeadLetter) error) error {
 	return r.ReadRanges(ctx, []Range{span}, func(_ Partition, records []*Record) error {
 		for _, rec := range records {
-			if offset, ok := marks(rec); ok {
+			if offset, ok := retriedOffset(rec); ok {
 				if marked != nil {
 					marked[offset] = true
 				}
 				continue
 			}
-			g, err := readGrave(rec)
+			g, err := parseDeadLetter(rec)
 			if err != nil {
 				continue // nobody of ours wrote it
 			}

@@ -62,25 +62,25 @@ type GroupConfig struct {
 
 // Group is one member. It reads from the committed offset, or the start of a partition that has none.
 type Group struct {
-	cl  *kgo.Client
-	cfg GroupConfig
-	pre string
-	log *slog.Logger
+	cl     *kgo.Client
+	cfg    GroupConfig
+	prefix string
+	log    *slog.Logger
 
-	rest *rest
+	pause *fetchPause
 
-	said   string    // the last trouble that was logged; used by Poll alone
-	saidAt time.Time // and when
+	lastError   string    // the last trouble that was logged; used by Poll alone
+	lastErrorAt time.Time // and when
 
-	turns *turns
+	order *fetchOrder
 
-	mu   sync.Mutex // guards next and end
-	next map[Partition]int64
-	end  map[Partition]int64 // of the log, as the last fetch told
+	mu            sync.Mutex // guards next and end
+	next          map[Partition]int64
+	highWatermark map[Partition]int64 // of the log, as the last fetch told
 }
 
-// repeatTrouble is how often the same trouble is logged while it lasts.
-const repeatTrouble = 10 * time.Second
+// errorLogInterval is how often the same trouble is logged while it lasts.
+const errorLogInterval = 10 * time.Second
 
 // NewGroup joins when it is first polled.
 func NewGroup(c Config, g GroupConfig) (*Group, error) {
@@ -99,12 +99,12 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if c.SessionTimeout == 0 {
 		c.SessionTimeout = 30 * time.Second
 	}
-	m := &Group{cfg: g, pre: c.Prefix, log: c.Log, turns: newTurns(), next: make(map[Partition]int64),
-		end: make(map[Partition]int64)}
+	m := &Group{cfg: g, prefix: c.Prefix, log: c.Log, order: newFetchOrder(), next: make(map[Partition]int64),
+		highWatermark: make(map[Partition]int64)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
-	m.rest = newRest(c.Prefix, g.DelayTolerant, g.MaxPoll)
+	m.pause = newFetchPause(c.Prefix, g.DelayTolerant, g.MaxPoll)
 	topics := make([]string, len(g.Topics))
 	for i, t := range g.Topics {
 		topics[i] = c.Prefix + t
@@ -126,8 +126,8 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxBytes(g.MaxBytes),
 		kgo.FetchMaxPartitionBytes(g.MaxPartitionBytes),
-		kgo.ConsumePreferringLagFn(m.turns.order),
-		kgo.WithHooks(m.rest),
+		kgo.ConsumePreferringLagFn(m.order.prefer),
+		kgo.WithHooks(m.pause),
 		kgo.OnOffsetsFetched(m.onFetched),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
 			if g.Revoked != nil {
@@ -147,7 +147,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.cl, m.rest.cl = cl, cl
+	m.cl, m.pause.cl = cl, cl
 	return m, nil
 }
 
@@ -159,7 +159,7 @@ func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFet
 		if meta != nil {
 			mark.Metadata = *meta
 		}
-		marks[Partition{strings.TrimPrefix(topic, m.pre), p}] = mark
+		marks[Partition{strings.TrimPrefix(topic, m.prefix), p}] = mark
 	}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
@@ -197,7 +197,7 @@ func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFet
 func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error {
 	defer m.cl.AllowRebalance()
 	polling := ctx
-	if end := m.rest.next(time.Now()); !end.IsZero() {
+	if end := m.pause.pollDeadline(time.Now()); !end.IsZero() {
 		var stop context.CancelFunc
 		polling, stop = context.WithDeadline(ctx, end)
 		defer stop()
@@ -216,40 +216,40 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 		case errors.Is(err, kerr.UnknownTopicID):
 			fatal = append(fatal, fmt.Errorf("read %s[%d]: the topic was deleted and made again: %w", topic, p, err))
 		default:
-			m.trouble(ctx, topic, p, err)
+			m.logFetchError(ctx, topic, p, err)
 		}
 	})
 	all, patient := 0, 0
-	m.turns.begin()
+	m.order.startRound()
 	fs.EachPartition(func(p kgo.FetchTopicPartition) {
-		part := Partition{strings.TrimPrefix(p.Topic, m.pre), p.Partition}
-		if len(p.Records) > 0 || p.Err == nil && !m.left(part, p.FetchPartition) {
-			m.turns.had(p.Topic, p.Partition)
+		part := Partition{strings.TrimPrefix(p.Topic, m.prefix), p.Partition}
+		if len(p.Records) > 0 || p.Err == nil && !m.recordEmptyFetch(part, p.FetchPartition) {
+			m.order.markServed(p.Topic, p.Partition)
 		}
 		if len(p.Records) > 0 {
-			if all += len(p.Records); m.rest.isIn[part.Topic] {
+			if all += len(p.Records); m.pause.contains[part.Topic] {
 				patient += len(p.Records)
 			}
 			m.advance(ctx, part, p.Records, p.HighWatermark)
 			each(part, p.Records)
 		}
 	})
-	m.rest.polled(time.Now(), all, patient)
+	m.pause.afterPoll(time.Now(), all, patient)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return errors.Join(fatal...)
 }
 
-// trouble logs what hinders the reading, the same not more often than every repeatTrouble.
-func (m *Group) trouble(ctx context.Context, topic string, p int32, err error) {
+// trouble logs what hinders the reading, the same not more often than every errorLogInterval.
+func (m *Group) logFetchError(ctx context.Context, topic string, p int32, err error) {
 	text := fmt.Sprintf("%s[%d]: %v", topic, p, err)
-	if text == m.said && time.Since(m.saidAt) < repeatTrouble {
+	if text == m.lastError && time.Since(m.lastErrorAt) < errorLogInterval {
 		return
 	}
-	m.said, m.saidAt = text, time.Now()
+	m.lastError, m.lastErrorAt = text, time.Now()
 	m.log.LogAttrs(ctx, slog.LevelWarn, "group cannot read, trying again", slog.String("group", m.cfg.Name),
-		slog.String("topic", strings.TrimPrefix(topic, m.pre)), slog.Int("partition", int(p)), slog.Any("error", err))
+		slog.String("topic", strings.TrimPrefix(topic, m.prefix)), slog.Int("partition", int(p)), slog.Any("error", err))
 }
 
 // advance notes how far a partition was read. Records from before that mean that the log lost its end, in an
@@ -259,7 +259,7 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record, end
 	first, last := records[0], records[len(records)-1]
 	m.mu.Lock()
 	next := m.next[p]
-	m.next[p], m.end[p] = last.Offset+1, end
+	m.next[p], m.highWatermark[p] = last.Offset+1, end
 	m.mu.Unlock()
 	if first.Offset >= next {
 		return
@@ -279,10 +279,10 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record, end
 }
 
 // left notes where the log of a partition ends that had no records, and reports whether there are some nevertheless.
-func (m *Group) left(p Partition, f kgo.FetchPartition) bool {
+func (m *Group) recordEmptyFetch(p Partition, f kgo.FetchPartition) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.end[p] = f.HighWatermark
+	m.highWatermark[p] = f.HighWatermark
 	return f.HighWatermark > max(m.next[p], f.LogStartOffset) // next is -1 where nothing was ever committed
 }
 
@@ -291,7 +291,7 @@ func (m *Group) left(p Partition, f kgo.FetchPartition) bool {
 func (m *Group) Lag(p Partition) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return max(m.end[p]-m.next[p], 0)
+	return max(m.highWatermark[p]-m.next[p], 0)
 }
 
 // Commit stores the marks. Brokers take them from whoever is a member of the group, of partitions that are not its own
@@ -324,13 +324,13 @@ func (m *Group) Commit(ctx context.Context, marks map[Partition]Commit) error {
 func (m *Group) commit(ctx context.Context, marks map[Partition]Commit) (tooLarge []Partition, err error) {
 	offsets := make(map[string]map[int32]kgo.EpochOffset)
 	for p, mark := range marks {
-		t := m.pre + p.Topic
+		t := m.prefix + p.Topic
 		if offsets[t] == nil {
 			offsets[t] = make(map[int32]kgo.EpochOffset)
 		}
 		offsets[t][p.Index] = kgo.EpochOffset{Epoch: mark.LeaderEpoch, Offset: mark.Offset}
 	}
-	named := func(topic string, p int32) Partition { return Partition{strings.TrimPrefix(topic, m.pre), p} }
+	named := func(topic string, p int32) Partition { return Partition{strings.TrimPrefix(topic, m.prefix), p} }
 	withMetadata := kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		for i := range req.Topics {
 			t := &req.Topics[i]
@@ -353,7 +353,7 @@ func (m *Group) commit(ctx context.Context, marks map[Partition]Commit) (tooLarg
 					at, err := named(t.Topic, p.Partition), kerr.ErrorForCode(p.ErrorCode)
 					switch {
 					case err == nil:
-					case metadataRefused(err) && marks[at].Metadata != "":
+					case isMetadataTooLarge(err) && marks[at].Metadata != "":
 						tooLarge = append(tooLarge, at)
 					default:
 						errs = append(errs, fmt.Errorf("%s[%d]: %w", t.Topic, p.Partition, err))
@@ -364,21 +364,21 @@ func (m *Group) commit(ctx context.Context, marks map[Partition]Commit) (tooLarg
 	return tooLarge, errors.Join(errs...)
 }
 
-// metadataRefused: one partition's is beyond the brokers' limit (offset.metadata.max.bytes, 4,096 unless
+// isMetadataTooLarge: one partition's is beyond the brokers' limit (offset.metadata.max.bytes, 4,096 unless
 // changed), or all of them together are beyond the largest record batch of the topic that holds commits.
-func metadataRefused(err error) bool {
+func isMetadataTooLarge(err error) bool {
 	return errors.Is(err, kerr.OffsetMetadataTooLarge) || errors.Is(err, kerr.InvalidCommitOffsetSize)
 }
 
 // Pause stops fetching these partitions; records already fetched may still come from the next Poll.
 func (m *Group) Pause(ps ...Partition) {
-	m.rest.hold(ps, true)
+	m.pause.setCallerPaused(ps, true)
 	m.cl.PauseFetchPartitions(m.byTopic(ps))
 }
 
 // Resume ends Pause.
 func (m *Group) Resume(ps ...Partition) {
-	m.rest.hold(ps, false)
+	m.pause.setCallerPaused(ps, false)
 	m.cl.ResumeFetchPartitions(m.byTopic(ps))
 }
 
@@ -388,7 +388,7 @@ func (m *Group) Close() { m.cl.Close() }
 func (m *Group) byTopic(ps []Partition) map[string][]int32 {
 	out := make(map[string][]int32)
 	for _, p := range ps {
-		out[m.pre+p.Topic] = append(out[m.pre+p.Topic], p.Index)
+		out[m.prefix+p.Topic] = append(out[m.prefix+p.Topic], p.Index)
 	}
 	return out
 }
@@ -397,7 +397,7 @@ func (m *Group) partitions(byTopic map[string][]int32) []Partition {
 	var out []Partition
 	for t, ps := range byTopic {
 		for _, p := range ps {
-			out = append(out, Partition{strings.TrimPrefix(t, m.pre), p})
+			out = append(out, Partition{strings.TrimPrefix(t, m.prefix), p})
 		}
 	}
 	return out

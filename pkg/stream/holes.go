@@ -29,11 +29,11 @@ const (
 // follow as they are, and these. The head has bit 7 for the kind (1 = finished), 4 bits for the first number and 3
 // for the second; a number that is too large for its bits has the rest behind the head, as an unsigned varint.
 const (
-	headFinished = 1 << 7
-	maxHeadEqual = 1<<4 - 1
-	maxHeadPlain = 1<<3 - 1
-	plainBits    = 3
-	maxEqual     = 1 << 37 // bytes; no log has more offsets
+	headCompleted   = 1 << 7
+	maxHeadRun      = 1<<4 - 1
+	maxHeadLiterals = 1<<3 - 1
+	literalBits     = 3
+	maxRun          = 1 << 37 // bytes; no log has more offsets
 )
 
 // EncodeHoles writes holes beyond mark, ascending and apart, as the metadata of a commit. Of what does not fit
@@ -49,12 +49,12 @@ func EncodeHoles(mark int64, holes []Hole) (metadata string, leftOut int64) {
 		leftOut += h.To - h.From
 		for from, to := h.From-mark, h.To-mark; from < to; {
 			if index := from / 8; index > at {
-				w.add(open, 1)
-				w.add(0, index-at-1)
+				w.appendBytes(open, 1)
+				w.appendBytes(0, index-at-1)
 				at, open = index, 0
 			}
 			if whole := (to - from) / 8; from%8 == 0 && whole > 0 {
-				w.add(0xff, whole)
+				w.appendBytes(0xff, whole)
 				at += whole
 				from += whole * 8
 				continue
@@ -65,74 +65,74 @@ func EncodeHoles(mark int64, holes []Hole) (metadata string, leftOut int64) {
 		}
 	}
 	if open != 0 {
-		w.add(open, 1)
+		w.appendBytes(open, 1)
 	}
-	w.group()
-	return holesPrefix + base64.RawStdEncoding.EncodeToString(w.out), leftOut - w.finished
+	w.flushGroup()
+	return holesPrefix + base64.RawStdEncoding.EncodeToString(w.out), leftOut - w.completed
 }
 
 // bitmapWriter makes groups of the bytes of a bitmap until there is no room.
 type bitmapWriter struct {
-	out      []byte
-	full     bool
-	finished int64 // bits that are set in out
+	out       []byte
+	full      bool
+	completed int64 // bits that are set in out
 
-	kind  byte  // of the group that is being made: 0 or 0xff
-	equal int64 // how many bytes of the kind it has
-	plain []byte
+	fill     byte  // of the group that is being made: 0 or 0xff
+	run      int64 // how many bytes of the kind it has
+	literals []byte
 }
 
 // add continues the bitmap with n equal bytes.
-func (w *bitmapWriter) add(b byte, n int64) {
+func (w *bitmapWriter) appendBytes(b byte, n int64) {
 	switch {
 	case n == 0:
 	case b != 0 && b != 0xff:
 		for range n {
-			w.plain = append(w.plain, b)
+			w.literals = append(w.literals, b)
 		}
-	case len(w.plain) > 0 || w.equal > 0 && w.kind != b:
-		w.group()
-		w.kind, w.equal = b, n
+	case len(w.literals) > 0 || w.run > 0 && w.fill != b:
+		w.flushGroup()
+		w.fill, w.run = b, n
 	default:
-		w.kind = b
-		w.equal += n
+		w.fill = b
+		w.run += n
 	}
 }
 
 // group writes what was added since the last one, as far as there is room.
-func (w *bitmapWriter) group() {
-	defer func() { w.kind, w.equal, w.plain = 0, 0, w.plain[:0] }()
-	if w.full || w.equal == 0 && len(w.plain) == 0 {
+func (w *bitmapWriter) flushGroup() {
+	defer func() { w.fill, w.run, w.literals = 0, 0, w.literals[:0] }()
+	if w.full || w.run == 0 && len(w.literals) == 0 {
 		return
 	}
 	room := maxHolesBytes - len(w.out)
-	head := groupHead(w.kind, w.equal, len(w.plain))
+	head := groupHead(w.fill, w.run, len(w.literals))
 	if len(head) > room {
 		w.full = true
 		return
 	}
-	if over := len(head) + len(w.plain) - room; over > 0 {
+	if over := len(head) + len(w.literals) - room; over > 0 {
 		w.full = true
-		w.plain = w.plain[:len(w.plain)-over]
-		head = groupHead(w.kind, w.equal, len(w.plain))
+		w.literals = w.literals[:len(w.literals)-over]
+		head = groupHead(w.fill, w.run, len(w.literals))
 	}
-	w.out = append(append(w.out, head...), w.plain...)
-	if w.kind != 0 {
-		w.finished += w.equal * 8
+	w.out = append(append(w.out, head...), w.literals...)
+	if w.fill != 0 {
+		w.completed += w.run * 8
 	}
-	for _, b := range w.plain {
-		w.finished += int64(bits.OnesCount8(b))
+	for _, b := range w.literals {
+		w.completed += int64(bits.OnesCount8(b))
 	}
 }
 
 func groupHead(kind byte, equal int64, plain int) []byte {
-	head := append(make([]byte, 0, 1+2*binary.MaxVarintLen64), kind&headFinished|
-		byte(min(equal, maxHeadEqual))<<plainBits|byte(min(plain, maxHeadPlain)))
-	if equal >= maxHeadEqual {
-		head = binary.AppendUvarint(head, uint64(equal-maxHeadEqual))
+	head := append(make([]byte, 0, 1+2*binary.MaxVarintLen64), kind&headCompleted|
+		byte(min(equal, maxHeadRun))<<literalBits|byte(min(plain, maxHeadLiterals)))
+	if equal >= maxHeadRun {
+		head = binary.AppendUvarint(head, uint64(equal-maxHeadRun))
 	}
-	if plain >= maxHeadPlain {
-		head = binary.AppendUvarint(head, uint64(plain-maxHeadPlain))
+	if plain >= maxHeadLiterals {
+		head = binary.AppendUvarint(head, uint64(plain-maxHeadLiterals))
 	}
 	return head
 }
@@ -165,7 +165,7 @@ func (m Commit) Holes() ([]Hole, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b = rest; kind == headFinished {
+		if b = rest; kind == headCompleted {
 			finish(at, at+equal*8)
 		}
 		at += equal * 8
@@ -189,28 +189,28 @@ func readGroup(b []byte) (kind byte, equal int64, plain, rest []byte, err error)
 			return uint64(inHead)
 		}
 		more, n := binary.Uvarint(b)
-		if n <= 0 || more > maxEqual {
+		if n <= 0 || more > maxRun {
 			err = errors.New("decode holes: broken number")
 			return 0
 		}
 		b = b[n:]
 		return more + uint64(most)
 	}
-	equal = int64(number(head>>plainBits&maxHeadEqual, maxHeadEqual))
-	size := number(head&maxHeadPlain, maxHeadPlain)
+	equal = int64(number(head>>literalBits&maxHeadRun, maxHeadRun))
+	size := number(head&maxHeadLiterals, maxHeadLiterals)
 	if err == nil && size > uint64(len(b)) {
 		err = errors.New("decode holes: cut off")
 	}
 	if err != nil {
 		return 0, 0, nil, nil, err
 	}
-	return head & headFinished, equal, b[:size], b[size:], nil
+	return head & headCompleted, equal, b[:size], b[size:], nil
 }
 
 // Done says which records of one partition a group has finished. The zero value says none.
 type Completed struct {
-	mark  int64
-	holes []Hole
+	committed int64
+	holes     []Hole
 }
 
 // Done reads the commit. Without metadata that can be read, only what lies below the offset is done.
@@ -219,12 +219,12 @@ func (m Commit) Completed() Completed {
 	if err != nil {
 		holes = nil
 	}
-	return Completed{mark: m.Offset, holes: holes}
+	return Completed{committed: m.Offset, holes: holes}
 }
 
 // Has reports whether the record at the offset is finished.
 func (d Completed) Contains(offset int64) bool {
-	if offset < d.mark {
+	if offset < d.committed {
 		return true
 	}
 	i := sort.Search(len(d.holes), func(i int) bool { return offset < d.holes[i].To })
@@ -232,4 +232,4 @@ func (d Completed) Contains(offset int64) bool {
 }
 
 // From is the lowest offset that is not finished.
-func (d Completed) FirstIncomplete() int64 { return max(d.mark, 0) }
+func (d Completed) FirstIncomplete() int64 { return max(d.committed, 0) }

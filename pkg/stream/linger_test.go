@@ -54,7 +54,7 @@ func TestWhatGathers(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					}
-					if time.Since(began) >= busyLinger {
+					if time.Since(began) >= unorderedLinger {
 						late.Add(1)
 					}
 					all.Done()

@@ -24,7 +24,7 @@ func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor 
 	var created []string
 	for _, s := range specs() {
 		config := make(map[string]*string, len(s.rules)+1)
-		for _, r := range append(s.rules, insyncFor(int(replicationFactor))) {
+		for _, r := range append(s.rules, minInsyncFor(int(replicationFactor))) {
 			config[r.name] = &r.want
 		}
 		n := int32(1)
@@ -44,8 +44,8 @@ func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor 
 			created = append(created, c.Prefix+s.name)
 		}
 	}
-	a, err := c.auditUntil(ctx, 0, createdWait, func(a TopicsReport) bool { return !errors.Is(a.Err(), errMissing) })
-	if err == nil && errors.Is(a.Err(), errMissing) {
+	a, err := c.checkTopicsUntil(ctx, 0, createTimeout, func(a TopicsReport) bool { return !errors.Is(a.Err(), errTopicsMissing) })
+	if err == nil && errors.Is(a.Err(), errTopicsMissing) {
 		err = a.Err()
 	}
 	return created, err

@@ -25,19 +25,19 @@ var ErrBufferFull = errors.New("producer buffer is full")
 // one lets outcomes and retries gather for longer: nobody waits for an outcome, and a retry is not due for a second,
 // so each need not cost a request of its own, nor stand before an event.
 type Producer struct {
-	prompt, busy, patient *kgo.Client
-	tempo                 tempo // of records without an order
-	born                  time.Time
-	prefix                string
-	maxBytes              int64
+	noLinger, shortLinger, longLinger *kgo.Client
+	rate                              recordRate // of records without an order
+	createdAt                         time.Time
+	prefix                            string
+	maxBytes                          int64
 
-	alone func() (*kgo.Client, error) // the client of ProduceInOwnBatch, made when it is first needed
-	turn  chan struct{}               // of ProduceInOwnBatch; capacity 1
-	close func()                      // closes what alone has made
+	singleClient func() (*kgo.Client, error) // the client of ProduceInOwnBatch, made when it is first needed
+	singleTurn   chan struct{}               // of ProduceInOwnBatch; capacity 1
+	closeSingle  func()                      // closes what alone has made
 }
 
-// busyLinger is how long records without an order gather while they come fast.
-const busyLinger = time.Millisecond
+// unorderedLinger is how long records without an order gather while they come fast.
+const unorderedLinger = time.Millisecond
 
 // outcomeLinger is how long outcomes and retries gather, and so by how much later a delivery that was made is seen.
 const outcomeLinger = 5 * time.Millisecond
@@ -48,8 +48,8 @@ const (
 	maxBufferedBytes   = 256 << 20
 )
 
-// roomEvery is how often Room looks again.
-const roomEvery = 10 * time.Millisecond
+// roomPollInterval is how often Room looks again.
+const roomPollInterval = 10 * time.Millisecond
 
 // NewProducer connects lazily: the first record dials.
 func NewProducer(c Config, clientID string) (*Producer, error) {
@@ -71,7 +71,7 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	busy, err := c.newClient(clientID, linger(busyLinger)...)
+	busy, err := c.newClient(clientID, linger(unorderedLinger)...)
 	if err != nil {
 		prompt.Close()
 		return nil, err
@@ -83,13 +83,13 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 		return nil, err
 	}
 	p := &Producer{
-		prompt: prompt, busy: busy, patient: patient, born: time.Now(), prefix: c.Prefix, maxBytes: int64(c.ProducerBufferBytes),
-		turn: make(chan struct{}, 1), close: func() {},
+		noLinger: prompt, shortLinger: busy, longLinger: patient, createdAt: time.Now(), prefix: c.Prefix, maxBytes: int64(c.ProducerBufferBytes),
+		singleTurn: make(chan struct{}, 1), closeSingle: func() {},
 	}
-	p.alone = sync.OnceValues(func() (*kgo.Client, error) {
+	p.singleClient = sync.OnceValues(func() (*kgo.Client, error) {
 		cl, err := c.newClient(clientID+"-alone", linger(0)...)
 		if err == nil {
-			p.close = cl.Close
+			p.closeSingle = cl.Close
 		}
 		return cl, err
 	})
@@ -99,7 +99,7 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 // BrokerHosts returns the hosts under which the brokers of the cluster are reached: a few brokers are configured, and
 // those name the others.
 func (p *Producer) BrokerHosts(ctx context.Context) ([]string, error) {
-	brokers, err := kadm.NewClient(p.prompt).ListBrokers(ctx)
+	brokers, err := kadm.NewClient(p.noLinger).ListBrokers(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list brokers: %w", err)
 	}
@@ -116,9 +116,9 @@ func (p *Producer) BrokerHosts(ctx context.Context) ([]string, error) {
 // produced again. The callbacks of one topic run one after the other: done must be quick, and must not produce, for a
 // record that is refused because its buffer is full would wait for the callback that it is called from.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
-	client := p.prompt
-	if topicOf(topic).Linger > 0 {
-		client = p.patient
+	client := p.noLinger
+	if topicByName(topic).Linger > 0 {
+		client = p.longLinger
 	}
 	p.produce(client, topic, partition, r, done)
 }
@@ -126,9 +126,9 @@ func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*
 // ProduceUnordered is Produce for a record that may come before or after any other that is still on its way. The
 // callbacks of a topic then run on two goroutines.
 func (p *Producer) ProduceUnordered(topic string, partition int32, r *Record, done func(*Record, error)) {
-	client := p.prompt
-	if p.tempo.note(time.Since(p.born)) {
-		client = p.busy
+	client := p.noLinger
+	if p.rate.countRecord(time.Since(p.createdAt)) {
+		client = p.shortLinger
 	}
 	p.produce(client, topic, partition, r, done)
 }
@@ -156,11 +156,13 @@ func (p *Producer) WaitForRoom(ctx context.Context, r *Record) error {
 	for _, h := range r.Headers {
 		size += int64(len(h.Key) + len(h.Value))
 	}
-	full := func() bool { return p.full(p.prompt, size) || p.full(p.busy, size) || p.full(p.patient, size) }
+	full := func() bool {
+		return p.isFull(p.noLinger, size) || p.isFull(p.shortLinger, size) || p.isFull(p.longLinger, size)
+	}
 	if !full() {
 		return ctx.Err()
 	}
-	tick := time.NewTicker(roomEvery)
+	tick := time.NewTicker(roomPollInterval)
 	defer tick.Stop()
 	for full() {
 		select {
@@ -172,7 +174,7 @@ func (p *Producer) WaitForRoom(ctx context.Context, r *Record) error {
 	return nil
 }
 
-func (p *Producer) full(client *kgo.Client, size int64) bool {
+func (p *Producer) isFull(client *kgo.Client, size int64) bool {
 	held := client.BufferedProduceBytes()
 	return client.BufferedProduceRecords() >= maxBufferedRecords || held > 0 && held+size > p.maxBytes
 }
@@ -189,12 +191,12 @@ func RejectedByBroker(err error) bool {
 // outcome is unknown. What it returns is said of this record and of no other. Calls take turns.
 func (p *Producer) ProduceInOwnBatch(ctx context.Context, topic string, partition int32, r *Record) error {
 	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
+	case p.singleTurn <- struct{}{}:
+		defer func() { <-p.singleTurn }()
 	case <-ctx.Done():
 		return fmt.Errorf("produce to %s: %w", topic, ctx.Err())
 	}
-	cl, err := p.alone()
+	cl, err := p.singleClient()
 	if err != nil {
 		return err
 	}
@@ -227,7 +229,7 @@ func (p *Producer) ProduceSync(ctx context.Context, topic string, partition int3
 
 // Flush waits until everything that was given to Produce is decided.
 func (p *Producer) Flush(ctx context.Context) error {
-	if err := errors.Join(p.prompt.Flush(ctx), p.busy.Flush(ctx), p.patient.Flush(ctx)); err != nil {
+	if err := errors.Join(p.noLinger.Flush(ctx), p.shortLinger.Flush(ctx), p.longLinger.Flush(ctx)); err != nil {
 		return fmt.Errorf("flush producer: %w", err)
 	}
 	return nil
@@ -235,8 +237,8 @@ func (p *Producer) Flush(ctx context.Context) error {
 
 // Close fails what is still buffered; call Flush first. No call may come after it.
 func (p *Producer) Close() {
-	p.prompt.Close()
-	p.busy.Close()
-	p.patient.Close()
-	p.close()
+	p.noLinger.Close()
+	p.shortLinger.Close()
+	p.longLinger.Close()
+	p.closeSingle()
 }

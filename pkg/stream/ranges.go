@@ -21,9 +21,9 @@ var ErrTrimmed = errors.New("records were deleted before they were read")
 // What ReadRanges holds of the log ahead of its callback, per broker and per partition, and how many
 // records it hands over at once. A larger record comes alone.
 const (
-	rangeFetch          = 4 << 20
-	rangePartitionFetch = 1 << 20
-	rangePoll           = 1000
+	rangeFetchBytes          = 4 << 20
+	rangePartitionFetchBytes = 1 << 20
+	rangePollRecords         = 1000
 )
 
 // ReadRanges calls each with the records of the ranges, in order within a partition, and returns when it has
@@ -31,7 +31,7 @@ const (
 // ErrTrimmed. Each partition may be in one range only. While each runs, nothing more than a few megabytes is
 // fetched. It has a client of its own.
 func (r *Reader) ReadRanges(ctx context.Context, ranges []Range, each func(Partition, []*Record) error) error {
-	return r.readRanges(ctx, ranges, rangePartitionFetch, each)
+	return r.readRanges(ctx, ranges, rangePartitionFetchBytes, each)
 }
 
 // readRanges is ReadRanges with so many bytes of a partition in one fetch.
@@ -57,7 +57,7 @@ func (r *Reader) readRanges(
 		kgo.ConsumePartitions(from),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.DisableFetchSessions(),
-		kgo.FetchMaxBytes(rangeFetch),
+		kgo.FetchMaxBytes(rangeFetchBytes),
 		kgo.FetchMaxPartitionBytes(partitionFetch),
 	)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *Reader) readRanges(
 	}
 	defer cl.Close()
 	for len(ends) > 0 {
-		fs := cl.PollRecords(ctx, rangePoll)
+		fs := cl.PollRecords(ctx, rangePollRecords)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -83,7 +83,7 @@ var topics = append([]Topic{
 		Readers: []string{DispatchGroup, StoreGroup, AlertGroup}, Fence: FenceEvents, Guarded: true},
 	{Name: Commands, Keyed: true, Durable: true,
 		Readers: []string{DispatchGroup, StoreGroup}, Fence: FenceEvents, Guarded: true},
-	{Name: Outcomes, Keyed: true, Linger: outcomeLinger, KeepRecords: keptOutcomes,
+	{Name: Outcomes, Keyed: true, Linger: outcomeLinger, KeepRecords: outcomesKeepRecords,
 		Readers: []string{StoreGroup, AlertGroup}, Fence: FenceEvents, Guarded: true},
 	{Name: Receipts, Keyed: true, Durable: true,
 		Readers: []string{StoreGroup}, Fence: FenceEvents, Guarded: true},
@@ -103,7 +103,7 @@ var topics = append([]Topic{
 func retryTopics(tiers ...Tier) (all []Topic) {
 	for _, t := range tiers {
 		all = append(all, Topic{
-			Name: t.Topic, Keyed: true, Linger: outcomeLinger, TimestampType: appendTime, Delay: t.Delay, KeepAge: keptTierAge,
+			Name: t.Topic, Keyed: true, Linger: outcomeLinger, TimestampType: appendTime, Delay: t.Delay, KeepAge: tierKeepAge,
 			Readers: []string{DispatchGroup}, Guarded: true,
 		})
 	}
@@ -113,8 +113,8 @@ func retryTopics(tiers ...Tier) (all []Topic) {
 // Topics returns what is so of every topic.
 func Topics() []Topic { return slices.Clone(topics) }
 
-// topicOf is the zero Topic when there is none of the name.
-func topicOf(name string) Topic {
+// topicByName is the zero Topic when there is none of the name.
+func topicByName(name string) Topic {
 	for i := range topics {
 		if topics[i].Name == name {
 			return topics[i]
@@ -124,7 +124,7 @@ func topicOf(name string) Topic {
 }
 
 // named returns the names of the topics that fit.
-func named(fits func(Topic) bool) (names []string) {
+func topicNames(fits func(Topic) bool) (names []string) {
 	for _, t := range topics {
 		if fits(t) {
 			names = append(names, t.Name)
@@ -147,7 +147,7 @@ func Groups() (groups []string) {
 
 // ReadBy returns the topics that a group reads. Groups subscribe by it, and trimming waits for them by it.
 func ReadBy(group string) []string {
-	names := named(func(t Topic) bool { return slices.Contains(t.Readers, group) })
+	names := topicNames(func(t Topic) bool { return slices.Contains(t.Readers, group) })
 	if len(names) == 0 {
 		panic("BUG: no group " + group)
 	}
@@ -156,13 +156,13 @@ func ReadBy(group string) []string {
 
 // ReadTopics returns the topics that any group reads: those that are trimmed, and whose records can become dead
 // letters.
-func ReadTopics() []string { return named(func(t Topic) bool { return len(t.Readers) > 0 }) }
+func ReadTopics() []string { return topicNames(func(t Topic) bool { return len(t.Readers) > 0 }) }
 
 // AuthenticatedTopics returns the topics whose records carry a MAC.
-func AuthenticatedTopics() []string { return named(func(t Topic) bool { return t.Authenticated }) }
+func AuthenticatedTopics() []string { return topicNames(func(t Topic) bool { return t.Authenticated }) }
 
 // Has reports whether the fence waits for a topic.
-func (f Fence) Has(topic string) bool { return topicOf(topic).Fence == f }
+func (f Fence) Has(topic string) bool { return topicByName(topic).Fence == f }
 
 // DurableTopic reports whether a topic, with any prefix, is one whose records the embedded broker acknowledges when
 // they are on disk. So is every one that the service does not know.
@@ -193,7 +193,7 @@ func Tiers() (tiers []Tier) {
 }
 
 // IsTier reports whether a topic is one of Tiers.
-func IsTier(topic string) bool { return topicOf(topic).Delay > 0 }
+func IsTier(topic string) bool { return topicByName(topic).Delay > 0 }
 
 // topicSpec is one topic as it is created, and judged afterwards.
 type topicSpec struct {
@@ -204,9 +204,9 @@ type topicSpec struct {
 
 // rule is a setting of a topic that serving depends on.
 type rule struct {
-	name  string // as Kafka calls it
-	want  string
-	least bool // of a number: more is right as well, and so is -1, no limit
+	name    string // as Kafka calls it
+	want    string
+	atLeast bool // of a number: more is right as well, and so is -1, no limit
 }
 
 // Settings of Kafka that rules speak of in more than one place.
@@ -226,7 +226,7 @@ func specs() (all []topicSpec) {
 	for _, t := range topics {
 		retention := rule{name: retentionMS, want: "-1"}
 		if t.Retention > 0 {
-			retention = keptFor(t.Retention)
+			retention = minRetention(t.Retention)
 		}
 		rules := []rule{retention}
 		if t.TimestampType != "" {
@@ -235,7 +235,7 @@ func specs() (all []topicSpec) {
 		all = append(all, topicSpec{t.Name, t.Keyed, append(rules,
 			rule{name: "cleanup.policy", want: "delete"},
 			rule{name: "retention.bytes", want: "-1"},
-			rule{name: "max.message.bytes", want: strconv.Itoa(MaxMessageBytes), least: true},
+			rule{name: "max.message.bytes", want: strconv.Itoa(MaxMessageBytes), atLeast: true},
 			// A replica that was behind must not become the leader: what the others acknowledged would be gone.
 			rule{name: "unclean.leader.election.enable", want: "false"},
 		)})
@@ -243,24 +243,24 @@ func specs() (all []topicSpec) {
 	return all
 }
 
-func keptFor(d time.Duration) rule {
-	return rule{name: retentionMS, want: strconv.FormatInt(d.Milliseconds(), 10), least: true}
+func minRetention(d time.Duration) rule {
+	return rule{name: retentionMS, want: strconv.FormatInt(d.Milliseconds(), 10), atLeast: true}
 }
 
-// insyncFor is how many copies acknowledge a write: two where one of three may be away.
-func insyncFor(copies int) rule {
+// minInsyncFor is how many copies acknowledge a write: two where one of three may be away.
+func minInsyncFor(copies int) rule {
 	if copies >= 3 {
-		return rule{name: minInsync, want: "2", least: true}
+		return rule{name: minInsync, want: "2", atLeast: true}
 	}
-	return rule{name: minInsync, want: "1", least: true}
+	return rule{name: minInsync, want: "1", atLeast: true}
 }
 
 // right reports whether the value of a setting is what the rule wants.
-func (r rule) right(found string) bool {
+func (r rule) satisfiedBy(found string) bool {
 	if found == r.want {
 		return true
 	}
-	if !r.least {
+	if !r.atLeast {
 		return false
 	}
 	n, err := strconv.ParseInt(found, 10, 64)
@@ -269,8 +269,8 @@ func (r rule) right(found string) bool {
 }
 
 // text is what the rule wants in words.
-func (r rule) text() string {
-	if r.least {
+func (r rule) describe() string {
+	if r.atLeast {
 		return "at least " + r.want
 	}
 	return r.want

@@ -86,11 +86,11 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 	}
 	r := reader(t, c)
 	commitAs(t, c, StoreGroup, name, 3)
-	if done, err := r.doneByAll(t.Context()); err != nil || done[Partition{Topic: name}] != 0 {
+	if done, err := r.committedByAll(t.Context()); err != nil || done[Partition{Topic: name}] != 0 {
 		t.Errorf("trimming does not wait for group %s: %v, %v", group, done, err)
 	}
 	commitAs(t, c, group, name, 2)
-	if done, err := r.doneByAll(t.Context()); err != nil || done[Partition{Topic: name}] != 2 {
+	if done, err := r.committedByAll(t.Context()); err != nil || done[Partition{Topic: name}] != 2 {
 		t.Errorf("both groups have done 2 records: %v, %v", done, err)
 	}
 
@@ -106,11 +106,11 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Topic != name || all[0].Group != group {
 		t.Errorf("what is not read in time: %v, %v", all, err)
 	}
-	if err := g.look(t.Context(), r); err != nil || g.Refusal() != nil {
+	if err := g.check(t.Context(), r); err != nil || g.Refusal() != nil {
 		t.Errorf("%v; events are refused although it is not in the guard: %v", err, g.Refusal())
 	}
 	topics[len(topics)-1].Guarded = true
-	if err := g.look(t.Context(), r); err != nil || g.Refusal() == nil {
+	if err := g.check(t.Context(), r); err != nil || g.Refusal() == nil {
 		t.Errorf("%v; events are taken although it is in the guard", err)
 	}
 }

@@ -14,11 +14,11 @@ import (
 // How much of a topic is kept behind what its groups have done. Reads of single events that ClickHouse does not
 // have yet, streams, the ledger and alerts look back into the log; each of them copes with less.
 const (
-	defaultKeep  = 15 * time.Minute
-	keptTierAge  = time.Minute
-	keptOutcomes = 10_000 // of a partition, however old: a new judge of alerts looks at the last ones
-	trimTimeout  = 30 * time.Second
-	trimNotFound = -1 // what an offset by time is where there is no record
+	defaultKeepAge      = 15 * time.Minute
+	tierKeepAge         = time.Minute
+	outcomesKeepRecords = 10_000 // of a partition, however old: a new judge of alerts looks at the last ones
+	trimTimeout         = 30 * time.Second
+	offsetNotFound      = -1 // what an offset by time is where there is no record
 )
 
 // TrimConfig says how closely the log follows what was done.
@@ -34,7 +34,7 @@ type TrimConfig struct {
 }
 
 // DefaultTrimConfig is for a cluster.
-func DefaultTrimConfig() TrimConfig { return TrimConfig{Every: time.Minute, KeepAge: defaultKeep} }
+func DefaultTrimConfig() TrimConfig { return TrimConfig{Every: time.Minute, KeepAge: defaultKeepAge} }
 
 // TrimDeps are what a Trimmer needs.
 type TrimDeps struct {
@@ -114,7 +114,7 @@ func (t *Trimmer) Run(ctx context.Context) error {
 		if !t.owner.Load() {
 			continue
 		}
-		if err := t.look(ctx, reader); err != nil && ctx.Err() == nil {
+		if err := t.trimOnce(ctx, reader); err != nil && ctx.Err() == nil {
 			t.failures.Inc()
 			t.deps.Log.LogAttrs(ctx, slog.LevelWarn, "trim the log", slog.Any("error", err))
 		}
@@ -122,11 +122,11 @@ func (t *Trimmer) Run(ctx context.Context) error {
 }
 
 // look trims once.
-func (t *Trimmer) look(ctx context.Context, r *Reader) error {
+func (t *Trimmer) trimOnce(ctx context.Context, r *Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, trimTimeout)
 	defer cancel()
 	topics := ReadTopics()
-	done, err := r.doneByAll(ctx)
+	done, err := r.committedByAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (t *Trimmer) look(ctx context.Context, r *Reader) error {
 	}
 	young := make(map[Partition]int64)
 	for _, topic := range topics {
-		at, err := r.OffsetsForTime(ctx, topic, t.deps.Now().Add(-t.keep(topic)))
+		at, err := r.OffsetsForTime(ctx, topic, t.deps.Now().Add(-t.keepAge(topic)))
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (t *Trimmer) look(ctx context.Context, r *Reader) error {
 			young[p] = offset
 		}
 	}
-	before := t.cut(done, starts, ends, young, sizes)
+	before := t.trimOffsets(done, starts, ends, young, sizes)
 	if len(before) > 0 {
 		if err := r.trim(ctx, before); err != nil {
 			return err
@@ -169,7 +169,7 @@ func (t *Trimmer) look(ctx context.Context, r *Reader) error {
 
 // cut decides from where on each partition is kept; partitions that stay as they are are left out. done is below
 // what everything was done by all groups, young the first offset that is young enough to be kept anyway.
-func (t *Trimmer) cut(done, starts, ends, young, sizes map[Partition]int64) map[Partition]int64 {
+func (t *Trimmer) trimOffsets(done, starts, ends, young, sizes map[Partition]int64) map[Partition]int64 {
 	before := make(map[Partition]int64)
 	kept := 0.0 // bytes beyond the cuts so far
 	bytesOf := func(p Partition, records int64) float64 {
@@ -180,10 +180,10 @@ func (t *Trimmer) cut(done, starts, ends, young, sizes map[Partition]int64) map[
 		if !ok || at > end { // somebody has not read it yet, or another log of the same name
 			at = starts[p]
 		}
-		if y := young[p]; y != trimNotFound {
+		if y := young[p]; y != offsetNotFound {
 			at = min(at, y)
 		}
-		at = min(at, end-topicOf(p.Topic).KeepRecords)
+		at = min(at, end-topicByName(p.Topic).KeepRecords)
 		before[p] = max(min(at, end-1), starts[p]) // the embedded engine knows where a log ends by its last record
 		kept += bytesOf(p, end-before[p])
 	}
@@ -199,9 +199,9 @@ func (t *Trimmer) cut(done, starts, ends, young, sizes map[Partition]int64) map[
 	return before
 }
 
-// doneByAll returns, for each partition, the offset below which all groups that read it have done everything.
+// committedByAll returns, for each partition, the offset below which all groups that read it have done everything.
 // Partitions of which one of them has committed nothing are left out.
-func (r *Reader) doneByAll(ctx context.Context) (map[Partition]int64, error) {
+func (r *Reader) committedByAll(ctx context.Context) (map[Partition]int64, error) {
 	least, said, asked := make(map[Partition]int64), make(map[Partition]int), make(map[string]int)
 	for _, group := range Groups() {
 		topics := ReadBy(group)
@@ -228,8 +228,8 @@ func (r *Reader) doneByAll(ctx context.Context) (map[Partition]int64, error) {
 }
 
 // keep is how long a topic keeps what was done.
-func (t *Trimmer) keep(topic string) time.Duration {
-	if most := topicOf(topic).KeepAge; most > 0 {
+func (t *Trimmer) keepAge(topic string) time.Duration {
+	if most := topicByName(topic).KeepAge; most > 0 {
 		return min(most, t.cfg.KeepAge)
 	}
 	return t.cfg.KeepAge

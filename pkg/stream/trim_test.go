@@ -25,7 +25,7 @@ func trimmer(t *testing.T, c Config, cfg TrimConfig) *Trimmer {
 	t.Helper()
 	tr, err := NewTrimmer(cfg, TrimDeps{
 		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(),
-		Now: func() time.Time { return time.Now().Add(defaultKeep + time.Minute) }, // whatever was just written is old
+		Now: func() time.Time { return time.Now().Add(defaultKeepAge + time.Minute) }, // whatever was just written is old
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 	tr, r := trimmer(t, c, DefaultTrimConfig()), reader(t, c)
 	begins := func(topic string) int64 {
 		t.Helper()
-		if err := tr.look(t.Context(), r); err != nil {
+		if err := tr.trimOnce(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		starts, err := r.Starts(t.Context(), topic)
@@ -140,10 +140,10 @@ func TestCut(t *testing.T) {
 		{name: "no commit", topic: Events, nobody: true, end: 100, young: 100, nothingCutForThis: true},
 		{name: "a commit beyond the end", topic: Events, done: 101, end: 100, young: 100, nothingCutForThis: true},
 		{name: "deleted already", topic: Events, done: 50, start: 50, end: 100, young: 100, nothingCutForThis: true},
-		{name: "the last outcomes stay", topic: Outcomes, done: 2 * keptOutcomes, end: 2 * keptOutcomes,
-			young: 2 * keptOutcomes, want: keptOutcomes},
+		{name: "the last outcomes stay", topic: Outcomes, done: 2 * outcomesKeepRecords, end: 2 * outcomesKeepRecords,
+			young: 2 * outcomesKeepRecords, want: outcomesKeepRecords},
 		{name: "few outcomes stay", topic: Outcomes, done: 100, end: 100, young: 100, nothingCutForThis: true},
-		{name: "no time was found", topic: Events, done: 100, end: 100, young: trimNotFound, want: 99},
+		{name: "no time was found", topic: Events, done: 100, end: 100, young: offsetNotFound, want: 99},
 		{name: "bytes count before age", topic: Events, done: 100, end: 100, young: 0, size: 1000, bound: 250, want: 75},
 		{name: "few bytes", topic: Events, done: 100, end: 100, young: 40, size: 1000, bound: 1 << 30, want: 40},
 		{name: "bytes that are not done", topic: Events, done: 60, end: 100, young: 0, size: 1000, bound: 250, want: 60},
@@ -154,7 +154,7 @@ func TestCut(t *testing.T) {
 		if c.nobody {
 			done = nil
 		}
-		got := tr.cut(done, at(c.topic, c.start), at(c.topic, c.end), at(c.topic, c.young), at(c.topic, c.size))
+		got := tr.trimOffsets(done, at(c.topic, c.start), at(c.topic, c.end), at(c.topic, c.young), at(c.topic, c.size))
 		want := at(c.topic, c.want)
 		if c.nothingCutForThis {
 			want = map[Partition]int64{}
@@ -181,7 +181,7 @@ func TestTrimKnowsSizes(t *testing.T) {
 	commitAs(t, c, StoreGroup, Receipts, 100)
 	tr, r := trimmer(t, c, TrimConfig{Every: time.Minute, KeepAge: time.Hour, MaxBytes: 100 * 1000}), reader(t, c)
 	tr.deps.Now = time.Now
-	if err := tr.look(t.Context(), r); err != nil {
+	if err := tr.trimOnce(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	starts, err := r.Starts(t.Context(), Events, Receipts)

@@ -19,18 +19,18 @@ const (
 	// maxFrame bounds a request, in bytes; Kafka's default of socket.request.max.bytes. kfake allocates
 	// whatever length a client names.
 	maxFrame = 100 << 20
-	// maxAsked bounds the requests of a connection whose answers are not known to be out. kfake works on
+	// maxPendingRequests bounds the requests of a connection whose answers are not known to be out. kfake works on
 	// one and reads one ahead; requests that want no answer (acks=0) stay until later ones push them out.
-	maxAsked = 4
-	// maxHeld bounds the answers of a connection that wait for the disk: kgo has five produce requests in
+	maxPendingRequests = 4
+	// maxHeldResponses bounds the answers of a connection that wait for the disk: kgo has five produce requests in
 	// flight. When it is reached the connection reads no further request.
-	maxHeld = 8
-	// closeGrace bounds how long held answers may take to leave after the broker closed a connection.
-	closeGrace = 5 * time.Second
+	maxHeldResponses = 8
+	// closeTimeout bounds how long held answers may take to leave after the broker closed a connection.
+	closeTimeout = 5 * time.Second
 )
 
 // A listener hands out connections that pass through the gate.
-type listener struct {
+type gatedListener struct {
 	net.Listener
 	gate  *gate
 	conns sync.WaitGroup // the senders of all connections; no more are added after Close
@@ -39,7 +39,7 @@ type listener struct {
 	closed bool
 }
 
-func (l *listener) Accept() (net.Conn, error) {
+func (l *gatedListener) Accept() (net.Conn, error) {
 	raw, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-func (l *listener) Close() error {
+func (l *gatedListener) Close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
@@ -64,10 +64,10 @@ func (l *listener) Close() error {
 
 // header is what a request says about its answer. The layout is the same in all versions of the protocol:
 // length (4), key (2), version (2), correlation id (4), big-endian.
-type header struct {
+type requestHeader struct {
 	key, version int16
 	correlation  int32
-	over         chan struct{} // of a produce request, see transit
+	tracked      chan struct{} // of a produce request, see transit
 }
 
 const headerLen = 12
@@ -78,23 +78,23 @@ type conn struct {
 	net.Conn
 	gate *gate
 
-	buf  [headerLen + fetchPeek]byte
+	buf  [headerLen + fetchPeekBytes]byte
 	head []byte // what is left of buf to hand out
 	body int    // bytes of the request that follow buf
 
-	mu    sync.Mutex // guards the two below
-	asked []header   // requests in order, at most maxAsked
-	ended bool       // nothing is asked any more
+	mu            sync.Mutex      // guards the two below
+	pending       []requestHeader // requests in order, at most maxPendingRequests
+	pendingClosed bool            // nothing is asked any more
 
-	held    chan frame
-	queued  atomic.Int32  // frames in held or being sent by send
-	closing chan struct{} // closed by Close: no more requests, send what is held
-	close   sync.Once
-	gone    chan struct{} // closed when send has ended
+	held      chan heldResponse
+	queued    atomic.Int32  // frames in held or being sent by send
+	closing   chan struct{} // closed by Close: no more requests, send what is held
+	closeOnce sync.Once
+	sendDone  chan struct{} // closed when send has ended
 }
 
 // A frame is an answer that cannot leave at once.
-type frame struct {
+type heldResponse struct {
 	bytes []byte
 	after *round     // nil: only behind the frames before it
 	sent  chan error // not nil: bytes belong to the caller, who waits here
@@ -103,7 +103,7 @@ type frame struct {
 func newConn(raw net.Conn, g *gate) *conn {
 	return &conn{
 		Conn: raw, gate: g,
-		held: make(chan frame, maxHeld), closing: make(chan struct{}), gone: make(chan struct{}),
+		held: make(chan heldResponse, maxHeldResponses), closing: make(chan struct{}), sendDone: make(chan struct{}),
 	}
 }
 
@@ -129,7 +129,7 @@ func (c *conn) nextRequest() error {
 		return err
 	}
 	size := binary.BigEndian.Uint32(c.buf[:])
-	h := header{
+	h := requestHeader{
 		key:         int16(binary.BigEndian.Uint16(c.buf[4:])),
 		version:     int16(binary.BigEndian.Uint16(c.buf[6:])),
 		correlation: int32(binary.BigEndian.Uint32(c.buf[8:])),
@@ -141,10 +141,10 @@ func (c *conn) nextRequest() error {
 		return fmt.Errorf("request of unknown kind %d", h.key)
 	}
 	c.gate.count(kmsg.Key(h.key))
-	if c.gate.on && isCommit(h.key) {
-		c.gate.transit.wait(c.closing)
+	if c.gate.enabled && isCommit(h.key) {
+		c.gate.unanswered.wait(c.closing)
 	}
-	for _, r := range c.gate.admit(h.key) {
+	for _, r := range c.gate.roundsBeforeRequest(h.key) {
 		select {
 		case <-r.done:
 		case <-c.closing: // the barriers may have stopped
@@ -155,17 +155,17 @@ func (c *conn) nextRequest() error {
 		}
 	}
 	if h.key == int16(kmsg.Produce) {
-		h.over = c.gate.transit.enter()
+		h.tracked = c.gate.unanswered.start()
 	}
-	if !c.ask(h) {
-		c.gate.transit.leave(h.over)
+	if !c.addPending(h) {
+		c.gate.unanswered.finish(h.tracked)
 		return net.ErrClosed
 	}
 	c.head, c.body = c.buf[:headerLen], int(size)-(headerLen-4)
 	if h.key != int16(kmsg.Fetch) {
 		return nil
 	}
-	peek := c.buf[headerLen : headerLen+min(fetchPeek, c.body)]
+	peek := c.buf[headerLen : headerLen+min(fetchPeekBytes, c.body)]
 	if _, err := io.ReadFull(c.Conn, peek); err != nil {
 		return err
 	}
@@ -175,33 +175,33 @@ func (c *conn) nextRequest() error {
 }
 
 // ask notes a request; false when the connection has ended.
-func (c *conn) ask(h header) bool {
+func (c *conn) addPending(h requestHeader) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
+	if c.pendingClosed {
 		return false
 	}
-	if len(c.asked) == maxAsked {
-		c.drop(1)
+	if len(c.pending) == maxPendingRequests {
+		c.dropPending(1)
 	}
-	c.asked = append(c.asked, h)
+	c.pending = append(c.pending, h)
 	return true
 }
 
 // drop forgets the oldest n requests. c.mu is held.
-func (c *conn) drop(n int) {
-	for _, h := range c.asked[:n] {
-		c.gate.transit.leave(h.over)
+func (c *conn) dropPending(n int) {
+	for _, h := range c.pending[:n] {
+		c.gate.unanswered.finish(h.tracked)
 	}
-	c.asked = slices.Delete(c.asked, 0, n)
+	c.pending = slices.Delete(c.pending, 0, n)
 }
 
 // end forgets all requests: none will be answered.
-func (c *conn) end() {
+func (c *conn) dropAllPending() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = true
-	c.drop(len(c.asked))
+	c.pendingClosed = true
+	c.dropPending(len(c.pending))
 }
 
 // Write takes one whole answer, as kfake writes them, and sends it or queues it.
@@ -210,8 +210,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	after, err := c.gate.release(req, p)
-	c.gate.transit.leave(req.over)
+	after, err := c.gate.roundBeforeAnswer(req, p)
+	c.gate.unanswered.finish(req.tracked)
 	if err != nil {
 		return 0, err
 	}
@@ -219,7 +219,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if after == nil && c.queued.Load() == 0 {
 		return c.Conn.Write(p)
 	}
-	f := frame{bytes: p, after: after}
+	f := heldResponse{bytes: p, after: after}
 	if after == nil {
 		f.sent = make(chan error, 1)
 	} else {
@@ -228,7 +228,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	c.queued.Add(1)
 	select {
 	case c.held <- f:
-	case <-c.gone:
+	case <-c.sendDone:
 		return 0, net.ErrClosed
 	}
 	if f.sent == nil {
@@ -237,39 +237,39 @@ func (c *conn) Write(p []byte) (int, error) {
 	select {
 	case err := <-f.sent:
 		return len(p), err
-	case <-c.gone:
+	case <-c.sendDone:
 		return 0, net.ErrClosed
 	}
 }
 
 // requestOf finds the request that an answer belongs to. Those before it got none.
-func (c *conn) requestOf(answer []byte) (header, error) {
+func (c *conn) requestOf(answer []byte) (requestHeader, error) {
 	if len(answer) < 8 || int(binary.BigEndian.Uint32(answer)) != len(answer)-4 {
-		return header{}, errors.New("answer is not written as one frame")
+		return requestHeader{}, errors.New("answer is not written as one frame")
 	}
 	id := int32(binary.BigEndian.Uint32(answer[4:]))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.asked, func(h header) bool { return h.correlation == id })
+	i := slices.IndexFunc(c.pending, func(h requestHeader) bool { return h.correlation == id })
 	if i < 0 {
-		return header{}, fmt.Errorf("answer %d to no request", id)
+		return requestHeader{}, fmt.Errorf("answer %d to no request", id)
 	}
-	h := c.asked[i]
-	c.asked[i].over = nil // it is over when the gate has seen the answer
-	c.drop(i + 1)
+	h := c.pending[i]
+	c.pending[i].tracked = nil // it is over when the gate has seen the answer
+	c.dropPending(i + 1)
 	return h, nil
 }
 
 // send writes the held answers in order, each after its round. It ends after Close or when the connection
 // or a round fails, and closes the connection.
 func (c *conn) send() {
-	defer c.end()
-	defer close(c.gone)
+	defer c.dropAllPending()
+	defer close(c.sendDone)
 	defer c.Conn.Close()
 	for {
 		select {
 		case f := <-c.held:
-			if !c.sendOne(f) {
+			if !c.sendResponse(f) {
 				return
 			}
 			continue
@@ -277,7 +277,7 @@ func (c *conn) send() {
 		}
 		select {
 		case f := <-c.held:
-			if !c.sendOne(f) {
+			if !c.sendResponse(f) {
 				return
 			}
 		case <-c.closing:
@@ -288,7 +288,7 @@ func (c *conn) send() {
 	}
 }
 
-func (c *conn) sendOne(f frame) bool {
+func (c *conn) sendResponse(f heldResponse) bool {
 	if f.after != nil {
 		<-f.after.done
 		if f.after.err != nil {
@@ -307,9 +307,9 @@ func (c *conn) sendOne(f frame) bool {
 // it: to a client, an end of the connection could be anything.
 func (c *conn) refuseLogin() {
 	c.mu.Lock()
-	var login header
-	if n := len(c.asked); n > 0 {
-		login = c.asked[n-1]
+	var login requestHeader
+	if n := len(c.pending); n > 0 {
+		login = c.pending[n-1]
 	}
 	c.mu.Unlock()
 	if login.key != int16(kmsg.SASLAuthenticate) {
@@ -324,16 +324,16 @@ func (c *conn) refuseLogin() {
 	}
 	answer = resp.AppendTo(answer)
 	binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
-	c.Conn.SetWriteDeadline(time.Now().Add(closeGrace))
+	c.Conn.SetWriteDeadline(time.Now().Add(closeTimeout))
 	_, _ = c.Conn.Write(answer) // a client that has gone needs no answer
 }
 
 // Close lets the held answers leave, then closes the connection.
 func (c *conn) Close() error {
-	c.close.Do(func() {
+	c.closeOnce.Do(func() {
 		c.refuseLogin()
 		now := time.Now()
-		c.Conn.SetWriteDeadline(now.Add(closeGrace))
+		c.Conn.SetWriteDeadline(now.Add(closeTimeout))
 		c.Conn.SetReadDeadline(now)
 		close(c.closing)
 	})

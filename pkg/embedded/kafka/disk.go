@@ -53,7 +53,7 @@ func (d *disk) partition(topic string, p int32) *partition {
 	defer d.mu.Unlock()
 	part := d.partitions[key]
 	if part == nil {
-		part = &partition{disk: d, dir: d.partitionDir(topic, p), newest: -1}
+		part = &partition{disk: d, dir: d.partitionDir(topic, p), lastSynced: -1}
 		d.partitions[key] = part
 	}
 	return part
@@ -94,9 +94,9 @@ func (d *disk) syncAll() error {
 
 // partition is the directory of one partition. One barrier at a time syncs it.
 type partition struct {
-	disk   *disk
-	dir    string
-	newest int64 // base offset of the last segment at the last sync, -1 before
+	disk       *disk
+	dir        string
+	lastSynced int64 // base offset of the last segment at the last sync, -1 before
 }
 
 // sync makes durable what was appended since the last sync. kfake appends to the newest segment and
@@ -105,7 +105,7 @@ type partition struct {
 func (p *partition) sync() error {
 	bases, err := segments(p.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return p.disk.removed()
+		return p.disk.checkDataDir()
 	}
 	if err != nil {
 		return fmt.Errorf("list partition: %w", err)
@@ -115,18 +115,18 @@ func (p *partition) sync() error {
 	}
 	newest := bases[len(bases)-1]
 	for _, base := range bases {
-		if base < p.newest && newest >= p.newest {
+		if base < p.lastSynced && newest >= p.lastSynced {
 			continue
 		}
 		if err := p.disk.syncFile(segmentPath(p.dir, base)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if newest == p.newest {
+	if newest == p.lastSynced {
 		return nil
 	}
 	dirs := []string{p.dir}
-	if p.newest < 0 {
+	if p.lastSynced < 0 {
 		dirs = append(dirs, filepath.Dir(p.dir), p.disk.root)
 	}
 	for _, dir := range dirs {
@@ -134,13 +134,13 @@ func (p *partition) sync() error {
 			return err
 		}
 	}
-	p.newest = newest
+	p.lastSynced = newest
 	return nil
 }
 
 // removed tells a topic that was deleted, which leaves nothing to sync, from a data directory that is gone
 // from under the broker, which goes on writing to files without a name.
-func (d *disk) removed() error {
+func (d *disk) checkDataDir() error {
 	if _, err := os.Stat(filepath.Join(d.root, "meta.json")); err != nil {
 		return fmt.Errorf("find data directory: %w", err)
 	}
@@ -178,8 +178,8 @@ func segments(dir string) ([]int64, error) {
 
 // groupsLog holds the committed offsets. kfake replaces it now and then.
 type groupsLog struct {
-	disk *disk
-	last os.FileInfo
+	disk     *disk
+	lastInfo os.FileInfo
 }
 
 func (g *groupsLog) path() string { return filepath.Join(g.disk.root, "groups.log") }
@@ -187,7 +187,7 @@ func (g *groupsLog) path() string { return filepath.Join(g.disk.root, "groups.lo
 func (g *groupsLog) sync() error {
 	info, err := os.Stat(g.path())
 	if errors.Is(err, fs.ErrNotExist) {
-		return g.disk.removed() // no commit was accepted yet
+		return g.disk.checkDataDir() // no commit was accepted yet
 	}
 	if err != nil {
 		return fmt.Errorf("find committed offsets: %w", err)
@@ -195,13 +195,13 @@ func (g *groupsLog) sync() error {
 	if err := g.disk.syncFile(g.path()); err != nil {
 		return err
 	}
-	if g.last != nil && os.SameFile(g.last, info) {
+	if g.lastInfo != nil && os.SameFile(g.lastInfo, info) {
 		return nil
 	}
 	if err := g.disk.syncDir(g.disk.root); err != nil {
 		return err
 	}
-	g.last = info
+	g.lastInfo = info
 	return nil
 }
 

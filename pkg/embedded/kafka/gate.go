@@ -11,12 +11,12 @@ import (
 type gate struct {
 	disk      *disk
 	isDurable func(topic string) bool
-	on        bool // off: everything passes
+	enabled   bool // off: everything passes
 	count     func(kmsg.Key)
 
-	durable *barrier // partitions of durable topics, before their acknowledgements
-	lazy    *barrier // the others and the broker's state, around offset commits
-	transit *transit
+	durable    *barrier // partitions of durable topics, before their acknowledgements
+	lazy       *barrier // the others and the broker's state, around offset commits
+	unanswered *produceTracker
 
 	breakOnce sync.Once
 	broken    chan struct{} // closed after the first error of a barrier
@@ -27,14 +27,14 @@ type gate struct {
 }
 
 func newGate(d *disk, m *metrics, isDurable func(string) bool, on bool) *gate {
-	g := &gate{disk: d, isDurable: isDurable, on: on, count: m.counter(), transit: newTransit(),
+	g := &gate{disk: d, isDurable: isDurable, enabled: on, count: m.counter(), unanswered: newProduceTracker(),
 		broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
 	g.durable = newBarrier(g.fail, m.observer("durable"))
 	g.lazy = newBarrier(g.fail, m.observer("other"))
 	return g
 }
 
-func (g *gate) lanes() []*barrier { return []*barrier{g.durable, g.lazy} }
+func (g *gate) barriers() []*barrier { return []*barrier{g.durable, g.lazy} }
 
 func (g *gate) fail(err error) {
 	g.breakOnce.Do(func() {
@@ -60,8 +60,8 @@ func isCommit(key int16) bool {
 // admit returns the rounds that a request must see finished before the broker does. An offset commit
 // waits for all that was acknowledged before it, and for the records of durable topics that were not yet:
 // a consumer may have read them already.
-func (g *gate) admit(key int16) []*round {
-	if !g.on || !isCommit(key) {
+func (g *gate) roundsBeforeRequest(key int16) []*round {
+	if !g.enabled || !isCommit(key) {
 		return nil
 	}
 	g.mu.Lock()
@@ -77,13 +77,13 @@ func (g *gate) admit(key int16) []*round {
 
 // release returns the round that an answer must see finished before the client does, or nil. The broker
 // has done its work by now: what the answer tells of is in the page cache.
-func (g *gate) release(req header, answer []byte) (*round, error) {
-	if !g.on {
+func (g *gate) roundBeforeAnswer(req requestHeader, answer []byte) (*round, error) {
+	if !g.enabled {
 		return nil, nil
 	}
 	switch kmsg.Key(req.key) {
 	case kmsg.Produce:
-		return g.releaseProduce(req, answer)
+		return g.roundBeforeProduceAnswer(req, answer)
 	case kmsg.OffsetCommit, kmsg.TxnOffsetCommit:
 		return g.lazy.join(g.disk.groups), nil
 	case kmsg.CreateTopics, kmsg.DeleteTopics, kmsg.CreatePartitions, kmsg.AlterConfigs, kmsg.IncrementalAlterConfigs:
@@ -93,7 +93,7 @@ func (g *gate) release(req header, answer []byte) (*round, error) {
 	}
 }
 
-func (g *gate) releaseProduce(req header, answer []byte) (*round, error) {
+func (g *gate) roundBeforeProduceAnswer(req requestHeader, answer []byte) (*round, error) {
 	resp := kmsg.NewPtrProduceResponse()
 	resp.Version = req.version
 	body := answer[8:] // length and correlation id

@@ -77,8 +77,8 @@ type Server struct {
 	probe func(ctx context.Context, root string) error // probeLayout
 	ready chan struct{}
 
-	addr     string    // set before ready is closed
-	entrance *entrance // likewise
+	addr     string        // set before ready is closed
+	listener *dualListener // likewise
 }
 
 // New checks the configuration. It starts nothing and touches no file.
@@ -126,8 +126,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 
 	g := newGate(s.disk, s.stats, s.cfg.Durable, durability == groupBarrier)
-	ln := &listener{gate: g}
-	cluster, err := s.start(ln, durability)
+	ln := &gatedListener{gate: g}
+	cluster, err := s.startBroker(ln, durability)
 	if err != nil {
 		return fmt.Errorf("start broker on %s: %w", s.cfg.DataDir, err)
 	}
@@ -135,7 +135,7 @@ func (s *Server) Run(ctx context.Context) error {
 	lanes, stopLanes := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLanes()
 	var running sync.WaitGroup
-	for _, b := range g.lanes() {
+	for _, b := range g.barriers() {
 		running.Go(func() { b.run(lanes) })
 	}
 
@@ -207,7 +207,7 @@ func (s *Server) prepare(ctx context.Context) (durability, error) {
 	return groupBarrier, nil
 }
 
-func (s *Server) start(ln *listener, d durability) (*kfake.Cluster, error) {
+func (s *Server) startBroker(ln *gatedListener, d durability) (*kfake.Cluster, error) {
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.ClusterID(stream.EmbeddedCluster),
@@ -224,8 +224,8 @@ func (s *Server) start(ln *listener, d durability) (*kfake.Cluster, error) {
 		kfake.ListenFn(func(string, string) (net.Listener, error) {
 			l, err := listen(s.cfg.Listen)
 			if err == nil {
-				s.entrance = newEntrance(l)
-				ln.Listener = s.entrance
+				s.listener = newDualListener(l)
+				ln.Listener = s.listener
 			}
 			return ln, err
 		}),

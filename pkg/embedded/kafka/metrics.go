@@ -8,9 +8,9 @@ import (
 )
 
 type metrics struct {
-	barrier *prometheus.HistogramVec // by topics
-	files   *prometheus.CounterVec   // by topics
-	asked   *prometheus.CounterVec   // by kind of request
+	barrier  *prometheus.HistogramVec // by topics
+	files    *prometheus.CounterVec   // by topics
+	requests *prometheus.CounterVec   // by kind of request
 }
 
 // newMetrics registers on reg unless it is nil.
@@ -25,13 +25,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "relay_embedded_kafka_synced_total",
 			Help: "Partitions and state files that barriers of the embedded broker brought to the disk.",
 		}, []string{"topics"}),
-		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_embedded_kafka_requests_total",
 			Help: "Requests that the embedded broker took, by kind: produce, fetch and all others.",
 		}, []string{"kind"}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.barrier, m.files, m.asked)
+		reg.MustRegister(m.barrier, m.files, m.requests)
 	}
 	return m
 }
@@ -47,8 +47,8 @@ func (m *metrics) observer(topics string) func(files int, took time.Duration) {
 
 // counter returns what counts the requests of a connection by their kind.
 func (m *metrics) counter() func(kmsg.Key) {
-	produce, fetch, other := m.asked.WithLabelValues("produce"), m.asked.WithLabelValues("fetch"),
-		m.asked.WithLabelValues("other")
+	produce, fetch, other := m.requests.WithLabelValues("produce"), m.requests.WithLabelValues("fetch"),
+		m.requests.WithLabelValues("other")
 	return func(k kmsg.Key) {
 		switch k {
 		case kmsg.Produce:

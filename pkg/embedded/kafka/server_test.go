@@ -192,13 +192,13 @@ func TestMetrics(t *testing.T) {
 	if got := testutil.ToFloat64(s.stats.files.WithLabelValues("durable")); got != 3 {
 		t.Errorf("%v files synced for 3 records, one after the other", got)
 	}
-	if got := testutil.ToFloat64(s.stats.asked.WithLabelValues("produce")); got != 3 {
+	if got := testutil.ToFloat64(s.stats.requests.WithLabelValues("produce")); got != 3 {
 		t.Errorf("%v requests to produce 3 records, one after the other", got)
 	}
-	if got := testutil.ToFloat64(s.stats.asked.WithLabelValues("fetch")); got != 0 {
+	if got := testutil.ToFloat64(s.stats.requests.WithLabelValues("fetch")); got != 0 {
 		t.Errorf("%v fetches, and nobody reads", got)
 	}
-	if got := testutil.ToFloat64(s.stats.asked.WithLabelValues("other")); got < 4 {
+	if got := testutil.ToFloat64(s.stats.requests.WithLabelValues("other")); got < 4 {
 		t.Errorf("%v other requests: the topic was created, and each client asked for it", got)
 	}
 	if n, err := testutil.GatherAndCount(reg); err != nil || n != 7 {

@@ -6,9 +6,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kbin"
 )
 
-// fetchPeek is how many bytes behind the header of a fetch are looked at: those of declineSession, with a client id
+// fetchPeekBytes is how many bytes behind the header of a fetch are looked at: those of declineSession, with a client id
 // of up to 200.
-const fetchPeek = 256
+const fetchPeekBytes = 256
 
 // declineSession makes a fetch one without a session (KIP-227), which is how brokers answer that have no room for
 // another one. Within one kfake serves first what the request names, which is what had records last time. The others

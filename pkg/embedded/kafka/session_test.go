@@ -59,12 +59,12 @@ func TestDeclineSession(t *testing.T) {
 		}
 	}
 	for version := range kmsg.NewPtrFetchRequest().MaxVersion() + 1 {
-		f(version, "relay", "", fetchPeek, version >= 7)
+		f(version, "relay", "", fetchPeekBytes, version >= 7)
 	}
-	f(13, "relay", "\x02\x09\x03abc\x0a\x00", fetchPeek, true)
+	f(13, "relay", "\x02\x09\x03abc\x0a\x00", fetchPeekBytes, true)
 	f(13, "relay", "\x01\x09\x7f"+strings.Repeat("x", 127), 50, false)
-	f(13, strings.Repeat("x", 200), "", fetchPeek, true)
-	f(13, strings.Repeat("x", 300), "", fetchPeek, false)
+	f(13, strings.Repeat("x", 200), "", fetchPeekBytes, true)
+	f(13, strings.Repeat("x", 300), "", fetchPeekBytes, false)
 	f(13, "relay", "", 10, false)
 }
 

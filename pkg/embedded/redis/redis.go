@@ -34,10 +34,10 @@ import (
 const (
 	// step is how often keys grow older. Counters of leases live for 3 s; a bucket, whose level is the life that
 	// its key has left, is seen 50 ms of its rate too empty at worst.
-	step = 50 * time.Millisecond
-	// stepShare is how many times longer than a step took the next one waits at least: expiring keys
+	expiryInterval = 50 * time.Millisecond
+	// expiryShare is how many times longer than a step took the next one waits at least: expiring keys
 	// takes at most 5 % of the time.
-	stepShare = 20
+	expiryShare = 20
 )
 
 // Config is how an embedded Redis is set up.
@@ -133,7 +133,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		where = "this process only"
 	}
 	s.log.Info("embedded redis ready", "addr", where)
-	s.passTime(ctx)
+	s.expireKeys(ctx)
 	return nil
 }
 
@@ -228,10 +228,10 @@ func connOf(fd int) (net.Conn, error) {
 	return net.FileConn(file)
 }
 
-// passTime lets keys grow older until ctx ends.
-func (s *Server) passTime(ctx context.Context) {
+// expireKeys lets keys grow older until ctx ends.
+func (s *Server) expireKeys(ctx context.Context) {
 	last := time.Now()
-	timer := time.NewTimer(step)
+	timer := time.NewTimer(expiryInterval)
 	defer timer.Stop()
 	for {
 		select {
@@ -242,6 +242,6 @@ func (s *Server) passTime(ctx context.Context) {
 		now := time.Now()
 		s.redis.FastForward(now.Sub(last))
 		last = now
-		timer.Reset(max(step, stepShare*time.Since(now)))
+		timer.Reset(max(expiryInterval, expiryShare*time.Since(now)))
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 // Shares of a limit of time, of the age of the oldest record that a group has not done.
 const (
-	unreadWarn   = 0.5 // somebody should look at it
-	unreadRefuse = 0.9 // what comes now would not be done in time either: it is not taken
+	warnShare   = 0.5 // somebody should look at it
+	refuseShare = 0.9 // what comes now would not be done in time either: it is not taken
 )
 
 // Unread is a partition of which a group has left so much undone that it will be lost by its age.
@@ -29,7 +29,7 @@ type ExpiringBacklog struct {
 
 // Refused reports whether events are refused for it.
 func (u ExpiringBacklog) RefusesEvents() bool {
-	return u.AgeShare >= unreadRefuse && topicOf(u.Topic).Guarded
+	return u.AgeShare >= refuseShare && topicByName(u.Topic).Guarded
 }
 
 func (u ExpiringBacklog) String() string {
@@ -51,12 +51,12 @@ func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention 
 	if err != nil {
 		return nil, nil, err
 	}
-	limits, err := r.limits(ctx, retention, topics...)
+	limits, err := r.lostAfter(ctx, retention, topics...)
 	if err != nil {
 		return nil, nil, err
 	}
 	records = make(map[string]int64)
-	at := make(map[place]map[Partition]int64)
+	at := make(map[topicTime]map[Partition]int64)
 	for _, group := range Groups() {
 		committed, err := r.Committed(ctx, group, ReadBy(group)...)
 		if err != nil {
@@ -69,8 +69,8 @@ func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention 
 					continue
 				}
 				records[group] += end - next
-				for _, share := range []float64{unreadRefuse, unreadWarn} {
-					old, err := r.olderThan(ctx, at, topic, now.Add(-time.Duration(share*float64(limits[topic]))))
+				for _, share := range []float64{refuseShare, warnShare} {
+					old, err := r.offsetsOlderThan(ctx, at, topic, now.Add(-time.Duration(share*float64(limits[topic]))))
 					if err != nil {
 						return nil, nil, err
 					}
@@ -86,15 +86,15 @@ func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention 
 }
 
 // place is a time in a topic.
-type place struct {
+type topicTime struct {
 	topic string
 	at    time.Time
 }
 
-// olderThan returns the offsets below which the records of a topic are older than a time; it is asked for once.
-func (r *Reader) olderThan(ctx context.Context, known map[place]map[Partition]int64, topic string, at time.Time) (
+// offsetsOlderThan returns the offsets below which the records of a topic are older than a time; it is asked for once.
+func (r *Reader) offsetsOlderThan(ctx context.Context, known map[topicTime]map[Partition]int64, topic string, at time.Time) (
 	map[Partition]int64, error) {
-	where := place{topic, at}
+	where := topicTime{topic, at}
 	if known[where] == nil {
 		offsets, err := r.OffsetsForTime(ctx, topic, at)
 		if err != nil {
@@ -106,13 +106,13 @@ func (r *Reader) olderThan(ctx context.Context, known map[place]map[Partition]in
 }
 
 // limits is after how long records of the topics are lost: at most retention.
-func (r *Reader) limits(ctx context.Context, retention time.Duration, topics ...string) (
+func (r *Reader) lostAfter(ctx context.Context, retention time.Duration, topics ...string) (
 	map[string]time.Duration, error) {
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = r.cfg.Prefix + t
 	}
-	settings, err := describe(ctx, r.adm, names)
+	settings, err := describeConfigs(ctx, r.adm, names)
 	if err != nil {
 		return nil, err
 	}
@@ -137,22 +137,22 @@ type RetentionGuardDeps struct {
 	Retention time.Duration // how long events are kept
 }
 
-// guardEvery is the time from one look to the next.
-const guardEvery = time.Minute
+// guardInterval is the time from one look to the next.
+const guardInterval = time.Minute
 
 // Guard looks whether groups do what they read before it is lost by its age, and refuses new events when one does not.
 type RetentionGuard struct {
 	deps    RetentionGuardDeps
-	refused atomic.Pointer[unreadError]
+	refusal atomic.Pointer[expiringError]
 	share   *prometheus.GaugeVec // by group
 	records *prometheus.GaugeVec // by group
 }
 
-// unreadError says why events are refused. To whoever accepts them it is as a buffer that is full.
-type unreadError struct{ of ExpiringBacklog }
+// expiringError says why events are refused. To whoever accepts them it is as a buffer that is full.
+type expiringError struct{ backlog ExpiringBacklog }
 
-func (e *unreadError) Error() string        { return "events are refused: " + e.of.String() }
-func (e *unreadError) Is(target error) bool { return target == ErrBufferFull }
+func (e *expiringError) Error() string        { return "events are refused: " + e.backlog.String() }
+func (e *expiringError) Is(target error) bool { return target == ErrBufferFull }
 
 // NewRetentionGuard prepares; it connects to nothing.
 func NewRetentionGuard(deps RetentionGuardDeps) (*RetentionGuard, error) {
@@ -181,7 +181,7 @@ func NewRetentionGuard(deps RetentionGuardDeps) (*RetentionGuard, error) {
 
 // Refuse is the reason why events must not be accepted now, an ErrBufferFull; nil: they may.
 func (g *RetentionGuard) Refusal() error {
-	if err := g.refused.Load(); err != nil {
+	if err := g.refusal.Load(); err != nil {
 		return err
 	}
 	return nil
@@ -194,10 +194,10 @@ func (g *RetentionGuard) Run(ctx context.Context) error {
 		return err
 	}
 	defer reader.Close()
-	tick := time.NewTicker(guardEvery)
+	tick := time.NewTicker(guardInterval)
 	defer tick.Stop()
 	for {
-		if err := g.look(ctx, reader); err != nil && ctx.Err() == nil {
+		if err := g.check(ctx, reader); err != nil && ctx.Err() == nil {
 			g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "look for what is not read in time", slog.Any("error", err))
 		}
 		select {
@@ -209,7 +209,7 @@ func (g *RetentionGuard) Run(ctx context.Context) error {
 }
 
 // look decides anew.
-func (g *RetentionGuard) look(ctx context.Context, r *Reader) error {
+func (g *RetentionGuard) check(ctx context.Context, r *Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, trimTimeout)
 	defer cancel()
 	all, records, err := r.ExpiringBacklogs(ctx, g.deps.Now(), g.deps.Retention)
@@ -217,13 +217,13 @@ func (g *RetentionGuard) look(ctx context.Context, r *Reader) error {
 		return err
 	}
 	worst := make(map[string]ExpiringBacklog)
-	var refuse *unreadError
+	var refuse *expiringError
 	for _, u := range all {
 		if u.AgeShare > worst[u.Group].AgeShare {
 			worst[u.Group] = u
 		}
 		if u.RefusesEvents() {
-			refuse = &unreadError{u}
+			refuse = &expiringError{u}
 		}
 	}
 	for _, group := range Groups() {
@@ -234,13 +234,13 @@ func (g *RetentionGuard) look(ctx context.Context, r *Reader) error {
 			continue
 		}
 		level := slog.LevelWarn
-		if u.AgeShare >= unreadRefuse {
+		if u.AgeShare >= refuseShare {
 			level = slog.LevelError
 		}
 		g.deps.Log.LogAttrs(ctx, level, "records are not done in time", slog.String("group", group),
 			slog.String("topic", u.Topic),
 			slog.Int("partition", int(u.Index)), slog.Duration("lost_after", u.LostAfter), slog.Float64("share", u.AgeShare))
 	}
-	g.refused.Store(refuse)
+	g.refusal.Store(refuse)
 	return nil
 }

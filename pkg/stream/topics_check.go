@@ -48,8 +48,8 @@ func (s WrongSetting) String() string {
 // ErrTopicSettings means that topics are there but not as they must be.
 var ErrTopicSettings = errors.New("topics have settings that would lose events or stop them")
 
-// errMissing means that topics are not there, or not yet.
-var errMissing = errors.New("run `relay migrate` first: topics are missing")
+// errTopicsMissing means that topics are not there, or not yet.
+var errTopicsMissing = errors.New("run `relay migrate` first: topics are missing")
 
 // Partitions is the number of partitions that new endpoints are spread over, 0 while there is no topic.
 func (a TopicsReport) Partitions() (n int32) {
@@ -85,7 +85,7 @@ func (a TopicsReport) Err() error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%w: %s", errMissing, strings.Join(missing, ", "))
+		return fmt.Errorf("%w: %s", errTopicsMissing, strings.Join(missing, ", "))
 	}
 	wrong := a.WrongSettings()
 	if len(wrong) == 0 {
@@ -106,25 +106,25 @@ func (a TopicsReport) Err() error {
 // A broker learns of what was changed a moment later, on a busy machine seconds: how long migrate waits for
 // the topics that it made, and others for what another node may have just done.
 const (
-	createdWait = time.Minute
-	settleWait  = 5 * time.Second
-	lookEvery   = 200 * time.Millisecond
+	createTimeout   = time.Minute
+	settleTimeout   = 5 * time.Second
+	recheckInterval = 200 * time.Millisecond
 )
 
 // CheckTopics looks at every topic. copies is the replication factor that they must have at least.
 func CheckTopics(ctx context.Context, c Config, copies int) (TopicsReport, error) {
-	return c.auditUntil(ctx, copies, 0, func(TopicsReport) bool { return true })
+	return c.checkTopicsUntil(ctx, copies, 0, func(TopicsReport) bool { return true })
 }
 
 // AwaitTopics looks at every topic, again and again until none is missing and holds is satisfied, or a moment
 // has passed.
 func AwaitTopics(ctx context.Context, c Config, copies int, holds func(TopicsReport) bool) (TopicsReport, error) {
-	return c.auditUntil(ctx, copies, settleWait, func(a TopicsReport) bool {
-		return !errors.Is(a.Err(), errMissing) && holds(a)
+	return c.checkTopicsUntil(ctx, copies, settleTimeout, func(a TopicsReport) bool {
+		return !errors.Is(a.Err(), errTopicsMissing) && holds(a)
 	})
 }
 
-func (c Config) auditUntil(ctx context.Context, copies int, patience time.Duration, holds func(TopicsReport) bool) (
+func (c Config) checkTopicsUntil(ctx context.Context, copies int, patience time.Duration, holds func(TopicsReport) bool) (
 	TopicsReport, error) {
 	cl, err := c.newClient("audit")
 	if err != nil {
@@ -135,18 +135,18 @@ func (c Config) auditUntil(ctx context.Context, copies int, patience time.Durati
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		a, err := c.audit(ctx, adm, copies)
+		a, err := c.checkTopics(ctx, adm, copies)
 		err = explainLogin(err)
 		if err != nil || holds(a) {
 			return a, err
 		}
-		if wait.For(limited, lookEvery) != nil {
+		if wait.For(limited, recheckInterval) != nil {
 			return a, ctx.Err()
 		}
 	}
 }
 
-func (c Config) audit(ctx context.Context, adm *kadm.Client, copies int) (TopicsReport, error) {
+func (c Config) checkTopics(ctx context.Context, adm *kadm.Client, copies int) (TopicsReport, error) {
 	all := specs()
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -168,16 +168,16 @@ func (c Config) audit(ctx context.Context, adm *kadm.Client, copies int) (Topics
 			there = append(there, name)
 		}
 	}
-	settings, err := describe(ctx, adm, there)
+	settings, err := describeConfigs(ctx, adm, there)
 	if err != nil {
 		return TopicsReport{}, err
 	}
-	return judge(all, c.Prefix, copies, found, settings), nil
+	return validateTopics(all, c.Prefix, copies, found, settings), nil
 }
 
 // describe returns the settings of the topics by topic and name, those that come from the broker's own
 // settings included.
-func describe(ctx context.Context, adm *kadm.Client, topics []string) (map[string]map[string]string, error) {
+func describeConfigs(ctx context.Context, adm *kadm.Client, topics []string) (map[string]map[string]string, error) {
 	described, err := adm.DescribeTopicConfigs(ctx, topics...)
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of topics, which takes the right DescribeConfigs on them: %w", err)
@@ -197,7 +197,7 @@ func describe(ctx context.Context, adm *kadm.Client, topics []string) (map[strin
 
 // judge compares what was found with what must be. A setting that the broker does not know is not judged:
 // the embedded engine has only some.
-func judge(all []topicSpec, prefix string, copies int, found kadm.TopicDetails,
+func validateTopics(all []topicSpec, prefix string, copies int, found kadm.TopicDetails,
 	settings map[string]map[string]string) TopicsReport {
 	keyed := 0
 	for _, s := range all {
@@ -231,15 +231,15 @@ func judge(all []topicSpec, prefix string, copies int, found kadm.TopicDetails,
 			wrong(SettingReplicationFactor, strconv.Itoa(t.MinReplicas),
 				fmt.Sprintf("at least %d (RELAY_REPLICATION_FACTOR)", copies), "")
 		}
-		for _, r := range append(s.rules, insyncFor(t.MinReplicas)) {
+		for _, r := range append(s.rules, minInsyncFor(t.MinReplicas)) {
 			value, known := settings[t.Topic][r.name]
-			if known && !r.right(value) {
-				wrong(r.name, value, r.text(), r.want)
+			if known && !r.satisfiedBy(value) {
+				wrong(r.name, value, r.describe(), r.want)
 			}
 		}
 		// More than there are copies can never acknowledge: the topic takes nothing.
 		if n, err := strconv.Atoi(settings[t.Topic][minInsync]); err == nil && n > t.MinReplicas {
-			wrong(minInsync, strconv.Itoa(n), fmt.Sprintf("at most the %d copies", t.MinReplicas), insyncFor(t.MinReplicas).want)
+			wrong(minInsync, strconv.Itoa(n), fmt.Sprintf("at most the %d copies", t.MinReplicas), minInsyncFor(t.MinReplicas).want)
 		}
 		a.Topics = append(a.Topics, t)
 	}

@@ -7,13 +7,13 @@ import (
 
 func TestTempo(t *testing.T) {
 	t.Parallel()
-	var x tempo
+	var x recordRate
 	now := time.Hour
 	// run notes records that are apart for a second and returns how many of them were told that it is busy.
 	run := func(apart time.Duration) (busy int) {
 		for range time.Second / apart {
 			now += apart
-			if x.note(now) {
+			if x.countRecord(now) {
 				busy++
 			}
 		}
@@ -26,7 +26,7 @@ func TestTempo(t *testing.T) {
 		t.Errorf("at 10,000 a second only %d are told to gather", n)
 	}
 	now += time.Minute
-	if x.note(now) {
+	if x.countRecord(now) {
 		t.Error("after a minute without any it is still busy")
 	}
 	if n := run(600 * time.Microsecond); n != 0 {

@@ -11,10 +11,10 @@ import (
 
 // An entrance accepts connections from other processes and from this one. Those from this process are
 // pipes: a record that passes through the log costs no system call but the write to its file.
-type entrance struct {
+type dualListener struct {
 	net.Listener // TCP or unix
-	inside       chan net.Conn
-	outside      chan net.Conn
+	fromProcess  chan net.Conn
+	fromOthers   chan net.Conn
 	closed       chan struct{}
 	close        sync.Once
 	accepting    sync.WaitGroup
@@ -46,14 +46,14 @@ func (socketAddr) Network() string { return "unix" }
 // String is a name that no resolver knows: a client that does not dial the socket goes nowhere.
 func (socketAddr) String() string { return "embedded-kafka.invalid:9092" }
 
-func newEntrance(l net.Listener) *entrance {
-	e := &entrance{Listener: l, inside: make(chan net.Conn), outside: make(chan net.Conn), closed: make(chan struct{})}
-	e.accepting.Go(e.acceptOutside)
+func newDualListener(l net.Listener) *dualListener {
+	e := &dualListener{Listener: l, fromProcess: make(chan net.Conn), fromOthers: make(chan net.Conn), closed: make(chan struct{})}
+	e.accepting.Go(e.acceptOthers)
 	return e
 }
 
-func (e *entrance) acceptOutside() {
-	defer close(e.outside)
+func (e *dualListener) acceptOthers() {
+	defer close(e.fromOthers)
 	for {
 		c, err := e.Listener.Accept()
 		if err != nil {
@@ -61,18 +61,18 @@ func (e *entrance) acceptOutside() {
 			return
 		}
 		select {
-		case e.outside <- c:
+		case e.fromOthers <- c:
 		case <-e.closed:
 			c.Close()
 		}
 	}
 }
 
-func (e *entrance) Accept() (net.Conn, error) {
+func (e *dualListener) Accept() (net.Conn, error) {
 	select {
-	case c := <-e.inside:
+	case c := <-e.fromProcess:
 		return c, nil
-	case c, open := <-e.outside:
+	case c, open := <-e.fromOthers:
 		if !open {
 			return nil, e.err
 		}
@@ -81,10 +81,10 @@ func (e *entrance) Accept() (net.Conn, error) {
 }
 
 // dial connects from within the process.
-func (e *entrance) dial(ctx context.Context) (net.Conn, error) {
+func (e *dualListener) dial(ctx context.Context) (net.Conn, error) {
 	broker, client := net.Pipe()
 	select {
-	case e.inside <- broker:
+	case e.fromProcess <- broker:
 		return client, nil
 	case <-e.closed:
 		return nil, net.ErrClosed
@@ -93,7 +93,7 @@ func (e *entrance) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-func (e *entrance) Close() (err error) {
+func (e *dualListener) Close() (err error) {
 	e.close.Do(func() {
 		close(e.closed)
 		err = e.Listener.Close()
@@ -108,5 +108,5 @@ func (s *Server) DialContext(ctx context.Context, network, addr string) (net.Con
 		var d net.Dialer
 		return d.DialContext(ctx, network, addr)
 	}
-	return s.entrance.dial(ctx)
+	return s.listener.dial(ctx)
 }

@@ -50,7 +50,7 @@ func TestEntranceCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newEntrance(tcp)
+	e := newDualListener(tcp)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := e.dial(ctx); !errors.Is(err, context.Canceled) {

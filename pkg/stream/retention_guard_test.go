@@ -35,10 +35,10 @@ func TestGuard(t *testing.T) {
 	f := func(name string, after time.Duration, group string, share float64) {
 		t.Helper()
 		later = after
-		if err := g.look(t.Context(), r); err != nil {
+		if err := g.check(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		if refused := g.Refusal(); (refused != nil) != (share == unreadRefuse) || refused != nil &&
+		if refused := g.Refusal(); (refused != nil) != (share == refuseShare) || refused != nil &&
 			!errors.Is(refused, ErrBufferFull) {
 			t.Errorf("%s: refused with %v", name, refused)
 		}
@@ -71,8 +71,8 @@ func TestGuard(t *testing.T) {
 			t.Errorf("group %s has %v records, then %v, want 0 and %v", Groups()[i], before[i], n, want)
 		}
 	}
-	f("half", 5*day+time.Hour, StoreGroup, unreadWarn)
-	f("nearly all", 9*day+time.Hour, StoreGroup, unreadRefuse)
+	f("half", 5*day+time.Hour, StoreGroup, warnShare)
+	f("nearly all", 9*day+time.Hour, StoreGroup, refuseShare)
 	commitAs(t, c, StoreGroup, Events, 3)
 	f("caught up", 9*day+time.Hour, "", 0)
 
@@ -84,6 +84,6 @@ func TestGuard(t *testing.T) {
 	if err := p.ProduceSync(t.Context(), Receipts, 0, &Record{Value: []byte("x")}); err != nil {
 		t.Fatal(err)
 	}
-	f("a topic that somebody has given a limit", 31*time.Minute, StoreGroup, unreadWarn)
-	f("and nobody has ever read", 55*time.Minute, StoreGroup, unreadRefuse)
+	f("a topic that somebody has given a limit", 31*time.Minute, StoreGroup, warnShare)
+	f("and nobody has ever read", 55*time.Minute, StoreGroup, refuseShare)
 }

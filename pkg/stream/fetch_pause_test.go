@@ -131,7 +131,7 @@ func TestWhenToRest(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	client := &fakePauser{}
-	r := newRest("t.", []string{"slow"}, 100)
+	r := newFetchPause("t.", []string{"slow"}, 100)
 	r.cl = client
 	fetched := func(broker int32, n int) {
 		for range n {
@@ -139,8 +139,8 @@ func TestWhenToRest(t *testing.T) {
 		}
 	}
 	poll := func(all, patient int) (resting bool) {
-		r.next(now)
-		r.polled(now, all, patient)
+		r.pollDeadline(now)
+		r.afterPoll(now, all, patient)
 		return client.paused
 	}
 	steps := []struct {
@@ -154,7 +154,7 @@ func TestWhenToRest(t *testing.T) {
 		{name: "one fetch may have been on its way", before: func() { fetched(1, 1) }, all: 1},
 		{name: "the second was asked for them", before: func() { fetched(1, 1) }, all: 1},
 		{name: "and had nothing", all: 1, resting: true},
-		{name: "rests", all: 1, after: longRest - 1, resting: true},
+		{name: "rests", all: 1, after: maxPause - 1, resting: true},
 		{name: "wakes", all: 1, after: 1},
 		{name: "answered", before: func() { fetched(1, 2) }, all: 1},
 		{name: "has records", all: 1, patient: 1},
@@ -162,23 +162,23 @@ func TestWhenToRest(t *testing.T) {
 		{name: "more is at hand", all: 100},
 		{name: "answered after that", before: func() { fetched(1, 2) }, all: 1},
 		{name: "nothing any more", all: 1, resting: true},
-		{name: "but not for long, since there were some", all: 1, after: shortRest - 1, resting: true},
+		{name: "but not for long, since there were some", all: 1, after: minPause - 1, resting: true},
 		{name: "a second broker comes", before: func() { fetched(2, 1) }, all: 1, after: 1},
 		{name: "the first alone is not enough", before: func() { fetched(1, 5) }, all: 1},
 		{name: "nor later", all: 1},
 		{name: "both", before: func() { fetched(2, 2) }, all: 1},
 		{name: "both had nothing", all: 1, resting: true},
-		{name: "for longer now", all: 1, after: 2*shortRest - 1, resting: true},
+		{name: "for longer now", all: 1, after: 2*minPause - 1, resting: true},
 		{name: "wakes once more", all: 1, after: 1},
 		{name: "a partition is held", before: func() {
 			fetched(1, 2)
 			fetched(2, 2)
-			r.hold([]Partition{{"slow", 1}, {"fast", 1}}, true)
+			r.setCallerPaused([]Partition{{"slow", 1}, {"fast", 1}}, true)
 		}, all: 1},
 		{name: "still held", all: 1},
-		{name: "no more", before: func() { r.hold([]Partition{{"slow", 1}}, false) }, all: 1},
+		{name: "no more", before: func() { r.setCallerPaused([]Partition{{"slow", 1}}, false) }, all: 1},
 		{name: "rests again", all: 1, resting: true},
-		{name: "broker 2 is silent", before: func() {}, all: 1, after: 4 * shortRest},
+		{name: "broker 2 is silent", before: func() {}, all: 1, after: 4 * minPause},
 		{name: "for all of this waking", before: func() { fetched(1, 5); fetched(2, 2) }, all: 1},
 		{name: "rest", all: 1, resting: true},
 	}
@@ -192,14 +192,14 @@ func TestWhenToRest(t *testing.T) {
 		}
 	}
 	// A broker that is gone does not keep the topics awake for ever.
-	now = now.Add(longRest)
+	now = now.Add(maxPause)
 	poll(1, 0) // wakes; both are known
 	fetched(1, 2)
-	r.polled(now, 1, 0)
+	r.afterPoll(now, 1, 0)
 	if poll(1, 0) {
 		t.Fatal("rests although broker 2 has answered nothing")
 	}
-	r.until = now // as if they had rested
+	r.pausedUntil = now // as if they had rested
 	poll(1, 0)
 	fetched(1, 2)
 	poll(1, 0)
@@ -211,12 +211,12 @@ func TestWhenToRest(t *testing.T) {
 // Without patient topics a group polls as before.
 func TestNoRest(t *testing.T) {
 	t.Parallel()
-	r := newRest("t.", nil, 100)
+	r := newFetchPause("t.", nil, 100)
 	r.OnBrokerE2E(kgo.BrokerMetadata{NodeID: 1}, int16(kmsg.Fetch), kgo.BrokerE2E{})
 	for range 5 {
-		if end := r.next(time.Now()); !end.IsZero() {
+		if end := r.pollDeadline(time.Now()); !end.IsZero() {
 			t.Error("a poll has an end")
 		}
-		r.polled(time.Now(), 1, 0)
+		r.afterPoll(time.Now(), 1, 0)
 	}
 }

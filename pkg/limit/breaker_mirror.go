@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxMirror bounds the states that wait for Redis; one more is not shown.
-	maxMirror = 10_000
-	// mirrorBatch bounds one exchange, so that it fits into its time-out.
-	mirrorBatch = 200
+	// maxMirrored bounds the states that wait for Redis; one more is not shown.
+	maxMirrored = 10_000
+	// maxMirrorBatch bounds one exchange, so that it fits into its time-out.
+	maxMirrorBatch = 200
 )
 
-// heldMirror are the changed breaker states that Redis has not heard of.
-type heldMirror struct {
+// breakerMirror are the changed breaker states that Redis has not heard of.
+type breakerMirror struct {
 	mu      sync.Mutex // guards waiting
-	waiting map[string]time.Time
+	pending map[string]time.Time
 }
 
 // SetHeldUntil mirrors that deliveries to a destination are held until then, for display on other nodes; the
@@ -28,14 +28,14 @@ func (l *Limiter) SetHeldUntil(dest string, until time.Time) {
 	if l.client == nil {
 		return
 	}
-	m := &l.held
+	m := &l.breakerMirror
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.waiting == nil {
-		m.waiting = map[string]time.Time{}
+	if m.pending == nil {
+		m.pending = map[string]time.Time{}
 	}
-	if _, ok := m.waiting[dest]; ok || len(m.waiting) < maxMirror {
-		m.waiting[dest] = until
+	if _, ok := m.pending[dest]; ok || len(m.pending) < maxMirrored {
+		m.pending[dest] = until
 	}
 }
 
@@ -70,9 +70,9 @@ func (l *Limiter) HeldUntil(ctx context.Context, dests []string) map[string]time
 
 func heldKey(dest string) string { return "held:" + dest }
 
-// mirrorHeld tells Redis what has changed. What it does not take stays for the next time.
-func (l *Limiter) mirrorHeld(ctx context.Context) {
-	batch := l.held.take()
+// mirrorBreakers tells Redis what has changed. What it does not take stays for the next time.
+func (l *Limiter) mirrorBreakers(ctx context.Context) {
+	batch := l.breakerMirror.takeBatch()
 	if len(batch) == 0 {
 		return
 	}
@@ -91,40 +91,40 @@ func (l *Limiter) mirrorHeld(ctx context.Context) {
 		return err
 	})
 	if err != nil {
-		l.held.putBack(batch)
+		l.breakerMirror.putBack(batch)
 	}
 }
 
-func (m *heldMirror) take() map[string]time.Time {
+func (m *breakerMirror) takeBatch() map[string]time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.waiting) <= mirrorBatch {
-		batch := m.waiting
-		m.waiting = nil
+	if len(m.pending) <= maxMirrorBatch {
+		batch := m.pending
+		m.pending = nil
 		return batch
 	}
-	batch := make(map[string]time.Time, mirrorBatch)
-	for dest, until := range m.waiting {
-		if len(batch) == mirrorBatch {
+	batch := make(map[string]time.Time, maxMirrorBatch)
+	for dest, until := range m.pending {
+		if len(batch) == maxMirrorBatch {
 			break
 		}
 		batch[dest] = until
-		delete(m.waiting, dest)
+		delete(m.pending, dest)
 	}
 	return batch
 }
 
 // putBack keeps what was not taken, unless something newer was said meanwhile.
-func (m *heldMirror) putBack(batch map[string]time.Time) {
+func (m *breakerMirror) putBack(batch map[string]time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.waiting == nil {
-		m.waiting = batch
+	if m.pending == nil {
+		m.pending = batch
 		return
 	}
 	for dest, until := range batch {
-		if _, newer := m.waiting[dest]; !newer && len(m.waiting) < maxMirror {
-			m.waiting[dest] = until
+		if _, newer := m.pending[dest]; !newer && len(m.pending) < maxMirrored {
+			m.pending[dest] = until
 		}
 	}
 }

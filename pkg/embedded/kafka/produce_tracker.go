@@ -7,47 +7,49 @@ import (
 	"time"
 )
 
-// transitLimit bounds how long an offset commit waits for produce requests to be answered. kfake answers at once; a
+// answerTimeout bounds how long an offset commit waits for produce requests to be answered. kfake answers at once; a
 // request that wants no answer (acks=0) promises nothing and counts as over then.
-const transitLimit = time.Second
+const answerTimeout = time.Second
 
 // A transit holds the produce requests that the broker has and has not answered. Their records may be in the log, and
 // read by consumers, before any barrier knows of them; so an offset commit waits until they are answered.
-type transit struct {
-	mu sync.Mutex // guards in
-	in map[chan struct{}]struct{}
+type produceTracker struct {
+	mu      sync.Mutex // guards in
+	running map[chan struct{}]struct{}
 }
 
-func newTransit() *transit { return &transit{in: make(map[chan struct{}]struct{})} }
+func newProduceTracker() *produceTracker {
+	return &produceTracker{running: make(map[chan struct{}]struct{})}
+}
 
 // enter notes a request. The channel is closed when it is over.
-func (t *transit) enter() chan struct{} {
+func (t *produceTracker) start() chan struct{} {
 	over := make(chan struct{})
 	t.mu.Lock()
-	t.in[over] = struct{}{}
+	t.running[over] = struct{}{}
 	t.mu.Unlock()
 	return over
 }
 
 // leave ends a request, once or several times; nil is none.
-func (t *transit) leave(over chan struct{}) {
+func (t *produceTracker) finish(over chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.in[over]; ok {
-		delete(t.in, over)
+	if _, ok := t.running[over]; ok {
+		delete(t.running, over)
 		close(over)
 	}
 }
 
 // wait returns when all requests that are in now are over, or stop is closed.
-func (t *transit) wait(stop <-chan struct{}) {
+func (t *produceTracker) wait(stop <-chan struct{}) {
 	t.mu.Lock()
-	all := slices.Collect(maps.Keys(t.in))
+	all := slices.Collect(maps.Keys(t.running))
 	t.mu.Unlock()
 	if len(all) == 0 {
 		return
 	}
-	limit := time.NewTimer(transitLimit)
+	limit := time.NewTimer(answerTimeout)
 	defer limit.Stop()
 	for _, over := range all {
 		select {
@@ -56,7 +58,7 @@ func (t *transit) wait(stop <-chan struct{}) {
 			return
 		case <-limit.C:
 			for _, over := range all {
-				t.leave(over)
+				t.finish(over)
 			}
 			return
 		}

@@ -9,7 +9,7 @@ import (
 // A commit waits for the produce requests that came before it, not for later ones, and not for ever.
 func TestTransit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newTransit()
+		x := newProduceTracker()
 		x.wait(nil) // there is none
 		waiting := func(stop chan struct{}) chan time.Duration {
 			took := make(chan time.Duration, 1)
@@ -21,19 +21,19 @@ func TestTransit(t *testing.T) {
 			synctest.Wait()
 			return took
 		}
-		first, second := x.enter(), x.enter()
+		first, second := x.start(), x.start()
 		took := waiting(nil)
-		later := x.enter()
+		later := x.start()
 		time.Sleep(time.Millisecond)
-		x.leave(first)
-		x.leave(first) // a connection that ends may say so again
-		x.leave(nil)
+		x.finish(first)
+		x.finish(first) // a connection that ends may say so again
+		x.finish(nil)
 		synctest.Wait()
 		if len(took) > 0 {
 			t.Fatal("a commit went on before a produce request was answered")
 		}
 		time.Sleep(time.Millisecond)
-		x.leave(second)
+		x.finish(second)
 		if d := <-took; d != 2*time.Millisecond {
 			t.Errorf("waited for %v", d)
 		}
@@ -45,12 +45,12 @@ func TestTransit(t *testing.T) {
 			t.Errorf("a connection that closes waited for %v", d)
 		}
 		took = waiting(nil)
-		if d := <-took; d != transitLimit {
+		if d := <-took; d != answerTimeout {
 			t.Errorf("a request without an answer was waited for %v", d)
 		}
-		x.leave(later)
-		if d := <-waiting(nil); d != 0 || len(x.in) != 0 {
-			t.Errorf("%d are left, waited for %v", len(x.in), d)
+		x.finish(later)
+		if d := <-waiting(nil); d != 0 || len(x.running) != 0 {
+			t.Errorf("%d are left, waited for %v", len(x.running), d)
 		}
 	})
 }

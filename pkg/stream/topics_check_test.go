@@ -32,7 +32,7 @@ func asCreated(partitions, copies int) found {
 		}
 		f.topics[d.Topic] = d
 		f.settings[d.Topic] = map[string]string{}
-		for _, r := range append(s.rules, insyncFor(copies)) {
+		for _, r := range append(s.rules, minInsyncFor(copies)) {
 			f.settings[d.Topic][r.name] = r.want
 		}
 	}
@@ -45,7 +45,7 @@ func TestJudgeTopics(t *testing.T) {
 		t.Helper()
 		is := asCreated(3, copies)
 		change(is)
-		a := judge(specs(), "r.", min(copies, 3), is.topics, is.settings)
+		a := validateTopics(specs(), "r.", min(copies, 3), is.topics, is.settings)
 		var got []string
 		for _, s := range a.WrongSettings() {
 			text := s.String()
@@ -110,7 +110,7 @@ func TestMissingTopicsComeBeforeWrongOnes(t *testing.T) {
 	delete(is.topics, "r.retry.1h")
 	delete(is.topics, "r.events")
 	is.settings["r.control"]["retention.ms"] = "1"
-	err := judge(specs(), "r.", 1, is.topics, is.settings).Err()
+	err := validateTopics(specs(), "r.", 1, is.topics, is.settings).Err()
 	if err == nil || err.Error() != "run `relay migrate` first: topics are missing: r.events, r.retry.1h" {
 		t.Errorf("%v", err)
 	}

@@ -12,12 +12,12 @@ import (
 // second's worth, until Redis has told within milliseconds how full it was left.
 func (l *Limiter) TakeToken(key string, perSecond float64, burst int) time.Duration {
 	most := float64(max(burst, 1))
-	wait, _ := l.take(bucketKey{"", key}, 1, perSecond, most, min(most, max(1, perSecond*firstFor.Seconds())))
+	wait, _ := l.take(bucketKey{"", key}, 1, perSecond, most, min(most, max(1, perSecond*initialSpan.Seconds())))
 	return wait
 }
 
-// firstFor is how much of its rate a bucket begins with when its past is unknown.
-const firstFor = 100 * time.Millisecond
+// initialSpan is how much of its rate a bucket begins with when its past is unknown.
+const initialSpan = 100 * time.Millisecond
 
 // TakeSharedToken is Take for a key that is used on all nodes at once, with a burst of one second's worth. It
 // also tells what is left in this node's sight. All nodes together let through the rate, and each of them
@@ -45,9 +45,9 @@ func (l *Limiter) take(k bucketKey, n, rate, burst, first float64) (time.Duratio
 		if l.client == nil {
 			first = burst // there is no other node to have used it
 		}
-		b = l.buckets.add(k, now, rate, burst, first)
+		b = l.buckets.getOrCreate(k, now, rate, burst, first)
 	}
-	wait, left, ask := b.take(now, l.period.Load(), n, rate, burst)
+	wait, left, ask := b.take(now, l.leasePeriod.Load(), n, rate, burst)
 	if ask && l.client != nil {
 		l.enlist(b)
 	}
