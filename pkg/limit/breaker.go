@@ -52,7 +52,7 @@ func (b *breaker) failed(now time.Duration) bool {
 	return true
 }
 
-// due says whether Run may ask: an open breaker only now and then.
+// mayProbe says whether Run may ask: an open breaker only now and then.
 func (b *breaker) mayProbe(now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -39,7 +39,7 @@ func (l *Limiter) SetHeldUntil(dest string, until time.Time) {
 	}
 }
 
-// Held tells which of the destinations (1,000 at most) are held, and until when. Best effort: without an
+// HeldUntil tells which of the destinations (1,000 at most) are held, and until when. Best effort: without an
 // answer within 50 ms it is empty.
 func (l *Limiter) HeldUntil(ctx context.Context, dests []string) map[string]time.Time {
 	dests = dests[:min(len(dests), 1000)]

@@ -9,14 +9,14 @@ import (
 const (
 	// leaseSpan is how much of its rate a node leases at once; the next lease is asked for at half of it.
 	leaseSpan = 500 * time.Millisecond
-	// lead is how much earlier than the clock windows of leases begin, so that the first lease of a window
+	// windowLead is how much earlier than the clock windows of leases begin, so that the first lease of a window
 	// is there before the last one of the window before is spent.
 	windowLead = leaseSpan / 2
-	// soon is the wait for an answer that is under way.
+	// answerWait is the wait for an answer that is under way.
 	answerWait = 5 * time.Millisecond
 	// recoverLevelFor is how old a bucket may be to be told what its last owner left: later it knows better.
 	recoverLevelFor = time.Second
-	// idle is how long a full bucket must not be used before Run forgets about it.
+	// idleAfter is how long a full bucket must not be used before Run forgets about it.
 	idleAfter = 2 * time.Second
 )
 
@@ -112,7 +112,7 @@ func (b *bucket) startPeriodLocked(period int64) {
 	b.reportedFullAt = 0
 }
 
-// ask is what Run wants to know or say of a bucket.
+// leaseRequest is what Run wants to know or say of a bucket.
 type leaseRequest struct {
 	bucket            *bucket
 	window            int64
@@ -123,7 +123,7 @@ type leaseRequest struct {
 	fullIn            time.Duration // from now: when it is full, to be said; 0: not said
 }
 
-// plan decides what to ask, at a time on Redis' clock. Retired says that the bucket rests: it is full and
+// nextRequest decides what to ask, at a time on Redis' clock. Retired says that the bucket rests: it is full and
 // unused, and Run need not look at it until it is taken from again.
 func (b *bucket) nextRequest(now time.Duration, wall time.Duration, period int64) (a leaseRequest, retired bool) {
 	b.mu.Lock()
@@ -150,7 +150,7 @@ func (b *bucket) nextRequest(now time.Duration, wall time.Duration, period int64
 	return a, false
 }
 
-// leave is what is left to say when this node stops.
+// finalRequest is what is left to say when this node stops.
 func (b *bucket) finalRequest(now time.Duration) leaseRequest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,7 +183,7 @@ func (b *bucket) leaseLocked(a *leaseRequest, now, wall time.Duration) {
 	a.counterTTL = length + 2*time.Second
 }
 
-// grant adds what a lease has given: total is what all nodes have asked of the window so far.
+// addGranted adds what a lease has given: total is what all nodes have asked of the window so far.
 func (b *bucket) addGranted(a leaseRequest, total int64) (granted int64) {
 	granted = max(0, min(a.milliTokens, a.windowMilliTokens-(total-a.milliTokens)))
 	b.mu.Lock()
@@ -197,7 +197,7 @@ func (b *bucket) addGranted(a leaseRequest, total int64) (granted int64) {
 	return granted
 }
 
-// correct replaces the level that the bucket was made with by the one its last owner left, as Redis tells
+// correctLevel replaces the level that the bucket was made with by the one its last owner left, as Redis tells
 // by the time until it is full.
 func (b *bucket) correctLevel(untilFull time.Duration) {
 	b.mu.Lock()

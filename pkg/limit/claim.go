@@ -71,7 +71,7 @@ func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note strin
 	return c
 }
 
-// Stored says that the event is in the log, and keeps the key for the window, whoever claimed it last. An
+// MarkStored says that the event is in the log, and keeps the key for the window, whoever claimed it last. An
 // error means a possible duplicate.
 func (l *Limiter) MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error {
 	err := l.call(ctx, "claim", func(ctx context.Context) error {

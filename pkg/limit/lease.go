@@ -11,7 +11,7 @@ import (
 // maxLeaseBatch bounds one exchange: some 800 commands, 5 to 20 ms of an embedded Redis.
 const maxLeaseBatch = 200
 
-// step is one round of Run.
+// runRound is one round of Run.
 func (l *Limiter) runRound(ctx context.Context) {
 	now := l.elapsed()
 	if l.client != nil {
@@ -22,7 +22,7 @@ func (l *Limiter) runRound(ctx context.Context) {
 	l.buckets.sweep(l.elapsed(), l.leasePeriod.Load() == 0)
 }
 
-// contact begins a period of leases when Redis answers, and ends it when the breaker is open. Between two
+// updateLeasePeriod begins a period of leases when Redis answers, and ends it when the breaker is open. Between two
 // periods each bucket limits for itself at the full rate.
 func (l *Limiter) updateLeasePeriod(ctx context.Context, now time.Duration) {
 	if l.breaker.isOpen() {
@@ -59,7 +59,7 @@ func (l *Limiter) setRedisClock(clock time.Time, sent time.Duration) {
 	l.redisAhead = time.Duration(clock.UnixNano()) - (sent+l.elapsed())/2
 }
 
-// lease asks for what the active buckets need.
+// requestLeases asks for what the active buckets need.
 func (l *Limiter) requestLeases(ctx context.Context) {
 	now, period := l.elapsed(), l.leasePeriod.Load()
 	l.active = l.buckets.appendNewlyActive(l.active)
@@ -88,7 +88,7 @@ func (l *Limiter) exchangeAll(ctx context.Context, asks []leaseRequest) {
 	}
 }
 
-// answer is what Redis said to one ask.
+// leaseAnswer is what Redis said to one ask.
 type leaseAnswer struct {
 	total  *redis.IntCmd
 	fullIn *redis.DurationCmd
@@ -141,7 +141,7 @@ func (a leaseRequest) send(ctx context.Context, p redis.Pipeliner) (sent leaseAn
 	return sent
 }
 
-// leave tells Redis how full the buckets are, for whoever owns them next. Best effort.
+// reportLevels tells Redis how full the buckets are, for whoever owns them next. Best effort.
 func (l *Limiter) reportLevels(ctx context.Context) {
 	now := l.elapsed()
 	var asks []leaseRequest

@@ -105,9 +105,9 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 func (l *Limiter) elapsed() time.Duration { return l.now().Sub(l.startedAt) }
 
 const (
-	// tick is how often Run looks at what has changed when nobody asks for a round.
+	// roundInterval is how often Run looks at what has changed when nobody asks for a round.
 	roundInterval = 50 * time.Millisecond
-	// gap is the pause between two rounds at least, or roundPauseShare times the length of the last one: thousands
+	// minRoundPause is the pause between two rounds at least, or roundPauseShare times the length of the last one: thousands
 	// of buckets that ask one after the other make few rounds.
 	minRoundPause, roundPauseShare = 2 * time.Millisecond, 4
 )

@@ -49,7 +49,7 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 	return m
 }
 
-// leased counts one answered lease, in thousandths of a token.
+// countLease counts one answered lease, in thousandths of a token.
 func (m *metrics) countLease(asked, granted int64) {
 	result := "part"
 	switch granted {

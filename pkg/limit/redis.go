@@ -19,7 +19,7 @@ var errUnavailable = errors.New("redis is away")
 
 var errURL = errors.New("want redis://[user:password@]host[:port][/database], rediss://… or unix://…")
 
-// silence keeps the library from writing to stderr; what goes wrong is counted and logged here.
+// silenceLibrary keeps the library from writing to stderr; what goes wrong is counted and logged here.
 var silenceLibrary sync.Once
 
 type noLog struct{}

@@ -12,7 +12,7 @@ const (
 	shardCount = 64
 	// removeAfter is how long a bucket that rests stays in memory.
 	removeAfter = time.Minute
-	// sampled is how many buckets of a full shard are compared to find one that was not used for long.
+	// evictionSample is how many buckets of a full shard are compared to find one that was not used for long.
 	evictionSample = 5
 )
 
@@ -61,7 +61,7 @@ func (t *table) find(k bucketKey) *bucket {
 	return b
 }
 
-// add makes the bucket of a key, unless another has made it meanwhile.
+// getOrCreate makes the bucket of a key, unless another has made it meanwhile.
 func (t *table) getOrCreate(k bucketKey, now time.Duration, rate, burst, first float64) *bucket {
 	s := t.shard(k)
 	s.mu.Lock()
@@ -104,7 +104,7 @@ func (t *table) enlist(b *bucket) {
 	t.mu.Unlock()
 }
 
-// enlisted appends what has become active since the last call.
+// appendNewlyActive appends what has become active since the last call.
 func (t *table) appendNewlyActive(active []*bucket) []*bucket {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Take asks for one token of the bucket of a key that one node owns at a time. 0: it was taken. Otherwise
+// TakeToken asks for one token of the bucket of a key that one node owns at a time. 0: it was taken. Otherwise
 // nothing was taken, and the result is the wait until one is likely there. It does no I/O and never fails.
 // A rate of 0 is no limit; a burst below 1 is 1.
 //

@@ -17,20 +17,21 @@ const EmbeddedCluster = "relay-embedded"
 
 // Errors of Writers.
 var (
-	// ErrNoAuthorizer means that the brokers let everybody who reaches them do everything.
+	// ErrNoAuthorizer means that the brokers check no ACLs: every client that reaches them may do everything.
 	ErrNoAuthorizer = errors.New("the brokers have no authorizer")
-	// ErrACLsHidden means that this client may not read the ACLs.
+	// ErrACLsHidden means that this client lacks the permission to read the ACLs.
 	ErrACLsHidden = errors.New("the ACLs cannot be read")
 )
 
-// Writer is a principal that an ACL lets write to topics of the service.
+// Writer is a principal with an ACL that allows writing to topics of the service.
 type Writer struct {
 	Principal string
 	Topics    []string // with the prefix, sorted
 }
 
-// Writers returns who else than this client may write to the topics, by the ACLs of the brokers; super users are not in
-// them. A client without SASL does not know its own name, which is then among them. own is the name, if it is known.
+// Writers returns the principals other than this client that may write to the service's topics, sorted by name. It
+// reads the brokers' ACLs, which do not list super users. own is this client's principal; without SASL it is empty, and
+// the client's own principal is then among the writers.
 func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err error) {
 	rules := kadm.NewACLs().Topics().ResourcePatternType(kadm.ACLPatternAny).Operations(kadm.OpAny).
 		Allow().AllowHosts().Deny().DenyHosts()
@@ -71,13 +72,13 @@ func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err err
 	return all, own, nil
 }
 
-// writes reports whether who may do this can change what a topic says.
+// allowsWriting reports whether the operation lets a principal add, delete or reconfigure records of a topic.
 func allowsWriting(op kadm.ACLOperation) bool {
 	return slices.Contains([]kadm.ACLOperation{kadm.OpAll, kadm.OpWrite, kadm.OpDelete, kadm.OpAlter, kadm.OpAlterConfigs},
 		op)
 }
 
-// covers reports whether a rule is about a topic.
+// appliesTo reports whether the ACL's resource pattern matches a topic.
 func appliesTo(rule kadm.DescribedACL, topic string) bool {
 	if rule.Pattern == kadm.ACLPatternPrefixed {
 		return strings.HasPrefix(topic, rule.Name)
@@ -85,7 +86,7 @@ func appliesTo(rule kadm.DescribedACL, topic string) bool {
 	return rule.Name == topic || rule.Name == "*"
 }
 
-// Exposed reports whether the password of the brokers travels in clear: SASL plain without TLS.
+// SendsPasswordInClear reports whether the Kafka password is sent unencrypted: SASL PLAIN without TLS.
 func (c Config) SendsPasswordInClear() bool {
 	mechanism, _, _ := strings.Cut(c.SASL, ":")
 	return strings.EqualFold(mechanism, "plain") && c.TLS == ""

@@ -11,8 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Who may write is read from every form of rule; brokers that have none, and such that do not show them, are told
-// apart.
+// All forms of ACLs are read. Brokers without ACLs and brokers that do not show them are distinguished.
 func TestWriters(t *testing.T) {
 	rule := func(name string, pattern kmsg.ACLResourcePatternType, op kmsg.ACLOperation) kfake.ACL {
 		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: name, Pattern: pattern, Operation: op, Allow: true}
@@ -62,7 +61,7 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-func TestExposed(t *testing.T) {
+func TestSendsPasswordInClear(t *testing.T) {
 	f := func(sasl, tls string, want bool) {
 		if (Config{SASL: sasl, TLS: tls}).SendsPasswordInClear() != want {
 			t.Errorf("%q with TLS %q: %v", sasl, tls, !want)

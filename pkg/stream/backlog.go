@@ -8,20 +8,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Backlog is what a group has not finished of one partition.
+// Backlog is the records of one partition that a group has not completed.
 type Backlog struct {
 	Partition
-	Records int64   // holes left out
-	Head    *Record // the first of them; nil when there is none
+	Records int64   // not counting holes, which are completed
+	Head    *Record // the first incomplete record; nil if there is none
 }
 
-// headFetchBytes is how many bytes one fetch brings of a partition of which one record is wanted; a larger record
-// comes all the same.
+// headFetchBytes bounds what a fetch brings of a partition of which only the first record is wanted. Kafka returns a
+// larger first record nevertheless.
 const headFetchBytes = 64 << 10
 
-// Backlogs is what a group (named without the prefix) has not finished of the topics, for each partition.
+// Backlogs returns, for each partition of the topics, the records that a group (named without the prefix) has not
+// completed.
 func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) ([]Backlog, error) {
-	marks, err := r.Commits(ctx, group, topics...) // before the ends: what is finished now was there before
+	commits, err := r.Commits(ctx, group, topics...) // before the ends, so that no commit lies beyond its end
 	if err != nil {
 		return nil, err
 	}
@@ -37,18 +38,18 @@ func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) (
 	var heads []Range
 	at := make(map[Partition]int, len(ends))
 	for p, end := range ends {
-		mark := marks[p]
-		mark.Offset = max(mark.Offset, starts[p])
-		b := Backlog{Partition: p, Records: max(0, end-mark.Offset)}
-		holes, err := mark.Holes()
+		commit := commits[p]
+		commit.Offset = max(commit.Offset, starts[p])
+		b := Backlog{Partition: p, Records: max(0, end-commit.Offset)}
+		holes, err := commit.Holes()
 		if err != nil {
-			holes = nil // another's metadata: nothing beyond the mark counts as finished
+			holes = nil // metadata of another program: nothing above the committed offset counts as completed
 		}
 		for _, h := range holes {
-			b.Records -= max(0, min(h.To, end)-max(h.From, mark.Offset))
+			b.Records -= max(0, min(h.To, end)-max(h.From, commit.Offset))
 		}
 		if b.Records > 0 {
-			heads = append(heads, Range{p, mark.Offset, mark.Offset + 1})
+			heads = append(heads, Range{p, commit.Offset, commit.Offset + 1})
 		}
 		at[p] = len(all)
 		all = append(all, b)
@@ -60,7 +61,7 @@ func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) (
 	return all, err
 }
 
-// Members is how many members a group has that share its partitions.
+// MemberCount returns how many members share the partitions of a group; 0 for a group that never had one.
 func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
 	described, err := r.adm.DescribeGroups(ctx, r.cfg.Prefix+group)
 	if err == nil {
@@ -75,7 +76,7 @@ func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
 	return len(described[r.cfg.Prefix+group].Members), nil
 }
 
-// Brokers is how many brokers the cluster has at the moment.
+// BrokerCount returns how many brokers are registered with the cluster now.
 func (r *Reader) BrokerCount(ctx context.Context) (int, error) {
 	brokers, err := r.adm.ListBrokers(ctx)
 	if err != nil {

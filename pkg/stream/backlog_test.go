@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a group has not finished is counted without its holes, and the first of it is shown.
+// A group's backlog does not count holes, and has the first incomplete record.
 func TestBacklogs(t *testing.T) {
 	_, c, p := broker(t)
 	r := reader(t, c)
@@ -57,7 +57,7 @@ func TestBacklogs(t *testing.T) {
 	if b := backlogs()[Events]; b.Records != 0 || b.Head != nil {
 		t.Errorf("all is done: %+v", b)
 	}
-	// What was committed may have been deleted since, by a new broker with an old group.
+	// The committed offset may be below the start of the log, as with a new broker and an old group.
 	commit(2)
 	if err := r.Trim(t.Context(), Partition{Topic: Events}, 5); err != nil {
 		t.Fatal(err)
@@ -80,10 +80,10 @@ func reader(t *testing.T, c Config) *Reader {
 	return r
 }
 
-// Graves are found, done again once, and hidden by their marks, across windows and partitions.
-func TestGraves(t *testing.T) {
+// Dead letters are listed, retried once and then hidden by their markers, across windows and partitions.
+func TestDeadLettersAreListedAndRetriedOnce(t *testing.T) {
 	_, c, p := broker(t)
-	c.Prefix = "graves."
+	c.Prefix = "letters."
 	if _, err := Migrate(t.Context(), c, 2, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestGraves(t *testing.T) {
 		}
 		return rec.Offset
 	}
-	graves := func(topic string, limit int) (offsets []int64) {
+	deadLetters := func(topic string, limit int) (offsets []int64) {
 		t.Helper()
 		found, err := r.ListDeadLetters(ctx, topic, limit, 3)
 		if err != nil {
@@ -115,7 +115,7 @@ func TestGraves(t *testing.T) {
 	}
 	count(0)
 	source := &Record{
-		Topic: "graves.events", Partition: 1, Offset: 77, Key: []byte("ep"), Value: []byte("body"),
+		Topic: "letters.events", Partition: 1, Offset: 77, Key: []byte("ep"), Value: []byte("body"),
 		Headers: []Header{{Key: "relay-v", Value: []byte("9")}, {Key: HeaderOnlyGroup, Value: []byte("old")},
 			{Key: HeaderDeadError, Value: []byte("forged")}},
 	}
@@ -137,25 +137,25 @@ func TestGraves(t *testing.T) {
 	}
 	produce(0, &Record{Value: []byte("nobody of ours wrote it")})
 	work := *source
-	work.Topic, work.Partition = "graves.retry.5s", 0
+	work.Topic, work.Partition = "letters.retry.5s", 0
 	var offsets []int64
 	for range 2*deadWindow + 10 {
 		offsets = append(offsets, produce(0, c.DeadLetterRecord(&work, "dispatch", errors.New("why"))))
 	}
 	n := int64(len(offsets)) + 1
 	count(n)
-	if got := graves("", 2); !slices.Equal(got, []int64{offsets[n-2], offsets[n-3]}) {
+	if got := deadLetters("", 2); !slices.Equal(got, []int64{offsets[n-2], offsets[n-3]}) {
 		t.Errorf("the newest: %v", got)
 	}
-	if got := graves(Events, 10); !slices.Equal(got, []int64{100_000 + first}) {
+	if got := deadLetters(Events, 10); !slices.Equal(got, []int64{100_000 + first}) {
 		t.Errorf("of events: %v", got)
 	}
-	// All but the oldest and the newest are done again: both are found, far apart.
+	// All but the oldest and the newest are retried: both are found, far apart.
 	for _, offset := range offsets[1 : n-2] {
 		produce(0, DeadLetter{Offset: offset}.RetriedMarker())
 	}
 	count(3)
-	if got := graves("retry.5s", 10); !slices.Equal(got, []int64{offsets[n-2], offsets[0]}) {
+	if got := deadLetters("retry.5s", 10); !slices.Equal(got, []int64{offsets[n-2], offsets[0]}) {
 		t.Errorf("not done again: %v", got)
 	}
 	var each []int64

@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TopicID names the cluster and the topic, so that offsets kept elsewhere can be told from others': of a topic that was
-// deleted and made anew it is another. Brokers that know no such ids (before Kafka 3.1) give none.
+// TopicID returns the ids of the cluster and of the topic. They identify the log that offsets stored elsewhere belong
+// to: a topic that was deleted and recreated has another id. id is empty with brokers before Kafka 3.1 (KIP-516).
 func (r *Reader) TopicID(ctx context.Context, topic string) (cluster, id string, err error) {
 	m, err := r.adm.Metadata(ctx, r.cfg.Prefix+topic)
 	if err != nil {
@@ -27,13 +27,13 @@ func (r *Reader) TopicID(ctx context.Context, topic string) (cluster, id string,
 	return m.Cluster, id, nil
 }
 
-// Trim deletes the records of a partition before an offset. The brokers keep the last of them for a
-// while, and the embedded engine forgets the new start when it is killed: nothing may rely on it.
+// Trim deletes the records of a partition before an offset. Callers cannot rely on it: brokers delete whole segments,
+// and the embedded broker forgets the new start of the log when it is killed.
 func (r *Reader) Trim(ctx context.Context, p Partition, before int64) error {
 	return r.trim(ctx, map[Partition]int64{p: before})
 }
 
-// trim is Trim of several partitions at once. What another has deleted meanwhile is no error.
+// trim is Trim for several partitions at once. Records that another node has deleted meanwhile are no error.
 func (r *Reader) trim(ctx context.Context, before map[Partition]int64) error {
 	offsets := make(kadm.Offsets)
 	for p, at := range before {
@@ -47,17 +47,17 @@ func (r *Reader) trim(ctx context.Context, before map[Partition]int64) error {
 	resp.Each(func(d kadm.DeleteRecordsResponse) {
 		if d.Err != nil && !errors.Is(d.Err, kerr.OffsetOutOfRange) {
 			errs = append(errs, fmt.Errorf(
-				"delete records of %s[%d], which takes the right Delete on it: %w", d.Topic, d.Partition, d.Err))
+				"delete records of %s[%d] (needs the ACL operation Delete on the topic): %w", d.Topic, d.Partition, d.Err))
 		}
 	})
 	return errors.Join(errs...)
 }
 
-// sizes is how many bytes the brokers hold of each partition, all copies together.
+// sizes returns the bytes that the brokers store of each partition, all replicas together.
 func (r *Reader) sizes(ctx context.Context) (map[Partition]int64, error) {
 	dirs, err := r.adm.DescribeAllLogDirs(ctx, nil)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the size of the log: %w", err)
+		return nil, fmt.Errorf("read the size of the log: %w", err)
 	}
 	all := make(map[Partition]int64)
 	dirs.Each(func(d kadm.DescribedLogDir) {

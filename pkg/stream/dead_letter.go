@@ -8,29 +8,31 @@ import (
 	"time"
 )
 
-// Names of the headers that a record of the topic dead has in front of the original ones.
+// Names of the headers that a dead letter has before those of the original record.
 const (
 	HeaderDeadTopic     = "relay-dead-topic" // without the prefix
 	HeaderDeadPartition = "relay-dead-partition"
 	HeaderDeadOffset    = "relay-dead-offset"
-	HeaderDeadGroup     = "relay-dead-group" // who could not read it
+	HeaderDeadGroup     = "relay-dead-group" // the group that could not process it
 	HeaderDeadError     = "relay-dead-error"
-	// HeaderDeadRetried alone makes a record of dead a mark: the one of the same partition at this offset was done again.
+	// HeaderDeadRetried is the first header of a marker in the topic dead: the dead letter of the same partition at this
+	// offset was retried.
 	HeaderDeadRetried = "relay-dead-retried"
 )
 
-// DeadHeaderCount is how many of its own a record of the topic dead has in front of the original ones.
+// DeadHeaderCount is how many headers a dead letter has before those of the original record.
 const DeadHeaderCount = 5
 
-// HeaderOnlyGroup is the header of a record that was done again for the one group that could not read it: the
-// others have had it.
+// HeaderOnlyGroup is the header of a retried record. It names the one group that processes the record again; the other
+// groups processed the original and skip it.
 const HeaderOnlyGroup = "relay-only-group"
 
-// maxDeadErrorBytes bounds the error text, in bytes: the record must fit beside a body of the largest size.
+// maxDeadErrorBytes bounds the error text: with it and the largest body the record must fit into MaxMessageBytes.
 const maxDeadErrorBytes = 500
 
-// DeadLetterRecord copies r, which the group could not process, for the topic dead: key, value and headers
-// as they were, and where it came from and why. It belongs into the partition of the same number.
+// DeadLetterRecord returns the dead letter of r, which the group could not process: the original key, value and
+// headers, and headers that say where r was read and why it failed. The caller produces it to the partition of the
+// topic dead that has the number of r's partition.
 func (c Config) DeadLetterRecord(r *Record, group string, cause error) *Record {
 	text := cause.Error()
 	headers := []Header{
@@ -43,27 +45,27 @@ func (c Config) DeadLetterRecord(r *Record, group string, cause error) *Record {
 	return &Record{Key: r.Key, Value: r.Value, Headers: slices.Concat(headers, r.Headers)}
 }
 
-// Grave is a record of the topic dead.
+// DeadLetter is a record of the topic dead: a record that a group could not decode or store.
 type DeadLetter struct {
-	Partition    int32     // of dead
-	Offset       int64     // in dead
-	WrittenAt    time.Time // when it was buried
-	Source       Partition // where the record was read
-	SourceOffset int64     // and at which offset
-	Group        string    // who could not read it
+	Partition    int32     // of the topic dead
+	Offset       int64     // in the topic dead
+	WrittenAt    time.Time // to the topic dead
+	Source       Partition // of the original record
+	SourceOffset int64     // of the original record
+	Group        string    // the group that could not process it
 	Error        string
 	Size         int     // of the value, in bytes
-	Record       *Record // key, value and headers as they were
+	Record       *Record // the original key, value and headers
 }
 
-// errNotDeadLetter says that a record of dead does not tell where it came from.
-var errNotDeadLetter = errors.New("no record that was buried")
+// errNotDeadLetter means that a record of the topic dead lacks the headers of DeadLetterRecord.
+var errNotDeadLetter = errors.New("not a dead letter")
 
 // parseDeadLetter is the reverse of DeadLetterRecord.
 func parseDeadLetter(r *Record) (DeadLetter, error) {
-	g := DeadLetter{Partition: r.Partition, Offset: r.Offset, WrittenAt: r.Timestamp}
+	d := DeadLetter{Partition: r.Partition, Offset: r.Offset, WrittenAt: r.Timestamp}
 	if len(r.Headers) < DeadHeaderCount || r.Headers[0].Key != HeaderDeadTopic {
-		return g, errNotDeadLetter
+		return d, errNotDeadLetter
 	}
 	var err error
 	number := func(v []byte, bits int) int64 {
@@ -71,50 +73,52 @@ func parseDeadLetter(r *Record) (DeadLetter, error) {
 		err = errors.Join(err, parseErr)
 		return n
 	}
-	for _, h := range r.Headers[:DeadHeaderCount] { // what follows is the record's own, whatever its name
+	for _, h := range r.Headers[:DeadHeaderCount] { // the following headers are the original ones
 		switch h.Key {
 		case HeaderDeadTopic:
-			g.Source.Topic = string(h.Value)
+			d.Source.Topic = string(h.Value)
 		case HeaderDeadPartition:
-			g.Source.Index = int32(number(h.Value, 32))
+			d.Source.Index = int32(number(h.Value, 32))
 		case HeaderDeadOffset:
-			g.SourceOffset = number(h.Value, 64)
+			d.SourceOffset = number(h.Value, 64)
 		case HeaderDeadGroup:
-			g.Group = string(h.Value)
+			d.Group = string(h.Value)
 		case HeaderDeadError:
-			g.Error = string(h.Value)
+			d.Error = string(h.Value)
 		}
 	}
 	if err != nil {
-		return g, errNotDeadLetter
+		return d, errNotDeadLetter
 	}
-	g.Size = len(r.Value)
-	g.Record = &Record{Key: r.Key, Value: r.Value, Headers: r.Headers[DeadHeaderCount:]}
-	return g, nil
+	d.Size = len(r.Value)
+	d.Record = &Record{Key: r.Key, Value: r.Value, Headers: r.Headers[DeadHeaderCount:]}
+	return d, nil
 }
 
-// detach copies the record out of the fetch response of which it is a part, at most so many bytes of its value.
-func (g *DeadLetter) detach(value int) {
-	r := &Record{Key: slices.Clone(g.Record.Key), Value: slices.Clone(g.Record.Value[:min(len(g.Record.Value), value)])}
-	for _, h := range g.Record.Headers {
+// detach copies the record, with at most value bytes of its value, so that it no longer keeps the fetch response in
+// memory.
+func (d *DeadLetter) detach(value int) {
+	r := &Record{Key: slices.Clone(d.Record.Key), Value: slices.Clone(d.Record.Value[:min(len(d.Record.Value), value)])}
+	for _, h := range d.Record.Headers {
 		r.Headers = append(r.Headers, Header{Key: strings.Clone(h.Key), Value: slices.Clone(h.Value)})
 	}
-	g.Record = r
+	d.Record = r
 }
 
-// Again is the record as it was, for its topic and the group that could not read it. It has no timestamp.
-func (g DeadLetter) RetryRecord() *Record {
-	headers := slices.DeleteFunc(slices.Clone(g.Record.Headers), func(h Header) bool { return h.Key == HeaderOnlyGroup })
-	headers = append(headers, Header{Key: HeaderOnlyGroup, Value: []byte(g.Group)})
-	return &Record{Key: g.Record.Key, Value: g.Record.Value, Headers: headers}
+// RetryRecord returns the original record, addressed to the group that could not process it. It has no timestamp.
+func (d DeadLetter) RetryRecord() *Record {
+	headers := slices.DeleteFunc(slices.Clone(d.Record.Headers), func(h Header) bool { return h.Key == HeaderOnlyGroup })
+	headers = append(headers, Header{Key: HeaderOnlyGroup, Value: []byte(d.Group)})
+	return &Record{Key: d.Record.Key, Value: d.Record.Value, Headers: headers}
 }
 
-// Mark is the record that goes into the partition of the grave once it was done again.
-func (g DeadLetter) RetriedMarker() *Record {
-	return &Record{Headers: []Header{{Key: HeaderDeadRetried, Value: strconv.AppendInt(nil, g.Offset, 10)}}}
+// RetriedMarker returns the record that marks the dead letter as retried. It goes into the same partition of the topic
+// dead.
+func (d DeadLetter) RetriedMarker() *Record {
+	return &Record{Headers: []Header{{Key: HeaderDeadRetried, Value: strconv.AppendInt(nil, d.Offset, 10)}}}
 }
 
-// marks is the offset that a record marks as done again; false for any other record.
+// retriedOffset returns the offset of the dead letter that a marker names; false for any other record.
 func retriedOffset(r *Record) (int64, bool) {
 	if len(r.Headers) == 0 || r.Headers[0].Key != HeaderDeadRetried {
 		return 0, false

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// deadWindow is how many records of a partition of dead are looked at together, from its end backwards.
+// deadWindow is how many records of a partition of the topic dead are read at a time, from its end backwards.
 const deadWindow = 1000
 
-// maxExactCount is how many records of dead are looked at to count what was done again; beyond it all count.
+// maxExactCount bounds the records that CountDeadLetters reads. If the topic has more, it counts retried ones too.
 const maxExactCount = 100_000
 
-// Graves returns what is buried and was not done again, the newest first, at most limit; only what came from
-// one topic (without the prefix) unless that is empty. Of each value at most so many bytes are kept; Size has
-// its length.
+// ListDeadLetters returns the dead letters that were not retried, the newest first, at most limit. If topic (without
+// the prefix) is not empty, it returns only those from that topic. Of each value it returns at most value bytes; Size
+// has the full length.
 func (r *Reader) ListDeadLetters(ctx context.Context, topic string, limit, value int) ([]DeadLetter, error) {
 	var all []DeadLetter
 	err := r.eachDeadPartition(ctx, func(span Range) error {
@@ -29,26 +29,27 @@ func (r *Reader) ListDeadLetters(ctx context.Context, topic string, limit, value
 	return all[:min(len(all), limit)], err
 }
 
-// newestDeadLetters looks through one partition from its end, for marks stand after what they mark.
-func (r *Reader) newestDeadLetters(ctx context.Context, span Range, topic string, limit, value int) ([]DeadLetter, error) {
-	marked := make(map[int64]bool)
+// newestDeadLetters reads one partition backwards from its end, because the marker of a retried dead letter follows it.
+func (r *Reader) newestDeadLetters(ctx context.Context, span Range, topic string, limit, value int) (
+	[]DeadLetter, error) {
+	retried := make(map[int64]bool)
 	var found []DeadLetter
 	for span.To > span.From && len(found) < limit {
 		from := max(span.From, span.To-deadWindow)
 		var window []DeadLetter
-		err := r.readDeadRange(ctx, Range{span.Partition, from, span.To}, marked, func(g DeadLetter) error {
-			if topic == "" || g.Source.Topic == topic {
-				g.detach(value)
-				window = append(window, g)
+		err := r.readDeadRange(ctx, Range{span.Partition, from, span.To}, retried, func(d DeadLetter) error {
+			if topic == "" || d.Source.Topic == topic {
+				d.detach(value)
+				window = append(window, d)
 			}
 			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		for _, g := range slices.Backward(window) {
-			if !marked[g.Offset] && len(found) < limit {
-				found = append(found, g)
+		for _, d := range slices.Backward(window) {
+			if !retried[d.Offset] && len(found) < limit {
+				found = append(found, d)
 			}
 		}
 		span.To = from
@@ -56,26 +57,26 @@ func (r *Reader) newestDeadLetters(ctx context.Context, span Range, topic string
 	return found, nil
 }
 
-// ErrNoDeadLetter means that there is no dead letter at a place.
+// ErrNoDeadLetter means that there is no dead letter at the partition and offset.
 var ErrNoDeadLetter = errors.New("there is no dead letter")
 
-// ErrAlreadyRetried means that a record was done again already.
-var ErrAlreadyRetried = errors.New("it was done again already")
+// ErrAlreadyRetried means that the dead letter was retried before.
+var ErrAlreadyRetried = errors.New("it was retried already")
 
-// Grave returns the one at an offset of a partition of dead, whole. ErrNoDeadLetter and ErrAlreadyRetried are the answers
-// for a place where none is, or none any more.
+// ReadDeadLetter returns the dead letter at an offset of a partition of the topic dead, with its whole value. It
+// returns ErrNoDeadLetter if there is none and ErrAlreadyRetried if it was retried.
 func (r *Reader) ReadDeadLetter(ctx context.Context, partition int32, offset int64) (DeadLetter, error) {
 	var found *DeadLetter
-	marked := make(map[int64]bool)
+	retried := make(map[int64]bool)
 	err := r.eachDeadPartition(ctx, func(span Range) error {
 		if span.Index != partition || offset < span.From || offset >= span.To {
 			return nil
 		}
 		span.From = offset
-		return r.readDeadRange(ctx, span, marked, func(g DeadLetter) error {
-			if g.Offset == offset {
-				g.detach(g.Size)
-				found = &g
+		return r.readDeadRange(ctx, span, retried, func(d DeadLetter) error {
+			if d.Offset == offset {
+				d.detach(d.Size)
+				found = &d
 			}
 			return nil
 		})
@@ -85,34 +86,34 @@ func (r *Reader) ReadDeadLetter(ctx context.Context, partition int32, offset int
 		return DeadLetter{}, err
 	case found == nil:
 		return DeadLetter{}, ErrNoDeadLetter
-	case marked[offset]:
+	case retried[offset]:
 		return DeadLetter{}, ErrAlreadyRetried
 	}
 	return *found, nil
 }
 
-// EachDeadLetter calls do with everything that is buried now and was not done again, whole, in the order of burial
-// within a partition; only what came from one topic unless that is empty.
+// EachDeadLetter calls do for every dead letter that was not retried, with its whole value, in the order of offsets
+// within a partition. If topic is not empty, it skips dead letters from other topics.
 func (r *Reader) EachDeadLetter(ctx context.Context, topic string, do func(DeadLetter) error) error {
 	return r.eachDeadPartition(ctx, func(span Range) error {
-		marked := make(map[int64]bool)
-		if err := r.readDeadRange(ctx, span, marked, func(DeadLetter) error { return nil }); err != nil {
+		retried := make(map[int64]bool)
+		if err := r.readDeadRange(ctx, span, retried, func(DeadLetter) error { return nil }); err != nil {
 			return err
 		}
-		return r.readDeadRange(ctx, span, nil, func(g DeadLetter) error {
-			if marked[g.Offset] || topic != "" && g.Source.Topic != topic {
+		return r.readDeadRange(ctx, span, nil, func(d DeadLetter) error {
+			if retried[d.Offset] || topic != "" && d.Source.Topic != topic {
 				return nil
 			}
-			g.detach(g.Size)
-			return do(g)
+			d.detach(d.Size)
+			return do(d)
 		})
 	})
 }
 
-// CountDeadLetters is how many records are buried and were not done again. Of very many, those that were done again
-// count as well.
+// CountDeadLetters returns how many dead letters were not retried. If the topic has more than 100,000 records, it
+// counts the retried ones and the markers too.
 func (r *Reader) CountDeadLetters(ctx context.Context) (n int64, err error) {
-	var records, buried int64
+	var records, count int64
 	var spans []Range
 	err = r.eachDeadPartition(ctx, func(span Range) error {
 		records += span.To - span.From
@@ -123,22 +124,25 @@ func (r *Reader) CountDeadLetters(ctx context.Context) (n int64, err error) {
 		return records, err
 	}
 	for _, span := range spans {
-		marked := make(map[int64]bool)
-		var graves []int64
-		err := r.readDeadRange(ctx, span, marked, func(g DeadLetter) error { graves = append(graves, g.Offset); return nil })
+		retried := make(map[int64]bool)
+		var offsets []int64
+		err := r.readDeadRange(ctx, span, retried, func(d DeadLetter) error {
+			offsets = append(offsets, d.Offset)
+			return nil
+		})
 		if err != nil {
 			return 0, err
 		}
-		for _, offset := range graves {
-			if !marked[offset] {
-				buried++
+		for _, offset := range offsets {
+			if !retried[offset] {
+				count++
 			}
 		}
 	}
-	return buried, nil
+	return count, nil
 }
 
-// eachDeadPartition calls do with what every partition of dead holds now.
+// eachDeadPartition calls do with the range of offsets that each partition of the topic dead has now.
 func (r *Reader) eachDeadPartition(ctx context.Context, do func(Range) error) error {
 	starts, err := r.Starts(ctx, Dead)
 	if err != nil {
@@ -161,22 +165,23 @@ func (r *Reader) eachDeadPartition(ctx context.Context, do func(Range) error) er
 	return nil
 }
 
-// readDeadRange reads a stretch of one partition: what is marked as done again goes into marked, unless it is nil,
-// and do gets the graves. They are parts of the fetch response until they are detached.
-func (r *Reader) readDeadRange(ctx context.Context, span Range, marked map[int64]bool, do func(DeadLetter) error) error {
+// readDeadRange reads a range of one partition. It adds the offsets that markers name to retried, unless that is nil,
+// and calls do for the dead letters. They are parts of the fetch response until they are detached.
+func (r *Reader) readDeadRange(
+	ctx context.Context, span Range, retried map[int64]bool, do func(DeadLetter) error) error {
 	return r.ReadRanges(ctx, []Range{span}, func(_ Partition, records []*Record) error {
 		for _, rec := range records {
 			if offset, ok := retriedOffset(rec); ok {
-				if marked != nil {
-					marked[offset] = true
+				if retried != nil {
+					retried[offset] = true
 				}
 				continue
 			}
-			g, err := parseDeadLetter(rec)
+			d, err := parseDeadLetter(rec)
 			if err != nil {
-				continue // nobody of ours wrote it
+				continue // not written by this service
 			}
-			if err := do(g); err != nil {
+			if err := do(d); err != nil {
 				return err
 			}
 		}

@@ -6,26 +6,26 @@ import (
 	"sync"
 )
 
-// turns is the order of the partitions in a fetch: those first that have waited longest. A fetch is bounded, so that
-// what stands last in it may get nothing, and a batch that is larger than what a fetch brings of a partition comes only
-// where it stands first. The client's own order begins one partition further each time, resting ones included: a quiet
-// partition behind a busy one would wait for as many fetches as there are partitions between the two.
+// fetchOrder orders the partitions in a fetch request: those first that have waited longest. The size of a fetch is
+// bounded, so a broker may return nothing of the last partitions, and a batch larger than MaxPartitionBytes only of the
+// first one. The client's own order begins one partition further with each fetch, counting paused partitions too: a
+// quiet partition behind a busy one would wait for as many fetches as there are partitions between the two.
 type fetchOrder struct {
-	mu         sync.Mutex // guards the rest: Poll writes, the client's goroutine that fetches reads
+	mu         sync.Mutex // guards round and lastServed: Poll writes them, the client's fetching goroutine reads them
 	round      uint64
-	lastServed map[string]map[int32]uint64 // the round of its last turn, by topic as the brokers call it
+	lastServed map[string]map[int32]uint64 // round in which a partition was last served, by topic with its prefix
 }
 
 func newFetchOrder() *fetchOrder { return &fetchOrder{lastServed: make(map[string]map[int32]uint64)} }
 
-// begin starts the round of the answers that follow.
+// startRound begins the round of the fetches that the next poll returns.
 func (t *fetchOrder) startRound() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.round++
 }
 
-// had notes that a partition had its turn: records of it came, or it has none.
+// markServed records that a partition was served in this round: records of it came, or it has none.
 func (t *fetchOrder) markServed(topic string, partition int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -35,8 +35,8 @@ func (t *fetchOrder) markServed(topic string, partition int32) {
 	t.lastServed[topic][partition] = t.round
 }
 
-// order is a kgo.PreferLagFn. A request names topic by topic, so that topics stand by the partition of theirs that has
-// waited longest. Those that have waited equally long stay as they are.
+// prefer is a kgo.PreferLagFn. A request lists partitions topic by topic, so topics are ordered by their partition that
+// has waited longest. Equal ones keep their order.
 func (t *fetchOrder) prefer(_ map[string]map[int32]int64, topics []string, partitions map[string][]int32) (
 	[]string, map[string][]int32) {
 	t.mu.Lock()
@@ -55,7 +55,7 @@ func (t *fetchOrder) prefer(_ map[string]map[int32]int64, topics []string, parti
 	}), sorted
 }
 
-// equal reports whether all have waited equally long.
+// allEqual reports whether all partitions have waited equally long.
 func (t *fetchOrder) allEqual(topics []string, partitions map[string][]int32) bool {
 	first := true
 	var round uint64

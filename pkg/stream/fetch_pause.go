@@ -9,38 +9,39 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// How long patient topics are left out between two looks at them: minPause after one that brought records, and twice
-// as long after each that brought none, up to maxPause. What gathers in a long rest is read at once, and whoever
-// reads it has that much to do at once: where much comes, looks are frequent.
+// How long delay-tolerant topics are left out of fetches: minPause after a fetch that returned records of theirs, and
+// twice as long after each that returned none, up to maxPause. All records that gather in a long pause are read at
+// once, and the caller must process them at once: with many records the pauses stay short.
 const (
 	minPause = 8 * time.Millisecond
 	maxPause = 256 * time.Millisecond
 )
 
-// A rest leaves a group's patient topics out of most of its fetches. Each partition in a fetch costs broker and
-// client some microseconds, empty or not, and a busy group fetches hundreds of times a second.
+// fetchPause leaves a group's delay-tolerant topics out of most of its fetches. Each partition in a fetch costs broker
+// and client some microseconds, even without records, and a busy group makes hundreds of fetches a second.
 //
-// The topics rest together: a while left out, then awake until every broker has been asked for them and had
-// nothing. While they have records, or while the caller has paused one of their partitions and will want it back
-// at once, they stay awake. A group that nothing comes to waits in its fetches and needs no rest.
+// All these topics are paused together, then fetched until every broker has returned no record of theirs. They are not
+// paused while they have records, or while the caller has paused one of their partitions and will soon resume it. The
+// fetches of a group without records wait at the brokers, so it needs no pause.
 type fetchPause struct {
 	cl        pauser
 	topics    []string
 	contains  map[string]bool // topics
-	pollLimit int             // of records a poll: when it is reached, more may be at hand
+	pollLimit int             // most records of a poll: with that many, the client may have more
 
-	mu           sync.Mutex // guards the two below, which hooks and callers touch
+	mu           sync.Mutex // guards fetches and callerPaused
 	fetches      map[int32]int
-	callerPaused map[Partition]bool // partitions of these topics that the caller has paused
+	callerPaused map[Partition]bool // of the delay-tolerant topics
 
 	// Used by Poll alone.
-	pausedUntil     time.Time     // of the rest; zero while awake
-	nextLength      time.Duration // of the next rest
-	fetchesAtResume map[int32]int // fetches when the topics woke, or last had records
-	drained         bool          // every broker has answered a fetch with them, which the poll that follows will show
+	pausedUntil     time.Time     // zero while the topics are fetched
+	nextLength      time.Duration // of the next pause
+	fetchesAtResume map[int32]int // fetches when the topics were resumed, or last had records
+	// every broker has answered a fetch with these topics; the next poll returns the last records
+	drained bool
 }
 
-// pauser is what a rest does to its client.
+// pauser pauses and resumes topics; a kgo.Client does.
 type pauser interface {
 	PauseFetchTopics(topics ...string) []string
 	ResumeFetchTopics(topics ...string)
@@ -66,7 +67,7 @@ func (r *fetchPause) OnBrokerE2E(b kgo.BrokerMetadata, key int16, e kgo.BrokerE2
 	r.mu.Unlock()
 }
 
-// hold notes what the caller pauses and resumes.
+// setCallerPaused records which partitions the caller pauses and resumes.
 func (r *fetchPause) setCallerPaused(ps []Partition, paused bool) {
 	if len(r.topics) == 0 {
 		return
@@ -84,7 +85,8 @@ func (r *fetchPause) setCallerPaused(ps []Partition, paused bool) {
 	}
 }
 
-// next is called before a poll. It returns when the poll must be over, zero for no limit.
+// pollDeadline is called before a poll. It resumes the topics if their pause is over, and returns when the poll must
+// end so that they can be resumed; zero for no limit.
 func (r *fetchPause) pollDeadline(now time.Time) time.Time {
 	if len(r.topics) == 0 {
 		return time.Time{}
@@ -101,8 +103,8 @@ func (r *fetchPause) pollDeadline(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// forget drops brokers that have answered nothing since the topics last woke: they may be gone. One that is not
-// counts again from its next answer on.
+// dropSilentBrokers forgets brokers that have answered nothing since the topics were last resumed: they may be gone. A
+// broker counts again from its next answer on.
 func (r *fetchPause) dropSilentBrokers() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +114,7 @@ func (r *fetchPause) dropSilentBrokers() {
 	})
 }
 
-// awake begins to wait for fetches that bring the topics' records.
+// restartCount begins to count the fetches that each broker answers with these topics.
 func (r *fetchPause) restartCount() {
 	r.mu.Lock()
 	r.fetchesAtResume = maps.Clone(r.fetches)
@@ -120,18 +122,19 @@ func (r *fetchPause) restartCount() {
 	r.drained = false
 }
 
-// polled is told after a poll how many records came, and how many of the patient topics.
-func (r *fetchPause) afterPoll(now time.Time, all, patient int) {
+// afterPoll is called after a poll with the number of its records, and of those from delay-tolerant topics. It pauses
+// the topics when they have no more records.
+func (r *fetchPause) afterPoll(now time.Time, all, tolerant int) {
 	switch {
 	case len(r.topics) == 0 || !r.pausedUntil.IsZero():
-	case patient > 0:
+	case tolerant > 0:
 		r.nextLength = minPause
 		r.restartCount()
 	case all >= r.pollLimit:
 		r.restartCount()
 	case !r.allBrokersAnswered():
 	case !r.drained:
-		r.drained = true // what came with those fetches may still be at hand
+		r.drained = true // the client may still hold records of those fetches
 	default:
 		r.cl.PauseFetchTopics(r.topics...)
 		r.pausedUntil = now.Add(r.nextLength)
@@ -139,8 +142,8 @@ func (r *fetchPause) afterPoll(now time.Time, all, patient int) {
 	}
 }
 
-// answered reports whether every broker that this group fetches from has answered two fetches since the topics woke:
-// the first may have been on its way before.
+// allBrokersAnswered reports whether every broker that this group fetches from has answered two fetches since the
+// topics were resumed: the first may have been sent before.
 func (r *fetchPause) allBrokersAnswered() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

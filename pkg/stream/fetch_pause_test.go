@@ -11,14 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// asks counts the fetches of a cluster, and those that ask for a partition of the retry topics. Without sessions a
-// fetch names all that it asks for.
-type asks struct {
+// fetchCounter counts the fetches of a cluster, and those that name a partition of the retry topics. Without sessions a
+// fetch names all that it fetchCounter for.
+type fetchCounter struct {
 	mu         sync.Mutex
 	all, tiers int
 }
 
-func (a *asks) watch(cluster *kfake.Cluster) {
+func (a *fetchCounter) watch(cluster *kfake.Cluster) {
 	cluster.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		req := kreq.(*kmsg.FetchRequest)
@@ -34,15 +34,15 @@ func (a *asks) watch(cluster *kfake.Cluster) {
 	})
 }
 
-func (a *asks) count() (all, tiers int) {
+func (a *fetchCounter) count() (all, tiers int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.all, a.tiers
 }
 
-// While others keep a group busy, patient topics are left out of most fetches, and what comes in them is read all
-// the same, soon, whichever broker has it.
-func TestPatientTopicsRest(t *testing.T) {
+// While other topics keep a group busy, delay-tolerant topics are left out of most fetches. Their records are still
+// read within half a second, from every broker.
+func TestDelayTolerantTopicsArePaused(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(3), kfake.BrokerConfigs(map[string]string{"max.incremental.fetch.session.cache.slots": "0"}))
@@ -54,7 +54,7 @@ func TestPatientTopicsRest(t *testing.T) {
 	if _, err := Migrate(t.Context(), c, 3, 1); err != nil {
 		t.Fatal(err)
 	}
-	for p := range int32(3) { // broker 2 has nothing but a part of the patient topic
+	for p := range int32(3) { // broker 2 has only a partition of the delay-tolerant topic
 		if err := cluster.MoveTopicPartition("t.events", p, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -62,25 +62,25 @@ func TestPatientTopicsRest(t *testing.T) {
 	if err := cluster.MoveTopicPartition("t.retry.1s", 1, 2); err != nil {
 		t.Fatal(err)
 	}
-	var seen asks
+	var seen fetchCounter
 	seen.watch(cluster)
 	p, err := NewProducer(c, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	m := patientGroup(t, c)
+	m := tolerantGroup(t, c)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var writers sync.WaitGroup
 	busy, rest := context.WithCancel(ctx)
-	writers.Go(func() { // what keeps the group busy
+	writers.Go(func() { // keeps the group busy
 		for busy.Err() == nil {
 			_ = p.ProduceSync(busy, Events, 0, &Record{Value: []byte("x")})
 		}
 	})
-	const rounds, apart = 6, 200 // polls between two records of the patient topic
+	const rounds, apart = 6, 200 // polls between two records of the delay-tolerant topic
 	late := make([]time.Duration, 0, rounds)
 	var sent time.Time
 	for polls := 0; len(late) < rounds; polls++ {
@@ -104,16 +104,17 @@ func TestPatientTopicsRest(t *testing.T) {
 	rest()
 	writers.Wait()
 	all, tiers := seen.count()
-	t.Logf("%d of %d fetches asked for the patient topic; its records were read after %v", tiers, all, late)
+	t.Logf("%d of %d fetches asked for the delay-tolerant topic; its records were read after %v", tiers, all, late)
 	if tiers > all/2 {
-		t.Errorf("%d of %d fetches asked for the patient topic", tiers, all)
+		t.Errorf("%d of %d fetches asked for the delay-tolerant topic", tiers, all)
 	}
 }
 
-func patientGroup(t *testing.T, c Config) *Group {
+func tolerantGroup(t *testing.T, c Config) *Group {
 	t.Helper()
 	m, err := NewGroup(c, GroupConfig{
-		Name: "group", Topics: []string{Events, "retry.1s"}, DelayTolerant: []string{"retry.1s"}, MaxWait: 50 * time.Millisecond})
+		Name: "group", Topics: []string{Events, "retry.1s"}, DelayTolerant: []string{"retry.1s"},
+		MaxWait: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,13 +122,13 @@ func patientGroup(t *testing.T, c Config) *Group {
 	return m
 }
 
-// fakePauser remembers whether its topics are paused.
+// fakePauser records whether its topics are paused.
 type fakePauser struct{ paused bool }
 
 func (f *fakePauser) PauseFetchTopics(...string) []string { f.paused = true; return nil }
 func (f *fakePauser) ResumeFetchTopics(...string)         { f.paused = false }
 
-func TestWhenToRest(t *testing.T) {
+func TestWhenTopicsArePaused(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	client := &fakePauser{}
@@ -138,37 +139,37 @@ func TestWhenToRest(t *testing.T) {
 			r.OnBrokerE2E(kgo.BrokerMetadata{NodeID: broker}, int16(kmsg.Fetch), kgo.BrokerE2E{})
 		}
 	}
-	poll := func(all, patient int) (resting bool) {
+	poll := func(all, tolerant int) (paused bool) {
 		r.pollDeadline(now)
-		r.afterPoll(now, all, patient)
+		r.afterPoll(now, all, tolerant)
 		return client.paused
 	}
 	steps := []struct {
 		name          string
 		before        func()
-		all, patient  int
+		all, tolerant int
 		after         time.Duration
-		resting, done bool
+		paused, done  bool
 	}{
 		{name: "nothing was asked", all: 1},
 		{name: "one fetch may have been on its way", before: func() { fetched(1, 1) }, all: 1},
 		{name: "the second was asked for them", before: func() { fetched(1, 1) }, all: 1},
-		{name: "and had nothing", all: 1, resting: true},
-		{name: "rests", all: 1, after: maxPause - 1, resting: true},
+		{name: "and had nothing", all: 1, paused: true},
+		{name: "rests", all: 1, after: maxPause - 1, paused: true},
 		{name: "wakes", all: 1, after: 1},
 		{name: "answered", before: func() { fetched(1, 2) }, all: 1},
-		{name: "has records", all: 1, patient: 1},
+		{name: "has records", all: 1, tolerant: 1},
 		{name: "asked again", before: func() { fetched(1, 2) }, all: 1},
 		{name: "more is at hand", all: 100},
 		{name: "answered after that", before: func() { fetched(1, 2) }, all: 1},
-		{name: "nothing any more", all: 1, resting: true},
-		{name: "but not for long, since there were some", all: 1, after: minPause - 1, resting: true},
+		{name: "nothing any more", all: 1, paused: true},
+		{name: "but not for long, since there were some", all: 1, after: minPause - 1, paused: true},
 		{name: "a second broker comes", before: func() { fetched(2, 1) }, all: 1, after: 1},
 		{name: "the first alone is not enough", before: func() { fetched(1, 5) }, all: 1},
 		{name: "nor later", all: 1},
 		{name: "both", before: func() { fetched(2, 2) }, all: 1},
-		{name: "both had nothing", all: 1, resting: true},
-		{name: "for longer now", all: 1, after: 2*minPause - 1, resting: true},
+		{name: "both had nothing", all: 1, paused: true},
+		{name: "for longer now", all: 1, after: 2*minPause - 1, paused: true},
 		{name: "wakes once more", all: 1, after: 1},
 		{name: "a partition is held", before: func() {
 			fetched(1, 2)
@@ -177,29 +178,29 @@ func TestWhenToRest(t *testing.T) {
 		}, all: 1},
 		{name: "still held", all: 1},
 		{name: "no more", before: func() { r.setCallerPaused([]Partition{{"slow", 1}}, false) }, all: 1},
-		{name: "rests again", all: 1, resting: true},
+		{name: "rests again", all: 1, paused: true},
 		{name: "broker 2 is silent", before: func() {}, all: 1, after: 4 * minPause},
 		{name: "for all of this waking", before: func() { fetched(1, 5); fetched(2, 2) }, all: 1},
-		{name: "rest", all: 1, resting: true},
+		{name: "rest", all: 1, paused: true},
 	}
 	for _, s := range steps {
 		now = now.Add(s.after)
 		if s.before != nil {
 			s.before()
 		}
-		if got := poll(s.all, s.patient); got != s.resting {
-			t.Fatalf("%s: resting %t, want %t", s.name, got, s.resting)
+		if got := poll(s.all, s.tolerant); got != s.paused {
+			t.Fatalf("%s: paused %t, want %t", s.name, got, s.paused)
 		}
 	}
-	// A broker that is gone does not keep the topics awake for ever.
+	// A broker that is gone does not keep the topics unpaused for ever.
 	now = now.Add(maxPause)
-	poll(1, 0) // wakes; both are known
+	poll(1, 0) // resumes; both brokers are known
 	fetched(1, 2)
 	r.afterPoll(now, 1, 0)
 	if poll(1, 0) {
 		t.Fatal("rests although broker 2 has answered nothing")
 	}
-	r.pausedUntil = now // as if they had rested
+	r.pausedUntil = now // as if the pause had ended
 	poll(1, 0)
 	fetched(1, 2)
 	poll(1, 0)
@@ -208,8 +209,8 @@ func TestWhenToRest(t *testing.T) {
 	}
 }
 
-// Without patient topics a group polls as before.
-func TestNoRest(t *testing.T) {
+// A group without delay-tolerant topics polls without a deadline.
+func TestNoPauseWithoutDelayTolerantTopics(t *testing.T) {
 	t.Parallel()
 	r := newFetchPause("t.", nil, 100)
 	r.OnBrokerE2E(kgo.BrokerMetadata{NodeID: 1}, int16(kmsg.Fetch), kgo.BrokerE2E{})

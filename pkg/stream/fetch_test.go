@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// However much waits in other topics, one poll hands over no more of it than MaxBytes, a record of each partition
-// excepted: that is all an event ever waits for.
+// However many records other topics have, one poll returns at most MaxBytes of them, plus one record of each partition:
+// an event waits for no more than that.
 func TestFetchIsBounded(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -56,8 +56,8 @@ func TestFetchIsBounded(t *testing.T) {
 	}
 }
 
-// Where one partition has more than a fetch takes, time after time, the record of another comes among the next of it
-// and not after all of it, also when it is larger than what a fetch takes of a partition.
+// While one partition always has more than a fetch returns, a record of another partition is read within the next
+// fetches, even if it is larger than MaxPartitionBytes.
 func TestFetchIsFair(t *testing.T) {
 	t.Parallel()
 	const many, limit = 200, 64 << 10
@@ -126,7 +126,7 @@ func TestFetchIsFair(t *testing.T) {
 				before := busy
 				for !poll() {
 				}
-				// One fetch may be on its way, one may be made before it was looked at what that one left out.
+				// One fetch may be in flight, and one may be sent before the order follows from its answer.
 				if n := busy - before; n > 8 {
 					t.Errorf("the record of partition %d came after %d records of the busy one", index, n)
 				}

@@ -20,11 +20,11 @@ type Partition struct {
 	Index int32
 }
 
-// Mark is what is committed for a partition: the next offset to read and up to 4 KB of metadata that
-// come back with it.
+// Commit is what a group commits for a partition: the next offset to read and up to 4 KB of metadata that comes back
+// with it (Kafka's offset.metadata.max.bytes).
 type Commit struct {
 	Offset      int64
-	LeaderEpoch int32 // of the last record before Offset; -1 when unknown
+	LeaderEpoch int32 // of the last record before Offset; -1 if unknown
 	Metadata    string
 }
 
@@ -32,35 +32,36 @@ type Commit struct {
 type GroupConfig struct {
 	Name   string   // of the group, without the prefix
 	Topics []string // without the prefix
-	// Patient are those of Topics whose records may be read half a second late; while the group is busy with
-	// others they are left out of most fetches.
+	// DelayTolerant are those of Topics whose records may be read up to half a second late. While the group is busy with
+	// other topics, most fetches leave them out.
 	DelayTolerant []string
-	InstanceID    string // static membership on real Kafka; empty = dynamic (the embedded engine takes no other)
+	InstanceID    string // static membership (KIP-345); empty = dynamic, which the embedded broker requires
 	MaxPoll       int    // most records a Poll returns; 0 = 10,000
-	// MaxWait is how long a broker holds a fetch that finds nothing; 0 = 5 s. A partition that is
-	// resumed is fetched when the fetch on its way returns, so this bounds how late Resume works.
+	// MaxWait is how long a broker holds a fetch without records; 0 = 5 s. A resumed partition is part of the next fetch,
+	// so MaxWait bounds how late Resume takes effect.
 	MaxWait time.Duration
-	// MaxPartitionBytes is how much one fetch brings of a partition, larger records excepted, which come
-	// alone; 0 = MaxMessageBytes. What was fetched of a partition that is paused is thrown away, so whoever
-	// pauses often wants little.
+	// MaxPartitionBytes bounds what one fetch returns of a partition; a larger record comes alone. 0 = MaxMessageBytes.
+	// The client discards fetched records of a partition that is paused: set it low if you pause often.
 	MaxPartitionBytes int32
-	// MaxBytes is how much one fetch brings of all partitions that a broker has; 0 = 16 MB. What comes in one fetch is
-	// handed over before the next is made, so a record that is to be read at once wants little before it.
+	// MaxBytes bounds what one fetch returns of all partitions of a broker; 0 = 16 MB. All records of a fetch are
+	// handed over before the next fetch: set it low if records have to be read without delay.
 	MaxBytes int32
-	// Assigned is told, before the first record of a new assignment, where each partition begins. It is told
-	// again, after Lost, when the log of a partition was found to end before the offset that was read last.
+	// Assigned is called with the start of each partition before the first record of a new assignment. It is called
+	// again, after Lost, if the log of a partition was truncated below the offset that was read last.
 	Assigned func(map[Partition]Commit)
-	// Revoked must stop work on these partitions and may commit; when it returns, another member owns them.
+	// Revoked must stop work on these partitions and may commit. When it returns, another member owns them.
 	Revoked func(context.Context, []Partition)
-	// Lost is Revoked without the right to commit: another member may already own the partitions.
+	// Lost is like Revoked without the right to commit: another member may already own the partitions.
 	Lost func([]Partition)
-	// Cut is told between the two, in that case: these offsets may hold other records now.
+	// Truncated is called between Lost and Assigned if a log was truncated: its offsets may now hold other records.
 	Truncated func(Partition)
-	// Stripped is told whose metadata was too large for the brokers, so that only the offset was committed.
+	// MetadataDropped is called with partitions whose metadata was too large for the brokers: only the offset was
+	// committed.
 	MetadataDropped func([]Partition)
 }
 
-// Group is one member. It reads from the committed offset, or the start of a partition that has none.
+// Group is one member of a consumer group. It reads from the committed offset, or from the start of a partition that
+// has none.
 type Group struct {
 	cl     *kgo.Client
 	cfg    GroupConfig
@@ -69,20 +70,20 @@ type Group struct {
 
 	pause *fetchPause
 
-	lastError   string    // the last trouble that was logged; used by Poll alone
-	lastErrorAt time.Time // and when
+	lastError   string // that was logged; used by Poll alone
+	lastErrorAt time.Time
 
 	order *fetchOrder
 
 	mu            sync.Mutex // guards next and end
 	next          map[Partition]int64
-	highWatermark map[Partition]int64 // of the log, as the last fetch told
+	highWatermark map[Partition]int64 // as of the last fetch
 }
 
-// errorLogInterval is how often the same trouble is logged while it lasts.
+// errorLogInterval is how often the same fetch error is logged while it lasts.
 const errorLogInterval = 10 * time.Second
 
-// NewGroup joins when it is first polled.
+// NewGroup creates the member. It joins the group with the first Poll.
 func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if g.MaxPoll == 0 {
 		g.MaxPoll = 10_000
@@ -116,8 +117,8 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		// Range, with equal partition counts, gives partition p of every topic to one member.
 		kgo.Balancers(kgo.RangeBalancer()),
 		kgo.DisableAutoCommit(),
-		// Without it a Poll could still hand over records of an assignment that has ended, after the same
-		// partition was assigned anew from another offset.
+		// Without it a Poll could still return records of an assignment that has ended, after the same
+		// partition was assigned again from another offset.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(c.SessionTimeout),
 		kgo.HeartbeatInterval(2 * time.Second),
@@ -151,49 +152,48 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	return m, nil
 }
 
-// onFetched runs after the assignment is known and before anything is fetched.
+// onFetched runs when the committed offsets of a new assignment are known and before the first fetch.
 func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
-	marks := make(map[Partition]Commit)
-	add := func(topic string, p int32, offset int64, epoch int32, meta *string) {
-		mark := Commit{Offset: offset, LeaderEpoch: epoch}
+	commits := make(map[Partition]Commit)
+	setCommit := func(topic string, p int32, offset int64, epoch int32, meta *string) {
+		commit := Commit{Offset: offset, LeaderEpoch: epoch}
 		if meta != nil {
-			mark.Metadata = *meta
+			commit.Metadata = *meta
 		}
-		marks[Partition{strings.TrimPrefix(topic, m.prefix), p}] = mark
+		commits[Partition{strings.TrimPrefix(topic, m.prefix), p}] = commit
 	}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			add(t.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata)
+			setCommit(t.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata)
 		}
 	}
 	for _, g := range resp.Groups {
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
-				add(t.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata)
+				setCommit(t.Topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata)
 			}
 		}
 	}
 	m.mu.Lock()
-	for p, mark := range marks {
-		m.next[p] = mark.Offset
+	for p, commit := range commits {
+		m.next[p] = commit.Offset
 	}
 	m.mu.Unlock()
 	if m.cfg.Assigned != nil {
-		m.cfg.Assigned(marks)
+		m.cfg.Assigned(commits)
 	}
 	return nil
 }
 
-// Poll waits for records, at most MaxPoll, and calls each once per partition that has some, in
-// offset order. It returns when ctx ends (with its error), after one batch, or with nothing when patient topics
-// have rested.
+// Poll waits for records, at most MaxPoll, and calls each once for every partition that has some, in offset order. It
+// returns after one batch, when ctx ends (with its error), or without records when delay-tolerant topics are due.
 //
-// Trouble is logged and the client goes on trying: one partition that cannot be read, or a group that cannot
-// be joined for a while, must not end a process that serves others. Only what a new client could mend, or
-// nobody but the operator, is returned.
+// Poll logs an error of one partition or of joining and lets the client retry: it must not end a process that serves
+// other partitions. It returns only errors that retrying cannot cure: another process uses this node's name, or a topic
+// was recreated.
 //
-// No partition is assigned, revoked or lost while each runs, so each must be quick: it holds up the
-// rebalance of the whole group. While Revoked runs, Poll waits.
+// No partition is assigned, revoked or lost while each runs. So each must be quick: it delays the rebalance of the
+// whole group. While Revoked runs, Poll waits.
 func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error {
 	defer m.cl.AllowRebalance()
 	polling := ctx
@@ -212,14 +212,16 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 		case polling.Err() != nil:
 		case errors.Is(err, kerr.FencedInstanceID):
 			fatal = append(fatal, fmt.Errorf(
-				"join group %s as %s: another process has this node's name: %w", m.cfg.Name, m.cfg.InstanceID, err))
+				"join group %s as %s: another process uses this node's name, give each its own: %w", m.cfg.Name,
+				m.cfg.InstanceID, err))
 		case errors.Is(err, kerr.UnknownTopicID):
-			fatal = append(fatal, fmt.Errorf("read %s[%d]: the topic was deleted and made again: %w", topic, p, err))
+			fatal = append(fatal, fmt.Errorf(
+				"read %s[%d]: the topic was deleted and created again, restart the relay: %w", topic, p, err))
 		default:
 			m.logFetchError(ctx, topic, p, err)
 		}
 	})
-	all, patient := 0, 0
+	all, tolerant := 0, 0
 	m.order.startRound()
 	fs.EachPartition(func(p kgo.FetchTopicPartition) {
 		part := Partition{strings.TrimPrefix(p.Topic, m.prefix), p.Partition}
@@ -228,33 +230,33 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 		}
 		if len(p.Records) > 0 {
 			if all += len(p.Records); m.pause.contains[part.Topic] {
-				patient += len(p.Records)
+				tolerant += len(p.Records)
 			}
 			m.advance(ctx, part, p.Records, p.HighWatermark)
 			each(part, p.Records)
 		}
 	})
-	m.pause.afterPoll(time.Now(), all, patient)
+	m.pause.afterPoll(time.Now(), all, tolerant)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return errors.Join(fatal...)
 }
 
-// trouble logs what hinders the reading, the same not more often than every errorLogInterval.
+// logFetchError logs an error of a partition, the same one at most once per errorLogInterval.
 func (m *Group) logFetchError(ctx context.Context, topic string, p int32, err error) {
 	text := fmt.Sprintf("%s[%d]: %v", topic, p, err)
 	if text == m.lastError && time.Since(m.lastErrorAt) < errorLogInterval {
 		return
 	}
 	m.lastError, m.lastErrorAt = text, time.Now()
-	m.log.LogAttrs(ctx, slog.LevelWarn, "group cannot read, trying again", slog.String("group", m.cfg.Name),
+	m.log.LogAttrs(ctx, slog.LevelWarn, "cannot read partition, retrying", slog.String("group", m.cfg.Name),
 		slog.String("topic", strings.TrimPrefix(topic, m.prefix)), slog.Int("partition", int(p)), slog.Any("error", err))
 }
 
-// advance notes how far a partition was read. Records from before that mean that the log lost its end, in an
-// election of a replica that was behind or by being made anew, and has grown again: these offsets now hold
-// other records, and whoever remembers the old ones as done would never do the new ones.
+// advance records how far a partition was read. Records below that position mean that the log was truncated, by the
+// election of a replica that was behind or by recreating the topic, and has grown again. These offsets now hold other
+// records; whoever remembers the old ones as completed would skip the new ones.
 func (m *Group) advance(ctx context.Context, p Partition, records []*Record, end int64) {
 	first, last := records[0], records[len(records)-1]
 	m.mu.Lock()
@@ -264,7 +266,7 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record, end
 	if first.Offset >= next {
 		return
 	}
-	m.log.LogAttrs(ctx, slog.LevelError, "log was cut off, reading it again", slog.String("group", m.cfg.Name),
+	m.log.LogAttrs(ctx, slog.LevelError, "log was truncated, reading it again", slog.String("group", m.cfg.Name),
 		slog.String("topic", p.Topic),
 		slog.Int("partition", int(p.Index)), slog.Int64("read", next), slog.Int64("from", first.Offset))
 	if m.cfg.Lost != nil {
@@ -278,38 +280,39 @@ func (m *Group) advance(ctx context.Context, p Partition, records []*Record, end
 	}
 }
 
-// left notes where the log of a partition ends that had no records, and reports whether there are some nevertheless.
+// recordEmptyFetch records the high watermark of a partition that a fetch returned without records, and reports whether
+// the partition has unread records nevertheless.
 func (m *Group) recordEmptyFetch(p Partition, f kgo.FetchPartition) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.highWatermark[p] = f.HighWatermark
-	return f.HighWatermark > max(m.next[p], f.LogStartOffset) // next is -1 where nothing was ever committed
+	return f.HighWatermark > max(m.next[p], f.LogStartOffset) // next is -1 without a commit
 }
 
-// Behind is how many records of a partition were not handed over yet. It is as old as the last fetch that any partition
-// of its broker had records in: while the partition is paused more may have come.
+// Lag returns the consumer lag: how many records of a partition this member has not handed over yet. It is as old as
+// the last fetch from the partition's broker that returned records. While the partition is paused, more may have come.
 func (m *Group) Lag(p Partition) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(m.highWatermark[p]-m.next[p], 0)
 }
 
-// Commit stores the marks. Brokers take them from whoever is a member of the group, of partitions that are not its own
-// too: leave out those that were revoked or lost, and let Revoked wait for a commit under way.
-// Metadata that the brokers find too large is left out, and Stripped is told.
-func (m *Group) Commit(ctx context.Context, marks map[Partition]Commit) error {
-	if len(marks) == 0 {
+// Commit commits offsets with their metadata. Brokers accept commits from every member of the group, even for
+// partitions of another member: leave out revoked and lost partitions, and let Revoked wait for a running commit. If
+// the brokers find a partition's metadata too large, Commit commits the offset alone and calls MetadataDropped.
+func (m *Group) Commit(ctx context.Context, commits map[Partition]Commit) error {
+	if len(commits) == 0 {
 		return nil
 	}
-	tooLarge, err := m.commit(ctx, marks)
+	tooLarge, err := m.commit(ctx, commits)
 	if len(tooLarge) > 0 {
-		bare := make(map[Partition]Commit, len(tooLarge))
+		withoutMetadata := make(map[Partition]Commit, len(tooLarge))
 		for _, p := range tooLarge {
-			bare[p] = Commit{Offset: marks[p].Offset, LeaderEpoch: marks[p].LeaderEpoch}
+			withoutMetadata[p] = Commit{Offset: commits[p].Offset, LeaderEpoch: commits[p].LeaderEpoch}
 		}
-		_, again := m.commit(ctx, bare)
-		err = errors.Join(err, again)
-		if again == nil && m.cfg.MetadataDropped != nil {
+		_, retryErr := m.commit(ctx, withoutMetadata)
+		err = errors.Join(err, retryErr)
+		if retryErr == nil && m.cfg.MetadataDropped != nil {
 			m.cfg.MetadataDropped(tooLarge)
 		}
 	}
@@ -319,24 +322,23 @@ func (m *Group) Commit(ctx context.Context, marks map[Partition]Commit) error {
 	return nil
 }
 
-// commit makes one request. It returns the partitions whose metadata was too large, which are not part of
-// the error.
-func (m *Group) commit(ctx context.Context, marks map[Partition]Commit) (tooLarge []Partition, err error) {
+// commit makes one request. It returns the partitions whose metadata was too large; the error does not include them.
+func (m *Group) commit(ctx context.Context, commits map[Partition]Commit) (tooLarge []Partition, err error) {
 	offsets := make(map[string]map[int32]kgo.EpochOffset)
-	for p, mark := range marks {
+	for p, commit := range commits {
 		t := m.prefix + p.Topic
 		if offsets[t] == nil {
 			offsets[t] = make(map[int32]kgo.EpochOffset)
 		}
-		offsets[t][p.Index] = kgo.EpochOffset{Epoch: mark.LeaderEpoch, Offset: mark.Offset}
+		offsets[t][p.Index] = kgo.EpochOffset{Epoch: commit.LeaderEpoch, Offset: commit.Offset}
 	}
-	named := func(topic string, p int32) Partition { return Partition{strings.TrimPrefix(topic, m.prefix), p} }
+	partitionOf := func(topic string, p int32) Partition { return Partition{strings.TrimPrefix(topic, m.prefix), p} }
 	withMetadata := kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
 		for i := range req.Topics {
 			t := &req.Topics[i]
 			for j := range t.Partitions {
-				mark := marks[named(t.Topic, t.Partitions[j].Partition)]
-				t.Partitions[j].Metadata = &mark.Metadata
+				commit := commits[partitionOf(t.Topic, t.Partitions[j].Partition)]
+				t.Partitions[j].Metadata = &commit.Metadata
 			}
 		}
 		return nil
@@ -350,10 +352,10 @@ func (m *Group) commit(ctx context.Context, marks map[Partition]Commit) (tooLarg
 			}
 			for _, t := range resp.Topics {
 				for _, p := range t.Partitions {
-					at, err := named(t.Topic, p.Partition), kerr.ErrorForCode(p.ErrorCode)
+					at, err := partitionOf(t.Topic, p.Partition), kerr.ErrorForCode(p.ErrorCode)
 					switch {
 					case err == nil:
-					case isMetadataTooLarge(err) && marks[at].Metadata != "":
+					case isMetadataTooLarge(err) && commits[at].Metadata != "":
 						tooLarge = append(tooLarge, at)
 					default:
 						errs = append(errs, fmt.Errorf("%s[%d]: %w", t.Topic, p.Partition, err))
@@ -364,13 +366,13 @@ func (m *Group) commit(ctx context.Context, marks map[Partition]Commit) (tooLarg
 	return tooLarge, errors.Join(errs...)
 }
 
-// isMetadataTooLarge: one partition's is beyond the brokers' limit (offset.metadata.max.bytes, 4,096 unless
-// changed), or all of them together are beyond the largest record batch of the topic that holds commits.
+// isMetadataTooLarge reports whether one partition's metadata is beyond the brokers' limit (offset.metadata.max.bytes,
+// 4,096 by default), or all of it together is beyond the largest batch of the topic that holds commits.
 func isMetadataTooLarge(err error) bool {
 	return errors.Is(err, kerr.OffsetMetadataTooLarge) || errors.Is(err, kerr.InvalidCommitOffsetSize)
 }
 
-// Pause stops fetching these partitions; records already fetched may still come from the next Poll.
+// Pause stops fetching these partitions. The next Poll may still return records that were fetched before.
 func (m *Group) Pause(ps ...Partition) {
 	m.pause.setCallerPaused(ps, true)
 	m.cl.PauseFetchPartitions(m.byTopic(ps))
@@ -382,7 +384,7 @@ func (m *Group) Resume(ps ...Partition) {
 	m.cl.ResumeFetchPartitions(m.byTopic(ps))
 }
 
-// Close leaves the group (a static member stays in it until its session ends). Revoked runs first.
+// Close leaves the group; a static member stays in it until its session times out. Revoked runs first.
 func (m *Group) Close() { m.cl.Close() }
 
 func (m *Group) byTopic(ps []Partition) map[string][]int32 {

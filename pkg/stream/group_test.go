@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// broker starts a log with one partition of each topic.
+// broker starts a broker with one partition of each topic.
 func broker(t *testing.T) (*kfake.Cluster, Config, *Producer) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -46,7 +46,7 @@ func join(t *testing.T, c Config, g GroupConfig) *Group {
 	return m
 }
 
-// poll reads until enough says so.
+// poll polls until enough returns true.
 func poll(t *testing.T, m *Group, enough func([]*Record) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -58,8 +58,8 @@ func poll(t *testing.T, m *Group, enough func([]*Record) bool) {
 	}
 }
 
-// The end of a log is lost and grows again: what has these offsets now is read under a new assignment.
-func TestLogThatWasCutOff(t *testing.T) {
+// A log is truncated and grows again: the new records at these offsets are read under a new assignment.
+func TestTruncatedLogIsReadAgain(t *testing.T) {
 	_, c, p := broker(t)
 	at := Partition{Topic: Events}
 	produce := func() {
@@ -114,8 +114,8 @@ func (b *safeBuffer) String() string {
 	return b.b.String()
 }
 
-// A member that may not join says so, and reads once it may.
-func TestTroubleIsLoggedAndPasses(t *testing.T) {
+// A member that lacks permission to join logs it, and reads once it has the permission.
+func TestFetchErrorIsLoggedAndRetried(t *testing.T) {
 	cluster, c, p := broker(t)
 	for range 2 {
 		cluster.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -135,8 +135,8 @@ func TestTroubleIsLoggedAndPasses(t *testing.T) {
 	}
 }
 
-// A record that was not taken can be tried again, at the time of the next try.
-func TestProduceAgain(t *testing.T) {
+// A record that failed can be produced again, with the timestamp of the new attempt.
+func TestFailedRecordCanBeProducedAgain(t *testing.T) {
 	_, _, p := broker(t)
 	r := &Record{Value: make([]byte, MaxMessageBytes)}
 	if err := p.ProduceSync(t.Context(), Events, 0, r); err == nil {
@@ -151,7 +151,7 @@ func TestProduceAgain(t *testing.T) {
 	}
 }
 
-// Metadata that is too large costs itself and nothing else; other refusals are errors.
+// If metadata is too large, the offset is committed without it; other errors are returned.
 func TestCommitMetadataTooLarge(t *testing.T) {
 	cluster, c, p := broker(t)
 	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {

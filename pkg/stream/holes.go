@@ -10,53 +10,54 @@ import (
 	"strings"
 )
 
-// Hole is a stretch of offsets [From, To) that a group has finished beyond the offset that it committed.
+// Hole is a range of offsets [From, To) above the committed offset that a group has completed.
 type Hole struct{ From, To int64 }
 
-// Kafka brokers take 4 KB of metadata with a commit by default.
+// Kafka brokers accept 4,096 bytes of metadata with a commit (offset.metadata.max.bytes).
 const (
 	maxHolesEncoded = 4096
-	holesPrefix     = "h2:" // names the encoding, so that another one can be told apart
+	holesPrefix     = "h2:" // names the encoding
 	maxHolesBytes   = (maxHolesEncoded - len(holesPrefix)) * 6 / 8
 )
 
-// Holes are written as a bitmap of what is finished from the mark on, one bit for an offset, the lowest bit of
-// the first byte for the mark itself. Equal bytes, all finished or nothing finished, are counted instead of
-// written. So a stretch costs as much as a pair of numbers where stretches are long, and a bit for each offset
-// where finished and unfinished ones are mixed: 24,552 offsets always fit, and millions where few are open.
+// Holes are encoded as a bitmap of completed offsets that begins at the committed offset, one bit an offset, lowest bit
+// first. Runs of equal bytes, all completed or none, are stored as a count. So long holes cost as much as pairs of
+// numbers would, and mixed stretches one bit an offset: 24,552 offsets always fit, and millions where few are
+// incomplete.
 //
-// The bitmap is a sequence of groups: a head, how many equal bytes there are and of what kind, how many bytes
-// follow as they are, and these. The head has bit 7 for the kind (1 = finished), 4 bits for the first number and 3
-// for the second; a number that is too large for its bits has the rest behind the head, as an unsigned varint.
+// The bitmap is a sequence of groups: a head, which says how long a run of equal bytes is and how many literal bytes
+// follow it, and the literal bytes. In the head bit 7 is the fill of the run (1 = completed), 4 bits are the length of
+// the run and 3 bits the number of literals. A number that does not fit has its remainder behind the head as an
+// unsigned varint.
 const (
 	headCompleted   = 1 << 7
 	maxHeadRun      = 1<<4 - 1
 	maxHeadLiterals = 1<<3 - 1
 	literalBits     = 3
-	maxRun          = 1 << 37 // bytes; no log has more offsets
+	maxRun          = 1 << 37 // bytes; more offsets than any log has
 )
 
-// EncodeHoles writes holes beyond mark, ascending and apart, as the metadata of a commit. Of what does not fit
-// the lowest part is kept; leftOut is how many finished records are not in it. They will be done twice, none is
-// lost.
-func EncodeHoles(mark int64, holes []Hole) (metadata string, leftOut int64) {
+// EncodeHoles encodes holes above the committed offset, ascending and not touching, as metadata of a commit. It keeps
+// as many of the lowest offsets as fit; leftOut is the number of completed records that did not fit. After a crash
+// these are processed again; no record is lost.
+func EncodeHoles(committed int64, holes []Hole) (metadata string, leftOut int64) {
 	if len(holes) == 0 {
 		return "", 0
 	}
 	var w bitmapWriter
-	at, open := int64(0), byte(0) // the byte that is being filled, and its bits
+	index, open := int64(0), byte(0) // the byte that is being filled, and its bits
 	for _, h := range holes {
 		leftOut += h.To - h.From
-		for from, to := h.From-mark, h.To-mark; from < to; {
-			if index := from / 8; index > at {
+		for from, to := h.From-committed, h.To-committed; from < to; {
+			if next := from / 8; next > index {
 				w.appendBytes(open, 1)
-				w.appendBytes(0, index-at-1)
-				at, open = index, 0
+				w.appendBytes(0, next-index-1)
+				index, open = next, 0
 			}
-			if whole := (to - from) / 8; from%8 == 0 && whole > 0 {
-				w.appendBytes(0xff, whole)
-				at += whole
-				from += whole * 8
+			if bytes := (to - from) / 8; from%8 == 0 && bytes > 0 {
+				w.appendBytes(0xff, bytes)
+				index += bytes
+				from += bytes * 8
 				continue
 			}
 			n := min(to-from, 8-from%8)
@@ -71,18 +72,18 @@ func EncodeHoles(mark int64, holes []Hole) (metadata string, leftOut int64) {
 	return holesPrefix + base64.RawStdEncoding.EncodeToString(w.out), leftOut - w.completed
 }
 
-// bitmapWriter makes groups of the bytes of a bitmap until there is no room.
+// bitmapWriter encodes the bytes of a bitmap as groups until the metadata is full.
 type bitmapWriter struct {
 	out       []byte
 	full      bool
-	completed int64 // bits that are set in out
+	completed int64 // set bits in out
 
-	fill     byte  // of the group that is being made: 0 or 0xff
-	run      int64 // how many bytes of the kind it has
+	fill     byte  // of the current group: 0 or 0xff
+	run      int64 // how many bytes of fill it begins with
 	literals []byte
 }
 
-// add continues the bitmap with n equal bytes.
+// appendBytes appends n equal bytes to the bitmap.
 func (w *bitmapWriter) appendBytes(b byte, n int64) {
 	switch {
 	case n == 0:
@@ -99,7 +100,7 @@ func (w *bitmapWriter) appendBytes(b byte, n int64) {
 	}
 }
 
-// group writes what was added since the last one, as far as there is room.
+// flushGroup encodes the current group, as far as it fits.
 func (w *bitmapWriter) flushGroup() {
 	defer func() { w.fill, w.run, w.literals = 0, 0, w.literals[:0] }()
 	if w.full || w.run == 0 && len(w.literals) == 0 {
@@ -125,27 +126,27 @@ func (w *bitmapWriter) flushGroup() {
 	}
 }
 
-func groupHead(kind byte, equal int64, plain int) []byte {
-	head := append(make([]byte, 0, 1+2*binary.MaxVarintLen64), kind&headCompleted|
-		byte(min(equal, maxHeadRun))<<literalBits|byte(min(plain, maxHeadLiterals)))
-	if equal >= maxHeadRun {
-		head = binary.AppendUvarint(head, uint64(equal-maxHeadRun))
+func groupHead(fill byte, run int64, literals int) []byte {
+	head := append(make([]byte, 0, 1+2*binary.MaxVarintLen64), fill&headCompleted|
+		byte(min(run, maxHeadRun))<<literalBits|byte(min(literals, maxHeadLiterals)))
+	if run >= maxHeadRun {
+		head = binary.AppendUvarint(head, uint64(run-maxHeadRun))
 	}
-	if plain >= maxHeadLiterals {
-		head = binary.AppendUvarint(head, uint64(plain-maxHeadLiterals))
+	if literals >= maxHeadLiterals {
+		head = binary.AppendUvarint(head, uint64(literals-maxHeadLiterals))
 	}
 	return head
 }
 
-// Holes reads what EncodeHoles wrote. Metadata that is not ours is an error: the caller goes on without
-// holes, which costs duplicates only.
+// Holes decodes the metadata of a commit. Metadata of another program is an error; without holes the caller processes
+// completed records again, and loses none.
 func (m Commit) Holes() ([]Hole, error) {
 	if m.Metadata == "" {
 		return nil, nil
 	}
 	text, ours := strings.CutPrefix(m.Metadata, holesPrefix)
 	if !ours {
-		return nil, errors.New("decode holes: unknown encoding")
+		return nil, errors.New("decode holes: unknown encoding of the commit metadata")
 	}
 	b, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
@@ -153,7 +154,7 @@ func (m Commit) Holes() ([]Hole, error) {
 	}
 	var holes []Hole
 	at := m.Offset
-	finish := func(from, to int64) {
+	addHole := func(from, to int64) {
 		if n := len(holes); n > 0 && holes[n-1].To == from {
 			holes[n-1].To = to
 		} else if from < to {
@@ -161,18 +162,18 @@ func (m Commit) Holes() ([]Hole, error) {
 		}
 	}
 	for len(b) > 0 {
-		kind, equal, plain, rest, err := readGroup(b)
+		fill, run, literals, rest, err := readGroup(b)
 		if err != nil {
 			return nil, err
 		}
-		if b = rest; kind == headCompleted {
-			finish(at, at+equal*8)
+		if b = rest; fill == headCompleted {
+			addHole(at, at+run*8)
 		}
-		at += equal * 8
-		for _, set := range plain {
+		at += run * 8
+		for _, set := range literals {
 			for ; set != 0; set &= set - 1 {
 				o := at + int64(bits.TrailingZeros8(set))
-				finish(o, o+1)
+				addHole(o, o+1)
 			}
 			at += 8
 		}
@@ -180,8 +181,8 @@ func (m Commit) Holes() ([]Hole, error) {
 	return holes, nil
 }
 
-// readGroup takes the first group off the bitmap.
-func readGroup(b []byte) (kind byte, equal int64, plain, rest []byte, err error) {
+// readGroup decodes the first group of the bitmap.
+func readGroup(b []byte) (fill byte, run int64, literals, rest []byte, err error) {
 	head := b[0]
 	b = b[1:]
 	number := func(inHead, most byte) uint64 {
@@ -196,7 +197,7 @@ func readGroup(b []byte) (kind byte, equal int64, plain, rest []byte, err error)
 		b = b[n:]
 		return more + uint64(most)
 	}
-	equal = int64(number(head>>literalBits&maxHeadRun, maxHeadRun))
+	run = int64(number(head>>literalBits&maxHeadRun, maxHeadRun))
 	size := number(head&maxHeadLiterals, maxHeadLiterals)
 	if err == nil && size > uint64(len(b)) {
 		err = errors.New("decode holes: cut off")
@@ -204,16 +205,16 @@ func readGroup(b []byte) (kind byte, equal int64, plain, rest []byte, err error)
 	if err != nil {
 		return 0, 0, nil, nil, err
 	}
-	return head & headCompleted, equal, b[:size], b[size:], nil
+	return head & headCompleted, run, b[:size], b[size:], nil
 }
 
-// Done says which records of one partition a group has finished. The zero value says none.
+// Completed says which records of one partition a group has completed. The zero value says none.
 type Completed struct {
 	committed int64
 	holes     []Hole
 }
 
-// Done reads the commit. Without metadata that can be read, only what lies below the offset is done.
+// Completed decodes the commit. If its metadata cannot be decoded, only offsets below the committed one are completed.
 func (m Commit) Completed() Completed {
 	holes, err := m.Holes()
 	if err != nil {
@@ -222,7 +223,7 @@ func (m Commit) Completed() Completed {
 	return Completed{committed: m.Offset, holes: holes}
 }
 
-// Has reports whether the record at the offset is finished.
+// Contains reports whether the record at the offset is completed.
 func (d Completed) Contains(offset int64) bool {
 	if offset < d.committed {
 		return true
@@ -231,5 +232,5 @@ func (d Completed) Contains(offset int64) bool {
 	return i < len(d.holes) && offset >= d.holes[i].From
 }
 
-// From is the lowest offset that is not finished.
+// FirstIncomplete returns the lowest offset that is not completed.
 func (d Completed) FirstIncomplete() int64 { return max(d.committed, 0) }

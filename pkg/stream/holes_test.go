@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// metadata of holes that all have room.
+// metadata of holes that all fit.
 func metadata(t testing.TB, mark int64, holes ...Hole) string {
 	t.Helper()
 	text, leftOut := EncodeHoles(mark, holes)
@@ -47,8 +47,8 @@ func regular(n int, open, done int64) (holes []Hole) {
 	return holes
 }
 
-// What has room, in the bytes of the bitmap, and what of that which has not is left out: the highest.
-func TestHolesRoom(t *testing.T) {
+// How many holes fit, in bytes of the bitmap; of those that do not fit the highest are dropped.
+func TestHolesKeepTheLowestThatFit(t *testing.T) {
 	one := func(from, to int64) []Hole { return []Hole{{from, to}} }
 	for name, c := range map[string]struct {
 		holes   []Hole
@@ -105,7 +105,7 @@ func lowest(holes []Hole, n int64) []Hole {
 	return holes
 }
 
-// Any bitmap comes back as it was, as far as it has room.
+// Every bitmap that fits is decoded unchanged.
 func FuzzHoles(f *testing.F) {
 	f.Add(int64(0), []byte{1}, uint16(1))
 	f.Add(int64(7), []byte{0xff, 0, 3}, uint16(40))
@@ -168,8 +168,8 @@ func FuzzDecodeHoles(f *testing.F) {
 	})
 }
 
-// What a commit says is done is what was counted one by one.
-func TestDone(t *testing.T) {
+// A decoded commit says the same as counting the completed offsets one by one.
+func TestCompleted(t *testing.T) {
 	m := Commit{Offset: 5, Metadata: metadata(t, 5, Hole{7, 9}, Hole{20, 21})}
 	var undone []int64
 	for o := range int64(25) {
@@ -180,7 +180,8 @@ func TestDone(t *testing.T) {
 	if d := cmp.Diff([]int64{5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24}, undone); d != "" {
 		t.Error(d)
 	}
-	if d := (Commit{Offset: 5, Metadata: "not ours"}).Completed(); d.Contains(5) || !d.Contains(4) || d.FirstIncomplete() != 5 {
+	if d := (Commit{Offset: 5, Metadata: "not ours"}).Completed(); d.Contains(5) || !d.Contains(4) ||
+		d.FirstIncomplete() != 5 {
 		t.Error("metadata that is not ours must leave the offset")
 	}
 	if d := (Commit{Offset: -1}).Completed(); d.Contains(0) || d.FirstIncomplete() != 0 {

@@ -10,9 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// Outcomes and retries wait for more of their kind, and so do records without an order while they come fast; whatever
-// else somebody waits for is sent at once.
-func TestWhatGathers(t *testing.T) {
+// Outcomes and retries linger, and so do unordered records while they arrive fast. All other records are sent at once.
+func TestRecordsThatLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
 		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
@@ -43,7 +42,7 @@ func TestWhatGathers(t *testing.T) {
 				t.Errorf("a record of %s took %v, want %v", topic, got, want)
 			}
 		}
-		// lateOf is how many of 200 records at 10,000 a second waited for others.
+		// lateOf returns how many of 200 records at 10,000 a second lingered.
 		lateOf := func(produce func(string, int32, *Record, func(*Record, error))) int64 {
 			var all sync.WaitGroup
 			var late atomic.Int64
@@ -64,7 +63,7 @@ func TestWhatGathers(t *testing.T) {
 			all.Wait()
 			return late.Load()
 		}
-		if n := lateOf(p.ProduceUnordered); n < 10 || n > 100 { // the first of each batch waits for all of the moment
+		if n := lateOf(p.ProduceUnordered); n < 10 || n > 100 { // the first of each batch waits for the whole linger
 			t.Errorf("%d of 200 records without an order waited for the others", n)
 		}
 		if n := lateOf(p.Produce); n != 0 {

@@ -11,9 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Migrate creates the topics that do not exist yet, waits until they can be used and returns the names
-// of those it created. It changes none that exist. With a replication factor of 3 or more, two copies
-// acknowledge a write.
+// Migrate creates the topics that do not exist, waits up to a minute until the brokers know them and returns the names
+// of those it created. It changes no existing topic. With a replication factor of 3 or more it sets min.insync.replicas
+// to 2.
 func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor int16) ([]string, error) {
 	cl, err := c.newClient("migrate")
 	if err != nil {
@@ -36,7 +36,8 @@ func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor 
 		case errors.Is(err, kerr.TopicAlreadyExists):
 		case errors.Is(err, kerr.InvalidReplicationFactor):
 			return created, fmt.Errorf(
-				"create topic %s: there are fewer brokers than the %d copies of RELAY_REPLICATION_FACTOR: %w", c.Prefix+s.name,
+				"create topic %s: the cluster has fewer brokers than RELAY_REPLICATION_FACTOR (%d); start more or lower it: %w",
+				c.Prefix+s.name,
 				replicationFactor, err)
 		case err != nil:
 			return created, fmt.Errorf("create topic %s: %w", c.Prefix+s.name, err)
@@ -44,20 +45,22 @@ func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor 
 			created = append(created, c.Prefix+s.name)
 		}
 	}
-	a, err := c.checkTopicsUntil(ctx, 0, createTimeout, func(a TopicsReport) bool { return !errors.Is(a.Err(), errTopicsMissing) })
+	a, err := c.checkTopicsUntil(ctx, 0, createTimeout, func(a TopicsReport) bool {
+		return !errors.Is(a.Err(), errTopicsMissing)
+	})
 	if err == nil && errors.Is(a.Err(), errTopicsMissing) {
 		err = a.Err()
 	}
 	return created, err
 }
 
-// ErrFewerPartitions means that fewer partitions are asked for than there are: Kafka cannot take any away, and
-// endpoints live in them.
-var ErrFewerPartitions = errors.New("partitions cannot become fewer")
+// ErrFewerPartitions means that RELAY_PARTITIONS is lower than the partitions of a topic: Kafka cannot remove
+// partitions, and endpoints are assigned to them.
+var ErrFewerPartitions = errors.New("partitions cannot be removed")
 
-// Grow gives all topics that are keyed by endpoint that many partitions, and returns the names of those
-// that had fewer. Endpoints stay where they are; only those that are created afterwards, by nodes that
-// were started afterwards, use the new ones.
+// AddPartitions raises the partitions of all topics that are keyed by endpoint to the given number, and returns the
+// names of those that had fewer. Existing endpoints keep their partitions; only endpoints that are created later, by
+// nodes that are started later, use the new ones.
 func AddPartitions(ctx context.Context, c Config, a TopicsReport, partitions int32) ([]string, error) {
 	var fewer []string
 	for _, t := range a.Topics {
@@ -78,7 +81,7 @@ func AddPartitions(ctx context.Context, c Config, a TopicsReport, partitions int
 		return nil, err
 	}
 	defer cl.Close()
-	// One request for all, so that the group hears of them at once: partition p of all belongs to one node.
+	// One request for all topics: the next rebalance assigns partition p of all of them to one node.
 	resp, err := kadm.NewClient(cl).UpdatePartitions(ctx, int(partitions), fewer...)
 	if err == nil {
 		err = resp.Error()
@@ -89,7 +92,7 @@ func AddPartitions(ctx context.Context, c Config, a TopicsReport, partitions int
 	return fewer, nil
 }
 
-// Fix sets what of the wrong settings can be set without moving data, and leaves the rest.
+// FixSettings sets the wrong settings that have a Fix, and skips the others.
 func FixSettings(ctx context.Context, c Config, wrong []WrongSetting) error {
 	cl, err := c.newClient("migrate")
 	if err != nil {
@@ -99,14 +102,14 @@ func FixSettings(ctx context.Context, c Config, wrong []WrongSetting) error {
 	adm := kadm.NewClient(cl)
 	for len(wrong) > 0 {
 		topic := wrong[0].Topic
-		rest := slices.IndexFunc(wrong, func(s WrongSetting) bool { return s.Topic != topic })
-		if rest < 0 {
-			rest = len(wrong)
+		next := slices.IndexFunc(wrong, func(s WrongSetting) bool { return s.Topic != topic })
+		if next < 0 {
+			next = len(wrong)
 		}
-		if err := fixTopic(ctx, adm, topic, wrong[:rest]); err != nil {
+		if err := fixTopic(ctx, adm, topic, wrong[:next]); err != nil {
 			return err
 		}
-		wrong = wrong[rest:]
+		wrong = wrong[next:]
 	}
 	return nil
 }

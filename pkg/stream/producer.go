@@ -13,45 +13,45 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ErrBufferFull is given to the callback when the buffer of the record's client is full: answer 503, or wait and try again.
+// ErrBufferFull is passed to the callback if the buffer of the record's client is full: answer 503, or wait and retry.
 var ErrBufferFull = errors.New("producer buffer is full")
 
-// Producer appends records. It is three clients, and each of them has a buffer of its own that is bounded in records
-// and bytes; nothing waits for room but Room, which waits until all three have it.
+// Producer appends records. It has three clients, each with a buffer of its own that is bounded in records and bytes.
+// No method but WaitForRoom waits for free space.
 //
-// The prompt client sends what is there at once and batches by itself while requests are in
-// flight, so an idle service answers fast. The busy one lets records without an order gather for a moment while they
-// come fast: a request, a barrier and a fetch for three of them cost more than the moment is worth. The patient
-// one lets outcomes and retries gather for longer: nobody waits for an outcome, and a retry is not due for a second,
-// so each need not cost a request of its own, nor stand before an event.
+// The client without linger sends at once and batches only while requests are in flight, so an idle service answers
+// fast. The client with a short linger, 1 ms, takes unordered records while they arrive fast: a request, a barrier and
+// a fetch for three records cost more than that millisecond. The client with a long linger, 5 ms, takes outcomes and
+// retries: nobody waits for an outcome, and a retry is not due for a second, so they share requests and do not delay
+// events.
 type Producer struct {
 	noLinger, shortLinger, longLinger *kgo.Client
-	rate                              recordRate // of records without an order
+	rate                              recordRate // of unordered records
 	createdAt                         time.Time
 	prefix                            string
 	maxBytes                          int64
 
-	singleClient func() (*kgo.Client, error) // the client of ProduceInOwnBatch, made when it is first needed
-	singleTurn   chan struct{}               // of ProduceInOwnBatch; capacity 1
-	closeSingle  func()                      // closes what alone has made
+	singleClient func() (*kgo.Client, error) // of ProduceInOwnBatch; created at the first call
+	singleTurn   chan struct{}               // held by the running ProduceInOwnBatch; capacity 1
+	closeSingle  func()                      // closes what singleClient has created
 }
 
-// unorderedLinger is how long records without an order gather while they come fast.
+// unorderedLinger is the linger of unordered records while they arrive fast.
 const unorderedLinger = time.Millisecond
 
-// outcomeLinger is how long outcomes and retries gather, and so by how much later a delivery that was made is seen.
+// outcomeLinger is the linger of outcomes and retries, and so how much later a finished delivery becomes visible.
 const outcomeLinger = 5 * time.Millisecond
 
-// Bounds of the buffer of each of the three clients: what waits for brokers that do not answer.
+// Bounds of the buffer of each of the three clients, which fills while the brokers do not answer.
 const (
 	maxBufferedRecords = 20_000
 	maxBufferedBytes   = 256 << 20
 )
 
-// roomPollInterval is how often Room looks again.
+// roomPollInterval is how often WaitForRoom checks the buffers.
 const roomPollInterval = 10 * time.Millisecond
 
-// NewProducer connects lazily: the first record dials.
+// NewProducer connects with the first record.
 func NewProducer(c Config, clientID string) (*Producer, error) {
 	if c.ProducerBufferBytes == 0 {
 		c.ProducerBufferBytes = maxBufferedBytes
@@ -67,23 +67,24 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 		kgo.ProduceRequestTimeout(10 * time.Second),
 	}
 	linger := func(d time.Duration) []kgo.Opt { return append(slices.Clip(opts), kgo.ProducerLinger(d)) }
-	prompt, err := c.newClient(clientID, linger(0)...)
+	noLinger, err := c.newClient(clientID, linger(0)...)
 	if err != nil {
 		return nil, err
 	}
-	busy, err := c.newClient(clientID, linger(unorderedLinger)...)
+	shortLinger, err := c.newClient(clientID, linger(unorderedLinger)...)
 	if err != nil {
-		prompt.Close()
+		noLinger.Close()
 		return nil, err
 	}
-	patient, err := c.newClient(clientID, linger(outcomeLinger)...)
+	longLinger, err := c.newClient(clientID, linger(outcomeLinger)...)
 	if err != nil {
-		prompt.Close()
-		busy.Close()
+		noLinger.Close()
+		shortLinger.Close()
 		return nil, err
 	}
 	p := &Producer{
-		noLinger: prompt, shortLinger: busy, longLinger: patient, createdAt: time.Now(), prefix: c.Prefix, maxBytes: int64(c.ProducerBufferBytes),
+		noLinger: noLinger, shortLinger: shortLinger, longLinger: longLinger, createdAt: time.Now(), prefix: c.Prefix,
+		maxBytes:   int64(c.ProducerBufferBytes),
 		singleTurn: make(chan struct{}, 1), closeSingle: func() {},
 	}
 	p.singleClient = sync.OnceValues(func() (*kgo.Client, error) {
@@ -96,8 +97,7 @@ func NewProducer(c Config, clientID string) (*Producer, error) {
 	return p, nil
 }
 
-// BrokerHosts returns the hosts under which the brokers of the cluster are reached: a few brokers are configured, and
-// those name the others.
+// BrokerHosts returns the host names of all brokers of the cluster, not only of the configured ones.
 func (p *Producer) BrokerHosts(ctx context.Context) ([]string, error) {
 	brokers, err := kadm.NewClient(p.noLinger).ListBrokers(ctx)
 	if err != nil {
@@ -110,11 +110,11 @@ func (p *Producer) BrokerHosts(ctx context.Context) ([]string, error) {
 	return hosts, nil
 }
 
-// Produce appends r to a partition of a topic (named without the prefix). done is called exactly
-// once, on a goroutine of the client, when the record is durable or cannot become so any more;
-// ErrBufferFull means that it was never queued. Any other error leaves the outcome unknown; r may then be
-// produced again. The callbacks of one topic run one after the other: done must be quick, and must not produce, for a
-// record that is refused because its buffer is full would wait for the callback that it is called from.
+// Produce appends r to a partition of a topic (named without the prefix). It calls done exactly once, on a goroutine of
+// the client, when the record is durable or cannot become so any more. ErrBufferFull means that r was not queued. After
+// any other error it is unknown whether r was stored; it may be produced again. The callbacks of one topic run one
+// after the other, so done must be quick. It must not call Produce: with a full buffer the new record's callback would
+// wait for done.
 func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*Record, error)) {
 	client := p.noLinger
 	if topicByName(topic).Linger > 0 {
@@ -123,7 +123,7 @@ func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*
 	p.produce(client, topic, partition, r, done)
 }
 
-// ProduceUnordered is Produce for a record that may come before or after any other that is still on its way. The
+// ProduceUnordered is Produce for a record that may be stored before or after any other unacknowledged record. The
 // callbacks of a topic then run on two goroutines.
 func (p *Producer) ProduceUnordered(topic string, partition int32, r *Record, done func(*Record, error)) {
 	client := p.noLinger
@@ -138,8 +138,8 @@ func (p *Producer) produce(client *kgo.Client, topic string, partition int32, r 
 	untimed := r.Timestamp.IsZero()
 	client.TryProduce(context.Background(), r, func(r *Record, err error) {
 		if err != nil && untimed {
-			// The client has set it. A broker refuses times that are far off, and the next try must not
-			// carry on a wrong one that the clock has been cured of.
+			// The client has set it. Brokers reject timestamps that are far off (message.timestamp.before.max.ms), so
+			// the next attempt must not repeat one from before the clock was corrected.
 			r.Timestamp = time.Time{}
 		}
 		if errors.Is(err, kgo.ErrMaxBuffered) {
@@ -149,8 +149,8 @@ func (p *Producer) produce(client *kgo.Client, topic string, partition int32, r 
 	})
 }
 
-// Room waits until there is room for r in all buffers, or until ctx ends: then it returns its error. It
-// promises nothing: others may fill them first.
+// WaitForRoom waits until all three buffers have room for r, or until ctx ends and then returns its error. It reserves
+// nothing: other records may fill the buffers first.
 func (p *Producer) WaitForRoom(ctx context.Context, r *Record) error {
 	size := int64(len(r.Key) + len(r.Value))
 	for _, h := range r.Headers {
@@ -175,20 +175,21 @@ func (p *Producer) WaitForRoom(ctx context.Context, r *Record) error {
 }
 
 func (p *Producer) isFull(client *kgo.Client, size int64) bool {
-	held := client.BufferedProduceBytes()
-	return client.BufferedProduceRecords() >= maxBufferedRecords || held > 0 && held+size > p.maxBytes
+	buffered := client.BufferedProduceBytes()
+	return client.BufferedProduceRecords() >= maxBufferedRecords || buffered > 0 && buffered+size > p.maxBytes
 }
 
-// Refused reports whether the brokers will not take the record that err is about, however often it is
-// tried: it is too large, or invalid. They judge whole batches, so the record at fault may be another
-// one, unless err is of ProduceInOwnBatch.
+// RejectedByBroker reports whether the brokers will never accept the record that err is about: it is too large, or
+// invalid. Brokers check whole batches, so another record of the batch may be at fault, unless err comes from
+// ProduceInOwnBatch.
 func RejectedByBroker(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) ||
 		errors.Is(err, kerr.InvalidRecord)
 }
 
-// ProduceInOwnBatch appends one record in a batch of its own and waits for it, or for the end of ctx: then the
-// outcome is unknown. What it returns is said of this record and of no other. Calls take turns.
+// ProduceInOwnBatch appends one record in a batch of its own and waits until it is durable. Its error is about this
+// record and no other. If ctx ends first, it is unknown whether the record was stored. Concurrent calls run one after
+// the other.
 func (p *Producer) ProduceInOwnBatch(ctx context.Context, topic string, partition int32, r *Record) error {
 	select {
 	case p.singleTurn <- struct{}{}:
@@ -211,13 +212,13 @@ func (p *Producer) ProduceInOwnBatch(ctx context.Context, topic string, partitio
 	return nil
 }
 
-// ProduceSync appends one record and waits for it, or for the end of ctx: then the outcome is unknown,
-// for the record may still be on its way.
+// ProduceSync appends one record and waits until it is durable. If ctx ends first, it is unknown whether the record was
+// stored: it may still be in flight.
 func (p *Producer) ProduceSync(ctx context.Context, topic string, partition int32, r *Record) error {
-	res := make(chan error, 1)
-	p.Produce(topic, partition, r, func(_ *Record, err error) { res <- err })
+	result := make(chan error, 1)
+	p.Produce(topic, partition, r, func(_ *Record, err error) { result <- err })
 	select {
-	case err := <-res:
+	case err := <-result:
 		if err != nil {
 			return fmt.Errorf("produce to %s: %w", topic, err)
 		}
@@ -227,7 +228,7 @@ func (p *Producer) ProduceSync(ctx context.Context, topic string, partition int3
 	}
 }
 
-// Flush waits until everything that was given to Produce is decided.
+// Flush waits until the callbacks of all earlier records were called.
 func (p *Producer) Flush(ctx context.Context) error {
 	if err := errors.Join(p.noLinger.Flush(ctx), p.shortLinger.Flush(ctx), p.longLinger.Flush(ctx)); err != nil {
 		return fmt.Errorf("flush producer: %w", err)
@@ -235,7 +236,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Close fails what is still buffered; call Flush first. No call may come after it.
+// Close fails the records that are still buffered; call Flush first. No method may be called after it.
 func (p *Producer) Close() {
 	p.noLinger.Close()
 	p.shortLinger.Close()

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A batch is refused as a whole; alone, the broker's word is about one record.
-func TestProduceAlone(t *testing.T) {
+// A broker rejects whole batches. With a batch of its own the error is about one record.
+func TestProduceInOwnBatch(t *testing.T) {
 	cluster, _, p := broker(t)
 	refuse := func(err *kerr.Error) {
 		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: err})
@@ -36,14 +36,14 @@ func TestProduceAlone(t *testing.T) {
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := p.ProduceInOwnBatch(ctx, Events, 0, &Record{Value: []byte("x")}); !errors.Is(err, context.DeadlineExceeded) ||
-		RejectedByBroker(err) {
+	err := p.ProduceInOwnBatch(ctx, Events, 0, &Record{Value: []byte("x")})
+	if !errors.Is(err, context.DeadlineExceeded) || RejectedByBroker(err) {
 		t.Errorf("without an answer: %v", err)
 	}
 }
 
-// Room waits as long as the buffer holds too much for the record, and no longer.
-func TestRoom(t *testing.T) {
+// WaitForRoom waits while the buffer is too full for the record, and no longer.
+func TestWaitForRoom(t *testing.T) {
 	cluster, c, _ := broker(t)
 	c.ProducerBufferBytes = 1000
 	p, err := NewProducer(c, "small")
@@ -60,7 +60,7 @@ func TestRoom(t *testing.T) {
 		return &Record{Value: make([]byte, n), Headers: []Header{{Key: "k", Value: make([]byte, 99)}}}
 	}
 	if none(sized(5000)) {
-		t.Error("no room for a record beyond the limit, which only Produce can judge")
+		t.Error("no room for a record beyond the limit, which only Produce can reject")
 	}
 	accept := cluster.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1}).Remove
@@ -78,13 +78,13 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// The first headers of a grave are its own, DeadHeaderCount of them.
-func TestDeadRecord(t *testing.T) {
+// The first DeadHeaderCount headers of a dead letter are its own.
+func TestDeadLetterRecord(t *testing.T) {
 	r := &Record{Topic: "t.events", Partition: 3, Offset: 7, Key: []byte("k"), Value: []byte("v"),
 		Headers: []Header{{Key: "h"}}}
-	grave := Config{Prefix: "t."}.DeadLetterRecord(r, "dispatch", errors.New("why"))
-	if string(grave.Headers[DeadHeaderCount].Key) != "h" || grave.Headers[DeadHeaderCount-1].Key != HeaderDeadError ||
-		string(grave.Headers[0].Value) != "events" {
-		t.Errorf("%v", grave.Headers)
+	letter := Config{Prefix: "t."}.DeadLetterRecord(r, "dispatch", errors.New("why"))
+	if string(letter.Headers[DeadHeaderCount].Key) != "h" || letter.Headers[DeadHeaderCount-1].Key != HeaderDeadError ||
+		string(letter.Headers[0].Value) != "events" {
+		t.Errorf("%v", letter.Headers)
 	}
 }

@@ -9,32 +9,31 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Range is the stretch of a partition's offsets [From, To).
+// Range is a range of offsets [From, To) of a partition.
 type Range struct {
 	Partition
 	From, To int64
 }
 
-// ErrTrimmed means that the log deleted records before they were read.
+// ErrTrimmed means that records were deleted from the log before they were read.
 var ErrTrimmed = errors.New("records were deleted before they were read")
 
-// What ReadRanges holds of the log ahead of its callback, per broker and per partition, and how many
-// records it hands over at once. A larger record comes alone.
+// What ReadRanges fetches ahead of its callback, per broker and per partition, and how many records it
+// hands over at once. A larger record comes alone.
 const (
 	rangeFetchBytes          = 4 << 20
 	rangePartitionFetchBytes = 1 << 20
 	rangePollRecords         = 1000
 )
 
-// ReadRanges calls each with the records of the ranges, in order within a partition, and returns when it has
-// seen the last of every range, when each returns an error (ErrStop ends it with nil), or with
-// ErrTrimmed. Each partition may be in one range only. While each runs, nothing more than a few megabytes is
-// fetched. It has a client of its own.
+// ReadRanges calls each with the records of the ranges, in order within a partition. It returns after the last record
+// of every range, with the error of each (nil for ErrStop), or with ErrTrimmed. Each partition may be in one range
+// only. While each runs, the client fetches at most a few megabytes. It has a client of its own.
 func (r *Reader) ReadRanges(ctx context.Context, ranges []Range, each func(Partition, []*Record) error) error {
 	return r.readRanges(ctx, ranges, rangePartitionFetchBytes, each)
 }
 
-// readRanges is ReadRanges with so many bytes of a partition in one fetch.
+// readRanges is ReadRanges with at most partitionFetch bytes of a partition in one fetch.
 func (r *Reader) readRanges(
 	ctx context.Context, ranges []Range, partitionFetch int32, each func(Partition, []*Record) error) error {
 	from := make(map[string]map[int32]kgo.Offset)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Ranges of several partitions are read to their ends and not beyond, whatever else the log holds.
+// Ranges of several partitions are read to their ends and not beyond, whatever else the log contains.
 func TestReadRanges(t *testing.T) {
 	_, c, p := broker(t)
 	for i := range byte(30) {
@@ -55,8 +55,8 @@ func TestReadRanges(t *testing.T) {
 	}
 }
 
-// A commit comes back with all that was said beside its offset.
-func TestMarks(t *testing.T) {
+// A commit is read with its metadata.
+func TestCommits(t *testing.T) {
 	_, c, p := broker(t)
 	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
 		t.Fatal(err)

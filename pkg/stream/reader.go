@@ -11,14 +11,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Reader reads partitions outside any group and asks for their offsets.
+// Reader reads records and offsets outside any group.
 type Reader struct {
 	cfg Config
 	cl  *kgo.Client
 	adm *kadm.Client
 }
 
-// NewReader connects lazily.
+// NewReader connects with the first request.
 func NewReader(c Config, clientID string) (*Reader, error) {
 	cl, err := c.newClient(clientID)
 	if err != nil {
@@ -30,22 +30,22 @@ func NewReader(c Config, clientID string) (*Reader, error) {
 // Close ends the reader's connections.
 func (r *Reader) Close() { r.cl.Close() }
 
-// Ends returns, for every partition of the topics, the offset that the next record will get.
+// Ends returns the end offset of every partition of the topics: the offset of the next record.
 func (r *Reader) Ends(ctx context.Context, topics ...string) (map[Partition]int64, error) {
 	return r.offsets(topics, func(names []string) (kadm.ListedOffsets, error) {
 		return r.adm.ListEndOffsets(ctx, names...)
 	})
 }
 
-// Starts returns the first offset that can be read of every partition.
+// Starts returns the start offset of every partition of the topics: the first one that can be read.
 func (r *Reader) Starts(ctx context.Context, topics ...string) (map[Partition]int64, error) {
 	return r.offsets(topics, func(names []string) (kadm.ListedOffsets, error) {
 		return r.adm.ListStartOffsets(ctx, names...)
 	})
 }
 
-// At returns, for every partition of the topic, the first offset whose record is not older than t;
-// the end of the partition when there is none.
+// OffsetsForTime returns, for every partition of the topic, the offset of the first record that is not older than t.
+// Without such a record it is the end of the partition.
 func (r *Reader) OffsetsForTime(ctx context.Context, topic string, t time.Time) (map[Partition]int64, error) {
 	return r.offsets([]string{topic}, func(names []string) (kadm.ListedOffsets, error) {
 		return r.adm.ListOffsetsAfterMilli(ctx, t.UnixMilli(), names...)
@@ -72,23 +72,22 @@ func (r *Reader) offsets(topics []string, list func([]string) (kadm.ListedOffset
 	return out, nil
 }
 
-// ErrStop ends a Read from its callback without an error.
+// ErrStop ends a Read without an error when its callback returns it.
 var ErrStop = errors.New("stop reading")
 
-// ErrRead is part of the error of a Read that the brokers ended.
+// ErrRead is part of the error of a Read that fails because of the brokers.
 var ErrRead = errors.New("read from the log")
 
-// Read calls each for the records of one partition from an offset on, in order, and goes on waiting
-// for new ones until ctx ends or each returns an error; ErrStop ends it with nil. Brokers that are away
-// or change their roles are waited for; what does not pass by itself, such as a lacking permission or a
-// topic that was made anew, ends it with ErrRead. It has a client of its own, so that several reads do
+// Read calls each for the records of one partition from an offset on, in order, and waits for new ones until ctx ends
+// or each returns an error (nil for ErrStop). It retries while brokers are unavailable or elect leaders. Errors that
+// last, such as a missing ACL or a recreated topic, end it with ErrRead. It has a client of its own, so that reads do
 // not disturb each other.
 func (r *Reader) Read(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
 	return r.read(ctx, p, from, each)
 }
 
-// ReadWithControlRecords is Read for those who count offsets: each gets the markers of transactions too, which the service never
-// writes but anybody may who can write to the topic.
+// ReadWithControlRecords is Read for callers that account for every offset: each also gets the control records of
+// transactions. The service writes none, but anyone with write access to the topic may.
 func (r *Reader) ReadWithControlRecords(ctx context.Context, p Partition, from int64, each func(*Record) error) error {
 	return r.read(ctx, p, from, each, kgo.KeepControlRecords())
 }
@@ -99,7 +98,7 @@ func (r *Reader) read(ctx context.Context, p Partition, from int64, each func(*R
 			r.cfg.Prefix + p.Topic: {p.Index: kgo.NewOffset().At(from)},
 		}),
 		kgo.FetchMaxWait(time.Second),
-		kgo.DisableFetchSessions(), // of no use for one partition, and a client that closes would wait to end it
+		kgo.DisableFetchSessions(), // useless for one partition, and Close would wait for the session's end
 		kgo.FetchMaxBytes(16<<20),
 		kgo.FetchMaxPartitionBytes(MaxMessageBytes))...,
 	)
@@ -130,18 +129,18 @@ func (r *Reader) read(ctx context.Context, p Partition, from int64, each func(*R
 // Committed returns the offsets that a group (named without the prefix) has committed for the topics;
 // partitions without a commit are left out.
 func (r *Reader) Committed(ctx context.Context, group string, topics ...string) (map[Partition]int64, error) {
-	marks, err := r.Commits(ctx, group, topics...)
+	commits, err := r.Commits(ctx, group, topics...)
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[Partition]int64, len(marks))
-	for p, m := range marks {
+	out := make(map[Partition]int64, len(commits))
+	for p, m := range commits {
 		out[p] = m.Offset
 	}
 	return out, nil
 }
 
-// Marks is Committed with what the group has said beside the offsets.
+// Commits is Committed with the metadata of the commits.
 func (r *Reader) Commits(ctx context.Context, group string, topics ...string) (map[Partition]Commit, error) {
 	fetched, err := r.adm.FetchOffsets(ctx, r.cfg.Prefix+group)
 	if err == nil {

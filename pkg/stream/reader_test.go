@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// What brokers refuse ends a read; what passes does not.
-func TestReadReturnsWhatBrokersRefuse(t *testing.T) {
+// A lasting error of the brokers ends a read; a passing one does not.
+func TestReadReturnsLastingErrors(t *testing.T) {
 	for _, f := range []struct {
 		err  *kerr.Error
 		ends bool

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-func TestTempo(t *testing.T) {
+func TestRecordRate(t *testing.T) {
 	t.Parallel()
 	var x recordRate
 	now := time.Hour
-	// run notes records that are apart for a second and returns how many of them were told that it is busy.
+	// run counts records for a second, the given time apart, and returns for how many the rate was high.
 	run := func(apart time.Duration) (busy int) {
 		for range time.Second / apart {
 			now += apart

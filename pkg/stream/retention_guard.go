@@ -13,33 +13,35 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Shares of a limit of time, of the age of the oldest record that a group has not done.
+// Age of a group's oldest unprocessed record as a share of retention.
 const (
-	warnShare   = 0.5 // somebody should look at it
-	refuseShare = 0.9 // what comes now would not be done in time either: it is not taken
+	warnShare   = 0.5 // logged as a warning
+	refuseShare = 0.9 // new events would expire too: they are refused
 )
 
-// Unread is a partition of which a group has left so much undone that it will be lost by its age.
+// ExpiringBacklog is a partition of which a group is so far behind that retention is about to delete unprocessed
+// records.
 type ExpiringBacklog struct {
 	Partition
 	Group     string        // without the prefix
-	LostAfter time.Duration // after which it is lost
-	AgeShare  float64       // of it that has passed at least: 0.5 or 0.9
+	LostAfter time.Duration // age at which records are lost
+	AgeShare  float64       // of LostAfter that the oldest record has reached: 0.5 or 0.9
 }
 
-// Refused reports whether events are refused for it.
+// RefusesEvents reports whether new events are refused because of it.
 func (u ExpiringBacklog) RefusesEvents() bool {
 	return u.AgeShare >= refuseShare && topicByName(u.Topic).Guarded
 }
 
 func (u ExpiringBacklog) String() string {
-	return fmt.Sprintf("group %s has not done records of %s[%d] for more than %.0f %% of the %v after which they are lost",
+	return fmt.Sprintf("group %s has not processed records of %s[%d] that are older than %.0f %% of the %v after which "+
+		"they are lost",
 		u.Group, u.Topic, u.Index, u.AgeShare*100, u.LostAfter)
 }
 
-// Unread looks at all groups. retention is how long events are kept: what a group has not done by then is too old to
-// be delivered or shown. A limit of the brokers, which no topic should have, counts as well when it is shorter. records
-// is how many there are of each group from the oldest on that it has not done, however old, of all partitions together.
+// ExpiringBacklogs compares the backlogs of all groups with retention, which is how long events are kept: what a group
+// has not processed by then is too old to be delivered or shown. A shorter retention.ms of a topic, which no topic
+// should have, replaces it. records is the number of records above the committed offset, of any age, by group.
 func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention time.Duration) (
 	all []ExpiringBacklog, records map[string]int64, err error) {
 	topics := ReadTopics()
@@ -56,7 +58,7 @@ func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention 
 		return nil, nil, err
 	}
 	records = make(map[string]int64)
-	at := make(map[topicTime]map[Partition]int64)
+	offsetsBefore := make(map[topicTime]map[Partition]int64)
 	for _, group := range Groups() {
 		committed, err := r.Committed(ctx, group, ReadBy(group)...)
 		if err != nil {
@@ -70,7 +72,7 @@ func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention 
 				}
 				records[group] += end - next
 				for _, share := range []float64{refuseShare, warnShare} {
-					old, err := r.offsetsOlderThan(ctx, at, topic, now.Add(-time.Duration(share*float64(limits[topic]))))
+					old, err := r.offsetsOlderThan(ctx, offsetsBefore, topic, now.Add(-time.Duration(share*float64(limits[topic]))))
 					if err != nil {
 						return nil, nil, err
 					}
@@ -85,27 +87,29 @@ func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention 
 	return all, records, nil
 }
 
-// place is a time in a topic.
+// topicTime is a topic and a time.
 type topicTime struct {
 	topic string
 	at    time.Time
 }
 
-// offsetsOlderThan returns the offsets below which the records of a topic are older than a time; it is asked for once.
-func (r *Reader) offsetsOlderThan(ctx context.Context, known map[topicTime]map[Partition]int64, topic string, at time.Time) (
+// offsetsOlderThan returns the offsets below which the records of a topic are older than a time. It caches them in
+// known.
+func (r *Reader) offsetsOlderThan(
+	ctx context.Context, known map[topicTime]map[Partition]int64, topic string, at time.Time) (
 	map[Partition]int64, error) {
-	where := topicTime{topic, at}
-	if known[where] == nil {
+	key := topicTime{topic, at}
+	if known[key] == nil {
 		offsets, err := r.OffsetsForTime(ctx, topic, at)
 		if err != nil {
 			return nil, err
 		}
-		known[where] = offsets
+		known[key] = offsets
 	}
-	return known[where], nil
+	return known[key], nil
 }
 
-// limits is after how long records of the topics are lost: at most retention.
+// lostAfter returns after how long records of the topics are lost: retention, or retention.ms of the topic if shorter.
 func (r *Reader) lostAfter(ctx context.Context, retention time.Duration, topics ...string) (
 	map[string]time.Duration, error) {
 	names := make([]string, len(topics))
@@ -128,7 +132,7 @@ func (r *Reader) lostAfter(ctx context.Context, retention time.Duration, topics 
 	return out, nil
 }
 
-// RetentionGuardDeps are what a Guard needs.
+// RetentionGuardDeps are the dependencies of a RetentionGuard. All are required.
 type RetentionGuardDeps struct {
 	Log       *slog.Logger
 	Stream    Config
@@ -137,10 +141,11 @@ type RetentionGuardDeps struct {
 	Retention time.Duration // how long events are kept
 }
 
-// guardInterval is the time from one look to the next.
+// guardInterval is the time between two checks.
 const guardInterval = time.Minute
 
-// Guard looks whether groups do what they read before it is lost by its age, and refuses new events when one does not.
+// RetentionGuard checks whether the groups process records before retention deletes them, and refuses new events while
+// one does not.
 type RetentionGuard struct {
 	deps    RetentionGuardDeps
 	refusal atomic.Pointer[expiringError]
@@ -148,27 +153,27 @@ type RetentionGuard struct {
 	records *prometheus.GaugeVec // by group
 }
 
-// expiringError says why events are refused. To whoever accepts them it is as a buffer that is full.
+// expiringError says why events are refused. It is an ErrBufferFull: ingest answers it like a full producer buffer.
 type expiringError struct{ backlog ExpiringBacklog }
 
-func (e *expiringError) Error() string        { return "events are refused: " + e.backlog.String() }
+func (e *expiringError) Error() string        { return "new events are refused: " + e.backlog.String() }
 func (e *expiringError) Is(target error) bool { return target == ErrBufferFull }
 
-// NewRetentionGuard prepares; it connects to nothing.
+// NewRetentionGuard creates the guard; Run connects.
 func NewRetentionGuard(deps RetentionGuardDeps) (*RetentionGuard, error) {
 	if deps.Log == nil || deps.Metrics == nil || deps.Now == nil || deps.Retention <= 0 {
-		return nil, errors.New("guard of the log: a dependency is missing")
+		return nil, errors.New("retention guard: Log, Metrics, Now and a positive Retention are required")
 	}
 	g := &RetentionGuard{
 		deps: deps,
 		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "relay_log_unread_limit_share",
-			Help: "Age of a group's oldest unread record as a share of retention: 0, 0.5 or 0.9 (steps). At 0.9 events are " +
-				"refused.",
+			Name: "relay_log_unread_age_ratio",
+			Help: "Age of a group's oldest uncommitted record divided by retention, in steps: 0, 0.5 or 0.9. At 0.9 new " +
+				"events are refused.",
 		}, []string{"group"}),
 		records: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "relay_log_unread_records",
-			Help: "Records from a group's oldest unread one on, which cannot be trimmed; at most a minute old.",
+			Help: "Records above the offsets that a group has committed, which cannot be trimmed; updated every minute.",
 		}, []string{"group"}),
 	}
 	for _, c := range []prometheus.Collector{g.share, g.records} {
@@ -179,7 +184,7 @@ func NewRetentionGuard(deps RetentionGuardDeps) (*RetentionGuard, error) {
 	return g, deps.Stream.Validate()
 }
 
-// Refuse is the reason why events must not be accepted now, an ErrBufferFull; nil: they may.
+// Refusal returns why new events must be refused now, as an ErrBufferFull; nil: accept them.
 func (g *RetentionGuard) Refusal() error {
 	if err := g.refusal.Load(); err != nil {
 		return err
@@ -187,7 +192,7 @@ func (g *RetentionGuard) Refusal() error {
 	return nil
 }
 
-// Run looks every minute until ctx ends. While the log cannot be asked the last answer stands.
+// Run checks every minute until ctx ends. While it cannot read the log, the last result holds.
 func (g *RetentionGuard) Run(ctx context.Context) error {
 	reader, err := NewReader(g.deps.Stream, "guard")
 	if err != nil {
@@ -198,7 +203,8 @@ func (g *RetentionGuard) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := g.check(ctx, reader); err != nil && ctx.Err() == nil {
-			g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "look for what is not read in time", slog.Any("error", err))
+			g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot check whether groups process records before retention deletes them",
+				slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -208,7 +214,7 @@ func (g *RetentionGuard) Run(ctx context.Context) error {
 	}
 }
 
-// look decides anew.
+// check updates the metrics and whether events are refused.
 func (g *RetentionGuard) check(ctx context.Context, r *Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, trimTimeout)
 	defer cancel()
@@ -237,7 +243,8 @@ func (g *RetentionGuard) check(ctx context.Context, r *Reader) error {
 		if u.AgeShare >= refuseShare {
 			level = slog.LevelError
 		}
-		g.deps.Log.LogAttrs(ctx, level, "records are not done in time", slog.String("group", group),
+		g.deps.Log.LogAttrs(ctx, level, "records will be lost by retention: consumer group is too far behind",
+			slog.String("group", group),
 			slog.String("topic", u.Topic),
 			slog.Int("partition", int(u.Index)), slog.Duration("lost_after", u.LostAfter), slog.Float64("share", u.AgeShare))
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// What is not done for half of the time after which it is lost is told, and for 90 % of it no event is taken.
-func TestGuard(t *testing.T) {
+// A group that is behind by half of retention is reported; at 90 % new events are refused.
+func TestRetentionGuard(t *testing.T) {
 	_, c, p := broker(t)
 	for range 3 {
 		if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {

@@ -1,10 +1,15 @@
-// Package stream is the only way to Kafka: the names and settings of the topics, a producer that
-// never queues without a bound, consumer groups whose offsets carry metadata, and plain reads by
-// offset and time.
+// Package stream is the only package that talks to Kafka. It has
 //
-// Every producer sets the partition explicitly (the endpoint's own, kept in the configuration), so
-// nothing here hashes a key. Nothing is acknowledged before acks=all; on the embedded engine that
-// includes its group fsync.
+//   - the table of topics with everything that depends on a topic (topics.go; begin reading there), their creation
+//     (migrate.go) and the check of their settings (topics_check.go),
+//   - Producer, whose buffers are bounded, and Group, a member of a consumer group,
+//   - Reader, which reads offsets, ranges and dead letters outside any group,
+//   - Trimmer, which deletes what all groups have committed, and RetentionGuard, which refuses new events before
+//     retention deletes old ones that a group has not processed.
+//
+// The caller chooses the partition of every record: the endpoint's own, which is kept in the configuration. Nothing
+// here hashes a key. A record counts as durable with acks=all; the embedded broker answers that after its group fsync.
+// Commits carry their holes as metadata (holes.go), so a new owner of a partition repeats no completed record.
 package stream
 
 import (
@@ -27,23 +32,23 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// Record is franz-go's; the packages that encode and decode records need not import it.
+// Record is franz-go's type under a name of this package, so that no other package has to import franz-go for it.
 type Record = kgo.Record
 
 // Header is one header of a Record.
 type Header = kgo.RecordHeader
 
-// Config says where the brokers are and how the topics are called. The zero value is not usable.
+// Config says how to reach the brokers and how topics and groups are named. The zero value is not usable.
 type Config struct {
 	Brokers []string // host:port, at least one
-	Prefix  string   // before every topic and group name, e.g. "relay."
+	Prefix  string   // of every topic and group name, e.g. "relay."
 	SASL    string   // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
 	TLS     string   // "system", the path of a CA file, or empty = no TLS
-	// Session is how long a member of a group may be silent before its partitions go to others; 0 = 30 s.
+	// SessionTimeout is how long a group member may miss heartbeats before its partitions are reassigned; 0 = 30 s.
 	SessionTimeout time.Duration
-	// ProducerBufferBytes bounds what each of a producer's three clients holds until it is acknowledged; 0 = 256 MiB.
+	// ProducerBufferBytes bounds the unacknowledged records of each of a producer's three clients; 0 = 256 MiB.
 	ProducerBufferBytes int
-	// DialFunc replaces the dialer, for an engine in the same process and for tests; nil dials TCP.
+	// DialFunc replaces the dialer, for a broker in the same process and for tests; nil dials TCP.
 	DialFunc func(ctx context.Context, network, host string) (net.Conn, error)
 	Log      *slog.Logger
 }
@@ -63,12 +68,12 @@ func (c Config) Validate() error {
 // MaxBody is the largest event body that any setting may allow, in bytes.
 const MaxBody = 10 << 20
 
-// MaxMessageBytes bounds a record batch: the largest body and 2 MiB, for its headers and for what a retry
-// or a dead record adds. It does not follow the body limit that is set: an event that was accepted
-// under a higher one must still fit into a retry topic.
+// MaxMessageBytes bounds a record batch, in bytes: the largest body plus 2 MiB for its headers and for those that a
+// retry or a dead letter adds. It does not depend on the configured body limit: an event that was accepted under a
+// higher limit must still fit into a retry topic.
 const MaxMessageBytes = MaxBody + 2<<20
 
-// options are common to every client.
+// options returns the options that all clients share.
 func (c Config) options(clientID string) ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
@@ -110,7 +115,7 @@ func (c Config) securityOpts() ([]kgo.Opt, error) {
 	mechanism, rest, ok1 := strings.Cut(c.SASL, ":")
 	user, password, ok2 := strings.Cut(rest, ":")
 	if !ok1 || !ok2 || user == "" {
-		return nil, errors.New("kafka SASL: want mechanism:user:password")
+		return nil, errors.New("kafka SASL: set RELAY_KAFKA_SASL to mechanism:user:password")
 	}
 	switch strings.ToLower(mechanism) {
 	case "plain":
@@ -125,12 +130,12 @@ func (c Config) securityOpts() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// ErrLogin means that the brokers do not know the user, or that the password is another.
+// ErrLogin means that the brokers rejected the user or the password (SASL_AUTHENTICATION_FAILED).
 //
-//nolint:staticcheck // a name begins it
+//nolint:staticcheck // the message begins with a proper name
 var ErrLogin = errors.New("Kafka refused the user or password of RELAY_KAFKA_SASL")
 
-// explainLogin names the setting that a refused login comes from.
+// explainLogin adds to a rejected login the name of the setting to correct.
 func explainLogin(err error) error {
 	if errors.Is(err, kerr.SaslAuthenticationFailed) {
 		return fmt.Errorf("%w: %w", ErrLogin, err)
@@ -138,7 +143,8 @@ func explainLogin(err error) error {
 	return err
 }
 
-// backoff is short: a broker that restarts is back within seconds, and callers have their own limits.
+// backoff is the pause between attempts to connect or to repeat a request, 50 ms to 2 s: a broker restarts within
+// seconds, and callers have deadlines of their own.
 var backoff = wait.Backoff{First: 50 * time.Millisecond, Longest: 2 * time.Second}
 
 func (c Config) newClient(clientID string, more ...kgo.Opt) (*kgo.Client, error) {

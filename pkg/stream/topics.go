@@ -20,15 +20,16 @@ const (
 	AuditLog         = "audit"
 )
 
-// Consumer groups that do something with every record of the topics that they read, without the prefix. What one of
-// them has committed says what it has still to do.
+// Consumer groups, without the prefix. A group processes every record of the topics that it reads. Its committed
+// offsets say which ones it has completed.
 const (
 	DispatchGroup = "dispatch" // delivers
 	StoreGroup    = "store"    // copies the log into the store
 	AlertGroup    = "alerts"   // evaluates the rules of alerts
 )
 
-// Fence names topics that a read of the store waits for together, so that it finds what was acknowledged before.
+// Fence names the topics of a read-your-writes fence: a read of the store waits until everything that was acknowledged
+// in them before is in the store.
 type Fence string
 
 // The fences. A topic of a fence is read by StoreGroup.
@@ -37,47 +38,50 @@ const (
 	FenceAudit  Fence = "audit"  // the audit log
 )
 
-// Topic is everything that the service relies on of one topic.
+// Topic is everything that the service knows about one topic.
 type Topic struct {
 	Name string // without the prefix
-	// Keyed topics have the number of partitions that the service was set up with; the others have one.
+	// Keyed topics have RELAY_PARTITIONS partitions, and an endpoint uses the same partition of all of them. The others
+	// have one.
 	Keyed bool
-	// Durable: the embedded broker acknowledges a record when it is on disk. Records of the other topics can be made again
-	// from those of durable ones until the offset that they belong to is committed: they are on disk before that.
+	// Durable topics: the embedded broker acknowledges a record after its fdatasync. The records of other topics can be
+	// made again from durable ones until the offset that they follow from is committed; they are synced before that
+	// commit.
 	Durable bool
-	// Authenticated: its records carry a MAC, and those without a valid one count for nothing.
+	// Authenticated topics: records carry a MAC, and readers ignore records without a valid one.
 	Authenticated bool
-	// Linger is how long the producer lets records of the topic gather.
+	// Linger is how long the producer gathers records of the topic into one request.
 	Linger time.Duration
-	// Times says who sets the time of a record: createTime, appendTime, or "" where it does not matter.
+	// TimestampType says who sets the timestamp of a record: createTime, appendTime, or "" if it does not matter.
 	TimestampType string
-	// Retention is how long a topic without readers keeps a record at least; 0: until whoever writes it deletes it. A
-	// topic that has readers is trimmed by what all of them have committed, and never by time: a store that is away loses
+	// Retention is how long a topic without readers keeps a record at least; 0: until its writer deletes it. A topic with
+	// readers has no retention by time: it is trimmed by what all of them have committed, so an unavailable store loses
 	// nothing.
 	Retention time.Duration
-	// Readers are the groups that read it.
+	// Readers are the consumer groups that read it.
 	Readers []string
-	// KeepRecords is how many records of a partition trimming leaves at least, KeepAge the age that done records reach at
-	// most, whatever is set for the other topics; 0: no such bound.
+	// KeepRecords is how many records of a partition trimming always keeps; 0 = none.
 	KeepRecords int64
-	KeepAge     time.Duration
-	// Fence is the one that waits for it, Guard whether new events are answered 503 while a reader leaves its records for
-	// so long that they will be lost by their age.
-	Fence   Fence
+	// KeepAge is up to which age trimming keeps committed records of this topic, if less than TrimConfig.KeepAge; 0 = no
+	// such bound.
+	KeepAge time.Duration
+	// Fence is the read-your-writes fence that waits for this topic.
+	Fence Fence
+	// Guarded topics: new events are answered 503 while a reader is so far behind that retention will delete records.
 	Guarded bool
-	// Delay is how long every record of a retry topic waits; 0: it is none.
+	// Delay is the longest time a record stays in this retry topic; 0: not a retry topic.
 	Delay time.Duration
 }
 
-// Values of Topic.Times, as Kafka calls them.
+// Values of Topic.TimestampType, which are Kafka's values of message.timestamp.type.
 const (
 	createTime = "CreateTime"
 	appendTime = "LogAppendTime"
 )
 
-// topics is the one list of topics and of what is so of each. From it come the subscriptions of groups, what relay
-// migrate creates and what migrate, serve and doctor check, durability in the embedded broker, the fences of the store,
-// the guard of ingest, trimming, and which dead letters can be retried.
+// topics is the only list of topics and of everything that depends on a topic: the subscriptions of groups, what relay
+// migrate creates, what migrate, serve and doctor check, durability in the embedded broker, the fences of the store,
+// the retention guard, trimming, and which dead letters can be retried.
 var topics = append([]Topic{
 	{Name: Events, Keyed: true, Durable: true, TimestampType: createTime,
 		Readers: []string{DispatchGroup, StoreGroup, AlertGroup}, Fence: FenceEvents, Guarded: true},
@@ -110,10 +114,10 @@ func retryTopics(tiers ...Tier) (all []Topic) {
 	return all
 }
 
-// Topics returns what is so of every topic.
+// Topics returns all topics.
 func Topics() []Topic { return slices.Clone(topics) }
 
-// topicByName is the zero Topic when there is none of the name.
+// topicByName returns the topic of a name without the prefix; the zero Topic if there is none.
 func topicByName(name string) Topic {
 	for i := range topics {
 		if topics[i].Name == name {
@@ -123,7 +127,7 @@ func topicByName(name string) Topic {
 	return Topic{}
 }
 
-// named returns the names of the topics that fit.
+// topicNames returns the names of the topics for which fits returns true.
 func topicNames(fits func(Topic) bool) (names []string) {
 	for _, t := range topics {
 		if fits(t) {
@@ -133,7 +137,7 @@ func topicNames(fits func(Topic) bool) (names []string) {
 	return names
 }
 
-// Groups returns the consumer groups. What one of them has not done is never deleted.
+// Groups returns the consumer groups. No record is deleted before all groups that read it have committed it.
 func Groups() (groups []string) {
 	for _, t := range topics {
 		for _, group := range t.Readers {
@@ -145,7 +149,8 @@ func Groups() (groups []string) {
 	return groups
 }
 
-// ReadBy returns the topics that a group reads. Groups subscribe by it, and trimming waits for them by it.
+// ReadBy returns the topics that a group reads. Groups subscribe to them, and trimming waits for their commits. It
+// panics for an unknown group.
 func ReadBy(group string) []string {
 	names := topicNames(func(t Topic) bool { return slices.Contains(t.Readers, group) })
 	if len(names) == 0 {
@@ -154,8 +159,7 @@ func ReadBy(group string) []string {
 	return names
 }
 
-// ReadTopics returns the topics that any group reads: those that are trimmed, and whose records can become dead
-// letters.
+// ReadTopics returns the topics that some group reads: they are trimmed, and their records can become dead letters.
 func ReadTopics() []string { return topicNames(func(t Topic) bool { return len(t.Readers) > 0 }) }
 
 // AuthenticatedTopics returns the topics whose records carry a MAC.
@@ -164,8 +168,8 @@ func AuthenticatedTopics() []string { return topicNames(func(t Topic) bool { ret
 // Has reports whether the fence waits for a topic.
 func (f Fence) Has(topic string) bool { return topicByName(topic).Fence == f }
 
-// DurableTopic reports whether a topic, with any prefix, is one whose records the embedded broker acknowledges when
-// they are on disk. So is every one that the service does not know.
+// DurableTopic reports whether the embedded broker syncs records of a topic, with any prefix, before it acknowledges
+// them. Topics that the service does not know are durable.
 func DurableTopic(name string) bool {
 	for _, t := range topics {
 		if prefix, ok := strings.CutSuffix(name, t.Name); ok && (prefix == "" || strings.HasSuffix(prefix, ".")) {
@@ -175,14 +179,14 @@ func DurableTopic(name string) bool {
 	return true
 }
 
-// Tier is a retry topic. A record stays in it until it is due, Delay at most: the order in which they arrive is not
-// that in which they are due.
+// Tier is a retry topic. A record stays in it until it is due, at most Delay. Records are not stored in the order in
+// which they are due.
 type Tier struct {
 	Topic string
 	Delay time.Duration
 }
 
-// Tiers are the retry topics, shortest first. A longer wait is several hops of the last.
+// Tiers returns the retry topics, shortest delay first. A longer wait takes several hops through the last one.
 func Tiers() (tiers []Tier) {
 	for _, t := range topics {
 		if t.Delay > 0 {
@@ -192,31 +196,31 @@ func Tiers() (tiers []Tier) {
 	return tiers
 }
 
-// IsTier reports whether a topic is one of Tiers.
+// IsTier reports whether a topic is a retry topic.
 func IsTier(topic string) bool { return topicByName(topic).Delay > 0 }
 
-// topicSpec is one topic as it is created, and judged afterwards.
+// topicSpec is how a topic is created and what its settings are checked against.
 type topicSpec struct {
 	name  string
 	keyed bool
 	rules []rule
 }
 
-// rule is a setting of a topic that serving depends on.
+// rule is a setting of a topic with the value that it needs.
 type rule struct {
-	name    string // as Kafka calls it
+	name    string // Kafka's
 	want    string
-	atLeast bool // of a number: more is right as well, and so is -1, no limit
+	atLeast bool // a number; a larger one is right too, and so is -1 (no limit)
 }
 
-// Settings of Kafka that rules speak of in more than one place.
+// Kafka's names of settings.
 const (
 	retentionMS   = "retention.ms"
 	timestampType = "message.timestamp.type"
 	minInsync     = "min.insync.replicas"
 )
 
-// Names by which a Setting calls what Kafka keeps beside the settings of a topic.
+// Names in a WrongSetting for properties of a topic that are no settings in Kafka.
 const (
 	SettingPartitions        = "partitions"
 	SettingReplicationFactor = "replication.factor"
@@ -236,18 +240,19 @@ func specs() (all []topicSpec) {
 			rule{name: "cleanup.policy", want: "delete"},
 			rule{name: "retention.bytes", want: "-1"},
 			rule{name: "max.message.bytes", want: strconv.Itoa(MaxMessageBytes), atLeast: true},
-			// A replica that was behind must not become the leader: what the others acknowledged would be gone.
+			// An out-of-sync replica must not become leader: acknowledged records would be lost.
 			rule{name: "unclean.leader.election.enable", want: "false"},
 		)})
 	}
 	return all
 }
 
+// minRetention requires that records are kept at least for d.
 func minRetention(d time.Duration) rule {
 	return rule{name: retentionMS, want: strconv.FormatInt(d.Milliseconds(), 10), atLeast: true}
 }
 
-// minInsyncFor is how many copies acknowledge a write: two where one of three may be away.
+// minInsyncFor requires two in-sync replicas if there are three or more, so that one of them may be down; else one.
 func minInsyncFor(copies int) rule {
 	if copies >= 3 {
 		return rule{name: minInsync, want: "2", atLeast: true}
@@ -255,7 +260,7 @@ func minInsyncFor(copies int) rule {
 	return rule{name: minInsync, want: "1", atLeast: true}
 }
 
-// right reports whether the value of a setting is what the rule wants.
+// satisfiedBy reports whether the value of a setting satisfies the rule.
 func (r rule) satisfiedBy(found string) bool {
 	if found == r.want {
 		return true
@@ -264,11 +269,11 @@ func (r rule) satisfiedBy(found string) bool {
 		return false
 	}
 	n, err := strconv.ParseInt(found, 10, 64)
-	want, _ := strconv.ParseInt(r.want, 10, 64) // ours
+	want, _ := strconv.ParseInt(r.want, 10, 64) // always a number
 	return err == nil && (n >= want || n == -1)
 }
 
-// text is what the rule wants in words.
+// describe returns what the rule requires, for people.
 func (r rule) describe() string {
 	if r.atLeast {
 		return "at least " + r.want

@@ -15,29 +15,29 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// Audit is what was found of the topics.
+// TopicsReport is the result of CheckTopics.
 type TopicsReport struct {
 	Topics []TopicReport // in the order in which they are created
 }
 
-// TopicReport is one topic.
+// TopicReport is what was found of one topic.
 type TopicReport struct {
 	Topic         string // with the prefix
 	Missing       bool
 	Partitions    int
-	MinReplicas   int // the least that any of its partitions has
+	MinReplicas   int // the smallest number of replicas of its partitions
 	WrongSettings []WrongSetting
 
 	keyed bool
 }
 
-// Setting is something about a topic that serving depends on and that is not as it must be.
+// WrongSetting is a setting of a topic with a value that would lose events or stop them.
 type WrongSetting struct {
 	Topic string // with the prefix
-	Name  string // as Kafka calls it, or SettingPartitions, SettingReplicationFactor
+	Name  string // Kafka's name of the setting, or SettingPartitions or SettingReplicationFactor
 	Found string
-	Want  string // in words
-	// Fix is the value that Migrate may set; empty when it takes an operator, who must move data for it.
+	Want  string // in words, for people
+	// Fix is the value that FixSettings sets; empty if an operator has to move data for it.
 	Fix string
 }
 
@@ -45,13 +45,13 @@ func (s WrongSetting) String() string {
 	return fmt.Sprintf("topic %s: %s is %s, want %s", s.Topic, s.Name, s.Found, s.Want)
 }
 
-// ErrTopicSettings means that topics are there but not as they must be.
+// ErrTopicSettings means that topics exist but have wrong settings.
 var ErrTopicSettings = errors.New("topics have settings that would lose events or stop them")
 
-// errTopicsMissing means that topics are not there, or not yet.
+// errTopicsMissing means that topics do not exist yet.
 var errTopicsMissing = errors.New("run `relay migrate` first: topics are missing")
 
-// Partitions is the number of partitions that new endpoints are spread over, 0 while there is no topic.
+// Partitions returns the number of partitions that new endpoints are spread over; 0 while no keyed topic exists.
 func (a TopicsReport) Partitions() (n int32) {
 	for _, t := range a.Topics {
 		if t.keyed {
@@ -61,14 +61,14 @@ func (a TopicsReport) Partitions() (n int32) {
 	return n
 }
 
-// Level reports whether all topics that are keyed by endpoint have the same number of partitions: partition p
-// of all of them must belong to one node.
+// SamePartitionCount reports whether all topics that are keyed by endpoint have the same number of partitions. The
+// group assigns partition p of all of them to one node only if they have.
 func (a TopicsReport) SamePartitionCount() bool {
 	p := int(a.Partitions())
 	return !slices.ContainsFunc(a.Topics, func(t TopicReport) bool { return t.keyed && !t.Missing && t.Partitions != p })
 }
 
-// Wrong are all settings that are not as they must be.
+// WrongSettings returns the wrong settings of all topics.
 func (a TopicsReport) WrongSettings() (all []WrongSetting) {
 	for _, t := range a.Topics {
 		all = append(all, t.WrongSettings...)
@@ -76,7 +76,7 @@ func (a TopicsReport) WrongSettings() (all []WrongSetting) {
 	return all
 }
 
-// Err names every topic that is missing, or else every wrong setting and what to do about it.
+// Err names every missing topic; if there is none, every wrong setting and how to correct it. nil: all is right.
 func (a TopicsReport) Err() error {
 	var missing []string
 	for _, t := range a.Topics {
@@ -97,34 +97,36 @@ func (a TopicsReport) Err() error {
 	}
 	advice := "`relay migrate --fix` sets them"
 	if i := slices.IndexFunc(wrong, func(s WrongSetting) bool { return s.Fix == "" }); i >= 0 {
-		advice = wrong[i].Name + " takes Kafka's own tools (kafka-reassign-partitions, or topics made anew); `relay " +
-			"migrate --fix` sets the rest"
+		advice = "change " + wrong[i].Name + " with Kafka's own tools (kafka-reassign-partitions, or recreate the topics); " +
+			"`relay migrate --fix` sets the rest"
 	}
 	return fmt.Errorf("%w; %s:\n%s", ErrTopicSettings, advice, strings.Join(lines, "\n"))
 }
 
-// A broker learns of what was changed a moment later, on a busy machine seconds: how long migrate waits for
-// the topics that it made, and others for what another node may have just done.
+// Brokers learn of changed topics with a delay, on a busy machine of seconds. createTimeout bounds how long migrate
+// waits for topics that it created, settleTimeout how long AwaitTopics waits for changes by another node.
 const (
 	createTimeout   = time.Minute
 	settleTimeout   = 5 * time.Second
 	recheckInterval = 200 * time.Millisecond
 )
 
-// CheckTopics looks at every topic. copies is the replication factor that they must have at least.
+// CheckTopics reads the partitions, replicas and settings of every topic once. copies is the replication factor that
+// each of them needs at least.
 func CheckTopics(ctx context.Context, c Config, copies int) (TopicsReport, error) {
 	return c.checkTopicsUntil(ctx, copies, 0, func(TopicsReport) bool { return true })
 }
 
-// AwaitTopics looks at every topic, again and again until none is missing and holds is satisfied, or a moment
-// has passed.
+// AwaitTopics repeats CheckTopics until no topic is missing and holds returns true, for at most 5 s. It returns the
+// last report.
 func AwaitTopics(ctx context.Context, c Config, copies int, holds func(TopicsReport) bool) (TopicsReport, error) {
 	return c.checkTopicsUntil(ctx, copies, settleTimeout, func(a TopicsReport) bool {
 		return !errors.Is(a.Err(), errTopicsMissing) && holds(a)
 	})
 }
 
-func (c Config) checkTopicsUntil(ctx context.Context, copies int, patience time.Duration, holds func(TopicsReport) bool) (
+func (c Config) checkTopicsUntil(
+	ctx context.Context, copies int, timeout time.Duration, holds func(TopicsReport) bool) (
 	TopicsReport, error) {
 	cl, err := c.newClient("audit")
 	if err != nil {
@@ -132,7 +134,7 @@ func (c Config) checkTopicsUntil(ctx context.Context, copies int, patience time.
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	limited, cancel := context.WithTimeout(ctx, patience)
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		a, err := c.checkTopics(ctx, adm, copies)
@@ -154,7 +156,7 @@ func (c Config) checkTopics(ctx context.Context, adm *kadm.Client, copies int) (
 	}
 	found, err := adm.ListTopics(ctx, names...)
 	if err != nil {
-		return TopicsReport{}, fmt.Errorf("list topics, which takes the right Describe on them: %w", err)
+		return TopicsReport{}, fmt.Errorf("list topics (needs the ACL operation Describe on them): %w", err)
 	}
 	var there []string
 	for _, name := range names {
@@ -163,7 +165,7 @@ func (c Config) checkTopics(ctx context.Context, adm *kadm.Client, copies int) (
 		case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
 			delete(found, name)
 		case d.Err != nil:
-			return TopicsReport{}, fmt.Errorf("look at topic %s: %w", name, d.Err)
+			return TopicsReport{}, fmt.Errorf("describe topic %s: %w", name, d.Err)
 		default:
 			there = append(there, name)
 		}
@@ -175,12 +177,11 @@ func (c Config) checkTopics(ctx context.Context, adm *kadm.Client, copies int) (
 	return validateTopics(all, c.Prefix, copies, found, settings), nil
 }
 
-// describe returns the settings of the topics by topic and name, those that come from the broker's own
-// settings included.
+// describeConfigs returns the settings by topic and name, including values that a topic inherits from the brokers.
 func describeConfigs(ctx context.Context, adm *kadm.Client, topics []string) (map[string]map[string]string, error) {
 	described, err := adm.DescribeTopicConfigs(ctx, topics...)
 	if err != nil {
-		return nil, fmt.Errorf("read the settings of topics, which takes the right DescribeConfigs on them: %w", err)
+		return nil, fmt.Errorf("read the settings of topics (needs the ACL operation DescribeConfigs on them): %w", err)
 	}
 	out := make(map[string]map[string]string, len(described))
 	for _, d := range described {
@@ -195,8 +196,8 @@ func describeConfigs(ctx context.Context, adm *kadm.Client, topics []string) (ma
 	return out, nil
 }
 
-// judge compares what was found with what must be. A setting that the broker does not know is not judged:
-// the embedded engine has only some.
+// validateTopics compares the topics with their specifications. It skips settings that the brokers do not report: the
+// embedded broker has only some of them.
 func validateTopics(all []topicSpec, prefix string, copies int, found kadm.TopicDetails,
 	settings map[string]map[string]string) TopicsReport {
 	keyed := 0
@@ -237,9 +238,10 @@ func validateTopics(all []topicSpec, prefix string, copies int, found kadm.Topic
 				wrong(r.name, value, r.describe(), r.want)
 			}
 		}
-		// More than there are copies can never acknowledge: the topic takes nothing.
+		// With more required in-sync replicas than replicas every produce request fails.
 		if n, err := strconv.Atoi(settings[t.Topic][minInsync]); err == nil && n > t.MinReplicas {
-			wrong(minInsync, strconv.Itoa(n), fmt.Sprintf("at most the %d copies", t.MinReplicas), minInsyncFor(t.MinReplicas).want)
+			wrong(minInsync, strconv.Itoa(n), fmt.Sprintf("at most the %d copies", t.MinReplicas),
+				minInsyncFor(t.MinReplicas).want)
 		}
 		a.Topics = append(a.Topics, t)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// found is what brokers tell of topics as they were created.
+// found returns what brokers report of topics as they were created.
 type found struct {
 	topics   kadm.TopicDetails
 	settings map[string]map[string]string
@@ -39,8 +39,9 @@ func asCreated(partitions, copies int) found {
 	return f
 }
 
-// What was created is right; every single difference is named with the topic, what was found and what is wanted.
-func TestJudgeTopics(t *testing.T) {
+// Topics as they were created are right. Every single difference is named with the topic, the value and what is
+// required.
+func TestValidateTopics(t *testing.T) {
 	f := func(copies int, change func(found), want ...string) {
 		t.Helper()
 		is := asCreated(3, copies)
@@ -105,7 +106,7 @@ func TestJudgeTopics(t *testing.T) {
 		"topic r.events: replication.factor is 2, want at least 3 (RELAY_REPLICATION_FACTOR)")
 }
 
-func TestMissingTopicsComeBeforeWrongOnes(t *testing.T) {
+func TestMissingTopicsAreReportedFirst(t *testing.T) {
 	is := asCreated(3, 1)
 	delete(is.topics, "r.retry.1h")
 	delete(is.topics, "r.events")
@@ -116,8 +117,9 @@ func TestMissingTopicsComeBeforeWrongOnes(t *testing.T) {
 	}
 }
 
-// mend makes topics wrong on a broker, and right again: with what can be set, and only that.
-func mend(t *testing.T, c Config, alter map[string]map[string]string) {
+// fixWrongSettings makes the settings of topics wrong on a broker and fixes them: those that can be set, and only
+// those.
+func fixWrongSettings(t *testing.T, c Config, alter map[string]map[string]string) {
 	t.Helper()
 	ctx := t.Context()
 	if _, err := Migrate(ctx, c, 2, 1); err != nil {
@@ -151,7 +153,7 @@ func mend(t *testing.T, c Config, alter map[string]map[string]string) {
 	if err != nil || len(a.WrongSettings()) != n || !errors.Is(a.Err(), ErrTopicSettings) {
 		t.Fatalf("%v, wrong are %v, want %d", err, a.WrongSettings(), n)
 	}
-	// More copies than there are cannot be fixed by a setting.
+	// A missing replica cannot be added by a setting.
 	more, err := CheckTopics(ctx, c, 2)
 	if err != nil || len(more.WrongSettings()) != n+len(more.Topics) {
 		t.Fatalf("%v, wrong are %v", err, more.WrongSettings())
@@ -162,7 +164,7 @@ func mend(t *testing.T, c Config, alter map[string]map[string]string) {
 	if a, err = AwaitTopics(ctx, c, 1, func(a TopicsReport) bool { return a.Err() == nil }); err != nil || a.Err() != nil {
 		t.Fatal(err, a.Err())
 	}
-	// One topic has got more partitions, as an interrupted growth leaves it.
+	// One topic has more partitions, as after an interrupted increase.
 	resp, err := adm.UpdatePartitions(ctx, 3, c.Prefix+Commands)
 	if err == nil {
 		err = resp.Error()
@@ -192,19 +194,19 @@ func mend(t *testing.T, c Config, alter map[string]map[string]string) {
 	}
 }
 
-func TestTopicsAreMended(t *testing.T) {
+func TestWrongSettingsAreFixed(t *testing.T) {
 	_, c, _ := broker(t)
 	c.Prefix = "mended."
-	mend(t, c, map[string]map[string]string{
+	fixWrongSettings(t, c, map[string]map[string]string{
 		Events:  {"retention.ms": "1000", "cleanup.policy": "compact", "max.message.bytes": "100"},
 		Control: {"retention.bytes": "1"},
 		Nodes:   {"message.timestamp.type": "CreateTime"},
 	})
 }
 
-func TestTopicsAreMendedOnApacheKafka(t *testing.T) {
+func TestWrongSettingsAreFixedOnApacheKafka(t *testing.T) {
 	c := Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: "mended."}
-	mend(t, c, map[string]map[string]string{
+	fixWrongSettings(t, c, map[string]map[string]string{
 		Events:     {"retention.ms": "1000", "max.message.bytes": "100", "min.insync.replicas": "2"},
 		Control:    {"cleanup.policy": "compact", "retention.bytes": "1"},
 		Nodes:      {"message.timestamp.type": "CreateTime"},
@@ -212,8 +214,8 @@ func TestTopicsAreMendedOnApacheKafka(t *testing.T) {
 	})
 }
 
-// What may not be looked at is an error, never right.
-func TestTopicsThatCannotBeLookedAt(t *testing.T) {
+// Topics that may not be described are an error, never right.
+func TestCheckTopicsWithoutPermission(t *testing.T) {
 	cluster, c, _ := broker(t)
 	cluster.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		resp := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
@@ -226,7 +228,7 @@ func TestTopicsThatCannotBeLookedAt(t *testing.T) {
 		return resp, nil, true
 	})
 	if _, err := CheckTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) ||
-		!strings.Contains(err.Error(), "right DescribeConfigs") {
+		!strings.Contains(err.Error(), "operation DescribeConfigs") {
 		t.Error(err)
 	}
 	cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -237,19 +239,19 @@ func TestTopicsThatCannotBeLookedAt(t *testing.T) {
 		return resp, nil, true
 	})
 	if _, err := CheckTopics(t.Context(), c, 1); !errors.Is(err, kerr.TopicAuthorizationFailed) ||
-		!strings.Contains(err.Error(), "right Describe on") {
+		!strings.Contains(err.Error(), "operation Describe on") {
 		t.Error(err)
 	}
 }
 
-func TestMoreCopiesThanBrokers(t *testing.T) {
+func TestMoreReplicasThanBrokers(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
 	if _, err := Migrate(t.Context(), Config{Brokers: cluster.ListenAddrs()}, 1, 3); err == nil ||
-		!strings.Contains(err.Error(), "fewer brokers than the 3 copies of RELAY_REPLICATION_FACTOR") {
+		!strings.Contains(err.Error(), "fewer brokers than RELAY_REPLICATION_FACTOR (3)") {
 		t.Error(err)
 	}
 }

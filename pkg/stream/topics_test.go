@@ -18,7 +18,7 @@ func withTopic(t *testing.T, more Topic) {
 	topics = append(slices.Clone(topics), more)
 }
 
-// What is said of a topic fits together.
+// The properties of each topic are consistent.
 func TestTopicTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, topic := range Topics() {
@@ -54,8 +54,7 @@ func TestTopicTable(t *testing.T) {
 	}
 }
 
-// A topic that is added to the table is created and checked, read, trimmed, watched and waited for without another
-// line.
+// A topic that is added to the table is created, checked, read, trimmed, guarded and waited for without further code.
 func TestTopicIsAddedInOnePlace(t *testing.T) {
 	const name, group = "findings", "findings"
 	withTopic(t, Topic{Name: name, Keyed: true, Linger: time.Millisecond, Readers: []string{group, StoreGroup},
@@ -107,7 +106,7 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 		t.Errorf("what is not read in time: %v, %v", all, err)
 	}
 	if err := g.check(t.Context(), r); err != nil || g.Refusal() != nil {
-		t.Errorf("%v; events are refused although it is not in the guard: %v", err, g.Refusal())
+		t.Errorf("%v; events are refused although the topic is not guarded: %v", err, g.Refusal())
 	}
 	topics[len(topics)-1].Guarded = true
 	if err := g.check(t.Context(), r); err != nil || g.Refusal() == nil {

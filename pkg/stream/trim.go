@@ -11,32 +11,33 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// How much of a topic is kept behind what its groups have done. Reads of single events that ClickHouse does not
-// have yet, streams, the ledger and alerts look back into the log; each of them copes with less.
+// How much of a topic is kept below the offsets that its groups have committed. Reads of events that ClickHouse does
+// not have yet, streams, the ledger and alerts read these records; each of them works with fewer.
 const (
 	defaultKeepAge      = 15 * time.Minute
 	tierKeepAge         = time.Minute
-	outcomesKeepRecords = 10_000 // of a partition, however old: a new judge of alerts looks at the last ones
+	outcomesKeepRecords = 10_000 // of a partition, of any age: a node that takes over alerts reads the last ones
 	trimTimeout         = 30 * time.Second
-	offsetNotFound      = -1 // what an offset by time is where there is no record
+	offsetNotFound      = -1 // what brokers return for a time after the last record
 )
 
-// TrimConfig says how closely the log follows what was done.
+// TrimConfig says when and how much the Trimmer deletes.
 type TrimConfig struct {
-	// Every is the time from one look to the next.
+	// Every is the time between two runs.
 	Every time.Duration
-	// Keep is the age up to which records are kept although they were done. Retry topics, which hold bodies and which
-	// only the dispatcher reads, keep a minute.
+	// KeepAge is up to which age records are kept after all groups committed them. Retry topics, which contain bodies and
+	// which only the dispatcher reads, keep a minute at most.
 	KeepAge time.Duration
-	// MaxBytes bounds what is kept of all topics together although it was done, in bytes; 0 = no bound. It is for an
-	// engine that reads the log when it starts. The bound is kept on average: records of a partition count alike.
+	// MaxBytes bounds the committed records that are kept of all topics together, in bytes; 0 = no bound. It is for a
+	// broker that reads the log when it starts. The bound holds on average: all records of a partition are assumed to be
+	// of one size.
 	MaxBytes int64
 }
 
-// DefaultTrimConfig is for a cluster.
+// DefaultTrimConfig returns the configuration for a cluster: every minute, records of 15 minutes.
 func DefaultTrimConfig() TrimConfig { return TrimConfig{Every: time.Minute, KeepAge: defaultKeepAge} }
 
-// TrimDeps are what a Trimmer needs.
+// TrimDeps are the dependencies of a Trimmer. All are required.
 type TrimDeps struct {
 	Log     *slog.Logger
 	Stream  Config
@@ -44,11 +45,11 @@ type TrimDeps struct {
 	Now     func() time.Time
 }
 
-// Trimmer deletes from the log what all groups that read it have done, but for a rest. It goes by what they have
-// committed, never by age alone: a group that is away for long loses nothing. Several may run, and any may be
-// killed at any moment: deleting up to the same place again changes nothing.
+// Trimmer deletes records that all groups that read them have committed, and keeps the recent ones of these. It deletes
+// nothing by age alone: a group that is down for long loses nothing. Several nodes may run one, and any may be killed
+// at any moment: deleting up to the same offset twice has no effect.
 //
-// Topics that no group reads are kept as their own settings say, and the configuration log by its snapshots.
+// Topics without readers are deleted by their retention, and the configuration log by its snapshots.
 type Trimmer struct {
 	cfg   TrimConfig
 	deps  TrimDeps
@@ -60,10 +61,11 @@ type Trimmer struct {
 	last     prometheus.Gauge
 }
 
-// NewTrimmer prepares; it connects to nothing.
+// NewTrimmer creates the trimmer; Run connects.
 func NewTrimmer(cfg TrimConfig, deps TrimDeps) (*Trimmer, error) {
 	if cfg.Every <= 0 || cfg.KeepAge < 0 || cfg.MaxBytes < 0 || deps.Log == nil || deps.Metrics == nil || deps.Now == nil {
-		return nil, errors.New("trim: Every, Log, Metrics and Now are needed, and neither Keep nor MaxBytes may be negative")
+		return nil, errors.New("trim: Every, Log, Metrics and Now are required, and KeepAge and MaxBytes must not be " +
+			"negative")
 	}
 	t := &Trimmer{
 		cfg: cfg, deps: deps, wake: make(chan struct{}, 1),
@@ -84,7 +86,7 @@ func NewTrimmer(cfg TrimConfig, deps TrimDeps) (*Trimmer, error) {
 	return t, deps.Stream.Validate()
 }
 
-// SetOwner says whether this node is the one that deletes. It looks at once when it becomes so.
+// SetOwner sets whether this node trims. A node that becomes the owner trims at once.
 func (t *Trimmer) SetOwner(owner bool) {
 	if !t.owner.Swap(owner) && owner {
 		select {
@@ -94,8 +96,8 @@ func (t *Trimmer) SetOwner(owner bool) {
 	}
 }
 
-// Run looks every TrimConfig.Every while this node is the owner, until ctx ends. A look that fails is told of and
-// made again.
+// Run trims every TrimConfig.Every while this node is the owner, until ctx ends. It logs and counts a failed run and
+// goes on.
 func (t *Trimmer) Run(ctx context.Context) error {
 	reader, err := NewReader(t.deps.Stream, "trim")
 	if err != nil {
@@ -116,17 +118,17 @@ func (t *Trimmer) Run(ctx context.Context) error {
 		}
 		if err := t.trimOnce(ctx, reader); err != nil && ctx.Err() == nil {
 			t.failures.Inc()
-			t.deps.Log.LogAttrs(ctx, slog.LevelWarn, "trim the log", slog.Any("error", err))
+			t.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot trim the log", slog.Any("error", err))
 		}
 	}
 }
 
-// look trims once.
+// trimOnce trims all topics once.
 func (t *Trimmer) trimOnce(ctx context.Context, r *Reader) error {
 	ctx, cancel := context.WithTimeout(ctx, trimTimeout)
 	defer cancel()
 	topics := ReadTopics()
-	done, err := r.committedByAll(ctx)
+	committed, err := r.committedByAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,17 +146,17 @@ func (t *Trimmer) trimOnce(ctx context.Context, r *Reader) error {
 			return err
 		}
 	}
-	young := make(map[Partition]int64)
+	firstYoung := make(map[Partition]int64)
 	for _, topic := range topics {
 		at, err := r.OffsetsForTime(ctx, topic, t.deps.Now().Add(-t.keepAge(topic)))
 		if err != nil {
 			return err
 		}
 		for p, offset := range at {
-			young[p] = offset
+			firstYoung[p] = offset
 		}
 	}
-	before := t.trimOffsets(done, starts, ends, young, sizes)
+	before := t.trimOffsets(committed, starts, ends, firstYoung, sizes)
 	if len(before) > 0 {
 		if err := r.trim(ctx, before); err != nil {
 			return err
@@ -167,30 +169,30 @@ func (t *Trimmer) trimOnce(ctx context.Context, r *Reader) error {
 	return nil
 }
 
-// cut decides from where on each partition is kept; partitions that stay as they are are left out. done is below
-// what everything was done by all groups, young the first offset that is young enough to be kept anyway.
-func (t *Trimmer) trimOffsets(done, starts, ends, young, sizes map[Partition]int64) map[Partition]int64 {
+// trimOffsets decides up to which offset each partition is deleted; it omits partitions without records to delete. All
+// groups have committed the records below committed; firstYoung is the first offset that is too young to be deleted.
+func (t *Trimmer) trimOffsets(committed, starts, ends, firstYoung, sizes map[Partition]int64) map[Partition]int64 {
 	before := make(map[Partition]int64)
-	kept := 0.0 // bytes beyond the cuts so far
+	kept := 0.0 // bytes above the offsets in before
 	bytesOf := func(p Partition, records int64) float64 {
 		return float64(sizes[p]) * float64(records) / float64(max(ends[p]-starts[p], 1))
 	}
 	for p, end := range ends {
-		at, ok := done[p]
-		if !ok || at > end { // somebody has not read it yet, or another log of the same name
+		at, ok := committed[p]
+		if !ok || at > end { // a group has no commit, or one of an older log of the same name
 			at = starts[p]
 		}
-		if y := young[p]; y != offsetNotFound {
+		if y := firstYoung[p]; y != offsetNotFound {
 			at = min(at, y)
 		}
 		at = min(at, end-topicByName(p.Topic).KeepRecords)
-		before[p] = max(min(at, end-1), starts[p]) // the embedded engine knows where a log ends by its last record
+		before[p] = max(min(at, end-1), starts[p]) // the embedded broker finds the end of a log by its last record
 		kept += bytesOf(p, end-before[p])
 	}
 	share := float64(t.cfg.MaxBytes) / max(kept, 1)
 	for p, at := range before {
-		if d, ok := done[p]; ok && d <= ends[p] && t.cfg.MaxBytes > 0 && share < 1 {
-			at = min(d, ends[p]-max(int64(float64(ends[p]-at)*share), 1))
+		if c, ok := committed[p]; ok && c <= ends[p] && t.cfg.MaxBytes > 0 && share < 1 {
+			at = min(c, ends[p]-max(int64(float64(ends[p]-at)*share), 1))
 		}
 		if before[p] = at; at <= starts[p] {
 			delete(before, p)
@@ -199,35 +201,35 @@ func (t *Trimmer) trimOffsets(done, starts, ends, young, sizes map[Partition]int
 	return before
 }
 
-// committedByAll returns, for each partition, the offset below which all groups that read it have done everything.
-// Partitions of which one of them has committed nothing are left out.
+// committedByAll returns, for each partition, the lowest offset that the groups that read it have committed. It omits
+// partitions for which one of them has no commit.
 func (r *Reader) committedByAll(ctx context.Context) (map[Partition]int64, error) {
-	least, said, asked := make(map[Partition]int64), make(map[Partition]int), make(map[string]int)
+	lowest, commits, readers := make(map[Partition]int64), make(map[Partition]int), make(map[string]int)
 	for _, group := range Groups() {
 		topics := ReadBy(group)
 		for _, topic := range topics {
-			asked[topic]++
+			readers[topic]++
 		}
 		committed, err := r.Committed(ctx, group, topics...)
 		if err != nil {
 			return nil, err
 		}
 		for p, at := range committed {
-			if said[p] == 0 || at < least[p] {
-				least[p] = at
+			if commits[p] == 0 || at < lowest[p] {
+				lowest[p] = at
 			}
-			said[p]++
+			commits[p]++
 		}
 	}
-	for p := range least {
-		if said[p] < asked[p.Topic] {
-			delete(least, p)
+	for p := range lowest {
+		if commits[p] < readers[p.Topic] {
+			delete(lowest, p)
 		}
 	}
-	return least, nil
+	return lowest, nil
 }
 
-// keep is how long a topic keeps what was done.
+// keepAge returns up to which age a topic keeps committed records.
 func (t *Trimmer) keepAge(topic string) time.Duration {
 	if most := topicByName(topic).KeepAge; most > 0 {
 		return min(most, t.cfg.KeepAge)

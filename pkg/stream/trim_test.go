@@ -25,7 +25,8 @@ func trimmer(t *testing.T, c Config, cfg TrimConfig) *Trimmer {
 	t.Helper()
 	tr, err := NewTrimmer(cfg, TrimDeps{
 		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(),
-		Now: func() time.Time { return time.Now().Add(defaultKeepAge + time.Minute) }, // whatever was just written is old
+		// records that were just written are old
+		Now: func() time.Time { return time.Now().Add(defaultKeepAge + time.Minute) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +45,8 @@ func commitAs(t *testing.T, c Config, group, topic string, at int64) {
 	}
 }
 
-// The log is deleted up to what every group has committed, whatever else reads it, and its last record stays.
-func TestTrimGoesByCommits(t *testing.T) {
+// The log is deleted up to what every group that reads it has committed, whatever else reads it. The last record stays.
+func TestTrimFollowsCommits(t *testing.T) {
 	_, c, p := broker(t)
 	trimGoesByCommits(t, c, p)
 }
@@ -100,7 +101,7 @@ func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 	commitAs(t, c, StoreGroup, Receipts, 10)
 	commitAs(t, c, DispatchGroup, Dead, 10)
 	for topic, want := range map[string]int64{Events: 8, Receipts: 9, Dead: 0} {
-		for range 2 { // again changes nothing
+		for range 2 { // the second run changes nothing
 			if at := begins(topic); at != want {
 				t.Errorf("%s begins at %d, want %d", topic, at, want)
 			}
@@ -124,8 +125,8 @@ func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 	}
 }
 
-// What is cut off by the rules for age, for the last outcomes, and for an engine that reads its log at start.
-func TestCut(t *testing.T) {
+// Trimming follows the rules for age, for the last outcomes, and for a broker that reads its log at the start.
+func TestTrimOffsets(t *testing.T) {
 	at := func(topic string, n int64) map[Partition]int64 { return map[Partition]int64{{Topic: topic}: n} }
 	for _, c := range []struct {
 		name                      string
@@ -165,8 +166,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// The bound on bytes is one for all partitions together, by what the engine says that they take.
-func TestTrimKnowsSizes(t *testing.T) {
+// MaxBytes is one bound for all partitions together, by the sizes that the broker reports.
+func TestTrimReadsPartitionSizes(t *testing.T) {
 	_, c, p := broker(t)
 	for range 100 {
 		for _, topic := range []string{Events, Receipts} {
@@ -195,8 +196,8 @@ func TestTrimKnowsSizes(t *testing.T) {
 	}
 }
 
-// Every topic that a group reads is trimmed, and none that has a time of its own or is the configuration.
-func TestWhatIsTrimmed(t *testing.T) {
+// Every topic that a group reads is trimmed; topics with retention and the configuration log are not.
+func TestTopicsThatAreTrimmed(t *testing.T) {
 	forEver := map[string]bool{}
 	for _, s := range specs() {
 		for _, r := range s.rules {
@@ -212,8 +213,8 @@ func TestWhatIsTrimmed(t *testing.T) {
 	}
 }
 
-// One node deletes: the owner, at once when it becomes that and then at every beat.
-func TestTrimmerFollowsItsOwner(t *testing.T) {
+// Only the owner trims: at once when it becomes the owner, and then at every interval.
+func TestOnlyTheOwnerTrims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := trimmer(t, Config{Brokers: []string{"nowhere:1"}, DialFunc: refuse}, DefaultTrimConfig())
 		ctx, cancel := context.WithCancel(t.Context())

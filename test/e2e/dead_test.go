@@ -143,7 +143,7 @@ func TestDeadCommands(t *testing.T) {
 		t.Errorf("%v", e)
 	}
 	b.list(2)
-	if out := b.dead(command.ExitRefused, "retry", again.ID); !strings.Contains(out, "it was done again already") {
+	if out := b.dead(command.ExitRefused, "retry", again.ID); !strings.Contains(out, "it was retried already") {
 		t.Errorf("%s", out)
 	}
 

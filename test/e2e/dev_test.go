@@ -23,7 +23,7 @@ func TestDevPipeline(t *testing.T) {
 	t.Run("events are streamed", func(t *testing.T) { eventStreams(t, p, p) })
 	t.Run("a payload is erased", func(t *testing.T) { payloadIsErased(t, p.in(t)) })
 	t.Run("the log is trimmed", func(t *testing.T) {
-		if !strings.Contains(p.admin("/metrics"), "relay_log_unread_limit_share{group=\"store\"} 0\n") {
+		if !strings.Contains(p.admin("/metrics"), "relay_log_unread_age_ratio{group=\"store\"} 0\n") {
 			t.Error("nobody looks whether what is accepted is done in time")
 		}
 		if !strings.Contains(p.admin("/metrics"), "relay_store_dropped_partitions_total{table=\"events\"} 0\n") {

@@ -111,7 +111,7 @@ func testMigrate(t *testing.T, c *cluster) {
 	ep, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
 	n.in(t).waitStatus(n.in(t).send(ep, 1), "delivered", arrival)
 	if out := migrate(command.ExitRefused, "--partitions", "3"); !strings.Contains(
-		out, "partitions is 4, want 3: partitions cannot become fewer") {
+		out, "partitions is 4, want 3: partitions cannot be removed") {
 		t.Errorf("fewer partitions:\n%s", out)
 	}
 	if out := migrate(command.ExitDone, "--partitions", "7"); strings.Count(out, " grown ") != keyed {

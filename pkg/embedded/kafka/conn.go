@@ -29,7 +29,7 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
-// A listener hands out connections that pass through the gate.
+// gatedListener hands out connections that pass through the gate.
 type gatedListener struct {
 	net.Listener
 	gate  *gate
@@ -62,7 +62,7 @@ func (l *gatedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// header is what a request says about its answer. The layout is the same in all versions of the protocol:
+// requestHeader is what a request says about its answer. The layout is the same in all versions of the protocol:
 // length (4), key (2), version (2), correlation id (4), big-endian.
 type requestHeader struct {
 	key, version int16
@@ -93,7 +93,7 @@ type conn struct {
 	sendDone  chan struct{} // closed when send has ended
 }
 
-// A frame is an answer that cannot leave at once.
+// heldResponse is an answer that cannot leave at once.
 type heldResponse struct {
 	bytes []byte
 	after *round     // nil: only behind the frames before it
@@ -174,7 +174,7 @@ func (c *conn) nextRequest() error {
 	return nil
 }
 
-// ask notes a request; false when the connection has ended.
+// addPending notes a request; false when the connection has ended.
 func (c *conn) addPending(h requestHeader) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +188,7 @@ func (c *conn) addPending(h requestHeader) bool {
 	return true
 }
 
-// drop forgets the oldest n requests. c.mu is held.
+// dropPending forgets the oldest n requests. c.mu is held.
 func (c *conn) dropPending(n int) {
 	for _, h := range c.pending[:n] {
 		c.gate.unanswered.finish(h.tracked)
@@ -196,7 +196,7 @@ func (c *conn) dropPending(n int) {
 	c.pending = slices.Delete(c.pending, 0, n)
 }
 
-// end forgets all requests: none will be answered.
+// dropAllPending forgets all requests: none will be answered.
 func (c *conn) dropAllPending() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

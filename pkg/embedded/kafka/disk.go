@@ -138,7 +138,7 @@ func (p *partition) sync() error {
 	return nil
 }
 
-// removed tells a topic that was deleted, which leaves nothing to sync, from a data directory that is gone
+// checkDataDir tells a topic that was deleted, which leaves nothing to sync, from a data directory that is gone
 // from under the broker, which goes on writing to files without a name.
 func (d *disk) checkDataDir() error {
 	if _, err := os.Stat(filepath.Join(d.root, "meta.json")); err != nil {

@@ -57,7 +57,7 @@ func isCommit(key int16) bool {
 	return key == int16(kmsg.OffsetCommit) || key == int16(kmsg.TxnOffsetCommit)
 }
 
-// admit returns the rounds that a request must see finished before the broker does. An offset commit
+// roundsBeforeRequest returns the rounds that a request must see finished before the broker does. An offset commit
 // waits for all that was acknowledged before it, and for the records of durable topics that were not yet:
 // a consumer may have read them already.
 func (g *gate) roundsBeforeRequest(key int16) []*round {
@@ -75,7 +75,7 @@ func (g *gate) roundsBeforeRequest(key int16) []*round {
 	return []*round{lazy, g.durable.join()}
 }
 
-// release returns the round that an answer must see finished before the client does, or nil. The broker
+// roundBeforeAnswer returns the round that an answer must see finished before the client does, or nil. The broker
 // has done its work by now: what the answer tells of is in the page cache.
 func (g *gate) roundBeforeAnswer(req requestHeader, answer []byte) (*round, error) {
 	if !g.enabled {

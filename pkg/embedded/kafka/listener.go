@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// An entrance accepts connections from other processes and from this one. Those from this process are
+// dualListener accepts connections from other processes and from this one. Those from this process are
 // pipes: a record that passes through the log costs no system call but the write to its file.
 type dualListener struct {
 	net.Listener // TCP or unix

@@ -11,7 +11,7 @@ import (
 // request that wants no answer (acks=0) promises nothing and counts as over then.
 const answerTimeout = time.Second
 
-// A transit holds the produce requests that the broker has and has not answered. Their records may be in the log, and
+// produceTracker holds the produce requests that the broker has and has not answered. Their records may be in the log, and
 // read by consumers, before any barrier knows of them; so an offset commit waits until they are answered.
 type produceTracker struct {
 	mu      sync.Mutex // guards in
@@ -22,7 +22,7 @@ func newProduceTracker() *produceTracker {
 	return &produceTracker{running: make(map[chan struct{}]struct{})}
 }
 
-// enter notes a request. The channel is closed when it is over.
+// start notes a request. The channel is closed when it is over.
 func (t *produceTracker) start() chan struct{} {
 	over := make(chan struct{})
 	t.mu.Lock()
@@ -31,7 +31,7 @@ func (t *produceTracker) start() chan struct{} {
 	return over
 }
 
-// leave ends a request, once or several times; nil is none.
+// finish ends a request, once or several times; nil is none.
 func (t *produceTracker) finish(over chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -32,7 +32,7 @@ import (
 )
 
 const (
-	// step is how often keys grow older. Counters of leases live for 3 s; a bucket, whose level is the life that
+	// expiryInterval is how often keys grow older. Counters of leases live for 3 s; a bucket, whose level is the life that
 	// its key has left, is seen 50 ms of its rate too empty at worst.
 	expiryInterval = 50 * time.Millisecond
 	// expiryShare is how many times longer than a step took the next one waits at least: expiring keys
