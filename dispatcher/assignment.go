@@ -11,17 +11,18 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// assigned makes the trackers of a new assignment.
-func (d *Dispatcher) onAssigned(marks map[stream.Partition]stream.Commit) {
+// onAssigned makes a partition object for each newly assigned partition.
+func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
 	delays := make(map[string]time.Duration, len(d.tiers))
 	for _, t := range d.tiers {
 		delays[t.Topic] = t.Delay
 	}
 	d.mu.Lock()
-	for id, mark := range marks {
-		p, err := newPartition(id, delays[id.Topic], d.group, &d.tierMemory, d.wakeTimer, mark)
+	for id, commit := range commits {
+		p, err := newPartition(id, delays[id.Topic], d.group, &d.tierMemory, d.wakeTimer, commit)
 		if err != nil {
-			d.log.LogAttrs(context.Background(), slog.LevelWarn, "ignore metadata of commit", slog.String("topic", id.Topic),
+			d.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot decode commit metadata, ignoring it",
+				slog.String("topic", id.Topic),
 				slog.Int("partition", int(id.Index)), slog.Any("error", err))
 		}
 		if before := d.lost[id]; before != nil {
@@ -29,25 +30,26 @@ func (d *Dispatcher) onAssigned(marks map[stream.Partition]stream.Commit) {
 		}
 		d.partitions[id] = p
 	}
-	clear(d.lost) // an assignment names all partitions: the others have gone elsewhere
+	clear(d.lost) // an assignment names all partitions of this node
 	d.mu.Unlock()
 	d.reportOwned()
 }
 
-// release gives partitions up: nothing begins any more, what is in flight finishes within limit, the
-// offsets are committed, the partitions are dropped.
-func (d *Dispatcher) releasePartitions(ctx context.Context, parts []*partition, limit time.Duration) {
+// releasePartitions gives partitions up: no delivery begins any more, running ones finish within timeout, the offsets
+// are committed, the partitions are dropped.
+func (d *Dispatcher) releasePartitions(ctx context.Context, parts []*partition, timeout time.Duration) {
 	for _, p := range parts {
 		p.stop()
 	}
-	late := time.NewTimer(limit)
-	defer late.Stop()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
 	for _, p := range parts {
 		select {
 		case <-p.drained:
 			continue
-		case <-late.C:
-			d.log.LogAttrs(ctx, slog.LevelWarn, "give up partitions with requests in flight", slog.Duration("after", limit))
+		case <-deadline.C:
+			d.log.LogAttrs(ctx, slog.LevelWarn, "released partitions although requests are still running",
+				slog.Duration("timeout", timeout))
 		}
 		break
 	}
@@ -55,18 +57,18 @@ func (d *Dispatcher) releasePartitions(ctx context.Context, parts []*partition, 
 	d.dropPartitions(parts)
 }
 
-// lost drops partitions that another node may own already: nothing is committed.
+// onLost drops partitions that another node may own already. It commits nothing.
 func (d *Dispatcher) onLost(parts []*partition) {
 	for _, p := range parts {
 		p.stop()
 	}
-	d.commitLock <- struct{}{} // a commit on its way must not end after this
+	d.commitLock <- struct{}{} // a running commit must not end after this
 	d.dropPartitions(parts)
 	<-d.commitLock
 	d.rememberLost(parts)
 }
 
-// named are those of the partitions that are here.
+// partitionsNamed returns the assigned partitions among ids.
 func (d *Dispatcher) partitionsNamed(ids []stream.Partition) []*partition {
 	var parts []*partition
 	for _, id := range ids {
@@ -77,7 +79,7 @@ func (d *Dispatcher) partitionsNamed(ids []stream.Partition) []*partition {
 	return parts
 }
 
-// drop forgets partitions, unless they were assigned anew since.
+// dropPartitions removes partitions, unless they were assigned again since.
 func (d *Dispatcher) dropPartitions(parts []*partition) {
 	d.mu.Lock()
 	for _, p := range parts {
@@ -94,7 +96,7 @@ func (d *Dispatcher) dropPartitions(parts []*partition) {
 	d.reportOwned()
 }
 
-// changed tells who asked which partitions of events are here.
+// reportOwned calls Deps.OnOwned with the partitions of events that this node has.
 func (d *Dispatcher) reportOwned() {
 	if d.onOwned == nil {
 		return
@@ -115,7 +117,7 @@ func (d *Dispatcher) partition(id stream.Partition) *partition {
 	return d.partitions[id]
 }
 
-// assignment are the partitions that are here now.
+// assignment returns the partitions that are assigned now.
 func (d *Dispatcher) assignment() []*partition {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

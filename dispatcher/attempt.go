@@ -19,25 +19,24 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Bounds of a response: how much of the body is recorded, and how much is read so that the
-// connection can be used again.
+// How much of a response body is recorded, and how much is read so that the connection can be reused.
 const (
 	maxRecordedBody = 16 << 10
 	maxReadBody     = 64 << 10
 )
 
-// maxConnections is how many connections one attempt may try. net/http sends a request again that an HTTP/2
-// receiver says it has not looked at (RFC 9113, 8.7), without end: one that says so every time would be called
-// some hundred times a second until the attempt's deadline.
+// maxConnections is how many connections one attempt may use. net/http repeats a request without limit when an HTTP/2
+// receiver says that it has not processed it (RFC 9113, 8.7). A receiver that always says so would get some hundred
+// requests a second until the deadline of the attempt.
 const maxConnections = 4
 
-// client sends attempts. All it keeps between them is what it learned about header names.
+// client sends attempts. Between them it only keeps a cache of header names.
 type client struct {
 	transport      http.RoundTripper
 	userAgent      string
 	now            func() time.Time
-	requestSlots   *semaphore.Weighted // bounds the requests at the same time
-	connectionWait prometheus.Observer // of seconds, for a place among them and for a stream
+	requestSlots   *semaphore.Weighted // bounds concurrent requests
+	connectionWait prometheus.Observer // seconds that a request waited for a slot and for an HTTP/2 stream
 	names          headerNames
 }
 
@@ -50,23 +49,23 @@ func newClient(
 	}
 }
 
-// send makes one HTTP request and returns what came of it. A status means that the receiver answered,
-// however its body ended; without one, a.ErrorCode says what went wrong. The attempt begins when there is room for its
-// request: what it waited before is no time of the destination.
+// send makes one HTTP request and returns the attempt. A status code means that the receiver answered, however its
+// body ended; without one, ErrorCode says what went wrong. The attempt starts when there is a slot for its request:
+// waiting for one does not count against the destination.
 func (c *client) send(ctx context.Context, attemptID id.ID, target *lane.Target, work *event.Work) *event.Attempt {
-	asked := c.now()
-	noRoom := c.requestSlots.Acquire(ctx, 1)
+	queuedAt := c.now()
+	acquireErr := c.requestSlots.Acquire(ctx, 1)
 	start := c.now()
 	attempt := &event.Attempt{
 		ID: attemptID, StartedAt: start, Trigger: work.Trigger, URL: target.URLText, Method: work.Event.Method,
 	}
-	if noRoom != nil { // the node stops
+	if acquireErr != nil { // the node stops
 		attempt.ErrorCode, attempt.ErrorMessage = event.CodeInternal, "the node stopped before the request was made"
 		return attempt
 	}
 	defer c.requestSlots.Release(1)
-	ctx, cut := context.WithCancel(egress.WithDestination(ctx, work.Dest))
-	trace := newTrace(c.now, start, target.Timeout, cut)
+	ctx, cancel := context.WithCancel(egress.WithDestination(ctx, work.Dest))
+	trace := newTrace(c.now, start, target.Timeout, cancel)
 	defer trace.end()
 	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, work,
 		requestHeader(work, target, c.userAgent, start))
@@ -76,7 +75,7 @@ func (c *client) send(ctx context.Context, attemptID id.ID, target *lane.Target,
 	case err != nil && trace.tooManyConnections():
 		attempt.ErrorCode = event.CodeConnectionReset
 		attempt.ErrorMessage = fmt.Sprintf(
-			"the destination closed %d connections without looking at the request", maxConnections)
+			"the destination closed %d connections without processing the request", maxConnections)
 	case err != nil && trace.expired():
 		attempt.ErrorCode, attempt.ErrorMessage = event.CodeTimeout, trace.timeoutMessage()
 	case err != nil:
@@ -90,13 +89,12 @@ func (c *client) send(ctx context.Context, attemptID id.ID, target *lane.Target,
 	waited := trace.streamWait()
 	attempt.Duration = c.now().Sub(start) - waited
 	attempt.RemoteIP, attempt.TTFB = trace.result()
-	c.connectionWait.Observe((start.Sub(asked) + waited).Seconds())
+	c.connectionWait.Observe((start.Sub(queuedAt) + waited).Seconds())
 	return attempt
 }
 
-// newRequest builds the request without a copy of the body. GetBody lets net/http use another
-// connection when a kept one turned out to be closed before anything was written; after the first
-// byte it sends nothing again, see safeName.
+// newRequest builds the request without copying the body. GetBody lets net/http use another connection when a kept one
+// was closed before anything was written. After the first byte it does not repeat the request, see safeName.
 func newRequest(ctx context.Context, target *lane.Target, work *event.Work, h http.Header) *http.Request {
 	req := (&http.Request{
 		Method: work.Event.Method, URL: target.URL, Host: target.URL.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1,
@@ -111,8 +109,8 @@ func newRequest(ctx context.Context, target *lane.Target, work *event.Work, h ht
 	return req
 }
 
-// readBody returns the beginning of the body and whether there was, or should have been, more. What
-// lies beyond maxReadBody costs the connection instead of our time.
+// readBody returns the beginning of the body and whether it was cut off or should have been longer. Beyond maxReadBody
+// it closes the connection instead of reading on.
 func readBody(resp *http.Response) (body []byte, truncated bool) {
 	defer resp.Body.Close()
 	if resp.ContentLength == 0 {
@@ -126,7 +124,7 @@ func readBody(resp *http.Response) (body []byte, truncated bool) {
 	return body, more > 0 || !errors.Is(err, io.EOF)
 }
 
-// statusMessage is the error message of an attempt that was answered with a status.
+// statusMessage is the error message of an attempt that was answered with a failure status.
 func statusMessage(status int) string {
 	return fmt.Sprintf("the destination answered %d %s", status, http.StatusText(status))
 }

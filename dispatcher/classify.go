@@ -8,27 +8,27 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// fate is what an attempt means for its delivery.
+// attemptClass is what the answer of an attempt means for its delivery.
 type attemptClass int
 
 const (
 	classDelivered attemptClass = iota
-	classRetryable
-	classFinal
+	classRetryable              // another attempt may succeed
+	classFinal                  // no other attempt is made
 )
 
-// classification is the judgement of one attempt. It is shared by the recorded row, the metric and the log.
+// classification is the result of classify. The recorded attempt, the metric and the log share it.
 type classification struct {
 	class  attemptClass
 	code   event.ErrorCode // empty when delivered
-	reason event.Reason    // of a failure for good
+	reason event.Reason    // of classFinal
 }
 
-// classify judges what a receiver did: a status, or the error code of a request that got none.
+// classify classifies the answer of a receiver: a status, or the error code of a request that got none.
 //
-// Errors of the network, of names, of TLS, of the egress guard and of our own side are retried: each
-// can pass by itself or be mended by the receiver. So are 408, 409, 425, 429 and every 5xx; 410 ends
-// the delivery; other 3xx and 4xx are retried when retryOn names their class or the code itself.
+// Errors of the network, DNS, TLS, the egress guard and the relay itself are retryable: each may pass or be repaired.
+// So are 408, 409, 425, 429 and every 5xx. 410 ends the delivery. Other 3xx and 4xx are retryable if retryOn names
+// their class ("4xx") or the code itself.
 func classify(status int, failure event.ErrorCode, retryOn []string) classification {
 	if status == 0 {
 		return classification{class: classRetryable, code: failure}

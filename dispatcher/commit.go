@@ -8,7 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// committer commits until ctx ends.
+// commitLoop commits every CommitEvery, or sooner on demand, until ctx ends.
 func (d *Dispatcher) commitLoop(ctx context.Context) {
 	tick := time.NewTicker(d.cfg.CommitEvery)
 	defer tick.Stop()
@@ -28,8 +28,8 @@ func (d *Dispatcher) commitLoop(ctx context.Context) {
 	}
 }
 
-// commit stores what is new of the partitions, within commitTimeout, its turn included. A failure is made
-// good by the next commit, or costs duplicates.
+// commitPartitions commits the partitions that have something new. commitTimeout bounds it, including the wait for a
+// running commit. After a failure the next commit tries again; if the node dies before, deliveries are repeated.
 func (d *Dispatcher) commitPartitions(ctx context.Context, parts []*partition) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
@@ -40,19 +40,19 @@ func (d *Dispatcher) commitPartitions(ctx context.Context, parts []*partition) {
 		d.reportCommitError(ctx, ctx.Err())
 		return
 	}
-	marks := make(map[stream.Partition]stream.Commit)
-	holes, leftOut := 0, int64(0)
+	commits := make(map[stream.Partition]stream.Commit)
+	holes, omitted := 0, int64(0)
 	for _, p := range parts {
-		if mark, n, left, ok := p.nextCommit(); ok {
-			marks[p.id] = mark
+		if commit, n, left, ok := p.nextCommit(); ok {
+			commits[p.id] = commit
 			holes += n
-			leftOut += left
+			omitted += left
 		}
 	}
-	if len(marks) == 0 {
+	if len(commits) == 0 {
 		return
 	}
-	if err := d.group.Commit(ctx, marks); err != nil {
+	if err := d.group.Commit(ctx, commits); err != nil {
 		for _, p := range parts {
 			p.retryCommit()
 		}
@@ -60,20 +60,20 @@ func (d *Dispatcher) commitPartitions(ctx context.Context, parts []*partition) {
 		return
 	}
 	d.metrics.holes.Set(float64(holes))
-	d.metrics.omittedRecords.Set(float64(leftOut))
-	d.faults.at(crashCommit)
+	d.metrics.omittedRecords.Set(float64(omitted))
+	d.faults.crashAt(crashCommit)
 }
 
 func (d *Dispatcher) reportCommitError(ctx context.Context, err error) {
 	d.metrics.commitErrors.Inc()
-	d.log.LogAttrs(ctx, slog.LevelWarn, "commit failed", slog.Any("error", err))
+	d.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets", slog.Any("error", err))
 }
 
-// stripped hears that brokers did not take the holes of these partitions: until a commit has room for them
-// again, what is done beyond the offset would be done twice after a crash.
+// onMetadataRejected is called when brokers rejected the holes of these partitions as too large. Until a commit has
+// room for them again, a crash would repeat the finished records above the committed offset.
 func (d *Dispatcher) onMetadataRejected(ids []stream.Partition) {
 	d.metrics.commitsWithoutHoles.Add(float64(len(ids)))
 	d.log.LogAttrs(context.Background(), slog.LevelWarn,
-		"brokers refuse the metadata of commits as too large, committing without",
+		"brokers reject commit metadata as too large, committed without it",
 		slog.Int("partitions", len(ids)), slog.String("topic", ids[0].Topic), slog.Int("partition", int(ids[0].Index)))
 }

@@ -17,27 +17,26 @@ import (
 
 // Config bounds the dispatcher. DefaultConfig is complete but for Version and RetentionDays.
 type Config struct {
-	// InstanceID makes the group membership static, so that a restart moves no partition; empty on the
-	// embedded broker, which takes no static members.
+	// InstanceID makes the group membership static, so that a restart moves no partition. It is empty on the embedded
+	// broker, which supports no static members.
 	InstanceID string
-	// CommitEvery is the longest time between a finished delivery and the commit of its offset, and so
-	// bounds the duplicates after a crash.
+	// CommitEvery is the longest time between a finished delivery and the commit of its offset. It bounds the
+	// duplicates after a crash.
 	CommitEvery time.Duration
-	// Drain is how long a stop waits for requests in flight.
+	// Drain is how long a stop waits for running requests.
 	Drain time.Duration
-	// MaxInFlight and MaxInFlightBytes bound the deliveries that are queued, sent or being recorded, and
-	// the bytes that they hold.
+	// MaxInFlight and MaxInFlightBytes bound the deliveries that are queued, sent or being recorded, and their bytes.
 	MaxInFlight      int
 	MaxInFlightBytes int
-	// MaxSending bounds the requests at the same time, each of which needs an open file. A destination gets as many as
-	// are free at most, so that those that hang leave some to the others.
+	// MaxSending bounds concurrent requests; each needs an open file. A destination may have as many as are still
+	// free, so that hanging ones leave some to the others.
 	MaxSending int
-	// MaxWaitingBytes bounds what is held of retry tiers until it is due. A partition of a tier holds as much as is
-	// still free, 64 KB at least, and what one poll adds to that.
+	// MaxWaitingBytes bounds the records of retry tiers that are held until they are due. A tier partition may hold as
+	// much as is still free, at least 64 KB, plus one poll.
 	MaxWaitingBytes int
-	// RetentionDays is how long a payload is kept; no delivery is attempted later.
+	// RetentionDays is how long payloads are kept, in days. No attempt is made later.
 	RetentionDays int
-	// Version stands in the user agent, EventRelay/<version>.
+	// Version is part of the user agent, EventRelay/<version>.
 	Version string
 }
 
@@ -55,7 +54,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports every fault at once.
+// Validate reports all invalid fields at once.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, text string) {
@@ -74,32 +73,32 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// View is what the dispatcher reads of the configuration, at the moment of each attempt.
+// ConfigView is the configuration as the dispatcher reads it at the moment of each attempt.
 type ConfigView interface {
-	// Endpoint returns the endpoint as this node knows it. Unknown means that it may have been created
-	// after what this node has applied.
+	// Endpoint returns the endpoint as this node knows it. Unknown means that it may have been created by a write that
+	// this node has not applied yet.
 	Endpoint(id string) (*config.Endpoint, config.Presence)
-	// Recovery does so for a recovery job.
+	// Recovery returns a recovery job in the same way.
 	Recovery(id string) (*config.Recovery, config.Presence)
 	// Sync waits until this node has applied everything that was written before the call.
 	Sync(ctx context.Context) error
 }
 
-// Changer writes the configuration; it is config.Control.
+// EndpointUpdater writes the configuration; it is config.Control.
 type EndpointUpdater interface {
-	// UpdateEndpoint changes an endpoint as change does to a copy of it. change is called again with a newer
-	// copy when another writer came first; nothing is written when it alters nothing.
+	// UpdateEndpoint applies change to a copy of the endpoint and writes it. When another writer was faster, it calls
+	// change again with the newer copy. It writes nothing when change alters nothing.
 	UpdateEndpoint(ctx context.Context, endpoint string, change func(*config.Endpoint) error) (*config.Endpoint, error)
 }
 
-// Producer appends records to the log: a stream.Producer, whose comments are the contract.
+// Producer appends records to the log. It is a stream.Producer, which documents the methods.
 type Producer interface {
 	Produce(topic string, partition int32, record *stream.Record, done func(*stream.Record, error))
 	WaitForRoom(ctx context.Context, record *stream.Record) error
 	ProduceInOwnBatch(ctx context.Context, topic string, partition int32, record *stream.Record) error
 }
 
-// Deps are the parts that the dispatcher stands on. Owned, Limiter and Held may be nil.
+// Deps are the dependencies of a Dispatcher. OnOwned, Limiter, Held and Erased may be nil.
 type Deps struct {
 	Log       *slog.Logger
 	Stream    stream.Config
@@ -111,13 +110,13 @@ type Deps struct {
 	IDs       *id.Generator
 	Now       func() time.Time
 	Metrics   prometheus.Registerer
-	// Owned is told which partitions of events this node has, after each change.
+	// OnOwned is called after each change with the partitions of the topic events that this node has.
 	OnOwned func([]int32)
-	// Limiter holds the rates of destinations; nil: there are none.
+	// Limiter holds the rate limits of destinations; nil: there are none.
 	Limiter lane.Limiter
-	// Held is told of breakers; nil: nobody is.
+	// Held is told which circuit breakers are open.
 	Held lane.HeldMarker
-	// Erased says whether the payload of an event was erased: it is not sent any more. Nil: none was.
+	// Erased reports whether the payload of an event was erased. It is not sent any more.
 	Erased func(id.ID) bool
 }
 

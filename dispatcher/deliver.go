@@ -11,14 +11,14 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// The path of a delivery: admit gives it to its lane, a worker of the lane gets it back and sends it, the answer is
-// classified (classify.go), the next step is decided (next.go), and conclude has both recorded (finish.go). Where the
-// lane decides otherwise, carryOut ends or parks it.
+// The path of a delivery: admit passes it to its lane, a worker of the lane takes it and sends it, classify classifies
+// the answer (classify.go), decide chooses the next step (next.go), and recordAttempt records both (finish.go). When
+// the lane decides not to send it, carryOut ends or parks it.
 
-// admit gives a delivery that is due to its lane.
+// admit passes a delivery that is due to its lane.
 func (d *Dispatcher) admit(delivery *lane.Delivery) { d.carryOut(d.lanes.Admit(delivery)) }
 
-// worker sends the deliveries of a lane until the lane has none for it.
+// worker sends the deliveries of a lane until the lane says Stop.
 func (d *Dispatcher) worker(ctx context.Context, l *lane.Lane) {
 	var last lane.Result
 	for {
@@ -35,18 +35,18 @@ func (d *Dispatcher) worker(ctx context.Context, l *lane.Lane) {
 	}
 }
 
-// send makes one attempt, records it and what follows from it, and returns what the lane learns.
+// sendDelivery makes one attempt, records it and its next step, and returns the result for the lane.
 func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision lane.Decision) lane.Result {
 	delivery, work := decision.Delivery, decision.Delivery.Work
 	if work.Attempt > 1 {
 		d.metrics.retryLateness.Observe(max(d.now().Sub(work.Due), 0).Seconds())
 	}
 	attempt := d.makeAttempt(ctx, l, decision)
-	if ctx.Err() != nil && attempt.Code == 0 { // our own stop has cut it short: it is left to the next owner
+	if ctx.Err() != nil && attempt.Code == 0 { // the node stops and has cancelled it: the next owner delivers
 		d.lanes.Release(delivery)
 		return lane.Result{Delivery: delivery}
 	}
-	d.faults.at(crashSent)
+	d.faults.crashAt(crashSent)
 	policy := policyOf(work, decision.Eligibility.Endpoint)
 	classified := classify(attempt.Code, attempt.ErrorCode, policy.RetryOn)
 	attempt.OK, attempt.ErrorCode = classified.class == classDelivered, classified.code
@@ -60,8 +60,8 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 		URL: decision.Eligibility.Destination.URL}
 }
 
-// attempt sends the request. A destination whose secrets do not open has failed an attempt as well:
-// the mistake is on our side, and it shows.
+// makeAttempt sends the request. If the secrets of the destination cannot be opened, the attempt fails with an
+// internal error, so that users see it.
 func (d *Dispatcher) makeAttempt(ctx context.Context, l *lane.Lane, decision lane.Decision) *event.Attempt {
 	work := decision.Delivery.Work
 	attemptID := d.ids.Next(decision.Delivery.Slot.Partition().ID.Index)
@@ -78,7 +78,7 @@ func (d *Dispatcher) makeAttempt(ctx context.Context, l *lane.Lane, decision lan
 	}
 }
 
-// resultOf is what the lane learns from an attempt.
+// resultOf is what the lane counts of an attempt.
 func resultOf(attempt *event.Attempt) lane.ResultKind {
 	switch {
 	case attempt.OK:
@@ -89,7 +89,7 @@ func resultOf(attempt *event.Attempt) lane.ResultKind {
 	return lane.Failed
 }
 
-// conclude records an attempt and its next step.
+// recordAttempt records an attempt and its next step.
 func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attempt, next nextStep, now time.Time) {
 	work := delivery.Work
 	outcome := newOutcome(work, next.status, next.reason, now)
@@ -115,7 +115,7 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	d.finishDelivery(delivery, d.followUp(&nextWork, now), outcome)
 }
 
-// carryOut does what a lane has decided about a delivery that is not sent now.
+// carryOut ends or parks a delivery as its lane has decided.
 func (d *Dispatcher) carryOut(decision lane.Decision) {
 	switch decision.Action {
 	case lane.End:
@@ -125,8 +125,8 @@ func (d *Dispatcher) carryOut(decision lane.Decision) {
 	}
 }
 
-// end records that a delivery stays as it is. Skipped inside a run, it is again what it was before, if
-// that was final: what was still open has automatic attempts that will speak for themselves.
+// endDelivery records that no attempt follows. A delivery that is skipped within a replay or recovery job gets its
+// earlier final status back. If it had none, its automatic attempts go on and report themselves.
 func (d *Dispatcher) endDelivery(decision lane.Decision) {
 	work := decision.Delivery.Work
 	outcome := newOutcome(work, decision.Status, decision.Reason, decision.DecidedAt)
@@ -139,10 +139,10 @@ func (d *Dispatcher) endDelivery(decision lane.Decision) {
 	d.finishDelivery(decision.Delivery, step{}, outcome)
 }
 
-// park puts a delivery that cannot be sent now into a retry topic. It is no attempt.
+// parkDelivery writes a delivery that cannot be sent now to a retry topic. This is not an attempt.
 func (d *Dispatcher) parkDelivery(decision lane.Decision) {
 	if decision.Err != nil {
-		d.log.LogAttrs(context.Background(), slog.LevelWarn, "park delivery, the configuration cannot be read",
+		d.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot read configuration, parking delivery",
 			slog.Any("error", decision.Err))
 	}
 	work := decision.Delivery.Work
@@ -163,7 +163,7 @@ func (d *Dispatcher) parkDelivery(decision lane.Decision) {
 	d.finishDelivery(decision.Delivery, d.followUp(&nextWork, decision.DecidedAt), outcome)
 }
 
-// hop sends a delivery that is not due into the next tier.
+// hopDelivery moves a delivery that is not due to the next tier.
 func (d *Dispatcher) hopDelivery(delivery *lane.Delivery, now time.Time) {
 	if d.lanes.Begin(delivery) {
 		d.finishDelivery(delivery, d.followUp(delivery.Work, now), nil)
@@ -179,7 +179,7 @@ func (d *Dispatcher) followUp(nextWork *event.Work, now time.Time) step {
 	return step{topic: lane.TierFor(d.tiers, nextWork.Due.Sub(now)).Topic, record: record, crash: crashRetry}
 }
 
-// record produces the record that continues a delivery, if any, then the outcome that speaks of it, if any.
+// finishDelivery produces the follow-up, if any, then the outcome, if any, then completes the slot.
 func (d *Dispatcher) finishDelivery(delivery *lane.Delivery, followUp step, outcome *event.Outcome) {
 	var steps [2]step
 	n := 0
@@ -203,8 +203,8 @@ func newOutcome(work *event.Work, status event.Status, reason event.Reason, at t
 	}
 }
 
-// logAttempt writes the one line of a delivery: at info when it has failed for good, else at debug. A destination
-// that is down fails thousands of attempts a minute; the metrics count those.
+// logAttempt writes one line per attempt: at level info when the delivery has failed for good, else at debug. A
+// destination that is down fails thousands of attempts a minute; the metrics count those.
 func logAttempt(log *slog.Logger, outcome *event.Outcome) {
 	level := slog.LevelDebug
 	if outcome.Status == event.Failed {

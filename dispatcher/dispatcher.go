@@ -1,78 +1,81 @@
 // Package dispatcher delivers events to their destinations, at least once.
 //
-// In flow the records of the topics events, commands and retry.*; out flow requests to the
-// destinations, and the records that tell what came of them: outcomes, follow-ups in retry.*, and
-// dead for what cannot be decoded.
+// It reads the topics events, commands and retry.*, and sends HTTP requests to destinations. It writes outcomes,
+// follow-ups to retry.*, and records that cannot be decoded to the dead letter topic.
 //
-// One delivery goes down through these files:
+// One delivery passes these files, in this order. Start reading at intake.go and deliver.go.
 //
-//	intake.go     a record is read: a slot of its partition, and a delivery for each destination
-//	lane          Admit: its lane queues it, or decides to park or to end it
-//	lane          Next: a worker of the lane gets it; configuration and rate are asked at this moment
-//	deliver.go    send: one attempt (attempt.go, header.go, trace.go)
-//	classify.go   what the answer means
-//	next.go       the next step: delivered, failed, or another attempt (retry.go)
-//	finish.go     the follow-up is recorded, then the outcome, then the slot is done
-//	commit.go     the lowest slot that is not done, and what is done beyond it as holes in the metadata
+//	intake.go     reads a record: a slot of its partition, and one delivery for each destination
+//	lane          Admit: the lane of the destination queues the delivery, or decides to park or end it
+//	lane          Next: a worker of the lane takes it; configuration and rate are checked now
+//	deliver.go    sends it: one attempt (attempt.go, header.go, trace.go)
+//	classify.go   classifies the answer
+//	next.go       decides the next step: delivered, failed, or another attempt (retry.go)
+//	finish.go     produces the follow-up, then the outcome, then completes the slot
+//	commit.go     commits the lowest unfinished offset, with the finished records above it as holes in the metadata
 //
-// A record is a slot; it is done when, for each of its destinations, the outcome is acknowledged by
-// Kafka and before it the record that continues the delivery, if there is one. A retry is the same
-// delivery with the next attempt number, in the retry topic of its delay; the head of such a partition is
-// held in memory until it is due (timer.go), and hops on to the next topic if that takes longer than its delay.
+// A slot stands for one record. It is done when for each destination Kafka has acknowledged the follow-up, if there is
+// one, and then the outcome. A retry is the same delivery with the next attempt number, in the retry topic (tier) of
+// its delay. The head of each tier partition is held in memory until it is due (timer.go). A delivery that is due later
+// than its tier reaches hops to another one.
 //
 // Package lane decides when a destination gets its deliveries. What it does not send now is parked in a retry topic
-// with the reason: parked deliveries come by once per step, are decided anew each time, and are told again only when
-// the reason changes or the time that was told is over. Or the partition pauses for a moment if the destination is only
-// busy.
+// with a reason. Parked deliveries are re-checked once per interval and decided anew each time. An outcome reports them
+// again only when the reason changes or the reported time has passed. If the destination is only busy, its partition
+// pauses for a moment instead.
 //
-// Back-pressure: a lane that is stuck parks, a partition with too much undone work pauses, a node
-// that holds all it may stops reading.
+// Back-pressure: a stuck lane parks, a partition with too many unfinished records pauses, and a node that holds as much
+// as it may stops reading.
 //
-// Ownership: a partition belongs to one node at a time, and one partition object to one assignment of
-// it. When it is revoked the intake stops, what is in flight finishes, the offset is committed, the
-// object is dropped; what still completes after that commits nothing. A partition that was lost and comes
-// back is told what was completed here (lost_partitions.go). Run owns all goroutines: the intake, the timer of the
-// retry topics, the one that wakes lanes that wait for a token, the committer, the one that disables destinations that
-// are gone, those that produce what follows or was not taken, and one for each request in flight. Everything they
-// share is behind the lock of the lanes, then that of a partition.
+// Ownership: a partition belongs to one node at a time, and a partition object to one assignment of it. When it is
+// revoked, no new delivery begins, running requests finish, the offset is committed, and the object is dropped. What
+// completes later commits nothing. A partition that was lost and returns remembers what this node had completed
+// (lost_partitions.go).
+//
+// Run owns all goroutines: the reader, the timer of the retry topics, the one that wakes lanes waiting for a token, the
+// commit loop, the one that disables destinations that are gone, three that produce records (next ones, retries, single
+// ones), and one per running request. They share state behind the lock of the lanes, then that of a partition.
 //
 // # Invariants
 //
-//  1. Nothing is lost, whatever finishes in which order and wherever the process dies: a commit never
-//     passes a record that is not done (TestCommitNeverPassesUnfinished, TestRandomCompletionsSurviveCrashes;
-//     with the tag faults TestCrashPoints).
-//  2. The follow-up is in the log before the outcome that speaks of it, and both before the offset is
-//     committed (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsRetriedUntilProduced).
-//  3. After a crash no more is done again than was done since the last commit, was in flight, or had no
-//     room in the metadata (TestHolesSurviveRestart, TestNextOwnerRepeatsNothing).
-//  4. No attempt is early; it is late by at most max(1 s, 5 %) of its wait as long as the node keeps up
+//  1. Nothing is lost, in whatever order deliveries finish and wherever the process dies: a commit never passes an
+//     unfinished record (TestCommitNeverPassesUnfinished, TestRandomCompletionsSurviveCrashes; with the build tag faults
+//     TestCrashPoints).
+//  2. The follow-up is in the log before its outcome, and both are before the offset is committed
+//     (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsRetriedUntilProduced).
+//  3. After a crash only these are repeated: records finished since the last commit, running deliveries, and holes that
+//     did not fit into the commit metadata (TestHolesSurviveRestart, TestNextOwnerRepeatsNothing).
+//  4. No attempt is early. It is late by at most max(1 s, 5 %) of its wait as long as the node keeps up
 //     (TestHopsAreNeverEarlyAndHardlyLate, TestDestinationDownFor29Seconds, TestDeepTier).
-//  5. A destination that hangs, is slow or dead keeps nobody else waiting, and one that is only busy does
-//     so for a bounded time (TestHungDestinationsBesideAGoodOne, TestStuckLanesLeaveRoom, TestStallsAreBounded,
-//     TestStuckLanesShedWhenMemoryIsLow, TestHungDestinationGetsFewRequests), at the same host and port too
+//  5. A destination that hangs, is slow or is down delays no other one, and a busy one does so for a bounded time
+//     (TestHungDestinationsBesideAGoodOne, TestStuckLanesLeaveRoom, TestStallsAreBounded,
+//     TestStuckLanesShedWhenMemoryIsLow, TestHungDestinationGetsFewRequests), also at the same host and port
 //     (TestNeighboursAtOneHost, TestRequestsAreShared).
 //  6. Memory is bounded, however much is pending (TestIntakeStopsWhenNothingCanBeRecorded,
 //     TestPartitionPausesWhenTooMuchIsUnfinished, TestTierPausesAtItsShare, TestLaneBytesAreBounded,
 //     TestAMillionPendingInLittleMemory).
-//  7. The body arrives byte for byte, and what is signed is what is sent (TestBodyArrivesByteForByte,
+//  7. The body arrives byte for byte, and the signature covers what is sent (TestBodyArrivesByteForByte,
 //     TestTwoSecretsTwoSignatures).
 //  8. An attempt is one request, and no redirect is followed (TestOneAttemptIsOneRequest, TestRecordedResponse).
-//  9. A partition has one owner: what is in flight is waited for when it is revoked, and nothing is
-//     committed when it is lost (TestRebalanceInMidFlight, TestLostMembership, TestStoppedPartition).
+//  9. A partition has one owner: a revocation waits for running requests, and nothing is committed for a lost partition
+//     (TestRebalanceInMidFlight, TestLostMembership, TestStoppedPartition).
 //  10. The configuration at the moment of the attempt counts (TestConfigurationIsReadAtFireTime, TestUnknownEndpoint).
 //  11. Credentials are masked in what is recorded (TestCredentialsAreMaskedInTheRow).
-//  12. A record that cannot be decoded is kept, told of and passed (TestUndecodableRecordsBecomeDeadLetters), and so is a follow-up that
-//     Kafka will never take (TestFollowUpThatIsRefusedForGood).
-//  13. A stop finishes what is in flight, and nothing outlives Run (TestStopFinishesWhatIsInFlight,
+//  12. A record that cannot be decoded becomes a dead letter with a failed outcome, and does not block its partition
+//     (TestUndecodableRecordsBecomeDeadLetters). So does a follow-up that Kafka refuses permanently
+//     (TestFollowUpThatIsRefusedForGood).
+//  13. A stop finishes running requests, and nothing outlives Run (TestStopFinishesWhatIsInFlight,
 //     TestRunEndsWithItsContext, TestMain).
-//  14. What becomes of a delivery is one decision of its lane (TestDecisions), and each that a lane took ends exactly
-//     once, whatever happens to the lane (TestEveryDeliveryEndsOnce).
-//  15. All parked deliveries of a node come by some 4,000 times a second at most, each of them at least once
-//     an hour, and a new owner knows how many there are after one step (TestRecheckBudget, TestNewOwnerCountsParkedAfterOneRecheck).
-//  16. A rate is held from both sides, by retries, replays and tests too (TestRateIsHeld, TestSlowRate,
+//  14. One decision of its lane settles what becomes of a delivery (TestDecisions), and each delivery that a lane took
+//     ends exactly once (TestEveryDeliveryEndsOnce).
+//  15. All parked deliveries of a node together are re-checked at most some 4,000 times a second, each at least once an
+//     hour, and a new owner knows their number after one interval (TestRecheckBudget,
+//     TestNewOwnerCountsParkedAfterOneRecheck).
+//  16. A rate limit is neither exceeded nor left unused, also by retries, replays and tests (TestRateIsHeld, TestSlowRate,
 //     TestRateChanges).
-//  17. What is paused or behind an open circuit breaker is not sent but by a probe, and goes on within a step
-//     (TestPausedDeliveriesAreHeldUntilResumed, TestBreakerHoldsAndProbes, TestReplaysAreProbes, TestNewURLClosesTheBreaker).
+//  17. While an endpoint is paused or a circuit breaker is open, only probes are sent; deliveries resume within one
+//     re-check interval (TestPausedDeliveriesAreHeldUntilResumed, TestBreakerHoldsAndProbes, TestReplaysAreProbes,
+//     TestNewURLClosesTheBreaker).
 package dispatcher
 
 import (
@@ -91,28 +94,28 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// What the dispatcher asks of its consumer group.
+// Settings of the consumer group and of commits.
 const (
-	// maxPollRecords bounds what one poll adds to the memory of a partition that is about to rest.
+	// maxPollRecords bounds what one poll adds to the memory of a partition that is about to pause.
 	maxPollRecords = 256
-	// maxFetchBytes is how many bytes one fetch brings, of one partition or of all. What is left of it when a
-	// partition rests was fetched for nothing, and an event that comes meanwhile waits until it is done with.
+	// maxFetchBytes bounds one fetch, of one partition and of all. When a partition pauses, the rest of its fetch is
+	// thrown away, and an event that arrives meanwhile waits for that fetch.
 	maxFetchBytes = 256 << 10
-	// maxFetchWait bounds how late a partition that is resumed is fetched, and so how fast a deep tier
-	// flows: its share of the memory in this time. It costs an idle node ten small requests a second.
+	// maxFetchWait bounds how late a resumed partition is fetched, and so the throughput of a deep tier: its share of
+	// the memory per maxFetchWait. An idle node sends ten small fetches a second.
 	maxFetchWait = 100 * time.Millisecond
-	// revokeTimeout is how long a rebalance waits for requests in flight. Of the 30 s that the group gives a
-	// member, up to 2 s pass until a heartbeat tells it, and up to commitTimeout for the commit.
+	// revokeTimeout is how long a rebalance waits for running requests. The group gives a member 30 s; up to 2 s pass
+	// until a heartbeat reports the rebalance, and up to commitTimeout for the commit.
 	revokeTimeout = 20 * time.Second
-	// commitAfterRecords finished records a commit is made even if its time has not come.
+	// commitAfterRecords finished records trigger a commit before CommitEvery has passed.
 	commitAfterRecords = 5000
-	// commitTimeout bounds one commit, and the wait for one that is on its way.
+	// commitTimeout bounds one commit, and the wait for one that is running.
 	commitTimeout = 5 * time.Second
 	// sweepEvery is how often empty lanes are removed.
 	sweepEvery = time.Minute
 )
 
-// Dispatcher is one node's part of the group.
+// Dispatcher is one member of the consumer group that delivers.
 type Dispatcher struct {
 	cfg     Config
 	log     *slog.Logger
@@ -131,33 +134,33 @@ type Dispatcher struct {
 	rules        *rules
 	goneDisabler *goneDisabler
 	client       *client
-	filters      bodyFilters // of the reader alone
+	filters      bodyFilters // used by the reader only
 
-	joinGroup func(stream.GroupConfig) (member, error) // of the group; New sets it
+	joinGroup func(stream.GroupConfig) (member, error) // joins the group; New sets it, tests replace it
 	group     member                                   // set by Run
-	lag       func(stream.Partition) int64             // see stream.Group; set by Run
+	lag       func(stream.Partition) int64             // records not fetched yet, see stream.Group; set by Run
 	completed atomic.Int64
-	commitNow chan struct{}
-	timerWake chan struct{} // a tier partition has a new head
+	commitNow chan struct{} // asks for a commit before its time; capacity 1
+	timerWake chan struct{} // a tier partition has a new head, or lanes want EnforceLimits; capacity 1
 
-	// committing is full from reading marks until they are committed, so that no old mark is committed after
-	// a newer one. Whoever fills it does so for at most commitTimeout.
+	// commitLock is a lock that can be waited for with a timeout: full while taken. It is held from reading offsets
+	// until they are committed, at most commitTimeout, so that no older offset is committed after a newer one.
 	commitLock chan struct{}
 
-	mu         sync.RWMutex // guards what follows
+	mu         sync.RWMutex // guards the fields below
 	partitions map[stream.Partition]*partition
-	lost       map[stream.Partition]*partition // lost, and not assigned since
+	lost       map[stream.Partition]*partition // lost, and not assigned again since
 }
 
 // member is one member of the consumer group: a stream.Group.
 type member interface {
 	pauser
 	Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error
-	Commit(ctx context.Context, marks map[stream.Partition]stream.Commit) error
+	Commit(ctx context.Context, commits map[stream.Partition]stream.Commit) error
 	Close()
 }
 
-// New validates and prepares; it connects to nothing.
+// New validates its arguments and connects to nothing.
 func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
@@ -206,25 +209,25 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	return d, nil
 }
 
-// Run delivers until ctx ends or reading fails. Then it stops reading, waits for what is in flight, at
-// most Config.Drain, commits and leaves the group.
+// Run delivers until ctx ends or reading fails. Then it stops reading, waits for running requests, at most
+// Config.Drain, commits, and leaves the group.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	background := context.WithoutCancel(ctx)
 	var workers sync.WaitGroup
-	sending, cut := context.WithCancel(background) // ends when requests in flight must be cut short
-	defer cut()
+	sending, cancel := context.WithCancel(background) // ends when running requests must be cancelled
+	defer cancel()
 	d.lanes.SetStartWorker(func(l *lane.Lane) { workers.Go(func() { d.worker(sending, l) }) })
-	tiers := make([]string, len(d.tiers)) // what comes in them waits for a second at least
+	tiers := make([]string, len(d.tiers)) // their records wait at least one second, so they are fetched last
 	for i, t := range d.tiers {
 		tiers[i] = t.Topic
 	}
-	joined := make(chan struct{}) // the group may call back before NewGroup has returned
+	joined := make(chan struct{}) // the group may call back before joinGroup has returned
 	group, err := d.joinGroup(stream.GroupConfig{
 		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), DelayTolerant: tiers,
 		InstanceID: d.cfg.InstanceID,
 		MaxPoll:    maxPollRecords,
 		MaxWait:    maxFetchWait, MaxPartitionBytes: maxFetchBytes, MaxBytes: maxFetchBytes,
-		Assigned: func(marks map[stream.Partition]stream.Commit) { <-joined; d.onAssigned(marks) },
+		Assigned: func(commits map[stream.Partition]stream.Commit) { <-joined; d.onAssigned(commits) },
 		Revoked: func(ctx context.Context, ids []stream.Partition) {
 			d.releasePartitions(ctx, d.partitionsNamed(ids), revokeTimeout)
 		},
@@ -252,7 +255,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	err = readers.Wait()
 
 	d.releasePartitions(background, d.assignment(), d.cfg.Drain)
-	cut()
+	cancel()
 	workers.Wait()
 	group.Close()
 	stopRecording()

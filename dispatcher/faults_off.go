@@ -5,9 +5,9 @@ package dispatcher
 // faultsBuilt says whether this binary can be told to kill itself; a release cannot.
 const faultsBuilt = false
 
-// faults is nothing in a release: every crash point is an empty call.
+// faults does nothing in a release: every crash point is an empty call.
 type faults struct{}
 
 func newFaults() *faults { return nil }
 
-func (*faults) at(string) {}
+func (*faults) crashAt(string) {}

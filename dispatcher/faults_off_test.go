@@ -11,7 +11,7 @@ import (
 func TestReleaseHasNoFaults(t *testing.T) {
 	t.Setenv("RELAY_FAULT_CRASH", crashSent)
 	f := newFaults()
-	f.at(crashSent)
+	f.crashAt(crashSent)
 	if faultsBuilt || f != nil || unsafe.Sizeof(*f) != 0 {
 		t.Error("faults are built into this binary")
 	}

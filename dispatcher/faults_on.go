@@ -11,8 +11,8 @@ import (
 
 const faultsBuilt = true
 
-// faults kills the process at a named point, for tests: RELAY_FAULT_CRASH=<point>[:n] dies when the
-// point is passed for the nth time (1 unless given).
+// faults kills the process at a named point, for tests: RELAY_FAULT_CRASH=<point>[:n] kills it when the point is
+// passed for the nth time (1 unless given).
 type faults struct {
 	point string
 	left  atomic.Int64
@@ -29,8 +29,8 @@ func newFaults() *faults {
 	return f
 }
 
-// at is SIGKILL when it is time: no deferred call, no flush, no farewell to the group.
-func (f *faults) at(point string) {
+// crashAt kills the process (SIGKILL) if this is the point: no deferred call, no flush, no LeaveGroup.
+func (f *faults) crashAt(point string) {
 	if point == "" || point != f.point || f.left.Add(-1) != 0 {
 		return
 	}

@@ -9,34 +9,36 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// Filters on types cost nothing and are evaluated whenever the configuration is asked. Those on bodies are evaluated
-// when an event is read, for all of its destinations in one pass, and what came of it goes with the work into the
-// retry topics. They are evaluated again only after the endpoint has changed, and then by a worker of the lane: what
-// a destination that is slow or down makes come by again and again costs the reader and the timer nothing.
+// Filters on the event type cost nothing and are evaluated with each configuration check. Filters on the body are
+// evaluated when an event is read, for all of its destinations in one pass. The result travels with the delivery
+// through the retry topics. It is evaluated again only after the endpoint has changed, and then by a worker of the
+// lane. So re-checks of a slow destination cost the reader and the timer nothing.
 
-// maxConditions bounds the conditions of the endpoints whose filters are kept ready.
+// maxConditions bounds the conditions of all compiled filters in the cache.
 const maxConditions = 100_000
 
-// bodyFilters are the filters on bodies of the endpoints whose events were read lately. Only the reader uses them.
+// bodyFilters caches the compiled body filters of endpoints. Only the reader uses it.
 type bodyFilters struct {
 	evaluated  prometheus.Counter
 	endpoints  map[string]compiledFilters
 	conditions int
 }
 
+// compiledFilters are the filters of one revision of an endpoint.
 type compiledFilters struct {
 	rev     int64
 	filters *config.BodyFilters
 }
 
-// bodyMatches says which destinations of an endpoint want the body of an event. The zero value says nothing.
+// bodyMatches says for each destination of an endpoint whether its filter matches the body of an event. The zero value
+// says nothing.
 type bodyMatches struct {
 	endpoint *config.Endpoint
-	matches  []bool // in the order of its destinations
+	matches  []bool // in the order of endpoint.Destinations
 }
 
-// evaluate asks the filters of the event's endpoint about its body, unless there are none or this node does not know
-// the endpoint yet.
+// evaluate evaluates the filters of the endpoint for the body of the event. Without such filters, or while this node
+// does not know the endpoint, it returns the zero value.
 func (b *bodyFilters) evaluate(view ConfigView, ev *event.Event) bodyMatches {
 	ep, presence := view.Endpoint(ev.Endpoint)
 	onBody := func(d config.Destination) bool { return d.Filter.NeedsBody() }
@@ -47,29 +49,29 @@ func (b *bodyFilters) evaluate(view ConfigView, ev *event.Event) bodyMatches {
 	return bodyMatches{ep, b.compiled(ep).Match(ev.Body)}
 }
 
-// ready returns the filters of the endpoint's present revision.
+// compiled returns the filters of the current revision of the endpoint.
 func (b *bodyFilters) compiled(ep *config.Endpoint) *config.BodyFilters {
-	have, ok := b.endpoints[ep.ID]
-	if ok && have.rev == ep.Rev {
-		return have.filters
+	cached, ok := b.endpoints[ep.ID]
+	if ok && cached.rev == ep.Rev {
+		return cached.filters
 	}
-	made := ep.BodyFilters()
+	fresh := ep.BodyFilters()
 	if ok {
-		b.conditions -= have.filters.Conditions()
+		b.conditions -= cached.filters.Conditions()
 	}
-	if b.endpoints == nil || b.conditions+made.Conditions() > maxConditions {
+	if b.endpoints == nil || b.conditions+fresh.Conditions() > maxConditions {
 		b.endpoints, b.conditions = make(map[string]compiledFilters), 0
 	}
-	b.endpoints[ep.ID] = compiledFilters{ep.Rev, made}
-	b.conditions += made.Conditions()
-	return made
+	b.endpoints[ep.ID] = compiledFilters{ep.Rev, fresh}
+	b.conditions += fresh.Conditions()
+	return fresh
 }
 
-// mark notes in the work what the filter of its destination says.
-func (x bodyMatches) setFiltered(work *event.Work) {
-	for i := range x.matches {
-		if d := &x.endpoint.Destinations[i]; d.ID == work.Dest && d.Filter.NeedsBody() {
-			work.FilterRev, work.Filtered = x.endpoint.Rev, !x.matches[i]
+// setFiltered stores the result for the destination of work in it.
+func (m bodyMatches) setFiltered(work *event.Work) {
+	for i := range m.matches {
+		if d := &m.endpoint.Destinations[i]; d.ID == work.Dest && d.Filter.NeedsBody() {
+			work.FilterRev, work.Filtered = m.endpoint.Rev, !m.matches[i]
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// retryPause is the pause before a record that Kafka did not take is produced again.
+	// retryPause is the pause before a record that Kafka did not accept is produced again.
 	retryPause = 200 * time.Millisecond
-	// aloneTimeout bounds one try of a record by itself.
-	aloneTimeout = 10 * time.Second
+	// singleTimeout bounds one try to produce a record in a batch of its own.
+	singleTimeout = 10 * time.Second
 )
 
 // step is one record that must be acknowledged before the next one is produced.
@@ -26,22 +26,21 @@ type step struct {
 	crash  string // crash point after the acknowledgement
 }
 
-// completion takes a delivery to its end: its records, one after the other, then its slot. The order is
-// the guarantee: a follow-up exists before the outcome speaks of it, and both before the offset is
-// committed.
+// completion finishes a delivery: its records, one after the other, then its slot. The order guarantees that a
+// follow-up exists before its outcome reports it, and both before the offset is committed.
 type completion struct {
 	delivery   *lane.Delivery
 	steps      []step
 	tries      int
-	stepsArray [2]step // of steps; one that cannot be decoded may have more
+	stepsArray [2]step // memory of steps; a record that cannot be decoded may need more
 }
 
-// finisher produces the records of completions. What Kafka does not take is tried again until it is
-// taken; meanwhile the delivery stays in the account, and the intake stops when that is full. What Kafka can
-// never take is replaced by what it can (refused.go).
+// finisher produces the records of completions. What Kafka does not accept is retried until it does; meanwhile the
+// delivery counts as in memory, and the reader stops when that is full. A record that Kafka will never accept is
+// replaced by a smaller one (refused.go).
 //
-// The producer calls back on one goroutine, which must not wait for itself: it only puts completions
-// into the lists below, and the goroutines of run go on with them.
+// The producer calls back on one goroutine, which must not block. The callback only puts completions into the lists
+// below; the goroutines of run continue them.
 type finisher struct {
 	log      *slog.Logger
 	stream   stream.Config
@@ -52,8 +51,8 @@ type finisher struct {
 	onDone   func(*lane.Delivery)
 
 	ready   backlog // their next record may be produced
-	retries backlog // their record was not taken
-	single  backlog // their record may be the one for which its batch was refused
+	retries backlog // their record was not accepted
+	single  backlog // their record may be why Kafka refused the batch
 }
 
 func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *finisher {
@@ -63,8 +62,8 @@ func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *f
 	}
 }
 
-// complete starts the completion of a delivery. done is called when the last record is acknowledged, at once
-// if there is none. It must not be called by the producer.
+// complete starts the completion of a delivery. It calls onDone when the last record is acknowledged, at once if there
+// is none. The producer's goroutine must not call it.
 func (f *finisher) complete(delivery *lane.Delivery, steps ...step) {
 	if len(steps) == 0 {
 		f.onDone(delivery)
@@ -84,8 +83,8 @@ func (f *finisher) produce(completion *completion) {
 
 func (c *completion) partition() int32 { return c.delivery.Slot.Partition().ID.Index }
 
-// answered goes on with what became of a completion's record. One that was not taken may have been written
-// all the same: a second copy is a duplicate delivery, or an outcome that says the same again.
+// onProduced continues a completion when its record was produced or failed. A record that failed may have been written
+// all the same: a second copy is a duplicate delivery, or an equal outcome.
 func (f *finisher) onProduced(completion *completion, err error) {
 	if err == nil {
 		f.advance(completion)
@@ -93,10 +92,10 @@ func (f *finisher) onProduced(completion *completion, err error) {
 	}
 	f.metrics.produceErrors.Inc()
 	if completion.tries++; completion.tries == 1 {
-		f.log.LogAttrs(context.Background(), slog.LevelWarn, "record was not taken, trying again",
+		f.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot produce record, retrying",
 			slog.String("topic", completion.steps[0].topic), slog.Any("error", err))
 	}
-	if stream.RejectedByBroker(err) { // from here on the completion belongs to another goroutine
+	if stream.RejectedByBroker(err) { // from here on another goroutine owns the completion
 		f.single.put(completion)
 	} else {
 		f.retries.put(completion)
@@ -105,7 +104,7 @@ func (f *finisher) onProduced(completion *completion, err error) {
 
 // advance is called when the record of the first step is acknowledged.
 func (f *finisher) advance(completion *completion) {
-	f.faults.at(completion.steps[0].crash)
+	f.faults.crashAt(completion.steps[0].crash)
 	if completion.steps, completion.tries = completion.steps[1:], 0; len(completion.steps) > 0 {
 		f.ready.put(completion)
 		return
@@ -113,22 +112,22 @@ func (f *finisher) advance(completion *completion) {
 	f.onDone(completion.delivery)
 }
 
-// run goes on with completions until ctx ends.
+// run continues completions until ctx ends.
 func (f *finisher) run(ctx context.Context) {
-	again := func(completion *completion) {
-		// A record for which there is no room would only be refused, and thousands of them five times a second.
+	produceWithRoom := func(completion *completion) {
+		// Without room in the producer's buffer, thousands of records would fail five times a second.
 		if f.producer.WaitForRoom(ctx, completion.steps[0].record) == nil {
 			f.produce(completion)
 		}
 	}
 	var all sync.WaitGroup
-	all.Go(func() { f.ready.each(ctx, 0, again) })
-	all.Go(func() { f.retries.each(ctx, retryPause, again) })
-	all.Go(func() { f.single.each(ctx, 0, func(completion *completion) { f.produceAlone(ctx, completion) }) })
+	all.Go(func() { f.ready.each(ctx, 0, produceWithRoom) })
+	all.Go(func() { f.retries.each(ctx, retryPause, produceWithRoom) })
+	all.Go(func() { f.single.each(ctx, 0, func(completion *completion) { f.produceSingle(ctx, completion) }) })
 	all.Wait()
 }
 
-// backlog are completions that wait for their goroutine. Its size is bounded by what the node may hold.
+// backlog is a list of completions for one goroutine. Its size is bounded by the deliveries that the node may hold.
 type backlog struct {
 	signal chan struct{} // capacity 1
 
@@ -148,7 +147,7 @@ func (b *backlog) put(completion *completion) {
 	}
 }
 
-// each calls do for everything that is put, until ctx ends. It waits for pause before each round.
+// each calls do for everything that is put, until ctx ends. Before each round it waits for pause.
 func (b *backlog) each(ctx context.Context, pause time.Duration, do func(*completion)) {
 	for {
 		select {
@@ -180,7 +179,7 @@ const (
 	crashCommit  = "commit"  // the offset is committed
 )
 
-// outcomeStep is always the last step.
+// outcomeStep produces the outcome. It is always the last step.
 func outcomeStep(outcome *event.Outcome) step {
 	return step{topic: stream.Outcomes, record: outcome.Record(), crash: crashOutcome}
 }

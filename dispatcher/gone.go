@@ -13,28 +13,29 @@ import (
 )
 
 const (
-	// maxDisableRequests bounds the destinations that wait to be disabled; one more is tried with its next 410.
+	// maxDisableRequests bounds the queue of destinations to disable. One that finds it full is asked for again with
+	// its next 410.
 	maxDisableRequests = 64
-	// disableTimeout bounds one write. It is longer than the time that the nodes have to confirm it.
+	// disableTimeout bounds one write. It is longer than the nodes have to confirm it.
 	disableTimeout = 10 * time.Second
 )
 
-// retirement asks for a destination to be disabled if it still has that URL.
+// disableRequest asks to disable a destination if it still has that URL.
 type disableRequest struct {
 	endpoint, dest, url string
 }
 
-// retirer disables destinations that say again and again that they are gone.
+// goneDisabler disables destinations that have answered 410 (Gone) to several events in a row.
 type goneDisabler struct {
 	log       *slog.Logger
 	updater   EndpointUpdater
 	disabled  prometheus.Counter
 	queue     chan disableRequest
-	resetGone func(dest string) // the answers that were counted
+	resetGone func(dest string) // resets the count of 410 answers
 }
 
-// retire hands over to run. Nobody waits: what has no room, or fails, is asked for again by the
-// destination's next 410.
+// requestDisable queues the destination for run and never waits. When the queue is full or the write fails, the
+// destination's next 410 asks again.
 func (r *goneDisabler) requestDisable(work *event.Work, url string) {
 	select {
 	case r.queue <- disableRequest{work.Event.Endpoint, work.Dest, url}:
@@ -54,10 +55,10 @@ func (r *goneDisabler) run(ctx context.Context) {
 	}
 }
 
-// errDestinationChanged ends a change that is no longer called for.
+// errDestinationChanged cancels a write that is no longer wanted.
 var errDestinationChanged = errors.New("the destination has changed since")
 
-// disable writes that the destination is gone, unless somebody has changed it meanwhile.
+// disable disables the destination, unless a user has changed it meanwhile.
 func (r *goneDisabler) disable(ctx context.Context, request disableRequest) {
 	ctx, cancel := context.WithTimeout(config.WithOrigin(ctx, config.Origin{Actor: "dispatcher"}), disableTimeout)
 	defer cancel()
@@ -79,6 +80,6 @@ func (r *goneDisabler) disable(ctx context.Context, request disableRequest) {
 	default:
 		r.resetGone(request.dest)
 		r.disabled.Inc()
-		r.log.LogAttrs(ctx, slog.LevelInfo, "destination is gone and disabled", attrs...)
+		r.log.LogAttrs(ctx, slog.LevelInfo, "disabled destination that is gone", attrs...)
 	}
 }

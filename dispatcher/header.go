@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// dropped are received headers that are never forwarded: those of the hop (RFC 9110, 7.6.1), those
-// that belong to one request only, and those by which a proxy tells about a client.
+// neverForwarded are received headers that are not forwarded: hop-by-hop headers (RFC 9110, 7.6.1), headers of one
+// request, and headers by which a proxy describes its client.
 var neverForwarded = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 	"Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true,
@@ -26,9 +26,9 @@ var neverForwarded = map[string]bool{
 
 const forwardedPrefix = "X-Forwarded-"
 
-// unproven are received headers that are not forwarded when nothing proves who sent the request. Receivers and the
-// proxies before them take the relay's address for trusted, and by these a stranger would choose the method, the
-// path, the user or the client that they see.
+// verifiedOnly are received headers that are not forwarded when the sender is not verified. Receivers and their
+// proxies trust the relay's address, so with these headers a stranger could choose the method, path, user or client
+// address that they see.
 var verifiedOnly = map[string]bool{
 	"X-Http-Method-Override": true, "X-Http-Method": true, "X-Method-Override": true,
 	"X-Original-Url": true, "X-Original-Uri": true, "X-Rewrite-Url": true, "X-Host": true, "X-Forwarded": true,
@@ -42,8 +42,8 @@ const (
 	clientCertPrefix  = "X-Ssl-Client-"
 )
 
-// variableName is the name by which a receiver may read a header. Those that pass headers as variables (CGI, WSGI, PHP)
-// read Relay_Hops as Relay-Hops, some of them any other sign, too.
+// variableName is the name by which a receiver may read a header. Receivers that pass headers as variables (CGI, WSGI,
+// PHP) read Relay_Hops as Relay-Hops; some treat any other punctuation the same way.
 func variableName(name string) string {
 	if !strings.ContainsFunc(name, isPunctuation) {
 		return name
@@ -60,13 +60,13 @@ func isPunctuation(r rune) bool {
 	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// forges reports whether a received header would be taken for one of ours. In its own spelling a webhook- header of
-// a provider stays.
+// forgesOwnHeader reports whether a receiver could take a received header for one of the relay's. A provider's own
+// webhook- headers are forwarded if they are spelled exactly so.
 func forgesOwnHeader(name, read string) bool {
 	return strings.HasPrefix(read, prefixRelay) || read != name && strings.HasPrefix(read, prefixWebhook)
 }
 
-// impersonates reports whether a received header is not forwarded for a stranger.
+// impersonates reports whether a received header of an unverified sender is not forwarded.
 func impersonates(name, read string) bool {
 	if read != name && (neverForwarded[read] || strings.HasPrefix(read, forwardedPrefix)) {
 		return true
@@ -74,7 +74,7 @@ func impersonates(name, read string) bool {
 	return verifiedOnly[read] || strings.HasPrefix(read, authRequestPrefix) || strings.HasPrefix(read, clientCertPrefix)
 }
 
-// Names of the headers that a delivery adds. net/http takes keys as they are; these are canonical.
+// Names of the headers that a delivery adds. net/http uses keys as they are; these are canonical.
 const (
 	headerWebhookID        = "Webhook-Id"
 	headerWebhookTimestamp = "Webhook-Timestamp"
@@ -95,23 +95,23 @@ const (
 // maxOwnHeaders is how many of them a delivery has at most.
 const maxOwnHeaders = 15
 
-// requestHeader builds the headers of one attempt: the received ones, then those of the destination,
-// then ours, which nothing overrides. The signature covers the body as it is sent.
+// requestHeader builds the headers of one attempt: the received ones, then those of the destination, then the relay's
+// own, which nothing overrides. The signature covers the body as it is sent.
 func requestHeader(work *event.Work, target *lane.Target, userAgent string, now time.Time) http.Header {
 	ev := work.Event
 	n := len(ev.Header) + len(target.Header) + maxOwnHeaders
 	h, values := make(http.Header, n), make([]string, 0, n)
-	set := func(name, value string) { // all lists of one value share one piece of memory
+	set := func(name, value string) { // all one-element slices share one array
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
-	hop := connectionNames(ev.Header)
+	hopByHop := connectionNames(ev.Header)
 	proof := proofOf(ev)
-	stranger := proof == event.Proof(event.VerdictUnverified) || proof == event.Proof(event.VerdictObserved)
+	unverified := proof == event.Proof(event.VerdictUnverified) || proof == event.Proof(event.VerdictObserved)
 	var hops, path []string
-	signed := false // by the provider, in the scheme that we use ourselves
+	signed := false // by the provider, with Standard Webhooks headers as the relay uses them
 	for _, f := range ev.Header {
-		if neverForwarded[f.Name] || hop[f.Name] || strings.HasPrefix(f.Name, forwardedPrefix) {
+		if neverForwarded[f.Name] || hopByHop[f.Name] || strings.HasPrefix(f.Name, forwardedPrefix) {
 			continue
 		}
 		switch f.Name {
@@ -121,7 +121,7 @@ func requestHeader(work *event.Work, target *lane.Target, userAgent string, now 
 			path = append(path, f.Value)
 		}
 		read := variableName(f.Name)
-		if forgesOwnHeader(f.Name, read) || stranger && impersonates(f.Name, read) {
+		if forgesOwnHeader(f.Name, read) || unverified && impersonates(f.Name, read) {
 			continue
 		}
 		signed = signed || f.Name == headerWebhookID || f.Name == headerWebhookSignature
@@ -158,8 +158,8 @@ func requestHeader(work *event.Work, target *lane.Target, userAgent string, now 
 	return h
 }
 
-// proofOf is what a destination is told of the event's signature. A rejected event is delivered after a replay; unless
-// that has found its signature good, and says so in the verdict, nothing proves it.
+// proofOf is what the header Relay-Verification says about the signature of the event. A rejected event is delivered
+// after a replay. It counts as unverified unless the replay has verified it, which its verdict then says.
 func proofOf(ev *event.Event) event.Proof {
 	switch p := ev.Proof(); p {
 	case event.SentProof, event.Proof(event.VerdictVerified), event.Proof(event.VerdictObserved):
@@ -169,7 +169,7 @@ func proofOf(ev *event.Event) event.Proof {
 	}
 }
 
-// connectionNames are the headers that the received Connection header declares to be of the hop.
+// connectionNames are the headers that the received Connection header names as hop-by-hop.
 func connectionNames(fields []event.Field) map[string]bool {
 	var names map[string]bool
 	for _, f := range fields {
@@ -186,9 +186,9 @@ func connectionNames(fields []event.Field) map[string]bool {
 	return names
 }
 
-// safeName is the key under which a header is given to net/http. A request with the canonical
-// (X-)Idempotency-Key and without a body is sent again by net/http itself after some errors, which
-// would be an attempt that nobody counts; written in lower case it is only a header.
+// safeName is the key under which a header is passed to net/http. net/http itself repeats a request without a body
+// that has the canonical (X-)Idempotency-Key after some errors. That would be an attempt that is not recorded; in
+// lower case it is an ordinary header.
 func safeName(name string) string {
 	if name == "Idempotency-Key" || name == "X-Idempotency-Key" {
 		return strings.ToLower(name)
@@ -196,8 +196,9 @@ func safeName(name string) string {
 	return name
 }
 
-// recorded returns headers for the attempt's row, by name, credentials masked: those of the destination
-// by the rule of the configuration, so that a value that is hidden there does not show here.
+// recordedHeader returns headers for the recorded attempt, sorted by name, with credentials masked. Headers of the
+// destination (added) are masked by the rule of the configuration, so that a value that is hidden there is hidden
+// here.
 func (c *client) recordedHeader(h http.Header, added []event.Field) event.Lines {
 	fields := make([]event.Field, 0, typicalHeaders)
 	for key, values := range h {
@@ -218,7 +219,7 @@ func (c *client) recordedHeader(h http.Header, added []event.Field) event.Lines 
 
 const (
 	mask = "****"
-	// typicalHeaders is how many lines the memory for recorded has room for at first.
+	// typicalHeaders is the initial capacity of recorded headers.
 	typicalHeaders = 32
 )
 

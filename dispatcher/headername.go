@@ -7,44 +7,46 @@ import (
 	"sync/atomic"
 )
 
-// headerNames remembers what there is to know of header names: the same ones come with every request. The
-// zero value knows none.
+// headerNames caches the properties of header names, since the same names come with every request. The zero value is
+// an empty cache.
 type headerNames struct {
 	known atomic.Pointer[map[string]headerName] // replaced, never changed
 	mu    sync.Mutex                            // held while it is replaced
 }
 
+// headerName is the canonical form of a header name, and whether its value is masked.
 type headerName struct {
 	canonical  string
 	credential bool // a header of that name usually carries a secret
 }
 
-// maxHeaderNames bounds what is remembered; who sends more names than that pays for them each time.
+// maxHeaderNames bounds the cache. Names beyond it are computed each time.
 const maxHeaderNames = 1024
 
+// lookup returns the properties of a name.
 func (n *headerNames) lookup(name string) headerName {
 	if known := n.known.Load(); known != nil {
-		if x, ok := (*known)[name]; ok {
-			return x
+		if cached, ok := (*known)[name]; ok {
+			return cached
 		}
 	}
-	return n.add(strings.Clone(name)) // not to keep the message alive that it is a part of
+	return n.add(strings.Clone(name)) // the name is part of a message that must not stay in memory
 }
 
 func (n *headerNames) add(name string) headerName {
-	x := headerName{canonical(name), isCredential(name)}
+	computed := headerName{canonical(name), isCredential(name)}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	grown := make(map[string]headerName)
 	if known := n.known.Load(); known != nil {
 		if len(*known) >= maxHeaderNames {
-			return x
+			return computed
 		}
 		maps.Copy(grown, *known)
 	}
-	grown[name] = x
+	grown[name] = computed
 	n.known.Store(&grown)
-	return x
+	return computed
 }
 
 func isCredential(name string) bool {

@@ -11,18 +11,18 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// recordOverhead is what a record holds in memory beside its bytes, roughly.
+// recordOverhead is about what a record costs in memory besides its bytes.
 const recordOverhead = 512
 
-// When a poll brings busyPoll or more, the next one waits for gather: a fetch costs the same for one record as for a
-// hundred, and at such rates everything waits for a core, not for the fetch. Records of the tiers do not count: their
-// number is no reason for an event to wait.
+// When a poll returns busyPoll events or more, the next one waits for gatherPause. A fetch costs the same for one
+// record as for a hundred, and at such rates everything waits for a core, not for the fetch. Records of retry topics
+// do not count: they must not delay events.
 const (
 	busyPoll    = 8
 	gatherPause = 2 * time.Millisecond
 )
 
-// intake reads until ctx ends. While the node holds all it may, it does not read.
+// intake reads until ctx ends. While the node holds as much as it may, it does not read.
 func (d *Dispatcher) intake(ctx context.Context) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -34,10 +34,10 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 			case <-d.lanes.Freed():
 			}
 		}
-		came := 0
+		events := 0
 		err := d.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) {
 			if p.Topic == stream.Events {
-				came += len(records)
+				events += len(records)
 			}
 			d.readRecords(p, records)
 		})
@@ -47,7 +47,7 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if came < busyPoll || came >= maxPollRecords {
+		if events < busyPoll || events >= maxPollRecords {
 			continue
 		}
 		pause.Reset(gatherPause)
@@ -58,7 +58,8 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 	}
 }
 
-// read takes the records of one partition. It never waits: what cannot run is parked or held.
+// readRecords begins the deliveries of the records of one partition. It never waits: what cannot be sent now is parked
+// or held until due.
 func (d *Dispatcher) readRecords(id stream.Partition, records []*stream.Record) {
 	p := d.partition(id)
 	if p == nil {
@@ -108,13 +109,14 @@ func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
 	}
 }
 
-// forOtherGroup reports a record that was put back for another group: the dispatchers have had it.
+// forOtherGroup reports whether a dead letter was produced again for another consumer group only. The dispatchers have
+// processed it before.
 func forOtherGroup(ev *event.Event) bool {
 	return ev.OnlyGroup != "" && ev.OnlyGroup != stream.DispatchGroup
 }
 
-// readEvent makes a delivery for each destination. An event that was rejected, is a duplicate or has no
-// destination needs no delivery and no outcome: its own record says so.
+// readEvent begins one delivery for each destination. An event that was rejected, is a duplicate or has no destination
+// needs no delivery and no outcome: its own record says so.
 func (d *Dispatcher) readEvent(slot *slot, ev *event.Event, size int) {
 	if ev.Verdict == event.VerdictRejected || ev.DuplicateOf != "" || len(ev.Dests) == 0 {
 		slot.deliveryDone()
@@ -134,8 +136,8 @@ func (d *Dispatcher) readEvent(slot *slot, ev *event.Event, size int) {
 	}
 }
 
-// keep copies the body out of the fetch response, of which it is a part: a delivery that hangs would
-// otherwise hold the megabytes that came with it.
+// cloneBody copies the body out of the fetch response. Otherwise a hanging delivery would keep the whole response,
+// megabytes, in memory.
 func cloneBody(ev *event.Event) { ev.Body = bytes.Clone(ev.Body) }
 
 func sizeOf(record *stream.Record) int {
@@ -146,7 +148,7 @@ func sizeOf(record *stream.Record) int {
 	return n
 }
 
-// recorded is called when everything about a delivery is recorded.
+// deliveryRecorded is called when everything about a delivery is recorded.
 func (d *Dispatcher) deliveryRecorded(delivery *lane.Delivery) {
 	if slotOf(delivery).deliveryDone() && d.completed.Add(1)%commitAfterRecords == 0 {
 		select {
@@ -157,15 +159,15 @@ func (d *Dispatcher) deliveryRecorded(delivery *lane.Delivery) {
 	d.lanes.Release(delivery)
 }
 
-// deadLetter puts a record that cannot be decoded into the topic dead. If it tells which deliveries it
-// stood for, their outcome is failed.
+// deadLetter writes a record that cannot be decoded to the dead letter topic. If its deliveries can still be read from
+// it, they fail.
 func (d *Dispatcher) deadLetter(slot *slot, record *stream.Record, cause error) {
 	delivery := &lane.Delivery{Slot: slot, Size: sizeOf(record)}
 	if !d.lanes.Begin(delivery) {
 		return
 	}
 	d.metrics.deadLetters.Inc()
-	d.log.LogAttrs(context.Background(), slog.LevelError, "record cannot be decoded, put into the dead letter topic",
+	d.log.LogAttrs(context.Background(), slog.LevelError, "cannot decode record, writing it to the dead letter topic",
 		slog.String("topic", slot.part.id.Topic), slog.Int("partition", int(slot.part.id.Index)),
 		slog.Int64("offset", record.Offset), slog.Any("error", cause))
 	dead := d.stream.DeadLetterRecord(record, stream.DispatchGroup, cause)
@@ -178,18 +180,18 @@ func (d *Dispatcher) deadLetter(slot *slot, record *stream.Record, cause error) 
 	d.finisher.complete(delivery, steps...)
 }
 
-// undecodable are the outcomes of the deliveries that a record that cannot be decoded still names. One whose
-// destination is lost names all of its event's: they are failed, for a person to decide.
+// undecodableOutcomes are the failed outcomes of the deliveries that can still be read from an undecodable record. If
+// its destination is lost, they are all deliveries of its event: a user decides what to do with them.
 func undecodableOutcomes(record *stream.Record, now time.Time) []*event.Outcome {
-	left, ok := event.Salvage(record)
+	remains, ok := event.Salvage(record)
 	if !ok {
 		return nil
 	}
 	var all []*event.Outcome
-	for _, dest := range left.Dests {
+	for _, dest := range remains.Dests {
 		all = append(all, &event.Outcome{
-			Event: left.Event, Account: left.Account, Endpoint: left.Endpoint, Dest: dest, Type: left.Type,
-			Status: event.Failed, Reason: event.Undecodable, At: now, Run: left.Run,
+			Event: remains.Event, Account: remains.Account, Endpoint: remains.Endpoint, Dest: dest, Type: remains.Type,
+			Status: event.Failed, Reason: event.Undecodable, At: now, Run: remains.Run,
 		})
 	}
 	return all

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// metrics are the figures of the dispatcher. No label has a value per event, endpoint or destination.
+// metrics are the counters and histograms of the dispatcher. No label has a value per event, endpoint or destination.
 type metrics struct {
 	attempts             *prometheus.CounterVec // by result: ok or an error code
 	outcomes             *prometheus.CounterVec // by status and reason
@@ -48,27 +48,27 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		return h
 	}
 	m := &metrics{
-		attempts:        counters("attempts_total", "Requests to destinations by result.", "result"),
-		outcomes:        counters("outcomes_total", "Outcomes by status and reason.", "status", "reason"),
+		attempts:        counters("attempts_total", "Requests to destinations, by result.", "result"),
+		outcomes:        counters("outcomes_total", "Outcomes recorded, by status and reason.", "status", "reason"),
 		attemptDuration: histogram("attempt_duration_seconds", "Duration of requests to destinations.", 0.001),
 		retryLateness:   histogram("retry_lateness_seconds", "How long after its due time a retry was sent.", 0.01),
 		connectionWait: histogram("connection_wait_seconds",
-			"How long requests waited for an open file or an HTTP/2 stream, outside their time-out.", 0.001),
+			"How long requests waited for an open file or an HTTP/2 stream, not counted in their time-out.", 0.001),
 		deadLetters: counter("dead_letters_total",
-			"Records put into the topic dead: they could not be decoded, or Kafka refused what continues them."),
-		produceErrors: counter("produce_errors_total", "Records that Kafka did not take and that are tried again."),
+			"Records written to the dead letter topic: they cannot be decoded, or Kafka refused their follow-up."),
+		produceErrors: counter("produce_errors_total", "Failed attempts to produce a record; each is retried."),
 		refusedRecords: counters("refused_records_total",
-			"Records that Kafka will never take and that were replaced, by topic.", "topic"),
-		commitErrors: counter("commit_errors_total", "Commits that failed."),
+			"Records that Kafka refused permanently and that were replaced, by topic.", "topic"),
+		commitErrors: counter("commit_errors_total", "Failed commits of offsets."),
 		commitsWithoutHoles: counter("commits_without_holes_total",
-			"Partitions committed without their metadata, which the brokers found too large."),
-		holes: gauge("commit_holes", "Gaps beyond the committed offsets that the last commit named."),
+			"Partitions committed without metadata because brokers rejected it as too large."),
+		holes: gauge("commit_holes", "Gaps (holes) above the committed offsets in the metadata of the last commit."),
 		omittedRecords: gauge("commit_omitted_records",
-			"Completed records that did not fit into the metadata of the last commit: a crash would repeat them."),
+			"Completed records that did not fit into the metadata of the last commit; a crash now would repeat them."),
 		destinationsDisabled: counter(
-			"destinations_disabled_total", "Destinations that were disabled because they answered 410."),
+			"destinations_disabled_total", "Destinations disabled because they answered 410 (Gone)."),
 		filterEvaluations: counter(
-			"filter_evaluations_total", "Bodies that were read to evaluate filters of destinations."),
+			"filter_evaluations_total", "Event bodies read to evaluate destination filters."),
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)

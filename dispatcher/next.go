@@ -8,20 +8,20 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// next is what an attempt leads to.
+// nextStep is what follows an attempt.
 type nextStep struct {
 	status   event.Status
 	reason   event.Reason
-	due      time.Time // of the next attempt, when retrying
-	deadline time.Time // of all attempts, when retrying
+	due      time.Time // of the next attempt, for retrying
+	deadline time.Time // of all attempts, for retrying
 }
 
-// decide is the rule of a delivery's attempts: pure, so that years of it are tested in microseconds. random is
+// decide chooses the next step after an attempt. It is pure: tests run years of retries in microseconds. random is
 // uniform in [0, 1).
 //
-// In a recovery job an address that may not be reached is not tried again: it takes somebody to change that. Whether
-// there is time for another attempt is checked when it is due, so that a delivery whose payload goes meanwhile is
-// skipped and does not stop its job.
+// In a recovery job, a blocked address fails at once, since only a person can change that. Whether there is time for
+// another attempt is checked when that attempt is due, so that a delivery whose payload expires meanwhile is skipped
+// and does not stop its job.
 func decide(
 	work *event.Work, classified classification, policy config.RetryPolicy, retryAfter time.Duration, now,
 	expiry time.Time,
@@ -53,8 +53,8 @@ func decide(
 	return nextStep{status: event.Failed, reason: event.AttemptsExhausted}
 }
 
-// recoveryPolicy is the budget of a delivery of a recovery job, whatever its endpoint says: three attempts, soon
-// after each other, for the job waits to hear whether the destination works again.
+// recoveryPolicy is the retry policy of deliveries of recovery jobs, whatever their endpoint says: three attempts
+// within 12 s, since the job waits for the result.
 func recoveryPolicy() config.RetryPolicy {
 	return config.RetryPolicy{
 		Strategy: config.RetrySchedule, ScheduleSeconds: []int{2, 10}, MaxAttempts: 3, RetryOn: []string{"3xx", "4xx"},

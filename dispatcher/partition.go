@@ -11,87 +11,87 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Bounds of one partition's share of memory.
+// Bounds of the memory of one partition.
 const (
-	// maxUnfinished is how many records of a partition may be read and not done: the partition rests beyond it.
+	// maxUnfinished is how many records of a partition may be unfinished before it pauses.
 	maxUnfinished = 8192
-	// maxSpan is how many offsets may lie between the oldest undone record and the newest: 2 MB of bits.
+	// maxSpan is how many offsets may lie between the oldest unfinished record and the newest: 2 MB of bits.
 	maxSpan = 1 << 24
-	// maxWaiting is how many records of a tier are held until they are due.
+	// maxWaiting is how many records of a tier partition are held until they are due.
 	maxWaiting = 4096
-	// minWaitingBytes may wait in a tier partition whatever the others hold.
+	// minWaitingBytes is what a tier partition may hold in any case.
 	minWaitingBytes = 64 << 10
 )
 
-// tierMemory is the memory for work that waits in tiers, of all partitions of a node. Each may hold as much as is
-// still free: one that is alone has half of it, N of them leave one (N+1)th.
+// tierMemory is the memory of a node for deliveries that wait in tiers. A partition may hold as much as is still free:
+// a single one has half of the memory; N of them leave one (N+1)th free.
 type tierMemory struct {
 	limit int // bytes
 	used  atomic.Int64
 }
 
-// share is how many bytes may wait in one partition.
+// share is how many bytes one partition may hold.
 func (r *tierMemory) share() int { return max(r.limit-int(r.used.Load()), minWaitingBytes) }
 
-// pauser stops and continues the fetching of partitions; it is the consumer group.
+// pauser pauses and resumes the fetching of partitions; it is the consumer group.
 type pauser interface {
 	Pause(...stream.Partition)
 	Resume(...stream.Partition)
 }
 
-// partition is one assigned partition during one assignment. When it ends, the partition object is
-// dropped; completions that still come find it stopped, and nothing is committed from it any more.
+// partition is one partition during one assignment. When the assignment ends, the object is dropped. Completions that
+// come later find it stopped, and nothing is committed from it.
 type partition struct {
 	id        stream.Partition
 	delay     time.Duration // of a retry tier; 0 for events and commands
 	group     pauser
 	memory    *tierMemory
-	wakeTimer func() // tells the timer that this partition has a new head
+	wakeTimer func() // called when this partition has a new head
 
 	lanePartition lane.Partition
 
 	mu      sync.Mutex // guards everything below
 	tracker tracker
-	// the same one until it was lost, as long as it may know of records (lost_partitions.go)
+	// The object of the assignment before, if that was lost, as long as it may know records (lost_partitions.go).
 	predecessor      *partition
 	unfinished       int           // slots that are not done
-	activeDeliveries int           // deliveries between begin and end
-	stopped          bool          // the assignment ends: nothing begins any more
-	drained          chan struct{} // closed when it is stopped and nothing is active
-	dirty            bool          // something is done since the last commit
+	activeDeliveries int           // begun and not ended
+	stopped          bool          // the assignment ends: no delivery begins any more
+	drained          chan struct{} // closed when stopped and no delivery is active
+	dirty            bool          // something was done since the last commit
 	paused           bool
-	stallingLanes    int // lanes that are full with work of this partition and move
+	stallingLanes    int // lanes that want this partition paused
 
-	waiting      []*lane.Delivery // of a tier, by byReadyAt
-	waitingBytes int              // counted in room, too
+	waiting      []*lane.Delivery // of a tier, ordered by byReadyAt
+	waitingBytes int              // also counted in memory
 }
 
-// slot is one record and what is still to be done for it.
+// slot is one record and the deliveries that are not done.
 type slot struct {
 	part      *partition
 	offset    int64
-	remaining int // destinations that are not done; guarded by part.mu
+	remaining int // deliveries that are not done; guarded by part.mu
 }
 
-// Begin, End and Source make it a lane.Slot.
+// BeginDelivery, EndDelivery and Partition implement lane.Slot.
 func (s *slot) BeginDelivery() bool        { return s.part.beginDelivery() }
 func (s *slot) EndDelivery()               { s.part.endDelivery() }
 func (s *slot) Partition() *lane.Partition { return &s.part.lanePartition }
 
-// slotOf is the slot of a delivery: all that the lanes hold came from partitions.
+// slotOf is the slot of a delivery. Every delivery in a lane comes from a partition.
 func slotOf(delivery *lane.Delivery) *slot { return delivery.Slot.(*slot) }
 
 func newPartition(
-	id stream.Partition, delay time.Duration, group pauser, room *tierMemory, wake func(), mark stream.Commit,
+	id stream.Partition, delay time.Duration, group pauser, memory *tierMemory, wake func(), commit stream.Commit,
 ) (*partition, error) {
-	p := &partition{id: id, delay: delay, group: group, memory: room, wakeTimer: wake, drained: make(chan struct{})}
+	p := &partition{id: id, delay: delay, group: group, memory: memory, wakeTimer: wake, drained: make(chan struct{})}
 	p.lanePartition = lane.Partition{ID: id, AddStalls: p.addStalls}
-	holes, err := mark.Holes()
-	p.tracker.start(mark.Offset, mark.LeaderEpoch, holes)
+	holes, err := commit.Holes()
+	p.tracker.start(commit.Offset, commit.LeaderEpoch, holes)
 	return p, err
 }
 
-// add notes a record and returns its slot, nil when there is nothing to do for it.
+// beginRecord adds a record and returns its slot, nil when the record is done already or the partition is stopped.
 func (p *partition) beginRecord(offset int64, leaderEpoch int32) *slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,8 +107,8 @@ func (p *partition) beginRecord(offset int64, leaderEpoch int32) *slot {
 	return &slot{part: p, offset: offset, remaining: 1}
 }
 
-// done notes that one destination of the slot is done, the last of which finishes the record. It
-// reports whether the record is finished.
+// deliveryDone counts one delivery of the slot as done and reports whether that was the last one. Then the record is
+// done.
 func (s *slot) deliveryDone() bool {
 	p := s.part
 	p.mu.Lock()
@@ -123,14 +123,14 @@ func (s *slot) deliveryDone() bool {
 	return true
 }
 
-// split says that n deliveries stand behind the slot.
+// setDeliveries sets how many deliveries the record has.
 func (s *slot) setDeliveries(n int) {
 	s.part.mu.Lock()
 	s.remaining = n
 	s.part.mu.Unlock()
 }
 
-// begin reports whether a delivery may start. Every begin that was granted has its end.
+// beginDelivery reports whether a delivery may begin. Each call that returned true needs one endDelivery.
 func (p *partition) beginDelivery() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +148,7 @@ func (p *partition) endDelivery() {
 	p.checkDrained()
 }
 
-// stop ends the intake of the partition and returns what it held of a tier.
+// stop ends the assignment: no delivery begins any more, and what is held of a tier is dropped.
 func (p *partition) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +159,7 @@ func (p *partition) stop() {
 	p.waiting = nil
 	p.addWaitingBytes(-p.waitingBytes)
 	if p.paused {
-		// The client remembers a pause beyond the assignment.
+		// The Kafka client keeps a pause beyond the assignment.
 		p.group.Resume(p.id)
 		p.paused = false
 	}
@@ -176,7 +176,7 @@ func (p *partition) checkDrained() {
 	}
 }
 
-// wait holds a delivery of the tier until it is ready.
+// addWaiting holds a delivery of the tier until it is ready.
 func (p *partition) addWaiting(delivery *lane.Delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,9 +192,9 @@ func (p *partition) addWaiting(delivery *lane.Delivery) {
 	}
 }
 
-// ripe takes the deliveries that are ready at now, at most limit, and says when the next one will be; a
-// zero time means never.
-func (p *partition) takeReady(now time.Time, limit int) (ripe []*lane.Delivery, next time.Time) {
+// takeReady takes at most limit deliveries that are ready at now, and returns when the next one is ready; zero if
+// there is none.
+func (p *partition) takeReady(now time.Time, limit int) (ready []*lane.Delivery, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stallingLanes > 0 {
@@ -205,17 +205,17 @@ func (p *partition) takeReady(now time.Time, limit int) (ripe []*lane.Delivery, 
 		p.addWaitingBytes(-p.waiting[n].Size)
 		n++
 	}
-	ripe = slices.Clone(p.waiting[:n])
+	ready = slices.Clone(p.waiting[:n])
 	if p.waiting = slices.Delete(p.waiting, 0, n); len(p.waiting) > 0 {
 		next = p.waiting[0].ReadyAt
 	} else if cap(p.waiting) > 1024 {
 		p.waiting = nil // a burst does not stay in memory
 	}
 	p.updatePause()
-	return ripe, next
+	return ready, next
 }
 
-// addStalls counts the lanes that cannot take more of this partition for a moment.
+// addStalls adds to the number of lanes that want this partition paused.
 func (p *partition) addStalls(by int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,21 +226,21 @@ func (p *partition) addStalls(by int) {
 	}
 }
 
-// hold accounts for more bytes that wait, or fewer. p.mu is held.
+// addWaitingBytes counts bytes that wait, or no longer wait if negative. p.mu is held.
 func (p *partition) addWaitingBytes(bytes int) {
 	p.waitingBytes += bytes
 	p.memory.used.Add(int64(bytes))
 }
 
-// settle pauses or resumes the partition; the gap between the two limits keeps it from flapping. It is an eighth of
-// them: what comes at once when the partition goes on is work for everyone's cores at once.
-// While it is paused the client throws away what it has fetched and fetches it again later, so
-// memory is bounded by what was handed over. p.mu is held.
+// updatePause pauses the partition at its limits and resumes it below 7/8 of them. The gap avoids flapping; it is only
+// an eighth, because all that it admits at once competes for the cores at once. While a partition is paused, the
+// client drops what it has fetched and fetches it again later, so memory is bounded by what was handed over. p.mu is
+// held.
 func (p *partition) updatePause() {
 	if p.stopped {
 		return
 	}
-	over := func(eighths int) bool {
+	reached := func(eighths int) bool {
 		return p.stallingLanes > 0 ||
 			p.unfinished-len(p.waiting) >= maxUnfinished*eighths/8 ||
 			p.tracker.span() >= maxSpan*int64(eighths)/8 ||
@@ -248,18 +248,18 @@ func (p *partition) updatePause() {
 			p.waitingBytes >= p.memory.share()*eighths/8
 	}
 	switch {
-	case !p.paused && over(8):
+	case !p.paused && reached(8):
 		p.paused = true
 		p.group.Pause(p.id)
-	case p.paused && !over(7):
+	case p.paused && !reached(7):
 		p.paused = false
 		p.group.Resume(p.id)
 	}
 }
 
-// take returns the mark to commit if there is something new, how many holes it has, and how many records that
-// are done have no room in it.
-func (p *partition) nextCommit() (mark stream.Commit, holes int, leftOut int64, ok bool) {
+// nextCommit returns the offset to commit if there is something new, the number of holes in its metadata, and how many
+// finished records did not fit into it.
+func (p *partition) nextCommit() (commit stream.Commit, holes int, omitted int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dirty || p.tracker.commitOffset < 0 {
@@ -267,21 +267,21 @@ func (p *partition) nextCommit() (mark stream.Commit, holes int, leftOut int64, 
 	}
 	p.dirty = false
 	runs := p.tracker.holes()
-	mark = stream.Commit{Offset: p.tracker.commitOffset, LeaderEpoch: p.tracker.leaderEpoch()}
-	mark.Metadata, leftOut = stream.EncodeHoles(mark.Offset, runs)
-	return mark, len(runs), leftOut, true
+	commit = stream.Commit{Offset: p.tracker.commitOffset, LeaderEpoch: p.tracker.leaderEpoch()}
+	commit.Metadata, omitted = stream.EncodeHoles(commit.Offset, runs)
+	return commit, len(runs), omitted, true
 }
 
-// retryCommit makes the next commit try again.
+// retryCommit makes the next commit include this partition again.
 func (p *partition) retryCommit() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.dirty = true
 }
 
-// byReadyAt orders what waits in a retry topic: what is ready first comes first, else what arrived first. In order of
-// arrival alone one that waits long would hold up those behind it, and all of them would come by in one burst: what is
-// parked for 5 s gathers in such bursts more and more, and whoever else is delivered meanwhile waits for a core.
+// byReadyAt orders the deliveries of a tier partition by ReadyAt, then by offset. In offset order, one that waits long
+// would delay those behind it, and all would be released in one burst. Deliveries parked for 5 s would gather in ever
+// larger bursts, and every other delivery would wait for a core.
 func byReadyAt(a, b *lane.Delivery) int {
 	return cmp.Or(a.ReadyAt.Compare(b.ReadyAt), cmp.Compare(slotOf(a).offset, slotOf(b).offset))
 }

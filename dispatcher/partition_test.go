@@ -130,8 +130,8 @@ func TestStoppedPartition(t *testing.T) {
 		t.Fatal("drained with a job in flight")
 	default:
 	}
-	if mark, _, _, ok := p.nextCommit(); !ok || mark.Offset != 1 {
-		t.Fatalf("mark %+v", mark)
+	if commit, _, _, ok := p.nextCommit(); !ok || commit.Offset != 1 {
+		t.Fatalf("mark %+v", commit)
 	}
 	s1.deliveryDone()
 	p.endDelivery()

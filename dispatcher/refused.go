@@ -11,11 +11,11 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// produceAlone tries the record of a completion by itself. If it is refused then too, it will be for ever, and
-// another one takes its place.
-func (f *finisher) produceAlone(ctx context.Context, completion *completion) {
+// produceSingle produces the record of a completion in a batch of its own. If Kafka refuses it then too, it always
+// will, and another record replaces it.
+func (f *finisher) produceSingle(ctx context.Context, completion *completion) {
 	current := completion.steps[0]
-	try, cancel := context.WithTimeout(ctx, aloneTimeout)
+	try, cancel := context.WithTimeout(ctx, singleTimeout)
 	err := f.producer.ProduceInOwnBatch(try, current.topic, completion.partition(), current.record)
 	cancel()
 	switch {
@@ -28,18 +28,18 @@ func (f *finisher) produceAlone(ctx context.Context, completion *completion) {
 	}
 }
 
-// replace puts something that Kafka can take in the place of a record that it refused for good:
+// replaceRecord replaces a record that Kafka refused permanently by one that it can accept:
 //
-//   - for a follow-up, a copy of it in the topic dead and an outcome that says failed: the delivery
-//     ends here, and a person can bring it back;
-//   - for a copy in the topic dead, only where it came from and why; if not even that is taken, the log
-//     line of this function and the outcome are all that tells of it;
-//   - for an outcome, the same without what was sent and answered, then without its attempt. One that says
-//     just what became of the delivery is not given up: it is produced until it is taken.
+//   - a follow-up: its copy goes to the dead letter topic, and a failed outcome ends the delivery; a user can
+//     replay it;
+//   - a dead letter: only its origin and the error are kept; if Kafka refuses even that, the log line of this
+//     function and the outcome are all that remains;
+//   - an outcome: its recorded headers and bodies are removed, then its attempt. An outcome without an attempt
+//     is retried until Kafka accepts it.
 func (f *finisher) replaceRecord(completion *completion, cause error) {
 	current := &completion.steps[0]
 	f.metrics.refusedRecords.WithLabelValues(current.topic).Inc()
-	f.log.LogAttrs(context.Background(), slog.LevelError, "record was refused for good",
+	f.log.LogAttrs(context.Background(), slog.LevelError, "Kafka refuses record permanently, replacing it",
 		slog.String("topic", current.topic),
 		slog.Int("partition", int(completion.partition())), slog.Int("bytes", sizeOf(current.record)),
 		slog.String("delivery", completion.description()), slog.Any("error", cause))
@@ -54,7 +54,7 @@ func (f *finisher) replaceRecord(completion *completion, cause error) {
 	case stream.Dead:
 		headers := current.record.Headers[:stream.DeadHeaderCount]
 		if current.record.Value == nil && len(current.record.Headers) == len(headers) {
-			f.advance(completion) // as if it were acknowledged: there is nothing less to say
+			f.advance(completion) // as if it were acknowledged: nothing smaller is left
 			return
 		}
 		current.record = &stream.Record{Key: current.record.Key, Headers: headers}
@@ -69,7 +69,7 @@ func (f *finisher) replaceRecord(completion *completion, cause error) {
 	f.ready.put(completion)
 }
 
-// lighter is the outcome with less of its attempt.
+// shrinkOutcome removes the recorded headers and bodies of the attempt, or then the attempt.
 func shrinkOutcome(outcome *event.Outcome) *event.Outcome {
 	attempt := outcome.Attempt
 	if attempt.RequestHeader == "" && attempt.ResponseHeader == "" && attempt.ResponseBody == nil {
@@ -81,8 +81,8 @@ func shrinkOutcome(outcome *event.Outcome) *event.Outcome {
 	return outcome
 }
 
-// failedOutcome is the outcome of a delivery whose follow-up was refused. It keeps the attempt that was to be
-// told of.
+// failedOutcome is the outcome of a delivery whose follow-up was refused. It keeps the attempt that the planned
+// outcome has.
 func (f *finisher) failedOutcome(completion *completion) *event.Outcome {
 	work := completion.delivery.Work
 	outcome := &event.Outcome{
@@ -99,7 +99,7 @@ func (f *finisher) failedOutcome(completion *completion) *event.Outcome {
 	return outcome
 }
 
-// name says for the log which delivery a completion belongs to.
+// description names the delivery of a completion for the log.
 func (c *completion) description() string {
 	if work := c.delivery.Work; work != nil {
 		return fmt.Sprintf("%s to %s", work.Event.ID.Text(id.Event), work.Dest)

@@ -10,11 +10,11 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// maxDelay bounds every computed wait, so that no policy and no receiver can overflow a Duration. It
-// is longer than any payload is kept.
+// maxDelay bounds every computed wait, so that no policy and no receiver can overflow a Duration. No payload is kept
+// that long.
 const maxDelay = 10 * 365 * 24 * time.Hour
 
-// deadlineGrace is added to the sum of a schedule: what hops, held lanes and Retry-After may add.
+// deadlineGrace is added to the sum of a schedule, for hops, held deliveries and Retry-After.
 const deadlineGrace = 24 * time.Hour
 
 // baseDelay is the wait after the given number of failed attempts (from 1), without jitter.
@@ -22,7 +22,7 @@ func baseDelay(policy config.RetryPolicy, failed int) time.Duration {
 	return seconds(policy.DelaySeconds(failed))
 }
 
-// seconds turns a number of seconds, infinite or not a number included, into a bounded Duration.
+// seconds converts seconds, which may be infinite or NaN, into a bounded Duration.
 func seconds(s float64) time.Duration {
 	if math.IsNaN(s) || s <= 0 {
 		return 0
@@ -33,8 +33,8 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second))
 }
 
-// retryDelay is the wait before the next attempt: the schedule moved by up to ± jitter, or what the
-// receiver asked for up to its cap, whichever is longer. random is uniform in [0, 1).
+// retryDelay is the wait before the next attempt: the scheduled delay ± jitter, or the receiver's Retry-After up to
+// its cap, whichever is longer. random is uniform in [0, 1).
 func retryDelay(policy config.RetryPolicy, failed int, retryAfter time.Duration, random float64) time.Duration {
 	base := baseDelay(policy, failed)
 	delay := seconds(base.Seconds() * (1 + policy.Jitter*(2*random-1)))
@@ -44,7 +44,8 @@ func retryDelay(policy config.RetryPolicy, failed int, retryAfter time.Duration,
 	return delay
 }
 
-// scheduleLength is the longest that all attempts of a delivery may take by their schedule, and a day.
+// scheduleLength is the longest time that all attempts of a delivery may take: the schedule with full jitter, and
+// deadlineGrace.
 func scheduleLength(policy config.RetryPolicy) time.Duration {
 	var sum time.Duration
 	for failed := 1; failed < policy.Attempts(); failed++ {
@@ -56,8 +57,8 @@ func scheduleLength(policy config.RetryPolicy) time.Duration {
 	return sum + deadlineGrace
 }
 
-// parseRetryAfter reads the Retry-After header (RFC 9110, 10.2.3): a number of seconds or a date.
-// What is malformed, or lies in the past, is 0.
+// parseRetryAfter reads the Retry-After header (RFC 9110, 10.2.3): seconds or a date. Malformed values and past dates
+// are 0.
 func parseRetryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if value == "" {

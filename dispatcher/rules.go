@@ -13,17 +13,17 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// rules tell the lanes what the configuration says of a delivery. They are lane.Rules.
+// rules implement lane.Rules: they check deliveries against the configuration.
 type rules struct {
 	config        ConfigView
 	now           func() time.Time
 	retentionDays int
-	erased        func(id.ID) bool // nil: nothing was
+	erased        func(id.ID) bool // nil: no payload was erased
 	bodiesRead    prometheus.Counter
 	superseded    superseded
 }
 
-// MaxInFlight is that of the destination, 0 if this node does not know it.
+// MaxInFlight returns max_in_flight of the destination, 0 if this node does not know it.
 func (r *rules) MaxInFlight(work *event.Work) int {
 	if ep, presence := r.config.Endpoint(work.Event.Endpoint); presence == config.Present {
 		if dest := ep.Destination(work.Dest); dest != nil {
@@ -33,8 +33,8 @@ func (r *rules) MaxInFlight(work *event.Work) int {
 	return 0
 }
 
-// CheckLatest is Check for an endpoint or a recovery job that this node has not heard of, too: it may have been created
-// on another node a moment ago, or deleted so long ago that nobody remembers.
+// CheckLatest is Check, and resolves an unknown endpoint or recovery job: another node may have created it a moment
+// ago, or it was deleted so long ago that its tombstone is gone.
 func (r *rules) CheckLatest(ctx context.Context, work *event.Work) (lane.Eligibility, error) {
 	eligibility := r.Check(work, true)
 	if eligibility.Known {
@@ -52,8 +52,8 @@ func (r *rules) CheckLatest(ctx context.Context, work *event.Work) (lane.Eligibi
 	return eligibility, nil
 }
 
-// Check reads the configuration. It never waits. A worker of a lane lets it read the body if it must; the reader and
-// the timer, which all lanes share, do not, and then a delivery whose filter is not known is still wanted.
+// Check reads the configuration and never waits. Workers of lanes let it read the body. The reader and the timer,
+// which serve all lanes, do not; then a delivery whose filter result is not known counts as wanted.
 func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 	ep, presence := r.config.Endpoint(work.Event.Endpoint)
 	switch presence {
@@ -80,8 +80,8 @@ func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 	return eligibility
 }
 
-// endByJob says how the delivery ends because of its recovery job, empty when it does not, and whether this node has
-// heard of the job.
+// endByJob returns how the delivery ends because of its recovery job, empty when it does not, and whether this node
+// knows the job.
 func (r *rules) endByJob(work *event.Work) (status event.Status, reason event.Reason, known bool) {
 	if !isRecovery(work) {
 		return "", "", true
@@ -102,7 +102,7 @@ func (r *rules) endByJob(work *event.Work) (status event.Status, reason event.Re
 	return "", "", true
 }
 
-// end says how the delivery ends without another attempt; empty when it does not.
+// endByState returns how the delivery ends without another attempt, empty when it does not.
 func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.Status, event.Reason) {
 	now := r.now()
 	switch {
@@ -127,8 +127,8 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 	return "", ""
 }
 
-// passes reports whether the destination's filter lets the delivery through. Without leave to read the body it lets
-// through what was not evaluated at the endpoint's present revision.
+// passesFilter reports whether the destination's filter matches the delivery. Without readBody, a filter that was not
+// evaluated at the current revision of the endpoint counts as matching.
 func (r *rules) passesFilter(work *event.Work, ep *config.Endpoint, dest *config.Destination, readBody bool) bool {
 	switch {
 	case !dest.Filter.MatchesType(work.Event.Type):
@@ -145,12 +145,12 @@ func (r *rules) passesFilter(work *event.Work, ep *config.Endpoint, dest *config
 	return !work.Filtered
 }
 
-// payloadGone reports whether the payload is no longer kept, or was erased.
+// payloadGone reports whether the payload has expired or was erased.
 func (r *rules) payloadGone(work *event.Work, now time.Time) bool {
 	return !now.Before(r.expiry(work)) || r.erased != nil && r.erased(work.Event.ID)
 }
 
-// expiry is when the payload is no longer kept.
+// expiry is when the payload expires.
 func (r *rules) expiry(work *event.Work) time.Time {
 	return work.Event.ReceivedAt().AddDate(0, 0, r.retentionDays)
 }
@@ -158,8 +158,9 @@ func (r *rules) expiry(work *event.Work) time.Time {
 // isRecovery reports whether a recovery job sends the delivery.
 func isRecovery(work *event.Work) bool { return strings.HasPrefix(work.Run, id.Recovery) }
 
-// began is when the attempts began: the automatic ones with the event, those of a run with the run. It is asked at
-// every hop, almost all of which are automatic: what is no id must not cost an error there.
+// startedAt is when the attempts started: automatic ones with the event, those of a replay or recovery job with the
+// job. It is called at every hop, nearly always for automatic ones, so a Run that is no id must not cost an error
+// value.
 func startedAt(work *event.Work) time.Time {
 	if i := strings.IndexByte(work.Run, '_'); i >= 0 {
 		if run, err := id.Parse(work.Run[:i+1], work.Run); err == nil {

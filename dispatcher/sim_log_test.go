@@ -109,11 +109,11 @@ func (l *simLog) ProduceInOwnBatch(context.Context, string, int32, *stream.Recor
 func (l *simLog) Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error {
 	if !l.joined {
 		l.joined = true
-		marks := make(map[stream.Partition]stream.Commit)
+		commits := make(map[stream.Partition]stream.Commit)
 		for _, t := range l.order {
-			marks[t.id] = stream.Commit{}
+			commits[t.id] = stream.Commit{}
 		}
-		l.assigned(marks)
+		l.assigned(commits)
 	}
 	for {
 		if id, records := l.fetch(); records != nil {
@@ -150,10 +150,10 @@ func (l *simLog) fetch() (stream.Partition, []*stream.Record) {
 }
 
 // Commit keeps the marks.
-func (l *simLog) Commit(_ context.Context, marks map[stream.Partition]stream.Commit) error {
+func (l *simLog) Commit(_ context.Context, commits map[stream.Partition]stream.Commit) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for p, m := range marks {
+	for p, m := range commits {
 		l.marks[p] = m
 	}
 	return nil

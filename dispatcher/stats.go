@@ -6,11 +6,11 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 )
 
-// stats shows lanes and retry topics as they are when it is asked.
+// stats is a collector that reads lanes and retry topics at each scrape.
 type stats struct {
 	cfg        Config
 	lanes      *lane.Lanes
-	tierDepths func() map[string]int // of the retry topics
+	tierDepths func() map[string]int // records by retry topic
 }
 
 // Describe is called by prometheus.
@@ -28,18 +28,19 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	census := s.lanes.Census()
 	gauge("in_flight", "Deliveries that are queued, sent or being recorded.", census.Deliveries)
 	gauge("in_flight_bytes", "Bytes of the deliveries in flight.", census.Bytes)
-	gauge("in_flight_max", "Deliveries that this node may have in flight.", s.cfg.MaxInFlight)
-	gauge("in_flight_bytes_max", "Bytes of deliveries that this node may have in flight.", s.cfg.MaxInFlightBytes)
-	gauge("sending", "Requests to destinations that are running.", census.Sending)
-	gauge("sending_max", "Requests to destinations that this node may send at once.", s.cfg.MaxSending)
-	gauges("lanes", "Destinations in memory by state: all of them, fewer requests at once than max_in_flight because of "+
-		"failures, waiting for a token, breaker open, breaker half-open.", census.States, "state")
+	gauge("in_flight_max", "Limit of deliveries in flight on this node.", s.cfg.MaxInFlight)
+	gauge("in_flight_bytes_max", "Limit of bytes of deliveries in flight on this node.", s.cfg.MaxInFlightBytes)
+	gauge("sending", "Running requests to destinations.", census.Sending)
+	gauge("sending_max", "Limit of concurrent requests to destinations on this node.", s.cfg.MaxSending)
+	gauges("lanes", "Destinations in memory by state: all, in-flight window reduced by failures, waiting for a rate limit "+
+
+		"token, circuit breaker open, circuit breaker half-open.", census.States, "state")
 	gauges("parked", "Parked deliveries that this node has seen, by reason.", census.Parked, "reason")
-	gauges("tier_records", "Records of the retry topics that wait for their time, as of the last fetch of each partition.",
+	gauges("tier_records", "Records in the retry topics that are not due, as of the last fetch of each partition.",
 		s.tierDepths(), "tier")
 }
 
-// depths counts what waits in the retry topics, in memory and in the log.
+// tierDepths counts the records in each retry topic: those in memory and those not fetched yet.
 func (d *Dispatcher) tierDepths() map[string]int {
 	all := make(map[string]int, len(d.tiers))
 	for _, t := range d.tiers {

@@ -6,23 +6,24 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// maxSuperseded bounds the deliveries that are remembered, about 10 MB. The oldest are forgotten first:
-// their automatic retries are made after all, a duplicate that the destination can tell by its id.
+// maxSuperseded bounds the deliveries that are remembered, about 10 MB. The oldest are forgotten first: their
+// automatic retries are sent after all, duplicates that the destination can recognise by their id.
 const maxSuperseded = 100_000
 
-// superseded remembers what was delivered while work for the same delivery may still wait, which then ends: an
-// automatic retry beside a replay, or a copy of work that waited when a node died or partitions moved. Between the
-// record that continues work and the commit of what it continues a fault makes two of one, and a fault while
-// both wait makes four. It is memory of this node and best effort: the status of the delivery does not depend
-// on it. Deliveries of a recovery job are remembered by the job as well: it sends again what was delivered before.
+// superseded remembers deliveries that have succeeded while a record for the same delivery may still wait: an
+// automatic retry beside a replay, or a copy that a fault left behind. A crash between producing a follow-up and
+// committing its origin makes two copies of one record, a crash while both wait makes four. When a remembered record
+// is due, it ends without an attempt. The memory is local to this node and best effort; the status of a delivery does
+// not depend on it. Deliveries of a recovery job are remembered with the job, because a job sends again what was
+// delivered before.
 type superseded struct {
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	known map[deliveryKey]struct{}
 	order []deliveryKey // a ring once it is full
 	next  int
 }
 
-// deliveryKey names one event at one destination, and the recovery job that delivered it; empty: whoever did.
+// deliveryKey names one event at one destination, and the recovery job that delivered it; empty: any sender.
 type deliveryKey struct {
 	event id.ID
 	dest  string

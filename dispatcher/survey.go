@@ -10,40 +10,40 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// ErrTooManyOpen means that more is open than a Survey keeps in memory.
-var ErrTooManyOpen = errors.New("too much is open")
+// ErrTooManyOpen means that more records are open than a Survey keeps in memory.
+var ErrTooManyOpen = errors.New("too many records are open")
 
-// maxOpenRecords bounds the records that a Survey remembers, about 100 bytes each.
+// maxOpenRecords bounds the open records that a Survey keeps, about 100 bytes each.
 const maxOpenRecords = 200_000
 
-// Survey finds what is still to be done for one endpoint, from the log and from what the group has committed.
-// It errs on the side of what is still open: a record that was done in the last second counts.
+// Survey finds the unfinished records of one endpoint, from the log and from what the group has committed. It counts
+// too many rather than too few: a record that was finished in the last second may still count.
 type Survey struct {
 	log        *stream.Reader
 	endpoint   string
 	partitions []int32
 
-	readUntil map[stream.Partition]int64   // everything below has been looked at
-	open      map[recordPosition]time.Time // records that are not done, and when they are due; zero: now
+	readUntil map[stream.Partition]int64   // records below these offsets were read
+	open      map[recordPosition]time.Time // unfinished records and when they are due; zero: now
 }
 
-// place is where a record stands.
+// recordPosition is the partition and offset of a record.
 type recordPosition struct {
 	stream.Partition
 	offset int64
 }
 
-// Open is what a Survey has found.
+// OpenRecords is the result of a Survey.
 type OpenRecords struct {
-	Immediate int       // records that are done as soon as there is room
+	Immediate int       // records of events and commands, which are processed at once
 	Waiting   int       // records in retry topics
-	LastDue   time.Time // when the last of these is due
+	LastDue   time.Time // when the last of the waiting ones is due
 }
 
-// Any reports whether anything is open.
+// Any reports whether any record is open.
 func (o OpenRecords) Any() bool { return o.Immediate+o.Waiting > 0 }
 
-// NewSurvey looks at nothing yet.
+// NewSurvey makes a Survey; Refresh does the reading.
 func NewSurvey(log *stream.Reader, endpoint string, partitions []int32) *Survey {
 	return &Survey{
 		log: log, endpoint: endpoint, partitions: partitions,
@@ -51,12 +51,12 @@ func NewSurvey(log *stream.Reader, endpoint string, partitions []int32) *Survey 
 	}
 }
 
-// Look finds what is open now. The first look reads all that the group has not done in these partitions, the
-// next ones only what has come since.
+// Refresh returns the open records. The first call reads everything that the group has not finished in these
+// partitions, later calls only what was added since.
 func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 	topics := stream.ReadBy(stream.DispatchGroup)
 	// The marks before the ends: what continues a record is in the log before that is marked as done.
-	marks, err := s.log.Commits(ctx, stream.DispatchGroup, topics...)
+	commits, err := s.log.Commits(ctx, stream.DispatchGroup, topics...)
 	if err != nil {
 		return OpenRecords{}, err
 	}
@@ -73,7 +73,7 @@ func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 	for _, index := range s.partitions {
 		for _, topic := range topics {
 			p := stream.Partition{Topic: topic, Index: index}
-			done[p] = marks[p].Completed()
+			done[p] = commits[p].Completed()
 			from := max(done[p].FirstIncomplete(), starts[p], s.readUntil[p])
 			s.readUntil[p] = max(from, ends[p])
 			ranges = append(ranges, stream.Range{Partition: p, From: from, To: ends[p]})
@@ -98,7 +98,7 @@ func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 	return s.count(), err
 }
 
-// dueOf is when a record of a retry topic is due; zero for those that are done as soon as there is room.
+// dueOf is when a record of a retry topic is due; zero for records that are processed at once.
 func dueOf(p stream.Partition, record *stream.Record) time.Time {
 	if p.Topic == stream.Events {
 		return time.Time{}

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// readyBatch is how many deliveries of a tier are released before the next tier has its turn.
+// readyBatch is how many deliveries of a tier partition are released before the next partition has its turn.
 const readyBatch = 256
 
-// maxSleep bounds how long the timer trusts that the wall clock, by which work is due, goes on as it
-// did: after a step forward what is due is noticed so late at most.
+// maxSleep bounds how late the timer notices that the wall clock, by which deliveries are due, was set forward.
 const maxSleep = 10 * time.Second
 
-// wake makes the timer re-check lanes and tiers.
+// wakeTimer makes the timer check lanes and tiers now.
 func (d *Dispatcher) wakeTimer() {
 	select {
 	case d.timerWake <- struct{}{}:
@@ -20,7 +19,7 @@ func (d *Dispatcher) wakeTimer() {
 	}
 }
 
-// timer releases waiting work when it is ready, until ctx ends.
+// timer releases waiting deliveries when they are ready, until ctx ends.
 func (d *Dispatcher) timer(ctx context.Context) {
 	t := time.NewTimer(maxSleep)
 	defer t.Stop()
@@ -35,11 +34,11 @@ func (d *Dispatcher) timer(ctx context.Context) {
 	}
 }
 
-// releaseReady runs what is ready and returns the time until it must be called again. Work that is ready
-// but not due has spent its time in this tier and hops to the next.
+// releaseReady releases what is ready and returns the time until its next call. A delivery that is ready but not due
+// has spent its time in this tier and hops to another one.
 func (d *Dispatcher) releaseReady() time.Duration {
-	refused, wait := d.lanes.EnforceLimits()
-	for _, decision := range refused {
+	shed, wait := d.lanes.EnforceLimits()
+	for _, decision := range shed {
 		d.carryOut(decision)
 	}
 	if wait == 0 {
@@ -50,8 +49,8 @@ func (d *Dispatcher) releaseReady() time.Duration {
 			continue
 		}
 		now := d.now()
-		ripe, next := p.takeReady(now, readyBatch)
-		for _, delivery := range ripe {
+		ready, next := p.takeReady(now, readyBatch)
+		for _, delivery := range ready {
 			if delivery.Work.Due.After(now) {
 				d.hopDelivery(delivery, now)
 			} else {

@@ -10,11 +10,13 @@ import (
 	"time"
 )
 
-// trace hears from net/http whom a request reached and when the answer began, and ends the attempt when the
-// destination has had its time-out. Resolving, connecting and TLS are part of it. A stream of an HTTP/2 connection is
-// not: while all that the receiver allows are taken, net/http lets a request wait on the connection, and the time-out
-// begins anew, once, and goes on where it was when the stream is there. The hooks run on other goroutines, even
-// after RoundTrip has returned.
+// requestTrace records which address a request reached and when the answer began, and ends the attempt when the
+// time-out of the destination has passed.
+//
+// The time-out covers DNS, connecting and TLS. It does not cover waiting for a stream of an HTTP/2 connection: while
+// all streams that the receiver allows are in use, net/http makes a request wait on the connection. Then the time-out
+// is extended once, and continues where it was when the stream is there. The hooks run on other goroutines, even after
+// RoundTrip has returned.
 type requestTrace struct {
 	now     func() time.Time
 	start   time.Time
@@ -22,19 +24,19 @@ type requestTrace struct {
 	cancel  context.CancelFunc // ends the attempt
 	hooks   httptrace.ClientTrace
 
-	mu           sync.Mutex // guards the rest
+	mu           sync.Mutex // guards the fields below
 	timer        *time.Timer
 	timedOut     bool
-	extended     bool // for a stream
+	extended     bool // the time-out was extended for a stream
 	connections  int
 	gotConn      time.Time     // zero once the request is written to it
-	streamWaited time.Duration // for streams
+	streamWaited time.Duration // time spent waiting for streams
 	remoteIP     netip.Addr
 	ttfb         time.Duration
 }
 
-func newTrace(now func() time.Time, start time.Time, timeout time.Duration, cut context.CancelFunc) *requestTrace {
-	t := &requestTrace{now: now, start: start, timeout: timeout, cancel: cut}
+func newTrace(now func() time.Time, start time.Time, timeout time.Duration, cancel context.CancelFunc) *requestTrace {
+	t := &requestTrace{now: now, start: start, timeout: timeout, cancel: cancel}
 	t.hooks.GotConn, t.hooks.WroteHeaders, t.hooks.GotFirstResponseByte = t.connected, t.wroteHeaders, t.gotFirstByte
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,13 +44,13 @@ func newTrace(now func() time.Time, start time.Time, timeout time.Duration, cut 
 	return t
 }
 
-// end releases what the trace holds.
+// end stops the timer and cancels the request.
 func (t *requestTrace) end() {
 	t.timer.Stop()
 	t.cancel()
 }
 
-// expire ends the attempt, or gives it a time-out more if it has a connection and waits for a stream.
+// expire ends the attempt, or extends the time-out once if the request has a connection and waits for a stream.
 func (t *requestTrace) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +75,7 @@ func (t *requestTrace) connected(info httptrace.GotConnInfo) {
 	}
 }
 
-// minStreamWait is the time from a connection to a written header from which on it was a wait for a stream.
+// minStreamWait is the least time from a connection to the written header that counts as a wait for a stream.
 const minStreamWait = 5 * time.Millisecond
 
 func (t *requestTrace) wroteHeaders() {
@@ -92,7 +94,7 @@ func (t *requestTrace) wroteHeaders() {
 	t.timer.Reset(max(t.start.Add(t.timeout+t.streamWaited).Sub(now), time.Millisecond))
 }
 
-// expired reports whether the attempt was ended by its time-out.
+// expired reports whether the time-out ended the attempt.
 func (t *requestTrace) expired() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +120,7 @@ func (t *requestTrace) streamWait() time.Duration {
 	return t.streamWaited
 }
 
-// refused reports whether the attempt was cut because no connection took it.
+// tooManyConnections reports whether the attempt was ended because maxConnections connections did not process it.
 func (t *requestTrace) tooManyConnections() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,18 +11,18 @@ const (
 	minWords = 16
 )
 
-// tracker knows which records of one partition are done. Records are added in offset order and
-// finish in any order; the mark is the lowest offset that is not done, and what is done beyond it are
-// the holes, which go into the commit's metadata so that the next owner skips them.
+// tracker knows which records of one partition are done. Records are added in offset order and finish in any order.
+// commitOffset is the lowest offset that is not done. What is done above it are the holes, which go into the commit
+// metadata so that the next owner skips them.
 //
-// One bit per offset: a delivery that hangs for a minute while 10,000 a second pass it costs 75 KB.
+// It uses one bit per offset: a delivery that hangs for a minute while 10,000 a second pass it costs 75 KB.
 type tracker struct {
 	base         int64 // offset of the first bit
-	next         int64 // offset that the next record will have at least
+	next         int64 // lowest offset that the next record may have
 	words        []uint64
-	commitOffset int64         // lowest offset that is not done; base ≤ mark ≤ next
-	priorHoles   []stream.Hole // done before this assignment, ascending, not yet passed
-	firstAdded   int64         // offset of the first record that was added, -1 until then
+	commitOffset int64         // lowest offset that is not done; base ≤ commitOffset ≤ next
+	priorHoles   []stream.Hole // done before this assignment, ascending, not read yet
+	firstAdded   int64         // offset of the first added record, -1 until then
 
 	epochs []epoch // leader epochs by first offset, the newest last; at least the one before mark is kept
 }
@@ -32,8 +32,8 @@ type epoch struct {
 	epoch int32
 }
 
-// start begins at the committed offset with the holes of its metadata. A negative offset means that
-// nothing was ever committed: the first record decides.
+// start begins at the committed offset with the holes of its metadata. A negative offset means that nothing was
+// committed yet: the first record sets it.
 func (t *tracker) start(offset int64, leaderEpoch int32, holes []stream.Hole) {
 	*t = tracker{base: offset, next: offset, commitOffset: offset, priorHoles: holes, firstAdded: -1}
 	if offset >= 0 {
@@ -41,12 +41,12 @@ func (t *tracker) start(offset int64, leaderEpoch int32, holes []stream.Hole) {
 	}
 }
 
-// add notes the record at an offset. It reports false when the record needs no work: it is done
-// already, or was added before. Offsets that the log left out count as done.
+// add adds the record at an offset. It returns false when the record is done already or was added before. Offsets that
+// the log skips (transactions, compaction) count as done.
 func (t *tracker) add(offset int64, leaderEpoch int32) bool {
 	switch {
 	case t.next < 0 || t.commitOffset == t.next && offset > t.next:
-		// Nothing is open: begin anew here, whatever the log left out before.
+		// No record is unfinished: start again here, whatever the log skipped before.
 		t.base, t.next, t.commitOffset, t.words = offset, offset, offset, t.words[:0]
 	case offset < t.next:
 		return false
@@ -70,7 +70,7 @@ func (t *tracker) add(offset int64, leaderEpoch int32) bool {
 	return true
 }
 
-// done marks one added offset and moves the mark over everything that is done.
+// done marks an added offset and moves commitOffset over everything that is done.
 func (t *tracker) done(offset int64) {
 	t.setBit(offset)
 	if offset != t.commitOffset {
@@ -78,9 +78,9 @@ func (t *tracker) done(offset int64) {
 	}
 	i := t.commitOffset - t.base
 	for w := i / wordBits; w < int64(len(t.words)); w++ {
-		rest := t.words[w] >> (i % wordBits)
+		remaining := t.words[w] >> (i % wordBits)
 		left := wordBits - i%wordBits
-		ones := min(int64(bits.TrailingZeros64(^rest)), left)
+		ones := min(int64(bits.TrailingZeros64(^remaining)), left)
 		i += ones
 		if ones < left {
 			break
@@ -93,16 +93,16 @@ func (t *tracker) done(offset int64) {
 	t.shrink()
 }
 
-// shrink forgets the words below the mark once they are the larger part.
+// shrink frees the words below commitOffset once they are the larger part.
 func (t *tracker) shrink() {
-	gone := int((t.commitOffset - t.base) / wordBits)
-	if gone < minWords || gone < len(t.words)/2 {
+	unused := int((t.commitOffset - t.base) / wordBits)
+	if unused < minWords || unused < len(t.words)/2 {
 		return
 	}
-	kept := copy(t.words, t.words[gone:])
+	kept := copy(t.words, t.words[unused:])
 	clear(t.words[kept:])
 	t.words = t.words[:kept]
-	t.base += int64(gone) * wordBits
+	t.base += int64(unused) * wordBits
 }
 
 func (t *tracker) setBit(offset int64) {
@@ -118,9 +118,9 @@ func (t *tracker) isDone(offset int64) bool {
 	return int(i/wordBits) < len(t.words) && t.words[i/wordBits]&(1<<(i%wordBits)) != 0
 }
 
-// knows reports whether the record at an offset was read here and is done. A leader epoch writes an offset
-// once, so a record of another epoch is another record: the log lost its end meanwhile and has grown
-// again. Where no epoch is known any more, or brokers tell none, nothing is.
+// wasDone reports whether this node has read and finished the record at an offset. A leader epoch writes an offset
+// once, so a record of another epoch is another record: the log was truncated and has grown again. While an epoch is
+// unknown, or brokers report none, the result is false.
 func (t *tracker) wasDone(offset int64, leaderEpoch int32) bool {
 	if t.firstAdded < 0 || offset < t.firstAdded || offset >= t.next || offset >= t.commitOffset && !t.isDone(offset) {
 		return false
@@ -134,10 +134,10 @@ func (t *tracker) wasDone(offset int64, leaderEpoch int32) bool {
 	return known >= 0 && known == leaderEpoch
 }
 
-// span is how many offsets lie between the mark and the newest record.
+// span is how many offsets lie between commitOffset and the newest record.
 func (t *tracker) span() int64 { return t.next - t.commitOffset }
 
-// leaderEpoch is the epoch of the last record before the mark, -1 when unknown.
+// leaderEpoch is the epoch of the last record before commitOffset, -1 if unknown.
 func (t *tracker) leaderEpoch() int32 {
 	if len(t.epochs) == 0 {
 		return -1
@@ -145,14 +145,14 @@ func (t *tracker) leaderEpoch() int32 {
 	return t.epochs[0].epoch
 }
 
-// holes are the done stretches beyond the mark, lowest first, and those of an earlier owner that were not
-// passed yet. There is at most one more of them than there are undone records, of which a partition has few
-// thousand, and what the earlier owner left.
+// holes are the finished ranges above commitOffset, lowest first, and those of an earlier owner that were not read
+// yet. Between two holes lies an unfinished record, so there are at most a few thousand, and those of the earlier
+// owner.
 func (t *tracker) holes() []stream.Hole {
-	var runs []stream.Hole
+	var ranges []stream.Hole
 	for o := t.nextOffset(true, t.commitOffset); o < t.next; {
 		r := stream.Hole{From: o, To: t.nextOffset(false, o)}
-		runs = append(runs, r)
+		ranges = append(ranges, r)
 		o = t.nextOffset(true, r.To)
 	}
 	for _, s := range t.priorHoles {
@@ -160,16 +160,16 @@ func (t *tracker) holes() []stream.Hole {
 		if s.From >= s.To {
 			continue
 		}
-		if n := len(runs); n > 0 && runs[n-1].To == s.From {
-			runs[n-1].To = s.To
+		if n := len(ranges); n > 0 && ranges[n-1].To == s.From {
+			ranges[n-1].To = s.To
 			continue
 		}
-		runs = append(runs, s)
+		ranges = append(ranges, s)
 	}
-	return runs
+	return ranges
 }
 
-// nextOffset is the first offset from o on that is done, or is not, or next.
+// nextOffset is the first offset from o on that is done, or is not done, or next.
 func (t *tracker) nextOffset(done bool, o int64) int64 {
 	for i := o - t.base; o < t.next; {
 		word := uint64(0)
@@ -179,8 +179,8 @@ func (t *tracker) nextOffset(done bool, o int64) int64 {
 		if !done {
 			word = ^word
 		}
-		if rest := word >> (i % wordBits); rest != 0 {
-			return min(o+int64(bits.TrailingZeros64(rest)), t.next)
+		if bitsLeft := word >> (i % wordBits); bitsLeft != 0 {
+			return min(o+int64(bits.TrailingZeros64(bitsLeft)), t.next)
 		}
 		step := wordBits - i%wordBits
 		i, o = i+step, o+step
