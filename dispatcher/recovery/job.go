@@ -14,77 +14,78 @@ import (
 )
 
 const (
-	// watch is how often the destinations of a job that waits for somebody are looked at.
+	// destinationCheck is how often the destinations of a job that waits for a user are checked.
 	destinationCheck = time.Second
-	// The pause between two looks at the results grows from soonest to latest while they do not change.
+	// The pause between two checks of the results grows from minResultCheck to maxResultCheck while they do not
+	// change.
 	minResultCheck, maxResultCheck = 250 * time.Millisecond, 2 * time.Second
-	// settling is the longest such pause of a job that has ended.
+	// maxSettleCheck is the longest such pause of a job that has ended.
 	maxSettleCheck = 30 * time.Second
 )
 
-// pauses follow a failure. So late as the longest may a job be ended after its deadline.
+// failureBackoff is the pause after a failure. A job may end late by its longest pause after the deadline.
 var failureBackoff = wait.Backoff{First: time.Second, Longest: 9 * time.Second}
 
-// errJobChanged means that somebody else changed the job first.
+// errJobChanged means that a user or another node changed the job first.
 var errJobChanged = errors.New("the job has changed")
 
-// follower is what one goroutine remembers of the job that it follows.
+// jobRun is the state of the goroutine that runs one job.
 type jobRun struct {
 	*Runner
-	submitted       int       // items below this number were submitted, or are known to have been
+	submitted       int       // items below this number were submitted
 	due             time.Time // when the last of them is due
 	lastCounts      event.RecoveryCounts
-	unchangedChecks int // at results that did not change
-	failures        int // in a row
+	unchangedChecks int // checks since the results last changed
+	failures        int // consecutive
 }
 
-// follow takes a job from state to state until it is settled, or this node's no longer.
+// runJob takes a job from state to state until it is settled or belongs to another node.
 func (r *Runner) runJob(ctx context.Context, id string) {
-	defer r.wakeUp() // it may be this node's again
+	defer r.wakeUp() // it may belong to this node again
 	defer func() {
 		r.mu.Lock()
 		delete(r.running, id)
 		r.mu.Unlock()
 	}()
-	f := &jobRun{Runner: r}
+	run := &jobRun{Runner: r}
 	for ctx.Err() == nil {
 		job, presence := r.Jobs.Recovery(id)
 		if presence != config.Present || job.State.Ended() && job.Settled || !r.owns(job) {
 			return
 		}
-		wait, err := f.step(ctx, job)
+		wait, err := run.step(ctx, job)
 		switch {
 		case errors.Is(err, errJobChanged):
 			wait = 0
 		case err != nil:
-			wait = f.failureDelay(ctx, job, err)
+			wait = run.failureDelay(ctx, job, err)
 		default:
-			f.failures = 0
+			run.failures = 0
 		}
-		f.await(ctx, id, wait)
+		run.await(ctx, id, wait)
 	}
 }
 
-// failed logs the first failure of a row and returns how long to wait.
-func (f *jobRun) failureDelay(ctx context.Context, job *config.Recovery, err error) time.Duration {
-	if f.failures++; f.failures == 1 && ctx.Err() == nil {
-		f.Log.LogAttrs(ctx, slog.LevelWarn, "recovery job waits", slog.String("job", job.ID),
+// failureDelay counts a failure, logs the first one of a series, and returns how long to wait.
+func (run *jobRun) failureDelay(ctx context.Context, job *config.Recovery, err error) time.Duration {
+	if run.failures++; run.failures == 1 && ctx.Err() == nil {
+		run.Log.LogAttrs(ctx, slog.LevelWarn, "cannot continue recovery job, retrying", slog.String("job", job.ID),
 			slog.String("state", string(job.State)), slog.Any("error", err))
 	}
-	return failureBackoff.After(f.failures - 1)
+	return failureBackoff.After(run.failures - 1)
 }
 
-// await waits, or until the job is changed by somebody else.
-func (f *jobRun) await(ctx context.Context, id string, wait time.Duration) {
+// await waits until the time has passed or the job has changed.
+func (run *jobRun) await(ctx context.Context, id string, wait time.Duration) {
 	if wait <= 0 {
 		return
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
-	rev := f.rev(id)
+	rev := run.rev(id)
 	for {
-		changed := f.Jobs.RecoveriesChanged()
-		if f.rev(id) != rev {
+		changed := run.Jobs.RecoveriesChanged()
+		if run.rev(id) != rev {
 			return
 		}
 		select {
@@ -97,44 +98,44 @@ func (f *jobRun) await(ctx context.Context, id string, wait time.Duration) {
 	}
 }
 
-func (f *jobRun) rev(id string) int64 {
-	if job, presence := f.Jobs.Recovery(id); presence == config.Present {
+func (run *jobRun) rev(id string) int64 {
+	if job, presence := run.Jobs.Recovery(id); presence == config.Present {
 		return job.Rev
 	}
 	return 0
 }
 
-// step does what is to be done for the job as it stands, and says how long nothing is.
-func (f *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duration, error) {
-	now := f.Now()
+// step does what the state of the job asks for, and returns how long to wait until the next step.
+func (run *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duration, error) {
+	now := run.Now()
 	switch {
 	case job.State.Ended():
-		return f.settle(ctx, job)
+		return run.settle(ctx, job)
 	case !now.Before(job.Deadline):
-		return 0, f.end(ctx, job, config.RecoveryExpired, config.StopDeadline)
+		return 0, run.end(ctx, job, config.RecoveryExpired, config.StopDeadline)
 	case job.State == config.RecoveryPreparing:
-		return 0, f.prepare(ctx, job)
-	case f.unavailable(job):
-		return 0, f.end(ctx, job, config.RecoveryStopped, config.StopDestinationUnavailable)
+		return 0, run.prepare(ctx, job)
+	case run.unavailable(job):
+		return 0, run.end(ctx, job, config.RecoveryStopped, config.StopDestinationUnavailable)
 	case job.State.Sending():
-		wait, err := f.advance(ctx, job)
+		wait, err := run.advance(ctx, job)
 		return min(wait, job.Deadline.Sub(now)), err
 	}
 	return min(destinationCheck, job.Deadline.Sub(now)), nil
 }
 
-// move changes the job if nobody else has.
-func (f *jobRun) update(
+// update changes the job unless a user or another node has changed it first.
+func (run *jobRun) update(
 	ctx context.Context, job *config.Recovery, change func(*config.Recovery),
 ) (*config.Recovery, error) {
-	if !f.owns(job) {
+	if !run.owns(job) {
 		return nil, errJobChanged
 	}
-	after, err := f.Jobs.UpdateRecovery(ctx, job.ID, func(j *config.Recovery) error {
-		if j.Rev != job.Rev {
+	after, err := run.Jobs.UpdateRecovery(ctx, job.ID, func(edited *config.Recovery) error {
+		if edited.Rev != job.Rev {
 			return errJobChanged
 		}
-		change(j)
+		change(edited)
 		return nil
 	})
 	switch {
@@ -144,59 +145,64 @@ func (f *jobRun) update(
 		return nil, err
 	}
 	if after.State != job.State {
-		f.Log.LogAttrs(ctx, slog.LevelInfo, "recovery job", slog.String("job", job.ID),
-			slog.String("state", string(after.State)), slog.String("was", string(job.State)),
+		run.Log.LogAttrs(ctx, slog.LevelInfo, "recovery job changed state", slog.String("job", job.ID),
+			slog.String("state", string(after.State)), slog.String("previous_state", string(job.State)),
 			slog.String("reason", after.StopReason), slog.Int("total", after.Total), slog.Int("reserved", after.Reserved))
 	}
 	return after, nil
 }
 
-func (f *jobRun) end(ctx context.Context, job *config.Recovery, state config.RecoveryState, reason string) error {
-	_, err := f.update(ctx, job, func(j *config.Recovery) { j.End(state, reason, f.Now()) })
+func (run *jobRun) end(ctx context.Context, job *config.Recovery, state config.RecoveryState, reason string) error {
+	_, err := run.update(ctx, job, func(edited *config.Recovery) { edited.End(state, reason, run.Now()) })
 	return err
 }
 
-// unavailable reports whether a destination that the job sends to is disabled or gone.
-func (f *jobRun) unavailable(job *config.Recovery) bool {
-	ep, presence := f.Endpoints.Endpoint(job.Endpoint)
+// unavailable reports whether a destination that the job sends to is disabled or deleted.
+func (run *jobRun) unavailable(job *config.Recovery) bool {
+	endpoint, presence := run.Endpoints.Endpoint(job.Endpoint)
 	if presence != config.Present {
 		return presence == config.Deleted && job.Sendable > 0
 	}
 	for _, d := range job.Destinations {
-		if dest := ep.Destination(d.ID); d.Sendable > 0 && (dest == nil || !dest.Enabled) {
+		if dest := endpoint.Destination(d.ID); d.Sendable > 0 && (dest == nil || !dest.Enabled) {
 			return true
 		}
 	}
 	return false
 }
 
-// prepare selects the items. An error that does not pass ends the job.
-func (f *jobRun) prepare(ctx context.Context, job *config.Recovery) error {
-	ep, _ := f.Endpoints.Endpoint(job.Endpoint)
-	name := f.NewName()
-	selected, err := f.Store.SelectRecovery(ctx, event.Selection{
-		Account: job.Account, Endpoint: job.Endpoint, Since: job.Since, Until: job.Until, Groups: selectionGroups(job, ep),
+// prepare selects the items. A permanent error ends the job as failed.
+func (run *jobRun) prepare(ctx context.Context, job *config.Recovery) error {
+	endpoint, _ := run.Endpoints.Endpoint(job.Endpoint)
+	name := run.NewName()
+	selected, err := run.Store.SelectRecovery(ctx, event.Selection{
+		Account: job.Account, Endpoint: job.Endpoint, Since: job.Since, Until: job.Until,
+		Groups: selectionGroups(job, endpoint),
 	}, name)
 	if err != nil {
 		if errors.Is(err, event.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		f.Log.LogAttrs(ctx, slog.LevelError, "prepare recovery job", slog.String("job", job.ID), slog.Any("error", err))
-		return f.end(ctx, job, config.RecoveryFailed, "")
+		run.Log.LogAttrs(ctx, slog.LevelError, "cannot prepare recovery job", slog.String("job", job.ID),
+			slog.Any("error", err))
+		return run.end(ctx, job, config.RecoveryFailed, "")
 	}
-	_, err = f.update(ctx, job, func(j *config.Recovery) {
-		j.State, j.Selection, j.Total, j.Sendable = config.RecoveryReady, name, selected.Total, selected.Sendable
+	_, err = run.update(ctx, job, func(edited *config.Recovery) {
+		edited.State, edited.Selection, edited.Total, edited.Sendable = config.RecoveryReady, name, selected.Total,
+			selected.Sendable
 		for _, d := range namedDestinations(selected.Destinations) {
-			j.Destinations = append(j.Destinations, config.RecoveryDestination{ID: d.ID, Total: d.Total, Sendable: d.Sendable})
+			edited.Destinations = append(
+				edited.Destinations, config.RecoveryDestination{ID: d.ID, Total: d.Total, Sendable: d.Sendable})
 		}
 	})
 	return err
 }
 
-// maxDestinations bounds the destinations that a header names. An endpoint has 50 at most; the others were deleted.
+// maxDestinations bounds the destinations in a job header. An endpoint has at most 50; the others were deleted.
 const maxDestinations = 100
 
-// largest are the destinations that something is sent to, and the largest of the others, as many as a header names.
+// namedDestinations returns the destinations that the header lists: those that something is sent to, then the largest
+// others, maxDestinations in all.
 func namedDestinations(all []event.DestinationTotals) []event.DestinationTotals {
 	if len(all) <= maxDestinations {
 		return all
@@ -208,15 +214,15 @@ func namedDestinations(all []event.DestinationTotals) []event.DestinationTotals 
 	return sorted[:maxDestinations]
 }
 
-// selectionGroups says what becomes of the deliveries to each destination of the endpoint, which is nil when it was
-// deleted.
-func selectionGroups(job *config.Recovery, ep *config.Endpoint) []event.SelectionGroup {
+// selectionGroups says for each destination whether its items are sent, or the reason to skip them. endpoint is nil
+// when it was deleted.
+func selectionGroups(job *config.Recovery, endpoint *config.Endpoint) []event.SelectionGroup {
 	var enabled, disabled, known []string
-	gone := event.EndpointDeleted
-	if ep != nil {
-		gone = event.DestinationDeleted
-		for i := range ep.Destinations {
-			d := &ep.Destinations[i]
+	deletedReason := event.EndpointDeleted
+	if endpoint != nil {
+		deletedReason = event.DestinationDeleted
+		for i := range endpoint.Destinations {
+			d := &endpoint.Destinations[i]
 			known = append(known, d.ID)
 			switch {
 			case job.Destination != "" && job.Destination != d.ID:
@@ -227,12 +233,12 @@ func selectionGroups(job *config.Recovery, ep *config.Endpoint) []event.Selectio
 			}
 		}
 	}
-	rest := event.SelectionGroup{Dests: known, Except: true, SkipReason: gone}
+	others := event.SelectionGroup{Dests: known, Except: true, SkipReason: deletedReason}
 	if job.Destination != "" {
-		rest = event.SelectionGroup{SkipReason: gone}
+		others = event.SelectionGroup{SkipReason: deletedReason}
 		if len(enabled)+len(disabled) == 0 {
-			rest.Dests = []string{job.Destination}
+			others.Dests = []string{job.Destination}
 		}
 	}
-	return []event.SelectionGroup{{Dests: enabled}, {Dests: disabled, SkipReason: event.DestinationDisabled}, rest}
+	return []event.SelectionGroup{{Dests: enabled}, {Dests: disabled, SkipReason: event.DestinationDisabled}, others}
 }

@@ -33,16 +33,16 @@ func TestTakeover(t *testing.T) {
 					}
 				})
 				stop := w.runner()
-				job := w.add(func(j *config.Recovery) { j.Destination = "dst_a" })
+				job := w.add(func(edited *config.Recovery) { edited.Destination = "dst_a" })
 				live := func(died <-chan struct{}) {
 					for range 2000 {
 						synctest.Wait()
-						switch j, _ := w.Recovery(job); {
-						case j.State == config.RecoveryReady:
+						switch edited, _ := w.Recovery(job); {
+						case edited.State == config.RecoveryReady:
 							w.actIf(job, config.RecoveryReady, canary)
-						case j.State == config.RecoveryAwaitingApproval:
+						case edited.State == config.RecoveryAwaitingApproval:
 							w.actIf(job, config.RecoveryAwaitingApproval, goOn)
-						case j.State.Ended():
+						case edited.State.Ended():
 							return
 						}
 						select {
@@ -57,10 +57,10 @@ func TestTakeover(t *testing.T) {
 				w.on(nil)
 				w.runner()
 				live(nil)
-				j := w.becomes(job, config.RecoveryCompleted, 10*time.Second)
+				edited := w.becomes(job, config.RecoveryCompleted, 10*time.Second)
 				items, times := w.submitted(job)
-				if j.Delivered != 450 || items != 450 || times > 450+200 {
-					t.Errorf("killed at %s %d: %d items submitted %d times, %+v", step, nth, items, times, j)
+				if edited.Delivered != 450 || items != 450 || times > 450+200 {
+					t.Errorf("killed at %s %d: %d items submitted %d times, %+v", step, nth, items, times, edited)
 				}
 			})
 		}
@@ -69,9 +69,9 @@ func TestTakeover(t *testing.T) {
 
 // actIf acts as a client does: only if the job is in the state.
 func (w *world) actIf(job string, state config.RecoveryState, change func(*config.Recovery)) {
-	_, _ = w.write(job, func(j *config.Recovery) error {
-		if j.State == state {
-			change(j)
+	_, _ = w.write(job, func(edited *config.Recovery) error {
+		if edited.State == state {
+			change(edited)
 		}
 		return nil
 	})
@@ -125,11 +125,11 @@ func TestCancelRacesReservation(t *testing.T) {
 				return nil
 			})
 			w.actIf(job, config.RecoveryAwaitingApproval, goOn)
-			j := w.becomes(job, config.RecoveryCancelled, 20*time.Second)
+			edited := w.becomes(job, config.RecoveryCancelled, 20*time.Second)
 			items, _ := w.submitted(job)
-			if first && (items != 5 || j.Reserved != 5) || !first && (items != 100 || j.Skipped < 90) ||
-				j.Delivered+j.Skipped != j.Reserved {
-				t.Errorf("cancelled first: %v; %d were submitted, and the job is %+v", first, items, j)
+			if first && (items != 5 || edited.Reserved != 5) || !first && (items != 100 || edited.Skipped < 90) ||
+				edited.Delivered+edited.Skipped != edited.Reserved {
+				t.Errorf("cancelled first: %v; %d were submitted, and the job is %+v", first, items, edited)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestOneJobSendsAtATime(t *testing.T) {
 	bubble(t, 6, func(w *world) {
 		w.runner()
 		one, two := w.ready(), w.ready()
-		w.act(one, func(j *config.Recovery) { canary(j); j.Canary.Total, j.RatePerSecond = 5, 1 })
+		w.act(one, func(edited *config.Recovery) { canary(edited); edited.Canary.Total, edited.RatePerSecond = 5, 1 })
 		time.Sleep(time.Millisecond)
 		w.act(two, canary)
 		time.Sleep(2 * time.Second)
@@ -156,18 +156,18 @@ func TestOneJobSendsAtATime(t *testing.T) {
 func TestOwnership(t *testing.T) {
 	bubble(t, 1, func(w *world) {
 		w.runner()
-		w.change(func(ep *config.Endpoint) { ep.Partition = 2 })
+		w.change(func(endpoint *config.Endpoint) { endpoint.Partition = 2 })
 		job := w.add()
 		time.Sleep(time.Minute)
-		if j, _ := w.Recovery(job); j.State != config.RecoveryPreparing {
-			t.Errorf("a job of another node's partition is %s", j.State)
+		if edited, _ := w.Recovery(job); edited.State != config.RecoveryPreparing {
+			t.Errorf("a job of another node's partition is %s", edited.State)
 		}
-		w.change(func(ep *config.Endpoint) { ep.Partition = 1 }) // it was moved here
+		w.change(func(endpoint *config.Endpoint) { endpoint.Partition = 1 }) // it was moved here
 		w.becomes(job, config.RecoveryReady, 10*time.Second)
 		w.act(job, canary)
 		w.becomes(job, config.RecoveryCompleted, time.Second)
-		j, _ := w.Recovery(job)
-		time.Sleep(time.Until(j.CreatedAt.Add(config.RecoveryRetention - time.Minute)))
+		edited, _ := w.Recovery(job)
+		time.Sleep(time.Until(edited.CreatedAt.Add(config.RecoveryRetention - time.Minute)))
 		forgotten := func() int {
 			w.mu.Lock()
 			defer w.mu.Unlock()

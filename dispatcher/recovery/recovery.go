@@ -1,24 +1,26 @@
-// Package recovery runs recovery jobs: it prepares their selections, submits their deliveries page by page, and brings
-// them to their end.
+// Package recovery runs recovery jobs: it prepares their selection of items, submits their deliveries page by page,
+// and settles their results.
 //
-// In flow the headers of jobs in the configuration log, and what the store says of their items; out flow conditional
-// changes of the headers, and records of commands (and of outcomes, for what a job passes by). A job is run by the node
-// that owns the partition of its endpoint. Two that believe so do no harm: a page is reserved by a change of the header
-// that only one can make, before anything of it is submitted, so that a node that has lost the partition repeats one
-// page at most.
+// It reads the headers of jobs from the configuration log and the state of their items from the store. It writes
+// conditional changes of the headers, records of the topic commands, and outcomes of items that are not sent. Start
+// reading at Runner.Run, then job.go (the states of one job) and submit.go (its pages).
 //
-// The state of an item is the newest outcome of its delivery within the job, so nothing about a job is in memory that
-// matters: a new owner waits until the store has caught up with the log, submits again what is reserved and was never
-// heard of, and goes on. While the store is away, or behind, a job waits.
+// The node that owns the partition of the endpoint runs the job. Two nodes that both believe so do no harm: a change
+// of the header, which only one of them can make, reserves each page before anything of it is submitted. So a node
+// that has lost the partition repeats at most one page.
 //
-// Run owns every goroutine: one for each job that something is to be done for, a thousand at most for an account.
+// The state of an item is the newest outcome of its delivery within the job, so no job depends on memory. A new owner
+// waits until the store has caught up with the log, submits reserved items without an outcome again, and continues.
+// While the store is unavailable or behind, the job waits.
+//
+// Run owns every goroutine: one for each job that is not settled, at most a thousand for an account.
 //
 // Invariants, each with its test:
-//   - every way from state to state (TestJobLifecycle and the tests after it);
-//   - of an action and the runner, or of two runners, one wins (TestCancelRacesReservation, TestStaleOwner;
+//   - every state transition (TestJobLifecycle and the tests after it);
+//   - of a user's action and the runner, or of two runners, one wins (TestCancelRacesReservation, TestStaleOwner;
 //     api.TestContinueRacesCancel);
-//   - nothing is submitted before its page is reserved, and all that is reserved is submitted (TestTakeover);
-//   - a failure stops the job, a deadline ends it in every state (TestFailureStopsJob, TestDeadlineEndsJob).
+//   - nothing is submitted before its page is reserved, and everything that is reserved is submitted (TestTakeover);
+//   - a failure stops the job, and the deadline ends it in every state (TestFailureStopsJob, TestDeadlineEndsJob).
 package recovery
 
 import (
@@ -32,24 +34,24 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// Jobs are the headers, in the configuration log.
+// Jobs are the headers of the recovery jobs, in the configuration log.
 type Jobs interface {
 	Recovery(id string) (*config.Recovery, config.Presence)
-	// UnsettledRecoveries returns those that something is to be done for, and those of before that are to be forgotten.
+	// UnsettledRecoveries returns the jobs that are not settled, and settled ones that ended before the given time.
 	UnsettledRecoveries(before time.Time) (unsettled, old []*config.Recovery)
-	// RecoveriesChanged returns a channel that is closed when one is made or changed.
+	// RecoveriesChanged returns a channel that is closed when a job is created or changed.
 	RecoveriesChanged() <-chan struct{}
 	UpdateRecovery(ctx context.Context, id string, change func(*config.Recovery) error) (*config.Recovery, error)
 	ForgetRecovery(ctx context.Context, id string) error
 }
 
-// Endpoints says where the endpoints are, and what their destinations are.
+// Endpoints returns endpoints with their partition and destinations.
 type Endpoints interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 }
 
-// Items are the selections and what came of them, in the store. Its errors are event.ErrUnavailable, which passes, and
-// others, which do not.
+// Store has the selected items and their results. An error is event.ErrUnavailable if a later try may succeed; any
+// other error is permanent.
 type Store interface {
 	SelectRecovery(ctx context.Context, s event.Selection, name string) (event.SelectionTotals, error)
 	CaughtUp(ctx context.Context) error
@@ -59,13 +61,13 @@ type Store interface {
 		each func(*event.OpenRecoveryItem) error) error
 }
 
-// Log takes deliveries that are to be made, and what is said of those that are not, and returns when all of it is
-// durable. After an error part of it may be.
+// Submitter writes deliveries to make, and outcomes of items that are not sent, and returns when all of it is durable.
+// After an error a part of it may be.
 type Submitter interface {
-	Submit(ctx context.Context, work []*event.Work, said []*event.Outcome) error
+	Submit(ctx context.Context, deliveries []*event.Work, outcomes []*event.Outcome) error
 }
 
-// Deps are what a Runner works with.
+// Deps are the dependencies of a Runner.
 type Deps struct {
 	Log       *slog.Logger
 	Jobs      Jobs
@@ -73,7 +75,7 @@ type Deps struct {
 	Store     Store
 	Submitter Submitter
 	Now       func() time.Time
-	// Name makes a name for a selection that was never used.
+	// NewName returns a name for a selection, never the same twice.
 	NewName func() string
 }
 
@@ -85,20 +87,21 @@ func (d Deps) validate() error {
 	return nil
 }
 
-// tend is how often the runner looks for jobs that came here without being changed, as with a moved endpoint.
+// scanEvery is how often the runner checks for jobs that became its own without a change of the job, as when an
+// endpoint moves.
 const scanEvery = 5 * time.Second
 
 // Runner runs the jobs of the endpoints in the partitions that this node owns.
 type Runner struct {
 	Deps
-	wake chan struct{} // asks Run to look for jobs; holds one
+	wake chan struct{} // asks Run to check for jobs; capacity 1
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	owned   map[int32]bool
 	running map[string]bool // jobs that have a goroutine
 }
 
-// New validates and starts nothing.
+// New validates its arguments and starts nothing.
 func New(deps Deps) (*Runner, error) {
 	if err := deps.validate(); err != nil {
 		return nil, err
@@ -106,7 +109,7 @@ func New(deps Deps) (*Runner, error) {
 	return &Runner{Deps: deps, wake: make(chan struct{}, 1), owned: map[int32]bool{}, running: map[string]bool{}}, nil
 }
 
-// Own says which partitions this node owns from now on.
+// SetOwned sets the partitions that this node owns from now on.
 func (r *Runner) SetOwned(partitions []int32) {
 	owned := make(map[int32]bool, len(partitions))
 	for _, p := range partitions {
@@ -125,10 +128,10 @@ func (r *Runner) wakeUp() {
 	}
 }
 
-// Run follows the jobs until ctx ends.
+// Run runs the jobs until ctx ends.
 func (r *Runner) Run(ctx context.Context) error {
-	var followers sync.WaitGroup
-	defer followers.Wait()
+	var goroutines sync.WaitGroup
+	defer goroutines.Wait()
 	tick := time.NewTicker(scanEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -136,7 +139,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		unsettled, old := r.Jobs.UnsettledRecoveries(r.Now().Add(-config.RecoveryRetention))
 		for _, job := range unsettled {
 			if r.claim(job) {
-				followers.Go(func() { r.runJob(ctx, job.ID) })
+				goroutines.Go(func() { r.runJob(ctx, job.ID) })
 			}
 		}
 		r.deleteOld(ctx, old)
@@ -150,7 +153,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin reports whether the job is this node's and nobody follows it yet.
+// claim reports whether the job belongs to this node and has no goroutine yet, and marks it as running.
 func (r *Runner) claim(job *config.Recovery) bool {
 	if !r.owns(job) {
 		return false
@@ -164,25 +167,26 @@ func (r *Runner) claim(job *config.Recovery) bool {
 	return true
 }
 
-// owns reports whether this node runs the job: it owns the partition that its endpoint is in now.
+// owns reports whether this node runs the job: it owns the current partition of the endpoint.
 func (r *Runner) owns(job *config.Recovery) bool {
 	partition := job.Partition
-	if ep, presence := r.Endpoints.Endpoint(job.Endpoint); presence == config.Present {
-		partition = ep.Partition
+	if endpoint, presence := r.Endpoints.Endpoint(job.Endpoint); presence == config.Present {
+		partition = endpoint.Partition
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.owned[partition]
 }
 
-// forget removes jobs whose history is over.
+// deleteOld deletes jobs whose history has expired.
 func (r *Runner) deleteOld(ctx context.Context, old []*config.Recovery) {
 	for _, job := range old {
 		if !r.owns(job) {
 			continue
 		}
 		if err := r.Jobs.ForgetRecovery(ctx, job.ID); err != nil {
-			r.Log.LogAttrs(ctx, slog.LevelWarn, "forget recovery job", slog.String("job", job.ID), slog.Any("error", err))
+			r.Log.LogAttrs(ctx, slog.LevelWarn, "cannot delete old recovery job", slog.String("job", job.ID),
+				slog.Any("error", err))
 			return
 		}
 	}

@@ -29,20 +29,21 @@ func TestJobLifecycle(t *testing.T) {
 			t.Fatalf("the preparation has submitted %d items", items)
 		}
 		w.act(job, canary)
-		j := w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
-		if j.Canary != (config.CanaryResult{Total: 5, Delivered: 5}) || j.Reserved != 5 {
-			t.Fatalf("after the canary the job is %+v", j)
+		edited := w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
+		if edited.Canary != (config.CanaryResult{Total: 5, Delivered: 5}) || edited.Reserved != 5 {
+			t.Fatalf("after the canary the job is %+v", edited)
 		}
 		time.Sleep(time.Hour)
 		w.act(job, goOn)
 		began := time.Now()
-		j = w.becomes(job, config.RecoveryCompleted, 10*time.Second)
+		edited = w.becomes(job, config.RecoveryCompleted, 10*time.Second)
 		if took := time.Since(began); took < 4400*time.Millisecond || took > 7*time.Second {
 			t.Errorf("445 deliveries at 100 a second took %v", took)
 		}
-		if j.Delivered != 450 || j.Failed+j.Skipped > 0 || j.FinishedAt.IsZero() || j.StopReason != "" ||
-			j.Canary.Delivered != 5 {
-			t.Errorf("the job is %+v", j)
+		if edited.Delivered != 450 || edited.Failed+edited.Skipped > 0 || edited.FinishedAt.IsZero() ||
+			edited.StopReason != "" ||
+			edited.Canary.Delivered != 5 {
+			t.Errorf("the job is %+v", edited)
 		}
 		if items, times := w.submitted(job); items != 450 || times != 450 {
 			t.Errorf("%d items were submitted, %d times", items, times)
@@ -83,10 +84,10 @@ func TestSmallSelections(t *testing.T) {
 			w.runner()
 			job := w.ready()
 			w.act(job, canary)
-			j := w.becomes(job, state, time.Second)
-			if items, _ := w.submitted(job); items != delivered || j.Canary.Delivered != delivered ||
-				j.Canary.Total != delivered {
-				t.Errorf("of %d, %d were submitted, and the job is %+v", failed, items, j)
+			edited := w.becomes(job, state, time.Second)
+			if items, _ := w.submitted(job); items != delivered || edited.Canary.Delivered != delivered ||
+				edited.Canary.Total != delivered {
+				t.Errorf("of %d, %d were submitted, and the job is %+v", failed, items, edited)
 			}
 		})
 	}
@@ -103,11 +104,12 @@ func TestFailureStopsJob(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		j := w.becomes(job, config.RecoveryStopped, 2*time.Second)
-		if j.StopReason != config.StopDeliveryFailed || j.Reserved != 5 || j.Delivered+j.Failed+j.Skipped != 5 ||
-			j.Canary.Failed != j.Failed ||
-			j.Destinations[0].Failed != 1 || j.Destinations[0].TopError != "timeout" {
-			t.Errorf("the job is %+v", j)
+		edited := w.becomes(job, config.RecoveryStopped, 2*time.Second)
+		if edited.StopReason != config.StopDeliveryFailed || edited.Reserved != 5 || edited.Delivered+edited.Failed+
+			edited.Skipped != 5 ||
+			edited.Canary.Failed != edited.Failed ||
+			edited.Destinations[0].Failed != 1 || edited.Destinations[0].TopError != "timeout" {
+			t.Errorf("the job is %+v", edited)
 		}
 	})
 	bubble(t, 1000, func(w *world) {
@@ -122,10 +124,11 @@ func TestFailureStopsJob(t *testing.T) {
 		w.act(job, canary)
 		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
-		j := w.becomes(job, config.RecoveryStopped, 20*time.Second)
-		if j.Failed != 1 || j.Reserved != 405 || j.Delivered+j.Failed+j.Skipped != 405 || j.Skipped == 0 ||
-			j.Delivered < 300 {
-			t.Errorf("the job is %+v", j)
+		edited := w.becomes(job, config.RecoveryStopped, 20*time.Second)
+		if edited.Failed != 1 || edited.Reserved != 405 || edited.Delivered+edited.Failed+edited.Skipped != 405 ||
+			edited.Skipped == 0 ||
+			edited.Delivered < 300 {
+			t.Errorf("the job is %+v", edited)
 		}
 	})
 }
@@ -140,10 +143,10 @@ func TestUnavailableDestinationStopsJobBeforeStart(t *testing.T) {
 		bubble(t, 7, func(w *world) {
 			setup(w)
 			w.runner()
-			job := w.ready(func(j *config.Recovery) { j.Destination = destination })
-			j, _ := w.Recovery(job)
-			if got := fmt.Sprint(w.selection); got != want || j.Total != total || j.Sendable != sendable {
-				t.Errorf("selected %v: %d of %d, want %s: %d of %d", got, j.Sendable, j.Total, want, sendable, total)
+			job := w.ready(func(edited *config.Recovery) { edited.Destination = destination })
+			edited, _ := w.Recovery(job)
+			if got := fmt.Sprint(w.selection); got != want || edited.Total != total || edited.Sendable != sendable {
+				t.Errorf("selected %v: %d of %d, want %s: %d of %d", got, edited.Sendable, edited.Total, want, sendable, total)
 			}
 		})
 	}
@@ -158,7 +161,7 @@ func TestUnavailableDestinationStopsJobBeforeStart(t *testing.T) {
 
 // After it is ready they stop it, in whatever state it is; one that nothing is sent to does not.
 func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
-	disable := func(ep *config.Endpoint) { ep.Destinations[0].Enabled = false }
+	disable := func(endpoint *config.Endpoint) { endpoint.Destinations[0].Enabled = false }
 	f := func(until func(w *world, job string), change func(w *world)) {
 		t.Helper()
 		bubble(t, 400, func(w *world) {
@@ -166,14 +169,15 @@ func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
 			w.runner()
 			job := w.ready()
 			until(w, job)
-			w.change(func(ep *config.Endpoint) { ep.Destinations = ep.Destinations[:1] })
+			w.change(func(endpoint *config.Endpoint) { endpoint.Destinations = endpoint.Destinations[:1] })
 			time.Sleep(2 * time.Second)
-			if j, _ := w.Recovery(job); j.State.Ended() {
-				t.Fatalf("a destination that nothing is sent to has ended the job: %+v", j)
+			if edited, _ := w.Recovery(job); edited.State.Ended() {
+				t.Fatalf("a destination that nothing is sent to has ended the job: %+v", edited)
 			}
 			change(w)
-			if j := w.becomes(job, config.RecoveryStopped, 10*time.Second); j.StopReason != config.StopDestinationUnavailable {
-				t.Errorf("the job is %+v", j)
+			if edited := w.becomes(job, config.RecoveryStopped,
+				10*time.Second); edited.StopReason != config.StopDestinationUnavailable {
+				t.Errorf("the job is %+v", edited)
 			}
 		})
 	}
@@ -196,9 +200,10 @@ func TestUnavailableOutcomeStopsJob(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		if j := w.becomes(job, config.RecoveryStopped, time.Second); j.StopReason != config.StopDestinationUnavailable ||
-			j.Failed != 0 || j.Skipped != 5 {
-			t.Errorf("the job is %+v", j)
+		if edited := w.becomes(job, config.RecoveryStopped,
+			time.Second); edited.StopReason != config.StopDestinationUnavailable ||
+			edited.Failed != 0 || edited.Skipped != 5 {
+			t.Errorf("the job is %+v", edited)
 		}
 	})
 }
@@ -215,12 +220,12 @@ func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 		w.act(job, canary)
 		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
-		j := w.becomes(job, config.RecoveryCompleted, 5*time.Second)
-		items := w.items[j.Selection]
-		if j.Delivered != 2 || j.Skipped != 4 || items[0].skipped != event.AlreadyDelivered ||
+		edited := w.becomes(job, config.RecoveryCompleted, 5*time.Second)
+		items := w.items[edited.Selection]
+		if edited.Delivered != 2 || edited.Skipped != 4 || items[0].skipped != event.AlreadyDelivered ||
 			items[0].status != event.Delivered ||
 			items[2].skipped != event.PayloadExpired || items[2].status != event.Skipped {
-			t.Errorf("the job is %+v, the first items %+v %+v", j, items[0], items[2])
+			t.Errorf("the job is %+v, the first items %+v %+v", edited, items[0], items[2])
 		}
 	})
 }
@@ -231,20 +236,20 @@ func TestDeadlineEndsJob(t *testing.T) {
 		t.Helper()
 		bubble(t, 9000, func(w *world) {
 			w.runner()
-			job := w.add(func(j *config.Recovery) { j.RatePerSecond = 1 })
+			job := w.add(func(edited *config.Recovery) { edited.RatePerSecond = 1 })
 			until(w, job)
 			w.mu.Lock()
 			deadline := w.jobs[job].Deadline
 			w.mu.Unlock()
 			time.Sleep(time.Until(deadline) - time.Second)
 			synctest.Wait()
-			if j, _ := w.Recovery(job); j.State.Ended() {
-				t.Fatalf("a second before its deadline the job is %s", j.State)
+			if edited, _ := w.Recovery(job); edited.State.Ended() {
+				t.Fatalf("a second before its deadline the job is %s", edited.State)
 			}
 			w.on(nil)
-			if j := w.becomes(job, config.RecoveryExpired, 40*time.Second); j.StopReason != config.StopDeadline ||
-				j.FinishedAt.Before(deadline) || j.FinishedAt.After(deadline.Add(10*time.Second)) {
-				t.Errorf("the job is %+v", j)
+			if edited := w.becomes(job, config.RecoveryExpired, 40*time.Second); edited.StopReason != config.StopDeadline ||
+				edited.FinishedAt.Before(deadline) || edited.FinishedAt.After(deadline.Add(10*time.Second)) {
+				t.Errorf("the job is %+v", edited)
 			}
 		})
 	}
@@ -297,8 +302,8 @@ func TestPreparationFails(t *testing.T) {
 		})
 		w.runner()
 		job := w.add()
-		if j := w.becomes(job, config.RecoveryFailed, 20*time.Second); away.Load() != 4 || j.StopReason != "" {
-			t.Errorf("after %d tries the job is %+v", away.Load(), j)
+		if edited := w.becomes(job, config.RecoveryFailed, 20*time.Second); away.Load() != 4 || edited.StopReason != "" {
+			t.Errorf("after %d tries the job is %+v", away.Load(), edited)
 		}
 	})
 }
@@ -320,8 +325,8 @@ func TestJobWaitsWhileStoreIsUnavailable(t *testing.T) {
 		away.Store(true)
 		w.act(job, goOn)
 		time.Sleep(time.Minute)
-		if j, _ := w.Recovery(job); j.State != config.RecoveryRunning {
-			t.Fatalf("without the store the job is %s", j.State)
+		if edited, _ := w.Recovery(job); edited.State != config.RecoveryRunning {
+			t.Fatalf("without the store the job is %s", edited.State)
 		}
 		away.Store(false)
 		w.becomes(job, config.RecoveryCompleted, 30*time.Second)

@@ -84,29 +84,29 @@ func (w *world) runner() (stop func()) {
 // add makes a job.
 func (w *world) add(change ...func(*config.Recovery)) string {
 	w.Helper()
-	j := &config.Recovery{
+	edited := &config.Recovery{
 		Meta: config.Meta{ID: w.ids.Next(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()}, Endpoint: "ep_1",
 		Partition: 3,
 		Until:     time.Now(), RatePerSecond: 100, State: config.RecoveryPreparing,
 		Deadline: time.Now().Add(config.MaxRecoveryDuration),
 	}
 	for _, f := range change {
-		f(j)
+		f(edited)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.put(j)
-	return j.ID
+	w.put(edited)
+	return edited.ID
 }
 
 // put makes j the newest value of its job. w.mu is held.
-func (w *world) put(j *config.Recovery) {
+func (w *world) put(edited *config.Recovery) {
 	w.rev++
-	j.Rev = w.rev
-	if before := w.jobs[j.ID]; before != nil && j.Reserved != before.Reserved {
-		w.reserved = append(w.reserved, j.Reserved)
+	edited.Rev = w.rev
+	if before := w.jobs[edited.ID]; before != nil && edited.Reserved != before.Reserved {
+		w.reserved = append(w.reserved, edited.Reserved)
 	}
-	w.jobs[j.ID] = j
+	w.jobs[edited.ID] = edited
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
@@ -132,8 +132,8 @@ func (w *world) before(step string) error {
 func (w *world) Recovery(id string) (*config.Recovery, config.Presence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if j := w.jobs[id]; j != nil {
-		return j, config.Present
+	if edited := w.jobs[id]; edited != nil {
+		return edited, config.Present
 	}
 	return nil, config.Unknown
 }
@@ -142,11 +142,11 @@ func (w *world) UnsettledRecoveries(before time.Time) (unsettled, old []*config.
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(w.jobs)) {
-		switch j := w.jobs[name]; {
-		case !j.State.Ended() || !j.Settled:
-			unsettled = append(unsettled, j)
-		case j.CreatedAt.Before(before):
-			old = append(old, j)
+		switch edited := w.jobs[name]; {
+		case !edited.State.Ended() || !edited.Settled:
+			unsettled = append(unsettled, edited)
+		case edited.CreatedAt.Before(before):
+			old = append(old, edited)
 		}
 	}
 	return unsettled, old
@@ -293,24 +293,24 @@ func numbered(seq int) id.ID { return id.ID{14: byte(seq >> 8), 15: byte(seq)} }
 
 func numberOf(d id.ID) int { return int(d[14])<<8 | int(d[15]) }
 
-func (w *world) Submit(_ context.Context, work []*event.Work, said []*event.Outcome) error {
+func (w *world) Submit(_ context.Context, deliveries []*event.Work, outcomes []*event.Outcome) error {
 	if err := w.before("submit"); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, work := range work {
-		j := w.jobs[work.Run]
+	for _, work := range deliveries {
+		edited := w.jobs[work.Run]
 		seq := numberOf(work.Event.ID)
-		if seq >= j.Reserved {
-			w.Errorf("item %d is submitted, and %d are reserved", seq, j.Reserved)
+		if seq >= edited.Reserved {
+			w.Errorf("item %d is submitted, and %d are reserved", seq, edited.Reserved)
 		}
-		it := w.items[j.Selection][seq]
+		it := w.items[edited.Selection][seq]
 		it.works = append(it.works, work)
 		it.status = event.Pending
 		time.AfterFunc(max(time.Until(work.Due), 0)+time.Millisecond, func() { w.end(it, seq, work.Run) })
 	}
-	for _, outcome := range said {
+	for _, outcome := range outcomes {
 		it := w.items[w.jobs[outcome.Run].Selection][numberOf(outcome.Event)]
 		it.status, it.skipped = outcome.Status, outcome.SkipReason
 	}
@@ -334,15 +334,15 @@ func (w *world) end(it *item, seq int, job string) {
 // act is an action of a client.
 func (w *world) act(job string, change func(*config.Recovery)) {
 	w.Helper()
-	if _, err := w.write(job, func(j *config.Recovery) error { change(j); return nil }); err != nil {
+	if _, err := w.write(job, func(edited *config.Recovery) error { change(edited); return nil }); err != nil {
 		w.Error(err)
 	}
 }
 
-func canary(j *config.Recovery) { j.StartCanary(time.Now()) }
-func goOn(j *config.Recovery)   { j.State = config.RecoveryRunning }
-func cancel(j *config.Recovery) {
-	j.End(config.RecoveryCancelled, config.StopCancelled, time.Now())
+func canary(edited *config.Recovery) { edited.StartCanary(time.Now()) }
+func goOn(edited *config.Recovery)   { edited.State = config.RecoveryRunning }
+func cancel(edited *config.Recovery) {
+	edited.End(config.RecoveryCancelled, config.StopCancelled, time.Now())
 }
 
 // becomes waits until the job has the state, and what is said of its items has been written down if it has ended.
@@ -351,12 +351,12 @@ func (w *world) becomes(job string, state config.RecoveryState, within time.Dura
 	deadline := time.Now().Add(within)
 	for {
 		synctest.Wait()
-		j, _ := w.Recovery(job)
-		if j.State == state && (!state.Ended() || j.Settled) {
-			return j
+		edited, _ := w.Recovery(job)
+		if edited.State == state && (!state.Ended() || edited.Settled) {
+			return edited
 		}
 		if !time.Now().Before(deadline) {
-			w.Fatalf("the job is %s after %v, want %s: %+v", j.State, within, state, j)
+			w.Fatalf("the job is %s after %v, want %s: %+v", edited.State, within, state, edited)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
