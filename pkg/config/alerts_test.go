@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What waits for a channel that is away is bounded: the oldest message goes into the next, with its targets.
+// The messages of an unavailable channel are bounded: the oldest is merged into the next, with its targets.
 func TestAlertNoticesAreMerged(t *testing.T) {
 	a := &Alert{}
 	for i := range 40 {

@@ -13,7 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// movable gives a node a clock that a test can move on.
+// movable gives a node a clock that a test can move forward.
 func movable(ahead *atomic.Int64) func(*options) {
 	return func(o *options) {
 		o.deps.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -25,8 +25,8 @@ func claim(name string, expires time.Time) *Answer {
 	return &Answer{Meta: Meta{ID: name}, BodyHash: []byte("body"), CallID: id.Random("call_"), ExpiresAt: expires}
 }
 
-// TestOneCallWinsTheClaim: of many calls on two nodes one wins, the others learn which; it is given free by the one
-// that has it, and by time.
+// TestOneCallWinsTheClaim: of many calls on two nodes one wins, and the others learn which. The claim ends when the
+// winner releases it, and by time.
 func TestOneCallWinsTheClaim(t *testing.T) {
 	conf := broker(t)
 	var ahead atomic.Int64
@@ -61,19 +61,19 @@ func TestOneCallWinsTheClaim(t *testing.T) {
 	if err != nil || kept.Status != 201 || kept.CallID != held.CallID {
 		t.Fatalf("kept %+v, %v", kept, err)
 	}
-	if err := a.ReleaseClaim(t.Context(), held); err != nil { // it has changed meanwhile
+	if err := a.ReleaseClaim(t.Context(), held); err != nil { // the claim has changed meanwhile
 		t.Fatal(err)
 	}
 	if got, _ := a.Answer("ans_0"); got == nil || got.Status != 201 {
-		t.Fatal("a claim was given free that had become an answer")
+		t.Fatal("a claim was released although it had become an answer")
 	}
 	if err := a.ReleaseClaim(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
 	if got, p := a.Answer("ans_0"); got != nil || p != Unknown {
-		t.Fatalf("given free it is %+v", got)
+		t.Fatalf("after its release it is %+v", got)
 	}
-	// A day later the claims count for nothing, swept or not.
+	// A day later the claims have expired, whether they are removed or not.
 	ahead.Store(int64(24*time.Hour + time.Second))
 	expires = expires.Add(48 * time.Hour)
 	before, _ := b.Answer("ans_1")
@@ -85,12 +85,12 @@ func TestOneCallWinsTheClaim(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); left() > 1 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	if got, _ := b.Answer("ans_1"); left() != 1 || got == nil {
-		t.Fatalf("%d answers are left, of which one has not ended: %v", left(), got)
+		t.Fatalf("%d answers are left, one of which has not expired: %v", left(), got)
 	}
 }
 
-// inject makes a node believe in another size of a kind, or another number of its entities, as no log did: in a copy of
-// its view, for others read the view meanwhile. A record that is applied meanwhile stays applied.
+// inject makes a node believe that a kind has another size or number of entities. It changes a copy of the view,
+// because others read the view at the same time. Records that are applied meanwhile stay applied.
 func (n *testNode) inject(k kind, what string, to int64) {
 	opened := func(f reflect.Value) reflect.Value { return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem() }
 	copied := func(p reflect.Value) reflect.Value {
@@ -120,7 +120,7 @@ func (n *testNode) inject(k kind, what string, to int64) {
 	}
 }
 
-// TestAnswersAreBounded fills the state as a log would have.
+// TestAnswersAreBounded fills the room for answers in the state of a node.
 func TestAnswersAreBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	fillTo := func(want int64) { n.inject(kindAnswer, "bytes", want) }
@@ -138,19 +138,19 @@ func TestAnswersAreBounded(t *testing.T) {
 	try("ans_3", false, nil)
 	fillTo(MaxAnswersBytes - answersReserve)
 	try("ans_4", false, ErrAnswersFull)
-	try("ans_3", true, nil) // it is there
+	try("ans_3", true, nil) // it exists already
 	keep := func(name string, answer Sealed) error {
 		_, err := n.ChangeAnswer(t.Context(), name, func(a *Answer) error { a.Status, a.Answer = 201, answer; return nil })
 		return err
 	}
-	if err := keep("ans_1", "test:answer"); err != nil { // whoever has a claim has room for the answer
+	if err := keep("ans_1", "test:answer"); err != nil { // an existing claim has room for its answer
 		t.Error(err)
 	}
 	fillTo(MaxAnswersBytes)
 	if err := keep("ans_3", "test:answer"); !errors.Is(err, ErrAnswersFull) {
 		t.Errorf("an answer beyond the bound: %v", err)
 	}
-	if err := keep("ans_3", ""); err != nil { // that the call has ended is remembered always
+	if err := keep("ans_3", ""); err != nil { // the end of a call is always stored
 		t.Error(err)
 	}
 }

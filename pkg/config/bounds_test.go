@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// In a full configuration, and while the audit log takes nothing, what takes something away is done, and so are
-// erasures; the rest is refused with its reason.
+// In a full configuration, and while the outbox is full, changes that only restrict something and erasures are
+// accepted. Others are refused with the reason.
 func TestRestrictionsIgnoreBounds(t *testing.T) {
 	fill := map[string]struct {
 		change func(*testNode)
@@ -66,13 +66,13 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			_, err = n.ErasePayload(ctx, d)
 			must("erasing", err)
 			if got, _ := n.Endpoint(e.ID); got != nil || !n.Erased(d) {
-				t.Error("it was answered, and not done")
+				t.Error("the change was answered but not applied")
 			}
 		})
 	}
 }
 
-// Recovery jobs of 30 days are bounded, and none is forgotten before.
+// The number of recovery jobs in 30 days is bounded, and none is removed earlier.
 func TestRecoveryHistoryIsBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	n.inject(kindRecovery, "len", MaxRecoveries-1)
@@ -85,7 +85,7 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := job("rec_more"); !errors.Is(err, ErrRecoveryHistoryFull) {
-		t.Errorf("one more than may be: %v", err)
+		t.Errorf("one more than the maximum: %v", err)
 	}
 	_, err := n.UpdateRecovery(t.Context(), "rec_last", func(j *Recovery) error {
 		j.Destinations = []RecoveryDestination{{ID: strings.Repeat("d", 100)}}
@@ -97,11 +97,11 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 	}
 	unsettled, forgotten := n.UnsettledRecoveries(time.Now().Add(-time.Minute))
 	if len(unsettled)+len(forgotten) != 0 || n.View().Len(kindRecovery) != MaxRecoveries {
-		t.Errorf("%d unsettled, %d to be forgotten", len(unsettled), len(forgotten))
+		t.Errorf("%d unsettled, %d to be removed", len(unsettled), len(forgotten))
 	}
 }
 
-// The expiry of a key is judged by the time that the nodes agree on.
+// Keys expire by the corrected clock that all nodes share.
 func TestKeysExpireByTheBrokersClock(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	text, _, err := n.CreateKey(t.Context(), "k", Read, false, time.Now().Add(time.Hour))
@@ -112,7 +112,7 @@ func TestKeysExpireByTheBrokersClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock := reflect.ValueOf(n.Log).Elem().FieldByName("clock").Elem().FieldByName("correction")
-	(*atomic.Int64)(clock.Addr().UnsafePointer()).Store(int64(2 * time.Hour)) // this node's clock is two hours late
+	(*atomic.Int64)(clock.Addr().UnsafePointer()).Store(int64(2 * time.Hour)) // this node's clock is two hours behind
 	if _, err := n.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
 		t.Errorf("a key that has expired by the broker's clock: %v", err)
 	}

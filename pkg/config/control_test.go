@@ -43,7 +43,7 @@ func migrated(t testing.TB, conf stream.Config) stream.Config {
 	return conf
 }
 
-// bubble runs a test on fake time, with Kafka on a network in memory.
+// bubble runs a test in a synctest bubble (fake time), with Kafka on an in-memory network.
 func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func keyring(t testing.TB) *Keyring {
 	return k
 }
 
-// testNode is a running Control. Its log lines are kept.
+// testNode is a running Control, whose log lines are kept.
 type testNode struct {
 	*Control
 	log     *lockedBuffer
@@ -94,14 +94,14 @@ func (b *lockedBuffer) Bytes() []byte {
 	return bytes.Clone(b.buf.Bytes())
 }
 
-// options are what a test may alter of a node.
+// options are the settings of a node that tests change.
 type options struct {
 	deps     Deps
 	log      conflog.Config
 	sweeping time.Duration
 }
 
-// start runs a node without waiting for it; each setup may alter it first.
+// start starts a node and does not wait until it is ready. Each setup may change the options first.
 func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)) *testNode {
 	t.Helper()
 	if cfg.Partitions == 0 {
@@ -133,7 +133,7 @@ func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)
 	return &testNode{Control: c, log: log, stopped: stopped, stop: stop}
 }
 
-// node starts one and waits until it is ready.
+// node starts a node and waits until it is ready.
 func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)) *testNode {
 	t.Helper()
 	n := start(t, conf, cfg, setup...)
@@ -147,7 +147,7 @@ func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options))
 	return n
 }
 
-// pair starts two nodes that have heard of each other.
+// pair starts two nodes and waits until each has a heartbeat of the other.
 func pair(t *testing.T, confA, confB stream.Config) (a, b *testNode) {
 	t.Helper()
 	a, b = node(t, confA, Config{Node: "a"}), node(t, confB, Config{Node: "b"})
@@ -169,7 +169,7 @@ func stoppedWith(t *testing.T, n *testNode) error {
 	return nil
 }
 
-// trim deletes what stands in a topic of the configuration before an offset, or all of it.
+// trim deletes the records of a topic of the configuration before an offset, or all of them.
 func trim(t *testing.T, conf stream.Config, topic string) {
 	t.Helper()
 	reader, err := stream.NewReader(conf, "test")
@@ -198,7 +198,7 @@ func mustJSON(t testing.TB, v any) []byte {
 	return raw
 }
 
-// endpoint is a valid new one with one destination.
+// endpoint returns a valid new endpoint with one destination.
 func endpoint(k *Keyring) *Endpoint {
 	ep, dst := id.Random(id.Endpoint), id.Random(id.Destination)
 	return &Endpoint{
@@ -377,7 +377,7 @@ func TestBootstrapKeys(t *testing.T) {
 	if k, err := a.Authenticate(read); err != nil || k.Scope != Read {
 		t.Fatalf("bootstrap read key: %+v, %v", k, err)
 	}
-	// Another node whose environment names none takes none; one that swaps them gives the swapped scopes.
+	// A node whose environment names no keys rejects them; a node that swaps the keys swaps the scopes.
 	b := node(t, conf, Config{Node: "b"})
 	if _, err := b.Authenticate(write); !errors.Is(err, ErrInvalidKey) {
 		t.Fatalf("bootstrap key that the environment does not name: %v", err)
@@ -386,7 +386,7 @@ func TestBootstrapKeys(t *testing.T) {
 	if k, err := c.Authenticate(write); err != nil || k.Scope != Read || len(c.Keys(c.Account().ID)) != 2 {
 		t.Fatalf("swapped: %+v, %v", k, err)
 	}
-	// Revoked by id is revoked for good.
+	// A key that is revoked by id stays revoked.
 	if err := b.RevokeKey(ctx, k.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestBootstrapKeys(t *testing.T) {
 	}
 }
 
-// TestNodesStartTogether: they race to enter the account and the bootstrap keys; who loses goes on at once.
+// TestNodesStartTogether: two nodes race to create the account and the bootstrap keys; the loser continues at once.
 func TestNodesStartTogether(t *testing.T) {
 	for range 10 {
 		bubble(t, func(t *testing.T, conf stream.Config) {
@@ -429,7 +429,7 @@ func TestNodesStartTogether(t *testing.T) {
 	}
 }
 
-// around returns the configuration of a node whose connections the ice stops.
+// around returns a configuration whose connections can be frozen.
 func around(cold *kit.Ice, conf stream.Config) stream.Config {
 	conf.DialFunc = cold.Dialer(conf.DialFunc)
 	return conf

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEntitiesWithMeta is the life of a kind with a Meta: made once, changed by many, listed by the page, forgotten
-// without a trace.
+// TestEntitiesWithMeta creates entities of a kind with a Meta once, changes them from many goroutines, lists them by
+// page, and removes them without a tombstone.
 func TestEntitiesWithMeta(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	ctx := t.Context()
@@ -28,7 +28,7 @@ func TestEntitiesWithMeta(t *testing.T) {
 		all.Go(func() {
 			_, err := updateEntity(ctx, n.core, kindRun, "run_1", func(r *Run) error {
 				r.Queued++
-				r.Account = "acc_other" // what identifies it stays
+				r.Account = "acc_other" // the account does not change
 				return nil
 			})
 			if err != nil {
@@ -64,16 +64,16 @@ func TestEntitiesWithMeta(t *testing.T) {
 		t.Fatalf("another account sees %v", page)
 	}
 
-	for range 2 { // nothing to forget is no error
+	for range 2 { // removing nothing is no error
 		if err := n.Forget(ctx, kindRun, "run_1"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, presence := findEntity[*Run](n.core, kindRun, "run_1"); presence != Unknown {
-		t.Fatalf("forgotten, it is %v", presence)
+		t.Fatalf("after its removal it is %v", presence)
 	}
 	if _, err := updateEntity(ctx, n.core, kindRun, "run_1", func(*Run) error { return nil }); !errors.Is(
 		err, ErrNotFound) {
-		t.Fatalf("change of a forgotten one: %v", err)
+		t.Fatalf("change after removal: %v", err)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// An erasure is known to every node when it is answered, has the time of the first call, stands in the audit log once,
-// and is forgotten when its event has ended.
+// When an erasure is answered, every node knows it. It has the time of the first call, one audit entry, and is removed
+// after its event has expired.
 func TestErasure(t *testing.T) {
 	conf := broker(t)
-	var later atomic.Int64 // by which the clock of a is ahead
+	var later atomic.Int64 // how far the clock of a is ahead
 	a := node(t, conf, Config{Node: "a", RetentionDays: 7}, func(o *options) {
 		o.deps.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	})
@@ -33,7 +33,7 @@ func TestErasure(t *testing.T) {
 		t.Fatal(at, err)
 	}
 	if !b.Erased(d) || !b.ErasedAt(d).Equal(at) {
-		t.Errorf("another node says %v, want %v", b.ErasedAt(d), at)
+		t.Errorf("another node has %v, want %v", b.ErasedAt(d), at)
 	}
 	if a.Erased(other) || !a.ErasedAt(other).IsZero() {
 		t.Error("another event counts as erased")
@@ -50,7 +50,7 @@ func TestErasure(t *testing.T) {
 		}
 	}
 	if told > 1 {
-		t.Errorf("the audit log is told %d times", told)
+		t.Errorf("%d audit entries, want 1", told)
 	}
 
 	left := func() int { return len(a.UnfinishedErasures()) }
@@ -64,7 +64,7 @@ func TestErasure(t *testing.T) {
 		t.Errorf("%d unfinished after it is finished", n)
 	}
 	if err := a.FinishErasure(t.Context(), other.Text(id.Event)); err != nil {
-		t.Errorf("one that is forgotten: %v", err)
+		t.Errorf("an erasure that was removed: %v", err)
 	}
 
 	e, _ := findEntity[*Erasure](a.core, kindErasure, d.Text(id.Event))
@@ -79,6 +79,6 @@ func TestErasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a.Erased(d) {
-		t.Error("it is remembered for ever")
+		t.Error("the erasure is never removed")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// oneOfEach writes an entity of every kind that has none yet.
+// oneOfEach creates an entity of every kind that has none yet.
 func oneOfEach(t *testing.T, n *testNode) {
 	t.Helper()
 	for k := conflog.FirstUserKind; k < kinds; k++ {
@@ -48,7 +48,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 	}
 }
 
-// configured says what an export must keep: every entity in its order, by its kind, id and value.
+// configured returns what an export must preserve: every entity in order, by kind, id and value.
 func configured(n *testNode) (all []string) {
 	for k := conflog.FirstUserKind; k < kinds; k++ {
 		if kindTable[k].exported {
@@ -77,7 +77,7 @@ func imported(t *testing.T, n *testNode, doc []byte, replace bool) (ImportProgre
 		ImportOptions{Replace: replace, CheckURL: anyURL}, func(ImportProgress) {})
 }
 
-// An export, imported into an empty log, is the same configuration: every kind that there is, in its order.
+// An export that is imported into an empty log restores the configuration: every kind, in the same order.
 func TestImportRestoresTheExport(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a", BootstrapKey: "bootstrap-key-of-before"})
 	endpoints := []*Endpoint{a.create(t), a.create(t), a.create(t)}
@@ -128,7 +128,7 @@ func TestImportRestoresTheExport(t *testing.T) {
 	}
 	for _, text := range []string{gone, "bootstrap-key-of-before"} {
 		if _, err := b.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
-			t.Errorf("a key that is not to be taken: %v", err)
+			t.Errorf("a key that must be rejected: %v", err)
 		}
 	}
 	token, err := b.keyring.OpenString(endpoints[0].ID, FieldToken, endpoints[0].Token)
@@ -139,7 +139,7 @@ func TestImportRestoresTheExport(t *testing.T) {
 		page[2].ID != endpoints[0].ID {
 		t.Error("endpoints are listed in another order")
 	}
-	// Once more changes nothing, so that what was interrupted goes on.
+	// A second import changes nothing, so an interrupted import can be continued.
 	seq := configured(b)
 	if im, err := imported(t, b, doc, false); err != nil || im.Done != len(want) || !slices.Equal(seq, configured(b)) {
 		t.Errorf("once more: %+v, %v", im, err)
@@ -151,7 +151,8 @@ func TestImportRestoresTheExport(t *testing.T) {
 	}
 }
 
-// A configuration that is there is kept, unless it is to be replaced; what is not in the document is then deleted.
+// An import refuses to replace a configuration, unless Replace is set; then it deletes the entities that are not in the
+// document.
 func TestImportReplaces(t *testing.T) {
 	ctx := t.Context()
 	a := node(t, broker(t), Config{Node: "a"})
@@ -180,12 +181,12 @@ func TestImportReplaces(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if _, presence := a.Endpoint(other.ID); presence != Deleted {
-		t.Errorf("what is not in the document is %v", presence)
+		t.Errorf("an entity that is not in the document is %v", presence)
 	}
 	if _, err := a.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
 		t.Errorf("a key that is not in the document: %v", err)
 	}
-	// Part of the document is there, as after an interrupted import: the rest follows.
+	// After an interrupted import, part of the document exists; a second import writes the rest.
 	b := node(t, broker(t), Config{Node: "b"})
 	if _, err := imported(t, b, before, false); err != nil {
 		t.Fatal(err)
@@ -215,7 +216,7 @@ func TestImportRefuses(t *testing.T) {
 		}
 	}
 	_, fingerprint, _ := strings.Cut(a.keyring.IDs()[0], ":")
-	f(b, string(doc), ErrMissingMasterKey, fingerprint) // a key of the same name is another one
+	f(b, string(doc), ErrMissingMasterKey, fingerprint) // two keys may have the same name
 	f(b, string(doc), ErrMissingMasterKey, "start with a new data directory that contains the old master.keys")
 	c := node(t, broker(t), Config{Node: "c"})
 	lines := bytes.SplitAfter(doc, []byte("\n"))
@@ -224,7 +225,7 @@ func TestImportRefuses(t *testing.T) {
 	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), ErrInvalidExport, "version 3")
 	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), ErrInvalidExport, "checksum")
 	f(c, string(doc)+"x", ErrInvalidExport, "text after its end")
-	for i := 1; i < len(lines)-2; i++ { // the last two are the foot and nothing
+	for i := 1; i < len(lines)-2; i++ { // the last two are the footer and an empty string
 		f(c, string(bytes.Join(lines[:i], nil)), ErrInvalidExport, "middle")
 		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), ErrInvalidExport, "")
 	}
@@ -233,7 +234,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// Endpoints on partitions that the new log does not have get one that it has, and it is said.
+// Endpoints in partitions that the new log does not have get one that exists, with a warning.
 func TestImportOntoFewerPartitions(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a", Partitions: 64})
 	for range 8 {
@@ -259,11 +260,11 @@ func TestImportOntoFewerPartitions(t *testing.T) {
 		}
 	}
 	if len(im.Warnings) != moved || moved == 0 {
-		t.Errorf("%d were moved, and it says %q", moved, im.Warnings)
+		t.Errorf("%d endpoints were moved, warnings %q", moved, im.Warnings)
 	}
 }
 
-// A large one goes in several batches, past a trail that is shorter than it, and keeps its order.
+// A large import takes several batches, more than the outbox can hold at once, and keeps the order.
 func TestImportOfMany(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
 	ids := manyEndpoints(t, a, 2*importBatch+1)
@@ -279,17 +280,17 @@ func TestImportOfMany(t *testing.T) {
 	})
 	if err != nil || im.Done != len(ids)+1 ||
 		!slices.Equal(told, []int{importBatch + 1, 2*importBatch + 1, len(ids) + 1}) {
-		t.Fatalf("%+v, %v, told %v", im, err, told)
+		t.Fatalf("%+v, %v, progress %v", im, err, told)
 	}
 	i := len(ids)
 	for e := range b.View().NewestFirst(kindEndpoint, 0) {
 		if i--; e.ID != ids[i] {
-			t.Fatalf("%s stands at %d, want %s", e.ID, i, ids[i])
+			t.Fatalf("%s is at place %d, want %s", e.ID, i, ids[i])
 		}
 	}
 }
 
-// resummed is a document in which a text is replaced by another, and whose checksum is right again.
+// resummed returns a document in which a text is replaced and the checksum is correct again.
 func resummed(t *testing.T, doc []byte, from, to string) []byte {
 	t.Helper()
 	head, foot, _ := bytes.Cut(bytes.Replace(doc, []byte(from), []byte(to), 1), []byte(`],"sha256":"`))
@@ -297,8 +298,8 @@ func resummed(t *testing.T, doc []byte, from, to string) []byte {
 	return slices.Concat(head, []byte(`],"sha256":"`+hex.EncodeToString(sum[:])), foot[64:])
 }
 
-// An export has a MAC: one that somebody changed, with its checksum set right, is refused, and so is one without a MAC
-// unless it is asked for. What the API would not take is refused whoever wrote it.
+// A document that was changed, with a correct checksum, is refused because of its MAC. A document without a MAC is
+// refused unless Unsigned is set. Values that the API would refuse are always refused.
 func TestImportValidatesTheDocument(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
 	a.create(t)
@@ -348,7 +349,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 	if len(configured(b)) != 1 {
 		t.Errorf("a refused import has written %v", configured(b))
 	}
-	// Empty members that the service never leaves out are filled in.
+	// Members that the service never leaves empty are set.
 	empty := resummed(t, resummed(t, old, `"metadata":{}`, `"metadata":null`), `"headers":{}`, `"headers":null`)
 	if err := load(empty, unsigned); err != nil {
 		t.Fatal(err)
@@ -359,7 +360,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 	}
 }
 
-// said are the entries in the topic audit in words.
+// said returns the entries of the topic audit as text.
 func said(t *testing.T, conf stream.Config) (words []string) {
 	t.Helper()
 	reader, err := stream.NewReader(conf, "test")

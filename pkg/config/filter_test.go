@@ -55,7 +55,7 @@ func TestFilter(t *testing.T) {
 	f(`{"types":["a"],"body":{"n":1,"m":2}}`, "a", `{"n":1,"m":2}`, true)
 	f(`{"types":["a"],"body":{"n":1,"m":2}}`, "a", `{"n":1,"m":3}`, false)
 	f(`{"types":["b"],"body":{"n":1}}`, "a", `{"n":1}`, false)
-	f(`{"body":{"a":1}}`, "", `{"a":2,"a":1}`, true) // of members with one name the last one counts
+	f(`{"body":{"a":1}}`, "", `{"a":2,"a":1}`, true) // among members with the same name the last one counts
 	f(`{"body":{"a":1}}`, "", `{"a":1,"a":2}`, false)
 	f(`{"body":{"a.b":1}}`, "", `{"a":{"b":1},"a":{}}`, false)
 	f(`{"body":{"é\"":"ü"}}`, "", `{"\u00e9\"":"\u00FC"}`, true)
@@ -66,7 +66,7 @@ func TestFilter(t *testing.T) {
 	f(`{"body":{"a":1}}`, "", `{"a":1,"b":`+strings.Repeat("[", 1023)+strings.Repeat("]", 1023)+`}`, true)
 }
 
-// Numbers beyond what a float tells apart match only themselves.
+// Integers that a float64 cannot represent exactly match only the same text.
 func TestFilterLongNumbers(t *testing.T) {
 	f := func(want, got any, equal bool) {
 		t.Helper()
@@ -82,8 +82,8 @@ func TestFilterLongNumbers(t *testing.T) {
 	f([]any{}, []any{}, false)
 }
 
-// decodedMatch is what a condition on a body means, by the standard library: the document as a tree, one path at a
-// time.
+// decodedMatch evaluates a condition on a body with the standard library: it decodes the document into a tree and
+// follows one path.
 func decodedMatch(conditions map[string]any, body string) bool {
 	dec := json.NewDecoder(strings.NewReader(body))
 	dec.UseNumber()
@@ -118,7 +118,7 @@ func decodedMatch(conditions map[string]any, body string) bool {
 	return true
 }
 
-// All filters of an endpoint in one pass say what each of them says of the decoded document.
+// Evaluating all filters of an endpoint in one pass gives the same result as each filter alone on the decoded document.
 func TestBodyFiltersTogether(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	names := []string{"a", "b", "0", "01", "é", `a\u0062`, "\xff"}
@@ -169,11 +169,11 @@ func TestBodyFiltersTogether(t *testing.T) {
 		}
 	}
 	if matched < 100 {
-		t.Errorf("only %d filters matched: the test shows little", matched)
+		t.Errorf("only %d filters matched: the test proves little", matched)
 	}
 }
 
-// mebibytes are bodies that cost as much as a body of a mebibyte can.
+// mebibytes returns bodies of 1 MiB that are as expensive to read as possible.
 func mebibytes() map[string][]byte {
 	const size = 1 << 20
 	members, deep := []byte(`{"a":{"a":1`), strings.Repeat(`{"a":`, 1000)
@@ -188,7 +188,7 @@ func mebibytes() map[string][]byte {
 	}
 }
 
-// fullEndpoint has as many destinations and conditions as an endpoint may have, with long paths.
+// fullEndpoint returns an endpoint with the maximum number of destinations and conditions, with long paths.
 func fullEndpoint() *Endpoint {
 	e := &Endpoint{Destinations: make([]Destination, 50)}
 	for i := range e.Destinations {
@@ -201,15 +201,15 @@ func fullEndpoint() *Endpoint {
 	return e
 }
 
-// The filters of an endpoint at its bounds read a mebibyte in little more than it takes to check it: neither their
-// number nor the document's form multiplies the work.
+// At the bounds, the filters of an endpoint read 1 MiB in little more time than it takes to validate it: neither their
+// number nor the form of the document multiplies the work.
 func TestBodyFiltersAreBounded(t *testing.T) {
 	filters := fullEndpoint().BodyFilters()
 	for name, body := range mebibytes() {
 		if !json.Valid(body) {
 			t.Fatalf("%s is not JSON", name)
 		}
-		// The quickest of several rounds counts: other programs only ever add to one.
+		// The fastest of several rounds counts: other programs only add time.
 		valid, match := time.Hour, time.Hour
 		for range 10 {
 			began := time.Now()

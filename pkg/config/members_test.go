@@ -10,7 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// planted adds a member that nobody knows to every object of a document that a struct is, and returns how many.
+// planted adds an unknown member to every object of a document that corresponds to a struct, and returns the number of
+// objects.
 func planted(v reflect.Value, raw any, n *int) any {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -66,8 +67,8 @@ func decodedJSON(t *testing.T, raw []byte) (v any) {
 	return v
 }
 
-// Of every kind, in every object of it, a member that a newer node has written is still there when this node has
-// changed the entity, by whichever way a change goes; and what is removed goes with all that it had.
+// In every object of every kind, a member that a newer version has written survives a change by this version, whichever
+// function makes it. An object that is removed takes its members with it.
 func TestUnknownMembersSurvive(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	for k := conflog.FirstUserKind; k < kinds; k++ {
@@ -113,7 +114,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 	}
 }
 
-// What the ways of changing do to lists: elements are found by their id, kind or secret, and what is gone stays gone.
+// Changes of lists find elements by id, kind or secret, and do not restore removed elements.
 func TestUnknownMembersOfLists(t *testing.T) {
 	f := func(stored, known, next, want string) {
 		t.Helper()
@@ -132,11 +133,11 @@ func TestUnknownMembersOfLists(t *testing.T) {
 		`[{"secret":"new"},{"secret":"1"}]`,
 		`[{"secret":"new"},{"secret":"1","x":1}]`) // rotated
 	f(`[{"secret":"1","x":1},{"secret":"2","x":2}]`, `[{"secret":"1"},{"secret":"2"}]`, `[{"secret":"3"},{"secret":"2"}]`,
-		`[{"secret":"3","x":1},{"secret":"2","x":2}]`) // the first is sealed anew
+		`[{"secret":"3","x":1},{"secret":"2","x":2}]`) // the first is sealed again
 	f(`["a"]`, `["a"]`, `["b"]`, `["b"]`)
 }
 
-// A newer node's member outlives what the API does to an endpoint and its destinations, a rotation and a move of it.
+// An unknown member survives changes of an endpoint and its destinations, a rotation and a move.
 func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)

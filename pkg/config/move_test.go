@@ -9,8 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A move is one at a time, leaves the rest of the endpoint alone and is left alone by other changes, and ends
-// forward or back; the partitions of earlier events are remembered.
+// Only one move of an endpoint runs at a time. It changes nothing else in the endpoint, and other changes do not affect
+// it. It ends forward or back. The partitions of earlier events are kept.
 func TestMoveEndpoint(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		ctx := t.Context()
@@ -30,9 +30,9 @@ func TestMoveEndpoint(t *testing.T) {
 		}
 		if !moved.HoldsDeliveries(to, now) || moved.HoldsDeliveries(from, now) || moved.HoldsDeliveries(to, until) ||
 			made.HoldsDeliveries(from, now) {
-			t.Error("not what is accepted from now on waits, and until the end")
+			t.Error("deliveries of new events must wait until the end of the move, others must not")
 		}
-		// The other node goes by it when it is answered.
+		// When the move is answered, the other node has it.
 		if there, _ := b.Endpoint(made.ID); there.Partition != to {
 			t.Errorf("the other node has %+v", there)
 		}
@@ -50,7 +50,7 @@ func TestMoveEndpoint(t *testing.T) {
 			t.Fatalf("%+v, %v", held, err)
 		}
 		if _, err := a.EndMove(ctx, moved, true); !errors.Is(err, ErrMoving) {
-			t.Errorf("the end of a move that is another by now: %v", err)
+			t.Errorf("the end of a move that was replaced by another: %v", err)
 		}
 		back, err := a.EndMove(ctx, held, true)
 		if err != nil || back.Partition != from || back.Move != nil || !slices.Equal(back.FormerPartitions, []int32{to}) {
@@ -60,9 +60,9 @@ func TestMoveEndpoint(t *testing.T) {
 			t.Errorf("a move that has ended: %v", err)
 		}
 		if _, err := a.MoveEndpoint(ctx, made.ID, from, until); !errors.Is(err, ErrSamePartition) {
-			t.Errorf("to where it is: %v", err)
+			t.Errorf("to its own partition: %v", err)
 		}
-		// Whoever moved it died: after a while another may.
+		// The node that moved it has failed: after a while another node may move it.
 		if _, err := a.MoveEndpoint(ctx, made.ID, to, time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}

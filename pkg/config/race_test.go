@@ -2,5 +2,5 @@
 
 package config
 
-// raced is whether the race detector, which costs memory and time, is on.
+// raced reports whether the race detector is on, which costs memory and time.
 const raced = true

@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// Who follows recovery jobs hears of every change of one, and of nothing else.
+// RecoveriesChanged fires for every change of a recovery job, and for nothing else.
 func TestRecoveriesChanged(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	ctx := t.Context()
@@ -22,11 +22,11 @@ func TestRecoveriesChanged(t *testing.T) {
 		select {
 		case <-changed:
 			if !want {
-				t.Errorf("%s was told", what)
+				t.Errorf("%s was reported", what)
 			}
 		default:
 			if want {
-				t.Errorf("%s was not told", what)
+				t.Errorf("%s was not reported", what)
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func TestRecoveriesChanged(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// The runner finds what something is to be done for, and what is to be forgotten; the jobs that have not ended are
+// UnsettledRecoveries returns the jobs with unfinished work and those to be removed. The number of open jobs is
 // bounded.
 func TestUnsettledRecoveries(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
@@ -91,7 +91,7 @@ func TestUnsettledRecoveries(t *testing.T) {
 	all.Wait()
 	one := &Recovery{Meta: Meta{ID: "rec_y", Account: n.Account().ID}, State: RecoveryPreparing}
 	if _, err := n.AddRecovery(ctx, one); !errors.Is(err, ErrTooManyOpenRecoveries) {
-		t.Errorf("with %d open jobs one more is made: %v", maxOpenRecoveries, err)
+		t.Errorf("with %d open jobs another was created: %v", maxOpenRecoveries, err)
 	}
 	if _, err := n.UpdateRecovery(ctx, "rec_x1", func(j *Recovery) error {
 		j.End(RecoveryCancelled, StopCancelled, now)
@@ -140,7 +140,7 @@ func TestRecoveryMoves(t *testing.T) {
 	}
 	if ended != 5 || len(RecoveryStates()) != 10 || !RecoveryRunning.Sending() || !RecoveryCanaryRunning.Sending() ||
 		RecoveryAwaitingApproval.Sending() {
-		t.Errorf("%d of %d states are ends", ended, len(RecoveryStates()))
+		t.Errorf("%d of %d states are final", ended, len(RecoveryStates()))
 	}
 	overlap := func(a, b Recovery, want bool) {
 		t.Helper()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every strategy keeps what is common to all, and has its own members' defaults alone; the members that it names are
-// those that it uses.
+// SetStrategy keeps the common members and sets only the defaults of the new strategy. The members that a strategy
+// names are the ones it uses.
 func TestRetryStrategies(t *testing.T) {
 	for _, s := range RetryStrategies() {
 		p := DefaultRetryPolicy()
@@ -35,7 +35,7 @@ func TestRetryStrategies(t *testing.T) {
 		}
 		for _, m := range s.Members {
 			if _, there := members[m.Name]; !there {
-				t.Errorf("%s: the stored form has no %s: %s", s.Name, m.Name, text)
+				t.Errorf("%s: the JSON has no %s: %s", s.Name, m.Name, text)
 			}
 		}
 		if want := 6 + len(s.Members); len(members) != want { // strategy, max_attempts, jitter and three more
@@ -53,7 +53,7 @@ func TestRetryStrategies(t *testing.T) {
 		}
 	}
 	if later.Attempts() != 3 || later.validate() == nil {
-		t.Error("a strategy that only newer versions know is taken for another")
+		t.Error("an unknown strategy was confused with another")
 	}
 	p := DefaultRetryPolicy()
 	p.ScheduleSeconds[0] = 77

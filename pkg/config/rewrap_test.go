@@ -26,7 +26,7 @@ func ring(t testing.TB, spec ...string) *Keyring {
 	return k
 }
 
-// fill puts a secret of its own name into every field of a type that takes one, at whatever depth.
+// fill sets every field of type Sealed in a value, at any depth, to a unique secret.
 func fill(v reflect.Value, path string, planted map[Sealed]bool) {
 	if v.Type() == reflect.TypeFor[Sealed]() {
 		v.SetString(path)
@@ -65,12 +65,11 @@ func fill(v reflect.Value, path string, planted map[Sealed]bool) {
 	}
 }
 
-// TestEachSealedFindsAll: a secret that is added to the configuration and forgotten here would be locked away
-// when its key is removed.
+// TestEachSealedFindsAll: a secret that eachSealed did not find would be lost when its master key is removed.
 func TestEachSealedFindsAll(t *testing.T) {
 	for k := range kinds {
 		if k == conflog.KindOutbox {
-			continue // of the log itself
+			continue // belongs to the log itself
 		}
 		v := kindTable[k].empty()
 		planted := make(map[Sealed]bool)
@@ -78,7 +77,7 @@ func TestEachSealedFindsAll(t *testing.T) {
 		holds := len(planted) > 0
 		eachSealed(v, func(_, _ string, s *Sealed) {
 			if !planted[*s] {
-				t.Errorf("%s is found twice, or is none", *s)
+				t.Errorf("%s is found twice, or is no secret", *s)
 			}
 			delete(planted, *s)
 			*s = "sealed anew"
@@ -87,7 +86,7 @@ func TestEachSealedFindsAll(t *testing.T) {
 			t.Errorf("%s is not found", s)
 		}
 		if holds != kindTable[k].holdsSecrets {
-			t.Errorf("%s: has secrets is %v, and is passed over is %v", kindTable[k].Name, holds, !kindTable[k].holdsSecrets)
+			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !kindTable[k].holdsSecrets)
 		}
 		left := 0
 		eachSealed(v, func(_, _ string, s *Sealed) {
@@ -101,7 +100,7 @@ func TestEachSealedFindsAll(t *testing.T) {
 	}
 }
 
-// secretive is an endpoint with a secret in every place.
+// secretive returns an endpoint with a secret in every place.
 func secretive(k *Keyring) *Endpoint {
 	e := endpoint(k)
 	d := &e.Destinations[0]
@@ -113,7 +112,7 @@ func secretive(k *Keyring) *Endpoint {
 
 const secretiveSecrets = 4
 
-// opens reports whether every secret of an endpoint opens with these keys and is what it was.
+// opens returns an error unless every secret of an endpoint opens with these keys and has its value.
 func opens(k *Keyring, e *Endpoint) error {
 	d := e.Destinations[0]
 	for _, s := range []struct {
@@ -134,8 +133,8 @@ func opens(k *Keyring, e *Endpoint) error {
 
 func withKeys(k *Keyring) func(*options) { return func(o *options) { o.deps.Keyring = k } }
 
-// Everything is under the new key afterwards, beside nodes that change the same endpoints, and the old key can
-// go. An interruption costs nothing but another call.
+// After a rewrap all secrets are sealed with the new key, although nodes change the same endpoints meanwhile, and the
+// old key can be removed. After an interruption another call finishes the work.
 func TestRewrap(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
@@ -158,7 +157,7 @@ func TestRewrap(t *testing.T) {
 	a := node(t, conf, Config{Node: "a", Version: "v2"}, withKeys(ring(t, young, old)))
 	b := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old, young)))
 	waitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
-	// Interrupted after some, while the other node renames all of them.
+	// Interrupted after some entities, while the other node renames all of them.
 	first, cancel := context.WithCancel(ctx)
 	var renaming sync.WaitGroup
 	renaming.Go(func() {
@@ -180,7 +179,7 @@ func TestRewrap(t *testing.T) {
 	var last RewrapProgress
 	second, err := a.Rewrap(ctx, func(r RewrapProgress) { last = r })
 	if err != nil || second != last || second.Done != second.Entities || second.Entities >= endpoints {
-		t.Fatalf("went on with %+v, %v; told %+v", second, err, last)
+		t.Fatalf("continued with %+v, %v; progress %+v", second, err, last)
 	}
 	renaming.Wait()
 	third, err := a.Rewrap(ctx, func(RewrapProgress) {})
@@ -206,7 +205,7 @@ func TestRewrap(t *testing.T) {
 	}
 	if bytesOf := dump(t, conf, stream.Nodes); strings.Contains(string(bytesOf), young[len("young:"):]) ||
 		!strings.Contains(string(bytesOf), after.keyring.IDs()[0]) {
-		t.Error("heartbeats tell the key, or do not name it")
+		t.Error("heartbeats contain the key, or do not name it")
 	}
 }
 
@@ -222,7 +221,7 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 func TestRewrapRefuses(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
-	b := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old))) // its key seals the log's own secret
+	b := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old))) // its key seals the secret of the log
 	a := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young, old)))
 	waitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
 	_, err := b.CreateEndpoint(ctx, secretive(b.keyring))
@@ -237,7 +236,7 @@ func TestRewrapRefuses(t *testing.T) {
 		!strings.Contains(err.Error(), "b: add young to its RELAY_MASTER_KEYS") {
 		t.Errorf("a node without the key: %v", err)
 	}
-	// The same name for another key is not the same key.
+	// A key with the same name and other bytes is not the same key.
 	b.stop()
 	b = node(t, conf, Config{Node: "b"}, withKeys(ring(t, old, GenerateMasterKey("young"))))
 	waitFor(t, "b is heard of anew", func() bool {
@@ -248,7 +247,7 @@ func TestRewrapRefuses(t *testing.T) {
 	}
 	b.stop()
 	a.stop()
-	// What does not open is left, the rest is done.
+	// Secrets that cannot be opened stay unchanged, the others are rewrapped.
 	conf = broker(t)
 	first := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young)))
 	second := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old, young)))
@@ -267,11 +266,11 @@ func TestRewrapRefuses(t *testing.T) {
 		t.Errorf("a key that is gone: %v", err)
 	}
 	if now, _ := c.Endpoint(e.ID); now.Token != e.Token {
-		t.Error("a secret that does not open was changed")
+		t.Error("a secret that cannot be opened was changed")
 	}
 }
 
-// Inspect sees what a node sees, and nobody sees it.
+// Inspect returns what a node would, and no node notices it.
 func TestInspect(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	n := node(t, conf, Config{Node: "a", Version: "v1.2"})
@@ -308,7 +307,7 @@ func TestInspect(t *testing.T) {
 			t.Fatalf("%v, %v", seals, err)
 		}
 		if _, err := c.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, ErrUnavailable) {
-			t.Fatalf("it takes changes: %v", err)
+			t.Fatalf("it accepts changes: %v", err)
 		}
 		nodes := c.Nodes()
 		return len(nodes) == 1 && nodes[0].Name == "a" && nodes[0].Version == "v1.2" && nodes[0].Lag == 0 &&
@@ -321,12 +320,12 @@ func TestInspect(t *testing.T) {
 		t.Errorf("something was written: %v → %v", before, after)
 	}
 	if nodes := n.Nodes(); len(nodes) != 1 {
-		t.Errorf("the node hears of %v", nodes)
+		t.Errorf("the node sees %v", nodes)
 	}
 }
 
-// TestAnotherMasterKeyIsRefused: a node that cannot open the log's secret does not start, and says what to do; with the
-// log from its beginning, and with a snapshot only.
+// TestAnotherMasterKeyIsRefused: a node that cannot open the log's secret does not start, and says what to do; both
+// with the log from its beginning and with a snapshot only.
 func TestAnotherMasterKeyIsRefused(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
@@ -353,8 +352,8 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 	n.create(t)
 }
 
-// TestForeignFirstRecord: who writes before the first node does can make a log that nobody opens. The error says how to
-// tell that from a lost master key, and what to do.
+// TestForeignFirstRecord: anyone who writes before the first node can start a log that no node can open. The error says
+// how to distinguish that from a lost master key, and what to do.
 func TestForeignFirstRecord(t *testing.T) {
 	conf := broker(t)
 	node(t, conf, Config{Node: "foreign"}, withKeys(ring(t, GenerateMasterKey("foreign")))).stop()
@@ -367,8 +366,8 @@ func TestForeignFirstRecord(t *testing.T) {
 	}
 }
 
-// TestRewrapSealsTheLogSecret: afterwards a node with the new key alone starts, and one with the old key alone does
-// not.
+// TestRewrapSealsTheLogSecret: after a rewrap a node with only the new key starts, and a node with only the old key
+// does not.
 func TestRewrapSealsTheLogSecret(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
@@ -384,7 +383,7 @@ func TestRewrapSealsTheLogSecret(t *testing.T) {
 	}
 }
 
-// TestNoSecretOfTheLogIsExported, nor anything that is sealed with it.
+// TestNoSecretOfTheLogIsExported: neither the secret of the log nor anything sealed with it.
 func TestNoSecretOfTheLogIsExported(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	sealed := n.value(n.View().Newest(kindLog)).(*LogSecret).Secret

@@ -13,8 +13,8 @@ func queueing(name string, endpoints ...string) *Run {
 	return &Run{Meta: Meta{ID: "run_" + name}, Endpoints: endpoints, State: RunQueueing}
 }
 
-// TestOneRunPerEndpoint: while one queues, no other one that shares an endpoint begins, on no node; until it has
-// ended, or made no progress for too long.
+// TestOneRunPerEndpoint: while a run is queueing, no node starts another run that shares an endpoint with it, until it
+// has ended or has made no progress for too long.
 func TestOneRunPerEndpoint(t *testing.T) {
 	conf := broker(t)
 	var ahead atomic.Int64
@@ -66,7 +66,7 @@ func TestOneRunPerEndpoint(t *testing.T) {
 		t.Fatalf("queueing: %+v", got)
 	}
 
-	// Many begin at the same moment on both nodes: one of them queues, and nothing is left of the others.
+	// Many runs start at the same moment on both nodes: one of them queues, and nothing is left of the others.
 	var won atomic.Int32
 	var all sync.WaitGroup
 	for i, n := range []*testNode{a, b, a, b, a, b, a, b} {
@@ -80,15 +80,15 @@ func TestOneRunPerEndpoint(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := a.Sync(t.Context()); err != nil { // what the losers on the other node took back
+	if err := a.Sync(t.Context()); err != nil { // the removals by the losers on the other node
 		t.Fatal(err)
 	}
 	if left := len(a.QueueingRuns(time.Time{})); won.Load() != 1 || left != 4 {
-		t.Fatalf("%d of 8 began, %d runs are queueing", won.Load(), left)
+		t.Fatalf("%d of 8 runs started, %d are queueing", won.Load(), left)
 	}
 }
 
-// TestOldRunsAreRemoved by age, and the oldest for a new one when there are too many.
+// TestOldRunsAreRemoved: runs are removed after runRetention, and the oldest one when a new one would exceed maxRuns.
 func TestOldRunsAreRemoved(t *testing.T) {
 	var ahead atomic.Int64
 	n := node(t, broker(t), Config{Node: "a"}, movable(&ahead))
@@ -107,7 +107,7 @@ func TestOldRunsAreRemoved(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); !gone("1") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	if !gone("0") || !gone("1") || gone("2") {
-		t.Fatalf("forgotten: %v %v %v", gone("0"), gone("1"), gone("2"))
+		t.Fatalf("removed: %v %v %v", gone("0"), gone("1"), gone("2"))
 	}
 	n.SetOwner(false)
 	n.inject(kindRun, "len", maxRuns)

@@ -29,10 +29,10 @@ func TestKeyring(t *testing.T) {
 		t.Fatalf("an older key opens: %q, %v", got, err)
 	}
 	if again := k2.SealString("ep_1", FieldToken, "secret"); !strings.HasPrefix(string(again), "new:") {
-		t.Fatalf("sealed under %s, not the first key", again)
+		t.Fatalf("sealed with %s, not with the first key", again)
 	}
 	if k1.SealString("ep_1", FieldToken, "secret") == sealed {
-		t.Fatal("the same secret was sealed alike twice")
+		t.Fatal("sealing a secret twice gave the same ciphertext")
 	}
 	f := func(k *Keyring, entity, field string, s Sealed) {
 		t.Helper()
@@ -47,12 +47,12 @@ func TestKeyring(t *testing.T) {
 	f(k1, "ep_1", FieldToken, "old:!")
 	f(k1, "ep_1", FieldToken, "")
 	f(k1, "ep_1", FieldToken, k2.SealString("ep_1", FieldToken, "secret"))
-	// Every altered byte is noticed.
+	// A change of any byte is detected.
 	for i := range len(sealed) - len("old:") {
 		b := []byte(sealed)
 		b[len("old:")+i] ^= 1
 		if got, err := k1.OpenString("ep_1", FieldToken, Sealed(b)); err == nil && got != "" {
-			t.Fatalf("altered at %d and opened: %q", i, got)
+			t.Fatalf("changed byte %d and opened: %q", i, got)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestKeyringRefuses(t *testing.T) {
 		if err == nil || k != nil {
 			t.Errorf("accepted %q", spec)
 		} else if _, text, ok := strings.Cut(spec, ":"); ok && text != "" && strings.Contains(err.Error(), text) {
-			t.Errorf("the error repeats the key: %v", err)
+			t.Errorf("the error contains the key: %v", err)
 		}
 	}
 	f("")
@@ -114,17 +114,17 @@ func TestConfigValidation(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "with a space") {
-		t.Error("the error repeats a key")
+		t.Error("the error contains a key")
 	}
 	same := strings.Repeat("x", 20)
 	if _, err := New(Config{Node: "a", Partitions: 1, BootstrapKey: same, BootstrapReadKey: same},
 		Deps{Keyring: keyring(t), Stream: anywhere()}); err == nil {
-		t.Error("one text for two scopes was accepted")
+		t.Error("one key for two scopes was accepted")
 	}
 }
 
-// TestNoSecretInClear plants secrets in every place that has one and looks for them in everything that
-// the configuration writes.
+// TestNoSecretInClear sets every secret to a known text and searches for the texts in everything that the configuration
+// writes.
 func TestNoSecretInClear(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		ctx := t.Context()
@@ -172,20 +172,20 @@ func TestNoSecretInClear(t *testing.T) {
 		written.Write(n.log.Bytes())
 		written.WriteString(refused.Error())
 		if !bytes.Contains(written.Bytes(), []byte("planted-name")) || bytes.Count(written.Bytes(), []byte(e.ID)) < 4 {
-			t.Fatal("what is looked through is not what was written")
+			t.Fatal("the searched bytes are not what was written")
 		}
 		for _, secret := range []string{
 			bootstrap, text, text[9:41], "planted-token", "planted-verification", "planted-signing", "planted-header",
 			"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
 		} {
 			if bytes.Contains(written.Bytes(), []byte(secret)) {
-				t.Errorf("%q stands in clear", secret)
+				t.Errorf("%q is in clear text", secret)
 			}
 		}
 	})
 }
 
-// dump is everything in a topic, chunks of snapshots unpacked.
+// dump returns all bytes of a topic, with decompressed chunks of snapshots.
 func dump(t *testing.T, conf stream.Config, topic string) (out []byte) {
 	t.Helper()
 	unzip, err := zstd.NewReader(nil)

@@ -14,14 +14,14 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// The ceiling that is stated for one node.
+// The documented limits of one node.
 const (
 	ceilingEndpoints = 200_000
 	ceilingBoot      = 5 * time.Second
 	ceilingHeap      = 300 << 20
 )
 
-// manyEndpoints writes n endpoints at once.
+// manyEndpoints creates n endpoints concurrently.
 func manyEndpoints(t testing.TB, c *testNode, n int) []string {
 	t.Helper()
 	ids := make([]string, n)
@@ -42,8 +42,8 @@ func manyEndpoints(t testing.TB, c *testNode, n int) []string {
 	return ids
 }
 
-// TestCeiling starts a node from a snapshot and judges heap and processor time by the ceiling, from
-// 10,000 endpoints in proportion, or from all 200,000 with RELAY_TEST_LONG=1.
+// TestCeiling starts a node from a snapshot and compares heap and processor time with the limits, with 10,000 endpoints
+// in proportion, or with all 200,000 if RELAY_TEST_LONG=1.
 func TestCeiling(t *testing.T) {
 	if raced {
 		t.Skip("the race detector's memory and time are not those of the service")
@@ -54,7 +54,7 @@ func TestCeiling(t *testing.T) {
 	}
 	conf := broker(t)
 	a := node(t, conf, Config{Node: "a"})
-	a.SetOwner(true) // copies what the audit log shall have
+	a.SetOwner(true) // empties the outbox
 	ids := manyEndpoints(t, a, n)
 	for end := time.Now().Add(time.Minute); a.View().Len(conflog.KindOutbox) > 500 && time.Now().Before(end); {
 		time.Sleep(50 * time.Millisecond)
@@ -63,12 +63,12 @@ func TestCeiling(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = a.stop()
-	a = nil // the collector shall have it before the measurement
+	a = nil // let the garbage collector free it before the measurement
 
 	cpu, began := processorTime(), time.Now()
 	b := node(t, conf, Config{Node: "b"})
 	took, cpu := time.Since(began), processorTime()-cpu
-	// One of the nodes may have written something of its own, behind the snapshot.
+	// One of the nodes may have written a record of its own after the snapshot.
 	if got := b.View().Len(kindEndpoint); got != n {
 		t.Fatalf("%d endpoints", got)
 	}
@@ -78,17 +78,17 @@ func TestCeiling(t *testing.T) {
 	_ = b.stop()
 	heap := liveHeap()
 	runtime.KeepAlive(b)
-	b = nil // what it held is measured
+	b = nil // the memory that it frees is measured
 	heap -= liveHeap()
 	scale := ceilingEndpoints / n
 	t.Logf("%d endpoints: ready in %s, %s of processor, heap %d MB (%d bytes each)",
 		n, took.Round(time.Millisecond), cpu.Round(time.Millisecond), heap>>20, heap/int64(n))
 	if heap*int64(scale) > ceilingHeap {
-		t.Errorf("%d bytes of heap an endpoint: 200,000 would take %d MB", heap/int64(n), heap*int64(scale)>>20)
+		t.Errorf("%d bytes of heap per endpoint: 200,000 would take %d MB", heap/int64(n), heap*int64(scale)>>20)
 	}
-	// Processor time, for other tests run at the same time, and with room for what those do to the caches.
+	// Measure processor time, because other tests run at the same time; the margin is for their effect on the caches.
 	if cpu*time.Duration(scale) > 6*ceilingBoot {
-		t.Errorf("%s of processor for %d endpoints", cpu, n)
+		t.Errorf("%s of processor time for %d endpoints", cpu, n)
 	}
 	if scale == 1 && took > ceilingBoot {
 		t.Errorf("ready after %s", took)
@@ -111,7 +111,7 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// loadedNode is a node with 20,000 endpoints and a key.
+// loadedNode returns a node with 20,000 endpoints and a key.
 func loadedNode(b *testing.B) (c *testNode, tokens, ids []string, key string) {
 	b.Helper()
 	c = node(b, broker(b), Config{Node: "a"})
@@ -127,7 +127,7 @@ func loadedNode(b *testing.B) (c *testNode, tokens, ids []string, key string) {
 	return c, tokens, ids, key
 }
 
-// BenchmarkReads measures what every request pays, on all processors at once.
+// BenchmarkReads measures the lookups of every request, on all processors at once.
 func BenchmarkReads(b *testing.B) {
 	c, tokens, ids, key := loadedNode(b)
 	f := func(name string, read func(i int) bool) {
@@ -150,7 +150,7 @@ func BenchmarkReads(b *testing.B) {
 		f(fmt.Sprintf("EndpointByToken/%d", hot), func(i int) bool { return c.EndpointByToken(tokens[i%hot]) != nil })
 		f(fmt.Sprintf("Endpoint/%d", hot), func(i int) bool { _, p := c.Endpoint(ids[i%hot]); return p == Present })
 	}
-	f("Endpoint/not cached", func(i int) bool { // each by another, so that the cache never has it
+	f("Endpoint/not cached", func(i int) bool { // a different one each time, so that the cache never has it
 		e := *c.View().FindLiving(kindEndpoint, ids[i%len(ids)])
 		return c.endpoint(&e) != nil
 	})
@@ -158,7 +158,7 @@ func BenchmarkReads(b *testing.B) {
 	f("Authenticate", func(int) bool { _, err := c.Authenticate(key); return err == nil })
 }
 
-// BenchmarkUpdate is a whole write: appended, applied here, and acknowledged by the other nodes.
+// BenchmarkUpdate measures a whole write: append, apply, and acknowledgement by the other nodes.
 func BenchmarkUpdate(b *testing.B) {
 	for _, nodes := range []int{1, 2} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {

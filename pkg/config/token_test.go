@@ -8,7 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// rotated gives an endpoint the token, and the one before it until the given time.
+// rotated sets the token of an endpoint and keeps the one before it until the given time.
 func (n *testNode) rotated(t *testing.T, endpoint, token string, until time.Time) {
 	t.Helper()
 	if _, err := n.UpdateEndpoint(t.Context(), endpoint, func(e *Endpoint) error {
@@ -19,7 +19,7 @@ func (n *testNode) rotated(t *testing.T, endpoint, token string, until time.Time
 	}
 }
 
-// The present token finds an endpoint, and the one before it until its time; on a node that reads the snapshot too.
+// The current token finds an endpoint, and the former one until its end; also on a node that reads the snapshot.
 func TestTokenRotation(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
@@ -27,7 +27,7 @@ func TestTokenRotation(t *testing.T) {
 	f := func(n *testNode, want bool, token string) {
 		t.Helper()
 		if got := n.EndpointByToken(token); (got != nil && got.ID == e.ID) != want {
-			t.Errorf("token %s finds the endpoint is %v, want %v", token, !want, want)
+			t.Errorf("token %s finds the endpoint: %v, want %v", token, !want, want)
 		}
 	}
 	later, earlier := time.Now().Add(time.Hour), time.Now().Add(-time.Minute)
@@ -35,7 +35,7 @@ func TestTokenRotation(t *testing.T) {
 	n.rotated(t, e.ID, "tok_2", later)
 	f(n, true, "tok_2")
 	f(n, true, first)
-	n.rotated(t, e.ID, "tok_3", later) // ends the one before the last at once
+	n.rotated(t, e.ID, "tok_3", later) // ends the former token at once
 	f(n, true, "tok_3")
 	f(n, true, "tok_2")
 	f(n, false, first)
@@ -78,8 +78,8 @@ func TestTokenOfAnotherEndpoint(t *testing.T) {
 	}
 }
 
-// A token that another endpoint has had a moment ago is no token for a second one.
-func TestFormerTokenIsTaken(t *testing.T) {
+// The former token of one endpoint cannot become the token of another.
+func TestFormerTokenIsNotReused(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	first, second := n.create(t), endpoint(n.keyring)
 	n.rotated(t, first.ID, "tok_2", time.Now().Add(time.Hour))

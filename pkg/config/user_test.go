@@ -37,7 +37,7 @@ func TestNormalizeEmail(t *testing.T) {
 	f("x"+longest, "")
 }
 
-// hashes reports whether the text is an argon2id hash of the password, by the parameters that it names.
+// hashes reports whether the text is an argon2id hash of the password, with the parameters in the text.
 func hashes(t *testing.T, text, password string) bool {
 	t.Helper()
 	parts := strings.Split(text, "$")
@@ -77,14 +77,14 @@ func TestUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := b.AddUser(ctx, "ops@example.com"); !errors.Is(err, ErrConflict) {
-			t.Errorf("one address twice: %v", err)
+			t.Errorf("the same address twice: %v", err)
 		}
 		time.Sleep(time.Hour)
 		again, r, err := b.ResetUser(ctx, "ops@example.com")
 		if err != nil || again == token || r.ID != u.ID || !r.SessionsSince.After(u.SessionsSince) || r.Password != "" {
 			t.Errorf("%+v, %v", r, err)
 		}
-		// A reset is answered when no node lets a session of before in any more.
+		// When a reset is answered, every node rejects the earlier sessions.
 		if got := a.Users(); len(got) != 1 || !got[0].SessionsSince.Equal(r.SessionsSince) {
 			t.Errorf("the other node knows %+v", got)
 		}
@@ -102,7 +102,7 @@ func TestUsers(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Second)
-		// Entered again, it is the same user, whose sessions of before stay ended.
+		// Created again, it is the same user, whose earlier sessions stay invalid.
 		if _, n, err := a.AddUser(ctx, "ops@example.com"); err != nil || n.ID != u.ID ||
 			!n.SessionsSince.After(r.SessionsSince) {
 			t.Errorf("%+v, %v", n, err)
@@ -110,7 +110,7 @@ func TestUsers(t *testing.T) {
 	})
 }
 
-// The first user comes from the environment when there is nobody, once, also of nodes that start together.
+// The first user is created from the environment when there is none, and only once when nodes start together.
 func TestFirstUser(t *testing.T) {
 	conf := broker(t)
 	admin := Config{Node: "a", AdminEmail: " Ops@Example.com", AdminPassword: "planted-password"}

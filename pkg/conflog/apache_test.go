@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// TestApacheKafka holds the log to what it expects of a real broker: offsets without gaps, ends that
-// cover what was acknowledged, the broker's time on heartbeats, deletion of records.
+// TestApacheKafka checks with a real broker what the log relies on: offsets without gaps, end offsets that include
+// acknowledged records, broker timestamps on heartbeats, and deletion of records.
 func TestApacheKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts an Apache Kafka")

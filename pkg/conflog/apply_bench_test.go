@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkApply is what a node pays for one record of another node, beside 20,000 entities.
+// BenchmarkApply measures apply for one record of another node, with 20,000 entities in the state.
 func BenchmarkApply(b *testing.B) {
 	l := alone(b)
 	s := l.view.Load().state
@@ -31,7 +31,7 @@ func BenchmarkApply(b *testing.B) {
 			b.Fatal(res, err)
 		}
 		s = next
-		s.ops = [2]trie[uint64]{} // the same one is applied again and again
+		s.ops = [2]trie[uint64]{} // the same record is applied in each iteration
 	}
 	for i := range 20_000 {
 		do(put("ep_"+string(rune('a'+i%26))+strings.Repeat("x", i/26), preAbsent))

@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// sized is a record that puts an endpoint whose JSON has about that many bytes.
+// sized returns a record that puts an endpoint whose JSON has about that many bytes.
 func sized(t *testing.T, name string, size int) record {
 	t.Helper()
 	return record{
@@ -20,8 +20,8 @@ func sized(t *testing.T, name string, size int) record {
 	}
 }
 
-// Bounds are judged by apply, from the state and the record alone: growth beyond one is refused, what is beyond it
-// already stays, may shrink, be switched off and be deleted.
+// apply enforces the bounds from the state and the record alone. It refuses growth beyond a bound. An entity that is
+// already beyond one stays, and may shrink, be disabled and be deleted.
 func TestApplyEnforcesBounds(t *testing.T) {
 	c := testParser()
 	s := newState(testParser().kinds)
@@ -49,14 +49,14 @@ func TestApplyEnforcesBounds(t *testing.T) {
 	crowd(func(set *set) { set.bySeq.len += maxEndpoints - 2 })
 	next, got, _ := apply(s, parsed(t, c, sized(t, "ep_4", 1)))
 	if got != full || next.seq != s.seq+1 {
-		t.Fatalf("one endpoint more than may be: %s", got)
+		t.Fatalf("one endpoint more than the maximum: %s", got)
 	}
 	if _, got, _ := apply(s, parsed(t, c, again(sized(t, "ep_1", 20), preExists))); got != applied {
-		t.Fatalf("a change while there are as many as may be: %s", got)
+		t.Fatalf("a change at the maximum number of endpoints: %s", got)
 	}
 	crowd(func(set *set) { set.bySeq.len -= maxEndpoints - 2 })
 
-	other := int64(MaxStateBytes) // beyond the bound, as a log of before may be
+	other := int64(MaxStateBytes) // beyond the bound, as the log of an older version may be
 	crowd(func(set *set) { set.bytes += other })
 	refused := func(what string, want result, r record) {
 		t.Helper()
@@ -75,7 +75,7 @@ func TestApplyEnforcesBounds(t *testing.T) {
 	checkIndexes(t, c, s)
 }
 
-// Tombstones are bounded by their number, the oldest goes first.
+// The number of tombstones is bounded; the oldest goes first.
 func TestTombstonesAreBounded(t *testing.T) {
 	c := testParser()
 	var tombstones set
@@ -98,7 +98,7 @@ func TestTombstonesAreBounded(t *testing.T) {
 	}
 }
 
-// What is still to be done, and the sizes, are the same after a restart from a snapshot.
+// Pending entities and sizes are the same after a restart from a snapshot.
 func TestSizesSurviveASnapshot(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a"})
@@ -122,12 +122,12 @@ func TestSizesSurviveASnapshot(t *testing.T) {
 		again := n.view.Load()
 		checkIndexes(t, n.parser, again.state)
 		if again.sets[kindLater].pending.len != 1 || again.bytes() != v.bytes() {
-			t.Errorf("%d unsettled, %d bytes instead of %d", again.sets[kindLater].pending.len, again.bytes(), v.bytes())
+			t.Errorf("%d pending, %d bytes, want %d", again.sets[kindLater].pending.len, again.bytes(), v.bytes())
 		}
 	})
 }
 
-// checkSizes holds what is counted in a set to what is there.
+// checkSizes compares the counters of a set with its entities.
 func checkSizes(t testing.TB, c *parser, k Kind, set *set) {
 	t.Helper()
 	var bytes int64
@@ -136,14 +136,14 @@ func checkSizes(t testing.TB, c *parser, k Kind, set *set) {
 		raw := c.unpack(e.packed)
 		bytes += int64(len(raw))
 		if _, found := set.pending.get(uint64(e.Seq)); found != e.Pending {
-			t.Fatalf("%s is among the open ones: %v", e.ID, found)
+			t.Fatalf("%s is in the pending index: %v", e.ID, found)
 		}
 		if e.Pending {
 			open++
 		}
 	}
 	if bytes != set.bytes || open != set.pending.len {
-		t.Fatalf("kind %d: %d bytes are counted, there are %d; %d open, %d counted", k, set.bytes, bytes, open,
+		t.Fatalf("kind %d: counted %d bytes, want %d; %d pending, counted %d", k, set.bytes, bytes, open,
 			set.pending.len)
 	}
 }

@@ -20,26 +20,27 @@ func TestClockSkew(t *testing.T) {
 	f(10, 40, 12, 28*time.Second)
 }
 
-// A clock that is only a little off stays as it is; one that is far off is put right and never runs ahead of
-// the broker's, by the whole way of a heartbeat.
+// A clock that is less than 2 s off is not corrected. One that is farther off is corrected: it never runs ahead of the
+// broker's, and stays behind by at most the latency of a heartbeat.
 func TestClockCorrection(t *testing.T) {
 	base := time.Unix(1_800_000_000, 0)
-	const way = 300 * time.Millisecond // of a heartbeat there, and back
+	const way = 300 * time.Millisecond // latency of a heartbeat, one way
 	for _, off := range []time.Duration{
 		-time.Hour, -3 * time.Second, -time.Second, 0, time.Second, 3 * time.Second, time.Hour} {
 		sent, heard := base.Add(off), base.Add(off+2*way)
 		appended := base.Add(way)
 		b := newClock(time.Now)
-		slow := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard.Add(way)) // a heartbeat that took longer
+		slow := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard.Add(way)) // a slower heartbeat
 		c := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard)
 		if later := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard.Add(way)); later != c ||
 			off.Abs() > maxTrustedSkew &&
 				slow != c-way {
-			t.Errorf("off by %v: a slow heartbeat says %v, a fast one %v, a slow one after it %v", off, slow, c, later)
+			t.Errorf("off by %v: corrected by %v after a slow heartbeat, %v after a fast one, %v after another slow one", off,
+				slow, c, later)
 		}
 		switch behind := -(off + c); {
 		case off.Abs() <= maxTrustedSkew && c != 0:
-			t.Errorf("a clock that is off by %v was changed by %v", off, c)
+			t.Errorf("a clock that is off by %v was corrected by %v", off, c)
 		case off.Abs() > maxTrustedSkew && behind != way:
 			t.Errorf("a clock that was off by %v is %v behind the broker's, want %v", off, behind, way)
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A node that may not read the configuration log for a while keeps what it knows, says so, and goes on where
-// it was once it may.
-func TestFollowsAgainOnceItMay(t *testing.T) {
+// A node without permission to read the configuration log keeps its state, logs the error, and continues when it has
+// the permission again.
+func TestFollowContinuesAfterAuthorizationError(t *testing.T) {
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestFollowsAgainOnceItMay(t *testing.T) {
 	second := n.create(t) // returns when the node has read it
 	for _, e := range []*Thing{first, second} {
 		if n.get(e.ID) == nil {
-			t.Errorf("endpoint %s is not there", e.ID)
+			t.Errorf("endpoint %s is missing", e.ID)
 		}
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
-// The kinds of these tests: as many levels as a log may come to have, and every sort of bound.
+// Kinds of these tests, with several levels and every sort of bound.
 const (
 	kindAccount = FirstUserKind + iota
 	kindEndpoint
@@ -52,7 +52,7 @@ var (
 	}
 )
 
-// Thing is a value of any kind: what the tests look at.
+// Thing is the value of all kinds in these tests.
 type Thing struct {
 	ID     string `json:"id"`
 	Name   string `json:"name,omitempty"`
@@ -93,7 +93,7 @@ func (testEntities) ActorName(v *View, id string) string {
 
 func (testEntities) AccountID(v *View) string { return v.Newest(kindAccount).ID }
 
-// testSealer seals with a name alone.
+// testSealer seals without encryption.
 type testSealer struct{}
 
 func (testSealer) Seal(secret []byte) string { return "test:" + fmt.Sprintf("%x", secret) }
@@ -145,7 +145,7 @@ func migrated(t testing.TB, conf stream.Config) stream.Config {
 	return conf
 }
 
-// bubble runs a test on fake time, with Kafka on a network in memory.
+// bubble runs a test in a synctest bubble (fake time), with Kafka on an in-memory network.
 func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,7 +162,7 @@ func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 	})
 }
 
-// testNode is a running Log. Its log lines are kept.
+// testNode is a running Log, whose log lines are kept.
 type testNode struct {
 	*Log
 	log  *lockedBuffer
@@ -186,7 +186,7 @@ func (b *lockedBuffer) Bytes() []byte {
 	return bytes.Clone(b.buf.Bytes())
 }
 
-// made is a Log that does not run, with an account as the step of its beginning.
+// made returns a Log that does not run, with a start step that creates the account.
 func made(t testing.TB, conf stream.Config, cfg Config, log *slog.Logger) *Log {
 	t.Helper()
 	var l *Log
@@ -216,7 +216,7 @@ func alone(t testing.TB) *Log {
 	return made(t, stream.Config{Brokers: []string{"127.0.0.1:1"}}, Config{Node: "alone"}, nil)
 }
 
-// start runs a node without waiting for it; each setup may alter it first.
+// start starts a node and does not wait until it is ready. Each setup may change the Log first.
 func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *testNode {
 	t.Helper()
 	log := &lockedBuffer{}
@@ -237,7 +237,7 @@ func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *t
 	return n
 }
 
-// node starts one and waits until it is ready.
+// node starts a node and waits until it is ready.
 func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *testNode {
 	t.Helper()
 	n := start(t, conf, cfg, setup...)
@@ -251,7 +251,7 @@ func node(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *te
 	return n
 }
 
-// makes a new thing of a kind, found by its token "tok_" and id.
+// make creates a Thing of a kind, with the token "tok_" and its id.
 func (n *testNode) make(ctx context.Context, k Kind, name string) (*Thing, error) {
 	hash := hashOf("tok_" + name)
 	raw, err := json.Marshal(Thing{ID: name, Name: "text", Hash: hash[:], Count: 15})
@@ -266,7 +266,7 @@ func (n *testNode) make(ctx context.Context, k Kind, name string) (*Thing, error
 	return thing(n.parser, w.Entity), nil
 }
 
-// create makes an endpoint.
+// create creates an endpoint.
 func (n *testNode) create(t testing.TB) *Thing {
 	t.Helper()
 	v, err := n.make(context.Background(), kindEndpoint, id.Random(id.Endpoint))
@@ -276,7 +276,7 @@ func (n *testNode) create(t testing.TB) *Thing {
 	return v
 }
 
-// createKey makes a key and returns the text that Authenticate takes.
+// createKey creates a key and returns the text that authenticate accepts.
 func (n *testNode) createKey(t testing.TB) (text string, k *Thing) {
 	t.Helper()
 	k, err := n.make(context.Background(), kindKey, id.Random(id.Key))
@@ -286,7 +286,7 @@ func (n *testNode) createKey(t testing.TB) (text string, k *Thing) {
 	return "tok_" + k.ID, k
 }
 
-// change alters a thing.
+// change changes a Thing.
 func (n *testNode) change(ctx context.Context, k Kind, name string, alter func(*Thing)) (
 	before, after *Entity, w WriteResult, err error) {
 	before, w, err = n.Change(ctx, k, name, func(old *Entity) (NewValue, error) {
@@ -301,7 +301,7 @@ func (n *testNode) change(ctx context.Context, k Kind, name string, alter func(*
 	return before, w.Entity, w, err
 }
 
-// update is a change of an endpoint that waits for nobody but shortly.
+// update changes an endpoint and waits for the other nodes with WaitForPeers.
 func (n *testNode) update(ctx context.Context, name string, alter func(*Thing)) (*Thing, error) {
 	_, after, w, err := n.change(ctx, kindEndpoint, name, alter)
 	if err != nil {
@@ -311,7 +311,7 @@ func (n *testNode) update(ctx context.Context, name string, alter func(*Thing)) 
 	return thing(n.parser, after), nil
 }
 
-// revoke takes a key away.
+// revoke revokes a key.
 func (n *testNode) revoke(ctx context.Context, key string) error {
 	before, after, w, err := n.change(ctx, kindKey, key, func(v *Thing) {
 		v.RevokedAt = cmp.Or(v.RevokedAt, time.Now().UTC())
@@ -327,7 +327,7 @@ func (n *testNode) revoke(ctx context.Context, key string) error {
 
 var errRevoked = errors.New("unknown or revoked")
 
-// authenticate takes a key while the lease holds.
+// authenticate accepts a key while the lease holds.
 func (n *testNode) authenticate(text string) error {
 	if _, ok := n.Lease(); !ok {
 		return ErrLease
@@ -339,14 +339,14 @@ func (n *testNode) authenticate(text string) error {
 	return nil
 }
 
-// get is an endpoint, nil when there is none.
+// get returns an endpoint, or nil.
 func (n *testNode) get(name string) *Thing {
 	return thing(n.parser, n.View().FindLiving(kindEndpoint, name))
 }
 
 func (n *testNode) account() string { return n.View().Newest(kindAccount).ID }
 
-// remove deletes an endpoint everywhere.
+// remove deletes an endpoint and waits at the barrier.
 func (n *testNode) remove(ctx context.Context, name string) error {
 	w, err := n.Delete(ctx, kindEndpoint, name)
 	if err != nil {
@@ -359,7 +359,7 @@ func (n *testNode) writeSnapshot(ctx context.Context, v *View) (storedFooter, er
 	return snapshots{n.Log}.write(ctx, v)
 }
 
-// stateText is the state as a snapshot has it, to compare whole states.
+// stateText returns the state as encoded in a snapshot, to compare whole states.
 func stateText(t testing.TB, l *Log) []byte {
 	t.Helper()
 	return encoded(t, l.parser, l.view.Load().state)
@@ -381,7 +381,7 @@ func encoded(t testing.TB, p *parser, s *state) []byte {
 	return text.Bytes()
 }
 
-// around returns the configuration of a node whose connections the ice stops.
+// around returns a configuration whose connections can be frozen.
 func around(cold *kit.Ice, conf stream.Config) stream.Config {
 	conf.DialFunc = cold.Dialer(conf.DialFunc)
 	return conf

@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// TestRevocationIsKnownEverywhere: from its answer on no node takes the key, and the answer is quick
-// when all are well.
+// TestRevocationIsKnownEverywhere: once a revocation is answered, every node rejects the key. The answer is quick when
+// all nodes are healthy.
 func TestRevocationIsKnownEverywhere(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
@@ -31,15 +31,15 @@ func TestRevocationIsKnownEverywhere(t *testing.T) {
 				t.Fatalf("revoked on a, on b: %v", err)
 			}
 			if took := time.Since(began); took > time.Second {
-				t.Fatalf("all nodes live, and a revocation took %s", took)
+				t.Fatalf("with healthy nodes a revocation took %s", took)
 			}
 		}
 	})
 }
 
-// TestRevocationOutlastsAFrozenNode stops the other node's connections, all of them or only those that
-// it fetches by, at various moments of its cycle. It goes on taking the key for a while, and no longer
-// when the revocation is answered.
+// TestRevocationOutlastsAFrozenNode freezes connections of the other node, all of them or only those it fetches with,
+// at various moments of its lease cycle. The frozen node accepts the key for a while, but no longer when the revocation
+// is answered.
 func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 	f := func(name string, only func(uint16) bool) {
 		for step := range 6 {
@@ -56,13 +56,13 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 					wg.Go(func() { answered <- a.revoke(t.Context(), k.ID) })
 					time.Sleep(time.Second)
 					if err := b.authenticate(text); err != nil {
-						t.Fatalf("1 s after it froze, the node should still take the key: %v", err)
+						t.Fatalf("1 s after it froze, the node should still accept the key: %v", err)
 					}
 					if err := <-answered; err != nil {
 						t.Fatal(err)
 					}
 					if err := b.authenticate(text); !errors.Is(err, ErrLease) {
-						t.Fatalf("revocation answered after %s, and the frozen node says %v", time.Since(began), err)
+						t.Fatalf("revocation answered after %s, and the frozen node returns %v", time.Since(began), err)
 					}
 					if took := time.Since(began); took < 4*time.Second || took > 5600*time.Millisecond {
 						t.Fatalf("answered after %s", took)
@@ -71,7 +71,7 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 					cold.Thaw()
 					time.Sleep(5 * time.Second)
 					if err := b.authenticate(text); !errors.Is(err, errRevoked) {
-						t.Fatalf("thawed, the node says %v", err)
+						t.Fatalf("thawed, the node returns %v", err)
 					}
 					if age, ok := b.Lease(); !ok || age > time.Second {
 						t.Fatalf("thawed, the lease is %s old", age)
@@ -84,8 +84,9 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 	f("tail blocked", func(key uint16) bool { return key == kit.FetchKey })
 }
 
-// TestGoodbye: a node that stopped in order is not waited for, and takes no key from then on.
-func TestGoodbye(t *testing.T) {
+// TestLeavingNodeIsNotAwaited: writers do not wait for a node that has stopped in order, and it accepts no key from
+// then on.
+func TestLeavingNodeIsNotAwaited(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
 		if err := b.stop(); err != nil {
@@ -101,12 +102,12 @@ func TestGoodbye(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > time.Second {
-			t.Fatalf("a node that said goodbye was waited for %s", took)
+			t.Fatalf("waited %s for a node that has left", took)
 		}
 	})
 }
 
-// TestBarrierWaitsForEveryNode: a change that waits at the barrier waits for a frozen node, another does not.
+// TestBarrierWaitsForEveryNode: a change with a barrier waits for a frozen node, an ordinary change does not.
 func TestBarrierWaitsForEveryNode(t *testing.T) {
 	f := func(name string, strict bool, change func(ctx context.Context, n *testNode, of string) error) {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestBarrierWaitsForEveryNode(t *testing.T) {
 	f("delete", true, func(ctx context.Context, n *testNode, of string) error { return n.remove(ctx, of) })
 }
 
-// TestBarrierEndsWithItsContext: a revocation that was not confirmed by all is not answered as one.
+// TestBarrierEndsWithItsContext: a revocation that not every node has confirmed returns an error.
 func TestBarrierEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
@@ -144,7 +145,7 @@ func TestBarrierEndsWithItsContext(t *testing.T) {
 		if err := a.revoke(ctx, k.ID); !errors.Is(err, ErrUnavailable) {
 			t.Fatalf("revocation cut short: %v", err)
 		}
-		// A repeat of it waits for the rest.
+		// A repeated call waits for the rest.
 		began := time.Now()
 		if err := a.revoke(t.Context(), k.ID); err != nil || time.Since(began) < 3*time.Second {
 			t.Fatalf("repeat: %v after %s", err, time.Since(began))
@@ -152,8 +153,8 @@ func TestBarrierEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestBarrierWaitsForOwnHeartbeat: who has not heard its own announcement may not have heard of others
-// either, and waits for every lease to run out.
+// TestBarrierWaitsForOwnHeartbeat: a node that has not read its own heartbeat may have missed those of others too, so
+// it waits until all leases have expired.
 func TestBarrierWaitsForOwnHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := alone(t)
@@ -175,7 +176,7 @@ func TestBarrierWaitsForOwnHeartbeat(t *testing.T) {
 	})
 }
 
-// TestLeaseRunsFromCycleStart holds the order of a cycle, on which the barrier relies.
+// TestLeaseRunsFromCycleStart checks the order within a lease cycle, on which the barrier relies.
 func TestLeaseRunsFromCycleStart(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	var l lease
@@ -190,7 +191,7 @@ func TestLeaseRunsFromCycleStart(t *testing.T) {
 	f(0)
 	l.advance(4)
 	f(0)
-	l.startCycle(at(2), 7) // does not replace the one that waits
+	l.startCycle(at(2), 7) // does not replace the cycle that waits
 	l.advance(5)
 	f(1)
 	l.startCycle(at(3), 5)
@@ -202,12 +203,12 @@ func TestLeaseRunsFromCycleStart(t *testing.T) {
 	f(0)
 }
 
-// TestLeaseCountsTheCycle: a heartbeat that took a second confirms what was a second ago.
+// TestLeaseCountsTheCycle: with a heartbeat that took a second the lease is a second old.
 func TestLeaseCountsTheCycle(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
 		a := node(t, around(&cold, conf), Config{Node: "a"}, func(c *Log) { c.timing.HeartbeatInterval = time.Hour })
-		time.Sleep(time.Second) // until it has announced what it wrote at its start
+		time.Sleep(time.Second) // until it has announced the records of its start
 		cold.Freeze(t)
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -224,8 +225,8 @@ func TestLeaseCountsTheCycle(t *testing.T) {
 	})
 }
 
-// TestLeaseCountsSleep: a machine that was suspended has a monotonic clock that stood still meanwhile. Its keys may
-// have been revoked: it takes none until it has heard of the log again. A wall clock that is set back changes nothing.
+// TestLeaseCountsSleep: the monotonic clock of a suspended machine stops, and keys may be revoked meanwhile. So the
+// node accepts no key until it has confirmed the log again. A wall clock that is set back does not matter.
 func TestLeaseCountsSleep(t *testing.T) {
 	c := alone(t)
 	from := time.Now()
@@ -234,7 +235,7 @@ func TestLeaseCountsSleep(t *testing.T) {
 		t.Helper()
 		c.wall = func() time.Time { return from.Add(slept).Round(0) }
 		if age, ok := c.Lease(); ok != want || age < slept {
-			t.Errorf("slept for %s: the lease is %s old, good: %v", slept, age, ok)
+			t.Errorf("slept for %s: the lease is %s old, valid: %v", slept, age, ok)
 		}
 	}
 	f(0, true)

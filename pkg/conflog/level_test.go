@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// What the level does to records, of which every node must think alike.
+// Every node reaches the same result for records at each level of the log.
 func TestLevelGatesKinds(t *testing.T) {
 	c := testParser()
 	account := record{Kind: "account", ID: "acc_1", Pre: preAbsent, Op: opPut, Value: json.RawMessage(`{"id":"acc_1"}`)}
@@ -26,13 +26,13 @@ func TestLevelGatesKinds(t *testing.T) {
 		level  int
 	}
 	for name, steps := range map[string][]step{
-		"a log of old": {
+		"a log of an older version": {
 			{account, applied, 1}, {run, early, 1}, {raise(1), conflict, 1}, {raise(2), applied, 2}, {run, applied, 2},
 			{raise(2), conflict, 2},
 		},
-		"a new log":                      {{at(account, 2), applied, 2}, {run, applied, 2}},
-		"only the first record may tell": {{account, applied, 1}, {at(run, 2), early, 1}, {at(run, 99), early, 1}},
-		"an invalid first record":        {{record{Kind: "comet", ID: "x", Level: 2}, invalid, 2}, {run, applied, 2}},
+		"a new log":                     {{at(account, 2), applied, 2}, {run, applied, 2}},
+		"only the first record sets it": {{account, applied, 1}, {at(run, 2), early, 1}, {at(run, 99), early, 1}},
+		"an invalid first record":       {{record{Kind: "comet", ID: "x", Level: 2}, invalid, 2}, {run, applied, 2}},
 	} {
 		s := newState(testParser().kinds)
 		for i, step := range steps {
@@ -42,7 +42,7 @@ func TestLevelGatesKinds(t *testing.T) {
 					step.want, step.level)
 			}
 			if kept := next.sets[kindRun].bySeq.len; got == early && kept != 0 {
-				t.Errorf("%s, record %d: what is too early was kept", name, i)
+				t.Errorf("%s, record %d: a record above the level was stored", name, i)
 			}
 			s = next
 		}
@@ -60,7 +60,7 @@ func TestLevelGatesKinds(t *testing.T) {
 	}
 }
 
-// putRecord appends a record as another program writes it.
+// putRecord appends a record as another program would.
 func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record) {
 	t.Helper()
 	p, err := stream.NewProducer(conf, "test")
@@ -73,7 +73,7 @@ func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record)
 	}
 }
 
-// oldLog is one that a program of level 1 began, and what signs as its nodes do.
+// oldLog returns a log that a program of level 1 has started, and its MAC keys.
 func oldLog(t *testing.T) (stream.Config, authority) {
 	t.Helper()
 	conf := broker(t)
@@ -86,14 +86,14 @@ func oldLog(t *testing.T) (stream.Config, authority) {
 	return conf, *own
 }
 
-// putSigned appends a record as another node writes it.
+// putSigned appends a record with a valid MAC.
 func putSigned(t *testing.T, conf stream.Config, own authority, p purpose, text string) {
 	t.Helper()
 	topic := map[purpose]string{macRecord: stream.Control, macHeartbeat: stream.Nodes}[p]
 	putRecord(t, conf, topic, own.sign(p, &stream.Record{Key: []byte("x"), Value: []byte(text)}))
 }
 
-// finalize is what relay migrate --finalize does.
+// finalize does what relay migrate --finalize does.
 func finalize(t *testing.T, conf stream.Config) (before int, err error) {
 	t.Helper()
 	l := made(t, conf, Config{Node: "finalize"}, nil)
@@ -104,9 +104,8 @@ func finalize(t *testing.T, conf stream.Config) (before int, err error) {
 	return l.Finalize(t.Context())
 }
 
-// A node on an old log does what the old ones can do, and says what to run for the rest. The log is not raised
-// while a node is heard of that is too old. Then the running node goes on at the new level, and so does one that starts
-// from a snapshot.
+// On a log of an older level a node refuses newer kinds and says which command to run. Finalize fails while an older
+// node is living. Afterwards the running node works at the new level, and so does one that starts from a snapshot.
 func TestLevelIsRaisedByFinalize(t *testing.T) {
 	conf, own := oldLog(t)
 	n := node(t, conf, Config{Node: "a"})
@@ -123,7 +122,7 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 		t.Fatalf("a run on a log of level 1: %v", err)
 	}
 	if got := n.view.Load().seq; got != seq {
-		t.Fatalf("what is refused was written: sequence %d after %d", got, seq)
+		t.Fatalf("a refused record was written: sequence %d after %d", got, seq)
 	}
 	if now, newest := n.Level(); now != 1 || newest != newestLevel {
 		t.Fatalf("level %d of %d", now, newest)
@@ -133,7 +132,7 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 		time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
 	if before, err := finalize(t, conf); !errors.Is(err, ErrLevel) || before != 1 ||
 		!strings.Contains(err.Error(), "node old (version 0.9)") || strings.Contains(err.Error(), "node a") {
-		t.Fatalf("finalized beside an old node: from %d, %v", before, err)
+		t.Fatalf("finalized with an old node: from %d, %v", before, err)
 	}
 	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"leaving":true,"at":"`+
 		time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
@@ -163,11 +162,12 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 		t.Errorf("from a snapshot: level %d", now)
 	}
 	if b.View().FindLiving(kindRun, "run_1") == nil {
-		t.Error("from a snapshot: the run is not there")
+		t.Error("from a snapshot: the run is missing")
 	}
 }
 
-// A new log begins at the newest level, an empty one needs no raising, and a node that is alone raises its own.
+// A new log starts at the newest level, an empty log needs no Finalize, and a node that is alone raises the level
+// itself.
 func TestLevelOfNewLogs(t *testing.T) {
 	conf := broker(t)
 	if before, err := finalize(t, conf); err != nil || before != 0 {
@@ -184,7 +184,7 @@ func TestLevelOfNewLogs(t *testing.T) {
 	}
 }
 
-// A log that was raised beyond what a program knows stops its nodes, and they do not start again.
+// A log above the level that a program supports stops its nodes, and they do not start again.
 func TestLevelAboveTheProgramStopsTheNode(t *testing.T) {
 	conf, own := oldLog(t)
 	n := node(t, conf, Config{Node: "a"})

@@ -16,14 +16,15 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// strangeKey is a record that gives whoever knows the text of a key an API key.
+// strangeKey returns a record that would create an API key with that text.
 func strangeKey(text string) string {
 	hash := hashOf(text)
 	value, _ := json.Marshal(Thing{ID: "key_x", Name: "x", Hash: hash[:]})
 	return fmt.Sprintf(`{"v":1,"op_id":"op_x","kind":"key","id":"key_x","pre":"absent","op":"put","value":%s}`, value)
 }
 
-// appendAgain appends the records of the configuration log that fit once more, as somebody who can read and write it.
+// appendAgain appends once more the records of the configuration log for which fits returns true, as an attacker who
+// can read and write the topic would.
 func appendAgain(t *testing.T, n *testNode, fits func(record) bool) (count int) {
 	t.Helper()
 	err := n.readRange(t.Context(), recordLog, 0, endOf(t, n, recordLog), func(r *stream.Record) error {
@@ -41,8 +42,7 @@ func appendAgain(t *testing.T, n *testNode, fits func(record) bool) (count int) 
 	return count
 }
 
-// TestForgedRecords: whatever somebody else writes to the configuration log changes nothing and stops nobody, neither
-// the nodes that run nor those that start.
+// TestForgedRecords: records that no node wrote change nothing and stop no node, neither a running nor a starting one.
 func TestForgedRecords(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
@@ -64,7 +64,7 @@ func TestForgedRecords(t *testing.T) {
 				`{"v":1,"op_id":"op_level","kind":"log","id":"level","pre":"none","op":"level","level":%d}`,
 				newestLevel+1))},
 		other.sign(macRecord, &stream.Record{Value: []byte(strangeKey(text))}),  // of another log
-		other.sign(macRecord, &stream.Record{Value: begin}),                     // begins another log
+		other.sign(macRecord, &stream.Record{Value: begin}),                     // first record of another log
 		own.sign(macHeartbeat, &stream.Record{Value: []byte(strangeKey(text))}), // for another purpose
 	} {
 		putRecord(t, conf, stream.Control, forged)
@@ -80,7 +80,7 @@ func TestForgedRecords(t *testing.T) {
 	}
 	counted := testutil.ToFloat64(n.metrics.unauthentic.WithLabelValues(stream.Control))
 	if lines := bytes.Count(n.log.Bytes(), []byte("without a valid MAC")); counted < 11 || lines != 1 {
-		t.Errorf("%v are counted, in %d lines of the log", counted, lines)
+		t.Errorf("counted %v records, logged %d lines", counted, lines)
 	}
 	if _, err := n.writeSnapshot(t.Context(), n.view.Load()); err != nil {
 		t.Fatal(err)
@@ -89,10 +89,10 @@ func TestForgedRecords(t *testing.T) {
 	for _, name := range []string{"b", "c"} { // with the snapshot, and without
 		again := node(t, conf, Config{Node: name})
 		if err := again.authenticate(text); !errors.Is(err, errRevoked) {
-			t.Errorf("node %s takes the key: %v", name, err)
+			t.Errorf("node %s accepts the key: %v", name, err)
 		}
 		if again.get(e.ID) == nil || !bytes.Equal(stateText(t, again.Log), before) {
-			t.Errorf("node %s has another configuration", name)
+			t.Errorf("node %s has a different configuration", name)
 		}
 		again.stop()
 		if err := n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)); err != nil {
@@ -111,7 +111,7 @@ func mustJSON(t *testing.T, v any) []byte {
 	return raw
 }
 
-// transaction writes a record in a transaction, the marker at whose end takes an offset.
+// transaction writes a record in a Kafka transaction, whose end marker takes an offset.
 func transaction(t *testing.T, conf stream.Config, topic string, end kgo.TransactionEndTry) {
 	t.Helper()
 	cl, err := kgo.NewClient(
@@ -132,8 +132,8 @@ func transaction(t *testing.T, conf stream.Config, topic string, end kgo.Transac
 	}
 }
 
-// TestRepeatedRecords: what was in the log before is refused when somebody appends it once more, by nodes that have
-// seen it and by those that know of it from a snapshot.
+// TestRepeatedRecords: a record that is appended again is refused, by nodes that have read the first one and by nodes
+// that started from a snapshot after it.
 func TestRepeatedRecords(t *testing.T) {
 	conf := broker(t)
 	ctx := t.Context()
@@ -155,7 +155,7 @@ func TestRepeatedRecords(t *testing.T) {
 	}
 	before := n.view.Load()
 	if count := appendAgain(t, n, func(record) bool { return true }); count < 5 {
-		t.Fatalf("%d records show nothing", count)
+		t.Fatalf("only %d records: the test proves nothing", count)
 	}
 	check := func(n *testNode) {
 		t.Helper()
@@ -182,7 +182,7 @@ func TestRepeatedRecords(t *testing.T) {
 	check(again)
 }
 
-// TestOldRecordsAreRefused: a record is either among those whose op_id is known, or too old.
+// TestOldRecordsAreRefused: the op_id of a record is known, or the record is too old.
 func TestOldRecordsAreRefused(t *testing.T) {
 	c := testParser()
 	r := parsed(t, c, record{Kind: "account", ID: "x", Pre: preExists, Op: opDelete})
@@ -192,7 +192,7 @@ func TestOldRecordsAreRefused(t *testing.T) {
 	for i := range 3 * opWindow {
 		if i%1000 == 0 || i%opWindow < 2 {
 			if _, got, err := apply(s, noted); i > 0 && got != repeated {
-				t.Fatalf("after %d records the first is %s once more, %v", i, got, err)
+				t.Fatalf("after %d records the first one, repeated, is %s, %v", i, got, err)
 			}
 		}
 		next := *s
@@ -205,7 +205,7 @@ func TestOldRecordsAreRefused(t *testing.T) {
 		s = &next
 	}
 	if n := s.ops[0].len + s.ops[1].len; n > 2*opWindow {
-		t.Errorf("%d op_ids are remembered", n)
+		t.Errorf("%d op_ids are stored", n)
 	}
 	r.OpID, r.SeqSeen = "op_new", s.seq-opWindow
 	if _, got, _ := apply(s, r); got != conflict {
@@ -220,7 +220,7 @@ func TestOldRecordsAreRefused(t *testing.T) {
 	}
 }
 
-// TestForgedSnapshots: a snapshot without the right MAC, and one of another topic, is passed over.
+// TestForgedSnapshots: a snapshot without a valid MAC, or of another topic, is not used.
 func TestForgedSnapshots(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
@@ -263,7 +263,7 @@ func TestForgedSnapshots(t *testing.T) {
 	}
 }
 
-// TestForgedHeartbeats: who is not a node makes nobody live, and nobody leave; nor does a heartbeat of before.
+// TestForgedHeartbeats: forged and repeated heartbeats make no node living and make none leave.
 func TestForgedHeartbeats(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
@@ -276,7 +276,7 @@ func TestForgedHeartbeats(t *testing.T) {
 		putRecord(t, conf, stream.Nodes, stranger.sign(macHeartbeat, &stream.Record{Value: leaving(b)}))
 		putRecord(t, conf, stream.Nodes,
 			&stream.Record{Value: mustJSON(t, heartbeat{Node: "c", Boot: "boot_c", At: time.Now()})})
-		// The goodbye of the process that ran before under the name, once more.
+		// The last heartbeat of the node's previous process, once more.
 		old := heartbeat{Node: "b", Boot: "boot_before", NextOffset: 99, At: time.Now().Add(-time.Minute)}
 		putRecord(t, conf, stream.Nodes, other.sign(macHeartbeat, &stream.Record{Value: mustJSON(t, old)}))
 		old.Leaving = true
@@ -286,12 +286,12 @@ func TestForgedHeartbeats(t *testing.T) {
 			t.Errorf("nodes %+v", nodes)
 		}
 		if n := testutil.ToFloat64(a.metrics.unauthentic.WithLabelValues(stream.Nodes)); n != 3 {
-			t.Errorf("%v forged heartbeats are counted", n)
+			t.Errorf("counted %v forged heartbeats", n)
 		}
 	})
 }
 
-// TestRestartReplacesItsHeartbeats: the process that a node was before is not waited for.
+// TestRestartReplacesItsHeartbeats: writers do not wait for the previous process of a restarted node.
 func TestRestartReplacesItsHeartbeats(t *testing.T) {
 	var p peers
 	now := time.Now()
@@ -300,14 +300,15 @@ func TestRestartReplacesItsHeartbeats(t *testing.T) {
 	if !p.allReached(9, now, time.Second, "") || len(p.nodes) != 1 {
 		t.Errorf("%+v", p.nodes)
 	}
-	// a position is never taken back
+	// a position never decreases
 	p.record(heartbeat{Node: "a", Boot: "two", NextOffset: 5, At: now.Add(2)}, now, time.Second)
 	if !p.allReached(9, now, time.Second, "") {
 		t.Error("an old heartbeat counts")
 	}
 }
 
-// TestNoLogBeginsBehindItsStart: when everything before is gone and no snapshot holds it, a node does not begin anew.
+// TestNoLogBeginsBehindItsStart: when the first records are gone and no snapshot covers them, a node does not start a
+// new log.
 func TestNoLogBeginsBehindItsStart(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	if err := n.reader.Trim(context.Background(), recordLog, endOf(t, n, recordLog)); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// pair starts two nodes that have heard of each other.
+// pair starts two nodes and waits until each has a heartbeat of the other.
 func pair(t *testing.T, confA, confB stream.Config) (a, b *testNode) {
 	t.Helper()
 	a, b = node(t, confA, Config{Node: "a"}), node(t, confB, Config{Node: "b"})
@@ -22,8 +22,8 @@ func pair(t *testing.T, confA, confB stream.Config) (a, b *testNode) {
 	return a, b
 }
 
-// TestConcurrentUpdatesAreSerial has two nodes count in the same field: the sum shows that no update
-// was lost, the revisions that there is one order.
+// TestConcurrentUpdatesAreSerial lets two nodes increment the same counter. The sum shows that no update is lost, the
+// revisions show that there is one order.
 func TestConcurrentUpdatesAreSerial(t *testing.T) { concurrentUpdates(t, broker(t)) }
 
 func concurrentUpdates(t *testing.T, conf stream.Config) {
@@ -78,12 +78,12 @@ func concurrentUpdates(t *testing.T, conf stream.Config) {
 	}
 	refused := testutil.ToFloat64(a.metrics.records.WithLabelValues("conflict"))
 	if refused == 0 {
-		t.Fatal("no two updates met: this shows nothing")
+		t.Fatal("no two updates conflicted: the test proves nothing")
 	}
 	t.Logf("%d updates, %v records refused, %d times all %d tries", 2*each, refused, conflicts, MaxWriteTries)
 }
 
-// TestReadOnAnotherNode: when a write is answered, the other living nodes have it.
+// TestReadOnAnotherNode: when a write is answered, the other living nodes have applied it.
 func TestReadOnAnotherNode(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
@@ -94,13 +94,13 @@ func TestReadOnAnotherNode(t *testing.T) {
 				t.Fatal("created on a, not yet on b")
 			}
 			if took := time.Since(began); took >= DefaultTiming().PeerWait {
-				t.Fatalf("b was waited for %s", took)
+				t.Fatalf("waited %s for b", took)
 			}
 		}
 	})
 }
 
-// TestWaitForPeersIsBounded: a node that does not follow costs an ordinary write 300 ms.
+// TestWaitForPeersIsBounded: a node that does not apply records delays an ordinary write by 300 ms.
 func TestWaitForPeersIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
@@ -109,7 +109,7 @@ func TestWaitForPeersIsBounded(t *testing.T) {
 		began := time.Now()
 		e := a.create(t)
 		if took := time.Since(began); took != 300*time.Millisecond {
-			t.Fatalf("a frozen node was waited for %s", took)
+			t.Fatalf("waited %s for a frozen node", took)
 		}
 		if b.View().Find(kindEndpoint, e.ID) != nil {
 			t.Fatal("the frozen node knows it")
@@ -117,7 +117,7 @@ func TestWaitForPeersIsBounded(t *testing.T) {
 	})
 }
 
-// TestWriteWithoutBroker: the outcome is unknown, the caller is told within 10 s.
+// TestWriteWithoutBroker: the outcome is unknown; the caller gets an error within 10 s.
 func TestWriteWithoutBroker(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
@@ -140,7 +140,7 @@ func TestWriteWithoutBroker(t *testing.T) {
 	})
 }
 
-// TestStopWhileTheBrokerHangs: the node waits for nothing for long.
+// TestStopWhileTheBrokerHangs: a node stops soon.
 func TestStopWhileTheBrokerHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
@@ -154,7 +154,7 @@ func TestStopWhileTheBrokerHangs(t *testing.T) {
 	})
 }
 
-// TestWriteWaitsForTheAcknowledgement: the embedded engine shows a record before it is on the disk.
+// TestWriteWaitsForTheAcknowledgement: the embedded engine delivers a record before it is on disk.
 func TestWriteWaitsForTheAcknowledgement(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		cold := kit.Ice{Only: func(key uint16) bool { return key == kit.ProduceKey }, Reads: true}
@@ -170,7 +170,7 @@ func TestWriteWaitsForTheAcknowledgement(t *testing.T) {
 		})
 		time.Sleep(time.Second - 1)
 		if a.get(e) == nil {
-			t.Error("the record did not come back")
+			t.Error("the record was not delivered")
 		}
 		time.Sleep(time.Nanosecond)
 		cold.Thaw()
@@ -178,7 +178,7 @@ func TestWriteWaitsForTheAcknowledgement(t *testing.T) {
 	})
 }
 
-// TestHeartbeatsAreReadWithAWrongClock: a node whose clock is an hour ahead knows at once who else lives.
+// TestHeartbeatsAreReadWithAWrongClock: a node whose clock is an hour ahead knows the living nodes at once.
 func TestHeartbeatsAreReadWithAWrongClock(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		node(t, conf, Config{Node: "a"}, func(c *Log) { c.timing.HeartbeatInterval = 4 * time.Second })
@@ -188,12 +188,12 @@ func TestHeartbeatsAreReadWithAWrongClock(t *testing.T) {
 		})
 		synctest.Wait()
 		if n := len(b.peers.living(b.now(), b.timing.Lease)); n != 2 {
-			t.Fatalf("%d nodes live, want 2", n)
+			t.Fatalf("%d living nodes, want 2", n)
 		}
 	})
 }
 
-// TestNodesStartTogether: they race to begin the log and to enter the account; who loses goes on at once.
+// TestNodesStartTogether: two nodes race to write the first record and the account; the loser continues at once.
 func TestNodesStartTogether(t *testing.T) {
 	lost := map[string]float64{}
 	for range 50 {
@@ -219,10 +219,10 @@ func TestNodesStartTogether(t *testing.T) {
 			return
 		}
 	}
-	t.Fatalf("no race was lost, this shows nothing: %v", lost)
+	t.Fatalf("no race was lost: the test proves nothing: %v", lost)
 }
 
-// However many change one endpoint through one node at once, none is sent away with a conflict.
+// Any number of concurrent changes of one endpoint through one node succeed without a conflict.
 func TestWritersOfOneNodeAreSerialized(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
 	e := a.create(t)
@@ -239,6 +239,6 @@ func TestWritersOfOneNodeAreSerialized(t *testing.T) {
 	}
 	wg.Wait()
 	if now := a.get(e.ID); now.Count != first+80 {
-		t.Errorf("%d changes are left of 80", now.Count-first)
+		t.Errorf("%d of 80 changes were kept", now.Count-first)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// copied are the entries in the topic audit, each once, by id.
+// copied returns the entries in the topic audit, each once, by id.
 func copied(t *testing.T, n *testNode) (entries []*audit.Entry, records int) {
 	t.Helper()
 	log := stream.Partition{Topic: stream.AuditLog}
@@ -42,7 +42,7 @@ func copied(t *testing.T, n *testNode) (entries []*audit.Entry, records int) {
 	return entries, records
 }
 
-// said puts entries into words.
+// said returns entries as text.
 func said(entries []*audit.Entry) (words []string) {
 	for _, e := range entries {
 		words = append(words, strings.TrimSpace(fmt.Sprintf("%s %s %s %v", e.Actor.Type, e.Actor.Name, e.Action, e.Changes)))
@@ -63,7 +63,7 @@ func inAMinute(t *testing.T, what string, holds func() bool) {
 
 func (n *testNode) outboxLen() int { return n.view.Load().sets[KindOutbox].bySeq.len }
 
-// What changed is told once by the node whose task it is, and then leaves the configuration.
+// The owner copies each change once; then the change leaves the outbox.
 func TestOutboxIsCopiedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a := node(t, conf, Config{Node: "a"})
@@ -82,7 +82,7 @@ func TestOutboxIsCopiedOnce(t *testing.T) {
 		if err := a.revoke(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), k.ID); err != nil {
 			t.Fatal(err)
 		}
-		// State of the service's own is not told, nor how a run goes on.
+		// Internal state is not audited, nor the progress of a run.
 		if _, err := a.make(ctx, kindAlert, "alert_1"); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestOutboxIsCopiedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if entries, _ := copied(t, a); len(entries) > 0 {
-			t.Fatalf("told by a node whose task it is not: %v", said(entries))
+			t.Fatalf("copied by a node that is not the owner: %v", said(entries))
 		}
 		waiting := a.Outbox(audit.Query{Account: a.account(), Limit: 100})
 		a.SetOwner(true)
@@ -113,7 +113,7 @@ func TestOutboxIsCopiedOnce(t *testing.T) {
 				t.Errorf("%+v waited as %+v", e, waiting[i])
 			}
 			if raw, _ := json.Marshal(e); strings.Contains(string(raw), "planted") {
-				t.Errorf("a value is told: %s", raw)
+				t.Errorf("a value is in the audit log: %s", raw)
 			}
 		}
 		if e := entries[3]; e.RequestID != "req_1" || e.RemoteIP.String() != "192.0.2.1" || e.Entity != ep.ID ||
@@ -123,12 +123,13 @@ func TestOutboxIsCopiedOnce(t *testing.T) {
 	})
 }
 
-// Whichever node dies, before a change is told or between that and the record that says so, it is told, and no other.
+// If the copying node dies before the copy, or between the copy and the record that removes the entries, another node
+// copies them, and the audit log has each once.
 func TestOutboxSurvivesItsNode(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a := node(t, conf, Config{Node: "a"})
 		ep := a.create(t)
-		// and dies before the record that takes them away
+		// it dies before the record that removes them
 		if _, err := (outbox{a.Log}).copyBatches(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +144,7 @@ func TestOutboxSurvivesItsNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.stop()
-		b := node(t, conf, Config{Node: "b"}) // nobody has the task: it is done after a while all the same
+		b := node(t, conf, Config{Node: "b"}) // there is no owner: after a while this node copies all the same
 		inAMinute(t, "the outbox is empty", func() bool { return b.outboxLen() == 0 })
 		entries, records := copied(t, b)
 		if want := []string{"system  account.created []", "system  endpoint.created []",
@@ -153,7 +154,7 @@ func TestOutboxSurvivesItsNode(t *testing.T) {
 	})
 }
 
-// While the audit log cannot be told, changes are refused once many wait, and go on afterwards.
+// While the audit log is unavailable, changes are refused when the outbox is full, and accepted afterwards.
 func TestFullOutboxRefusesChanges(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a", Limits: Limits{Outbox: 3}})
@@ -205,7 +206,7 @@ func TestChangedMembers(t *testing.T) {
 	}
 }
 
-// However many entries wait, each is decoded once, a page holds its newest, and what is told is forgotten.
+// Each entry is decoded once, however many wait; a page holds the newest; copied entries leave the cache.
 func TestOutboxEntriesAreDecodedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a"})
@@ -220,16 +221,16 @@ func TestOutboxEntriesAreDecodedOnce(t *testing.T) {
 		}
 		before := maps.Clone(n.entries.bySeq)
 		if len(before) != n.outboxLen() {
-			t.Errorf("%d of %d entries are kept", len(before), n.outboxLen())
+			t.Errorf("%d of %d entries are cached", len(before), n.outboxLen())
 		}
 		q.Entities = []string{"ep_none"}
 		if page := n.Outbox(q); len(page) != 0 || !maps.Equal(before, n.entries.bySeq) {
-			t.Errorf("%d entries of an endpoint that there is not, or some were decoded again", len(page))
+			t.Errorf("%d entries of an unknown endpoint, or some were decoded again", len(page))
 		}
 		n.SetOwner(true)
 		inAMinute(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
 		if page := n.Outbox(q); len(page) != 0 || len(n.entries.bySeq) != 0 {
-			t.Errorf("%d entries are kept after they were told", len(n.entries.bySeq))
+			t.Errorf("%d entries are cached after they were copied", len(n.entries.bySeq))
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// flood appends copies of a record to the snapshots, as fast as the broker takes them.
+// flood appends copies of a record to the snapshots, as fast as the broker accepts them.
 func flood(t *testing.T, conf stream.Config, copies int, records ...*stream.Record) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(conf.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -31,12 +31,12 @@ func flood(t *testing.T, conf stream.Config, copies int, records ...*stream.Reco
 	}
 }
 
-// footAt is the foot of a snapshot that was written.
+// footAt returns the footer record of a snapshot.
 func footAt(t *testing.T, n *testNode, f storedFooter) *stream.Record {
 	t.Helper()
 	records := recordsFrom(t, n, f.offset)
 	if partOf(records[0]) != partFooter {
-		t.Fatal("no foot")
+		t.Fatal("no footer")
 	}
 	return records[0]
 }
@@ -50,8 +50,8 @@ func written(t *testing.T, n *testNode) storedFooter {
 	return f
 }
 
-// TestRepeatedFooters: feet that somebody appends thousands of times, with anything else under their key, name the same
-// parts and are judged once. One that is not usable is not even loaded.
+// TestRepeatedFooters: a footer that is appended thousands of times, among other records with its key, names the same
+// parts and is checked once. An unusable one is not loaded.
 func TestRepeatedFooters(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
@@ -84,7 +84,7 @@ func TestRepeatedFooters(t *testing.T) {
 				t.Errorf("ready after %s", took)
 			}
 			if got := b.get(want.ID); got == nil || b.view.Load().seq < newer.Seq {
-				t.Error("the endpoint is not there")
+				t.Error("the endpoint is missing")
 			}
 			if lines := bytes.Count(b.log.Bytes(), []byte("cannot use a snapshot")); lines > 1 {
 				t.Errorf("%d warnings", lines)
@@ -93,7 +93,7 @@ func TestRepeatedFooters(t *testing.T) {
 	}
 }
 
-// TestLoadsAreBounded: of many snapshots whose parts are not what their feet say a few are tried, and a few are logged.
+// TestLoadsAreBounded: of many snapshots whose parts do not match their footers, only a few are tried and logged.
 func TestLoadsAreBounded(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
@@ -114,7 +114,7 @@ func TestLoadsAreBounded(t *testing.T) {
 	if lines := bytes.Count(b.log.Bytes(), []byte("cannot use a snapshot")); lines != maxFailedLoads {
 		t.Errorf("%d snapshots were tried", lines)
 	}
-	// What cannot be used at all is logged a few times too.
+	// Snapshots that do not fit the log are logged a few times only.
 	for i := range 3 * maxLoggedSkips {
 		foot := f.snapshotFooter
 		foot.Cluster = fmt.Sprint("other ", i)
@@ -127,13 +127,13 @@ func TestLoadsAreBounded(t *testing.T) {
 	}
 }
 
-// TestNewestStateOfSeveralFooters: an older foot that is appended behind a newer one does not win over it.
+// TestNewestStateOfSeveralFooters: an older footer that is appended after a newer one does not win.
 func TestNewestStateOfSeveralFooters(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
 	older := written(t, n)
 	n.create(t)
-	flood(t, conf, 8, strange(footAt(t, n, older))) // its own place is further back than the first look
+	flood(t, conf, 8, strange(footAt(t, n, older))) // the first window of the search does not reach it
 	newer := written(t, n)
 	putRecord(t, conf, stream.ControlSnapshots, footAt(t, n, older))
 	if s, _, _, err := n.load(t.Context()); err != nil || s.seq != newer.Seq {
@@ -141,7 +141,8 @@ func TestNewestStateOfSeveralFooters(t *testing.T) {
 	}
 }
 
-// TestTrimKeepsAReadableSnapshot: the log is not deleted before a snapshot that cannot be read back, in whichever way.
+// TestTrimKeepsAReadableSnapshot: the log before a snapshot is kept while that snapshot cannot be read back, for
+// whatever reason.
 func TestTrimKeepsAReadableSnapshot(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
@@ -163,10 +164,10 @@ func TestTrimKeepsAReadableSnapshot(t *testing.T) {
 	torn.Parts[1].SHA256 = make([]byte, 32)
 	noFoot := kept[1]
 	noFoot.offset--
-	for name, oldest := range map[string]storedFooter{"torn": torn, "no foot": noFoot} {
+	for name, oldest := range map[string]storedFooter{"torn": torn, "no footer": noFoot} {
 		left := (snapshots{n.Log}).trim(t.Context(), []storedFooter{kept[0], oldest, kept[2], kept[3]})
 		if len(left) != 2 || left[0].offset != kept[2].offset || logStart() != 0 {
-			t.Errorf("%s: %d are kept, the log begins at %d", name, len(left), logStart())
+			t.Errorf("%s: %d snapshots are kept, the log begins at %d", name, len(left), logStart())
 		}
 	}
 	if left := (snapshots{n.Log}).trim(t.Context(), kept); len(left) != keptSnapshots || logStart() != kept[2].NextOffset {
@@ -174,8 +175,8 @@ func TestTrimKeepsAReadableSnapshot(t *testing.T) {
 	}
 }
 
-// TestOnlyAppliedRecordsAreCounted: records that somebody appends once more call for no snapshot before the hour is
-// over.
+// TestOnlyAppliedRecordsAreCounted: repeated records, which apply refuses, trigger no snapshot before an hour has
+// passed.
 func TestOnlyAppliedRecordsAreCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a", SnapshotEvery: 20}, quick)

@@ -20,8 +20,7 @@ func snapshotsWritten(n *testNode) float64 {
 	return testutil.ToFloat64(n.metrics.snapshots.WithLabelValues("written"))
 }
 
-// ownerWrites makes n the owner and waits for the snapshot that is due, in a bubble. One may be written at the very
-// time that it becomes the owner.
+// ownerWrites makes n the owner and waits, in a bubble, for the snapshot that is due. The owner may write one at once.
 func ownerWrites(t testing.TB, n *testNode) {
 	t.Helper()
 	before := snapshotsWritten(n)
@@ -32,13 +31,13 @@ func ownerWrites(t testing.TB, n *testNode) {
 	}
 }
 
-// quick looks for due snapshots often and makes many small chunks.
+// quick makes a node check often whether a snapshot is due, and write many small chunks.
 func quick(c *Log) {
 	c.timing.SnapshotCheckInterval = 10 * time.Millisecond
 	c.chunkSize = 600
 }
 
-// TestRestartFromSnapshot starts a node from a snapshot whose records are gone from the log.
+// TestRestartFromSnapshot starts a node from a snapshot whose records were deleted from the log.
 func TestRestartFromSnapshot(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		ctx := t.Context()
@@ -87,8 +86,8 @@ func TestRestartFromSnapshot(t *testing.T) {
 	})
 }
 
-// TestTornSnapshots cuts the newest snapshot after each of its records, leaves each of them out, and
-// alters each of them: the one before is used.
+// TestTornSnapshots cuts the newest snapshot after each of its records, omits each record, and alters each record:
+// every time the node loads the snapshot before it.
 func TestTornSnapshots(t *testing.T) {
 	ctx := t.Context()
 	conf := broker(t)
@@ -108,7 +107,7 @@ func TestTornSnapshots(t *testing.T) {
 	}
 	records := recordsFrom(t, n, begin)
 	if len(records) < 5 {
-		t.Fatalf("%d records make no test", len(records))
+		t.Fatalf("only %d records: the test proves nothing", len(records))
 	}
 	if err := n.reader.Trim(ctx, snapshotLog, begin); err != nil {
 		t.Fatal(err)
@@ -130,7 +129,7 @@ func TestTornSnapshots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The torn ones so far would use up what a start tries.
+		// The torn snapshots so far would use up the number of tries.
 		if err := n.reader.Trim(ctx, snapshotLog, before.Parts[0].Offset); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +146,7 @@ func TestTornSnapshots(t *testing.T) {
 			again("replaced", replaced)
 			altered := slices.Clone(records)
 			altered[i] = &stream.Record{Key: records[i].Key, Value: bytes.Clone(records[i].Value), Headers: records[i].Headers}
-			if partOf(records[i]) == partHeader { // still valid JSON: only the sum can tell
+			if partOf(records[i]) == partHeader { // still valid JSON: only the checksum differs
 				altered[i].Value[len(`{"ops":["`)] ^= 'A' ^ 'B'
 			} else {
 				altered[i].Value[len(altered[i].Value)/2] ^= 1
@@ -155,15 +154,15 @@ func TestTornSnapshots(t *testing.T) {
 			again("altered", altered)
 		}
 	}
-	// Whole again, with records in between that somebody else wrote under its key.
+	// Complete again, with foreign records under its key in between.
 	rewrite(t, n, slices.Insert(
 		slices.Clone(records), 1, strange(records[0]), strange(records[1]), records[0], records[2]))
 	if got := loaded(); got != newer.seq {
-		t.Fatalf("whole again: loaded %d, want %d", got, newer.seq)
+		t.Fatalf("complete again: loaded %d, want %d", got, newer.seq)
 	}
 }
 
-// strange is a record of somebody else with the key and the headers of a part.
+// strange returns a foreign record with the key and headers of a part.
 func strange(r *stream.Record) *stream.Record {
 	return &stream.Record{Key: r.Key, Value: []byte("strange"), Headers: r.Headers}
 }
@@ -188,19 +187,19 @@ func recordsFrom(t *testing.T, n *testNode, from int64) (records []*stream.Recor
 	return records
 }
 
-// rewrite appends a snapshot's records once more, with a foot that points to where they are now. Of a part that is
-// there several times it names the last place. A strange record is a part if one is missing at its end.
+// rewrite appends the records of a snapshot again, with a footer that names their new offsets. For a part that occurs
+// several times it names the last one. A foreign record counts as a part if one is missing at the end.
 func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 	t.Helper()
-	var at []int64 // of what may be parts
+	var at []int64 // offsets of possible parts
 	for i, r := range records {
 		copied := &stream.Record{Key: r.Key, Value: bytes.Clone(r.Value), Headers: r.Headers}
-		if partOf(r) == partFooter { // as a node that has its sum wrong would sign it
+		if partOf(r) == partFooter { // signed, so that only the content is wrong
 			var foot snapshotFooter
 			if err := json.Unmarshal(r.Value, &foot); err != nil {
 				t.Fatal(err)
 			}
-			extra := i - len(foot.Parts) // these are in between, after the first
+			extra := i - len(foot.Parts) // these stand in between, after the first
 			at = slices.Delete(at, 1, 1+extra)
 			for part := range foot.Parts {
 				foot.Parts[part].Offset = at[part]
@@ -215,8 +214,8 @@ func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 	}
 }
 
-// TestSnapshotOfAnotherCluster: its offsets mean nothing here; a whole log makes up for it, a trimmed
-// one is refused.
+// TestSnapshotOfAnotherCluster: its offsets do not apply to this log. A complete log replaces it; a trimmed log is
+// refused.
 func TestSnapshotOfAnotherCluster(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
@@ -233,7 +232,7 @@ func TestSnapshotOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// mirror copies the log and the snapshots to another cluster, as far as they pass.
+// mirror copies the records of the log and the snapshots for which pass returns true to another cluster.
 func mirror(t *testing.T, n *testNode, to stream.Config, pass func(*stream.Record) bool) {
 	t.Helper()
 	p, err := stream.NewProducer(to, "mirror")
@@ -264,7 +263,7 @@ func mirror(t *testing.T, n *testNode, to stream.Config, pass func(*stream.Recor
 	}
 }
 
-// TestGapInTheLogRefusesToStart leaves one record out, or cuts the beginning off without a snapshot.
+// TestGapInTheLogRefusesToStart omits one record, or deletes the first ones without a snapshot.
 func TestGapInTheLogRefusesToStart(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	for range 4 {
@@ -283,7 +282,7 @@ func TestGapInTheLogRefusesToStart(t *testing.T) {
 	refusesToStart(t, conf)
 }
 
-// TestLogShorterThanSnapshot: the end of the log was lost.
+// TestLogShorterThanSnapshot: the end of the log is lost.
 func TestLogShorterThanSnapshot(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	for range 3 {
@@ -332,8 +331,8 @@ func refusesToStart(t *testing.T, conf stream.Config) {
 	}
 }
 
-// TestSnapshotAfterTheInterval: some time after something changed, and none when nothing did; what three
-// snapshots do not need is deleted.
+// TestSnapshotAfterTheInterval: a snapshot is written some time after a change, and none without changes. Records that
+// three snapshots do not need are deleted.
 func TestSnapshotAfterTheInterval(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a"}, func(c *Log) {
@@ -358,8 +357,8 @@ func TestSnapshotAfterTheInterval(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Five snapshots after 3, 5, 7, 9, 11 records: the first one, each change and the one that says that the audit log
-		// has it: the third is the oldest kept.
+		// Five snapshots after 3, 5, 7, 9 and 11 records: the first one, then one for each change and the record that
+		// removes it from the outbox. The third is the oldest that is kept.
 		if starts[recordLog] != 7 || starts[snapshotLog] != 6 {
 			t.Fatalf("log begins at %v", starts)
 		}
@@ -372,14 +371,14 @@ func TestSnapshotAfterTheInterval(t *testing.T) {
 	})
 }
 
-// TestFailedAppendFindsItsRecord: the append is reported as failed, the record is in the log.
+// TestFailedAppendFindsItsRecord: the append returns an error, but the record is in the log.
 func TestFailedAppendFindsItsRecord(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	failed := errors.New("connection lost")
 	found := n.pendingWrites.expect("op_elsewhere")
 	if _, err := (writer{n.Log}).resolveFailedAppend(t.Context(), found, failed); !errors.Is(err, ErrUnavailable) ||
 		!errors.Is(err, failed) {
-		t.Fatalf("record that is nowhere: %v", err)
+		t.Fatalf("record that is not in the log: %v", err)
 	}
 	rec := n.auth.Load().sign(macRecord, &stream.Record{
 		Value: []byte(
@@ -400,7 +399,7 @@ func TestFailedAppendFindsItsRecord(t *testing.T) {
 	}
 }
 
-// TestOffsetGapStopsTheNode: the log skips or repeats an offset.
+// TestOffsetGapStopsTheNode: a record has a skipped or repeated offset.
 func TestOffsetGapStopsTheNode(t *testing.T) {
 	c := alone(t)
 	c.publish(newState(testParser().kinds), 7)

@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// TestTrie compares with a map through random changes, and holds earlier versions to what they were.
+// TestTrie compares a trie with a map through random changes, and checks that earlier versions do not change.
 func TestTrie(t *testing.T) {
 	f := func(name string, key func(*rand.Rand) uint64) {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func compareTrie(t *testing.T, tr trie[int], model map[uint64]int, limit uint64)
 	}
 }
 
-// rawEndpoint is the JSON of an endpoint whose token has that hash.
+// rawEndpoint returns the JSON of an endpoint whose token has that hash.
 func rawEndpoint(t testing.TB, id, token, name string) json.RawMessage {
 	t.Helper()
 	h := hashOf(token)
@@ -100,7 +100,7 @@ func rawEndpoint(t testing.TB, id, token, name string) json.RawMessage {
 
 func parsed(t testing.TB, c *parser, r record) record {
 	t.Helper()
-	r.V, r.OpID = recordVersion, cmp.Or(r.OpID, id.Random("op_")) // of which none is applied twice
+	r.V, r.OpID = recordVersion, cmp.Or(r.OpID, id.Random("op_")) // no op_id is applied twice
 	b, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func parsed(t testing.TB, c *parser, r record) record {
 	return c.parse(b)
 }
 
-// TestApply is the table of what records do.
+// TestApply checks the result of each operation and precondition.
 func TestApply(t *testing.T) {
 	c := testParser()
 	s := newState(testParser().kinds)
@@ -144,7 +144,7 @@ func TestApply(t *testing.T) {
 	f(conflict, put(preRev, 1, "ep_1", "t1"))
 	f(taken, put(preRev, 6, "ep_1", "t2"))
 	f(applied, put(preRev, 6, "ep_1", "t3"))
-	f(applied, put(preExists, 0, "ep_2", "t1")) // given up by ep_1
+	f(applied, put(preExists, 0, "ep_2", "t1")) // ep_1 has it no longer
 	f(conflict, put("", 0, "ep_1", "t1"))
 	f(conflict, del(preAbsent, "ep_9"))
 	f(conflict, del(preExists, "ep_9"))
@@ -170,7 +170,7 @@ func TestApply(t *testing.T) {
 	if ep := thing(c, set.findLiving("ep_2")); ep.Rev != 10 || ep.Seq != 5 || ep.Name != "n" {
 		t.Fatalf("placed at rev %d, seq %d", ep.Rev, ep.Seq)
 	}
-	// A tombstone is let go 60 days later, by a deletion, and one of the same id by its creation.
+	// A tombstone is dropped by a deletion 60 days later, or when its id is created again.
 	f(applied, put(preAbsent, 0, "ep_1", "t7"))
 	if set = s.sets[kindEndpoint]; set.tombstones.len != 0 {
 		t.Fatal("a living entity has a tombstone")
@@ -184,7 +184,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestHashCollisions: what agrees in 64 bits only is not taken for the other, and refused.
+// TestHashCollisions: an entity whose hash agrees with another's in the first 64 bits is refused, not confused with it.
 func TestHashCollisions(t *testing.T) {
 	c := testParser()
 	s, _, err := apply(newState(testParser().kinds), parsed(t, c, record{
@@ -199,7 +199,7 @@ func TestHashCollisions(t *testing.T) {
 	near := hashOf("t1")
 	near[HashLen-1] ^= 1
 	if set.find("ep_2") != nil || set.findByHash(near) != nil {
-		t.Fatal("an entity was taken for another")
+		t.Fatal("an entity was confused with another")
 	}
 	_, res, err := apply(s, parsed(t, c, record{
 		Kind: "endpoint", ID: "ep_2", Pre: preAbsent, Op: opPut, Value: rawEndpoint(t, "ep_2", "t2", "n"),
@@ -209,7 +209,7 @@ func TestHashCollisions(t *testing.T) {
 	}
 }
 
-// TestValueIsOneLine: whoever wrote the record, a value does not break the lines of a snapshot.
+// TestValueIsOneLine: no value breaks the lines of a snapshot.
 func TestValueIsOneLine(t *testing.T) {
 	c := testParser()
 	s, res, err := apply(newState(testParser().kinds),
@@ -228,7 +228,7 @@ func TestValueIsOneLine(t *testing.T) {
 	}
 }
 
-// checkIndexes holds the tries of a state to each other.
+// checkIndexes compares the tries of a state with each other.
 func checkIndexes(t testing.TB, c *parser, s *state) {
 	t.Helper()
 	for k, set := range s.sets {
@@ -265,15 +265,15 @@ func TestGapIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := apply(s, parsed(t, c, record{SeqSeen: 5, Kind: "endpoint", ID: "x"})); !errors.Is(err, errGap) {
-		t.Fatalf("a writer had seen more than there is: %v", err)
+		t.Fatalf("the writer had applied more records than there are: %v", err)
 	}
 	if _, _, err := apply(s, record{V: recordVersion + 1}); err == nil {
-		t.Fatal("a record of a newer program was applied")
+		t.Fatal("a record of a newer version was applied")
 	}
 }
 
-// randomRecords turns bytes into records over few ids, tokens and revisions, so that all conditions
-// are met and missed, and now and then into garbage.
+// randomRecords converts bytes to records with few ids, tokens and revisions, so that preconditions often hold and
+// often fail, and now and then to garbage.
 func randomRecords(t testing.TB, data []byte) [][]byte {
 	t.Helper()
 	r := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(append(data, make([]byte, 8)...)), uint64(len(data))))
@@ -308,7 +308,7 @@ func randomRecords(t testing.TB, data []byte) [][]byte {
 	return out
 }
 
-// run applies records and holds every earlier state to what it was.
+// run applies records and checks that earlier states do not change.
 func run(t testing.TB, c *parser, records [][]byte) *state {
 	t.Helper()
 	s := newState(c.kinds)
@@ -342,7 +342,8 @@ func TestApplyIsDeterministic(t *testing.T) {
 	}
 }
 
-// FuzzApply feeds random records and raw bytes: no panic, the same state twice, whole indexes.
+// FuzzApply applies random records and raw bytes: it must not panic, must reach the same state twice, and must keep the
+// indexes consistent.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte("a few bytes"), []byte(`{"v":1}`))
 	f.Add([]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 23, 46},

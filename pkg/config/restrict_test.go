@@ -8,7 +8,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// TestRestrictionWaitsForEveryNode: disabling, pausing, purging and removing wait for a frozen node as deleting does,
+// TestRestrictionWaitsForEveryNode: like deleting, disabling, pausing, purging and removing wait for a frozen node;
 // other updates do not.
 func TestRestrictionWaitsForEveryNode(t *testing.T) {
 	f := func(name string, strict bool, change func(*Endpoint)) {
