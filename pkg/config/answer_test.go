@@ -14,7 +14,7 @@ import (
 )
 
 // movable gives a node a clock that a test can move forward.
-func movable(ahead *atomic.Int64) func(*options) {
+func withMovableClock(ahead *atomic.Int64) func(*options) {
 	return func(o *options) {
 		o.deps.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 		o.sweeping = 20 * time.Millisecond
@@ -30,7 +30,8 @@ func claim(name string, expires time.Time) *Answer {
 func TestOneCallWinsTheClaim(t *testing.T) {
 	conf := broker(t)
 	var ahead atomic.Int64
-	a, b := node(t, conf, Config{Node: "a"}, movable(&ahead)), node(t, conf, Config{Node: "b"}, movable(&ahead))
+	a, b := node(t, conf, Config{Node: "a"}, withMovableClock(&ahead)),
+		node(t, conf, Config{Node: "b"}, withMovableClock(&ahead))
 	expires := time.Now().Add(24 * time.Hour)
 	winners := func(name string) map[string]int {
 		var mu sync.Mutex

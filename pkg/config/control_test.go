@@ -187,7 +187,7 @@ func trim(t *testing.T, conf stream.Config, topic string) {
 	}
 }
 
-func anywhere() stream.Config { return stream.Config{Brokers: []string{"127.0.0.1:1"}} }
+func unreachable() stream.Config { return stream.Config{Brokers: []string{"127.0.0.1:1"}} }
 
 func mustJSON(t testing.TB, v any) []byte {
 	t.Helper()
@@ -430,7 +430,7 @@ func TestNodesStartTogether(t *testing.T) {
 }
 
 // around returns a configuration whose connections can be frozen.
-func around(cold *kit.Ice, conf stream.Config) stream.Config {
+func freezable(cold *kit.Ice, conf stream.Config) stream.Config {
 	conf.DialFunc = cold.Dialer(conf.DialFunc)
 	return conf
 }

@@ -43,14 +43,14 @@ func TestErasure(t *testing.T) {
 			t.Errorf("again: %v, %v, want %v", again, err, at)
 		}
 	}
-	told := 0
+	auditCount := 0
 	for _, e := range a.Outbox(audit.Query{Account: a.Account().ID, Limit: 100}) {
 		if e.EntityType == "erasure" && e.Action == "erasure.created" && e.Entity == d.Text(id.Event) {
-			told++
+			auditCount++
 		}
 	}
-	if told > 1 {
-		t.Errorf("%d audit entries, want 1", told)
+	if auditCount > 1 {
+		t.Errorf("%d audit entries, want 1", auditCount)
 	}
 
 	left := func() int { return len(a.UnfinishedErasures()) }

@@ -49,7 +49,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 }
 
 // configured returns what an export must preserve: every entity in order, by kind, id and value.
-func configured(n *testNode) (all []string) {
+func exportedEntities(n *testNode) (all []string) {
 	for k := conflog.FirstUserKind; k < kinds; k++ {
 		if kindTable[k].exported {
 			for e := range n.View().NewestFirst(k, 0) {
@@ -71,7 +71,7 @@ func exportOf(t *testing.T, n *testNode) []byte {
 
 func anyURL(string) error { return nil }
 
-func imported(t *testing.T, n *testNode, doc []byte, replace bool) (ImportProgress, error) {
+func importInto(t *testing.T, n *testNode, doc []byte, replace bool) (ImportProgress, error) {
 	t.Helper()
 	return n.Import(WithOrigin(t.Context(), Origin{Actor: audit.Operator}), bytes.NewReader(doc),
 		ImportOptions{Replace: replace, CheckURL: anyURL}, func(ImportProgress) {})
@@ -104,16 +104,16 @@ func TestImportRestoresTheExport(t *testing.T) {
 		strings.Contains(string(doc), "answer_1") {
 		t.Errorf("%s", doc)
 	}
-	want := configured(a)
+	want := exportedEntities(a)
 
 	conf := broker(t)
 	b := node(t, conf, Config{Node: "b", BootstrapKey: "bootstrap-key-of-after"})
 	b.SetOwner(true)
-	im, err := imported(t, b, doc, false)
+	im, err := importInto(t, b, doc, false)
 	if err != nil || im.Done != len(want) || im.Entities != len(want) || im.Removed != 0 || len(im.Warnings) > 0 {
 		t.Fatalf("%+v, %v", im, err)
 	}
-	kept := slices.DeleteFunc(configured(b), func(e string) bool {
+	kept := slices.DeleteFunc(exportedEntities(b), func(e string) bool {
 		return strings.HasPrefix(e, "key ") && !slices.Contains(want, e) &&
 			strings.Contains(e, `"account":"`+a.Account().ID+`"`) && strings.Contains(e, `"bootstrap":true`)
 	})
@@ -140,12 +140,13 @@ func TestImportRestoresTheExport(t *testing.T) {
 		t.Error("endpoints are listed in another order")
 	}
 	// A second import changes nothing, so an interrupted import can be continued.
-	seq := configured(b)
-	if im, err := imported(t, b, doc, false); err != nil || im.Done != len(want) || !slices.Equal(seq, configured(b)) {
+	seq := exportedEntities(b)
+	if im, err := importInto(t, b, doc, false); err != nil || im.Done != len(want) ||
+		!slices.Equal(seq, exportedEntities(b)) {
 		t.Errorf("once more: %+v, %v", im, err)
 	}
-	waitFor(t, "the audit log is told", func() bool { return b.View().Len(conflog.KindOutbox) == 0 })
-	if words := said(t, conf); !slices.Contains(words, "operator  account.adopted []") ||
+	waitFor(t, "the outbox is empty", func() bool { return b.View().Len(conflog.KindOutbox) == 0 })
+	if words := auditText(t, conf); !slices.Contains(words, "operator  account.adopted []") ||
 		!slices.Contains(words, "operator  endpoint.created []") {
 		t.Errorf("%q", words)
 	}
@@ -167,13 +168,14 @@ func TestImportReplaces(t *testing.T) {
 	if _, err := a.UpdateEndpoint(ctx, kept.ID, func(e *Endpoint) error { e.Name = "later"; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := imported(t, a, doc, false); !errors.Is(err, ErrNotEmpty) || !strings.Contains(err.Error(), "3 entities") {
+	if _, err := importInto(t, a, doc, false); !errors.Is(err, ErrNotEmpty) ||
+		!strings.Contains(err.Error(), "3 entities") {
 		t.Fatal(err)
 	}
 	if e, _ := a.Endpoint(kept.ID); e.Name != "later" {
 		t.Fatal("a refused import has changed something")
 	}
-	im, err := imported(t, a, doc, true)
+	im, err := importInto(t, a, doc, true)
 	if err != nil || im.Removed != 2 {
 		t.Fatalf("%+v, %v", im, err)
 	}
@@ -188,13 +190,13 @@ func TestImportReplaces(t *testing.T) {
 	}
 	// After an interrupted import, part of the document exists; a second import writes the rest.
 	b := node(t, broker(t), Config{Node: "b"})
-	if _, err := imported(t, b, before, false); err != nil {
+	if _, err := importInto(t, b, before, false); err != nil {
 		t.Fatal(err)
 	}
-	if im, err := imported(t, b, doc, false); err != nil || im.Removed != 0 || im.Changed == 0 {
+	if im, err := importInto(t, b, doc, false); err != nil || im.Removed != 0 || im.Changed == 0 {
 		t.Fatalf("%+v, %v", im, err)
 	}
-	if im, err := imported(t, b, doc, false); err != nil || im.Changed != 0 {
+	if im, err := importInto(t, b, doc, false); err != nil || im.Changed != 0 {
 		t.Fatalf("the same again: %+v, %v", im, err)
 	}
 	if _, presence := b.Endpoint(kept.ID); presence != Present {
@@ -207,11 +209,11 @@ func TestImportRefuses(t *testing.T) {
 	a.create(t)
 	a.create(t)
 	doc := exportOf(t, a)
-	b := node(t, broker(t), Config{Node: "b"}, withKeys(ring(t, GenerateMasterKey("test"))))
-	was := configured(b)
+	b := node(t, broker(t), Config{Node: "b"}, withKeys(newKeyring(t, GenerateMasterKey("test"))))
+	was := exportedEntities(b)
 	f := func(n *testNode, doc string, want error, words string) {
 		t.Helper()
-		if _, err := imported(t, n, []byte(doc), false); !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
+		if _, err := importInto(t, n, []byte(doc), false); !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%v, want %v: %s", err, want, words)
 		}
 	}
@@ -229,7 +231,7 @@ func TestImportRefuses(t *testing.T) {
 		f(c, string(bytes.Join(lines[:i], nil)), ErrInvalidExport, "middle")
 		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), ErrInvalidExport, "")
 	}
-	if !slices.Equal(was, configured(b)) || len(configured(c)) != 1 {
+	if !slices.Equal(was, exportedEntities(b)) || len(exportedEntities(c)) != 1 {
 		t.Error("a refused import has written something")
 	}
 }
@@ -242,7 +244,7 @@ func TestImportOntoFewerPartitions(t *testing.T) {
 	}
 	doc := exportOf(t, a)
 	b := node(t, broker(t), Config{Node: "b", Partitions: 2})
-	im, err := imported(t, b, doc, false)
+	im, err := importInto(t, b, doc, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,13 +276,13 @@ func TestImportOfMany(t *testing.T) {
 	}
 	b := node(t, broker(t), Config{Node: "b"}, func(o *options) { o.log.Limits.Outbox = 3 * importBatch })
 	b.SetOwner(true)
-	var told []int
+	var reports []int
 	im, err := b.Import(t.Context(), &doc, ImportOptions{CheckURL: anyURL}, func(im ImportProgress) {
-		told = append(told, im.Done)
+		reports = append(reports, im.Done)
 	})
 	if err != nil || im.Done != len(ids)+1 ||
-		!slices.Equal(told, []int{importBatch + 1, 2*importBatch + 1, len(ids) + 1}) {
-		t.Fatalf("%+v, %v, progress %v", im, err, told)
+		!slices.Equal(reports, []int{importBatch + 1, 2*importBatch + 1, len(ids) + 1}) {
+		t.Fatalf("%+v, %v, progress %v", im, err, reports)
 	}
 	i := len(ids)
 	for e := range b.View().NewestFirst(kindEndpoint, 0) {
@@ -291,11 +293,11 @@ func TestImportOfMany(t *testing.T) {
 }
 
 // resummed returns a document in which a text is replaced and the checksum is correct again.
-func resummed(t *testing.T, doc []byte, from, to string) []byte {
+func withChecksum(t *testing.T, doc []byte, from, to string) []byte {
 	t.Helper()
-	head, foot, _ := bytes.Cut(bytes.Replace(doc, []byte(from), []byte(to), 1), []byte(`],"sha256":"`))
+	head, footer, _ := bytes.Cut(bytes.Replace(doc, []byte(from), []byte(to), 1), []byte(`],"sha256":"`))
 	sum := sha256.Sum256(head)
-	return slices.Concat(head, []byte(`],"sha256":"`+hex.EncodeToString(sum[:])), foot[64:])
+	return slices.Concat(head, []byte(`],"sha256":"`+hex.EncodeToString(sum[:])), footer[64:])
 }
 
 // A document that was changed, with a correct checksum, is refused because of its MAC. A document without a MAC is
@@ -313,23 +315,23 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		t.Errorf("a one-time link is exported: %s", doc)
 	}
 	b := node(t, broker(t), Config{Node: "b"})
-	load := func(doc []byte, how ImportOptions) error {
-		_, err := b.Import(t.Context(), bytes.NewReader(doc), how, func(ImportProgress) {})
+	load := func(doc []byte, options ImportOptions) error {
+		_, err := b.Import(t.Context(), bytes.NewReader(doc), options, func(ImportProgress) {})
 		return err
 	}
-	f := func(what string, doc []byte, how ImportOptions, want error, words string) {
+	f := func(what string, doc []byte, options ImportOptions, want error, words string) {
 		t.Helper()
-		if err := load(doc, how); !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
+		if err := load(doc, options); !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	signed := ImportOptions{CheckURL: anyURL}
-	f("changed", resummed(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrInvalidExport,
+	f("changed", withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrInvalidExport,
 		"its MAC does not match")
-	f("of another key", resummed(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrMissingMasterKey,
+	f("of another key", withChecksum(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrMissingMasterKey,
 		"the document needs the master key else, fingerprint ")
 	old := bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
-	old = resummed(t, old, "", "")
+	old = withChecksum(t, old, "", "")
 	f("of an older version", old, signed, ErrUnsignedExport, "no MAC")
 
 	unsigned := ImportOptions{CheckURL: anyURL, Unsigned: true}
@@ -344,13 +346,13 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		`"max_in_flight":64`: `"max_in_flight":0`,
 		`"ops@example.com"`:  `"other@example.com"`,
 	} {
-		f(to, resummed(t, old, from, to), unsigned, ErrInvalidExport, "")
+		f(to, withChecksum(t, old, from, to), unsigned, ErrInvalidExport, "")
 	}
-	if len(configured(b)) != 1 {
-		t.Errorf("a refused import has written %v", configured(b))
+	if len(exportedEntities(b)) != 1 {
+		t.Errorf("a refused import has written %v", exportedEntities(b))
 	}
 	// Members that the service never leaves empty are set.
-	empty := resummed(t, resummed(t, old, `"metadata":{}`, `"metadata":null`), `"headers":{}`, `"headers":null`)
+	empty := withChecksum(t, withChecksum(t, old, `"metadata":{}`, `"metadata":null`), `"headers":{}`, `"headers":null`)
 	if err := load(empty, unsigned); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +363,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 }
 
 // said returns the entries of the topic audit as text.
-func said(t *testing.T, conf stream.Config) (words []string) {
+func auditText(t *testing.T, conf stream.Config) (words []string) {
 	t.Helper()
 	reader, err := stream.NewReader(conf, "test")
 	if err != nil {

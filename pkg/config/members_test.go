@@ -12,7 +12,7 @@ import (
 
 // planted adds an unknown member to every object of a document that corresponds to a struct, and returns the number of
 // objects.
-func planted(v reflect.Value, raw any, n *int) any {
+func plantUnknown(v reflect.Value, raw any, n *int) any {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
 	}
@@ -24,7 +24,7 @@ func planted(v reflect.Value, raw any, n *int) any {
 		for _, f := range reflect.VisibleFields(v.Type()) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if sub, there := o[name]; there && !f.Anonymous {
-				o[name] = planted(v.FieldByIndex(f.Index), sub, n)
+				o[name] = plantUnknown(v.FieldByIndex(f.Index), sub, n)
 			}
 		}
 		o["of_tomorrow"] = map[string]any{"n": *n}
@@ -32,7 +32,7 @@ func planted(v reflect.Value, raw any, n *int) any {
 	case []any:
 		for i := range o {
 			if v.Kind() == reflect.Slice && i < v.Len() {
-				o[i] = planted(v.Index(i), o[i], n)
+				o[i] = plantUnknown(v.Index(i), o[i], n)
 			}
 		}
 	}
@@ -40,7 +40,7 @@ func planted(v reflect.Value, raw any, n *int) any {
 }
 
 // found counts the objects that have the planted member.
-func found(raw any) (n int) {
+func countUnknown(raw any) (n int) {
 	switch o := raw.(type) {
 	case map[string]any:
 		if _, there := o["of_tomorrow"]; there {
@@ -48,12 +48,12 @@ func found(raw any) (n int) {
 		}
 		for name, sub := range o {
 			if name != "of_tomorrow" {
-				n += found(sub)
+				n += countUnknown(sub)
 			}
 		}
 	case []any:
 		for _, sub := range o {
-			n += found(sub)
+			n += countUnknown(sub)
 		}
 	}
 	return n
@@ -87,7 +87,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 				v.Hash = nil
 			}
 			objects := 0
-			raw := mustJSON(t, planted(reflect.ValueOf(v), decodedJSON(t, mustJSON(t, v)), &objects))
+			raw := mustJSON(t, plantUnknown(reflect.ValueOf(v), decodedJSON(t, mustJSON(t, v)), &objects))
 			if k == kindAccount {
 				if err := n.Adopt(t.Context(), k, name, raw); err != nil {
 					t.Fatal(err)
@@ -107,7 +107,7 @@ func TestUnknownMembersSurvive(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := n.Value(w.Entity)
-			if got := found(decodedJSON(t, after)); got != objects || w.Entity.Rev == w.Entity.Seq {
+			if got := countUnknown(decodedJSON(t, after)); got != objects || w.Entity.Rev == w.Entity.Seq {
 				t.Errorf("%d of %d members are left: %s", got, objects, after)
 			}
 		})
@@ -154,12 +154,12 @@ func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	n.rotated(t, e.ID, "tok_2", n.now().Add(1e12))
+	n.rotateToken(t, e.ID, "tok_2", n.now().Add(1e12))
 	if _, err := n.MoveEndpoint(t.Context(), e.ID, 3-e.Partition, n.now().Add(1e12)); err != nil {
 		t.Fatal(err)
 	}
 	after := string(n.Value(n.View().FindLiving(kindEndpoint, e.ID)))
 	if strings.Count(after, `"of_tomorrow":1`) != 2 || !strings.Contains(after, "renamed") {
-		t.Error(fmt.Sprint("they are gone: ", after))
+		t.Error(fmt.Sprint("unknown members were lost: ", after))
 	}
 }

@@ -15,31 +15,31 @@ func TestMoveEndpoint(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		ctx := t.Context()
 		a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
-		made := a.create(t)
-		from := made.Partition
+		created := a.create(t)
+		from := created.Partition
 		to, third := (from+1)%4, (from+2)%4
 		until := time.Now().Add(time.Minute)
-		moved, err := a.MoveEndpoint(ctx, made.ID, to, until)
+		moved, err := a.MoveEndpoint(ctx, created.ID, to, until)
 		if err != nil {
 			t.Fatal(err)
 		}
 		now := time.Now()
 		if moved.Partition != to || !slices.Equal(moved.FormerPartitions, []int32{from}) || !moved.Move.Until.Equal(until) ||
-			!moved.UpdatedAt.Equal(made.UpdatedAt) {
+			!moved.UpdatedAt.Equal(created.UpdatedAt) {
 			t.Fatalf("%+v, %+v", moved, moved.Move)
 		}
 		if !moved.HoldsDeliveries(to, now) || moved.HoldsDeliveries(from, now) || moved.HoldsDeliveries(to, until) ||
-			made.HoldsDeliveries(from, now) {
+			created.HoldsDeliveries(from, now) {
 			t.Error("deliveries of new events must wait until the end of the move, others must not")
 		}
 		// When the move is answered, the other node has it.
-		if there, _ := b.Endpoint(made.ID); there.Partition != to {
+		if there, _ := b.Endpoint(created.ID); there.Partition != to {
 			t.Errorf("the other node has %+v", there)
 		}
-		if _, err := b.MoveEndpoint(ctx, made.ID, third, until); !errors.Is(err, ErrMoving) {
+		if _, err := b.MoveEndpoint(ctx, created.ID, third, until); !errors.Is(err, ErrMoving) {
 			t.Errorf("a second move: %v", err)
 		}
-		if _, err := b.UpdateEndpoint(ctx, made.ID, func(e *Endpoint) error {
+		if _, err := b.UpdateEndpoint(ctx, created.ID, func(e *Endpoint) error {
 			e.Name, e.Partition, e.FormerPartitions, e.Move = "renamed", third, nil, nil
 			return nil
 		}); err != nil {
@@ -59,15 +59,15 @@ func TestMoveEndpoint(t *testing.T) {
 		if _, err := a.ExtendMove(ctx, held, until); !errors.Is(err, ErrMoving) {
 			t.Errorf("a move that has ended: %v", err)
 		}
-		if _, err := a.MoveEndpoint(ctx, made.ID, from, until); !errors.Is(err, ErrSamePartition) {
+		if _, err := a.MoveEndpoint(ctx, created.ID, from, until); !errors.Is(err, ErrSamePartition) {
 			t.Errorf("to its own partition: %v", err)
 		}
 		// The node that moved it has failed: after a while another node may move it.
-		if _, err := a.MoveEndpoint(ctx, made.ID, to, time.Now().Add(time.Minute)); err != nil {
+		if _, err := a.MoveEndpoint(ctx, created.ID, to, time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		moved, err = b.MoveEndpoint(ctx, made.ID, third, time.Now().Add(time.Minute))
+		moved, err = b.MoveEndpoint(ctx, created.ID, third, time.Now().Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}

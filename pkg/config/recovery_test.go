@@ -15,7 +15,7 @@ import (
 func TestRecoveriesChanged(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	ctx := t.Context()
-	told := func(what string, want bool, do func()) {
+	expectSignal := func(what string, want bool, do func()) {
 		t.Helper()
 		changed := n.RecoveriesChanged()
 		do()
@@ -36,17 +36,17 @@ func TestRecoveriesChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	told("a new job", true, func() {
-		must(second(n.AddRecovery(ctx, &Recovery{Meta: Meta{ID: "rec_1"}, State: RecoveryPreparing})))
+	expectSignal("a new job", true, func() {
+		must(errOf(n.AddRecovery(ctx, &Recovery{Meta: Meta{ID: "rec_1"}, State: RecoveryPreparing})))
 	})
-	told("a run", false, func() { must(second(addEntity(ctx, n.core, kindRun, &Run{Meta: Meta{ID: "run_1"}}))) })
-	told("a change", true, func() {
-		must(second(n.UpdateRecovery(ctx, "rec_1", func(j *Recovery) error { j.State = RecoveryReady; return nil })))
+	expectSignal("a run", false, func() { must(errOf(addEntity(ctx, n.core, kindRun, &Run{Meta: Meta{ID: "run_1"}}))) })
+	expectSignal("a change", true, func() {
+		must(errOf(n.UpdateRecovery(ctx, "rec_1", func(j *Recovery) error { j.State = RecoveryReady; return nil })))
 	})
-	told("the end of a job", true, func() { must(n.ForgetRecovery(ctx, "rec_1")) })
+	expectSignal("the end of a job", true, func() { must(n.ForgetRecovery(ctx, "rec_1")) })
 }
 
-func second[T any](_ T, err error) error { return err }
+func errOf[T any](_ T, err error) error { return err }
 
 // UnsettledRecoveries returns the jobs with unfinished work and those to be removed. The number of open jobs is
 // bounded.

@@ -15,7 +15,7 @@ func TestRestrictionWaitsForEveryNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, conf stream.Config) {
 				var cold kit.Ice
-				a, _ := pair(t, conf, around(&cold, conf))
+				a, _ := pair(t, conf, freezable(&cold, conf))
 				e, err := a.UpdateEndpoint(t.Context(), a.create(t).ID, func(e *Endpoint) error {
 					e.Destinations = append(e.Destinations, e.Destinations[0])
 					e.Destinations[1].ID = "dst_second"

@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-func ring(t testing.TB, spec ...string) *Keyring {
+func newKeyring(t testing.TB, spec ...string) *Keyring {
 	t.Helper()
 	k, err := NewKeyring(strings.Join(spec, ","))
 	if err != nil {
@@ -80,7 +80,7 @@ func TestEachSealedFindsAll(t *testing.T) {
 				t.Errorf("%s is found twice, or is no secret", *s)
 			}
 			delete(planted, *s)
-			*s = "sealed anew"
+			*s = "sealed again"
 		})
 		for s := range planted {
 			t.Errorf("%s is not found", s)
@@ -90,7 +90,7 @@ func TestEachSealedFindsAll(t *testing.T) {
 		}
 		left := 0
 		eachSealed(v, func(_, _ string, s *Sealed) {
-			if *s != "sealed anew" {
+			if *s != "sealed again" {
 				left++
 			}
 		})
@@ -101,7 +101,7 @@ func TestEachSealedFindsAll(t *testing.T) {
 }
 
 // secretive returns an endpoint with a secret in every place.
-func secretive(k *Keyring) *Endpoint {
+func endpointWithSecrets(k *Keyring) *Endpoint {
 	e := endpoint(k)
 	d := &e.Destinations[0]
 	d.Headers = map[string]Sealed{"Authorization": k.SealString(d.ID, FieldHeader("Authorization"), "header of "+d.ID)}
@@ -113,7 +113,7 @@ func secretive(k *Keyring) *Endpoint {
 const secretiveSecrets = 4
 
 // opens returns an error unless every secret of an endpoint opens with these keys and has its value.
-func opens(k *Keyring, e *Endpoint) error {
+func checkSecrets(k *Keyring, e *Endpoint) error {
 	d := e.Destinations[0]
 	for _, s := range []struct {
 		entity, field, want string
@@ -138,15 +138,15 @@ func withKeys(k *Keyring) func(*options) { return func(o *options) { o.deps.Keyr
 func TestRewrap(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
-	before := node(t, conf, Config{Node: "a"}, withKeys(ring(t, old)))
+	before := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, old)))
 	const endpoints = 60
-	var made []*Endpoint
+	var created []*Endpoint
 	for range endpoints {
-		e, err := before.CreateEndpoint(ctx, secretive(before.keyring))
+		e, err := before.CreateEndpoint(ctx, endpointWithSecrets(before.keyring))
 		if err != nil {
 			t.Fatal(err)
 		}
-		made = append(made, e)
+		created = append(created, e)
 	}
 	if seals, err := before.SecretsByMasterKey(); err != nil ||
 		!maps.Equal(seals, map[string]int{"old": endpoints*secretiveSecrets + 1}) {
@@ -154,14 +154,14 @@ func TestRewrap(t *testing.T) {
 	}
 	before.stop()
 
-	a := node(t, conf, Config{Node: "a", Version: "v2"}, withKeys(ring(t, young, old)))
-	b := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old, young)))
+	a := node(t, conf, Config{Node: "a", Version: "v2"}, withKeys(newKeyring(t, young, old)))
+	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old, young)))
 	waitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
 	// Interrupted after some entities, while the other node renames all of them.
 	first, cancel := context.WithCancel(ctx)
 	var renaming sync.WaitGroup
 	renaming.Go(func() {
-		for _, e := range made {
+		for _, e := range created {
 			_, err := b.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error { e.Name = "renamed"; return nil })
 			if err != nil {
 				t.Errorf("rename: %v", err)
@@ -193,10 +193,10 @@ func TestRewrap(t *testing.T) {
 	a.stop()
 	b.stop()
 
-	after := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young)))
-	for _, e := range made {
+	after := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young)))
+	for _, e := range created {
 		now, _ := after.Endpoint(e.ID)
-		if err := opens(after.keyring, now); err != nil {
+		if err := checkSecrets(after.keyring, now); err != nil {
 			t.Fatalf("without the old key: %v", err)
 		}
 		if now.Name != "renamed" || after.EndpointByToken("tok_"+e.ID) != now {
@@ -221,10 +221,10 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 func TestRewrapRefuses(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
-	b := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old))) // its key seals the secret of the log
-	a := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young, old)))
+	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old))) // its key seals the secret of the log
+	a := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young, old)))
 	waitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
-	_, err := b.CreateEndpoint(ctx, secretive(b.keyring))
+	_, err := b.CreateEndpoint(ctx, endpointWithSecrets(b.keyring))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,8 +238,8 @@ func TestRewrapRefuses(t *testing.T) {
 	}
 	// A key with the same name and other bytes is not the same key.
 	b.stop()
-	b = node(t, conf, Config{Node: "b"}, withKeys(ring(t, old, GenerateMasterKey("young"))))
-	waitFor(t, "b is heard of anew", func() bool {
+	b = node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old, GenerateMasterKey("young"))))
+	waitFor(t, "a heartbeat of the restarted b", func() bool {
 		return slices.ContainsFunc(a.Nodes(), func(n Node) bool { return n.Name == "b" && len(n.Keys) == 2 })
 	})
 	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) {
@@ -249,21 +249,21 @@ func TestRewrapRefuses(t *testing.T) {
 	a.stop()
 	// Secrets that cannot be opened stay unchanged, the others are rewrapped.
 	conf = broker(t)
-	first := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young)))
-	second := node(t, conf, Config{Node: "b"}, withKeys(ring(t, old, young)))
-	e, err := second.CreateEndpoint(ctx, secretive(second.keyring))
+	first := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young)))
+	second := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old, young)))
+	e, err := second.CreateEndpoint(ctx, endpointWithSecrets(second.keyring))
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.stop()
 	second.stop()
-	c := node(t, conf, Config{Node: "c"}, withKeys(ring(t, young)))
-	if _, err := c.CreateEndpoint(ctx, secretive(ring(t, young))); err != nil {
+	c := node(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, young)))
+	if _, err := c.CreateEndpoint(ctx, endpointWithSecrets(newKeyring(t, young))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Rewrap(ctx, func(RewrapProgress) {}); !errors.Is(err, ErrNotRewrapped) ||
 		!strings.Contains(err.Error(), "1 entities cannot be opened, such as "+e.ID) {
-		t.Errorf("a key that is gone: %v", err)
+		t.Errorf("a master key that was removed: %v", err)
 	}
 	if now, _ := c.Endpoint(e.ID); now.Token != e.Token {
 		t.Error("a secret that cannot be opened was changed")
@@ -292,7 +292,7 @@ func TestInspect(t *testing.T) {
 		return ends
 	}
 	before := ends()
-	waitFor(t, "its heartbeat tells the newest position", func() bool {
+	waitFor(t, "a heartbeat with the newest position", func() bool {
 		c, err := Inspect(ctx, Config{Node: "inspector", Partitions: 1}, Deps{Stream: conf, Keyring: n.keyring})
 		if err != nil {
 			t.Fatal(err)
@@ -336,7 +336,7 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 			GenerateMasterKey("other"): `sealed with the master key "test", and this node has other:`,
 			GenerateMasterKey("test"):  `this node's master key "test" differs`,
 		} {
-			err := stoppedWith(t, start(t, conf, Config{Node: "b"}, withKeys(ring(t, spec))))
+			err := stoppedWith(t, start(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, spec))))
 			if !errors.Is(err, ErrLogSecret) || !strings.Contains(err.Error(), want) ||
 				!strings.Contains(err.Error(), "RELAY_MASTER_KEYS") {
 				t.Errorf("stopped with %v", err)
@@ -356,7 +356,7 @@ func TestAnotherMasterKeyIsRefused(t *testing.T) {
 // how to distinguish that from a lost master key, and what to do.
 func TestForeignFirstRecord(t *testing.T) {
 	conf := broker(t)
-	node(t, conf, Config{Node: "foreign"}, withKeys(ring(t, GenerateMasterKey("foreign")))).stop()
+	node(t, conf, Config{Node: "foreign"}, withKeys(newKeyring(t, GenerateMasterKey("foreign")))).stop()
 	err := stoppedWith(t, start(t, conf, Config{Node: "a"}))
 	const want = "add that key to RELAY_MASTER_KEYS. If this service never had another master key, the relay did " +
 		"not write the first record of the topic relay.control: allow only the relay's principal to write to it, " +
@@ -371,14 +371,15 @@ func TestForeignFirstRecord(t *testing.T) {
 func TestRewrapSealsTheLogSecret(t *testing.T) {
 	ctx, conf := t.Context(), broker(t)
 	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
-	node(t, conf, Config{Node: "a"}, withKeys(ring(t, old))).stop()
-	n := node(t, conf, Config{Node: "a"}, withKeys(ring(t, young, old)))
+	node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, old))).stop()
+	n := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young, old)))
 	if done, err := n.Rewrap(ctx, func(RewrapProgress) {}); err != nil || done.Secrets != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	n.stop()
-	node(t, conf, Config{Node: "b"}, withKeys(ring(t, young))).stop()
-	if err := stoppedWith(t, start(t, conf, Config{Node: "c"}, withKeys(ring(t, old)))); !errors.Is(err, ErrLogSecret) {
+	node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, young))).stop()
+	if err := stoppedWith(t, start(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, old)))); !errors.Is(
+		err, ErrLogSecret) {
 		t.Errorf("stopped with %v", err)
 	}
 }

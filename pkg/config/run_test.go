@@ -18,7 +18,8 @@ func queueing(name string, endpoints ...string) *Run {
 func TestOneRunPerEndpoint(t *testing.T) {
 	conf := broker(t)
 	var ahead atomic.Int64
-	a, b := node(t, conf, Config{Node: "a"}, movable(&ahead)), node(t, conf, Config{Node: "b"}, movable(&ahead))
+	a, b := node(t, conf, Config{Node: "a"}, withMovableClock(&ahead)),
+		node(t, conf, Config{Node: "b"}, withMovableClock(&ahead))
 	try := func(n *testNode, r *Run, want error) {
 		t.Helper()
 		if _, err := n.AddRun(t.Context(), r); !errors.Is(err, want) {
@@ -91,7 +92,7 @@ func TestOneRunPerEndpoint(t *testing.T) {
 // TestOldRunsAreRemoved: runs are removed after runRetention, and the oldest one when a new one would exceed maxRuns.
 func TestOldRunsAreRemoved(t *testing.T) {
 	var ahead atomic.Int64
-	n := node(t, broker(t), Config{Node: "a"}, movable(&ahead))
+	n := node(t, broker(t), Config{Node: "a"}, withMovableClock(&ahead))
 	n.SetOwner(true)
 	for i := range 3 {
 		if _, err := n.AddRun(t.Context(), queueing(fmt.Sprint(i), fmt.Sprint("ep_", i))); err != nil {
@@ -103,18 +104,19 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		t.Fatalf("%+v", page)
 	}
 	ahead.Store(int64(runRetention + 36*time.Hour))
-	gone := func(name string) bool { _, p := n.ReplayRun("run_" + name); return p == Unknown }
-	for end := time.Now().Add(10 * time.Second); !gone("1") && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	removed := func(name string) bool { _, p := n.ReplayRun("run_" + name); return p == Unknown }
+	for end := time.Now().Add(10 * time.Second); !removed("1") &&
+		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
-	if !gone("0") || !gone("1") || gone("2") {
-		t.Fatalf("removed: %v %v %v", gone("0"), gone("1"), gone("2"))
+	if !removed("0") || !removed("1") || removed("2") {
+		t.Fatalf("removed: %v %v %v", removed("0"), removed("1"), removed("2"))
 	}
 	n.SetOwner(false)
 	n.inject(kindRun, "len", maxRuns)
 	if _, err := n.AddRun(t.Context(), queueing("new", "ep_new")); err != nil {
 		t.Fatal(err)
 	}
-	if !gone("2") || gone("new") || n.View().Len(kindRun) != maxRuns {
+	if !removed("2") || removed("new") || n.View().Len(kindRun) != maxRuns {
 		t.Fatalf("%d runs", n.View().Len(kindRun))
 	}
 }

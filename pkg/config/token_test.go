@@ -9,7 +9,7 @@ import (
 )
 
 // rotated sets the token of an endpoint and keeps the one before it until the given time.
-func (n *testNode) rotated(t *testing.T, endpoint, token string, until time.Time) {
+func (n *testNode) rotateToken(t *testing.T, endpoint, token string, until time.Time) {
 	t.Helper()
 	if _, err := n.UpdateEndpoint(t.Context(), endpoint, func(e *Endpoint) error {
 		e.RotateToken(n.keyring.SealString(e.ID, FieldToken, token), "", until)
@@ -32,10 +32,10 @@ func TestTokenRotation(t *testing.T) {
 	}
 	later, earlier := time.Now().Add(time.Hour), time.Now().Add(-time.Minute)
 	first := "tok_" + e.ID
-	n.rotated(t, e.ID, "tok_2", later)
+	n.rotateToken(t, e.ID, "tok_2", later)
 	f(n, true, "tok_2")
 	f(n, true, first)
-	n.rotated(t, e.ID, "tok_3", later) // ends the former token at once
+	n.rotateToken(t, e.ID, "tok_3", later) // ends the former token at once
 	f(n, true, "tok_3")
 	f(n, true, "tok_2")
 	f(n, false, first)
@@ -53,13 +53,13 @@ func TestTokenRotation(t *testing.T) {
 	if found := node(t, conf, Config{Node: "b"}).EndpointByToken("tok_2"); found == nil || found.ID != e.ID {
 		t.Error("a snapshot loses the former token")
 	}
-	n.rotated(t, e.ID, "tok_4", earlier)
+	n.rotateToken(t, e.ID, "tok_4", earlier)
 	f(n, false, "tok_3")
 	f(n, true, "tok_4")
-	n.rotated(t, e.ID, "tok_5", time.Time{})
+	n.rotateToken(t, e.ID, "tok_5", time.Time{})
 	f(n, false, "tok_4")
 	f(n, true, "tok_5")
-	n.rotated(t, e.ID, "tok_6", later)
+	n.rotateToken(t, e.ID, "tok_6", later)
 	if err := n.DeleteEndpoint(t.Context(), e.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestTokenOfAnotherEndpoint(t *testing.T) {
 func TestFormerTokenIsNotReused(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	first, second := n.create(t), endpoint(n.keyring)
-	n.rotated(t, first.ID, "tok_2", time.Now().Add(time.Hour))
+	n.rotateToken(t, first.ID, "tok_2", time.Now().Add(time.Hour))
 	second.Token = n.keyring.SealString(second.ID, FieldToken, "tok_"+first.ID)
 	if _, err := n.CreateEndpoint(t.Context(), second); !errors.Is(err, ErrConflict) {
 		t.Errorf("a token that was replaced: %v", err)

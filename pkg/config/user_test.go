@@ -38,7 +38,7 @@ func TestNormalizeEmail(t *testing.T) {
 }
 
 // hashes reports whether the text is an argon2id hash of the password, with the parameters in the text.
-func hashes(t *testing.T, text, password string) bool {
+func isHashOf(t *testing.T, text, password string) bool {
 	t.Helper()
 	parts := strings.Split(text, "$")
 	var version int
@@ -117,7 +117,7 @@ func TestFirstUser(t *testing.T) {
 	a := node(t, conf, admin)
 	users := a.Users()
 	if len(users) != 1 || users[0].Email != "ops@example.com" || !users[0].FromEnvironment ||
-		!hashes(t, users[0].Password, "planted-password") || hashes(t, users[0].Password, "planted-passwore") {
+		!isHashOf(t, users[0].Password, "planted-password") || isHashOf(t, users[0].Password, "planted-passwore") {
 		t.Fatalf("%+v", users)
 	}
 	if raw := string(exportOf(t, a)); strings.Contains(raw, "planted") {

@@ -49,7 +49,7 @@ func TestApacheKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 	if skew := a.ClockSkew().Abs(); skew > time.Second {
-		t.Fatalf("the clock of a broker on the same machine is %s away", skew)
+		t.Fatalf("the clock of a broker on the same machine is off by %s", skew)
 	}
 
 	e := a.create(t)

@@ -8,7 +8,7 @@ import (
 
 // BenchmarkApply measures apply for one record of another node, with 20,000 entities in the state.
 func BenchmarkApply(b *testing.B) {
-	l := alone(b)
+	l := offlineLog(b)
 	s := l.view.Load().state
 	hash := func(name string) []byte { h := hashOf(name); return h[:] }
 	put := func(name, pre string) []byte {

@@ -12,7 +12,7 @@ import (
 )
 
 // sized returns a record that puts an endpoint whose JSON has about that many bytes.
-func sized(t *testing.T, name string, size int) record {
+func sizedRecord(t *testing.T, name string, size int) record {
 	t.Helper()
 	return record{
 		Kind: "endpoint", ID: name, Pre: preAbsent, Op: opPut,
@@ -35,43 +35,43 @@ func TestApplyEnforcesBounds(t *testing.T) {
 		checkIndexes(t, c, s)
 	}
 	again := func(r record, pre string) record { r.Pre = pre; return r }
-	f("a small endpoint", applied, sized(t, "ep_1", 10))
-	f("a large endpoint", applied, sized(t, "ep_2", MaxEntityBytes/2))
-	f("one larger than an entity may be", full, sized(t, "ep_3", MaxEntityBytes))
-	f("growing beyond it", full, again(sized(t, "ep_1", MaxEntityBytes), preExists))
+	f("a small endpoint", applied, sizedRecord(t, "ep_1", 10))
+	f("a large endpoint", applied, sizedRecord(t, "ep_2", MaxEntityBytes/2))
+	f("one larger than an entity may be", full, sizedRecord(t, "ep_3", MaxEntityBytes))
+	f("growing beyond it", full, again(sizedRecord(t, "ep_1", MaxEntityBytes), preExists))
 
-	crowd := func(change func(*set)) {
+	changeSet := func(change func(*set)) {
 		next := *s
 		next.sets = slices.Clone(s.sets)
 		change(next.ownSet(kindEndpoint))
 		s = &next
 	}
-	crowd(func(set *set) { set.bySeq.len += maxEndpoints - 2 })
-	next, got, _ := apply(s, parsed(t, c, sized(t, "ep_4", 1)))
+	changeSet(func(set *set) { set.bySeq.len += maxEndpoints - 2 })
+	next, got, _ := apply(s, parsed(t, c, sizedRecord(t, "ep_4", 1)))
 	if got != full || next.seq != s.seq+1 {
 		t.Fatalf("one endpoint more than the maximum: %s", got)
 	}
-	if _, got, _ := apply(s, parsed(t, c, again(sized(t, "ep_1", 20), preExists))); got != applied {
+	if _, got, _ := apply(s, parsed(t, c, again(sizedRecord(t, "ep_1", 20), preExists))); got != applied {
 		t.Fatalf("a change at the maximum number of endpoints: %s", got)
 	}
-	crowd(func(set *set) { set.bySeq.len -= maxEndpoints - 2 })
+	changeSet(func(set *set) { set.bySeq.len -= maxEndpoints - 2 })
 
 	other := int64(MaxStateBytes) // beyond the bound, as the log of an older version may be
-	crowd(func(set *set) { set.bytes += other })
+	changeSet(func(set *set) { set.bytes += other })
 	refused := func(what string, want result, r record) {
 		t.Helper()
 		if _, got, _ := apply(s, parsed(t, c, r)); got != want {
 			t.Errorf("%s in a full configuration: %s, want %s", what, got, want)
 		}
 	}
-	refused("a new endpoint", full, sized(t, "ep_4", 1))
-	refused("growth", full, again(sized(t, "ep_1", 20), preExists))
-	refused("shrinking", applied, again(sized(t, "ep_2", 1000), preExists))
-	off := again(sized(t, "ep_1", 20), preExists)
+	refused("a new endpoint", full, sizedRecord(t, "ep_4", 1))
+	refused("growth", full, again(sizedRecord(t, "ep_1", 20), preExists))
+	refused("shrinking", applied, again(sizedRecord(t, "ep_2", 1000), preExists))
+	off := again(sizedRecord(t, "ep_1", 20), preExists)
 	off.Exempt = true
 	refused("what is exempt", applied, off)
 	refused("deleting", applied, record{Kind: "endpoint", ID: "ep_2", Pre: preExists, Op: opDelete})
-	crowd(func(set *set) { set.bytes -= other })
+	changeSet(func(set *set) { set.bytes -= other })
 	checkIndexes(t, c, s)
 }
 
@@ -85,7 +85,7 @@ func TestTombstonesAreBounded(t *testing.T) {
 	}
 	s := newState(c.kinds)
 	s.seq, s.level, s.sets[kindEndpoint] = maxTombstones, newestLevel, &tombstones
-	create := sized(t, "ep_1", 1)
+	create := sizedRecord(t, "ep_1", 1)
 	create.SeqSeen = s.seq
 	s, _, _ = apply(s, parsed(t, c, create))
 	s, got, err := apply(s, parsed(t, c, record{

@@ -61,12 +61,12 @@ func (c *clock) observe(r *stream.Record, sent, at time.Time) {
 // embedded engine never sets one; it runs on this machine's clock.
 const logAppendTime = 1
 
-func clockSkew(sent, appended, heard time.Time) time.Duration {
+func clockSkew(sent, appended, received time.Time) time.Duration {
 	switch {
 	case appended.Before(sent):
 		return appended.Sub(sent)
-	case appended.After(heard):
-		return appended.Sub(heard)
+	case appended.After(received):
+		return appended.Sub(received)
 	default:
 		return 0
 	}
@@ -74,12 +74,12 @@ func clockSkew(sent, appended, heard time.Time) time.Duration {
 
 // nextCorrection returns what to add to this node's time after a heartbeat with that skew. Each heartbeat
 // underestimates the offset by the latency of its own delivery, so the largest estimate is the best.
-func (c *clock) nextCorrection(skew time.Duration, appended, heard time.Time) time.Duration {
+func (c *clock) nextCorrection(skew time.Duration, appended, received time.Time) time.Duration {
 	if skew.Abs() <= maxTrustedSkew {
 		c.offsets = nil
 		return 0
 	}
-	offset := appended.Sub(heard)
+	offset := appended.Sub(received)
 	if len(c.offsets) > 0 && (offset-slices.Max(c.offsets)).Abs() > maxTrustedSkew {
 		c.offsets = nil // one of the clocks was set
 	}

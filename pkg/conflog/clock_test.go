@@ -7,10 +7,10 @@ import (
 
 func TestClockSkew(t *testing.T) {
 	base := time.Unix(1_800_000_000, 0)
-	f := func(sent, appended, heard int, want time.Duration) {
+	f := func(sent, appended, received int, want time.Duration) {
 		t.Helper()
 		at := func(s int) time.Time { return base.Add(time.Duration(s) * time.Second) }
-		if got := clockSkew(at(sent), at(appended), at(heard)); got != want {
+		if got := clockSkew(at(sent), at(appended), at(received)); got != want {
 			t.Errorf("skew %s, want %s", got, want)
 		}
 	}
@@ -24,25 +24,25 @@ func TestClockSkew(t *testing.T) {
 // broker's, and stays behind by at most the latency of a heartbeat.
 func TestClockCorrection(t *testing.T) {
 	base := time.Unix(1_800_000_000, 0)
-	const way = 300 * time.Millisecond // latency of a heartbeat, one way
+	const latency = 300 * time.Millisecond // latency of a heartbeat, one way
 	for _, off := range []time.Duration{
 		-time.Hour, -3 * time.Second, -time.Second, 0, time.Second, 3 * time.Second, time.Hour} {
-		sent, heard := base.Add(off), base.Add(off+2*way)
-		appended := base.Add(way)
+		sent, received := base.Add(off), base.Add(off+2*latency)
+		appended := base.Add(latency)
 		b := newClock(time.Now)
-		slow := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard.Add(way)) // a slower heartbeat
-		c := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard)
-		if later := b.nextCorrection(clockSkew(sent, appended, heard), appended, heard.Add(way)); later != c ||
+		slow := b.nextCorrection(clockSkew(sent, appended, received), appended, received.Add(latency)) // a slower heartbeat
+		c := b.nextCorrection(clockSkew(sent, appended, received), appended, received)
+		if later := b.nextCorrection(clockSkew(sent, appended, received), appended, received.Add(latency)); later != c ||
 			off.Abs() > maxTrustedSkew &&
-				slow != c-way {
+				slow != c-latency {
 			t.Errorf("off by %v: corrected by %v after a slow heartbeat, %v after a fast one, %v after another slow one", off,
 				slow, c, later)
 		}
 		switch behind := -(off + c); {
 		case off.Abs() <= maxTrustedSkew && c != 0:
 			t.Errorf("a clock that is off by %v was corrected by %v", off, c)
-		case off.Abs() > maxTrustedSkew && behind != way:
-			t.Errorf("a clock that was off by %v is %v behind the broker's, want %v", off, behind, way)
+		case off.Abs() > maxTrustedSkew && behind != latency:
+			t.Errorf("a clock that was off by %v is %v behind the broker's, want %v", off, behind, latency)
 		}
 	}
 }

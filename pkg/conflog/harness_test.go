@@ -187,7 +187,7 @@ func (b *lockedBuffer) Bytes() []byte {
 }
 
 // made returns a Log that does not run, with a start step that creates the account.
-func made(t testing.TB, conf stream.Config, cfg Config, log *slog.Logger) *Log {
+func newTestLog(t testing.TB, conf stream.Config, cfg Config, log *slog.Logger) *Log {
 	t.Helper()
 	var l *Log
 	cfg.Kinds, cfg.CompressionDict = testKinds, []byte(`{"id":"ep_","name":"text"} and so on`)
@@ -211,16 +211,16 @@ func made(t testing.TB, conf stream.Config, cfg Config, log *slog.Logger) *Log {
 	return l
 }
 
-func alone(t testing.TB) *Log {
+func offlineLog(t testing.TB) *Log {
 	t.Helper()
-	return made(t, stream.Config{Brokers: []string{"127.0.0.1:1"}}, Config{Node: "alone"}, nil)
+	return newTestLog(t, stream.Config{Brokers: []string{"127.0.0.1:1"}}, Config{Node: "alone"}, nil)
 }
 
 // start starts a node and does not wait until it is ready. Each setup may change the Log first.
 func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*Log)) *testNode {
 	t.Helper()
 	log := &lockedBuffer{}
-	l := made(t, conf, cfg, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	l := newTestLog(t, conf, cfg, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	for _, f := range setup {
 		f(l)
 	}
@@ -382,7 +382,7 @@ func encoded(t testing.TB, p *parser, s *state) []byte {
 }
 
 // around returns a configuration whose connections can be frozen.
-func around(cold *kit.Ice, conf stream.Config) stream.Config {
+func freezable(cold *kit.Ice, conf stream.Config) stream.Config {
 	conf.DialFunc = cold.Dialer(conf.DialFunc)
 	return conf
 }

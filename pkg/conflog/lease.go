@@ -155,12 +155,12 @@ func (l membership) sendHeartbeat(ctx context.Context, h heartbeat) error {
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
 	}
-	own := l.auth.Load()
-	if own == nil {
+	auth := l.auth.Load()
+	if auth == nil {
 		return nil
 	}
 	return l.producer.ProduceSync(
-		ctx, stream.Nodes, 0, own.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
+		ctx, stream.Nodes, 0, auth.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
 }
 
 // peers holds the last heartbeats of all nodes, this one included.
@@ -216,12 +216,12 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 
 // decodeHeartbeat decodes a heartbeat; ok is false unless a node of this log sent it.
 func (l membership) decodeHeartbeat(r *stream.Record) (h heartbeat, ok bool) {
-	own := l.auth.Load()
+	auth := l.auth.Load()
 	switch {
 	case l.cfg.Unverified:
-	case own == nil:
+	case auth == nil:
 		return h, false
-	case !own.verify(macHeartbeat, r):
+	case !auth.verify(macHeartbeat, r):
 		authenticator(l).reportUnauthentic(stream.Nodes, r.Offset)
 		return h, false
 	}

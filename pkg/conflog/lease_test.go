@@ -46,7 +46,7 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", name, step), func(t *testing.T) {
 				bubble(t, func(t *testing.T, conf stream.Config) {
 					cold := kit.Ice{Only: only}
-					a, b := pair(t, conf, around(&cold, conf))
+					a, b := pair(t, conf, freezable(&cold, conf))
 					text, k := a.createKey(t)
 					time.Sleep(time.Duration(step) * 97 * time.Millisecond)
 					cold.Freeze(t)
@@ -113,7 +113,7 @@ func TestBarrierWaitsForEveryNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, conf stream.Config) {
 				var cold kit.Ice
-				a, _ := pair(t, conf, around(&cold, conf))
+				a, _ := pair(t, conf, freezable(&cold, conf))
 				e := a.create(t)
 				cold.Freeze(t)
 				began := time.Now()
@@ -137,7 +137,7 @@ func TestBarrierWaitsForEveryNode(t *testing.T) {
 func TestBarrierEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
-		a, _ := pair(t, conf, around(&cold, conf))
+		a, _ := pair(t, conf, freezable(&cold, conf))
 		_, k := a.createKey(t)
 		cold.Freeze(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -157,7 +157,7 @@ func TestBarrierEndsWithItsContext(t *testing.T) {
 // it waits until all leases have expired.
 func TestBarrierWaitsForOwnHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := alone(t)
+		c := offlineLog(t)
 		f := func(want time.Duration) {
 			t.Helper()
 			began := time.Now()
@@ -207,7 +207,7 @@ func TestLeaseRunsFromCycleStart(t *testing.T) {
 func TestLeaseCountsTheCycle(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
-		a := node(t, around(&cold, conf), Config{Node: "a"}, func(c *Log) { c.timing.HeartbeatInterval = time.Hour })
+		a := node(t, freezable(&cold, conf), Config{Node: "a"}, func(c *Log) { c.timing.HeartbeatInterval = time.Hour })
 		time.Sleep(time.Second) // until it has announced the records of its start
 		cold.Freeze(t)
 		var wg sync.WaitGroup
@@ -228,7 +228,7 @@ func TestLeaseCountsTheCycle(t *testing.T) {
 // TestLeaseCountsSleep: the monotonic clock of a suspended machine stops, and keys may be revoked meanwhile. So the
 // node accepts no key until it has confirmed the log again. A wall clock that is set back does not matter.
 func TestLeaseCountsSleep(t *testing.T) {
-	c := alone(t)
+	c := offlineLog(t)
 	from := time.Now()
 	c.lease.confirmedFrom.Store(&from)
 	f := func(slept time.Duration, want bool) {

@@ -41,7 +41,7 @@ func TestLevelGatesKinds(t *testing.T) {
 				t.Errorf("%s, record %d: %v at level %d, sequence %d, %v; want %v at %d", name, i, got, next.level, next.seq, err,
 					step.want, step.level)
 			}
-			if kept := next.sets[kindRun].bySeq.len; got == early && kept != 0 {
+			if stored := next.sets[kindRun].bySeq.len; got == early && stored != 0 {
 				t.Errorf("%s, record %d: a record above the level was stored", name, i)
 			}
 			s = next
@@ -77,10 +77,10 @@ func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record)
 func oldLog(t *testing.T) (stream.Config, authority) {
 	t.Helper()
 	conf := broker(t)
-	secret, own := (authenticator{alone(t)}).newSecret()
-	begin := fmt.Sprintf(`{"v":1,"op_id":"op_0","node":"old","kind":"log","id":"log","pre":"absent","op":"put",`+
+	secret, own := (authenticator{offlineLog(t)}).newSecret()
+	firstRecord := fmt.Sprintf(`{"v":1,"op_id":"op_0","node":"old","kind":"log","id":"log","pre":"absent","op":"put",`+
 		`"level":1,"value":%s,"at":"2026-01-01T00:00:00Z"}`, secret)
-	putSigned(t, conf, *own, macRecord, begin)
+	putSigned(t, conf, *own, macRecord, firstRecord)
 	putSigned(t, conf, *own, macRecord, `{"v":1,"op_id":"op_1","seq_seen":1,"node":"old","kind":"account","id":"acc_1",`+
 		`"pre":"absent","op":"put","value":{"id":"acc_1","created_at":"2026-01-01T00:00:00Z"},"at":"2026-01-01T00:00:00Z"}`)
 	return conf, *own
@@ -96,7 +96,7 @@ func putSigned(t *testing.T, conf stream.Config, own authority, p purpose, text 
 // finalize does what relay migrate --finalize does.
 func finalize(t *testing.T, conf stream.Config) (before int, err error) {
 	t.Helper()
-	l := made(t, conf, Config{Node: "finalize"}, nil)
+	l := newTestLog(t, conf, Config{Node: "finalize"}, nil)
 	if err := l.Inspect(t.Context()); err != nil {
 		return 0, err
 	}

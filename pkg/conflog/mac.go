@@ -91,8 +91,8 @@ func (l authenticator) newSecret() ([]byte, *authority) {
 	if err != nil {
 		panic(fmt.Sprintf("BUG: encode the secret of the log: %v", err)) // two strings
 	}
-	own := newAuthority(secret)
-	return value, &own
+	auth := newAuthority(secret)
+	return value, &auth
 }
 
 // openSecret opens a sealed secret and returns its MAC keys.
@@ -133,19 +133,19 @@ func (l authenticator) authentic(rec *stream.Record) (bool, error) {
 		return false, nil
 	}
 	// This record starts a log. If several nodes wrote one, the first counts, and the others learn its secret.
-	own, err := l.openSecret(r.index.sealedSecret)
+	auth, err := l.openSecret(r.index.sealedSecret)
 	if err != nil && known == nil {
 		return false, fmt.Errorf(
 			"%w. If this service never had another master key, the relay did not write the first record of the "+
 				"topic %s: allow only the relay's principal to write to it, delete the topic, and run relay migrate",
 			err, l.stream.Prefix+stream.Control)
 	}
-	if err != nil || !own.verify(macRecord, rec) {
+	if err != nil || !auth.verify(macRecord, rec) {
 		l.reportUnauthentic(stream.Control, rec.Offset)
 		return false, nil
 	}
 	if known == nil {
-		l.auth.Store(&own)
+		l.auth.Store(&auth)
 		return true, nil
 	}
 	l.pendingWrites.finish(r.OpID, WriteResult{result: conflict, nextOffset: rec.Offset + 1, appliedAt: time.Now()})
@@ -174,10 +174,10 @@ func (l authenticator) ensureSecret(ctx context.Context) error {
 	if l.auth.Load() != nil {
 		return nil
 	}
-	value, own := l.newSecret()
+	value, auth := l.newSecret()
 	r := l.newRecord(l.view.Load().state, KindLog, LogID, preAbsent, opPut)
 	r.Value = value
-	_, err := writer(l).writeSigned(ctx, r, own)
+	_, err := writer(l).writeSigned(ctx, r, auth)
 	if err == nil && l.auth.Load() == nil {
 		err = fmt.Errorf("%w: its first record was not applied", ErrUnavailable)
 	}

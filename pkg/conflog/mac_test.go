@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// strangeKey returns a record that would create an API key with that text.
-func strangeKey(text string) string {
+// forgedKeyRecord returns a record that would create an API key with that text.
+func forgedKeyRecord(text string) string {
 	hash := hashOf(text)
 	value, _ := json.Marshal(Thing{ID: "key_x", Name: "x", Hash: hash[:]})
 	return fmt.Sprintf(`{"v":1,"op_id":"op_x","kind":"key","id":"key_x","pre":"absent","op":"put","value":%s}`, value)
@@ -49,23 +49,24 @@ func TestForgedRecords(t *testing.T) {
 	e := n.create(t)
 	text := "a text that nobody gave out"
 	before := stateText(t, n.Log)
-	otherSecret, other := (authenticator{alone(t)}).newSecret()
+	otherSecret, other := (authenticator{offlineLog(t)}).newSecret()
 	begin, _ := json.Marshal(record{
 		V: recordVersion, OpID: "op_begin", Kind: "log", ID: LogID, Pre: preAbsent, Op: opPut, Value: otherSecret,
 	})
-	own := *n.auth.Load()
+	auth := *n.auth.Load()
 	for _, forged := range []*stream.Record{
-		{Value: []byte(`{"v":1}`)}, {Value: []byte(`{"v":99}`)}, {Value: []byte(`{`)}, {}, {Value: []byte(strangeKey(text))},
-		{Value: []byte(strings.Replace(strangeKey(text), `"v":1`, `"v":1`, 1))},
-		{Value: []byte(strangeKey(text)), Headers: []stream.Header{{Key: macHeader, Value: []byte("x")}}},
+		{Value: []byte(`{"v":1}`)}, {Value: []byte(`{"v":99}`)}, {Value: []byte(`{`)}, {},
+		{Value: []byte(forgedKeyRecord(text))},
+		{Value: []byte(strings.Replace(forgedKeyRecord(text), `"v":1`, `"v":1`, 1))},
+		{Value: []byte(forgedKeyRecord(text)), Headers: []stream.Header{{Key: macHeader, Value: []byte("x")}}},
 		{Value: []byte(`{"v":1,"op_id":"op_gap","seq_seen":99,"kind":"key","id":"key_x","pre":"exists","op":"delete"}`)},
 		{
 			Value: []byte(fmt.Sprintf(
 				`{"v":1,"op_id":"op_level","kind":"log","id":"level","pre":"none","op":"level","level":%d}`,
 				newestLevel+1))},
-		other.sign(macRecord, &stream.Record{Value: []byte(strangeKey(text))}),  // of another log
-		other.sign(macRecord, &stream.Record{Value: begin}),                     // first record of another log
-		own.sign(macHeartbeat, &stream.Record{Value: []byte(strangeKey(text))}), // for another purpose
+		other.sign(macRecord, &stream.Record{Value: []byte(forgedKeyRecord(text))}),   // of another log
+		other.sign(macRecord, &stream.Record{Value: begin}),                           // first record of another log
+		auth.sign(macHeartbeat, &stream.Record{Value: []byte(forgedKeyRecord(text))}), // for another purpose
 	} {
 		putRecord(t, conf, stream.Control, forged)
 	}
@@ -268,7 +269,7 @@ func TestForgedHeartbeats(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
 		other := *a.auth.Load()
-		_, stranger := (authenticator{alone(t)}).newSecret()
+		_, stranger := (authenticator{offlineLog(t)}).newSecret()
 		leaving := func(n *testNode) []byte {
 			return mustJSON(t, heartbeat{Node: "b", Boot: n.bootID, NextOffset: 99, Leaving: true, At: time.Now()})
 		}

@@ -104,7 +104,7 @@ func TestReadOnAnotherNode(t *testing.T) {
 func TestWaitForPeersIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
-		a, b := pair(t, conf, around(&cold, conf))
+		a, b := pair(t, conf, freezable(&cold, conf))
 		cold.Freeze(t)
 		began := time.Now()
 		e := a.create(t)
@@ -121,7 +121,7 @@ func TestWaitForPeersIsBounded(t *testing.T) {
 func TestWriteWithoutBroker(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
-		a := node(t, around(&cold, conf), Config{Node: "a"})
+		a := node(t, freezable(&cold, conf), Config{Node: "a"})
 		cold.Freeze(t)
 		began := time.Now()
 		e := id.Random(id.Endpoint)
@@ -144,7 +144,7 @@ func TestWriteWithoutBroker(t *testing.T) {
 func TestStopWhileTheBrokerHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Ice
-		a := node(t, around(&cold, conf), Config{Node: "a"})
+		a := node(t, freezable(&cold, conf), Config{Node: "a"})
 		cold.Freeze(t)
 		time.Sleep(time.Second)
 		began := time.Now()
@@ -158,7 +158,7 @@ func TestStopWhileTheBrokerHangs(t *testing.T) {
 func TestWriteWaitsForTheAcknowledgement(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		cold := kit.Ice{Only: func(key uint16) bool { return key == kit.ProduceKey }, Reads: true}
-		a := node(t, around(&cold, conf), Config{Node: "a"})
+		a := node(t, freezable(&cold, conf), Config{Node: "a"})
 		e := id.Random(id.Endpoint)
 		cold.Freeze(t)
 		began := time.Now()

@@ -18,7 +18,7 @@ import (
 )
 
 // copied returns the entries in the topic audit, each once, by id.
-func copied(t *testing.T, n *testNode) (entries []*audit.Entry, records int) {
+func auditEntries(t *testing.T, n *testNode) (entries []*audit.Entry, records int) {
 	t.Helper()
 	log := stream.Partition{Topic: stream.AuditLog}
 	ends, err := n.reader.Ends(t.Context(), stream.AuditLog)
@@ -43,14 +43,14 @@ func copied(t *testing.T, n *testNode) (entries []*audit.Entry, records int) {
 }
 
 // said returns entries as text.
-func said(entries []*audit.Entry) (words []string) {
+func auditText(entries []*audit.Entry) (words []string) {
 	for _, e := range entries {
 		words = append(words, strings.TrimSpace(fmt.Sprintf("%s %s %s %v", e.Actor.Type, e.Actor.Name, e.Action, e.Changes)))
 	}
 	return words
 }
 
-func inAMinute(t *testing.T, what string, holds func() bool) {
+func waitAMinute(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for range 600 {
 		if holds() {
@@ -92,20 +92,20 @@ func TestOutboxIsCopiedOnce(t *testing.T) {
 		if _, _, _, err := a.change(ctx, kindRun, "run_1", func(v *Thing) { v.Count = 1 }); err != nil {
 			t.Fatal(err)
 		}
-		if entries, _ := copied(t, a); len(entries) > 0 {
-			t.Fatalf("copied by a node that is not the owner: %v", said(entries))
+		if entries, _ := auditEntries(t, a); len(entries) > 0 {
+			t.Fatalf("copied by a node that is not the owner: %v", auditText(entries))
 		}
 		waiting := a.Outbox(audit.Query{Account: a.account(), Limit: 100})
 		a.SetOwner(true)
-		inAMinute(t, "the outbox is empty", func() bool { return a.outboxLen() == 0 })
-		entries, records := copied(t, a)
+		waitAMinute(t, "the outbox is empty", func() bool { return a.outboxLen() == 0 })
+		entries, records := auditEntries(t, a)
 		want := []string{
 			"system  account.created []", "system  key.created []", "key ci endpoint.created []",
 			"key ci endpoint.updated [name]",
 			"operator  key.revoked [revoked_at]", "key ci run.created []",
 		}
-		if !slices.Equal(said(entries), want) || records != len(want) {
-			t.Errorf("%q in %d records\nwant %q", said(entries), records, want)
+		if !slices.Equal(auditText(entries), want) || records != len(want) {
+			t.Errorf("%q in %d records\nwant %q", auditText(entries), records, want)
 		}
 		slices.Reverse(waiting)
 		for i, e := range entries {
@@ -145,11 +145,11 @@ func TestOutboxSurvivesItsNode(t *testing.T) {
 		}
 		a.stop()
 		b := node(t, conf, Config{Node: "b"}) // there is no owner: after a while this node copies all the same
-		inAMinute(t, "the outbox is empty", func() bool { return b.outboxLen() == 0 })
-		entries, records := copied(t, b)
+		waitAMinute(t, "the outbox is empty", func() bool { return b.outboxLen() == 0 })
+		entries, records := auditEntries(t, b)
 		if want := []string{"system  account.created []", "system  endpoint.created []",
-			"system  endpoint.updated [name]"}; !slices.Equal(said(entries), want) || records != 5 {
-			t.Errorf("%q in %d records\nwant %q", said(entries), records, want)
+			"system  endpoint.updated [name]"}; !slices.Equal(auditText(entries), want) || records != 5 {
+			t.Errorf("%q in %d records\nwant %q", auditText(entries), records, want)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestFullOutboxRefusesChanges(t *testing.T) {
 			t.Fatalf("a change beyond the bound: %v", err)
 		}
 		n.SetOwner(true)
-		inAMinute(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
+		waitAMinute(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
 		if _, err := n.update(t.Context(), ep.ID, rename); err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func TestOutboxEntriesAreDecodedOnce(t *testing.T) {
 			t.Errorf("%d entries of an unknown endpoint, or some were decoded again", len(page))
 		}
 		n.SetOwner(true)
-		inAMinute(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
+		waitAMinute(t, "the outbox is empty", func() bool { return n.outboxLen() == 0 })
 		if page := n.Outbox(q); len(page) != 0 || len(n.entries.bySeq) != 0 {
 			t.Errorf("%d entries are cached after they were copied", len(n.entries.bySeq))
 		}

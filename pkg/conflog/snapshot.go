@@ -161,7 +161,7 @@ func (sn snapshots) readBack(ctx context.Context, f storedFooter) error {
 	}
 	found := fmt.Errorf("%w: its footer does not exist", errTorn)
 	err := sn.readRange(ctx, snapshotLog, f.offset, f.offset+1, func(r *stream.Record) error {
-		if own := sn.auth.Load(); own != nil && own.verify(macSnapshot, r) && sha256.Sum256(r.Value) == f.sum {
+		if auth := sn.auth.Load(); auth != nil && auth.verify(macSnapshot, r) && sha256.Sum256(r.Value) == f.sum {
 			found = nil
 		}
 		return nil
@@ -171,8 +171,8 @@ func (sn snapshots) readBack(ctx context.Context, f storedFooter) error {
 
 // write writes a snapshot of a view. The view is immutable, so records are applied meanwhile.
 func (sn snapshots) write(ctx context.Context, v *View) (f storedFooter, err error) {
-	own, e := sn.auth.Load(), v.FindLiving(KindLog, LogID)
-	if own == nil || e == nil {
+	auth, e := sn.auth.Load(), v.FindLiving(KindLog, LogID)
+	if auth == nil || e == nil {
 		return f, errors.New("the log has no first record yet")
 	}
 	f.snapshotFooter = snapshotFooter{
@@ -188,7 +188,7 @@ func (sn snapshots) write(ctx context.Context, v *View) (f storedFooter, err err
 		defer cancel()
 		rec := &stream.Record{Key: key, Value: value, Headers: []stream.Header{{Key: "part", Value: []byte(part)}}}
 		if part == partFooter {
-			own.sign(macSnapshot, rec)
+			auth.sign(macSnapshot, rec)
 		}
 		return rec, sn.producer.ProduceSync(ctx, stream.ControlSnapshots, 0, rec)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // flood appends copies of a record to the snapshots, as fast as the broker accepts them.
-func flood(t *testing.T, conf stream.Config, copies int, records ...*stream.Record) {
+func appendCopies(t *testing.T, conf stream.Config, copies int, records ...*stream.Record) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(conf.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.DefaultProduceTopic(conf.Prefix+stream.ControlSnapshots), kgo.MaxBufferedRecords(copies*len(records)))
@@ -31,8 +31,8 @@ func flood(t *testing.T, conf stream.Config, copies int, records ...*stream.Reco
 	}
 }
 
-// footAt returns the footer record of a snapshot.
-func footAt(t *testing.T, n *testNode, f storedFooter) *stream.Record {
+// footerRecord returns the footer record of a snapshot.
+func footerRecord(t *testing.T, n *testNode, f storedFooter) *stream.Record {
 	t.Helper()
 	records := recordsFrom(t, n, f.offset)
 	if partOf(records[0]) != partFooter {
@@ -41,7 +41,7 @@ func footAt(t *testing.T, n *testNode, f storedFooter) *stream.Record {
 	return records[0]
 }
 
-func written(t *testing.T, n *testNode) storedFooter {
+func writeTestSnapshot(t *testing.T, n *testNode) storedFooter {
 	t.Helper()
 	f, err := n.writeSnapshot(t.Context(), n.view.Load())
 	if err != nil {
@@ -56,19 +56,20 @@ func TestRepeatedFooters(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
 	n.create(t)
-	gone := written(t, n)
-	foot := footAt(t, n, gone)
+	trimmed := writeTestSnapshot(t, n)
+	footer := footerRecord(t, n, trimmed)
 	want := n.create(t)
-	newer := written(t, n)
+	newer := writeTestSnapshot(t, n)
 	for name, copies := range map[string][]*stream.Record{
-		"usable":   {footAt(t, n, newer), strange(footAt(t, n, newer)), strange(recordsFrom(t, n, newer.Parts[1].Offset)[0])},
-		"unusable": {foot, strange(foot)},
+		"usable": {footerRecord(t, n, newer), foreignRecord(footerRecord(t, n, newer)),
+			foreignRecord(recordsFrom(t, n, newer.Parts[1].Offset)[0])},
+		"unusable": {footer, foreignRecord(footer)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := n.reader.Trim(t.Context(), snapshotLog, newer.Parts[0].Offset); err != nil {
 				t.Fatal(err)
 			}
-			flood(t, conf, 3000, copies...)
+			appendCopies(t, conf, 3000, copies...)
 			if _, _, from, err := n.load(t.Context()); err != nil || from.Seq != newer.Seq {
 				t.Errorf("loaded the snapshot of sequence %d, want %d: %v", from.Seq, newer.Seq, err)
 			}
@@ -98,13 +99,13 @@ func TestLoadsAreBounded(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
 	e := n.create(t)
-	f := written(t, n)
+	f := writeTestSnapshot(t, n)
 	records := recordsFrom(t, n, f.Parts[0].Offset)
 	if err := n.reader.Trim(t.Context(), snapshotLog, endOf(t, n, snapshotLog)); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 * maxFailedLoads {
-		torn := append([]*stream.Record{strange(records[0])}, records[1:]...)
+		torn := append([]*stream.Record{foreignRecord(records[0])}, records[1:]...)
 		rewrite(t, n, torn)
 	}
 	b := node(t, conf, Config{Node: "b"})
@@ -116,9 +117,9 @@ func TestLoadsAreBounded(t *testing.T) {
 	}
 	// Snapshots that do not fit the log are logged a few times only.
 	for i := range 3 * maxLoggedSkips {
-		foot := f.snapshotFooter
-		foot.Cluster = fmt.Sprint("other ", i)
-		r := &stream.Record{Value: mustJSON(t, foot), Headers: []stream.Header{{Key: "part", Value: []byte(partFooter)}}}
+		footer := f.snapshotFooter
+		footer.Cluster = fmt.Sprint("other ", i)
+		r := &stream.Record{Value: mustJSON(t, footer), Headers: []stream.Header{{Key: "part", Value: []byte(partFooter)}}}
 		putRecord(t, conf, stream.ControlSnapshots, n.auth.Load().sign(macSnapshot, r))
 	}
 	c := node(t, conf, Config{Node: "c"})
@@ -131,11 +132,11 @@ func TestLoadsAreBounded(t *testing.T) {
 func TestNewestStateOfSeveralFooters(t *testing.T) {
 	conf := broker(t)
 	n := node(t, conf, Config{Node: "a"})
-	older := written(t, n)
+	older := writeTestSnapshot(t, n)
 	n.create(t)
-	flood(t, conf, 8, strange(footAt(t, n, older))) // the first window of the search does not reach it
-	newer := written(t, n)
-	putRecord(t, conf, stream.ControlSnapshots, footAt(t, n, older))
+	appendCopies(t, conf, 8, foreignRecord(footerRecord(t, n, older))) // the first window of the search does not reach it
+	newer := writeTestSnapshot(t, n)
+	putRecord(t, conf, stream.ControlSnapshots, footerRecord(t, n, older))
 	if s, _, _, err := n.load(t.Context()); err != nil || s.seq != newer.Seq {
 		t.Errorf("loaded sequence %d, want %d: %v", s.seq, newer.Seq, err)
 	}
@@ -149,7 +150,7 @@ func TestTrimKeepsAReadableSnapshot(t *testing.T) {
 	var kept []storedFooter
 	for range keptSnapshots + 2 {
 		n.create(t)
-		kept = append(kept, written(t, n))
+		kept = append(kept, writeTestSnapshot(t, n))
 	}
 	logStart := func() int64 {
 		t.Helper()
@@ -162,16 +163,17 @@ func TestTrimKeepsAReadableSnapshot(t *testing.T) {
 	torn := kept[1]
 	torn.Parts = append([]snapshotPart{}, torn.Parts...)
 	torn.Parts[1].SHA256 = make([]byte, 32)
-	noFoot := kept[1]
-	noFoot.offset--
-	for name, oldest := range map[string]storedFooter{"torn": torn, "no footer": noFoot} {
-		left := (snapshots{n.Log}).trim(t.Context(), []storedFooter{kept[0], oldest, kept[2], kept[3]})
-		if len(left) != 2 || left[0].offset != kept[2].offset || logStart() != 0 {
-			t.Errorf("%s: %d snapshots are kept, the log begins at %d", name, len(left), logStart())
+	noFooter := kept[1]
+	noFooter.offset--
+	for name, oldest := range map[string]storedFooter{"torn": torn, "no footer": noFooter} {
+		remaining := (snapshots{n.Log}).trim(t.Context(), []storedFooter{kept[0], oldest, kept[2], kept[3]})
+		if len(remaining) != 2 || remaining[0].offset != kept[2].offset || logStart() != 0 {
+			t.Errorf("%s: %d snapshots are kept, the log begins at %d", name, len(remaining), logStart())
 		}
 	}
-	if left := (snapshots{n.Log}).trim(t.Context(), kept); len(left) != keptSnapshots || logStart() != kept[2].NextOffset {
-		t.Errorf("%d are kept, the log begins at %d, want %d", len(left), logStart(), kept[2].NextOffset)
+	if remaining := (snapshots{n.Log}).trim(t.Context(), kept); len(remaining) != keptSnapshots ||
+		logStart() != kept[2].NextOffset {
+		t.Errorf("%d snapshots are kept, the log begins at %d, want %d", len(remaining), logStart(), kept[2].NextOffset)
 	}
 }
 
@@ -179,7 +181,7 @@ func TestTrimKeepsAReadableSnapshot(t *testing.T) {
 // passed.
 func TestOnlyAppliedRecordsAreCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		n := node(t, conf, Config{Node: "a", SnapshotEvery: 20}, quick)
+		n := node(t, conf, Config{Node: "a", SnapshotEvery: 20}, snapshotOften)
 		n.SetOwner(true)
 		n.create(t)
 		time.Sleep(10 * n.timing.SnapshotCheckInterval)

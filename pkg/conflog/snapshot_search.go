@@ -40,19 +40,19 @@ type snapshotSearch struct {
 // load returns the state of the newest complete snapshot and the offset in control from which to continue. Without a
 // snapshot it returns an empty state and the start of the log. It retries while the brokers do not answer.
 func (l *Log) load(ctx context.Context) (s *state, next int64, from storedFooter, err error) {
-	find := &snapshotSearch{Log: l, seen: make(map[[sha256.Size]byte]bool), authorities: make(map[string]*authority)}
-	if find.logBounds, err = find.readBounds(ctx); err != nil {
+	search := &snapshotSearch{Log: l, seen: make(map[[sha256.Size]byte]bool), authorities: make(map[string]*authority)}
+	if search.logBounds, err = search.readBounds(ctx); err != nil {
 		return nil, 0, from, err
 	}
 	// Search for footers from the end, in windows that grow by a factor of 4: usually the last record is one.
-	for hi, size := find.snapEnd, int64(8); hi > find.snapStart && find.failedLoads < maxFailedLoads; size *= 4 {
-		lo := max(find.snapStart, hi-size)
-		footers, err := find.footers(ctx, lo, hi)
+	for hi, size := search.snapEnd, int64(8); hi > search.snapStart && search.failedLoads < maxFailedLoads; size *= 4 {
+		lo := max(search.snapStart, hi-size)
+		footers, err := search.footers(ctx, lo, hi)
 		if err != nil {
 			return nil, 0, from, err
 		}
 		for _, f := range footers {
-			if find.failedLoads == maxFailedLoads {
+			if search.failedLoads == maxFailedLoads {
 				break
 			}
 			if f.Level > l.kinds.newestLevel {
@@ -60,74 +60,74 @@ func (l *Log) load(ctx context.Context) (s *state, next int64, from storedFooter
 			}
 			s, err := snapshots{l}.load(ctx, f.snapshotFooter)
 			if err == nil {
-				l.auth.Store(find.authorities[f.Secret])
+				l.auth.Store(search.authorities[f.Secret])
 				return s, f.NextOffset, f, nil
 			}
 			if ctx.Err() != nil {
 				return nil, 0, from, ctx.Err()
 			}
-			find.failedLoads++
-			find.skip(ctx, f.offset, err)
+			search.failedLoads++
+			search.skip(ctx, f.offset, err)
 		}
 		hi = lo
 	}
 	switch {
-	case find.logStart == 0:
-	case find.openErr != nil:
-		return nil, 0, from, find.openErr
+	case search.logStart == 0:
+	case search.openErr != nil:
+		return nil, 0, from, search.openErr
 	default:
 		return nil, 0, from, fmt.Errorf(
-			"%w: the log begins at offset %d, and no snapshot covers the records before it", errGap, find.logStart)
+			"%w: the log begins at offset %d, and no snapshot covers the records before it", errGap, search.logStart)
 	}
-	return newState(l.kinds), find.logStart, from, nil
+	return newState(l.kinds), search.logStart, from, nil
 }
 
-func (find *snapshotSearch) readBounds(ctx context.Context) (b logBounds, err error) {
-	err = find.retry(ctx, "find the configuration log", func(ctx context.Context) error {
-		starts, err := find.reader.Starts(ctx, stream.Control, stream.ControlSnapshots)
+func (search *snapshotSearch) readBounds(ctx context.Context) (b logBounds, err error) {
+	err = search.retry(ctx, "find the configuration log", func(ctx context.Context) error {
+		starts, err := search.reader.Starts(ctx, stream.Control, stream.ControlSnapshots)
 		if err != nil {
 			return err
 		}
-		ends, err := find.reader.Ends(ctx, stream.Control, stream.ControlSnapshots)
+		ends, err := search.reader.Ends(ctx, stream.Control, stream.ControlSnapshots)
 		if err != nil {
 			return err
 		}
 		b.logStart, b.logEnd, b.snapStart, b.snapEnd = starts[recordLog], ends[recordLog], starts[snapshotLog],
 			ends[snapshotLog]
-		b.cluster, b.topic, err = find.reader.TopicID(ctx, stream.Control)
+		b.cluster, b.topic, err = search.reader.TopicID(ctx, stream.Control)
 		return err
 	})
 	return b, err
 }
 
 // skip counts a snapshot that is not used, and logs the first ones.
-func (find *snapshotSearch) skip(ctx context.Context, offset int64, err error) {
-	find.skipped++
-	if find.skipped <= maxLoggedSkips {
-		find.log.LogAttrs(ctx, slog.LevelWarn, "cannot use a snapshot of the configuration, trying an older one",
+func (search *snapshotSearch) skip(ctx context.Context, offset int64, err error) {
+	search.skipped++
+	if search.skipped <= maxLoggedSkips {
+		search.log.LogAttrs(ctx, slog.LevelWarn, "cannot use a snapshot of the configuration, trying an older one",
 			slog.Int64("offset", offset), slog.Any("error", err))
 	}
 }
 
 // authenticFooter reports whether a footer has a valid MAC.
-func (find *snapshotSearch) authenticFooter(f storedFooter, r *stream.Record) bool {
-	if find.cfg.Unverified {
+func (search *snapshotSearch) authenticFooter(f storedFooter, r *stream.Record) bool {
+	if search.cfg.Unverified {
 		return true
 	}
-	own := find.authorities[f.Secret]
-	if own == nil {
-		opened, err := (authenticator{find.Log}).openSecret(f.Secret)
+	auth := search.authorities[f.Secret]
+	if auth == nil {
+		opened, err := (authenticator{search.Log}).openSecret(f.Secret)
 		if err != nil {
-			find.openErr = err
+			search.openErr = err
 			return false
 		}
-		own = &opened
+		auth = &opened
 	}
-	if !own.verify(macSnapshot, r) {
-		(authenticator{find.Log}).reportUnauthentic(stream.ControlSnapshots, r.Offset)
+	if !auth.verify(macSnapshot, r) {
+		(authenticator{search.Log}).reportUnauthentic(stream.ControlSnapshots, r.Offset)
 		return false
 	}
-	find.authorities[f.Secret] = own
+	search.authorities[f.Secret] = auth
 	return true
 }
 
@@ -158,21 +158,21 @@ func (b logBounds) checkUsable(f storedFooter) error {
 }
 
 // footers returns the usable footers in [lo, hi) that were not seen before, those of the newest states first.
-func (find *snapshotSearch) footers(ctx context.Context, lo, hi int64) (footers []storedFooter, err error) {
-	err = find.readRange(ctx, snapshotLog, lo, hi, func(r *stream.Record) error {
+func (search *snapshotSearch) footers(ctx context.Context, lo, hi int64) (footers []storedFooter, err error) {
+	err = search.readRange(ctx, snapshotLog, lo, hi, func(r *stream.Record) error {
 		if partOf(r) != partFooter {
 			return nil
 		}
 		f := storedFooter{offset: r.Offset, sum: sha256.Sum256(r.Value)}
-		if find.seen[f.sum] || json.Unmarshal(r.Value, &f.snapshotFooter) != nil {
+		if search.seen[f.sum] || json.Unmarshal(r.Value, &f.snapshotFooter) != nil {
 			return nil
 		}
-		if f.V != snapshotVersion || !find.authenticFooter(f, r) {
+		if f.V != snapshotVersion || !search.authenticFooter(f, r) {
 			return nil
 		}
-		find.seen[f.sum] = true
-		if err := find.checkUsable(f); err != nil {
-			find.skip(ctx, f.offset, err)
+		search.seen[f.sum] = true
+		if err := search.checkUsable(f); err != nil {
+			search.skip(ctx, f.offset, err)
 			return nil
 		}
 		footers = append(footers, f)

@@ -32,7 +32,7 @@ func ownerWrites(t testing.TB, n *testNode) {
 }
 
 // quick makes a node check often whether a snapshot is due, and write many small chunks.
-func quick(c *Log) {
+func snapshotOften(c *Log) {
 	c.timing.SnapshotCheckInterval = 10 * time.Millisecond
 	c.chunkSize = 600
 }
@@ -41,10 +41,10 @@ func quick(c *Log) {
 func TestRestartFromSnapshot(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		ctx := t.Context()
-		n := node(t, conf, Config{Node: "a", SnapshotEvery: 10}, quick)
+		n := node(t, conf, Config{Node: "a", SnapshotEvery: 10}, snapshotOften)
 		first := n.create(t)
-		gone := n.create(t)
-		if err := n.remove(ctx, gone.ID); err != nil {
+		deleted := n.create(t)
+		if err := n.remove(ctx, deleted.ID); err != nil {
 			t.Fatal(err)
 		}
 		text, _ := n.createKey(t)
@@ -76,7 +76,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 		if got := n.get(last.ID); got == nil || got.Rev != last.Rev {
 			t.Fatalf("endpoint of the log: %+v", got)
 		}
-		if e := n.View().Find(kindEndpoint, gone.ID); e == nil || e.Living() {
+		if e := n.View().Find(kindEndpoint, deleted.ID); e == nil || e.Living() {
 			t.Fatalf("tombstone: %+v", e)
 		}
 		if err := n.authenticate(text); err != nil {
@@ -91,7 +91,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 func TestTornSnapshots(t *testing.T) {
 	ctx := t.Context()
 	conf := broker(t)
-	n := node(t, conf, Config{Node: "a"}, quick)
+	n := node(t, conf, Config{Node: "a"}, snapshotOften)
 	for range 12 {
 		n.create(t)
 	}
@@ -142,7 +142,7 @@ func TestTornSnapshots(t *testing.T) {
 		again("cut", records[:i])
 		if i < len(records)-1 {
 			replaced := slices.Clone(records)
-			replaced[i] = strange(records[i])
+			replaced[i] = foreignRecord(records[i])
 			again("replaced", replaced)
 			altered := slices.Clone(records)
 			altered[i] = &stream.Record{Key: records[i].Key, Value: bytes.Clone(records[i].Value), Headers: records[i].Headers}
@@ -156,14 +156,14 @@ func TestTornSnapshots(t *testing.T) {
 	}
 	// Complete again, with foreign records under its key in between.
 	rewrite(t, n, slices.Insert(
-		slices.Clone(records), 1, strange(records[0]), strange(records[1]), records[0], records[2]))
+		slices.Clone(records), 1, foreignRecord(records[0]), foreignRecord(records[1]), records[0], records[2]))
 	if got := loaded(); got != newer.seq {
 		t.Fatalf("complete again: loaded %d, want %d", got, newer.seq)
 	}
 }
 
 // strange returns a foreign record with the key and headers of a part.
-func strange(r *stream.Record) *stream.Record {
+func foreignRecord(r *stream.Record) *stream.Record {
 	return &stream.Record{Key: r.Key, Value: []byte("strange"), Headers: r.Headers}
 }
 
@@ -195,16 +195,16 @@ func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 	for i, r := range records {
 		copied := &stream.Record{Key: r.Key, Value: bytes.Clone(r.Value), Headers: r.Headers}
 		if partOf(r) == partFooter { // signed, so that only the content is wrong
-			var foot snapshotFooter
-			if err := json.Unmarshal(r.Value, &foot); err != nil {
+			var footer snapshotFooter
+			if err := json.Unmarshal(r.Value, &footer); err != nil {
 				t.Fatal(err)
 			}
-			extra := i - len(foot.Parts) // these stand in between, after the first
+			extra := i - len(footer.Parts) // these stand in between, after the first
 			at = slices.Delete(at, 1, 1+extra)
-			for part := range foot.Parts {
-				foot.Parts[part].Offset = at[part]
+			for part := range footer.Parts {
+				footer.Parts[part].Offset = at[part]
 			}
-			copied.Value, copied.Headers = mustJSON(t, foot), r.Headers[:1:1]
+			copied.Value, copied.Headers = mustJSON(t, footer), r.Headers[:1:1]
 			n.auth.Load().sign(macSnapshot, copied)
 		}
 		if err := n.producer.ProduceSync(t.Context(), stream.ControlSnapshots, 0, copied); err != nil {
@@ -292,25 +292,25 @@ func TestLogShorterThanSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	bounds := logBounds{cluster: "c", topic: "t", logEnd: 9, snapStart: 3, snapEnd: 20}
-	foot := storedFooter{offset: 9}
-	foot.Cluster, foot.Log, foot.NextOffset, foot.Parts = "c", "t", 10, []snapshotPart{{Offset: 3}, {Offset: 7}}
-	if err := bounds.checkUsable(foot); !errors.Is(err, errGap) {
+	footer := storedFooter{offset: 9}
+	footer.Cluster, footer.Log, footer.NextOffset, footer.Parts = "c", "t", 10, []snapshotPart{{Offset: 3}, {Offset: 7}}
+	if err := bounds.checkUsable(footer); !errors.Is(err, errGap) {
 		t.Fatalf("snapshot beyond the log: %v", err)
 	}
 	bounds.logStart, bounds.logEnd = 11, 20
-	if err := bounds.checkUsable(foot); !errors.Is(err, errGap) {
+	if err := bounds.checkUsable(footer); !errors.Is(err, errGap) {
 		t.Fatalf("log begins after the snapshot: %v", err)
 	}
 	bounds.logStart, bounds.logEnd = 10, 10
-	if err := bounds.checkUsable(foot); err != nil {
+	if err := bounds.checkUsable(footer); err != nil {
 		t.Fatal(err)
 	}
 	for _, offsets := range [][]int64{{}, {2, 7}, {7, 3}, {3, 3}, {3, 9}, {3, 12}} {
-		foot.Parts = nil
+		footer.Parts = nil
 		for _, at := range offsets {
-			foot.Parts = append(foot.Parts, snapshotPart{Offset: at})
+			footer.Parts = append(footer.Parts, snapshotPart{Offset: at})
 		}
-		if err := bounds.checkUsable(foot); !errors.Is(err, errTorn) {
+		if err := bounds.checkUsable(footer); !errors.Is(err, errTorn) {
 			t.Errorf("parts at %v: %v", offsets, err)
 		}
 	}
@@ -401,7 +401,7 @@ func TestFailedAppendFindsItsRecord(t *testing.T) {
 
 // TestOffsetGapStopsTheNode: a record has a skipped or repeated offset.
 func TestOffsetGapStopsTheNode(t *testing.T) {
-	c := alone(t)
+	c := offlineLog(t)
 	c.publish(newState(testParser().kinds), 7)
 	for _, offset := range []int64{6, 8} {
 		if err := c.applyRecord(&stream.Record{Offset: offset}); !errors.Is(err, errGap) {

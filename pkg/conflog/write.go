@@ -60,7 +60,7 @@ func (l writer) write(ctx context.Context, r record) (res WriteResult, err error
 	return l.writeSigned(ctx, r, l.auth.Load())
 }
 
-func (l writer) writeSigned(ctx context.Context, r record, own *authority) (res WriteResult, err error) {
+func (l writer) writeSigned(ctx context.Context, r record, auth *authority) (res WriteResult, err error) {
 	defer func() { l.countWrite(res, err) }()
 	s := l.view.Load()
 	if err := s.checkLevel(r.kind); err != nil {
@@ -70,7 +70,7 @@ func (l writer) writeSigned(ctx context.Context, r record, own *authority) (res 
 		return res, err
 	}
 	outbox(l).setOrigin(ctx, &r)
-	rec, err := l.encode(r, own)
+	rec, err := l.encode(r, auth)
 	if err != nil {
 		return res, err
 	}
@@ -82,12 +82,12 @@ func (l writer) writeSigned(ctx context.Context, r record, own *authority) (res 
 	l.producer.Produce(stream.Control, 0, rec, func(_ *stream.Record, err error) { acked <- err })
 
 	// Wait for both: the embedded engine delivers a record to readers before it is on disk.
-	for waitAck, waitOwn := true, true; waitAck || waitOwn; {
+	for waitAck, waitResult := true, true; waitAck || waitResult; {
 		select {
 		case res = <-found:
-			waitOwn = false
+			waitResult = false
 		case err := <-acked:
-			if err != nil && waitOwn {
+			if err != nil && waitResult {
 				return l.resolveFailedAppend(ctx, found, err)
 			}
 			waitAck = false
@@ -107,15 +107,15 @@ func (l writer) writeSigned(ctx context.Context, r record, own *authority) (res 
 }
 
 // encode returns the signed Kafka record.
-func (l writer) encode(r record, own *authority) (*stream.Record, error) {
-	if own == nil {
+func (l writer) encode(r record, auth *authority) (*stream.Record, error) {
+	if auth == nil {
 		return nil, fmt.Errorf("%w: the log has no first record yet", ErrUnavailable)
 	}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode record of %s: %w", r.ID, err)
 	}
-	return own.sign(macRecord, &stream.Record{Key: []byte(r.ID), Value: body}), nil
+	return auth.sign(macRecord, &stream.Record{Key: []byte(r.ID), Value: body}), nil
 }
 
 // checkAppend returns why a record is not even appended: every node would refuse it, or the outbox is full. Records
