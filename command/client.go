@@ -23,13 +23,13 @@ type Client struct {
 	out, err io.Writer
 }
 
-// Bounds of a call: what a healthy process answers within, and what a list of all keys fits in.
+// Bounds of a call: a healthy process answers within callTimeout, and a list of all keys fits into maxAnswer bytes.
 const (
 	callTimeout = 30 * time.Second
 	maxAnswer   = 64 << 20
 )
 
-// ErrNoProcess means that nothing answers on the socket.
+// ErrNoProcess: no running process answers on the command socket.
 var ErrNoProcess = errors.New("no running process answers")
 
 type noProcessError struct{ path string }
@@ -40,7 +40,7 @@ func (e noProcessError) Error() string {
 
 func (e noProcessError) Is(target error) bool { return target == ErrNoProcess }
 
-// Exit prints err, if there is one, and returns the exit code for it.
+// Exit prints err unless it is nil, and returns its exit code.
 func (c *Client) Exit(err error) int {
 	switch {
 	case err == nil:
@@ -54,8 +54,8 @@ func (c *Client) Exit(err error) int {
 	}
 }
 
-// call makes one request, with body as JSON unless it is nil, and prints its answer: as it came with
-// --json, else by print, after it was read into the value.
+// call sends one request, with body as JSON unless it is nil, and decodes the answer into the value into. With --json
+// it prints the answer unchanged, else it calls print.
 func (c *Client) call(ctx context.Context, method, path string, body, into any, print func()) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -79,10 +79,11 @@ func (c *Client) call(ctx context.Context, method, path string, body, into any, 
 	return nil
 }
 
-// follow makes a request that takes as long as it takes. Its answer is a line of JSON for each step, which
-// show gets, and with --json the output as it came. The last line says {"finished":true}, or {"error":"…"}:
-// an answer that ends without either was cut off.
-func (c *Client) follow(ctx context.Context, method, path string, body any, show func(line []byte) error) error {
+// callWithProgress sends a request of a long command. The answer is a line of JSON for each step; show gets each, or
+// with --json they are printed unchanged. The last line is {"finished":true} or {"error":"…"}; an answer that ends
+// without either was cut off.
+func (c *Client) callWithProgress(
+	ctx context.Context, method, path string, body any, show func(line []byte) error) error {
 	resp, err := c.request(ctx, method, path, body)
 	if err != nil {
 		return err
@@ -114,13 +115,13 @@ func (c *Client) follow(ctx context.Context, method, path string, body any, show
 		}
 	}
 	return errors.Join(errors.New(
-		"the process did not say how it ended; run the command again, it goes on where this one stopped"), lines.Err())
+		"the answer was cut off; run the command again, it continues where this one stopped"), lines.Err())
 }
 
-// request makes a request, with body as JSON unless it is a reader or nil, and turns a refusal into an error.
+// request sends a request, with body as JSON unless it is a reader or nil, and returns a refusal as an error.
 func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	send, whole := body.(io.Reader)
-	if !whole {
+	send, isReader := body.(io.Reader)
+	if !isReader {
 		var raw []byte
 		if body != nil {
 			var err error
@@ -136,7 +137,7 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 	}
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.dial}}).Do(req)
 	if absent, ok := errors.AsType[noProcessError](err); ok {
-		return nil, absent // without what the HTTP client says around it
+		return nil, absent // without the HTTP client's prefix
 	}
 	if err != nil {
 		return nil, err

@@ -1,10 +1,12 @@
-// Package command is the command line: subcommands, their help and settings, what starts a process, and the client side
-// of the commands that speak to a running one.
+// Package command is the command line of relay: its subcommands with their help, the settings, and what each does.
 //
-// Of those, in flow the words of a command line; out flow one request over the socket in the data directory of the
-// process, and its answer as text, or as JSON with --json. The types of requests and answers are those of
-// node/admin, which serves the socket. A command decides nothing by itself: whether it is allowed is decided by the
-// process that is asked.
+// Begin with run.go: subcommands lists all of them, Run runs one. dev, serve and engine start a process; migrate works
+// on the engines; the others (Group) are clients of a running node. Those send one request over the command socket in
+// its data directory and print the answer as text, or as JSON with --json. node/admin serves that socket, defines the
+// types of requests and answers, and decides what is allowed.
+//
+// settings.go reads every setting from flags and the environment and validates it. All faults are reported at once,
+// each with the name of its variable.
 package command
 
 import (
@@ -23,43 +25,43 @@ const (
 	ExitDone      = 0
 	ExitRefused   = 1
 	ExitMisused   = 2
-	ExitNoProcess = 3 // no running process answers on the socket
+	ExitNoProcess = 3 // no running node answers on the socket
 )
 
-// DefaultDataDir is where the data directory is unless a flag or RELAY_DATA_DIR says otherwise.
+// DefaultDataDir is the data directory without --data-dir and RELAY_DATA_DIR.
 const DefaultDataDir = "./.relay"
 
-// Env is what a command sees of the process around it.
+// Env is the environment and the output of the process that a command runs in.
 type Env struct {
 	Getenv         func(string) string
 	Stdout, Stderr io.Writer
 }
 
-// Group is the commands that share their first word, such as relay keys.
+// Group is the commands that share their first argument, such as relay keys.
 type Group struct {
 	name  string
 	help  string
 	verbs map[string]verb
 }
 
-// verb declares the flags of one command and returns what it does with them.
+// verb declares the flags of one command and returns its action.
 type verb func(*flag.FlagSet) action
 
 // action is a command whose flags have been read.
 type action struct {
-	// misuse says what is wrong with the words beside the flags, or with the flags; "" if nothing is.
-	misuse func(words []string) string
-	do     func(ctx context.Context, c *Client, words []string) error
+	// misuse says what is wrong with the arguments or flags; "" = nothing.
+	misuse func(arguments []string) string
+	do     func(ctx context.Context, c *Client, arguments []string) error
 }
 
 const exitCodes = `
-The commands speak to the running process over the socket in its data directory (--data-dir, RELAY_DATA_DIR).
+These commands ask the running process through the socket in its data directory (--data-dir, RELAY_DATA_DIR).
 --json prints the answer as JSON.
 
 Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no running process.
 `
 
-// Run runs the command that args name and returns its exit code.
+// Run runs the command that args begin with and returns its exit code.
 func (g Group) Run(ctx context.Context, env Env, args []string) int {
 	usage := g.help + exitCodes
 	if len(args) == 0 {
@@ -82,53 +84,53 @@ func (g Group) Run(ctx context.Context, env Env, args []string) int {
 	flags := flag.NewFlagSet("relay "+g.name+" "+name, flag.ContinueOnError)
 	flags.SetOutput(env.Stderr)
 	flags.Usage = func() { fmt.Fprint(env.Stderr, usage) }
-	dir := flags.String("data-dir", orDefault(env.Getenv("RELAY_DATA_DIR"), DefaultDataDir),
+	dir := flags.String("data-dir", withDefault(env.Getenv("RELAY_DATA_DIR"), DefaultDataDir),
 		"data directory of the running process")
 	asJSON := flags.Bool("json", false, "print JSON")
 	act := declare(flags)
-	words, err := interleaved(flags, args)
+	arguments, err := parseInterleaved(flags, args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return ExitDone
 	case err != nil:
 		return ExitMisused
 	}
-	if fault := act.misuse(words); fault != "" {
+	if fault := act.misuse(arguments); fault != "" {
 		return misused(fault)
 	}
 	c := NewClient(*dir, *asJSON, env)
-	return c.Exit(act.do(ctx, c, words))
+	return c.Exit(act.do(ctx, c, arguments))
 }
 
-// interleaved parses flags that stand before, between and after other words, and returns the words.
-func interleaved(flags *flag.FlagSet, args []string) (words []string, err error) {
+// parseInterleaved parses flags before, between and after the arguments, and returns the arguments.
+func parseInterleaved(flags *flag.FlagSet, args []string) (arguments []string, err error) {
 	for {
 		if err := flags.Parse(args); err != nil {
 			return nil, err
 		}
 		if args = flags.Args(); len(args) == 0 {
-			return words, nil
+			return arguments, nil
 		}
-		words, args = append(words, args[0]), args[1:]
+		arguments, args = append(arguments, args[0]), args[1:]
 	}
 }
 
-// noWords is the misuse of a command that takes flags only.
-func noWords(words []string) string {
-	if len(words) > 0 {
-		return fmt.Sprintf("unexpected argument %q", words[0])
+// noArguments reports a misuse of a command that takes flags only.
+func noArguments(arguments []string) string {
+	if len(arguments) > 0 {
+		return fmt.Sprintf("unexpected argument %q", arguments[0])
 	}
 	return ""
 }
 
-func orDefault(s, def string) string {
+func withDefault(s, def string) string {
 	if s == "" {
 		return def
 	}
 	return s
 }
 
-// NewClient makes a client of the process that has this data directory. Nothing is dialled yet.
+// NewClient returns a client of the process with this data directory. It connects with the first call.
 func NewClient(dir string, asJSON bool, env Env) *Client {
 	return &Client{path: filepath.Join(dir, admin.SocketFile), asJSON: asJSON, out: env.Stdout, err: env.Stderr}
 }

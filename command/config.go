@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// Exported is what config export says of the file it has written.
+// Exported is the JSON answer of relay config export --file.
 type Exported struct {
 	File       string   `json:"file"`
 	Account    string   `json:"account"`
@@ -23,54 +23,54 @@ type Exported struct {
 	MasterKeys []string `json:"master_keys"`
 }
 
-// Config are the commands about the configuration as a whole.
+// Config returns the commands that export and import the whole configuration.
 func Config() Group {
 	return Group{name: "config", help: `Usage:
   relay config export [--file FILE]
   relay config import FILE [--replace] [--unsigned]
 
-export writes the whole configuration as one JSON document: endpoints, destinations, keys, users, alert settings. API
-keys stand in it as hashes, other secrets sealed under the master keys that it names: who has both has everything.
-It has a MAC under the first of them, so changes are detected. One-time links are left out. Without --file it is
-written to standard output. A file is replaced in one step, and only you can read it.
+export writes the whole configuration as one JSON document: endpoints, destinations, keys, users, alert settings. It
+holds API keys as hashes and other secrets sealed under the master keys that it names: whoever has the document and
+those keys has all secrets. A MAC under the first master key detects changes. One-time links are left out. Without
+--file the document goes to standard output. A file is replaced in one step, and only you can read it.
 
-import makes it the configuration of the running process: for a new Kafka, with the same RELAY_MASTER_KEYS. Ids,
-API keys, signing secrets and ingest URLs stay what they were. Events, deliveries on their way and replay runs are
-not part of it. FILE is - for standard input. It is refused where there is a configuration already; --replace deletes
-what is not in the document. Interrupted, it goes on where it stopped when it is given again. --unsigned takes an
-export of an older version, which has no MAC: make sure where it comes from.
+import loads a document into the running process, for a new Kafka, with the same RELAY_MASTER_KEYS. Ids, API keys,
+signing secrets and ingest URLs stay the same. The document has no events, waiting deliveries or replay runs. FILE is -
+for standard input. A process that has a configuration refuses; --replace then deletes what is not in the document. Run
+an interrupted import again: it continues where it stopped. --unsigned accepts an export of an older version, which has
+no MAC: make sure where it comes from.
 `, verbs: map[string]verb{"export": exportConfig, "import": importConfig}}
 }
 
 func exportConfig(flags *flag.FlagSet) action {
-	file := flags.String("file", "", "where to; standard output when it is empty")
-	return action{misuse: noWords, do: func(ctx context.Context, c *Client, _ []string) error {
+	file := flags.String("file", "", "file to write; empty = standard output")
+	return action{misuse: noArguments, do: func(ctx context.Context, c *Client, _ []string) error {
 		resp, err := c.request(ctx, http.MethodGet, "/config", nil)
 		if err != nil {
 			return err
 		}
 		defer resp.Body.Close()
 		if *file == "" {
-			fmt.Fprintln(c.err, "warning: the output holds hashes of keys and passwords, and sealed secrets; --file makes a "+
+			fmt.Fprintln(c.err, "warning: the output holds hashes of keys and passwords, and sealed secrets; --file writes a "+
 				"file that only you can read")
 			_, err := config.ReadExport(io.TeeReader(resp.Body, c.out), func(string, json.RawMessage) error { return nil })
 			return err
 		}
-		head, err := writeWhole(*file, resp.Body)
+		head, err := writeExport(*file, resp.Body)
 		if err != nil {
 			return err
 		}
 		if c.asJSON {
 			return json.NewEncoder(c.out).Encode(Exported{*file, head.Account, head.Entities, head.MasterKeys})
 		}
-		fmt.Fprintf(c.out, "%d entities of %s are in %s; to import it, the master keys %v are needed\n", head.Entities,
+		fmt.Fprintf(c.out, "%d entities of %s are in %s; an import needs the master keys %v\n", head.Entities,
 			head.Account, *file, head.MasterKeys)
 		return nil
 	}}
 }
 
-// writeWhole writes an export beside the file and renames it when it is whole, so that there is never half of one.
-func writeWhole(file string, from io.Reader) (head config.ExportHeader, err error) {
+// writeExport writes an export to a temporary file and renames it when it is complete.
+func writeExport(file string, from io.Reader) (head config.ExportHeader, err error) {
 	out, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // mode 0600
 	if err != nil {
 		return head, err
@@ -88,19 +88,19 @@ func writeWhole(file string, from io.Reader) (head config.ExportHeader, err erro
 }
 
 func importConfig(flags *flag.FlagSet) action {
-	replace := flags.Bool("replace", false, "delete what is there and not in the document")
-	unsigned := flags.Bool("unsigned", false, "take a document without a MAC, as older versions wrote it")
+	replace := flags.Bool("replace", false, "delete entities that are not in the document")
+	unsigned := flags.Bool("unsigned", false, "accept a document without a MAC, as older versions wrote it")
 	return action{
-		misuse: func(words []string) string {
-			if len(words) != 1 {
+		misuse: func(arguments []string) string {
+			if len(arguments) != 1 {
 				return "import takes one file; - is standard input"
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *Client, words []string) error {
+		do: func(ctx context.Context, c *Client, arguments []string) error {
 			from := io.Reader(os.Stdin)
-			if words[0] != "-" {
-				file, err := os.Open(words[0])
+			if arguments[0] != "-" {
+				file, err := os.Open(arguments[0])
 				if err != nil {
 					return err
 				}
@@ -109,7 +109,7 @@ func importConfig(flags *flag.FlagSet) action {
 			}
 			path := fmt.Sprintf("/config?replace=%t&unsigned=%t", *replace, *unsigned)
 			var im admin.Import
-			err := c.follow(ctx, http.MethodPost, path, from, func(line []byte) error {
+			err := c.callWithProgress(ctx, http.MethodPost, path, from, func(line []byte) error {
 				im = admin.Import{}
 				if err := json.Unmarshal(line, &im); err != nil {
 					return err
@@ -126,10 +126,10 @@ func importConfig(flags *flag.FlagSet) action {
 				fmt.Fprintln(c.out, "warning:", w)
 			}
 			if im.Changed+im.Removed == 0 {
-				fmt.Fprintf(c.out, "all %d entities of the document were there already; nothing has changed\n", im.Entities)
+				fmt.Fprintf(c.out, "nothing has changed: all %d entities of the document exist already\n", im.Entities)
 				return nil
 			}
-			fmt.Fprintf(c.out, "%d entities are imported; %d that were there before are removed\n", im.Done, im.Removed)
+			fmt.Fprintf(c.out, "imported %d entities, removed %d that were there before\n", im.Done, im.Removed)
 			return nil
 		},
 	}

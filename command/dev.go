@@ -31,11 +31,11 @@ const (
 	socketDir      = "run" // of the engines
 )
 
-// runDev starts the embedded engines, then a node with every role on top of them.
+// runDev runs the embedded engines and a node with every role on them.
 func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer) error {
 	dir, err := filepath.Abs(s.DataDir)
 	if err != nil {
-		return fmt.Errorf("find data directory: %w", err)
+		return fmt.Errorf("cannot resolve the data directory: %w", err)
 	}
 	s.DataDir = dir
 	if err := private.Dir(dir, lockFile); err != nil {
@@ -56,7 +56,8 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 	return st.Wait()
 }
 
-// devDefaults fills in what dev decides by itself: keys that are kept, and the shape of one machine.
+// devDefaults sets what dev decides by itself: one replica, and a master key and an API key that are created once and
+// kept in the data directory.
 func devDefaults(s *Settings) error {
 	if s.NodeName == "" {
 		s.NodeName = "dev"
@@ -64,12 +65,12 @@ func devDefaults(s *Settings) error {
 	s.Replication, s.Embedded = 1, true
 	var err error
 	if s.MasterKeys == "" {
-		s.MasterKeys, err = keptSecret(filepath.Join(s.DataDir, masterKeysFile), func() string {
+		s.MasterKeys, err = loadOrCreateSecret(filepath.Join(s.DataDir, masterKeysFile), func() string {
 			return config.GenerateMasterKey("dev")
 		})
 	}
 	if err == nil && s.BootstrapKey == "" {
-		s.BootstrapKey, err = keptSecret(filepath.Join(s.DataDir, apiKeyFile), apikey.New)
+		s.BootstrapKey, err = loadOrCreateSecret(filepath.Join(s.DataDir, apiKeyFile), apikey.New)
 	}
 	return err
 }
@@ -77,7 +78,7 @@ func devDefaults(s *Settings) error {
 // startDev starts the engines, prepares topics and tables and starts the node.
 func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) error {
 	registry := prometheus.NewRegistry()
-	// No engine listens on TCP: whoever reached its port could read and write everything.
+	// No engine listens on TCP: whoever reaches its port could read and write everything.
 	sockets := filepath.Join(s.DataDir, socketDir)
 	if err := private.Dir(sockets, ""); err != nil {
 		return fmt.Errorf("directory of the engines' sockets: %w", err)
@@ -114,7 +115,7 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	if s.Fsync && clickhouse.SyncSupported {
 		s.SyncTables = tables.Sync
 	}
-	// Whatever an older version left of the topics, they are nobody else's to set.
+	// The topics are dev's own, so differing settings that an older version left are corrected.
 	if _, err := migrate(st.Context(), *s, true, false); err != nil {
 		return err
 	}
@@ -126,20 +127,20 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	return nil
 }
 
-// socketURL is the address of a database of ClickHouse behind a unix socket.
+// socketURL returns the URL of a ClickHouse database on a unix socket.
 func socketURL(path, database string) string {
 	u := url.URL{Scheme: "unix", Path: path, RawQuery: url.Values{"database": {database}}.Encode()}
 	return u.String()
 }
 
-// banner is what dev prints when it is ready; its commands work when pasted together.
+// banner is what dev prints when it is ready. Its commands work when they are pasted as a whole.
 func banner(url, key string) string {
 	return fmt.Sprintf(`
 EventRelay is ready at %[1]s
 
 API key (read and write): %[2]s
 
-Try it: make an endpoint that only captures, post an event to it, and read the event.
+Try it: create an endpoint that only captures, post an event to it, and read the event.
 
   AUTH='Authorization: Bearer %[2]s' JSON='Content-Type: application/json'
   EP=$(curl -sS %[1]s/v1/endpoints -H "$AUTH" -H "$JSON" \
@@ -149,32 +150,32 @@ Try it: make an endpoint that only captures, post an event to it, and read the e
   EVT=$(curl -sS "%[1]s/v1/events?limit=1" -H "$AUTH" | sed -n 's/.*"id":"\(evt_[0-9a-z]*\)".*/\1/p')
   curl -sS "%[1]s/v1/events/$EVT" -H "$AUTH"; echo
 
-Ctrl-C stops it; the data stays.
+Ctrl-C stops it. The data stays.
 `, url, key)
 }
 
-// keptSecret reads a secret from a file, or makes it once and keeps it there, readable by its owner only.
-func keptSecret(path string, generate func() string) (string, error) {
+// loadOrCreateSecret reads a secret from a file, or creates it and writes it there with mode 0600.
+func loadOrCreateSecret(path string, generate func() string) (string, error) {
 	b, err := private.ReadFile(path)
 	if err == nil {
 		if text := strings.TrimSpace(string(b)); text != "" {
 			return text, nil
 		}
-		return "", fmt.Errorf("%s is empty; remove it to have a new secret made", path)
+		return "", fmt.Errorf("%s is empty; remove it, and a new secret is created", path)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("read kept secret: %w", err)
+		return "", fmt.Errorf("read secret: %w", err)
 	}
 	text := generate()
-	// Written aside and renamed: a crash must not leave half a key, which would lock sealed secrets away.
+	// Written to a temporary file and renamed: with half a key after a crash no sealed secret could be opened.
 	tmp := path + "." + rand.Text()[:8]
 	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("keep secret: %w", err)
+		return "", fmt.Errorf("write secret: %w", err)
 	}
 	_, werr := f.WriteString(text + "\n")
 	if err := errors.Join(werr, f.Sync(), f.Close(), os.Rename(tmp, path)); err != nil {
-		return "", fmt.Errorf("keep secret: %w", err)
+		return "", fmt.Errorf("write secret: %w", err)
 	}
 	return text, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/node"
 )
 
-// Doctor asks the running process how it is.
+// Doctor prints the report of the running process. It returns an error if a check fails.
 func Doctor(ctx context.Context, c *Client) error {
 	var r doctor.Report
 	if err := c.call(ctx, http.MethodGet, "/doctor", nil, &r, func() { r.Print(c.out) }); err != nil {
@@ -19,14 +19,14 @@ func Doctor(ctx context.Context, c *Client) error {
 	return r.Err()
 }
 
-// runDoctor asks the running process, or the engines themselves when there is none and the settings name them.
+// runDoctor asks the running process. When there is none and the settings name Kafka, it examines the engines itself.
 func runDoctor(ctx context.Context, s Settings, env Env, asJSON bool) error {
 	err := Doctor(ctx, NewClient(s.DataDir, asJSON, env))
 	if !errors.Is(err, ErrNoProcess) || len(s.KafkaBrokers) == 0 {
 		return err
 	}
 	if !asJSON {
-		fmt.Fprintf(env.Stdout, "%v; asking the engines themselves\n\n", ErrNoProcess)
+		fmt.Fprintf(env.Stdout, "%v; examining the engines directly\n\n", ErrNoProcess)
 	}
 	report, err := node.ExamineEngines(ctx, s.Config)
 	if err != nil {

@@ -20,14 +20,14 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// embeddedEngine is one of the engines that the binary carries.
+// embeddedEngine is Kafka, Redis or ClickHouse inside the binary.
 type embeddedEngine interface {
 	Run(context.Context) error
 	Ready() <-chan struct{}
 	Addr() string
 }
 
-// engineKeyEnv holds the secret of an engine, where no file does.
+// engineKeyEnv names the variable with an engine's key, used without --key-file.
 const engineKeyEnv = "RELAY_ENGINE_KEY"
 
 // engineFlags are the flags of `relay engine`.
@@ -39,7 +39,7 @@ type engineFlags struct {
 	backups               string
 }
 
-// onTCP says whether the engine listens on an address of the network, where the system does not say who connects.
+// onTCP reports whether the engine listens on TCP, where the kernel does not tell which user connects.
 func (f engineFlags) onTCP() bool {
 	return !strings.HasPrefix(f.listen, "unix:") && !strings.HasPrefix(f.listen, "fd:")
 }
@@ -60,7 +60,7 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	if name != "redis" && f.key == "" && f.onTCP() {
-		log.Warn("every user of this machine can read and write what the engine keeps; give it a key with --key-file or "+
+		log.Warn("every user of this machine can read and write the engine's data; set a key with --key-file or "+
 			engineKeyEnv, "engine", name)
 	}
 	engine, err := newEngine(name, f, log, prometheus.NewRegistry())
@@ -79,9 +79,9 @@ func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlag
 	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0",
-		"address to serve on; port 0 takes a free one. redis, clickhouse: also "+
-			"unix:/path. kafka, clickhouse: beyond loopback with a key only")
-	fs.StringVar(&f.data, "data", "", "data directory; redis keeps nothing")
+		"address to listen on; port 0 takes a free one. redis, clickhouse: also "+
+			"unix:/path. kafka, clickhouse: beyond loopback only with a key")
+	fs.StringVar(&f.data, "data", "", "data directory; redis stores nothing on disk")
 	fs.StringVar(&f.library, "library", environment("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
 	fs.BoolVar(&f.fsync, "fsync", true, "acknowledge only what is on disk")
 	fs.StringVar(&f.keyFile, "key-file", "", "file that only this user can read, with the key that clients must give; "+
@@ -98,18 +98,19 @@ func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlag
 		return f, err
 	}
 	if name == "kafka" && strings.HasPrefix(f.listen, "unix:") {
-		return f, errors.New("kafka cannot listen on a unix socket: its clients are told a host and a port to connect to; " +
+		return f, errors.New("kafka cannot listen on a unix socket: it tells its clients a host and a port to connect to; " +
 			"give an address such as 127.0.0.1:9092")
 	}
 	if f.backups != "" {
 		if f.backups, err = filepath.Abs(f.backups); err != nil {
-			return f, fmt.Errorf("find backup directory: %w", err)
+			return f, fmt.Errorf("cannot resolve the backup directory: %w", err)
 		}
 	}
 	f.key = environment(engineKeyEnv)
 	if f.keyFile != "" {
 		if name == "redis" {
-			return f, errors.New("the embedded redis knows no keys: it serves loopback and unix sockets only")
+			return f, errors.New("the embedded redis has no keys: it listens on loopback and unix sockets only; leave " +
+				"--key-file out")
 		}
 		text, err := private.ReadFile(f.keyFile)
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/node/admin"
 )
 
-// scope is what the key may do, as a list shows it.
+// scope formats a key's scope for a list.
 func scope(k *admin.Key) string {
 	if k.Agent {
 		return k.Scope + " (agent)"
@@ -20,7 +20,7 @@ func scope(k *admin.Key) string {
 	return k.Scope
 }
 
-// lastUse is the last use as a list shows it.
+// lastUse formats a key's last use for a list.
 func lastUse(k *admin.Key) string {
 	switch {
 	case k.LastUseUnknown:
@@ -32,7 +32,7 @@ func lastUse(k *admin.Key) string {
 	}
 }
 
-// Keys are the commands about API keys and master keys.
+// Keys returns the commands for API keys and master keys.
 func Keys() Group {
 	return Group{name: "keys", help: `Usage:
   relay keys create --name NAME --scope read|read_write [--expires 720h] [--agent]
@@ -40,21 +40,21 @@ func Keys() Group {
   relay keys revoke ID
   relay keys rewrap
 
-A key is shown once, when it is made. --expires takes hours, minutes and seconds, such as 720h or 1h30m.
-list shows when each key was used last, at most a minute late.
+create shows the key; it is never shown again. --expires takes hours, minutes and seconds, such as 720h or 1h30m.
+list shows when each key was last used, up to a minute late.
 
 rewrap seals every secret of the configuration with the first master key. To change the master key:
-  1. add the new one to RELAY_MASTER_KEYS of every node, behind the old one, and restart them in turn;
-  2. put it first, and restart them in turn;
+  1. add the new one to RELAY_MASTER_KEYS of every node, behind the old one, and restart the nodes one by one;
+  2. put it first, and restart the nodes one by one;
   3. relay keys rewrap, on any node, while they run;
-  4. remove the old one, and restart them in turn.
+  4. remove the old one, and restart the nodes one by one.
 `, verbs: map[string]verb{"create": createKey, "list": listKeys, "revoke": revokeKey, "rewrap": rewrapKeys}}
 }
 
 func rewrapKeys(*flag.FlagSet) action {
-	return action{misuse: noWords, do: func(ctx context.Context, c *Client, _ []string) error {
+	return action{misuse: noArguments, do: func(ctx context.Context, c *Client, _ []string) error {
 		var r admin.Rewrap
-		err := c.follow(ctx, http.MethodPost, "/keys/rewrap", nil, func(line []byte) error {
+		err := c.callWithProgress(ctx, http.MethodPost, "/keys/rewrap", nil, func(line []byte) error {
 			if err := json.Unmarshal(line, &r); err != nil {
 				return err
 			}
@@ -76,34 +76,34 @@ func createKey(flags *flag.FlagSet) action {
 	var k admin.CreateKey
 	flags.StringVar(&k.Name, "name", "", "what the key is for")
 	flags.StringVar(&k.Scope, "scope", "", "read or read_write")
-	flags.BoolVar(&k.Agent, "agent", false, "for a program whose changes people approve")
+	flags.BoolVar(&k.Agent, "agent", false, "for an agent: a person has to approve its changes")
 	expires := flags.Duration("expires", 0, "how long the key works; 0 = until it is revoked")
 	return action{
-		misuse: func(words []string) string {
+		misuse: func(arguments []string) string {
 			k.ExpiresSeconds = int64(*expires / time.Second)
-			switch fault := noWords(words); {
+			switch fault := noArguments(arguments); {
 			case fault != "":
 				return fault
 			case k.Name == "":
 				return "--name is required: what the key is for"
 			case k.Scope == "":
 				return "--scope is required: read or read_write"
-			case *expires != 0 && k.ExpiresSeconds < 1: // shorter would be none at all
+			case *expires != 0 && k.ExpiresSeconds < 1: // less would round to no expiry
 				return "--expires must be at least 1s"
 			}
 			return ""
 		},
 		do: func(ctx context.Context, c *Client, _ []string) error {
-			var made admin.Key
-			return c.call(ctx, http.MethodPost, "/keys", k, &made, func() {
-				fmt.Fprintf(c.out, "%s\n%s\n%s\n", made.ID, made.Scope, made.Key)
+			var created admin.Key
+			return c.call(ctx, http.MethodPost, "/keys", k, &created, func() {
+				fmt.Fprintf(c.out, "%s\n%s\n%s\n", created.ID, created.Scope, created.Key)
 			})
 		},
 	}
 }
 
 func listKeys(*flag.FlagSet) action {
-	return action{misuse: noWords, do: func(ctx context.Context, c *Client, _ []string) error {
+	return action{misuse: noArguments, do: func(ctx context.Context, c *Client, _ []string) error {
 		var keys []admin.Key
 		return c.call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
 			for _, k := range keys {
@@ -123,16 +123,16 @@ func listKeys(*flag.FlagSet) action {
 
 func revokeKey(*flag.FlagSet) action {
 	return action{
-		misuse: func(words []string) string {
-			if len(words) != 1 {
+		misuse: func(arguments []string) string {
+			if len(arguments) != 1 {
 				return "revoke takes the id of one key; list shows them"
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *Client, words []string) error {
+		do: func(ctx context.Context, c *Client, arguments []string) error {
 			var answer struct{}
-			return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(words[0]), nil, &answer, func() {
-				fmt.Fprintln(c.out, "revoked", words[0])
+			return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(arguments[0]), nil, &answer, func() {
+				fmt.Fprintln(c.out, "revoked", arguments[0])
 			})
 		},
 	}

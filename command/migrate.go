@@ -16,32 +16,32 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// Partitions of the topics of a new service whose settings say nothing.
+// Default numbers of partitions of a new service.
 const (
 	newPartitions    = 32
 	newPartitionsDev = 4
 )
 
-// migration is what relay migrate found and did.
+// migration is the result of relay migrate.
 type migration struct {
 	Topics []migratedTopic `json:"topics"`
 	Tables string          `json:"tables"` // ready, or untouched
-	Schema uint32          `json:"schema"` // number of the tables' last migration; 0: untouched
-	Ran    []string        `json:"ran"`    // their migrations that ran now
+	Schema uint32          `json:"schema"` // number of the last migration of the tables; 0: untouched
+	Ran    []string        `json:"ran"`    // migrations of the tables that ran now
 	Level  int             `json:"level"`  // of the configuration log; 0: it is empty
-	Newest int             `json:"newest"` // the level that this version knows
+	Newest int             `json:"newest"` // highest level that this version knows
 }
 
-// tablesReady is what Tables says once they are.
+// tablesReady is the value of Tables once all migrations have run.
 const tablesReady = "ready"
 
 // States of a topic after relay migrate.
 const (
-	topicCreated = "created"
-	topicRight   = "right"
-	topicGrown   = "grown" // it has got more partitions
-	topicFixed   = "fixed"
-	topicWrong   = "differs"
+	topicCreated   = "created"
+	topicUnchanged = "right"
+	topicGrown     = "grown" // partitions were added
+	topicFixed     = "fixed"
+	topicWrong     = "differs"
 )
 
 type migratedTopic struct {
@@ -59,7 +59,7 @@ type wrongConfig struct {
 	Fixed   bool   `json:"fixed"`
 }
 
-// runMigrate creates what serve needs and checks what is there.
+// runMigrate creates the topics and tables that serve needs and checks existing ones.
 func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, stdout io.Writer) error {
 	m, err := migrate(ctx, s, fix, true)
 	if err == nil {
@@ -79,8 +79,8 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 		return err
 	}
 	if m.Level != 0 && m.Level < m.Newest {
-		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, relay migrate "+
-			"--finalize raises it to %d and takes away what only older ones need\n", m.Level, m.Newest)
+		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, run relay migrate "+
+			"--finalize: it raises the level to %d and drops what only older versions need\n", m.Level, m.Newest)
 	}
 	if m.Tables == tablesReady {
 		fmt.Fprintf(stdout, "topics and tables are ready, the tables at migration %04d\n", m.Schema)
@@ -88,8 +88,8 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 	return nil
 }
 
-// finalize finds the level of the configuration log, or raises it. When that is the newest, no older version runs:
-// tables and views that only those need are taken away.
+// finalize reads the level of the configuration log, and raises it if raise is true. At the newest level no older
+// version runs, so tables and views that only those need are dropped.
 func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
 	c, _, err := node.Inspect(ctx, s.Config)
 	if err != nil {
@@ -128,13 +128,13 @@ func (m *migration) migrateTables(ctx context.Context, cfg schema.Config) error 
 	return nil
 }
 
-// tables is where the tables are.
+// tables returns where the tables are and how to create them.
 func (s Settings) tables() schema.Config {
 	return schema.Config{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays, Cluster: s.ClickHouseCluster,
 		SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
 }
 
-// printTables writes the statements that would make the tables, and touches nothing.
+// printTables writes the statements that create the tables, and runs none.
 func printTables(s Settings, stdout io.Writer) error {
 	statements, err := schema.DDL(s.tables())
 	if err != nil {
@@ -146,8 +146,8 @@ func printTables(s Settings, stdout io.Writer) error {
 	return nil
 }
 
-// migrate brings topics and tables to what this program needs, and while others may be running leaves what versions
-// before need. What is wrong and not fixed is an error, and the tables are left alone then.
+// migrate creates and changes topics and tables for this version. While other nodes may be running (others) it keeps
+// what older versions need. Wrong settings of topics that are not corrected are an error; then no table is changed.
 func migrate(ctx context.Context, s Settings, fix, others bool) (migration, error) {
 	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}}
 	done, audit, err := migrateTopics(ctx, s, fix)
@@ -155,7 +155,7 @@ func migrate(ctx context.Context, s Settings, fix, others bool) (migration, erro
 		if t.Missing {
 			continue
 		}
-		state := topicRight
+		state := topicUnchanged
 		for _, d := range done {
 			if slices.Contains(d.topics, t.Topic) {
 				state = d.state
@@ -190,41 +190,41 @@ func migrate(ctx context.Context, s Settings, fix, others bool) (migration, erro
 	return m, err
 }
 
-// deed is something that migrateTopics did.
-type deed struct {
+// topicChange is a change that migrateTopics made.
+type topicChange struct {
 	state  string
 	topics []string
 	fixed  []stream.WrongSetting
 }
 
-// migrateTopics creates topics, adds partitions, and with fix sets settings; it returns what it did and what
-// it found in the end. More partitions than there are must be asked for; fewer are refused before anything
-// is done.
-func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a stream.TopicsReport, err error) {
+// migrateTopics creates topics, adds partitions that RELAY_PARTITIONS asks for, and with fix corrects settings. It
+// returns its changes and the state of the topics afterwards. Fewer partitions than exist are an error before any
+// change.
+func migrateTopics(ctx context.Context, s Settings, fix bool) (done []topicChange, a stream.TopicsReport, err error) {
 	conf, copies, want := s.Stream(), s.Copies(), int32(s.Partitions)
 	if a, err = stream.CheckTopics(ctx, conf, copies); err != nil {
 		return nil, a, err
 	}
 	present := a.Partitions()
 	if want != 0 && want < present {
-		_, err := stream.AddPartitions(ctx, conf, a, want) // says which topic is larger
+		_, err := stream.AddPartitions(ctx, conf, a, want) // the error names the topic with more
 		return nil, a, err
 	}
-	made := present
+	partitions := present
 	switch {
-	case made == 0 && want != 0:
-		made = want
-	case made == 0 && s.Embedded:
-		made = newPartitionsDev
-	case made == 0:
-		made = newPartitions
+	case partitions == 0 && want != 0:
+		partitions = want
+	case partitions == 0 && s.Embedded:
+		partitions = newPartitionsDev
+	case partitions == 0:
+		partitions = newPartitions
 	}
-	created, err := stream.Migrate(ctx, conf, made, int16(copies))
-	done = append(done, deed{state: topicCreated, topics: created})
+	created, err := stream.Migrate(ctx, conf, partitions, int16(copies))
+	done = append(done, topicChange{state: topicCreated, topics: created})
 	if err != nil {
 		return done, a, err
 	}
-	// Another broker may answer than the one that knows of the new topics.
+	// A broker that does not know the new topics yet may answer.
 	if a, err = stream.AwaitTopics(ctx, conf, copies, func(stream.TopicsReport) bool { return true }); err != nil {
 		return done, a, err
 	}
@@ -233,7 +233,7 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a st
 		if err != nil {
 			return done, a, err
 		}
-		done = append(done, deed{state: topicGrown, topics: grown})
+		done = append(done, topicChange{state: topicGrown, topics: grown})
 		a, err = stream.AwaitTopics(ctx, conf, copies, func(a stream.TopicsReport) bool {
 			return a.Partitions() == want && a.SamePartitionCount()
 		})
@@ -248,7 +248,7 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a st
 	if err := stream.FixSettings(ctx, conf, wrong); err != nil {
 		return done, a, err
 	}
-	fixed := deed{state: topicFixed}
+	fixed := topicChange{state: topicFixed}
 	for _, w := range wrong {
 		if fixable(w) {
 			fixed.topics, fixed.fixed = append(fixed.topics, w.Topic), append(fixed.fixed, w)
@@ -262,7 +262,7 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []deed, a st
 
 func fixable(s stream.WrongSetting) bool { return s.Fix != "" }
 
-// print writes a row for each topic.
+// print writes a table with a row for each topic.
 func (m migration) print(w io.Writer) {
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "TOPIC\tSTATE\tPARTITIONS\tCOPIES\tSETTINGS THAT DIFFER")

@@ -10,20 +10,20 @@ import (
 	"os"
 )
 
-// subcommand is what the first word of a command line chooses.
+// subcommand is chosen by the first argument of the command line.
 type subcommand struct {
 	name, help string
 	run        func(ctx context.Context, c call) int
 }
 
-// call is a command line behind its first word, and the process around it.
+// call is the rest of a command line, and the process it runs in.
 type call struct {
 	Env
 	name, version string
 	args          []string
 }
 
-// subcommands are all of them, in the order in which the help lists them.
+// subcommands lists all subcommands in the order of the help.
 func subcommands() []subcommand {
 	return []subcommand{
 		{"dev", "run everything in one process, on embedded engines; nothing to install", withSettings(
@@ -34,16 +34,16 @@ func subcommands() []subcommand {
 			func(ctx context.Context, c call, s Settings, log *slog.Logger) error {
 				return runServe(ctx, s, log, c.Stdout)
 			})},
-		{"migrate", "create the topics and tables that serve needs, and check what is there", migrateCommand},
-		{"doctor", "say how the running process and its engines are, and what to do next", doctorCommand},
+		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
+		{"doctor", "check the running process and its engines, and say what to do next", doctorCommand},
 		{"config", "export the whole configuration, or import it into an empty log", Config().run},
 		{"engine", "run one embedded engine: kafka, redis or clickhouse", func(ctx context.Context, c call) int {
 			return exitCode(runEngine(ctx, c.args, c.Stdout, c.Stderr), c.Stderr)
 		}},
-		{"endpoints", "move one to another partition", Endpoints().run},
-		{"dead", "list what could not be read or stored, and do it again", Dead().run},
-		{"keys", "create, list or revoke API keys, seal secrets with a new master key", Keys().run},
-		{"users", "add, list, reset or remove people who sign in to the dashboard", Users().run},
+		{"endpoints", "move an endpoint to another partition", Endpoints().run},
+		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", Dead().run},
+		{"keys", "create, list or revoke API keys, or seal all secrets with a new master key", Keys().run},
+		{"users", "add, list, reset or remove dashboard users", Users().run},
 		{"version", "print the version", func(_ context.Context, c call) int {
 			fmt.Fprintln(c.Stdout, c.version)
 			return ExitDone
@@ -62,7 +62,7 @@ func writeHelp(w io.Writer) {
 	fmt.Fprint(w, "\nrelay <command> --help lists the flags of a command\n")
 }
 
-// Run is main without the process around it.
+// Run runs a command line and returns the exit code of the process. It is main without os.Exit.
 func Run(ctx context.Context, version string, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		writeHelp(stderr)
@@ -89,10 +89,12 @@ func migrateCommand(ctx context.Context, c call) int {
 			return printTables(s, c.Stdout)
 		}
 		return runMigrate(ctx, s, fix, finalize, asJSON, c.Stdout)
-	}, toggle{"fix", "set the settings of topics that differ, where no data has to be moved for it", &fix},
-		toggle{"finalize", "end an upgrade: write what older versions do not know; refused while an older node runs",
+	}, toggle{"fix", "correct topic settings that differ, where that moves no data", &fix},
+		toggle{"finalize", "end an upgrade: from now on write what older versions do not know; refused while an older " +
+			"node runs",
 			&finalize},
-		toggle{"print", "print the statements that make the tables, with those of --cluster, and do nothing", &ddl},
+		toggle{"print", "print the statements that create the tables (with --cluster, the replicated ones) and do " +
+			"nothing else", &ddl},
 		jsonToggle(&asJSON))(ctx, c)
 }
 
@@ -103,7 +105,7 @@ func doctorCommand(ctx context.Context, c call) int {
 	}, jsonToggle(&asJSON))(ctx, c)
 }
 
-// usageError is an error of whoever typed the command line.
+// usageError is a mistake in the command line or the settings.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -125,7 +127,7 @@ func exitCode(err error, stderr io.Writer) int {
 	}
 }
 
-// withSettings is a subcommand that reads and checks its settings, all faults at once, before it does its work.
+// withSettings makes a subcommand that reads and validates its settings first, and reports all faults at once.
 func withSettings(do func(context.Context, call, Settings, *slog.Logger) error, more ...toggle) func(context.Context,
 	call) int {
 	return func(ctx context.Context, c call) int {
@@ -154,7 +156,7 @@ func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
 		return s, nil, usageError{fmt.Errorf("RELAY_LOG_LEVEL: %q is none of debug, info, warn, error", s.LogLevel)}
 	}
 	log := slog.New(slog.NewTextHandler(c.Stderr, &slog.HandlerOptions{Level: level}))
-	s.warn(log)
-	warnUnknown(log, os.Environ())
+	s.logWarnings(log)
+	warnMisspelt(log, os.Environ())
 	return s, log, nil
 }

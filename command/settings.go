@@ -21,25 +21,25 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Settings are what a node is told, as the command line and the environment say it.
+// Settings is the configuration of a node, read from flags and the environment.
 type Settings struct {
 	node.Config
-	secretFlags []string // secrets that were given as flags
-	openFiles   []string // files of secrets that others can read or change
-	ignored     []string // settings that were given and do not count for the command
+	secretFlags   []string // flags that gave secrets
+	readableFiles []string // files with secrets that other users can read or change
+	ignored       []string // settings that are set and that the command does not use
 }
 
-// maxSocketPath is the longest path of a unix socket in bytes: sun_path has 104 on BSD and macOS, 108 on
-// Linux, with the zero at the end.
+// maxSocketPath bounds the path of a unix socket in bytes: sun_path holds 104 on BSD and macOS and 108 on Linux, with a
+// terminating zero.
 const maxSocketPath = 103
 
-// maxAllowance bounds the events of a month: far beyond what can be counted in one.
+// maxAllowance bounds RELAY_ALLOWANCE_EVENTS, far above any real month.
 const maxAllowance = 1_000_000_000_000
 
-// roles that a node may have.
+// knownRoles are the roles that a node may have.
 var knownRoles = []string{"ingest", "dispatch", "write", "api"}
 
-// toggle is a flag of one command that is no setting: it has no environment variable.
+// toggle is a boolean flag of one command; it is no setting and has no environment variable.
 type toggle struct {
 	flag, help string
 	value      *bool
@@ -47,7 +47,7 @@ type toggle struct {
 
 func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value} }
 
-// loadSettings reads flags over environment over defaults.
+// loadSettings reads settings: a flag wins over the environment, which wins over the default.
 func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer, more ...toggle) (
 	Settings, error) {
 	s := Settings{Config: node.Config{APIRateRead: node.Unset, APIRateWrite: node.Unset, APIRateSend: node.Unset}}
@@ -57,7 +57,7 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 	eachSetting(&s.Config, func(f setting) {
 		value := f.defaultValue
 		v, open, err := f.fromEnvironment(getenv)
-		s.openFiles = append(s.openFiles, open...)
+		s.readableFiles = append(s.readableFiles, open...)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -72,17 +72,17 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 		switch {
 		case f.secret:
 			fs.Func(f.flag, f.help+" ("+f.env+")", func(text string) error {
-				if f.shown(text) {
+				if f.holdsSecret(text) {
 					s.secretFlags = append(s.secretFlags, f.flag)
 				}
 				return f.set(text)
 			})
-			fs.Func(f.flag+"-file", "a file that holds "+f.flag+" ("+f.env+"_FILE)", func(path string) error {
+			fs.Func(f.flag+"-file", "file with the value of --"+f.flag+" ("+f.env+"_FILE)", func(path string) error {
 				text, open, err := readSecret(path)
 				if err != nil {
 					return err
 				}
-				s.openFiles = append(s.openFiles, open...)
+				s.readableFiles = append(s.readableFiles, open...)
 				return f.set(text)
 			})
 		case f.value.Kind() == reflect.Bool:
@@ -177,7 +177,7 @@ func writeSettings(w io.Writer) {
 	})
 }
 
-// Validate reports every fault at once, as the command of that name sees them.
+// Validate reports every fault of the settings at once, for the command with this name.
 func (s Settings) Validate(name string) error {
 	var errs []error
 	fault := func(env, format string, args ...any) {
@@ -186,7 +186,7 @@ func (s Settings) Validate(name string) error {
 	s.validateNumbers(fault)
 	for _, r := range s.Roles {
 		if !slices.Contains(knownRoles, r) {
-			fault("RELAY_ROLES", "%q is none of %s", r, strings.Join(knownRoles, ", "))
+			fault("RELAY_ROLES", "%q is not one of %s", r, strings.Join(knownRoles, ", "))
 		}
 	}
 	if _, err := node.Prefixes(s.EgressAllow); err != nil {
@@ -201,16 +201,16 @@ func (s Settings) Validate(name string) error {
 	}
 	if s.BaseURL != "" {
 		if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-			fault("RELAY_BASE_URL", "want http:// or https:// and a host")
+			fault("RELAY_BASE_URL", "must be http:// or https:// with a host")
 		}
 	}
 	if path, err := filepath.Abs(filepath.Join(s.DataDir, admin.SocketFile)); name != "migrate" && err == nil &&
 		len(path) > maxSocketPath {
-		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes, but no system takes more than "+
+		fault("RELAY_DATA_DIR", "the path of the command socket in it, %s, has %d bytes; systems allow at most "+
 			"%d; choose a shorter RELAY_DATA_DIR", path, len(path), maxSocketPath)
 	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
-		fault("RELAY_TLS_CERT_FILE", "and RELAY_TLS_KEY_FILE go together")
+		fault("RELAY_TLS_CERT_FILE", "and RELAY_TLS_KEY_FILE must be set together")
 	}
 	s.validateAdmin(fault)
 	for env, key := range map[string]string{
@@ -249,22 +249,22 @@ func (s Settings) Validate(name string) error {
 	return errors.Join(errs...)
 }
 
-// validateHosts reports what is no host name.
+// validateHosts reports values that are not host names.
 func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
 	for env, hosts := range map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts} {
 		for _, h := range hosts {
 			if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" ||
 				strings.HasSuffix(h, ":") {
-				fault(env, "%q is no host name", h)
+				fault(env, "%q is not a host name; leave scheme and port out", h)
 			}
 		}
 	}
 }
 
-// validateAdmin judges the first user.
+// validateAdmin validates the first user.
 func (s Settings) validateAdmin(fault func(env, format string, args ...any)) {
 	if (s.AdminEmail == "") != (s.AdminPassword == "") {
-		fault("RELAY_ADMIN_EMAIL", "and RELAY_ADMIN_PASSWORD go together")
+		fault("RELAY_ADMIN_EMAIL", "and RELAY_ADMIN_PASSWORD must be set together")
 	}
 	if s.AdminEmail != "" {
 		if _, err := config.NormalizeEmail(s.AdminEmail); err != nil {
@@ -276,7 +276,7 @@ func (s Settings) validateAdmin(fault func(env, format string, args ...any)) {
 	}
 }
 
-// validateNumbers reports those that are out of their range.
+// validateNumbers reports numbers outside their range.
 func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
 	for _, n := range []struct {
 		env              string
@@ -291,7 +291,7 @@ func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
 		{"RELAY_REPLICATION_FACTOR", s.Replication, 0, 100, "from 1 to 100"},
 		{"RELAY_LEDGER_SECONDS", s.LedgerSeconds, 0, 3600, "from 0 to 3600"},
 		{"RELAY_SEARCH_THREADS", s.SearchThreads, 0, 1024, "from 0 to 1024"},
-		{"RELAY_TAKEOVER_SECONDS", s.TakeoverSeconds, 6, 1800, "from 6 to 1800, which is what Kafka brokers take by default"},
+		{"RELAY_TAKEOVER_SECONDS", s.TakeoverSeconds, 6, 1800, "from 6 to 1800, the default range of Kafka brokers"},
 	} {
 		if n.value < n.low || n.value > n.high {
 			fault(n.env, "must be %s", n.want)
@@ -299,5 +299,5 @@ func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
 	}
 }
 
-// environment is what the settings are read from.
+// environment reads a variable of the process.
 func environment(name string) string { return os.Getenv(name) }

@@ -14,15 +14,15 @@ import (
 // maxSecretFile bounds a file that holds a secret, in bytes; dozens of master keys fit.
 const maxSecretFile = 64 << 10
 
-// readSecret returns what a file holds without the white space around it, and the file's name if others can read or
-// change it.
+// readSecret returns the content of a file without surrounding white space, and the file's name if other users can read
+// or change it.
 func readSecret(path string) (_ string, open []string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	const others = 0o006 // a group may be the one that a container runs in
+	const others = 0o006 // group access is allowed: a container may need it
 	info, err := f.Stat()
 	if err != nil {
 		return "", nil, err
@@ -43,8 +43,8 @@ func readSecret(path string) (_ string, open []string, err error) {
 	return text, open, nil
 }
 
-// fromEnvironment is the text of a setting in the environment, or in the file that RELAY_…_FILE names; "" for neither.
-// open is that file if others can read or change it.
+// fromEnvironment returns a setting's value from the environment, or from the file that RELAY_…_FILE names; "" without
+// either. open names that file if other users can read or change it.
 func (f setting) fromEnvironment(getenv func(string) string) (text string, open []string, err error) {
 	text = getenv(f.env)
 	if !f.secret {
@@ -64,40 +64,39 @@ func (f setting) fromEnvironment(getenv func(string) string) (text string, open 
 	return text, open, nil
 }
 
-// shown reports whether the text of a secret setting would show one to whoever lists processes: a URL need not hold
-// any.
-func (f setting) shown(text string) bool {
+// holdsSecret reports whether a flag's value exposes a secret in the list of processes: a URL may hold none.
+func (f setting) holdsSecret(text string) bool {
 	return !strings.HasSuffix(f.flag, "-url") || strings.Contains(text, "@") || strings.Contains(text, "password=")
 }
 
-// warn logs what is allowed and should not be.
-func (s Settings) warn(log *slog.Logger) {
+// logWarnings logs settings that are allowed but unsafe or without effect.
+func (s Settings) logWarnings(log *slog.Logger) {
 	for _, name := range s.secretFlags {
 		log.Warn("a secret was given as a flag, which every user of this machine can read in the list of processes; "+
 			"give it in the environment or as a file", "flag", "--"+name, "better", "--"+name+"-file")
 	}
-	for _, path := range s.openFiles {
-		log.Warn("others can read or change a file that holds a secret; run chmod 600", "file", path)
+	for _, path := range s.readableFiles {
+		log.Warn("other users can read or change a file with a secret; run chmod 600", "file", path)
 	}
 	if len(s.ignored) > 0 {
-		log.Warn("relay dev runs on engines of its own and ignores these settings; relay serve uses them",
+		log.Warn("relay dev uses its embedded engines and ignores these settings; relay serve uses them",
 			"settings", strings.Join(s.ignored, ", "))
 	}
 	for _, env := range s.WeakKeys() {
 		log.Warn("an API key is easy to guess; set a random one of 24 characters or more", "setting", env)
 	}
 	if s.Stream().SendsPasswordInClear() {
-		log.Warn("the password of the Kafka brokers travels in clear: RELAY_KAFKA_SASL is plain and there is no TLS; " +
+		log.Warn("the Kafka password is sent unencrypted: RELAY_KAFKA_SASL is plain and there is no TLS; " +
 			"set RELAY_KAFKA_TLS, or use scram-sha-512")
 	}
 	if doctor.Unencrypted(s.BaseURL) {
-		log.Warn("API keys, ingest tokens and events travel unencrypted: RELAY_BASE_URL is http:// and its host is "+
+		log.Warn("API keys, ingest tokens and events are sent unencrypted: RELAY_BASE_URL is http:// and its host is "+
 			"public; use https://",
 			"base_url", s.BaseURL)
 	}
 }
 
-// ignoreEngines drops the settings of engines that dev does not use, and remembers which were given.
+// ignoreEngines clears the settings of engines, which dev does not use, and remembers which were set.
 func (s *Settings) ignoreEngines() {
 	eachSetting(&s.Config, func(f setting) {
 		switch f.flag {

@@ -82,7 +82,7 @@ func TestOpenSecretFileWarns(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		s.warn(slog.New(slog.NewTextHandler(&out, nil)))
+		s.logWarnings(slog.New(slog.NewTextHandler(&out, nil)))
 		if strings.Contains(out.String(), path) != warned || strings.Contains(out.String(), "hidden") {
 			t.Errorf("mode %o: %s", mode, out.String())
 		}
@@ -103,7 +103,7 @@ func TestDevIgnoresEngines(t *testing.T) {
 		t.Errorf("kept: %+v", s)
 	}
 	var out bytes.Buffer
-	s.warn(slog.New(slog.NewTextHandler(&out, nil)))
+	s.logWarnings(slog.New(slog.NewTextHandler(&out, nil)))
 	want := "RELAY_KAFKA_SASL, RELAY_KAFKA_TLS, RELAY_CLICKHOUSE_URL, RELAY_REDIS_URL"
 	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), want) {
 		t.Error(out.String())
@@ -114,7 +114,7 @@ func TestUnknownVariables(t *testing.T) {
 	f := func(variable, want string) {
 		t.Helper()
 		var out bytes.Buffer
-		warnUnknown(slog.New(slog.NewTextHandler(&out, nil)), []string{variable + "=hidden"})
+		warnMisspelt(slog.New(slog.NewTextHandler(&out, nil)), []string{variable + "=hidden"})
 		if (out.Len() > 0) != (want != "") || !strings.Contains(out.String(), want) ||
 			strings.Contains(out.String(), "hidden") {
 			t.Errorf("%s: %s", variable, out.String())
@@ -135,7 +135,8 @@ func TestAbandonedStart(t *testing.T) {
 	st := node.NewStack(t.Context(), slog.New(slog.DiscardHandler))
 	st.Start("log", func(context.Context) error { return broken })
 	<-st.Context().Done()
-	if err := st.StopAfterFailedStart(st.Ready(make(chan struct{}))); !errors.Is(err, broken) || errors.Is(err, context.Canceled) {
+	if err := st.StopAfterFailedStart(st.Ready(make(chan struct{}))); !errors.Is(err, broken) ||
+		errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	st = node.NewStack(t.Context(), slog.New(slog.DiscardHandler))
@@ -153,7 +154,7 @@ func TestSettingsWarnings(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		s.warn(slog.New(slog.NewTextHandler(&out, nil)))
+		s.logWarnings(slog.New(slog.NewTextHandler(&out, nil)))
 		if strings.Count(out.String(), "\n") != len(want) || strings.Contains(out.String(), "hidden") {
 			t.Errorf("%s: %s", args, out.String())
 		}
@@ -175,7 +176,7 @@ func TestSettingsWarnings(t *testing.T) {
 		"--bootstrap-read-key", guessed)
 	f("--base-url http://relay.example.com", "RELAY_BASE_URL is http://")
 	f("--base-url http://localhost:8080")
-	exposed := "password of the Kafka brokers travels in clear"
+	exposed := "Kafka password is sent unencrypted"
 	f("--kafka-brokers k:9092 --kafka-sasl plain:relay:hidden", "--kafka-sasl", exposed)
 	f("--kafka-brokers k:9092 --kafka-sasl plain:relay:hidden --kafka-tls system", "--kafka-sasl")
 	f("--kafka-brokers k:9092 --kafka-sasl scram-sha-512:relay:hidden", "--kafka-sasl")
@@ -209,8 +210,8 @@ func TestAdminSettings(t *testing.T) {
 	f("ops@example.com", strings.Repeat("x", 1000))
 	f("ops@example.com", strings.Repeat("x", 11), "RELAY_ADMIN_PASSWORD: must have 12 to 1000 bytes")
 	f("ops@example.com", strings.Repeat("x", 1001), "RELAY_ADMIN_PASSWORD: must have")
-	f("ops@example.com", "", "RELAY_ADMIN_EMAIL: and RELAY_ADMIN_PASSWORD go together")
-	f("", strings.Repeat("x", 12), "go together")
+	f("ops@example.com", "", "RELAY_ADMIN_EMAIL: and RELAY_ADMIN_PASSWORD must be set together")
+	f("", strings.Repeat("x", 12), "must be set together")
 	f("ops", strings.Repeat("y", 5), "RELAY_ADMIN_EMAIL: must be an address", "RELAY_ADMIN_PASSWORD: must have")
 }
 

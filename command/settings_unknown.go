@@ -9,12 +9,12 @@ import (
 	"github.com/eventrelay/relay/pkg/nearest"
 )
 
-// maxMisspelt is how many characters of a name may be wrong.
-const maxMisspelt = 2
+// maxTypos is how many characters of a misspelt name may differ.
+const maxTypos = 2
 
-// warnUnknown names variables that no setting has and that are misspelt, by the looks of them. Others that begin like a
-// setting may be for other programs.
-func warnUnknown(log *slog.Logger, environ []string) {
+// warnMisspelt logs variables whose names are close to a setting's. Other unknown RELAY_ variables may belong to other
+// programs.
+func warnMisspelt(log *slog.Logger, environ []string) {
 	known := []string{engineKeyEnv}
 	eachSetting(&node.Config{}, func(f setting) {
 		known = append(known, f.env)
@@ -27,8 +27,8 @@ func warnUnknown(log *slog.Logger, environ []string) {
 		if !strings.HasPrefix(name, "RELAY_") || slices.Contains(known, name) {
 			continue
 		}
-		if near := nearest.Name(name, known, maxMisspelt); near != "" {
-			log.Warn("no setting has the name of this variable, which is ignored", "variable", name, "did_you_mean", near)
+		if near := nearest.Name(name, known, maxTypos); near != "" {
+			log.Warn("no setting has this name; the variable is ignored", "variable", name, "did_you_mean", near)
 		}
 	}
 }

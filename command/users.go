@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/node/admin"
 )
 
-// Users are the commands about people.
+// Users returns the commands for dashboard users.
 func Users() Group {
 	return Group{name: "users", help: `Usage:
   relay users add EMAIL
@@ -18,26 +18,26 @@ func Users() Group {
   relay users reset EMAIL
   relay users remove EMAIL
 
-add and reset print a link that lets the user into the dashboard once, within 10 minutes, to choose a password. reset
-takes the password away and ends all sessions of the user.
+add and reset print a link. It works once, within 10 minutes, and lets the user choose a password for the dashboard.
+reset also removes the password and ends all sessions of the user.
 `, verbs: map[string]verb{
 		"add": linkUser("/users"), "list": listUsers, "reset": linkUser("/users/reset"), "remove": removeUser}}
 }
 
-// oneEmail is the misuse of a command that takes an address.
-func oneEmail(words []string) string {
-	if len(words) != 1 {
-		return "it takes the e-mail address of one user"
+// exactlyOneEmail reports a misuse of a command that takes one email address.
+func exactlyOneEmail(arguments []string) string {
+	if len(arguments) != 1 {
+		return "give the email address of one user"
 	}
 	return ""
 }
 
-// linkUser is a command that prints a new link.
+// linkUser makes a command that prints a new link.
 func linkUser(path string) verb {
 	return func(*flag.FlagSet) action {
-		return action{misuse: oneEmail, do: func(ctx context.Context, c *Client, words []string) error {
+		return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *Client, arguments []string) error {
 			var u admin.User
-			return c.call(ctx, http.MethodPost, path, admin.Email{Email: words[0]}, &u, func() {
+			return c.call(ctx, http.MethodPost, path, admin.Email{Email: arguments[0]}, &u, func() {
 				fmt.Fprintf(c.out, "%s\n%s\n%s\n", u.ID, u.Email, u.Link)
 			})
 		}}
@@ -45,7 +45,7 @@ func linkUser(path string) verb {
 }
 
 func listUsers(*flag.FlagSet) action {
-	return action{misuse: noWords, do: func(ctx context.Context, c *Client, _ []string) error {
+	return action{misuse: noArguments, do: func(ctx context.Context, c *Client, _ []string) error {
 		var users []admin.User
 		return c.call(ctx, http.MethodGet, "/users", nil, &users, func() {
 			for _, u := range users {
@@ -55,7 +55,7 @@ func listUsers(*flag.FlagSet) action {
 				case u.LinkExpires != nil && u.LinkExpires.After(time.Now()):
 					state = "has a link until " + u.LinkExpires.Format(time.RFC3339)
 				default:
-					state = "cannot sign in: reset makes a link"
+					state = "cannot sign in; relay users reset prints a new link"
 				}
 				fmt.Fprintf(c.out, "%s\t%s\t%s\t%s\n", u.ID, u.Email, u.CreatedAt.Format(time.RFC3339), state)
 			}
@@ -64,10 +64,10 @@ func listUsers(*flag.FlagSet) action {
 }
 
 func removeUser(*flag.FlagSet) action {
-	return action{misuse: oneEmail, do: func(ctx context.Context, c *Client, words []string) error {
+	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *Client, arguments []string) error {
 		var answer struct{}
-		return c.call(ctx, http.MethodPost, "/users/remove", admin.Email{Email: words[0]}, &answer, func() {
-			fmt.Fprintln(c.out, "removed", words[0])
+		return c.call(ctx, http.MethodPost, "/users/remove", admin.Email{Email: arguments[0]}, &answer, func() {
+			fmt.Fprintln(c.out, "removed", arguments[0])
 		})
 	}}
 }

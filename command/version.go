@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Version is what the program calls itself: a release by its number alone, anything before it (0.1.0-dev) with the
-// commit it was built from, as Semantic Versioning writes it: 0.1.0-dev+a6d2758. Without a commit it asks what the
-// compiler noted, which is nothing for tests and for sources outside a repository.
+// Version returns the version of the program: the number of a release, or for a pre-release the number with the commit
+// as build metadata (Semantic Versioning 2.0.0): 0.1.0-dev+a6d2758. Without commit it uses the one that the compiler
+// recorded; tests and sources outside a repository have none.
 func Version(release, commit string) string {
 	release = strings.TrimSpace(release)
 	if commit == "" {
@@ -21,7 +21,7 @@ func Version(release, commit string) string {
 	return release + "+" + commit
 }
 
-// builtFrom writes the commit of a build as git describe --always --dirty does.
+// builtFrom formats the commit of a build as git describe --always --dirty does.
 func builtFrom(settings []debug.BuildSetting) string {
 	var revision, dirty string
 	for _, s := range settings {

@@ -66,7 +66,7 @@ func TestConfigMovesToANewLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	load(command.ExitRefused, "checksum", damaged)
-	load(command.ExitDone, fmt.Sprintf("%d entities are imported", said.Entities), file)
+	load(command.ExitDone, fmt.Sprintf("imported %d entities", said.Entities), file)
 	as, before := young.with(app[2]), old.with(app[2])
 	for _, path := range []string{"/v1/endpoints", "/v1/endpoints/" + ep, "/v1/alerts", "/v1/me"} {
 		want := before.must(http.StatusOK, "GET", path, nil)

@@ -192,7 +192,7 @@ func TestDeadMisuse(t *testing.T) {
 	f("--all takes no ids", "retry", "1:2", "--all", "--yes")
 	f("--topic goes with --all", "retry", "1:2", "--topic", "events")
 	f("or --all", "retry")
-	f("is no PARTITION:OFFSET", "retry", "1")
+	f("is not PARTITION:OFFSET", "retry", "1")
 	f("--limit must be from 1 to 1000", "list", "--limit", "0")
 	f("unknown command", "bury")
 }

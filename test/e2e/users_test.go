@@ -31,7 +31,7 @@ func usersCommands(t *testing.T, p *process) {
 	if len(lines) != 3 || lines[1] != "ops@example.com" || !linked || len(token) != 43 {
 		t.Fatalf("%q", lines)
 	}
-	relay(command.ExitRefused, "email: is a user already", "add", "ops@EXAMPLE.com")
+	relay(command.ExitRefused, "email: already belongs to a user", "add", "ops@EXAMPLE.com")
 	relay(command.ExitRefused, "email: must be an address", "add", "ops")
 	if again := relay(command.ExitDone, lines[0], "reset", "ops@example.com"); strings.Contains(again, token) {
 		t.Errorf("%s", again)
