@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// mustAudit audits everything that the model's log holds.
+// mustAudit audits everything in the model's log.
 func (m *model) mustAudit(span Span) Report {
 	m.t.Helper()
 	r, err := audit(m.t.Context(), m.log, span, m.now.Add(time.Second))
@@ -25,15 +25,15 @@ func (m *model) mustAudit(span Span) Report {
 	return r
 }
 
-// histories is how many random ones are played; ten times as many under torture.
-func histories(n uint64) uint64 {
+// historyCount is the number of random histories; ten times as many with RELAY_TORTURE.
+func historyCount(n uint64) uint64 {
 	if os.Getenv("RELAY_TORTURE") != "" {
 		return 10 * n
 	}
 	return n
 }
 
-// eachHistory runs a random history per seed; a failure names the seed.
+// eachHistory runs a random history for each seed; a failure names the seed.
 func eachHistory(t *testing.T, n uint64, f func(t *testing.T, m *model)) {
 	for seed := range n {
 		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { f(t, newModel(t, seed)) }) {
@@ -42,35 +42,35 @@ func eachHistory(t *testing.T, n uint64, f func(t *testing.T, m *model)) {
 	}
 }
 
-// Whatever happens, and while it happens: nothing is called lost that is not, and the counts are those of
-// the naive model when nothing moves.
+// At every moment of a history, nothing is called lost that is not, and the counts equal those of the naive model
+// when nothing moves.
 func TestAuditOfRandomHistories(t *testing.T) {
-	eachHistory(t, histories(25), func(t *testing.T, m *model) {
+	eachHistory(t, historyCount(25), func(t *testing.T, m *model) {
 		for range 4 {
 			for range 100 + m.r.IntN(200) {
 				m.step()
 			}
-			m.moving(func() {
+			m.whileTrafficFlows(func() {
 				if r := m.mustAudit(Span{}); r.Residue != 0 {
 					t.Fatalf("false residue while traffic flows: %v\n%v\n%v", r.Counts, r.Lost, m)
 				}
 			})
-			m.same(m.mustAudit(Span{}))
+			m.wantNaiveCounts(m.mustAudit(Span{}))
 		}
 		m.settle()
 		r := m.mustAudit(Span{})
-		m.same(r)
+		m.wantNaiveCounts(r)
 		if r.InFlight != 0 || r.UndecodableOutcomes != 0 {
-			t.Errorf("after everything has come to its end: %v", r)
+			t.Errorf("after everything has ended: %v", r)
 		}
 	})
 }
 
-// same compares with the naive count. Work in the topic dead that did not name its delivery is in flight for
-// the naive one, which does not look there.
-func (m *model) same(r Report) {
+// wantNaiveCounts compares a report with the naive counts. The naive count takes work in the dead letter topic that
+// does not name its delivery as in flight, because it does not look there.
+func (m *model) wantNaiveCounts(r Report) {
 	m.t.Helper()
-	got, want := r.Counts, m.count()
+	got, want := r.Counts, m.naiveCounts()
 	got.InFlight, want.InFlight = got.InFlight+got.Dead, want.InFlight+want.Dead
 	got.Dead, want.Dead = 0, 0
 	if d := cmp.Diff(want, got); d != "" {
@@ -81,16 +81,17 @@ func (m *model) same(r Report) {
 	}
 }
 
-// work is a chain and where its only undone record stands.
+// work is a chain and the position of its only uncommitted record.
 type work struct {
 	chain
 	at     stream.Partition
 	offset int64
 }
 
-// lonely finds open chains that a single undone record speaks for.
-func (m *model) lonely() (all []work) {
-	places, murky := map[chain][]work{}, map[id.ID]bool{} // murky: undone work may be of any chain of the event
+// soleOpenWork returns the open chains that have a single uncommitted record.
+func (m *model) soleOpenWork() (all []work) {
+	// ambiguous: uncommitted work may be of any chain of the event
+	places, ambiguous := map[chain][]work{}, map[id.ID]bool{}
 	at, offsets := m.undone()
 	for i, p := range at {
 		r := m.log.records[p][offsets[i]]
@@ -98,7 +99,7 @@ func (m *model) lonely() (all []work) {
 			w, err := event.DecodeWork(r)
 			remains, _ := event.Salvage(r)
 			if err != nil && !remains.FromWork {
-				murky[remains.Event] = true
+				ambiguous[remains.Event] = true
 				continue
 			}
 			c := chain{remains.Event, remains.Dests[0], remains.Run}
@@ -128,7 +129,7 @@ func (m *model) lonely() (all []work) {
 		}
 	}
 	for c, w := range places {
-		if len(w) == 1 && !ended[c] && !murky[c.event] && !m.buried(c.event) {
+		if len(w) == 1 && !ended[c] && !ambiguous[c.event] && !m.deadLettered(c.event) {
 			all = append(all, w[0])
 		}
 	}
@@ -136,9 +137,8 @@ func (m *model) lonely() (all []work) {
 	return all
 }
 
-// buried reports whether work of the event that does not say whose it was lies in the topic dead: it may have
-// been that of any chain.
-func (m *model) buried(of id.ID) bool {
+// deadLettered reports whether a dead letter of the event does not name its chain: it may have been that of any.
+func (m *model) deadLettered(of id.ID) bool {
 	for _, r := range m.log.records[stream.Partition{Topic: stream.Dead, Index: of.Partition()}] {
 		if remains, _ := event.Salvage(r); remains.Event == of {
 			return true
@@ -147,15 +147,15 @@ func (m *model) buried(of id.ID) bool {
 	return false
 }
 
-// What is lost is found and named, and nothing else is: a record that the log loses, and a commit that passes
-// a record which was not done.
+// Lost work is found and named, and nothing else is: a record that the log loses, and a commit that passes a record
+// which was not completed.
 func TestLostWorkIsNamed(t *testing.T) {
-	eachHistory(t, histories(25), func(t *testing.T, m *model) {
+	eachHistory(t, historyCount(25), func(t *testing.T, m *model) {
 		for range 150 + m.r.IntN(200) {
 			m.step()
 		}
-		m.crash() // or the work would be in somebody's memory
-		candidates := m.lonely()
+		m.crash() // otherwise the work could be in a dispatcher's memory
+		candidates := m.soleOpenWork()
 		if len(candidates) == 0 {
 			t.Log("this history has no delivery that could be lost")
 			return
@@ -165,7 +165,7 @@ func TestLostWorkIsNamed(t *testing.T) {
 		if m.r.IntN(2) == 0 && strings.HasPrefix(w.at.Topic, "retry.") {
 			m.log.records[w.at][w.offset] = nil // what is accepted in it would be gone with a record of the other topics
 		}
-		// All before it are lost too, by a commit that should not have been made.
+		// A wrong commit loses all records before it too.
 		m.log.marks[w.at] = stream.Commit{Offset: max(m.log.marks[w.at].Offset, w.offset+1)}
 		m.crash()
 		for _, c := range candidates {
@@ -181,7 +181,7 @@ func TestLostWorkIsNamed(t *testing.T) {
 				got[chain{l.Event, l.Dest, l.Run}] = true
 			}
 			for c := range want {
-				if !got[c] && !m.buried(c.event) {
+				if !got[c] && !m.deadLettered(c.event) {
 					t.Errorf("%s: %v was lost and is not named; lost: %v", when, c, r.Lost)
 				}
 			}

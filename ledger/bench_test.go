@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// BenchmarkAudit says what an event with one delivery costs an audit, in CPU of this process, which is also
-// the log's: the log reads, sends and answers, the audit fetches and decodes.
+// BenchmarkAudit measures the CPU time of an audit per event with one delivery. It includes the log, which runs in
+// this process: the log reads, sends and answers, the audit fetches and decodes.
 //
 // Measured: go test ./ledger -run ^$ -bench Audit -benchtime 5x
 func BenchmarkAudit(b *testing.B) {
@@ -43,7 +43,7 @@ func BenchmarkAudit(b *testing.B) {
 	b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/1000/events/float64(b.N), "µs-cpu/event")
 }
 
-// fill puts delivered events of a usual size into the log.
+// fill writes delivered events of a usual size into the log.
 func fill(b *testing.B, c stream.Config, n int) {
 	p, err := stream.NewProducer(c, "bench")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// A limit of a million must not take more memory than it says.
+// A book takes no more memory than Span.Limit promises.
 func TestBookIsCompact(t *testing.T) {
 	const events = 200_000
 	ids := id.NewGenerator(time.Now)

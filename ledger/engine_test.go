@@ -24,29 +24,29 @@ import (
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
-// bench is a log on a real protocol, and a member of the group that dispatches.
-type bench struct {
+// logFixture is a log over the real protocol, with a producer.
+type logFixture struct {
 	t        *testing.T
 	stream   stream.Config
 	producer *stream.Producer
 	ids      *id.Generator
 }
 
-// onEngines runs a test on the log that the binary carries and on Apache Kafka.
-func onEngines(t *testing.T, f func(*testing.T, *bench)) {
+// onEngines runs a test on the embedded log and on Apache Kafka.
+func onEngines(t *testing.T, f func(*testing.T, *logFixture)) {
 	t.Run("embedded", func(t *testing.T) {
 		cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(cluster.Close)
-		f(t, newBench(t, cluster.ListenAddrs()))
+		f(t, newLogFixture(t, cluster.ListenAddrs()))
 	})
-	t.Run("apache", func(t *testing.T) { f(t, newBench(t, []string{kit.Kafka(t).Addr})) })
+	t.Run("apache", func(t *testing.T) { f(t, newLogFixture(t, []string{kit.Kafka(t).Addr})) })
 }
 
-func newBench(t *testing.T, brokers []string) *bench {
-	b := &bench{t: t, stream: stream.Config{Brokers: brokers, Prefix: "ledger."}, ids: id.NewGenerator(time.Now)}
+func newLogFixture(t *testing.T, brokers []string) *logFixture {
+	b := &logFixture{t: t, stream: stream.Config{Brokers: brokers, Prefix: "ledger."}, ids: id.NewGenerator(time.Now)}
 	if _, err := stream.Migrate(t.Context(), b.stream, 2, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func newBench(t *testing.T, brokers []string) *bench {
 	return b
 }
 
-func (b *bench) put(topic string, partition int32, r *stream.Record) (offset int64) {
+func (b *logFixture) put(topic string, partition int32, r *stream.Record) (offset int64) {
 	b.t.Helper()
 	if err := b.producer.ProduceSync(b.t.Context(), topic, partition, r); err != nil {
 		b.t.Fatal(err)
@@ -66,7 +66,7 @@ func (b *bench) put(topic string, partition int32, r *stream.Record) (offset int
 	return r.Offset
 }
 
-func (b *bench) newID(partition int32) id.ID {
+func (b *logFixture) newID(partition int32) id.ID {
 	d, err := b.ids.New(partition)
 	if err != nil {
 		b.t.Fatal(err)
@@ -74,14 +74,14 @@ func (b *bench) newID(partition int32) id.ID {
 	return d
 }
 
-func (b *bench) accept(partition int32, dests ...string) *event.Event {
+func (b *logFixture) accept(partition int32, dests ...string) *event.Event {
 	e := &event.Event{ID: b.newID(partition), Account: "acc_1", Endpoint: "ep_1", Source: event.SourceAPI,
 		Verdict: event.VerdictVerified, Dests: dests, Body: []byte("body")}
 	b.put(stream.Events, partition, e.Record())
 	return e
 }
 
-func (b *bench) say(e *event.Event, dest string, status event.Status, next time.Time) {
+func (b *logFixture) produceOutcome(e *event.Event, dest string, status event.Status, next time.Time) {
 	o := &event.Outcome{Event: e.ID, Account: "acc_1", Endpoint: "ep_1", Dest: dest, Status: status, At: time.Now(),
 		NextAt: next}
 	if status == event.Delivered {
@@ -90,7 +90,7 @@ func (b *bench) say(e *event.Event, dest string, status event.Status, next time.
 	b.put(stream.Outcomes, e.ID.Partition(), o.Record())
 }
 
-func (b *bench) retry(topic string, e *event.Event, dest string) (offset int64) {
+func (b *logFixture) retry(topic string, e *event.Event, dest string) (offset int64) {
 	r, err := (&event.Work{Event: e, Dest: dest, Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
 	if err != nil {
 		b.t.Fatal(err)
@@ -98,8 +98,8 @@ func (b *bench) retry(topic string, e *event.Event, dest string) (offset int64) 
 	return b.put(topic, e.ID.Partition(), r)
 }
 
-// commit commits as the dispatchers do.
-func (b *bench) commit(topic string, partition int32, mark int64, holes ...stream.Hole) {
+// commit commits offsets as the dispatchers do.
+func (b *logFixture) commit(topic string, partition int32, mark int64, holes ...stream.Hole) {
 	b.t.Helper()
 	p := stream.Partition{Topic: topic, Index: partition}
 	committed := stream.Commit{Offset: mark, LeaderEpoch: -1}
@@ -117,7 +117,7 @@ func (b *bench) commit(topic string, partition int32, mark int64, holes ...strea
 	}
 }
 
-func (b *bench) audit(span ledger.Span) ledger.Report {
+func (b *logFixture) audit(span ledger.Span) ledger.Report {
 	b.t.Helper()
 	r, err := ledger.Audit(b.t.Context(), b.stream, span)
 	if err != nil {
@@ -128,17 +128,17 @@ func (b *bench) audit(span ledger.Span) ledger.Report {
 
 // One delivery of each kind, over the real protocol.
 func TestAuditOnEngines(t *testing.T) {
-	onEngines(t, func(t *testing.T, b *bench) {
+	onEngines(t, func(t *testing.T, b *logFixture) {
 		began := time.Now()
 		ok, twice, later, hop := b.accept(0, "a", "b"), b.accept(0, "a"), b.accept(0, "a"), b.accept(0, "a")
 		b.accept(0) // no destination
 		waiting := b.accept(1, "a")
-		b.say(ok, "a", event.Delivered, time.Time{})
-		b.say(ok, "b", event.Failed, time.Time{})
-		b.say(twice, "a", event.Delivered, time.Time{})
-		b.say(twice, "a", event.Delivered, time.Time{})
-		b.say(later, "a", event.Retrying, time.Now().Add(time.Hour))
-		b.say(hop, "a", event.Retrying, time.Now().Add(time.Hour))
+		b.produceOutcome(ok, "a", event.Delivered, time.Time{})
+		b.produceOutcome(ok, "b", event.Failed, time.Time{})
+		b.produceOutcome(twice, "a", event.Delivered, time.Time{})
+		b.produceOutcome(twice, "a", event.Delivered, time.Time{})
+		b.produceOutcome(later, "a", event.Retrying, time.Now().Add(time.Hour))
+		b.produceOutcome(hop, "a", event.Retrying, time.Now().Add(time.Hour))
 		b.retry("retry.5s", ok, "a")
 		b.retry("retry.5s", later, "a")
 		b.retry("retry.5s", hop, "a")
@@ -159,9 +159,9 @@ func TestAuditOnEngines(t *testing.T) {
 		if _, err := ledger.Audit(t.Context(), b.stream, ledger.Span{Limit: 5}); !errors.Is(err, ledger.ErrTooMany) {
 			t.Errorf("more than five things in one partition: %v", err)
 		}
-		// A commit passes what was not done, and the event of partition 1 ends.
+		// A commit passes a record that was not completed, and the event of partition 1 ends.
 		b.commit("retry.5s", 0, 3)
-		b.say(waiting, "a", event.Skipped, time.Time{})
+		b.produceOutcome(waiting, "a", event.Skipped, time.Time{})
 		r := b.audit(ledger.Span{Since: began.Add(-time.Minute)})
 		want = ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 2, InFlight: 1, Residue: 1, Duplicates: 1}
 		if d := cmp.Diff(want, r.Counts); d != "" {
@@ -174,10 +174,10 @@ func TestAuditOnEngines(t *testing.T) {
 	})
 }
 
-// A node follows its partitions and shows what it finds: what is in flight, then its end, and work that a
-// commit has passed.
-func TestRunOnEngines(t *testing.T) {
-	onEngines(t, func(t *testing.T, b *bench) {
+// A node follows its partitions and exports what it finds: deliveries in flight, their end, and work that a commit
+// has passed.
+func TestRunShowsCountsOnEngines(t *testing.T) {
+	onEngines(t, func(t *testing.T, b *logFixture) {
 		registry := prometheus.NewRegistry()
 		cfg := ledger.DefaultConfig()
 		cfg.Every = time.Second
@@ -188,8 +188,8 @@ func TestRunOnEngines(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, waiting := b.accept(0, "a"), b.accept(0, "a", "b")
-		b.say(before, "a", event.Delivered, time.Time{})
-		b.accept(1, "a") // of another node
+		b.produceOutcome(before, "a", event.Delivered, time.Time{})
+		b.accept(1, "a") // followed by another node
 		l.SetPartitions([]int32{0})
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -200,7 +200,7 @@ func TestRunOnEngines(t *testing.T) {
 		})
 		defer wg.Wait()
 		defer stop()
-		shown := func(want map[string]float64) {
+		wantMetrics := func(want map[string]float64) {
 			t.Helper()
 			got := map[string]float64{}
 			for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -221,21 +221,21 @@ func TestRunOnEngines(t *testing.T) {
 			}
 			t.Fatalf("the metrics are %v, want %v\n%s", got, want, errs.String())
 		}
-		shown(map[string]float64{"accepted": 3, "delivered": 1, "in_flight": 2, "residue": 0, "unproven": 0})
-		b.say(waiting, "a", event.Failed, time.Time{})
+		wantMetrics(map[string]float64{"accepted": 3, "delivered": 1, "in_flight": 2, "residue": 0, "unproven": 0})
+		b.produceOutcome(waiting, "a", event.Failed, time.Time{})
 		b.accept(0)
-		shown(map[string]float64{
-			"accepted": 4, "delivered": 1, "failed": 1, "skipped": 1, "in_flight": 1, "residue": 0, "passed_total": 0})
+		wantMetrics(map[string]float64{
+			"accepted": 4, "delivered": 1, "failed": 1, "skipped": 1, "in_flight": 1, "residue": 0, "unaudited_total": 0})
 		b.commit(stream.Events, 0, 3)
-		shown(map[string]float64{"accepted": 4, "in_flight": 0, "residue": 1})
+		wantMetrics(map[string]float64{"accepted": 4, "in_flight": 0, "residue": 1})
 		if want := waiting.ID.Text(id.Event) +
-			" to b: no word since it was accepted"; strings.Count(errs.String(), want) != 1 {
-			t.Errorf("the log must tell once of %q:\n%s", want, errs.String())
+			" to b: no outcome since it was accepted"; strings.Count(errs.String(), want) != 1 {
+			t.Errorf("the log must name %q once:\n%s", want, errs.String())
 		}
 	})
 }
 
-// lockedBuffer is a buffer that a logger may fill while the test reads it.
+// lockedBuffer is a buffer that a logger fills while the test reads it.
 type lockedBuffer struct {
 	mu sync.Mutex // guards b
 	b  bytes.Buffer
@@ -253,7 +253,7 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-func TestConfigIsJudged(t *testing.T) {
+func TestConfigIsValidated(t *testing.T) {
 	if err := (ledger.Config{}).Validate(); err == nil || strings.Count(err.Error(), "ledger: ") != 2 {
 		t.Errorf("the zero Config: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// fakeLog is a log in memory. Whatever an audit asks of it, something may happen in between.
+// fakeLog is a log in memory. Tests may let things happen between any two requests.
 type fakeLog struct {
 	partitions int32
 	records    map[stream.Partition][]*stream.Record // by offset; nil = lost

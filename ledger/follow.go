@@ -12,52 +12,52 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// sightTrust is how long work that was seen in a retry topic is taken to be there, before it is looked for
-// again: what is parked for hours is not read every minute.
-const sightTrust = 5 * time.Minute
+// proofLifetime is how long work that was seen in a retry topic counts as proven before it is searched for again, so
+// that deliveries that are parked for hours are not read every minute.
+const proofLifetime = 5 * time.Minute
 
-// follower reads one partition on from cut to cut. It keeps what has not ended; of what has, the counts by
-// minute. A replay of an event that has ended, or was accepted before the follower began, is followed as a
-// delivery of its own.
+// follower reads one partition from cut to cut. It keeps what has not ended, and counts per minute of what has. A
+// replay of an event that has ended, or that was accepted before the follower began, is followed as a delivery of its
+// own.
 type follower struct {
-	partition int32
-	book      *book
-	next      map[string]int64 // by topic: where to read on
-	closed    map[int64]Counts // by minute
+	partition   int32
+	book        *book
+	next        map[string]int64 // by topic: the offset to read next
+	endedCounts map[int64]Counts // of what has ended, by the minute in which it was accepted
 }
 
-// followers are those of all partitions of this node.
+// followers are the followers of all partitions of this node.
 type followers struct {
 	cfg Config
 	log log
 	now func() time.Time
 
-	all    map[int32]*follower
-	last   time.Time // of the run before
-	passed int       // records that were passed over
-	found  func(Lost)
+	all       map[int32]*follower
+	last      time.Time // time of the previous run
+	unaudited int       // records, events and deliveries that were skipped
+	onLost    func(Lost)
 }
 
-// look is what one run came to.
-type look struct {
+// runResult is the result of one run.
+type runResult struct {
 	Counts
 	unproven int
 	records  int
-	// soon, if it is not 0, says that the log grows too fast to be read whole: everything up to now was passed
-	// over, and what comes in this time is few enough to be read.
-	soon time.Duration
+	// retryAfter, if not 0, says that the log grows too fast to be read completely: everything up to now was skipped,
+	// and after this pause the new records are few enough to be read.
+	retryAfter time.Duration
 }
 
-// run reads on to a new cut and judges. Partitions that are new begin a window ago, those that are not wanted
-// any more are dropped.
-func (f *followers) run(ctx context.Context, wanted []int32) (look, error) {
-	c, err := takeCut(ctx, f.log)
+// run reads on to a new cut and reconciles. New partitions begin a window ago; partitions that are no longer wanted
+// are dropped.
+func (f *followers) run(ctx context.Context, wanted []int32) (runResult, error) {
+	c, err := readCut(ctx, f.log)
 	if err != nil {
-		return look{}, err
+		return runResult{}, err
 	}
 	maps.DeleteFunc(f.all, func(p int32, _ *follower) bool { return !slices.Contains(wanted, p) })
-	if err := f.begin(ctx, c, wanted); err != nil {
-		return look{}, err
+	if err := f.addMissing(ctx, c, wanted); err != nil {
+		return runResult{}, err
 	}
 	since, now := f.last, f.now()
 	if since.IsZero() {
@@ -66,38 +66,38 @@ func (f *followers) run(ctx context.Context, wanted []int32) (look, error) {
 	f.last = now
 	budget := f.cfg.budget()
 	if n := f.backlog(c); n > budget {
-		f.passed += n
-		soon := time.Duration(float64(now.Sub(since)) * float64(budget) / float64(n) / 2)
-		f.pass(c)
-		return look{soon: min(max(soon, time.Second), f.cfg.Every)}, nil
+		f.unaudited += n
+		retryAfter := time.Duration(float64(now.Sub(since)) * float64(budget) / float64(n) / 2)
+		f.skipTo(c)
+		return runResult{retryAfter: min(max(retryAfter, time.Second), f.cfg.Every)}, nil
 	}
-	l, err := f.look(ctx, c)
+	l, err := f.reconcile(ctx, c)
 	if errors.Is(err, ErrTooMany) {
-		f.passed += f.size()
-		f.pass(c)
-		return look{soon: time.Second}, nil
+		f.unaudited += f.size()
+		f.skipTo(c)
+		return runResult{retryAfter: time.Second}, nil
 	}
 	return l, err
 }
 
-// begin makes followers of partitions that have none.
-func (f *followers) begin(ctx context.Context, c cut, wanted []int32) error {
-	times := timeline{log: f.log}
+// addMissing creates followers of partitions that have none.
+func (f *followers) addMissing(ctx context.Context, c cut, wanted []int32) error {
+	times := offsetCache{log: f.log}
 	for _, partition := range wanted {
 		if f.all[partition] != nil {
 			continue
 		}
-		since, err := c.reach(ctx, f.log, partition, f.now().Add(-f.cfg.Window), f.now())
+		since, err := c.completeFrom(ctx, f.log, partition, f.now().Add(-f.cfg.Window), f.now())
 		if err != nil {
 			return err
 		}
 		x := &follower{partition: partition, next: make(map[string]int64)}
-		for _, topic := range append(asked(), said()...) {
+		for _, topic := range append(sourceTopics(), outcomeTopics()...) {
 			p, from := stream.Partition{Topic: topic, Index: partition}, since
-			if slices.Contains(said(), topic) {
-				from = since.Add(-clockSlack) // nothing that was said of what is asked for since may be missed
+			if slices.Contains(outcomeTopics(), topic) {
+				from = since.Add(-clockSlack) // no outcome of a later event may be missed
 			}
-			at, err := times.at(ctx, p, from)
+			at, err := times.offset(ctx, p, from)
 			if err != nil {
 				return err
 			}
@@ -111,16 +111,16 @@ func (f *followers) begin(ctx context.Context, c cut, wanted []int32) error {
 
 func (x *follower) reset(cfg Config) {
 	x.book = x.newBook(cfg)
-	x.closed = make(map[int64]Counts)
+	x.endedCounts = make(map[int64]Counts)
 }
 
 func (x *follower) newBook(cfg Config) *book {
 	b := newBook(cfg.MaxOpen + 4*cfg.budget())
-	b.adopt = true
+	b.separateReplays = true
 	return b
 }
 
-// backlog is how many records must be read up to the cut, the retry topics not counted.
+// backlog returns how many records are left to read up to the cut, without the retry topics.
 func (f *followers) backlog(c cut) (n int) {
 	for _, x := range f.all {
 		for topic, from := range x.next {
@@ -137,9 +137,8 @@ func (f *followers) size() (n int) {
 	return n
 }
 
-// pass forgets everything and goes on at the cut: whatever was said of what is asked for after it comes after
-// it as well.
-func (f *followers) pass(c cut) {
+// skipTo forgets everything and continues at the cut: outcomes of events from after the cut come after it too.
+func (f *followers) skipTo(c cut) {
 	for _, x := range f.all {
 		x.reset(f.cfg)
 		for topic := range x.next {
@@ -148,8 +147,8 @@ func (f *followers) pass(c cut) {
 	}
 }
 
-// look reads up to the cut and judges.
-func (f *followers) look(ctx context.Context, c cut) (look, error) {
+// reconcile reads up to the cut and reconciles the books.
+func (f *followers) reconcile(ctx context.Context, c cut) (runResult, error) {
 	books := make(map[int32]*book, len(f.all))
 	var ranges []stream.Range
 	for _, x := range f.all {
@@ -159,13 +158,13 @@ func (f *followers) look(ctx context.Context, c cut) (look, error) {
 			ranges = append(ranges, stream.Range{Partition: p, From: from, To: c.ends[p]})
 		}
 	}
-	pace := &pace{perSecond: f.cfg.PerSecond}
-	err := readInto(ctx, f.log, pace, books, ranges)
+	throttle := &throttle{perSecond: f.cfg.PerSecond}
+	err := fillBooks(ctx, f.log, throttle, books, ranges)
 	if err != nil {
 		if !errors.Is(err, ErrTooMany) {
-			clear(f.all) // their books hold a part of what lies before the cut: begin anew
+			clear(f.all) // their books are incomplete: begin again
 		}
-		return look{}, err
+		return runResult{}, err
 	}
 	for _, x := range f.all {
 		for topic := range x.next {
@@ -173,64 +172,65 @@ func (f *followers) look(ctx context.Context, c cut) (look, error) {
 			x.next[topic] = max(c.ends[p], x.next[topic])
 		}
 	}
-	return f.judge(ctx, c, books, pace)
+	return f.reconcileBooks(ctx, c, books, throttle)
 }
 
-func (f *followers) judge(ctx context.Context, c cut, books map[int32]*book, pace *pace) (look, error) {
+func (f *followers) reconcileBooks(ctx context.Context, c cut, books map[int32]*book, throttle *throttle) (
+	runResult, error) {
 	now := f.now()
 	wanted, search := 0, 0
-	judges := make(map[int32]*judge, len(f.all))
+	reconcilers := make(map[int32]*reconciler, len(f.all))
 	for _, x := range f.all {
-		j := c.judge(x.book, x.partition)
-		j.now, j.found = now.UnixMilli(), f.found
-		if n := j.want(); n > 0 {
+		j := c.newReconciler(x.book, x.partition)
+		j.now, j.onLost = now.UnixMilli(), f.onLost
+		if n := j.markWanted(); n > 0 {
 			wanted += n
-			for _, r := range c.undone(x.partition) {
+			for _, r := range c.openRetryRanges(x.partition) {
 				search += int(r.To - r.From)
 			}
 		}
-		judges[x.partition] = j
+		reconcilers[x.partition] = j
 	}
 	blind := search > f.cfg.MaxSearch
 	if !blind {
-		if err := seek(ctx, f.log, pace, books, c, wanted); err != nil {
-			return look{}, err
+		if err := searchRetryTopics(ctx, f.log, throttle, books, c, wanted); err != nil {
+			return runResult{}, err
 		}
 	}
-	l := look{records: pace.read}
+	l := runResult{records: throttle.read}
 	cutoff := minuteOf(now.Add(-f.cfg.Window))
 	for _, x := range f.all {
-		j := judges[x.partition]
-		j.blind = blind
+		j := reconcilers[x.partition]
+		j.retriesUnread = blind
 		var ended Counts
-		j.ended = func(minute int64, its Counts) {
+		j.onEnded = func(minute int64, its Counts) {
 			ended.add(its)
-			n := x.closed[minute]
+			n := x.endedCounts[minute]
 			n.add(its)
-			x.closed[minute] = n
+			x.endedCounts[minute] = n
 		}
-		j.run()
+		j.reconcileAll()
 		l.add(j.counts.minus(ended))
 		l.unproven += j.unproven
-		maps.DeleteFunc(x.closed, func(minute int64, _ Counts) bool { return minute < cutoff })
-		for _, n := range x.closed {
+		maps.DeleteFunc(x.endedCounts, func(minute int64, _ Counts) bool { return minute < cutoff })
+		for _, n := range x.endedCounts {
 			l.add(n)
 		}
-		x.keep(f.cfg, now)
+		x.compact(f.cfg, now)
 	}
-	f.letGo()
+	f.dropOldest()
 	return l, nil
 }
 
-// keep makes a new book of what has not ended, so that the rows of what has are given back.
-func (x *follower) keep(cfg Config, now time.Time) {
+// compact replaces the book by a new one with what has not ended, which frees the rows of what has.
+func (x *follower) compact(cfg Config, now time.Time) {
 	old, b := x.book, x.newBook(cfg)
-	trusted := now.Add(sightTrust).UnixMilli()
+	trusted := now.Add(proofLifetime).UnixMilli()
 	for event, e := range old.events {
 		b.events[event] = entry{class: e.class, minute: e.minute}
 		for i := e.first; i != 0; i = old.rows[i].next {
 			from := &old.rows[i]
-			at, err := b.chain(event, []byte(old.names.text[from.dest]), []byte(old.names.text[from.run]))
+			at, err := b.ensureChain(event, []byte(old.names.text[from.dest]), []byte(old.names.text[from.run]))
 			if err != nil {
 				panic("BUG: " + err.Error()) // a copy is not larger
 			}
@@ -239,9 +239,9 @@ func (x *follower) keep(cfg Config, now time.Time) {
 			*to = *from
 			to.next, to.dest, to.run, to.reason = next, dest, run, b.names.number([]byte(old.names.text[from.reason]))
 			if from.proven {
-				to.promise = max(to.promise, trusted)
+				to.trustedUntil = max(to.trustedUntil, trusted)
 			}
-			to.again, to.success = 0, 0 // only audits count duplicates
+			to.duplicates, to.success = 0, 0 // only audits count duplicates
 			to.wanted, to.proven = false, false
 		}
 	}
@@ -249,8 +249,8 @@ func (x *follower) keep(cfg Config, now time.Time) {
 	x.book = b
 }
 
-// letGo forgets the oldest of what has not ended beyond the limit.
-func (f *followers) letGo() {
+// dropOldest drops the oldest events beyond the limit MaxOpen.
+func (f *followers) dropOldest() {
 	over := f.size() - f.cfg.MaxOpen
 	if over <= 0 {
 		return
@@ -278,9 +278,9 @@ func (f *followers) letGo() {
 		}
 		delete(b.events, o.event)
 		over -= n
-		f.passed += n
+		f.unaudited += n
 	}
 	for _, x := range f.all {
-		x.keep(f.cfg, f.now())
+		x.compact(f.cfg, f.now())
 	}
 }

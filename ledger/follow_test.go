@@ -10,14 +10,14 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// follow makes followers of the model's log that read everything at once.
+// follow returns followers of the model's log that read everything at once.
 func (m *model) follow(change func(*Config)) *followers {
 	cfg := Config{Every: time.Minute, Window: 10_000 * time.Hour, PerSecond: 1e8, MaxOpen: 1e6, MaxSearch: 1e6}
 	change(&cfg)
 	return &followers{cfg: cfg, log: m.log, now: func() time.Time { return m.now }, all: map[int32]*follower{}}
 }
 
-func (m *model) mustRun(f *followers, wanted ...int32) look {
+func (m *model) mustRun(f *followers, wanted ...int32) runResult {
 	m.t.Helper()
 	l, err := f.run(m.t.Context(), wanted)
 	if err != nil {
@@ -26,16 +26,16 @@ func (m *model) mustRun(f *followers, wanted ...int32) look {
 	return l
 }
 
-// moving lets things happen between any two reads: a few steps, or so many that work which did not exist comes
-// to its end.
-func (m *model) moving(f func()) {
+// whileTrafficFlows runs f and lets things happen between any two reads: a few steps, or so many that new work starts
+// and ends.
+func (m *model) whileTrafficFlows(f func()) {
 	m.log.between = func(asked bool) {
 		for range m.r.IntN(12) {
 			m.step()
 		}
 		if m.r.IntN(30) == 0 || asked && m.r.IntN(2) == 0 {
 			m.accept()
-			if !m.plain {
+			if !m.noReplays {
 				m.replay()
 			}
 			for range 40 {
@@ -49,20 +49,20 @@ func (m *model) moving(f func()) {
 	m.log.between = func(bool) {}
 }
 
-// Whoever reads on from cut to cut, and forgets what has ended, calls nothing lost that is not and counts as
-// an audit does.
+// A follower that reads from cut to cut, and forgets what has ended, calls nothing lost that is not and counts as an
+// audit does.
 func TestFollowRandomHistories(t *testing.T) {
-	eachHistory(t, histories(20), func(t *testing.T, m *model) {
-		m.plain = m.r.IntN(2) == 0
+	eachHistory(t, historyCount(20), func(t *testing.T, m *model) {
+		m.noReplays = m.r.IntN(2) == 0
 		f := m.follow(func(*Config) {})
 		var lost []Lost
-		f.found = func(l Lost) { lost = append(lost, l) }
+		f.onLost = func(l Lost) { lost = append(lost, l) }
 		for range 6 {
 			for range 50 + m.r.IntN(100) {
 				m.step()
 			}
-			m.moving(func() {
-				if l := m.mustRun(f, 0, 1); l.Residue != 0 || l.soon != 0 {
+			m.whileTrafficFlows(func() {
+				if l := m.mustRun(f, 0, 1); l.Residue != 0 || l.retryAfter != 0 {
 					t.Fatalf("while traffic flows: %+v\n%v", l, m)
 				}
 			})
@@ -76,23 +76,23 @@ func TestFollowRandomHistories(t *testing.T) {
 		want.Duplicates = 0
 		l.Duplicates = 0
 		switch {
-		case !m.plain: // a replay of what has ended counts for itself
+		case !m.noReplays: // a replay of an ended event counts separately
 			if l.Accepted < want.Accepted {
 				t.Errorf("followed %+v, an audit finds %+v", l, want)
 			}
 		case l.Accepted != want.Accepted || l.Rejected != want.Rejected:
-			// What each came to may differ: of two ends of a chain that forked, the first that is seen counts.
+			// The classes may differ: of two ends of a chain that forked, the first that is read counts.
 			t.Error(cmp.Diff(want, l.Counts))
 		}
 		if left := f.size(); left > 0 {
-			t.Errorf("%d things are remembered though everything has ended", left)
+			t.Errorf("%d entries are remembered though everything has ended", left)
 		}
 	})
 }
 
-// Traffic that is too much is audited by samples, and nothing is called lost for what lies between them.
-func TestFollowBySamples(t *testing.T) {
-	eachHistory(t, histories(20), func(t *testing.T, m *model) {
+// Traffic that is too fast is sampled, and nothing is called lost because of the gaps.
+func TestFollowSamplesFastTraffic(t *testing.T) {
+	eachHistory(t, historyCount(20), func(t *testing.T, m *model) {
 		f := m.follow(func(c *Config) {
 			c.Every, c.PerSecond = 100*time.Microsecond, 1e6 // 100 records
 			c.Window = time.Duration(m.r.IntN(3600)) * time.Second
@@ -105,34 +105,34 @@ func TestFollowBySamples(t *testing.T) {
 				m.step()
 			}
 			wanted := [][]int32{{0, 1}, {0, 1}, {0, 1}, {0}, {1}, {}}[m.r.IntN(6)] // partitions come and go
-			m.moving(func() {
+			m.whileTrafficFlows(func() {
 				l := m.mustRun(f, wanted...)
 				if l.Residue != 0 {
 					t.Fatalf("%+v\n%v", l, m)
 				}
-				if l.soon != 0 {
+				if l.retryAfter != 0 {
 					passes++
 				} else if looks++; f.size() > f.cfg.MaxOpen {
-					t.Fatalf("%d things are remembered, at most %d may be", f.size(), f.cfg.MaxOpen)
+					t.Fatalf("%d entries are remembered, at most %d may be", f.size(), f.cfg.MaxOpen)
 				}
 			})
 		}
 		if passes == 0 || looks == 0 {
-			t.Logf("passed over %d times, looked %d times: this history shows nothing", passes, looks)
+			t.Logf("%d runs skipped, %d reconciled: this history shows nothing", passes, looks)
 			return
 		}
-		if f.passed == 0 {
-			t.Error("nothing is counted as passed over")
+		if f.unaudited == 0 {
+			t.Error("no record is counted as unaudited")
 		}
 	})
 }
 
-// Lost work is found once the time that its last word spoke of is over, and told of once.
+// Lost work is found once the time that its last outcome announced is over, and reported once.
 func TestFollowFindsLostWork(t *testing.T) {
-	eachHistory(t, histories(20), func(t *testing.T, m *model) {
+	eachHistory(t, historyCount(20), func(t *testing.T, m *model) {
 		f := m.follow(func(*Config) {})
-		told, lost := map[chain]int{}, 0
-		f.found = func(l Lost) { told[chain{l.Event, l.Dest, l.Run}]++; lost++ }
+		reported, lost := map[chain]int{}, 0
+		f.onLost = func(l Lost) { reported[chain{l.Event, l.Dest, l.Run}]++; lost++ }
 		for range 4 {
 			for range 50 + m.r.IntN(50) {
 				m.step()
@@ -140,7 +140,7 @@ func TestFollowFindsLostWork(t *testing.T) {
 			m.mustRun(f, 0, 1)
 		}
 		m.crash()
-		candidates := m.lonely()
+		candidates := m.soleOpenWork()
 		if len(candidates) == 0 {
 			t.Log("this history has no delivery that could be lost")
 			return
@@ -151,19 +151,20 @@ func TestFollowFindsLostWork(t *testing.T) {
 		m.now = m.now.Add(24 * time.Hour)
 		for range 3 {
 			if l := m.mustRun(f, 0, 1); l.Residue == 0 || l.Residue > lost {
-				t.Fatalf("residue %d, told of %d", l.Residue, lost)
+				t.Fatalf("residue %d, reported %d", l.Residue, lost)
 			}
 		}
 		for _, c := range candidates {
-			if c.at == w.at && c.offset <= w.offset && told[c.chain] != 1 {
-				t.Errorf("%v was lost and told of %d times; told of %v", c.chain, told[c.chain], told)
+			if c.at == w.at && c.offset <= w.offset && reported[c.chain] != 1 {
+				t.Errorf("%v was lost and reported %d times; reported: %v", c.chain, reported[c.chain], reported)
 			}
 		}
 	})
 }
 
-// The clock of a node that delivers may be behind that of the one that accepted: what it says is read.
-func TestClocksAreApart(t *testing.T) {
+// The clock of the node that delivers may be behind that of the node that accepted: its outcomes are read
+// nevertheless.
+func TestClockSkewHidesNothing(t *testing.T) {
 	m := newModel(t, 1)
 	m.now = m.now.Add(time.Hour)
 	began := m.now
@@ -183,8 +184,8 @@ func TestClocksAreApart(t *testing.T) {
 	}
 }
 
-// A log that has deleted old outcomes cannot be asked for the events that these told of.
-func TestTrimmedLog(t *testing.T) {
+// Events whose outcomes retention has deleted are not counted.
+func TestTrimmedEventsAreNotCounted(t *testing.T) {
 	m := newModel(t, 1)
 	outcomes := stream.Partition{Topic: stream.Outcomes}
 	var last time.Time
@@ -213,6 +214,6 @@ func TestTrimmedLog(t *testing.T) {
 		}
 	}
 	f(0, 30)
-	f(10, 18) // the first that is left tells of minute 10; two minutes are for clocks that are apart
+	f(10, 18) // the first outcome left is of minute 10; two minutes of clock slack follow
 	f(30, 0)
 }

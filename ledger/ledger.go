@@ -1,33 +1,32 @@
-// Package ledger counts what became of everything that was accepted, from the log alone, so that lost work
-// is found and not assumed away.
+// Package ledger reconciles everything that was accepted with what became of it, from the log alone, so that lost
+// deliveries are found and named.
 //
-// In flow the topics events, commands, outcomes and dead, the retry topics, and what the dispatchers have
-// committed; out flow counts. Per event and destination (an event that asks for no delivery counts once):
+// It reads the topics events, commands, outcomes and dead, the retry topics, and the dispatchers' committed offsets.
+// Per event and destination (an event without a delivery counts once) it computes
 //
 //	accepted = delivered + failed + skipped + rejected + dead + in flight + residue
 //
-// The newest word of a delivery decides, by the same versions as in the store (event.Version). What has no
-// last word must be in flight: a record that asks for it stands undone in events, commands or a retry
-// topic. Each chain of a delivery, the automatic one and every replay, is held to that. What is neither ended
-// nor undone is residue: lost, and named. Residue is 0 at every moment, not only when it is quiet; why no
-// moment is the wrong one to look is said at cut.
+// The latest outcome of a delivery decides, by the versions that the store uses too (event.Version). A delivery has
+// one chain of attempts for the automatic delivery and one for each replay. A chain without a final outcome must be
+// in flight: a record that continues it is uncommitted in events, commands or a retry topic. A chain with neither is
+// residue: it is lost. Residue must be 0 at every moment, also under load; the comment of cut proves why.
 //
-// Nothing is written and nothing is trusted but the log: no memory of a dispatcher, no table.
+// Nothing is written, and no memory of a dispatcher and no table is trusted. Audit counts a span once and exactly. A
+// Ledger follows the partitions that its node dispatches: each run reads the new records, keeps only the counts of
+// what has ended, and follows the rest. A delivery that waits until a known time is trusted until then; the retry
+// topics are read only for overdue ones. Reading is throttled; faster traffic is sampled.
 //
-// Audit counts a span once, exactly. A Ledger follows the partitions that its node dispatches: each look reads
-// what came since the one before, what has ended is forgotten but for its counts, what has not is followed
-// until it does. A delivery that waits for a time which its last word named is believed until then; the retry
-// topics are only searched for what is overdue. It reads slowly, and takes samples of traffic that is faster.
+// Begin reading at cut (read.go), book.go (what is remembered) and reconcile.go (what counts as what).
 //
 // # Invariants
 //
-//  1. Nothing is called lost that is not, while work moves, dispatchers die, offsets are rewound, records stand
-//     in the log twice, clocks are apart (TestAuditOfRandomHistories, TestFollowRandomHistories,
-//     TestFollowBySamples, TestClocksAreApart).
-//  2. What is lost is found and named (TestLostWorkIsNamed, TestFollowFindsLostWork, TestRunOnEngines).
-//  3. The counts are sets, not sums: a redo changes none but Duplicates (TestAuditOfRandomHistories).
-//  4. What the log no longer tells of is not counted (TestTrimmedLog).
-//  5. Memory and reading are bounded (TestBookIsCompact, TestFollowBySamples).
+//  1. Nothing is called lost that is not, while work moves, dispatchers die, offsets are rewound, records are in the
+//     log twice, or clocks differ (TestAuditOfRandomHistories, TestFollowRandomHistories,
+//     TestFollowSamplesFastTraffic, TestClockSkewHidesNothing).
+//  2. What is lost is found and named (TestLostWorkIsNamed, TestFollowFindsLostWork, TestRunShowsCountsOnEngines).
+//  3. The counts are of sets: a repeated record changes only Duplicates (TestAuditOfRandomHistories).
+//  4. Events whose outcomes were trimmed from the log are not counted (TestTrimmedEventsAreNotCounted).
+//  5. Memory and reading are bounded (TestBookIsCompact, TestFollowSamplesFastTraffic).
 package ledger
 
 import (
@@ -41,7 +40,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Ledger follows the partitions of one node and shows their counts as metrics.
+// Ledger follows the partitions of one node and exports their counts as metrics.
 type Ledger struct {
 	cfg     Config
 	log     *slog.Logger
@@ -53,7 +52,7 @@ type Ledger struct {
 	partitions []int32
 }
 
-// New validates and prepares; it connects to nothing.
+// New validates its arguments. It connects to nothing.
 func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
@@ -64,22 +63,22 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	return l, err
 }
 
-// SetPartitions says which partitions of events this node dispatches: those it follows.
+// SetPartitions sets the partitions of events that this node dispatches and that the ledger follows.
 func (l *Ledger) SetPartitions(partitions []int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.partitions = slices.Clone(partitions)
 }
 
-// Run looks at the log every Config.Every until ctx ends. A look that fails is told of and made again: whether
-// deliveries can be counted does not decide whether they are made.
+// Run reconciles the log every Config.Every until ctx ends. A run that fails is logged, counted and repeated:
+// deliveries do not depend on the ledger.
 func (l *Ledger) Run(ctx context.Context) error {
 	reader, err := stream.NewReader(l.stream, "ledger")
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	f := &followers{cfg: l.cfg, log: reader, now: l.now, all: make(map[int32]*follower), found: l.tell}
+	f := &followers{cfg: l.cfg, log: reader, now: l.now, all: make(map[int32]*follower), onLost: l.logLost}
 	timer := time.NewTimer(l.cfg.Every)
 	defer timer.Stop()
 	for {
@@ -88,36 +87,36 @@ func (l *Ledger) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		timer.Reset(l.look(ctx, f))
+		timer.Reset(l.runOnce(ctx, f))
 	}
 }
 
-// look runs the followers once and returns how long to wait for the next time.
-func (l *Ledger) look(ctx context.Context, f *followers) time.Duration {
+// runOnce runs the followers once and returns the pause before the next run.
+func (l *Ledger) runOnce(ctx context.Context, f *followers) time.Duration {
 	l.mu.Lock()
 	partitions := l.partitions
 	l.mu.Unlock()
 	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, 3*l.cfg.Every+time.Minute) // longer than it takes at its pace
+	limited, cancel := context.WithTimeout(ctx, 3*l.cfg.Every+time.Minute) // longer than a throttled run takes
 	defer cancel()
-	passed := f.passed
+	unaudited := f.unaudited
 	found, err := f.run(limited, partitions)
-	l.metrics.passed.Add(float64(f.passed - passed))
+	l.metrics.unaudited.Add(float64(f.unaudited - unaudited))
 	l.metrics.records.Add(float64(found.records))
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		l.metrics.failures.Inc()
-		l.log.LogAttrs(ctx, slog.LevelWarn, "look at the log for the ledger", slog.Any("error", err))
-	case found.soon > 0:
-		return found.soon
+		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot reconcile the log", slog.Any("error", err))
+	case found.retryAfter > 0:
+		return found.retryAfter
 	default:
 		l.metrics.show(found.Counts, found.unproven, l.now(), time.Since(began))
 	}
 	return max(l.cfg.Every-time.Since(began), time.Second)
 }
 
-// tell is called once for each delivery that is lost.
-func (l *Ledger) tell(lost Lost) {
+// logLost is called once for each lost delivery.
+func (l *Ledger) logLost(lost Lost) {
 	l.log.LogAttrs(context.Background(), slog.LevelError, "delivery is lost", slog.String("delivery", lost.String()))
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the figures of this node's partitions.
+// metrics are the counts of this node's partitions.
 type metrics struct {
 	accepted, delivered, failed, skipped, rejected, dead, inFlight, residue prometheus.Gauge
 	unproven                                                                prometheus.Gauge
 	last, seconds                                                           prometheus.Gauge
-	records, passed, failures                                               prometheus.Counter
+	records, unaudited, failures                                            prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -31,24 +31,24 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}
 		return c
 	}
-	const of = " Deliveries of the ledger's window, per event and destination, in this node's partitions."
+	const of = " Counted per event and destination, within the ledger's window, in this node's partitions."
 	return &metrics{
-		accepted:  gauge("accepted", "Accepted."+of),
-		delivered: gauge("delivered", "Delivered."+of),
-		failed:    gauge("failed", "Failed."+of),
-		skipped:   gauge("skipped", "Skipped, or without a destination."+of),
+		accepted:  gauge("accepted", "Accepted deliveries."+of),
+		delivered: gauge("delivered", "Deliveries that succeeded."+of),
+		failed:    gauge("failed", "Deliveries that failed for good."+of),
+		skipped:   gauge("skipped", "Deliveries that were skipped, and events without a destination."+of),
 		rejected:  gauge("rejected", "Events that were rejected."+of),
-		dead:      gauge("dead", "In the topic dead."+of),
-		inFlight:  gauge("in_flight", "Not at their end, however old."+of),
-		residue:   gauge("residue", "Lost: neither at their end nor on their way. Anything but 0 is an alarm."+of),
-		unproven: gauge("unproven", "Chains in flight that were taken on their last word, without proof that their work "+
-			"is in the log."),
-		last:    gauge("last_run_timestamp_seconds", "When the log was last looked at, to the end."),
-		seconds: gauge("last_run_seconds", "How long that took, its pauses included."),
-		records: counter("records_total", "Records that were read."),
-		passed: counter("passed_total", "Records of events and deliveries that were passed over because there were "+
+		dead:      gauge("dead", "Deliveries in the dead letter topic."+of),
+		inFlight:  gauge("in_flight", "Deliveries that have not ended, however old."+of),
+		residue:   gauge("residue", "Lost deliveries: neither ended nor in flight. Must be 0."+of),
+		unproven: gauge("unproven", "Chains that count as in flight by their last outcome, without a record in the log "+
+			"that proves it."),
+		last:    gauge("last_run_timestamp_seconds", "Unix time of the last complete run of the ledger."),
+		seconds: gauge("last_run_duration_seconds", "Duration of the last complete run, throttling included."),
+		records: counter("records_total", "Log records that the ledger has read."),
+		unaudited: counter("unaudited_total", "Records, events and deliveries that the ledger skipped because there were "+
 			"too many."),
-		failures: counter("failures_total", "Looks that could not be finished."),
+		failures: counter("failures_total", "Runs of the ledger that failed."),
 	}, err
 }
 

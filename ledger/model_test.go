@@ -12,9 +12,9 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// model plays the service on a fakeLog, a step at a time: what accepts, the dispatchers of all partitions,
-// and what may befall them. It follows the rules of engine.md: the follow-up is in the log before the
-// outcome, both before the record is done, and only what is done is committed.
+// model plays the service on a fakeLog, one step at a time: ingest, the dispatchers of all partitions, and faults. It
+// follows the dispatcher's rules: the follow-up is in the log before the outcome, both before the record is
+// completed, and only completed records are committed.
 type model struct {
 	t   testing.TB
 	r   *rand.Rand
@@ -22,27 +22,27 @@ type model struct {
 	ids *id.Generator
 	now time.Time
 
-	accepted []*event.Event // that ask for deliveries, or for none
-	poisoned int            // records of events that name nothing
-	plain    bool           // no replays
-	trackers map[stream.Partition]*tracking
-	jobs     []*job
+	accepted  []*event.Event // with or without deliveries
+	poisoned  int            // undecodable event records that name nothing
+	noReplays bool           // no replays
+	trackers  map[stream.Partition]*tracking
+	jobs      []*job
 }
 
-// chain names one.
+// chain identifies a chain.
 type chain struct {
 	event     id.ID
 	dest, run string
 }
 
-// tracking is what a dispatcher knows of one partition.
+// tracking is a dispatcher's knowledge of one partition.
 type tracking struct {
 	next int64
 	done map[int64]bool
 	left map[int64]int
 }
 
-// job is one delivery; its steps are done one by one, and a crash may come between any of them.
+// job is one delivery. Its steps run one by one, and a crash may come between any two.
 type job struct {
 	at     stream.Partition
 	offset int64
@@ -58,7 +58,8 @@ func newModel(t testing.TB, seed uint64) *model {
 	return m
 }
 
-func (m *model) worked() (all []stream.Partition) {
+// work runs the next step of a random job.
+func (m *model) workPartitions() (all []stream.Partition) {
 	for i := range m.log.partitions {
 		for _, topic := range append([]string{stream.Events, stream.Commands}, tierTopics()...) {
 			all = append(all, stream.Partition{Topic: topic, Index: i})
@@ -79,13 +80,13 @@ func (m *model) put(topic string, partition int32, r *stream.Record) {
 	m.log.append(topic, partition, r, m.now)
 }
 
-// step lets one thing happen.
+// step lets one random thing happen.
 func (m *model) step() {
 	m.now = m.now.Add(time.Duration(m.r.IntN(2000)) * time.Millisecond)
 	switch n := m.r.IntN(100); {
 	case n < 15:
 		m.accept()
-	case n < 20 && !m.plain:
+	case n < 20 && !m.noReplays:
 		m.replay()
 	case n < 45:
 		m.poll()
@@ -111,7 +112,7 @@ func (m *model) accept() {
 		e.Verdict = event.VerdictRejected
 	case 1:
 		e.DuplicateOf = e.ID.Text(id.Event)
-	case 2: // it can be read no more than by name
+	case 2: // only its name can be decoded
 		r := e.Record()
 		r.Headers[0].Value = []byte("9")
 		if len(e.Dests) == 0 {
@@ -166,9 +167,9 @@ func (m *model) tracker(p stream.Partition) *tracking {
 	return m.trackers[p]
 }
 
-// poll takes the next record of some partition that has one.
+// poll receives the next record of some partition that has one.
 func (m *model) poll() bool {
-	all := m.worked()
+	all := m.workPartitions()
 	for _, i := range m.r.Perm(len(all)) {
 		p, t := all[i], m.tracker(all[i])
 		for t.next < int64(len(m.log.records[p])) {
@@ -179,21 +180,21 @@ func (m *model) poll() bool {
 				t.done[o] = true
 				continue
 			}
-			m.take(p, o, r)
+			m.receive(p, o, r)
 			return true
 		}
 	}
 	return false
 }
 
-func (m *model) take(p stream.Partition, o int64, r *stream.Record) {
+func (m *model) receive(p stream.Partition, o int64, r *stream.Record) {
 	t := m.tracker(p)
 	add := func(steps ...func()) { m.jobs = append(m.jobs, &job{p, o, steps}) }
 	t.left[o] = 1
 	if p.Topic != stream.Events {
 		w, err := event.DecodeWork(r)
 		if err != nil {
-			add(m.bury(p, r, err)...)
+			add(m.deadLetter(p, r, err)...)
 			return
 		}
 		add(func() { m.deliver(m.jobs[len(m.jobs)-1], w) })
@@ -201,7 +202,7 @@ func (m *model) take(p stream.Partition, o int64, r *stream.Record) {
 	}
 	e, err := event.Decode(r)
 	if err != nil {
-		add(m.bury(p, r, err)...)
+		add(m.deadLetter(p, r, err)...)
 		return
 	}
 	if e.Verdict == event.VerdictRejected || e.DuplicateOf != "" || len(e.Dests) == 0 {
@@ -215,7 +216,7 @@ func (m *model) take(p stream.Partition, o int64, r *stream.Record) {
 	}
 }
 
-func (m *model) bury(p stream.Partition, r *stream.Record, err error) (steps []func()) {
+func (m *model) deadLetter(p stream.Partition, r *stream.Record, err error) (steps []func()) {
 	steps = append(steps, func() {
 		m.put(stream.Dead, p.Index, stream.Config{Prefix: "t."}.DeadLetterRecord(r, stream.DispatchGroup, err))
 	})
@@ -253,7 +254,7 @@ func (m *model) work() bool {
 	return true
 }
 
-// deliver decides what comes of an attempt and queues what must be recorded.
+// deliver decides the result of an attempt and queues the records to write.
 func (m *model) deliver(j *job, w *event.Work) {
 	o := &event.Outcome{
 		Event: w.Event.ID, Account: "acc_1", Endpoint: "ep_1", Dest: w.Dest, Run: w.Run, At: m.now,
@@ -278,7 +279,7 @@ func (m *model) deliver(j *job, w *event.Work) {
 		wait := time.Duration(1+m.r.IntN(7200)) * time.Second
 		o.Status, o.NextAt = event.Retrying, m.now.Add(wait)
 		again.Attempt, again.Due = w.Attempt+1, o.NextAt
-		if n == 9 { // parked: the first time with a word
+		if n == 9 { // parked: the first time with an outcome
 			o.Status, o.Reason, o.Attempt = event.Held, event.BreakerOpen, nil
 			again.Attempt = w.Attempt
 			if again.Parked != "" {
@@ -286,12 +287,12 @@ func (m *model) deliver(j *job, w *event.Work) {
 			}
 			again.Parked = event.BreakerOpen
 			if m.r.IntN(4) == 0 {
-				again.Attempt++ // it must come to an end
+				again.Attempt++ // the delivery must end some time
 			}
 		}
 		r := mustRecord(m.t, &again)
 		if m.r.IntN(40) == 0 {
-			m.spoil(r)
+			m.corrupt(r)
 		}
 		tiers := tierTopics()
 		topic := tiers[m.r.IntN(len(tiers))]
@@ -300,14 +301,14 @@ func (m *model) deliver(j *job, w *event.Work) {
 	if o != nil {
 		record := o.Record()
 		j.steps = append(j.steps, func() { m.put(stream.Outcomes, j.at.Index, record) })
-		if m.r.IntN(15) == 0 { // the log took it and the answer was lost
+		if m.r.IntN(15) == 0 { // written twice: the answer of the log was lost
 			j.steps = append(j.steps, func() { m.put(stream.Outcomes, j.at.Index, record) })
 		}
 	}
 }
 
-// spoil makes work unreadable: as an event, or as work, so that its destination and run are lost.
-func (m *model) spoil(r *stream.Record) {
+// corrupt makes a record of work undecodable: as an event, or as work, so that its destination and run are lost.
+func (m *model) corrupt(r *stream.Record) {
 	if m.r.IntN(2) == 0 {
 		r.Headers[0].Value = []byte("9")
 		return
@@ -315,9 +316,9 @@ func (m *model) spoil(r *stream.Record) {
 	r.Headers[len(r.Headers)-1].Value = []byte("{")
 }
 
-// commit commits some partitions, with as many holes as there is room for today.
+// commit commits some partitions, with a random number of gaps in the metadata.
 func (m *model) commit() {
-	for _, p := range m.worked() {
+	for _, p := range m.workPartitions() {
 		if m.r.IntN(3) > 0 {
 			m.commitOne(p, m.r.IntN(5))
 		}
@@ -345,35 +346,35 @@ func (m *model) commitOne(p stream.Partition, room int) {
 	m.log.marks[p] = stream.Commit{Offset: mark, Metadata: metadata}
 }
 
-// crash forgets what is in memory.
+// crash forgets everything in memory.
 func (m *model) crash() {
 	m.jobs = nil
 	clear(m.trackers)
 }
 
-// rewind is what an operator does who wants something done again.
+// rewind resets a committed offset, as an operator does to repeat deliveries.
 func (m *model) rewind() {
 	m.crash()
-	all := m.worked()
+	all := m.workPartitions()
 	p := all[m.r.IntN(len(all))]
 	if mark := m.log.marks[p]; mark.Offset > 0 {
 		m.log.marks[p] = stream.Commit{Offset: m.r.Int64N(mark.Offset)}
 	}
 }
 
-// settle lets everything come to its end.
+// settle runs until everything has ended.
 func (m *model) settle() {
 	for m.work() || m.poll() {
 		m.now = m.now.Add(time.Second)
 	}
-	for _, p := range m.worked() {
+	for _, p := range m.workPartitions() {
 		m.commitOne(p, 0)
 	}
 }
 
-// undone are the places of records that are not committed.
+// undone returns the positions of uncommitted records.
 func (m *model) undone() (all []stream.Partition, offsets []int64) {
-	for _, p := range m.worked() {
+	for _, p := range m.workPartitions() {
 		done := m.log.marks[p].Completed()
 		for o, r := range m.log.records[p] {
 			if r != nil && !done.Contains(int64(o)) {
@@ -386,7 +387,7 @@ func (m *model) undone() (all []stream.Partition, offsets []int64) {
 
 func (m *model) String() string {
 	var b bytes.Buffer
-	for _, p := range m.worked() {
+	for _, p := range m.workPartitions() {
 		fmt.Fprintf(&b, "%v: %d records, mark %+v\n", p, len(m.log.records[p]), m.log.marks[p])
 	}
 	return b.String()

@@ -6,16 +6,16 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// count is the ledger in the plainest way: every word about every delivery, and the newest counts.
-func (m *model) count() Counts {
-	type word struct {
+// naiveCounts counts in the simplest way: of all outcomes of a delivery the latest one decides.
+func (m *model) naiveCounts() Counts {
+	type result struct {
 		ms     int64
 		rank   int
 		offset int64
 		class  class
 	}
-	words := map[chain]word{} // by event and destination
-	offer := func(c chain, run string, w word) {
+	latest := map[chain]result{} // by event and destination
+	offer := func(c chain, run string, w result) {
 		if run != "" {
 			d, err := id.Parse(id.Run, run)
 			if err != nil {
@@ -23,9 +23,9 @@ func (m *model) count() Counts {
 			}
 			w.ms = max(w.ms, d.UnixMilli())
 		}
-		have, ok := words[c]
+		have, ok := latest[c]
 		if !ok || w.ms > have.ms || w.ms == have.ms && (w.rank > have.rank || w.rank == have.rank && w.offset > have.offset) {
-			words[c] = w
+			latest[c] = w
 		}
 	}
 	deliveries, tries := map[chain]bool{}, map[chain]map[id.ID]bool{}
@@ -46,7 +46,7 @@ func (m *model) count() Counts {
 			c := chain{w.Event.ID, w.Dest, ""}
 			deliveries[c] = true
 			if w.Run != "" {
-				offer(c, w.Run, word{offset: -1, class: classInFlight})
+				offer(c, w.Run, result{offset: -1, class: classInFlight})
 			}
 		}
 		for offset, r := range m.log.records[stream.Partition{Topic: stream.Outcomes, Index: i}] {
@@ -56,7 +56,7 @@ func (m *model) count() Counts {
 			}
 			c := chain{o.Event, o.Dest, ""}
 			deliveries[c] = true
-			w := word{offset: int64(offset), class: classInFlight}
+			w := result{offset: int64(offset), class: classInFlight}
 			switch {
 			case o.Status == event.Delivered:
 				w.rank, w.class, w.ms = 2, classDelivered, o.At.UnixMilli()
@@ -83,7 +83,7 @@ func (m *model) count() Counts {
 	for c := range deliveries {
 		asks[c.event] = true
 		class := classInFlight
-		if w, ok := words[c]; ok {
+		if w, ok := latest[c]; ok {
 			class = w.class
 		}
 		n.count(class)

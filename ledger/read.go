@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// log is the log as an audit needs it; a *stream.Reader.
+// log is the part of a *stream.Reader that an audit needs.
 type log interface {
 	Commits(ctx context.Context, group string, topics ...string) (map[stream.Partition]stream.Commit, error)
 	Starts(ctx context.Context, topics ...string) (map[stream.Partition]int64, error)
@@ -21,33 +21,32 @@ type log interface {
 	ReadRanges(ctx context.Context, ranges []stream.Range, each func(stream.Partition, []*stream.Record) error) error
 }
 
-// cut is a moment of the log: what the dispatchers had committed, a little later the ends of the topics that
-// tell what came of work, and after these the ends of the topics that hold work.
+// cut is a consistent cut of the log: first the dispatchers' commits are read, then the ends of the topics that hold
+// outcomes, then the ends of the topics that hold work.
 //
-// The first order makes false residue impossible while traffic flows. A chain of work is a row of records, each
-// durable before the one before it is committed, and a last word that is durable before the last of them
-// is committed. Suppose that an audit finds none of these records undone. Then the first was covered by
-// the commit that was read, so the second stood in the log before the commits had all been read, below the
-// end that was asked for afterwards; the audit looked at it and found it covered too, and so on to the
-// last word, which then was in the log as well, below the end of outcomes. So the chain has ended, and the
-// audit knows it. This holds whichever partition's commit is read first. The other order would lose work
-// that moves from a topic that is yet to be read into one that has been.
+// Reading the commits first makes false residue impossible while traffic flows. A chain is a sequence of records:
+// each is durable before the one before it is committed, and the final outcome is durable before the last of them is
+// committed. Suppose that an audit finds all these records committed. The first was covered by the commits that were
+// read, so the second was in the log before all commits had been read, below the ends that were read later; the audit
+// found it, committed too, and so on to the final outcome. That is then in the log as well, below the end of
+// outcomes. So the chain has ended and the audit knows it. It does not matter which partition's commits are read
+// first. In the other order, work that moves from a topic that is not yet read to one that was read would look lost.
 //
-// The second order serves who reads on from cut to cut: whatever an outcome speaks of lies before the cut as
-// well, so it is never read too early.
+// Reading the ends of outcomes before those of work helps who reads from cut to cut: whatever an outcome refers to
+// lies before the cut too.
 type cut struct {
 	done         map[stream.Partition]stream.Completed
 	starts, ends map[stream.Partition]int64
 }
 
-// said are the topics that tell what came of work, asked those that bring new work.
-func said() []string  { return []string{stream.Outcomes, stream.Dead} }
-func asked() []string { return []string{stream.Events, stream.Commands} }
+// outcomeTopics are the topics with results of work; sourceTopics are those with new work.
+func outcomeTopics() []string { return []string{stream.Outcomes, stream.Dead} }
+func sourceTopics() []string  { return []string{stream.Events, stream.Commands} }
 
-// takeCut asks for the commits, and then for the ends.
-func takeCut(ctx context.Context, l log) (cut, error) {
-	worked := append(tierTopics(), asked()...)
-	marks, err := l.Commits(ctx, stream.DispatchGroup, worked...)
+// readCut reads the commits and then the ends.
+func readCut(ctx context.Context, l log) (cut, error) {
+	workTopics := append(tierTopics(), sourceTopics()...)
+	marks, err := l.Commits(ctx, stream.DispatchGroup, workTopics...)
 	if err != nil {
 		return cut{}, err
 	}
@@ -55,13 +54,13 @@ func takeCut(ctx context.Context, l log) (cut, error) {
 	for p, m := range marks {
 		c.done[p] = m.Completed()
 	}
-	if c.starts, err = l.Starts(ctx, append(worked, said()...)...); err != nil {
+	if c.starts, err = l.Starts(ctx, append(workTopics, outcomeTopics()...)...); err != nil {
 		return cut{}, err
 	}
-	if c.ends, err = l.Ends(ctx, said()...); err != nil {
+	if c.ends, err = l.Ends(ctx, outcomeTopics()...); err != nil {
 		return cut{}, err
 	}
-	later, err := l.Ends(ctx, worked...)
+	later, err := l.Ends(ctx, workTopics...)
 	maps.Copy(c.ends, later)
 	return c, err
 }
@@ -73,8 +72,8 @@ func tierTopics() (topics []string) {
 	return topics
 }
 
-// undone are the stretches of a partition's retry topics that hold what was not done.
-func (c cut) undone(partition int32) (ranges []stream.Range) {
+// openRetryRanges returns the ranges of a partition's retry topics that hold uncommitted records.
+func (c cut) openRetryRanges(partition int32) (ranges []stream.Range) {
 	for _, topic := range tierTopics() {
 		p := stream.Partition{Topic: topic, Index: partition}
 		from := max(c.done[p].FirstIncomplete(), c.starts[p])
@@ -85,67 +84,67 @@ func (c cut) undone(partition int32) (ranges []stream.Range) {
 	return ranges
 }
 
-// timeline knows offsets by time. The log answers for all partitions of a topic at once.
-type timeline struct {
+// offsetCache caches offsets by time: the log answers for all partitions of a topic at once.
+type offsetCache struct {
 	log   log
-	known map[place]map[stream.Partition]int64
+	known map[topicTime]map[stream.Partition]int64
 }
 
-// place is a time in a topic.
-type place struct {
+// topicTime is a time in a topic.
+type topicTime struct {
 	topic string
 	at    time.Time
 }
 
-// at is the first offset that is not older than t.
-func (x *timeline) at(ctx context.Context, p stream.Partition, t time.Time) (int64, error) {
-	where := place{p.Topic, t}
+// offset returns the first offset whose record is not older than t.
+func (x *offsetCache) offset(ctx context.Context, p stream.Partition, t time.Time) (int64, error) {
+	where := topicTime{p.Topic, t}
 	if x.known[where] == nil {
 		offsets, err := x.log.OffsetsForTime(ctx, p.Topic, t)
 		if err != nil {
 			return 0, err
 		}
 		if x.known == nil {
-			x.known = make(map[place]map[stream.Partition]int64)
+			x.known = make(map[topicTime]map[stream.Partition]int64)
 		}
 		x.known[where] = offsets
 	}
 	return x.known[where][p], nil
 }
 
-// reach returns where to begin in a partition: at since, or later if the log no longer holds all outcomes of
-// the events since then.
-func (c cut) reach(ctx context.Context, l log, partition int32, since, now time.Time) (time.Time, error) {
+// completeFrom returns the time to begin at in a partition: since, or later if retention has deleted outcomes of
+// events from then.
+func (c cut) completeFrom(ctx context.Context, l log, partition int32, since, now time.Time) (time.Time, error) {
 	p := stream.Partition{Topic: stream.Outcomes, Index: partition}
 	start := c.starts[p]
 	if start == 0 {
 		return since, nil
 	}
-	whole := now // none is left: nothing that was accepted before can be judged
+	complete := now // no outcome is left, so no earlier event can be reconciled
 	if start < c.ends[p] {
 		first := []stream.Range{{Partition: p, From: start, To: start + 1}}
 		err := l.ReadRanges(ctx, first, func(_ stream.Partition, records []*stream.Record) error {
-			whole = records[0].Timestamp.Add(clockSlack)
+			complete = records[0].Timestamp.Add(clockSlack)
 			return nil
 		})
 		if err != nil {
 			return since, err
 		}
 	}
-	if whole.After(since) {
-		return whole, nil
+	if complete.After(since) {
+		return complete, nil
 	}
 	return since, nil
 }
 
-// pace slows reading down, so that an audit does not take the processor and the brokers from the traffic.
-type pace struct {
-	perSecond int // records; 0 = as fast as it goes
-	read      int // so far
+// throttle slows reading down, so that an audit takes no CPU and broker time from the traffic.
+type throttle struct {
+	perSecond int // records; 0 = unlimited
+	read      int // records so far
 }
 
-// took notes records that were read, and waits as long as they should have taken.
-func (p *pace) took(ctx context.Context, n int) error {
+// wait counts n records that were read, and waits as long as they may take.
+func (p *throttle) wait(ctx context.Context, n int) error {
 	p.read += n
 	if p.perSecond == 0 {
 		return nil
@@ -153,10 +152,10 @@ func (p *pace) took(ctx context.Context, n int) error {
 	return wait.For(ctx, time.Duration(n)*time.Second/time.Duration(p.perSecond))
 }
 
-// readInto reads ranges of events, commands, outcomes and dead into the books of their partitions, one topic
-// after the other: what speaks of something that is not in the book is passed over.
-func readInto(ctx context.Context, l log, p *pace, books map[int32]*book, ranges []stream.Range) error {
-	for _, topic := range append(asked(), said()...) {
+// fillBooks reads ranges of events, commands, outcomes and dead into the books of their partitions, one topic after
+// the other. Records that refer to nothing in the books are skipped.
+func fillBooks(ctx context.Context, l log, p *throttle, books map[int32]*book, ranges []stream.Range) error {
+	for _, topic := range append(sourceTopics(), outcomeTopics()...) {
 		var of []stream.Range
 		for _, r := range ranges {
 			if r.Topic == topic && (topic == stream.Events || books[r.Index].expects()) {
@@ -165,11 +164,11 @@ func readInto(ctx context.Context, l log, p *pace, books map[int32]*book, ranges
 		}
 		err := l.ReadRanges(ctx, of, func(from stream.Partition, records []*stream.Record) error {
 			for _, r := range records {
-				if err := books[from.Index].add(topic, r); err != nil {
+				if err := books[from.Index].addRecord(topic, r); err != nil {
 					return fmt.Errorf("partition %d: %w", from.Index, err)
 				}
 			}
-			return p.took(ctx, len(records))
+			return p.wait(ctx, len(records))
 		})
 		if err != nil {
 			return err
@@ -178,57 +177,56 @@ func readInto(ctx context.Context, l log, p *pace, books map[int32]*book, ranges
 	return nil
 }
 
-// seek reads the retry topics until the work of so many chains that the books want has been seen, or to the end of
-// the cut.
-func seek(ctx context.Context, l log, p *pace, books map[int32]*book, c cut, wanted int) error {
+// searchRetryTopics reads the retry topics until the work of all wanted chains was found, or to the end of the cut.
+func searchRetryTopics(ctx context.Context, l log, p *throttle, books map[int32]*book, c cut, wanted int) error {
 	if wanted == 0 {
 		return nil
 	}
 	var ranges []stream.Range
 	for partition := range books {
-		ranges = append(ranges, c.undone(partition)...)
+		ranges = append(ranges, c.openRetryRanges(partition)...)
 	}
 	return l.ReadRanges(ctx, ranges, func(from stream.Partition, records []*stream.Record) error {
 		b, done := books[from.Index], c.done[from]
 		for _, r := range records {
 			if !done.Contains(r.Offset) {
-				wanted -= b.addUndone(r)
+				wanted -= b.addOpenRecord(r)
 			}
 		}
 		if wanted == 0 {
 			return stream.ErrStop
 		}
-		return p.took(ctx, len(records))
+		return p.wait(ctx, len(records))
 	})
 }
 
-// addUndone takes an undone record of a retry topic and returns of how many chains that were looked for it is
-// the work: several when it cannot be decoded, and may be any of them.
-func (b *book) addUndone(r *stream.Record) (found int) {
+// addOpenRecord adds an uncommitted record of a retry topic and returns how many wanted chains it proves to be in
+// flight: several if it cannot be decoded, because it may belong to any chain of its event.
+func (b *book) addOpenRecord(r *stream.Record) (found int) {
 	if c, err := event.DecodeWorkHead(r); err == nil {
-		return b.addWork(c.Event, c.Dest, c.Run)
+		return b.markFound(c.Event, c.Dest, c.Run)
 	}
 	remains, _ := event.Salvage(r)
 	if remains.FromWork {
-		return b.addWork(remains.Event, remains.Dests[0], remains.Run)
+		return b.markFound(remains.Event, remains.Dests[0], remains.Run)
 	}
 	for i := b.events[remains.Event].first; i != 0; i = b.rows[i].next {
-		found += b.rows[i].prove()
+		found += b.rows[i].markProven()
 	}
 	return found
 }
 
-// addWork notes that undone work of a chain stands in the log.
-func (b *book) addWork(event id.ID, dest, run string) (found int) {
-	i := b.known(event, []byte(dest), []byte(run))
+// markFound marks a chain whose work is in the log.
+func (b *book) markFound(event id.ID, dest, run string) (found int) {
+	i := b.findChain(event, []byte(dest), []byte(run))
 	if i == 0 {
 		return 0
 	}
-	return b.rows[i].prove()
+	return b.rows[i].markProven()
 }
 
-// prove returns 1 when the work was looked for and not found before.
-func (x *row) prove() int {
+// markProven returns 1 if the chain was wanted and not proven before.
+func (x *row) markProven() int {
 	first := x.wanted && !x.proven
 	x.proven = true
 	if first {

@@ -10,19 +10,19 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Counts say what became of what was accepted, per event and destination; an event that asks for no
-// delivery counts once. Accepted is the sum of the seven below it.
+// Counts say what became of what was accepted, per event and destination; an event without a delivery counts once.
+// Accepted is the sum of the seven fields below it.
 type Counts struct {
 	Accepted  int
 	Delivered int
 	Failed    int
 	Skipped   int
 	Rejected  int
-	Dead      int // in the topic dead: nobody could read it
-	InFlight  int // its work stands undone in the log
-	Residue   int // neither ended nor on its way: lost
+	Dead      int // in the dead letter topic
+	InFlight  int // an uncommitted record continues it
+	Residue   int // neither ended nor in flight: lost
 
-	Duplicates int // requests that succeeded after one of the same chain had
+	Duplicates int // successful requests after the first one of a chain
 }
 
 // class is what a delivery counts as.
@@ -58,7 +58,7 @@ func (c *Counts) add(d Counts) {
 	c.Duplicates += d.Duplicates
 }
 
-// minus is what was added since before.
+// minus returns what was added since before.
 func (c Counts) minus(before Counts) Counts {
 	return Counts{
 		Accepted: c.Accepted - before.Accepted, Delivered: c.Delivered - before.Delivered, Failed: c.Failed - before.Failed,
@@ -68,27 +68,28 @@ func (c Counts) minus(before Counts) Counts {
 	}
 }
 
-// String is the equation.
+// String returns the equation.
 func (c Counts) String() string {
 	return fmt.Sprintf("%d accepted = %d delivered + %d failed + %d skipped + %d rejected + %d dead + %d in flight, "+
 		"residue %d, duplicates %d",
 		c.Accepted, c.Delivered, c.Failed, c.Skipped, c.Rejected, c.Dead, c.InFlight, c.Residue, c.Duplicates)
 }
 
-// Lost is one delivery that is residue.
+// Lost describes one lost delivery.
 type Lost struct {
-	Event     id.ID  // zero for a record of events that names none
+	Event     id.ID  // zero for an event record that names none
 	Dest, Run string // Run is empty for the automatic chain
 	Status    event.Status
-	Reason    event.Reason // of the last word; both are empty when there was none
+	Reason    event.Reason // of the last outcome; both are empty if there was none
 	Partition int32
-	Offset    int64 // of the last word in outcomes, of the record in events without an Event; -1 = none
+	Offset    int64 // of the last outcome, or of an event record without an Event; -1 = none
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (l Lost) String() string {
 	if l.Event.IsZero() {
-		return fmt.Sprintf("the record at offset %d of events, partition %d, cannot be decoded and was not buried", l.Offset,
+		return fmt.Sprintf("the record at offset %d of events, partition %d, cannot be decoded and is not in the dead "+
+			"letter topic", l.Offset,
 			l.Partition)
 	}
 	var b strings.Builder
@@ -97,9 +98,9 @@ func (l Lost) String() string {
 		fmt.Fprintf(&b, " in %s", l.Run)
 	}
 	if l.Status == "" {
-		b.WriteString(": no word since it was accepted")
+		b.WriteString(": no outcome since it was accepted")
 	} else {
-		fmt.Fprintf(&b, ": last word %s", l.Status)
+		fmt.Fprintf(&b, ": last outcome %s", l.Status)
 		if l.Reason != "" {
 			fmt.Fprintf(&b, " (%s)", l.Reason)
 		}
@@ -111,20 +112,19 @@ func (l Lost) String() string {
 	return b.String()
 }
 
-// maxLost is how many lost deliveries a report lists; Counts.Residue has them all.
+// maxLost bounds the lost deliveries that a report lists; Counts.Residue counts all.
 const maxLost = 1000
 
-// Report is the answer of an audit.
+// Report is the result of an audit.
 type Report struct {
 	Counts
-	// Since is where the audit began; later than asked for when the log no longer holds all about older
-	// events.
+	// Since is where the audit began: later than requested if retention has deleted outcomes of older events.
 	Since time.Time
-	Lost  []Lost // by event, the first 1,000
+	Lost  []Lost // by event id, the first 1,000
 
-	// Unreadable outcomes may hide the last word of what is residue, and Unnamed buried records its work.
+	// Residue may be explained by outcomes that cannot be decoded, or by dead letters that do not name their event.
 	UndecodableOutcomes, UnidentifiedDead int
-	Records                               int // that were read
+	Records                               int // records that were read
 }
 
 func (r *Report) sort() {

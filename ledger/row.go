@@ -7,29 +7,29 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// entry is one event, and its rows as a list.
+// entry is one event with the list of its rows.
 type entry struct {
 	first, last uint32
-	class       class // of an event that asks for no delivery
-	minute      int64 // unix minutes in which it was accepted, or adopted
+	class       class // of an event without a delivery
+	minute      int64 // unix minute in which it was accepted, or first seen
 }
 
-// row is one chain of a delivery: the automatic one, or that of a run.
+// row is one chain of a delivery: the automatic one, or that of a replay run.
 type row struct {
-	dest, run uint32 // names; run 0 is the automatic chain
-	next      uint32 // row of the same event
-	status    status // of the newest word
-	from      source // of the record that began the chain
-	wanted    bool   // its work is being looked for in the tiers
-	proven    bool   // and was found
-	buried    bool   // a record that may have been its work lies in the topic dead
-	told      bool   // that it is lost
-	reason    uint32 // of the newest word; a name
-	version   event.Version
-	origin    int64  // offset of the record that began the chain
-	promise   int64  // unix ms until which its last word, or sight of its work, may be believed
-	success   uint64 // end of the id of the first request that succeeded
-	again     uint32 // other requests that did
+	dest, run    uint32 // numbers of names; run 0 is the automatic chain
+	next         uint32 // next row of the same event
+	status       status // of the latest outcome
+	from         source // topic of the record that began the chain
+	wanted       bool   // its work is searched for in the retry topics
+	proven       bool   // its work was found there
+	deadLettered bool   // a dead letter may have been its work
+	reported     bool   // reported as lost
+	reason       uint32 // of the latest outcome; number of a name
+	version      event.Version
+	origin       int64  // offset of the record that began the chain
+	trustedUntil int64  // unix ms until which its last outcome, or the sight of its work, is trusted
+	success      uint64 // last 8 bytes of the id of the first successful request
+	duplicates   uint32 // further successful requests
 }
 
 type runKey struct {
@@ -37,33 +37,33 @@ type runKey struct {
 	dest, run uint32
 }
 
-// success is a request that succeeded after another of the same chain had.
+// success identifies a successful request after the first one of its chain.
 type success struct {
 	row uint32
-	end uint64 // of the id of the attempt
+	end uint64 // last 8 bytes of the attempt's id
 }
 
 // poison is an undecodable record of the topic events.
 type poison struct {
-	buried bool
-	minute int64
-	told   bool
+	deadLettered bool
+	minute       int64
+	reported     bool
 }
 
-// source says in which topic a chain began.
+// source is the topic in which a chain began.
 type source uint8
 
 const (
-	nowhere source = iota // not in what was read
+	unknownSource source = iota // not in the records that were read
 	inEvents
 	inCommands
 )
 
-// status is a status in a byte.
+// status is an event status in one byte.
 type status uint8
 
 const (
-	silent status = iota // no outcome yet
+	noOutcome status = iota // no outcome yet
 	pending
 	retrying
 	held
@@ -75,12 +75,12 @@ const (
 
 func (s status) ended() bool { return s >= delivered }
 
-// What may lie between the moment for which a next attempt was promised and the next word about it: the
-// attempt itself, a commit and a loaded node, and 5 % of a long wait (retry topics).
-const promiseGrace = time.Minute
+// trustGrace is how much later than announced the next outcome may come: the attempt itself, a commit and a loaded
+// node. Retry topics add 5 % of a long wait.
+const trustGrace = time.Minute
 
-func promised(next, at time.Time) time.Time {
-	return next.Add(promiseGrace + max(next.Sub(at), 0)/20)
+func trustUntil(next, at time.Time) time.Time {
+	return next.Add(trustGrace + max(next.Sub(at), 0)/20)
 }
 
 func statusOf(w *event.OutcomeHead) status {
@@ -102,7 +102,7 @@ func statusOf(w *event.OutcomeHead) status {
 	return pending
 }
 
-// names gives numbers to texts; 0 is the empty one.
+// names numbers texts; 0 is the empty one.
 type names struct {
 	numbers map[string]uint32
 	text    []string

@@ -128,10 +128,10 @@ func (p *process) shownLedger(t *testing.T, want ledger.Report) {
 		if residue > 0 {
 			t.Fatalf("the node's own ledger shows a residue of %v\n%s", residue, p.logs)
 		}
-		if p.metric("relay_ledger_passed_total") > 0 { // there was more than it may read: it counts what came later
+		if p.metric("relay_ledger_unaudited_total") > 0 { // there was more than it may read: it counts what came later
 			want.Accepted = int(accepted)
 		}
-		if p.metric("relay_ledger_last_run_seconds") == 0 || int(accepted) != want.Accepted || inFlight > 0 {
+		if p.metric("relay_ledger_last_run_duration_seconds") == 0 || int(accepted) != want.Accepted || inFlight > 0 {
 			return fmt.Sprintf("the node's own ledger shows %v accepted and %v in flight, want %d and 0", accepted, inFlight,
 				want.Accepted)
 		}

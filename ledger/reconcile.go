@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// reconciler decides for each delivery of a book whether it has ended, is in flight, or is lost.
+type reconciler struct {
+	book      *book
+	partition int32
+	// Completed records of these topics at the time of the cut.
+	eventsDone, commandsDone stream.Completed
+	// now, in unix milliseconds, lets it trust a last outcome that names a later time without proof; 0 = trust nothing.
+	now int64
+	// retriesUnread says that the retry topics were not read: what may be there counts as in flight.
+	retriesUnread bool
+	// onEnded is called for every event that has ended, which is then removed; nil = keep all.
+	onEnded func(minute int64, its Counts)
+	// onLost is called once for each lost delivery; may be nil.
+	onLost func(Lost)
+
+	counts   Counts // of all events, those that have ended included
+	unproven int    // chains that count as in flight without proof
+	lost     []Lost // at most maxLost
+	scratch  []uint32
+}
+
+// reconcileAll counts every event. An event has ended when all its chains have.
+func (j *reconciler) reconcileAll() {
+	for event, e := range j.book.events {
+		before := j.counts
+		if j.countEvent(event, e) && j.onEnded != nil {
+			j.onEnded(e.minute, j.counts.minus(before))
+			delete(j.book.events, event)
+		}
+	}
+	for offset, p := range j.book.poison {
+		before := j.counts
+		if j.countPoison(offset, p) && j.onEnded != nil {
+			j.onEnded(p.minute, j.counts.minus(before))
+			delete(j.book.poison, offset)
+		}
+	}
+}
+
+func (j *reconciler) countPoison(offset int64, p *poison) (ended bool) {
+	switch {
+	case p.deadLettered:
+		j.counts.count(classDead)
+		return true
+	case !j.eventsDone.Contains(offset):
+		j.counts.count(classInFlight)
+	default:
+		j.counts.count(classResidue)
+		j.reportLost(Lost{Partition: j.partition, Offset: offset}, &p.reported)
+	}
+	return false
+}
+
+func (j *reconciler) countEvent(event id.ID, e entry) (ended bool) {
+	if e.first == 0 {
+		j.counts.count(e.class)
+		return true
+	}
+	rows := j.scratch[:0]
+	for i := e.first; i != 0; i = j.book.rows[i].next {
+		rows = append(rows, i)
+	}
+	j.scratch = rows
+	if len(rows) > 1 {
+		slices.SortFunc(rows, func(a, b uint32) int { return cmp.Compare(j.book.rows[a].dest, j.book.rows[b].dest) })
+	}
+	ended = true
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && j.book.rows[rows[n]].dest == j.book.rows[rows[0]].dest {
+			n++
+		}
+		class, over := j.countDelivery(event, rows[:n])
+		j.counts.count(class)
+		ended = ended && over
+		rows = rows[n:]
+	}
+	return ended
+}
+
+// countDelivery counts one event and destination by its chains. Each chain must have ended, or its work must be in
+// the log; the latest outcome decides the class. It reports whether the delivery has ended.
+func (j *reconciler) countDelivery(event id.ID, chains []uint32) (class, bool) {
+	newest, lost, over := &j.book.rows[chains[0]], false, true
+	for _, i := range chains {
+		x := &j.book.rows[i]
+		j.counts.Duplicates += int(x.duplicates)
+		if x.version.Compare(newest.version) > 0 {
+			newest = x
+		}
+		switch {
+		case x.status.ended():
+		case j.hasOpenWork(x):
+			over = false
+		case x.deadLettered:
+		case j.retriesUnread || j.now > 0 && x.trustedUntil > j.now:
+			over = false
+			j.unproven++
+		default:
+			over, lost = false, true
+			j.reportLost(j.book.describeLost(event, j.partition, x), &x.reported)
+		}
+	}
+	switch {
+	case lost:
+		return classResidue, false
+	case newest.status == delivered:
+		return classDelivered, over
+	case newest.status == failed:
+		return classFailed, over
+	case newest.status == skipped:
+		return classSkipped, over
+	case newest.status == undecodable || newest.deadLettered && !j.hasOpenWork(newest):
+		return classDead, over
+	}
+	return classInFlight, over
+}
+
+// hasOpenWork reports whether the log had an uncommitted record of the chain at the time of the cut.
+func (j *reconciler) hasOpenWork(x *row) bool {
+	switch {
+	case x.proven:
+		return true
+	case x.from == inEvents:
+		return !j.eventsDone.Contains(x.origin)
+	case x.from == inCommands:
+		return !j.commandsDone.Contains(x.origin)
+	}
+	return false
+}
+
+// markWanted marks the chains whose work must be searched for in the retry topics, and returns their number.
+func (j *reconciler) markWanted() (n int) {
+	for i := range j.book.rows[1:] {
+		x := &j.book.rows[i+1]
+		x.proven = false
+		x.wanted = !x.status.ended() && !j.hasOpenWork(x) && (j.now == 0 || x.trustedUntil <= j.now)
+		if x.wanted {
+			n++
+		}
+	}
+	return n
+}
+
+func (j *reconciler) reportLost(l Lost, reported *bool) {
+	if len(j.lost) < maxLost {
+		j.lost = append(j.lost, l)
+	}
+	if j.onLost != nil && !*reported {
+		*reported = true
+		j.onLost(l)
+	}
+}
+
+// describeLost describes a lost chain.
+func (b *book) describeLost(of id.ID, partition int32, x *row) Lost {
+	return Lost{
+		Event: of, Dest: b.names.text[x.dest], Run: b.names.text[x.run], Status: x.status.eventStatus(),
+		Reason:    event.Reason(b.names.text[x.reason]),
+		Partition: partition, Offset: int64(x.version.Lo) - 1,
+	}
+}
+
+// eventStatus returns the status as package event names it.
+func (s status) eventStatus() event.Status {
+	return [...]event.Status{
+		noOutcome: "", pending: event.Pending, retrying: event.Retrying, held: event.Held, delivered: event.Delivered,
+		failed: event.Failed, skipped: event.Skipped, undecodable: event.Failed}[s]
+}
