@@ -140,7 +140,7 @@ repeats+='|HopsWithSkewedBroker|ParkedWorkDoesNotReadBodies|ParkedMeasuresItself
 # ledger, pkg
 repeats+='|RunOnEngines|AuditOnEngines|FollowBySamples|FollowRandomHistories|AuditOfRandomHistories|BookIsCompact|Users'
 repeats+='|OnlyAppliedRecordsAreCounted|TombstonesAreBounded'
-repeats+='|ImportIsTheExport|ImportOfMany|BodyFilters.*|TornSnapshots|RepeatedFeet|KillsLoseNothing|LargeResult|HalvesOfPartsArePutAside|EngineDiesWithParent'
+repeats+='|ImportRestoresTheExport|ImportOfMany|BodyFilters.*|TornSnapshots|RepeatedFooters|KillsLoseNothing|LargeResult|HalvesOfPartsArePutAside|EngineDiesWithParent'
 repeats+='|RelativeDirectory|HeldDirectoryIsRefused|SIGKILL|PowerLoss|LeasesAreFew|PatientTopicsRest|.*OnApacheKafka|ApacheKafka)$'
 
 # Whole processes under the race detector: one with all in it, killed, under attack; nodes that share the work, one of them killed, all

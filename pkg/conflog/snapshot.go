@@ -101,15 +101,16 @@ func (sn snapshots) run(ctx context.Context, last storedFooter) error {
 		kept = nil
 		last.At = sn.now()
 	}
-	var counted int64 // sn.applied at the last snapshot
+	var appliedAtLast int64 // sn.applied at the last snapshot
 	for wait.For(ctx, sn.timing.SnapshotCheckInterval) == nil {
 		applied := sn.applied.Load() // read before the view, so that no record is missed
 		v := sn.view.Load()
 		// Only applied records count towards the number: anybody who can write to the topic could append refused ones
 		// at will. They too slow a start down, so the time triggers a snapshot as well. It waits for an empty outbox,
 		// because the record that empties it would trigger the next snapshot.
-		old := v.nextOffset > last.NextOffset && sn.now().Sub(last.At) >= sn.timing.SnapshotInterval && v.Len(KindOutbox) == 0
-		due := applied-counted >= int64(sn.cfg.SnapshotEvery) || old
+		intervalPassed := v.nextOffset > last.NextOffset && sn.now().Sub(last.At) >= sn.timing.SnapshotInterval &&
+			v.Len(KindOutbox) == 0
+		due := applied-appliedAtLast >= int64(sn.cfg.SnapshotEvery) || intervalPassed
 		if !due || !sn.owner.Load() {
 			continue
 		}
@@ -124,7 +125,7 @@ func (sn snapshots) run(ctx context.Context, last storedFooter) error {
 		sn.metrics.snapshots.WithLabelValues("written").Inc()
 		sn.log.LogAttrs(ctx, slog.LevelInfo, "wrote a snapshot of the configuration",
 			slog.Int64("sequence", v.seq), slog.Duration("took", time.Since(began)))
-		last, counted = written, applied
+		last, appliedAtLast = written, applied
 		kept = sn.trim(ctx, append(kept, written))
 	}
 	return nil
@@ -159,14 +160,14 @@ func (sn snapshots) readBack(ctx context.Context, f storedFooter) error {
 	if err := sn.readParts(ctx, f.snapshotFooter, func(int, []byte) error { return nil }); err != nil {
 		return err
 	}
-	found := fmt.Errorf("%w: its footer does not exist", errTorn)
+	footerErr := fmt.Errorf("%w: its footer does not exist", errTorn)
 	err := sn.readRange(ctx, snapshotLog, f.offset, f.offset+1, func(r *stream.Record) error {
 		if auth := sn.auth.Load(); auth != nil && auth.verify(macSnapshot, r) && sha256.Sum256(r.Value) == f.sum {
-			found = nil
+			footerErr = nil
 		}
 		return nil
 	})
-	return errors.Join(err, found)
+	return errors.Join(err, footerErr)
 }
 
 // write writes a snapshot of a view. The view is immutable, so records are applied meanwhile.
