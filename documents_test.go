@@ -52,7 +52,7 @@ func documents(t *testing.T) (all []document) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"README.md", "DESIGN.md", "CHANGELOG.md", "docs/design/log.md", "deploy/bench/README.md"} {
+	for _, name := range []string{"README.md", "DESIGN.md", "CHANGELOG.md", "docs/design/log.md", "sdk/README.md"} {
 		if !slices.ContainsFunc(all, func(d document) bool { return d.name == name }) {
 			t.Fatalf("%s is missing: this test looks in the wrong place", name)
 		}
@@ -398,7 +398,8 @@ func (d document) checkDeclarations(t *testing.T, c *code) {
 
 var (
 	makeCommand  = regexp.MustCompile(`(?:^|[;&|(] *|\bsudo )make ((?:[a-z][a-z-]* ?)+)`)
-	relayCommand = regexp.MustCompile(`(?:^|[;&|($] *|/|\bexec |[A-Z]=\S* )relay ([a-z][a-z-]*(?:\|[a-z]+)*)`)
+	relayCommand = regexp.MustCompile(
+		`(?:^|[;&|($] *|/|\bexec |[A-Z]=\S* )relay ([a-z][a-z-]*(?:\|[a-z]+)*)(?: ([a-z][a-z|]+))?`)
 	flagOf       = regexp.MustCompile(`(?:^|[\s\[(|])--([a-z][a-z0-9-]*)`)
 	takesFlags   = regexp.MustCompile(`^--|\b(?:relay|relay-bench)\s`)
 )
@@ -418,6 +419,11 @@ func (d document) checkCommands(t *testing.T, c *code) {
 			for name := range strings.SplitSeq(m[1], "|") {
 				if !c.relayCommand[name] {
 					t.Errorf("%s: %q: relay has no subcommand %s", d.name, line, name)
+				}
+			}
+			for verb := range strings.SplitSeq(m[2], "|") {
+				if verb != "" && !c.literals["command"][verb] {
+					t.Errorf("%s: %q: no command has the verb %s", d.name, line, verb)
 				}
 			}
 		}
