@@ -400,8 +400,8 @@ var (
 	makeCommand  = regexp.MustCompile(`(?:^|[;&|(] *|\bsudo )make ((?:[a-z][a-z-]* ?)+)`)
 	relayCommand = regexp.MustCompile(
 		`(?:^|[;&|($] *|/|\bexec |[A-Z]=\S* )relay ([a-z][a-z-]*(?:\|[a-z]+)*)(?: ([a-z][a-z|]+))?`)
-	flagOf       = regexp.MustCompile(`(?:^|[\s\[(|])--([a-z][a-z0-9-]*)`)
-	takesFlags   = regexp.MustCompile(`^--|\b(?:relay|relay-bench)\s`)
+	flagOf     = regexp.MustCompile(`(?:^|[\s\[(|])--([a-z][a-z0-9-]*)`)
+	takesFlags = regexp.MustCompile(`^--|\b(?:relay|relay-bench)\s`)
 )
 
 // checkCommands looks for the targets of make, the subcommands of relay and their flags.
