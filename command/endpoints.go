@@ -18,10 +18,10 @@ func Endpoints() Group {
 
 move gives a busy endpoint another partition, and so perhaps another node. New events go to the new partition at
 once and wait there until all earlier ones are completed in the old partition, at most for --wait; after that the
-endpoint is moved back. If a retry is due later than that, the move is refused before anything changes: wait for it, purge it
-(POST /v1/endpoints/ENDPOINT/destinations/DESTINATION/purge), or use --leave. With --leave the old partition completes
-waiting retries while the new one delivers: rates still hold, through Redis, but max_in_flight applies to each.
-All records of an event, later replays too, stay in the partition where it was accepted.
+endpoint is moved back. If a retry is due later than that, the move is refused before anything changes: wait for it,
+purge it (POST /v1/endpoints/ENDPOINT/destinations/DESTINATION/purge), or use --leave. With --leave the old partition
+completes waiting retries while the new one delivers: rates still hold, through Redis, but max_in_flight applies to
+each. All records of an event, later replays too, stay in the partition where it was accepted.
 --dry-run shows the open records and changes nothing. relay migrate --partitions adds partitions.
 `, verbs: map[string]verb{"move": moveEndpoint}}
 }
