@@ -16,7 +16,7 @@ import (
 
 const (
 	// pageTimeout bounds the wait for a page to be durable, readTimeout the read of its events. Together they are
-	// less than config.RunSilence, after which a run counts as dead.
+	// less than config.RunProgressTimeout, after which a run counts as dead.
 	pageTimeout, readTimeout = 15 * time.Second, 10 * time.Second
 )
 
@@ -135,7 +135,7 @@ func (a *replays) newQueuer(run *config.Run) *runQueuer {
 }
 
 // queuePlan queues all pages. After an error the run and the answer say how many deliveries were queued. This may
-// take up to config.LongestRun, so the API key is checked again before each page.
+// take up to config.MaxRunDuration, so the API key is checked again before each page.
 func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (
 	*config.Run, error) {
 	q := a.newQueuer(run)

@@ -21,8 +21,8 @@ const (
 )
 
 // run interrupts replay runs whose node died while it queued them, until ctx ends. Every node that serves the API
-// watches, and uses only its own clock: a run without progress for config.RunSilence is dead. The commands of its
-// last page are counted in the log. A conditional record ends the run, so it does not matter which node writes it.
+// watches, and uses only its own clock: a run without progress for config.RunProgressTimeout is dead. The commands of
+// its last page are counted in the log. A conditional record ends the run, so it does not matter which node writes it.
 func (w runWatch) run(ctx context.Context) error {
 	w.seen = map[string]observedRun{}
 	tick := time.NewTicker(watchInterval)
