@@ -47,14 +47,13 @@ func BenchmarkTake(b *testing.B) {
 	})
 }
 
-// leaseScript does in Redis what grant does here, to see whether a script would be better.
+// leaseScript does in Redis what addGranted does here, to measure whether a script would be faster.
 var leaseScript = redis.NewScript(`local t = redis.call('INCRBY', KEYS[1], ARGV[1])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 if ARGV[3] ~= '0' then redis.call('SET', KEYS[2], '', 'PX', ARGV[3]) end
 return t`)
 
-// BenchmarkLease asks for one lease in exchanges of 200, as Run does, in a plain pipeline and with a script.
-// The engine's own CPU counts for the embedded one, not for redis-server.
+// BenchmarkLease requests one lease in exchanges of 200, as Run does, as a plain pipeline and with a script.
 func BenchmarkLease(b *testing.B) {
 	for name, addr := range map[string]func() string{
 		"embedded": func() string { return embedded(b) }, "redis": func() string { return kit.Redis(b).Addr },
@@ -64,16 +63,18 @@ func BenchmarkLease(b *testing.B) {
 		if err := leaseScript.Load(b.Context(), c).Err(); err != nil {
 			b.Fatal(err)
 		}
-		asks := make([]leaseRequest, maxLeaseBatch)
-		for i := range asks {
-			asks[i] = leaseRequest{bucket: &bucket{key: fmt.Sprintf("dst_%d", i)}, milliTokens: 500, window: 1, counterTTL: 3 * time.Second,
+		requests := make([]leaseRequest, maxLeaseBatch)
+		for i := range requests {
+			requests[i] = leaseRequest{
+				bucket: &bucket{key: fmt.Sprintf("dst_%d", i)}, milliTokens: 500, window: 1, counterTTL: 3 * time.Second,
 				fullIn: 3 * time.Second}
 		}
 		for kind, send := range map[string]func(redis.Pipeliner, leaseRequest){
 			"transaction": func(p redis.Pipeliner, a leaseRequest) { a.send(b.Context(), p) },
 			"pipeline":    func(p redis.Pipeliner, a leaseRequest) { a.send(b.Context(), p) },
 			"script": func(p redis.Pipeliner, a leaseRequest) {
-				leaseScript.EvalSha(b.Context(), p, []string{"tb:" + a.bucket.key + ":1", "tb:" + a.bucket.key + ":full"}, a.milliTokens,
+				leaseScript.EvalSha(b.Context(), p, []string{"tb:" + a.bucket.key + ":1", "tb:" + a.bucket.key + ":full"},
+					a.milliTokens,
 					3000, 3000)
 			},
 		} {
@@ -84,7 +85,7 @@ func BenchmarkLease(b *testing.B) {
 			b.Run(name+"/"+kind, func(b *testing.B) {
 				for b.Loop() {
 					if _, err := exec(context.Background(), func(p redis.Pipeliner) error {
-						for _, a := range asks {
+						for _, a := range requests {
 							send(p, a)
 						}
 						return nil
@@ -92,7 +93,7 @@ func BenchmarkLease(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(asks)), "ns/lease")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(requests)), "ns/lease")
 			})
 		}
 	}

@@ -7,20 +7,22 @@ import (
 )
 
 const (
-	// breakAfter is how many exchanges must fail in a row: one alone may have met a pause of this process.
+	// breakAfter is how many exchanges must fail in a row: a single failure may come from a pause of this process.
 	breakAfter = 3
-	// The first probe of an open breaker comes after minProbeWait, the next ones after twice the wait each.
+	// The first probe of an open breaker follows after minProbeWait; each failed probe doubles the wait up to
+	// maxProbeWait.
 	minProbeWait, maxProbeWait = 100 * time.Millisecond, 2 * time.Second
 )
 
-// breaker keeps callers from waiting for a Redis that does not answer. Only Run probes and closes it.
+// breaker is the circuit breaker for Redis: callers do not wait for a Redis that does not answer. Only Run probes and
+// closes it.
 type breaker struct {
 	open atomic.Bool
 
 	mu        sync.Mutex // guards what follows
 	failures  int
 	probeWait time.Duration
-	nextProbe time.Duration // when to probe
+	nextProbe time.Duration // when Run probes
 }
 
 func (b *breaker) isOpen() bool { return b.open.Load() }
@@ -31,14 +33,14 @@ func (b *breaker) succeeded() {
 	b.mu.Unlock()
 }
 
-// failed counts a failure and says whether it opened the breaker.
+// failed counts a failure and reports whether it opened the breaker.
 func (b *breaker) failed(now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures++
 	switch {
 	case b.open.Load():
-		if now >= b.nextProbe { // it was the probe; what was still under way says nothing new
+		if now >= b.nextProbe { // it was the probe; exchanges that began before the breaker opened do not count
 			b.probeWait = min(2*b.probeWait, maxProbeWait)
 			b.nextProbe = now + b.probeWait
 		}
@@ -52,14 +54,14 @@ func (b *breaker) failed(now time.Duration) bool {
 	return true
 }
 
-// mayProbe says whether Run may ask: an open breaker only now and then.
+// mayProbe reports whether Run may send a request: always while the breaker is closed, else when the next probe is due.
 func (b *breaker) mayProbe(now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.open.Load() || now >= b.nextProbe
 }
 
-// close says whether it was open.
+// close closes the breaker and reports whether it was open.
 func (b *breaker) close() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

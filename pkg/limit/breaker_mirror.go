@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// maxMirrored bounds the states that wait for Redis; one more is not shown.
+	// maxMirrored bounds the changed states that wait for Redis; further ones are not displayed on other nodes.
 	maxMirrored = 10_000
-	// maxMirrorBatch bounds one exchange, so that it fits into its time-out.
+	// maxMirrorBatch bounds the states in one exchange, so that it ends within Config.Timeout.
 	maxMirrorBatch = 200
 )
 
-// breakerMirror are the changed breaker states that Redis has not heard of.
+// breakerMirror holds the changed breaker states of destinations that were not written to Redis yet.
 type breakerMirror struct {
-	mu      sync.Mutex // guards waiting
+	mu      sync.Mutex // guards pending
 	pending map[string]time.Time
 }
 
-// SetHeldUntil mirrors that deliveries to a destination are held until then, for display on other nodes; the
-// zero time says that they are not. Best effort, in the background.
+// SetHeldUntil mirrors, for display on other nodes, until when deliveries to a destination are held; the zero time
+// means that they are not held. Run writes it to Redis in the background. Best effort.
 func (l *Limiter) SetHeldUntil(dest string, until time.Time) {
 	if l.client == nil {
 		return
@@ -39,8 +39,8 @@ func (l *Limiter) SetHeldUntil(dest string, until time.Time) {
 	}
 }
 
-// HeldUntil tells which of the destinations (1,000 at most) are held, and until when. Best effort: without an
-// answer within 50 ms it is empty.
+// HeldUntil returns until when deliveries are held, for those of the destinations (at most 1,000) that are held. Best
+// effort: without an answer within Config.Timeout it returns nil.
 func (l *Limiter) HeldUntil(ctx context.Context, dests []string) map[string]time.Time {
 	dests = dests[:min(len(dests), 1000)]
 	if len(dests) == 0 {
@@ -70,7 +70,7 @@ func (l *Limiter) HeldUntil(ctx context.Context, dests []string) map[string]time
 
 func heldKey(dest string) string { return "held:" + dest }
 
-// mirrorBreakers tells Redis what has changed. What it does not take stays for the next time.
+// mirrorBreakers writes changed states to Redis. It keeps a failed batch for the next round.
 func (l *Limiter) mirrorBreakers(ctx context.Context) {
 	batch := l.breakerMirror.takeBatch()
 	if len(batch) == 0 {
@@ -95,6 +95,7 @@ func (l *Limiter) mirrorBreakers(ctx context.Context) {
 	}
 }
 
+// takeBatch removes at most maxMirrorBatch states from pending and returns them.
 func (m *breakerMirror) takeBatch() map[string]time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,7 +115,7 @@ func (m *breakerMirror) takeBatch() map[string]time.Time {
 	return batch
 }
 
-// putBack keeps what was not taken, unless something newer was said meanwhile.
+// putBack returns a failed batch to pending, except states that have changed since.
 func (m *breakerMirror) putBack(batch map[string]time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,7 +28,7 @@ func TestBreaker(t *testing.T) {
 	f(true)
 	for _, wait := range []time.Duration{100, 200, 400, 800, 1600, 2000, 2000} {
 		wait *= time.Millisecond
-		if b.failed(now); b.mayProbe(now + wait - 1) { // an exchange from before says nothing new
+		if b.failed(now); b.mayProbe(now + wait - 1) { // an exchange that began earlier does not count
 			t.Errorf("a probe is due before %v", wait)
 		}
 		now += wait

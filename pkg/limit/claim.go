@@ -12,44 +12,44 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// pendingTTL is how long a claim holds whose owner says no more: longer than a request may take to
-// produce, short enough for the sender's next attempt.
+// pendingTTL is how long a claim lasts without Stored or Release: longer than a request takes to produce, and shorter
+// than the time to the sender's next attempt.
 const pendingTTL = 30 * time.Second
 
-// maxNoteBytes bounds what is kept beside an event; a hash fits.
+// maxNoteBytes bounds the note of a claim; a SHA-256 hash fits.
 const maxNoteBytes = 128
 
-// ClaimState is what a claim has found.
+// ClaimState is the result of a claim.
 type ClaimState uint8
 
 const (
-	// ClaimUnavailable says that Redis is away, nothing is known. Go on without.
+	// ClaimUnavailable means that Redis is unavailable and nothing is known. Continue without the claim.
 	ClaimUnavailable ClaimState = iota
-	// ClaimNew says that the key is the caller's for 30 s; end with Stored or Release.
+	// ClaimNew means that the caller holds the key for 30 s. It must end with MarkStored or Release.
 	ClaimNew
-	// ClaimPending says that another event has the key and is not stored yet.
+	// ClaimPending means that another event holds the key and is not stored yet.
 	ClaimPending
-	// ClaimStored says that an event was stored under the key.
+	// ClaimStored means that an event was stored under the key.
 	ClaimStored
 )
 
-// Claim is the answer to a claim. Event and Note are those of the event that has the key: the caller's own
-// when it is new, zero when nothing is known.
+// Claim is the answer to Limiter.Claim. Event and Note belong to the event that holds the key: the caller's own for
+// ClaimNew, zero for ClaimUnavailable.
 type Claim struct {
 	State ClaimState
 	Event id.ID
 	Note  string
 }
 
-// releaseScript deletes a claim only while it is the caller's: between a look and a DEL of ours it could
-// run out and become another's.
+// releaseScript deletes a claim only while the caller holds it. With GET and DEL, the claim could expire in between and
+// the DEL would delete another event's claim.
 var releaseScript = redis.NewScript(
 	`if string.sub(redis.call('GET', KEYS[1]) or '', 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) ` +
 		`end return 0`)
 
-// Claim takes the key for an event that is about to be stored, unless another has it: the first of two
-// steps, of which Stored is the second. The note (128 bytes at most, the hash of a body) is kept beside it.
-// At most 50 ms; it fails only with ClaimUnavailable.
+// Claim reserves the key for an event that is about to be stored, unless another event holds it; MarkStored is the
+// second step. The note (at most 128 bytes; the hash of a body) is kept with the key. Claim takes at most
+// Config.Timeout, by default 50 ms. Its only failure is ClaimUnavailable.
 func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note string) Claim {
 	var found string
 	err := l.call(ctx, "claim", func(ctx context.Context) error {
@@ -66,32 +66,32 @@ func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note strin
 	}
 	c := parseClaim(found)
 	if c.State == ClaimPending && c.Event == event {
-		c.State = ClaimNew // an earlier exchange arrived although its answer did not
+		c.State = ClaimNew // an earlier request arrived, but its answer was lost
 	}
 	return c
 }
 
-// MarkStored says that the event is in the log, and keeps the key for the window, whoever claimed it last. An
-// error means a possible duplicate.
+// MarkStored records that the event is in the log, and keeps the key for the window, whichever event holds it. After an
+// error a repeated event may be stored twice.
 func (l *Limiter) MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error {
 	err := l.call(ctx, "claim", func(ctx context.Context) error {
 		return l.client.Set(ctx, claimKey(key), claimValue("stored", event, note), max(window, time.Second)).Err()
 	})
 	if err != nil {
-		return fmt.Errorf("keep the key of event %s: %w", event, err)
+		return fmt.Errorf("record the idempotency key of event %s: %w", event, err)
 	}
 	return nil
 }
 
-// Release gives a pending claim of this event back, so that the next attempt need not wait until it runs
-// out. What is another's, or stored, stays. Best effort.
+// Release deletes this event's pending claim, so that the next attempt need not wait for its expiry. It leaves stored
+// keys and claims of other events alone. Best effort.
 func (l *Limiter) Release(ctx context.Context, key string, event id.ID) {
 	_ = l.call(ctx, "claim", func(ctx context.Context) error {
 		return releaseScript.Run(ctx, l.client, []string{claimKey(key)}, "pending:"+event.String()+":").Err()
 	})
 }
 
-// claimKey is a hash: keys are made of what senders send, which may be long and is nobody else's business.
+// claimKey returns the Redis key of a claim: a SHA-256 hash, because senders' keys may be long and private.
 func claimKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return "claim:" + base64.RawURLEncoding.EncodeToString(sum[:])
@@ -106,7 +106,7 @@ func parseClaim(value string) Claim {
 	parsed, err := id.Parse("", event)
 	switch {
 	case err != nil:
-		return Claim{} // not ours; it runs out or is deleted by whoever put it there
+		return Claim{} // written by another program
 	case state == "stored":
 		return Claim{State: ClaimStored, Event: parsed, Note: note}
 	default:

@@ -33,15 +33,15 @@ func TestClaim(t *testing.T) {
 		}
 		f(a, first, Claim{ClaimNew, first, "n:2"})
 		f(b, second, Claim{ClaimPending, first, "n:2"})
-		f(a, first, Claim{ClaimNew, first, "n:2"}) // asked again because the answer was lost
-		b.Release(ctx, "k", second)                // not its own
+		f(a, first, Claim{ClaimNew, first, "n:2"}) // requested again because the answer was lost
+		b.Release(ctx, "k", second)                // a claim of another event
 		f(b, second, Claim{ClaimPending, first, "n:2"})
 		a.Release(ctx, "k", first)
 		f(b, second, Claim{ClaimNew, second, "n:2"})
 		if err := b.MarkStored(ctx, "k", second, "hash", time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		b.Release(ctx, "k", second) // stored is for good
+		b.Release(ctx, "k", second) // Release leaves stored keys alone
 		f(a, first, Claim{ClaimStored, second, "hash"})
 		if got := a.Claim(ctx, "other", first, "").State; got != ClaimNew {
 			t.Errorf("another key is in state %d", got)
@@ -49,7 +49,7 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// Of many nodes that claim at once, one has it.
+// If many nodes claim a key at once, one gets it.
 func TestClaimRace(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		nodes := []*Limiter{node(t, url), node(t, url)}
@@ -72,8 +72,8 @@ func TestClaimRace(t *testing.T) {
 	})
 }
 
-// What is in Redis ends by itself, and says nothing of what the sender sent.
-func TestClaimsEnd(t *testing.T) {
+// Claims in Redis expire, and do not reveal what the sender sent.
+func TestClaimsExpire(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		l, ctx := node(t, url), t.Context()
 		l.Claim(ctx, "secret", newID(t), "")
@@ -99,7 +99,7 @@ func TestClaimsEnd(t *testing.T) {
 	})
 }
 
-// A claim without Redis is unavailable, at once when it is known to be away.
+// Without Redis a claim is unavailable, without delay once the breaker is open.
 func TestClaimWithoutRedis(t *testing.T) {
 	none := node(t, "")
 	refused := node(t, "redis://127.0.0.1:1")
@@ -119,13 +119,13 @@ func TestClaimWithoutRedis(t *testing.T) {
 	}
 }
 
-func TestHeld(t *testing.T) {
+func TestBreakerMirror(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		a, b := node(t, url), node(t, url)
 		until := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 		a.SetHeldUntil("dst_a", until)
 		a.SetHeldUntil("dst_b", until)
-		a.SetHeldUntil("dst_b", until.Add(time.Second)) // the last word counts
+		a.SetHeldUntil("dst_b", until.Add(time.Second)) // the last state counts
 		want := map[string]time.Time{"dst_a": until, "dst_b": until.Add(time.Second)}
 		ask := []string{"dst_x", "dst_a", "dst_b"}
 		eventually(t, "both are held", func() bool { return cmp.Equal(want, b.HeldUntil(t.Context(), ask)) })
@@ -136,13 +136,13 @@ func TestHeld(t *testing.T) {
 			t.Errorf("it is mirrored for %v", ttl)
 		}
 		if got := b.HeldUntil(t.Context(), nil); len(got) != 0 {
-			t.Errorf("nothing asked, %v answered", got)
+			t.Errorf("no destinations, answer %v", got)
 		}
 	})
 }
 
-// A mirror that Redis does not take is bounded, and is taken later.
-func TestHeldWaits(t *testing.T) {
+// States that Redis does not accept are bounded in number and written later.
+func TestBreakerMirrorKeepsFailedBatches(t *testing.T) {
 	addr := embedded(t)
 	l := node(t, "redis://"+addr)
 	eventually(t, "Redis has answered", func() bool { return l.leasePeriod.Load() != 0 })

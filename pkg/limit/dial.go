@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// dialTimeout bounds connecting. It goes on in the background when the caller's time is up, so that a
-// server whose TLS handshake takes longer than one exchange may is reached all the same.
+// dialTimeout bounds connecting. A dial continues in the background when the caller's time is up, so that the client
+// connects even to a server whose TLS handshake takes longer than one exchange.
 const dialTimeout = time.Second
 
-// dialer connects for the client. A connection that cannot be made is handed over all the same and fails
-// when it is first used: the client, when it is told of failed dials, refuses to dial for up to a second
-// after Redis is back, and leaves a goroutine behind that tries for itself. When to try again is for the
-// breaker to decide.
+// dialer connects for the client. For a failed dial it returns a connection whose first use fails: after an error of
+// its dialer go-redis does not dial for up to a second after Redis is available again, and starts a goroutine that
+// dials on its own. The breaker alone must decide when to retry.
 type dialer struct {
 	connect    connector
 	limiterCtx context.Context // of the limiter
 }
 
+// connector opens a connection.
 type connector func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newDialer returns a dialer, which connects by the network unless connect says otherwise, with TLS unless that is nil,
-// and what ends its dials.
-func newDialer(c *tls.Config, connect connector) (d *dialer, hangUp func()) {
+// newDialer returns a dialer and a function that ends its dials. It uses connect; if that is nil, the network with TLS
+// config c, or without TLS if c is nil.
+func newDialer(c *tls.Config, connect connector) (d *dialer, cancelDials func()) {
 	switch {
 	case connect != nil:
 	case c != nil:
@@ -33,8 +33,8 @@ func newDialer(c *tls.Config, connect connector) (d *dialer, hangUp func()) {
 		connect = (&net.Dialer{}).DialContext
 	}
 	d = &dialer{connect: connect}
-	d.limiterCtx, hangUp = context.WithCancel(context.Background())
-	return d, hangUp
+	d.limiterCtx, cancelDials = context.WithCancel(context.Background())
+	return d, cancelDials
 }
 
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -48,7 +48,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return conn, nil
 }
 
-// dialError is why a connection was not made. It does not unwrap: the client would strip it.
+// dialError says why a dial failed. It does not unwrap: the client would report only the inner error.
 type dialError struct {
 	text string
 	at   time.Time
@@ -56,7 +56,7 @@ type dialError struct {
 
 func (e dialError) Error() string { return e.text }
 
-// failedConn is a connection that was not made.
+// failedConn is a connection whose dial failed.
 type failedConn struct{ err error }
 
 func (c failedConn) Read([]byte) (int, error)       { return 0, c.err }

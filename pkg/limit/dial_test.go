@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A dial that failed after its caller had gone must not count when Redis is there again.
+// A dial that failed after its caller gave up must not count once Redis is available again.
 func TestStaleDialsDoNotCount(t *testing.T) {
 	l := node(t, "redis://127.0.0.1:1")
 	eventually(t, "the breaker is open", l.breaker.isOpen)
@@ -28,15 +28,15 @@ func TestStaleDialsDoNotCount(t *testing.T) {
 	}
 }
 
-// A dial ends with the limiter: nothing of it is left over.
+// A running dial ends with the limiter.
 func TestDialEndsWithTheLimiter(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	d, hangUp := newDialer(nil, nil)
-	hangUp()
+	d, cancelDials := newDialer(nil, nil)
+	cancelDials()
 	conn, err := d.dial(t.Context(), "tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func TestDialEndsWithTheLimiter(t *testing.T) {
 func TestDialTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	d, hangUp := newDialer(server.Client().Transport.(*http.Transport).TLSClientConfig, nil)
-	defer hangUp()
+	d, cancelDials := newDialer(server.Client().Transport.(*http.Transport).TLSClientConfig, nil)
+	defer cancelDials()
 	conn, err := d.dial(t.Context(), "tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// traffic takes all that an owner is given, waiting as long as it is told to.
+// traffic takes all tokens that one owner gets, and waits as long as each answer says.
 type traffic struct {
 	owner atomic.Pointer[Limiter]
 	taken atomic.Int64
@@ -47,8 +47,8 @@ func startTraffic(t *testing.T, l *Limiter) *traffic {
 	return tr
 }
 
-// during runs a part of a test and fails when traffic stood still meanwhile. The bound is coarse: a loaded
-// machine wakes nobody in time.
+// during runs a part of a test and fails if traffic stopped meanwhile. The bound is coarse: a loaded machine
+// schedules late.
 func (tr *traffic) during(t *testing.T, what string, part func()) {
 	t.Helper()
 	began, before := time.Now(), tr.taken.Load()
@@ -58,7 +58,7 @@ func (tr *traffic) during(t *testing.T, what string, part func()) {
 	}
 }
 
-// never more than the rate and two bursts: what the machine does cannot add to it.
+// never more than the rate and two bursts; a slow machine can only lower it.
 func (tr *traffic) bounded(t *testing.T, bursts float64) {
 	t.Helper()
 	got := tr.taken.Load()
@@ -71,7 +71,7 @@ func quick(reg prometheus.Registerer) func(*Config, *Deps) {
 	return func(c *Config, d *Deps) { c.Timeout, d.Metrics = DefaultConfig().Timeout, reg }
 }
 
-// value is a metric's value, summed over its labels.
+// value returns a metric's value, summed over its labels.
 func value(t testing.TB, reg *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := reg.Gather()
@@ -91,7 +91,7 @@ func value(t testing.TB, reg *prometheus.Registry, name string) (sum float64) {
 	return 0
 }
 
-// faults are what becomes of a Redis in mid-traffic, and how it is undone.
+// faults break a Redis in mid-traffic, and repair it.
 var faults = map[string]struct {
 	begin, end func(testing.TB, *kit.Engine)
 }{
@@ -99,7 +99,7 @@ var faults = map[string]struct {
 	"killed": {func(t testing.TB, e *kit.Engine) { e.Kill(t) }, func(t testing.TB, e *kit.Engine) { e.Start(t) }},
 }
 
-func TestRedisAwayInTraffic(t *testing.T) {
+func TestRedisUnavailableInTraffic(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			engine := kit.Redis(t)
@@ -116,7 +116,7 @@ func TestRedisAwayInTraffic(t *testing.T) {
 			tr.during(t, name, func() {
 				eventually(t, "the breaker is open", func() bool { return value(t, reg, "relay_limit_breaker_open") == 1 })
 				time.Sleep(500 * time.Millisecond)
-				for range 100 { // these ask nobody
+				for range 100 { // no exchange with Redis
 					if got := l.Claim(t.Context(), "k", newID(t), ""); got.State != ClaimUnavailable {
 						t.Fatalf("claim is in state %d", got.State)
 					}
@@ -139,7 +139,7 @@ func TestRedisAwayInTraffic(t *testing.T) {
 	}
 }
 
-// An embedded Redis that is started again is empty.
+// An embedded Redis is empty after a restart.
 func TestEmbeddedRestartsInTraffic(t *testing.T) {
 	first, err := redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{})
 	if err != nil {
@@ -152,7 +152,7 @@ func TestEmbeddedRestartsInTraffic(t *testing.T) {
 	eventually(t, "leases", func() bool { return l.leasePeriod.Load() != 0 })
 	tr := startTraffic(t, l)
 	eventually(t, "leases are granted", func() bool { return value(t, reg, "relay_limit_tokens_granted_total") > 0 })
-	tr.during(t, "away", func() {
+	tr.during(t, "unavailable", func() {
 		stop()
 		eventually(t, "it limits for itself", func() bool { return l.leasePeriod.Load() == 0 })
 		time.Sleep(300 * time.Millisecond)
@@ -171,7 +171,7 @@ func TestEmbeddedRestartsInTraffic(t *testing.T) {
 	tr.bounded(t, 1)
 }
 
-// The owner changes and Redis is emptied in mid-traffic.
+// The owner changes and Redis is flushed in mid-traffic.
 func TestFlushedAndMovedInTraffic(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		old, reg := node(t, url), prometheus.NewRegistry()
@@ -200,7 +200,7 @@ func TestFlushedAndMovedInTraffic(t *testing.T) {
 	})
 }
 
-// A caller that gives up says nothing about Redis.
+// An exchange that its caller cancels does not count as a failure of Redis.
 func TestCancelledCallersDoNotOpenTheBreaker(t *testing.T) {
 	l := node(t, "redis://"+embedded(t))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -250,8 +250,8 @@ func TestMinuteOfTraffic(t *testing.T) {
 		100*(float64(got)/trafficRate/passed.Seconds()-1), strings.Join(report, " "))
 }
 
-// Many callers at once: the counts of one bucket add up.
-func TestTakeIsExactUnderContention(t *testing.T) {
+// With many concurrent callers the tokens of one bucket add up.
+func TestTakeTokenIsExactUnderContention(t *testing.T) {
 	l := node(t, "", func(_ *Config, d *Deps) {
 		at := time.Unix(1e9, 0)
 		d.Now = func() time.Time { return at }

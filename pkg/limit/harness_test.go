@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
-// engines are what each suite runs on: the embedded Redis and a real one.
+// engines are the embedded Redis and a real one; suites run on both.
 var engines = map[string]func(testing.TB) string{
 	"embedded": func(t testing.TB) string { return "redis://" + embedded(t) },
 	"redis":    func(t testing.TB) string { return "redis://" + kit.Redis(t).Addr },
@@ -52,14 +52,14 @@ func background(t testing.TB, name string, run func(context.Context) error) (sto
 	return stop
 }
 
-// patient is a time-out for tests that are not about it: a loaded machine may stop for longer than 50 ms.
-const patient = 10 * time.Second
+// longTimeout is for tests that do not test time-outs: a loaded machine may pause for longer than 50 ms.
+const longTimeout = 10 * time.Second
 
-// node makes a limiter and runs it until the test ends; setup may alter it before.
+// node starts a limiter for the length of the test; setup may change it before.
 func node(t testing.TB, url string, setup ...func(*Config, *Deps)) *Limiter {
 	t.Helper()
 	cfg, deps := DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}
-	cfg.URL, cfg.Timeout = url, patient
+	cfg.URL, cfg.Timeout = url, longTimeout
 	for _, f := range setup {
 		f(&cfg, &deps)
 	}
@@ -71,7 +71,7 @@ func node(t testing.TB, url string, setup ...func(*Config, *Deps)) *Limiter {
 	return l
 }
 
-// eventually waits until something is so.
+// eventually waits until the condition holds.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxLeaseBatch bounds one exchange: some 800 commands, 5 to 20 ms of an embedded Redis.
+// maxLeaseBatch bounds the requests in one exchange: some 800 commands, which take an embedded Redis 5 to 20 ms.
 const maxLeaseBatch = 200
 
 // runRound is one round of Run.
@@ -22,8 +22,8 @@ func (l *Limiter) runRound(ctx context.Context) {
 	l.buckets.sweep(l.elapsed(), l.leasePeriod.Load() == 0)
 }
 
-// updateLeasePeriod begins a period of leases when Redis answers, and ends it when the breaker is open. Between two
-// periods each bucket limits for itself at the full rate.
+// updateLeasePeriod starts a lease period when Redis answers, and ends it when the breaker is open. Between two periods
+// each node limits for itself at the full rate.
 func (l *Limiter) updateLeasePeriod(ctx context.Context, now time.Duration) {
 	if l.breaker.isOpen() {
 		l.leasePeriod.Store(0)
@@ -47,64 +47,64 @@ func (l *Limiter) updateLeasePeriod(ctx context.Context, now time.Duration) {
 	}
 	l.setRedisClock(clock, sent)
 	if l.breaker.close() {
-		l.log.Info("redis is back")
+		l.log.Info("redis is available again")
 	}
 	l.lastPeriod++
 	l.leasePeriod.Store(l.lastPeriod)
 }
 
-// setRedisClock compares Redis' clock with ours: windows are numbered by Redis' clock, so that nodes whose
-// clocks differ, or step, draw from the same windows.
+// setRedisClock measures the difference to Redis' clock. Windows are numbered by that clock, so that nodes with wrong
+// clocks draw from the same windows.
 func (l *Limiter) setRedisClock(clock time.Time, sent time.Duration) {
 	l.redisAhead = time.Duration(clock.UnixNano()) - (sent+l.elapsed())/2
 }
 
-// requestLeases asks for what the active buckets need.
+// requestLeases requests the leases that the active buckets need.
 func (l *Limiter) requestLeases(ctx context.Context) {
 	now, period := l.elapsed(), l.leasePeriod.Load()
 	l.active = l.buckets.appendNewlyActive(l.active)
-	kept, asks := l.active[:0], l.requests[:0]
+	kept, requests := l.active[:0], l.requests[:0]
 	for _, b := range l.active {
-		a, retired := b.nextRequest(now, now+l.redisAhead, period)
+		r, retired := b.nextRequest(now, now+l.redisAhead, period)
 		if !retired {
 			kept = append(kept, b)
 		}
-		if a.milliTokens > 0 || a.wantLevel || a.fullIn > 0 {
-			asks = append(asks, a)
+		if r.milliTokens > 0 || r.wantLevel || r.fullIn > 0 {
+			requests = append(requests, r)
 		}
 	}
 	clear(l.active[len(kept):])
-	l.active, l.requests = kept, asks
-	l.exchangeAll(ctx, asks)
-	clear(asks)
+	l.active, l.requests = kept, requests
+	l.exchangeAll(ctx, requests)
+	clear(requests)
 }
 
-// exchangeAll stops at the first exchange that fails.
-func (l *Limiter) exchangeAll(ctx context.Context, asks []leaseRequest) {
-	for len(asks) > 0 && l.leasePeriod.Load() != 0 {
-		n := min(len(asks), maxLeaseBatch)
-		l.exchangeLeases(ctx, asks[:n])
-		asks = asks[n:]
+// exchangeAll makes the exchanges for all requests; it stops after the first that fails.
+func (l *Limiter) exchangeAll(ctx context.Context, requests []leaseRequest) {
+	for len(requests) > 0 && l.leasePeriod.Load() != 0 {
+		n := min(len(requests), maxLeaseBatch)
+		l.exchangeLeases(ctx, requests[:n])
+		requests = requests[n:]
 	}
 }
 
-// leaseAnswer is what Redis said to one ask.
+// leaseAnswer holds Redis' answers to one leaseRequest.
 type leaseAnswer struct {
 	total  *redis.IntCmd
 	fullIn *redis.DurationCmd
 }
 
-// exchangeLeases makes one exchange for many buckets, and ends the period of leases when it fails. It is
-// one transaction: a counter without its life would stay for ever.
-func (l *Limiter) exchangeLeases(ctx context.Context, asks []leaseRequest) {
+// exchangeLeases makes one exchange for many buckets, and ends the lease period if it fails. It is one transaction
+// (MULTI): a counter whose PEXPIRE was lost would stay for ever.
+func (l *Limiter) exchangeLeases(ctx context.Context, requests []leaseRequest) {
 	var clock *redis.TimeCmd
-	answers := make([]leaseAnswer, len(asks))
+	answers := make([]leaseAnswer, len(requests))
 	sent := l.elapsed()
 	err := l.call(ctx, "lease", func(ctx context.Context) error {
 		_, err := l.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			clock = p.Time(ctx)
-			for i, a := range asks {
-				answers[i] = a.send(ctx, p)
+			for i, r := range requests {
+				answers[i] = r.send(ctx, p)
 			}
 			return nil
 		})
@@ -115,40 +115,40 @@ func (l *Limiter) exchangeLeases(ctx context.Context, asks []leaseRequest) {
 		return
 	}
 	l.setRedisClock(clock.Val(), sent)
-	for i, a := range asks {
-		if a.wantLevel {
-			a.bucket.correctLevel(answers[i].fullIn.Val())
+	for i, r := range requests {
+		if r.wantLevel {
+			r.bucket.correctLevel(answers[i].fullIn.Val())
 		}
-		if a.milliTokens > 0 {
-			l.metrics.countLease(a.milliTokens, a.bucket.addGranted(a, answers[i].total.Val()))
+		if r.milliTokens > 0 {
+			l.metrics.countLease(r.milliTokens, r.bucket.addGranted(r, answers[i].total.Val()))
 		}
 	}
 }
 
-func (a leaseRequest) send(ctx context.Context, p redis.Pipeliner) (sent leaseAnswer) {
-	prefix := "tb:" + a.bucket.key + ":"
-	if a.wantLevel {
+func (r leaseRequest) send(ctx context.Context, p redis.Pipeliner) (sent leaseAnswer) {
+	prefix := "tb:" + r.bucket.key + ":"
+	if r.wantLevel {
 		sent.fullIn = p.PTTL(ctx, prefix+"full")
 	}
-	if a.milliTokens > 0 {
-		key := prefix + strconv.FormatInt(a.window, 10)
-		sent.total = p.IncrBy(ctx, key, a.milliTokens)
-		p.PExpire(ctx, key, a.counterTTL)
+	if r.milliTokens > 0 {
+		key := prefix + strconv.FormatInt(r.window, 10)
+		sent.total = p.IncrBy(ctx, key, r.milliTokens)
+		p.PExpire(ctx, key, r.counterTTL)
 	}
-	if a.fullIn >= time.Millisecond {
-		p.Set(ctx, prefix+"full", "", a.fullIn)
+	if r.fullIn >= time.Millisecond {
+		p.Set(ctx, prefix+"full", "", r.fullIn)
 	}
 	return sent
 }
 
-// reportLevels tells Redis how full the buckets are, for whoever owns them next. Best effort.
+// reportLevels writes the level of the buckets to Redis for their next owners. Best effort.
 func (l *Limiter) reportLevels(ctx context.Context) {
 	now := l.elapsed()
-	var asks []leaseRequest
+	var requests []leaseRequest
 	for _, b := range l.buckets.appendNewlyActive(l.active) {
-		if a := b.finalRequest(now); a.fullIn > 0 {
-			asks = append(asks, a)
+		if r := b.finalRequest(now); r.fullIn > 0 {
+			requests = append(requests, r)
 		}
 	}
-	l.exchangeAll(ctx, asks)
+	l.exchangeAll(ctx, requests)
 }

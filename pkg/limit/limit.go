@@ -1,13 +1,14 @@
-// Package limit keeps rates and remembers claims, with Redis as the memory that all nodes share.
+// Package limit enforces rates with token buckets and remembers claims of keys. All nodes share them through Redis.
 //
-// In flow requests for a token of a bucket (deliveries to a destination, calls with an API key), claims of
-// keys (deduplication, Idempotency-Key) and the states of breakers. Out flow waits, claims and states.
+// Callers take tokens (deliveries to a destination, calls with an API key; tokens.go), claim keys (deduplication and
+// Idempotency-Key; claim.go) and mirror the circuit breakers of destinations for display (breaker_mirror.go). Begin
+// reading at Limiter.Run and bucket.
 //
-// Guaranteed: nothing here is needed for an answer. Take never does I/O; what asks Redis has 50 ms and says
-// so when there is no answer. Redis may be down, frozen or emptied at any time: rates are then held by each
-// node for itself, and claims are unavailable, which means a possible duplicate, never a loss.
+// Redis is never required: TakeToken does no I/O, and everything that calls Redis returns within Config.Timeout, 50 ms
+// by default, and says so if there was no answer. Redis may be down, frozen or emptied at any time. Each node then
+// limits for itself, and claims are unavailable: an event may be stored twice, but none is lost.
 //
-// Run owns the only goroutine. Memory is bounded by Config.MaxBuckets.
+// Run owns the only goroutine. Config.MaxBuckets bounds the memory.
 package limit
 
 import (
@@ -25,68 +26,68 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// Config of the limiter.
+// Config is the configuration of a Limiter.
 type Config struct {
 	// URL of Redis: redis://, rediss:// or unix://. Empty: each node limits for itself.
 	URL string
-	// Dial connects to Redis, whatever address the URL names; nil = by the network.
+	// Dial connects to Redis, whatever address the URL names; nil dials the URL's address.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Timeout of every exchange with Redis, connecting included.
+	// Timeout bounds every exchange with Redis, including connecting.
 	Timeout time.Duration
-	// MaxBuckets bounds the buckets in memory, some 300 bytes each. Beyond it a new key takes the place of
-	// one that was not used for long, which starts anew as one whose past is unknown.
+	// MaxBuckets bounds the buckets in memory, some 300 bytes each. Beyond it a new bucket replaces one that was not used
+	// for long. If that is used again, it starts like a bucket that is new on this node.
 	MaxBuckets int
 }
 
 // DefaultConfig returns the settings of a node, without Redis.
 func DefaultConfig() Config { return Config{Timeout: 50 * time.Millisecond, MaxBuckets: 100_000} }
 
-// Validate reports every fault at once. The URL may hold a password, so it is never repeated.
+// Validate reports all faults at once. The URL may contain a password, so no error repeats it.
 func (c Config) Validate() error {
 	var errs []error
 	if _, err := c.options(); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Timeout <= 0 {
-		errs = append(errs, errors.New("limiter time-out: must be positive"))
+		errs = append(errs, errors.New("limiter Timeout: must be positive"))
 	}
 	if c.MaxBuckets < shardCount {
-		errs = append(errs, fmt.Errorf("limiter buckets: at least %d", shardCount))
+		errs = append(errs, fmt.Errorf("limiter MaxBuckets: must be at least %d", shardCount))
 	}
 	return errors.Join(errs...)
 }
 
-// Deps are what the limiter works with. All but Metrics are needed.
+// Deps are the dependencies of a Limiter. All but Metrics are required.
 type Deps struct {
 	Log     *slog.Logger
 	Metrics prometheus.Registerer
 	Now     func() time.Time
 }
 
-// Limiter is one node's part of the limits.
+// Limiter is one node's share of the limits that all nodes enforce together.
 type Limiter struct {
 	cfg           Config
 	log           *slog.Logger
 	now           func() time.Time
-	startedAt     time.Time     // times inside are differences to it: monotonic where the clock is
+	startedAt     time.Time     // all other times are durations since then, by the monotonic clock
 	client        *redis.Client // nil without Redis
-	cancelDials   func()        // ends dials that are under way
+	cancelDials   func()        // ends running dials
 	breaker       breaker
 	metrics       *metrics
 	buckets       table
 	breakerMirror breakerMirror
-	leasePeriod   atomic.Int64  // of leases; 0 while each bucket limits for itself
-	wake          chan struct{} // asks Run for a round; one that is waiting is enough
+	leasePeriod   atomic.Int64  // number of the current lease period; 0 while each node limits for itself
+	wake          chan struct{} // makes Run start a round; capacity 1
 
-	// Of Run alone:
+	// Used by Run alone:
 	active      []*bucket
 	requests    []leaseRequest
-	lastPeriod  int64         // so far
-	redisAhead  time.Duration // how far Redis' clock is ahead of elapsed
-	contactedAt time.Duration // when contact was judged last
+	lastPeriod  int64         // number of the last lease period
+	redisAhead  time.Duration // Redis' clock minus elapsed
+	contactedAt time.Duration // when updateLeasePeriod last ran
 }
 
-// New checks the configuration. It dials nothing and starts nothing.
+// New validates the configuration. It neither connects nor starts a goroutine.
 func New(cfg Config, deps Deps) (*Limiter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -101,25 +102,25 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 	return l, nil
 }
 
-// elapsed is the time since New.
+// elapsed returns the time since New.
 func (l *Limiter) elapsed() time.Duration { return l.now().Sub(l.startedAt) }
 
 const (
-	// roundInterval is how often Run looks at what has changed when nobody asks for a round.
+	// roundInterval is the time between two rounds of Run, unless a bucket wakes it.
 	roundInterval = 50 * time.Millisecond
-	// minRoundPause is the pause between two rounds at least, or roundPauseShare times the length of the last one: thousands
-	// of buckets that ask one after the other make few rounds.
+	// The pause between two rounds is minRoundPause, or roundPauseShare times the length of the last round if that is
+	// longer: thousands of buckets that wake Run one after the other share few rounds.
 	minRoundPause, roundPauseShare = 2 * time.Millisecond, 4
 )
 
-// Run talks to Redis in the background until ctx ends. A Limiter runs once.
+// Run exchanges leases and breaker states with Redis until ctx ends. A Limiter runs once.
 func (l *Limiter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(roundInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
 		l.runRound(ctx)
-		_ = wait.For(ctx, min(roundInterval, max(minRoundPause, roundPauseShare*time.Since(began)))) // the loop looks at ctx
+		_ = wait.For(ctx, min(roundInterval, max(minRoundPause, roundPauseShare*time.Since(began)))) // the loop checks ctx
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Several tokens are taken together or not at all. More than a bucket holds needs a full one, and what it owes is
-// waited for by the next; over an hour the rate is held whatever the sizes.
-func TestTakeMany(t *testing.T) {
+// Several tokens are taken together or not at all. More than a bucket holds requires a full one, and the next caller
+// waits until the debt is refilled. Over an hour the rate is kept whatever the sizes.
+func TestTakeSharedTokens(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l, err := New(DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	if err != nil {
@@ -25,7 +25,7 @@ func TestTakeMany(t *testing.T) {
 	f(600, 0)
 	f(0, 0)
 	now = now.Add(time.Second)
-	f(5000, 0) // full: 4,000 are owed
+	f(5000, 0) // the bucket was full: a debt of 4,000
 	f(1, 4001*time.Millisecond)
 	now = now.Add(4500 * time.Millisecond)
 	f(5000, 500*time.Millisecond)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Ping measures one exchange with the Redis of a configuration, with a connection of its own. The time it
-// takes to connect is left out.
+// Ping measures one PING to the configured Redis over a connection of its own, without the time to connect. Without a
+// URL it fails.
 func Ping(ctx context.Context, cfg Config) (took time.Duration, err error) {
 	if err := cfg.Validate(); err != nil {
 		return 0, err
 	}
-	client, hangUp := cfg.client()
-	defer hangUp()
+	client, cancelDials := cfg.client()
+	defer cancelDials()
 	if client == nil {
 		return 0, errUnavailable
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// poolSize bounds the connections that claims use at once; the next waits within its time-out.
+// poolSize bounds the connections for claims; further claims wait for one within Config.Timeout.
 const poolSize = 32
 
-// errUnavailable says that Redis is not configured, or was not asked because the last exchanges failed.
-var errUnavailable = errors.New("redis is away")
+// errUnavailable means that Redis is not configured, or that the breaker is open.
+var errUnavailable = errors.New("redis is unavailable")
 
 var errURL = errors.New("want redis://[user:password@]host[:port][/database], rediss://… or unix://…")
 
-// silenceLibrary keeps the library from writing to stderr; what goes wrong is counted and logged here.
+// silenceLibrary keeps go-redis from logging to stderr; this package counts and logs errors itself.
 var silenceLibrary sync.Once
 
 type noLog struct{}
 
 func (noLog) Printf(context.Context, string, ...any) {}
 
-// options is what the URL says, with the limits of this package over it; nil without a URL.
+// options parses the URL and sets the limits of this package; nil without a URL.
 func (c Config) options() (*redis.Options, error) {
 	if c.URL == "" {
 		return nil, nil
@@ -44,20 +44,20 @@ func (c Config) options() (*redis.Options, error) {
 	return o, nil
 }
 
-// client returns nil without a URL.
-func (c Config) client() (client *redis.Client, hangUp func()) {
+// client returns a client for the URL, and what ends its dials; a nil client without a URL.
+func (c Config) client() (client *redis.Client, cancelDials func()) {
 	o, err := c.options()
-	if o == nil || err != nil { // judged by Validate
+	if o == nil || err != nil { // Validate has reported the error
 		return nil, func() {}
 	}
 	silenceLibrary.Do(func() { redis.SetLogger(noLog{}) })
-	d, hangUp := newDialer(o.TLSConfig, c.Dial)
+	d, cancelDials := newDialer(o.TLSConfig, c.Dial)
 	o.Dialer = d.dial
-	return redis.NewClient(o), hangUp
+	return redis.NewClient(o), cancelDials
 }
 
-// call makes one exchange with Redis, bounded in time, unless the breaker is open. What the caller
-// cancelled itself says nothing about Redis.
+// call makes one exchange with Redis within Config.Timeout, unless the breaker is open. If the caller cancels it, that
+// does not count as a failure of Redis.
 func (l *Limiter) call(ctx context.Context, what string, exchange func(context.Context) error) error {
 	if l.client == nil || l.breaker.isOpen() {
 		return errUnavailable
@@ -70,7 +70,7 @@ func (l *Limiter) exchange(ctx context.Context, what string, exchange func(conte
 	defer cancel()
 	began := time.Now()
 	err := exchange(short)
-	// A dial may have failed after its caller had gone, and says nothing of now.
+	// A dial that began for an earlier caller may have failed before now: repeat the exchange with a new one.
 	for old := (dialError{}); errors.As(err, &old) && old.at.Before(began); {
 		err = exchange(short)
 	}
@@ -81,13 +81,13 @@ func (l *Limiter) exchange(ctx context.Context, what string, exchange func(conte
 	default:
 		l.metrics.errors.WithLabelValues(what).Inc()
 		if l.breaker.failed(l.elapsed()) {
-			l.log.Warn("redis is away: this node limits for itself", "error", err)
+			l.log.Warn("redis is unavailable, this node limits for itself", "error", err)
 		}
 	}
 	return err
 }
 
-// ignoreNil makes "no such key" an answer.
+// ignoreNil turns "no such key" into an answer.
 func ignoreNil(err error) error {
 	if errors.Is(err, redis.Nil) {
 		return nil
@@ -95,7 +95,7 @@ func ignoreNil(err error) error {
 	return err
 }
 
-// split3 cuts at the first two colons.
+// split3 splits at the first two colons.
 func split3(s string) (a, b, c string) {
 	a, rest, _ := strings.Cut(s, ":")
 	b, c, _ = strings.Cut(rest, ":")

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Nodes that draw from one bucket at once get the rate together, whatever their clocks say.
-func TestShared(t *testing.T) {
+// Nodes that draw from one bucket at once get the rate together, whatever their clocks.
+func TestTakeSharedToken(t *testing.T) {
 	for _, nodes := range []int{1, 2, 5} {
 		for _, rate := range []float64{1, 10, 200, 5000} {
 			t.Run(fmt.Sprintf("%d nodes, %g a second", nodes, rate), func(t *testing.T) {
@@ -38,8 +38,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// All follow Redis' clock when it steps, so whoever joins afterwards draws from the same windows.
-func TestSharedFollowsRedisClock(t *testing.T) {
+// All nodes follow Redis' clock when it steps, so a node that joins later draws from the same windows.
+func TestSharedBucketsFollowRedisClock(t *testing.T) {
 	s := newSim(t)
 	s.node(0)
 	s.node(0)
@@ -61,14 +61,14 @@ func TestSharedFollowsRedisClock(t *testing.T) {
 	near(t, "in a minute", taken, 60*50)
 }
 
-// A node with little to do is let through beside one that takes all there is, once it has its share, and
-// one that has nothing to do takes nothing away.
-func TestSharedIsFair(t *testing.T) {
+// A node with few requests gets its share beside a node that takes all tokens, and an idle node takes nothing from the
+// others.
+func TestSharedBucketsAreFair(t *testing.T) {
 	const rate = 100
 	s := newSim(t)
 	greedy, modest, silent := s.node(0), s.node(0), s.node(0)
 	silent.TakeSharedToken("read", "key_a", rate)
-	all, asked, got := 0, 0, 0
+	all, requested, got := 0, 0, 0
 	var next time.Time
 	s.run(time.Minute, func() {
 		for wait, _ := greedy.TakeSharedToken("read", "key_a", rate); wait == 0; wait,
@@ -77,22 +77,22 @@ func TestSharedIsFair(t *testing.T) {
 		}
 		if s.now.After(next) {
 			next = s.now.Add(time.Second)
-			asked++
+			requested++
 			if wait, _ := modest.TakeSharedToken("read", "key_a", rate); wait == 0 {
 				got++
 			}
 		}
 	})
-	if got != asked {
-		t.Errorf("%d of %d modest requests were let through", got, asked)
+	if got != requested {
+		t.Errorf("%d of %d requests of the node with few were admitted", got, requested)
 	}
 	if all+got < 60*rate*95/100 || all+got > 60*rate+3*rate {
 		t.Errorf("%d were let through in all", all+got)
 	}
 }
 
-// An owner that goes on beside the new one, cut off from the rest but not from Redis, shares its rate.
-func TestTwoOwners(t *testing.T) {
+// An owner that is cut off from the other nodes but not from Redis shares the rate with the new owner.
+func TestTwoOwnersShareTheRate(t *testing.T) {
 	s := newSim(t)
 	old := s.node(0)
 	old.drain(50, 10)
@@ -105,17 +105,17 @@ func TestTwoOwners(t *testing.T) {
 	s.run(time.Minute, load)
 	near(t, "in a minute", taken, 60*50)
 	if got := value(t, reg, "relay_limit_leases_total"); got > 4*60 {
-		t.Errorf("%v leases were asked for in a minute: a window that gives no more is asked again", got)
+		t.Errorf("%v leases were requested in a minute: an exhausted window was requested again", got)
 	}
-	s.away(3 * time.Second)
+	s.unavailable(3 * time.Second)
 	s.run(5*time.Second, load) // for three of them each had the whole rate
 	taken = 0
 	s.run(20*time.Second, load)
-	near(t, "in 20 s after Redis was away", taken, 20*50)
+	near(t, "in 20 s after Redis was unavailable", taken, 20*50)
 }
 
-// A burst is given once: not again to the next owner, and not again when Redis returns.
-func TestBurstOnce(t *testing.T) {
+// A burst is given once: not again to the next owner, and not again when Redis is available again.
+func TestBurstIsGivenOnce(t *testing.T) {
 	const rate, burst = 10, 500
 	start := func() (*sim, *simNode) {
 		s := newSim(t)
@@ -142,42 +142,42 @@ func TestBurstOnce(t *testing.T) {
 		s.nodes = nil
 		return count(s, s.node(0))
 	})
-	f("next owner, Redis flushed and told", func(s *sim, n *simNode) int {
+	f("next owner, Redis flushed, level reported", func(s *sim, n *simNode) int {
 		s.redis.FlushAll()
 		n.reportLevels(t.Context())
 		s.nodes = nil
 		return count(s, s.node(0))
 	})
-	f("next owner, Redis away", func(s *sim, _ *simNode) int {
-		s.away(time.Hour)
+	f("next owner, Redis unavailable", func(s *sim, _ *simNode) int {
+		s.unavailable(time.Hour)
 		s.nodes = nil
 		return count(s, s.node(0))
 	})
 	f("next owner, Redis restarted empty", func(s *sim, _ *simNode) int {
-		s.away(time.Second)
+		s.unavailable(time.Second)
 		s.redis.FlushAll()
 		s.run(2*time.Second, func() {})
 		s.nodes = nil
 		return count(s, s.node(0)) - 2*rate // two seconds' worth was saved
 	})
-	f("next owner, from the time when Redis was away", func(s *sim, _ *simNode) int {
-		s.away(5 * time.Second)
+	f("next owner, from the time when Redis was unavailable", func(s *sim, _ *simNode) int {
+		s.unavailable(5 * time.Second)
 		s.nodes = nil
 		n, early := s.node(0), 0
 		s.run(6*time.Second, func() { early += n.drain(rate, burst) })
 		return early + count(s, n) - 6*rate
 	})
-	f("Redis away", func(s *sim, n *simNode) int {
-		s.away(time.Hour)
+	f("Redis unavailable", func(s *sim, n *simNode) int {
+		s.unavailable(time.Hour)
 		return count(s, n)
 	})
 	f("Redis back", func(s *sim, n *simNode) int {
-		s.away(3 * time.Second)
+		s.unavailable(3 * time.Second)
 		s.run(3*time.Second, func() { n.drain(rate, burst) })
 		return count(s, n)
 	})
 
-	s, n := start() // saved by resting, with nothing to lease, and given to the next owner
+	s, n := start() // saved while idle, without a lease, and left to the next owner
 	s.run(burst/rate*time.Second, func() {})
 	calls := s.redis.CommandCount()
 	s.run(time.Minute, func() {})

@@ -10,7 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// sim runs nodes and a Redis on one clock that the test moves, some thousand times as fast as time goes.
+// sim runs nodes and a Redis on one simulated clock, which is some thousand times as fast as real time.
 type sim struct {
 	t     testing.TB
 	now   time.Time
@@ -38,7 +38,7 @@ func (s *sim) node(skew time.Duration) *simNode {
 	s.t.Helper()
 	n := &simNode{skew: skew}
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Timeout = "redis://"+s.redis.Addr(), patient
+	cfg.URL, cfg.Timeout = "redis://"+s.redis.Addr(), longTimeout
 	var err error
 	n.Limiter, err = New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now.Add(n.skew) }})
 	if err != nil {
@@ -78,7 +78,7 @@ func (n *simNode) round(s *sim) {
 	n.next = s.now.Add(roundInterval)
 }
 
-// drain takes all there is.
+// drain takes all available tokens.
 func (n *simNode) drain(rate float64, burst int) (taken int) {
 	for n.TakeToken("dst", rate, burst) == 0 {
 		taken++
@@ -86,7 +86,7 @@ func (n *simNode) drain(rate float64, burst int) (taken int) {
 	return taken
 }
 
-// near fails when a count is more than 5 % and more than one delivery away from what it should be.
+// near fails if a count differs from the expected one by more than 5 % and more than one delivery.
 func near(t testing.TB, what string, got int, want float64) {
 	t.Helper()
 	if diff := math.Abs(float64(got) - want); diff > max(0.05*want, 1) {
@@ -94,7 +94,7 @@ func near(t testing.TB, what string, got int, want float64) {
 	}
 }
 
-// TestRateIsKept takes all there is for a minute, while something happens in its middle.
+// TestRateIsKept takes all available tokens for a minute, with a fault in its middle.
 func TestRateIsKept(t *testing.T) {
 	type state struct {
 		*sim
@@ -111,21 +111,25 @@ func TestRateIsKept(t *testing.T) {
 	}
 	step := func(d time.Duration) func(*state) { return func(s *state) { s.owner.skew += d } }
 	events := map[string]func(*state){
-		"nothing":                     func(*state) {},
-		"moved, told":                 move(0, true),
-		"moved, killed":               move(0, false),
-		"moved to a clock behind":     move(-29*time.Second, false),
-		"moved to a clock ahead":      move(29*time.Second, false),
-		"redis flushed":               func(s *state) { s.redis.FlushAll() },
-		"redis flushed and moved":     func(s *state) { s.redis.FlushAll(); move(0, true)(s) },
-		"clock steps back 2 s":        step(-2 * time.Second),
-		"clock steps back an hour":    step(-time.Hour),
-		"clock steps ahead 2 s":       step(2 * time.Second),
-		"clock steps ahead an hour":   step(time.Hour),
-		"redis away for 10 s":         func(s *state) { s.away(10 * time.Second) },
-		"redis away for 10 s, moved":  func(s *state) { s.away(10 * time.Second); move(0, true)(s) },
-		"redis steps back an hour":    func(s *state) { s.now = s.now.Add(-time.Hour); s.owner.skew += time.Hour },
-		"redis steps ahead 3 seconds": func(s *state) { s.now = s.now.Add(3 * time.Second); s.owner.skew -= 3 * time.Second },
+		"nothing":                           func(*state) {},
+		"moved, reported":                   move(0, true),
+		"moved, killed":                     move(0, false),
+		"moved to a clock behind":           move(-29*time.Second, false),
+		"moved to a clock ahead":            move(29*time.Second, false),
+		"redis flushed":                     func(s *state) { s.redis.FlushAll() },
+		"redis flushed and moved":           func(s *state) { s.redis.FlushAll(); move(0, true)(s) },
+		"clock steps back 2 s":              step(-2 * time.Second),
+		"clock steps back an hour":          step(-time.Hour),
+		"clock steps ahead 2 s":             step(2 * time.Second),
+		"clock steps ahead an hour":         step(time.Hour),
+		"redis unavailable for 10 s":        func(s *state) { s.unavailable(10 * time.Second) },
+		"redis unavailable for 10 s, moved": func(s *state) { s.unavailable(10 * time.Second); move(0, true)(s) },
+		"redis steps back an hour":          func(s *state) { s.now = s.now.Add(-time.Hour); s.owner.skew += time.Hour },
+		"redis steps ahead 3 seconds": func(s *state) {
+			s.now = s.now.Add(
+				3 * time.Second)
+			s.owner.skew -= 3 * time.Second
+		},
 	}
 	for name, event := range events {
 		for _, limit := range []struct {
@@ -150,8 +154,8 @@ func TestRateIsKept(t *testing.T) {
 	}
 }
 
-// away lets Redis answer with errors from now on, for so long.
-func (s *sim) away(d time.Duration) {
+// unavailable makes Redis answer with errors for d.
+func (s *sim) unavailable(d time.Duration) {
 	s.redis.SetError("LOADING not now")
 	s.back = s.now.Add(d)
 }

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// shardCount divides the lock of the table; a power of two.
+	// shardCount is the number of shards, each with a lock of its own.
 	shardCount = 64
-	// removeAfter is how long a bucket that rests stays in memory.
+	// removeAfter is how long a full, unused bucket stays in memory.
 	removeAfter = time.Minute
 	// evictionSample is how many buckets of a full shard are compared to find one that was not used for long.
 	evictionSample = 5
 )
 
-// bucketKey names a bucket: a class of its own for each use of the same key.
+// bucketKey names a bucket. class separates different uses of the same key.
 type bucketKey struct{ class, key string }
 
-// inRedis is the name in the keys of Redis.
+// inRedis returns the part of the Redis keys that names the bucket.
 func (k bucketKey) inRedis() string {
 	if k.class == "" {
 		return k.key
@@ -32,11 +32,11 @@ type table struct {
 	seed      maphash.Seed
 	perShard  int
 	shards    [shardCount]shard
-	nextSweep int // the shard that is swept next; only Run
+	nextSweep int // the next shard to sweep; used by Run alone
 	evicted   atomic.Int64
 
-	mu          sync.Mutex // guards fresh
-	newlyActive []*bucket  // have become active since the last round
+	mu          sync.Mutex // guards newlyActive
+	newlyActive []*bucket  // since the last round
 }
 
 type shard struct {
@@ -61,8 +61,8 @@ func (t *table) find(k bucketKey) *bucket {
 	return b
 }
 
-// getOrCreate makes the bucket of a key, unless another has made it meanwhile.
-func (t *table) getOrCreate(k bucketKey, now time.Duration, rate, burst, first float64) *bucket {
+// getOrCreate returns the bucket of a key. If there is none, it creates one with the initial level.
+func (t *table) getOrCreate(k bucketKey, now time.Duration, rate, burst, initial float64) *bucket {
 	s := t.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,12 +74,13 @@ func (t *table) getOrCreate(k bucketKey, now time.Duration, rate, burst, first f
 		s.evictLocked()
 		t.evicted.Add(1)
 	}
-	b = &bucket{key: k.inRedis(), rate: rate, burst: burst, level: first, initialLevel: first, levelAt: now, createdAt: now, lastTake: now}
+	b = &bucket{key: k.inRedis(), rate: rate, burst: burst, level: initial, initialLevel: initial, levelAt: now,
+		createdAt: now, lastTake: now}
 	s.buckets[k] = b
 	return b
 }
 
-// evictLocked makes room: of a few buckets, taken at random as maps do, the one that was not used longest.
+// evictLocked removes, of a few buckets in the map's random order, the one that was not used for the longest time.
 func (s *shard) evictLocked() {
 	var victim bucketKey
 	oldest, n := time.Duration(0), 0
@@ -97,14 +98,14 @@ func (s *shard) evictLocked() {
 	delete(s.buckets, victim)
 }
 
-// enlist adds a bucket to those that the next round looks at.
+// enlist makes the next round visit a bucket.
 func (t *table) enlist(b *bucket) {
 	t.mu.Lock()
 	t.newlyActive = append(t.newlyActive, b)
 	t.mu.Unlock()
 }
 
-// appendNewlyActive appends what has become active since the last call.
+// appendNewlyActive appends the buckets that have become active since the last call.
 func (t *table) appendNewlyActive(active []*bucket) []*bucket {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,8 +115,8 @@ func (t *table) appendNewlyActive(active []*bucket) []*bucket {
 	return active
 }
 
-// sweep forgets the buckets of one shard that are full and have rested for a minute. While this node limits
-// for itself it keeps them, up to half of the bound: nobody else knows that they are full.
+// sweep removes the buckets of one shard that are full and unused for a minute. While this node limits for itself, it
+// keeps them up to half of the bound: no other node knows that they are full.
 func (t *table) sweep(now time.Duration, alone bool) {
 	s := &t.shards[t.nextSweep]
 	t.nextSweep = (t.nextSweep + 1) % shardCount

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Far more keys than there is room for: memory is bounded, nobody fails, and those in use keep their rate.
+// With far more keys than MaxBuckets memory is bounded, no call fails, and the buckets in use keep their rate.
 func TestBucketsAreBounded(t *testing.T) {
 	const room = 2 * shardCount
 	reg := prometheus.NewRegistry()
@@ -30,13 +30,13 @@ func TestBucketsAreBounded(t *testing.T) {
 	if got := value(t, reg, "relay_limit_buckets"); got > room || got < room/2 {
 		t.Errorf("%v buckets, room for %d", got, room)
 	}
-	if got := value(t, reg, "relay_limit_evicted_total"); got < 99*room {
+	if got := value(t, reg, "relay_limit_buckets_evicted_total"); got < 99*room {
 		t.Errorf("%v were evicted", got)
 	}
 }
 
-// A bucket that rests is forgotten, also by Run; one that is not full yet is not.
-func TestIdleBucketsAreForgotten(t *testing.T) {
+// An idle, full bucket is removed, and Run stops visiting it; one that is not full stays.
+func TestIdleBucketsAreRemoved(t *testing.T) {
 	s := newSim(t)
 	n := s.node(0)
 	n.runRound(t.Context())
@@ -60,8 +60,8 @@ func TestIdleBucketsAreForgotten(t *testing.T) {
 	}
 }
 
-// Without Redis nothing else remembers how full a bucket is.
-func TestBucketsAreNotForgottenBeforeTheyAreFull(t *testing.T) {
+// Without Redis the bucket itself is the only record of its level.
+func TestBucketsAreNotRemovedBeforeTheyAreFull(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l, err := New(Config{MaxBuckets: shardCount, Timeout: time.Second},
 		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
@@ -91,10 +91,10 @@ func TestBucketsAreNotForgottenBeforeTheyAreFull(t *testing.T) {
 	}
 }
 
-// While Redis is away full buckets stay: a new one would begin with less.
-func TestRestingBucketsStayWhileAlone(t *testing.T) {
+// While Redis is unavailable full buckets stay: a new one would begin with fewer tokens.
+func TestFullBucketsStayWithoutRedis(t *testing.T) {
 	s := newSim(t)
-	s.away(time.Hour)
+	s.unavailable(time.Hour)
 	n := s.node(0)
 	n.TakeToken("dst", 1, 20)
 	s.run(2*removeAfter, func() {})
@@ -103,7 +103,7 @@ func TestRestingBucketsStayWhileAlone(t *testing.T) {
 	}
 }
 
-// No limit costs nothing: no bucket, no call.
+// A rate of 0 creates no bucket and calls nothing.
 func TestUnlimited(t *testing.T) {
 	s := newSim(t)
 	n := s.node(0)
@@ -122,7 +122,7 @@ func TestUnlimited(t *testing.T) {
 	}
 }
 
-// One busy bucket makes about two leases a second, and 500 of them go in few exchanges.
+// One busy bucket requests about two leases a second, and 500 of them share few exchanges.
 func TestLeasesAreFew(t *testing.T) {
 	s := newSim(t)
 	n := s.node(0)
@@ -140,14 +140,15 @@ func TestLeasesAreFew(t *testing.T) {
 	if leases > 500*10*2.5 {
 		t.Errorf("%.1f leases a second and bucket", leases/500/10)
 	}
-	asked, granted := value(t, reg, "relay_limit_tokens_asked_total"), value(t, reg, "relay_limit_tokens_granted_total")
-	if want := 500 * 10 * 20.0; math.Abs(granted-want) > want/10 || asked < granted {
-		t.Errorf("%v tokens asked, %v granted, want %v", asked, granted, want)
+	requested, granted := value(t, reg, "relay_limit_tokens_requested_total"),
+		value(t, reg, "relay_limit_tokens_granted_total")
+	if want := 500 * 10 * 20.0; math.Abs(granted-want) > want/10 || requested < granted {
+		t.Errorf("%v tokens requested, %v granted, want %v", requested, granted, want)
 	}
-	t.Logf("%.2f leases a second and bucket, %.1f %% of the tokens granted", leases/500/10, 100*granted/asked)
+	t.Logf("%.2f leases a second and bucket, %.1f %% of the tokens granted", leases/500/10, 100*granted/requested)
 }
 
-// A new limit holds from the next take on.
+// A changed limit holds from the next call on.
 func TestLimitChanges(t *testing.T) {
 	s := newSim(t)
 	n, rate, burst, taken := s.node(0), 10.0, 100, 0
@@ -166,8 +167,8 @@ func TestLimitChanges(t *testing.T) {
 	change(1, 3, 22)
 }
 
-// Waits are neither nothing nor for ever, and tell when a token will be there.
-func TestWaits(t *testing.T) {
+// A wait is neither zero nor endless, and when it ends there is a token.
+func TestWaitEndsWithAToken(t *testing.T) {
 	s := newSim(t)
 	n := s.node(0)
 	s.run(time.Second, func() { n.drain(4, 1) })
@@ -199,7 +200,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	err := Config{URL: "x", MaxBuckets: 1}.Validate()
-	for _, want := range []string{"redis://", "time-out", "buckets"} {
+	for _, want := range []string{"redis://", "Timeout", "MaxBuckets"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
