@@ -1,10 +1,11 @@
-// Package audit is what the audit log is made of: entries that say who changed what, and which API key was used
-// when.
+// Package audit defines the entries of the audit log: who changed what, and when which API key was used.
 //
-// In flow the uses of keys, which every node gathers here and writes once a minute and key; the configuration log
-// writes the entries of its own changes. Both go to the topic audit, from where the store writer copies them into
-// the store, which answers queries. An entry's id is derived from what it tells of, so an entry that is written
-// twice is the same one. Values never stand in an entry, only the names of the members that changed.
+// Every node collects the uses of keys here and writes at most one entry per key and minute. The configuration log
+// writes the entries of its own changes. Both go to the topic audit, from which the store writer copies them into the
+// store for queries. The id of an entry is derived from its content, so an entry that is written twice is stored
+// once. Entries hold the names of changed members, never their values.
+//
+// Begin reading at Entry and Uses.
 package audit
 
 import (
@@ -20,21 +21,21 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Prefix is that of the ids of entries.
+// Prefix is the prefix of the ids of entries.
 const Prefix = "aud_"
 
-// ActorType says what kind of being acted.
+// ActorType is the kind of an actor.
 type ActorType string
 
 // Types of actors.
 const (
 	ByKey      ActorType = "key"      // a request with an API key
-	ByUser     ActorType = "user"     // somebody who signed in
+	ByUser     ActorType = "user"     // a user who signed in
 	ByOperator ActorType = "operator" // a command on the machine of a node
 	BySystem   ActorType = "system"   // the service itself
 )
 
-// Actor is who did something. ID is empty for operators and the system; Name is that of the key or the user, or the
+// Actor is who made a change. ID is empty for operators and the system. Name is the name of the key, the user or the
 // part of the service, and may be empty.
 type Actor struct {
 	Type ActorType `json:"type"`
@@ -42,10 +43,11 @@ type Actor struct {
 	Name string    `json:"name,omitempty"`
 }
 
-// Operator is the actor of the commands on the machine of a node.
+// Operator is the actor of commands on the machine of a node.
 const Operator = "operator"
 
-// ActorOf tells from an id who it is; what is no id of a key or a user is a part of the service.
+// ActorOf returns the actor with an id. An id that is neither of a key nor of a user nor Operator names a part of the
+// service.
 func ActorOf(actor, name string) Actor {
 	switch {
 	case strings.HasPrefix(actor, id.Key):
@@ -59,7 +61,7 @@ func ActorOf(actor, name string) Actor {
 	}
 }
 
-// KeyUsed is the action of the entries that say that an API key was used; there is one for each key, node and hour.
+// KeyUsed is the action of entries about the use of an API key. There is one entry per key, node and hour.
 const KeyUsed = "key.used"
 
 // Entry is one line of the audit log.
@@ -71,17 +73,17 @@ type Entry struct {
 	Action     string     `json:"action"` // such as endpoint.updated
 	EntityType string     `json:"entity_type"`
 	Entity     string     `json:"entity"`
-	Changes    []string   `json:"changes,omitempty"` // names of members
+	Changes    []string   `json:"changes,omitempty"` // names of changed members
 	RequestID  string     `json:"request_id,omitempty"`
 	RemoteIP   netip.Addr `json:"remote_ip,omitzero"` // of the request, or of the last use
-	// Of a use:
+	// For KeyUsed only:
 	Node   string    `json:"node,omitempty"`
-	Count  uint64    `json:"count,omitempty"` // requests in the hour, so far
+	Count  uint64    `json:"count,omitempty"` // requests in the hour so far
 	LastAt time.Time `json:"last_at,omitzero"`
 }
 
-// NewID derives the id of an entry from its time, a number that orders entries of one millisecond, and whatever makes
-// it the one it is.
+// NewID derives the id of an entry from its time, a number that orders entries of the same millisecond, and values
+// that identify the entry.
 func NewID(at time.Time, order uint32, unique ...string) id.ID {
 	d := id.Lowest(at)
 	binary.BigEndian.PutUint32(d[6:10], order)
@@ -90,32 +92,32 @@ func NewID(at time.Time, order uint32, unique ...string) id.ID {
 	return d
 }
 
-// recordVersion is that of the records of the topic audit.
+// recordVersion is the version of the records of the topic audit.
 const recordVersion = 1
 
-type wire struct {
+type auditRecord struct {
 	V  int    `json:"v"`
 	ID string `json:"id"`
 	Entry
 }
 
-// Record is the entry as it stands in the topic audit.
+// Record encodes the entry for the topic audit.
 func (e *Entry) Record() (*stream.Record, error) {
-	value, err := json.Marshal(wire{recordVersion, e.ID.Text(Prefix), *e})
+	value, err := json.Marshal(auditRecord{recordVersion, e.ID.Text(Prefix), *e})
 	if err != nil {
 		return nil, fmt.Errorf("encode audit entry %s: %w", e.ID.Text(Prefix), err)
 	}
 	return &stream.Record{Key: []byte(e.Entity), Value: value}, nil
 }
 
-// Decode is the reverse of Record.
+// Decode decodes a record of the topic audit.
 func Decode(r *stream.Record) (*Entry, error) {
-	var w wire
+	var w auditRecord
 	if err := json.Unmarshal(r.Value, &w); err != nil {
 		return nil, fmt.Errorf("decode audit entry: %w", err)
 	}
 	if w.V != recordVersion || w.Action == "" {
-		return nil, fmt.Errorf("decode audit entry: version %d, action %q: no entry of this program", w.V, w.Action)
+		return nil, fmt.Errorf("decode audit entry: version %d, action %q: not supported by this program", w.V, w.Action)
 	}
 	var err error
 	if w.Entry.ID, err = id.Parse(Prefix, w.ID); err != nil {
@@ -124,26 +126,26 @@ func Decode(r *stream.Record) (*Entry, error) {
 	return &w.Entry, nil
 }
 
-// Query asks for entries, the newest first. Values of one filter are alternatives; an empty filter lets all through.
+// Query selects entries, newest first. Values of one filter are alternatives; an empty filter matches all.
 type Query struct {
 	Account  string
 	Actors   []string // ids, or types of actors
-	Actions  []string // such as endpoint.updated, or endpoint.* for all of them
+	Actions  []string // such as endpoint.updated, or endpoint.* for all of an entity type
 	Entities []string // ids
 	Since    time.Time
 	Until    time.Time // exclusive
-	Before   id.ID     // zero on the first page
+	Before   id.ID     // id of the last entry of the page before; zero on the first page
 	Limit    int
 }
 
-// Page is one page of entries. AsOf says until when it is complete; zero: until now.
+// Page is one page of entries. It is complete up to AsOf; zero: up to now.
 type Page struct {
 	Rows []Entry
 	More bool
 	AsOf time.Time
 }
 
-// Matches reports whether the query lets an entry through.
+// Matches reports whether the query selects an entry.
 func (q *Query) Matches(e *Entry) bool {
 	one := func(values []string, is func(string) bool) bool {
 		for _, v := range values {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
-func TestRecordKeepsAll(t *testing.T) {
+func TestRecordRoundTrip(t *testing.T) {
 	at := time.Date(2026, 8, 21, 22, 24, 36, 123e6, time.UTC)
 	e := audit.Entry{
 		ID: audit.NewID(at, 7, "op_1"), Account: "acc_1", At: at, Actor: audit.ActorOf("key_1", "ci"),
@@ -61,7 +61,7 @@ func TestActorOf(t *testing.T) {
 	f("", audit.Actor{Type: audit.BySystem})
 }
 
-// topic keeps what was produced; fails, while set, is the answer to everything.
+// topic is a producer that keeps what was produced; while fails is set, everything fails with it.
 type topic struct {
 	mu      sync.Mutex // guards the rest
 	entries []*audit.Entry
@@ -87,7 +87,8 @@ func (p *topic) fail(err error) {
 	p.fails = err
 }
 
-// counts are those of a key's lines in their order, one for each id; a later line of an id replaces the one before.
+// counts returns the counts of a key's entries in order, one for each id; a later entry replaces an earlier one of
+// the same id.
 func (p *topic) counts(key string) (counts []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +104,7 @@ func (p *topic) counts(key string) (counts []uint64) {
 	return counts
 }
 
-func TestUses(t *testing.T) {
+func TestUsesAreWrittenOncePerMinuteAndKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &topic{}
 		u, err := audit.NewUses("a", audit.UsesDeps{Producer: log, Now: time.Now})
@@ -126,23 +127,23 @@ func TestUses(t *testing.T) {
 			}
 		}
 		use(3)
-		time.Sleep(2 * time.Second) // the first at once
+		time.Sleep(2 * time.Second) // the first use is written at once
 		want(3)
 		use(2)
-		time.Sleep(57 * time.Second) // then one a minute
+		time.Sleep(57 * time.Second) // then once a minute
 		want(3)
 		time.Sleep(3 * time.Second)
 		want(5)
 		if n := len(log.entries); n != 2 {
-			t.Errorf("%d lines were written", n)
+			t.Errorf("%d entries were written", n)
 		}
-		time.Sleep(10 * time.Minute) // not used, nothing to write
+		time.Sleep(10 * time.Minute) // no use, nothing to write
 		if n := len(log.entries); n != 2 {
-			t.Errorf("%d lines were written", n)
+			t.Errorf("%d entries were written", n)
 		}
 
-		// While the log is away nothing is lost, and it is written as soon as it is back.
-		log.fail(errors.New("away"))
+		// While the log is unavailable nothing is lost; the use is written once it is available again.
+		log.fail(errors.New("unavailable"))
 		use(1)
 		time.Sleep(5 * time.Minute)
 		want(5)
@@ -150,7 +151,7 @@ func TestUses(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		want(6)
 
-		time.Sleep(time.Hour) // another hour is another line
+		time.Sleep(time.Hour) // a new hour is a new entry
 		use(4)
 		time.Sleep(2 * time.Second)
 		want(6, 4)
@@ -159,14 +160,14 @@ func TestUses(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		use(1)
-		stop() // a stop writes what is left
+		stop() // a stop writes the last uses
 		wg.Wait()
 		want(6, 5)
 	})
 }
 
-// A node that starts again within the hour does not take a line back that it wrote before.
-func TestUsesOfTwoProcesses(t *testing.T) {
+// A process that starts within the hour does not replace the entry of the one before it.
+func TestRestartKeepsEarlierUses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &topic{}
 		for range 2 {

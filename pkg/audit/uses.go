@@ -14,33 +14,33 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Every is how often the use of one key is written while it is used: what a node that is killed loses.
+// WriteEvery is the least time between two writes of one key's use. It bounds what is lost when a node is killed.
 const WriteEvery = time.Minute
 
 const (
-	// look is how often it is looked whether something is to be written.
-	look = time.Second
-	// drain is how long a stop waits for the last uses to become durable.
-	drain = 5 * time.Second
+	// checkEvery is how often the uses are checked for due writes.
+	checkEvery = time.Second
+	// drainTimeout bounds a write, and how long a stop waits for the last one.
+	drainTimeout = 5 * time.Second
 )
 
-// UsesDeps are what Uses works with; all but Log are needed.
+// UsesDeps are the dependencies of Uses. All but Log are required.
 type UsesDeps struct {
 	Log      *slog.Logger
 	Producer Producer
 	Now      func() time.Time
 }
 
-// Producer appends to the log.
+// Producer appends records to the log.
 type Producer interface {
 	ProduceSync(ctx context.Context, topic string, partition int32, r *stream.Record) error
 }
 
-// Uses gathers which API keys were used on this node. It holds one line for each key that was used in this hour or
-// the last.
+// Uses collects which API keys were used on this node. It keeps one entry for each key that was used in this hour or
+// the last one.
 type Uses struct {
 	node string
-	boot string // tells the lines of this process from those of the one before it
+	boot string // makes the ids of this process differ from those of an earlier one
 	deps UsesDeps
 
 	mu   sync.Mutex // guards keys
@@ -51,14 +51,14 @@ type Uses struct {
 type use struct {
 	entry   Entry
 	hour    int64
-	dirty   bool
+	dirty   bool      // not written since the last use
 	written time.Time // zero: never
 }
 
-// NewUses starts nothing.
+// NewUses validates its arguments. It starts nothing.
 func NewUses(node string, deps UsesDeps) (*Uses, error) {
 	if node == "" || deps.Producer == nil || deps.Now == nil {
-		return nil, errors.New("uses of keys: want a node's name, a producer and a clock")
+		return nil, errors.New("uses of API keys: a node name, a producer and a clock are required")
 	}
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
@@ -66,7 +66,7 @@ func NewUses(node string, deps UsesDeps) (*Uses, error) {
 	return &Uses{node: node, boot: id.Random(""), deps: deps, keys: make(map[string]*use)}, nil
 }
 
-// Note says that a key was used. It is called for every request and never waits.
+// RecordUse counts a use of a key. It is called for every request and never blocks on the log.
 func (u *Uses) RecordUse(account, key, name string, from netip.Addr) {
 	now := u.deps.Now().UTC()
 	u.mu.Lock()
@@ -74,15 +74,15 @@ func (u *Uses) RecordUse(account, key, name string, from netip.Addr) {
 	hour := hourOf(now)
 	x := u.keys[key]
 	if x == nil || x.hour != hour && !x.dirty {
-		x = u.begin(account, key, name, now, hour)
+		x = u.startHour(account, key, name, now, hour)
 	}
 	x.entry.Count++
 	x.entry.LastAt, x.entry.RemoteIP = now, from
 	x.dirty = true
 }
 
-// begin starts the line of an hour. One that was not written yet goes on past its hour, until it is.
-func (u *Uses) begin(account, key, name string, now time.Time, hour int64) *use {
+// startHour starts the entry of a new hour.
+func (u *Uses) startHour(account, key, name string, now time.Time, hour int64) *use {
 	x := &use{hour: hour, entry: Entry{
 		ID: NewID(now, 0, KeyUsed, key, u.node, u.boot), Account: account, At: now, Actor: ActorOf(key, name),
 		Action:     KeyUsed,
@@ -95,40 +95,44 @@ func (u *Uses) begin(account, key, name string, now time.Time, hour int64) *use 
 	return x
 }
 
-// Run writes the uses until ctx ends, and then what is left.
+// Run writes the uses until ctx ends, and then the last ones.
 func (u *Uses) Run(ctx context.Context) error {
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for failing := false; ; {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 			defer cancel()
 			if err := u.write(last, 0); err != nil {
-				u.deps.Log.LogAttrs(last, slog.LevelWarn, "the last uses of API keys are not written", slog.Any("error", err))
+				u.deps.Log.LogAttrs(last, slog.LevelWarn, "cannot write the last uses of API keys", slog.Any("error", err))
 			}
 			return nil
 		}
-		attempt, cancel := context.WithTimeout(ctx, drain)
+		attempt, cancel := context.WithTimeout(ctx, drainTimeout)
 		err := u.write(attempt, WriteEvery)
 		cancel()
 		if (err != nil) != failing && ctx.Err() == nil {
 			failing = !failing
-			u.deps.Log.LogAttrs(ctx, slog.LevelWarn, "write the uses of API keys", slog.Bool("failing", failing),
+			message := "cannot write the uses of API keys"
+			if !failing {
+				message = "the uses of API keys are written again"
+			}
+			u.deps.Log.LogAttrs(ctx, slog.LevelWarn, message, slog.Bool("failing", failing),
 				slog.Any("error", err))
 		}
 	}
 }
 
-// writers is how many lines are on their way at once: the log takes as long for one as for some.
-const writers = 16
+// maxWrites bounds concurrent writes: several take the log as long as one.
+const maxWrites = 16
 
-// write makes the uses durable that were last written at least age ago, and forgets those that have ended. What could
-// not be written stays to be.
+// write writes the uses whose last write is at least age ago, and drops entries of past hours that are written.
+// Failed ones stay for the next call.
 func (u *Uses) write(ctx context.Context, age time.Duration) error {
 	var group errgroup.Group
-	group.SetLimit(writers)
+	group.SetLimit(maxWrites)
 	for _, e := range u.due(age) {
 		group.Go(func() error {
 			r, err := e.Record()
@@ -164,7 +168,7 @@ func (u *Uses) written(e Entry) {
 	defer u.mu.Unlock()
 	x := u.keys[e.Entity]
 	x.written = u.deps.Now()
-	x.dirty = x.entry.Count > e.Count // it was used meanwhile
+	x.dirty = x.entry.Count > e.Count // used again during the write
 }
 
 func hourOf(t time.Time) int64 { return t.Unix() / int64(time.Hour/time.Second) }

@@ -9,18 +9,18 @@ import (
 	"github.com/eventrelay/relay/pkg/apikey"
 )
 
-// Names that rules use.
+// Names in rules.json.
 const (
 	checkRelay = "relay"
 	needDigit  = "digit"
 	needLetter = "letter"
 )
 
-// scan looks for the rule's prefixes and judges what follows each. It returns false when emit did.
+// scan searches for the rule's prefixes and matches what follows each. It returns false if emit did.
 func (r *Rule) scan(b []byte, emit func(Match) bool) bool {
 	within := b
 	if r.Fold {
-		within = lower(b)
+		within = toLowerASCII(b)
 	}
 	for _, prefix := range r.Prefixes {
 		for from := 0; ; {
@@ -30,10 +30,10 @@ func (r *Rule) scan(b []byte, emit func(Match) bool) bool {
 			}
 			start := from + i
 			from = start + 1
-			if !begins(b, start) {
+			if !atWordStart(b, start) {
 				continue // the middle of a longer word
 			}
-			end := r.match(b, start, start+len(prefix))
+			end := r.matchEnd(b, start, start+len(prefix))
 			if end == 0 {
 				continue
 			}
@@ -45,25 +45,26 @@ func (r *Rule) scan(b []byte, emit func(Match) bool) bool {
 	return true
 }
 
-// begins reports whether a word may begin at that place: what stands before is no character of a word, or the
-// end of an escape, as in a line of JSON that is quoted inside of JSON (\nkey), or in a URL (%3Dkey).
-func begins(b []byte, start int) bool {
+// atWordStart reports whether a word can start at a position: the byte before it is no word character, or ends an
+// escape, as in JSON inside a JSON string (\nkey) or in a URL (%3Dkey).
+func atWordStart(b []byte, start int) bool {
 	if start == 0 || !inCharset("word", b[start-1]) {
 		return true
 	}
-	ends := func(n int, mark string, letters string) bool { // mark, then n characters of which the first is in letters
+	endsEscape := func(n int, mark string, letters string) bool { // mark and n characters, the first of them in letters
 		i := start - n
-		return i > 0 && string(b[i-1]) == mark && bytes.IndexByte([]byte(letters), b[i]) >= 0 && hex(b[start-n+1:start])
+		return i > 0 && string(b[i-1]) == mark && bytes.IndexByte([]byte(letters), b[i]) >= 0 && isHex(b[start-n+1:start])
 	}
-	return ends(1, `\`, "bfnrt") || ends(3, `\`, "x") || ends(5, `\`, "u") || ends(2, "%", "0123456789abcdefABCDEF")
+	return endsEscape(1, `\`, "bfnrt") || endsEscape(3, `\`, "x") || endsEscape(5, `\`, "u") ||
+		endsEscape(2, "%", "0123456789abcdefABCDEF")
 }
 
-func hex(b []byte) bool {
+func isHex(b []byte) bool {
 	return !slices.ContainsFunc(b, func(c byte) bool { return bytes.IndexByte([]byte("0123456789abcdefABCDEF"), c) < 0 })
 }
 
-// lower is b with the letters of ASCII made small; other bytes and all places stay.
-func lower(b []byte) []byte {
+// toLowerASCII returns b with ASCII letters in lower case; other bytes and all positions stay.
+func toLowerASCII(b []byte) []byte {
 	out := slices.Clone(b)
 	for i, c := range out {
 		if c >= 'A' && c <= 'Z' {
@@ -73,24 +74,24 @@ func lower(b []byte) []byte {
 	return out
 }
 
-// match is the end of the credential whose prefix begins at start and ends at rest, 0 for none.
-func (r *Rule) match(b []byte, start, rest int) int {
+// matchEnd returns the end of the credential whose prefix is b[start:after], 0 if there is none.
+func (r *Rule) matchEnd(b []byte, start, after int) int {
 	switch r.Kind {
 	case KindJWT:
 		return jwtEnd(b, start)
 	case KindPEM:
-		return pemEnd(b, rest)
+		return pemEnd(b, after)
 	case KindBearer:
-		for rest < len(b) && b[rest] == ' ' {
-			rest++
+		for after < len(b) && b[after] == ' ' {
+			after++
 		}
 	}
-	end := run(b, rest, r.Charset, r.Max+1)
-	if n := end - rest; n < r.Min || n > r.Max {
+	end := runEnd(b, after, r.Charset, r.Max+1)
+	if n := end - after; n < r.Min || n > r.Max {
 		return 0
 	}
 	for _, need := range r.Need {
-		if !slices.ContainsFunc(b[rest:end], func(c byte) bool { return inCharset(need, c) }) {
+		if !slices.ContainsFunc(b[after:end], func(c byte) bool { return inCharset(need, c) }) {
 			return 0
 		}
 	}
@@ -100,9 +101,9 @@ func (r *Rule) match(b []byte, start, rest int) int {
 	return end
 }
 
-// run is where the characters of a charset end that begin at from, or limit characters further on: what
-// follows a prefix is looked at again for every prefix in it.
-func run(b []byte, from int, charset string, limit int) int {
+// runEnd returns where the run of a charset's characters from a position ends, after limit characters at most: a run
+// is read again for every prefix in it.
+func runEnd(b []byte, from int, charset string, limit int) int {
 	end := min(len(b), from+limit)
 	for from < end && inCharset(charset, b[from]) {
 		from++
@@ -110,18 +111,18 @@ func run(b []byte, from int, charset string, limit int) int {
 	return from
 }
 
-// Longest segments of a JSON Web Token that are looked at, in bytes.
+// Longest segments of a JSON Web Token that are read, in bytes.
 const maxJWTHeader, maxJWTPayload = 1 << 10, 16 << 10
 
-// jwtEnd is the end of three segments of base64url, of which the first is a JSON object that names an
-// algorithm: RFC 7515, 3.1. The last may be empty, for an unsigned one carries the same claims.
+// jwtEnd returns the end of three base64url segments, the first of which is a JSON object that names an algorithm
+// (RFC 7515, section 3.1). The last may be empty: an unsigned token has the same claims.
 func jwtEnd(b []byte, start int) int {
 	const urlsafe = "urlsafe"
-	header := run(b, start, urlsafe, maxJWTHeader)
+	header := runEnd(b, start, urlsafe, maxJWTHeader)
 	if header == len(b) || b[header] != '.' {
 		return 0
 	}
-	payload := run(b, header+1, urlsafe, maxJWTPayload)
+	payload := runEnd(b, header+1, urlsafe, maxJWTPayload)
 	if payload == header+1 || payload == len(b) || b[payload] != '.' {
 		return 0
 	}
@@ -132,27 +133,27 @@ func jwtEnd(b []byte, start int) int {
 	if err != nil || json.Unmarshal(text, &head) != nil || head.Alg == nil {
 		return 0
 	}
-	return run(b, payload+1, urlsafe, maxJWTHeader)
+	return runEnd(b, payload+1, urlsafe, maxJWTHeader)
 }
 
-// pemEnd is the end of the line that begins a private key of any kind: RFC 7468, 10 and 11, and the older
-// names that put the algorithm before it.
-func pemEnd(b []byte, rest int) int {
+// pemEnd returns the end of the line that begins a private key of any kind (RFC 7468, sections 10 and 11, and the
+// older labels with an algorithm).
+func pemEnd(b []byte, after int) int {
 	const label, nearby = "PRIVATE KEY-----", 40
-	within := b[rest:min(len(b), rest+nearby+len(label))]
+	within := b[after:min(len(b), after+nearby+len(label))]
 	i := bytes.Index(within, []byte(label))
 	if i < 0 || bytes.IndexByte(within[:i], '\n') >= 0 {
 		return 0
 	}
-	return rest + i + len(label)
+	return after + i + len(label)
 }
 
-// knownCharset reports whether rules may name that charset.
+// knownCharset reports whether rules may use a charset.
 func knownCharset(name string) bool {
 	return slices.Contains([]string{"alnum", "word", "dash", "urlsafe", "base32", "base64", "token68"}, name)
 }
 
-// inCharset reports whether c is one of the characters that the name stands for.
+// inCharset reports whether c is in a charset.
 func inCharset(name string, c byte) bool {
 	digit := c >= '0' && c <= '9'
 	upper := c >= 'A' && c <= 'Z'
@@ -174,7 +175,7 @@ func inCharset(name string, c byte) bool {
 		return upper || c >= '2' && c <= '7'
 	case "base64":
 		return letter || digit || c == '+' || c == '/' || c == '='
-	case "token68": // RFC 9110, 11.2
+	case "token68": // RFC 9110, section 11.2
 		return letter || digit || bytes.IndexByte([]byte("-._~+/="), c) >= 0
 	}
 	return false

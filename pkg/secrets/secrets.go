@@ -1,12 +1,12 @@
-// Package secrets recognises credentials by their shape: a prefix, the characters that follow it, and
-// their number.
+// Package secrets recognizes credentials by their shape: a prefix, and the kind and number of the characters after
+// it.
 //
-// In: bytes that somebody wants to store or show. Out: where a credential stands in them and which rule
-// says so, never its text. The rules are data (rules.json); each is one of four matchers written by hand,
-// without regular expressions; what a matcher looks at behind a prefix is bounded.
+// Scan takes bytes that somebody wants to store and reports where credentials are in them and by which rule, never
+// their text. The rules are data (rules.json). Each uses one of four hand-written matchers without regular
+// expressions, which read a bounded number of bytes after a prefix.
 //
-// A shape is no proof: what only looks like a credential is found as well, and one without a known shape
-// is not. Who refuses input for a finding names the rule, so that its sender can see why.
+// A shape proves nothing: text that only looks like a credential is found too, and one without a known shape is not.
+// Callers that reject input must name the rule, so that the sender can see why. Begin reading at Scanner.
 package secrets
 
 import (
@@ -21,36 +21,36 @@ import (
 //go:embed rules.json
 var rulesFile []byte
 
-// Rule says what one kind of credential looks like.
+// Rule describes one kind of credential.
 type Rule struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
 	Kind     Kind     `json:"kind"`
 	Prefixes []string `json:"prefixes"`
-	// Fold lets the prefix stand in capitals too; it is then written in small letters.
+	// Fold matches prefixes in upper case too; rules.json has them in lower case.
 	Fold bool `json:"fold"`
-	// Charset names the characters behind the prefix; Min and Max bound their number.
+	// Charset names the characters after the prefix; Min and Max bound their number.
 	Charset string `json:"charset"`
 	Min     int    `json:"min"`
 	Max     int    `json:"max"`
-	// Need are classes of characters (digit, letter) of which one must be among those behind the prefix.
+	// Need are classes (digit, letter); the characters after the prefix must include one of each.
 	Need []string `json:"need"`
-	// Check names a proof that goes beyond the shape: relay, the checksum in our own keys.
+	// Check names an additional check: relay verifies the checksum of EventRelay's own keys.
 	Check string `json:"check"`
 }
 
 // Kind is the matcher of a rule.
 type Kind string
 
-// Kinds of rules.
+// Matchers of rules.
 const (
 	KindToken  Kind = "token"  // a prefix and a run of characters
-	KindJWT    Kind = "jwt"    // three segments of base64url, the first a JSON object with alg
+	KindJWT    Kind = "jwt"    // three base64url segments, the first a JSON object with the member alg
 	KindPEM    Kind = "pem"    // the first line of a private key
-	KindBearer Kind = "bearer" // a scheme word and the credential behind it
+	KindBearer Kind = "bearer" // an authentication scheme and the credential after it
 )
 
-// Match is one credential: the bytes of it alone, prefix included, and who says so.
+// Match is one credential: its position, prefix included, and the rule that found it.
 type Match struct {
 	Rule       *Rule
 	Start, End int
@@ -59,7 +59,7 @@ type Match struct {
 // Scanner finds credentials. It is safe for concurrent use.
 type Scanner struct{ rules []Rule }
 
-// New reads the rules of this version.
+// New returns a scanner with the rules of this version.
 func New() (*Scanner, error) {
 	var file struct {
 		Version int    `json:"version"`
@@ -80,30 +80,29 @@ func New() (*Scanner, error) {
 func (r *Rule) validate() error {
 	switch {
 	case r.ID == "" || r.Name == "":
-		return errors.New("it has no id or no name")
+		return errors.New("id and name are required")
 	case len(r.Prefixes) == 0 || slices.Contains(r.Prefixes, ""):
-		return errors.New("it has no prefix")
+		return errors.New("a prefix is required")
 	case r.Fold && strings.ToLower(strings.Join(r.Prefixes, "")) != strings.Join(r.Prefixes, ""):
-		return errors.New("a prefix that may stand in capitals is written in small letters")
+		return errors.New("prefixes must be in lower case because fold is set")
 	case r.Check != "" && r.Check != checkRelay:
-		return fmt.Errorf("its check %q is unknown", r.Check)
+		return fmt.Errorf("check %q is unknown", r.Check)
 	case slices.ContainsFunc(r.Need, func(n string) bool { return n != needDigit && n != needLetter }):
-		return fmt.Errorf("it needs %v, of which one is unknown", r.Need)
+		return fmt.Errorf("need %v has an unknown class", r.Need)
 	}
 	switch r.Kind {
 	case KindJWT, KindPEM:
 		return nil
 	case KindToken, KindBearer:
 		if !knownCharset(r.Charset) || r.Min < 1 || r.Max < r.Min {
-			return errors.New("its charset or its bounds are not usable")
+			return errors.New("charset must be known, min at least 1 and max not below min")
 		}
 		return nil
 	}
-	return fmt.Errorf("its kind %q is unknown", r.Kind)
+	return fmt.Errorf("kind %q is unknown", r.Kind)
 }
 
-// Scan calls emit for every credential in b, rule by rule and in the order of their places, until emit
-// returns false.
+// Scan calls emit for every credential in b, rule by rule and in order of position, until emit returns false.
 func (s *Scanner) Scan(b []byte, emit func(Match) bool) {
 	for i := range s.rules {
 		if r := &s.rules[i]; !r.scan(b, emit) {
@@ -112,7 +111,7 @@ func (s *Scanner) Scan(b []byte, emit func(Match) bool) {
 	}
 }
 
-// Find returns the first rule that finds a credential in the text, nil for none.
+// Find returns the first rule that finds a credential in the text; nil if none does.
 func (s *Scanner) Find(text string) *Rule {
 	var found *Rule
 	s.Scan([]byte(text), func(m Match) bool {

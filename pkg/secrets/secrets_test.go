@@ -17,11 +17,11 @@ func scanner(t testing.TB) *secrets.Scanner {
 	return s
 }
 
-// fill makes a text of n characters that has letters and digits. Prefixes are put before it at run time, so
-// that no file of the project holds what others would call a leak.
+// fill returns n characters with letters and digits. Tests add the prefix at run time, so that no file of the project
+// contains what scanners call a leak.
 func fill(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 
-func TestShapes(t *testing.T) {
+func TestScanFindsKnownShapes(t *testing.T) {
 	s := scanner(t)
 	jwt := "eyJ" + "hbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0."
 	key := apikey.New()
@@ -44,7 +44,7 @@ func TestShapes(t *testing.T) {
 	}
 	one(key, "relay-api-key")
 	f(broken, "")
-	f(key+"x", "") // longer than any of ours
+	f(key+"x", "") // longer than any of our keys
 	one("sk_live_"+fill(16), "stripe-secret-live")
 	f("sk_live_"+fill(15), "")
 	f("sk_test_"+fill(24), "")
@@ -77,8 +77,8 @@ func TestShapes(t *testing.T) {
 	f("", "")
 }
 
-// A key is found wherever a log or a URL puts it, and not in the middle of a longer word.
-func TestBoundaries(t *testing.T) {
+// A key is found wherever a log or a URL may put it, but not in the middle of a longer word.
+func TestKeysAreFoundAtWordStartsOnly(t *testing.T) {
 	s := scanner(t)
 	secret := "sk_live_" + fill(24)
 	for _, before := range []string{"", " ", "=", "\n", "é", `\n`, `\\t`, "\\u000a", `\x0A`, "%3D", `"`, ":", "-"} {
@@ -96,19 +96,18 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// Scan ends when its caller has seen enough.
-func TestScanStops(t *testing.T) {
+func TestScanStopsWhenEmitReturnsFalse(t *testing.T) {
 	n := 0
 	scanner(t).Scan([]byte(strings.Repeat("AKIA"+"IOSFODNN7EXAMPLE ", 3)), func(secrets.Match) bool {
 		n++
 		return n < 2
 	})
 	if n != 2 {
-		t.Errorf("%d matches were told", n)
+		t.Errorf("%d matches were emitted", n)
 	}
 }
 
-// FuzzScan: whatever the bytes, a match lies inside of them.
+// Whatever the bytes are, a match lies within them.
 func FuzzScan(f *testing.F) {
 	s := scanner(f)
 	f.Add([]byte("bearer " + fill(20) + " eyJ" + "hbGciOiJIUzI1NiJ9.e30."))
