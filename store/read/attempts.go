@@ -11,8 +11,9 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// Attempts returns one page of the attempts of an event, newest first, with their bodies. before is the
-// id of the last attempt of the page before, zero on the first page, which waits as Events does.
+// Attempts returns one page of at most limit attempts of an event, newest first, with their bodies. before is the id of
+// the last attempt on the previous page, zero on the first page, which waits for the fence. Errors are
+// event.ErrNotFound, event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, limit int) (event.AttemptPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -27,11 +28,11 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 		}
 		page.AsOf = asOf
 	}
-	leave, err := r.acquireSlot(ctx)
+	release, err := r.acquireSlot(ctx)
 	if err != nil {
 		return page, err
 	}
-	defer leave()
+	defer release()
 	page.Rows, page.More, err = eventReader{r}.attempts(ctx, account, d, before, limit, attemptBody)
 	if err != nil || len(page.Rows) > 0 {
 		return page, err
@@ -39,7 +40,7 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 	return page, eventReader{r}.exists(ctx, account, d)
 }
 
-// exists returns nil when the store or the log has the event.
+// exists returns nil when the store or the log has the event, else event.ErrNotFound or an error of the read.
 func (r eventReader) exists(ctx context.Context, account string, d id.ID) error {
 	found := false
 	q := whereEvent(new(ch.Query).Add("SELECT 1 FROM events"), account, d)
@@ -51,8 +52,8 @@ func (r eventReader) exists(ctx context.Context, account string, d id.ID) error 
 	return err
 }
 
-// attempts reads up to limit attempts, newest first, and whether there are more. Rows that were written twice are
-// equal, so that FINAL is not needed: it would read the bodies of all that lies around them.
+// attempts reads up to limit attempts, newest first, and reports whether there are more. Duplicate rows are equal, so
+// LIMIT 1 BY is enough; FINAL would also read the bodies of all rows in the same granules.
 func (r eventReader) attempts(
 	ctx context.Context, account string, d, before id.ID, limit, body int,
 ) (list []event.AttemptRow, more bool, err error) {
@@ -81,8 +82,8 @@ func (r eventReader) attempts(
 	return list, more, r.numberAttempts(ctx, account, d, list, more)
 }
 
-// number gives the attempts of a page, newest first, their positions among those of the event and their destination.
-// When there are older ones these are counted.
+// numberAttempts sets the Number of the attempts of a page, newest first. With older it counts the earlier attempts
+// first.
 func (r eventReader) numberAttempts(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (
 	err error) {
 	counts := make(map[string]attemptCount)

@@ -14,8 +14,8 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// Audit returns one page of the audit log. Its first page shows whatever the topic audit held before the call, unless
-// AsOf says otherwise.
+// Audit returns one page of the audit log. The first page shows every entry that the topic audit held before the call,
+// unless AsOf is set.
 func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -27,16 +27,16 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 		}
 		page.AsOf = asOf
 	}
-	leave, err := r.acquireSlot(ctx)
+	release, err := r.acquireSlot(ctx)
 	if err != nil {
 		return page, err
 	}
-	defer leave()
+	defer release()
 	s := new(ch.Query).Add(
 		`SELECT account, id, at, actor_type, actor, actor_name, action, entity_type, entity, changes, request_id, remote_ip,
 		node, count, last_at FROM audit WHERE account = `, q.Account)
 	auditFilters(s, &q)
-	// Without FINAL, which would read all of it: rows of one id are neighbours, and the newest of them comes first.
+	// Without FINAL, which would read the whole log: rows of one id are neighbours, and the newest of them comes first.
 	s.Add(" ORDER BY id DESC, ver DESC LIMIT 1 BY id LIMIT ", q.Limit+1)
 	if page.Rows, err = merged(ctx, r, s, q.Limit+1, func(e *audit.Entry) id.ID { return e.ID }, scanAudit); err != nil {
 		return audit.Page{}, err
@@ -47,7 +47,7 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 	return page, nil
 }
 
-// auditFilters adds the conditions of a query; they are those of audit.Query.Matches.
+// auditFilters appends the conditions of a query. audit.Query.Matches has the same ones.
 func auditFilters(s *ch.Query, q *audit.Query) {
 	if !q.Before.IsZero() {
 		s.Add(" AND id < ", q.Before).Add(" AND at <= ", q.Before.Time())
@@ -96,11 +96,11 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 	return e, nil
 }
 
-// KeyUses returns the last use of every API key that was ever used, by its id.
+// KeyUses returns the last use of every API key that was ever used, by the key's id.
 func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.Use, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	if _, err := r.fence.waitAudit(ctx); err != nil { // what is there is served
+	if _, err := r.fence.waitAudit(ctx); err != nil { // a store that is behind still serves what it has
 		return nil, err
 	}
 	uses := make(map[string]audit.Use)
@@ -111,7 +111,7 @@ func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.
 		var ip [16]byte
 		err := rows.Scan(&key, &u.At, &u.Node, &ip)
 		u.RemoteIP = column.IPFromBytes(ip)
-		if u.At.After(uses[key].At) { // every shard has its own last use
+		if u.At.After(uses[key].At) { // each shard has a last use of its own
 			uses[key] = u
 		}
 		return err

@@ -17,30 +17,30 @@ import (
 // rowReader reads the rows of lists.
 type rowReader struct{ *Reader }
 
-// candidate is an event with what decides its status.
+// candidate is an event that may match a query, with the rows that determine its status.
 type candidate struct {
 	event.Event // without headers and body
 	size        uint32
 	deliveries  []event.Delivery
-	summary     event.Summary // set by judge
-	receiptRead bool          // its state of processing has been judged too
-	bodyUnread  bool          // the statement of a search could not read the body
+	summary     event.Summary // set by addStatuses
+	receiptRead bool          // addReceiptStates has set the state of processing
+	bodyUnread  bool          // the statement of a search could not parse the body
 }
 
-// any reports whether a delivery of the candidate fulfils a condition.
+// any reports whether f is true for a delivery of the candidate.
 func (c *candidate) any(f func(event.Delivery) bool) bool {
 	return slices.ContainsFunc(c.deliveries, f)
 }
 
 const eventColumns ch.SQL = "SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, size"
 
-// selectEvents selects what candidates reads from one of the two tables of events.
+// selectEvents selects the columns that readEvents scans, from one of the two tables of events.
 func selectEvents(from table) *ch.Query {
 	return new(ch.Query).Add(eventColumns + ", false FROM ").Add(from.name)
 }
 
-// run runs a statement of selectEvents, newest first, at most limit rows (0 = all), and skips those that were
-// written twice. It also returns how many rows there were before that.
+// readEvents runs a statement of selectEvents, newest first, for at most limit rows (0 = all), and removes duplicate
+// rows. seen is the number of rows before that.
 func (r rowReader) readEvents(
 	ctx context.Context, account string, q *ch.Query, limit int,
 ) (cands []candidate, seen int, err error) {
@@ -56,7 +56,7 @@ func (r rowReader) readEvents(
 	return slices.CompactFunc(cands, func(a, b candidate) bool { return a.ID == b.ID }), seen, err
 }
 
-// judge reads the deliveries of the candidates, which are ordered newest first, and derives statuses.
+// addStatuses reads the deliveries of the candidates, which are ordered newest first, and derives their summaries.
 func (r rowReader) addStatuses(ctx context.Context, account string, cands []candidate) error {
 	if len(cands) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (r rowReader) addStatuses(ctx context.Context, account string, cands []cand
 	}
 	for i := range cands {
 		c := &cands[i]
-		// The first delivery of the deciding status gives the reason: always the same one.
+		// The first delivery with the deciding status gives the reason; the order makes that the same one each time.
 		slices.SortFunc(c.deliveries, func(a, b event.Delivery) int { return cmp.Compare(a.Destination, b.Destination) })
 		c.summary = summarize(&c.Event, c.deliveries, int(c.size))
 	}
@@ -99,9 +99,9 @@ func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
 	return d, of, err
 }
 
-// complete adds to the rows of a page what only the attempts and the receipts know, and the statuses
-// unless they have been judged. What a row was found by it keeps.
-func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, page []candidate, judge bool) error {
+// addAttemptsAndReceipts adds the number and time of the attempts and the state of processing to the rows of a page,
+// and with addStatus their statuses. States that matched a filter are not read again.
+func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, page []candidate, addStatus bool) error {
 	if len(page) == 0 {
 		return nil
 	}
@@ -110,8 +110,8 @@ func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, p
 	var receipts map[id.ID]event.Processing
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		// The attempts after the deliveries, for they are written before them.
-		if judge {
+		// Deliveries before attempts: the writer inserts the attempts first, so none of a delivery is missing.
+		if addStatus {
 			if err := r.addStatuses(gctx, account, page); err != nil {
 				return err
 			}
@@ -143,7 +143,7 @@ func idsOf(cands []candidate) []id.ID {
 	return ids
 }
 
-// addReceiptStates is judge for the states of processing.
+// addReceiptStates reads the states of processing of the candidates.
 func (r rowReader) addReceiptStates(ctx context.Context, account string, cands []candidate) error {
 	receipts, err := r.findReceipts(ctx, account, idsOf(cands))
 	if err != nil {
@@ -174,4 +174,12 @@ func (r rowReader) findReceipts(ctx context.Context, account string, ids []id.ID
 	q := new(ch.Query).Add("SELECT id, argMax(state, ver) FROM receipts WHERE account = ", account)
 	scan := func(rows driver.Rows, d *id.ID, state *event.Processing) error { return rows.Scan(d, (*string)(state)) }
 	return byKey(ctx, r.Reader, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scan)
+}
+
+// eventText returns the text of an event's id, "" for the zero id.
+func eventText(d id.ID) string {
+	if d.IsZero() {
+		return ""
+	}
+	return d.Text(id.Event)
 }

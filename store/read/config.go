@@ -10,11 +10,11 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// ReaderConfig says where to read and how far back.
+// ReaderConfig configures a Reader. A zero value of a limit stands for the default that its comment names.
 type ReaderConfig struct {
-	// URL of ClickHouse, as for the writer.
+	// URL of ClickHouse, in the form that the writer takes.
 	URL string
-	// RetentionDays is how long events can be read; older rows are not shown even while they exist.
+	// RetentionDays is how long events can be read. Older rows are hidden even while they exist.
 	RetentionDays int
 	// Connections is the number of statements that this reader runs at once; 0 = 8.
 	Connections int
@@ -22,21 +22,21 @@ type ReaderConfig struct {
 	FenceWait time.Duration
 	// Timeout bounds one read as a whole, the fence included; 0 = 30 s.
 	Timeout time.Duration
-	// SearchRows is how many rows a search looks at first; how many then, their time tells. 0 = 10,000.
+	// SearchRows is how many rows the first statement of a search reads; later ones adapt to its duration. 0 = 10,000.
 	SearchRows int
-	// SearchBytes bounds the bodies and headers that a search looks at first; 0 = 32 MiB.
+	// SearchBytes bounds the bodies and headers that the first statement of a search reads; 0 = 32 MiB.
 	SearchBytes int
-	// SearchFoundBudget is after how long a search answers that has found something, SearchBudget one that has not; 0 =
-	// 300 ms and 2 s.
+	// SearchFoundBudget is the time after which a search with hits returns what it has, SearchBudget the time for one
+	// without; 0 = 300 ms and 2 s.
 	SearchFoundBudget, SearchBudget time.Duration
-	// SearchThreads is how many processors of a ClickHouse server one search may take; 0 = half of this machine's.
+	// SearchThreads is how many threads one search may use on a ClickHouse server; 0 = half of this machine's processors.
 	SearchThreads int
-	// SearchIndex is whether searches ask the text index. It need not be there.
+	// SearchIndex lets searches use the text index. It is harmless when the table has none.
 	SearchIndex bool
-	// SearchURL is URL for searches: another user of the same databases, whose quotas keep them from the writer. Empty =
+	// SearchURL replaces URL for searches: the same databases with another user, whose quotas protect the writer. Empty =
 	// URL.
 	SearchURL string
-	// SelectPage is how many candidates one statement judges when a recovery job is prepared; 0 = 50,000.
+	// SelectPage is how many candidates one statement checks during the selection of a recovery job; 0 = 50,000.
 	SelectPage int
 }
 
@@ -64,7 +64,7 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 	return c
 }
 
-// Validate reports all faults at once.
+// Validate returns all faults at once.
 func (c ReaderConfig) Validate() error {
 	shards, err := ch.ParseURLs(c.URL)
 	search, searchErr := ch.ParseURLs(c.SearchURL)
@@ -72,7 +72,7 @@ func (c ReaderConfig) Validate() error {
 	case searchErr != nil:
 		searchErr = fmt.Errorf("for searches: %w", searchErr)
 	case err == nil && len(search) != len(shards):
-		searchErr = fmt.Errorf("store: %d shards to search and %d to read", len(search), len(shards))
+		searchErr = fmt.Errorf("store: the URL for searches names %d shards and the URL %d", len(search), len(shards))
 	}
 	return errors.Join(err, searchErr, ch.RequirePositive("search threads", c.SearchThreads),
 		ch.RequirePositive("retention days", c.RetentionDays), ch.RequirePositive("connections", c.Connections),

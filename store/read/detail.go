@@ -21,17 +21,17 @@ import (
 type eventReader struct{ *Reader }
 
 const (
-	// detailAttempts and detailBody bound the attempts within the read of one event.
+	// detailAttempts bounds the attempts in the read of one event, detailBody their bodies in bytes.
 	detailAttempts, detailBody = 200, 1 << 10
-	// behindTimeout is how long a store that did not pass the fence may take before the log is asked.
+	// behindTimeout bounds a read of a store that did not pass the fence; after it the log is read instead.
 	behindTimeout = time.Second
-	// attemptBody bounds the bodies in a page of attempts; longer ones are never stored.
+	// attemptBody bounds the bodies in a page of attempts, in bytes; longer ones are never stored.
 	attemptBody = 16 << 10
 )
 
-// Event returns all about one event. While ClickHouse is behind or away the event itself is read from
-// the log, with its deliveries pending; AsOf then says so. Errors are event.ErrNotFound and
-// event.ErrUnavailable.
+// Event returns one event with its deliveries, attempts and receipt. While ClickHouse is behind or unavailable, the
+// event is read from the log, with all deliveries pending, and AsOf is set. Errors are event.ErrNotFound,
+// event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -42,18 +42,18 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if err != nil {
 		return nil, err
 	}
-	leave, err := r.acquireSlot(ctx)
+	release, err := r.acquireSlot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer release()
 	detail, err := eventReader{r}.readStoreSoon(ctx, account, d, !asOf.IsZero())
 	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
 	if fromLog {
 		detail, err = eventReader{r}.readLog(ctx, account, d, asOf, err)
 	}
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
-		detail, err = eventReader{r}.readStore(ctx, account, d) // too old for the log: whatever time the store takes
+		detail, err = eventReader{r}.readStore(ctx, account, d) // too old for the log: wait for the store
 	}
 	if err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	return detail, nil
 }
 
-// addReceiptFromLog shows the receipt that stands by the log, where the store is behind: whoever sent it was told that
-// it does. What cannot be read soon is left out.
+// addReceiptFromLog sets the receipt that is current according to the log, while the store is behind: its sender has
+// already got that answer. It leaves the receipt as it is when the log cannot be read within behindTimeout.
 func (r eventReader) addReceiptFromLog(ctx context.Context, detail *event.Detail, fromLog bool) {
 	ctx, cancel := context.WithTimeout(ctx, behindTimeout)
 	defer cancel()
@@ -85,8 +85,8 @@ func (r eventReader) addReceiptFromLog(ctx context.Context, detail *event.Detail
 	}
 }
 
-// LogHasEvent reports whether the log holds an event. It is for events of the last minutes: older ones may have
-// left the log. An error says that it cannot be told now.
+// LogHasEvent reports whether the log holds an event. It is for events of the last minutes: older ones may be trimmed.
+// The error event.ErrUnavailable means that the log cannot be read.
 func (r *Reader) LogHasEvent(ctx context.Context, account string, d id.ID) (bool, error) {
 	_, err := r.scans.find(ctx, account, d)
 	if errors.Is(err, event.ErrNotFound) {
@@ -95,8 +95,8 @@ func (r *Reader) LogHasEvent(ctx context.Context, account string, d id.ID) (bool
 	return err == nil, err
 }
 
-// readStoreSoon is stored with little patience for a store that is behind: it may be frozen, and the log
-// has what is new.
+// readStoreSoon is readStore, bounded by behindTimeout when the store is behind: ClickHouse may hang, and the log has
+// the newest events.
 func (r eventReader) readStoreSoon(ctx context.Context, account string, d id.ID, behind bool) (*event.Detail, error) {
 	if behind {
 		var cancel context.CancelFunc
@@ -106,13 +106,13 @@ func (r eventReader) readStoreSoon(ctx context.Context, account string, d id.ID,
 	return r.readStore(ctx, account, d)
 }
 
-// logged answers from the log when the store could not; storeErr says why.
+// readLog reads the event from the log after the store failed with storeErr.
 func (r eventReader) readLog(
 	ctx context.Context, account string, d id.ID, asOf time.Time, storeErr error,
 ) (*event.Detail, error) {
 	e, err := r.scans.find(ctx, account, d)
 	if errors.Is(err, event.ErrNotFound) {
-		// An old event may have left the log, so only the store may say that there is none.
+		// An old event may be trimmed from the log, so only the store can tell that there is none.
 		return nil, storeErr
 	}
 	if err != nil {
@@ -129,7 +129,7 @@ func (r eventReader) readLog(
 	return detail, nil
 }
 
-// stored reads everything from ClickHouse.
+// readStore reads the event and everything about it from ClickHouse.
 func (r eventReader) readStore(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
 	detail := new(event.Detail)
 	var counts map[string]attemptCount
@@ -140,7 +140,7 @@ func (r eventReader) readStore(ctx context.Context, account string, d id.ID) (*e
 		return err
 	})
 	g.Go(func() (err error) {
-		// The attempts after the deliveries, for they are written before them.
+		// Deliveries before attempts: the writer inserts the attempts first, so none of a delivery is missing.
 		if detail.Deliveries, err = r.deliveries(gctx, account, d); err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (r eventReader) readStore(ctx context.Context, account string, d id.ID) (*e
 	return detail, nil
 }
 
-// withPending adds the destinations of an event that have no row yet: they are pending.
+// withPending appends a pending delivery for each destination of the event without a row.
 func withPending(e *event.Event, ds []event.Delivery) []event.Delivery {
 	if e.Verdict == event.VerdictRejected {
 		return ds
@@ -190,7 +190,7 @@ func withPending(e *event.Event, ds []event.Delivery) []event.Delivery {
 	return ds
 }
 
-// summarize derives the list row of an event, whose body came with that size; attempts and receipts are not in it.
+// summarize derives the list row of an event with a body of size bytes, without attempts and receipt.
 func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
 	s := event.Summary{
 		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, DuplicateOf: e.DuplicateOf,
@@ -205,12 +205,12 @@ func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
 	return s
 }
 
-// whereEvent appends the conditions of one event.
+// whereEvent appends the conditions that select the rows of one event.
 func whereEvent(q *ch.Query, account string, d id.ID) *ch.Query {
 	return q.ForEvents(d).Add(" WHERE account = ", account).Add(" AND ts = ", d.Time()).Add(" AND id = ", d)
 }
 
-// event reads an event, and the size of its body as it came.
+// event reads an event, and the size of its body as it was received.
 func (r eventReader) event(ctx context.Context, account string, d id.ID) (found *event.Event, size int, err error) {
 	err = r.each(ctx, whereEvent(selectFullEvent(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
 		found, size, err = scanFullEvent(rows, account)
@@ -225,7 +225,7 @@ func (r eventReader) event(ctx context.Context, account string, d id.ID) (found 
 	return found, size, err
 }
 
-// selectFullEvent selects all of an event, as scanFullEvent reads it.
+// selectFullEvent selects the columns that scanFullEvent scans.
 func selectFullEvent() *ch.Query {
 	return new(ch.Query).Add("SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, " +
 		"remote_ip, idempotency_key, headers, body, size FROM events")
@@ -236,12 +236,12 @@ func scanFullEvent(rows driver.Rows, account string) (e *event.Event, size int, 
 	var headers string
 	var duplicate id.ID
 	var ip [16]byte
-	var came uint32
+	var bodySize uint32
 	err = rows.Scan(&e.ID, &e.Endpoint, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),
-		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &headers, &e.Body, &came)
+		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &headers, &e.Body, &bodySize)
 	e.DuplicateOf = eventText(duplicate)
 	e.RemoteIP, e.Header = column.IPFromBytes(ip), event.Lines(headers).Fields()
-	return e, int(came), err
+	return e, int(bodySize), err
 }
 
 func (r eventReader) deliveries(ctx context.Context, account string, d id.ID) (ds []event.Delivery, err error) {
@@ -254,13 +254,13 @@ func (r eventReader) deliveries(ctx context.Context, account string, d id.ID) (d
 	return ds, err
 }
 
-// attemptCount is how often a destination was tried, and when last.
+// attemptCount is the number of attempts to a destination, and the time of the last one.
 type attemptCount struct {
 	n    int
 	last time.Time
 }
 
-// tally is attemptCounts of attempts that are all there.
+// countPerDestination counts attempts in memory, as attemptCounts does in ClickHouse.
 func countPerDestination(all []event.AttemptRow) map[string]attemptCount {
 	counts := make(map[string]attemptCount)
 	for _, a := range all {
@@ -274,7 +274,7 @@ func countPerDestination(all []event.AttemptRow) map[string]attemptCount {
 	return counts
 }
 
-// attemptCounts counts the attempts below one; the zero id counts all.
+// attemptCounts counts the attempts of an event by destination, those before the attempt below; the zero id counts all.
 func (r eventReader) attemptCounts(
 	ctx context.Context, account string, d, below id.ID,
 ) (map[string]attemptCount, error) {

@@ -12,21 +12,22 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// errBehind says that the writer has not come as far as a read needs it.
+// errBehind means that the writer did not store the awaited offset in time.
 var errBehind = errors.New("the writer is behind")
 
-// committedPoll is the pause between two looks at the offsets that other nodes have committed.
+// committedPoll is the pause between two queries of the offsets that the writers of other nodes have committed.
 const committedPoll = 50 * time.Millisecond
 
-// fence waits until ClickHouse holds what the log held when it was asked.
+// fence is the read-your-writes fence: it waits until ClickHouse holds everything that the log held when the read
+// began.
 type fence struct {
 	topic  *stream.Reader
 	writer store.FlushRequester // nil on a node without one
 	wait   time.Duration
 	ends   *coalescer[map[stream.Partition]int64]
 
-	mu         sync.Mutex // guards met
-	lastPassed time.Time  // when the last fence began that was met in time
+	mu         sync.Mutex // guards lastPassed
+	lastPassed time.Time  // start of the last wait that ended in time: the store was complete up to then
 }
 
 func newFence(topic *stream.Reader, writer store.FlushRequester, wait time.Duration) *fence {
@@ -36,25 +37,26 @@ func newFence(topic *stream.Reader, writer store.FlushRequester, wait time.Durat
 		})}
 }
 
-// all waits for every partition of events. The zero time means that the store is up to date, another one that
-// rows acknowledged after it may be missing.
+// waitAll waits for every partition of the topics that events need. It returns the zero time when the store is up to
+// date, else a time: rows acknowledged after it may be missing.
 func (f *fence) waitAll(ctx context.Context) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceEvents.Has(p.Topic) })
 }
 
-// one waits for the partitions of one number, which hold all about the events of an endpoint.
+// waitPartition waits for the partitions with one number. They hold everything about an event: all its topics use the
+// partition in its id.
 func (f *fence) waitPartition(ctx context.Context, partition int32) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, func(p stream.Partition) bool {
 		return p.Index == partition && stream.FenceEvents.Has(p.Topic)
 	})
 }
 
-// audit waits for the audit log.
+// waitAudit waits for the topics of the audit log.
 func (f *fence) waitAudit(ctx context.Context) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceAudit.Has(p.Topic) })
 }
 
-// at waits for one partition of a topic alone. The error says that it has not got there in time.
+// waitOffset waits until one partition of a topic is stored up to end, and returns errBehind when that takes too long.
 func (f *fence) waitOffset(ctx context.Context, p stream.Partition, end int64) error {
 	limited, cancel := context.WithTimeout(ctx, f.wait)
 	defer cancel()
@@ -73,7 +75,7 @@ func (f *fence) waitMatching(ctx context.Context, matters func(stream.Partition)
 		if ctx.Err() != nil {
 			return time.Time{}, ch.ClassifyError(ctx, ctx.Err())
 		}
-		return f.lastPassedAt(), nil // the log is away; what is there is served
+		return f.lastPassedAt(), nil // the log is unavailable; the read serves what is stored
 	}
 	targets := make(map[stream.Partition]int64, len(ends))
 	for p, end := range ends {
@@ -96,7 +98,8 @@ func (f *fence) waitMatching(ctx context.Context, matters func(stream.Partition)
 	return time.Time{}, nil
 }
 
-// reach waits until the targets are stored, ctx ends, or waiting is in vain. It returns what is missing.
+// waitStored waits until the targets are stored, ctx ends, or the writer reports that ClickHouse takes no rows. It
+// returns the targets that are not stored.
 func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int64) map[stream.Partition]int64 {
 	for kicked := false; ; kicked = true {
 		p, changed := f.progress()
@@ -114,8 +117,8 @@ func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int
 	}
 }
 
-// dropCommitted deletes the targets that another node's writer has committed. An error is not the end:
-// the group may be in the middle of a change, and is asked again until the fence's time is up.
+// dropCommitted deletes the targets that another node's writer has committed. It ignores an error, for example during a
+// rebalance of the group: the fence asks again until its time is up.
 func (f *fence) dropCommitted(ctx context.Context, targets, remote map[stream.Partition]int64) {
 	if len(remote) == 0 {
 		return
@@ -131,8 +134,8 @@ func (f *fence) dropCommitted(ctx context.Context, targets, remote map[stream.Pa
 	}
 }
 
-// settle deletes the targets that are stored and returns those of partitions that the writer in this
-// process does not own.
+// dropStored deletes the targets that are stored. It returns those of partitions that the writer in this process does
+// not own.
 func dropStored(targets map[stream.Partition]int64,
 	owned map[stream.Partition]store.Position) map[stream.Partition]int64 {
 	remote := make(map[stream.Partition]int64)
@@ -156,7 +159,8 @@ func (f *fence) progress() (store.Progress, <-chan struct{}) {
 	return p, p.Changed
 }
 
-// pause waits for a reason to look again and reports whether there is time left.
+// waitChange waits until the writer's progress changes or, with poll, for committedPoll. It returns false when ctx
+// ends.
 func (f *fence) waitChange(ctx context.Context, changed <-chan struct{}, poll bool) bool {
 	var tick <-chan time.Time
 	if poll {
@@ -173,8 +177,7 @@ func (f *fence) waitChange(ctx context.Context, changed <-chan struct{}, poll bo
 	return true
 }
 
-// asOf is the time that the store stands for while these partitions are behind: all that was
-// acknowledged before is there.
+// asOf returns the time up to which the store is complete while these partitions are behind.
 func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
 	p, _ := f.progress()
 	met := f.lastPassedAt()
@@ -191,7 +194,7 @@ func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
 	return oldest
 }
 
-// lastPassedAt is when the store was last known to be up to date; 1970 when it never was.
+// lastPassedAt returns when the store was last known to be up to date; the Unix epoch when it never was.
 func (f *fence) lastPassedAt() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // filters is a set of the filters that a list may have.
 type filters uint
 
-// The filters on what never changes of an event, then those on what does, then a search. definitions says what each
-// of them asks for.
+// The filters: first those on constant columns of an event, then those on its changing state, then a search.
+// definitions has the conditions of each.
 const (
 	byEndpoint filters = 1 << iota
 	bySource
@@ -28,22 +28,24 @@ const (
 
 	fixedFilters    = byStatus - 1
 	changingFilters = bySearch - 1 - fixedFilters
-	listFilters     = fixedFilters | changingFilters // but for a search
+	listFilters     = fixedFilters | changingFilters // all but a search
 	allFilters      = afterLastFilter - 1
 )
 
-// definition is one filter of a query: the condition that statements have of it, and the check of what they found.
+// definition is one filter: its conditions in statements, and its check of the events that they found.
 type definition struct {
 	filter filters
 	used   bool
-	// column is the condition on a column that is written with the event and never changes.
+	// column appends the condition on a column that is written with the event and never changes.
 	column func(*event.Query, *ch.Query)
-	// candidates is a condition that every event which matches fulfils, and some others do; matches decides about those.
+	// candidates appends a condition that every matching event fulfils, and possibly others. matches decides about each
+	// candidate.
 	candidates func(*predicate, *ch.Query, timeRange)
 	matches    func(*event.Query, *candidate) bool
 }
 
-// definitions are all filters, in the order of the conditions in a statement. The condition of a search is searched.
+// definitions returns all filters, in the order of their conditions in a statement. addSearch has the conditions of a
+// search.
 func definitions(q *event.Query) []definition {
 	return []definition{
 		{filter: byEndpoint, used: len(q.Endpoints) > 0, column: endpointColumn},
@@ -60,11 +62,12 @@ func definitions(q *event.Query) []definition {
 	}
 }
 
-// predicate is what a query asks for. All statements and checks of a list get their conditions from it.
+// predicate is a query with the definitions of its filters. All statements and checks of a list get their conditions
+// from it, so that none forgets a filter.
 type predicate struct {
 	*event.Query
 	used        filters
-	definitions []definition // of those that are asked
+	definitions []definition // of the filters in used
 }
 
 func newPredicate(q *event.Query) *predicate {
@@ -80,38 +83,38 @@ func newPredicate(q *event.Query) *predicate {
 
 func (p *predicate) has(any filters) bool { return p.used&any != 0 }
 
-// table is one that leads to events.
+// table is a table that lists read to find events.
 type table struct {
 	name    ch.SQL
-	columns filters // those that it has columns for
+	columns filters // filters whose columns it has
 }
 
-// The tables that lists look at. The first two hold the events, in two orders.
+// The tables that lists read. The first two hold the events, in the order of ids and in the order of endpoints and ids.
 var (
 	tableEvents           = table{"events", fixedFilters}
 	tableEndpoints        = table{"events_by_endpoint", fixedFilters}
 	tableDeliveries       = table{"deliveries", byEndpoint}
 	tableFailures         = table{"failure_candidates", byEndpoint | byType}
-	tableEndpointFailures = table{"failure_candidates_by_endpoint", byEndpoint} // in the order of endpoints
+	tableEndpointFailures = table{"failure_candidates_by_endpoint", byEndpoint} // ordered by endpoint
 	tableRuns             = table{"run_deliveries", 0}
 	tableReceipts         = table{"receipts", 0}
 	tableKeys             = table{"event_keys", 0}
 )
 
-// span is the part of a list that one statement looks at: its partitions, and the ids in [lowest, before).
+// timeRange is the part of a list that one statement reads: partitions in [from, until) and ids in [lowest, before).
 type timeRange struct {
 	from, until    time.Time
 	lowest, before id.ID
 }
 
-// above is the span from an id on.
+// above returns the range from the id lowest on.
 func (s timeRange) above(lowest id.ID) timeRange {
 	s.lowest = lowest
 	return s
 }
 
-// where begins the conditions of a statement: the account, the span, and all fixed filters that the table has columns
-// for.
+// where appends the first conditions of a statement: the account, the range, and all fixed filters that the table has
+// columns for.
 func (p *predicate) where(q *ch.Query, t table, s timeRange) *ch.Query {
 	q.Add(" WHERE account = ", p.Account).Add(" AND ts >= ", s.from).Add(" AND ts < ", s.until)
 	q.Add(" AND id >= ", id.Lowest(s.from)).Add(" AND id < ", s.before)
@@ -122,7 +125,7 @@ func (p *predicate) where(q *ch.Query, t table, s timeRange) *ch.Query {
 	return p.addColumns(q, t.columns&^byEndpoint)
 }
 
-// columns appends the conditions of some of the fixed filters.
+// addColumns appends the conditions of those fixed filters that are in of.
 func (p *predicate) addColumns(q *ch.Query, of filters) *ch.Query {
 	for _, d := range p.definitions {
 		if d.filter&of != 0 {
@@ -132,7 +135,7 @@ func (p *predicate) addColumns(q *ch.Query, of filters) *ch.Query {
 	return q
 }
 
-// narrow appends the conditions of all other filters but a search. They are sets of ids, which cost a tenth of a
+// addCandidates appends the conditions of the filters on changing state. They are sets of ids, which cost a tenth of a
 // join.
 func (p *predicate) addCandidates(q *ch.Query, s timeRange) {
 	for _, d := range p.definitions {
@@ -142,7 +145,7 @@ func (p *predicate) addCandidates(q *ch.Query, s timeRange) {
 	}
 }
 
-// matches checks a candidate, whose deliveries and receipts have been read.
+// matches checks a candidate after its deliveries and receipts were read.
 func (p *predicate) matches(c *candidate) bool {
 	for _, d := range p.definitions {
 		if d.matches != nil && !d.matches(p.Query, c) {
@@ -152,7 +155,7 @@ func (p *predicate) matches(c *candidate) bool {
 	return true
 }
 
-// endpointColumn compares a single endpoint, so that events_by_endpoint is read in the order of its ids.
+// endpointColumn uses = for a single endpoint, so that ClickHouse reads events_by_endpoint in the order of ids.
 func endpointColumn(q *event.Query, to *ch.Query) {
 	if len(q.Endpoints) == 1 {
 		to.Add(" AND endpoint = ", q.Endpoints[0])
@@ -165,7 +168,7 @@ func sourceColumn(q *event.Query, to *ch.Query) {
 	to.Add(" AND source IN ", event.Convert[string](q.Sources...))
 }
 
-// isPrefix reports whether a type that is asked for stands for all that begin so.
+// isPrefix reports whether a value of the type filter is a prefix pattern.
 func isPrefix(t string) bool { return strings.HasSuffix(t, ".*") }
 
 func typeColumn(q *event.Query, to *ch.Query) {
@@ -180,19 +183,19 @@ func typeColumn(q *event.Query, to *ch.Query) {
 	to.Add(" AND (type IN ", exact).Add(" OR arrayExists(p -> startsWith(type, p), ", prefixes).Add("))")
 }
 
-// statusCandidates are the events that show a sign of one of the statuses.
+// statusCandidates appends the candidate filters of the statuses.
 func statusCandidates(p *predicate, q *ch.Query, s timeRange) {
 	q.Add(" AND (id IN (SELECT id FROM deliveries FINAL")
 	p.where(q, tableDeliveries, s).Add(" AND status IN ", p.deliveryStatuses()).Add(")")
 	for _, status := range p.Statuses {
-		signs := status.CandidateFilter()
-		if signs.Rejected {
+		filter := status.CandidateFilter()
+		if filter.Rejected {
 			q.Add(" OR verdict = 'rejected'")
 		}
-		if signs.NoDestination {
+		if filter.NoDestination {
 			q.Add(" OR empty(dests)")
 		}
-		if signs.NoOutcome {
+		if filter.NoOutcome {
 			q.Add(" OR id IN (SELECT id FROM (SELECT id, arrayJoin(dests) AS dest FROM events")
 			p.where(q, table{tableEvents.name, byEndpoint}, s)
 			q.Add(") WHERE (id, dest) NOT IN (SELECT id, dest FROM deliveries")
@@ -202,7 +205,7 @@ func statusCandidates(p *predicate, q *ch.Query, s timeRange) {
 	q.Add(")")
 }
 
-// deliveryStatuses are those of deliveries that are signs of the statuses.
+// deliveryStatuses returns the delivery statuses in the candidate filters of the statuses.
 func (p *predicate) deliveryStatuses() (words []string) {
 	for _, s := range p.Statuses {
 		words = append(words, event.Convert[string](s.CandidateFilter().DeliveryStatuses...)...)
@@ -232,14 +235,14 @@ func matchesRun(q *event.Query, c *candidate) bool {
 	return c.any(func(d event.Delivery) bool { return slices.Contains(q.Runs, d.Run) })
 }
 
-// processingCandidates are the events whose receipt says one of the states, and those without a receipt when they are
-// asked for.
+// processingCandidates appends a condition for events whose receipt has one of the states, and for events without a
+// receipt when the query includes them.
 func processingCandidates(p *predicate, q *ch.Query, s timeRange) {
 	states, none := p.receiptStates()
 	switch {
 	case none && states == nil:
 		p.where(q.Add(" AND id NOT IN (SELECT id FROM receipts"), tableReceipts, s)
-	case none: // any state but these
+	case none: // events without a receipt are those that are in no other state
 		p.where(q.Add(" AND id NOT IN (SELECT id FROM receipts FINAL"), tableReceipts, s).Add(" AND state NOT IN ", states)
 	default:
 		p.where(q.Add(" AND id IN (SELECT id FROM receipts FINAL"), tableReceipts, s).Add(" AND state IN ", states)
@@ -247,12 +250,12 @@ func processingCandidates(p *predicate, q *ch.Query, s timeRange) {
 	q.Add(")")
 	other := func(x event.Processing) bool { return x != event.ProcessingMissing }
 	if !p.has(byStatus) && !slices.ContainsFunc(p.Processing, other) {
-		q.Add(" AND id IN (SELECT id FROM deliveries FINAL") // only what was delivered can be missing
+		q.Add(" AND id IN (SELECT id FROM deliveries FINAL") // "missing" means delivered, without a receipt
 		p.where(q, tableDeliveries, s).Add(" AND status = ", string(event.Delivered)).Add(")")
 	}
 }
 
-// receiptStates are the states of receipts that are asked for, and whether events without a receipt are.
+// receiptStates returns the receipt states in the query; none reports whether it includes events without a receipt.
 func (p *predicate) receiptStates() (states []string, none bool) {
 	for _, x := range p.Processing {
 		if x == event.ProcessingNone || x == event.ProcessingMissing {

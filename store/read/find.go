@@ -11,30 +11,30 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// The functions below find the next events of a walk that may match, newest first, each by the table
-// that leads to them fastest. What changes of them still has to be checked.
+// The functions below read the next candidates of a walk, newest first, each from the table that finds them fastest.
+// walk.next then checks the filters on changing state.
 
-// plain takes the events of the window as they are.
+// scanEvents reads the events of the window.
 func (w *walk) scanEvents(ctx context.Context, n int) ([]candidate, error) {
 	return w.readWindow(ctx, n, w.where(selectEvents(tableEvents), tableEvents, w.window()))
 }
 
-// rejected takes the rejected ones.
+// scanRejected reads the rejected events of the window.
 func (w *walk) scanRejected(ctx context.Context, n int) ([]candidate, error) {
 	q := w.where(selectEvents(tableEvents), tableEvents, w.window())
 	return w.readWindow(ctx, n, q.Add(" AND verdict = ", string(event.VerdictRejected)))
 }
 
-// scanEndpoints finds the events in the order of the endpoints, then the events.
+// scanEndpoints reads the events of the window from the table that is ordered by endpoint.
 func (w *walk) scanEndpoints(ctx context.Context, n int) ([]candidate, error) {
-	if len(w.Endpoints) > 1 { // all of a window are sorted, which is cheaper for ids
+	if len(w.Endpoints) > 1 { // ClickHouse sorts the whole window, which is cheaper for ids alone
 		q := new(ch.Query).Add("SELECT id FROM events_by_endpoint")
 		return w.fetch(ctx, w.where(q, tableEndpoints, w.window()), overfetch(n), n, w.leaveWindow)
 	}
 	return w.readWindow(ctx, n, w.where(selectEvents(tableEndpoints), tableEndpoints, w.window()))
 }
 
-// readWindow runs a statement of selectEvents that reads a window in the order of its table.
+// readWindow runs a statement of selectEvents that reads the window in the order of its table.
 func (w *walk) readWindow(ctx context.Context, n int, q *ch.Query) ([]candidate, error) {
 	limit := overfetch(n)
 	cands, seen, err := rowReader{w.r}.readEvents(ctx, w.Account, q, limit)
@@ -44,11 +44,11 @@ func (w *walk) readWindow(ctx context.Context, n int, q *ch.Query) ([]candidate,
 	return w.advance(cands, n, seen == limit, w.leaveWindow), nil
 }
 
-// overfetch is how many rows to ask for to get n, since some may have been written twice.
+// overfetch returns how many rows to ask for to get n events: a few rows may be duplicates that are not merged yet.
 func overfetch(n int) int { return n + n/10 + 2 }
 
-// advance cuts the candidates to n and moves on: below the last of them when there may be more in what
-// was looked at, else by leave.
+// advance cuts the candidates to n and moves the walk: below the last of them when the statement may have left out
+// more, else by calling leave.
 func (w *walk) advance(cands []candidate, n int, more bool, leave func()) []candidate {
 	if len(cands) > n {
 		cands, more = cands[:n], true
@@ -61,35 +61,36 @@ func (w *walk) advance(cands []candidate, n int, more bool, leave func()) []cand
 	return cands
 }
 
-// findTypes takes the events of the types.
+// findTypes finds the events of the types.
 func (w *walk) findTypes(ctx context.Context, n int) ([]candidate, error) {
 	return w.fetch(ctx, w.selectByKey("type:", w.Types), overfetch(n), n, w.leaveWindow)
 }
 
-// findDestinations takes the events that were to be sent to the destinations, and those that were by a replay.
+// findDestinations finds the events that name the destinations or were replayed to them.
 func (w *walk) findDestinations(ctx context.Context, n int) ([]candidate, error) {
 	q := w.selectByKey("dest:", w.Destinations)
-	if w.used == byDestination { // all of them match
+	if w.used == byDestination { // no other filter: all of them match
 		return w.fetch(ctx, q, overfetch(n), n, w.leaveWindow)
 	}
 	return w.fetchUnsure(ctx, q, n, w.leaveWindow)
 }
 
-// keyed selects the ids of events by what begins with a word. Of a single one they are read in their order.
-func (w *walk) selectByKey(word string, of []string) *ch.Query {
+// selectByKey selects the ids of events in event_keys with one of the keys prefix + value. For a single value
+// ClickHouse reads them in their order.
+func (w *walk) selectByKey(prefix string, values []string) *ch.Query {
 	q := w.where(new(ch.Query).Add("SELECT id FROM event_keys"), tableKeys, w.window())
-	if len(of) == 1 {
-		return q.Add(" AND key = ", word+of[0])
+	if len(values) == 1 {
+		return q.Add(" AND key = ", prefix+values[0])
 	}
-	keys := make([]string, len(of))
-	for i, x := range of {
-		keys[i] = word + x
+	keys := make([]string, len(values))
+	for i, value := range values {
+		keys[i] = prefix + value
 	}
 	return q.Add(" AND key IN ", keys)
 }
 
-// findFailures takes the events of which a delivery has such a status, or had it and nobody has heard of it since.
-// Those of one endpoint are found by the table that has its order, those without a delivery by what they lack.
+// findFailures finds the events with a delivery whose newest row in failure_candidates has one of the statuses. Events
+// of one endpoint are found by the table that is ordered by endpoint, events without a delivery by the key 'dest:'.
 func (w *walk) findFailures(ctx context.Context, n int) ([]candidate, error) {
 	edge, cut, err := w.failureChunkStart(ctx)
 	if err != nil {
@@ -101,15 +102,15 @@ func (w *walk) findFailures(ctx context.Context, n int) ([]candidate, error) {
 	if w.has(byEndpoint) {
 		w.where(q.Add(" AND id IN (SELECT id FROM failure_candidates_by_endpoint"), tableEndpointFailures, s).Add(")")
 	}
-	if slices.Contains(w.Statuses, event.Skipped) { // those that were to be sent nowhere
-		// As many as are asked for, however often each was written.
+	if slices.Contains(w.Statuses, event.Skipped) { // events without a destination
+		// DISTINCT, because LIMIT counts events and not rows.
 		w.where(q.Add(" UNION ALL (SELECT DISTINCT id FROM event_keys"), tableKeys, s)
 		q.Add(" AND key = 'dest:' ORDER BY id DESC LIMIT ", max(overfetch(n), w.ids)).Add(")")
 	}
 	return w.fetchUnsure(ctx, q.Add(")"), n, func() { w.leaveChunk(edge, cut) })
 }
 
-// leaveChunk goes on below an edge of the window, or to the next window.
+// leaveChunk continues below the chunk that began at edge, or in the next window when the chunk ended this one.
 func (w *walk) leaveChunk(edge id.ID, cut bool) {
 	if cut {
 		w.before = edge
@@ -118,7 +119,8 @@ func (w *walk) leaveChunk(edge id.ID, cut bool) {
 	}
 }
 
-// failureChunkStart is edge for chunks of deliveries: FINAL reads whatever it is not kept from.
+// failureChunkStart is chunkStart for the table of failures. It bounds the rows that FINAL reads, which a LIMIT does
+// not.
 func (w *walk) failureChunkStart(ctx context.Context) (lowest id.ID, cut bool, err error) {
 	if w.has(byEndpoint) {
 		q := new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint")
@@ -128,26 +130,26 @@ func (w *walk) failureChunkStart(ctx context.Context) (lowest id.ID, cut bool, e
 	return w.chunkStartOf(ctx, q.Add(" AND status IN ", w.deliveryStatuses()), sameStatusFactor*w.ids)
 }
 
-// findRuns takes the events that ever belonged to the runs.
+// findRuns finds the events that ever belonged to the runs.
 func (w *walk) findRuns(ctx context.Context, n int) ([]candidate, error) {
 	q := w.where(new(ch.Query).Add("SELECT DISTINCT id FROM run_deliveries"), tableRuns, w.window())
 	return w.fetchUnsure(ctx, q.Add(" AND run IN ", w.Runs), n, w.leaveWindow)
 }
 
-// findReceipts takes the events of which a receipt has such a state, or had it.
+// findReceipts finds the events with a receipt that has or had one of the states.
 func (w *walk) findReceipts(ctx context.Context, n int) ([]candidate, error) {
 	q := w.where(new(ch.Query).Add("SELECT id FROM receipts"), tableReceipts, w.window())
 	return w.fetchUnsure(ctx, q.Add(" AND state IN ", event.Convert[string](w.Processing...)), n, w.leaveWindow)
 }
 
-// fetchUnsure is fetch for what may turn out not to match: it looks at more of it, the less did so far.
+// fetchUnsure is fetch for candidates that may not match. It reads more at a time while few of them do.
 func (w *walk) fetchUnsure(ctx context.Context, q *ch.Query, n int, leave func()) ([]candidate, error) {
 	limit := max(overfetch(n), w.ids)
 	return w.fetch(ctx, q, limit, limit, leave)
 }
 
-// fetch runs a statement that selects ids and reads the events behind them, as far as what never changes of them
-// matches. When there are no more it goes on by leave.
+// fetch runs a statement that selects ids, and reads those of the events that match the fixed filters. When the
+// statement has no more ids it calls leave.
 func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func()) (cands []candidate, err error) {
 	ids, err := newest(ctx, w.r, q, limit, identity, scanID)
 	if err != nil {
@@ -173,13 +175,13 @@ func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func(
 	return cands, nil
 }
 
-// filtered lets ClickHouse look for candidates by all filters, within as many events as one statement may look at.
+// scanFiltered runs one statement with the conditions of all filters, over one chunk of events.
 func (w *walk) scanFiltered(ctx context.Context, n int) ([]candidate, error) {
-	edge, q := w.chunkStart, selectEvents(tableEvents)
+	start, q := w.chunkStart, selectEvents(tableEvents)
 	if w.Search != nil {
-		edge, q = w.searchChunkStart, w.selectSearched()
+		start, q = w.searchChunkStart, w.selectSearched()
 	}
-	lowest, cut, err := edge(ctx)
+	lowest, cut, err := start(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -197,8 +199,8 @@ func (w *walk) scanFiltered(ctx context.Context, n int) ([]candidate, error) {
 	return w.matchRefused(ctx, w.advance(cands, n, seen == limit, func() { w.leaveChunk(lowest, cut) }))
 }
 
-// events is the table that leads to the events of the query; those of an endpoint lie together in the order of
-// endpoints, and in a granule of each in the other.
+// eventsTable returns the table of events to read. In the one ordered by endpoint, the events of an endpoint lie
+// together; in the other one nearly every granule would have to be read.
 func (w *walk) eventsTable() table {
 	if w.has(byEndpoint) {
 		return tableEndpoints
@@ -206,17 +208,17 @@ func (w *walk) eventsTable() table {
 	return tableEvents
 }
 
-// share is what each shard has of a chunk.
+// shardLimit returns the share of a chunk that each shard reads.
 func (r *Reader) shardLimit(chunk int) int { return max(min(chunk, maxChunk)/r.pool.Count(), 1) }
 
-// edge is the lowest id that the next statement looks at, and whether the window goes on below it. Above the highest of
-// the shards' edges there is no more than its share of the chunk on any.
+// chunkStart returns the lowest id that the next statement reads, and whether the window continues below it (cut). It
+// is the highest of the shards' own bounds, so that no shard reads more than its share of the chunk.
 func (w *walk) chunkStart(ctx context.Context) (lowest id.ID, cut bool, err error) {
 	t := w.eventsTable()
 	return w.chunkStartOf(ctx, w.where(new(ch.Query).Add("SELECT id FROM ").Add(t.name), t, w.window()), w.chunk)
 }
 
-// chunkStartOf is edge by the ids that a statement selects, for chunks of another size.
+// chunkStartOf is chunkStart for the ids that a statement selects, in chunks of another size.
 func (w *walk) chunkStartOf(ctx context.Context, q *ch.Query, chunk int) (lowest id.ID, cut bool, err error) {
 	lowest = id.Lowest(w.from())
 	err = w.r.each(ctx, q.Add(" ORDER BY id DESC LIMIT 1 OFFSET ", w.r.shardLimit(chunk)-1), func(rows driver.Rows) error {

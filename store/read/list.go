@@ -12,87 +12,87 @@ import (
 )
 
 const (
-	// A list looks at one window of time after the other, each windowGrowth times as long as the last.
-	// Statements that read rows in the order of their table stop at their limit, so that a window only
-	// bounds the partitions they open; the others read all of it.
+	// A list reads one window of time after another, each windowGrowth times as long as the last. A statement that reads
+	// rows in the order of its table stops at its limit, so the window only bounds the partitions that it opens; a
+	// statement that sorts reads the whole window.
 	orderedWindow, sortedWindow = 24 * time.Hour, time.Hour
 	windowGrowth                = 4
-	// keyedGrowth is that of statements which read nothing but what they look for, in its order.
+	// keyedGrowth is the growth for statements that read only matching rows, in order.
 	keyedGrowth = 32
-	// ahead is how far an id may lie in the future: the generator of a node may run 30 s ahead of a
-	// clock that itself may be 30 s off.
+	// maxIDSkew is how far the time of an id may lie in the future. The generator of a node may be 30 s ahead of its
+	// clock, which may be 30 s off; the rest is margin.
 	maxIDSkew = 2 * time.Minute
-	// firstChunk and maxChunk bound the events whose deliveries one statement looks at; it grows while the page is
-	// not full.
+	// firstChunk and maxChunk bound the events of one statement that reads deliveries too. The chunk grows while the page
+	// is not full.
 	firstChunk, maxChunk = 2_000, 128_000
-	// firstIDs and maxIDs do so for the ids that are passed back as a parameter; at first no more than the page
-	// needs, since most of them match.
+	// firstIDs and maxIDs bound the ids that are passed to ClickHouse as a parameter. The first number is about a page,
+	// because most of them match.
 	firstIDs, maxIDs = 38, 4_000
-	// everFailedFactor and sameStatusFactor are how many deliveries are looked at for each of them: of those that ever
-	// failed or waited, and of those that did so by the status asked for.
+	// everFailedFactor and sameStatusFactor are how many deliveries are read for each id that is wanted: of the deliveries
+	// that ever failed or waited, and of those with the status in question.
 	everFailedFactor, sameStatusFactor = 32, 4
 )
 
-// walk goes through the events that match a query, newest first, window by window.
+// walk iterates over the events that match a query, newest first, window by window.
 type walk struct {
 	r *Reader
 	*predicate
-	before       id.ID     // only ids below this one are left
+	before       id.ID     // only ids below this one remain
 	until        time.Time // upper edge of the current window, exclusive
 	since        time.Time // lower edge of the whole walk, inclusive
 	width        time.Duration
 	growth       int
-	windowUnread bool // nothing of the current window has been looked at
-	// undone is the time before which something was said about every delivery.
+	windowUnread bool // the walk has just entered the current window
+	// allReportedBefore is the time before which every delivery has an outcome; see unreported.go.
 	allReportedBefore time.Time
-	// chunk and ids are of the next statement, see firstChunk.
+	// chunk and ids bound the next statement; see firstChunk and firstIDs.
 	chunk, ids int
-	// bytes bounds the bodies and headers of a stretch of a search, scanned counts the rows that it has looked at.
+	// bytes bounds the bodies and headers in one chunk of a search; scanned counts the rows that the search has read.
 	bytes, scanned int
 }
 
-// Events returns one page of a list. Its first page (Before is zero) shows whatever was acknowledged
-// before the call, unless AsOf says otherwise.
+// Events returns one page of a list. The first page (Before is zero) shows every event that was acknowledged before the
+// call, unless AsOf is set. Errors are event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	var page event.Page
-	undone := r.reportedBoundFor(ctx, &q) // before the fence
+	reportedBefore := r.reportedBoundFor(ctx, &q) // before the fence
 	if q.Before.IsZero() {
 		asOf, err := r.fence.waitAll(ctx)
 		if err != nil {
 			return page, err
 		}
 		if page.AsOf = asOf; !asOf.IsZero() {
-			undone = time.Time{} // what was said may not be in the store yet
+			reportedBefore = time.Time{} // the outcomes may not be in the store yet
 		}
 	}
-	leave, err := r.acquireSlot(ctx)
+	release, err := r.acquireSlot(ctx)
 	if err != nil {
 		return page, err
 	}
-	defer leave()
+	defer release()
 	if q.Search != nil {
-		leave, err := r.searches.acquire(ctx, q.Account)
+		release, err := r.searches.acquire(ctx, q.Account)
 		if err != nil {
 			return page, err
 		}
-		defer leave()
+		defer release()
 	}
-	w := r.newWalk(q, undone)
+	w := r.newWalk(q, reportedBefore)
 	var found []candidate
-	began, took := time.Now(), time.Duration(0)
+	began, lastChunk := time.Now(), time.Duration(0) // lastChunk is the duration of the last one
 	for len(found) <= q.Limit && !w.done() {
-		if w.budgetSpent(began, took, len(found)) {
+		if w.adaptChunk(began, lastChunk, len(found)) {
 			page.Partial, page.ResumeBefore = true, w.before
 			break
 		}
-		stretch := time.Now()
+		chunkBegan := time.Now()
 		more, err := w.next(ctx, q.Limit+1-len(found))
 		if err != nil {
 			return event.Page{}, err
 		}
-		found, took = append(found, more...), time.Since(stretch)
+		found, lastChunk = append(found, more...), time.Since(chunkBegan)
 	}
 	page.Scanned = w.scanned
 	if len(found) > q.Limit {
@@ -108,16 +108,16 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	return page, nil
 }
 
-func (r *Reader) newWalk(q event.Query, undone time.Time) *walk {
+func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	w := &walk{
 		r: r, predicate: newPredicate(&q), since: r.Oldest(), until: r.now().Add(maxIDSkew),
 		width: orderedWindow, growth: windowGrowth, chunk: firstChunk, ids: firstIDs,
-		// A whole millisecond, and not above it, so that the statements of the two sides meet.
-		allReportedBefore: undone.Truncate(time.Millisecond),
+		// Truncated to a millisecond, like ids, so that the windows on both sides of it meet.
+		allReportedBefore: reportedBefore.Truncate(time.Millisecond),
 	}
 	p := w.plan()
 	switch {
-	case w.hasOnlyFailureStatuses(true): // its statements have edges of their own
+	case w.hasOnlyFailureStatuses(true): // findFailures bounds its statements by chunks
 		w.width = w.until.Sub(w.since)
 	case len(q.Endpoints) > 1, p.keys != nil && len(p.keys(&q)) > 1:
 		w.width = sortedWindow
@@ -138,7 +138,7 @@ func (r *Reader) newWalk(q event.Query, undone time.Time) *walk {
 		w.before = q.Before
 		w.until = q.Before.Time().Add(time.Millisecond)
 	}
-	// Times of ids are whole milliseconds, so an edge within one moves up to the next.
+	// Times of ids are whole milliseconds, so the bounds are rounded up to one.
 	w.since, w.until = ceilMilli(w.since), ceilMilli(w.until)
 	return w
 }
@@ -147,23 +147,23 @@ func ceilMilli(t time.Time) time.Time { return time.UnixMilli(t.Add(time.Millise
 
 func (w *walk) done() bool { return !w.until.After(w.since) }
 
-// from is the lower edge of the current window.
+// from returns the lower edge of the current window.
 func (w *walk) from() time.Time {
 	from := w.until.Add(-w.width)
 	if from.Before(w.since) {
 		from = w.since
 	}
 	if mayMatchUnreported(w.Query) && from.Before(w.allReportedBefore) && w.until.After(w.allReportedBefore) {
-		from = w.allReportedBefore // below it other statements are asked
+		from = w.allReportedBefore // the plan changes there
 	}
 	return from
 }
 
-// window is the current one.
+// window returns the current window.
 func (w *walk) window() timeRange { return timeRange{from: w.from(), until: w.until, before: w.before} }
 
-// next returns up to n events that match, or fewer and moves on. Their status is set when the query asks for what
-// changes.
+// next returns up to n matching events and moves the walk. It may return fewer, or none, before the walk is done. It
+// sets their summaries when the query has a filter on changing state.
 func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 	w.windowUnread = false
 	found, err := w.plan().find(w, ctx, n)
@@ -190,7 +190,7 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 	return found, nil
 }
 
-// findable reports whether a search may show an event: what was erased is found by its id alone.
+// findable reports whether a search may show an event. An erased event is found by its id only.
 func (w *walk) findable(c *candidate) bool {
 	s := w.Search
 	if s == nil || !w.r.erased(c.ID) {
@@ -199,14 +199,15 @@ func (w *walk) findable(c *candidate) bool {
 	return len(s.Body)+len(s.Header) == 0 && strings.Contains(c.ID.Text(id.Event), strings.ToLower(s.Text))
 }
 
-// jump passes over time in which nothing happened, after a statement has found nothing.
+// skipEmptyTime moves the walk to the next event of the table that the plan reads, after an empty window.
 func (w *walk) skipEmptyTime(ctx context.Context) error {
 	if w.done() {
 		return nil
 	}
 	t := w.plan().nextEventTable
 	switch {
-	case w.onlyFailing() && slices.Contains(w.Statuses, event.Skipped): // some have no delivery
+	// events without a destination are not in the table of failures
+	case w.onlyFailing() && slices.Contains(w.Statuses, event.Skipped):
 		t = tableEvents
 	case w.onlyFailing() && !w.has(byEndpoint):
 		t = tableFailures
@@ -214,7 +215,7 @@ func (w *walk) skipEmptyTime(ctx context.Context) error {
 		t = tableEndpointFailures
 	case t.name != "":
 	case len(w.Endpoints) > 1:
-		return nil // their ids are not in one order, so that the newest is not found at once
+		return nil // finding the newest id of several endpoints would need a sort
 	default:
 		t = w.eventsTable()
 	}
@@ -222,13 +223,13 @@ func (w *walk) skipEmptyTime(ctx context.Context) error {
 	w.addColumns(q, t.columns&byEndpoint)
 	q.Add(" AND ts >= ", w.since).Add(" AND id >= ", id.Lowest(w.since)).Add(" AND id < ", w.before)
 	next, err := newest(ctx, w.r, q, 1, identity, scanID)
-	if w.until = w.since; len(next) > 0 { // else the walk ends: there is nothing more
+	if w.until = w.since; len(next) > 0 { // otherwise there are no more events and the walk is done
 		w.until = next[0].Time().Add(time.Millisecond)
 	}
 	return err
 }
 
-// leaveWindow goes on to the next, longer window.
+// leaveWindow moves the walk to the next, longer window.
 func (w *walk) leaveWindow() {
 	w.until = w.from()
 	w.before = id.Lowest(w.until)

@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// scanSpan is how long after the time of its id an event may have been appended: accept gives up
-	// after 10 s.
+	// scanSpan is how long after the time of its id an event may be appended to the log: ingest gives up after 10 s.
 	scanSpan = 15 * time.Second
-	// scanTimeout bounds one look into the log.
+	// scanTimeout bounds one scan of the log.
 	scanTimeout = 5 * time.Second
-	// parallelScans bounds the looks that run at once; each has buffers of up to 16 MiB.
+	// parallelScans bounds the scans that run at once; each has buffers of up to 16 MiB.
 	parallelScans = 4
 )
 
-// scanner finds a single event in the log: its id says which partition and when.
+// scanner finds a single event in the log. The id names the partition and the time at which to begin.
 type scanner struct {
 	topic  *stream.Reader
 	flight singleflight.Group
@@ -35,17 +34,17 @@ func newScanner(topic *stream.Reader) *scanner {
 	return &scanner{topic: topic, slots: make(chan struct{}, parallelScans)}
 }
 
-// maxAbsent bounds the ids that are remembered as absent, in each of two halves.
+// maxAbsent bounds the ids in each of the two maps of absentIDs.
 const maxAbsent = 2048
 
-// absent remembers up to which offset the log does not hold an event, so that who asks for an id that does not exist,
-// again and again, has only what is new read. It forgets the older half when the newer one is full.
+// absentIDs remembers up to which offset the log does not hold an event, so that a repeated request for an unknown id
+// scans new records only. When newer is full it becomes old, and the previous old is dropped.
 type absentIDs struct {
 	mu         sync.Mutex // guards both
 	newer, old map[id.ID]int64
 }
 
-// below is the offset below which the event is not; 0 when that is not known.
+// below returns the offset below which the log does not hold the event; 0 = unknown.
 func (a *absentIDs) below(d id.ID) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,11 +60,11 @@ func (a *absentIDs) remember(d id.ID, below int64) {
 	a.newer[d] = below
 }
 
-// find returns event.ErrNotFound when the log does not hold the event (any more), and ErrUnavailable
-// when the log cannot be read. Callers who ask for the same event at the same time share one scan.
+// find returns event.ErrNotFound when the log does not hold the event (any more), and event.ErrUnavailable when the log
+// cannot be read. Concurrent callers for one event share one scan.
 func (s *scanner) find(ctx context.Context, account string, d id.ID) (*event.Event, error) {
 	result := s.flight.DoChan(d.String(), func() (any, error) {
-		// The scan is shared, so it does not end with the caller who happened to be first.
+		// The scan is shared, so it does not end with the context of its first caller.
 		scan, cancel := context.WithTimeout(context.WithoutCancel(ctx), scanTimeout)
 		defer cancel()
 		return s.scan(scan, d)
@@ -113,7 +112,7 @@ func (s *scanner) scan(ctx context.Context, d id.ID) (*event.Event, error) {
 	return e, nil
 }
 
-// turn waits until one more look into the log may run; release ends it.
+// acquire waits for a slot to scan the log; release frees it.
 func (s *scanner) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case s.slots <- struct{}{}:
@@ -123,7 +122,7 @@ func (s *scanner) acquire(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// bounds are the offsets between which the event must lie.
+// bounds returns the offsets [from, end) that may hold the event.
 func (s *scanner) bounds(ctx context.Context, d id.ID) (from, end int64, err error) {
 	p := stream.Partition{Topic: stream.Events, Index: d.Partition()}
 	starts, err := s.topic.OffsetsForTime(ctx, stream.Events, d.Time())

@@ -7,21 +7,21 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// plan is a way to find the next events of a list, by the table that leads to them fastest.
+// plan is one way to find the next events of a list: which table to read first, and for which queries.
 type plan struct {
 	name string
-	// leads are the filters of which one has to be asked for, 0 for none; beside are those that may be asked for too. A
-	// query that asks for any other takes a later plan, so that a filter which a plan does not know is not passed over.
+	// needsOneOf are filters of which the query must have at least one (0: no condition); allows are further filters that
+	// it may have. A query with any other filter takes a later plan, so a plan cannot ignore a filter it does not know.
 	needsOneOf, allows filters
 	applies            func(*walk) bool // nil: always
 	find               func(*walk, context.Context, int) ([]candidate, error)
-	// keys are what is looked for in event_keys, which is read in the order of its ids for a single one.
+	// keys returns the values to look up in event_keys. For a single key ClickHouse reads the rows in the order of ids.
 	keys func(*event.Query) []string
-	// next is where the next event is looked for after a stretch of time in which nothing was found; empty: see jump.
+	// nextEventTable is the table in which skipEmptyTime finds the next event; empty: skipEmptyTime chooses it.
 	nextEventTable table
 }
 
-// plans are all ways, the fastest first.
+// plans returns all plans, the fastest first.
 func plans() []plan {
 	return []plan{
 		{name: "search", needsOneOf: bySearch, allows: allFilters, find: (*walk).scanFiltered},
@@ -31,7 +31,7 @@ func plans() []plan {
 		{name: "receipts", needsOneOf: byProcessing, applies: (*walk).onlyReceipts, find: (*walk).findReceipts,
 			nextEventTable: tableReceipts},
 		{
-			// A status that few of them have is better looked for together with the destination.
+			// With a status that few events have, the plan "filtered" below is better.
 			name: "destinations", needsOneOf: byDestination, allows: fixedFilters, find: (*walk).findDestinations,
 			keys: func(q *event.Query) []string { return q.Destinations },
 		},
@@ -49,42 +49,42 @@ func plans() []plan {
 	}
 }
 
-// plan is the way to the events of the current window.
+// plan returns the first plan that suits the query and the current window.
 func (w *walk) plan() *plan {
 	all := plans()
 	for i := range all {
 		p := &all[i]
-		lead := p.needsOneOf == 0 || w.has(p.needsOneOf)
-		if others := w.used &^ (p.needsOneOf | p.allows); lead && others == 0 && (p.applies == nil || p.applies(w)) {
+		needed := p.needsOneOf == 0 || w.has(p.needsOneOf)
+		if others := w.used &^ (p.needsOneOf | p.allows); needed && others == 0 && (p.applies == nil || p.applies(w)) {
 			return p
 		}
 	}
 	panic("BUG: no plan for a list")
 }
 
-// onlyFailing reports whether every event that matches in the current window is one that findFailures finds.
+// onlyFailing reports whether findFailures finds every matching event of the current window.
 func (w *walk) onlyFailing() bool {
 	return w.hasOnlyFailureStatuses(!w.until.After(w.allReportedBefore))
 }
 
-// failing reports whether every status that is asked for is one that findFailures finds; heard is whether something was
-// said of all deliveries.
-func (w *walk) hasOnlyFailureStatuses(heard bool) bool {
+// hasOnlyFailureStatuses reports whether findFailures finds every event with one of the query's statuses. allReported
+// is whether every delivery has an outcome.
+func (w *walk) hasOnlyFailureStatuses(allReported bool) bool {
 	return w.has(byStatus) && !slices.ContainsFunc(w.Statuses, func(s event.Status) bool {
-		signs := s.CandidateFilter()
-		// What was to be sent nowhere is not found by its endpoint.
-		return s == event.Delivered || signs.Rejected || signs.NoOutcome && !heard || signs.NoDestination &&
+		filter := s.CandidateFilter()
+		// Events without a destination cannot be found by endpoint.
+		return s == event.Delivered || filter.Rejected || filter.NoOutcome && !allReported || filter.NoDestination &&
 			w.has(byEndpoint)
 	})
 }
 
-// onlyReceipts reports whether no event is asked for that has no receipt.
+// onlyReceipts reports whether every matching event has a receipt.
 func (w *walk) onlyReceipts() bool {
 	_, none := w.receiptStates()
 	return !none
 }
 
-// onlyRejected reports whether rejected events are all that is asked for: what they are was written with them.
+// onlyRejected reports whether the query selects rejected events only. The verdict is a constant column of the event.
 func (w *walk) onlyRejected() bool { return len(w.Statuses) == 1 && w.Statuses[0] == event.Rejected }
 
 func (w *walk) onlyWholeTypes() bool { return !slices.ContainsFunc(w.Types, isPrefix) }

@@ -1,4 +1,14 @@
-// Package read answers lists, searches and single reads from ClickHouse, and from the log what is not there yet.
+// Package read answers reads from ClickHouse: lists, searches, single events, the audit log, usage, and the items of
+// recovery jobs. Events of the last minutes that ClickHouse does not have yet come from the log.
+//
+// Promises: a read sees everything that was acknowledged before it began (read-your-writes, see fence.go), or says with
+// AsOf that it may not. A read that fails on one shard fails as a whole. Every read is bounded by ReaderConfig.Timeout,
+// by the retention, and by the number of reads that one API key runs at once (slots.go). Values reach ClickHouse as
+// query parameters only.
+//
+// Begin with reader.go. A list: list.go walks back in time, plan.go chooses the table to read, find.go has the
+// statements, filters.go the conditions, candidate.go adds statuses. detail.go reads one event, shards.go asks several
+// servers and merges their answers.
 package read
 
 import (
@@ -19,12 +29,13 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// ReaderDeps are what a Reader uses of its surroundings.
+// ReaderDeps are the dependencies of a Reader.
 type ReaderDeps struct {
 	Log    *slog.Logger
 	Stream stream.Config
 	Writer store.FlushRequester // nil on a node without a writer
-	// Erased says whether the payload of an event was erased: it is then never shown, nor found. Nil: none was.
+	// Erased reports whether the payload of an event was erased. An erased payload is neither shown nor searched. Nil:
+	// nothing was erased.
 	Erased func(id.ID) bool
 }
 
@@ -33,14 +44,14 @@ type Reader struct {
 	cfg            ReaderConfig
 	log            *slog.Logger
 	pool           *ch.Pool
-	pingConns      []driver.Conn // one connection to each shard: a ping never waits for reads, nor takes a place from them
+	pingConns      []driver.Conn // one connection to each shard, so that a ping never competes with reads
 	searchSettings clickhouse.Settings
 	topic          *stream.Reader
 	fence          *fence
 	scans          *scanner
 	searches       *slotPools // of accounts
 	reads          *slotPools // of API keys
-	// reported is shared by those who ask what became of receipts of one event while the writer is behind.
+	// receiptLoads shares one load of an event's receipts between callers while the writer is behind.
 	receiptLoads singleflight.Group
 	now          func() time.Time
 	erased       func(id.ID) bool
@@ -93,7 +104,7 @@ func (r *Reader) Close() error {
 // Pool has the connections of the reader.
 func (r *Reader) Pool() *ch.Pool { return r.pool }
 
-// Ping reports whether ClickHouse answers, every shard of it, and whether they are those that they are taken for.
+// Ping returns nil when every shard of ClickHouse answers and has the identity of its place in the configuration.
 func (r *Reader) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ch.DialTimeout)
 	defer cancel()
@@ -108,8 +119,8 @@ func (r *Reader) Ping(ctx context.Context) error {
 	})
 }
 
-// Check is Ping, and sees that the tables of every shard are at least those of this version, and keep rows for as long
-// as they can be read. Newer ones are right: they have what this version knows.
+// Check is Ping, and returns an error when the tables of a shard are older than this version needs, or drop events
+// before the configured retention ends. Newer tables are accepted: they have all columns that this version reads.
 func (r *Reader) Check(ctx context.Context) error {
 	if err := r.Ping(ctx); err != nil {
 		return err
@@ -143,5 +154,5 @@ func (r *Reader) Check(ctx context.Context) error {
 	})
 }
 
-// Oldest is the beginning of what can be read.
+// Oldest returns the time before which events cannot be read any more.
 func (r *Reader) Oldest() time.Time { return r.now().AddDate(0, 0, -r.cfg.RetentionDays) }

@@ -17,19 +17,19 @@ import (
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
-// receiptReader reads the receipts of one event, from the store and from the log.
+// receiptReader reads the receipts of one event from the store and from the log.
 type receiptReader struct{ *Reader }
 
-// reports are what all receipts of an event come to.
+// receiptHistory summarizes all receipts of an event.
 type receiptHistory struct {
-	newest    *event.Receipt // the one that stands, nil for none
-	version   uint64         // its own
-	processed uint64         // the lowest version that said processed, if there is one
-	first     time.Time
-	end       int64 // of the log: all that is below is counted; unset for those of the store alone
+	newest    *event.Receipt // the current one, nil = none
+	version   uint64         // of newest
+	processed uint64         // lowest version with the state processed; 0 = none
+	first     time.Time      // of the first receipt
+	end       int64          // log offset: every receipt below it is included; 0 when only the store was read
 }
 
-// add counts one more receipt; one that is counted already changes nothing.
+// add includes one more receipt. Adding a receipt twice changes nothing.
 func (k *receiptHistory) add(r *event.Receipt, offset int64) {
 	version := r.Version(offset)
 	if k.newest == nil || version > k.version {
@@ -43,13 +43,13 @@ func (k *receiptHistory) add(r *event.Receipt, offset int64) {
 	}
 }
 
-// receipt is the one that stands, nil for none.
+// receipt reads the current receipt from the store, nil = none.
 func (r receiptReader) receipt(ctx context.Context, account string, d id.ID) (*event.Receipt, error) {
 	k, err := r.receipts(ctx, account, d)
 	return k.newest, err
 }
 
-// receipts are those that are stored.
+// receipts reads the receipts from the store.
 func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k receiptHistory, err error) {
 	q := new(ch.Query).Add("SELECT * FROM (SELECT 1 AS newest, state, reference, details, at, ver FROM receipts")
 	whereEvent(q, account, d).Add(" ORDER BY ver DESC LIMIT 1)")
@@ -80,23 +80,23 @@ func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k
 	return k, err
 }
 
-// never stands in receipt_firsts for a version that there is not.
+// noVersion stands in receipt_firsts for "no receipt with the state processed".
 const noVersion = math.MaxUint64
 
-// EventEndpoint is the endpoint that an event belongs to. Errors are event.ErrNotFound and
-// event.ErrUnavailable.
+// EventEndpoint returns the endpoint of an event. Errors are event.ErrNotFound, event.ErrUnavailable and
+// event.ErrOverloaded.
 func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	if d.Time().Before(r.Oldest()) {
 		return "", event.ErrNotFound
 	}
-	leave, err := r.acquireSlot(ctx)
+	release, err := r.acquireSlot(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer leave()
-	endpoint, err := receiptReader{r}.endpointOf(ctx, account, d) // it never changes, so what is there needs no fence
+	defer release()
+	endpoint, err := receiptReader{r}.endpointOf(ctx, account, d) // it never changes, so a stored row needs no fence
 	if errors.Is(err, event.ErrNotFound) {
 		asOf, fenceErr := r.fence.waitPartition(ctx, d.Partition())
 		if fenceErr != nil {
@@ -116,7 +116,7 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 	case logErr == nil:
 		return e.Endpoint, nil
 	case errors.Is(logErr, event.ErrNotFound):
-		return "", err // an old event may have left the log, so only the store may say that there is none
+		return "", err // an old event may be trimmed from the log, so only the store can tell that there is none
 	}
 	return "", logErr
 }
@@ -130,8 +130,9 @@ func (r receiptReader) endpointOf(ctx context.Context, account string, d id.ID) 
 	return endpoint, err
 }
 
-// ReceiptResult tells what became of a receipt that the log has at offset. It waits for the store; when that takes too
-// long, the log tells what the store has not got yet. The error event.ErrUnavailable says that neither could.
+// ReceiptResult returns the result of a receipt whose record has this offset. It waits until the store has the receipt;
+// when that takes longer than the fence allows, it reads the missing receipts from the log. The error
+// event.ErrUnavailable means that neither could be read.
 func (r *Reader) ReceiptResult(ctx context.Context, sent *event.Receipt, offset int64) (event.ReceiptResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -153,9 +154,9 @@ func (r *Reader) ReceiptResult(ctx context.Context, sent *event.Receipt, offset 
 	return resultOf(sent, offset, &known), nil
 }
 
-// receiptsWhileBehind are the receipts of an event while the writer is behind, all below the offset among them. Without
-// the store the log has to have them all. Callers who ask for the same event at the same time share the work: they ask
-// because something is slow. The answer is the caller's own.
+// receiptsWhileBehind reads the receipts of an event, at least all below the offset end, while the writer is behind.
+// With withoutStore it reads the log only, which must have them all. Concurrent callers for one event share one load;
+// each gets a receipt of its own.
 func (r receiptReader) receiptsWhileBehind(
 	ctx context.Context, account string, d id.ID, end int64, withoutStore bool,
 ) (known receiptHistory, err error) {
@@ -173,23 +174,23 @@ func (r receiptReader) receiptsWhileBehind(
 			if x.Err != nil {
 				return known, x.Err
 			}
-			known = x.Val.(receiptHistory) // of a load that began before this receipt was in the log, when its end is lower
+			known = x.Val.(receiptHistory) // its end may be lower: a load that began before this receipt was in the log
 		}
 	}
 	if known.newest != nil {
-		mine := *known.newest
-		known.newest = &mine
+		own := *known.newest
+		known.newest = &own
 	}
 	return known, nil
 }
 
-// loadReceipts takes the receipts that are stored, and those that the log has behind what is. When the store is away
-// the log has them all as long as it has the event.
+// loadReceipts reads the stored receipts, and the later ones from the log. When the store is unavailable it reads all
+// of them from the log, which has them as long as it has the event.
 func (r receiptReader) loadReceipts(
 	ctx context.Context, account string, d id.ID, withoutStore bool,
 ) (known receiptHistory, err error) {
 	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
-	// First: what is committed is stored, whatever comes later.
+	// The committed offset is read first: everything below it is in the store by the time of the next read.
 	committed, err := r.topic.Committed(ctx, store.Group, at.Topic)
 	if err != nil {
 		return known, err
@@ -214,7 +215,8 @@ func (r receiptReader) loadReceipts(
 	return known, r.readReceipts(ctx, &known, d, from)
 }
 
-// firstReceipt is an offset below which the log has no receipt of the event, and never had one.
+// firstReceipt returns an offset below which the log never had a receipt of the event. It returns an error when
+// receipts may be trimmed.
 func (r receiptReader) firstReceipt(ctx context.Context, account string, d id.ID) (int64, error) {
 	if _, err := r.scans.find(ctx, account, d); err != nil {
 		return 0, err
@@ -224,7 +226,7 @@ func (r receiptReader) firstReceipt(ctx context.Context, account string, d id.ID
 	if err != nil {
 		return 0, err
 	}
-	// Records have the time of the node that wrote them, which may be behind that of the event's.
+	// A record has the time of the node that wrote it, whose clock may be behind that of the event's node.
 	since, err := r.topic.OffsetsForTime(ctx, at.Topic, d.Time().Add(-maxIDSkew))
 	if err != nil {
 		return 0, err
@@ -235,7 +237,7 @@ func (r receiptReader) firstReceipt(ctx context.Context, account string, d id.ID
 	return 0, errors.New("the log may not have all receipts of the event any more")
 }
 
-// readReceipts adds the receipts of an event between an offset and the end.
+// readReceipts adds the receipts of an event in [from, known.end) of the log.
 func (r receiptReader) readReceipts(ctx context.Context, known *receiptHistory, d id.ID, from int64) error {
 	at, end := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}, known.end
 	if from >= end {
@@ -252,7 +254,7 @@ func (r receiptReader) readReceipts(ctx context.Context, known *receiptHistory, 
 		if rec.Offset >= end {
 			return stream.ErrStop
 		}
-		// What cannot be read is none of this event's: the writer buries it.
+		// An undecodable record is no receipt of this event; the writer sends it to the dead letter topic.
 		if x, err := event.DecodeReceipt(rec); err == nil && x.Event == d {
 			known.add(x, rec.Offset)
 		}
@@ -263,18 +265,18 @@ func (r receiptReader) readReceipts(ctx context.Context, known *receiptHistory, 
 	})
 }
 
-// standing derives what became of a receipt from the order of the log alone: whoever asks, and whatever came
-// after it, gets the same answer. Only a receipt that said processed before it can have kept it out.
+// resultOf derives the result of a receipt from the order of the log alone, so the answer is the same on every node and
+// at any later time. Only an earlier receipt with the state processed can have overruled it.
 func resultOf(sent *event.Receipt, offset int64, known *receiptHistory) event.ReceiptResult {
-	stands, applied := *sent, true
+	current, applied := *sent, true
 	if sent.State != event.ProcessingDone && known.processed != 0 && known.processed < processedAt(offset) {
-		stands, applied = *known.newest, false
+		current, applied = *known.newest, false
 	}
-	stands.FirstAt, stands.Endpoint = known.first, sent.Endpoint
-	return event.ReceiptResult{Receipt: stands, Applied: applied}
+	current.FirstAt, current.Endpoint = known.first, sent.Endpoint
+	return event.ReceiptResult{Receipt: current, Applied: applied}
 }
 
-// processedAt is the version of a receipt that says processed.
+// processedAt returns the version of a receipt with the state processed at this offset.
 func processedAt(offset int64) uint64 {
 	return (&event.Receipt{State: event.ProcessingDone}).Version(offset)
 }

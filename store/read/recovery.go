@@ -14,14 +14,14 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// selectTimeout bounds one statement of a preparation.
+// selectTimeout bounds one INSERT SELECT of a selection.
 const selectTimeout = 50 * time.Second
 
-// errNotCaughtUp means that what was acknowledged last is not in the store yet.
+// errNotCaughtUp means that the newest acknowledged records are not in the store yet.
 var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable)
 
-// CaughtUp returns nil when the store holds what the log held when it was called, and event.ErrUnavailable when it
-// does not in the time that a read waits.
+// CaughtUp returns nil when the store holds everything that the log held at the call, and event.ErrUnavailable when it
+// does not within ReaderConfig.FenceWait.
 func (r *Reader) CaughtUp(ctx context.Context) error {
 	asOf, err := r.fence.waitAll(ctx)
 	switch {
@@ -33,9 +33,9 @@ func (r *Reader) CaughtUp(ctx context.Context) error {
 	return nil
 }
 
-// SelectRecovery writes the items of a selection under a name that was never used, and returns what it came to. All
-// that was acknowledged before the call counts. After an error the name is of no use: what was written under it
-// goes with its age.
+// SelectRecovery writes the items of a selection under a new name, which must not have been used before, and returns
+// their number. It includes everything acknowledged before the call. After an error the name must not be used again;
+// the rows written under it expire with their TTL.
 func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name string) (event.SelectionTotals, error) {
 	if err := r.CaughtUp(ctx); err != nil {
 		return event.SelectionTotals{}, err
@@ -49,7 +49,7 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 		if len(g.Dests) == 0 && !g.Except {
 			continue
 		}
-		// An endpoint that was never moved has its events on one shard; the others find nothing.
+		// The events of an endpoint that never moved are on one shard; the other shards find none.
 		for shard := range r.pool.Count() {
 			var err error
 			if next, err = (&groupSelector{r, s, g, name, shard}).run(ctx, next); err != nil {
@@ -60,7 +60,7 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 	return itemReader{r}.countSelected(ctx, s.Account, name)
 }
 
-// groupSelector writes the items of one group that one shard has; they stay on that shard, with their deliveries.
+// groupSelector writes the items of one group on one shard. Items are stored on the shard of their deliveries.
 type groupSelector struct {
 	r *Reader
 	event.Selection
@@ -69,40 +69,40 @@ type groupSelector struct {
 	shard int
 }
 
-// run writes them page by page, from the number next on. It returns the number after.
+// run writes the items page by page, numbered from next on, and returns the number after the last.
 func (g *groupSelector) run(ctx context.Context, next int) (int, error) {
 	for after := (id.ID{}); g.Since.Before(g.Until); {
-		edge, more, err := g.pageEnd(ctx, after)
+		end, more, err := g.pageEnd(ctx, after)
 		if err != nil {
 			return next, err
 		}
-		gone, near, err := g.erasedUpTo(ctx, after, edge)
+		erased, nearerEnd, err := g.erasedUpTo(ctx, after, end)
 		if err != nil {
 			return next, err
 		}
-		more, edge = more || near != edge, near
-		if err := g.writePage(ctx, next, after, edge, gone); err != nil {
+		more, end = more || nearerEnd != end, nearerEnd
+		if err := g.writePage(ctx, next, after, end, erased); err != nil {
 			return next, err
 		}
 		if next, err = (itemReader{g.r}).countItems(ctx, g.Account, g.name); err != nil || !more {
 			return next, err
 		}
-		after = edge
+		after = end
 	}
 	return next, nil
 }
 
-// where appends the conditions on a candidate: of the selection, of the group, within (after, edge].
-func (g *groupSelector) where(q *ch.Query, after, edge id.ID) *ch.Query {
+// where appends the conditions of the selection and the group on a candidate, for ids in (after, end].
+func (g *groupSelector) where(q *ch.Query, after, end id.ID) *ch.Query {
 	q.Add(" WHERE account = ", g.Account).Add(" AND endpoint = ", g.Endpoint)
-	q.Add(" AND ts >= ", g.Since).Add(" AND ts < ", g.Until).Add(" AND id > ", after).Add(" AND id <= ", edge)
+	q.Add(" AND ts >= ", g.Since).Add(" AND ts < ", g.Until).Add(" AND id > ", after).Add(" AND id <= ", end)
 	if g.Except {
 		return q.Add(" AND dest NOT IN ", g.Dests)
 	}
 	return q.Add(" AND dest IN ", g.Dests)
 }
 
-// edge is the last id of the next page, and whether there are more behind it.
+// pageEnd returns the last id of the next page, and whether there are more pages.
 func (g *groupSelector) pageEnd(ctx context.Context, after id.ID) (edge id.ID, more bool, err error) {
 	edge = id.Lowest(g.Until)
 	q := g.where(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), after, edge)
@@ -114,31 +114,32 @@ func (g *groupSelector) pageEnd(ctx context.Context, after id.ID) (edge id.ID, m
 	return edge, more, err
 }
 
-// erasedUpTo returns those candidates of a page whose payload was erased, and the end of the page: a nearer one where
-// they are more than one statement should name.
-func (g *groupSelector) erasedUpTo(ctx context.Context, after, edge id.ID) (gone []id.ID, end id.ID, err error) {
+// erasedUpTo returns the candidates of a page whose payload was erased, and the end of the page. It ends the page
+// earlier when they are more than one statement should name.
+func (g *groupSelector) erasedUpTo(ctx context.Context, after, edge id.ID) (erased []id.ID, end id.ID, err error) {
 	q := g.where(new(ch.Query).Add("SELECT DISTINCT id FROM failure_candidates_by_endpoint"), after, edge)
 	err = g.r.pool.ForEachRow(ctx, g.shard, q.Add(" ORDER BY id"), func(rows driver.Rows) error {
 		d, err := scanID(rows)
 		if err == nil && g.r.erased(d) {
-			gone = append(gone, d)
+			erased = append(erased, d)
 		}
 		return err
 	})
-	if most := max(1, g.r.cfg.SelectPage/100); len(gone) > most {
-		gone = gone[:most]
-		edge = gone[most-1]
+	if most := max(1, g.r.cfg.SelectPage/100); len(erased) > most {
+		erased = erased[:most]
+		edge = erased[most-1]
 	}
-	return gone, edge, err
+	return erased, edge, err
 }
 
-// timeOfID is the time that an id names, as ID.Time reads it.
+// timeOfID computes the time inside an id, as ID.Time does.
 const timeOfID = "fromUnixTimestamp64Milli(toInt64(reinterpretAsUInt64(reverse(substring(id, 1, 6)))), 'UTC')"
 
-// page writes those candidates of a page that have failed for good and were not erased. What failed is a candidate as
-// failed, and few that are so were delivered: deliveries answers, of which no column is read that the id tells.
-// Failures that lie apart cost a granule of each.
-func (g *groupSelector) writePage(ctx context.Context, next int, after, edge id.ID, gone []id.ID) error {
+// writePage writes the candidates of a page whose delivery is failed and whose payload is not erased. Every failed
+// delivery has a row with the status failed in failure_candidates; the few that were delivered later are excluded by
+// deliveries FINAL. The time comes from the id, so that no further column of deliveries is read. Failures far apart
+// cost one granule each.
+func (g *groupSelector) writePage(ctx context.Context, next int, after, edge id.ID, erased []id.ID) error {
 	q := new(ch.Query).Add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) ")
 	q.Add("SELECT account, ", g.name).Add(", ", next)
 	q.Add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.SkipReason))
@@ -146,8 +147,8 @@ func (g *groupSelector) writePage(ctx context.Context, next int, after, edge id.
 	g.where(q.Add(" AND id IN (SELECT id FROM failure_candidates FINAL"), after, edge).Add(" AND status = 'failed')")
 	q.Add(" AND (id, dest) IN (SELECT id, dest FROM failure_candidates FINAL")
 	g.where(q, after, edge).Add(" AND status = 'failed') AND status = 'failed'")
-	if len(gone) > 0 {
-		q.Add(" AND id NOT IN ", gone)
+	if len(erased) > 0 {
+		q.Add(" AND id NOT IN ", erased)
 	}
 	ctx, cancel := context.WithTimeout(ctx, selectTimeout)
 	defer cancel()
@@ -189,8 +190,8 @@ func (r itemReader) countSelected(ctx context.Context, account, name string) (s 
 	return s, err
 }
 
-// RecoveryCounts returns what came of the submitted items of jobs, by job. Jobs that nothing was submitted of are not
-// among them. The time is that of Page.AsOf.
+// RecoveryCounts returns the results of the submitted items of jobs, by job. A job without an outcome is missing from
+// the map. The time has the meaning of Page.AsOf.
 func (r *Reader) RecoveryCounts(
 	ctx context.Context, account string, jobs ...string,
 ) (map[string]event.RecoveryCounts, time.Time, error) {
@@ -214,7 +215,7 @@ func (r *Reader) RecoveryCounts(
 	return counts, asOf, err
 }
 
-// RecoveryFailures returns what the failed items of a job failed of, by destination.
+// RecoveryFailures returns the number of failed items of a job and their most frequent error, by destination.
 func (r *Reader) RecoveryFailures(ctx context.Context, account, job string) (map[string]event.RecoveryFailures, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()

@@ -18,14 +18,14 @@ import (
 type itemReader struct{ *Reader }
 
 const (
-	// itemChunk is how many items are looked at at once; their ids are passed back as a parameter.
+	// itemChunk is how many items one statement reads; their ids are a parameter of the next statement.
 	itemChunk = 2_000
-	// bodyChunk bounds the bodies that are held at once, but for a single larger one.
+	// bodyChunk bounds the bodies that are in memory at once, in bytes; a single larger body is read alone.
 	bodyChunk = 8 << 20
 )
 
-// RecoveryItems returns up to limit items of a job that are numbered below before; 0 is the first page, which waits as
-// Events does. States restricts them; empty = all.
+// RecoveryItems returns up to limit items of a job with numbers below before, the highest first. before = 0 is the
+// first page, which waits for the fence. Only items with one of states are returned; empty = all.
 func (r *Reader) RecoveryItems(
 	ctx context.Context, job event.RecoveryJob, before, limit int, states []event.Status,
 ) (page event.RecoveryItemPage, err error) {
@@ -37,17 +37,17 @@ func (r *Reader) RecoveryItems(
 		}
 		before = job.Total
 	}
-	leave, err := r.acquireSlot(ctx)
+	release, err := r.acquireSlot(ctx)
 	if err != nil {
 		return page, err
 	}
-	defer leave()
+	defer release()
 	chunk := limit + 1
 	if len(states) > 0 {
 		chunk = itemChunk
 	}
 	for before = min(before, job.Total); len(page.Rows) <= limit && before > 0; before -= chunk {
-		// Numbers have no gaps. With FINAL a limit alone would read all that is below.
+		// Numbers have no gaps, so a range of numbers bounds the rows. With FINAL a LIMIT would not.
 		items, err := itemReader{r}.items(ctx, job, max(before-chunk, 0), before)
 		if err != nil {
 			return page, err
@@ -64,7 +64,7 @@ func (r *Reader) RecoveryItems(
 	return page, itemReader{r}.countItemAttempts(ctx, job, page.Rows)
 }
 
-// items reads the items of a job numbered in [from, to), in their order, with their states.
+// items reads the items of a job with numbers in [from, to), in order, with their states.
 func (r itemReader) items(ctx context.Context, job event.RecoveryJob, from, to int) ([]event.RecoveryItem, error) {
 	q := new(ch.Query).Add("SELECT seq, id, dest, skipped_reason FROM recovery_items FINAL WHERE account = ", job.Account)
 	q.Add(" AND selection = ", job.Selection).Add(" AND seq >= ", from).Add(" AND seq < ", to)
@@ -81,33 +81,34 @@ func (r itemReader) items(ctx context.Context, job event.RecoveryJob, from, to i
 		return nil, err
 	}
 	slices.SortFunc(items, func(a, b event.RecoveryItem) int { return cmp.Compare(a.Seq, b.Seq) })
-	said, err := r.lastOutcomes(ctx, job, items)
+	outcomes, err := r.lastOutcomes(ctx, job, items)
 	if err != nil {
 		return nil, err
 	}
 	for i := range items {
 		x := &items[i]
-		s, known := said[deliveryKey{x.Event, x.Destination}]
+		s, known := outcomes[deliveryKey{x.Event, x.Destination}]
 		x.HasOutcome = known
 		x.State, x.SkipReason, x.At = stateOf(job, x, s)
 	}
 	return items, nil
 }
 
-// pair names a delivery.
+// deliveryKey names a delivery.
 type deliveryKey struct {
 	event id.ID
 	dest  string
 }
 
-// said is what was said last of a delivery within a run.
+// lastOutcome is the newest outcome of a delivery within a run.
 type lastOutcome struct {
 	status  event.Status
 	skipped event.Reason
 	at      time.Time
 }
 
-// stateOf is the state of an item, by what was said of it, if anything was, and by how far the job is.
+// stateOf returns the state of an item, its reason and its time. They follow from the item's newest outcome; without
+// one (s is zero) from how far the job has submitted.
 func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s lastOutcome) (event.Status, event.Reason, time.Time) {
 	switch {
 	case item.SkipReason != "":
@@ -122,7 +123,7 @@ func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s lastOutcome) (ev
 	return event.Pending, "", time.Time{}
 }
 
-// lastOutcomes reads what was said of items within their job.
+// lastOutcomes reads the newest outcomes of items within their job.
 func (r itemReader) lastOutcomes(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem,
 ) (map[deliveryKey]lastOutcome, error) {
@@ -136,7 +137,7 @@ func (r itemReader) lastOutcomes(
 	})
 }
 
-// eventsOf are the ids of the items' events, newest first, as boundIDs wants them.
+// eventsOf returns the ids of the items' events, newest first, as ch.BoundIDs needs them.
 func eventsOf(items []event.RecoveryItem) []id.ID {
 	ids := make([]id.ID, len(items))
 	for i := range items {
@@ -146,7 +147,7 @@ func eventsOf(items []event.RecoveryItem) []id.ID {
 	return slices.Compact(ids)
 }
 
-// countItemAttempts adds the attempts that were made for items within their job.
+// countItemAttempts sets the attempts of items within their job, with the status, the error and the time of the last.
 func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) error {
 	if len(items) == 0 {
 		return nil
@@ -175,8 +176,8 @@ func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob
 	})
 }
 
-// OpenRecoveryItems calls each for the items of a job numbered in [from, to) that nothing was said of within it, in
-// their order, with their events.
+// OpenRecoveryItems calls each for the items of a job with numbers in [from, to) that have no outcome within it, in
+// order, with their events. It stops at the first error of each and returns it.
 func (r *Reader) OpenRecoveryItems(
 	ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.OpenRecoveryItem) error,
 ) error {
@@ -193,7 +194,7 @@ func (r *Reader) OpenRecoveryItems(
 	return nil
 }
 
-// readOpenItems reads what is needed to submit items, a bounded part of them after the other.
+// readOpenItems reads the events and the earlier deliveries of items, in parts of at most bodyChunk, and calls each.
 func (r itemReader) readOpenItems(
 	ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem, each func(*event.OpenRecoveryItem) error,
 ) error {
@@ -250,7 +251,7 @@ func (r itemReader) sizesOf(
 	})
 }
 
-// whole reads the events of items that can still be read.
+// storedEvents reads the events of items that are neither erased nor older than the retention.
 func (r itemReader) storedEvents(
 	ctx context.Context, account string, items []event.RecoveryItem,
 ) (map[id.ID]*event.Event, error) {
@@ -261,7 +262,7 @@ func (r itemReader) storedEvents(
 	return r.fullEvents(ctx, account, ids)
 }
 
-// fullEvents reads events by their ids, given newest first.
+// fullEvents reads events by their ids, which must be sorted newest first.
 func (r itemReader) fullEvents(ctx context.Context, account string, ids []id.ID) (map[id.ID]*event.Event, error) {
 	q := ch.WhereIDs(selectFullEvent().Add(" WHERE account = ", account), ids)
 	return byKey(ctx, r.Reader, q, func(rows driver.Rows, d *id.ID, e **event.Event) (err error) {

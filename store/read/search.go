@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// A search looks at a stretch of rows after the other, each so long that it should take searchStretch, and ends
-	// between two of them when its budget is spent.
+	// A search reads one chunk of rows after another. Each chunk is sized to take searchStretch; between two chunks the
+	// search ends when its time is used up. With hits that is after searchStretch too, without any after searchBudget.
 	searchStretch, searchBudget = 300 * time.Millisecond, 2 * time.Second
-	// firstSearch, minSearch and maxSearch are rows of a stretch.
+	// firstSearch, minSearch and maxSearch bound the rows of a chunk.
 	firstSearch, minSearch, maxSearch = 10_000, 500, 1_000_000
-	// firstSearchBytes, minSearchBytes and maxSearchBytes bound its bodies and headers. Bodies may have 10 MiB.
+	// firstSearchBytes, minSearchBytes and maxSearchBytes bound its bodies and headers. One body may have 10 MiB.
 	firstSearchBytes, minSearchBytes, maxSearchBytes = 32 << 20, 4 << 20, 1 << 30
-	// headerBytes is what the headers of an event are counted for; their size stands in no column.
+	// headerBytes is the assumed size of an event's headers; no column has the real one.
 	headerBytes = 512
-	// searchMemory is what one statement of a search may take, in bytes.
+	// searchMemory bounds the memory of one statement of a search, in bytes.
 	searchMemory = 512 << 20
-	// maxSearches is how many run at once for an account; another waits for its turn for searchWait.
+	// maxSearches is how many searches run at once for an account; a further one waits at most searchWait.
 	maxSearches, searchWait = 2, time.Second
 )
 
-// spent reports whether a search has to end for now, which it does sooner when it has found something, and makes the
-// next stretch as long as the last one says; took is that one's time, zero before the first.
-func (w *walk) budgetSpent(began time.Time, took time.Duration, found int) bool {
-	if w.Search == nil || took == 0 {
+// adaptChunk sizes the next chunk of a search by the duration of the last one, which is zero before the first. It
+// reports whether the search has to end for now, which is earlier when it has hits.
+func (w *walk) adaptChunk(began time.Time, last time.Duration, found int) (end bool) {
+	if w.Search == nil || last == 0 {
 		return false
 	}
-	factor := min(max(float64(searchStretch)/float64(took), 0.25), 4)
+	factor := min(max(float64(searchStretch)/float64(last), 0.25), 4)
 	w.chunk = min(max(int(float64(w.chunk)*factor), minSearch), maxSearch)
 	w.bytes = min(max(int(float64(w.bytes)*factor), minSearchBytes), maxSearchBytes)
 	if found > 0 {
@@ -43,7 +43,7 @@ func (w *walk) budgetSpent(began time.Time, took time.Duration, found int) bool 
 	return time.Since(began) >= w.r.cfg.SearchBudget
 }
 
-// stretch is edge for a search: as many rows as chunk and bytes allow, one of each shard at least.
+// searchChunkStart is chunkStart for a search: as many rows as w.chunk and w.bytes allow, at least one of each shard.
 func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, err error) {
 	for {
 		var rows, size int
@@ -66,7 +66,7 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 			return lowest, cut, err
 		case size > w.bytes && rows > w.r.pool.Count():
 			w.chunk = max(1, int(float64(rows)*float64(w.bytes)/float64(size)*0.9))
-		case w.r.pool.Count() > 1: // some are below the edge of another shard
+		case w.r.pool.Count() > 1: // some of the rows are below the bound of another shard
 			return lowest, cut, w.countScanned(ctx, lowest)
 		default:
 			w.scanned += rows
@@ -75,7 +75,7 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 	}
 }
 
-// count adds the rows of a stretch, from its lowest id on, to those that were looked at.
+// countScanned adds the rows of a chunk, from its lowest id on, to w.scanned.
 func (w *walk) countScanned(ctx context.Context, lowest id.ID) error {
 	t := w.eventsTable()
 	q := w.where(w.newSearchQuery().Add("SELECT count() FROM ").Add(t.name), t, w.window().above(lowest))
@@ -87,20 +87,20 @@ func (w *walk) countScanned(ctx context.Context, lowest id.ID) error {
 	})
 }
 
-// searching begins a statement of a search.
+// newSearchQuery returns an empty statement with the settings of a search.
 func (w *walk) newSearchQuery() *ch.Query { return &ch.Query{Settings: w.r.searchSettings} }
 
-// searchSettings keep a search from harming the others: it has few threads, little memory, waits while the writer
-// inserts, ends when nobody waits for it any more, and changes nothing.
+// searchSettings protect other statements from a search: it has few threads and little memory, yields to the writer's
+// inserts, ends when its caller has gone, and cannot write.
 func searchSettings(cfg ReaderConfig) clickhouse.Settings {
 	return clickhouse.Settings{
 		"max_threads": cfg.SearchThreads, "max_memory_usage": searchMemory, "priority": ch.SearchPriority,
 		"max_execution_time": int(cfg.Timeout/time.Second) + 1,
-		// In the order of the table rows are read in pieces that are too small, backwards: it takes half as long again.
+		// Reading in the order of the table, backwards, reads small pieces and takes 1.5 times as long.
 		"optimize_read_in_order": 0,
-		// A URL holds 64 KB of values; written as conditions they may be longer than what is usual.
+		// The values in a request's URL may have 64 KB; as conditions they exceed the default limits.
 		"max_query_size": 8 << 20, "max_ast_elements": 500_000, "max_expanded_ast_elements": 1_000_000,
-		// Over HTTP a statement goes on after its client has left, unless it only reads and this is set.
+		// Over HTTP a statement continues after its client has gone, unless it is read-only and this is set.
 		"readonly": 2, "cancel_http_readonly_queries_on_client_close": 1,
 	}
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// minGram is how long a text must be for the index to say something, in bytes.
+// minGram is the length from which on a text can be looked up in the index, in bytes.
 const minGram = 4
 
-// hint appends conditions that only the text index looks at, one for each of a search: whatever has none of their texts
-// does not match.
+// addIndexHints appends a condition for each term of a search that only the text index evaluates: it excludes granules
+// that contain none of the term's texts.
 func addIndexHints(q *ch.Query, s *event.Search) {
 	for _, m := range s.Header {
 		lines := headerLines(m)
 		for i := range lines {
-			lines[i] = lines[i][1:] // nothing stands before the first
+			lines[i] = lines[i][1:] // without the line break: the first line has none before it
 		}
 		addIndexHint(q, lines, "")
 	}
 	if low := strings.ToLower(s.Text); low != "" && !strings.Contains(id.Event, low) {
-		// Of the letters of other alphabets some are k, s and i in lower or upper case.
+		// Some non-ASCII letters fold to k, s or i, so these letters are left out beside such a text.
 		folded := ""
 		if strings.ContainsFunc(s.Text, func(r rune) bool { return r > 127 }) {
 			folded = "kKsSiI"
@@ -43,8 +43,8 @@ func addIndexHints(q *ch.Query, s *event.Search) {
 	}
 }
 
-// addIndexHint says that one of the texts is there, unless the index says nothing about one of them. Letters of folded
-// may be written as others.
+// addIndexHint appends the condition that one of the texts occurs. It appends nothing when one of them has no part that
+// the index can look up. The letters in folded may be written as other ones, so they are not looked up.
 func addIndexHint(q *ch.Query, texts []string, folded string) {
 	grams := make([]string, len(texts))
 	for i, t := range texts {
@@ -65,7 +65,7 @@ func addIndexHint(q *ch.Query, texts []string, folded string) {
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
 
-// longestASCII is the longest stretch of a text that the index has letter by letter.
+// longestASCII returns the longest run of ASCII characters in a text, without the characters in without.
 func longestASCII(text, without string) (longest string) {
 	for stretch := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return r > 127 || strings.ContainsRune(without, r)

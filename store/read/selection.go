@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// maxSelected bounds what Select passes on at once.
+	// maxSelected bounds the events that Select passes to page at once.
 	maxSelected = maxIDs
-	// patience is how often Select waits for the fence.
+	// fenceTries is how often Select waits for the fence.
 	fenceTries = 3
 )
 
-// Select calls page for everything that a query matches, newest first, with about q.Limit events at a time (0 = as
-// many as may be, some thousand). It shows whatever was acknowledged before the call, or is event.ErrUnavailable:
-// what is sent again must not be chosen from a part. Each window of time is looked at, and each of them has the
-// time of one read, so that the whole may take as long as ctx allows.
+// Select calls page for every event that a query matches, newest first, with at most q.Limit events at a time (0 =
+// maxSelected). It includes everything acknowledged before the call, else it returns event.ErrUnavailable: a replay
+// must not be selected from a part. It stops at the first error of page. Each step has the time limit of one read, so
+// the whole may take as long as ctx allows.
 func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Match) error) error {
-	undone := r.reportedBoundFor(ctx, &q) // before the fence
+	reportedBefore := r.reportedBoundFor(ctx, &q) // before the fence
 	if err := r.upToDate(ctx); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Ma
 		n = maxSelected
 	}
 	var selected []event.Match
-	for w := r.newWalk(q, undone); !w.done(); {
+	for w := r.newWalk(q, reportedBefore); !w.done(); {
 		found, err := w.nextInTime(ctx, min(n, maxSelected))
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Ma
 	return nil
 }
 
-// upToDate is CaughtUp with more patience.
+// upToDate calls CaughtUp up to fenceTries times.
 func (r *Reader) upToDate(ctx context.Context) (err error) {
 	for range fenceTries {
 		if err = r.CaughtUp(ctx); !errors.Is(err, errNotCaughtUp) {
@@ -73,16 +73,16 @@ func (r *Reader) upToDate(ctx context.Context) (err error) {
 	return err
 }
 
-// nextInTime is next with the time of one read.
+// nextInTime is next with the time limit of one read.
 func (w *walk) nextInTime(ctx context.Context, n int) ([]candidate, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.r.cfg.Timeout)
 	defer cancel()
 	return w.next(ctx, n)
 }
 
-// Stored returns the events of an account with these ids as they can be sent again, in the order of the ids. Those
-// that are not stored any more are left out. It does not wait for the writer, and holds all of them: the caller
-// knows their sizes.
+// Stored returns the complete events of an account with these ids, in the order of the ids. Events that are erased or
+// not stored any more are left out. It does not wait for the writer. All events are in memory at once, so the caller
+// bounds their sizes.
 func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]event.Stored, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -115,11 +115,12 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 	return stored, nil
 }
 
-// parallelCommandReads bounds the partitions of which the commands are read at once.
+// parallelCommandReads bounds the partitions whose commands are read at once.
 const parallelCommandReads = 4
 
-// CountCommands counts the deliveries that a run has asked for since a moment, of events newer than one. It asks the
-// log, where what is acknowledged stands, and reads to its end; what the log has deleted since is stored.
+// CountCommands counts the deliveries that the commands of a run ask for, of events with an id above newer. It reads
+// the topic commands from the time since to its end, so it includes every acknowledged command. When the log has
+// trimmed records of that time it counts the stored deliveries too. A delivery counts once.
 func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time, newer id.ID) (int, error) {
 	from, err := r.topic.OffsetsForTime(ctx, stream.Commands, since)
 	if err != nil {
@@ -161,7 +162,7 @@ func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time,
 	return sum, nil
 }
 
-// addStoredDeliveries adds the deliveries of a run that are stored to those of their partitions.
+// addStoredDeliveries adds the stored deliveries of a run to seen, by partition.
 func (r *Reader) addStoredDeliveries(
 	ctx context.Context, run string, newer id.ID, seen map[int32]map[deliveryKey]bool) error {
 	q := new(ch.Query).Add("SELECT id, dest FROM run_deliveries WHERE run = ", run).Add(" AND id > ", newer)
@@ -175,7 +176,7 @@ func (r *Reader) addStoredDeliveries(
 	})
 }
 
-// addCommandedDeliveries adds those of one partition; a delivery that is commanded twice counts once.
+// addCommandedDeliveries adds the deliveries that the commands of a run in one partition ask for.
 func (r *Reader) addCommandedDeliveries(
 	ctx context.Context, p stream.Partition, from, end int64, run string, newer id.ID, seen map[deliveryKey]bool,
 ) error {

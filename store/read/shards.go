@@ -11,26 +11,26 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxParallelShards bounds the shards that one read asks at the same time.
+// maxParallelShards bounds the shards that one read queries at once.
 const maxParallelShards = 16
 
-// shards are those that a statement has to ask: all of them unless it is about certain events.
+// shards returns the shards that a statement has to query: all of them unless it names its events or partitions.
 func (r *Reader) shards(q *ch.Query) []int {
-	asked := make(map[int]bool)
+	needed := make(map[int]bool)
 	for p := range q.Partitions {
-		asked[ch.ShardOfPartition(p, r.pool.Count())] = true
+		needed[ch.ShardOfPartition(p, r.pool.Count())] = true
 	}
 	var out []int
 	for s := range r.pool.Count() {
-		if q.Partitions == nil || asked[s] {
+		if q.Partitions == nil || needed[s] {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// each runs a statement on the shards that it is about and calls scan for every row, in no order between shards. A
-// statement that counts gives a count for every shard.
+// each runs a statement on the shards that it needs and calls scan for every row, one at a time, in no order between
+// shards. A statement that counts yields one count for every shard.
 func (r *Reader) each(ctx context.Context, q *ch.Query, scan func(driver.Rows) error) error {
 	shards := r.shards(q)
 	if len(shards) == 1 {
@@ -46,7 +46,7 @@ func (r *Reader) each(ctx context.Context, q *ch.Query, scan func(driver.Rows) e
 	})
 }
 
-// byKey runs a statement and returns what scan reads of its rows, by their keys.
+// byKey runs a statement and returns the values that scan reads from its rows, by key.
 func byKey[K comparable, V any](
 	ctx context.Context, r *Reader, q *ch.Query, scan func(driver.Rows, *K, *V) error,
 ) (map[K]V, error) {
@@ -61,8 +61,8 @@ func byKey[K comparable, V any](
 	return out, err
 }
 
-// parallel calls f for every shard. When one of them fails there is no answer: a list that lacks a part of its rows
-// and does not say so would be worse than none.
+// parallel calls f for every shard and returns the first error. A read fails when one shard does: a list that silently
+// lacks rows would be worse than none.
 func (r *Reader) parallel(ctx context.Context, shards []int, f func(ctx context.Context, shard int) error) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(maxParallelShards)
@@ -77,9 +77,9 @@ func (r *Reader) parallel(ctx context.Context, shards []int, f func(ctx context.
 	return g.Wait()
 }
 
-// newest runs a statement whose rows are to come newest first and returns at most limit of them, 0 for all, just as
-// one server with all rows would: the first of the union are among the first of every part. key is the id that they
-// are ordered by, and scan reads a row.
+// newest runs a statement and returns its first limit rows (0 = all), newest first, as one server with all rows would.
+// It asks each shard for its first limit rows and merges them. key returns the id that orders the rows, scan reads a
+// row.
 func newest[T any](
 	ctx context.Context, r *Reader, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
 ) ([]T, error) {
@@ -90,7 +90,7 @@ func newest[T any](
 	return merged(ctx, r, q, limit, key, scan)
 }
 
-// merged is newest for a statement that says its order and limit itself.
+// merged is newest for a statement that has an ORDER BY id DESC and a LIMIT already.
 func merged[T any](
 	ctx context.Context, r *Reader, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
 ) ([]T, error) {
@@ -120,7 +120,7 @@ func merged[T any](
 	return all, nil
 }
 
-// itself is the key of ids.
+// identity is the key function for rows that are ids.
 func identity(d *id.ID) id.ID { return *d }
 
 func scanID(rows driver.Rows) (d id.ID, err error) {

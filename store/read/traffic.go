@@ -14,12 +14,13 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// minuteSpan is the longest span of which Traffic tells every minute; it tells the hours of longer ones.
+// minuteSpan is the longest span that Traffic returns by the minute; longer ones are returned by the hour.
 const minuteSpan = 25 * time.Hour
 
-// Traffic counts the requests to destinations in a span, by time and by endpoint: what is there, without waiting for
-// the writer. A redo of the writer counts requests again. A span of up to 25 hours is told by the minute, a longer
-// one by the hour; the span is widened to whole ones. Times without a request are left out.
+// Traffic counts the requests to destinations in a span, by time and by endpoint, without waiting for the writer.
+// Requests are counted at least once: rows that a writer inserts again after a crash count again. A span of up to 25
+// hours is returned by the minute, a longer one by the hour; the span is widened to whole steps. Steps without a
+// request are left out.
 func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time) (event.Traffic, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -58,24 +59,25 @@ func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time
 	return traffic, nil
 }
 
-// countTable has requests by time and endpoint; its rows are of one step each.
+// countTable is a table of requests by time and endpoint; each row counts one step of time.
 type countTable struct {
 	step time.Duration
 	name ch.SQL
 }
 
-// countTables are the finest first. The longer steps are there for what has ended for a while; see hours.go.
+// countTables are the tables of requests, the finest step first. Hours and days are filled some time after they end;
+// see store/write/hours.go.
 var countTables = []countTable{
 	{time.Minute, "usage_minute"}, {time.Hour, "attempts_hour FINAL"}, {24 * time.Hour, "attempts_day FINAL"}}
 
-// piece is what one table is asked for of a span.
+// tableSpan is the part of a span that one table answers.
 type tableSpan struct {
 	of       countTable
 	from, to time.Time
 }
 
-// pieces asks the last of the tables for its whole steps in [from, to) that were counted, and those before it for the
-// rest.
+// splitSpan divides [from, to) between tables, which are sorted by step, the finest first. The last table answers its
+// whole steps before counted, the others the rest.
 func splitSpan(tables []countTable, from, to, counted time.Time) []tableSpan {
 	coarsest, finer := tables[len(tables)-1], tables[:len(tables)-1]
 	switch {
@@ -95,8 +97,8 @@ func splitSpan(tables []countTable, from, to, counted time.Time) []tableSpan {
 		splitSpan(finer, end, to, counted))
 }
 
-// requests appends, in parentheses, what selects the requests of [from, to) by time and endpoint, in steps of at most
-// longest. The span begins and ends with a minute.
+// requests appends a subquery for the requests in [from, to), by time and endpoint, in steps of at most longest. from
+// and to are whole minutes.
 func (r usageReader) requests(q *ch.Query, account string, from, to time.Time, longest time.Duration) *ch.Query {
 	var tables []countTable
 	for _, t := range countTables {
@@ -116,7 +118,7 @@ func (r usageReader) requests(q *ch.Query, account string, from, to time.Time, l
 	return q.Add(")")
 }
 
-// sumRequests adds the counts of all shards up.
+// sumRequests runs a statement and adds up the counts of all shards, by key.
 func sumRequests[K comparable](ctx context.Context, r *Reader, q *ch.Query, into map[K]event.Requests) error {
 	return r.each(ctx, q, func(rows driver.Rows) error {
 		var of K

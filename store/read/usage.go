@@ -15,21 +15,21 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// usageReader counts what was used.
+// usageReader counts events and requests for the usage of accounts.
 type usageReader struct{ *Reader }
 
-// busiestEndpoints is how many endpoints Usage names.
+// busiestEndpoints is how many endpoints Usage returns.
 const busiestEndpoints = 20
 
-// shardEndpoints is how many endpoints each of several shards names: the sums of the busiest are exact in an account
-// that has no more, and else unless one that was moved is beyond them on one shard.
+// shardEndpoints is how many endpoints each of several shards returns. The sums of the busiest are exact in an account
+// with no more endpoints; with more, they are exact unless an endpoint that moved is beyond this number on one shard.
 const shardEndpoints = 10_000
 
-// longestSpan bounds the groups of one answer: a month, and the days before it that are recent.
+// longestSpan bounds the days of one answer: a month, and the days of UsageSpan.Recent before it.
 const longestSpan = 50 * 24 * time.Hour
 
-// Usage counts what an account has used in a span, whatever was acknowledged before included. Hours that are older
-// than the newest few were counted by the writers; the events of the others are counted now.
+// Usage counts the use of an account in a span, with everything acknowledged before the call unless AsOf is older. The
+// writers have counted all hours but the newest few; the events of these are counted now.
 func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan) (event.Figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -53,15 +53,15 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 	return f, nil
 }
 
-// useQuery reads what counts, in groups by day and by endpoint: from days and hours, and from the events of the hours
-// that are not counted yet.
+// useQuery returns a statement for the use by day and by endpoint: from the tables of days and hours, and from the
+// events of the hours that are not counted yet.
 func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
 	since := span.Recent
 	if span.From.Before(since) {
 		since = span.From
 	}
 	live := schema.HourOf(r.now()).Add(-schema.LiveHours)
-	// One pass over the hours gives both groups; within makes the days before the period count as recent alone.
+	// One pass over the hours yields both groups. sumIf counts the days before the period as recent only.
 	q := new(ch.Query).Add("SELECT toUInt8(grouping(endpoint)) AS by_day, toDateTime(toStartOfDay(hour), 'UTC') AS " +
 		"day, endpoint")
 	for _, column := range []ch.SQL{"received", "sent", "findings", "bytes"} {
@@ -93,7 +93,7 @@ func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
 	return q
 }
 
-// countUse fills in what counts, by day and by endpoint.
+// countUse sets the use by day and by endpoint, and the recent use.
 func (r usageReader) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	q := r.useQuery(account, span)
 	days, endpoints := make(map[time.Time]event.Use), make(map[string]event.Use)
@@ -114,7 +114,7 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 		case use.Total() == 0:
 		case byDay == 1:
 			days[day.UTC()] = addUse(days[day.UTC()], use)
-		case endpoint != "": // findings belong to none
+		case endpoint != "": // findings belong to no endpoint
 			endpoints[endpoint] = addUse(endpoints[endpoint], use)
 		}
 		return nil
@@ -133,8 +133,8 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 	return err
 }
 
-// partialDays are the days in the middle of which a part of the span begins or ends: of them hours are counted. So are
-// those of the day from which on events are counted, and what follows.
+// partialDays returns the days within which a part of the span begins or ends: their hours are counted one by one. So
+// are the hours from the day of live on.
 func partialDays(span event.UsageSpan, live time.Time) (days []time.Time) {
 	for _, t := range []time.Time{span.From, span.Recent, span.To} {
 		if day := schema.DayOf(t); !day.Equal(t) && day.Before(schema.DayOf(live)) {
@@ -149,8 +149,8 @@ func addUse(a, b event.Use) event.Use {
 		Bytes: a.Bytes + b.Bytes}
 }
 
-// usageGroups bounds the days, and the endpoints, that one shard counts. An endpoint that was moved counts on two, so
-// that more of them are added up than are named.
+// usageGroups bounds the days, and the endpoints, that one shard returns. An endpoint that moved counts on two shards,
+// so with several shards more of them are added up than Usage returns.
 func (r usageReader) usageGroups() int {
 	if r.pool.Count() == 1 {
 		return int(longestSpan / (24 * time.Hour))
@@ -158,7 +158,7 @@ func (r usageReader) usageGroups() int {
 	return shardEndpoints
 }
 
-// countRequests fills in the requests to destinations, of whole hours. A redo of the writer counts them again.
+// countRequests sets the requests to destinations, in whole hours. They are counted at least once.
 func (r usageReader) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
 	q := new(ch.Query).Add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM ")
 	q = r.requests(q, account, ceilHour(span.From), ceilHour(span.To), 24*time.Hour)
@@ -170,5 +170,5 @@ func (r usageReader) countRequests(ctx context.Context, account string, span eve
 	})
 }
 
-// ceilHour is t, or the next hour's beginning.
+// ceilHour rounds t up to a whole hour.
 func ceilHour(t time.Time) time.Time { return t.Add(time.Hour - 1).Truncate(time.Hour) }

@@ -9,18 +9,18 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A delivery of which nothing was said yet has no row, so that looking for it means to look at every event. But what
-// the dispatcher has committed has been said something about, durably and before the commit: only events beyond its
-// commits can lack a row. They are the newest, by their offsets, and so by their times but for scanSpan.
+// A delivery without an outcome has no row, so finding it means reading every event. But the dispatcher writes an
+// outcome of every delivery before it commits the event's offset. So only events at or above its committed offsets can
+// lack a row. By offset they are the newest events, and by time too, up to scanSpan.
 
-// lookbackSteps are how far back the oldest undone event is looked for: one question to the log each.
+// lookbackSteps are the ages at which allReportedBefore looks for the oldest uncommitted event. Each costs one request
+// to the log.
 func lookbackSteps() []time.Duration {
 	return []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 }
 
-// undone is a time before which something was said about every delivery of every event. The zero time is always true,
-// and is what is said when the log cannot tell. The answer holds for whoever passes the fence afterwards: what was said
-// before the commits is then in the store.
+// allReportedBefore returns a time before which every delivery of every event has an outcome; the zero time when the
+// log cannot tell. It holds for a read that passes the fence afterwards: the outcomes are then in the store.
 func (r *Reader) allReportedBefore(ctx context.Context) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.FenceWait)
 	defer cancel()
@@ -33,17 +33,17 @@ func (r *Reader) allReportedBefore(ctx context.Context) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	open := make(map[stream.Partition]int64)
+	uncommitted := make(map[stream.Partition]int64) // first offset that is not committed
 	for p, end := range ends {
 		at, known := committed[p]
 		if !known && end > 0 {
 			return time.Time{}
 		}
 		if at < end {
-			open[p] = at
+			uncommitted[p] = at
 		}
 	}
-	if len(open) == 0 {
+	if len(uncommitted) == 0 {
 		return now.Add(-scanSpan)
 	}
 	for _, back := range lookbackSteps() {
@@ -52,7 +52,7 @@ func (r *Reader) allReportedBefore(ctx context.Context) time.Time {
 			return time.Time{}
 		}
 		older := false
-		for p, at := range open {
+		for p, at := range uncommitted {
 			older = older || at < since[p]
 		}
 		if !older {
@@ -62,7 +62,8 @@ func (r *Reader) allReportedBefore(ctx context.Context) time.Time {
 	return time.Time{}
 }
 
-// reportedBoundFor is undone for a query that may match an event of which nothing was said, the zero time for others.
+// reportedBoundFor calls allReportedBefore for a query that may match a delivery without an outcome. For other queries
+// it returns the zero time.
 func (r *Reader) reportedBoundFor(ctx context.Context, q *event.Query) time.Time {
 	if !mayMatchUnreported(q) || q.Search != nil {
 		return time.Time{}
@@ -70,5 +71,5 @@ func (r *Reader) reportedBoundFor(ctx context.Context, q *event.Query) time.Time
 	return r.allReportedBefore(ctx)
 }
 
-// mayMatchUnreported reports whether the query may match an event of which nothing was said.
+// mayMatchUnreported reports whether the query may match an event with a delivery that has no outcome.
 func mayMatchUnreported(q *event.Query) bool { return slices.Contains(q.Statuses, event.Pending) }

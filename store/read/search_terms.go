@@ -16,32 +16,32 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// What a search means, and how it is said so that a body is looked at as rarely as can be:
+// This file defines what a search matches, and writes it as SQL that parses as few bodies as possible.
 //
-// A text is looked for in the bytes of the body, of the header lines, and in the id, in any case. A header has to have
-// one of the values, exactly. What stands at a path of a JSON body has to be a string that is one of the values, or
-// true, false or null by that word, or a number of the same value: whole numbers are compared to the last digit, others
-// as double precision says. Strings are compared decoded. Of members with the same name the first counts.
+// A text matches when the body, a header line or the id contains it, in any case. A header matches when its value
+// equals one of the values. The scalar at a path of a JSON body matches when it is a string that equals one of the
+// values, or true, false or null written as such, or a number of the same value. Integers are compared exactly, other
+// numbers in double precision. Strings are compared decoded. Of several members with the same name the first counts.
 //
-// ClickHouse reads JSON at 2 GB/s and looks for bytes at 5, so bodies that cannot match are passed by the bytes before
-// they are read (see needles). Its parser refuses some bodies that are JSON (refusedJSON); those are judged by this
-// program.
+// ClickHouse parses JSON at 2 GB/s and searches bytes at 5 GB/s. So a byte search (see needles) excludes bodies that
+// cannot match before they are parsed. ClickHouse's parser rejects some bodies that are valid JSON (refusedJSON); this
+// process matches those itself (refused_json.go).
 
 const (
-	// maxIndexes bounds the numbers in a path that may be a name as well as a place in an array: each doubles what has to
-	// be looked for. Beyond it they are places.
+	// maxIndexes bounds the numbers in a path that are tried both as a member name and as an array index: each doubles the
+	// number of conditions. Further numbers are array indexes only.
 	maxIndexes = 3
-	// minNeedle is how long a text must be to be worth looking for, in bytes.
+	// minNeedle is the length from which on a text is worth a byte search, in bytes.
 	minNeedle = 3
-	// maxNeedles bounds those of one statement; ClickHouse takes 255.
+	// maxNeedles bounds the texts of one multiSearchAny; ClickHouse takes 255.
 	maxNeedles = 200
 )
 
-// refusedJSON is true of a body that may be JSON though ClickHouse's parser refuses it: for half a pair of
-// surrogates, for a number beyond 64 bits, for bytes that are no UTF-8.
+// refusedJSON selects bodies that may be valid JSON although ClickHouse's parser rejects them: for an unpaired
+// surrogate, a number beyond 64 bits, or bytes that are not UTF-8.
 const refusedJSON ch.SQL = "match(body, '^\\\\s*[\\\\[{]') AND NOT isValidJSON(body)"
 
-// searched appends the conditions of a search. Nothing in a text has a meaning but its letters.
+// addSearch appends the conditions of a search. All characters of a text are literal.
 func (w *walk) addSearch(q *ch.Query) *ch.Query {
 	s := w.Search
 	if s == nil {
@@ -66,7 +66,7 @@ func (w *walk) addSearch(q *ch.Query) *ch.Query {
 	return q
 }
 
-// headerLines are those of which an event has to have one, with the line end before them.
+// headerLines returns the lines of which a matching event has at least one, each after the line break before it.
 func headerLines(m event.HeaderMatch) []string {
 	lines := make([]string, len(m.Values))
 	for i, v := range m.Values {
@@ -75,28 +75,28 @@ func headerLines(m event.HeaderMatch) []string {
 	return lines
 }
 
-// searchText looks for a text in body, headers and id, in any case.
+// searchText appends the condition that the body, the headers or the id contain a text, in any case.
 func searchText(q *ch.Query, text string) {
-	find, end := ch.SQL("positionCaseInsensitive("), ch.SQL("")
+	function, closing := ch.SQL("positionCaseInsensitive("), ch.SQL("")
 	if strings.ContainsFunc(text, func(r rune) bool { return r > 127 }) {
-		find = "positionCaseInsensitiveUTF8("
+		function = "positionCaseInsensitiveUTF8("
 		if !strings.ContainsRune(text, utf8.RuneError) {
-			// Bytes that look like the beginning of a letter would hide what stands behind them, in the next row too; at
-			// the very end they would take the others there with them.
-			find, end = "positionCaseInsensitiveUTF8(toValidUTF8(concat(", ", '   '))"
+			// ClickHouse would skip the bytes after an incomplete UTF-8 sequence, even those of the next row. toValidUTF8
+			// replaces such sequences; the spaces protect the last characters from one at the very end.
+			function, closing = "positionCaseInsensitiveUTF8(toValidUTF8(concat(", ", '   '))"
 		}
 	}
-	q.Add(" AND (").Add(find).Add("body").Add(end).Add(", ").Literal(text).Add(") > 0 OR ")
-	q.Add(find).Add("headers").Add(end).Add(", ").Literal(text).Add(") > 0")
+	q.Add(" AND (").Add(function).Add("body").Add(closing).Add(", ").Literal(text).Add(") > 0 OR ")
+	q.Add(function).Add("headers").Add(closing).Add(", ").Literal(text).Add(") > 0")
 	searchID(q, strings.ToLower(text))
 	q.Add(")")
 }
 
-// idText spells an id in another alphabet of 32 letters than id.ID.String: with 4 bytes of nothing before it, its
-// letters begin where those of an id do, behind 6 more.
+// idText is an id in base32. It has the same groups of 5 bits as id.ID.String, in another alphabet: 4 zero bytes before
+// the id align the groups and yield the 6 leading letters that substring removes.
 const idText ch.SQL = "substring(base32Encode(concat(unhex('00000000'), id)), 7)"
 
-// searchID adds the events whose id, as it is printed, holds a text.
+// searchID appends a condition for events whose printed id contains a text.
 func searchID(q *ch.Query, low string) {
 	if strings.Contains(id.Event, low) {
 		q.Add(" OR 1")
@@ -111,8 +111,8 @@ func searchID(q *ch.Query, low string) {
 	}
 }
 
-// idPatterns are the letters of base32Encode that an id has somewhere, or begins with, when it is printed with a text
-// in it.
+// idPatterns translates a text within a printed id, evt_…, into base32Encode's alphabet. An id contains one of within,
+// or begins with one of starts when the text begins with the end of the prefix.
 func idPatterns(low string) (within, starts []string) {
 	if letters, ok := idLetters(low); ok {
 		within = append(within, letters)
@@ -126,26 +126,26 @@ func idPatterns(low string) (within, starts []string) {
 	return within, starts
 }
 
-// idLetters translates what may stand in an id into the letters of base32Encode.
+// idLetters translates letters of a printed id into base32Encode's alphabet; false when an id cannot contain them.
 func idLetters(low string) (letters string, ok bool) {
-	const ours, theirs = "0123456789abcdefghjkmnpqrstvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	const idAlphabet, base32Alphabet = "0123456789abcdefghjkmnpqrstvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	if len(low) > 26 {
 		return "", false
 	}
 	b := []byte(low)
 	for i, c := range b {
-		at := strings.IndexByte(ours, c)
+		at := strings.IndexByte(idAlphabet, c)
 		if at < 0 {
 			return "", false
 		}
-		b[i] = theirs[at]
+		b[i] = base32Alphabet[at]
 	}
 	return string(b), true
 }
 
-// searchBody compares what stands at a path of the body. Read as JSON it is compared in the form in which ClickHouse
-// writes it, and the values are written by ClickHouse too. The conditions are joined so that each is asked only where
-// those before it are true: a body is read twice only when its first reading came to a hit or to nothing.
+// searchBody appends the condition on the scalar at a path of the body. Both the scalar and the values are compared in
+// the form in which JSONExtractRaw writes them. The conditions are ordered so that AND evaluates each only where the
+// earlier ones hold: a body is parsed a second time only after a hit or an empty result.
 func searchBody(q *ch.Query, m event.BodyMatch) {
 	for _, texts := range needles(m) {
 		q.Add(" AND multiSearchAny(body, [").Literals(texts).Add("])")
@@ -160,10 +160,10 @@ func searchBody(q *ch.Query, m event.BodyMatch) {
 		for _, s := range written {
 			q.Add("JSONExtractRaw(").Literal(s).Add("), ")
 		}
-		// What is not there, and what is in a body that is not read, is empty.
+		// '' stands for a missing member and for a body that ClickHouse cannot parse; both are checked next.
 		q.Add("'') AND (")
 		f.raw(q).Add(" != ''")
-		// A number names the nth member of an object too: a place is one of an array only.
+		// ClickHouse takes an index for the nth member of an object too, so the parent must be an array.
 		for i, k := range f {
 			if k.index > 0 {
 				q.Add(" AND JSONType(body")
@@ -179,7 +179,7 @@ func searchBody(q *ch.Query, m event.BodyMatch) {
 	q.Add(")")
 }
 
-// pathStep is a step into a body: into an object by a name, or into an array, counted from 1.
+// pathStep is one step of a path: a member name, or an array index that counts from 1 (0 = none).
 type pathStep struct {
 	name  string
 	index int
@@ -187,10 +187,10 @@ type pathStep struct {
 
 type jsonPath []pathStep
 
-// raw appends what stands there, as ClickHouse writes it.
+// raw appends an expression for the value at the path, as ClickHouse writes it.
 func (f jsonPath) raw(q *ch.Query) *ch.Query { return f.keys(q.Add("JSONExtractRaw(body")).Add(")") }
 
-// keys appends the arguments of ClickHouse's JSON functions.
+// keys appends the path as arguments of a JSON function.
 func (f jsonPath) keys(q *ch.Query) *ch.Query {
 	for _, k := range f {
 		if k.index > 0 {
@@ -202,20 +202,20 @@ func (f jsonPath) keys(q *ch.Query) *ch.Query {
 	return q
 }
 
-// jsonPaths are what a path may mean: a number is a place in an array or a name.
+// jsonPaths returns the meanings of a path: a number may be an array index or a member name.
 func jsonPaths(members []string) []jsonPath {
 	all, indexes := []jsonPath{nil}, 0
 	for _, m := range members {
-		meant := []pathStep{{name: m}}
+		steps := []pathStep{{name: m}}
 		if n, err := strconv.ParseUint(m, 10, 31); err == nil {
-			if meant = []pathStep{{index: int(n) + 1}, {name: m}}; indexes >= maxIndexes {
-				meant = meant[:1]
+			if steps = []pathStep{{index: int(n) + 1}, {name: m}}; indexes >= maxIndexes {
+				steps = steps[:1]
 			}
 			indexes++
 		}
 		var next []jsonPath
 		for _, f := range all {
-			for _, k := range meant {
+			for _, k := range steps {
 				next = append(next, append(f[:len(f):len(f)], k))
 			}
 		}
@@ -224,10 +224,10 @@ func jsonPaths(members []string) []jsonPath {
 	return all
 }
 
-// scalars write the values in every JSON form that they stand for.
+// jsonForms writes the values in every JSON form that they match: string, keyword and number.
 func jsonForms(values []string) (written []string) {
 	for _, v := range values {
-		if utf8.ValidString(v) { // no JSON that ClickHouse reads holds other text
+		if utf8.ValidString(v) { // ClickHouse rejects JSON with any other text
 			written = append(written, jsonText(v))
 		}
 		if v == "true" || v == "false" || v == "null" {
@@ -236,34 +236,34 @@ func jsonForms(values []string) (written []string) {
 		if n, ok := parseNumber(v); ok {
 			written = append(written, n.json())
 			if n.value == 0 {
-				written = append(written, "-0.0") // ClickHouse keeps its sign
+				written = append(written, "-0.0") // ClickHouse writes the sign of zero
 			}
 		}
 	}
 	return written
 }
 
-// jsonText writes a string, and what HTML minds as it is, for there may be much of it.
+// jsonText writes a string as JSON without HTML escapes, which would make a long text several times as long.
 func jsonText(s string) string {
 	var b strings.Builder
 	w := json.NewEncoder(&b)
 	w.SetEscapeHTML(false)
 	if err := w.Encode(s); err != nil {
-		panic("BUG: a string is no JSON: " + err.Error())
+		panic("BUG: a string cannot be encoded as JSON: " + err.Error())
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// number is one that a value or a JSON number says.
+// number is the number in a search value or in a JSON body.
 type number struct {
-	whole string // its digits when it has no fraction and no exponent, with its sign but no zeros before it
+	whole string // the digits of an integer without an exponent, with sign, without leading zeros; else empty
 	value float64
 }
 
-// parseNumber reads decimal numbers; what is beyond double precision is none.
+// parseNumber reads a decimal number. It returns false for a number beyond the range of a float64.
 func parseNumber(s string) (number, bool) {
 	if strings.Trim(s, "0123456789+-.eE") != "" {
-		return number{}, false // keeps out what only Go takes for a number
+		return number{}, false // ParseFloat also accepts hexadecimal, infinities and underscores
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -281,7 +281,7 @@ func parseNumber(s string) (number, bool) {
 	return n, true
 }
 
-// key writes every number in one way only.
+// key returns a text that is equal for equal numbers.
 func (n number) key() string {
 	switch {
 	case n.value == 0:
@@ -294,7 +294,7 @@ func (n number) key() string {
 	return n.exponent()
 }
 
-// json writes the number so that ClickHouse reads it, and then writes it as it writes all that are equal.
+// json writes the number in a form that ClickHouse reads, and writes in the same way as every equal number.
 func (n number) json() string {
 	if k := n.key(); fits64(k) {
 		return k
@@ -304,7 +304,7 @@ func (n number) json() string {
 
 func (n number) exponent() string { return strconv.FormatFloat(n.value, 'e', -1, 64) }
 
-// equal compares whole numbers exactly, and others as double precision has them.
+// equal compares integers exactly, and other numbers in double precision.
 func (n number) equal(m number) bool {
 	if n.whole != "" && m.whole != "" {
 		return n.whole == m.whole
@@ -318,8 +318,8 @@ func fits64(whole string) bool {
 	return signed == nil || unsigned == nil
 }
 
-// needles are sets of texts: every body that matches holds at least one of each. First come those of the values, then
-// those of the names in the path, the longest first.
+// needles returns sets of texts: a matching body contains at least one text of every set. First comes the set of the
+// values, then one set for each name in the path, the longest name first.
 func needles(m event.BodyMatch) (sets [][]string) {
 	if texts := valueNeedles(m.Values); texts != nil {
 		sets = append(sets, texts)
@@ -336,14 +336,14 @@ func needles(m event.BodyMatch) (sets [][]string) {
 	return sets
 }
 
-// valueNeedles are those of values; nil when there are none.
+// valueNeedles returns the set of the values; nil when some value has no needle.
 func valueNeedles(values []string) (texts []string) {
 	escaped := map[string]bool{}
 	for _, v := range values {
 		bare := v == "true" || v == "false" || v == "null"
 		n := needle(v, !bare, escaped)
 		if _, number := parseNumber(v); number || n == "" {
-			return nil // numbers may be written in many ways
+			return nil // a number can be written in many ways
 		}
 		texts = append(texts, n)
 	}
@@ -353,14 +353,15 @@ func valueNeedles(values []string) (texts []string) {
 	return slices.AppendSeq(texts, maps.Keys(escaped))
 }
 
-// needle is what the JSON text of a string must hold: its longest stretch of letters that stand for themselves, unless
-// they are written by their number, \u0041. How those begin is entered into escaped.
+// needle returns a text that the JSON form of a string contains: its longest run of characters that JSON need not
+// escape, or "" when that is too short. A body may still write them as \u0041, so needle adds the beginnings of these
+// escapes to escaped.
 func needle(s string, quoted bool, escaped map[string]bool) string {
-	plain := func(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' && c != '/' }
+	unescaped := func(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' && c != '/' }
 	best := ""
 	for i := 0; i < len(s); i++ {
 		from := i
-		for i < len(s) && plain(s[i]) {
+		for i < len(s) && unescaped(s[i]) {
 			i++
 		}
 		if i-from > len(best) {

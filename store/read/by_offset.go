@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// firstOffsetWindow is the stretch of time that is looked at first; it grows while nothing is found.
+	// firstOffsetWindow is the first window of time; it grows while nothing is found.
 	firstOffsetWindow = time.Hour
-	// maxOffsetDisorder is by how much offsets may be out of the order of times: of two events whose times are further
-	// apart the later one has the higher offset.
+	// maxOffsetDisorder is how far offsets may be out of time order: of two events whose times are further apart, the
+	// later one has the higher offset.
 	maxOffsetDisorder = time.Minute
 )
 
-// placed is where an event stands.
+// eventOffset is an event's id with the offset of its record and the size of its body.
 type eventOffset struct {
 	id     id.ID
 	offset int64
 	size   int
 }
 
-// EventsByOffset returns the next events of an endpoint by their offsets. What it returns is whole: no event of a lower
-// offset is left out but those before From. It does not wait for the writer: what the log has trimmed is stored.
+// EventsByOffset returns the next events of an endpoint in the order of their offsets. It leaves out no event between
+// From and the last one returned. It does not wait for the writer: events that the log has trimmed are stored.
 func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -54,8 +54,8 @@ func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event
 	return page, nil
 }
 
-// places finds the next events between two times. Events that are a little later are looked at too, for their offsets
-// may be lower.
+// findOffsets finds the next events in [since, until). It also reads events up to maxOffsetDisorder later, because
+// their offsets may be lower.
 func (r *Reader) findOffsets(ctx context.Context, q event.OffsetQuery, since, until time.Time) ([]eventOffset, error) {
 	edge := until.Add(maxOffsetDisorder)
 	bound := func(s *ch.Query) *ch.Query {
@@ -69,8 +69,8 @@ func (r *Reader) findOffsets(ctx context.Context, q event.OffsetQuery, since, un
 		Add(" AND kafka_offset < ", int(q.To))
 	s.Add(" AND verdict != 'rejected' AND reason != 'duplicate' AND duplicate_of = ", id.ID{})
 	var found []eventOffset
-	size, last := 0, 0 // last counts what is up to the last event before until
-	cut := false
+	size, complete := 0, 0 // found[:complete] ends with the last event before until
+	full := false
 	err := r.each(ctx, s.Add(" ORDER BY kafka_offset LIMIT ", q.Limit), func(rows driver.Rows) error {
 		var x eventOffset
 		var offset uint64
@@ -82,21 +82,21 @@ func (r *Reader) findOffsets(ctx context.Context, q event.OffsetQuery, since, un
 		if n := len(found); n > 0 && found[n-1].offset == x.offset { // written twice
 			return nil
 		}
-		if cut = cut || size >= q.Bytes; cut {
+		if full = full || size >= q.Bytes; full {
 			return nil
 		}
 		if x.size <= q.MaxBody {
 			size += x.size
 		}
 		if found = append(found, x); x.id.Time().Before(until) {
-			last = len(found)
+			complete = len(found)
 		}
 		return nil
 	})
-	if err == nil && last == 0 && (cut || len(found) == q.Limit) {
-		return r.findOffsets(ctx, q, since, edge) // those before until come behind all of these
+	if err == nil && complete == 0 && (full || len(found) == q.Limit) {
+		return r.findOffsets(ctx, q, since, edge) // the events before until have higher offsets than these
 	}
-	return found[:last], err
+	return found[:complete], err
 }
 
 // eventsAtOffsets reads the events that were found.
@@ -123,7 +123,7 @@ func (r *Reader) eventsAtOffsets(ctx context.Context, q event.OffsetQuery, found
 	})
 	rows := make([]event.EventAtOffset, 0, len(found))
 	for _, x := range found {
-		if e := events[x.id]; e != nil { // else its retention has ended this moment
+		if e := events[x.id]; e != nil { // nil: its retention has just ended
 			rows = append(rows, event.EventAtOffset{Event: e, Offset: x.offset, Size: x.size})
 		}
 	}

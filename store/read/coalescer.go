@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// shared lets callers that come while a load runs wait for the next one together: an answer is never
-// older than its question, and one load runs at a time.
+// coalescer runs one load at a time. Callers that come during a load share the next one, so a result is never older
+// than the call that gets it (a singleflight group would return the running load's result).
 type coalescer[T any] struct {
 	load func(context.Context) (T, error)
 	slot chan struct{} // 1: held while a load runs
 
 	mu   sync.Mutex // guards next
-	next *flight[T] // has not begun; may be joined
+	next *flight[T] // the load that has not begun; callers may join it
 }
 
 type flight[T any] struct {
@@ -39,14 +39,14 @@ func (s *coalescer[T]) get(ctx context.Context) (T, error) {
 			var none T
 			return none, ctx.Err()
 		}
-		// The caller who did the work may have gone in the middle of it.
+		// The context of the caller that ran the load may have ended; others try again.
 		if !errors.Is(f.err, context.Canceled) && !errors.Is(f.err, context.DeadlineExceeded) {
 			return f.value, f.err
 		}
 	}
 }
 
-// join returns the flight that has not begun yet and whether the caller is its first and must lead it.
+// join returns the load that has not begun yet, and whether the caller is its first and has to run it.
 func (s *coalescer[T]) join() (*flight[T], bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *coalescer[T]) runLoad(ctx context.Context, f *flight[T]) {
 		f.err = ctx.Err()
 	}
 	s.mu.Lock()
-	s.next = nil // who comes now asks a later question
+	s.next = nil // later callers need a later load
 	s.mu.Unlock()
 	if f.err == nil {
 		f.value, f.err = s.load(ctx)

@@ -13,10 +13,10 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// refusedBytes bounds the bodies that are held at once to be judged here; one is always taken.
+// refusedBytes bounds the bodies that matchRefused holds in memory, in bytes; a single larger body is read alone.
 const refusedBytes = 16 << 20
 
-// selectSearched is selectEvents for a search: it says which bodies ClickHouse could not judge.
+// selectSearched is selectEvents for a search. Its last column marks bodies that ClickHouse cannot parse.
 func (w *walk) selectSearched() *ch.Query {
 	if len(w.Search.Body) == 0 {
 		return w.newSearchQuery().Add(eventColumns + ", false FROM events")
@@ -24,7 +24,7 @@ func (w *walk) selectSearched() *ch.Query {
 	return w.newSearchQuery().Add(eventColumns + ", toBool(" + refusedJSON + ") FROM events")
 }
 
-// matchRefused takes those out of the candidates that ClickHouse could not judge and that do not match.
+// matchRefused reads the candidates' bodies that ClickHouse cannot parse, and removes those that do not match.
 func (w *walk) matchRefused(ctx context.Context, cands []candidate) ([]candidate, error) {
 	var refused []*candidate
 	for i := range cands {
@@ -58,14 +58,14 @@ func (w *walk) matchRefused(ctx context.Context, cands []candidate) ([]candidate
 	return slices.DeleteFunc(cands, func(c candidate) bool { return c.bodyUnread && !match[c.ID] }), nil
 }
 
-// matchBody says of a body what searchBody says.
+// matchBody evaluates in this process the conditions that searchBody writes as SQL.
 func matchBody(body []byte, terms []event.BodyMatch) bool {
 	return event.ValidJSON(body) && !slices.ContainsFunc(terms, func(m event.BodyMatch) bool {
 		return !matchScalar(lookup(gjson.ParseBytes(body), m.Members), m.Values)
 	})
 }
 
-// lookup goes down step by step: of members with the same name the first counts.
+// lookup returns the value at a path. Of members with the same name the first counts.
 func lookup(at gjson.Result, members []string) gjson.Result {
 	for _, name := range members {
 		var next gjson.Result

@@ -1,0 +1,87 @@
+package read
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// slotPools limit the statements that run at once for one key (an API key or an account), so that no key takes the
+// whole store. newSlotPools makes one.
+type slotPools struct {
+	size int           // slots of each key
+	wait time.Duration // how long a caller waits for a slot
+	what string        // name of the things that run, for the error
+
+	mu    sync.Mutex // guards held
+	pools map[string]*slotPool
+}
+
+// slotPool has the slots of one key. It exists while callers hold a slot or wait for one.
+type slotPool struct {
+	slots chan struct{}
+	users int
+}
+
+func newSlotPools(most int, wait time.Duration, what string) *slotPools {
+	return &slotPools{size: most, wait: wait, what: what, pools: make(map[string]*slotPool)}
+}
+
+// acquire waits for a slot of a key; release frees it. The error is event.ErrOverloaded when none is free within wait.
+func (p *slotPools) acquire(ctx context.Context, key string) (release func(), err error) {
+	pool := p.join(key)
+	select {
+	case pool.slots <- struct{}{}:
+		return func() { <-pool.slots; p.leave(key, pool) }, nil
+	default:
+	}
+	timer := time.NewTimer(p.wait)
+	defer timer.Stop()
+	select {
+	case pool.slots <- struct{}{}:
+		return func() { <-pool.slots; p.leave(key, pool) }, nil
+	case <-timer.C:
+		err = fmt.Errorf("%w: %d %s are running", event.ErrOverloaded, p.size, p.what)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	p.leave(key, pool)
+	return nil, err
+}
+
+func (p *slotPools) join(key string) *slotPool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pool := p.pools[key]
+	if pool == nil {
+		pool = &slotPool{slots: make(chan struct{}, p.size)}
+		p.pools[key] = pool
+	}
+	pool.users++
+	return pool
+}
+
+func (p *slotPools) leave(key string, pool *slotPool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pool.users--; pool.users == 0 {
+		delete(p.pools, key)
+	}
+}
+
+// maxReads is how many reads run at once for an API key; a further one waits at most readWait. The service's own reads
+// are bounded by the number of connections only.
+const maxReads, readWait = 8, time.Second
+
+// acquireSlot waits for a slot of the API key that the read is for. Reads call it after the fence, because waiting for
+// the writer does not load the store.
+func (r *Reader) acquireSlot(ctx context.Context) (release func(), err error) {
+	caller := event.Caller(ctx)
+	if caller == "" {
+		return func() {}, nil
+	}
+	return r.reads.acquire(ctx, caller)
+}
