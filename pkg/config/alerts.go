@@ -285,6 +285,7 @@ func (c alerts) ChangeAlert(ctx context.Context, id string, alter func(*Alert) e
 	}
 }
 
+// mergeNotices merges the oldest messages into the next until at most maxAlertNotices are left.
 func (a *Alert) mergeNotices() {
 	for len(a.Notices) > maxAlertNotices {
 		oldest, next := a.Notices[0], &a.Notices[1]
@@ -298,6 +299,7 @@ func (a *Alert) mergeNotices() {
 	}
 }
 
+// unlessUnchanged returns nil for ErrAlertUnchanged.
 func unlessUnchanged(err error) error {
 	if errors.Is(err, ErrAlertUnchanged) {
 		return nil

@@ -30,6 +30,7 @@ type pathNode struct {
 	lastIndex  int            // highest key of byIndex
 }
 
+// bodyCondition compares the value at a path with a scalar; number is its index in the result.
 type bodyCondition struct {
 	number int
 	want   any

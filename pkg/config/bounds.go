@@ -35,7 +35,7 @@ var (
 )
 
 // isExempt reports whether a change only restricts or revokes something, so that it is allowed when a bound is reached.
-// Disabling things makes an entity a few bytes larger, but no more when it is repeated.
+// Such a change may enlarge an entity by a few bytes, once.
 func isExempt(old, new value) bool {
 	switch old := old.(type) {
 	case *Endpoint:

@@ -15,6 +15,7 @@ import (
 // invalidated.
 type cache [4096][4]atomic.Pointer[cachedValue]
 
+// cachedValue is a decoded value and the entity it belongs to.
 type cachedValue struct {
 	entity *conflog.Entity
 	value  value

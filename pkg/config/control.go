@@ -49,7 +49,7 @@ type Node = conflog.Node
 // Origin is the caller of a change and its request; see conflog.Origin.
 type Origin = conflog.Origin
 
-// WithOrigin returns a context whose changes have that origin in the audit log.
+// WithOrigin returns a context with the origin of the changes that are made with it, for the audit log.
 func WithOrigin(ctx context.Context, from Origin) context.Context {
 	return conflog.WithOrigin(ctx, from)
 }

@@ -197,6 +197,7 @@ func (c documents) sealingKeys(all []*conflog.Entity) ([]string, error) {
 	return ids, nil
 }
 
+// mac returns the HMAC-SHA256 of value.
 func mac(key, value []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(value)
@@ -247,6 +248,7 @@ func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) er
 	return head, errors.Join(fmt.Errorf("%w: it ends in the middle", ErrInvalidExport), lines.Err())
 }
 
+// checkFooter decodes the footer and compares the checksum and the number of entities n with it.
 func (h *ExportHeader) checkFooter(line []byte, sum hash.Hash, n int, lines *bufio.Scanner) error {
 	switch err := json.Unmarshal(append([]byte("{"), line...), &h.footer); {
 	case err != nil:

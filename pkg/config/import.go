@@ -138,6 +138,7 @@ func (im *importing) read(from io.Reader) (err error) {
 	return err
 }
 
+// addEntity compresses an entity of the document and adds it to the index.
 func (im *importing) addEntity(k kind, id string, raw []byte) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, raw); err != nil {
@@ -170,6 +171,7 @@ func (im *importing) fitPartitions(e *Endpoint) {
 	e.FormerPartitions, e.Move = slices.DeleteFunc(former, func(p int32) bool { return p == e.Partition }), nil
 }
 
+// warn adds a warning, up to maxWarnings.
 func (im *importing) warn(format string, args ...any) {
 	switch {
 	case len(im.progress.Warnings) < maxWarnings-1:

@@ -94,10 +94,12 @@ var kindTable = [kinds]kindInfo{
 	kindFixture:  opaque("fixture", conflog.AuditAll),
 }
 
+// info returns the description of a kind that exists at level 1.
 func info(name string, audited conflog.Audited, bounds conflog.Bounds) conflog.KindInfo {
 	return conflog.KindInfo{Name: name, Level: 1, Audited: audited, Bounds: bounds}
 }
 
+// opaque returns the description of a kind whose values are Opaque.
 func opaque(name string, audited conflog.Audited) kindInfo {
 	return kindInfo{info(name, audited, conflog.Bounds{}), func() value { return &Opaque{} }, true, true}
 }

@@ -159,22 +159,22 @@ func DefaultRetryPolicy() RetryPolicy {
 
 func (p *RetryPolicy) validate() error {
 	errs := []error{
-		either("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
-		within("retry_policy.max_attempts", p.MaxAttempts, 1, 50), within("retry_policy.jitter", p.Jitter, 0, 1),
-		within("retry_policy.max_retry_after_seconds", p.MaxRetryAfterSeconds, 0, maxDay),
-		within("retry_policy.retry_on", len(p.RetryOn), 0, 50),
+		requireOneOf("retry_policy.strategy", p.Strategy, RetryStrategyNames()...),
+		requireRange("retry_policy.max_attempts", p.MaxAttempts, 1, 50), requireRange("retry_policy.jitter", p.Jitter, 0, 1),
+		requireRange("retry_policy.max_retry_after_seconds", p.MaxRetryAfterSeconds, 0, maxDay),
+		requireRange("retry_policy.retry_on", len(p.RetryOn), 0, 50),
 	}
 	for _, m := range p.Members() {
 		name := "retry_policy." + m.Name
 		switch at := m.Field(p).(type) {
 		case *int:
-			errs = append(errs, within(name, *at, m.Min, m.Max))
+			errs = append(errs, requireRange(name, *at, m.Min, m.Max))
 		case *float64:
-			errs = append(errs, within(name, *at, float64(m.Min), float64(m.Max)))
+			errs = append(errs, requireRange(name, *at, float64(m.Min), float64(m.Max)))
 		case *[]int:
-			errs = append(errs, within(name, len(*at), 1, MaxRetryDelays))
+			errs = append(errs, requireRange(name, len(*at), 1, MaxRetryDelays))
 			for _, n := range *at {
-				errs = append(errs, within(name, n, m.Min, m.Max))
+				errs = append(errs, requireRange(name, n, m.Min, m.Max))
 			}
 		}
 	}

@@ -25,6 +25,7 @@ func (c *core) sweep(ctx context.Context) error {
 	return nil
 }
 
+// sweepOnce removes the expired answers, replay runs and erasures.
 func (c *core) sweepOnce(ctx context.Context) error {
 	err := c.sweepKind(ctx, kindAnswer, func(v value) time.Time { return v.(*Answer).ExpiresAt })
 	if err != nil {

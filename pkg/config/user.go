@@ -60,6 +60,7 @@ const (
 	argonHash    = 32
 )
 
+// hashPassword returns the argon2id hash of a password in PHC string format.
 func hashPassword(password string) string {
 	var salt [argonSalt]byte
 	rand.Read(salt[:]) // never fails: crypto/rand ends the process instead
@@ -85,6 +86,7 @@ func NormalizeEmail(text string) (string, error) {
 	return strings.ToLower(text), nil
 }
 
+// userID derives the id of a user from the normalized email address.
 func userID(email string) string {
 	sum := sha256.Sum256([]byte("user " + email))
 	return id.ID(sum[:16]).Text(id.User)

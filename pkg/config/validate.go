@@ -23,7 +23,7 @@ func validate(v value, checkURL func(string) error) error {
 	case *Endpoint:
 		return v.validate(checkURL)
 	case *Key:
-		return either("scope", string(v.Scope), string(Read), string(ReadWrite))
+		return requireOneOf("scope", string(v.Scope), string(Read), string(ReadWrite))
 	case *User:
 		v.Link = nil // a link of an import must not let anybody sign in
 		email, err := NormalizeEmail(v.Email)
@@ -34,10 +34,10 @@ func validate(v value, checkURL func(string) error) error {
 		if !slices.Contains(RecoveryStates(), v.State) {
 			return fmt.Errorf("state %.100q is unknown", v.State)
 		}
-		return errors.Join(within("rate_per_second", v.RatePerSecond, 1, 100),
-			within("destinations", len(v.Destinations), 0, maxDestinations))
+		return errors.Join(requireRange("rate_per_second", v.RatePerSecond, 1, 100),
+			requireRange("destinations", len(v.Destinations), 0, maxDestinations))
 	case *Alert:
-		return within("notices", len(v.Notices), 0, maxAlertNotices)
+		return requireRange("notices", len(v.Notices), 0, maxAlertNotices)
 	case *AlertSettings:
 		return v.validateChannels()
 	case *Erasure:
@@ -48,10 +48,10 @@ func validate(v value, checkURL func(string) error) error {
 }
 
 func (s *AlertSettings) validateChannels() error {
-	errs := []error{within("channels", len(s.Channels), 0, maxAlertChannels)}
+	errs := []error{requireRange("channels", len(s.Channels), 0, maxAlertChannels)}
 	for i := range s.Channels {
 		c := &s.Channels[i]
-		errs = append(errs, within("channels.to", len(c.To), 0, MaxAlertAddresses))
+		errs = append(errs, requireRange("channels.to", len(c.To), 0, MaxAlertAddresses))
 		if s.Channel(c.Kind) != c {
 			errs = append(errs, fmt.Errorf("channels contains %.100q twice", c.Kind))
 		}
@@ -82,16 +82,16 @@ func (e *Endpoint) validate(checkURL func(string) error) error {
 		e.Metadata = map[string]string{}
 	}
 	errs := []error{
-		text("name", e.Name, 1, maxNameText), either("provider", e.Provider, verify.Providers()...),
-		within("destinations", len(e.Destinations), 1, maxDestinations),
-		within("metadata", len(e.Metadata), 0, maxMetadataCount),
+		requireText("name", e.Name, 1, maxNameText), requireOneOf("provider", e.Provider, verify.Providers()...),
+		requireRange("destinations", len(e.Destinations), 1, maxDestinations),
+		requireRange("metadata", len(e.Metadata), 0, maxMetadataCount),
 		e.RetryPolicy.validate(), e.Response.validate(),
 	}
 	if e.Description != nil {
-		errs = append(errs, text("description", *e.Description, 0, maxDescription))
+		errs = append(errs, requireText("description", *e.Description, 0, maxDescription))
 	}
 	for key, value := range e.Metadata {
-		errs = append(errs, text("key of metadata", key, 1, 64), text("metadata", value, 0, maxMetadataText))
+		errs = append(errs, requireText("key of metadata", key, 1, 64), requireText("metadata", value, 0, maxMetadataText))
 	}
 	if e.TypeSource != nil {
 		_, err := event.ParseTypeSource(*e.TypeSource)
@@ -99,13 +99,13 @@ func (e *Endpoint) validate(checkURL func(string) error) error {
 	}
 	if e.Dedup != nil {
 		_, err := event.ParseDedupKey(e.Dedup.Key)
-		errs = append(errs, err, within("dedup.window_seconds", e.Dedup.WindowSeconds, 1, maxDay))
+		errs = append(errs, err, requireRange("dedup.window_seconds", e.Dedup.WindowSeconds, 1, maxDay))
 	}
 	if v := e.Verification; v != nil {
-		errs = append(errs, either("verification.type", v.Type, verify.Types()...),
-			either("verification.mode", v.Mode, "enforce", "observe"),
-			within("verification.secrets", len(v.Secrets), 1, verify.MaxSecrets),
-			within("verification.tolerance_seconds", v.ToleranceSeconds, 0, maxDay))
+		errs = append(errs, requireOneOf("verification.type", v.Type, verify.Types()...),
+			requireOneOf("verification.mode", v.Mode, "enforce", "observe"),
+			requireRange("verification.secrets", len(v.Secrets), 1, verify.MaxSecrets),
+			requireRange("verification.tolerance_seconds", v.ToleranceSeconds, 0, maxDay))
 	}
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
@@ -124,11 +124,12 @@ func (d *Destination) validate(checkURL func(string) error) error {
 		d.Headers = map[string]Sealed{}
 	}
 	errs := []error{
-		checkURL(d.URL), within("timeout_seconds", d.TimeoutSeconds, 1, 60), within("max_in_flight", d.MaxInFlight, 1, 1000),
-		within("headers", len(d.Headers), 0, maxAddedHeaders), within("signing secrets", len(d.Secrets), 1, 10),
+		checkURL(d.URL), requireRange("timeout_seconds", d.TimeoutSeconds, 1, 60),
+		requireRange("max_in_flight", d.MaxInFlight, 1, 1000),
+		requireRange("headers", len(d.Headers), 0, maxAddedHeaders), requireRange("signing secrets", len(d.Secrets), 1, 10),
 	}
 	if d.Name != nil {
-		errs = append(errs, text("name", *d.Name, 0, maxNameText))
+		errs = append(errs, requireText("name", *d.Name, 0, maxNameText))
 	}
 	for name := range d.Headers {
 		if !headerName.MatchString(name) {
@@ -136,13 +137,14 @@ func (d *Destination) validate(checkURL func(string) error) error {
 		}
 	}
 	if r := d.RateLimit; r != nil {
-		errs = append(errs, within("rate_limit.per_second", r.PerSecond, 0.1, 10_000),
-			within("rate_limit.burst", r.Burst, 1, 10_000))
+		errs = append(errs, requireRange("rate_limit.per_second", r.PerSecond, 0.1, 10_000),
+			requireRange("rate_limit.burst", r.Burst, 1, 10_000))
 	}
 	if f := d.Filter; f != nil {
-		errs = append(errs, within("filter.types", len(f.Types), 0, 50), within("filter.body", len(f.Body), 0, 20))
+		errs = append(errs, requireRange("filter.types", len(f.Types), 0, 50),
+			requireRange("filter.body", len(f.Body), 0, 20))
 		for path, want := range f.Body {
-			errs = append(errs, text("path of filter.body", path, 1, 500))
+			errs = append(errs, requireText("path of filter.body", path, 1, 500))
 			switch want.(type) {
 			case nil, bool, string, float64:
 			default:
@@ -154,27 +156,31 @@ func (d *Destination) validate(checkURL func(string) error) error {
 }
 
 func (r *Response) validate() error {
-	return errors.Join(within("response.status", r.Status, 200, 299), text("response.body", r.Body, 0, maxResponseText),
-		either("response.content_type", r.ContentType, "application/json", "text/plain", "text/xml", "application/xml"))
+	return errors.Join(requireRange("response.status", r.Status, 200, 299),
+		requireText("response.body", r.Body, 0, maxResponseText),
+		requireOneOf("response.content_type", r.ContentType, "application/json", "text/plain", "text/xml", "application/xml"))
 }
 
-func within[N int | float64](what string, n, lo, hi N) error {
+// requireRange returns an error unless lo <= n <= hi.
+func requireRange[N int | float64](name string, n, lo, hi N) error {
 	if n >= lo && n <= hi { // false for NaN
 		return nil
 	}
-	return fmt.Errorf("%s must be %[3]v to %[4]v, not %[2]v", what, n, lo, hi)
+	return fmt.Errorf("%s must be %[3]v to %[4]v, not %[2]v", name, n, lo, hi)
 }
 
-func text(what, s string, lo, hi int) error {
+// requireText returns an error unless s is valid UTF-8 of lo to hi characters.
+func requireText(name, s string, lo, hi int) error {
 	if n := utf8.RuneCountInString(s); n < lo || n > hi || !utf8.ValidString(s) {
-		return fmt.Errorf("%s must have %[3]d to %[4]d characters, not %[2]d", what, n, lo, hi)
+		return fmt.Errorf("%s must have %[3]d to %[4]d characters, not %[2]d", name, n, lo, hi)
 	}
 	return nil
 }
 
-func either(what, is string, of ...string) error {
-	if slices.Contains(of, is) {
+// requireOneOf returns an error unless value is one of the words.
+func requireOneOf(name, value string, words ...string) error {
+	if slices.Contains(words, value) {
 		return nil
 	}
-	return fmt.Errorf("%s must be one of %[3]s, not %.100[2]q", what, is, strings.Join(of, ", "))
+	return fmt.Errorf("%s must be one of %[3]s, not %.100[2]q", name, value, strings.Join(words, ", "))
 }

@@ -57,6 +57,7 @@ func (s *state) checkBounds(k Kind, old *Entity, size int, exempt bool) error {
 	return errUnless(s.bytes()+int64(grown) <= s.kinds.maxStateBytes, ErrStateFull)
 }
 
+// errUnless returns err unless holds is true.
 func errUnless(holds bool, err error) error {
 	if holds {
 		return nil

@@ -61,6 +61,7 @@ func (c *clock) observe(r *stream.Record, sent, at time.Time) {
 // embedded engine never sets one; it runs on this machine's clock.
 const logAppendTime = 1
 
+// clockSkew returns by how much the append time of the broker lies outside the interval from sent to received.
 func clockSkew(sent, appended, received time.Time) time.Duration {
 	switch {
 	case appended.Before(sent):

@@ -43,6 +43,7 @@ type lease struct {
 	closed      bool  // the lease has been released for good
 }
 
+// advance sets the offset after the last applied record, and confirms the waiting cycle if its end is reached.
 func (l *lease) advance(next int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,6 +62,7 @@ func (l *lease) startCycle(began time.Time, end int64) {
 	l.confirmLocked()
 }
 
+// confirmLocked confirms the waiting cycle if its end is reached. The caller holds mu.
 func (l *lease) confirmLocked() {
 	if !l.closed && !l.cycleStart.IsZero() && l.appliedNext >= l.cycleEnd {
 		from := l.cycleStart
@@ -147,6 +149,7 @@ func (l membership) runCycle(ctx context.Context) error {
 	return nil
 }
 
+// sendHeartbeat completes a heartbeat with this node's position, signs it, and waits for the acknowledgement.
 func (l membership) sendHeartbeat(ctx context.Context, h heartbeat) error {
 	h.Node, h.Boot, h.NextOffset, h.At = l.cfg.Node, l.bootID, l.view.Load().nextOffset, l.now().UTC()
 	h.Version, h.Keys, h.SkewMS = l.cfg.Version, l.keys.IDs(), l.ClockSkew().Milliseconds()
@@ -170,6 +173,7 @@ type peers struct {
 	updated signal          // fired after each heartbeat
 }
 
+// peer is the last heartbeat of a process.
 type peer struct {
 	nextOffset int64
 	lastSeen   time.Time // when this node read it: if that was late, a writer waits longer, never shorter

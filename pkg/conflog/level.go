@@ -42,6 +42,7 @@ func (s *state) checkLevel(k Kind) error {
 	return s.errEarly(k)
 }
 
+// errEarly is the error for a kind above the level of the log.
 func (s *state) errEarly(k Kind) error {
 	return fmt.Errorf("%w: kind %s needs level %d, the log is at %d; when every node runs this version, "+
 		"run relay migrate --finalize",
@@ -60,6 +61,7 @@ func (s *state) raiseLevel(level int) result {
 // levels raises the level of a log.
 type levels struct{ *Log }
 
+// newRaise returns a record that raises the log to the newest level.
 func (l levels) newRaise(s *state) record {
 	r := l.newRecord(s, KindLog, "level", preNone, opLevel)
 	r.Level = l.kinds.newestLevel

@@ -219,6 +219,7 @@ type signal struct {
 	ch chan struct{}
 }
 
+// fire wakes all that wait.
 func (s *signal) fire() {
 	s.mu.Lock()
 	if s.ch != nil {
@@ -228,6 +229,7 @@ func (s *signal) fire() {
 	s.mu.Unlock()
 }
 
+// wait returns a channel that the next fire closes.
 func (s *signal) wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -287,6 +287,7 @@ func changedMembers(before, after []byte) []string {
 // diffDepth is the depth of the paths: destinations, one destination, its headers, one header.
 const diffDepth = 3
 
+// diff appends the paths of the members in which two decoded JSON values differ.
 func diff(path string, was, is any, depth int, names *[]string) {
 	a, b := members(was), members(is)
 	if depth > diffDepth || a == nil || b == nil || path != "" && len(a)*len(b) == 0 {

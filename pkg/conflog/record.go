@@ -92,6 +92,7 @@ func (p *parser) parse(b []byte) record {
 	return r
 }
 
+// resolve sets the derived fields of a record. It returns why the record is invalid.
 func (p *parser) resolve(r *record) error {
 	var ok bool
 	if r.kind, ok = p.kinds.byName[r.Kind]; !ok {

@@ -279,6 +279,7 @@ func (sn snapshots) chunks(s *state, emit func([]byte) error) error {
 	return flush()
 }
 
+// writeLines writes the two lines of an entity.
 func (p *parser) writeLines(w *bytes.Buffer, e *Entity) error {
 	at := entityLine{Kind: p.kinds.name(e.Kind), ID: e.ID, Seq: e.Seq, Rev: e.Rev, Open: e.Pending, Deleted: e.deletedAt}
 	if e.Hash != [HashLen]byte{} {

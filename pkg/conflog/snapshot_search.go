@@ -82,6 +82,7 @@ func (l *Log) load(ctx context.Context) (s *state, next int64, from storedFooter
 	return newState(l.kinds), search.logStart, from, nil
 }
 
+// readBounds reads the bounds of the log from the brokers, until they answer.
 func (search *snapshotSearch) readBounds(ctx context.Context) (b logBounds, err error) {
 	err = search.retry(ctx, "find the configuration log", func(ctx context.Context) error {
 		starts, err := search.reader.Starts(ctx, stream.Control, stream.ControlSnapshots)
@@ -204,6 +205,7 @@ func (l *Log) readRange(ctx context.Context, p stream.Partition, lo, hi int64, e
 	})
 }
 
+// partOf returns the record header "part".
 func partOf(r *stream.Record) string {
 	for _, h := range r.Headers {
 		if h.Key == "part" {

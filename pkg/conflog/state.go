@@ -190,6 +190,7 @@ func (s *state) applyOp(r record, old *Entity) result {
 	return applied
 }
 
+// preconditionHolds reports whether a record may be applied to the entity old, nil if there is none.
 func preconditionHolds(r record, old *Entity) bool {
 	switch r.Pre {
 	case preAbsent:
@@ -205,6 +206,7 @@ func preconditionHolds(r record, old *Entity) bool {
 	}
 }
 
+// put creates an entity or replaces the value of old.
 func (s *set) put(r record, old *Entity, seq int64, sole bool) result {
 	if sole && old == nil && s.bySeq.len > 0 || s.collides(r, old) {
 		return taken

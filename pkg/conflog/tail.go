@@ -75,6 +75,7 @@ func (l *Log) applyRecord(rec *stream.Record) error {
 	return nil
 }
 
+// publish makes a state visible to readers, advances the lease and wakes those who wait.
 func (l *Log) publish(s *state, next int64) {
 	before := l.view.Swap(&View{state: s, nextOffset: next})
 	for k, set := range s.sets {
@@ -109,6 +110,7 @@ func (l *Log) WaitReady(ctx context.Context) error {
 	}
 }
 
+// sync is Sync for the start, before the node is ready.
 func (l *Log) sync(ctx context.Context) error {
 	ends, err := l.reader.Ends(ctx, stream.Control)
 	if err != nil {
@@ -127,6 +129,7 @@ type pendingWrites struct {
 	results map[string]chan WriteResult
 }
 
+// expect registers an op_id and returns the channel that receives its result.
 func (o *pendingWrites) expect(op string) <-chan WriteResult {
 	ch := make(chan WriteResult, 1)
 	o.mu.Lock()
@@ -138,12 +141,14 @@ func (o *pendingWrites) expect(op string) <-chan WriteResult {
 	return ch
 }
 
+// forget unregisters an op_id.
 func (o *pendingWrites) forget(op string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.results, op)
 }
 
+// finish delivers the result of a record if this node wrote it.
 func (o *pendingWrites) finish(op string, r WriteResult) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

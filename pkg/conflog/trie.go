@@ -15,6 +15,7 @@ type trie[V any] struct {
 	len  int
 }
 
+// branch is an inner node with up to 32 slots; empty slots take no memory.
 type branch[V any] struct {
 	bits  uint32 // which of the 32 digits have a slot
 	slots []slot[V]

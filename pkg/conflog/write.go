@@ -26,7 +26,7 @@ type Origin struct {
 	RemoteIP  netip.Addr
 }
 
-// WithOrigin returns a context whose changes have that origin.
+// WithOrigin returns a context with the origin of the changes that are made with it.
 func WithOrigin(ctx context.Context, from Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, from)
 }
@@ -60,6 +60,7 @@ func (l writer) write(ctx context.Context, r record) (res WriteResult, err error
 	return l.writeSigned(ctx, r, l.auth.Load())
 }
 
+// writeSigned is write with the given MAC keys: for the first record of a log, whose secret is not known yet.
 func (l writer) writeSigned(ctx context.Context, r record, auth *authority) (res WriteResult, err error) {
 	defer func() { l.countWrite(res, err) }()
 	s := l.view.Load()
@@ -350,6 +351,7 @@ func (l *Log) WriteBatch(ctx context.Context, batch []BatchChange) error {
 	return nil
 }
 
+// batchErr returns why a change of a batch was not applied.
 func (w WriteResult) batchErr(kind, id string) error {
 	switch w.result {
 	case applied:
