@@ -42,8 +42,8 @@ fuzz:
 torture: build
 	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'Kill|Crash|Serve|Dev|Down|Frozen|RandomFaults|Hung|Tiers|Away|Cluster|CutOff|OneOwner|Statement|ReadYourWrites|UnderFire' -v ./test/e2e
 	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'Paging|BesideTheWriter|ListsAgree|AgreesWithModel|OnTwoShards|Histories|UnderFaults|Survives|StrangeBodies|RedoChangesNothing' -v ./store/read
-	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'ReadAfterWrite|OnTwoShards|UnderFaults|StayFlat|CatchUp' -v ./store/write
-	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'BrokenOff' -v ./store/schema
+	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'ReadAfterWrite|OnTwoShards|UnderFaults|StayFlat|CatchesUp' -v ./store/write
+	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'InterruptedMigration' -v ./store/schema
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'DownFor|ManyDead|AMillion|Neighbours' -v ./dispatcher
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'MinuteOfTraffic' -v ./pkg/limit
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'RandomHistories' -v ./ledger

@@ -128,9 +128,9 @@ faults() {
 # and so is whatever is added.
 # store
 repeats='^Test(ReadAfterWrite|RedoChangesNothing|UsageSurvivesKills|SearchReadsStrangeBodies|BatchOfManyDays|Paging.*|ListsAgreeWithModel'
-repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultIsNotTheRows|ValuesAreNeverText|MigrateIs.*|MigrateKnows.*'
-repeats+='|MigrateRunsAgain|Migration.*|ExpandThenFinalize|ClusterDDL.*|Plans|TextIndex.*|ErasedPayloadOfTheTextIndex'
-repeats+='|SearchTakesWhatAURLHolds|EveryReadUnderFaults|PoisonInEveryTable|NoHalfDays|TooManyParts|Standing|Retention|EveryPlanAppliesEveryFilter'
+repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultMakesNoDeadLetters|ValuesAreNeverText|InterruptedMigration.*|OvertakenMigration|MigrateChecks.*'
+repeats+='|MigrateRunsAgain|Migration.*|ExpandThenFinalize|ClusterDDL.*|Plans|TextIndex.*|ErasedPayloadLeavesTheTextIndex'
+repeats+='|SearchTakesWhatAURLHolds|EveryReadUnderFaults|PoisonInEveryTable|RetentionShowsWholeDays|TooManyPartsThrottleFlushes|Standing|Retention|EveryPlanAppliesEveryFilter'
 # api
 repeats+='|BodiesCostByTheirLength|WrongTypesAtEveryMember|LargeAnswersAreBounded|AnswersAreCountedAtTheirMost|ReplayBounds'
 repeats+='|ReplayReadsABoundedNumberOfRejectedEvents|StreamOfASlowClient'
@@ -140,8 +140,8 @@ repeats+='|HopsWithSkewedBroker|ParkedWorkDoesNotReadBodies|ParkedMeasuresItself
 # ledger, pkg
 repeats+='|RunOnEngines|AuditOnEngines|FollowBySamples|FollowRandomHistories|AuditOfRandomHistories|BookIsCompact|Users'
 repeats+='|OnlyAppliedRecordsAreCounted|TombstonesAreBounded'
-repeats+='|ImportRestoresTheExport|ImportOfMany|BodyFilters.*|TornSnapshots|RepeatedFooters|KillsLoseNothing|LargeResult|HalvesOfPartsArePutAside|EngineDiesWithParent'
-repeats+='|RelativeDirectory|HeldDirectoryIsRefused|SIGKILL|PowerLoss|LeasesAreFew|PatientTopicsRest|.*OnApacheKafka|ApacheKafka)$'
+repeats+='|ImportRestoresTheExport|ImportOfMany|BodyFilters.*|TornSnapshots|RepeatedFooters|KillsLoseNothing|LargeResult|BrokenPartsAreDetached|EngineDiesWithParent'
+repeats+='|RelativeDirectory|LockedDirectoryIsRefused|SIGKILL|PowerLoss|LeasesAreFew|PatientTopicsRest|.*OnApacheKafka|ApacheKafka)$'
 
 # Whole processes under the race detector: one with all in it, killed, under attack; nodes that share the work, one of them killed, all
 # restarted. Their goroutines begin in the packages, whose own tests run under it too.

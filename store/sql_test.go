@@ -56,9 +56,9 @@ func TestStatementsAreConstant(t *testing.T) {
 				if !ok {
 					return true
 				}
-				if statement := statementOf(call); statement != nil {
+				if statement := statementArgument(call); statement != nil {
 					calls++
-					if !constant(statement) {
+					if !isConstant(statement) {
 						used[fn.Name.Name] = true
 						if allowed[fn.Name.Name] == "" {
 							t.Errorf("%s: the statement is neither a constant nor the text of a ch.Query", fset.Position(call.Pos()))
@@ -79,8 +79,8 @@ func TestStatementsAreConstant(t *testing.T) {
 	}
 }
 
-// statementOf returns the argument of a call that becomes SQL; nil if there is none.
-func statementOf(call *ast.CallExpr) ast.Expr {
+// statementArgument returns the argument of a call that becomes SQL; nil if there is none.
+func statementArgument(call *ast.CallExpr) ast.Expr {
 	switch f := call.Fun.(type) {
 	case *ast.Ident:
 		if f.Name == "SQL" {
@@ -104,12 +104,12 @@ func statementOf(call *ast.CallExpr) ast.Expr {
 }
 
 // constant reports whether an expression is a string literal, a sum of them, or q.Text().
-func constant(e ast.Expr) bool {
+func isConstant(e ast.Expr) bool {
 	switch x := e.(type) {
 	case *ast.BasicLit:
 		return x.Kind == token.STRING
 	case *ast.BinaryExpr:
-		return constant(x.X) && constant(x.Y)
+		return isConstant(x.X) && isConstant(x.Y)
 	case *ast.CallExpr:
 		f, ok := x.Fun.(*ast.SelectorExpr)
 		return ok && f.Sel.Name == "Text" && len(x.Args) == 0

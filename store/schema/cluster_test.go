@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-func TestFitsCluster(t *testing.T) {
+func TestValidateCluster(t *testing.T) {
 	f := func(err error, want string) {
 		t.Helper()
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -27,8 +27,8 @@ func TestFitsCluster(t *testing.T) {
 	f(validateEngine("ReplacingMergeTree", "c"), "not replicated")
 }
 
-// A migration that has run somewhere must not change: stores that ran it refuse the new one, and do not have what it
-// says. testdata/released names those of releases, each with its checksum; only new lines belong there.
+// TestMigrationsDoNotChange: a released migration must not change. Databases that ran it refuse the changed one and
+// lack the change. testdata/released lists the steps of releases with their checksums; lines are only ever added.
 func TestMigrationsDoNotChange(t *testing.T) {
 	steps, err := readSteps(files)
 	if err != nil {
@@ -45,12 +45,12 @@ func TestMigrationsDoNotChange(t *testing.T) {
 	}
 	for i, line := range strings.Fields(string(text)) {
 		if i >= len(steps) || line != steps[i].name+":"+steps[i].checksum {
-			t.Errorf("%s is not what it was released as: put it back, and the change into a file of its own", line)
+			t.Errorf("%s differs from its release: restore it, and put the change into a new file", line)
 		}
 	}
 }
 
-// A comment may change: it is no part of what has run.
+// TestChecksumIsOfStatements: comments are not part of a step's checksum, so they may change.
 func TestChecksumIsOfStatements(t *testing.T) {
 	sum := func(text string) string {
 		steps, err := readSteps(fstest.MapFS{"tables/a.sql": {Data: []byte(text)}})
@@ -62,17 +62,17 @@ func TestChecksumIsOfStatements(t *testing.T) {
 	const table = "CREATE TABLE IF NOT EXISTS {db}.a (a String) ENGINE = MergeTree ORDER BY a;\n"
 	if sum("-- One.\n"+table) != sum("-- Another;\n-- one.\n"+table) ||
 		sum(table) == sum(strings.ReplaceAll(table, "String", "UInt8")) {
-		t.Error("the checksum is not that of the statements")
+		t.Error("the checksum depends on comments, or not on statements")
 	}
 }
 
-// A statement that a cluster could not be given is an error, not left out.
+// TestRenderRefuses: a statement that cannot be rendered for a cluster is an error, not left out.
 func TestRenderRefuses(t *testing.T) {
 	for _, s := range []string{
 		"OPTIMIZE TABLE {db}.events", "INSERT INTO {db}.a SELECT 1", "CREATE TABLE {db}.x (a String) ENGINE = MergeTree",
 		"CREATE TABLE IF NOT EXISTS {db}.x (a String) ENGINE = Memory"} {
 		if out, err := (target{"d", 30, "c"}).render(s); err == nil {
-			t.Errorf("%s: %q", s, out)
+			t.Errorf("%s: rendered as %q, want an error", s, out)
 		}
 	}
 }

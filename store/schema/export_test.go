@@ -5,10 +5,10 @@ import (
 	"io/fs"
 )
 
-// Files are those of the program.
+// Files are the tables and migrations of this program.
 var Files fs.FS = files
 
-// MigrateFrom is Migrate with other tables and migrations.
+// MigrateFrom is Migrate with the given tables and migrations.
 func MigrateFrom(ctx context.Context, cfg Config, files fs.FS) (Migrated, error) {
 	return migrateFrom(ctx, cfg, files)
 }

@@ -8,7 +8,7 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// bench adds what this package's tests ask of a store to what all of them do.
+// bench adds helpers of this package's tests to storetest.Bench.
 type bench struct{ *storetest.Bench }
 
 func newBench(t testing.TB) *bench {

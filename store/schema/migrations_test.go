@@ -16,9 +16,9 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// madeUp are migrations of releases that there are not: the first two expand, the third takes away what only the
-// version before them needs, and the last does not wait for it.
-var madeUp = map[string]string{
+// fakeMigrations are invented for these tests: the first two expand, the third removes what only the previous version
+// needs, and the last does not wait for it.
+var fakeMigrations = map[string]string{
 	"0002_colours": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour String DEFAULT 'grey';\n",
 	"0003_by_colour": "CREATE TABLE IF NOT EXISTS {db}.by_colour (account String, colour String) ENGINE = " +
 		"ReplacingMergeTree ORDER BY (account, colour);\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_old TO " +
@@ -28,8 +28,8 @@ var madeUp = map[string]string{
 	"0005_weight_of_event": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS weight UInt64;\n",
 }
 
-// with are the program's own tables and the first of the made-up migrations.
-func with(t *testing.T, migrations int) fs.FS {
+// filesWithMigrations returns the program's own tables and the first n of fakeMigrations.
+func filesWithMigrations(t *testing.T, n int) fs.FS {
 	all := fstest.MapFS{}
 	tables, err := fs.Glob(schema.Files, "tables/*.sql")
 	if err != nil {
@@ -42,9 +42,9 @@ func with(t *testing.T, migrations int) fs.FS {
 		}
 		all[name] = &fstest.MapFile{Data: text}
 	}
-	for i, name := range slices.Sorted(maps.Keys(madeUp)) {
-		if i < migrations {
-			all["migrations/"+name+".sql"] = &fstest.MapFile{Data: []byte(madeUp[name])}
+	for i, name := range slices.Sorted(maps.Keys(fakeMigrations)) {
+		if i < n {
+			all["migrations/"+name+".sql"] = &fstest.MapFile{Data: []byte(fakeMigrations[name])}
 		}
 	}
 	return all
@@ -55,11 +55,11 @@ func migrate(t *testing.T, url string, files fs.FS, upgrading bool) ([]string, e
 	return done.Ran, err
 }
 
-// A node of the version before goes on writing and reading while the tables get more; what only it needs goes when it
-// has gone.
+// TestExpandThenFinalize: a node of the previous version goes on writing and reading while tables are added; what only
+// it needs is removed once no such node runs.
 func TestExpandThenFinalize(t *testing.T) {
 	b := newBench(t)
-	all := with(t, len(madeUp))
+	all := filesWithMigrations(t, len(fakeMigrations))
 	insert := func() { b.Exec("INSERT INTO events (account, id, ts) SELECT 'acc_1', unhex(repeat('01', 16)), now()") }
 	insert()
 	ran, err := migrate(t, b.URL, all, true)
@@ -68,41 +68,41 @@ func TestExpandThenFinalize(t *testing.T) {
 	}
 	insert()
 	if n := b.QuerySum("SELECT count() FROM by_colour WHERE colour IN ('old', 'grey')"); n != 2 {
-		t.Errorf("%d rows of the version before and of this one, want 2", n)
+		t.Errorf("%d rows of the previous version and of this one, want 2", n)
 	}
 	if ran, err := migrate(t, b.URL, all, true); err != nil || len(ran) != 0 {
-		t.Errorf("a second migration, while the version before runs, ran %v, %v", ran, err)
+		t.Errorf("a second migration before finalizing ran %v, %v; want none", ran, err)
 	}
 	if ran, err := migrate(t, b.URL, all, false); err != nil || !slices.Equal(ran, []string{"0004_old_ends.final"}) {
-		t.Errorf("the end of the upgrade ran %v, %v", ran, err)
+		t.Errorf("finalizing ran %v, %v", ran, err)
 	}
 	if n := b.QuerySum("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = " +
 		"'mv_old'"); n != 0 {
-		t.Error("a view is there that nobody needs")
+		t.Error("the view of the previous version is still there")
 	}
-	if _, err := migrate(t, b.URL, with(t, 2), false); err == nil ||
+	if _, err := migrate(t, b.URL, filesWithMigrations(t, 2), false); err == nil ||
 		!strings.Contains(err.Error(), "this version knows 0003 at most, use the newer one") {
-		t.Errorf("the version before: %v", err)
+		t.Errorf("migration by the previous version: %v", err)
 	}
-	changed := with(t, 1).(fstest.MapFS)
+	changed := filesWithMigrations(t, 1).(fstest.MapFS)
 	changed["migrations/0002_colours.sql"] = &fstest.MapFile{
 		Data: []byte("ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour UInt8;\n")}
 	b.Exec("ALTER TABLE schema_version DELETE WHERE version > 2 SETTINGS mutations_sync = 1")
 	if _, err := migrate(t, b.URL, changed, false); err == nil ||
 		!strings.Contains(err.Error(), "is not the one of this version") {
-		t.Errorf("a migration that has changed: %v", err)
+		t.Errorf("migration with a changed step: %v", err)
 	}
 }
 
-// A migration that is broken off at any statement, before it or behind it, is completed by the next, each run coming
-// one statement further than the one before.
-func TestMigrateIsBrokenOff(t *testing.T) {
+// TestInterruptedMigrationIsCompleted: a migration that is interrupted before or after any statement is completed by
+// the next one. Each run gets one statement further than the run before.
+func TestInterruptedMigrationIsCompleted(t *testing.T) {
 	b := newBench(t)
-	all := with(t, len(madeUp))
+	all := filesWithMigrations(t, len(fakeMigrations))
 	if _, err := migrate(t, b.URL, all, false); err != nil {
 		t.Fatal(err)
 	}
-	whole := b.TableDefinitions()
+	want := b.TableDefinitions()
 	g := storetest.NewFaultProxy(b.Bench)
 	for _, f := range []storetest.Fault{storetest.Cut, storetest.Lost} {
 		b.DropDatabase()
@@ -120,27 +120,27 @@ func TestMigrateIsBrokenOff(t *testing.T) {
 		}
 		g.SetRule(nil)
 		if n < 20 {
-			t.Errorf("only %d runs were broken off", n)
+			t.Errorf("only %d runs were interrupted, want 20 at least", n)
 		}
-		if diff := gocmp.Diff(whole, b.TableDefinitions()); diff != "" {
-			t.Errorf("statements that are %v leave (-want +got):\n%s", f, diff)
+		if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
+			t.Errorf("tables after faults %v (-want +got):\n%s", f, diff)
 		}
-		if n := b.QuerySum("SELECT uniqExact(version) FROM schema_version"); n != uint64(1+len(madeUp)) {
-			t.Errorf("statements that are %v: %d steps are noted", f, n)
+		if n := b.QuerySum("SELECT uniqExact(version) FROM schema_version"); n != uint64(1+len(fakeMigrations)) {
+			t.Errorf("after faults %v: %d steps are recorded", f, n)
 		}
 	}
 }
 
-// A migration that another one overtakes, both as relay migrate runs them, leaves what one leaves: what the other has
-// taken away at the end it may have made again.
-func TestMigrateIsOvertaken(t *testing.T) {
+// TestOvertakenMigration: a migration that a concurrent one overtakes, both as relay migrate runs them, leaves the same
+// tables as one alone, although it may re-create what the other one has removed at the end.
+func TestOvertakenMigration(t *testing.T) {
 	b := newBench(t)
-	all := with(t, len(madeUp))
+	all := filesWithMigrations(t, len(fakeMigrations))
 	if _, err := migrate(t, b.URL, all, false); err != nil {
 		t.Fatal(err)
 	}
-	whole := b.TableDefinitions()
-	both := func(url string) error {
+	want := b.TableDefinitions()
+	migrateAndFinalize := func(url string) error {
 		_, err := migrate(t, url, all, true)
 		if err == nil {
 			_, err = migrate(t, url, all, false)
@@ -160,15 +160,15 @@ func TestMigrateIsOvertaken(t *testing.T) {
 		})
 		var slow error
 		var wg sync.WaitGroup
-		wg.Go(func() { slow = both(g.URL) })
+		wg.Go(func() { slow = migrateAndFinalize(g.URL) })
 		<-reached
-		err := both(b.URL)
+		err := migrateAndFinalize(b.URL)
 		close(overtaken)
 		wg.Wait()
 		if err := errors.Join(err, slow); err != nil {
 			t.Errorf("overtaken at %s: %v", at, err)
 		}
-		if diff := gocmp.Diff(whole, b.TableDefinitions()); diff != "" {
+		if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
 			t.Errorf("overtaken at %s (-want +got):\n%s", at, diff)
 		}
 	}

@@ -27,7 +27,7 @@ func clusterConfig() schema.Config {
 	return schema.Config{URL: "http://ch1:8123,http://ch2:8123", RetentionDays: 30, Cluster: "relay", SearchIndex: true}
 }
 
-// The tables of a cluster are what they were when somebody last looked at them.
+// TestClusterDDL compares the DDL of a cluster with testdata/cluster.sql.
 func TestClusterDDL(t *testing.T) {
 	statements, err := schema.DDL(clusterConfig())
 	if err != nil {
@@ -44,12 +44,12 @@ func TestClusterDDL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := gocmp.Diff(string(want), got); diff != "" {
-		t.Errorf("look at it, then go test ./store/schema -run ClusterDDL -update (-want +got):\n%s", diff)
+		t.Errorf("check the difference, then run go test ./store/schema -run ClusterDDL -update (-want +got):\n%s", diff)
 	}
 }
 
-// Every statement runs on the whole cluster, every table is replicated and has its twin, with the same columns, and no
-// table of one server is left out.
+// TestClusterDDLRules: every statement runs on the whole cluster, every table is replicated and has a Distributed table
+// with the same columns, and no table of a single server is missing.
 func TestClusterDDLRules(t *testing.T) {
 	b := newBench(t)
 	cfg := clusterConfig()
@@ -58,16 +58,16 @@ func TestClusterDDLRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, twins := map[string]string{}, map[string]bool{}
+	local, distributed := map[string]string{}, map[string]bool{}
 	for _, s := range statements {
 		first, _, _ := strings.Cut(s, "\n")
 		if strings.Count(s, "ON CLUSTER 'relay'") != 1 {
-			t.Errorf("not on the cluster, once: %s", first)
+			t.Errorf("ON CLUSTER is not there exactly once: %s", first)
 		}
 		if strings.Contains(s, "{db}") || strings.Contains(s, "{kept}") {
-			t.Errorf("not filled in: %s", first)
+			t.Errorf("a placeholder is left: %s", first)
 		}
-		// The embedded engine refuses replicated and distributed tables. Its parser takes the text.
+		// The embedded engine refuses replicated and distributed tables, but it can parse the statement.
 		b.ForEachShard(func(conn driver.Conn) error {
 			var formatted string
 			if err := conn.QueryRow(t.Context(), "SELECT formatQuery({ddl:String})", clickhouse.Named("ddl", s)).
@@ -82,10 +82,10 @@ func TestClusterDDLRules(t *testing.T) {
 		switch {
 		case strings.HasPrefix(first, "CREATE TABLE") && strings.HasSuffix(name, schema.DistributedSuffix):
 			base := strings.TrimSuffix(name, schema.DistributedSuffix)
-			twins[base] = true
+			distributed[base] = true
 			want := fmt.Sprintf("AS %s.%s ENGINE = Distributed('relay', '%s', '%s'", b.Database(), base, b.Database(), base)
 			if local[base] == "" || !strings.Contains(s, want) {
-				t.Errorf("a twin of nothing, or before it: %s", first)
+				t.Errorf("a Distributed table without its local table before it: %s", first)
 			}
 			if keyed := strings.Contains(s, "substring(id, 7, 2)"); keyed != strings.Contains(
 				local[base], "id FixedString(16)") {
@@ -120,17 +120,18 @@ func TestClusterDDLRules(t *testing.T) {
 				engine += "('/clickhouse/tables/{shard}/" + b.Database() + "/" + name + "', '{replica}', " + version + ")"
 			}
 			if !strings.Contains(s, "ENGINE = Replicated"+engine) {
-				t.Errorf("table %s of one server is not one of a cluster with engine Replicated%s", name, engine)
+				t.Errorf("table %s of a single server has no cluster table with engine Replicated%s", name, engine)
 			}
-			if name != "schema_version" && name != "shard" && !twins[name] {
-				t.Errorf("table %s has no twin", name)
+			if name != "schema_version" && name != "shard" && !distributed[name] {
+				t.Errorf("table %s has no Distributed table", name)
 			}
 		}
 		return rows.Err()
 	})
 }
 
-// The sharding key of the twins is the partition that the id names, by which the relay chooses a shard.
+// TestShardingKeyIsThePartition: the sharding key of the Distributed tables is the partition that an id contains, by
+// which the relay chooses a shard.
 func TestShardingKeyIsThePartition(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
@@ -149,7 +150,7 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 		if _, key, ok := strings.Cut(s, "'relay', 'events', "); ok {
 			key = strings.TrimSuffix(key, ")")
 			if n := b.QuerySum("SELECT count() FROM events WHERE " + key + " = kafka_partition"); n != 9 {
-				t.Errorf("%d of 9 events are where %s says", n, key)
+				t.Errorf("%d of 9 events are in the partition that %s computes", n, key)
 			}
 			if n := b.QuerySum("SELECT uniqExact(" + key + ") FROM events"); n != storetest.Partitions {
 				t.Errorf("%d partitions", n)
@@ -157,13 +158,13 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 			return
 		}
 	}
-	t.Error("events have no twin with a sharding key")
+	t.Error("events have no Distributed table with a sharding key")
 }
 
-// Migrations that run at once leave what one leaves.
-func TestMigrateAtOnce(t *testing.T) {
+// TestConcurrentMigrations: concurrent migrations leave the same tables as one.
+func TestConcurrentMigrations(t *testing.T) {
 	b := newBench(t)
-	whole := b.TableDefinitions()
+	want := b.TableDefinitions()
 	url := b.DropDatabase()
 	var wg sync.WaitGroup
 	for range 4 {
@@ -174,13 +175,14 @@ func TestMigrateAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if diff := gocmp.Diff(whole, b.TableDefinitions()); diff != "" {
+	if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// What ran is noted, with who ran it; what this version does not know is refused.
-func TestMigrateKnowsWhatRan(t *testing.T) {
+// TestMigrateChecksHistory: each step is recorded with the version that ran it, and a database with unknown steps is
+// refused.
+func TestMigrateChecksHistory(t *testing.T) {
 	b := newBench(t)
 	cfg := schema.Config{URL: b.DropDatabase(), RetentionDays: 30, Program: "v9"}
 	first, err := schema.Migrate(t.Context(), cfg)
@@ -189,10 +191,10 @@ func TestMigrateKnowsWhatRan(t *testing.T) {
 	}
 	if len(first.Ran) == 0 ||
 		uint64(first.Schema) != b.QuerySum("SELECT countIf(program = 'v9' AND at > now() - 600) FROM schema_version") {
-		t.Errorf("a first run did %+v", first)
+		t.Errorf("the first migration returned %+v", first)
 	}
 	if again, err := schema.Migrate(t.Context(), cfg); err != nil || len(again.Ran) != 0 || again.Schema != first.Schema {
-		t.Errorf("a second run did %+v, %v", again, err)
+		t.Errorf("a second migration returned %+v, %v", again, err)
 	}
 	refused := func(change, want string) {
 		t.Helper()
@@ -208,8 +210,9 @@ func TestMigrateKnowsWhatRan(t *testing.T) {
 		"this version cannot change them into its own: start with an empty data directory")
 }
 
-// Addresses in another order than the rows were spread by are refused, by the migration, by readers and by writers.
-func TestShardsKeepTheirOrder(t *testing.T) {
+// TestWrongShardOrderIsRefused: addresses in another order than the rows were distributed in are refused by the
+// migration, readers and writers.
+func TestWrongShardOrderIsRefused(t *testing.T) {
 	b := newBench(t)
 	cfg := schema.Config{URL: b.URL + "_1," + b.URL + "_2", RetentionDays: 30}
 	if _, err := schema.Migrate(t.Context(), cfg); err != nil {
@@ -241,7 +244,7 @@ func TestShardsKeepTheirOrder(t *testing.T) {
 	}
 	b.URL = cfg.URL
 	if n := b.QuerySum("SELECT count() FROM events"); n != 0 {
-		t.Errorf("%d rows were written", n)
+		t.Errorf("%d rows were inserted, want none", n)
 	}
 }
 
@@ -262,6 +265,6 @@ func TestMigrateConfig(t *testing.T) {
 	cfg := schema.Config{URL: b.URL, RetentionDays: 30, Cluster: "nowhere"}
 	if _, err := schema.Migrate(t.Context(), cfg); err == nil ||
 		!strings.Contains(err.Error(), "knows no cluster nowhere") {
-		t.Errorf("a cluster that is not there: %v", err)
+		t.Errorf("migration of an unknown cluster: %v", err)
 	}
 }

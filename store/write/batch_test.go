@@ -8,25 +8,25 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A batch whose partitions have left is as empty as a new one: full and without a row it would neither be
-// written nor filled again, and the writer would stand still for ever.
-func TestPartitionsThatLeaveMakeRoom(t *testing.T) {
+// TestRevokedPartitionsFreeTheBatch: a batch whose partitions were all revoked is empty again. Full but without rows it
+// would be neither flushed nor filled, and the writer would stop for ever.
+func TestRevokedPartitionsFreeTheBatch(t *testing.T) {
 	w := &Writer{cfg: WriterConfig{FlushRows: 100, FlushBytes: 1000}, filling: newBatch()}
-	leaves, stays := &assignment{Partition: stream.Partition{Topic: stream.Events}},
+	revoked, kept := &assignment{Partition: stream.Partition{Topic: stream.Events}},
 		&assignment{Partition: stream.Partition{Topic: stream.Events, Index: 1}}
 	records := func(size int) []*stream.Record { return []*stream.Record{{Value: bytes.Repeat([]byte("x"), size)}} }
-	w.filling.addRecords(leaves, records(600), time.Now())
-	w.filling.addRecords(stays, records(300), time.Now())
-	w.filling.addRecords(leaves, records(600), time.Now())
+	w.filling.addRecords(revoked, records(600), time.Now())
+	w.filling.addRecords(kept, records(300), time.Now())
+	w.filling.addRecords(revoked, records(600), time.Now())
 	if !w.isFull() {
-		t.Fatal("1500 bytes of 1000 do not fill the batch")
+		t.Fatal("1,500 bytes do not fill a batch of 1,000")
 	}
-	w.filling.dropAssignments(map[*assignment]bool{leaves: true})
+	w.filling.dropAssignments(map[*assignment]bool{revoked: true})
 	if w.isFull() || w.filling.bytes != 300 {
-		t.Errorf("after the larger partition has left, %d bytes are counted, want 300", w.filling.bytes)
+		t.Errorf("after the larger partition is revoked, %d bytes are counted, want 300", w.filling.bytes)
 	}
-	w.filling.dropAssignments(map[*assignment]bool{stays: true})
+	w.filling.dropAssignments(map[*assignment]bool{kept: true})
 	if !w.filling.empty() || w.filling.bytes != 0 {
-		t.Errorf("nothing is left, but %d bytes are counted", w.filling.bytes)
+		t.Errorf("the batch is empty, but %d bytes are counted", w.filling.bytes)
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// chores runs an eraser and an expirer until the returned function is called.
-func (b *bench) chores(r *read.Reader, gone *erasures) (stop func()) {
+// runChores runs an eraser and an expirer until the returned function is called.
+func (b *bench) runChores(r *read.Reader, erased *erasures) (stop func()) {
 	b.Helper()
 	log, reg, owner := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), func() bool { return true }
 	eraser := write.NewEraser(write.EraserConfig{Every: 10 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
 		ChoreDeps: write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg},
-		Erasures:  gone, Now: time.Now,
+		Erasures:  erased, Now: time.Now,
 	})
 	expirer := write.NewExpirer(10*time.Millisecond, write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -40,13 +40,13 @@ func (b *bench) chores(r *read.Reader, gone *erasures) (stop func()) {
 	return stop
 }
 
-// TestChoresUnderFaults spoils each kind of statement that erasing and dropping days are made of, in every way: both
-// come to their end, and no erasure counts as finished while a row has the payload. One that is stuck is given up with
-// its process, and the next one goes on.
+// TestChoresUnderFaults makes each kind of statement of the eraser and the expirer fail in every way. Both finish their
+// work, and no erasure is finished while a row has the payload. A stuck statement is given up when its process stops,
+// and the next process goes on.
 func TestChoresUnderFaults(t *testing.T) {
 	b := newBench(t)
-	gone := newErasures()
-	b.Erased = gone.erased
+	erased := newErasures()
+	b.Erased = erased.erased
 	w, _ := b.Writer(write.WriterConfig{})
 	g := storetest.NewFaultProxy(b.Bench)
 	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 7, FenceWait: 20 * time.Second, Timeout: time.Minute},
@@ -63,44 +63,44 @@ func TestChoresUnderFaults(t *testing.T) {
 	}
 	for _, f := range []storetest.Fault{
 		storetest.Lost, storetest.Refused, storetest.Half, storetest.Cut, storetest.Torn, storetest.Stuck} {
-		old := b.failedAt(time.Now().AddDate(0, 0, -20), 1)
-		e := b.failedAt(time.Now().Add(-time.Hour), 1)
+		old := b.storeFailedEvent(time.Now().AddDate(0, 0, -20), 1)
+		e := b.storeFailedEvent(time.Now().Add(-time.Hour), 1)
 		b.ProduceOutcomes(b.Outcome(e, "dst_b", event.Failed, func(o *event.Outcome) { o.Attempt.RequestHeader = "A: b\n" }))
 		if err := r.CaughtUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		gone.erase(e.ID)
-		spoilt := make([]bool, len(kinds)) // guarded by the gate
+		erased.erase(e.ID)
+		failed := make([]bool, len(kinds)) // guarded by the proxy
 		hits := 0
 		g.SetRule(func(_ int, statement string) storetest.Fault {
 			for i, kind := range kinds {
-				if strings.Contains(statement, kind) && !spoilt[i] {
-					spoilt[i] = true
+				if strings.Contains(statement, kind) && !failed[i] {
+					failed[i] = true
 					hits++
 					return f
 				}
 			}
 			return storetest.NoFault
 		})
-		stop := b.chores(r, gone)
+		stop := b.runChores(r, erased)
 		storetest.Eventually(t, func() bool {
 			select {
-			case <-g.StuckStatement: // the next process
+			case <-g.StuckStatement: // start the next process
 				stop()
-				stop = b.chores(r, gone)
+				stop = b.runChores(r, erased)
 			default:
 			}
-			_, unfinished := gone.Unfinished()
+			_, unfinished := erased.Unfinished()
 			return len(unfinished) == 0 && b.QuerySum("SELECT count() FROM events WHERE ts < now() - INTERVAL 9 DAY") == 0
 		})
 		stop()
 		g.SetRule(nil)
 		if n := payloads(); n > 0 {
-			t.Errorf("%v: the erasure is finished, and %d rows have a payload", f, n)
+			t.Errorf("%v: the erasure is finished, but %d rows have a payload", f, n)
 		}
 		for i, kind := range kinds {
-			if !spoilt[i] {
-				t.Errorf("%v: no statement was spoilt that has %q", f, kind)
+			if !failed[i] {
+				t.Errorf("%v: no statement with %q got the fault", f, kind)
 			}
 		}
 		if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 50}, 1); len(rows) == 0 ||
@@ -110,15 +110,15 @@ func TestChoresUnderFaults(t *testing.T) {
 	}
 }
 
-// While merges are stopped no payload leaves the rows, and nothing piles up: one statement waits for them, whoever asks
-// again. The payload is shown by nobody meanwhile.
-func TestErasureWithoutMerges(t *testing.T) {
+// TestErasureWaitsForStoppedMerges: while merges are stopped no payload leaves the rows, and however often the eraser
+// runs, only one statement waits for the merges. No read shows the payload meanwhile.
+func TestErasureWaitsForStoppedMerges(t *testing.T) {
 	b := newBench(t)
-	gone := newErasures()
-	b.Erased = gone.erased
+	erased := newErasures()
+	b.Erased = erased.erased
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	e, o := b.secretive()
+	e, o := b.newEventWithPayload()
 	b.ProduceEvents(e)
 	b.ProduceOutcomes(o)
 	if err := r.CaughtUp(t.Context()); err != nil {
@@ -126,15 +126,15 @@ func TestErasureWithoutMerges(t *testing.T) {
 	}
 	b.Exec("SYSTEM STOP MERGES events")
 	b.Exec("SYSTEM STOP MERGES attempts")
-	// other work that waits keeps nobody from asking
+	// another waiting mutation must not keep the eraser from its own
 	b.Exec("ALTER TABLE events MATERIALIZE INDEX by_verdict SETTINGS mutations_sync = 0")
-	gone.erase(e.ID)
+	erased.erase(e.ID)
 	waiting := func() uint64 {
 		return b.QuerySum("SELECT count() FROM system.mutations WHERE database = currentDatabase() AND NOT is_done AND " +
 			"command LIKE '%body%'")
 	}
-	for range 5 { // processes that are killed while they wait
-		stop := b.chores(r, gone)
+	for range 5 { // processes that are stopped while they wait
+		stop := b.runChores(r, erased)
 		storetest.Eventually(t, func() bool { return waiting() > 0 })
 		_ = wait.For(t.Context(), 50*time.Millisecond)
 		stop()
@@ -145,14 +145,14 @@ func TestErasureWithoutMerges(t *testing.T) {
 	if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || len(d.Event.Body) > 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if _, unfinished := gone.Unfinished(); len(unfinished) != 1 {
-		t.Error("the erasure is finished, though nothing was erased")
+	if _, unfinished := erased.Unfinished(); len(unfinished) != 1 {
+		t.Error("the erasure is finished, but nothing was erased")
 	}
 	b.Exec("SYSTEM START MERGES events")
 	b.Exec("SYSTEM START MERGES attempts")
-	b.chores(r, gone)
-	storetest.Eventually(t, func() bool { _, unfinished := gone.Unfinished(); return len(unfinished) == 0 })
-	if n := b.rowsWithPlanted(); n > 0 {
-		t.Errorf("in %d rows", n)
+	b.runChores(r, erased)
+	storetest.Eventually(t, func() bool { _, unfinished := erased.Unfinished(); return len(unfinished) == 0 })
+	if n := b.rowsWithPayload(); n > 0 {
+		t.Errorf("%d rows have the payload after the erasure", n)
 	}
 }

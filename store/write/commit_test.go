@@ -20,21 +20,23 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// durable is a disk: each sync waits until the test lets it go on, with what it returns.
-type durable struct {
-	begun chan struct{}
-	end   chan error
+// fakeDisk is a disk whose sync waits until the test lets it return a result.
+type fakeDisk struct {
+	syncStarted chan struct{}
+	syncResult  chan error
 }
 
-func newDurable() *durable { return &durable{begun: make(chan struct{}), end: make(chan error)} }
-
-func (d *durable) sync() error {
-	d.begun <- struct{}{}
-	return <-d.end
+func newFakeDisk() *fakeDisk {
+	return &fakeDisk{syncStarted: make(chan struct{}), syncResult: make(chan error)}
 }
 
-// committed is how far the writer's group has come in a topic.
-func (b *bench) committed(topic string, index int32) int64 {
+func (d *fakeDisk) sync() error {
+	d.syncStarted <- struct{}{}
+	return <-d.syncResult
+}
+
+// committedOffset returns the committed offset of the writer's group in a partition.
+func (b *bench) committedOffset(topic string, index int32) int64 {
 	b.Helper()
 	r, err := stream.NewReader(b.Stream, "test")
 	if err != nil {
@@ -45,83 +47,83 @@ func (b *bench) committed(topic string, index int32) int64 {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return max(0, marks[stream.Partition{Topic: topic, Index: index}]) // -1: nothing yet
+	return max(0, marks[stream.Partition{Topic: topic, Index: index}]) // -1: nothing is committed yet
 }
 
-// TestCommitWaitsForTheDisk: what was inserted is read at once, and committed only after the disk has it; while the
-// disk is at it more is written, which the next commit has. A stop waits for the last one.
+// TestCommitWaitsForTheDisk: inserted rows can be read at once, and their offsets are committed only after a sync. Rows
+// that are inserted during a sync are committed by the next one. A stop waits for the last sync.
 func TestCommitWaitsForTheDisk(t *testing.T) {
 	b := newBench(t)
-	disk := newDurable()
+	disk := newFakeDisk()
 	w, stop := b.WriterWithDeps(write.WriterConfig{}, write.WriterDeps{Sync: disk.sync})
 	r := b.Reader(w)
 	read := func(want int) {
 		t.Helper()
 		if page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10}); err != nil ||
 			len(page.Rows) != want || !page.AsOf.IsZero() {
-			t.Fatalf("%d events are read, as of %v, %v; want %d", len(page.Rows), page.AsOf, err, want)
+			t.Fatalf("read %d events, as of %v, %v; want %d", len(page.Rows), page.AsOf, err, want)
 		}
 	}
 	b.ProduceEvents(b.Event(0))
 	read(1)
-	<-disk.begun
+	<-disk.syncStarted
 	b.ProduceEvents(b.Event(0))
 	read(2)
-	if n := b.committed(stream.Events, 0); n != 0 {
-		t.Errorf("%d committed while the disk is at it", n)
+	if n := b.committedOffset(stream.Events, 0); n != 0 {
+		t.Errorf("offset %d is committed during the sync, want 0", n)
 	}
-	disk.end <- nil
-	<-disk.begun
-	if n := b.committed(stream.Events, 0); n != 1 {
-		t.Errorf("%d committed after the first sync, want what was there when it began", n)
+	disk.syncResult <- nil
+	<-disk.syncStarted
+	if n := b.committedOffset(stream.Events, 0); n != 1 {
+		t.Errorf("offset %d is committed after the first sync, want 1, which was stored when it began", n)
 	}
-	disk.end <- nil
-	storetest.Eventually(t, func() bool { return b.committed(stream.Events, 0) == 2 })
+	disk.syncResult <- nil
+	storetest.Eventually(t, func() bool { return b.committedOffset(stream.Events, 0) == 2 })
 	b.ProduceEvents(b.Event(0))
 	read(3)
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
-	<-disk.begun
+	<-disk.syncStarted
 	select {
 	case <-stopped:
-		t.Error("stopped before the disk had everything")
+		t.Error("the writer stopped before the last sync")
 	case <-time.After(50 * time.Millisecond):
 	}
-	disk.end <- nil
+	disk.syncResult <- nil
 	<-stopped
-	if n := b.committed(stream.Events, 0); n != 3 {
-		t.Errorf("%d committed after the stop", n)
+	if n := b.committedOffset(stream.Events, 0); n != 3 {
+		t.Errorf("offset %d is committed after the stop, want 3", n)
 	}
 }
 
-// TestBrokenDisk: after a sync that failed nothing is committed any more, and the writer ends, though ClickHouse, which
-// has the same disk, takes no rows either.
-func TestBrokenDisk(t *testing.T) {
+// TestFailedSyncEndsTheWriter: after a failed sync nothing is committed any more, and Run returns its error, even while
+// ClickHouse, which uses the same disk, takes no rows.
+func TestFailedSyncEndsTheWriter(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
-	broken := errors.New("input/output error")
+	diskErr := errors.New("input/output error")
 	w, err := write.NewWriter(write.WriterConfig{URL: p.URL(b.Bench), Drain: 200 * time.Millisecond}, write.WriterDeps{
 		Log: b.Logger, Stream: b.Stream, Producer: b.Producer, Sync: func() error {
 			p.Cut()
 			b.ProduceEvents(b.Event(0))
-			time.Sleep(300 * time.Millisecond) // it is read, and waits to be written
-			return broken
+			time.Sleep(300 * time.Millisecond) // the record is read and waits for a flush
+			return diskErr
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.ProduceEvents(b.Event(0))
-	if err := w.Run(t.Context()); !errors.Is(err, broken) || !strings.Contains(err.Error(), "durable") {
+	if err := w.Run(t.Context()); !errors.Is(err, diskErr) || !strings.Contains(err.Error(), "durable") {
 		t.Errorf("the writer ended with %v", err)
 	}
-	if n := b.committed(stream.Events, 0); n != 0 {
-		t.Errorf("%d committed", n)
+	if n := b.committedOffset(stream.Events, 0); n != 0 {
+		t.Errorf("offset %d is committed, want 0", n)
 	}
 }
 
-// onBroker is a bench on a broker that can be told to fail, with the shared ClickHouse.
-func onBroker(t *testing.T) (*bench, *kfake.Cluster) {
+// newBenchWithFakeBroker returns a bench on a broker whose answers a test can make fail, with the shared ClickHouse.
+func newBenchWithFakeBroker(t *testing.T) (*bench, *kfake.Cluster) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -140,48 +142,48 @@ func onBroker(t *testing.T) (*bench, *kfake.Cluster) {
 	return b, cluster
 }
 
-// TestCommitIsMadeAgain: a commit that the broker refuses is made again, though nothing new comes; what came meanwhile
-// goes with it.
-func TestCommitIsMadeAgain(t *testing.T) {
+// TestFailedCommitIsRetried: a commit that the broker refuses is retried although no new records come, together with
+// what came meanwhile.
+func TestFailedCommitIsRetried(t *testing.T) {
 	for name, disk := range map[string]func() error{"with the disk": func() error { return nil }, "with the insert": nil} {
 		t.Run(name, func(t *testing.T) {
-			b, cluster := onBroker(t)
+			b, cluster := newBenchWithFakeBroker(t)
 			reg := prometheus.NewRegistry()
 			w, _ := b.WriterWithDeps(write.WriterConfig{}, write.WriterDeps{Metrics: reg, Sync: disk})
 			r := b.Reader(w)
-			mend := cluster.Fault(kfake.Fault{
+			removeFault := cluster.Fault(kfake.Fault{
 				Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.TopicAuthorizationFailed, Count: -1}).Remove
-			refused := func() float64 { return storetest.Metric(t, reg, "relay_store_commit_failures_total") }
+			failures := func() float64 { return storetest.Metric(t, reg, "relay_store_commit_failures_total") }
 			for range 2 {
 				b.ProduceEvents(b.Event(0))
 				b.WaitCaughtUp(r)
-				before := refused()
-				storetest.Eventually(t, func() bool { return refused() > before })
+				before := failures()
+				storetest.Eventually(t, func() bool { return failures() > before })
 			}
-			if n := b.committed(stream.Events, 0); n != 0 {
-				t.Errorf("%d committed while commits are refused", n)
+			if n := b.committedOffset(stream.Events, 0); n != 0 {
+				t.Errorf("offset %d is committed while commits fail, want 0", n)
 			}
-			mend()
-			storetest.Eventually(t, func() bool { return b.committed(stream.Events, 0) == 2 })
+			removeFault()
+			storetest.Eventually(t, func() bool { return b.committedOffset(stream.Events, 0) == 2 })
 		})
 	}
 }
 
-// TestRebalanceDoesNotWaitForTheDisk: a writer whose disk hangs hands partitions over, and what it had not committed is
-// committed by whoever has them then.
+// TestRebalanceDoesNotWaitForTheDisk: a writer whose sync hangs hands its partitions over, and the next owner commits
+// what it had not committed.
 func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 	b := newBench(t)
-	begun, free := make(chan struct{}, 1), make(chan struct{})
+	syncStarted, syncMayEnd := make(chan struct{}, 1), make(chan struct{})
 	first, _ := b.WriterWithDeps(write.WriterConfig{}, write.WriterDeps{Sync: func() error {
 		select {
-		case begun <- struct{}{}:
+		case syncStarted <- struct{}{}:
 		default:
 		}
-		<-free
+		<-syncMayEnd
 		return nil
 	}})
-	release := sync.OnceFunc(func() { close(free) })
-	t.Cleanup(release) // before the first ends, which waits for its disk
+	release := sync.OnceFunc(func() { close(syncMayEnd) })
+	t.Cleanup(release) // runs before the cleanup of the first writer, which waits for the sync
 	accept := func() {
 		for i := range storetest.Partitions {
 			b.ProduceEvents(b.Event(i))
@@ -189,17 +191,17 @@ func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 	}
 	accept()
 	b.WaitCaughtUp(b.Reader(first))
-	<-begun
+	<-syncStarted
 	second, _ := b.WriterWithDeps(write.WriterConfig{}, write.WriterDeps{Sync: func() error { return nil }})
-	// The first waits for its commit for five seconds. Without a bound it would do so until the group gives it up, after
-	// thirty.
+	// The first writer waits 5 s for its commit. Without that bound it would wait until the group expels it, after 30
+	// s.
 	storetest.EventuallyWithin(t, 25*time.Second, func() bool { return len(second.Progress().Owned) > 0 })
 	release()
 	accept()
 	storetest.Eventually(t, func() bool {
 		n := int64(0)
 		for i := range storetest.Partitions {
-			n += b.committed(stream.Events, int32(i))
+			n += b.committedOffset(stream.Events, int32(i))
 		}
 		return n == 2*storetest.Partitions
 	})

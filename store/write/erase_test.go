@@ -22,7 +22,7 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// erasures is the list of what was erased.
+// erasures is a list of erased payloads in memory.
 type erasures struct {
 	mu       sync.Mutex
 	at       map[id.ID]time.Time
@@ -64,8 +64,8 @@ func (e *erasures) Finish(_ context.Context, d id.ID) error {
 	return nil
 }
 
-// untilFinished runs an eraser until nothing is left to do.
-func (e *erasures) untilFinished(t *testing.T, r *read.Reader) {
+// runEraserUntilFinished runs an eraser until every erasure is finished.
+func (e *erasures) runEraserUntilFinished(t *testing.T, r *read.Reader) {
 	t.Helper()
 	x := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
 		ChoreDeps: write.ChoreDeps{Log: slog.New(slog.DiscardHandler), Store: r, IsOwner: func() bool {
@@ -94,46 +94,47 @@ func (e *erasures) untilFinished(t *testing.T, r *read.Reader) {
 	running.Wait()
 }
 
-const planted = "PLANTED-PAYLOAD"
+const plantedPayload = "PLANTED-PAYLOAD"
 
-// secretive makes an event and an outcome that hold the planted text wherever a payload may be.
-func (b *bench) secretive() (*event.Event, *event.Outcome) {
+// newEventWithPayload returns an event and an outcome with the planted text in every place that may hold a payload.
+func (b *bench) newEventWithPayload() (*event.Event, *event.Outcome) {
 	e := b.Event(1, func(e *event.Event) {
-		e.Body, e.Query = []byte(`{"p":"`+planted+`"}`), "q="+planted
-		e.Header = []event.Field{{Name: "X-Planted", Value: planted}}
+		e.Body, e.Query = []byte(`{"p":"`+plantedPayload+`"}`), "q="+plantedPayload
+		e.Header = []event.Field{{Name: "X-Planted", Value: plantedPayload}}
 	})
 	o := b.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) {
 		o.Attempt.RequestHeader = event.LinesOf(e.Header)
-		o.Attempt.ResponseHeader, o.Attempt.ResponseBody = event.LinesOf(e.Header), []byte(planted)
+		o.Attempt.ResponseHeader, o.Attempt.ResponseBody = event.LinesOf(e.Header), []byte(plantedPayload)
 	})
 	return e, o
 }
 
-// rowsWithPlanted counts the rows of ClickHouse that hold the planted text.
-func (b *bench) rowsWithPlanted() (n uint64) {
+// rowsWithPayload counts the rows of ClickHouse that hold the planted text.
+func (b *bench) rowsWithPayload() (n uint64) {
 	for table, columns := range map[string]string{
 		"events": "body, headers, query", "attempts": "req_headers, resp_headers, resp_body"} {
-		n += b.QuerySum("SELECT count() FROM " + table + " WHERE position(concat(" + columns + "), '" + planted + "') > 0")
+		n += b.QuerySum("SELECT count() FROM " + table + " WHERE position(concat(" + columns + "), '" +
+			plantedPayload + "') > 0")
 	}
 	return n
 }
 
-// An erased payload is shown by no read from the moment it is erased, leaves the rows, and does not come back when a
-// writer that crashed writes all of them again from the log.
-func TestErasedPayload(t *testing.T) { erasedPayload(t, newBench(t)) }
+// TestErasedPayloadStaysErased: no read shows a payload from the moment it is erased, its rows are emptied, and it does
+// not come back when a writer that crashed inserts all rows again from Kafka.
+func TestErasedPayloadStaysErased(t *testing.T) { erasedPayload(t, newBench(t)) }
 
-// The text index is built anew with the rows, and finds what is left.
-func TestErasedPayloadOfTheTextIndex(t *testing.T) { erasedPayload(t, newIndexed(t)) }
+// TestErasedPayloadLeavesTheTextIndex: the text index is rebuilt with the rows and still finds the other payloads.
+func TestErasedPayloadLeavesTheTextIndex(t *testing.T) { erasedPayload(t, newBenchWithSearchIndex(t)) }
 
 func erasedPayload(t *testing.T, b *bench) {
-	gone := newErasures()
-	b.Erased = gone.erased
+	erasures := newErasures()
+	b.Erased = erasures.erased
 	w, stop := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	e, o := b.secretive()
-	kept, _ := b.secretive()
+	e, o := b.newEventWithPayload()
+	kept, _ := b.newEventWithPayload()
 	var err error
-	if kept.ID, err = b.IDs.New(2); err != nil { // on the other shard, where there are two
+	if kept.ID, err = b.IDs.New(2); err != nil { // on the other shard, if there are two
 		t.Fatal(err)
 	}
 	b.ProduceEvents(e, kept)
@@ -151,15 +152,15 @@ func erasedPayload(t *testing.T, b *bench) {
 		}
 		return ids
 	}
-	if got := search(planted); len(got) != 2 {
-		t.Fatalf("before: found %v", got)
+	if got := search(plantedPayload); len(got) != 2 {
+		t.Fatalf("before the erasure a search finds %v, want both events", got)
 	}
-	if n := b.rowsWithPlanted(); n != 3 {
-		t.Fatalf("before: in %d rows", n)
+	if n := b.rowsWithPayload(); n != 3 {
+		t.Fatalf("before the erasure %d rows have a payload, want 3", n)
 	}
 
-	gone.erase(e.ID)
-	noReadShows := func(r *read.Reader) {
+	erasures.erase(e.ID)
+	checkReads := func(r *read.Reader) {
 		t.Helper()
 		d, err := r.Event(t.Context(), storetest.Account, e.ID)
 		if err != nil {
@@ -177,7 +178,7 @@ func erasedPayload(t *testing.T, b *bench) {
 		if err != nil || len(page.Rows) != 1 || len(page.Rows[0].ResponseBody)+len(page.Rows[0].RequestHeader) > 0 {
 			t.Errorf("attempts: %+v, %v", page.Rows, err)
 		}
-		if got := search(planted); !slices.Equal(got, []id.ID{kept.ID}) {
+		if got := search(plantedPayload); !slices.Equal(got, []id.ID{kept.ID}) {
 			t.Errorf("a search finds %v", got)
 		}
 		if got := search(strings.ToUpper(e.ID.Text(id.Event))); !slices.Equal(got, []id.ID{e.ID}) {
@@ -191,80 +192,82 @@ func erasedPayload(t *testing.T, b *bench) {
 			t.Errorf("a replay selects %v", got)
 		}
 	}
-	noReadShows(r)
+	checkReads(r)
 
-	gone.untilFinished(t, r)
-	if n := b.rowsWithPlanted(); n != 1 { // that of the other event
-		t.Errorf("in %d rows after the erasure", n)
+	erasures.runEraserUntilFinished(t, r)
+	if n := b.rowsWithPayload(); n != 1 { // the row of the other event
+		t.Errorf("%d rows have a payload after the erasure, want 1", n)
 	}
-	noReadShows(r)
+	checkReads(r)
 
 	stop()
 	b.RewindOffsets(func(stream.Partition, int64) int64 { return 0 })
 	w, _ = b.Writer(write.WriterConfig{})
 	r = b.Reader(w)
-	noReadShows(r) // behind the fence: all is written again
+	checkReads(r) // its fence waits until all rows are inserted again
 	if n := b.QuerySum("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "')"); n < 2 {
-		t.Fatalf("the event has %d rows: nothing was written again", n)
+		t.Fatalf("the event has %d rows, want 2: its row was not inserted again", n)
 	}
 	if n := b.QuerySum("SELECT count() FROM events WHERE id = unhex('" + fmt.Sprintf("%x", e.ID[:]) + "') AND size != " +
 		strconv.Itoa(len(e.Body))); n != 0 {
-		t.Error("the size was not kept")
+		t.Error("the size of the body was not kept")
 	}
 	if n := b.QuerySum("SELECT count() FROM events WHERE (body != '' OR headers != '' OR query != '') AND id = unhex('" +
 		fmt.Sprintf("%x", e.ID[:]) + "')"); n != 0 {
-		t.Errorf("%d rows have the payload again", n)
+		t.Errorf("%d rows have the payload again, want 0", n)
 	}
 }
 
-// While ClickHouse is away the log answers, without what was erased.
-func TestErasedPayloadInTheLog(t *testing.T) {
+// TestErasedPayloadIsNotReadFromTheLog: while ClickHouse is unavailable reads answer from Kafka, without erased
+// payloads.
+func TestErasedPayloadIsNotReadFromTheLog(t *testing.T) {
 	b := newBench(t)
-	gone := newErasures()
-	b.Erased = gone.erased
-	r := b.ReaderWith(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond},
+	erasures := newErasures()
+	b.Erased = erasures.erased
+	r := b.ReaderWith(read.ReaderConfig{
+		URL: "http://127.0.0.1:1/unavailable", RetentionDays: 30, FenceWait: time.Millisecond},
 		nil)
-	e, _ := b.secretive()
+	e, _ := b.newEventWithPayload()
 	b.ProduceEvents(e)
 	if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || len(d.Event.Body) == 0 {
-		t.Fatalf("before: %+v, %v", d, err)
+		t.Fatalf("before the erasure: %+v, %v", d, err)
 	}
-	gone.erase(e.ID)
+	erasures.erase(e.ID)
 	d, err := r.Event(t.Context(), storetest.Account, e.ID)
 	if err != nil || len(d.Event.Body)+len(d.Event.Header)+len(d.Event.Query) > 0 || d.Size != len(e.Body) {
 		t.Errorf("read from the log: %+v, %v", d, err)
 	}
 }
 
-// Rows that somebody had in hand when the payload was erased are found by the next look, and an erasure is not
-// finished before the store has what the log has.
-func TestEraserLooksAgain(t *testing.T) {
+// TestEraserFindsLateRows: the eraser finds rows that were in a writer's memory at the time of the erasure, and no
+// erasure is finished while the store lags behind Kafka.
+func TestEraserFindsLateRows(t *testing.T) {
 	b := newBench(t)
-	gone := newErasures()
-	ignorant, stop := b.Writer(write.WriterConfig{}) // it does not know what was erased
-	b.Erased = gone.erased
-	r := b.Reader(ignorant)
-	e, o := b.secretive()
+	erasures := newErasures()
+	w, stop := b.Writer(write.WriterConfig{}) // does not know of the erasure
+	b.Erased = erasures.erased
+	r := b.Reader(w)
+	e, o := b.newEventWithPayload()
 	b.ProduceEvents(e)
-	gone.erase(e.ID)
+	erasures.erase(e.ID)
 	b.ProduceOutcomes(o)
-	gone.untilFinished(t, r)
-	if n := b.rowsWithPlanted(); n != 0 {
-		t.Errorf("in %d rows", n)
+	erasures.runEraserUntilFinished(t, r)
+	if n := b.rowsWithPayload(); n != 0 {
+		t.Errorf("%d rows have a payload after the erasure", n)
 	}
 	stop()
-	behind := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 50 * time.Millisecond}, nil)
-	b.ProduceEvents(e) // nobody stores it
-	if err := behind.CaughtUp(t.Context()); !errors.Is(err, event.ErrUnavailable) {
-		t.Fatalf("a store that is behind: %v", err)
+	lagging := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 50 * time.Millisecond}, nil)
+	b.ProduceEvents(e) // no writer stores it
+	if err := lagging.CaughtUp(t.Context()); !errors.Is(err, event.ErrUnavailable) {
+		t.Fatalf("CaughtUp of a lagging store returns %v, want ErrUnavailable", err)
 	}
 }
 
-// A recovery job does not select what was erased, however much of it there is.
-func TestErasedIsNotRecovered(t *testing.T) {
+// TestErasedEventsAreNotRecovered: a recovery job does not select erased events, however many there are.
+func TestErasedEventsAreNotRecovered(t *testing.T) {
 	b := newBench(t)
-	gone := newErasures()
-	b.Erased = gone.erased
+	erasures := newErasures()
+	b.Erased = erasures.erased
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.ReaderWithSmallPages(w)
 	var want []id.ID
@@ -273,7 +276,7 @@ func TestErasedIsNotRecovered(t *testing.T) {
 		b.ProduceEvents(e)
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
 		if i < 4 || i%2 == 0 {
-			gone.erase(e.ID)
+			erasures.erase(e.ID)
 		} else {
 			want = append(want, e.ID)
 		}
@@ -286,6 +289,6 @@ func TestErasedIsNotRecovered(t *testing.T) {
 		}
 	}
 	if !slices.Equal(got, want) || sel.Sendable != len(want) {
-		t.Errorf("selected %d of %v, want %v", sel.Sendable, got, want)
+		t.Errorf("selected %d events, items %v, want %v", sel.Sendable, got, want)
 	}
 }

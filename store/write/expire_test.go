@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// Whole days beyond the retention leave the disk, also those that were written while it was longer; the tables' TTL
-// follows a retention that has changed. Usage stays.
+// TestExpiredDaysAreDropped: whole days older than the retention are dropped, also those inserted under a longer
+// retention, and the TTL of the tables follows a changed retention. Usage stays.
 func TestExpiredDaysAreDropped(t *testing.T) {
 	b := newBench(t)
 	shards := 1
@@ -26,7 +26,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	}
 	w, _ := b.Writer(write.WriterConfig{})
 	now := time.Now()
-	for _, age := range []int{9, 40, 100, 0} { // in days; the last one leaves the generator at today
+	for _, age := range []int{9, 40, 100, 0} { // in days; 0 comes last, so that the generator stays at today
 		b.IDs = id.NewGenerator(func() time.Time { return now.AddDate(0, 0, -age) })
 		e := b.Event(1)
 		r := e.Record()
@@ -39,7 +39,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 		t.Fatalf("%+v", rows)
 	}
 	if n := b.QuerySum("SELECT count() FROM events"); n < 2 {
-		t.Fatalf("%d rows are stored", n) // the two older ones may have gone by the TTL of 30 days
+		t.Fatalf("%d rows are stored", n) // the TTL of 30 days may have dropped the two older events
 	}
 	if err := storetest.Migrate(t.Context(), b.URL, 7); err != nil {
 		t.Fatal(err)
@@ -61,27 +61,27 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	left := func() (n uint64) {
+	rowsLeft := func() (n uint64) {
 		for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
 			n += b.QuerySum("SELECT count() FROM " + table)
 		}
 		return n
 	}
-	for deadline := time.Now().Add(2 * time.Minute); left() > 4 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); rowsLeft() > 4 && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	cancel()
 	running.Wait()
-	if n := left(); n != 4 {
-		t.Errorf("%d rows are left, want those of one event", n)
+	if n := rowsLeft(); n != 4 {
+		t.Errorf("%d rows are left, want the 4 of one event", n)
 	}
 	if n := b.QuerySum("SELECT uniqExact(id) FROM event_keys"); n != 1 {
-		t.Errorf("%d events are found by their types, want 1", n)
+		t.Errorf("%d events have keys, want 1", n)
 	}
 	if n := b.QuerySum("SELECT count() FROM failure_candidates_by_endpoint WHERE ts < now() - INTERVAL 62 DAY"); n != 0 {
-		t.Errorf("%d rows of a month that is over", n)
+		t.Errorf("%d rows of an expired month are left", n)
 	}
 	if n := b.QuerySum("SELECT sum(received) FROM usage_hour FINAL"); n != usage {
-		t.Errorf("usage says %d, before %d", n, usage)
+		t.Errorf("usage is %d, want %d as before", n, usage)
 	}
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-func TestKickBudget(t *testing.T) {
+func TestFlushBudget(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	k := newFlushBudget(now)
 	for i := range requestedFlushReserve {
 		if wait := k.spend(now, 1); wait != 0 {
-			t.Fatalf("kick %d waits %v", i, wait)
+			t.Fatalf("flush %d waits %v, want none", i, wait)
 		}
 	}
 	if wait := k.spend(now, 1); wait != 100*time.Millisecond {
-		t.Fatalf("a kick without budget waits %v", wait)
+		t.Fatalf("a flush without budget waits %v, want 100ms", wait)
 	}
 	if wait := k.spend(now.Add(100*time.Millisecond), 1); wait != 0 {
-		t.Fatalf("and then another %v", wait)
+		t.Fatalf("after 100 ms a flush waits %v, want none", wait)
 	}
 	n := 0
 	for at := now.Add(time.Second); at.Before(now.Add(11 * time.Second)); at = at.Add(time.Millisecond) {
@@ -35,11 +35,11 @@ func TestKickBudget(t *testing.T) {
 		}
 	}
 	if n < 100 || n > 110 {
-		t.Fatalf("%d flushes in 10 s", n)
+		t.Fatalf("%d flushes in 10 s, want 100 to 110", n)
 	}
 }
 
-// TestWhenAFlushIsDue holds the reasons to flush against each other; nothing runs.
+// TestWhenAFlushIsDue checks each reason to flush, and combinations of them, without running anything.
 func TestWhenAFlushIsDue(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	cfg := WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Second}
@@ -62,19 +62,19 @@ func TestWhenAFlushIsDue(t *testing.T) {
 			}
 		}
 	}
-	kicked := func(fill func(*Writer, *assignment)) func(*Writer, *assignment) {
+	requested := func(fill func(*Writer, *assignment)) func(*Writer, *assignment) {
 		return func(w *Writer, p *assignment) { fill(w, p); w.flushRequested = true }
 	}
-	crowded := func(fill func(*Writer, *assignment)) func(*Writer, *assignment) {
+	throttled := func(fill func(*Writer, *assignment)) func(*Writer, *assignment) {
 		return func(w *Writer, p *assignment) { fill(w, p); w.throttle.set(true) }
 	}
 	small := cfg
 	small.FlushSmall = 100 * time.Millisecond
 	f("nothing", cfg, add(0, 0, 1), time.Hour, false)
-	f("nothing, kicked", cfg, kicked(add(0, 0, 1)), time.Hour, false)
+	f("nothing, requested", cfg, requested(add(0, 0, 1)), time.Hour, false)
 	f("fresh", cfg, add(10, 10, 1), 0, false)
 	f("a second old", cfg, add(10, 10, 1), time.Second, true)
-	f("kicked", cfg, kicked(add(10, 10, 1)), 0, true)
+	f("requested", cfg, requested(add(10, 10, 1)), 0, true)
 	f("many rows", cfg, add(100, 10, 1), 0, true)
 	f("many bytes", cfg, add(10, 2_000, 1), 0, true)
 	f("spread over 8 days", cfg, add(20, 10, 8), time.Second, true)
@@ -82,32 +82,32 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	f("spread over 9 days, 5 s old", cfg, add(20, 10, 9), 5*time.Second, true)
 	f("small", small, add(10, 10, 1), 100*time.Millisecond, true)
 	f("small, not yet", small, add(10, 10, 1), 50*time.Millisecond, false)
-	f("crowded", cfg, crowded(add(10, 10, 1)), 4*time.Second, false)
-	f("crowded, small", small, crowded(add(10, 10, 1)), 4*time.Second, false)
-	f("crowded for 5 s", cfg, crowded(add(10, 10, 1)), 5*time.Second, true)
-	f("crowded, many rows", cfg, crowded(add(399, 10, 1)), time.Second, false)
-	f("crowded, very many rows", cfg, crowded(add(400, 10, 1)), 0, true)
-	f("crowded, very many bytes", cfg, crowded(add(20, 2_000, 1)), 0, true)
-	f("crowded, kicked", cfg, kicked(crowded(add(10, 10, 1))), 0, true)
+	f("throttled", cfg, throttled(add(10, 10, 1)), 4*time.Second, false)
+	f("throttled, small", small, throttled(add(10, 10, 1)), 4*time.Second, false)
+	f("throttled for 5 s", cfg, throttled(add(10, 10, 1)), 5*time.Second, true)
+	f("throttled, many rows", cfg, throttled(add(399, 10, 1)), time.Second, false)
+	f("throttled, very many rows", cfg, throttled(add(400, 10, 1)), 0, true)
+	f("throttled, very many bytes", cfg, throttled(add(20, 2_000, 1)), 0, true)
+	f("throttled, requested", cfg, requested(throttled(add(10, 10, 1))), 0, true)
 
 	w := &Writer{cfg: cfg, pos: newPositions(), filling: newBatch(), batchTaken: make(chan struct{}, 1)}
 	k := newFlushBudget(now)
 	flushes := 0
 	for range requestedFlushReserve {
-		kicked(crowded(add(1, 10, 1)))(w, &assignment{Partition: stream.Partition{Topic: stream.Events}})
+		requested(throttled(add(1, 10, 1)))(w, &assignment{Partition: stream.Partition{Topic: stream.Events}})
 		if b, _ := w.takeDueBatch(now, k); b != nil {
 			flushes++
 		}
 	}
 	if flushes != requestedFlushReserve/throttledFlushCost {
-		t.Errorf("%d kicks are heard while there are too many parts, want %d", flushes,
+		t.Errorf("%d requested flushes are due while throttled, want %d", flushes,
 			requestedFlushReserve/throttledFlushCost)
 	}
 }
 
-// A reader causes one flush: while what it waits for is on its way, neither records that come meanwhile nor another
-// reader of the same cause a second one.
-func TestOneFlushForWhatIsWanted(t *testing.T) {
+// TestReadersShareOneFlush: a reader causes one flush. While that runs, neither later records nor another reader of the
+// same records cause a second one.
+func TestReadersShareOneFlush(t *testing.T) {
 	p := stream.Partition{Topic: stream.Events}
 	w := &Writer{
 		cfg: WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Hour}, log: slog.New(slog.DiscardHandler),
@@ -117,35 +117,35 @@ func TestOneFlushForWhatIsWanted(t *testing.T) {
 	}
 	w.pos.assign(map[stream.Partition]stream.Commit{p: {}})
 	offset := int64(0)
-	come := func() {
+	addRecord := func() {
 		e := event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}
 		r := e.Record()
 		r.Offset = offset
 		offset++
 		w.addRecords(p, []*stream.Record{r})
 	}
-	kicks := newFlushBudget(time.Now())
-	due := func(what string, want bool) {
+	budget := newFlushBudget(time.Now())
+	checkDue := func(when string, want bool) {
 		t.Helper()
-		if b, _ := w.takeDueBatch(time.Now(), kicks); (b != nil) != want {
-			t.Errorf("%s: flush %v", what, b != nil)
+		if b, _ := w.takeDueBatch(time.Now(), budget); (b != nil) != want {
+			t.Errorf("%s: flush %v", when, b != nil)
 		}
 	}
-	come()
-	due("nobody waits", false)
+	addRecord()
+	checkDue("no reader waits", false)
 	w.RequestFlush(map[stream.Partition]int64{p: 2})
-	due("what is wanted was not read yet", false)
-	come()
-	due("it was read", true)
-	come()
-	due("more comes while it is on its way", false)
+	checkDue("the wanted record has not been read yet", false)
+	addRecord()
+	checkDue("the wanted record has been read", true)
+	addRecord()
+	checkDue("another record comes during the flush", false)
 	w.RequestFlush(map[stream.Partition]int64{p: 2})
-	due("it is wanted again", false)
+	checkDue("a second reader wants the same records", false)
 	w.RequestFlush(map[stream.Partition]int64{p: 3})
-	due("what came later is wanted", true)
+	checkDue("a reader wants the later record", true)
 }
 
-func TestRefused(t *testing.T) {
+func TestRowsRejected(t *testing.T) {
 	f := func(err error, want bool) {
 		t.Helper()
 		if got := rowsRejected(fmt.Errorf("insert: %w", err)); got != want {

@@ -8,7 +8,7 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// bench adds what this package's tests ask of a store to what all of them do.
+// bench adds helpers of this package's tests to storetest.Bench.
 type bench struct{ *storetest.Bench }
 
 func newBench(t testing.TB) *bench {
@@ -16,12 +16,12 @@ func newBench(t testing.TB) *bench {
 	return &bench{storetest.NewBench(t)}
 }
 
-func newBenchOf(t testing.TB, partitions int32) *bench {
+func newBenchWithPartitions(t testing.TB, partitions int32) *bench {
 	t.Helper()
 	return &bench{storetest.NewBenchWithPartitions(t, partitions)}
 }
 
-func newIndexed(t testing.TB) *bench {
+func newBenchWithSearchIndex(t testing.TB) *bench {
 	t.Helper()
 	return &bench{storetest.NewBenchWithSearchIndex(t)}
 }

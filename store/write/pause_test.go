@@ -12,13 +12,13 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
-// unavailableConn is a ClickHouse that is gone, or there and out of memory, until it takes rows.
+// unavailableConn is a ClickHouse that cannot be reached before reachableFrom and rejects inserts before acceptsFrom.
 type unavailableConn struct {
 	driver.Conn
 	reachableFrom, acceptsFrom time.Time
 	inserts, pings             int
 	acceptedAt                 time.Time
-	code                       int32 // of its refusals
+	code                       int32 // error code of rejected inserts
 }
 
 func (c *unavailableConn) Ping(context.Context) error {
@@ -37,23 +37,23 @@ func (c *unavailableConn) PrepareBatch(context.Context, string, ...driver.Prepar
 		return nil, &clickhouse.Exception{Code: c.code}
 	}
 	c.acceptedAt = time.Now()
-	return nil, errRowsRejected // ends the tries as a success would
+	return nil, errRowsRejected // ends the retries as a success would
 }
 
-// However long ClickHouse was gone, it is noticed within a second and a half that it is back. It is asked, not
-// sent a batch: of those there are no more than the back-off allows. One that is there and takes nothing keeps its
-// rest.
-func TestReturnIsNoticed(t *testing.T) {
+// TestWriterNoticesThatClickHouseIsBack: however long ClickHouse was unreachable, the writer notices within 1.5 s that
+// it is back. It pings instead of sending batches, of which there are no more than the back-off allows. A server that
+// answers but rejects inserts gets the full pauses.
+func TestWriterNoticesThatClickHouseIsBack(t *testing.T) {
 	for _, c := range []struct {
-		name              string
-		gone, full        time.Duration
-		late              time.Duration
-		inserts, askLeast int
-		code              int32
+		name                   string
+		unreachable, rejecting time.Duration
+		maxDelay               time.Duration
+		maxInserts, minPings   int
+		code                   int32
 	}{
 		{"blink", 50 * time.Millisecond, 0, 200 * time.Millisecond, 3, 0, 0},
 		{"half a minute", 30 * time.Second, 0, pingInterval, 16, 20, 0},
-		// A pause is 3.75 s in the mean: 23,040 a day, with a deviation of 29 (0.72 s each).
+		// A pause takes 3.75 s on average: 23,040 a day, with a standard deviation of 29 (0.72 s each).
 		{"a day", 24 * time.Hour, 0, pingInterval, 24_000, 50_000, 0},
 		{"out of memory for a minute", 0, time.Minute, pauses.Longest * 3 / 2, 30, 0, 241},
 		{"gone, then out of memory", time.Minute, 2 * time.Minute, pauses.Longest * 3 / 2, 60, 40, 241},
@@ -63,19 +63,19 @@ func TestReturnIsNoticed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				conn := &unavailableConn{
-					reachableFrom: began.Add(c.gone), acceptsFrom: began.Add(max(c.gone, c.full)), code: c.code}
+					reachableFrom: began.Add(c.unreachable), acceptsFrom: began.Add(max(c.unreachable, c.rejecting)), code: c.code}
 				w := &Writer{cfg: WriterConfig{}.withDefaults(), log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil),
 					pos: newPositions()}
 				if err := insertWithRetry(t.Context(), w, &shard{conn: conn}, eventsTable(), []*eventRow{}); !errors.Is(
 					err, errRowsRejected) {
 					t.Fatal(err)
 				}
-				if late := conn.acceptedAt.Sub(conn.acceptsFrom); late > c.late {
-					t.Errorf("rows go in %v after it takes them, want %v at most", late, c.late)
+				if delay := conn.acceptedAt.Sub(conn.acceptsFrom); delay > c.maxDelay {
+					t.Errorf("rows are inserted %v after ClickHouse accepts them, want %v at most", delay, c.maxDelay)
 				}
-				if conn.inserts > c.inserts || conn.pings < c.askLeast {
-					t.Errorf("%d inserts were tried, at most %d are right; %d questions, at least %d", conn.inserts, c.inserts,
-						conn.pings, c.askLeast)
+				if conn.inserts > c.maxInserts || conn.pings < c.minPings {
+					t.Errorf("%d inserts, want %d at most; %d pings, want %d at least", conn.inserts, c.maxInserts,
+						conn.pings, c.minPings)
 				}
 			})
 		})
@@ -87,7 +87,7 @@ func TestReturnIsNoticed(t *testing.T) {
 		s := &shard{conn: &unavailableConn{reachableFrom: time.Now().Add(time.Hour)}}
 		if err := w.pauseUntilReachable(ctx, s, time.Minute, errors.New("connection refused")); !errors.Is(
 			err, context.DeadlineExceeded) {
-			t.Errorf("a stop ends the rest with %v", err)
+			t.Errorf("a stop ends the pause with %v, want DeadlineExceeded", err)
 		}
 	})
 }

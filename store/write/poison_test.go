@@ -18,41 +18,41 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// poisoned has tables that each refuse a row that says poison, and makes such rows and others.
-type poisoned struct {
+// poisonedBench has tables that each reject rows with the word poison, and produces such records and good ones.
+type poisonedBench struct {
 	*bench
-	rows map[string]int  // good ones, by table
-	dead map[string]bool // topic and offset of the others
+	rows map[string]int  // stored rows, by table
+	dead map[string]bool // topic and offset of the dead letters
 }
 
-func newPoisoned(b *bench) *poisoned {
+func newPoisonedBench(b *bench) *poisonedBench {
 	for table, column := range map[string]string{
 		"events": "type", "deliveries": "reason", "attempts": "error_message", "receipts": "reference", "audit": "actor_name",
 		"failure_candidates": "type"} {
 		b.Exec("ALTER TABLE " + table + " ADD CONSTRAINT clean CHECK " + column + " != 'poison'")
 	}
-	return &poisoned{b, map[string]int{}, map[string]bool{}}
+	return &poisonedBench{b, map[string]int{}, map[string]bool{}}
 }
 
-// add produces a record for each table, of which the one for the named table is refused; "all" names them all.
-func (p *poisoned) add(refusing string) {
+// produceRecords produces a record for each table. The named table will reject its row; "all" names every table.
+func (p *poisonedBench) produceRecords(rejecting string) {
 	p.Helper()
 	word := func(table string) string {
-		if table == refusing || refusing == "all" {
+		if table == rejecting || rejecting == "all" {
 			return "poison"
 		}
 		p.rows[table]++
 		return "fine"
 	}
-	note := func(table, topic string, offset int64) {
-		if table == refusing || refusing == "all" {
+	expectDeadLetter := func(table, topic string, offset int64) {
+		if table == rejecting || rejecting == "all" {
 			p.dead[fmt.Sprint(topic, " ", offset)] = true
 		}
 	}
 	e := p.Event(1, func(e *event.Event) { e.Type = word("events") })
 	r := e.Record()
 	p.Produce(stream.Events, 1, r)
-	note("events", stream.Events, r.Offset)
+	expectDeadLetter("events", stream.Events, r.Offset)
 
 	o := p.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) {
 		o.Reason, o.Attempt.ErrorMessage, o.Type = event.Reason(word("deliveries")), word("attempts"),
@@ -60,15 +60,15 @@ func (p *poisoned) add(refusing string) {
 	})
 	r = o.Record()
 	p.Produce(stream.Outcomes, 1, r)
-	note("deliveries", stream.Outcomes, r.Offset)
-	note("attempts", stream.Outcomes, r.Offset)
-	note("failure_candidates", stream.Outcomes, r.Offset)
+	expectDeadLetter("deliveries", stream.Outcomes, r.Offset)
+	expectDeadLetter("attempts", stream.Outcomes, r.Offset)
+	expectDeadLetter("failure_candidates", stream.Outcomes, r.Offset)
 
 	x := event.Receipt{Event: e.ID, Account: storetest.Account, Endpoint: e.Endpoint, State: event.ProcessingDone,
 		Reference: word("receipts"), At: time.Now()}
 	r = x.Record()
 	p.Produce(stream.Receipts, 1, r)
-	note("receipts", stream.Receipts, r.Offset)
+	expectDeadLetter("receipts", stream.Receipts, r.Offset)
 
 	at := time.Now().UTC()
 	a := audit.Entry{ID: audit.NewID(at, uint32(len(p.dead)+p.rows["events"]), "p"), Account: storetest.Account, At: at,
@@ -78,11 +78,11 @@ func (p *poisoned) add(refusing string) {
 		p.Fatal(err)
 	}
 	p.Produce(stream.AuditLog, 0, r)
-	note("audit", stream.AuditLog, r.Offset)
+	expectDeadLetter("audit", stream.AuditLog, r.Offset)
 }
 
-// check waits for a writer to have come to the end, and compares tables and dead.
-func (p *poisoned) check(w *write.Writer) {
+// checkTablesAndDeadLetters waits until a writer has stored everything, and compares the tables and the dead letters.
+func (p *poisonedBench) checkTablesAndDeadLetters(w *write.Writer) {
 	p.Helper()
 	p.WaitCaughtUp(p.Reader(w))
 	rows, dead := map[string]int{}, map[string]bool{}
@@ -99,49 +99,49 @@ func (p *poisoned) check(w *write.Writer) {
 		}
 		at := head[stream.HeaderDeadTopic] + " " + head[stream.HeaderDeadOffset]
 		if dead[at] {
-			p.Errorf("%s is in dead twice", at)
+			p.Errorf("%s has two dead letters", at)
 		}
 		dead[at] = true
 	}
 	if diff := gocmp.Diff(p.dead, dead); diff != "" {
-		p.Errorf("dead (-want +got):\n%s", diff)
+		p.Errorf("dead letters (-want +got):\n%s", diff)
 	}
 }
 
-// TestPoisonInEveryTable: one row that ClickHouse refuses, several, and nothing else, in each table. Each is in dead
-// once and everything else is stored, also the other rows of a record that one table refused.
+// TestPoisonInEveryTable: each table rejects one row, several, or every row of a batch. Each rejected record becomes
+// one dead letter, and everything else is stored, also the rows of that record in other tables.
 func TestPoisonInEveryTable(t *testing.T) {
 	b := newBench(t)
-	p := newPoisoned(b)
+	p := newPoisonedBench(b)
 	tables := []string{"events", "deliveries", "attempts", "receipts", "audit", "failure_candidates"}
-	p.add("")
+	p.produceRecords("")
 	w, stop := b.Writer(write.WriterConfig{})
-	p.check(w) // an empty table would take a probe whatever it refuses
+	p.checkTablesAndDeadLetters(w) // the probe of an empty table would not violate the constraint
 	stop()
 	for _, poison := range [][]int{{7}, {0, 1, 6, 11}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}} {
 		for i := range 12 {
 			switch {
 			case len(poison) == 12: // a batch of nothing else
-				p.add("all")
+				p.produceRecords("all")
 			case slices.Contains(poison, i):
 				for _, table := range tables {
-					p.add(table)
+					p.produceRecords(table)
 				}
 			default:
-				p.add("")
+				p.produceRecords("")
 			}
 		}
 		w, stop := b.Writer(write.WriterConfig{FlushEvery: 300 * time.Millisecond})
-		p.check(w)
+		p.checkTablesAndDeadLetters(w)
 		stop()
 	}
 	if n := len(p.dead); n != 5*len(tables)+12*4 {
-		t.Errorf("the test made %d refused records: %v", n, slices.Sorted(maps.Keys(p.dead)))
+		t.Errorf("the test produced %d rejected records: %v", n, slices.Sorted(maps.Keys(p.dead)))
 	}
 }
 
-// TestPoisonIsFoundByHalves: one refused row among thousands costs a few inserts, not thousands.
-func TestPoisonIsFoundByHalves(t *testing.T) {
+// TestPoisonIsFoundByBisection: finding one rejected row among 2,000 takes a few inserts, not thousands.
+func TestPoisonIsFoundByBisection(t *testing.T) {
 	b := newBench(t)
 	g := storetest.NewFaultProxy(b.Bench)
 	b.Exec("ALTER TABLE events ADD CONSTRAINT clean CHECK type != 'poison'")
@@ -163,29 +163,29 @@ func TestPoisonIsFoundByHalves(t *testing.T) {
 	inserts := g.CountInserts("events")
 	w, _ := b.Writer(g.WriterConfig(write.WriterConfig{FlushEvery: time.Hour, FlushRows: n}))
 	b.WaitCaughtUp(b.Reader(w))
-	// The whole batch, two halves at each step, the row by itself, and four probes; the same again if the batch came in
-	// two pieces.
+	// The whole batch, two halves per step, the row by itself, and four probes; twice that if the batch came in two
+	// pieces.
 	if got, most := inserts(), 2*(6+2*bits.Len(n)); got > most || got < bits.Len(n) {
-		t.Errorf("%d inserts for one refused row of %d, want %d at most", got, n, most)
+		t.Errorf("%d inserts for one rejected row of %d, want %d at most", got, n, most)
 	}
 	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != n-1 {
 		t.Errorf("%d of %d events are stored", got, n-1)
 	}
 }
 
-// TestServerFaultIsNotTheRows: an error that nobody has heard of spoils inserts into a table that is empty, or begins
-// while a refused row is being looked for. It ends, and nothing but the refused row is in dead.
-func TestServerFaultIsNotTheRows(t *testing.T) {
+// TestServerFaultMakesNoDeadLetters: an unknown error code fails inserts into an empty table, or begins while the
+// writer looks for a rejected row. Once it ends, only the rejected row is a dead letter.
+func TestServerFaultMakesNoDeadLetters(t *testing.T) {
 	into := func(table, statement string) bool {
 		return strings.HasPrefix(statement, "INSERT INTO "+table+" ")
 	}
 	t.Run("an empty table", func(t *testing.T) {
 		b := newBench(t)
 		g := storetest.NewFaultProxy(b.Bench)
-		g.RefusalCode = 40 // CHECKSUM_DOESNT_MATCH, of which the writer knows nothing
+		g.RefusalCode = 40 // CHECKSUM_DOESNT_MATCH, which is not in ch.IsServerError
 		failed := 0
 		g.SetRule(func(_ int, statement string) storetest.Fault {
-			// To copy a row that is not there works.
+			// Copying a row of an empty table succeeds.
 			if into("receipts", statement) && !strings.Contains(statement, "SELECT * FROM receipts") && failed < 12 {
 				failed++
 				return storetest.Refused
@@ -202,13 +202,13 @@ func TestServerFaultIsNotTheRows(t *testing.T) {
 		w, _ := b.Writer(g.WriterConfig(write.WriterConfig{}))
 		b.WaitCaughtUp(b.Reader(w))
 		if dead := append(b.DeadLetters(0), b.DeadLetters(1)...); len(dead) > 0 || failed < 12 {
-			t.Errorf("%d records are in dead after %d faults: %s", len(dead), failed, dead[0].Headers)
+			t.Errorf("%d dead letters after %d faults: %s", len(dead), failed, dead[0].Headers)
 		}
 		if n := b.QuerySum("SELECT uniqExact(id) FROM receipts WHERE account = '" + storetest.Account + "'"); n != 4 {
 			t.Errorf("%d of 4 receipts are stored", n)
 		}
 	})
-	whileLookedFor := func(t *testing.T, from, until int) {
+	duringBisection := func(t *testing.T, from, until int) {
 		b := newBench(t)
 		g := storetest.NewFaultProxy(b.Bench)
 		g.RefusalCode = 40
@@ -240,11 +240,11 @@ func TestServerFaultIsNotTheRows(t *testing.T) {
 			t.Errorf("%d of %d events are stored after %d inserts", got, n-1, inserts)
 		}
 		if dead := append(b.DeadLetters(0), b.DeadLetters(1)...); len(dead) != 1 {
-			t.Errorf("%d records are in dead, want that of the refused row", len(dead))
+			t.Errorf("%d dead letters, want that of the rejected row", len(dead))
 		}
 	}
-	// The first insert is of all rows, the second a probe, then come two halves and so on.
-	t.Run("from when a row begins to be looked for", func(t *testing.T) { whileLookedFor(t, 3, 40) })
-	t.Run("longer than a row is looked for", func(t *testing.T) { whileLookedFor(t, 6, 24) })
-	t.Run("while a row is looked for", func(t *testing.T) { whileLookedFor(t, 6, 12) })
+	// The first insert has all rows, the second is a probe, then come two halves and so on.
+	t.Run("from the beginning of the bisection", func(t *testing.T) { duringBisection(t, 3, 40) })
+	t.Run("longer than the bisection", func(t *testing.T) { duringBisection(t, 6, 24) })
+	t.Run("during the bisection", func(t *testing.T) { duringBisection(t, 6, 12) })
 }

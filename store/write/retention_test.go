@@ -22,8 +22,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// failedAt stores an event of a time, in a partition, with a failure.
-func (b *bench) failedAt(at time.Time, partition int) *event.Event {
+// storeFailedEvent produces an event received at a time, in a partition, with a failed outcome.
+func (b *bench) storeFailedEvent(at time.Time, partition int) *event.Event {
 	b.Helper()
 	b.IDs = id.NewGenerator(func() time.Time { return at })
 	e := b.Event(1, func(e *event.Event) { e.Body = []byte(`{"word":"needle"}`) })
@@ -32,22 +32,22 @@ func (b *bench) failedAt(at time.Time, partition int) *event.Event {
 		b.Fatal(err)
 	}
 	r := e.Record()
-	r.Timestamp = time.Time{} // what is old is not tried for long
+	r.Timestamp = time.Time{} // the producer gives up on records with an old timestamp
 	b.Produce("events", e.ID.Partition(), r)
-	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) { o.Run = runOf(b) }))
+	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed, func(o *event.Outcome) { o.Run = newRunID(b) }))
 	return e
 }
 
-func runOf(b *bench) string { return b.IDs.Next(0).Text(id.Run) }
+func newRunID(b *bench) string { return b.IDs.Next(0).Text(id.Run) }
 
-// TestRetention lowers the retention under rows that are there: from that moment no read shows, finds, selects or
-// counts the event whose retention has ended, and all do the one that is a minute younger. Usage is what was used.
+// TestRetention lowers the retention: from then on no read shows, finds, selects or counts an event that is older, and
+// every read has the event that is a minute younger. Usage does not change.
 func TestRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	edge := time.Now().Add(-7 * day)
-	expired, readable := b.failedAt(edge.Add(-time.Minute), 1), b.failedAt(edge.Add(time.Minute), 2)
+	expired, readable := b.storeFailedEvent(edge.Add(-time.Minute), 1), b.storeFailedEvent(edge.Add(time.Minute), 2)
 	reading := func(days int) *read.Reader {
 		return b.ReaderWith(read.ReaderConfig{
 			URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
@@ -164,13 +164,13 @@ func TestRetention(t *testing.T) {
 			return all
 		},
 	}
-	newestFirst := func(ids []id.ID) []id.ID { // a job on two shards numbers its items shard by shard
+	newestFirst := func(ids []id.ID) []id.ID { // on two shards a job numbers its items shard by shard
 		slices.SortFunc(ids, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 		return ids
 	}
 	for name, read := range reads {
 		if got := newestFirst(read(before)); !slices.Equal(got, []id.ID{readable.ID, expired.ID}) {
-			t.Errorf("%s, before: %v, want %v and %v", name, got, readable.ID, expired.ID)
+			t.Errorf("%s, with the longer retention: %v, want %v and %v", name, got, readable.ID, expired.ID)
 		}
 		if got := newestFirst(read(r)); !slices.Equal(got, []id.ID{readable.ID}) {
 			t.Errorf("%s: %v, want %v", name, got, readable.ID)
@@ -189,8 +189,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// kept are the events whose rows a table has on disk, by the day.
-func (b *bench) kept(table string) (days []string) {
+// storedDays returns the days of the events whose rows a table has.
+func (b *bench) storedDays(table string) (days []string) {
 	b.Helper()
 	b.ForEachShard(func(conn driver.Conn) error {
 		return conn.QueryRow(b.Context(), "SELECT arraySort(groupUniqArray(toString(toDate(ts)))) FROM "+table).Scan(&days)
@@ -198,9 +198,10 @@ func (b *bench) kept(table string) (days []string) {
 	return days
 }
 
-// A retention that is made shorter and then longer again shows whole days or none of a day: the tables' TTL spares a
-// day until its last moment has ended, and what had ended by then does not come back.
-func TestNoHalfDays(t *testing.T) {
+// TestRetentionShowsWholeDays: when the retention is made shorter and then longer again, reads show a day completely or
+// not at all. The TTL of the tables keeps a day until its last moment has expired, and an expired day does not come
+// back.
+func TestRetentionShowsWholeDays(t *testing.T) {
 	const day = 24 * time.Hour
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
@@ -211,8 +212,8 @@ func TestNoHalfDays(t *testing.T) {
 		}
 	}
 	migrate(7)
-	// A part of its own for each moment: the first and the last of the day in which the retention ends, and of the one
-	// before, which has ended.
+	// One part for each of these times: the first and the last second of the day in which the retention ends, and of
+	// the day before, which has expired.
 	edge := time.Now().UTC().Add(-7 * day).Truncate(day)
 	now := time.Now()
 	listed := func(days int) (n int) {
@@ -227,7 +228,7 @@ func TestNoHalfDays(t *testing.T) {
 	for _, at := range []time.Time{
 		edge.Add(-day + time.Second), edge.Add(-time.Second), edge.Add(time.Second), edge.Add(day - time.Second),
 		now.Add(-time.Hour)} {
-		b.failedAt(at, 1)
+		b.storeFailedEvent(at, 1)
 		listed(30)
 	}
 	if n := b.QuerySum("SELECT count() FROM system.parts WHERE active AND database = currentDatabase() AND table = " +
@@ -235,22 +236,22 @@ func TestNoHalfDays(t *testing.T) {
 		t.Fatalf("%d parts of events, want 5", n)
 	}
 	b.Exec("SYSTEM START MERGES events")
-	b.Exec("OPTIMIZE TABLE events FINAL") // drops what the TTL lets go
+	b.Exec("OPTIMIZE TABLE events FINAL") // drops what the TTL has expired
 	yesterday := now.UTC().Add(-time.Hour).Format(time.DateOnly)
-	if want := []string{edge.Format(time.DateOnly), yesterday}; !slices.Equal(b.kept("events"), want) {
-		t.Errorf("the TTL has left %v, want %v", b.kept("events"), want)
+	if want := []string{edge.Format(time.DateOnly), yesterday}; !slices.Equal(b.storedDays("events"), want) {
+		t.Errorf("after the TTL days %v are left, want %v", b.storedDays("events"), want)
 	}
 	if n := listed(30); n != 3 {
 		t.Errorf("%d events are listed, want those of two whole days", n)
 	}
 
-	// The first half of a day that had ended, in a part that has gone.
-	b.failedAt(edge.Add(-time.Second), 1)
+	// The first half of an expired day, whose other part has been dropped.
+	b.storeFailedEvent(edge.Add(-time.Second), 1)
 	listed(30)
 	migrate(30)
 	for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
-		if want := []string{edge.Format(time.DateOnly), yesterday}; !slices.Equal(b.kept(table), want) {
-			t.Errorf("%s has %v, want %v", table, b.kept(table), want)
+		if want := []string{edge.Format(time.DateOnly), yesterday}; !slices.Equal(b.storedDays(table), want) {
+			t.Errorf("%s has days %v, want %v", table, b.storedDays(table), want)
 		}
 	}
 	if n := listed(30); n != 3 {
@@ -258,12 +259,12 @@ func TestNoHalfDays(t *testing.T) {
 	}
 	migrate(30)
 	if n := listed(30); n != 3 {
-		t.Errorf("%d events are listed after nothing was changed", n)
+		t.Errorf("%d events are listed after a migration without changes, want 3", n)
 	}
 }
 
-// Tables that would drop what can still be read are told.
-func TestTablesKeepTooLittle(t *testing.T) {
+// TestCheckReportsShortTableRetention: Check reports tables that drop rows which reads would still show.
+func TestCheckReportsShortTableRetention(t *testing.T) {
 	b := newBench(t)
 	check := func(days int) error {
 		return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: time.Second}, nil).
@@ -272,7 +273,7 @@ func TestTablesKeepTooLittle(t *testing.T) {
 	for days, right := range map[int]bool{7: true, 30: true, 31: false} {
 		if err := check(days); (err == nil) != right || err != nil &&
 			!strings.Contains(err.Error(), "drop events after 30 days, RELAY_RETENTION_DAYS is 31: run relay migrate") {
-			t.Errorf("tables that keep 30 days, to be read for %d: %v", days, err)
+			t.Errorf("tables keep 30 days, the reader's retention is %d: %v", days, err)
 		}
 	}
 	// A row lives to the end of its last day.
@@ -282,41 +283,41 @@ func TestTablesKeepTooLittle(t *testing.T) {
 		t.Error(err)
 	}
 	if err := check(10); err == nil {
-		t.Error("a table that keeps 9 days is to be read for 10")
+		t.Error("no error, although a table keeps 9 days and the reader's retention is 10")
 	}
 }
 
-// While one shard is away the other's ended days are dropped, and payloads leave its rows; what is on the first follows
-// when it is back, and no erasure is finished before.
-func TestChoresWithoutAShard(t *testing.T) {
+// TestChoresWithAnUnavailableShard: while one shard is unavailable, the other one's expired days are dropped and its
+// erased payloads emptied. The first shard follows when it is back, and no erasure is finished before that.
+func TestChoresWithAnUnavailableShard(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
 	b.URL = b.URL + "_1," + p.URL(b.Bench) + "_2"
 	if err := storetest.Migrate(t.Context(), b.URL, 30); err != nil {
 		t.Fatal(err)
 	}
-	gone := newErasures()
-	b.Erased = gone.erased
+	erasures := newErasures()
+	b.Erased = erasures.erased
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.ReaderWith(read.ReaderConfig{
 		URL: b.URL, RetentionDays: 7, FenceWait: 200 * time.Millisecond, Timeout: 5 * time.Second}, w)
 	const day = 24 * time.Hour
-	long, recent := time.Now().Add(-20*day), time.Now().Add(-time.Hour)
-	old, oldAway := b.failedAt(long, 0), b.failedAt(long, 1)
-	near, away := b.failedAt(recent, 0), b.failedAt(recent, 1)
+	expiredTime, recent := time.Now().Add(-20*day), time.Now().Add(-time.Hour)
+	old, oldAway := b.storeFailedEvent(expiredTime, 0), b.storeFailedEvent(expiredTime, 1)
+	near, away := b.storeFailedEvent(recent, 0), b.storeFailedEvent(recent, 1)
 	storetest.Eventually(t, func() bool { return r.CaughtUp(t.Context()) == nil })
 
 	p.Cut()
-	gone.erase(near.ID)
-	gone.erase(away.ID)
+	erasures.erase(near.ID)
+	erasures.erase(away.ID)
 	b.IDs = id.NewGenerator(nil)
-	b.ProduceEvents(b.Event(1)) // keeps the writer waiting
-	var looks atomic.Int64
+	b.ProduceEvents(b.Event(1)) // makes the writer wait for the unavailable shard
+	var ownerChecks atomic.Int64
 	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	owner := func() bool { looks.Add(1); return true }
+	owner := func() bool { ownerChecks.Add(1); return true }
 	eraser := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
 		ChoreDeps: write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg},
-		Erasures:  gone, Now: time.Now,
+		Erasures:  erasures, Now: time.Now,
 	})
 	expirer := write.NewExpirer(20*time.Millisecond, write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -341,17 +342,17 @@ func TestChoresWithoutAShard(t *testing.T) {
 	second = strings.Replace(second, p.Address, storetest.Engines.ClickHouse, 1)
 	storetest.Eventually(t, func() bool { rows, bodies := left(first); return rows == 1 && bodies == 0 })
 	if rows, bodies := left(second); rows != 2 || bodies != 2 {
-		t.Errorf("the shard that is away has %d rows, %d of them with a body", rows, bodies)
+		t.Errorf("the unavailable shard has %d rows, %d of them with a body; want 2 and 2", rows, bodies)
 	}
-	seen := looks.Load()
-	storetest.Eventually(t, func() bool { return looks.Load() > seen+4 })
-	if _, unfinished := gone.Unfinished(); len(unfinished) != 2 {
-		t.Errorf("%d erasures are unfinished while the store is behind, want 2", len(unfinished))
+	seen := ownerChecks.Load()
+	storetest.Eventually(t, func() bool { return ownerChecks.Load() > seen+4 })
+	if _, unfinished := erasures.Unfinished(); len(unfinished) != 2 {
+		t.Errorf("%d erasures are unfinished while the store lags, want 2", len(unfinished))
 	}
 	p.Restore()
 	storetest.Eventually(t, func() bool {
 		rows, bodies := left(second)
-		_, unfinished := gone.Unfinished()
+		_, unfinished := erasures.Unfinished()
 		return rows == 2 && bodies == 1 && len(unfinished) == 0
 	})
 	for e, want := range map[*event.Event]error{old: event.ErrNotFound, oldAway: event.ErrNotFound, near: nil, away: nil} {
@@ -362,8 +363,8 @@ func TestChoresWithoutAShard(t *testing.T) {
 	}
 }
 
-// One batch has events of more days than ClickHouse takes partitions in a block by default, as a recovery of a year's
-// failures does.
+// TestBatchOfManyDays: one batch has events of more days than ClickHouse accepts partitions per block by default (100),
+// as a recovery of a year's failures does.
 func TestBatchOfManyDays(t *testing.T) {
 	const days = 110
 	b := newBench(t)
@@ -371,7 +372,7 @@ func TestBatchOfManyDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range days {
-		b.failedAt(time.Now().AddDate(0, 0, -i).Add(-time.Minute), 1)
+		b.storeFailedEvent(time.Now().AddDate(0, 0, -i).Add(-time.Minute), 1)
 	}
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Second})
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 365, FenceWait: 20 * time.Second, Timeout: time.Minute},
@@ -379,10 +380,10 @@ func TestBatchOfManyDays(t *testing.T) {
 	b.WaitCaughtUp(r)
 	for _, table := range []string{"events", "deliveries", "attempts"} {
 		if n := b.QuerySum("SELECT uniqExact(id) FROM " + table); n != days {
-			t.Errorf("%d of %d rows are in %s", n, days, table)
+			t.Errorf("%d of %d events have rows in %s", n, days, table)
 		}
 	}
 	if dead := b.DeadLetters(1); len(dead) > 0 {
-		t.Errorf("%d records are in dead", len(dead))
+		t.Errorf("%d dead letters, want none", len(dead))
 	}
 }

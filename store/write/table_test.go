@@ -36,8 +36,8 @@ func eventRows(tb testing.TB, n int) []*eventRow {
 	return rows
 }
 
-// filled are the columns of a new batch with the rows in them.
-func filled[R any](tb testing.TB, t *table[R], rows []R) []column.Block {
+// fillBlock returns the columns of a new batch with the rows in them.
+func fillBlock[R any](tb testing.TB, t *table[R], rows []R) []column.Block {
 	b := proto.NewBlock()
 	for _, c := range t.types {
 		if err := b.AddColumn(c.Name, chcolumn.Type(c.Type)); err != nil {
@@ -50,11 +50,11 @@ func filled[R any](tb testing.TB, t *table[R], rows []R) []column.Block {
 	return b.Columns
 }
 
-// The room that is made for text leaves nothing behind.
+// TestColumnsHoldTheRows: preallocating room for text leaves no bytes in the columns.
 func TestColumnsHoldTheRows(t *testing.T) {
 	table, rows := eventsTable(), eventRows(t, 50)
 	for _, n := range []int{50, 1} {
-		for _, c := range filled(t, table, rows[:n]) {
+		for _, c := range fillBlock(t, table, rows[:n]) {
 			if c.Rows() != n {
 				t.Fatalf("%s has %d of %d rows", c.Name(), c.Rows(), n)
 			}
@@ -68,11 +68,11 @@ func TestColumnsHoldTheRows(t *testing.T) {
 	}
 }
 
-// The columns of 1,000 events of 1 KB, without their encoding and sending.
+// BenchmarkFillColumns fills the columns of 1,000 events of 1 KB, without encoding and sending them.
 func BenchmarkFillColumns(b *testing.B) {
 	table, rows := eventsTable(), eventRows(b, 1000)
 	b.ReportAllocs()
 	for b.Loop() {
-		filled(b, table, rows)
+		fillBlock(b, table, rows)
 	}
 }

@@ -36,10 +36,10 @@ func (l *logLines) count(message string) int {
 	return strings.Count(l.text.String(), message)
 }
 
-// TestTooManyParts stops the merges of a table, as a disk that is too slow for them does. The writer throttles its
-// flushes well before ClickHouse rejects inserts, does not retry at once when it does, logs each change once, and
-// stores every event in the end.
-func TestTooManyParts(t *testing.T) {
+// TestTooManyPartsThrottleFlushes stops the merges of a table, as a disk that is too slow for them does. The writer
+// throttles its flushes well before ClickHouse rejects inserts, does not retry at once when it does, logs each change
+// once, and stores every event in the end.
+func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	b := newBench(t)
 	var logged logLines
 	b.Logger = slog.New(slog.NewTextHandler(&logged, nil))

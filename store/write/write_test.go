@@ -52,9 +52,10 @@ func TestWriteAndRead(t *testing.T) {
 		o.Attempt.ResponseHeader = "B: d\n"
 		o.Attempt.ResponseBody, o.Attempt.Truncated = []byte("no\xff"), true
 	})
-	for i, v := 0, reflect.ValueOf(*o.Attempt); i < v.NumField(); i++ { // else a column may be missing and nobody sees it
+	// otherwise the test would not notice a missing column
+	for i, v := 0, reflect.ValueOf(*o.Attempt); i < v.NumField(); i++ {
 		if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "OK" {
-			t.Errorf("the attempt has no %s", name)
+			t.Errorf("the test's attempt has no %s: set it", name)
 		}
 	}
 	b.ProduceOutcomes(o)
@@ -97,9 +98,9 @@ func TestWriteAndRead(t *testing.T) {
 	}
 
 	if _, err := r.Event(t.Context(), "acc_2", e.ID); !errors.Is(err, event.ErrNotFound) {
-		t.Fatalf("another account's read: %v", err)
+		t.Fatalf("read by another account: %v, want ErrNotFound", err)
 	}
 	if _, err := r.Event(t.Context(), storetest.Account, b.Event(1).ID); !errors.Is(err, event.ErrNotFound) {
-		t.Fatalf("read of an event that was never accepted: %v", err)
+		t.Fatalf("read of an unknown event: %v, want ErrNotFound", err)
 	}
 }

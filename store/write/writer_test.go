@@ -20,7 +20,7 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-func TestVersions(t *testing.T) {
+func TestDeliveryVersions(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -32,7 +32,7 @@ func TestVersions(t *testing.T) {
 		return d.Text(id.Run)
 	}
 	older := run()
-	time.Sleep(2 * time.Millisecond) // runs of one millisecond are ordered by their outcomes
+	time.Sleep(2 * time.Millisecond) // two runs of one millisecond would be ordered by their outcomes
 	newer := run()
 	in := func(run string) func(*event.Outcome) { return func(o *event.Outcome) { o.Run = run } }
 	before := func(run string) func(*event.Outcome) {
@@ -44,11 +44,11 @@ func TestVersions(t *testing.T) {
 			o.At = d.Time().Add(-time.Millisecond)
 		}
 	}
-	f := func(want event.Status, wantRun string, happen func(e *event.Event)) {
+	f := func(want event.Status, wantRun string, produce func(e *event.Event)) {
 		t.Helper()
 		e := b.Event(1)
 		b.ProduceEvents(e)
-		happen(e)
+		produce(e)
 		d, err := r.Event(t.Context(), storetest.Account, e.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestVersions(t *testing.T) {
 			b.Outcome(e, "dst_a", event.Delivered, in(older), before(newer)),
 			b.Outcome(e, "dst_a", event.Delivered, before(newer)))
 	})
-	// The chain delivers after a replay had failed: what was delivered is never called failed.
+	// An automatic retry delivers after a replay had failed: a delivered event is never shown as failed.
 	f(event.Delivered, "", func(e *event.Event) {
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed, in(newer)), b.Outcome(e, "dst_a", event.Delivered))
 	})
@@ -85,13 +85,13 @@ func TestVersions(t *testing.T) {
 	})
 	f(event.Delivered, newer, func(e *event.Event) {
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered, in(newer)))
-		b.ProduceCommand(e, "dst_a", newer) // read again by a redo, after the outcome
+		b.ProduceCommand(e, "dst_a", newer) // as when the command is read again after the outcome
 	})
 }
 
-// TestPoison sends a record that cannot be read and one that ClickHouse refuses: both end in dead with
-// their value, all others are stored.
-func TestPoison(t *testing.T) {
+// TestPoisonBecomesDeadLetters: a record that cannot be decoded and rows that ClickHouse rejects become dead letters
+// with their value; all others are stored.
+func TestPoisonBecomesDeadLetters(t *testing.T) {
 	b := newBench(t)
 	b.Exec("ALTER TABLE events ADD CONSTRAINT clean CHECK type != 'poison'")
 	var good []*event.Event
@@ -112,14 +112,15 @@ func TestPoison(t *testing.T) {
 	}
 	dead := b.DeadLetters(1)
 	if len(dead) != 4 {
-		t.Fatalf("%d records in dead", len(dead))
+		t.Fatalf("%d dead letters, want 4", len(dead))
 	}
 	for _, d := range dead {
 		head := map[string]string{}
 		for _, h := range d.Headers {
 			head[h.Key] = string(h.Value)
 		}
-		if head[stream.HeaderDeadGroup] != store.Group || head[stream.HeaderDeadPartition] != "1" || head[stream.HeaderDeadError] == "" ||
+		if head[stream.HeaderDeadGroup] != store.Group || head[stream.HeaderDeadPartition] != "1" ||
+			head[stream.HeaderDeadError] == "" ||
 			head[stream.HeaderDeadOffset] == "" {
 			t.Errorf("headers %v", head)
 		}
@@ -130,14 +131,14 @@ func TestPoison(t *testing.T) {
 			continue
 		}
 		if e, err := event.Decode(d); err != nil || e.Type != "poison" || !strings.HasPrefix(string(e.Body), "body ") {
-			t.Errorf("dead record is not the original: %v %v", e, err)
+			t.Errorf("the dead letter does not hold the original record: %v %v", e, err)
 		}
 	}
 }
 
-// TestClickHouseAway takes ClickHouse away under traffic: reads say so at once, the event is found in the
-// log, the buffer stays bounded, and afterwards everything is there.
-func TestClickHouseAway(t *testing.T) {
+// TestClickHouseUnavailable makes ClickHouse unreachable under traffic: reads report that at once, an event is found in
+// Kafka, the writer's buffer stays bounded, and afterwards everything is stored.
+func TestClickHouseUnavailable(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
 	reg := prometheus.NewRegistry()
@@ -205,7 +206,7 @@ func TestClickHouseAway(t *testing.T) {
 	}
 }
 
-// TestReadAfterWrite reads and lists right after each write.
+// TestReadAfterWrite reads and lists directly after each write.
 func TestReadAfterWrite(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
@@ -228,7 +229,7 @@ func TestReadAfterWrite(t *testing.T) {
 	}
 }
 
-// TestReadOnNodeWithoutWriter waits for the offsets that another node commits.
+// TestReadOnNodeWithoutWriter: the reader waits for the offsets that the writer of another node commits.
 func TestReadOnNodeWithoutWriter(t *testing.T) {
 	b := newBench(t)
 	b.Writer(write.WriterConfig{FlushSmall: 50 * time.Millisecond})
@@ -246,7 +247,8 @@ func TestReadOnNodeWithoutWriter(t *testing.T) {
 	}
 }
 
-// TestReadWithoutAnyWriter serves what is there and says so; the event is found in the log.
+// TestReadWithoutAnyWriter: without a writer a list shows what is stored and says as of when; an event is found in
+// Kafka.
 func TestReadWithoutAnyWriter(t *testing.T) {
 	b := newBench(t)
 	w, stop := b.Writer(write.WriterConfig{})
@@ -276,7 +278,7 @@ func TestReadWithoutAnyWriter(t *testing.T) {
 	}
 }
 
-// TestWritersShareTheLog starts and stops writers beside each other under traffic: nothing is lost.
+// TestWritersShareTheLog starts and stops concurrent writers under traffic: no event is lost.
 func TestWritersShareTheLog(t *testing.T) {
 	b := newBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -313,8 +315,8 @@ func TestWritersShareTheLog(t *testing.T) {
 	}
 }
 
-// TestNoDeliveryWithoutItsAttempt: while attempts cannot be written, nobody sees a delivery that one of them brought
-// about, in a run or at all; and none that the list of its status would not look for.
+// TestNoDeliveryWithoutItsAttempt: while attempts or candidates cannot be inserted, no delivery is visible without the
+// attempt that led to it, or that the list of its status would not find.
 func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 	b := newBench(t)
 	reg := prometheus.NewRegistry()
@@ -326,10 +328,10 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_unavailable_shards") == 1 })
 		count := func(of string) int { return int(b.QuerySum("SELECT uniqExact(id) FROM " + of)) }
 		if n := count("deliveries"); n != i {
-			t.Errorf("without %s: %d deliveries are seen, want %d", table, n, i)
+			t.Errorf("without %s: %d deliveries are visible, want %d", table, n, i)
 		}
 		if n := count("run_deliveries"); table == "attempts" && n != i {
-			t.Errorf("%d deliveries of a run are seen without their attempt", n)
+			t.Errorf("%d deliveries of a run are visible without their attempt", n)
 		}
 		b.Exec("RENAME TABLE elsewhere TO " + table)
 		storetest.Eventually(t, func() bool { return count("deliveries") == i+1 })

@@ -25,7 +25,7 @@ func TestGuard(t *testing.T) {
 		at     net.Addr
 		host   string
 		change func(*http.Request)
-		code   string // of the refusal
+		code   string // of the exception; empty: the request runs
 	}{
 		"listen address":         {at: loopback, host: own},
 		"localhost":              {at: loopback, host: "LocalHost:8123"},
@@ -93,7 +93,7 @@ func TestListenNeedsKey(t *testing.T) {
 		}
 		cfg.Key = "short"
 		if cfg.Validate() == nil {
-			t.Errorf("%s: a key of five characters was taken", listen)
+			t.Errorf("%s: a key of five characters is accepted", listen)
 		}
 	}
 }

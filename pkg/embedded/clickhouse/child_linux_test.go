@@ -12,7 +12,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// niceness returns that of each thread of a process, but for one that the engine gives a priority itself.
+// niceness returns the nice value of each thread of a process, except for threads whose priority the engine itself
+// sets.
 func niceness(t *testing.T, process string) (all []int) {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/" + process + "/task/*/stat")
@@ -28,7 +29,7 @@ func niceness(t *testing.T, process string) (all []int) {
 		if string(b[open+1:end]) == "MemoryWorker" {
 			continue
 		}
-		// proc_pid_stat(5): the 19th, and these begin with the 3rd
+		// proc_pid_stat(5): nice is field 19, and these begin with field 3
 		n, err := strconv.Atoi(strings.Fields(string(b[end+1:]))[16])
 		if err != nil {
 			t.Fatal(err)
@@ -38,13 +39,14 @@ func niceness(t *testing.T, process string) (all []int) {
 	return all
 }
 
-// The engine's threads give way to those of the process that started it, which stay what they are.
-func TestEngineGivesWay(t *testing.T) {
+// TestEngineHasLowerPriority: the engine's threads are nicer than those of the process that started it, which do not
+// change.
+func TestEngineHasLowerPriority(t *testing.T) {
 	before := niceness(t, "self")[0]
 	child, stop := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	for _, n := range niceness(t, fmt.Sprint(child.PID())) {
 		if n != min(before+5, 19) {
-			t.Errorf("a thread of the engine has niceness %d, want 5 more than %d", n, before)
+			t.Errorf("a thread of the engine has nice value %d, want 5 more than %d", n, before)
 		}
 	}
 	if err := child.Sync(); err != nil {

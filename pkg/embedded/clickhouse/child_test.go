@@ -19,8 +19,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// startChild runs a Child for the test and waits until the engine answers. The
-// returned function stops it and checks that it stopped in order.
+// startChild runs a Child and waits until the engine answers. The returned function stops it and checks that Run
+// returned no error.
 func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Child, stop func()) {
 	t.Helper()
 	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
@@ -48,8 +48,8 @@ func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Chi
 	return child, stop
 }
 
-// TestKillsLoseNothing kills the engine in the middle of inserts. What was
-// acknowledged is there afterwards, at the same address.
+// TestKillsLoseNothing kills the engine during inserts. Every acknowledged insert is there afterwards, at the same
+// address.
 func TestKillsLoseNothing(t *testing.T) {
 	const kills, size = 5, 5000
 	child, stop := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
@@ -60,7 +60,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	var acknowledged []uint64
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
-	inserted := make(chan struct{}, 1) // the newest acknowledgement is enough
+	inserted := make(chan struct{}, 1) // capacity 1: the newest acknowledgement suffices
 	wg.Go(func() {
 		for n := uint64(0); ctx.Err() == nil; n++ {
 			batch, err := conn.PrepareBatch(ctx, "INSERT INTO d.t")
@@ -84,7 +84,7 @@ func TestKillsLoseNothing(t *testing.T) {
 		for range 3 {
 			<-inserted
 		}
-		<-time.After(time.Duration(i*7) * time.Millisecond) // meets another point of an insert each time
+		<-time.After(time.Duration(i*7) * time.Millisecond) // kills at a different point of an insert each time
 		pid, began := child.PID(), time.Now()
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -111,11 +111,11 @@ func TestKillsLoseNothing(t *testing.T) {
 	pid := child.PID()
 	stop()
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("engine after the stop: %v, want none", err)
+		t.Errorf("the engine still runs after the stop: %v", err)
 	}
 }
 
-// TestRequestsWaitForRestart connects while no engine runs.
+// TestRequestsWaitForRestart: a connection made while no engine runs is answered after the restart.
 func TestRequestsWaitForRestart(t *testing.T) {
 	child, _ := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	for range 3 {
@@ -130,12 +130,12 @@ func TestRequestsWaitForRestart(t *testing.T) {
 	}
 }
 
-// TestEngineDiesWithParent kills a supervising process; a new one takes the data
-// directory over.
+// TestEngineDiesWithParent: when the supervising process is killed the engine ends, and a new process can use the data
+// directory.
 func TestEngineDiesWithParent(t *testing.T) {
 	data := t.TempDir()
 	parent := exec.CommandContext(t.Context(), os.Args[0], data, kit.ChdbLibrary(t))
-	parent.Env = append(os.Environ(), role+"=supervisor")
+	parent.Env = append(os.Environ(), processRole+"=supervisor")
 	parent.Stderr = os.Stderr
 	out, err := parent.StdoutPipe()
 	if err != nil {
@@ -171,11 +171,11 @@ func TestEngineDiesWithParent(t *testing.T) {
 	}
 	eventually(t, "the engine of the killed parent is gone", func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return err != nil || strings.Contains(string(state), ") Z ") // left to init, which may not collect it
+		return err != nil || strings.Contains(string(state), ") Z ") // a zombie: init may not have reaped it yet
 	})
 }
 
-func TestHeldDirectoryIsRefused(t *testing.T) {
+func TestLockedDirectoryIsRefused(t *testing.T) {
 	data := t.TempDir()
 	child, _ := startChild(t, childConfig(data, kit.ChdbLibrary(t)))
 	cfg := clickhouse.DefaultConfig()
@@ -186,11 +186,11 @@ func TestHeldDirectoryIsRefused(t *testing.T) {
 	}
 	err = server.Run(t.Context())
 	if !errors.Is(err, clickhouse.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", child.PID())) {
-		t.Errorf("got %v, want ErrLocked and the holder's id", err)
+		t.Errorf("got %v, want ErrLocked and the process id of the owner", err)
 	}
 }
 
-// TestRelativeDirectory holds rows in a directory that is named from where the process is.
+// TestRelativeDirectory: a relative data directory is resolved against the working directory of the process.
 func TestRelativeDirectory(t *testing.T) {
 	library := kit.ChdbLibrary(t)
 	t.Chdir(t.TempDir())
@@ -264,10 +264,10 @@ func TestEngineSettings(t *testing.T) {
 	}
 }
 
-// TestHalvesOfPartsArePutAside: where parts are not synced, a power cut may leave the half of many of them. The engine
-// starts all the same, and what is whole is read.
-func TestHalvesOfPartsArePutAside(t *testing.T) {
-	const parts = 150 // more than a hundred of a table is what ClickHouse refuses by default
+// TestBrokenPartsAreDetached: without fsync a power cut may leave many incomplete parts. The engine still starts, and
+// complete parts are read.
+func TestBrokenPartsAreDetached(t *testing.T) {
+	const parts = 150 // by default ClickHouse does not start with more than 100 in a table
 	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
 	cfg.Fsync = false
 	child, stop := startChild(t, cfg)
@@ -291,12 +291,11 @@ func TestHalvesOfPartsArePutAside(t *testing.T) {
 	}
 	child, _ = startChild(t, cfg)
 	if n := count(t, connect(t, child.Socket()), "SELECT count() FROM default.t"); n != 1 {
-		t.Errorf("%d rows, want that of the whole part", n)
+		t.Errorf("%d rows, want that of the complete part", n)
 	}
 }
 
-// TestMemoryStaysFlat would fail if results, streams or sessions were not freed:
-// the results alone come to 300 MB.
+// TestMemoryStaysFlat fails if results, streams or sessions are not freed: the results alone are 300 MB.
 func TestMemoryStaysFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures another process")
@@ -319,22 +318,22 @@ func TestMemoryStaysFlat(t *testing.T) {
 			}
 			mustExec(t, conn, "SELECT repeat('x', 1000) FROM numbers(2000)")
 			if err := conn.Exec(t.Context(), "SELECT * FROM d.nope"); err == nil {
-				t.Fatal("no error")
+				t.Fatal("the statement returned no error")
 			}
 		}
 	}
 	round(50)
-	before := resident(t, child.PID())
+	before := residentMemory(t, child.PID())
 	round(150)
-	after := resident(t, child.PID())
+	after := residentMemory(t, child.PID())
 	t.Logf("resident %d MiB, then %d MiB", before>>20, after>>20)
 	if after > before+150<<20 {
-		t.Errorf("grew from %d to %d MiB", before>>20, after>>20)
+		t.Errorf("resident memory grew from %d to %d MiB", before>>20, after>>20)
 	}
 }
 
-// resident is the memory of a process that is not swapped out, in bytes.
-func resident(t *testing.T, pid int) int {
+// residentMemory returns the resident memory of a process, in bytes.
+func residentMemory(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -347,7 +346,7 @@ func resident(t *testing.T, pid int) int {
 	return pages * os.Getpagesize()
 }
 
-func TestConfigFaultsComeTogether(t *testing.T) {
+func TestConfigReportsAllFaults(t *testing.T) {
 	cfg := clickhouse.DefaultConfig()
 	cfg.Listen, cfg.Sessions = "0.0.0.0:8123", 0
 	_, err := clickhouse.New(cfg, clickhouse.Deps{})

@@ -17,8 +17,8 @@
 //     body ends early is cancelled.
 //   - One process owns a data directory, with a file lock.
 //   - No statement reaches a file, an address or a server outside the data directory: the engine's grants, and before
-//     them a closed list of what a statement may name: TestStatementsStayInside, TestDisguises. [Confine] restricts
-//     the whole process where the kernel can: TestConfined.
+//     them a closed list of what a statement may name: TestStatementsStayInside, TestDisguisedCallsAreRefused.
+//     [Confine] restricts the whole process where the kernel can: TestConfined.
 //   - A request of a web page, one with a foreign Host, and one without the required key is rejected before its
 //     statement is read: TestGuard. GET only reads: TestGetReadsOnly.
 //   - A Child is reached over a unix socket in a directory that only this user can enter:

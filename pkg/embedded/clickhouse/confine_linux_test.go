@@ -14,7 +14,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// reachOutside is what the engine's own process tries, as an engine would whose statements nobody checks.
+// reachOutside does in the engine's process what a statement could do if nothing checked it.
 func reachOutside(dir string) {
 	_, read := os.ReadFile(filepath.Join(dir, "secret"))
 	_, environ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", os.Getppid()))
@@ -35,7 +35,8 @@ func list(dir string) error {
 	return err
 }
 
-// The engine's process reaches no file beside its own and connects to nobody, and what it needs it has.
+// TestConfined: the engine's process can read only its own files and cannot connect to any address, and it has all that
+// it needs.
 func TestConfined(t *testing.T) {
 	const forTCP = 4
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -60,7 +61,7 @@ func TestConfined(t *testing.T) {
 	mustExec(t, conn, "INSERT INTO default.t SELECT number, 1 FROM numbers(1000)")
 	mustExec(t, conn, "INSERT INTO default.t SELECT number, 1 FROM numbers(1000)")
 	mustExec(t, conn, "OPTIMIZE TABLE default.t FINAL")
-	mustExec(t, conn, "ALTER TABLE default.t DETACH PARTITION 1") // moves it to another directory
+	mustExec(t, conn, "ALTER TABLE default.t DETACH PARTITION 1") // moves the part to another directory
 	mustExec(t, conn, "ALTER TABLE default.t ATTACH PARTITION 1")
 	if n := count(t, conn, "SELECT count() FROM default.t WHERE toTimeZone(now(), 'Asia/Tokyo') > 0"); n != 2000 {
 		t.Errorf("%d rows", n)

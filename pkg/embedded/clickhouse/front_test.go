@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// createSchema creates the tables of the store in a database of the test's own.
+// createSchema creates the tables of testdata/statements.sql in a database of the test's own.
 func createSchema(t testing.TB, conn driver.Conn) string {
 	t.Helper()
 	db := newDatabase(t, conn)
@@ -84,7 +84,7 @@ func TestSchemaInsertAndRead(t *testing.T) {
 	}
 	if n := count(t, conn, "SELECT count() FROM "+db+".events FINAL WHERE account = {a:String}",
 		driver.Named("a", "acc")); n != rows {
-		t.Errorf("%d events, want %d: equal ids collapse", n, rows)
+		t.Errorf("%d events, want %d: rows with equal ids are merged", n, rows)
 	}
 	if n := count(t, conn, "SELECT uniqExact(id) FROM "+db+".events_by_endpoint WHERE endpoint = 'ep'"); n != rows {
 		t.Errorf("%d rows through the materialized view, want %d", n, rows)
@@ -168,7 +168,7 @@ func TestColumnTypes(t *testing.T) {
 	}
 	var nothing string
 	if err := conn.QueryRow(t.Context(), "SELECT l FROM "+db+".t WHERE u32 > 2").Scan(&nothing); err == nil {
-		t.Error("no error for a row that is not there")
+		t.Error("no error for a missing row")
 	}
 }
 
@@ -282,7 +282,7 @@ func TestExceptions(t *testing.T) {
 		})
 	}
 	if n := count(t, conn, "SELECT count() FROM "+db+".t"); n != 0 {
-		t.Errorf("%d rows after refused inserts", n)
+		t.Errorf("%d rows after rejected inserts, want none", n)
 	}
 	var e *driver.Exception
 	if err := connect(t, address, func(o *driver.Options) { o.Auth.Database = "nope" }).Ping(t.Context()); !errors.As(
@@ -291,8 +291,8 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// call is what curl does.
-func call(t *testing.T, method string, values url.Values, body io.Reader) (int, string, http.Header) {
+// sendRequest sends a request as curl does.
+func sendRequest(t *testing.T, method string, values url.Values, body io.Reader) (int, string, http.Header) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+"/?"+values.Encode(), body)
 	if err != nil {
@@ -356,7 +356,7 @@ func TestPlainRequests(t *testing.T) {
 			if c.query != "" {
 				values.Set("query", c.query)
 			}
-			status, text, header := call(t, c.method, values, strings.NewReader(c.body))
+			status, text, header := sendRequest(t, c.method, values, strings.NewReader(c.body))
 			if status != max(c.status, 200) && c.status != 0 || c.status == 0 && status != 200 || text != c.want {
 				t.Errorf("%d %q, want %d %q", status, text, max(c.status, 200), c.want)
 			}
@@ -402,16 +402,17 @@ func TestBrokenInsertStoresNothing(t *testing.T) {
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	if response, err := client.Do(request); err == nil {
-		t.Errorf("answered %d although the body broke off", errors.Join(response.Body.Close()))
+		t.Errorf("answered although the body ended early: %v", errors.Join(response.Body.Close()))
 	}
-	// A second insert, whole but nonsense at its end.
-	status, text, _ := call(t, http.MethodPost, url.Values{"query": {"INSERT INTO " + db + ".t FORMAT TabSeparated"}},
+	// A second insert, complete but with an invalid last row.
+	status, text, _ := sendRequest(
+		t, http.MethodPost, url.Values{"query": {"INSERT INTO " + db + ".t FORMAT TabSeparated"}},
 		strings.NewReader("1\n2\nx\n"))
 	if status != 500 || !strings.Contains(text, "Code: 27.") {
 		t.Errorf("%d %s", status, text)
 	}
 	if n := count(t, conn, "SELECT count() FROM "+db+".t"); n != 0 {
-		t.Errorf("%d rows of broken inserts", n)
+		t.Errorf("%d rows of failed inserts, want none", n)
 	}
 }
 
@@ -489,7 +490,7 @@ func TestSelectsBesideInserts(t *testing.T) {
 	}
 }
 
-// eventually asks until the condition holds.
+// eventually repeats the condition until it holds.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(2 * time.Minute)
@@ -500,7 +501,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		select {
 		case <-retry.C:
 		case <-deadline.C:
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("condition does not hold in time: %s", what)
 		}
 	}
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// The driver sends the key as its password. BACKUP and RESTORE go below the operator's path only.
+// TestKeyAndBackups: the driver sends the key as password, and BACKUP and RESTORE work only below the operator's path.
 func TestKeyAndBackups(t *testing.T) {
 	const key = "0123456789abcdef-key"
 	dir := t.TempDir()
 	backups, socket := filepath.Join(dir, "backups & more"), filepath.Join(dir, "engine.sock")
 	engine := exec.Command(os.Args[0], "--listen", "unix:"+socket, "--data", filepath.Join(dir, "data"), "--library",
 		kit.ChdbLibrary(t), "--fsync=false")
-	engine.Env = append(os.Environ(), role+"=engine", "ENGINE_TEST_KEY="+key, "ENGINE_TEST_BACKUPS="+backups)
+	engine.Env = append(os.Environ(), processRole+"=engine", "ENGINE_TEST_KEY="+key, "ENGINE_TEST_BACKUPS="+backups)
 	var output bytes.Buffer
 	engine.Stdout, engine.Stderr = &output, &output
 	if err := engine.Start(); err != nil {
@@ -56,10 +56,10 @@ func TestKeyAndBackups(t *testing.T) {
 		"S3('http://127.0.0.1:9/bucket/two')",
 	} {
 		if err := conn.Exec(t.Context(), "BACKUP TABLE default.t TO "+target); err == nil {
-			t.Errorf("BACKUP to %s was taken", target)
+			t.Errorf("BACKUP to %s succeeded", target)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "two")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a backup elsewhere: %v", err)
+		t.Errorf("a backup in another directory: %v", err)
 	}
 }

@@ -23,14 +23,14 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// role tells this test binary, when it starts itself, what to be.
-const role = "RELAY_TEST_ROLE"
+// processRole is the environment variable that makes this test binary an engine or a supervisor.
+const processRole = "RELAY_TEST_ROLE"
 
-// address is that of the engine in this process.
+// address is the address of the engine in this process.
 var address string
 
 func TestMain(m *testing.M) {
-	switch os.Getenv(role) {
+	switch os.Getenv(processRole) {
 	case "engine":
 		os.Exit(runEngine())
 	case "supervisor":
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		address = addr
 		return m.Run()
 	})
-	// The engine's end has closed the connections that clickhouse-go left open.
+	// Stopping the engine has closed the connections that clickhouse-go left open.
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// runEngine is what `relay engine clickhouse` does.
+// runEngine does what `relay engine clickhouse` does.
 func runEngine() int {
 	cfg := clickhouse.DefaultConfig()
 	flags := flag.NewFlagSet("engine", flag.ExitOnError)
@@ -81,8 +81,7 @@ func runEngine() int {
 	return 0
 }
 
-// runSupervisor runs a Child until it is killed, and prints the engine's
-// process id once it is ready.
+// runSupervisor runs a Child until it is killed, and prints the engine's process id once it is ready.
 func runSupervisor() int {
 	child, err := clickhouse.NewChild(
 		childConfig(os.Args[1], os.Args[2]), clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
@@ -102,11 +101,11 @@ func runSupervisor() int {
 	return 0
 }
 
-// childConfig makes a Child start this test binary as the engine.
+// childConfig returns a configuration that starts this test binary as the engine.
 func childConfig(data, library string) clickhouse.ChildConfig {
 	cfg := clickhouse.DefaultChildConfig()
 	cfg.Data, cfg.Library = data, library
-	cfg.Args, cfg.Env = nil, []string{role + "=engine"}
+	cfg.Args, cfg.Env = nil, []string{processRole + "=engine"}
 	return cfg
 }
 
@@ -115,7 +114,7 @@ func connect(t testing.TB, addr string, change ...func(*driver.Options)) driver.
 	t.Helper()
 	options := &driver.Options{
 		Addr: []string{addr}, Protocol: driver.HTTP, MaxOpenConns: 16, DialTimeout: 30 * time.Second}
-	if filepath.IsAbs(addr) { // of a unix socket
+	if filepath.IsAbs(addr) { // a unix socket
 		options.Addr = []string{"localhost"}
 		options.DialContext = func(ctx context.Context, _ string) (net.Conn, error) { return private.Dial(ctx, addr) }
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Revision 0 of a block is: columns, rows, and of each column name, type, data.
-// A newer revision has the block's info first and a flag behind each type.
+// TestTranslate: a block of revision 0 has the numbers of columns and rows, and for each column name, type and data. A
+// newer revision begins with the block info and has a flag after each type.
 func TestTranslate(t *testing.T) {
 	info := "\x01\x00\x02\xff\xff\xff\xff\x00"
 	for _, c := range []struct{ name, blocks, want string }{
@@ -30,6 +30,6 @@ func TestTranslate(t *testing.T) {
 		})
 	}
 	if _, err := translate([]byte("\x01\x02\x01n\x05UInt8\x07"), 54460); err == nil {
-		t.Error("no error for a block that breaks off")
+		t.Error("no error for an incomplete block")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// However many statements read, the writer has its sessions and a ping its own; what waits for a read session, or gives
-// up, holds none of the others.
+// TestReadsLeaveSessionsToTheWriter: however many statements read, statements that write have their sessions and a ping
+// its own. A statement that waits for a read session, or gives up, holds no other slot.
 func TestReadsLeaveSessionsToTheWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(8)
@@ -29,13 +29,13 @@ func TestReadsLeaveSessionsToTheWriter(t *testing.T) {
 			}
 		}
 		if len(reads) != 6 {
-			t.Errorf("%d of 8 sessions went to reads, want 6", len(reads))
+			t.Errorf("reads hold %d of 8 sessions, want 6", len(reads))
 		}
 		var writes []func()
 		for _, q := range []*request{insert, {query: "ALTER TABLE events DELETE WHERE 1"}} {
 			release, ok := take(q)
 			if !ok {
-				t.Fatalf("%q waits for reads", q.query)
+				t.Fatalf("%q waits although two sessions are free for it", q.query)
 			}
 			writes = append(writes, release)
 		}
@@ -44,14 +44,14 @@ func TestReadsLeaveSessionsToTheWriter(t *testing.T) {
 		}
 		release, ok := take(ping)
 		if !ok {
-			t.Fatal("a ping waits for statements")
+			t.Fatal("a ping waits for other statements")
 		}
 		release()
 		for _, release := range append(reads, writes...) {
 			release()
 		}
 		if len(s.all)+len(s.reads)+len(s.ping) != 0 {
-			t.Errorf("%d, %d and %d slots were not given back", len(s.all), len(s.reads), len(s.ping))
+			t.Errorf("%d, %d and %d slots were not released", len(s.all), len(s.reads), len(s.ping))
 		}
 	})
 }

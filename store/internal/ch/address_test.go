@@ -8,7 +8,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
-func TestURL(t *testing.T) {
+func TestParseURL(t *testing.T) {
 	f := func(raw, database string, ok bool) {
 		t.Helper()
 		opts, err := parseURL(raw)
@@ -30,8 +30,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// A comma begins another shard only before a scheme: replicas of a shard are one address.
-func TestURLsOfShards(t *testing.T) {
+// TestParseURLsOfShards: a comma begins another shard only before a scheme; hosts of one address are replicas.
+func TestParseURLsOfShards(t *testing.T) {
 	f := func(raw string, want ...string) {
 		t.Helper()
 		all, err := ParseURLs(raw)

@@ -11,7 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// The table has the columns that are written and read, of these types.
+// TestAttemptColumnsMatchSchema: the table attempts has exactly the columns that are written and read, with these
+// types.
 func TestAttemptColumnsMatchSchema(t *testing.T) {
 	schema, err := os.ReadFile("../../schema/testdata/cluster.sql")
 	if err != nil {
@@ -24,7 +25,7 @@ func TestAttemptColumnsMatchSchema(t *testing.T) {
 	}
 	text := regexp.MustCompile(`(?s)CODEC\((?:[^()]|\([^()]*\))*\)|INDEX .*`).ReplaceAllString(string(table[1]), "")
 	depth := 0
-	text = strings.Map(func(r rune) rune { // commas within a type are none between columns
+	text = strings.Map(func(r rune) rune { // commas inside a type do not separate columns
 		switch r {
 		case '(':
 			depth++
@@ -45,11 +46,11 @@ func TestAttemptColumnsMatchSchema(t *testing.T) {
 			want[name] = strings.TrimSpace(kind)
 		}
 	}
-	got := map[string]string{"transformation_version": "UInt32"} // of transformations, which are still to come
+	got := map[string]string{"transformation_version": "UInt32"} // reserved, never written
 	for _, c := range AttemptColumns(func(o *event.Outcome) *event.Outcome { return o }) {
 		got[string(c.Name)] = strings.ReplaceAll(c.Type, ", ", ",")
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("the schema (-) and the columns (+):\n%s", diff)
+		t.Errorf("schema (-), AttemptColumns (+):\n%s", diff)
 	}
 }

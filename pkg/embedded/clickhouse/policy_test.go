@@ -17,8 +17,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// No statement reads or writes a file outside the data directory, or reaches an address: some are refused by the front,
-// the others by the grants and the settings of the engine.
+// TestStatementsStayInside: no statement reads or writes a file outside the data directory or connects to an address.
+// The policy refuses some, the engine's grants and settings the others.
 func TestStatementsStayInside(t *testing.T) {
 	conn := connect(t, address)
 	db := newDatabase(t, conn)
@@ -44,8 +44,8 @@ func TestStatementsStayInside(t *testing.T) {
 			c.Close()
 		}
 	})
-	for _, c := range attacks(db, secret, "http://"+listener.Addr().String()+"/bucket/x") {
-		status, text, _ := call(t, http.MethodPost, c.values, strings.NewReader(c.statement))
+	for _, c := range forbiddenStatements(db, secret, "http://"+listener.Addr().String()+"/bucket/x") {
+		status, text, _ := sendRequest(t, http.MethodPost, c.values, strings.NewReader(c.statement))
 		if (status == http.StatusOK) != c.harmless || strings.Contains(text, "planted secret") {
 			t.Errorf("%s %v: %d %s", c.statement, c.values, status, text)
 		}
@@ -53,24 +53,24 @@ func TestStatementsStayInside(t *testing.T) {
 	listener.Close()
 	wg.Wait()
 	if n := reached.Load(); n > 0 {
-		t.Errorf("statements connected %d times to an address", n)
+		t.Errorf("statements connected %d times to an address, want never", n)
 	}
 	if left, err := os.ReadDir(filepath.Dir(secret)); err != nil || len(left) != 1 {
-		t.Errorf("files were written: %v, %v", left, err)
+		t.Errorf("statements have written files: %v, %v", left, err)
 	}
-	_, rows, _ := call(t, http.MethodPost, nil, strings.NewReader("SELECT * FROM "+db+".t"))
+	_, rows, _ := sendRequest(t, http.MethodPost, nil, strings.NewReader("SELECT * FROM "+db+".t"))
 	if strings.Contains(rows, "planted") {
-		t.Errorf("the table holds %s", rows)
+		t.Errorf("the table holds %s, want its own row", rows)
 	}
 }
 
 type attack struct {
 	statement string
 	values    url.Values
-	harmless  bool // it runs, and does no harm
+	harmless  bool // it may run
 }
 
-func attacks(db, file, address string) []attack {
+func forbiddenStatements(db, file, address string) []attack {
 	quoted, out := "'"+file+"'", "'"+file+".out'"
 	condition := "length(file('" + file + "')) > 0"
 	sql := "'" + strings.ReplaceAll(condition, "'", `\'`) + "'"
@@ -136,7 +136,7 @@ func attacks(db, file, address string) []attack {
 	)
 }
 
-// GET reads only, as ClickHouse has it: an <img> of a web page sends one.
+// TestGetReadsOnly: GET only reads, as in ClickHouse, because an <img> of a web page can send a GET.
 func TestGetReadsOnly(t *testing.T) {
 	conn := connect(t, address)
 	db := newDatabase(t, conn)
@@ -145,24 +145,25 @@ func TestGetReadsOnly(t *testing.T) {
 		"INSERT INTO " + db + ".t VALUES (1)", "INSERT INTO " + db + ".t SELECT 1", "DROP TABLE " + db + ".t",
 		"CREATE DATABASE " + db + "2", "SET max_threads = 1", "SYSTEM FLUSH LOGS",
 	} {
-		status, text, header := call(t, http.MethodGet, url.Values{"query": {statement}, "readonly": {"0"}}, nil)
+		status, text, header := sendRequest(t, http.MethodGet, url.Values{"query": {statement}, "readonly": {"0"}}, nil)
 		if status == http.StatusOK || header.Get("X-ClickHouse-Exception-Code") != "164" {
 			t.Errorf("%s: %d %s", statement, status, text)
 		}
 	}
-	if status, text, _ := call(
+	if status, text, _ := sendRequest(
 		t, http.MethodGet, url.Values{"query": {"SELECT count() FROM " + db + ".t"}}, nil); text != "0\n" {
 		t.Errorf("%d %s", status, text)
 	}
 	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodOptions} {
-		if status, _, _ := call(t, method, url.Values{"query": {"SELECT 1"}}, nil); status != http.StatusMethodNotAllowed {
+		if status, _, _ := sendRequest(
+			t, method, url.Values{"query": {"SELECT 1"}}, nil); status != http.StatusMethodNotAllowed {
 			t.Errorf("%s: %d", method, status)
 		}
 	}
 }
 
-// Only this user's processes connect to the engine of a Child: there is no port, and its socket is in a closed
-// directory, however long the path is.
+// TestChildListensOnSocketOnly: only processes of this user can connect to the engine of a Child. There is no port, and
+// the socket is in a directory closed to others, however long its path is.
 func TestChildListensOnSocketOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 90))
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -185,7 +186,7 @@ func TestChildListensOnSocketOnly(t *testing.T) {
 	}
 }
 
-// A directory that others can enter, and that is not the relay's alone, is no place for the socket.
+// TestChildRefusesOpenDirectory: a directory that other users can enter is refused for the socket.
 func TestChildRefusesOpenDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "x"), nil, 0o600), os.Chmod(dir, 0o755)); err != nil {

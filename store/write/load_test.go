@@ -19,16 +19,16 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// aged makes outcomes of events of the last days, in any of many partitions.
-type aged struct {
+// outcomeProducer produces outcomes of events of the last days, in random partitions.
+type outcomeProducer struct {
 	*bench
 	rnd        *rand.Rand
 	days       []*id.Generator
 	partitions int32
 }
 
-func newAged(b *bench, days int, partitions int32) *aged {
-	a := &aged{bench: b, rnd: rand.New(rand.NewPCG(1, 1)), partitions: partitions}
+func newOutcomeProducer(b *bench, days int, partitions int32) *outcomeProducer {
+	a := &outcomeProducer{bench: b, rnd: rand.New(rand.NewPCG(1, 1)), partitions: partitions}
 	for day := range days {
 		clock := time.Now().AddDate(0, 0, -day)
 		a.days = append(a.days, id.NewGenerator(func() time.Time { clock = clock.Add(time.Millisecond); return clock }))
@@ -36,7 +36,7 @@ func newAged(b *bench, days int, partitions int32) *aged {
 	return a
 }
 
-func (a *aged) produce(n int) {
+func (a *outcomeProducer) produce(n int) {
 	a.Helper()
 	for range n {
 		d, err := a.days[a.rnd.IntN(len(a.days))].New(a.rnd.Int32N(a.partitions))
@@ -56,15 +56,15 @@ func (a *aged) produce(n int) {
 	}
 }
 
-// parts are those of the partition that has most of them.
-func (b *bench) parts() uint64 {
+// mostParts returns the number of parts in the partition that has most of them.
+func (b *bench) mostParts() uint64 {
 	b.Helper()
 	return b.QuerySum("SELECT max(n) FROM (SELECT count() AS n FROM system.parts WHERE database = currentDatabase() AND " +
 		"active GROUP BY table, partition_id)")
 }
 
-// flushes is how many there were.
-func flushes(t *testing.T, reg *prometheus.Registry) int {
+// flushCount returns the number of flushes so far.
+func flushCount(t *testing.T, reg *prometheus.Registry) int {
 	t.Helper()
 	families, err := reg.Gather()
 	if err != nil {
@@ -75,17 +75,17 @@ func flushes(t *testing.T, reg *prometheus.Registry) int {
 			return int(f.GetMetric()[0].GetHistogram().GetSampleCount())
 		}
 	}
-	t.Fatal("flushes are not counted")
+	t.Fatal("no metric relay_store_flush_seconds")
 	return 0
 }
 
-// TestPartsStayFlat writes outcomes of events of 30 days out of 64 partitions: one insert per table and flush, and the
-// parts do not pile up. In the short form a reader causes one flush after the other, many times as often as they come
-// for a batch that touches so many days; in the long one an hour of 1,000 outcomes a second.
+// TestPartsStayFlat stores outcomes of events of 30 days from 64 partitions: each flush inserts once per table, and the
+// number of parts does not keep growing. The short form has a reader that causes one flush after the other, many times
+// as often as a batch of so many days is flushed by itself; the long form has 1,000 outcomes a second for an hour.
 func TestPartsStayFlat(t *testing.T) {
 	const days, wide, perFlush = 30, 64, 500
-	b := newBenchOf(t, wide)
-	a, g, reg := newAged(b, days, wide), storetest.NewFaultProxy(b.Bench), prometheus.NewRegistry()
+	b := newBenchWithPartitions(t, wide)
+	a, g, reg := newOutcomeProducer(b, days, wide), storetest.NewFaultProxy(b.Bench), prometheus.NewRegistry()
 	cfg := write.WriterConfig{FlushRows: 2 * perFlush, ThrottleParts: 1_000_000}
 	hour := storetest.Rounds(0, 0, 1) == 1
 	if hour {
@@ -94,8 +94,8 @@ func TestPartsStayFlat(t *testing.T) {
 	inserts := g.CountInserts("deliveries")
 	w, _ := b.WriterWithMetrics(g.WriterConfig(cfg), reg)
 	sent, most, half := 0, uint64(0), uint64(0)
-	look := func() {
-		parts := b.parts()
+	samplePartCount := func() {
+		parts := b.mostParts()
 		most = max(most, parts)
 	}
 	if hour {
@@ -103,11 +103,11 @@ func TestPartsStayFlat(t *testing.T) {
 			second := time.Now()
 			a.produce(1_000)
 			if sent += 1_000; sent%10_000 == 0 {
-				look()
+				samplePartCount()
 			}
 			if sent%300_000 == 0 {
 				t.Logf("%v: %d outcomes, %d flushes, %d parts in a partition now, %d at most", time.Since(began).Round(time.Second),
-					sent, flushes(t, reg), b.parts(), most)
+					sent, flushCount(t, reg), b.mostParts(), most)
 			}
 			if half == 0 && time.Since(began) > time.Hour/2 {
 				half, most = most, 0
@@ -116,15 +116,15 @@ func TestPartsStayFlat(t *testing.T) {
 		}
 	} else {
 		r := b.Reader(w)
-		for range storetest.Rounds(10, 14, 0) { // the reader has a budget of 25 flushes that touch so many days
+		for range storetest.Rounds(10, 14, 0) { // the budget allows a reader 25 flushes of so many days
 			a.produce(perFlush)
 			sent += perFlush
 			b.WaitCaughtUp(r)
-			look()
+			samplePartCount()
 		}
 	}
 	b.WaitCaughtUp(b.Reader(w))
-	n := flushes(t, reg)
+	n := flushCount(t, reg)
 	if got := inserts(); got != n {
 		t.Errorf("%d inserts into deliveries by %d flushes", got, n)
 	}
@@ -134,13 +134,13 @@ func TestPartsStayFlat(t *testing.T) {
 	if hour && (most > 2*half || n > 3600/5+10) {
 		t.Errorf("%d flushes; %d parts in a partition in the second half, %d in the first", n, most, half)
 	}
-	storetest.Eventually(t, func() bool { return b.parts() <= 8 }) // merging goes on for a while when nothing comes
+	storetest.Eventually(t, func() bool { return b.mostParts() <= 8 }) // merges go on for a while after the last insert
 	t.Logf("%d outcomes of %d days out of %d partitions, %d flushes: %d parts in a partition at most (%d in the first "+
-		"half), %d at the end", sent, days, wide, n, most, half, b.parts())
+		"half), %d at the end", sent, days, wide, n, most, half, b.mostParts())
 }
 
-// busy is what this process, in which the engines run too, has computed.
-func busy(t *testing.T) time.Duration {
+// cpuTime returns the CPU time of this process, which includes the engines.
+func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -149,10 +149,10 @@ func busy(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestCatchUp brings ClickHouse back after it was away while events and their outcomes came: the writer catches up many
-// times as fast as they come, while more of them do, lists are answered and a new event is found by its id. How fast is
-// judged by what it computes, so that a busy machine does not decide it.
-func TestCatchUp(t *testing.T) {
+// TestWriterCatchesUp makes ClickHouse available again after events and outcomes have gathered in Kafka. While more of
+// them come, the writer catches up at least twice as fast as they come, lists are answered, and a new event is found by
+// its id. The rate is computed from CPU time, so that a busy machine does not decide the result.
+func TestWriterCatchesUp(t *testing.T) {
 	const live = 1_000 // events a second
 	n := live * storetest.Rounds(5, 20, 3600)
 	b := newBench(t)
@@ -181,7 +181,7 @@ func TestCatchUp(t *testing.T) {
 	for sent := 0; sent < n; sent += live {
 		send(live)
 	}
-	began, spent := time.Now(), busy(t)
+	began, spent := time.Now(), cpuTime(t)
 	p.Restore()
 	ctx, done := context.WithCancel(t.Context())
 	var caught, worst time.Duration
@@ -191,7 +191,7 @@ func TestCatchUp(t *testing.T) {
 		storetest.EventuallyWithin(t, 10*time.Minute, func() bool {
 			return b.QuerySum("SELECT uniqExact(id) FROM deliveries") >= uint64(n)
 		})
-		caught, spent = time.Since(began), busy(t)-spent
+		caught, spent = time.Since(began), cpuTime(t)-spent
 	})
 	reads, more := 0, 0
 	for ctx.Err() == nil {
@@ -199,7 +199,7 @@ func TestCatchUp(t *testing.T) {
 		more += live / 20
 		read := time.Now()
 		if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || d.Event.ID != e.ID {
-			t.Errorf("the newest event is not found: %v", err)
+			t.Errorf("cannot read the newest event: %v", err)
 		}
 		if storetest.Metric(t, reg, "relay_store_unavailable_shards") == 0 {
 			if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10}); err != nil {
@@ -221,6 +221,6 @@ func TestCatchUp(t *testing.T) {
 		"core must be; %d lists meanwhile, the longest read %v",
 		n, caught, float64(n)/caught.Seconds()/live, live, perEvent, factor, reads, worst)
 	if factor < 2 {
-		t.Errorf("one core catches up %.1f times as fast as %d events a second come, want 2 at least", factor, live)
+		t.Errorf("one core stores events %.1f times as fast as they come (%d a second), want 2 at least", factor, live)
 	}
 }

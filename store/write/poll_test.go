@@ -12,9 +12,9 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestRecordsGather has a writer that would poll once an hour: it leaves records in the log until a reader
-// asks, and then reads as far as the reader needs, however many polls that takes.
-func TestRecordsGather(t *testing.T) {
+// TestRecordsStayInKafkaUntilAReaderAsks has a writer that polls once an hour: records stay in Kafka until a reader
+// waits for them. Then the writer reads as far as the reader needs, in as many polls as that takes.
+func TestRecordsStayInKafkaUntilAReaderAsks(t *testing.T) {
 	b := newBench(t)
 	reg := prometheus.NewRegistry()
 	w, _ := b.WriterWithMetrics(write.WriterConfig{PollEvery: time.Hour, FlushEvery: time.Hour}, reg)
@@ -27,7 +27,7 @@ func TestRecordsGather(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond)
 	if got := storetest.Metric(t, reg, "relay_store_buffered_rows"); got != 1 {
-		t.Errorf("%v rows were read, want the first alone", got)
+		t.Errorf("%v rows were read, want only the first", got)
 	}
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second}, w)
 	for n := 6; n <= 7; n++ {

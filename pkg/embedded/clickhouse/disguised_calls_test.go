@@ -14,7 +14,7 @@ import (
 
 const planted = "planted secret"
 
-// disguises are ways to write a call, of which a reader of the statement may see another one than the engine does.
+// disguises are ways to write a call so that a parser of the statement may see a different one than the engine.
 var disguises = []string{
 	"%s", "(%s)", "/**/%s", "/* /* */ ' */ %s -- '", "/* /* */ */ %s", "-- '\n%s -- '", "// '\n%s // '", "# '\n%s # '",
 	"#! '\n%s #'",
@@ -28,8 +28,8 @@ var disguises = []string{
 	`N'\', %s -- '`, "''%s''",
 }
 
-// carriers are statements that take an expression.
-var carriers = []string{
+// statementsWithExpression are statements that take an expression.
+var statementsWithExpression = []string{
 	"SELECT %s", "WITH %s AS c SELECT c", "SELECT 1 WHERE notEmpty(%s)", "SELECT * FROM numbers(1) ORDER BY %s",
 	"EXPLAIN SYNTAX SELECT %s",
 	"INSERT INTO {t} SELECT 1, %s", "INSERT INTO {t} VALUES (1, %s)", "INSERT INTO {t} FORMAT Values (1, %s)",
@@ -47,9 +47,9 @@ var carriers = []string{
 	"SELECT 1; SELECT %s",
 }
 
-// Whatever is answered to statements that are put together at random, the content of a file never comes back, and no
-// file appears beside it. The row of statements is fixed; RELAY_DISGUISES is how many.
-func TestDisguises(t *testing.T) {
+// TestDisguisedCallsAreRefused runs random statements that hide a call of the function file: none returns the content
+// of a file or creates one. The sequence is fixed; RELAY_DISGUISES is the number of statements.
+func TestDisguisedCallsAreRefused(t *testing.T) {
 	number, _ := strconv.Atoi(os.Getenv("RELAY_DISGUISES"))
 	if number == 0 {
 		number = 300
@@ -66,11 +66,11 @@ func TestDisguises(t *testing.T) {
 	ran := 0
 	for i := range number {
 		made := fmt.Sprintf("%s.n%d", db, i)
-		statement, values := disguised(rnd, calls, strings.NewReplacer("{t}", db+".t", "{new}", made))
+		statement, values := disguisedStatement(rnd, calls, strings.NewReplacer("{t}", db+".t", "{new}", made))
 		if rnd.IntN(8) == 0 {
 			statement += " INTO OUTFILE '" + file + ".out'"
 		}
-		status, answer, _ := call(t, http.MethodPost, values, strings.NewReader(statement))
+		status, answer, _ := sendRequest(t, http.MethodPost, values, strings.NewReader(statement))
 		if strings.Contains(answer, planted) {
 			t.Errorf("%q %v: %d %s", statement, values, status, answer)
 		}
@@ -79,26 +79,26 @@ func TestDisguises(t *testing.T) {
 		}
 		ran++
 		for _, table := range []string{db + ".t", made} {
-			if _, answer, _ := call(t, http.MethodPost, nil, strings.NewReader("SELECT * FROM "+table)); strings.Contains(
+			if _, answer, _ := sendRequest(t, http.MethodPost, nil, strings.NewReader("SELECT * FROM "+table)); strings.Contains(
 				answer, planted) {
 				t.Fatalf("%q %v: then %s holds %s", statement, values, table, answer)
 			}
 		}
 	}
 	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
-		t.Errorf("files were written: %v, %v", left, err)
+		t.Errorf("statements have written files: %v, %v", left, err)
 	}
 	t.Logf("%d of %d statements ran", ran, number)
 }
 
-// disguised puts a statement together. The rows of some inserts come apart from it.
-func disguised(rnd *rand.Rand, calls []string, names *strings.Replacer) (string, url.Values) {
+// disguisedStatement returns a random statement. Some inserts get their rows apart.
+func disguisedStatement(rnd *rand.Rand, calls []string, names *strings.Replacer) (string, url.Values) {
 	pick := func(from []string) string { return from[rnd.IntN(len(from))] }
 	text := strings.ReplaceAll(pick(disguises), "%s", pick(calls))
 	if rnd.IntN(3) == 0 {
 		text = strings.ReplaceAll(pick(disguises), "%s", text)
 	}
-	statement := strings.ReplaceAll(names.Replace(pick(carriers)), "%s", text)
+	statement := strings.ReplaceAll(names.Replace(pick(statementsWithExpression)), "%s", text)
 	values := url.Values{"param_f": {"file"}, "param_p": {"'"}, "param_x": {"x"}}
 	if head, rows, ok := strings.Cut(statement, " FORMAT Values "); ok && rnd.IntN(2) == 0 {
 		values.Set("query", head+" FORMAT Values")
