@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// A burst to a destination that nothing was sent to before: beginning small costs it four round trips.
+// A burst to a new destination: starting with a small window costs it four round trips.
 func TestBurstToANewLane(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		const events, trip = 1000, 20 * time.Millisecond
@@ -25,7 +25,7 @@ func TestBurstToANewLane(t *testing.T) {
 		w.start(testConfig())
 		all := w.outcomes(count(events, event.Delivered))
 		if len(all) != events {
-			t.Errorf("%d outcomes: a part was parked", len(all))
+			t.Errorf("%d outcomes: some were parked", len(all))
 		}
 		got := s.all()
 		took := got[len(got)-1].at.Sub(got[0].at)
@@ -37,8 +37,8 @@ func TestBurstToANewLane(t *testing.T) {
 	})
 }
 
-// A destination that hangs is sent four requests, then one or two at a time; when it answers again it gets
-// all that it takes.
+// A hanging destination gets four requests, then one or two at a time. When it answers again, it gets as many as
+// max_in_flight allows.
 func TestHungDestinationGetsFewRequests(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		var hangs atomic.Bool
@@ -71,12 +71,12 @@ func TestHungDestinationGetsFewRequests(t *testing.T) {
 			t.Errorf("%d requests to a destination that does not answer", n)
 		}
 		if w.metric("relay_dispatch_lanes", "window_reduced") != 1 {
-			t.Error("the metrics do not tell of the limited lane")
+			t.Error("the metrics do not count the lane with a reduced window")
 		}
 		hangs.Store(false)
 		w.outcomes(count(events, event.Delivered))
 		if n := most.Load(); n < 32 {
-			t.Errorf("%d requests at once after it came back", n)
+			t.Errorf("%d requests at once after it answers again", n)
 		}
 	})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// TestApacheKafka holds the dispatcher to what it expects of a real broker: metadata that comes back
-// with the offset, its append time in the tiers, and static members, of which one restarts under load
-// without moving a partition of the other.
+// TestApacheKafka checks what the dispatcher expects of a real broker: metadata that is returned with the offset,
+// append times in the tiers, and static members, one of which restarts under load without moving a partition of the
+// other.
 func TestApacheKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts an Apache Kafka")

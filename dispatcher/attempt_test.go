@@ -208,8 +208,8 @@ func TestAttemptSaysWhereAndHowLong(t *testing.T) {
 	}
 }
 
-// Each field of an attempt has a value when the destination answers, or when it does not: one that nothing sets is
-// stored and shown as empty, and nobody sees it. OK is the answer's class, which the caller knows.
+// Some attempt sets each field, whether the destination answers or not. A field that nothing sets would be stored and
+// shown as empty without anyone noticing. OK comes from the class of the answer, which the caller sets.
 func TestAttemptsCanHaveEveryField(t *testing.T) {
 	answered := send(t, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Retry-After", "7")
@@ -255,8 +255,8 @@ func TestUnreachableDestinations(t *testing.T) {
 	f("http not allowed", egress.Policy{}, plain.URL, event.CodeAddressBlocked)
 }
 
-// net/http sends a request without a body again by itself when the receiver hangs up on a kept
-// connection and the request carries an Idempotency-Key. An attempt is one request.
+// net/http itself repeats a request without a body when the receiver closes a kept connection and the request carries
+// an Idempotency-Key. An attempt is one request.
 func TestOneAttemptIsOneRequest(t *testing.T) {
 	for _, body := range []string{"", "with a body"} {
 		var requests atomic.Int64
@@ -331,7 +331,7 @@ func TestForwardedHeaders(t *testing.T) {
 		"Relay-Endpoint-Id": {testEndpoint}, "Relay-Destination-Id": {testDest},
 		"Relay-Delivery-Id": {id.DeliveryOf(work.Event.ID, testDest)},
 		"Relay-Attempt":     {"3"}, "Relay-Trigger": {"retry"},
-		// the provider has proven itself
+		// the provider is verified
 		"Relay-Hops": {"1"}, "Relay-Path": {testEndpoint}, "Relay-Verification": {"verified"}, "X-Client-Ip": {"1.2.3.4"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
@@ -339,9 +339,9 @@ func TestForwardedHeaders(t *testing.T) {
 	}
 }
 
-// A destination is told what the inbound signature came to, and gets of a request that nothing proves no header by
-// which a stranger would be taken for somebody else. Neither the provider nor the destination's own headers can say
-// otherwise.
+// A destination learns the result of the inbound signature check. If the request was not verified, no header is
+// forwarded by which a stranger could pose as someone else. Neither the provider nor the destination's own headers can
+// change that.
 func TestUnverifiedRequestsCannotImpersonate(t *testing.T) {
 	names := []string{
 		"X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Remote-User", "X-Auth-Request-User",
@@ -368,7 +368,7 @@ func TestUnverifiedRequestsCannotImpersonate(t *testing.T) {
 		{event.SourceProvider, event.VerdictVerified, "verified", true},
 		{event.SourceProvider, event.VerdictObserved, "observed", false},
 		{event.SourceProvider, event.VerdictUnverified, "unverified", false},
-		{event.SourceProvider, event.VerdictRejected, "unverified", false}, // after a replay that has not proven it
+		{event.SourceProvider, event.VerdictRejected, "unverified", false}, // after a replay that did not verify it
 		{event.SourceAPI, event.VerdictUnverified, "sent", true},
 		{event.SourceTest, event.VerdictVerified, "sent", true},
 	} {
@@ -391,7 +391,8 @@ func TestUnverifiedRequestsCannotImpersonate(t *testing.T) {
 	}
 }
 
-// A provider that signs by the same scheme stays verifiable: its headers are kept, ours stand beside.
+// The signature of a provider that uses the same scheme stays verifiable: its headers are kept beside those of the
+// relay.
 func TestSignedProviderStaysVerifiable(t *testing.T) {
 	for _, name := range []string{"Webhook-Id", "Webhook-Signature"} {
 		work := testWork(t, []byte("x"), event.Field{Name: name, Value: "theirs"},
@@ -414,8 +415,7 @@ func TestSignedProviderStaysVerifiable(t *testing.T) {
 	}
 }
 
-// While a secret is rotated both verify, by the standard's own library; a secret whose time is over
-// signs no more.
+// During a rotation both secrets verify with the Standard Webhooks library. An expired secret no longer signs.
 func TestTwoSecretsTwoSignatures(t *testing.T) {
 	body := []byte(`{"type":"order.created"}`)
 	fresh, old, gone := sign.NewSecret(), sign.NewSecret(), sign.NewSecret()
@@ -441,7 +441,7 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 		t.Errorf("the old secret: %v", err)
 	}
 	if verify(gone) == nil {
-		t.Error("a secret whose time is over still signs")
+		t.Error("an expired secret still signs")
 	}
 }
 
@@ -467,7 +467,7 @@ func TestCredentialsAreMaskedInTheRow(t *testing.T) {
 	}
 }
 
-// A stop cuts a request short without an attempt.
+// A stop cancels a running request without recording an attempt.
 func TestCutRequestIsNoAnswer(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -483,8 +483,8 @@ func TestCutRequestIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A value that the configuration hides is not shown by an attempt; the headers of the provider and our own
-// signature are.
+// A recorded attempt masks values that the configuration hides. It shows the headers of the provider and the signature
+// of the relay.
 func TestRecordedHeadersHideCredentials(t *testing.T) {
 	h := http.Header{
 		"X-Signature": {"s3cret"}, "Ocp-Apim-Subscription-Key": {"s3cret"}, "Authorization": {"s3cret"}, "X-Plain": {"shown"},

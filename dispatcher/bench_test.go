@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// What tracker, partition and lane cost an event, without decoding and sending it.
+// Cost of tracker, partition and lane per event, without decoding and sending.
 func BenchmarkTrackerAndLane(b *testing.B) {
 	p, _ := testPartition(b, stream.Events, 0)
 	lanes := lane.New(lane.Config{MaxInFlight: 100_000, MaxInFlightBytes: 1 << 30, MaxSending: 100_000}, lane.Deps{
@@ -44,7 +44,7 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 	}
 }
 
-// fixedRules say the same of every delivery.
+// fixedRules return the same result for every delivery.
 type fixedRules struct{ lane.Eligibility }
 
 func (*fixedRules) MaxInFlight(*event.Work) int                { return 64 }
@@ -53,7 +53,7 @@ func (r *fixedRules) CheckLatest(context.Context, *event.Work) (lane.Eligibility
 	return r.Eligibility, nil
 }
 
-// Completions in reverse within a window of 4,096, as behind a destination that hangs.
+// Completions in reverse order within 4,096 records, as behind a hanging destination.
 func BenchmarkTrackerOutOfOrder(b *testing.B) {
 	var t tracker
 	t.start(0, 1, nil)
@@ -70,7 +70,7 @@ func BenchmarkTrackerOutOfOrder(b *testing.B) {
 	}
 }
 
-// A commit beside one request that hangs while 600,000 others passed it.
+// A commit while one request hangs that 600,000 others have passed.
 func BenchmarkMarkBehindAHungRequest(b *testing.B) {
 	p, _ := testPartition(b, stream.Events, 0)
 	for o := range int64(600_000) {
@@ -106,7 +106,7 @@ func benchWork(b *testing.B) *event.Work {
 		event.Field{Name: "X-Request-Id", Value: "0123456789abcdef"}, event.Field{Name: "Accept", Value: "*/*"})
 }
 
-// The headers of one attempt, signature included, and what is recorded of them.
+// The headers of one attempt, including the signature, and their recorded form.
 func BenchmarkHeaders(b *testing.B) {
 	c := &client{userAgent: "EventRelay/test"}
 	work, target := benchWork(b), testTarget(b, "https://example.com/h", sign.NewSecret())
@@ -118,8 +118,8 @@ func BenchmarkHeaders(b *testing.B) {
 	}
 }
 
-// One attempt against a loopback server, 1 KB, one after the other: signature, headers, request and
-// answer, the server's side included.
+// Attempts with 1 KB bodies, one after the other, against a loopback server: signature, headers, request and answer,
+// including the server's share.
 func BenchmarkAttempt(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
@@ -133,9 +133,9 @@ func BenchmarkAttempt(b *testing.B) {
 	}
 }
 
-// The whole way on loopback with the log in this process: consume, deliver, outcome, commit. The time
-// an event is wall time with 64 requests in flight, log and receiver included; run it with a fixed
-// number of events, as -benchtime=50000x.
+// The whole path on loopback with the log in this process: consume, deliver, outcome, commit. Time per event is wall
+// time with 64 requests in flight and includes log and receiver. Run it with a fixed number of events, as
+// -benchtime=50000x.
 func BenchmarkDispatch(b *testing.B) {
 	w := newWorld(b, 1)
 	var delivered atomic.Int64

@@ -14,11 +14,11 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// heldNow is what a marker was told last.
+// heldNow records the calls of SetHeldUntil.
 type heldNow struct {
 	mu    sync.Mutex
 	until map[string]time.Time
-	told  []string
+	calls []string
 }
 
 func (h *heldNow) SetHeldUntil(dest string, until time.Time) {
@@ -29,21 +29,21 @@ func (h *heldNow) SetHeldUntil(dest string, until time.Time) {
 	}
 	h.until[dest] = until
 	if until.IsZero() {
-		h.told = append(h.told, "closed")
+		h.calls = append(h.calls, "closed")
 	} else {
-		h.told = append(h.told, time.Until(until).Round(time.Second).String())
+		h.calls = append(h.calls, time.Until(until).Round(time.Second).String())
 	}
 }
 
 func (h *heldNow) all() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.told)
+	return slices.Clone(h.calls)
 }
 
-// A destination is down for nine minutes: after half a minute nothing is sent but probes, what waits is
-// held and told when it may be tried, the time told is kept, and when the destination is back everything
-// that was held follows the probe within a step.
+// A destination is down for nine minutes. After half a minute only probes are sent. Waiting deliveries are held, their
+// outcome reports the earliest next attempt, and that time is kept. When the destination works again, every held
+// delivery follows the probe within one re-check interval.
 func TestBreakerHoldsAndProbes(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		var up atomic.Bool
@@ -57,7 +57,7 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 		w.endpoint(url).RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 5}
 		var held heldNow
 		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
-		const events = 100 // one each four seconds
+		const events = 100 // one every four seconds
 		for range events {
 			w.accept(w.newEvent(`{}`))
 			time.Sleep(4 * time.Second)
@@ -75,7 +75,7 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 			t.Errorf("%v are parked, want %d", n, events-sent)
 		}
 		if w.metric("relay_dispatch_lanes", "open") != 1 {
-			t.Error("the metrics do not tell of the open breaker")
+			t.Error("the metrics do not count the open breaker")
 		}
 		up.Store(true)
 		time.Sleep(time.Until(until) + 2*(lane.MinRecheck+lane.Slack(lane.MinRecheck)))
@@ -89,8 +89,8 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 	})
 }
 
-// checkHeld asserts that what is held is told so, with a time in the future, and again only when that time
-// is over; and that nothing is attempted before it unless it is a probe's turn.
+// checkHeld asserts that outcomes of held deliveries report a time in the future, are repeated only when that time has
+// passed, and that nothing is attempted before it but probes.
 func checkHeld(t *testing.T, all []*event.Outcome) {
 	t.Helper()
 	last := map[string]*event.Outcome{}
@@ -104,24 +104,24 @@ func checkHeld(t *testing.T, all []*event.Outcome) {
 				t.Errorf("held: %+v", outcome)
 			}
 			if before != nil && before.Status == event.Held && outcome.At.Before(before.NextAt.Truncate(time.Millisecond)) {
-				t.Errorf("told again %v before its time", before.NextAt.Sub(outcome.At))
+				t.Errorf("reported again %v before its time", before.NextAt.Sub(outcome.At))
 			}
 		case before != nil && before.Status == event.Held && outcome.Attempt != nil:
 			if early := before.NextAt.Sub(outcome.Attempt.StartedAt); early > 0 {
-				t.Errorf("sent %v before the time that was told", early)
+				t.Errorf("sent %v before the reported time", early)
 			}
 		}
 		last[key] = outcome
 	}
 	for key, n := range times {
 		if n > 8 { // twice for each opening, at most
-			t.Errorf("%s was told %d times", key, n)
+			t.Errorf("%s was reported %d times", key, n)
 		}
 	}
 }
 
-// While the breaker is open what somebody asked for flies, two at a time; a success closes the breaker, and
-// what was held follows within a step.
+// While the breaker is open, requested deliveries are sent, two at a time. A success closes the breaker, and held
+// deliveries follow within one re-check interval.
 func TestReplaysAreProbes(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		var up atomic.Bool
@@ -146,7 +146,7 @@ func TestReplaysAreProbes(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		time.Sleep(2 * time.Minute)
-		before, told := len(s.all()), len(held.all())
+		before, calls := len(s.all()), len(held.all())
 		replay := func() {
 			w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
 				Run: "run_1"})
@@ -158,23 +158,23 @@ func TestReplaysAreProbes(t *testing.T) {
 		if n := len(s.all()) - before; n != 6 || most.Load() != lane.MaxProbes {
 			t.Errorf("%d of 6 replays were sent, %d at once", n, most.Load())
 		}
-		if n := len(held.all()); n != told {
+		if n := len(held.all()); n != calls {
 			t.Errorf("failed replays moved the breaker: %v", held.all())
 		}
 		up.Store(true)
 		replay()
 		time.Sleep(time.Second + lane.MinRecheck + lane.Slack(lane.MinRecheck))
-		if got := held.all(); len(got) != told+1 || got[told] != "closed" {
+		if got := held.all(); len(got) != calls+1 || got[calls] != "closed" {
 			t.Errorf("after the success: %v", got)
 		}
 		if n := w.metric("relay_dispatch_parked", ""); n != 0 {
-			t.Errorf("%v are still parked a step after the breaker closed", n)
+			t.Errorf("%v are still parked one interval after the breaker closed", n)
 		}
 	})
 }
 
-// A new URL, or disabling the destination, makes a lane forget its breaker: what was held goes there
-// within two steps.
+// A new URL, or disabling the destination, resets the breaker of its lane. Held deliveries are sent within two
+// re-check intervals.
 func TestNewURLClosesTheBreaker(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		good := &sink{}
@@ -197,7 +197,7 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 			t.Errorf("%d of %d that were held arrived at the new URL", n, waiting)
 		}
 		if got := held.all(); got[len(got)-1] != "closed" {
-			t.Errorf("told: %v", got)
+			t.Errorf("SetHeldUntil: %v", got)
 		}
 
 		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].URL = "http://localhost:81/away" })
@@ -209,13 +209,13 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 		time.Sleep(lane.MinRecheck + lane.Slack(lane.MinRecheck))
 		enable(true)
 		if got := held.all(); got[len(got)-1] != "closed" {
-			t.Errorf("told: %v", got)
+			t.Errorf("SetHeldUntil: %v", got)
 		}
 		before := w.metric("relay_dispatch_attempts_total", "")
 		w.accept(w.newEvent(`{}`))
 		time.Sleep(time.Second)
 		if w.metric("relay_dispatch_attempts_total", "") != before+1 {
-			t.Error("enabled again it is still held")
+			t.Error("it is still held after it was enabled again")
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// bubbleWorld is a world on fake time: the log, the dispatchers and the destinations talk over a
-// network in memory, and hours of waiting take a moment.
+// bubbleWorld is a world on fake time (testing/synctest). The log, the dispatchers and the destinations use a network
+// in memory, so hours of waiting take a moment.
 type bubbleWorld struct {
 	*world
 	cluster *kfake.Cluster
@@ -45,7 +45,7 @@ func bubble(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)) 
 	})
 }
 
-// serve puts a destination onto the network until it is closed or the world ends.
+// serve runs a destination until it is closed or the test ends.
 func (w *bubbleWorld) serve(port int, h http.Handler) (url string, closeServer func()) {
 	w.tb.Helper()
 	l, err := w.network.Listen("tcp", fmt.Sprintf("localhost:%d", port))
@@ -55,7 +55,7 @@ func (w *bubbleWorld) serve(port int, h http.Handler) (url string, closeServer f
 	s := &http.Server{Handler: h}
 	w.servers.Go(func() { s.Serve(l) })
 	closeServer = sync.OnceFunc(func() { s.Close() })
-	// Before the dispatchers are stopped, so that none waits for a handler that hangs.
+	// Runs before the dispatchers stop, so that none waits for a hanging handler.
 	w.close = append([]func(){closeServer}, w.close...)
 	return fmt.Sprintf("http://localhost:%d/hook", port), closeServer
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// statuses are those of the outcomes, with their reasons.
+// statuses lists status and reason of the outcomes.
 func statuses(all []*event.Outcome) []string {
 	var texts []string
 	for _, outcome := range all {
@@ -30,8 +30,8 @@ func statuses(all []*event.Outcome) []string {
 	return texts
 }
 
-// checkTimes asserts that no attempt was earlier than the outcome before it promised, nor later than
-// the slack of its wait allows.
+// checkTimes asserts that no attempt is earlier than the time that the outcome before it reported, nor later than the
+// slack of its wait.
 func checkTimes(t *testing.T, all []*event.Outcome) {
 	t.Helper()
 	for i := 1; i < len(all); i++ {
@@ -64,7 +64,7 @@ func TestScheduleThroughTheTiers(t *testing.T) {
 			w.metric("relay_dispatch_outcomes_total", "attempts_exhausted") != 1 ||
 			w.metric("relay_dispatch_retry_lateness_seconds", "") != 5 ||
 			w.metric("relay_dispatch_attempt_duration_seconds", "") != 6 {
-			t.Error("the metrics do not tell of six attempts, five of them retries, and one failure")
+			t.Error("the metrics do not count six attempts, five of them retries, and one failure")
 		}
 		for i, base := range []time.Duration{1, 7, 90, 1000, 1000} {
 			wait := all[i].NextAt.Sub(all[i].Attempt.StartedAt)
@@ -106,13 +106,13 @@ func TestRetryAfterOverHTTP(t *testing.T) {
 			}
 		}
 		if got := all[2].Attempt.RetryAfter; got < 365*24*time.Hour {
-			t.Errorf("recorded Retry-After %v is not what was asked for", got)
+			t.Errorf("recorded Retry-After %v is not that of the receiver", got)
 		}
 	})
 }
 
-// A destination is down under traffic, a second less than what opens its breaker: everything arrives,
-// nothing is tried early.
+// A destination is down under traffic for one second less than its breaker needs to open: everything arrives, and
+// nothing is sent early.
 func TestDestinationDownFor29Seconds(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		ep := w.endpoint("http://localhost:80/hook")
@@ -153,7 +153,7 @@ func TestDestinationDownFor29Seconds(t *testing.T) {
 	})
 }
 
-// Hung destinations keep their own requests waiting and nobody else's.
+// Hanging destinations delay no other destination.
 func TestHungDestinationsBesideAGoodOne(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *bubbleWorld) {
 		const hung = 30
@@ -199,7 +199,7 @@ func TestHungDestinationsBesideAGoodOne(t *testing.T) {
 	})
 }
 
-// What a lane cannot take is parked, told of once, and delivered in the end.
+// What a lane cannot queue is parked, reported once, and delivered in the end.
 func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		var flying, most atomic.Int64
@@ -213,12 +213,12 @@ func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
 		ep := w.endpoint(url)
 		ep.Destinations[0].MaxInFlight = 2
 		cfg := testConfig()
-		cfg.MaxInFlight = 8 // a lane alone may hold half of it
+		cfg.MaxInFlight = 8 // a single lane may hold half of it
 		w.start(cfg)
 		const events = 40
 		for i := range events {
 			if i == 10 {
-				time.Sleep(time.Second) // now it shows that the lane is slow
+				time.Sleep(time.Second) // long enough to measure that the lane is slow
 			}
 			w.accept(w.newEvent(`{}`))
 		}
@@ -226,21 +226,21 @@ func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
 		if n := most.Load(); n != 2 {
 			t.Errorf("%d requests at once, max_in_flight is 2", n)
 		}
-		told := map[string]int{}
+		reported := map[string]int{}
 		for _, outcome := range all {
 			if outcome.Status == event.Pending {
-				told[outcome.Event.String()]++
+				reported[outcome.Event.String()]++
 				if wait := outcome.NextAt.Sub(outcome.At); outcome.Reason != event.LaneFull || wait <= 0 || wait > lane.MinRecheck {
 					t.Errorf("parked: %+v", outcome)
 				}
 			}
 		}
-		if len(told) < events/2 {
-			t.Errorf("%d were parked", len(told))
+		if len(reported) < events/2 {
+			t.Errorf("%d were parked", len(reported))
 		}
-		for id, n := range told {
+		for id, n := range reported {
 			if n != 1 {
-				t.Errorf("%s was told parked %d times", id, n)
+				t.Errorf("%s was reported as parked %d times", id, n)
 			}
 		}
 		for _, outcome := range all {
@@ -248,15 +248,15 @@ func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
 				(outcome.Attempt.Trigger != event.TriggerInitial || len(outcome.Attempt.RequestHeader) == 0) {
 				t.Errorf("a parked delivery became %s", outcome.Attempt.Trigger)
 			}
-			if waited := told[outcome.Event.String()] > 0; outcome.Status == event.Delivered && outcome.WasParked != waited {
-				t.Errorf("waited %t, said %t", waited, outcome.WasParked)
+			if waited := reported[outcome.Event.String()] > 0; outcome.Status == event.Delivered && outcome.WasParked != waited {
+				t.Errorf("was parked %t, recorded %t", waited, outcome.WasParked)
 			}
 		}
 	})
 }
 
-// A tier with far more than may be held: memory stays bounded, live events pass by at once, and
-// everything is delivered when it is due.
+// A tier has far more records than may be held: memory stays bounded, live events are not delayed, and everything is
+// delivered when it is due.
 func TestDeepTier(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -279,7 +279,7 @@ func TestDeepTier(t *testing.T) {
 			}
 		}
 		cfg := testConfig()
-		cfg.MaxWaitingBytes = 1 << 20 // half of it is for a tier that is alone
+		cfg.MaxWaitingBytes = 1 << 20 // a single tier may hold half of it
 		d, _ := w.start(cfg)
 		time.Sleep(10 * time.Second)
 		p := d.partition(stream.Partition{Topic: "retry.1m"})
@@ -290,7 +290,7 @@ func TestDeepTier(t *testing.T) {
 			t.Errorf("%d records, %d bytes are held, paused %v", held, bytes, paused)
 		}
 		if n := w.metric("relay_dispatch_tier_records", "retry.1m"); n != pending {
-			t.Errorf("the metric tells of %v records in the tier, %d wait", n, pending)
+			t.Errorf("the metric counts %v records in the tier, %d wait", n, pending)
 		}
 		before := time.Now()
 		w.accept(w.newEvent(`{"live":true}`))
@@ -315,8 +315,7 @@ func TestDeepTier(t *testing.T) {
 	})
 }
 
-// What a replay has delivered is not delivered again by the retry that was waiting; the wait of other
-// events goes on.
+// A delivery that a replay has made is not repeated by its waiting retry. Retries of other events are unaffected.
 func TestReplayEndsTheWaitingRetry(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		var up atomic.Bool

@@ -9,7 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// A clock that steps forward brings what is due then within seconds, whatever the timer slept for.
+// When the clock is set forward, deliveries that become due are sent within seconds, however long the timer meant to
+// sleep.
 func TestClockSetForward(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		var ahead atomic.Int64

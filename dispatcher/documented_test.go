@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// Receivers read README and the OpenAPI document: both name every header that a delivery adds, and no other.
+// README and the OpenAPI document name every header that a delivery adds, and no other.
 func TestDeliveryHeadersAreDocumented(t *testing.T) {
 	header := headerOf(t, testWork(t, []byte("x")), testTarget(t, "https://example.com/", sign.NewSecret()))
 	delete(header, headerUserAgent)

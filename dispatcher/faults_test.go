@@ -19,20 +19,19 @@ import (
 
 const crashEvents = 20
 
-// The environment of the process that is to die.
+// Environment of the process that is killed.
 const (
 	envBroker = "RELAY_TEST_BROKER"
 	envSink   = "RELAY_TEST_SINK"
 )
 
-// TestCrashPoints kills a dispatcher between each pair of {send, follow-up acknowledged, outcome
-// acknowledged, commit} and lets another one go on. Every event ends delivered; what was done twice
-// is what had no committed offset yet.
+// TestCrashPoints kills a dispatcher between each pair of {send, follow-up acknowledged, outcome acknowledged, commit}
+// and starts another one. Every event ends as delivered, and only what was not committed is repeated.
 func TestCrashPoints(t *testing.T) {
 	if os.Getenv(envBroker) != "" {
 		t.Skip("this is the process that is to die")
 	}
-	// All at once: the group waits 30 s for a member that died.
+	// In parallel, since the group waits 30 s for a member that died.
 	var all sync.WaitGroup
 	for _, point := range []string{"sent:1", "sent:7", "retry:1", "retry:7", "outcome:1", "outcome:27", "commit:1",
 		"commit:2"} {
@@ -76,10 +75,10 @@ func crashAt(t *testing.T, point string) {
 		}
 		return len(delivered) == crashEvents
 	})
-	time.Sleep(3 * time.Second) // a forked chain sends its duplicate
+	time.Sleep(3 * time.Second) // a duplicated delivery sends its second request
 	stop()
-	// Two requests each. Done again is at most what was done before the crash, and a chain that forked
-	// there has one request more.
+	// Two requests each. At most what was done before the crash is repeated, and a delivery duplicated
+	// there has one more request.
 	if n := len(s.all()); n < 2*crashEvents || n > 2*crashEvents+2*before {
 		t.Errorf("%d requests for %d events, %d before the crash", n, crashEvents, before)
 	}

@@ -10,9 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// Work that is parked and comes by again and again, because its destination is down, does not read its body again: each
-// body was read once, for both destinations, when its event was. After a change of the endpoint workers read it once
-// more, and the filter of now counts.
+// Re-checks of parked deliveries do not read the body: it is read once per event, for both destinations, when the
+// event is read. After a change of the endpoint, workers read it once more, and the current filter counts.
 func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 	const events = 50
 	ep := simEndpoint("ep_1", "dst_down", "dst_other")
@@ -37,7 +36,7 @@ func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 		if n := s.statuses(); n["skipped filtered"] != events || n["skipped"]+n["delivered"] != 0 {
 			t.Errorf("%v", n)
 		}
-		// The change does not concern the filters; one that refuses all follows it.
+		// This change leaves the filters alone; the next one sets a filter that matches nothing.
 		s.view.change("ep_1", func(e *config.Endpoint) { e.Name = "renamed" })
 		time.Sleep(3 * time.Hour)
 		if n := read(); n > 2*events {
@@ -49,7 +48,7 @@ func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 	})
 }
 
-// The reader and the timer let through what they would have to read the body for; a worker finds out.
+// The reader and the timer let a delivery pass if they would have to read its body. A worker evaluates the filter.
 func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 	ep := simEndpoint("ep_1", "dst_1")
 	ep.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
@@ -87,19 +86,19 @@ func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 		}
 		step("the reader", false, "", 0)
 		step("a worker", true, event.Filtered, 1)
-		step("the reader, told", false, event.Filtered, 1)
+		step("the reader, after the change", false, event.Filtered, 1)
 		s.view.change("ep_1", func(e *config.Endpoint) {
 			e.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 1.0}}
 		})
 		step("the reader, after a change", false, "", 1)
 		step("a worker, after a change", true, "", 2)
-		step("a worker, told", true, "", 2)
+		step("a worker, after the change", true, "", 2)
 		s.view.change("ep_1", func(e *config.Endpoint) { e.Destinations[0].Filter = &config.Filter{Types: []string{"x"}} })
 		step("a filter on the type", false, event.Filtered, 2)
 	})
 }
 
-// What is kept ready of filters is bounded in conditions, however many endpoints there are.
+// The cache of compiled filters is bounded by the number of conditions, however many endpoints there are.
 func TestCompiledFiltersAreBounded(t *testing.T) {
 	var b bodyFilters
 	body := map[string]any{}

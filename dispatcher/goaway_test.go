@@ -19,8 +19,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// A receiver that says of every request that it has not looked at it is not asked for ever, with a body and
-// without.
+// A receiver that says of every request that it has not processed it gets a bounded number of requests, with and
+// without a body.
 func TestRefusedConnectionsAreBounded(t *testing.T) {
 	srv := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(srv.Close)

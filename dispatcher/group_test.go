@@ -22,7 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// spread makes an event for a partition of its own choice.
+// spread makes an event in the given partition.
 func (w *world) spread(partition int32, body string) *event.Event {
 	ev := w.newEvent(body)
 	eventID, err := w.ids.New(partition)
@@ -33,8 +33,8 @@ func (w *world) spread(partition int32, body string) *event.Event {
 	return ev
 }
 
-// A second member joins and the first leaves while requests fly: every event arrives, what is in
-// flight is waited for, and the offsets end where the log ends.
+// A second member joins and the first leaves while requests run: every event arrives, running requests finish, and the
+// committed offsets reach the end of the log.
 func TestRebalanceInMidFlight(t *testing.T) {
 	const partitions = 4
 	bubble(t, partitions, func(t *testing.T, w *bubbleWorld) {
@@ -95,15 +95,14 @@ func TestRebalanceInMidFlight(t *testing.T) {
 	})
 }
 
-// The process is gone with one request unanswered and others, later in the log, done: the next one
-// makes only that request again.
+// A process ends with one request unanswered and later records done. The next one repeats only that request.
 func TestHolesSurviveRestart(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		hang := true
 		s := &sink{}
 		url, _ := w.serve(80, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if hang && r.Header.Get("Slow") != "" {
-				io.Copy(io.Discard, r.Body) // else the server does not notice that the client leaves
+				io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client closes
 				<-r.Context().Done()
 				return
 			}
@@ -135,7 +134,7 @@ func TestHolesSurviveRestart(t *testing.T) {
 	})
 }
 
-// A stop waits for what is in flight, and its outcome is committed.
+// A stop waits for running requests, and their outcomes are committed.
 func TestStopFinishesWhatIsInFlight(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(int, received) int { time.Sleep(10 * time.Second); return 200 }}
@@ -158,7 +157,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 	})
 }
 
-// What the configuration says when the work fires counts, not what it said at accept.
+// The configuration at the time of the attempt counts, not that at the time of acceptance.
 func TestConfigurationIsReadAtFireTime(t *testing.T) {
 	f := func(name string, change func(*bubbleWorld), prepare func(*event.Work), want ...string) {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +231,7 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 		"failed attempts_exhausted")
 }
 
-// An endpoint that this node has not heard of yet is waited for; one that nobody knows is deleted.
+// For an endpoint that this node does not know yet, it waits. An endpoint that no node knows counts as deleted.
 func TestUnknownEndpoint(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -255,11 +254,11 @@ func TestUnknownEndpoint(t *testing.T) {
 			t.Error(d)
 		}
 		if took := time.Since(begin); took < lane.MinRecheck {
-			t.Errorf("delivered after %v, though the configuration was away", took)
+			t.Errorf("delivered after %v, although the configuration was unavailable", took)
 		}
 		w.view.onSync = nil
 		ev := w.newEvent(`{}`)
-		ev.Endpoint = "ep_nobody"
+		ev.Endpoint = "ep_unknown"
 		w.accept(ev)
 		all = w.outcomes(count(2))
 		if d := cmp.Diff([]string{"delivered", "skipped endpoint_deleted"}, statuses(all)); d != "" {
@@ -268,7 +267,7 @@ func TestUnknownEndpoint(t *testing.T) {
 	})
 }
 
-// Events that need no delivery are passed over without an outcome.
+// Events that need no delivery are completed without an outcome.
 func TestEventsWithoutDelivery(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -291,8 +290,7 @@ func TestEventsWithoutDelivery(t *testing.T) {
 	})
 }
 
-// Records that cannot be decoded go to the topic dead with everything they had, and nothing waits
-// behind them.
+// Records that cannot be decoded go to the dead letter topic with all their data, and do not block their partition.
 func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -302,7 +300,7 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 		broken := w.newEvent(`{"broken":1}`, "dst_1", "dst_2").Record()
 		broken.Headers = slices.DeleteFunc(broken.Headers, func(h stream.Header) bool { return h.Key == "relay-v" })
 		w.produce(stream.Events, 0, broken)
-		w.produce(stream.Events, 0, &stream.Record{Value: []byte("nobody's")})
+		w.produce(stream.Events, 0, &stream.Record{Value: []byte("not an event")})
 		work := &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 0, Run: "run_9"}
 		record, err := work.Record()
 		if err != nil {
@@ -313,7 +311,7 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 		all := w.outcomes(count(4))
 		stop()
 		if n := w.metric("relay_dispatch_dead_letters_total", ""); n != 3 {
-			t.Errorf("%v dead records are counted", n)
+			t.Errorf("%v dead letters are counted", n)
 		}
 		got := statuses(all)
 		slices.Sort(got)
@@ -323,7 +321,7 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 		}
 		for _, outcome := range all {
 			if outcome.Event == work.Event.ID && (outcome.Run != "run_9" || outcome.Dest != testDest) {
-				t.Errorf("epitaph of the work item: %+v", outcome)
+				t.Errorf("failed outcome of the undecodable command: %+v", outcome)
 			}
 		}
 		dead := map[string]string{}
@@ -334,13 +332,13 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 				header[h.Key] = string(h.Value)
 			}
 			if header[stream.HeaderDeadError] == "" || header[stream.HeaderDeadGroup] != stream.DispatchGroup {
-				t.Errorf("dead record without its cause: %v", header)
+				t.Errorf("dead letter without its error: %v", header)
 			}
 			dead[header[stream.HeaderDeadTopic]+"/"+header[stream.HeaderDeadOffset]] = string(record.Value)
 			n++
 			return n == 3
 		})
-		if d := cmp.Diff(map[string]string{"events/0": `{"broken":1}`, "events/1": "nobody's", "retry.1s/0": `{}`},
+		if d := cmp.Diff(map[string]string{"events/0": `{"broken":1}`, "events/1": "not an event", "retry.1s/0": `{}`},
 			dead); d != "" {
 			t.Error(d)
 		}
@@ -353,7 +351,7 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 	})
 }
 
-// A command that is not due waits in the tiers.
+// A command that is not due waits in the retry topics.
 func TestCommandThatIsNotDue(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -385,17 +383,17 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		if n := len(d.assignment()); n != 0 {
 			t.Errorf("%d partitions are still here", n)
 		}
-		jobs, bytes := d.lanes.InMemory()
-		if jobs != 0 || bytes != 0 {
-			t.Errorf("%d jobs, %d bytes are still held", jobs, bytes)
+		held, bytes := d.lanes.InMemory()
+		if held != 0 || bytes != 0 {
+			t.Errorf("%d deliveries, %d bytes are still held", held, bytes)
 		}
 	})
 	if _, err := New(Config{}, Deps{}); err == nil {
-		t.Error("an empty configuration was taken")
+		t.Error("an empty configuration was accepted")
 	}
 }
 
-// Bodies larger than what a fetch brings of a partition pass through events and tiers beside small ones.
+// Bodies larger than one fetch pass through events and retry topics beside small ones.
 func TestLargeBodies(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *bubbleWorld) {
 		large := make([]byte, 3*maxFetchBytes)

@@ -30,7 +30,7 @@ const (
 	testDest     = "dst_1"
 )
 
-// world is a log, a keyring and what else the dispatchers of one test share.
+// world is a log, a keyring and a configuration that the dispatchers of one test share.
 type world struct {
 	tb       testing.TB
 	stream   stream.Config
@@ -41,12 +41,12 @@ type world struct {
 	secret   sign.Secret
 	now      func() time.Time
 	rt       http.RoundTripper
-	patience time.Duration        // of reads
-	metrics  *prometheus.Registry // of the dispatcher that was started last
+	patience time.Duration        // timeout of reads
+	metrics  *prometheus.Registry // of the latest dispatcher
 	close    []func()
 }
 
-// newWorld starts a log on loopback. Topics have one partition unless more are asked for.
+// newWorld starts a log on loopback. Each topic has that many partitions.
 func newWorld(tb testing.TB, partitions int) *world {
 	tb.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -86,7 +86,7 @@ func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partition
 	return w
 }
 
-// shut ends what the world opened, in reverse, once.
+// shut closes what the world opened, in reverse order, once.
 func (w *world) shut() {
 	for len(w.close) > 0 {
 		last := len(w.close) - 1
@@ -103,8 +103,8 @@ func testLog() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// endpoint makes one with destinations at the URLs and puts it into the view. It retries every second
-// unless changed.
+// endpoint makes an endpoint with destinations at the URLs and adds it to the view. It retries every second unless
+// changed.
 func (w *world) endpoint(urls ...string) *config.Endpoint {
 	w.tb.Helper()
 	ep := &config.Endpoint{
@@ -125,7 +125,7 @@ func (w *world) endpoint(urls ...string) *config.Endpoint {
 	return ep
 }
 
-// newEvent makes an event for destinations dst_1 … of the test's endpoint.
+// newEvent makes an event for the destinations dst_1 … of the test endpoint.
 func (w *world) newEvent(body string, dests ...string) *event.Event {
 	w.tb.Helper()
 	eventID, err := w.ids.New(0)
@@ -142,7 +142,7 @@ func (w *world) newEvent(body string, dests ...string) *event.Event {
 	}
 }
 
-// idsAt makes an id of another time.
+// idsAt makes an id of the given time.
 func (w *world) idsAt(at time.Time) (id.ID, error) {
 	return id.NewGenerator(func() time.Time { return at }).New(0)
 }
@@ -204,7 +204,7 @@ func (w *world) start(cfg Config, change ...func(*Deps)) (*Dispatcher, func()) {
 	return d, stop
 }
 
-// metric is the sum of a counter over its labels, or of those series that have the value as a label.
+// metric is the sum of a counter over all labels, or over the series that have label as a label value.
 func (w *world) metric(name, label string) (sum float64) {
 	w.tb.Helper()
 	families, err := w.metrics.Gather()
@@ -228,7 +228,7 @@ func (w *world) metric(name, label string) (sum float64) {
 	return sum
 }
 
-// outcomes reads the topic until done says that it has seen enough, and returns all.
+// outcomes reads outcomes until done returns true, and returns all of them.
 func (w *world) outcomes(done func([]*event.Outcome) bool) []*event.Outcome {
 	w.tb.Helper()
 	return w.outcomesOf(0, done)
@@ -302,7 +302,7 @@ func (w *world) committed(p stream.Partition) int64 {
 	return -1
 }
 
-// received is one request as a destination saw it.
+// received is one request as its destination received it.
 type received struct {
 	at     time.Time
 	method string
@@ -311,7 +311,7 @@ type received struct {
 	body   []byte
 }
 
-// sink is a destination that answers as told and remembers what it got.
+// sink is a destination that answers with the given status and records its requests.
 type sink struct {
 	answer func(n int, r received) int // status; n counts from 1
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A sender of ever new header names fills the memory for names and no more.
+// A sender of ever new header names fills the cache, and no more memory.
 func TestHeaderNamesAreBounded(t *testing.T) {
 	var names headerNames
 	for round := range 2 {

@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// What is paused is held, is told so once and without a time, and is delivered within the step once it
-// goes on; a destination beside it is not concerned.
+// Paused deliveries are held, reported once without a time, and delivered within one re-check interval after the
+// pause. Another destination is unaffected.
 func TestPausedDeliveriesAreHeldUntilResumed(t *testing.T) {
 	f := func(name string, pause func(*config.Endpoint, bool), requests int) {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestPausedDeliveriesAreHeldUntilResumed(t *testing.T) {
 				}
 				for _, r := range s.all()[requests:] {
 					if late := r.at.Sub(on); late > lane.MinRecheck+lane.Slack(lane.MinRecheck) {
-						t.Errorf("delivered %v after it went on", late)
+						t.Errorf("delivered %v after it was resumed", late)
 					}
 				}
 			})
@@ -57,8 +57,8 @@ func TestPausedDeliveriesAreHeldUntilResumed(t *testing.T) {
 	f("destination", func(ep *config.Endpoint, on bool) { ep.Destinations[0].Paused = on }, 20)
 }
 
-// A purge ends what waits, of events received before it and of runs begun before it; what came later, and
-// a replay of an old event that was asked for later, is delivered.
+// A purge ends waiting deliveries of events received before it and of replays started before it. Later events are
+// delivered, and so is a later replay of an old event.
 func TestPurge(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -84,11 +84,11 @@ func TestPurge(t *testing.T) {
 		replay(again, newRun())
 		time.Sleep(7 * time.Second)
 		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].PurgeBefore = time.Now() })
-		later, anew := w.newEvent(`"later"`), w.newEvent(`"anew"`)
-		anew.ID = again.ID // the same event, replayed after the purge
+		later, replayed := w.newEvent(`"later"`), w.newEvent(`"replayed"`)
+		replayed.ID = again.ID // the same event, replayed after the purge
 		w.accept(later)
 		second := newRun()
-		replay(anew, second)
+		replay(replayed, second)
 		time.Sleep(7 * time.Second)
 		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].Paused = false })
 		all := w.outcomes(count(2, event.Delivered))
@@ -96,14 +96,14 @@ func TestPurge(t *testing.T) {
 		for _, outcome := range all {
 			name := map[id.ID]string{before.ID: "before", again.ID: "again", later.ID: "later"}[outcome.Event]
 			if outcome.Run == second {
-				name = "anew"
+				name = "replayed"
 			}
 			got[name] = append(got[name], statuses([]*event.Outcome{outcome})...)
 		}
 		want := map[string][]string{
 			"before": {"held manual", "skipped purged"}, "later": {"held manual", "delivered"},
-			// the purged run restores what was
-			"again": {"held manual", "failed not_retryable"}, "anew": {"held manual", "delivered"},
+			// the purged replay restores the earlier status
+			"again": {"held manual", "failed not_retryable"}, "replayed": {"held manual", "delivered"},
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
@@ -111,8 +111,8 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// Three events in a row with 410 disable the destination, if the configuration takes it; no lane waits for
-// that, and somebody's change meanwhile wins.
+// Three consecutive events answered with 410 disable the destination if the configuration can be written. No lane
+// waits for the write, and a concurrent change by a user wins.
 func TestGoneDestinationIsDisabled(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		url, _ := w.serve(80, &sink{answer: func(_ int, r received) int {
@@ -140,7 +140,7 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 			t.Fatal("disabled after two")
 		}
 		send(1)
-		write <- fmt.Errorf("the configuration log is away")
+		write <- fmt.Errorf("the configuration log is unavailable")
 		time.Sleep(time.Minute)
 		if w.view.written() != 1 || !dest().Enabled {
 			t.Fatalf("%d writes", w.view.written())
@@ -159,7 +159,7 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 			t.Error(d)
 		}
 
-		// Enabled again it begins anew. Then the URL is changed while the write is under way.
+		// After it is enabled again, the count starts at 0. Then the URL changes while the write is running.
 		enable := func(url string) {
 			w.view.change(testEndpoint, func(ep *config.Endpoint) {
 				ep.Destinations[0].URL, ep.Destinations[0].Enabled, ep.Destinations[0].StateReason = url, true, ""
@@ -168,12 +168,12 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 		enable(url)
 		send(2)
 		if w.view.written() != 2 {
-			t.Fatal("it does not begin anew")
+			t.Fatal("the count did not start again")
 		}
 		w.view.during(func() error { enable(url + "/new"); return nil })
 		send(1)
 		if x := dest(); !x.Enabled || w.view.written() != 3 {
-			t.Errorf("somebody's change lost: %+v", x)
+			t.Errorf("the user's change is lost: %+v", x)
 		}
 		send(1)
 		all := w.outcomes(count(9))

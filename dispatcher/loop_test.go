@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// cameBack is the event that a receiver makes at an endpoint by sending a delivery's headers along.
+// cameBack is the event that a receiver creates at an endpoint by forwarding the headers of a delivery.
 func cameBack(t *testing.T, work *event.Work, endpoint string, without ...string) *event.Work {
 	t.Helper()
 	record, err := work.Record() // as it comes out of a retry topic
@@ -31,9 +31,9 @@ func cameBack(t *testing.T, work *event.Work, endpoint string, without ...string
 	return next
 }
 
-// Endpoints that deliver to each other: a chain ends after five deliveries at different endpoints, or at the second
-// return to one of them, or, where the path is lost on the way, after five deliveries again. The next event is stored
-// and goes nowhere. Retries and replays count as the first attempt.
+// Endpoints that deliver to each other: a loop ends after five deliveries at different endpoints, or at the second
+// return to one of them, or, if the path header is lost on the way, after five deliveries again. The next event is
+// stored and not delivered. Retries and replays count as the first attempt.
 func TestDeliveryLoopEnds(t *testing.T) {
 	for _, c := range []struct {
 		endpoints []string
@@ -54,7 +54,7 @@ func TestDeliveryLoopEnds(t *testing.T) {
 			}
 			work = cameBack(t, work, c.endpoints[deliveries%len(c.endpoints)], c.without)
 			if got := work.Event.HeaderValue(event.HeaderHops); got != strconv.Itoa(deliveries) {
-				t.Fatalf("delivery %d says %q", deliveries, got)
+				t.Fatalf("delivery %d has the path %q", deliveries, got)
 			}
 		}
 		if deliveries != c.want || work.Event.Reason != event.DeliveryLoop {
@@ -63,7 +63,7 @@ func TestDeliveryLoopEnds(t *testing.T) {
 	}
 }
 
-// An endpoint whose destinations all lead back to it makes of one event no more than their number squared.
+// An endpoint whose n destinations all lead back to it turns one event into at most n² events.
 func TestFanOutOfALoopIsBounded(t *testing.T) {
 	const fan = 4
 	work := testWork(t, []byte("x"))
@@ -86,8 +86,8 @@ func TestFanOutOfALoopIsBounded(t *testing.T) {
 	}
 }
 
-// No received header is taken for one of ours, whatever a receiver makes of its signs, be it proven or not. Those of a
-// provider that signs by the same scheme are kept in their own spelling.
+// No received header can be taken for one of the relay's, however a receiver treats punctuation, verified or not.
+// Those of a provider that signs by the same scheme are kept in their own spelling.
 func TestOurHeadersAreNotForged(t *testing.T) {
 	names := []string{"Relay_Verification", "Relay_Webhook_Signature", "Relay_hops", "Relay.hops", "Webhook_Signature",
 		"Webhook_id", "Webhook~Timestamp", "Relay-Anything"}

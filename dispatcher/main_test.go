@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Every test that the package doc names as the keeper of an invariant is there, or in the package of the lanes.
+// Every test that the package comment names for an invariant exists, here or in package lane.
 func TestInvariantsNameTheirTests(t *testing.T) {
 	doc, err := os.ReadFile("dispatcher.go")
 	if err != nil {
@@ -37,11 +37,11 @@ func TestInvariantsNameTheirTests(t *testing.T) {
 	head, _, _ := strings.Cut(string(doc), "\npackage ")
 	names := regexp.MustCompile(`Test\w+`).FindAllString(head, -1)
 	if len(names) < 13 {
-		t.Errorf("the doc names %d tests", len(names))
+		t.Errorf("the package comment names %d tests", len(names))
 	}
 	for _, name := range names {
 		if !strings.Contains(tests.String(), "func "+name+"(") {
-			t.Errorf("%s is not there", name)
+			t.Errorf("%s does not exist", name)
 		}
 	}
 }

@@ -26,23 +26,23 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// gateway is one host and port with two destinations behind it: /a answers its requests in rounds, each when as many
-// as the in-flight window allows have come, until they are many, and then hangs; /b answers at once and measures how
-// long its events took.
+// gateway is one host and port with two destinations. /a answers requests in rounds, each when as many as the
+// in-flight window allows have arrived, until there are many, and then hangs. /b answers at once and measures how long
+// its events took.
 type gateway struct {
 	*httptest.Server
 	url     string
 	hangs   chan struct{} // closed when /a hangs
 	release chan struct{}
 
-	mu    sync.Mutex    // guards what follows
+	mu    sync.Mutex    // guards the fields below
 	came  int           // requests of this round
-	round int           // how many there are in a round
-	full  chan struct{} // closed when they have come
+	round int           // size of a round
+	full  chan struct{} // closed when the round is complete
 	took  []time.Duration
 }
 
-// arrive returns what a request to /a waits for.
+// arrive counts a request to /a and returns the channel that it waits for.
 func (g *gateway) arrive(most int) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +87,7 @@ func startGateway(t *testing.T, http2 bool, most int) *gateway {
 	return g
 }
 
-// transportTo trusts the gateway.
+// transportTo returns a transport that trusts the gateway.
 func (g *gateway) transportTo(t *testing.T) *egress.Transport {
 	t.Helper()
 	cfg := egress.Config{Policy: loopback()}
@@ -106,10 +106,10 @@ func (g *gateway) transportTo(t *testing.T) *egress.Transport {
 	return transport
 }
 
-// A destination that hangs with hundreds of requests does not slow down its neighbour at the same host and port, and
-// none of the neighbour's requests times out. RELAY_TORTURE makes it many more requests.
+// A destination with hundreds of hanging requests does not slow down its neighbour at the same host and port, and no
+// request of the neighbour times out. RELAY_TORTURE makes it many more requests.
 func TestNeighboursAtOneHost(t *testing.T) {
-	hanging, events := 256, 60 // as many as a host was allowed once
+	hanging, events := 256, 60 // more than a limit per host would allow
 	if full() {
 		hanging, events = 900, 10_000
 	}
@@ -118,7 +118,7 @@ func TestNeighboursAtOneHost(t *testing.T) {
 	}
 }
 
-// neighbours lets one destination hang with so many requests in flight, then sends events to the other.
+// neighbours lets one destination hang with that many running requests, then sends events to the other.
 func neighbours(t *testing.T, http2 bool, hanging, events int) {
 	const most = time.Second // without a share of its own an event takes until the other's requests time out, 15 s
 	g := startGateway(t, http2, hanging)
@@ -160,7 +160,7 @@ func neighbours(t *testing.T, http2 bool, hanging, events int) {
 	t.Logf("the slowest of %d events took %v beside %d hanging requests", events, slowest, hanging)
 }
 
-// of are the outcomes of one destination.
+// of returns the outcomes of one destination.
 func of(all []*event.Outcome, dest string) (out []*event.Outcome) {
 	for _, outcome := range all {
 		if outcome.Dest == dest {
@@ -170,12 +170,12 @@ func of(all []*event.Outcome, dest string) (out []*event.Outcome) {
 	return out
 }
 
-// roundTripper is a transport that the test writes.
+// roundTripper is a transport made of a function.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// h2 acts as net/http does over HTTP/2: a connection, a wait for a stream, the header, an answer.
+// h2 behaves like net/http over HTTP/2: a connection, a wait for a stream, the header, an answer.
 func h2(connect, stream, answer time.Duration) roundTripper {
 	return func(r *http.Request) (*http.Response, error) {
 		ctx, hooks := r.Context(), httptrace.ContextClientTrace(r.Context())
@@ -200,8 +200,8 @@ func h2(connect, stream, answer time.Duration) roundTripper {
 	}
 }
 
-// The time-out of an attempt covers connecting and the answer, and not the wait for a stream of an HTTP/2 connection,
-// which has a bound of its own.
+// The time-out of an attempt covers connecting and the answer. Waiting for a stream of an HTTP/2 connection has a
+// bound of its own.
 func TestStreamWaitIsNoTimeout(t *testing.T) {
 	f := func(connect, stream, answer time.Duration, code event.ErrorCode, duration, total time.Duration) {
 		t.Helper()
@@ -224,10 +224,10 @@ func TestStreamWaitIsNoTimeout(t *testing.T) {
 	f(1*s, 8*s, 8*s, "", 9*s, 17*s)
 	f(1*s, 9*s+s/2, 8*s, "", 9*s, 18*s+s/2)
 	f(1*s, 9*s+s/2, 10*s, event.CodeTimeout, 10*s, 19*s+s/2)
-	f(1*s, 30*s, 0, event.CodeTimeout, 1*s, 11*s) // it gives no stream at all
+	f(1*s, 30*s, 0, event.CodeTimeout, 1*s, 11*s) // it never gives a stream
 }
 
-// A request that waits for its turn because the node has no open files left has its whole time-out when it comes.
+// A request that waits because the node has no free open files has its whole time-out afterwards.
 func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waited := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waited"})
@@ -252,7 +252,7 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		if sum := families[0].GetMetric()[0].GetHistogram().GetSampleSum(); sum != 24 { // 0, 8 and 16
-			t.Errorf("they waited %v s", sum)
+			t.Errorf("requests waited %v s", sum)
 		}
 		stop, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -264,7 +264,7 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 	})
 }
 
-// Connecting and TLS are the destination's time, and a request that ends in any way gives its place to the next.
+// Connecting and TLS count towards the time-out, and a request frees its slot however it ends.
 func TestHostsThatDoNotAnswer(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are accepted by the kernel, TLS is never answered
 	if err != nil {
@@ -298,7 +298,7 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// noConn is a connection to nowhere.
+// noConn is a connection without a peer.
 type noConn struct{ net.Conn }
 
 func (noConn) RemoteAddr() net.Addr { return &net.TCPAddr{} }

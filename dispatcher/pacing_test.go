@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 )
 
-// paced gives the dispatcher the real limiter, without Redis, on the bubble's clock.
+// paced gives the dispatcher the real limiter, without Redis, on fake time.
 func paced(t *testing.T) func(*Deps) {
 	t.Helper()
 	l, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: testLog(), Now: time.Now})
@@ -27,7 +27,7 @@ func (w *world) setRate(perSecond float64, burst int) {
 	})
 }
 
-// hops is how many records went into the retry topics of partition 0.
+// hops counts the records in the retry topics of partition 0.
 func (w *bubbleWorld) hops() (n int64) {
 	for _, t := range tierTopics() {
 		n += w.cluster.PartitionInfo("t."+t, 0).HighWatermark
@@ -35,8 +35,8 @@ func (w *bubbleWorld) hops() (n int64) {
 	return n
 }
 
-// A rate is held from both sides as long as there is work, with failures and retries among it; what waits
-// for long is parked and told so once.
+// The rate is neither exceeded nor left unused as long as there are deliveries, with failures and retries among them.
+// What waits long is parked and reported once.
 func TestRateIsHeld(t *testing.T) {
 	f := func(perSecond float64, burst, events int, seconds time.Duration) {
 		t.Run(fmt.Sprint(perSecond), func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestRateIsHeld(t *testing.T) {
 				}
 				begin := time.Now()
 				time.Sleep(seconds * time.Second)
-				var at []float64 // seconds since the begin
+				var at []float64 // seconds since the start
 				for _, r := range s.all() {
 					at = append(at, r.at.Sub(begin).Seconds())
 				}
@@ -70,18 +70,18 @@ func TestRateIsHeld(t *testing.T) {
 						}
 					}
 				}
-				told := map[string]int{}
+				reported := map[string]int{}
 				for _, outcome := range w.outcomes(count(events)) {
 					if outcome.Reason != event.Paced {
 						continue
 					}
-					if told[outcome.Event.String()]++; !outcome.NextAt.After(outcome.At) || outcome.Status != event.Pending &&
+					if reported[outcome.Event.String()]++; !outcome.NextAt.After(outcome.At) || outcome.Status != event.Pending &&
 						outcome.Status != event.Retrying {
 						t.Fatalf("paced: %+v", outcome)
 					}
 				}
-				if len(told) < events/3 {
-					t.Errorf("%d were told that they wait for the rate", len(told))
+				if len(reported) < events/3 {
+					t.Errorf("%d were reported as waiting for the rate", len(reported))
 				}
 			})
 		})
@@ -93,7 +93,7 @@ func TestRateIsHeld(t *testing.T) {
 	f(1.5, 1, 100, 60)
 }
 
-// The rate goes on while its partition moves to another node.
+// The rate continues while its partition moves to another node.
 func TestRateIsHeldThroughARebalance(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -115,8 +115,8 @@ func TestRateIsHeldThroughARebalance(t *testing.T) {
 	})
 }
 
-// One delivery every ten seconds comes every ten seconds, and what waits for it comes by as seldom as other
-// parked work.
+// At one delivery every ten seconds, a delivery arrives every ten seconds, and waiting ones are re-checked as seldom
+// as other parked deliveries.
 func TestSlowRate(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -141,7 +141,7 @@ func TestSlowRate(t *testing.T) {
 		}
 		most := int64(0)
 		for i := range int64(events) {
-			most += 3 + i*10/5 // three hops into the rhythm, then one a step
+			most += 3 + i*10/5 // three hops at first, then one per interval
 		}
 		if n := w.hops(); n > most {
 			t.Errorf("%d hops, want at most %d", n, most)
@@ -149,7 +149,7 @@ func TestSlowRate(t *testing.T) {
 	})
 }
 
-// A changed rate counts at once, also for a lane that waits for a token of the old one.
+// A changed rate applies at once, also for a lane that waits for a token of the old one.
 func TestRateChanges(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}

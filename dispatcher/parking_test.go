@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// What waits ends when it must, wherever it is: parked work is judged each time it comes by.
+// Waiting deliveries end when they must, wherever they wait: each re-check evaluates the configuration.
 func TestParkedDeliveriesEndByPolicy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		w.endpoint("http://localhost:80/hook")

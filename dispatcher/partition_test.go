@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A partition rests when too much of it is undone, and goes on when an eighth of it is done.
+// A partition pauses when too many of its records are unfinished, and resumes when an eighth of them is done.
 func TestPartitionPausesWhenTooMuchIsUnfinished(t *testing.T) {
 	p, group := testPartition(t, stream.Events, 0)
 	var slots []*slot
@@ -42,7 +42,7 @@ func TestTierPausesAtItsShare(t *testing.T) {
 	if len(group) != 1 {
 		t.Fatal("not paused at its share of the bytes")
 	}
-	wait(10, 4<<10) // while it is paused nothing comes; this is the rest of a poll
+	wait(10, 4<<10) // a paused partition gets nothing new; this is the rest of a poll
 	jobs, next := p.takeReady(now, readyBatch)
 	if len(jobs) != 1 || len(group) != 1 || !next.Equal(now.Add(time.Second)) {
 		t.Fatalf("%d ripe, next %v, paused %v", len(jobs), next, len(group) == 1)
@@ -62,7 +62,7 @@ func TestTierPausesAtItsShare(t *testing.T) {
 	}
 }
 
-// Tiers share the memory: what one holds the others may not, but for a little.
+// Tiers share the memory: what one holds is not available to the others, except for a small minimum.
 func TestTiersShareTheirMemory(t *testing.T) {
 	p, group := testPartition(t, "retry.1h", time.Hour)
 	q, other := testPartition(t, "retry.5s", 5*time.Second)
@@ -81,11 +81,11 @@ func TestTiersShareTheirMemory(t *testing.T) {
 	}
 	wait(p, 1, 1<<10)
 	if len(group) != 0 {
-		t.Fatal("still paused, and nobody else holds anything")
+		t.Fatal("still paused although no other tier holds anything")
 	}
 }
 
-// What is ready first comes first, whatever came before it; what is ready at the same time comes in order.
+// Deliveries are released in order of the time at which they are ready, then of their offset.
 func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 	p, _ := testPartition(t, "retry.5s", 5*time.Second)
 	now := time.UnixMilli(1_800_000_000_000)
@@ -95,7 +95,7 @@ func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 		p.addWaiting(&lane.Delivery{Slot: p.beginRecord(int64(o), 1), Size: 1, ReadyAt: now.Add(ready * time.Second)})
 	}
 	if woken != 3 {
-		t.Errorf("the timer was told %d times of a new first one, 3 times there was one", woken)
+		t.Errorf("the timer was woken %d times for a new first delivery, want 3", woken)
 	}
 	jobs, next := p.takeReady(now.Add(3*time.Second), 3)
 	jobs2, last := p.takeReady(now.Add(3*time.Second), 3)
@@ -109,8 +109,7 @@ func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 	}
 }
 
-// What begins before a stop is waited for, nothing begins after it, and nothing is committed from a
-// record that was not done.
+// A stop waits for deliveries that have begun, none begins after it, and no unfinished record is committed.
 func TestStoppedPartition(t *testing.T) {
 	p, _ := testPartition(t, stream.Events, 0)
 	s0, s1 := p.beginRecord(0, 1), p.beginRecord(1, 1)
@@ -138,7 +137,7 @@ func TestStoppedPartition(t *testing.T) {
 	<-p.drained
 }
 
-// pauses is a group that remembers what is paused.
+// pauses is a group that records which partitions are paused.
 type pauses map[stream.Partition]bool
 
 func (p pauses) Pause(ids ...stream.Partition) {

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// The budget of a recovery delivery is its own, whatever its endpoint and the receiver say.
+// Deliveries of recovery jobs have their own retry policy, whatever their endpoint and the receiver say.
 func TestRecoveryBudget(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	expiry := now.Add(5 * time.Second)
@@ -31,7 +31,7 @@ func TestRecoveryBudget(t *testing.T) {
 	}
 	f(1, 200, "", "delivered ")
 	f(1, 503, "", "again after 2s")
-	f(2, 404, "", "again after 10s") // whether it has time for that is judged then
+	f(2, 404, "", "again after 10s") // whether there is time for it is checked then
 	f(3, 503, "", "failed attempts_exhausted")
 	f(1, 302, "", "again after 2s")
 	f(1, 0, event.CodeTimeout, "again after 2s")
@@ -56,7 +56,7 @@ func recoveryJob(change ...func(*config.Recovery)) config.Recovery {
 	return j
 }
 
-// A delivery is passed by when its job has ended. It is then what it was, and the outcome says why.
+// A delivery is skipped when its job has ended. It gets its earlier status back, and the outcome has the reason.
 func TestDeliveriesOfEndedJobs(t *testing.T) {
 	f := func(job func(*config.Recovery), change func(*event.Work), want string) {
 		t.Helper()
@@ -85,7 +85,7 @@ func TestDeliveriesOfEndedJobs(t *testing.T) {
 	f(state(config.RecoveryExpired), same, "failed gone_410 deadline 0")
 	f(state(config.RecoveryCompleted), same, "failed gone_410 already_delivered 0")
 	f(func(j *config.Recovery) { j.Deadline = time.Now() }, same, "failed gone_410 deadline 0")
-	f(state(config.RecoveryRunning), func(work *event.Work) { work.Run = "rec_nobody" }, "failed gone_410 job_stopped 0")
+	f(state(config.RecoveryRunning), func(work *event.Work) { work.Run = "rec_unknown" }, "failed gone_410 job_stopped 0")
 	f(state(config.RecoveryStopped), func(work *event.Work) { work.Prior = "" }, "skipped job_stopped job_stopped 0")
 	f(state(config.RecoveryRunning), func(work *event.Work) {
 		work.Event.ID[0], work.Event.ID[1], work.Event.ID[2] = 0, 0,
@@ -94,7 +94,8 @@ func TestDeliveriesOfEndedJobs(t *testing.T) {
 		"failed gone_410 payload_expired 0") // of 1970
 }
 
-// Work of a job of which a fault has made two is sent once, once one copy is delivered; that of another job is its own.
+// A delivery of a job that a fault has doubled is sent once: the second copy ends when the first is delivered. A
+// delivery of another job is independent.
 func TestCopiesOfRecoveryDeliveriesEnd(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -119,7 +120,7 @@ func TestCopiesOfRecoveryDeliveriesEnd(t *testing.T) {
 	})
 }
 
-// The attempts of a chain keep their trigger; a job that is stopped between two of them ends it.
+// The attempts of a delivery keep their trigger. If the job is stopped between two of them, the delivery ends.
 func TestRecoveryChain(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(int, received) int { return 503 }}

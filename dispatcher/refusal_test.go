@@ -23,7 +23,7 @@ func (w *bubbleWorld) refuse(key kmsg.Key, topic string) (accept func()) {
 	}).Remove
 }
 
-// While the log does not take the outcome, nothing is committed; then it is produced again.
+// While the log does not accept the outcome, nothing is committed. Then the outcome is produced again.
 func TestOutcomeIsRetriedUntilProduced(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -50,7 +50,7 @@ func TestOutcomeIsRetriedUntilProduced(t *testing.T) {
 	})
 }
 
-// No outcome speaks of a retry that is not in the log.
+// No outcome reports a retry that is not in the log.
 func TestFollowUpComesBeforeItsOutcome(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(n int, _ received) int { return []int{500, 200}[min(n, 2)-1] }}
@@ -64,7 +64,7 @@ func TestFollowUpComesBeforeItsOutcome(t *testing.T) {
 			t.Errorf("%d outcomes before the follow-up", n)
 		}
 		accept()
-		// The retry is overdue by now, so its outcome may overtake that of the first attempt; readers go by rank.
+		// The retry is overdue by now, so its outcome may overtake that of the first attempt; readers order by rank.
 		got := statuses(w.outcomes(count(2)))
 		slices.Sort(got)
 		if d := cmp.Diff([]string{"delivered", "retrying"}, got); d != "" {
@@ -73,7 +73,7 @@ func TestFollowUpComesBeforeItsOutcome(t *testing.T) {
 	})
 }
 
-// Commits that are refused cost nothing when a later one is taken.
+// Refused commits cost nothing if a later one succeeds.
 func TestCommitIsTriedAgain(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -97,7 +97,7 @@ func TestCommitIsTriedAgain(t *testing.T) {
 	})
 }
 
-// When nothing can be recorded the node holds what it may and reads no more; then it goes on.
+// When nothing can be recorded, the node fills its memory and stops reading. Afterwards it continues.
 func TestIntakeStopsWhenNothingCanBeRecorded(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -112,8 +112,8 @@ func TestIntakeStopsWhenNothingCanBeRecorded(t *testing.T) {
 			w.accept(w.newEvent(fmt.Sprint(i)))
 		}
 		time.Sleep(20 * time.Second)
-		if jobs, _ := d.lanes.InMemory(); jobs < cfg.MaxInFlight || jobs > cfg.MaxInFlight+maxPollRecords {
-			t.Errorf("%d jobs are held", jobs)
+		if held, _ := d.lanes.InMemory(); held < cfg.MaxInFlight || held > cfg.MaxInFlight+maxPollRecords {
+			t.Errorf("%d deliveries are held", held)
 		}
 		if n := len(s.all()); n > cfg.MaxInFlight+maxPollRecords {
 			t.Errorf("%d requests that could not be recorded", n)
@@ -126,8 +126,8 @@ func TestIntakeStopsWhenNothingCanBeRecorded(t *testing.T) {
 	})
 }
 
-// A member that the group threw out commits nothing of what it had; it joins again and goes on from
-// what is committed.
+// A member that the group has expelled commits nothing of what it had. It joins again and continues from the committed
+// offsets.
 func TestLostMembership(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(int, received) int { time.Sleep(8 * time.Second); return 200 }}
@@ -161,7 +161,7 @@ func TestLostMembership(t *testing.T) {
 	})
 }
 
-// Two destinations are two deliveries: one that fails does not repeat the other, and the record is
+// Two destinations of an event are two deliveries: the failure of one does not repeat the other, and the record is
 // done when both are.
 func TestDestinationsAreIndependent(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {

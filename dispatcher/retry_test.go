@@ -42,7 +42,7 @@ func TestBaseDelay(t *testing.T) {
 	f(config.RetryPolicy{Strategy: "linear", IntervalSeconds: 90}, 90*s, 90*s, 90*s)
 	f(config.RetryPolicy{Strategy: "none"}, 0)
 	f(config.RetryPolicy{Strategy: "schedule"}, 0)
-	// Of a newer version: as the default, not at once.
+	// A strategy of a newer version: as the default, not without a delay.
 	f(config.RetryPolicy{Strategy: "of_a_later_version"}, 5*s, 300*s, 1800*s, 2*h)
 	for _, name := range config.RetryStrategyNames() {
 		if !seen[name] {
@@ -95,7 +95,7 @@ func TestJitter(t *testing.T) {
 	f(0, 270*time.Second)
 	f(0.5, 300*time.Second)
 	f(0.75, 315*time.Second)
-	// It moves the schedule, not what the receiver asked for.
+	// Jitter moves the schedule, not the receiver's Retry-After.
 	if got := retryDelay(policy, 2, time.Hour, 0); got != time.Hour {
 		t.Errorf("Retry-After of an hour became %v", got)
 	}
@@ -174,8 +174,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// The default policy through all its hops on a clock that jumps: ten attempts within three days and
-// its jitter, none early.
+// The default policy through all hops on a clock that jumps: ten attempts within three days and their jitter, none
+// early.
 func TestThreeDaysOfRetries(t *testing.T) {
 	tiers := stream.Tiers()
 	for seed := range uint64(200) {

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// What was erased is not sent any more, nor what is too old.
+// Erased and expired payloads are not sent.
 func TestGonePayload(t *testing.T) {
 	now := time.Now()
 	erased, kept := &event.Event{ID: id.Lowest(now)}, &event.Event{ID: id.Lowest(now.Add(-time.Hour))}
@@ -57,6 +57,7 @@ func TestStartedAt(t *testing.T) {
 	}
 }
 
+// startedAt must cost nothing: it is called at every hop.
 func BenchmarkStartedAt(b *testing.B) {
 	for name, run := range map[string]string{"automatic": "", "run": id.Lowest(time.Now()).Text(id.Run)} {
 		b.Run(name, func(b *testing.B) {

@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// inPartition is an event that was accepted in a partition.
+// inPartition is an event that was accepted in the given partition.
 func (w *world) inPartition(p int32, body string) *event.Event {
 	w.tb.Helper()
 	ev := w.newEvent(body)
@@ -22,8 +22,8 @@ func (w *world) inPartition(p int32, body string) *event.Event {
 	return ev
 }
 
-// While an endpoint is moved its new events wait, those of the old partition do not; the wait ends with the
-// move, or by itself when whoever moves it is gone.
+// While an endpoint moves, its new events wait and those of the old partition do not. The wait ends with the move, or
+// by itself when the node that moves it is gone.
 func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 	f := func(name string, end func(*bubbleWorld), after time.Duration) {
 		t.Run(name, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 	f("the mover died", func(*bubbleWorld) {}, time.Minute)
 }
 
-// A survey counts what is open for one endpoint, what waits and until when, and what is done no more, also
-// when older work of others is still open.
+// A survey counts the open records of one endpoint, which of them wait and until when, and no finished ones, also when
+// older records of other endpoints are still open.
 func TestSurvey(t *testing.T) {
 	bubble(t, 2, func(t *testing.T, w *bubbleWorld) {
 		release := make(chan struct{})
@@ -109,7 +109,7 @@ func TestSurvey(t *testing.T) {
 		}
 		w.outcomes(count(2, event.Retrying))
 		w.outcomesOf(1, count(1, event.Retrying))
-		time.Sleep(time.Second) // for the commits
+		time.Sleep(time.Second) // until the commits
 		o := look()
 		if in := time.Until(o.LastDue); o.Immediate != 0 || o.Waiting != 2 || in < 7*time.Second || in > 10*time.Second {
 			t.Errorf("two wait for a retry: %+v, the last for %v", o, in)

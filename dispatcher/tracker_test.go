@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// holes are [from, to) each.
+// holes makes holes [from, to) of pairs.
 func holes(pairs ...int64) []stream.Hole {
 	var out []stream.Hole
 	for pair := range slices.Chunk(pairs, 2) {
@@ -82,7 +82,7 @@ func TestTrackerSkipsHolesOfTheOwnerBefore(t *testing.T) {
 	if d := cmp.Diff([]int64{10, 13, 14, 15}, work); d != "" {
 		t.Fatal(d)
 	}
-	// What lies beyond the records that were read yet must survive the next commit.
+	// Holes above the records that were read so far must survive the next commit.
 	if d := cmp.Diff(holes(11, 13, 20, 21), tr.holes()); d != "" {
 		t.Fatal(d)
 	}
@@ -112,8 +112,8 @@ func TestTrackerLeaderEpoch(t *testing.T) {
 	want(1)
 }
 
-// Against a model: the mark is the lowest offset that is not done, and the holes are exactly what is
-// done beyond it.
+// Against a model: commitOffset is the lowest offset that is not done, and the holes are exactly what is done above
+// it.
 func TestCommitNeverPassesUnfinished(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -158,8 +158,8 @@ func TestCommitNeverPassesUnfinished(t *testing.T) {
 	}
 }
 
-// Random completion orders, a commit now and then, a crash at any point: every record is done at least
-// once, and done twice is only what was done since the last commit, or did not fit into it.
+// Random completion orders, commits now and then, a crash at any point: every record is done at least once, and only
+// records done since the last commit, or those that did not fit into it, are done twice.
 func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 2))

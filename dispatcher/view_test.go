@@ -35,7 +35,7 @@ func (v *view) put(ep *config.Endpoint) {
 	v.endpoints[ep.ID] = ep
 }
 
-// change replaces the endpoint by a changed copy, as the real view does.
+// change replaces the endpoint by a changed copy, as the real configuration does.
 func (v *view) change(id string, f func(*config.Endpoint)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -74,14 +74,14 @@ func (v *view) Recovery(id string) (*config.Recovery, config.Presence) {
 	return nil, config.Unknown
 }
 
-// job replaces a recovery job.
+// job adds or replaces a recovery job.
 func (v *view) job(job config.Recovery) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.jobs[job.ID] = &job
 }
 
-// during sets what happens while an update is on its way.
+// during sets a function that runs while an update is being written.
 func (v *view) during(f func() error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -94,7 +94,7 @@ func (v *view) written() int {
 	return v.updates
 }
 
-// UpdateEndpoint is a write on the way of which something may happen.
+// UpdateEndpoint is a write during which the function of during runs.
 func (v *view) UpdateEndpoint(_ context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint,
 	error) {
 	v.mu.Lock()
