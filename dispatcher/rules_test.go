@@ -10,7 +10,7 @@ import (
 )
 
 // Erased and expired payloads are not sent.
-func TestGonePayload(t *testing.T) {
+func TestErasedAndExpiredPayloadsAreNotSent(t *testing.T) {
 	now := time.Now()
 	erased, kept := &event.Event{ID: id.Lowest(now)}, &event.Event{ID: id.Lowest(now.Add(-time.Hour))}
 	old := &event.Event{ID: id.Lowest(now.AddDate(0, 0, -31))}

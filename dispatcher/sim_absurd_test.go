@@ -14,8 +14,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// absurdHeaders are what receivers may send as Retry-After, and more.
-func absurdHeaders() []string {
+// extremeHeaders are Retry-After values that receivers may send, valid and invalid.
+func extremeHeaders() []string {
 	return []string{
 		"", " ", "0", "-0", "-1", "-5", "-9223372036854775808", "-99999999999999999999999", "1", "120", "+120", "120.5",
 		"1e30", "-1e30", "NaN", "Inf",
@@ -29,8 +29,8 @@ func absurdHeaders() []string {
 	}
 }
 
-// absurdPolicy has values that no check lets through, and ordinary ones.
-func absurdPolicy(r *rand.Rand) config.RetryPolicy {
+// extremePolicy has values that no validation accepts, and ordinary ones.
+func extremePolicy(r *rand.Rand) config.RetryPolicy {
 	floats := []float64{0, 0.1, 1, 2, -1, -1e300, 1e300, math.NaN(), math.Inf(1), math.Inf(-1)}
 	ints := []int{0, 1, 5, 300, 86400, 10 * 365 * 86400, -1, -86400, math.MaxInt32, math.MaxInt, math.MinInt}
 	pick := func() int { return ints[r.IntN(len(ints))] }
@@ -46,11 +46,11 @@ func absurdPolicy(r *rand.Rand) config.RetryPolicy {
 	return policy
 }
 
-// Whatever a policy and a receiver say, and both may lie: a chain has at most its attempts, none is early or in
-// the past, no wait is longer than the schedule or the cap on Retry-After allow, each lies before the deadline
-// and the end of the payload, and comes through the tiers in few hops.
-func TestAbsurdWaits(t *testing.T) {
-	headers, tiers := absurdHeaders(), stream.Tiers()
+// For any policy and any Retry-After, a delivery has at most its number of attempts, none is early or in the past, no
+// wait exceeds the schedule or the cap on Retry-After, each lies before the deadline and the expiry of the payload,
+// and passes the tiers in few hops.
+func TestExtremePoliciesAndHeadersKeepTheirBounds(t *testing.T) {
+	headers, tiers := extremeHeaders(), stream.Tiers()
 	ids := id.NewGenerator(nil)
 	eventID, err := ids.New(1)
 	if err != nil {
@@ -59,7 +59,7 @@ func TestAbsurdWaits(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for seed := range uint64(3_000) {
 		r := rand.New(rand.NewPCG(seed, 11))
-		policy := absurdPolicy(r)
+		policy := extremePolicy(r)
 		now, expiry := start, start.AddDate(0, 0, 1+r.IntN(30))
 		work := &event.Work{Event: &event.Event{ID: eventID, Endpoint: "ep_1"}, Dest: "dst_1", Attempt: 1}
 		for {
@@ -103,7 +103,7 @@ func TestAbsurdWaits(t *testing.T) {
 	}
 }
 
-// throughTheLog encodes and decodes work: its due time comes back, later by less than a millisecond.
+// throughTheLog encodes and decodes work: its due time may become later by less than a millisecond.
 func throughTheLog(t *testing.T, work *event.Work) *event.Work {
 	t.Helper()
 	record, err := work.Record()
@@ -120,9 +120,9 @@ func throughTheLog(t *testing.T, work *event.Work) *event.Work {
 	return back
 }
 
-// FuzzRetryAfter: no header makes a wait beyond the bound, or a negative one.
+// FuzzRetryAfter checks that no header makes a wait beyond the bound, or a negative one.
 func FuzzRetryAfter(f *testing.F) {
-	for _, h := range absurdHeaders() {
+	for _, h := range extremeHeaders() {
 		f.Add(h)
 	}
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -10,9 +10,9 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A clock that was an hour ahead and was set right takes no new events for an hour; what is accepted is
-// delivered all the same, at once.
-func TestDeliveryWhileTheClockWasAhead(t *testing.T) {
+// A node whose clock was an hour ahead and is set right accepts no new events for an hour. Accepted ones are delivered
+// all the same, at once.
+func TestDeliveryAfterTheClockWasAhead(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		url, _ := w.serve(80, &sink{})
 		w.endpoint(url)

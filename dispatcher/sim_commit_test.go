@@ -25,8 +25,8 @@ func (w *bubbleWorld) hang(key kmsg.Key) (answer func()) {
 	return func() { close(over) }
 }
 
-// With a request and the commits hanging, giving partitions up takes no longer than it may: the group
-// throws out a member after 30 s. A loss waits for the commit on its way, which is bounded too.
+// While a request and the commits hang, releasing partitions takes a bounded time: the group expels a member after 30
+// s. A loss waits for the running commit, which is bounded too.
 func TestReleaseIsBounded(t *testing.T) {
 	for name, f := range map[string]struct {
 		limit time.Duration
@@ -53,7 +53,7 @@ func TestReleaseIsBounded(t *testing.T) {
 				answer := w.hang(kmsg.OffsetCommit)
 				w.accept(w.newEvent("slow"), w.newEvent("quick"))
 				w.outcomes(count(2))
-				time.Sleep(2 * time.Second) // a commit is on its way, here and again when the wait for the request is over
+				time.Sleep(2 * time.Second) // a commit is running, now and again when the wait for the request is over
 				began := time.Now()
 				f.leave(d)
 				if took := time.Since(began); took > f.limit {
@@ -63,13 +63,13 @@ func TestReleaseIsBounded(t *testing.T) {
 					t.Errorf("%d partitions are left", n)
 				}
 				answer()
-				time.Sleep(time.Minute) // until the handler is through
+				time.Sleep(time.Minute) // until the handler has returned
 			})
 		})
 	}
 }
 
-// Brokers that take less metadata than usual get the offset alone, and it shows.
+// When brokers accept less metadata than usual, the offset is committed alone, and a metric counts it.
 func TestCommitWithoutHoles(t *testing.T) {
 	for _, refusal := range []*kerr.Error{kerr.OffsetMetadataTooLarge, kerr.InvalidCommitOffsetSize} {
 		t.Run(refusal.Message, func(t *testing.T) {
@@ -104,19 +104,19 @@ func TestCommitWithoutHoles(t *testing.T) {
 				}
 				if w.metric("relay_dispatch_commits_without_holes_total", "") == 0 ||
 					w.metric("relay_dispatch_commit_errors_total", "") != 0 {
-					t.Error("the metrics do not tell of commits without holes, or tell of failures")
+					t.Error("the metrics do not count commits without holes, or count failures")
 				}
 				time.Sleep(15 * time.Second)
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 3 || len(s.all()) != 3 {
 					t.Errorf("committed %d, want 3; %d requests", n, len(s.all()))
 				}
-				told := w.metric("relay_dispatch_commits_without_holes_total", "")
+				counted := w.metric("relay_dispatch_commits_without_holes_total", "")
 				for i := range 20 {
 					w.accept(w.newEvent(fmt.Sprint(i)))
 					time.Sleep(200 * time.Millisecond)
 				}
-				if w.metric("relay_dispatch_commits_without_holes_total", "") != told {
-					t.Error("commits that need no metadata are told as well")
+				if w.metric("relay_dispatch_commits_without_holes_total", "") != counted {
+					t.Error("commits that need no metadata are counted as well")
 				}
 			})
 		})

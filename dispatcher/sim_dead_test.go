@@ -12,8 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// deadNode plays many destinations that are dead through the lanes, the parking rule and the choice of
-// tiers; records are reduced to a destination and a time, so that millions of them fit.
+// deadNode runs many destinations that are down through the lanes, the parking rule and the choice of tiers. Records
+// are reduced to a destination and a time, so that millions of them fit into memory.
 type deadNode struct {
 	*lane.Lanes
 	t       *testing.T
@@ -26,23 +26,23 @@ type deadNode struct {
 	dests   []deadDest
 
 	second   int
-	calendar [][]deadPiece // what is at the end of its tier, by second
+	calendar [][]deadRecord // records by the second at which they leave their tier
 
-	hops, passes, requests int
-	longest                time.Duration // that parked work stayed away
+	hops, rechecks, requests int
+	longestParked            time.Duration // longest time between two re-checks
 }
 
-// deadDest has one work item of each kind, for all of its pieces are alike.
+// deadDest has one work of each kind, since all its records are alike.
 type deadDest struct {
 	fresh, retried, parked event.Work
 }
 
-// deadPiece is one record in a tier.
-type deadPiece struct {
+// deadRecord is one record in a tier.
+type deadRecord struct {
 	dest   uint16
-	kind   uint8 // of deadFresh …
-	due    int32 // in milliseconds after the second it was put there
-	parked int32 // in seconds since the start; for longest
+	kind   uint8 // deadFresh, deadRetried or deadParked
+	due    int32 // milliseconds after the second in which it was put
+	parked int32 // seconds since the start, for longestParked
 }
 
 const (
@@ -56,7 +56,7 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 		t: t, now: time.UnixMilli(1_800_000_000_000), started: map[*lane.Lane]int{}, random: rand.New(rand.NewPCG(1, 2)),
 		tiers:  stream.Tiers(),
 		policy: config.DefaultRetryPolicy(), dests: make([]deadDest, dests),
-		calendar: make([][]deadPiece, 2*int(lane.MaxRecheck/time.Second)),
+		calendar: make([][]deadRecord, 2*int(lane.MaxRecheck/time.Second)),
 	}
 	n.part, _ = testPartition(t, stream.Events, 0)
 	cfg := lane.Config{MaxInFlight: DefaultConfig().MaxInFlight, MaxInFlightBytes: 1 << 30,
@@ -77,8 +77,8 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 	return n
 }
 
-// put lets a piece go through the tiers until it is due.
-func (n *deadNode) put(p deadPiece, rest time.Duration) {
+// put moves a record through the tiers until it is due.
+func (n *deadNode) put(p deadRecord, rest time.Duration) {
 	tier := lane.TierFor(n.tiers, rest)
 	n.hops++
 	ready := lane.ReadyAt(n.now.Add(rest), n.now, n.now, tier.Delay)
@@ -88,25 +88,25 @@ func (n *deadNode) put(p deadPiece, rest time.Duration) {
 	n.calendar[at] = append(n.calendar[at], p)
 }
 
-// come brings a piece to its lane, which takes it or refuses it.
-func (n *deadNode) come(p deadPiece) {
+// admitRecord admits the delivery of a record to its lane.
+func (n *deadNode) admitRecord(p deadRecord) {
 	d := &n.dests[p.dest]
 	work := [...]*event.Work{&d.fresh, &d.retried, &d.parked}[p.kind]
 	if p.kind == deadParked {
-		n.passes++
-		n.longest = max(n.longest, time.Duration(n.second-int(p.parked))*time.Second)
+		n.rechecks++
+		n.longestParked = max(n.longestParked, time.Duration(n.second-int(p.parked))*time.Second)
 	}
 	n.carryOut(p.dest, n.Admit(&lane.Delivery{Slot: &slot{part: n.part}, Work: work, Size: 600}))
 	for l, workers := range n.started {
 		for ; workers > 0; workers-- {
-			n.work(l, p.dest)
+			n.runWorker(l, p.dest)
 		}
 		delete(n.started, l)
 	}
 }
 
-// work is a worker whose requests all fail at once.
-func (n *deadNode) work(l *lane.Lane, dest uint16) {
+// runWorker is a worker whose requests all fail at once.
+func (n *deadNode) runWorker(l *lane.Lane, dest uint16) {
 	last := lane.Result{}
 	for {
 		decision := n.Next(n.t.Context(), l, last)
@@ -121,7 +121,7 @@ func (n *deadNode) work(l *lane.Lane, dest uint16) {
 		n.requests++
 		last.Kind = lane.Failed
 		delay := retryDelay(n.policy, decision.Delivery.Work.Attempt, 0, n.random.Float64())
-		n.put(deadPiece{dest: dest, kind: deadRetried}, delay)
+		n.put(deadRecord{dest: dest, kind: deadRetried}, delay)
 		n.Release(decision.Delivery)
 	}
 }
@@ -132,16 +132,16 @@ func (n *deadNode) carryOut(dest uint16, decision lane.Decision) {
 	}
 	d := &n.dests[dest]
 	d.parked.Parked, d.parked.ParkedBy = decision.Reason, decision.ParkedBy
-	n.put(deadPiece{dest: dest, kind: deadParked, parked: int32(n.second)}, decision.Due.Sub(n.now))
+	n.put(deadRecord{dest: dest, kind: deadParked, parked: int32(n.second)}, decision.Due.Sub(n.now))
 	n.Release(decision.Delivery)
 }
 
-// step is that of so much parked work for each destination.
-func (n *deadNode) step(each int) time.Duration {
+// recheckInterval is the interval when each destination has so many parked deliveries.
+func (n *deadNode) recheckInterval(each int) time.Duration {
 	return lane.RecheckInterval(n.tiers, each, len(n.dests))
 }
 
-// tick plays one second.
+// tick simulates one second.
 func (n *deadNode) tick() {
 	n.second++
 	n.now = n.now.Add(time.Second)
@@ -152,13 +152,13 @@ func (n *deadNode) tick() {
 		if p.due > 0 {
 			n.put(p, time.Duration(p.due)*time.Millisecond)
 		} else {
-			n.come(p)
+			n.admitRecord(p)
 		}
 	}
 }
 
-// 500 destinations are dead, and 10,000 deliveries wait for each: all of them together come by within the
-// budget of hops, each at least once an hour, and hardly a request is made.
+// 500 destinations are down, and 10,000 deliveries wait for each. All of them together are re-checked within the
+// budget, each at least once an hour, and hardly a request is sent.
 func TestManyDeadDestinations(t *testing.T) {
 	dests, each, perSecond := 500, 2_000, 2_000
 	if testing.Short() {
@@ -172,33 +172,34 @@ func TestManyDeadDestinations(t *testing.T) {
 		if i%perSecond == 0 {
 			n.tick()
 		}
-		n.come(deadPiece{dest: uint16(i % dests), kind: deadFresh})
+		n.admitRecord(deadRecord{dest: uint16(i % dests), kind: deadFresh})
 	}
 	arrived := n.second
-	step := n.step(each)
+	step := n.recheckInterval(each)
 	watch := int(2 * step / time.Second)
-	for range watch { // until all have come by once, the first time sooner than later
+	for range watch { // until all have been re-checked once
 		n.tick()
 	}
 	parked := 0
 	for _, c := range n.Census().Parked {
 		parked += c
 	}
-	hops, passes, requests, most := n.hops, n.passes, n.requests, 0
-	n.longest = 0
+	hops, passes, requests, most := n.hops, n.rechecks, n.requests, 0
+	n.longestParked = 0
 	for range watch {
 		before := n.hops
 		n.tick()
 		most = max(most, n.hops-before)
 	}
-	rate, passed, sent := float64(n.hops-hops)/float64(watch), float64(n.passes-passes)/float64(watch), n.requests-requests
+	rate, passed, sent := float64(n.hops-hops)/float64(watch), float64(n.rechecks-passes)/float64(watch),
+		n.requests-requests
 	t.Logf("%d parked after %d s of arrivals, step %v: %.0f hops a second, %d in the busiest; %.0f passes; "+
 		"%d requests in %v; away for %v at most",
-		parked, arrived, step, rate, most, passed, sent, 2*step, n.longest)
-	if parked < dests*each*99/100 || rate > 1.05*ruledHops || passed < 0.95*float64(parked)/step.Seconds() ||
-		n.longest > lane.MaxRecheck+time.Minute {
+		parked, arrived, step, rate, most, passed, sent, 2*step, n.longestParked)
+	if parked < dests*each*99/100 || rate > 1.05*recheckHops || passed < 0.95*float64(parked)/step.Seconds() ||
+		n.longestParked > lane.MaxRecheck+time.Minute {
 		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, away for %v at most", parked, dests*each, rate,
-			passed, n.longest)
+			passed, n.longestParked)
 	}
 	if sent > 3*dests {
 		t.Errorf("%d requests to %d dead destinations in %v", sent, dests, 2*step)

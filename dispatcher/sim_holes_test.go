@@ -8,18 +8,18 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Thousands of records are done out of order while the first hangs and every third is still to be done. Whether
-// the partition is given up in order or its owner dies, the next owner repeats none of those that are done,
-// and skips none of the others. Of more than a commit has room for it repeats what the metric told, not more.
+// Thousands of records finish out of order while the first hangs and every third is unfinished. Whether the partition
+// is released in order or its owner dies, the next owner repeats no finished record and skips no unfinished one. Where
+// more holes exist than fit into a commit, it repeats exactly as many as the metric has counted.
 func TestNextOwnerRepeatsNothing(t *testing.T) {
 	stop := func(_ *Dispatcher, stop func()) { stop() }
 	crash := func(d *Dispatcher, stop func()) {
-		time.Sleep(2 * time.Second) // a commit
+		time.Sleep(2 * time.Second) // until a commit
 		d.onLost(d.assignment())    // and none after it
 		stop()
 	}
 	for name, c := range map[string]struct {
-		records, most int64 // and how many of those that are done have no room
+		records, most int64 // and how many finished ones may not fit into a commit
 		leave         func(*Dispatcher, func())
 	}{
 		"given up":           {20_000, 0, stop},
@@ -32,7 +32,7 @@ func TestNextOwnerRepeatsNothing(t *testing.T) {
 				events := stream.Partition{Topic: stream.Events}
 				start := func() (*Dispatcher, *partition, func()) {
 					d, stop := w.start(testConfig())
-					time.Sleep(10 * time.Second) // the group forms
+					time.Sleep(10 * time.Second) // until the group has formed
 					p := d.partition(events)
 					if p == nil {
 						t.Fatal("the partition was not assigned")
@@ -50,9 +50,9 @@ func TestNextOwnerRepeatsNothing(t *testing.T) {
 					done[i].deliveryDone()
 				}
 				c.leave(d, stop)
-				told := int64(w.metric("relay_dispatch_commit_omitted_records", ""))
-				if told > c.most || c.most > 0 && told == 0 {
-					t.Errorf("%d of %d have no room, the metric says; at most %d", told, len(done), c.most)
+				omitted := int64(w.metric("relay_dispatch_commit_omitted_records", ""))
+				if omitted > c.most || c.most > 0 && omitted == 0 {
+					t.Errorf("the metric counts %d of %d as omitted, want at most %d", omitted, len(done), c.most)
 				}
 
 				_, p, _ = start()
@@ -65,8 +65,8 @@ func TestNextOwnerRepeatsNothing(t *testing.T) {
 						repeated++
 					}
 				}
-				if repeated != told {
-					t.Errorf("%d of %d are done again, the metric said %d", repeated, len(done), told)
+				if repeated != omitted {
+					t.Errorf("%d of %d are repeated, the metric counted %d", repeated, len(done), omitted)
 				}
 				if n := w.committed(events); n != 0 {
 					t.Errorf("committed %d, the first record hangs", n)

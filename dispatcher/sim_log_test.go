@@ -9,23 +9,23 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// simLog is the log of a simulation: topics of one partition in memory, and the only member of the group that
-// reads them. With it a dispatcher is complete, and an hour of fake time costs what its work costs: no
-// requests, no encoding of batches, no copies.
+// simLog is the log of a simulation: topics of one partition in memory, and the only member of the group that reads
+// them. With it a dispatcher is complete, and an hour of fake time costs only what the dispatcher does: no requests,
+// no encoding of batches, no copies.
 //
-// What is fetched is forgotten. Records that are told to come late are kept aside until then.
+// Fetched records are forgotten. Records that must arrive late are kept aside until then.
 type simLog struct {
 	assigned func(map[stream.Partition]stream.Commit)
-	// produced is told of every record; what it returns is how much later it can be fetched.
+	// produced is called with every record and returns how much later the record can be fetched.
 	produced func(topic string, record *stream.Record) time.Duration
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	topics map[string]*simTopic
 	order  []*simTopic
 	turn   int
 	joined bool
 	marks  map[stream.Partition]stream.Commit
-	more   chan struct{} // capacity 1: there may be something to fetch
+	more   chan struct{} // wakes Poll; capacity 1
 }
 
 type simTopic struct {
@@ -33,7 +33,7 @@ type simTopic struct {
 	queue  []*stream.Record
 	next   int64
 	paused bool
-	deep   func(int) *stream.Record // makes the records below end as they are fetched: nothing holds them before
+	deep   func(int) *stream.Record // makes the records below end as they are fetched; they are not in memory before
 	end    int64
 }
 
@@ -81,8 +81,8 @@ func (l *simLog) append(topic string, record *stream.Record) {
 	l.wakeReader()
 }
 
-// deepen says that a topic, empty so far, has so many records, and what they are. Of what else is produced
-// nothing is noted: it would be more than is measured.
+// deepen gives an empty topic that many records, made as they are fetched. Other records of the topic are not stored:
+// they would use more memory than is measured.
 func (l *simLog) deepen(topic string, records int, make func(int) *stream.Record) {
 	l.mu.Lock()
 	l.produced = func(string, *stream.Record) time.Duration { return 0 }
@@ -105,7 +105,7 @@ func (l *simLog) ProduceInOwnBatch(context.Context, string, int32, *stream.Recor
 	panic("nothing is refused here")
 }
 
-// Poll hands over what the next topic has that is not paused.
+// Poll returns records of the next topic that is not paused.
 func (l *simLog) Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error {
 	if !l.joined {
 		l.joined = true
@@ -149,7 +149,7 @@ func (l *simLog) fetch() (stream.Partition, []*stream.Record) {
 	return stream.Partition{}, nil
 }
 
-// Commit keeps the marks.
+// Commit stores the commits.
 func (l *simLog) Commit(_ context.Context, commits map[stream.Partition]stream.Commit) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

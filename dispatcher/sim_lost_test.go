@@ -13,15 +13,16 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// expireMembership makes the group throw its member out, as a broker does that was away for longer than the session.
+// expireMembership makes the group expel its member, as a broker does that was unreachable for longer than the session
+// timeout.
 func (w *bubbleWorld) expireMembership() {
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: kerr.UnknownMemberID})
 }
 
-// The member is thrown out with hundreds of records done and none of it committed, more whose outcomes are
-// not taken yet, and one request that hangs. When it has the partitions again it makes only that request
-// a second time; the offsets arrive at the end.
-func TestLostPartitionsAreRemembered(t *testing.T) {
+// The member is expelled with hundreds of records done and not committed, more whose outcomes are not accepted yet,
+// and one hanging request. When the partitions return, it repeats only that request, and the offsets reach the end of
+// the log.
+func TestCompletedRecordsOfLostPartitionsAreNotRepeated(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		s.answer = func(_ int, r received) int {
@@ -45,7 +46,7 @@ func TestLostPartitionsAreRemembered(t *testing.T) {
 		for i := range quick / 2 {
 			w.accept(w.newEvent(fmt.Sprint(quick/2 + i)))
 		}
-		w.outcomes(count(quick+1, event.Delivered)) // the retry of the one that failed included
+		w.outcomes(count(quick+1, event.Delivered)) // including the retry of the one that failed
 		acceptOutcomes := w.refuse(kmsg.Produce, stream.Outcomes)
 		for i := range quick {
 			w.accept(w.newEvent(fmt.Sprint(quick + i)))
@@ -82,7 +83,8 @@ func TestLostPartitionsAreRemembered(t *testing.T) {
 	})
 }
 
-// Known is only what was read here, is done, and has the same leader epoch; after a cut nothing is.
+// Only a record counts as done that was read here, is done, and has the same leader epoch; after a truncation none
+// does.
 func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 	group := &pauses{}
 	at := stream.Partition{Topic: stream.Events}
@@ -91,7 +93,7 @@ func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	slots := map[int64]*slot{}
-	for o := int64(110); o < 120; o++ { // 100 … 109 were left out
+	for o := int64(110); o < 120; o++ { // the log skips 100 … 109
 		slots[o] = old.beginRecord(o, 3)
 	}
 	for o := int64(120); o < 130; o++ {
@@ -101,7 +103,7 @@ func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 		slots[o].deliveryDone()
 	}
 	old.stop()
-	slots[122].deliveryDone() // completes when the partition is gone already
+	slots[122].deliveryDone() // completes after the partition was lost
 	fresh := func() *partition {
 		p, err := newPartition(at, 0, group, &tierMemory{}, func() {}, stream.Commit{Offset: 90, LeaderEpoch: 2})
 		if err != nil {

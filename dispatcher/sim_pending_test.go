@@ -12,8 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A million retries of one partition wait for their time in the log: what the node holds of them does not grow with
-// their number. It is measured while all wait and while they fire, 500 a second; none fires early, none is left.
+// A million retries of one partition wait in the log: the memory of the node does not grow with their number. It is
+// measured while all wait and while they are sent, 500 a second. None is early, none is left.
 func TestAMillionPendingInLittleMemory(t *testing.T) {
 	pending, most := 100_000, 25<<20
 	if testing.Short() {
@@ -24,7 +24,7 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 	}
 	const (
 		gap   = 2 * time.Millisecond
-		until = 30 * time.Minute // the first is due
+		until = 30 * time.Minute // when the first is due
 		tier  = "retry.1h"
 	)
 	ep := simEndpoint("ep_1", "dst_1")
@@ -39,7 +39,7 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 			}
 			return 50 * time.Millisecond, 200
 		}
-		base := living()
+		base := heapInUse()
 		s.deepen(tier, pending, func(i int) *stream.Record {
 			eventID, err := s.ids.New(0)
 			if err != nil {
@@ -61,13 +61,13 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 			return record
 		})
 		time.Sleep(until / 2)
-		held := living() - base
+		held := heapInUse() - base
 		if n := delivered.Load(); n != 0 {
 			t.Errorf("%d were delivered long before they are due", n)
 		}
 		for i := range 10 {
 			time.Sleep(time.Until(due(pending * (i + 1) / 10)))
-			held = max(held, living()-base)
+			held = max(held, heapInUse()-base)
 			s.memory("while they fire")
 		}
 		time.Sleep(time.Minute)
@@ -81,8 +81,8 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 	})
 }
 
-// living is how many bytes of the heap are in use.
-func living() int {
+// heapInUse is how many bytes of the heap are in use.
+func heapInUse() int {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)

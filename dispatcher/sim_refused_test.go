@@ -22,7 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// refuseWith makes the log refuse every batch for a topic that contains the text, for good.
+// refuseWith makes the log permanently refuse every batch for a topic that contains the text.
 func (w *bubbleWorld) refuseWith(topic, text string, err *kerr.Error) *kfake.FaultHandle {
 	return w.cluster.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + topic, Err: err, Count: -1,
@@ -39,7 +39,7 @@ func (w *bubbleWorld) refuseWith(topic, text string, err *kerr.Error) *kfake.Fau
 	})
 }
 
-// graves reads the topic dead until it has n records.
+// deadLetters reads the dead letter topic until it has n records.
 func (w *world) deadLetters(n int) []*stream.Record {
 	w.tb.Helper()
 	var all []*stream.Record
@@ -59,7 +59,7 @@ func recordHeader(record *stream.Record, key string) string {
 	return ""
 }
 
-// A follow-up that Kafka will never take ends its delivery, in the open, and no other that shared its batch.
+// A follow-up that Kafka refuses permanently ends its delivery visibly, and no other delivery of its batch.
 func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 	for _, refusal := range []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord} {
 		t.Run(refusal.Message, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 				url, _ := w.serve(80, s)
 				w.endpoint(url)
 				fault := w.refuseWith("retry.1s", "poison", refusal)
-				// For a while nothing goes through, so that the next batch holds them all.
+				// Nothing is accepted for a while, so that the next batch has all of them.
 				accept := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s",
 					Err: kerr.NotLeaderForPartition, Count: -1}).Remove
 				w.start(testConfig())
@@ -102,35 +102,35 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 				if fault.Hits() < 2 {
 					t.Errorf("refused %d times: the record was not tried by itself", fault.Hits())
 				}
-				grave := w.deadLetters(1)[0]
-				if string(grave.Value) != "poison" || recordHeader(grave, stream.HeaderDeadTopic) != "retry.1s" ||
-					!strings.Contains(recordHeader(grave, stream.HeaderDeadError), refusal.Message) {
-					t.Errorf("grave %q %v", grave.Value, grave.Headers)
+				dead := w.deadLetters(1)[0]
+				if string(dead.Value) != "poison" || recordHeader(dead, stream.HeaderDeadTopic) != "retry.1s" ||
+					!strings.Contains(recordHeader(dead, stream.HeaderDeadError), refusal.Message) {
+					t.Errorf("dead letter %q %v", dead.Value, dead.Headers)
 				}
-				if _, err := event.DecodeWork(grave); err != nil {
-					t.Errorf("what is in the grave cannot be brought back: %v", err)
+				if _, err := event.DecodeWork(dead); err != nil {
+					t.Errorf("the dead letter cannot be replayed: %v", err)
 				}
 				if w.metric("relay_dispatch_refused_records_total", "") != 1 ||
 					w.metric("relay_dispatch_dead_letters_total", "") != 1 {
-					t.Error("the metrics do not tell of it")
+					t.Error("the metrics do not count it")
 				}
 				w.shut()
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != good+1 || len(s.all()) != 2*good+1 {
 					t.Errorf("committed %d of %d, %d requests", n, good+1, len(s.all()))
 				}
 				if n := w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark; n != 1 {
-					t.Errorf("%d graves", n)
+					t.Errorf("%d dead letters", n)
 				}
 			})
 		})
 	}
 }
 
-// An outcome that is too large says less, and what became of the delivery it says in any case.
+// An outcome that is too large loses its details, but always reports the status of the delivery.
 func TestOutcomeThatIsRefusedForGood(t *testing.T) {
 	for name, f := range map[string]struct {
 		text    string // that the log refuses
-		attempt bool   // whether the attempt is still told of
+		attempt bool   // whether the outcome still has the attempt
 	}{
 		"response": {"the answer", true},
 		"attempt":  {"localhost", false},
@@ -161,7 +161,7 @@ func TestOutcomeThatIsRefusedForGood(t *testing.T) {
 	}
 }
 
-// The least that can be said of a delivery is never given up.
+// An outcome that cannot be made smaller is retried until Kafka accepts it.
 func TestSmallestOutcomeIsRetriedUntilProduced(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -181,14 +181,15 @@ func TestSmallestOutcomeIsRetriedUntilProduced(t *testing.T) {
 	})
 }
 
-// What cannot even be buried is named in the grave, or at least its delivery is told failed.
+// A dead letter that Kafka refuses is reduced to origin and error. If that is refused too, the outcome still reports
+// the delivery as failed.
 func TestDeadLetterThatIsRefusedForGood(t *testing.T) {
 	for name, f := range map[string]struct {
-		text  string // that the log refuses in the topic dead
-		grave bool
+		text       string // that the log refuses in the dead letter topic
+		deadLetter bool
 	}{
-		"body":      {"poison", true},
-		"any grave": {"relay-dead", false},
+		"body":            {"poison", true},
+		"any dead letter": {"relay-dead", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -207,17 +208,17 @@ func TestDeadLetterThatIsRefusedForGood(t *testing.T) {
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 || len(s.all()) != 1 {
 					t.Errorf("committed %d, %d requests", n, len(s.all()))
 				}
-				if !f.grave {
+				if !f.deadLetter {
 					if n := w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark; n != 0 {
-						t.Errorf("%d graves", n)
+						t.Errorf("%d dead letters", n)
 					}
 					return
 				}
-				grave := w.deadLetters(1)[0]
-				if grave.Value != nil || !strings.Contains(recordHeader(grave, stream.HeaderDeadError), ev.ID.String()) {
-					t.Errorf("grave %q %v", grave.Value, grave.Headers)
+				dead := w.deadLetters(1)[0]
+				if dead.Value != nil || !strings.Contains(recordHeader(dead, stream.HeaderDeadError), ev.ID.String()) {
+					t.Errorf("dead letter %q %v", dead.Value, dead.Headers)
 				}
-				if _, err := event.Decode(grave); err == nil {
+				if _, err := event.Decode(dead); err == nil {
 					t.Error("an event without its body can be brought back")
 				}
 			})
@@ -225,9 +226,9 @@ func TestDeadLetterThatIsRefusedForGood(t *testing.T) {
 	}
 }
 
-// With the producer's buffer full and its callbacks behind, what completes by the thousands waits and is all recorded.
-// If a callback produced the second record of a completion itself, it would wait for itself as soon as
-// enough refusals stand before it.
+// With the producer's buffer full and its callbacks behind, thousands of completions wait and all are recorded. A
+// callback that produced the second record of a completion itself would block itself as soon as enough refusals are
+// queued before it.
 func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	const two, more, smallSize, largeSize = 2000, 24_000, 100, 1000 // the client queues 20,000 refusals
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -237,7 +238,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	t.Cleanup(cluster.Close)
 	w := newWorldOn(t, stream.Config{Brokers: cluster.ListenAddrs()}, nil, 1)
 	cfg := w.stream
-	cfg.ProducerBufferBytes = (two + 1) * smallSize // no large one fits before ten small ones were called back
+	cfg.ProducerBufferBytes = (two + 1) * smallSize // no large one fits before the callbacks of ten small ones
 	producer, err := stream.NewProducer(cfg, "small")
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +274,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 		}
 		f.complete(&lane.Delivery{Slot: &slot{part: &partition{}}}, steps...)
 	}
-	// One batch of many, so that many callbacks follow each other.
+	// One batch of many records, so that many callbacks follow each other.
 	accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s",
 		Err: kerr.NotLeaderForPartition, Count: -1}).Remove
 	for range two {

@@ -23,31 +23,30 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// sim is a whole dispatcher on fake time, between a log in memory and destinations that are a function.
+// sim is a complete dispatcher on fake time, between a log in memory and destinations that are a function.
 type sim struct {
 	*simLog
 	t    *testing.T
 	d    *Dispatcher
 	view *view
 	ids  *id.Generator
-	// answer is what a destination does with a request: how long it takes, and the status; 0 = it refuses the
-	// connection.
+	// answer returns how long a destination takes for a request, and the status; 0 = it refuses the connection.
 	answer func(dest string, now time.Time) (time.Duration, int)
 
 	// away is until when parked work need not come by, in Unix nanoseconds; 0: it must, each time.
-	away atomic.Int64
+	absentUntil atomic.Int64
 
-	seen     sync.Mutex // guards what follows
-	last     map[deliveryKey]*event.Outcome
-	due      map[deliveryKey]time.Time // of the next attempt, as told
-	held     map[string]time.Time
-	requests int
-	early    int
-	flying   int
-	most     int           // that flew at once
-	taken    []time.Time   // when deliveries succeeded
-	hops     map[int64]int // records of the tiers by second
-	elided   int           // passes of parked work that were left out
+	seen            sync.Mutex // guards the fields below
+	last            map[deliveryKey]*event.Outcome
+	due             map[deliveryKey]time.Time // of the next attempt, as reported
+	held            map[string]time.Time
+	requests        int
+	early           int
+	flying          int
+	maxRunning      int // concurrent requests
+	succeededAt     []time.Time
+	hops            map[int64]int // records of the tiers by second
+	skippedRechecks int           // re-checks that were skipped
 }
 
 // simulate runs f beside a dispatcher.
@@ -94,7 +93,7 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 	})
 }
 
-// simEndpoint has the default policy and destinations with the given ids.
+// simEndpoint has the default policy and the given destinations.
 func simEndpoint(ep string, dests ...string) *config.Endpoint {
 	e := &config.Endpoint{ID: ep, Account: "acc_1", Enabled: true, RetryPolicy: config.DefaultRetryPolicy()}
 	for _, d := range dests {
@@ -134,7 +133,7 @@ func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.seen.Lock()
 	s.requests++
 	s.flying++
-	s.most = max(s.most, s.flying)
+	s.maxRunning = max(s.maxRunning, s.flying)
 	if now.Before(s.due[deliveryKey{event: eventID, dest: dest}]) {
 		s.early++
 	}
@@ -157,13 +156,13 @@ func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 		Request: req}, nil
 }
 
-// note is told what is produced.
+// recordProduced counts a produced record and returns how much later it can be fetched.
 func (s *sim) recordProduced(topic string, record *stream.Record) time.Duration {
 	if strings.HasPrefix(topic, "retry.") {
 		s.seen.Lock()
 		s.hops[time.Now().Unix()]++
 		s.seen.Unlock()
-		return s.leaveOut(record)
+		return s.skipRechecks(record)
 	}
 	if topic != stream.Outcomes {
 		return 0
@@ -177,7 +176,7 @@ func (s *sim) recordProduced(topic string, record *stream.Record) time.Duration 
 	s.seen.Lock()
 	defer s.seen.Unlock()
 	if outcome.Status == event.Delivered {
-		s.taken = append(s.taken, time.Now())
+		s.succeededAt = append(s.succeededAt, time.Now())
 	}
 	delete(s.due, k)
 	if outcome.Attempt != nil && outcome.Status == event.Retrying {
@@ -188,11 +187,11 @@ func (s *sim) recordProduced(topic string, record *stream.Record) time.Duration 
 	return 0
 }
 
-// leaveOut lets parked work stay away for whole steps, as if it had come by and been parked again each time:
-// a day in which nothing changes has thousands of such passes of each piece. One piece of a hundred comes by
-// whenever the breaker may let it, so that all probes are made. It returns how much later the record is appended.
-func (s *sim) leaveOut(record *stream.Record) time.Duration {
-	away := s.away.Load()
+// skipRechecks keeps a parked delivery away for whole re-check intervals, as if each re-check had parked it again: a
+// day without change has thousands of them per delivery. One in a hundred is re-checked whenever the breaker may let
+// it pass, so that all probes are sent. It returns how much later the record is appended.
+func (s *sim) skipRechecks(record *stream.Record) time.Duration {
+	away := s.absentUntil.Load()
 	if away == 0 {
 		return 0
 	}
@@ -202,7 +201,7 @@ func (s *sim) leaveOut(record *stream.Record) time.Duration {
 		return 0
 	}
 	until := time.Unix(0, away)
-	open, parked, lanes := s.lane(work.Dest)
+	open, parked, lanes := s.laneState(work.Dest)
 	if work.Event.ID[15]%100 == 0 {
 		until = lane.Earlier(until, open)
 	}
@@ -221,14 +220,14 @@ func (s *sim) leaveOut(record *stream.Record) time.Duration {
 	}
 	record.Headers, record.Timestamp = again.Headers, now.Add(passes*step)
 	s.seen.Lock()
-	s.elided += int(passes)
+	s.skippedRechecks += int(passes)
 	s.seen.Unlock()
 	return passes * step
 }
 
-// lane says until when the circuit breaker of a destination is open, how much is parked, and for how many lanes. Where
-// it is asked, there is one destination.
-func (s *sim) lane(dest string) (open time.Time, parked, lanes int) {
+// laneState returns until when the breaker of a destination is open, how many deliveries it has parked, and how many
+// lanes have some. It is used where there is one destination.
+func (s *sim) laneState(dest string) (open time.Time, parked, lanes int) {
 	for _, n := range s.d.lanes.Census().Parked {
 		parked += n
 	}
@@ -237,7 +236,7 @@ func (s *sim) lane(dest string) (open time.Time, parked, lanes int) {
 	return s.held[dest], parked, min(parked, 1)
 }
 
-// SetHeldUntil is told of circuit breakers.
+// SetHeldUntil records open circuit breakers.
 func (s *sim) SetHeldUntil(dest string, until time.Time) {
 	s.seen.Lock()
 	defer s.seen.Unlock()
@@ -255,7 +254,7 @@ func (s *sim) statuses() map[string]int {
 	return n
 }
 
-// hopRate is how many records of the tiers were produced a second since then, on average.
+// hopRate is how many records of the tiers were produced per second since then, on average.
 func (s *sim) hopRate(since time.Time) float64 {
 	s.seen.Lock()
 	defer s.seen.Unlock()
@@ -279,9 +278,9 @@ func (s *sim) hopsInAll() (n int) {
 
 // memory checks what the dispatcher holds against its bounds.
 func (s *sim) memory(when string) {
-	jobs, size := s.d.lanes.InMemory()
-	if jobs > s.d.cfg.MaxInFlight+maxPollRecords || size > s.d.cfg.MaxInFlightBytes {
-		s.t.Errorf("%s: %d jobs are held, %d bytes", when, jobs, size)
+	held, size := s.d.lanes.InMemory()
+	if held > s.d.cfg.MaxInFlight+maxPollRecords || size > s.d.cfg.MaxInFlightBytes {
+		s.t.Errorf("%s: %d deliveries are held, %d bytes", when, held, size)
 	}
 	for _, p := range s.d.assignment() {
 		p.mu.Lock()
@@ -292,7 +291,7 @@ func (s *sim) memory(when string) {
 	}
 }
 
-// simConfig is that of a node.
+// simConfig is the configuration of a node.
 func simConfig() Config {
 	cfg := DefaultConfig()
 	cfg.Version = "test"

@@ -7,7 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// What a replay has delivered ends the automatic chain also where it was parked before its first attempt.
+// A delivery that a replay has made also ends the automatic delivery that was parked before its first attempt.
 func TestReplayEndsParkedDelivery(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
@@ -28,8 +28,9 @@ func TestReplayEndsParkedDelivery(t *testing.T) {
 	})
 }
 
-// A fault between the record that continues work and the commit makes two of one. The first copy that is delivered
-// ends the others, retries and parked work alike; the event says delivered. The retry of another event goes on.
+// A fault between producing a follow-up and the commit makes two copies of a record. The first copy that is delivered
+// ends the others, retries and parked ones alike, and the event shows as delivered. The retry of another event is
+// unaffected.
 func TestCopiesOfWaitingDeliveriesEnd(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}

@@ -14,7 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// The owner dies at every step in turn. The next one goes on: everything is submitted, and at most one page twice.
+// The owner dies at every step in turn. The next owner continues: everything is submitted, and at most one page twice.
 func TestTakeover(t *testing.T) {
 	for _, step := range []string{"select", "update", "work", "submit", "counts", "caught"} {
 		for nth := int32(1); nth <= 6; nth++ {
@@ -26,7 +26,7 @@ func TestTakeover(t *testing.T) {
 						close(died)
 					}
 					select {
-					case <-died: // a node that is dead does nothing more
+					case <-died: // a dead node does nothing more
 						return errors.New("dead")
 					default:
 						return nil
@@ -57,7 +57,7 @@ func TestTakeover(t *testing.T) {
 				w.on(nil)
 				w.runner()
 				live(nil)
-				edited := w.becomes(job, config.RecoveryCompleted, 10*time.Second)
+				edited := w.waitForState(job, config.RecoveryCompleted, 10*time.Second)
 				items, times := w.submitted(job)
 				if edited.Delivered != 450 || items != 450 || times > 450+200 {
 					t.Errorf("killed at %s %d: %d items submitted %d times, %+v", step, nth, items, times, edited)
@@ -67,7 +67,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// actIf acts as a client does: only if the job is in the state.
+// actIf acts as a client does: only if the job has the state.
 func (w *world) actIf(job string, state config.RecoveryState, change func(*config.Recovery)) {
 	_, _ = w.write(job, func(edited *config.Recovery) error {
 		if edited.State == state {
@@ -77,19 +77,19 @@ func (w *world) actIf(job string, state config.RecoveryState, change func(*confi
 	})
 }
 
-// Two nodes believe that they own a job, all the time. Pages are reserved once each; what one has reserved the other
-// may submit, too, as a new owner does, but neither submits anything twice.
+// Two nodes believe all the time that they own a job. Each page is reserved once. A node may submit what the other has
+// reserved, as a new owner does, but neither submits anything twice.
 func TestStaleOwner(t *testing.T) {
 	bubble(t, 450, func(w *world) {
 		w.runner()
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.becomes(job, config.RecoveryAwaitingApproval, 2*time.Second)
+		w.waitForState(job, config.RecoveryAwaitingApproval, 2*time.Second)
 		w.act(job, goOn)
-		w.becomes(job, config.RecoveryCompleted, 20*time.Second)
-		if items, times := w.submitted(job); items != 450 || w.mostly(job) > 2 {
-			t.Errorf("%d items were submitted %d times, one of them %d times", items, times, w.mostly(job))
+		w.waitForState(job, config.RecoveryCompleted, 20*time.Second)
+		if items, times := w.submitted(job); items != 450 || w.maxSubmissions(job) > 2 {
+			t.Errorf("%d items were submitted %d times, one of them %d times", items, times, w.maxSubmissions(job))
 		}
 		for i := 1; i < len(w.reserved); i++ {
 			if n := w.reserved[i] - w.reserved[i-1]; n < 1 || n > 200 {
@@ -99,14 +99,14 @@ func TestStaleOwner(t *testing.T) {
 	})
 }
 
-// A cancel comes in the middle of a reservation: one of them wins. If it is the cancel, nothing is submitted.
+// A cancel races a reservation: one of them wins. If it is the cancel, nothing is submitted.
 func TestCancelRacesReservation(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		bubble(t, 100, func(w *world) {
 			w.runner()
 			job := w.ready()
 			w.act(job, canary)
-			w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
+			w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
 			var once sync.Once
 			at := "submit"
 			if first {
@@ -125,7 +125,7 @@ func TestCancelRacesReservation(t *testing.T) {
 				return nil
 			})
 			w.actIf(job, config.RecoveryAwaitingApproval, goOn)
-			edited := w.becomes(job, config.RecoveryCancelled, 20*time.Second)
+			edited := w.waitForState(job, config.RecoveryCancelled, 20*time.Second)
 			items, _ := w.submitted(job)
 			if first && (items != 5 || edited.Reserved != 5) || !first && (items != 100 || edited.Skipped < 90) ||
 				edited.Delivered+edited.Skipped != edited.Reserved {
@@ -135,7 +135,7 @@ func TestCancelRacesReservation(t *testing.T) {
 	}
 }
 
-// A job that begins while another one sends to the same destination waits for it.
+// A job that starts while another one sends to the same destination waits for it.
 func TestOneJobSendsAtATime(t *testing.T) {
 	bubble(t, 6, func(w *world) {
 		w.runner()
@@ -147,12 +147,12 @@ func TestOneJobSendsAtATime(t *testing.T) {
 		if items, _ := w.submitted(two); items > 0 {
 			t.Errorf("the second job has submitted %d items beside the first", items)
 		}
-		w.becomes(one, config.RecoveryAwaitingApproval, 10*time.Second)
-		w.becomes(two, config.RecoveryAwaitingApproval, 10*time.Second)
+		w.waitForState(one, config.RecoveryAwaitingApproval, 10*time.Second)
+		w.waitForState(two, config.RecoveryAwaitingApproval, 10*time.Second)
 	})
 }
 
-// Jobs are run by who owns the endpoint's partition, and forgotten by it after 30 days.
+// The node that owns the partition of the endpoint runs its jobs, and deletes them after 30 days.
 func TestOwnership(t *testing.T) {
 	bubble(t, 1, func(w *world) {
 		w.runner()
@@ -162,10 +162,10 @@ func TestOwnership(t *testing.T) {
 		if edited, _ := w.Recovery(job); edited.State != config.RecoveryPreparing {
 			t.Errorf("a job of another node's partition is %s", edited.State)
 		}
-		w.change(func(endpoint *config.Endpoint) { endpoint.Partition = 1 }) // it was moved here
-		w.becomes(job, config.RecoveryReady, 10*time.Second)
+		w.change(func(endpoint *config.Endpoint) { endpoint.Partition = 1 }) // it has moved to this node
+		w.waitForState(job, config.RecoveryReady, 10*time.Second)
 		w.act(job, canary)
-		w.becomes(job, config.RecoveryCompleted, time.Second)
+		w.waitForState(job, config.RecoveryCompleted, time.Second)
 		edited, _ := w.Recovery(job)
 		time.Sleep(time.Until(edited.CreatedAt.Add(config.RecoveryRetention - time.Minute)))
 		forgotten := func() int {
@@ -209,7 +209,7 @@ func TestNamedDestinations(t *testing.T) {
 	}
 }
 
-// A page is ten seconds' worth, within bounds.
+// A page is ten seconds of the rate, within bounds.
 func TestPageSize(t *testing.T) {
 	for rate, want := range map[int]int{1: 10, 2: 20, 19: 190, 20: 200, 100: 200} {
 		if got := pageSize(&config.Recovery{RatePerSecond: rate}); got != want {

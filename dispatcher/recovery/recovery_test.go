@@ -20,7 +20,7 @@ func bubble(t *testing.T, failed int, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) { test(newWorld(t, failed)) })
 }
 
-// A job from its making to its end.
+// A job from its creation to its end.
 func TestJobLifecycle(t *testing.T) {
 	bubble(t, 450, func(w *world) {
 		w.runner()
@@ -29,14 +29,14 @@ func TestJobLifecycle(t *testing.T) {
 			t.Fatalf("the preparation has submitted %d items", items)
 		}
 		w.act(job, canary)
-		edited := w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
+		edited := w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
 		if edited.Canary != (config.CanaryResult{Total: 5, Delivered: 5}) || edited.Reserved != 5 {
 			t.Fatalf("after the canary the job is %+v", edited)
 		}
 		time.Sleep(time.Hour)
 		w.act(job, goOn)
 		began := time.Now()
-		edited = w.becomes(job, config.RecoveryCompleted, 10*time.Second)
+		edited = w.waitForState(job, config.RecoveryCompleted, 10*time.Second)
 		if took := time.Since(began); took < 4400*time.Millisecond || took > 7*time.Second {
 			t.Errorf("445 deliveries at 100 a second took %v", took)
 		}
@@ -55,7 +55,7 @@ func TestJobLifecycle(t *testing.T) {
 	})
 }
 
-// spaced checks what was submitted of a job: triggers, and due times a hundredth of a second apart.
+// spaced checks the submitted deliveries of a job: triggers, and due times a hundredth of a second apart.
 func (w *world) spaced(job string) {
 	w.Helper()
 	var last time.Time
@@ -84,7 +84,7 @@ func TestSmallSelections(t *testing.T) {
 			w.runner()
 			job := w.ready()
 			w.act(job, canary)
-			edited := w.becomes(job, state, time.Second)
+			edited := w.waitForState(job, state, time.Second)
 			if items, _ := w.submitted(job); items != delivered || edited.Canary.Delivered != delivered ||
 				edited.Canary.Total != delivered {
 				t.Errorf("of %d, %d were submitted, and the job is %+v", failed, items, edited)
@@ -97,14 +97,14 @@ func TestSmallSelections(t *testing.T) {
 	f(6, config.RecoveryAwaitingApproval, 5)
 }
 
-// A failure stops the job, in the canary and later. What is on its way still counts.
+// A failure stops the job, in the canary and later. Deliveries that run still count.
 func TestFailureStopsJob(t *testing.T) {
 	bubble(t, 20, func(w *world) {
 		w.Result = func(seq int) (event.Status, event.Reason) { return event.Failed, "" }
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		edited := w.becomes(job, config.RecoveryStopped, 2*time.Second)
+		edited := w.waitForState(job, config.RecoveryStopped, 2*time.Second)
 		if edited.StopReason != config.StopDeliveryFailed || edited.Reserved != 5 || edited.Delivered+edited.Failed+
 			edited.Skipped != 5 ||
 			edited.Canary.Failed != edited.Failed ||
@@ -122,9 +122,9 @@ func TestFailureStopsJob(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
+		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
-		edited := w.becomes(job, config.RecoveryStopped, 20*time.Second)
+		edited := w.waitForState(job, config.RecoveryStopped, 20*time.Second)
 		if edited.Failed != 1 || edited.Reserved != 405 || edited.Delivered+edited.Failed+edited.Skipped != 405 ||
 			edited.Skipped == 0 ||
 			edited.Delivered < 300 {
@@ -133,8 +133,8 @@ func TestFailureStopsJob(t *testing.T) {
 	})
 }
 
-// Destinations that are disabled or gone before a job is ready are passed by.
-func TestUnavailableDestinationStopsJobBeforeStart(t *testing.T) {
+// Items of destinations that are disabled or deleted before a job is ready are skipped.
+func TestDestinationsUnavailableBeforeReadyAreSkipped(t *testing.T) {
 	two := func(w *world) {
 		w.ep.Destinations = []config.Destination{{ID: "dst_a", Enabled: true}, {ID: "dst_b"}}
 	}
@@ -159,7 +159,8 @@ func TestUnavailableDestinationStopsJobBeforeStart(t *testing.T) {
 	f(func(w *world) { w.ep = nil }, "", "[{[] false } {[] false destination_disabled} {[] true endpoint_deleted}]", 0, 0)
 }
 
-// After it is ready they stop it, in whatever state it is; one that nothing is sent to does not.
+// A destination that is disabled or deleted once the job is ready stops it, in whatever state it is; one that nothing
+// is sent to does not.
 func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
 	disable := func(endpoint *config.Endpoint) { endpoint.Destinations[0].Enabled = false }
 	f := func(until func(w *world, job string), change func(w *world)) {
@@ -175,7 +176,7 @@ func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
 				t.Fatalf("a destination that nothing is sent to has ended the job: %+v", edited)
 			}
 			change(w)
-			if edited := w.becomes(job, config.RecoveryStopped,
+			if edited := w.waitForState(job, config.RecoveryStopped,
 				10*time.Second); edited.StopReason != config.StopDestinationUnavailable {
 				t.Errorf("the job is %+v", edited)
 			}
@@ -184,7 +185,7 @@ func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
 	untilReady := func(*world, string) {}
 	untilAwaiting := func(w *world, job string) {
 		w.act(job, canary)
-		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
+		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
 	}
 	untilRunning := func(w *world, job string) { untilAwaiting(w, job); w.act(job, goOn) }
 	f(untilReady, func(w *world) { w.change(disable) })
@@ -193,14 +194,14 @@ func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
 	f(untilReady, func(w *world) { w.mu.Lock(); w.ep = nil; w.mu.Unlock() })
 }
 
-// A delivery that its destination's owner found disabled says so to the job, however short the moment was.
+// A delivery that finds its destination disabled stops the job, however short that state was.
 func TestUnavailableOutcomeStopsJob(t *testing.T) {
 	bubble(t, 9, func(w *world) {
 		w.Result = func(int) (event.Status, event.Reason) { return event.Failed, event.DestinationDisabled }
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		if edited := w.becomes(job, config.RecoveryStopped,
+		if edited := w.waitForState(job, config.RecoveryStopped,
 			time.Second); edited.StopReason != config.StopDestinationUnavailable ||
 			edited.Failed != 0 || edited.Skipped != 5 {
 			t.Errorf("the job is %+v", edited)
@@ -208,7 +209,7 @@ func TestUnavailableOutcomeStopsJob(t *testing.T) {
 	})
 }
 
-// What is expired or delivered by now is passed by, and stops nothing.
+// Expired and delivered items are skipped, and stop nothing.
 func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 	bubble(t, 6, func(w *world) {
 		w.Prior = func(seq int) event.Status {
@@ -218,9 +219,9 @@ func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
+		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
-		edited := w.becomes(job, config.RecoveryCompleted, 5*time.Second)
+		edited := w.waitForState(job, config.RecoveryCompleted, 5*time.Second)
 		items := w.items[edited.Selection]
 		if edited.Delivered != 2 || edited.Skipped != 4 || items[0].skipped != event.AlreadyDelivered ||
 			items[0].status != event.Delivered ||
@@ -230,7 +231,7 @@ func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 	})
 }
 
-// The deadline ends a job in every state, also while the store is away.
+// The deadline ends a job in every state, also while the store is unavailable.
 func TestDeadlineEndsJob(t *testing.T) {
 	f := func(until func(w *world, job string)) {
 		t.Helper()
@@ -247,7 +248,7 @@ func TestDeadlineEndsJob(t *testing.T) {
 				t.Fatalf("a second before its deadline the job is %s", edited.State)
 			}
 			w.on(nil)
-			if edited := w.becomes(job, config.RecoveryExpired, 40*time.Second); edited.StopReason != config.StopDeadline ||
+			if edited := w.waitForState(job, config.RecoveryExpired, 40*time.Second); edited.StopReason != config.StopDeadline ||
 				edited.FinishedAt.Before(deadline) || edited.FinishedAt.After(deadline.Add(10*time.Second)) {
 				t.Errorf("the job is %+v", edited)
 			}
@@ -261,15 +262,15 @@ func TestDeadlineEndsJob(t *testing.T) {
 			return nil
 		})
 	})
-	f(func(w *world, job string) { w.becomes(job, config.RecoveryReady, time.Second) })
+	f(func(w *world, job string) { w.waitForState(job, config.RecoveryReady, time.Second) })
 	f(func(w *world, job string) {
-		w.becomes(job, config.RecoveryReady, time.Second)
+		w.waitForState(job, config.RecoveryReady, time.Second)
 		w.act(job, canary)
-		w.becomes(job, config.RecoveryAwaitingApproval, 10*time.Second)
+		w.waitForState(job, config.RecoveryAwaitingApproval, 10*time.Second)
 	})
 	f(func(w *world, job string) {
-		w.becomes(job, config.RecoveryReady, time.Second)
-		w.Result = func(int) (event.Status, event.Reason) { return event.Retrying, "" } // for ever
+		w.waitForState(job, config.RecoveryReady, time.Second)
+		w.Result = func(int) (event.Status, event.Reason) { return event.Retrying, "" } // without end
 		w.act(job, canary)
 		time.Sleep(time.Second)
 		w.mu.Lock()
@@ -287,7 +288,7 @@ func TestDeadlineEndsJob(t *testing.T) {
 	})
 }
 
-// A preparation that fails for good ends the job; one that the store is away for waits.
+// A permanent error of the preparation ends the job. While the store is unavailable, it waits.
 func TestPreparationFails(t *testing.T) {
 	bubble(t, 1, func(w *world) {
 		var away atomic.Int32
@@ -302,13 +303,13 @@ func TestPreparationFails(t *testing.T) {
 		})
 		w.runner()
 		job := w.add()
-		if edited := w.becomes(job, config.RecoveryFailed, 20*time.Second); away.Load() != 4 || edited.StopReason != "" {
+		if edited := w.waitForState(job, config.RecoveryFailed, 20*time.Second); away.Load() != 4 || edited.StopReason != "" {
 			t.Errorf("after %d tries the job is %+v", away.Load(), edited)
 		}
 	})
 }
 
-// While the store is away a job waits, and goes on afterwards.
+// While the store is unavailable a job waits. It continues afterwards.
 func TestJobWaitsWhileStoreIsUnavailable(t *testing.T) {
 	bubble(t, 300, func(w *world) {
 		var away atomic.Bool
@@ -321,7 +322,7 @@ func TestJobWaitsWhileStoreIsUnavailable(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.becomes(job, config.RecoveryAwaitingApproval, time.Second)
+		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
 		away.Store(true)
 		w.act(job, goOn)
 		time.Sleep(time.Minute)
@@ -329,7 +330,7 @@ func TestJobWaitsWhileStoreIsUnavailable(t *testing.T) {
 			t.Fatalf("without the store the job is %s", edited.State)
 		}
 		away.Store(false)
-		w.becomes(job, config.RecoveryCompleted, 30*time.Second)
+		w.waitForState(job, config.RecoveryCompleted, 30*time.Second)
 		if _, times := w.submitted(job); times != 300 {
 			t.Errorf("%d submissions of 300 items", times)
 		}

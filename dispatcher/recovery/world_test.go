@@ -17,25 +17,25 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// world is everything around a runner: the configuration, the store, the log and the destinations. What is submitted
-// gets its result when it is due.
+// world is everything around a runner: the configuration, the store, the log and the destinations. Submitted
+// deliveries get their result when they are due.
 type world struct {
 	*testing.T
 	ids *id.Generator
 
-	// Result is what becomes of a delivery, by the number of its item; nil: it is delivered.
+	// Result is the result of a delivery, by the number of its item; nil: it is delivered.
 	Result func(seq int) (event.Status, event.Reason)
-	// Prior is how a delivery stands when it is submitted; nil: failed. Gone says that its payload is not kept.
+	// Prior is the status of a delivery when it is submitted; nil: failed. Gone means that its payload has expired.
 	Prior func(seq int) event.Status
 	Gone  func(seq int) bool
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	refuse    func(step string) error
 	rev       int64
 	jobs      map[string]*config.Recovery
 	changed   chan struct{}
 	ep        *config.Endpoint // nil: deleted
-	failed    int              // deliveries that a job selects, of each destination
+	failed    int              // deliveries of each destination that a job selects
 	items     map[string]map[int]*item
 	selection []event.SelectionGroup // of the last preparation
 	reserved  []int                  // every change of Reserved
@@ -58,7 +58,7 @@ func newWorld(t *testing.T, failed int) *world {
 	}
 }
 
-// runner runs one until the returned function is called or the test ends.
+// runner runs a Runner until the returned function is called or the test ends.
 func (w *world) runner() (stop func()) {
 	w.Helper()
 	r, err := New(Deps{
@@ -81,7 +81,7 @@ func (w *world) runner() (stop func()) {
 	return stop
 }
 
-// add makes a job.
+// add creates a job.
 func (w *world) add(change ...func(*config.Recovery)) string {
 	w.Helper()
 	edited := &config.Recovery{
@@ -99,7 +99,7 @@ func (w *world) add(change ...func(*config.Recovery)) string {
 	return edited.ID
 }
 
-// put makes j the newest value of its job. w.mu is held.
+// put stores the newest value of a job. w.mu is held.
 func (w *world) put(edited *config.Recovery) {
 	w.rev++
 	edited.Rev = w.rev
@@ -111,8 +111,7 @@ func (w *world) put(edited *config.Recovery) {
 	w.changed = make(chan struct{})
 }
 
-// on sets what is called before a step of a runner is done, and may refuse it: select, counts, work, submit, update,
-// caught.
+// on sets what is called before each step of a runner and may refuse it: select, counts, work, submit, update, caught.
 func (w *world) on(refuse func(step string) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,7 +197,7 @@ func (w *world) Endpoint(string) (*config.Endpoint, config.Presence) {
 	return w.ep, config.Present
 }
 
-// change alters the endpoint.
+// change changes the endpoint.
 func (w *world) change(f func(*config.Endpoint)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -317,7 +316,7 @@ func (w *world) Submit(_ context.Context, deliveries []*event.Work, outcomes []*
 	return nil
 }
 
-// end is what becomes of a delivery that is due: one of a job that has ended is passed by.
+// end sets the result of a delivery that is due. A delivery of an ended job is skipped.
 func (w *world) end(it *item, seq int, job string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -345,8 +344,8 @@ func cancel(edited *config.Recovery) {
 	edited.End(config.RecoveryCancelled, config.StopCancelled, time.Now())
 }
 
-// becomes waits until the job has the state, and what is said of its items has been written down if it has ended.
-func (w *world) becomes(job string, state config.RecoveryState, within time.Duration) *config.Recovery {
+// waitForState waits until the job has the state, and, if it has ended, until its results are settled.
+func (w *world) waitForState(job string, state config.RecoveryState, within time.Duration) *config.Recovery {
 	w.Helper()
 	deadline := time.Now().Add(within)
 	for {
@@ -374,8 +373,8 @@ func (w *world) submitted(job string) (items, times int) {
 	return items, times
 }
 
-// mostly is how often the item of the job that was submitted most often was.
-func (w *world) mostly(job string) (times int) {
+// maxSubmissions is the highest number of submissions of one item of the job.
+func (w *world) maxSubmissions(job string) (times int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, x := range w.items[w.jobs[job].Selection] {
@@ -384,11 +383,11 @@ func (w *world) mostly(job string) (times int) {
 	return times
 }
 
-// ready makes a job and waits until it is ready.
+// ready creates a job and waits until it is ready.
 func (w *world) ready(change ...func(*config.Recovery)) string {
 	w.Helper()
 	job := w.add(change...)
-	w.becomes(job, config.RecoveryReady, time.Second)
+	w.waitForState(job, config.RecoveryReady, time.Second)
 	return job
 }
 
