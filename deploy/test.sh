@@ -136,7 +136,7 @@ repeats+='|BodiesCostByTheirLength|WrongTypesAtEveryMember|LargeAnswersAreBounde
 repeats+='|ReplayReadsABoundedNumberOfRejectedEvents|StreamOfASlowClient'
 # dispatcher
 repeats+='|ScheduleThroughTheTiers|DownFor.*|DestinationDownFor.*|ManyDeadDestinations|RateIsHeld.*|DeepTier|AMillionPending.*'
-repeats+='|HopsWithSkewedBroker|ParkedWorkDoesNotReadBodies|ParkedMeasuresItself'
+repeats+='|HopsWithSkewedBroker|ParkedDeliveriesDoNotReadBodies|NewOwnerCountsParkedAfterOneRecheck'
 # ledger, pkg
 repeats+='|RunOnEngines|AuditOnEngines|FollowBySamples|FollowRandomHistories|AuditOfRandomHistories|BookIsCompact|Users'
 repeats+='|OnlyAppliedRecordsAreCounted|TombstonesAreBounded'

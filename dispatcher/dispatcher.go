@@ -39,8 +39,8 @@
 // # Invariants
 //
 //  1. Nothing is lost, in whatever order deliveries finish and wherever the process dies: a commit never passes an
-//     unfinished record (TestCommitNeverPassesUnfinished, TestRandomCompletionsSurviveCrashes; with the build tag faults
-//     TestCrashPoints).
+//     unfinished record (TestCommitNeverPassesUnfinished, TestRandomCompletionsSurviveCrashes; with the build tag
+//     faults TestCrashPoints).
 //  2. The follow-up is in the log before its outcome, and both are before the offset is committed
 //     (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsRetriedUntilProduced).
 //  3. After a crash only these are repeated: records finished since the last commit, running deliveries, and holes that
@@ -71,8 +71,8 @@
 //  15. All parked deliveries of a node together are re-checked at most some 4,000 times a second, each at least once an
 //     hour, and a new owner knows their number after one interval (TestRecheckBudget,
 //     TestNewOwnerCountsParkedAfterOneRecheck).
-//  16. A rate limit is neither exceeded nor left unused, also by retries, replays and tests (TestRateIsHeld, TestSlowRate,
-//     TestRateChanges).
+//  16. A rate limit is neither exceeded nor left unused, also by retries, replays and tests (TestRateIsHeld,
+//     TestSlowRate, TestRateChanges).
 //  17. While an endpoint is paused or a circuit breaker is open, only probes are sent; deliveries resume within one
 //     re-check interval (TestPausedDeliveriesAreHeldUntilResumed, TestBreakerHoldsAndProbes, TestReplaysAreProbes,
 //     TestNewURLClosesTheBreaker).

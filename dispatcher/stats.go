@@ -32,9 +32,8 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	gauge("in_flight_bytes_max", "Limit of bytes of deliveries in flight on this node.", s.cfg.MaxInFlightBytes)
 	gauge("sending", "Running requests to destinations.", census.Sending)
 	gauge("sending_max", "Limit of concurrent requests to destinations on this node.", s.cfg.MaxSending)
-	gauges("lanes", "Destinations in memory by state: all, in-flight window reduced by failures, waiting for a rate limit "+
-
-		"token, circuit breaker open, circuit breaker half-open.", census.States, "state")
+	gauges("lanes", "Destinations in memory by state: all, in-flight window reduced by failures, waiting for a "+
+		"rate limit token, circuit breaker open, circuit breaker half-open.", census.States, "state")
 	gauges("parked", "Parked deliveries that this node has seen, by reason.", census.Parked, "reason")
 	gauges("tier_records", "Records in the retry topics that are not due, as of the last fetch of each partition.",
 		s.tierDepths(), "tier")
