@@ -2,7 +2,7 @@
 # make test  everything that decides whether a change may land
 SHELL := /bin/bash
 
-# What a version that is no release adds to the number in VERSION.
+# The commit is appended to VERSION in builds that are no release.
 COMMIT := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
 LDFLAGS := -X main.commit=$(COMMIT)
 
@@ -19,15 +19,15 @@ build: need-go need-npm
 run: build
 	@exec bin/relay dev
 
-# Go tests, the suites on real engines where they can be had, the race detector, the linters.
+# Go tests, the suites on real engines where available, the race detector, the linters.
 test: need-go need-npm
 	@deploy/test.sh
 
-# The vendors' own signature libraries, for tests that compare with them.
+# The vendors' own signature libraries, with which tests compare ours.
 vendors:
 	@deploy/vendors.sh
 
-# Apache Kafka for the suites on real engines; redis-server comes from the system's packages.
+# Apache Kafka for the suites on real engines; install redis-server with the system's package manager.
 engines:
 	@deploy/engines/fetch.sh
 
@@ -49,23 +49,23 @@ torture: build
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'RandomHistories' -v ./ledger
 	RELAY_SECONDS=900 deploy/contract/schemathesis.sh
 
-# Every scenario of relay-bench for some seconds.
+# Runs every scenario of relay-bench for some seconds.
 bench: build
 	@deploy/bench/run.sh
 
-# What is checked out against another revision, in turns: make bench-compare BASE=main~5
+# Compares the working tree with another revision, in alternating runs: make bench-compare BASE=main~5
 bench-compare: build
 	@BASE='$(BASE)' deploy/bench/compare.sh
 
-# The benchmarks of single functions.
+# Go benchmarks of single functions.
 bench-go:
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
 
-# go vet is among the linters.
+# The linters include go vet.
 lint: need-go
 	@go tool -modfile=deploy/lint/go.mod golangci-lint run ./...
 
-# Needs the vulnerability database, which not every network reaches.
+# Needs access to the vulnerability database.
 vuln: need-go
 	@go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while: fuzz.sh [seconds each]. The seed corpora run with every `go test`.
+# Runs every fuzz target: fuzz.sh [seconds per target, default 20]. Every `go test` runs the seed corpora.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-20}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The README's test command: sets up what the tests need, runs them step by step, prints what each step
-# took and what was left out.
+# Runs all tests (make test): installs what they need, runs them in two parallel lists of steps, and prints how long
+# each step took and which tests were skipped for lack of a tool.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,14 +9,15 @@ left_out=()
 containers=
 started=$SECONDS
 
-# step prints what it runs when that is over: two of them run at a time. After a fault no other one begins.
+# step NAME COMMAND... runs a command and prints its output when it has ended, because two steps run at a time. After a
+# failure no other step starts.
 step() {
 	local name=$1 from=$SECONDS status=0 out
 	shift
 	[ ! -e "$scratch/failed" ] || return 1
 	out=$(mktemp)
 	printf '== %s ...\n' "$name"
-	# A process of its own, for what is part of a condition does not end at its first fault.
+	# In the background, because set -e is off inside a condition.
 	"$@" >"$out" 2>&1 &
 	wait $! || status=$?
 	flock "$lock" bash -c 'printf "\n== %s\n" "$1"; cat "$2"; printf "== %s: %d min %02d s\n" "$1" $(($3 / 60)) $(($3 % 60))' \
@@ -26,7 +27,8 @@ step() {
 	return $status
 }
 
-# try runs a set-up step that some machines cannot do; the tests that need it say so when they are left out.
+# try WHAT COMMAND... runs a set-up step that some machines cannot do. The tests that need it are then skipped, and the
+# summary says so. With RELAY_TEST_ENGINES=required a failure ends the run.
 try() {
 	local what=$1
 	shift
@@ -53,7 +55,7 @@ setup() {
 	printf '== set-up: %d min %02d s\n' $(((SECONDS - started) / 60)) $(((SECONDS - started) % 60))
 }
 
-# What sdk/test.sh finds it runs; here it is said what it does not find.
+# sdk/test.sh uses the Node.js versions and the browser that it finds; this reports the missing ones.
 javascript_setup() {
 	local version
 	try "JavaScript tests (need npm and Node.js 20)" sdk/test.sh install
@@ -63,14 +65,14 @@ javascript_setup() {
 	sdk/test.sh browser >/dev/null || try "pages in a browser (need Chromium)" false
 }
 
-# The same suites run on engines as containers or as processes; these take containers where they can.
+# These tests run the suites on engines in containers if Docker is there, otherwise on processes.
 contained='^(TestServe|TestRedis|TestKafkaCluster)$'
 
-# memory puts what the tests write into memory where there is room: one test waits for the disk of a shared machine
-# for seconds, and kill -9 loses no more there than on a disk. RELAY_TEST_DIR=/var/tmp, say, tries a disk.
+# memory lets the tests write to /dev/shm if there is room: on a shared machine a test may wait seconds for the disk, and
+# kill -9 loses no more in memory than on a disk. RELAY_TEST_DIR=/var/tmp makes them write to a disk.
 memory() {
 	local dir=/dev/shm free
-	export GOTMPDIR=${GOTMPDIR:-${TMPDIR:-/tmp}} # the compiler's files may lie on a disk
+	export GOTMPDIR=${GOTMPDIR:-${TMPDIR:-/tmp}} # the compiler's files may stay on a disk
 	if [ -z "${RELAY_TEST_DIR:-}" ]; then
 		free=$(df --output=avail -BG $dir 2>/dev/null | tail -n 1 | tr -dc 0-9)
 		if [ "${free:-0}" -lt 8 ] || [ "$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)" -lt 12 ]; then
@@ -83,7 +85,7 @@ memory() {
 	echo "tests write to $TMPDIR"
 }
 
-# images makes containers possible: a Docker engine, and images that the environment names or that begin to be built.
+# images prepares containers: it needs Docker, and images that the environment names or that it starts to build.
 images() {
 	if ! docker info >/dev/null 2>&1; then
 		left_out+=("engines as containers (need a Docker engine): they ran as processes")
@@ -95,7 +97,7 @@ images() {
 	image=$!
 }
 
-# processes are the tests that boot the relay. They wait more than they compute: everything else runs beside them.
+# processes runs the tests that boot the relay. They wait more than they compute, so all others run at the same time.
 processes() {
 	CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -vet=off -timeout 40m ${containers:+-skip "$contained"} ./test/e2e
 }
@@ -104,7 +106,7 @@ in_containers() {
 	CGO_ENABLED=0 RELAY_TEST_WITH=containers go test -vet=off -timeout 30m -run "$contained" ./test/e2e ./test/kit
 }
 
-# packages are all but the tests that boot the relay; those that take longest are first.
+# packages lists all packages but the tests that boot the relay; the slowest are first.
 packages() {
 	local module
 	module=$(go list -m)
@@ -113,19 +115,19 @@ packages() {
 }
 
 unit() {
-	# The linters have run go vet.
+	# The lint step runs go vet.
 	CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -vet=off -timeout 40m ${containers:+-skip "$contained"} $(packages)
 }
 
-# A build with crash points, which the release does not have.
+# faults tests a build with crash points, which the release does not have.
 faults() {
 	go vet -tags faults ./node ./dispatcher
 	CGO_ENABLED=0 go test -tags faults -run 'Crash|Faults' ./dispatcher
 }
 
-# What the race detector need not see again: tests that begin no goroutine that others do not begin. They do the same many times or for
-# days of fake time, compute alone, wait for real engines, or are about statements and the schema. All others are run under it too,
-# and so is whatever is added.
+# Tests that the race detector skips, because they start no goroutine that other tests do not start: they repeat the
+# same many times or for days of fake time, only compute, wait for real engines, or test statements and the schema. All
+# others run under it, new ones too.
 # store
 repeats='^Test(ReadAfterWrite|RedoChangesNothing|UsageSurvivesKills|SearchReadsStrangeBodies|BatchOfManyDays|Paging.*|ListsAgreeWithModel'
 repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultMakesNoDeadLetters|ValuesAreNeverText|InterruptedMigration.*|OvertakenMigration|MigrateChecks.*'
@@ -138,16 +140,16 @@ repeats+='|ReplayReadsABoundedNumberOfRejectedEvents|StreamOfASlowClient'
 repeats+='|ScheduleThroughTheTiers|DownFor.*|DestinationDownFor.*|ManyDeadDestinations|RateIsHeld.*|DeepTier|AMillionPending.*'
 repeats+='|HopsWithSkewedBroker|ParkedDeliveriesDoNotReadBodies|NewOwnerCountsParkedAfterOneRecheck'
 # ledger, pkg
-repeats+='|RunOnEngines|AuditOnEngines|FollowBySamples|FollowRandomHistories|AuditOfRandomHistories|BookIsCompact|Users'
+repeats+='|RunShowsCountsOnEngines|AuditOnEngines|FollowSamplesFastTraffic|FollowRandomHistories|AuditOfRandomHistories|BookIsCompact|Users'
 repeats+='|OnlyAppliedRecordsAreCounted|TombstonesAreBounded'
 repeats+='|ImportRestoresTheExport|ImportOfMany|BodyFilters.*|TornSnapshots|RepeatedFooters|KillsLoseNothing|LargeResult|BrokenPartsAreDetached|EngineDiesWithParent'
 repeats+='|RelativeDirectory|LockedDirectoryIsRefused|SIGKILL|PowerLoss|LeasesAreFew|PatientTopicsRest|.*OnApacheKafka|ApacheKafka)$'
 
-# Whole processes under the race detector: one with all in it, killed, under attack; nodes that share the work, one of them killed, all
-# restarted. Their goroutines begin in the packages, whose own tests run under it too.
+# Whole processes under the race detector: a single process, killed and under attack; nodes that share the work, one of
+# them killed, all restarted. The tests of their packages run under it too.
 whole='^Test(DevPipeline|KillEverything|HostileClients|Serve)$'
 
-# Every package of the product that starts goroutines. -race needs a C compiler.
+# race runs the tests of every package that starts goroutines. -race needs a C compiler.
 race() {
 	local each
 	each=$(packages | tr ' ' '\n' | grep -Ev '/(bench|event|id|secrets|sign|verify|web|store/schema|relay)$')
@@ -165,7 +167,7 @@ lint() {
 	make --no-print-directory lint
 }
 
-# Two lists of steps run side by side: this one boots the relay again and again and waits, the other one computes.
+# Two lists of steps run in parallel: boots starts the relay again and again and mostly waits, computes uses the CPU.
 boots() {
 	step "tests that boot the relay" processes
 	[ -z "$containers" ] || step "tests on engines as containers" in_containers
@@ -187,12 +189,12 @@ setup
 scratch=$(mktemp -d)
 memory
 lock=$scratch/lock
-set -m # each list is a group of processes that can be ended
+set -m # each list is a process group that can be killed
 boots & first=$!
 computes & second=$!
 trap 'kill -- -$first -$second 2>/dev/null || true; wait || true; rm -rf "$scratch" "${memory:-}"' EXIT
 trap 'exit 1' HUP INT TERM
-# What runs ends by itself: tests that are cut off leave engines behind.
+# Wait for both lists even after a failure: killed tests would leave engines behind.
 wait $first || failed=yes
 wait $second || failed=yes
 [ -z "${failed:-}" ] || { echo "make test: a step failed" >&2; exit 1; }

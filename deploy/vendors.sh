@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the vendors' own signature libraries beside the tests that compare with them. They are test
-# dependencies only: nothing of them is built into the binary.
+# Installs the vendors' own signature libraries, with which tests compare ours. They are test dependencies only:
+# the binary contains nothing of them.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Tests of the product's JavaScript: all that needs no browser on every version of Node that is supported or must be
-# refused in plain words, then the pages of bin/relay in Chromium. `sdk/test.sh install` fetches what that needs,
-# `sdk/test.sh browser` prints which browser is taken.
+# Tests the product's JavaScript: tests without a browser on every installed version of Node.js, then the pages of
+# bin/relay in Chromium. `sdk/test.sh install` installs the dependencies, `sdk/test.sh browser` prints the browser's path.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -13,7 +12,7 @@ fi
 
 node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' ||
 	{ echo "the JavaScript tests need Node 20 or newer; this is $(node --version)" >&2; exit 1; }
-# npm compares each package with its hash in package-lock.json; no script of a package is run.
+# npm verifies each package against its hash in package-lock.json; package scripts do not run.
 if ! cmp -s package-lock.json node_modules/installed; then
 	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	cp package-lock.json node_modules/installed

@@ -43,7 +43,8 @@ type counter func(context.Context) error
 
 func (c counter) CountUsage(ctx context.Context) error { return c(ctx) }
 
-func newUsage(t *testing.T, f *fakeStore, now func() time.Time, change ...func(*usage.Config, *usage.Deps)) *usage.Usage {
+func newUsage(t *testing.T, f *fakeStore, now func() time.Time,
+	change ...func(*usage.Config, *usage.Deps)) *usage.Usage {
 	t.Helper()
 	cfg := usage.DefaultConfig()
 	deps := usage.Deps{
@@ -144,7 +145,8 @@ func TestDaysAddUpToTheTotal(t *testing.T) {
 func TestProjection(t *testing.T) {
 	f := func(now, created string, used, recent, want int64, certain bool) {
 		t.Helper()
-		store := &fakeStore{daily: []event.DayUse{{Day: utc("2026-08-01T00:00:00"), Use: event.Use{Sent: used}}}, recent: recent}
+		store := &fakeStore{daily: []event.DayUse{{Day: utc("2026-08-01T00:00:00"), Use: event.Use{Sent: used}}},
+			recent: recent}
 		u := newUsage(t, store, func() time.Time { return utc(now) }, func(_ *usage.Config, d *usage.Deps) {
 			d.Created = func(string) time.Time { return utc(created) }
 		})

@@ -1,11 +1,10 @@
-// Opens pages in the system's Chromium and collects what went wrong in them.
+// Opens pages in the system's Chromium and collects their errors.
 import { chromium } from 'playwright-core'
 
-// The browser's path; sdk/test.sh finds it.
+// Path of the browser; sdk/test.sh sets it.
 export const browserPath = process.env.RELAY_TEST_BROWSER
 
-// openBrowser: the tests run as root in places, where Chromium has no sandbox of its own. Its pages come from this
-// machine alone.
+// openBrowser starts Chromium without its sandbox, which does not work as root. All pages come from this machine.
 export function openBrowser() {
   return chromium.launch({
     executablePath: browserPath,
@@ -13,8 +12,8 @@ export function openBrowser() {
   })
 }
 
-// openPage gives a page and the list of its faults: errors on its console (Chromium writes there what a policy
-// refused), exceptions, failed requests, and requests to another origin than the given one.
+// openPage returns a page and the list of its faults: console errors (including violations of the content security
+// policy), exceptions, failed requests, and requests to any origin but the given one.
 export async function openPage(browser, origin, options = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options })
   const faults = []

@@ -24,8 +24,8 @@ after(async () => {
   await relay?.stop()
 })
 
-// A deep link opens an operation with its parameters named: the viewer resolves no $ref among the parameters of a path,
-// only among those of an operation.
+// A deep link opens an operation with the names of its parameters. The viewer resolves $ref in the parameters of an
+// operation only, not in those of a path.
 test('the reference draws the operations, opens the one that is linked and sends nothing', { skip }, async () => {
   const { page, faults } = await openPage(browser, relay.url)
   await page.goto(`${relay.url}/docs#/Sending/sendEvents`)
@@ -50,8 +50,8 @@ async function operations() {
   return paths.flatMap(Object.keys).filter((key) => methods.includes(key)).length
 }
 
-// A flaw in the viewer reaches nothing: the page has an origin of its own, no cookie, and may load nothing from
-// elsewhere; of this host it reads what is public.
+// A vulnerability in the viewer exposes nothing: the page has an opaque origin, no cookies, and loads nothing from other
+// hosts; from this host it reads public files only.
 test('the reference is confined by its policy', { skip }, async () => {
   const { page, faults } = await openPage(browser, relay.url)
   await page.goto(`${relay.url}/docs`)
@@ -102,7 +102,7 @@ test('without script the reference names the document', { skip }, async () => {
   await page.close()
 })
 
-// What a build without npm shows: the page is there, the viewer is not.
+// A build without npm has the page, but not the viewer.
 test('without the viewer the reference says how to build it', { skip }, async () => {
   const { page } = await openPage(browser, relay.url)
   await page.route('**/swagger-ui*', (route) => route.fulfill({ status: 404 }))

@@ -1,4 +1,4 @@
-// Starts bin/relay dev for a test, on a free port, with nothing in it and no way out of this machine.
+// Starts bin/relay dev for a test: on a free port, empty, and without access to other machines.
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -22,7 +22,7 @@ async function freePort() {
   return port
 }
 
-// startRelay gives { url, key, stop } once the relay is ready.
+// startRelay returns { url, key, stop } once the relay is ready.
 export async function startRelay() {
   const directory = await mkdtemp(join(tmpdir(), 'relay-browser-'))
   const port = await freePort()

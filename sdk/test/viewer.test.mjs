@@ -1,4 +1,4 @@
-// The script of the reference page, run as a browser runs it: a classic script that finds its window.
+// Runs the script of the reference page as a browser does: as a classic script with a window.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import test from 'node:test'
@@ -18,7 +18,7 @@ test('the viewer draws the served document and sends nothing', () => {
   assert.equal(options.url, '/openapi.json')
   assert.equal(options.dom_id, '#reference')
   assert.equal(options.deepLinking, true)
-  // From another realm: compared by its text.
+  // An array of another realm, so compare it as text.
   assert.equal(JSON.stringify(options.supportedSubmitMethods), '[]', 'a request could be sent from the page')
   assert.equal(options.validatorUrl, null, 'the document would be sent to a validator')
 })
