@@ -13,7 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// movable gives a node a clock that a test can move forward.
+// withMovableClock gives a node a clock that a test can move forward.
 func withMovableClock(ahead *atomic.Int64) func(*options) {
 	return func(o *options) {
 		o.deps.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }

@@ -429,7 +429,7 @@ func TestNodesStartTogether(t *testing.T) {
 	}
 }
 
-// around returns a configuration whose connections can be frozen.
+// freezable returns a configuration whose connections can be frozen.
 func freezable(cold *kit.Ice, conf stream.Config) stream.Config {
 	conf.DialFunc = cold.Dialer(conf.DialFunc)
 	return conf

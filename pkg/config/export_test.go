@@ -48,7 +48,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 	}
 }
 
-// configured returns what an export must preserve: every entity in order, by kind, id and value.
+// exportedEntities returns what an export must preserve: every entity in order, by kind, id and value.
 func exportedEntities(n *testNode) (all []string) {
 	for k := conflog.FirstUserKind; k < kinds; k++ {
 		if kindTable[k].exported {
@@ -292,7 +292,7 @@ func TestImportOfMany(t *testing.T) {
 	}
 }
 
-// resummed returns a document in which a text is replaced and the checksum is correct again.
+// withChecksum returns a document in which a text is replaced and the checksum is correct again.
 func withChecksum(t *testing.T, doc []byte, from, to string) []byte {
 	t.Helper()
 	head, footer, _ := bytes.Cut(bytes.Replace(doc, []byte(from), []byte(to), 1), []byte(`],"sha256":"`))
@@ -362,7 +362,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 	}
 }
 
-// said returns the entries of the topic audit as text.
+// auditText returns the entries of the topic audit as text.
 func auditText(t *testing.T, conf stream.Config) (words []string) {
 	t.Helper()
 	reader, err := stream.NewReader(conf, "test")

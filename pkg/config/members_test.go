@@ -10,8 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
-// planted adds an unknown member to every object of a document that corresponds to a struct, and returns the number of
-// objects.
+// plantUnknown adds an unknown member to every object of a document that corresponds to a struct, and returns the
+// number of objects.
 func plantUnknown(v reflect.Value, raw any, n *int) any {
 	for v.Kind() == reflect.Pointer {
 		v = v.Elem()
@@ -39,7 +39,7 @@ func plantUnknown(v reflect.Value, raw any, n *int) any {
 	return raw
 }
 
-// found counts the objects that have the planted member.
+// countUnknown counts the objects that have the planted member.
 func countUnknown(raw any) (n int) {
 	switch o := raw.(type) {
 	case map[string]any:

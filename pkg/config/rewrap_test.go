@@ -100,7 +100,7 @@ func TestEachSealedFindsAll(t *testing.T) {
 	}
 }
 
-// secretive returns an endpoint with a secret in every place.
+// endpointWithSecrets returns an endpoint with a secret in every place.
 func endpointWithSecrets(k *Keyring) *Endpoint {
 	e := endpoint(k)
 	d := &e.Destinations[0]
@@ -112,7 +112,7 @@ func endpointWithSecrets(k *Keyring) *Endpoint {
 
 const secretiveSecrets = 4
 
-// opens returns an error unless every secret of an endpoint opens with these keys and has its value.
+// checkSecrets returns an error unless every secret of an endpoint opens with these keys and has its value.
 func checkSecrets(k *Keyring, e *Endpoint) error {
 	d := e.Destinations[0]
 	for _, s := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// rotated sets the token of an endpoint and keeps the one before it until the given time.
+// rotateToken sets the token of an endpoint and keeps the one before it until the given time.
 func (n *testNode) rotateToken(t *testing.T, endpoint, token string, until time.Time) {
 	t.Helper()
 	if _, err := n.UpdateEndpoint(t.Context(), endpoint, func(e *Endpoint) error {

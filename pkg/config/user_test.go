@@ -37,7 +37,7 @@ func TestNormalizeEmail(t *testing.T) {
 	f("x"+longest, "")
 }
 
-// hashes reports whether the text is an argon2id hash of the password, with the parameters in the text.
+// isHashOf reports whether the text is an argon2id hash of the password, with the parameters in the text.
 func isHashOf(t *testing.T, text, password string) bool {
 	t.Helper()
 	parts := strings.Split(text, "$")

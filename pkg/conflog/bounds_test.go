@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// sized returns a record that puts an endpoint whose JSON has about that many bytes.
+// sizedRecord returns a record that puts an endpoint whose JSON has about that many bytes.
 func sizedRecord(t *testing.T, name string, size int) record {
 	t.Helper()
 	return record{

@@ -186,7 +186,7 @@ func (b *lockedBuffer) Bytes() []byte {
 	return bytes.Clone(b.buf.Bytes())
 }
 
-// made returns a Log that does not run, with a start step that creates the account.
+// newTestLog returns a Log that does not run, with a start step that creates the account.
 func newTestLog(t testing.TB, conf stream.Config, cfg Config, log *slog.Logger) *Log {
 	t.Helper()
 	var l *Log
@@ -381,7 +381,7 @@ func encoded(t testing.TB, p *parser, s *state) []byte {
 	return text.Bytes()
 }
 
-// around returns a configuration whose connections can be frozen.
+// freezable returns a configuration whose connections can be frozen.
 func freezable(cold *kit.Ice, conf stream.Config) stream.Config {
 	conf.DialFunc = cold.Dialer(conf.DialFunc)
 	return conf

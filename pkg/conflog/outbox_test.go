@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// copied returns the entries in the topic audit, each once, by id.
+// auditEntries returns the entries in the topic audit, each once, by id.
 func auditEntries(t *testing.T, n *testNode) (entries []*audit.Entry, records int) {
 	t.Helper()
 	log := stream.Partition{Topic: stream.AuditLog}
@@ -42,7 +42,7 @@ func auditEntries(t *testing.T, n *testNode) (entries []*audit.Entry, records in
 	return entries, records
 }
 
-// said returns entries as text.
+// auditText returns entries as text.
 func auditText(entries []*audit.Entry) (words []string) {
 	for _, e := range entries {
 		words = append(words, strings.TrimSpace(fmt.Sprintf("%s %s %s %v", e.Actor.Type, e.Actor.Name, e.Action, e.Changes)))

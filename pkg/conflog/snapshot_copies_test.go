@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// flood appends copies of a record to the snapshots, as fast as the broker accepts them.
+// appendCopies appends copies of a record to the snapshots, as fast as the broker accepts them.
 func appendCopies(t *testing.T, conf stream.Config, copies int, records ...*stream.Record) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(conf.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()),

@@ -31,7 +31,7 @@ func ownerWrites(t testing.TB, n *testNode) {
 	}
 }
 
-// quick makes a node check often whether a snapshot is due, and write many small chunks.
+// snapshotOften makes a node check often whether a snapshot is due, and write many small chunks.
 func snapshotOften(c *Log) {
 	c.timing.SnapshotCheckInterval = 10 * time.Millisecond
 	c.chunkSize = 600
@@ -162,7 +162,7 @@ func TestTornSnapshots(t *testing.T) {
 	}
 }
 
-// strange returns a foreign record with the key and headers of a part.
+// foreignRecord returns a foreign record with the key and headers of a part.
 func foreignRecord(r *stream.Record) *stream.Record {
 	return &stream.Record{Key: r.Key, Value: []byte("strange"), Headers: r.Headers}
 }
