@@ -116,18 +116,18 @@ func (e *Eraser) eraseOnce(ctx context.Context) error {
 		return nil
 	}
 	// An erasure is finished only if the store holds everything that was acknowledged before this run.
-	behind := e.deps.Store.CaughtUp(ctx)
+	lagging := e.deps.Store.CaughtUp(ctx)
 	newestFirst := slices.SortedFunc(maps.Keys(erased), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
 	pool := e.deps.Store.Pool()
-	return errors.Join(behind, pool.ForEachShard(func(shard int) error {
-		elsewhere := func(d id.ID) bool { return ch.ShardOf(d, pool.Count()) != shard }
-		here := slices.DeleteFunc(slices.Clone(newestFirst), elsewhere)
-		for ids := range slices.Chunk(here, eraseBatch) {
+	return errors.Join(lagging, pool.ForEachShard(func(shard int) error {
+		onOtherShard := func(event id.ID) bool { return ch.ShardOf(event, pool.Count()) != shard }
+		onThisShard := slices.DeleteFunc(slices.Clone(newestFirst), onOtherShard)
+		for ids := range slices.Chunk(onThisShard, eraseBatch) {
 			found, err := erasePayloads(ctx, pool, shard, account, ids)
 			if err != nil {
 				return err
 			}
-			if behind != nil {
+			if lagging != nil {
 				continue
 			}
 			if err := e.finishErased(ctx, ids, found, erased); err != nil {
@@ -141,11 +141,11 @@ func (e *Eraser) eraseOnce(ctx context.Context) error {
 // finishErased records which of the events have no payload left.
 func (e *Eraser) finishErased(
 	ctx context.Context, ids []id.ID, found map[id.ID]bool, erased map[id.ID]time.Time) error {
-	for _, d := range ids {
-		if found[d] || e.deps.Now().Sub(erased[d]) < e.cfg.Settle {
+	for _, event := range ids {
+		if found[event] || e.deps.Now().Sub(erased[event]) < e.cfg.Settle {
 			continue
 		}
-		if err := e.deps.Erasures.Finish(ctx, d); err != nil {
+		if err := e.deps.Erasures.Finish(ctx, event); err != nil {
 			return err
 		}
 	}
@@ -182,9 +182,9 @@ func erasePayloads(ctx context.Context, pool *ch.Pool, shard int, account string
 		q := new(ch.Query).Add(t.find, account)
 		ch.WhereIDs(q, ids)
 		err := pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
-			var d id.ID
-			err := rows.Scan((*[16]byte)(&d))
-			withPayload, found[d] = append(withPayload, d), true
+			var event id.ID
+			err := rows.Scan((*[16]byte)(&event))
+			withPayload, found[event] = append(withPayload, event), true
 			return err
 		})
 		if err != nil {

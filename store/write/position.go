@@ -55,9 +55,9 @@ func (s *positions) revoke(ps []stream.Partition) map[*assignment]bool {
 	defer s.mu.Unlock()
 	revoked := make(map[*assignment]bool)
 	for _, p := range ps {
-		if at := s.owned[p]; at != nil {
-			at.revoked = true
-			revoked[at] = true
+		if a := s.owned[p]; a != nil {
+			a.revoked = true
+			revoked[a] = true
 		}
 	}
 	return revoked
@@ -67,9 +67,9 @@ func (s *positions) revoke(ps []stream.Partition) map[*assignment]bool {
 func (s *positions) remove(revoked map[*assignment]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at := range revoked {
-		if s.owned[at.Partition] == at {
-			delete(s.owned, at.Partition)
+	for a := range revoked {
+		if s.owned[a.Partition] == a {
+			delete(s.owned, a.Partition)
 		}
 	}
 	s.notifyLocked()
@@ -80,12 +80,12 @@ func (s *positions) remove(revoked map[*assignment]bool) {
 func (s *positions) advance(p stream.Partition, next int64) (*assignment, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.owned[p]
-	if at == nil || at.revoked {
+	a := s.owned[p]
+	if a == nil || a.revoked {
 		return nil, false
 	}
-	at.readTo = next
-	return at, s.readAllLocked()
+	a.readTo = next
+	return a, s.readAllLocked()
 }
 
 // waitFor records the offsets that a reader waits for, unless a running flush covers them, and reports whether
@@ -94,7 +94,7 @@ func (s *positions) waitFor(targets map[stream.Partition]int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, offset := range targets {
-		if at := s.owned[p]; at != nil && at.flushedTo < offset {
+		if a := s.owned[p]; a != nil && a.flushedTo < offset {
 			s.wanted[p] = max(s.wanted[p], offset)
 		}
 	}
@@ -104,10 +104,10 @@ func (s *positions) waitFor(targets map[stream.Partition]int64) bool {
 // readAllLocked reports whether readers wait for something and all of it has been read.
 func (s *positions) readAllLocked() bool {
 	for p, offset := range s.wanted {
-		at := s.owned[p]
-		if at == nil || at.flushedTo >= offset {
+		a := s.owned[p]
+		if a == nil || a.flushedTo >= offset {
 			delete(s.wanted, p)
-		} else if at.readTo < offset {
+		} else if a.readTo < offset {
 			return false
 		}
 	}
@@ -119,7 +119,7 @@ func (s *positions) readerWaits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, offset := range s.wanted {
-		if at := s.owned[p]; at != nil && at.readTo < offset {
+		if a := s.owned[p]; a != nil && a.readTo < offset {
 			return true
 		}
 	}
@@ -131,8 +131,8 @@ func (s *positions) readerWaits() bool {
 func (s *positions) markFlushing(ends map[*assignment]partitionEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at := range ends {
-		at.flushedTo = at.readTo
+	for a := range ends {
+		a.flushedTo = a.readTo
 	}
 	s.readAllLocked() // removes the wanted offsets that this flush covers
 }
@@ -141,9 +141,9 @@ func (s *positions) markFlushing(ends map[*assignment]partitionEnd) {
 func (s *positions) markStored(ends map[*assignment]partitionEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at, m := range ends {
-		at.storedTo, at.storedAt = m.Offset, m.lastRecordAt
-		s.uncommitted[at] = m
+	for a, m := range ends {
+		a.storedTo, a.storedAt = m.Offset, m.lastRecordAt
+		s.uncommitted[a] = m
 	}
 	s.notifyLocked()
 }
@@ -161,9 +161,9 @@ func (s *positions) takeUncommitted() map[*assignment]partitionEnd {
 func (s *positions) putBackUncommitted(ends map[*assignment]partitionEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for at, m := range ends {
-		if _, newer := s.uncommitted[at]; !newer && s.owned[at.Partition] == at {
-			s.uncommitted[at] = m
+	for a, m := range ends {
+		if _, newer := s.uncommitted[a]; !newer && s.owned[a.Partition] == a {
+			s.uncommitted[a] = m
 		}
 	}
 }
@@ -189,9 +189,9 @@ func (s *positions) commitable(ends map[*assignment]partitionEnd) map[stream.Par
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[stream.Partition]stream.Commit, len(ends))
-	for at, m := range ends {
-		if s.owned[at.Partition] == at {
-			out[at.Partition] = m.Commit
+	for a, m := range ends {
+		if s.owned[a.Partition] == a {
+			out[a.Partition] = m.Commit
 		}
 	}
 	return out
@@ -202,8 +202,8 @@ func (s *positions) progress() store.Progress {
 	defer s.mu.Unlock()
 	p := store.Progress{Failing: len(s.failing) > 0, Changed: s.changed}
 	p.Owned = make(map[stream.Partition]store.Position, len(s.owned))
-	for name, at := range s.owned {
-		p.Owned[name] = store.Position{Offset: at.storedTo, RecordTime: at.storedAt}
+	for name, a := range s.owned {
+		p.Owned[name] = store.Position{Offset: a.storedTo, RecordTime: a.storedAt}
 	}
 	return p
 }

@@ -303,13 +303,13 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 		URL: b.URL, RetentionDays: 7, FenceWait: 200 * time.Millisecond, Timeout: 5 * time.Second}, w)
 	const day = 24 * time.Hour
 	expiredTime, recent := time.Now().Add(-20*day), time.Now().Add(-time.Hour)
-	old, oldAway := b.storeFailedEvent(expiredTime, 0), b.storeFailedEvent(expiredTime, 1)
-	near, away := b.storeFailedEvent(recent, 0), b.storeFailedEvent(recent, 1)
+	old, oldUnavailable := b.storeFailedEvent(expiredTime, 0), b.storeFailedEvent(expiredTime, 1)
+	near, nearUnavailable := b.storeFailedEvent(recent, 0), b.storeFailedEvent(recent, 1)
 	storetest.Eventually(t, func() bool { return r.CaughtUp(t.Context()) == nil })
 
 	p.Cut()
 	erasures.erase(near.ID)
-	erasures.erase(away.ID)
+	erasures.erase(nearUnavailable.ID)
 	b.IDs = id.NewGenerator(nil)
 	b.ProduceEvents(b.Event(1)) // makes the writer wait for the unavailable shard
 	var ownerChecks atomic.Int64
@@ -355,7 +355,7 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 		_, unfinished := erasures.Unfinished()
 		return rows == 2 && bodies == 1 && len(unfinished) == 0
 	})
-	for e, want := range map[*event.Event]error{old: event.ErrNotFound, oldAway: event.ErrNotFound, near: nil, away: nil} {
+	for e, want := range map[*event.Event]error{old: event.ErrNotFound, oldUnavailable: event.ErrNotFound, near: nil, nearUnavailable: nil} {
 		if d, err := r.Event(t.Context(), storetest.Account, e.ID); !errors.Is(err, want) || err == nil &&
 			len(d.Event.Body) > 0 {
 			t.Errorf("%+v, %v", d, err)

@@ -9,11 +9,11 @@ import (
 // TestOnTwoShardsW runs tests of one ClickHouse server on two shards.
 func TestOnTwoShardsW(t *testing.T) {
 	tests := map[string]func(*testing.T){
-		"versions": TestDeliveryVersions, "away": TestClickHouseUnavailable, "erased": TestErasedPayloadStaysErased,
+		"versions": TestDeliveryVersions, "unavailable": TestClickHouseUnavailable, "erased": TestErasedPayloadStaysErased,
 		"not recovered": TestErasedEventsAreNotRecovered, "expired": TestExpiredDaysAreDropped, "retention": TestRetention,
 	}
 	thorough := map[string]func(*testing.T){
 		"poison": TestPoisonBecomesDeadLetters, "writers": TestWritersShareTheLog, "write and read": TestWriteAndRead,
 	}
-	storetest.OnTwoShards(t, tests, thorough, "away", "erased")
+	storetest.OnTwoShards(t, tests, thorough, "unavailable", "erased")
 }

@@ -98,18 +98,18 @@ func (s *shard) countParts(ctx context.Context) (int, error) {
 }
 
 // setThrottled logs once when throttling begins and once when it ends.
-func (w *Writer) setThrottled(ctx context.Context, on bool, why slog.Attr) {
+func (w *Writer) setThrottled(ctx context.Context, on bool, reason slog.Attr) {
 	if !w.throttle.set(on) {
 		return
 	}
 	if !on {
 		w.metrics.throttled.Set(0)
-		w.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse has merged its parts: flushing at the usual rate again", why)
+		w.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse has merged its parts: flushing at the usual rate again", reason)
 		return
 	}
 	w.metrics.throttled.Set(1)
 	w.log.LogAttrs(ctx, slog.LevelWarn,
-		"clickhouse has too many parts: flushing less often until it has merged them", why)
+		"clickhouse has too many parts: flushing less often until it has merged them", reason)
 }
 
 // isTooManyParts reports whether ClickHouse rejected an insert with TOO_MANY_PARTS.

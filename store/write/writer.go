@@ -280,11 +280,11 @@ func (w *Writer) isFullLocked() bool {
 func (w *Writer) addRecords(p stream.Partition, records []*stream.Record) int {
 	w.mu.Lock()
 	before := w.filling.bytes
-	at, ready := w.pos.advance(p, records[len(records)-1].Offset+1)
-	if at != nil {
-		w.filling.addRecords(at, records, time.Now())
+	a, allRead := w.pos.advance(p, records[len(records)-1].Offset+1)
+	if a != nil {
+		w.filling.addRecords(a, records, time.Now())
 	}
-	w.flushRequested = w.flushRequested || ready
+	w.flushRequested = w.flushRequested || allRead
 	w.metrics.buffered.Set(float64(w.filling.rows()))
 	received := w.filling.bytes - before
 	w.mu.Unlock()

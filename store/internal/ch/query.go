@@ -29,8 +29,8 @@ type Query struct {
 // ForEvents says that the statement reads only rows of these events.
 func (q *Query) ForEvents(ids ...id.ID) *Query {
 	q.Partitions = make(map[int32]bool)
-	for _, d := range ids {
-		q.Partitions[d.Partition()] = true
+	for _, event := range ids {
+		q.Partitions[event.Partition()] = true
 	}
 	return q
 }

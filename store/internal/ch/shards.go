@@ -24,7 +24,7 @@ const (
 )
 
 // ShardOf returns the shard of an event, from 0 to shards-1.
-func ShardOf(d id.ID, shards int) int { return ShardOfPartition(d.Partition(), shards) }
+func ShardOf(event id.ID, shards int) int { return ShardOfPartition(event.Partition(), shards) }
 
 // ShardOfPartition returns the shard of the events of a Kafka partition.
 func ShardOfPartition(p int32, shards int) int { return int(p) % shards }

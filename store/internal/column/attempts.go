@@ -25,7 +25,7 @@ type AttemptColumn[R any] struct {
 // line here and a column in store/schema; TestAttemptColumnsMatchSchema compares the two.
 func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 	type row = *event.AttemptRow
-	att := func(value func(*event.Attempt) string) func(R) string {
+	attemptText := func(value func(*event.Attempt) string) func(R) string {
 		return func(x R) string { return value(of(x).Attempt) }
 	}
 	return []AttemptColumn[R]{
@@ -40,7 +40,7 @@ func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 			newTarget: scanInto(func(a row, v string) { a.Endpoint = v })},
 		{Column: Timestamp("at", func(x R) time.Time { return of(x).Attempt.StartedAt }),
 			newTarget: scanInto(func(a row, v time.Time) { a.StartedAt = TimeFromColumn(v) })},
-		{Column: LowCardinality("trigger", att(func(a *event.Attempt) string { return string(a.Trigger) })),
+		{Column: LowCardinality("trigger", attemptText(func(a *event.Attempt) string { return string(a.Trigger) })),
 			newTarget: scanInto(func(a row, v string) { a.Trigger = event.Trigger(v) })},
 		{Column: Text("run", func(x R) string { return of(x).Run }),
 			newTarget: scanInto(func(a row, v string) { a.Run = v })},
@@ -48,9 +48,9 @@ func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 			newTarget: scanInto(func(a row, v uint8) { a.OK = v != 0 })},
 		{Column: Typed("code", "UInt16", func(x R) uint16 { return uint16(of(x).Attempt.Code) }),
 			newTarget: scanInto(func(a row, v uint16) { a.Code = int(v) })},
-		{Column: LowCardinality("error_code", att(func(a *event.Attempt) string { return string(a.ErrorCode) })),
+		{Column: LowCardinality("error_code", attemptText(func(a *event.Attempt) string { return string(a.ErrorCode) })),
 			newTarget: scanInto(func(a row, v string) { a.ErrorCode = event.ErrorCode(v) })},
-		{Column: Text("error_message", att(func(a *event.Attempt) string { return a.ErrorMessage })),
+		{Column: Text("error_message", attemptText(func(a *event.Attempt) string { return a.ErrorMessage })),
 			newTarget: scanInto(func(a row, v string) { a.ErrorMessage = v })},
 		{Column: Typed("duration_ms", "UInt32", func(x R) uint32 { return uint32(of(x).Attempt.Duration.Milliseconds()) }),
 			newTarget: scanInto(func(a row, v uint32) { a.Duration = time.Duration(v) * time.Millisecond })},
@@ -62,13 +62,13 @@ func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 			newTarget: scanInto(func(a row, v uint32) { a.RetryAfter = time.Duration(v) * time.Second })},
 		{Column: Typed("remote_ip", "IPv6", func(x R) [16]byte { return IPToBytes(of(x).Attempt.RemoteIP) }),
 			newTarget: scanInto(func(a row, v [16]byte) { a.RemoteIP = IPFromBytes(v) })},
-		{Column: LowCardinality("url", att(func(a *event.Attempt) string { return a.URL })),
+		{Column: LowCardinality("url", attemptText(func(a *event.Attempt) string { return a.URL })),
 			newTarget: scanInto(func(a row, v string) { a.URL = v })},
-		{Column: LowCardinality("method", att(func(a *event.Attempt) string { return a.Method })),
+		{Column: LowCardinality("method", attemptText(func(a *event.Attempt) string { return a.Method })),
 			newTarget: scanInto(func(a row, v string) { a.Method = v })},
-		{Column: Text("req_headers", att(func(a *event.Attempt) string { return string(a.RequestHeader) })),
+		{Column: Text("req_headers", attemptText(func(a *event.Attempt) string { return string(a.RequestHeader) })),
 			newTarget: scanInto(func(a row, v string) { a.RequestHeader = event.Lines(v) })},
-		{Column: Text("resp_headers", att(func(a *event.Attempt) string { return string(a.ResponseHeader) })),
+		{Column: Text("resp_headers", attemptText(func(a *event.Attempt) string { return string(a.ResponseHeader) })),
 			newTarget: scanInto(func(a row, v string) { a.ResponseHeader = event.Lines(v) })},
 		{Column: RawBytes("resp_body", func(x R) []byte { return of(x).Attempt.ResponseBody }),
 			newTarget:  scanInto(func(a row, v []byte) { a.ResponseBody = v }),
