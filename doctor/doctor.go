@@ -162,12 +162,12 @@ const (
 const timePrecision = 10 * time.Microsecond
 
 // measure makes a request twice and returns the time of the second; the first one connects.
-func measure(ctx context.Context, exchange func(context.Context) error) (time.Duration, error) {
-	if err := exchange(ctx); err != nil {
+func measure(ctx context.Context, request func(context.Context) error) (time.Duration, error) {
+	if err := request(ctx); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	err := exchange(ctx)
+	err := request(ctx)
 	return time.Since(began).Round(timePrecision), err
 }
 

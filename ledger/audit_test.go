@@ -166,7 +166,7 @@ func TestLostWorkIsNamed(t *testing.T) {
 			m.log.records[w.at][w.offset] = nil // what is accepted in it would be gone with a record of the other topics
 		}
 		// A wrong commit loses all records before it too.
-		m.log.marks[w.at] = stream.Commit{Offset: max(m.log.marks[w.at].Offset, w.offset+1)}
+		m.log.commits[w.at] = stream.Commit{Offset: max(m.log.commits[w.at].Offset, w.offset+1)}
 		m.crash()
 		for _, c := range candidates {
 			if c.at == w.at && c.offset <= w.offset {

@@ -15,7 +15,7 @@ type fakeLog struct {
 	partitions int32
 	records    map[stream.Partition][]*stream.Record // by offset; nil = lost
 	starts     map[stream.Partition]int64
-	marks      map[stream.Partition]stream.Commit
+	commits    map[stream.Partition]stream.Commit
 	between    func(asked bool) // called before every answer about offsets, and every few records
 	reads      map[string]int
 }
@@ -23,7 +23,7 @@ type fakeLog struct {
 func newFakeLog(partitions int32) *fakeLog {
 	return &fakeLog{
 		partitions: partitions, records: map[stream.Partition][]*stream.Record{}, starts: map[stream.Partition]int64{},
-		marks: map[stream.Partition]stream.Commit{}, between: func(bool) {}, reads: map[string]int{},
+		commits: map[stream.Partition]stream.Commit{}, between: func(bool) {}, reads: map[string]int{},
 	}
 }
 
@@ -55,7 +55,7 @@ func (l *fakeLog) Commits(_ context.Context, group string, _ ...string) (map[str
 		return nil, errors.New("another group's offsets were asked for")
 	}
 	l.between(true)
-	return maps.Clone(l.marks), nil
+	return maps.Clone(l.commits), nil
 }
 
 func (l *fakeLog) Starts(_ context.Context, topics ...string) (map[stream.Partition]int64, error) {

@@ -146,7 +146,7 @@ func TestFollowFindsLostWork(t *testing.T) {
 			return
 		}
 		w := candidates[m.r.IntN(len(candidates))]
-		m.log.marks[w.at] = stream.Commit{Offset: w.offset + 1}
+		m.log.commits[w.at] = stream.Commit{Offset: w.offset + 1}
 		m.crash()
 		m.now = m.now.Add(24 * time.Hour)
 		for range 3 {
@@ -173,7 +173,7 @@ func TestClockSkewHidesNothing(t *testing.T) {
 	m.log.append(stream.Outcomes, 0,
 		(&event.Outcome{Event: e.ID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered}).Record(),
 		m.now.Add(-time.Minute))
-	m.log.marks[stream.Partition{Topic: stream.Events}] = stream.Commit{Offset: 1}
+	m.log.commits[stream.Partition{Topic: stream.Events}] = stream.Commit{Offset: 1}
 	want := Counts{Accepted: 1, Delivered: 1}
 	if got := m.mustAudit(Span{Since: began}).Counts; got != want {
 		t.Errorf("audit: %v", got)
@@ -197,7 +197,7 @@ func TestTrimmedEventsAreNotCounted(t *testing.T) {
 		m.log.append(stream.Outcomes, 0,
 			(&event.Outcome{Event: e.ID, Endpoint: "ep_1", Dest: "dst_a", Status: event.Delivered}).Record(), m.now)
 	}
-	m.log.marks[stream.Partition{Topic: stream.Events}] = stream.Commit{Offset: 30}
+	m.log.commits[stream.Partition{Topic: stream.Events}] = stream.Commit{Offset: 30}
 	m.now = m.now.Add(time.Second)
 	f := func(start int64, want int) {
 		t.Helper()

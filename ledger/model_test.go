@@ -157,8 +157,8 @@ func mustRecord(t testing.TB, w *event.Work) *stream.Record {
 
 func (m *model) tracker(p stream.Partition) *tracking {
 	if m.trackers[p] == nil {
-		t := &tracking{next: m.log.marks[p].Completed().FirstIncomplete(), done: map[int64]bool{}, left: map[int64]int{}}
-		done := m.log.marks[p].Completed()
+		t := &tracking{next: m.log.commits[p].Completed().FirstIncomplete(), done: map[int64]bool{}, left: map[int64]int{}}
+		done := m.log.commits[p].Completed()
 		for o := range int64(len(m.log.records[p])) {
 			t.done[o] = done.Contains(o)
 		}
@@ -343,7 +343,7 @@ func (m *model) commitOne(p stream.Partition, room int) {
 		}
 	}
 	metadata, _ := stream.EncodeHoles(mark, holes)
-	m.log.marks[p] = stream.Commit{Offset: mark, Metadata: metadata}
+	m.log.commits[p] = stream.Commit{Offset: mark, Metadata: metadata}
 }
 
 // crash forgets everything in memory.
@@ -357,8 +357,8 @@ func (m *model) rewind() {
 	m.crash()
 	all := m.workPartitions()
 	p := all[m.r.IntN(len(all))]
-	if mark := m.log.marks[p]; mark.Offset > 0 {
-		m.log.marks[p] = stream.Commit{Offset: m.r.Int64N(mark.Offset)}
+	if mark := m.log.commits[p]; mark.Offset > 0 {
+		m.log.commits[p] = stream.Commit{Offset: m.r.Int64N(mark.Offset)}
 	}
 }
 
@@ -375,7 +375,7 @@ func (m *model) settle() {
 // undone returns the positions of uncommitted records.
 func (m *model) undone() (all []stream.Partition, offsets []int64) {
 	for _, p := range m.workPartitions() {
-		done := m.log.marks[p].Completed()
+		done := m.log.commits[p].Completed()
 		for o, r := range m.log.records[p] {
 			if r != nil && !done.Contains(int64(o)) {
 				all, offsets = append(all, p), append(offsets, int64(o))
@@ -388,7 +388,7 @@ func (m *model) undone() (all []stream.Partition, offsets []int64) {
 func (m *model) String() string {
 	var b bytes.Buffer
 	for _, p := range m.workPartitions() {
-		fmt.Fprintf(&b, "%v: %d records, mark %+v\n", p, len(m.log.records[p]), m.log.marks[p])
+		fmt.Fprintf(&b, "%v: %d records, mark %+v\n", p, len(m.log.records[p]), m.log.commits[p])
 	}
 	return b.String()
 }

@@ -46,12 +46,12 @@ func sourceTopics() []string  { return []string{stream.Events, stream.Commands} 
 // readCut reads the commits and then the ends.
 func readCut(ctx context.Context, l log) (cut, error) {
 	workTopics := append(tierTopics(), sourceTopics()...)
-	marks, err := l.Commits(ctx, stream.DispatchGroup, workTopics...)
+	commits, err := l.Commits(ctx, stream.DispatchGroup, workTopics...)
 	if err != nil {
 		return cut{}, err
 	}
-	c := cut{done: make(map[stream.Partition]stream.Completed, len(marks))}
-	for p, m := range marks {
+	c := cut{done: make(map[stream.Partition]stream.Completed, len(commits))}
+	for p, m := range commits {
 		c.done[p] = m.Completed()
 	}
 	if c.starts, err = l.Starts(ctx, append(workTopics, outcomeTopics()...)...); err != nil {

@@ -173,7 +173,7 @@ func TestUntrustedTextIsNeutralized(t *testing.T) {
 	l := server.Letters()[0]
 	if l.Header.Get("Subject") != "Alert: "+plain || l.Header.Get("Bcc") != "" ||
 		!strings.Contains(strings.ReplaceAll(l.Body, "=\r\n", ""), "\nEndpoint: "+plain) {
-		t.Errorf("letter %+v", l)
+		t.Errorf("mail %+v", l)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestMailReachesEveryAddress(t *testing.T) {
 		r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "second@example.org"}}, message())
 		mails := m.Letters()
 		if !r.OK || len(mails) != 2 {
-			t.Fatalf("%s: %+v, %d letters", scheme, r, len(mails))
+			t.Fatalf("%s: %+v, %d mails", scheme, r, len(mails))
 		}
 		l := mails[1]
 		if l.From != "relay@example.com" || len(l.To) != 1 || l.To[0] != "second@example.org" ||
@@ -250,7 +250,7 @@ func TestMailReachesEveryAddress(t *testing.T) {
 			l.Header.Get("Message-Id") != "<alrt_1@example.com>" || l.Header.Get("Auto-Submitted") != "auto-generated" ||
 			!strings.Contains(l.Body, "takes nothing") || !strings.Contains(l.Body, "Endpoint: ep_1") ||
 			!strings.Contains(l.Body, "relay.example.com/app") {
-			t.Errorf("%s: letter %+v", scheme, l)
+			t.Errorf("%s: mail %+v", scheme, l)
 		}
 		if subject := l.Header.Get("Subject"); subject != message().Title {
 			t.Errorf("%s: subject %q", scheme, subject)
@@ -275,7 +275,7 @@ func TestRefusedAddressDelaysNoOther(t *testing.T) {
 		Channel{Kind: Email, To: []string{"gone@example.com", "busy@example.com", "ops@example.com"}}, message())
 	if r.OK || r.Error != CodeSMTP || len(r.Refused) != 2 || r.Refused["gone@example.com"] ||
 		!r.Refused["busy@example.com"] || len(m.Letters()) != 1 {
-		t.Errorf("result %+v, %d letters", r, len(m.Letters()))
+		t.Errorf("result %+v, %d mails", r, len(m.Letters()))
 	}
 }
 
@@ -294,7 +294,7 @@ func TestMailGoesToAllowedDomainsOnly(t *testing.T) {
 	later, refused := r.Refused["x@mail.example.com"]
 	if r.OK || r.Error != event.CodeAddressBlocked || !strings.Contains(r.Message, "x****@mail.example.com") ||
 		len(r.Refused) != 1 || !refused || later || len(m.Letters()) != 2 {
-		t.Errorf("result %+v, %d letters", r, len(m.Letters()))
+		t.Errorf("result %+v, %d mails", r, len(m.Letters()))
 	}
 	if r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"x@evil.example"}}, message()); r.OK ||
 		len(r.Refused) != 1 || len(m.Letters()) != 2 {
@@ -341,7 +341,7 @@ func TestMailNeedsTLS(t *testing.T) {
 		r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
 		mails := x.server.Letters()[before:]
 		if r.OK != x.ok || x.ok != (len(mails) == 1) || x.ok && mails[0].Secured != (x.server == secured) {
-			t.Errorf("%s%s: %+v, %d letters", x.host, x.more, r, len(mails))
+			t.Errorf("%s%s: %+v, %d mails", x.host, x.more, r, len(mails))
 		}
 	}
 }

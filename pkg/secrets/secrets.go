@@ -1,7 +1,7 @@
 // Package secrets recognizes credentials by their shape: a prefix, and the kind and number of the characters after
 // it.
 //
-// Scan takes bytes that somebody wants to store and reports where credentials are in them and by which rule, never
+// Scan takes bytes before they are stored and reports where credentials are in them and by which rule, never
 // their text. The rules are data (rules.json). Each uses one of four hand-written matchers without regular
 // expressions, which read a bounded number of bytes after a prefix.
 //

@@ -7,8 +7,8 @@
 //
 // An alert is an entity of the configuration log. Its transitions, firing and resolved, are conditional records, so
 // exactly one node makes each. The record carries the notice: what to send, to which targets, and which node has
-// claimed it. That node sends the notice and removes each target that received it. Failed sends are retried with
-// growing pauses for 24 hours. If the node dies, any other node takes the notice over once the claim has expired. So
+// the lease for it. That node sends the notice and removes each target that received it. Failed sends are retried with
+// growing pauses for 24 hours. If the node dies, any other node takes the notice over once the lease has expired. So
 // each target receives a notice once, or a second time with the same id after a crash between sending and recording.
 //
 // Offsets are committed after the transitions that their records caused. A new owner reads the last outcomes again to
@@ -51,7 +51,7 @@ import (
 
 // Config configures the stage.
 type Config struct {
-	Node       string // this node's name, which its claims carry
+	Node       string // this node's name, which its leases carry
 	InstanceID string // static membership; empty = dynamic, which the embedded engine needs
 	BaseURL    string // the public address, for links in notices
 }
@@ -189,10 +189,10 @@ func (a *Alerts) Run(ctx context.Context) error {
 	return nil
 }
 
-func (a *Alerts) onAssigned(marks map[stream.Partition]stream.Commit) {
+func (a *Alerts) onAssigned(commits map[stream.Partition]stream.Commit) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for p, m := range marks {
+	for p, m := range commits {
 		a.newlyAssigned[p] = m
 		delete(a.newlyLost, p)
 	}

@@ -35,7 +35,7 @@ type batch struct {
 // consume reads outcomes and events, evaluates the rules and commits offsets until ctx ends. Only its goroutine uses
 // a.partitions.
 func (a *Alerts) consume(ctx context.Context) error {
-	marks := map[stream.Partition]stream.Commit{}
+	commits := map[stream.Partition]stream.Commit{}
 	last := time.Now()
 	for {
 		var batches []batch
@@ -50,13 +50,13 @@ func (a *Alerts) consume(ctx context.Context) error {
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
-		reassigned, err := a.applyAssignment(ctx, marks)
+		reassigned, err := a.applyAssignment(ctx, commits)
 		if err != nil {
 			return err
 		}
 		batches = slices.DeleteFunc(batches, func(s batch) bool { return reassigned[s.partition] })
 		for _, s := range batches {
-			if err := a.processBatch(ctx, s, marks); err != nil {
+			if err := a.processBatch(ctx, s, commits); err != nil {
 				return err
 			}
 		}
@@ -65,7 +65,7 @@ func (a *Alerts) consume(ctx context.Context) error {
 			if err := a.tick(ctx); err != nil {
 				return err
 			}
-			a.commit(ctx, marks)
+			a.commit(ctx, commits)
 		}
 		if slices.ContainsFunc(batches, func(s batch) bool { return a.group.Lag(s.partition) > 0 }) {
 			continue // the log has more
@@ -79,11 +79,11 @@ func (a *Alerts) consume(ctx context.Context) error {
 // applyAssignment drops the state of partitions that this node lost and rebuilds that of partitions it got, until the
 // assignment no longer changes. reassigned are the partitions that were lost or assigned again meanwhile: records of
 // them that were polled before must not be processed.
-func (a *Alerts) applyAssignment(ctx context.Context, marks map[stream.Partition]stream.Commit) (
+func (a *Alerts) applyAssignment(ctx context.Context, commits map[stream.Partition]stream.Commit) (
 	reassigned map[stream.Partition]bool, err error) {
 	reassigned = map[stream.Partition]bool{}
 	for {
-		if done, err := a.applyPending(ctx, marks, reassigned); done || err != nil {
+		if done, err := a.applyPending(ctx, commits, reassigned); done || err != nil {
 			return reassigned, err
 		}
 	}
@@ -92,14 +92,14 @@ func (a *Alerts) applyAssignment(ctx context.Context, marks map[stream.Partition
 // applyPending applies the assignments and losses that are pending now. done is false if more assigned while the log
 // could not be read.
 func (a *Alerts) applyPending(
-	ctx context.Context, marks map[stream.Partition]stream.Commit, reassigned map[stream.Partition]bool) (
+	ctx context.Context, commits map[stream.Partition]stream.Commit, reassigned map[stream.Partition]bool) (
 	done bool, err error) {
 	a.mu.Lock()
 	assigned, lost := a.newlyAssigned, a.newlyLost
 	a.newlyAssigned, a.newlyLost = map[stream.Partition]stream.Commit{}, map[stream.Partition]bool{}
 	a.mu.Unlock()
 	for p := range lost {
-		delete(marks, p)
+		delete(commits, p)
 		if p.Topic == stream.Outcomes {
 			delete(a.partitions, p.Index)
 		}
@@ -109,7 +109,7 @@ func (a *Alerts) applyPending(
 		return true, nil
 	}
 	for p, m := range assigned {
-		delete(marks, p) // from an earlier assignment
+		delete(commits, p) // from an earlier assignment
 		if a.partitions[p.Index] == nil || p.Topic == stream.Outcomes {
 			a.partitions[p.Index] = newPartitionState(p.Index)
 		}
@@ -259,7 +259,7 @@ func (a *Alerts) skipUndecodable(r *stream.Record, err error) {
 }
 
 // processBatch adds records to the state of their partition and evaluates the rules that they may have changed.
-func (a *Alerts) processBatch(ctx context.Context, s batch, marks map[stream.Partition]stream.Commit) error {
+func (a *Alerts) processBatch(ctx context.Context, s batch, commits map[stream.Partition]stream.Commit) error {
 	b := a.partitions[s.partition.Index]
 	if b == nil {
 		return nil // the partition was lost meanwhile
@@ -288,7 +288,7 @@ func (a *Alerts) processBatch(ctx context.Context, s batch, marks map[stream.Par
 	}
 	last := s.records[len(s.records)-1]
 	b.nextOffset[s.partition.Topic] = last.Offset + 1
-	marks[s.partition] = stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
+	commits[s.partition] = stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
 	return nil
 }
 
@@ -315,29 +315,29 @@ func isCopy(r *stream.Record) bool {
 	return slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == stream.HeaderOnlyGroup })
 }
 
-// commit commits the offsets in marks. If it fails, the next one includes them; records that are read twice change
-// nothing.
-func (a *Alerts) commit(ctx context.Context, marks map[stream.Partition]stream.Commit) {
+// commit sends commits to the group coordinator. If it fails, the next one includes them; records that are read twice
+// change nothing.
+func (a *Alerts) commit(ctx context.Context, commits map[stream.Partition]stream.Commit) {
 	// Holding mu delays onLost, so no partition is revoked during a commit, and offsets of lost partitions are never
 	// committed: brokers accept an offset of any member of the group, also for a partition it does not own.
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for p := range a.newlyLost {
-		delete(marks, p)
+		delete(commits, p)
 	}
 	for p := range a.newlyAssigned {
-		delete(marks, p)
+		delete(commits, p)
 	}
-	if len(marks) == 0 {
+	if len(commits) == 0 {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := a.group.Commit(limited, maps.Clone(marks)); err != nil {
+	if err := a.group.Commit(limited, maps.Clone(commits)); err != nil {
 		if ctx.Err() == nil {
 			a.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets of the consumer group alerts", slog.Any("error", err))
 		}
 		return
 	}
-	clear(marks)
+	clear(commits)
 }

@@ -197,8 +197,8 @@ func (a *Alerts) applyFinding(
 	}
 }
 
-// claimTime is how long the node that claimed a notice may send it alone. It is longer than one send takes.
-const claimTime = 3 * notify.Timeout
+// leaseTime is how long the node that holds the lease of a notice may send it alone. It is longer than one send takes.
+const leaseTime = 3 * notify.Timeout
 
 // writeTransition writes a transition, and the notice about it if announce is set, into the alert.
 func (a *Alerts) writeTransition(
@@ -218,11 +218,11 @@ func (a *Alerts) writeTransition(
 	}
 }
 
-// newNotice returns a notice that is due at once and claimed by this node.
+// newNotice returns a notice that is due at once and leased to this node.
 func (a *Alerts) newNotice(kind string, f finding, to []string, now time.Time) config.AlertNotice {
 	return config.AlertNotice{
 		ID: id.Random("alrt_"), Type: kind, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
-		NextAt: now, LeaseNode: a.cfg.Node, LeaseUntil: now.Add(claimTime),
+		NextAt: now, LeaseNode: a.cfg.Node, LeaseUntil: now.Add(leaseTime),
 	}
 }
 

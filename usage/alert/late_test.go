@@ -176,7 +176,7 @@ func TestLostPartitionsAreNotCommitted(t *testing.T) {
 			}
 			return done[testOutcomes]
 		}
-		r.commit(t.Context(), ours()) // marks of an earlier assignment
+		r.commit(t.Context(), ours()) // commits of an earlier assignment
 		if n := committed(); n != 0 {
 			t.Errorf("committed %d for a partition that was just assigned", n)
 		}

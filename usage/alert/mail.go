@@ -26,8 +26,8 @@ const (
 	// minimum age of the oldest notice of a digest, so that alerts that fire together are in one digest
 	digestDelay    = time.Minute
 	maxDigestLines = 200 // further notices are only counted
-	// digestClaim is how long a node may send a digest alone. Meanwhile no notice gets a mail of its own.
-	digestClaim = 2 * time.Minute
+	// digestLease is how long a node may send a digest alone. Meanwhile no notice gets a mail of its own.
+	digestLease = 2 * time.Minute
 )
 
 func isMail(target string) bool { return strings.HasPrefix(target, mailTarget) }
@@ -117,7 +117,7 @@ func (nf *notifier) digestIsDue() bool {
 // runDigest sends the waiting notices, one mail to each address, and removes the addresses from the notices. After a
 // crash in between the next digest lists the notices again.
 func (nf *notifier) runDigest(ctx context.Context) {
-	all, release, ok := nf.claimDigest(ctx)
+	all, release, ok := nf.leaseDigest(ctx)
 	if !ok {
 		return
 	}
@@ -148,35 +148,35 @@ func noticesByAlert(all []waitingNotice) map[string][]string {
 	return notices
 }
 
-// claimDigest claims the digest, so that no other node sends one, and marks the alerts of its notices as busy. Alerts
-// that are busy already wait for the next digest. release ends both.
-func (nf *notifier) claimDigest(ctx context.Context) (all []waitingNotice, release func(), ok bool) {
-	var claimed *config.AlertBudget
+// leaseDigest takes the lease of the digest, so that no other node sends one, and marks the alerts of its notices as
+// busy. Alerts that are busy already wait for the next digest. release ends both.
+func (nf *notifier) leaseDigest(ctx context.Context) (all []waitingNotice, release func(), ok bool) {
+	var leased *config.AlertBudget
 	_, err := nf.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
 		return x.ChangeBudget(func(b *config.AlertBudget) error {
 			now := nf.deps.Now().UTC()
-			if claimed = nil; b.Held(now) || now.Before(b.NextAt) {
+			if leased = nil; b.Held(now) || now.Before(b.NextAt) {
 				return config.ErrAlertUnchanged // another node was first
 			}
-			b.Holder, b.HeldUntil, b.NextAt = nf.cfg.Node, now.Add(digestClaim), now.Add(digestEvery)
-			claimed = b
+			b.Holder, b.HeldUntil, b.NextAt = nf.cfg.Node, now.Add(digestLease), now.Add(digestEvery)
+			leased = b
 			return nil
 		})
 	})
 	if err != nil {
-		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim the digest of alerts", slog.Any("error", err))
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot take the lease of the alert digest", slog.Any("error", err))
 	}
-	if err != nil || claimed == nil {
+	if err != nil || leased == nil {
 		return nil, nil, false
 	}
 	marked := map[string]bool{}
-	for alert := range noticesByAlert(nf.waitingNotices(claimed, nf.deps.Now())) {
+	for alert := range noticesByAlert(nf.waitingNotices(leased, nf.deps.Now())) {
 		if nf.markBusy(alert) {
 			marked[alert] = true
 		}
 	}
 	// Read again: an alert that was busy until now may have changed.
-	all = slices.DeleteFunc(nf.waitingNotices(claimed, nf.deps.Now()), func(w waitingNotice) bool {
+	all = slices.DeleteFunc(nf.waitingNotices(leased, nf.deps.Now()), func(w waitingNotice) bool {
 		return !marked[w.alert.ID]
 	})
 	return all, func() {
@@ -198,7 +198,7 @@ func (nf *notifier) releaseDigest(ctx context.Context) {
 			return nil
 		})
 	})
-	if err != nil { // the claim expires by itself
+	if err != nil { // the lease expires by itself
 		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release the digest of alerts", slog.Any("error", err))
 	}
 }

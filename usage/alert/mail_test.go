@@ -86,7 +86,7 @@ func TestMailsOverTheLimitBecomeADigest(t *testing.T) {
 		other := rigOn(t, "b", r.deps.Keyring, r.config, r.sender)
 		runNotifiers(t, r, other)
 		for i := range 100 {
-			[]*rig{r, other}[i%2].fireAlert(fmt.Sprintf("rec_%d", i)) // also notices that the dead node has claimed
+			[]*rig{r, other}[i%2].fireAlert(fmt.Sprintf("rec_%d", i)) // also notices that were leased to the dead node
 		}
 		time.Sleep(digestDelay - time.Second)
 		if all, _ := r.sender.mailsTo("a@example.com"); len(all) != maxMails {
@@ -125,7 +125,7 @@ func TestDigestsContinueWhenANodeDies(t *testing.T) {
 			if i == 166 {
 				stop()
 			}
-			[]*rig{r, other}[i%2].fireAlert(fmt.Sprintf("rec_%d", i)) // also those that a dead node claimed
+			[]*rig{r, other}[i%2].fireAlert(fmt.Sprintf("rec_%d", i)) // also those that were leased to a dead node
 			time.Sleep(10 * time.Second)
 		}
 		time.Sleep(time.Hour)

@@ -27,8 +27,8 @@ const (
 )
 
 // notifier sends the notices of alerts through the account's channels. It goes over all alerts of the account, not
-// only those of this node's partitions, and sends the notices that this node has claimed and those whose claim has
-// expired.
+// only those of this node's partitions, and sends the notices that this node holds the lease of and those whose lease
+// has expired.
 type notifier struct {
 	cfg     Config
 	deps    Deps
@@ -101,7 +101,7 @@ func (nf *notifier) dueAlerts() []*config.Alert {
 }
 
 // nextNotice returns the first notice of an alert that this node may send now. Its To holds only the targets that no
-// earlier notice of the alert still waits for: nobody receives "resolved" before "firing", and a target that fails
+// earlier notice of the alert still waits for: no target receives "resolved" before "firing", and a target that fails
 // delays no other target. Mail addresses that wait for a digest are left out.
 func (nf *notifier) nextNotice(x *config.Alert, mails *config.AlertBudget, now time.Time) (config.AlertNotice, bool) {
 	var before []string
@@ -140,7 +140,7 @@ func (nf *notifier) clearBusy(alert string) {
 // sendNext sends the next due notice of an alert once and records the result. It reports whether the result was
 // recorded.
 func (nf *notifier) sendNext(ctx context.Context, x *config.Alert) (written bool) {
-	n, ok := nf.claimNotice(ctx, x)
+	n, ok := nf.leaseNotice(ctx, x)
 	if !ok {
 		return false
 	}
@@ -157,12 +157,12 @@ func (nf *notifier) sendNext(ctx context.Context, x *config.Alert) (written bool
 	return nf.recordResult(ctx, x.ID, n.ID)
 }
 
-// claimNotice chooses the next due notice and claims it in the configuration log, so that no other node sends it
-// before the claim expires. It extends a claim of this node that has less than half of its time left.
-func (nf *notifier) claimNotice(ctx context.Context, x *config.Alert) (config.AlertNotice, bool) {
+// leaseNotice chooses the next due notice and takes its lease in the configuration log, so that no other node sends it
+// before the lease expires. It extends a lease of this node that has less than half of its time left.
+func (nf *notifier) leaseNotice(ctx context.Context, x *config.Alert) (config.AlertNotice, bool) {
 	mails := nf.mailBudget()
 	n, ok := nf.nextNotice(x, mails, nf.deps.Now())
-	if !ok || n.LeaseNode == nf.cfg.Node && n.LeaseUntil.Sub(nf.deps.Now()) > claimTime/2 {
+	if !ok || n.LeaseNode == nf.cfg.Node && n.LeaseUntil.Sub(nf.deps.Now()) > leaseTime/2 {
 		return n, ok
 	}
 	changed, err := nf.deps.Config.ChangeAlert(ctx, x.ID, func(x *config.Alert) error {
@@ -172,11 +172,11 @@ func (nf *notifier) claimNotice(ctx context.Context, x *config.Alert) (config.Al
 			return config.ErrAlertUnchanged // another node was first
 		}
 		i := slices.IndexFunc(x.Notices, func(is config.AlertNotice) bool { return is.ID == n.ID })
-		x.Notices[i].LeaseNode, x.Notices[i].LeaseUntil = nf.cfg.Node, now.Add(claimTime)
+		x.Notices[i].LeaseNode, x.Notices[i].LeaseUntil = nf.cfg.Node, now.Add(leaseTime)
 		return nil
 	})
 	if err != nil {
-		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot claim an alert notice", slog.String("alert", x.ID),
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot take the lease of an alert notice", slog.String("alert", x.ID),
 			slog.Any("error", err))
 	}
 	return n, err == nil && changed != nil
@@ -257,7 +257,7 @@ func (nf *notifier) recordResult(ctx context.Context, alert, notice string) bool
 		n.PendingTargets = nf.openTargets(n, now)
 		n.NextAt = now.Add(min(firstPause<<min(n.Tries, 20), longestPause))
 		n.Tries++
-		n.LeaseNode, n.LeaseUntil = nf.cfg.Node, n.NextAt.Add(claimTime)
+		n.LeaseNode, n.LeaseUntil = nf.cfg.Node, n.NextAt.Add(leaseTime)
 		if len(n.PendingTargets) == 0 {
 			x.Notices = slices.Delete(x.Notices, i, i+1)
 		}

@@ -147,17 +147,17 @@ func TestNotifierGivesUpAfterADay(t *testing.T) {
 	})
 }
 
-// The claiming node dies before it sends, or after sending and before recording: exactly one other node takes the
-// notice over once the claim has expired.
-func TestNoticeIsTakenOverWhenItsClaimExpires(t *testing.T) {
+// The node with the lease dies before it sends, or after sending and before recording: exactly one other node takes the
+// notice over once the lease has expired.
+func TestNoticeIsTakenOverWhenItsLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		failDelivery(r) // this node runs no notifier
 		b, c := rigOn(t, "b", r.deps.Keyring, r.config, r.sender), rigOn(t, "c", r.deps.Keyring, r.config, r.sender)
 		runNotifiers(t, b, c)
-		time.Sleep(claimTime - time.Second)
+		time.Sleep(leaseTime - time.Second)
 		if n := len(r.sender.all()); n > 0 {
-			t.Errorf("%d messages while the claim held", n)
+			t.Errorf("%d messages before the lease expired", n)
 		}
 		time.Sleep(time.Minute)
 		if got := r.sender.types(notify.Slack); !slices.Equal(got, []string{"alert.delivery.failed"}) {
@@ -177,9 +177,9 @@ func TestNotifierSkipsTargetsThatAnotherNodeServed(t *testing.T) {
 			n := &m.alerts[name].Notices[0]
 			n.PendingTargets, n.LeaseNode, n.Tries, n.NextAt, n.LeaseUntil = []string{string(notify.Slack)}, "b", 1,
 				n.NextAt.Add(firstPause),
-				n.NextAt.Add(firstPause+claimTime)
+				n.NextAt.Add(firstPause+leaseTime)
 		})
-		time.Sleep(firstPause + claimTime + time.Second)
+		time.Sleep(firstPause + leaseTime + time.Second)
 		r.notifier.sendNext(t.Context(), seen)
 		if got := r.sender.all(); len(got) != 1 || got[0].kind != notify.Slack {
 			t.Errorf("sent %+v", got)

@@ -149,12 +149,12 @@ func TestRebuildOfALostPartitionEnds(t *testing.T) {
 	r.onAssigned(map[stream.Partition]stream.Commit{testOutcomes: {Offset: 10}})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	marks := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 3}}
-	reassigned, err := r.applyAssignment(ctx, marks)
+	commits := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 3}}
+	reassigned, err := r.applyAssignment(ctx, commits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.partitions) > 0 || len(marks) > 0 || !reassigned[testOutcomes] {
-		t.Errorf("%d books, marks %v, anew %v", len(r.partitions), marks, reassigned)
+	if len(r.partitions) > 0 || len(commits) > 0 || !reassigned[testOutcomes] {
+		t.Errorf("%d partition states, commits %v, reassigned %v", len(r.partitions), commits, reassigned)
 	}
 }
