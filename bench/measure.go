@@ -369,7 +369,7 @@ func processes(byKind map[string]time.Duration, took time.Duration, events int64
 // ratios of metrics that say how many things went together.
 var ratios = []struct{ name, over, under string }{
 	{"rows a store insert", "relay_store_rows_total", "relay_store_flush_seconds_count"},
-	{"files synced a barrier", "relay_embedded_kafka_synced_total", "relay_embedded_kafka_barrier_seconds_count"},
+	{"files synced a barrier", "relay_embedded_kafka_synced_files_total", "relay_embedded_kafka_barrier_seconds_count"},
 }
 
 // perEvent are metrics of which an event takes a share.

@@ -1,4 +1,4 @@
-// Package wait pauses: for a time, and with back-off from one try to the next.
+// Package wait pauses: for a given time, or with exponential back-off and jitter between attempts.
 package wait
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits for d. When ctx ends before, it returns the error of ctx.
+// For waits for d. If ctx ends first, it returns the error of ctx.
 func For(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -19,11 +19,11 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Backoff is how long to pause between tries: at most First, and twice as long each time until it is Longest.
+// Backoff is an exponential back-off: the pause is First after the first failed attempt and doubles up to Longest.
 type Backoff struct{ First, Longest time.Duration }
 
-// After is the pause after a failed try; the first try is number 0. By chance it is half as long at least and never
-// longer, for others rely on Longest.
+// After returns the pause after a failed attempt; the first attempt has number 0. It is a random time between half of
+// the full pause and the full pause, so it never exceeds Longest.
 func (b Backoff) After(try int) time.Duration {
 	d := b.First
 	for ; try > 0 && d < b.Longest; try-- {
@@ -33,6 +33,5 @@ func (b Backoff) After(try int) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// Jitter makes a pause half to one and a half times as long, by chance: those who failed at the same moment do not all
-// come back at one.
+// Jitter returns a random time between 0.5 and 1.5 times d, so that clients that failed together do not retry together.
 func Jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

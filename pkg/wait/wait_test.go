@@ -25,7 +25,7 @@ func TestFor(t *testing.T) {
 	})
 }
 
-// Each pause doubles up to the longest, and lies within half of its length on both sides; two of them differ.
+// Each pause doubles up to Longest and lies between half of it and all of it; two of them differ.
 func TestBackoff(t *testing.T) {
 	b := wait.Backoff{First: 100 * time.Millisecond, Longest: time.Second}
 	lengths := map[time.Duration]bool{}

@@ -8,26 +8,26 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxParallelSyncs bounds the fdatasyncs of one barrier that run together. Each holds a thread, and a
-// disk gains little from more.
+// maxParallelSyncs bounds the fdatasyncs that one barrier runs at a time. Each holds a thread, and a disk gains little
+// from more.
 const maxParallelSyncs = 16
 
-// A target is something on disk that a barrier makes durable. Targets are pointers, compared by identity.
+// A target is a file or directory that a barrier syncs. Targets are pointers, compared by identity.
 type target interface{ sync() error }
 
-// A barrier makes targets durable in rounds, one after the other. What joins while a round runs shares
-// the next one, so the busier the disk, the more each fdatasync serves.
+// A barrier syncs targets in rounds, one round after the other (group commit). Targets that are joined while a round
+// runs share the next one, so the busier the disk, the more targets share an fdatasync.
 type barrier struct {
-	wake    chan struct{} // holds one token while a round waits
+	wake    chan struct{} // capacity 1; full while a round waits
 	fail    func(error)
 	observe func(targets int, took time.Duration)
 
 	mu   sync.Mutex // guards the fields below
-	next *round     // collects until it starts; nil when nothing waits
-	err  error      // the first error; no round succeeds after it
+	next *round     // the round that collects targets; nil if none waits
+	err  error      // the first error; all later rounds fail with it
 }
 
-// A round is one run of a barrier. Its err may be read after done is closed.
+// A round is one run of a barrier. err may be read once done is closed.
 type round struct {
 	targets map[target]struct{}
 	done    chan struct{}
@@ -38,8 +38,8 @@ func newBarrier(fail func(error), observe func(int, time.Duration)) *barrier {
 	return &barrier{wake: make(chan struct{}, 1), fail: fail, observe: observe}
 }
 
-// join adds targets to the next round, which starts after this call, and returns it. Without targets the
-// round only follows all that were joined before.
+// join adds targets to the next round, which starts after this call, and returns that round. Without targets the round
+// only waits for the targets that were joined before.
 func (b *barrier) join(targets ...target) *round {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +47,7 @@ func (b *barrier) join(targets ...target) *round {
 		b.next = &round{targets: make(map[target]struct{}, len(targets)), done: make(chan struct{})}
 		select {
 		case b.wake <- struct{}{}:
-		default: // never: the token of the round before is taken together with that round
+		default: // never: run receives from wake when it starts the round before
 		}
 	}
 	for _, t := range targets {
@@ -56,7 +56,7 @@ func (b *barrier) join(targets ...target) *round {
 	return b.next
 }
 
-// run executes rounds until ctx ends, and then the one that still waits.
+// run executes rounds until ctx ends, and then the round that still waits.
 func (b *barrier) run(ctx context.Context) {
 	for {
 		select {

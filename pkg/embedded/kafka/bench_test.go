@@ -68,9 +68,9 @@ func benchProduce(b *testing.B, cl *kgo.Client, producers int) {
 	b.ReportMetric(float64(all[len(all)*99/100])/1e6, "p99-ms")
 }
 
-// BenchmarkPass measures records of 1 KB from a producer to a consumer in the same process, through the network
-// and past it.
-func BenchmarkPass(b *testing.B) {
+// BenchmarkProduceAndConsume measures records of 1 KB from a producer to a consumer in the same process, through the
+// network and through in-memory pipes.
+func BenchmarkProduceAndConsume(b *testing.B) {
 	for _, way := range []string{"tcp", "inside"} {
 		b.Run(way, func(b *testing.B) {
 			cfg := testConfig(b)
@@ -97,8 +97,8 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// BenchmarkPaced measures the time to the acknowledgement of one producer that sends 500 records a second.
-func BenchmarkPaced(b *testing.B) {
+// BenchmarkAckLatency measures the time to the acknowledgement for one producer that sends 500 records a second.
+func BenchmarkAckLatency(b *testing.B) {
 	for _, fsync := range []bool{true, false} {
 		b.Run(fmt.Sprintf("fsync=%t", fsync), func(b *testing.B) {
 			cfg := testConfig(b)

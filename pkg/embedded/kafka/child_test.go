@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// childEnv holds, in a process that a test started, what it is to do.
+// childEnv names the variable that tells a child process of a test what to run.
 const childEnv = "RELAY_TEST_KAFKA_CHILD"
 
-// child runs a broker, or a whole test that would harm this process.
+// child runs a broker, or a whole test that would harm the parent process.
 func child() int {
 	task, arg, _ := strings.Cut(os.Getenv(childEnv), " ")
 	var err error
@@ -32,7 +32,7 @@ func child() int {
 	return 0
 }
 
-// childServe runs a broker until its standard input ends, as it does when the test dies.
+// childServe runs a broker until its standard input is closed, which also happens when the test dies.
 func childServe(arg string) error {
 	addr, dir, _ := strings.Cut(arg, " ")
 	cfg := DefaultConfig()
@@ -79,7 +79,7 @@ func startChild(tb testing.TB, task string) *process {
 	return &process{cmd, bufio.NewScanner(out)}
 }
 
-// startBroker starts a broker in a child and waits until it answers.
+// startBroker starts a broker in a child process and waits until it answers.
 func startBroker(tb testing.TB, addr, dir string) *process {
 	tb.Helper()
 	p := startChild(tb, "serve "+addr+" "+dir)
@@ -99,5 +99,5 @@ func (p *process) kill(tb testing.TB) {
 	if err := p.Process.Kill(); err != nil {
 		tb.Fatal(err)
 	}
-	p.Wait() // reports the signal
+	p.Wait() // returns the signal as an error
 }

@@ -7,24 +7,23 @@ import (
 	"strings"
 )
 
-// Config is how an embedded broker is set up.
+// Config is the configuration of an embedded broker.
 type Config struct {
-	// Listen is the address to serve on. Clients are told to connect to it, so its host is an IP
-	// address of this machine and not the unspecified one. Port 0 takes a free port. With unix:/path it is a unix
-	// socket in a directory that only this user can enter; clients then ignore the address that they are told.
+	// Listen is the address to serve on. The broker returns it to clients, so its host is an IP address of this machine
+	// and not the unspecified one. Port 0 chooses a free port. unix:/path is a unix socket in a directory that only this
+	// user may enter; clients dial the socket and ignore the address that the broker returns.
 	Listen string
-	// Secret is the password of the user User, by SASL (PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512). Beyond loopback it is
-	// required. Empty: every client is let in.
+	// Secret is the password of User for SASL (PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512). It is required unless Listen is a
+	// loopback address or a socket. Empty: no client needs to authenticate.
 	Secret string
-	// DataDir is the directory of the log, made when it is absent. One process at a time holds it.
+	// DataDir is the directory of the log; the broker creates it. One process at a time may use it.
 	DataDir string
-	// Fsync makes acknowledgements of durable topics wait for the disk. Without it they survive the
-	// death of the process but not the loss of power.
+	// Fsync delays acknowledgements of durable topics until their records are synced to disk. Without it acknowledged
+	// records survive the death of the process but not a power failure.
 	Fsync bool
-	// MaxMessageBytes bounds a batch, in bytes, on topics that do not set max.message.bytes.
+	// MaxMessageBytes bounds a record batch on topics that do not set max.message.bytes.
 	MaxMessageBytes int
-	// Durable says of a topic whether a produce request is answered only after its records are on
-	// disk. Nil means stream.DurableTopic.
+	// Durable reports whether produce requests to a topic are acknowledged only after a sync. nil = stream.DurableTopic.
 	Durable func(topic string) bool
 }
 
@@ -33,7 +32,7 @@ func DefaultConfig() Config {
 	return Config{
 		Listen:          "127.0.0.1:0",
 		Fsync:           true,
-		MaxMessageBytes: 2 << 20, // 1 MiB of body, the default of RELAY_MAX_BODY, and 1 MiB for the rest
+		MaxMessageBytes: 2 << 20, // 1 MiB of body, the default of RELAY_MAX_BODY, and 1 MiB for keys and headers
 	}
 }
 
@@ -41,10 +40,11 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	errs := []error{c.validateListen()}
 	if n := len(c.Secret); n > 0 && n < MinSecret {
-		errs = append(errs, fmt.Errorf("the key has %d characters, at least %d are needed", n, MinSecret))
+		errs = append(errs, fmt.Errorf(
+			"the key of --key-file or RELAY_ENGINE_KEY has %d characters; give at least %d", n, MinSecret))
 	}
 	if c.DataDir == "" {
-		errs = append(errs, errors.New("no data directory"))
+		errs = append(errs, errors.New("no data directory is set"))
 	}
 	if c.MaxMessageBytes < 1<<10 || c.MaxMessageBytes > maxFrame {
 		errs = append(errs, fmt.Errorf("max message bytes %d: must be between 1 KiB and 100 MiB", c.MaxMessageBytes))
@@ -52,10 +52,10 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// User is the name that goes with Config.Secret.
+// User is the SASL user name that belongs to Config.Secret.
 const User = "relay"
 
-// MinSecret is how many characters a secret has at least.
+// MinSecret is the minimum length of Config.Secret, in characters.
 const MinSecret = 16
 
 const unixPrefix = "unix:"

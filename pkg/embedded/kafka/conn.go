@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// maxFrame bounds a request, in bytes; Kafka's default of socket.request.max.bytes. kfake allocates
-	// whatever length a client names.
+	// maxFrame bounds a request, in bytes; it is Kafka's default of socket.request.max.bytes. kfake itself
+	// allocates any length that a client announces.
 	maxFrame = 100 << 20
-	// maxPendingRequests bounds the requests of a connection whose answers are not known to be out. kfake works on
-	// one and reads one ahead; requests that want no answer (acks=0) stay until later ones push them out.
+	// maxPendingRequests bounds the requests of a connection that may still get an answer. kfake works on one and reads
+	// one ahead. A request without an answer (acks=0) stays pending until later ones displace it.
 	maxPendingRequests = 4
-	// maxHeldResponses bounds the answers of a connection that wait for the disk: kgo has five produce requests in
-	// flight. When it is reached the connection reads no further request.
+	// maxHeldResponses bounds the answers of a connection that wait for a sync; kgo has five produce requests in flight.
+	// At the limit the connection reads no further request.
 	maxHeldResponses = 8
-	// closeTimeout bounds how long held answers may take to leave after the broker closed a connection.
+	// closeTimeout bounds how long held answers may take after the broker closed a connection.
 	closeTimeout = 5 * time.Second
 )
 
-// gatedListener hands out connections that pass through the gate.
+// gatedListener accepts connections and wraps each in a conn with the gate.
 type gatedListener struct {
 	net.Listener
 	gate  *gate
@@ -55,6 +55,7 @@ func (l *gatedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
+// Close sends the held answers, for at most closeTimeout, and then closes the connection.
 func (l *gatedListener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -62,42 +63,42 @@ func (l *gatedListener) Close() error {
 	return l.Listener.Close()
 }
 
-// requestHeader is what a request says about its answer. The layout is the same in all versions of the protocol:
-// length (4), key (2), version (2), correlation id (4), big-endian.
+// requestHeader is the part of a request that is needed to handle its answer. All versions of the protocol begin with
+// length (4 bytes), API key (2), API version (2) and correlation id (4), big-endian.
 type requestHeader struct {
 	key, version int16
 	correlation  int32
-	tracked      chan struct{} // of a produce request, see transit
+	tracked      chan struct{} // of a produce request, see produceTracker
 }
 
 const headerLen = 12
 
-// A conn is one connection, seen from the broker: Read gives it requests, Write takes its answers. Both
-// are called by one goroutine at a time each.
+// A conn is one connection from the broker's side: the broker reads requests from it and writes answers to it. Read and
+// Write are each called by one goroutine at a time.
 type conn struct {
 	net.Conn
 	gate *gate
 
 	buf  [headerLen + fetchPeekBytes]byte
-	head []byte // what is left of buf to hand out
-	body int    // bytes of the request that follow buf
+	head []byte // the unread part of buf
+	body int    // unread bytes of the request behind buf
 
-	mu            sync.Mutex      // guards the two below
-	pending       []requestHeader // requests in order, at most maxPendingRequests
-	pendingClosed bool            // nothing is asked any more
+	mu            sync.Mutex      // guards pending and pendingClosed
+	pending       []requestHeader // requests without an answer, oldest first
+	pendingClosed bool            // no request is added any more
 
 	held      chan heldResponse
-	queued    atomic.Int32  // frames in held or being sent by send
-	closing   chan struct{} // closed by Close: no more requests, send what is held
+	queued    atomic.Int32  // answers in held or being sent by send
+	closing   chan struct{} // closed by Close: no more requests, send the held answers
 	closeOnce sync.Once
 	sendDone  chan struct{} // closed when send has ended
 }
 
-// heldResponse is an answer that cannot leave at once.
+// heldResponse is an answer that must wait for a sync or for answers before it.
 type heldResponse struct {
 	bytes []byte
-	after *round     // nil: only behind the frames before it
-	sent  chan error // not nil: bytes belong to the caller, who waits here
+	after *round     // nil: wait only for the answers before it
+	sent  chan error // if not nil, bytes belong to the caller, which waits here
 }
 
 func newConn(raw net.Conn, g *gate) *conn {
@@ -107,7 +108,7 @@ func newConn(raw net.Conn, g *gate) *conn {
 	}
 }
 
-// Read passes requests on, each only when the gate admits it.
+// Read returns the bytes of requests. It delays each request until the rounds that it needs are done.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(c.head) == 0 && c.body == 0 {
 		if err := c.nextRequest(); err != nil {
@@ -135,7 +136,7 @@ func (c *conn) nextRequest() error {
 		correlation: int32(binary.BigEndian.Uint32(c.buf[8:])),
 	}
 	if size < headerLen-4 || size > maxFrame {
-		return fmt.Errorf("request of %d bytes", size)
+		return fmt.Errorf("request of %d bytes, want %d to %d", size, headerLen-4, maxFrame)
 	}
 	if kmsg.NameForKey(h.key) == "Unknown" { // kfake would panic
 		return fmt.Errorf("request of unknown kind %d", h.key)
@@ -174,7 +175,7 @@ func (c *conn) nextRequest() error {
 	return nil
 }
 
-// addPending notes a request; false when the connection has ended.
+// addPending records a request; false if the connection has ended.
 func (c *conn) addPending(h requestHeader) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -188,7 +189,7 @@ func (c *conn) addPending(h requestHeader) bool {
 	return true
 }
 
-// dropPending forgets the oldest n requests. c.mu is held.
+// dropPending removes the oldest n requests. The caller holds c.mu.
 func (c *conn) dropPending(n int) {
 	for _, h := range c.pending[:n] {
 		c.gate.unanswered.finish(h.tracked)
@@ -196,7 +197,7 @@ func (c *conn) dropPending(n int) {
 	c.pending = slices.Delete(c.pending, 0, n)
 }
 
-// dropAllPending forgets all requests: none will be answered.
+// dropAllPending removes all requests: none will get an answer.
 func (c *conn) dropAllPending() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,7 +205,7 @@ func (c *conn) dropAllPending() {
 	c.dropPending(len(c.pending))
 }
 
-// Write takes one whole answer, as kfake writes them, and sends it or queues it.
+// Write takes one whole answer, as kfake writes them, and sends or queues it.
 func (c *conn) Write(p []byte) (int, error) {
 	req, err := c.requestOf(p)
 	if err != nil {
@@ -215,7 +216,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Only this goroutine adds frames, so when none is queued now the connection is ours.
+	// Only this goroutine queues answers: if none is queued now, send is idle.
 	if after == nil && c.queued.Load() == 0 {
 		return c.Conn.Write(p)
 	}
@@ -223,7 +224,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	if after == nil {
 		f.sent = make(chan error, 1)
 	} else {
-		f.bytes = slices.Clone(p) // kfake takes the buffer back; these answers are small
+		f.bytes = slices.Clone(p) // kfake reuses the buffer; these answers are small
 	}
 	c.queued.Add(1)
 	select {
@@ -242,7 +243,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 }
 
-// requestOf finds the request that an answer belongs to. Those before it got none.
+// requestOf finds the request of an answer and drops it with the older ones, which got no answer.
 func (c *conn) requestOf(answer []byte) (requestHeader, error) {
 	if len(answer) < 8 || int(binary.BigEndian.Uint32(answer)) != len(answer)-4 {
 		return requestHeader{}, errors.New("answer is not written as one frame")
@@ -252,16 +253,16 @@ func (c *conn) requestOf(answer []byte) (requestHeader, error) {
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.pending, func(h requestHeader) bool { return h.correlation == id })
 	if i < 0 {
-		return requestHeader{}, fmt.Errorf("answer %d to no request", id)
+		return requestHeader{}, fmt.Errorf("answer with correlation id %d belongs to no request", id)
 	}
 	h := c.pending[i]
-	c.pending[i].tracked = nil // it is over when the gate has seen the answer
+	c.pending[i].tracked = nil // Write finishes it when the gate has seen the answer
 	c.dropPending(i + 1)
 	return h, nil
 }
 
-// send writes the held answers in order, each after its round. It ends after Close or when the connection
-// or a round fails, and closes the connection.
+// send writes the held answers in order, each after its round. It ends after Close, or if the connection or a round
+// fails, and then closes the connection.
 func (c *conn) send() {
 	defer c.dropAllPending()
 	defer close(c.sendDone)
@@ -303,8 +304,8 @@ func (c *conn) sendResponse(f heldResponse) bool {
 	return err == nil
 }
 
-// refuseLogin answers a login that the broker refuses by closing the connection, as kfake does, the way Kafka answers
-// it: to a client, an end of the connection could be anything.
+// refuseLogin answers a failed login with SASL_AUTHENTICATION_FAILED, as Kafka does. kfake only closes the connection,
+// from which a client cannot tell the reason.
 func (c *conn) refuseLogin() {
 	c.mu.Lock()
 	var login requestHeader
@@ -325,7 +326,7 @@ func (c *conn) refuseLogin() {
 	answer = resp.AppendTo(answer)
 	binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
 	c.Conn.SetWriteDeadline(time.Now().Add(closeTimeout))
-	_, _ = c.Conn.Write(answer) // a client that has gone needs no answer
+	_, _ = c.Conn.Write(answer) // the client may have closed the connection
 }
 
 // Close lets the held answers leave, then closes the connection.

@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// disk knows where kfake keeps what, and makes it durable.
+// disk knows the file layout of kfake and syncs its files.
 //
 //	partitions/<topic>-<partition>/<base offset>.dat   records, appended
 //	                              /<base offset>.idx   leader epochs and transaction flags
 //	groups.log                                         groups and committed offsets, appended
 //	topics.json and the like                           replaced by rename after an fsync
 //
-// The .idx files need no sync: with one broker and no transactions their entries are all alike, and kfake
-// takes a missing or damaged one for just that.
+// The .idx files need no sync: with one broker and no transactions all their entries are equal, and kfake assumes
+// the same for a missing or damaged file.
 type disk struct {
 	root     string
-	syncFile func(path string) error // fdatasync: the data and the length
+	syncFile func(path string) error // fdatasync: data and length
 	syncDir  func(path string) error // the entries of a directory
 
 	groups *groupsLog
@@ -47,6 +47,7 @@ func newDisk(root string) *disk {
 	return d
 }
 
+// partition is the directory of one partition. At most one barrier syncs it at a time.
 func (d *disk) partition(topic string, p int32) *partition {
 	key := topicPartition{topic, p}
 	d.mu.Lock()
@@ -63,7 +64,7 @@ func (d *disk) partitionDir(topic string, p int32) string {
 	return filepath.Join(d.root, "partitions", url.PathEscape(topic)+"-"+strconv.Itoa(int(p)))
 }
 
-// syncAll makes everything durable that is in the data directory.
+// syncAll syncs everything in the data directory.
 func (d *disk) syncAll() error {
 	dirs := []string{d.root}
 	var files []string
@@ -96,12 +97,12 @@ func (d *disk) syncAll() error {
 type partition struct {
 	disk       *disk
 	dir        string
-	lastSynced int64 // base offset of the last segment at the last sync, -1 before
+	lastSynced int64 // base offset of the newest segment at the last sync; -1 before the first
 }
 
-// sync makes durable what was appended since the last sync. kfake appends to the newest segment and
-// closes the one before it unsynced, so all from the last known one on are due. Paths are opened anew each
-// time: a topic that was deleted and made again has other files of the same names.
+// sync syncs what was appended since the last sync. kfake appends to the newest segment and closes the one before it
+// without a sync, so all segments from lastSynced on are synced. Paths are opened each time: a topic that was deleted
+// and created again has new files of the same names.
 func (p *partition) sync() error {
 	bases, err := segments(p.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,8 +139,8 @@ func (p *partition) sync() error {
 	return nil
 }
 
-// checkDataDir tells a topic that was deleted, which leaves nothing to sync, from a data directory that is gone
-// from under the broker, which goes on writing to files without a name.
+// checkDataDir is called when a file is missing. nil: its topic was deleted and nothing has to be synced. An error: the
+// data directory was removed while the broker runs, which now writes to unlinked files.
 func (d *disk) checkDataDir() error {
 	if _, err := os.Stat(filepath.Join(d.root, "meta.json")); err != nil {
 		return fmt.Errorf("find data directory: %w", err)
@@ -151,7 +152,7 @@ func segmentPath(dir string, base int64) string {
 	return filepath.Join(dir, strconv.FormatInt(base, 10)+".dat")
 }
 
-// segments lists the base offsets of a partition's segments, ascending.
+// segments returns the base offsets of a partition's segments, ascending.
 func segments(dir string) ([]int64, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -176,7 +177,7 @@ func segments(dir string) ([]int64, error) {
 	return bases, nil
 }
 
-// groupsLog holds the committed offsets. kfake replaces it now and then.
+// groupsLog is the file of committed offsets. kfake replaces it from time to time.
 type groupsLog struct {
 	disk     *disk
 	lastInfo os.FileInfo
@@ -187,7 +188,7 @@ func (g *groupsLog) path() string { return filepath.Join(g.disk.root, "groups.lo
 func (g *groupsLog) sync() error {
 	info, err := os.Stat(g.path())
 	if errors.Is(err, fs.ErrNotExist) {
-		return g.disk.checkDataDir() // no commit was accepted yet
+		return g.disk.checkDataDir() // no offset was committed yet
 	}
 	if err != nil {
 		return fmt.Errorf("find committed offsets: %w", err)
@@ -205,7 +206,7 @@ func (g *groupsLog) sync() error {
 	return nil
 }
 
-// stateDir is the root with the files that kfake replaces by rename.
+// stateDir is the root directory, with the files that kfake replaces by rename.
 type stateDir struct{ disk *disk }
 
 func (s *stateDir) sync() error { return s.disk.syncDir(s.disk.root) }

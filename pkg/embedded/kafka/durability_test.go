@@ -19,8 +19,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// An acknowledgement of a durable topic waits for the sync of its own partition's file; the record can be
-// read before, other topics are acknowledged, and fetches go on.
+// An acknowledgement of a durable topic waits for the sync of its own partition's file. Meanwhile the record can be
+// read, other topics are acknowledged, and fetches continue.
 func TestAckWaitsForSync(t *testing.T) {
 	hold := newHeldSync("relay.events-0")
 	s := serve(t, testConfig(t), hold.install)
@@ -37,7 +37,7 @@ func TestAckWaitsForSync(t *testing.T) {
 		t.Fatalf("consumed %q", got[0].Value)
 	}
 	<-hold.entered
-	// The same connection answers in order, so this one needs another.
+	// A connection answers in order, so this request needs another one.
 	produce(t, client(t, s.Addr()), "relay.retry.1s", 0, []byte("lazy"))
 	consume(t, cl, 1)
 	select {
@@ -69,7 +69,7 @@ func TestGroupCommit(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { produce(t, first, "relay.events", 0, []byte("first")) })
 	<-hold.entered
-	// Each has a connection of its own, so the broker takes all of them although none is answered.
+	// Each has a connection of its own, so the broker reads all requests although none is answered.
 	for i := range producers {
 		cl := client(t, s.Addr())
 		wg.Go(func() { produce(t, cl, "relay.events", 0, fmt.Appendf(nil, "%d", i)) })
@@ -77,15 +77,14 @@ func TestGroupCommit(t *testing.T) {
 	waitFor(t, "all records written", func() bool { return endOf(t, first, "relay.events", 0) == producers+1 })
 	hold.open()
 	wg.Wait()
-	// One for the first record; the others fit in one more, and in two when some answers were on
-	// their way when it started.
+	// One round for the first record and one for the others, or two if some answers were already
+	// written when it began.
 	if n := syncs.Load(); n > 3 {
 		t.Errorf("%d syncs for %d records", n, producers+1)
 	}
 }
 
-// The first error of a sync ends the broker; neither the record that waited nor a later one is
-// acknowledged.
+// The first sync error ends the broker; neither the record that waited nor a later one is acknowledged.
 func TestSyncErrorIsFinal(t *testing.T) {
 	broken := errors.New("input/output error")
 	var fail atomic.Bool
@@ -121,8 +120,8 @@ func TestSyncErrorIsFinal(t *testing.T) {
 	}
 }
 
-// An offset reaches the broker only after the records before it are on disk: those of the other topics
-// that were acknowledged, and those of the durable ones that a consumer could read although they were not.
+// An offset commit reaches the broker only after the records before it are synced: acknowledged ones of other topics,
+// and unacknowledged ones of durable topics that a consumer could read.
 func TestCommitWaitsForRecords(t *testing.T) {
 	for _, topic := range []string{"relay.outcomes", "relay.events"} {
 		t.Run(topic, func(t *testing.T) {
@@ -137,7 +136,7 @@ func TestCommitWaitsForRecords(t *testing.T) {
 				acked <- err
 			})
 			consume(t, cl, 1)
-			if !stream.DurableTopic(topic) { // until it is acknowledged a commit need not wait for it
+			if !stream.DurableTopic(topic) { // a commit need not wait for it before it is acknowledged
 				if err := <-acked; err != nil {
 					t.Fatal(err)
 				}
@@ -145,7 +144,7 @@ func TestCommitWaitsForRecords(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() { commit(t, client(t, s.Addr()), "dispatch", topic, 0, 1, "") })
 			<-hold.entered
-			for range 100 { // time for a commit that does not wait
+			for range 100 { // time for a commit that wrongly does not wait
 				offsets, err := kadm.NewClient(cl).FetchOffsets(t.Context(), "dispatch")
 				if _, committed := offsets.Lookup(topic, 0); err == nil && committed {
 					t.Fatal("the offset is committed before the record is on disk")
@@ -158,7 +157,7 @@ func TestCommitWaitsForRecords(t *testing.T) {
 	}
 }
 
-// A stop answers what waits for the disk before it ends.
+// A stop sends the answers that wait for a sync before it ends.
 func TestStopFinishesHeldAnswers(t *testing.T) {
 	hold := newHeldSync("relay.events-0")
 	s := serve(t, testConfig(t), hold.install)
@@ -185,9 +184,9 @@ func TestStopFinishesHeldAnswers(t *testing.T) {
 	wg.Wait()
 }
 
-// Power fails at a random moment: of every file only what was there when its last sync began remains, of
-// every directory only the names that it had then. Every record acknowledged until then is there, also
-// across segment rolls, and no committed offset is beyond the end of a log.
+// Power fails at a random moment. Of every file only what was there when its last sync began remains, of every
+// directory only the names that it had then. Every record that was acknowledged before is there, also across segments,
+// and no committed offset is beyond the end of a log.
 func TestPowerLoss(t *testing.T) {
 	cfg := testConfig(t)
 	power := &powerLog{root: cfg.DataDir, sizes: map[string]int64{}, names: map[string][]string{}}
@@ -211,7 +210,7 @@ func TestPowerLoss(t *testing.T) {
 				if i%5 > 1 {
 					continue
 				}
-				// The end covers what others have written and nobody has acknowledged yet.
+				// The end includes records of others that were not acknowledged yet.
 				end := endOf(t, cl, "relay.events", p)
 				commit(t, cl, "dispatch", "relay.events", p, end, "")
 				group := fmt.Sprint("store-", producer)
@@ -229,8 +228,8 @@ func TestPowerLoss(t *testing.T) {
 	wg.Wait()
 }
 
-// Power fails right after a record of each topic was acknowledged: of the topics that the service calls durable it is
-// there, and of the others it need not be.
+// Power fails right after a record of each topic was acknowledged. Records of durable topics are there; others need not
+// be.
 func TestPowerLossByTopic(t *testing.T) {
 	cfg := testConfig(t)
 	power := &powerLog{root: cfg.DataDir, sizes: map[string]int64{}, names: map[string][]string{}}
@@ -254,8 +253,8 @@ func TestPowerLossByTopic(t *testing.T) {
 	}
 }
 
-// The outbox of the configuration log deletes an entry, by a record of control, when audit has acknowledged it.
-// Whenever the power fails after that, the entry is in one of the two.
+// The outbox of the configuration log deletes an entry, by a record of the topic control, when the topic audit has
+// acknowledged it. Whenever the power fails after that, the entry is in one of the two.
 func TestAuditEntrySurvivesPowerLoss(t *testing.T) {
 	cfg := testConfig(t)
 	power := &powerLog{root: cfg.DataDir, sizes: map[string]int64{}, names: map[string][]string{}}
@@ -285,7 +284,7 @@ func copyOf[V any](m *sync.Map) map[record]V {
 	return c
 }
 
-// checkImage starts a broker on dir and looks for the records and the committed offsets.
+// checkImage starts a broker on dir and checks the records and the committed offsets.
 func checkImage(t *testing.T, dir string, want map[record]string, commits map[record]int64) {
 	t.Helper()
 	s := serve(t, Config{Listen: "127.0.0.1:0", DataDir: dir, MaxMessageBytes: 1 << 20})
@@ -333,7 +332,7 @@ func groupsOf(commits map[record]int64) []string {
 	return slices.Compact(groups)
 }
 
-// powerLog remembers what the syncs of a broker made durable.
+// powerLog records what the syncs of a broker made durable.
 type powerLog struct {
 	root  string
 	mu    sync.Mutex // guards the maps, keyed by path
@@ -368,8 +367,8 @@ func (l *powerLog) install(s *Server) {
 	}
 }
 
-// image makes the data directory that the disk would hold now. JSON files are whole: kfake syncs them
-// before it renames them.
+// image creates the data directory that the disk would contain now. JSON files are whole: kfake syncs them before it
+// renames them.
 func (l *powerLog) image(t *testing.T) string {
 	t.Helper()
 	l.mu.Lock()
@@ -417,10 +416,10 @@ func copyFile(t *testing.T, from, to string, size int64) {
 	}
 }
 
-// heldSync lets the syncs of one partition's files wait.
+// heldSync blocks the syncs of one partition's files.
 type heldSync struct {
 	partition string
-	entered   chan struct{} // has a value when a sync waits
+	entered   chan struct{} // receives a value when a sync waits
 	mu        sync.Mutex    // guards gate
 	gate      chan struct{} // closed: syncs pass
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The tests of this file hold what the rest of the service expects of the broker, whoever wrote it.
+// The tests of this file check what the rest of the service expects of any Kafka broker.
 
-func TestBigMessages(t *testing.T) {
+func TestLargeMessages(t *testing.T) {
 	s := serve(t, testConfig(t))
 	limit := fmt.Sprint(2 << 20)
 	createTopics(t, s.Addr(), 1, map[string]*string{"max.message.bytes": &limit}, "relay.events")
@@ -63,8 +63,8 @@ func TestListOffsetsByTime(t *testing.T) {
 	}
 }
 
-// A restart keeps topics with their settings, records, offsets with 3 KB of metadata; what was trimmed
-// stays trimmed, and the end of the log is where it was even when everything was deleted.
+// A restart keeps topics with their settings, records, and offsets with 3 KB of metadata. Trimmed records stay trimmed,
+// and the end of a log stays the same even if all records were deleted.
 func TestRestart(t *testing.T) {
 	cfg := testConfig(t)
 	s := serve(t, cfg)
@@ -117,7 +117,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// Metadata set as the service sets it, before the commit of a group member, comes back to the next owner.
+// Metadata that a group member sets before its commit comes back to the next owner.
 func TestGroupMetadata(t *testing.T) {
 	cfg := testConfig(t)
 	s := serve(t, cfg)
@@ -155,15 +155,15 @@ func TestGroupMetadata(t *testing.T) {
 			cancel()
 			return nil
 		}))
-	next.PollFetches(ctx) // there is nothing to read: it ends when the offsets are there
+	next.PollFetches(ctx) // no records: it returns when the offsets are known
 	if next.Close(); got != metadata {
 		t.Errorf("metadata of %d bytes came back as %d bytes", len(metadata), len(got))
 	}
 }
 
-// An idempotent producer that outlives its broker goes on without an error, on the partitions it wrote to
-// and on others: after a clean stop, which keeps sequence numbers, and after a crash, which must not bring
-// back those of the last clean stop.
+// An idempotent producer that outlives its broker goes on without an error, on the partitions that it wrote to and on
+// others: after a clean stop, which keeps sequence numbers, and after a crash, which must not restore those of the last
+// clean stop.
 func TestProducerOutlivesBroker(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Listen = fixedAddr(t)
@@ -193,8 +193,8 @@ func TestProducerOutlivesBroker(t *testing.T) {
 	}
 }
 
-// kfake stops reading a state log at the first broken entry and appends behind it: without a repair, what
-// is committed after the first crash would be gone after the second.
+// kfake stops reading a state log at the first broken entry and appends behind it. Without a repair, offsets that are
+// committed after the first crash would be lost after the second.
 func TestRepairedOffsets(t *testing.T) {
 	cfg := testConfig(t)
 	s := serve(t, cfg)
@@ -225,7 +225,7 @@ func TestRepairedOffsets(t *testing.T) {
 	checkCommitted(t, client(t, s.Addr()), "dispatch", "relay.events", 0, 2, "two")
 }
 
-// crashCopy copies a data directory as a SIGKILL would leave it. Nothing may be writing to it.
+// crashCopy copies a data directory as a SIGKILL would leave it. No broker may write to it meanwhile.
 func crashCopy(tb testing.TB, dir string) string {
 	tb.Helper()
 	to := tb.TempDir()
@@ -286,14 +286,14 @@ func checkCommitted(tb testing.TB, cl *kgo.Client, group, topic string, partitio
 	}
 }
 
-// randomText has n characters that do not compress.
+// randomText returns n characters that do not compress.
 func randomText(n int) string {
 	raw := make([]byte, n)
 	rand.Read(raw)
 	return base64.StdEncoding.EncodeToString(raw)[:n]
 }
 
-// A static member that comes back within its session keeps its partitions and moves nobody else's.
+// A static member that returns within its session keeps its partitions; those of other members do not move.
 func TestStaticMember(t *testing.T) {
 	s := serve(t, testConfig(t))
 	createTopics(t, s.Addr(), 4, nil, "relay.events")
@@ -312,7 +312,7 @@ func TestStaticMember(t *testing.T) {
 	<-assigned
 	<-assigned
 	before := revoked.Load()
-	b.Close() // revokes for itself
+	b.Close() // revokes its own partitions
 	join("b")
 	if got := <-assigned; len(got["relay.events"]) != 2 {
 		t.Errorf("the member came back to %v", got)
@@ -344,7 +344,7 @@ func TestNoFetchSessions(t *testing.T) {
 		topic.Partitions = append(topic.Partitions, p)
 		req.Topics = append(req.Topics, topic)
 	}
-	for range 2 { // a client that was given no session asks in the same way again
+	for range 2 { // a client without a session sends the same request again
 		resp, err := req.RequestWith(t.Context(), cl)
 		if err != nil {
 			t.Fatal(err)

@@ -16,9 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A segment that cannot grow is an error to the producer; when it can again, the same producer goes on,
-// and after a restart exactly what was acknowledged is there. The limit on the size of files stands for a
-// full disk; it holds for a whole process.
+// A segment that cannot grow is an error for the producer. When it can grow again, the same producer goes on, and after
+// a restart exactly the acknowledged records are there. The test limits the size of files (RLIMIT_FSIZE) in place of a
+// full disk; the limit is for a whole process.
 func TestWriteError(t *testing.T) {
 	p := startChild(t, "fill "+t.TempDir())
 	var said []string
@@ -54,7 +54,7 @@ func childFill(dir string) error {
 	return checkFilled(cfg, acked)
 }
 
-// fill produces until writes fail, for a while more, and after they work again.
+// fill produces until writes fail, then a while longer, and then after writes work again.
 func fill(addr string) (map[int64]byte, error) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
 	if err != nil {

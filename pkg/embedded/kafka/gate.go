@@ -7,15 +7,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A gate decides what every request and answer has to wait for.
+// A gate decides which sync rounds each request and each answer waits for.
 type gate struct {
 	disk      *disk
 	isDurable func(topic string) bool
-	enabled   bool // off: everything passes
+	enabled   bool // false: nothing waits
 	count     func(kmsg.Key)
 
-	durable    *barrier // partitions of durable topics, before their acknowledgements
-	lazy       *barrier // the others and the broker's state, around offset commits
+	durable    *barrier // syncs durable topics, before they are acknowledged
+	lazy       *barrier // syncs other topics and the broker's state, around offset commits
 	unanswered *produceTracker
 
 	breakOnce sync.Once
@@ -23,7 +23,7 @@ type gate struct {
 	err       error         // set before broken is closed
 
 	mu    sync.Mutex              // guards dirty
-	dirty map[*partition]struct{} // of the other topics, acknowledged since the last commit
+	dirty map[*partition]struct{} // of other topics, acknowledged since the last offset commit
 }
 
 func newGate(d *disk, m *metrics, isDurable func(string) bool, on bool) *gate {
@@ -57,9 +57,9 @@ func isCommit(key int16) bool {
 	return key == int16(kmsg.OffsetCommit) || key == int16(kmsg.TxnOffsetCommit)
 }
 
-// roundsBeforeRequest returns the rounds that a request must see finished before the broker does. An offset commit
-// waits for all that was acknowledged before it, and for the records of durable topics that were not yet:
-// a consumer may have read them already.
+// roundsBeforeRequest returns the rounds that must be done before the broker gets a request. An offset commit waits for
+// all records that were acknowledged before it, and for unacknowledged ones of durable topics: a consumer may have read
+// them.
 func (g *gate) roundsBeforeRequest(key int16) []*round {
 	if !g.enabled || !isCommit(key) {
 		return nil
@@ -75,8 +75,8 @@ func (g *gate) roundsBeforeRequest(key int16) []*round {
 	return []*round{lazy, g.durable.join()}
 }
 
-// roundBeforeAnswer returns the round that an answer must see finished before the client does, or nil. The broker
-// has done its work by now: what the answer tells of is in the page cache.
+// roundBeforeAnswer returns the round that must be done before the client gets an answer, or nil. The broker has
+// handled the request by now: its result is in the page cache.
 func (g *gate) roundBeforeAnswer(req requestHeader, answer []byte) (*round, error) {
 	if !g.enabled {
 		return nil, nil

@@ -1,46 +1,45 @@
-// Package kafka is an embedded Kafka broker: franz-go's kfake as one node with a data directory.
+// Package kafka is an embedded Kafka broker: franz-go's kfake as one node with a data directory. Begin reading at
+// Server.Run, then gate.go and conn.go.
 //
-// Any Kafka client in, over TCP or a unix socket, or past the network from the same process; log files
-// out, under the data directory. With Fsync on, the answer to
-// a produce request for a durable topic leaves only after an fdatasync that started after the records
-// were written has finished, and an offset commit reaches the broker only after everything that was
-// acknowledged before it is on disk, so that no committed offset ever lies beyond the end of a log.
-// That holds for every client, in this process or in another, because it is done at the connection: a
-// listener wraps each connection, learns from the request headers what every answer is for, and holds
-// back what must wait. Answers to one connection stay in order; fetches have connections of their own
-// in every client we use and are passed through without a copy.
+// Clients connect over TCP, a unix socket, or an in-memory pipe from the same process. The package makes kfake durable.
+// With Fsync on, the answer to a produce request for a durable topic leaves only after an fdatasync that began after
+// the records were written. An offset commit reaches the broker only after everything that was acknowledged before it
+// is synced, so that no committed offset lies beyond the end of a log. This holds for every client, because it is done
+// at the connection: a listener wraps each connection, learns from the request headers which request an answer belongs
+// to, and holds answers that must wait. Answers to one connection stay in order; fetches, for which our clients use
+// connections of their own, pass without a copy.
 //
-// Group commit: a barrier starts at once when none is running, and what arrives meanwhile waits for the
-// next one. No tick, so an idle broker answers after one fdatasync and a busy one batches by itself. The
-// durable topics and the others have barriers of their own: the second of outcomes that an offset commit
-// flushes does not delay the event that is being accepted.
+// Group commit: a barrier starts at once if none is running, and requests that arrive meanwhile share the next one.
+// There is no timer: an idle broker answers after one fdatasync, a busy one batches by itself. Durable topics and other
+// topics have barriers of their own, so that the sync of a second of outcomes before an offset commit does not delay
+// new events.
 //
-// An error of fdatasync or fsync is final. Nothing is acknowledged after it and Run returns it: the
-// kernel has dropped the pages, so trying again would report success for data that is gone.
+// An error of fdatasync or fsync is final: nothing is acknowledged after it, and Run returns it. The kernel has dropped
+// the dirty pages, so a second fsync would succeed although the data is lost.
 //
-// What survives SIGKILL: records, topics with their settings, committed offsets with their metadata,
-// static members. What does not: other group members, share groups, transactions, the log start after
-// DeleteRecords, and the producers' sequence numbers, so a request that was in flight may be stored twice.
+// A SIGKILL keeps records, topics with their settings, committed offsets with their metadata, and static members. It
+// loses other group members, share groups, transactions, the start of a log after DeleteRecords, and the producers'
+// sequence numbers, so a request that was in flight may be stored twice.
 //
-// A write that fails, as on a full disk, is UNKNOWN_SERVER_ERROR to the producer. kfake has counted the
-// batch's sequence numbers all the same and would take a repetition for a duplicate: a client must treat
-// that error as final, as franz-go and the Java client do. kfake does everything in one
-// goroutine, compaction too, so there should be no compacted topics. Retention by time or size may empty a
-// partition, which then starts again at offset 0: it is for topics that no group consumes.
+// A failed write, as on a full disk, is UNKNOWN_SERVER_ERROR for the producer. kfake has nevertheless counted the
+// batch's sequence numbers and would discard a repetition as a duplicate: a client must treat the error as final, as
+// franz-go and the Java client do. kfake runs everything in one goroutine, including compaction, so there should be no
+// compacted topics. Retention by time or size may empty a partition, which then begins again at offset 0: use it only
+// for topics that no group reads.
 //
-// Backpressure: a client that sends on without reading answers is blocked by its connection.
+// Backpressure: TCP blocks a client that sends requests without reading answers.
 //
 // Invariants:
-//   - no acknowledgement before its sync: TestAckWaitsForSync, TestSyncErrorIsFinal
-//   - after a power failure every acknowledged record and offset is there, and no offset beyond the end of
-//     its log: TestPowerLoss, TestPowerLossByTopic, TestCommitWaitsForRecords, TestWhatIsSyncedWhen
+//   - No acknowledgement before its sync: TestAckWaitsForSync, TestSyncErrorIsFinal
+//   - After a power failure every acknowledged record and offset is there, and no offset beyond the end of
+//     its log: TestPowerLoss, TestPowerLossByTopic, TestCommitWaitsForRecords, TestWhenFilesAreSynced
 //   - SIGKILL loses nothing that was acknowledged: TestSIGKILL, TestRepairedOffsets
-//   - a log never ends before an offset that was given out: TestRestart
-//   - what is deleted leaves the disk, and does not come back after a SIGKILL but for a segment:
+//   - A log never ends below an offset that a producer or consumer has seen: TestRestart
+//   - Deleted records leave the disk; after a SIGKILL at most those of one segment come back:
 //     TestDeletedLeavesTheDisk
-//   - one sync serves all that wait: TestGroupCommit
-//   - a client in the same process is a client like any other: TestDialFromWithin
-//   - with a secret, nobody gets an answer without it; beyond loopback there is one: TestSecret, TestValidate
+//   - One sync serves all requests that wait: TestGroupCommit
+//   - A client in the same process gets the same guarantees: TestDialInProcess
+//   - With a secret no client gets an answer without it; beyond loopback a secret is required: TestSecret, TestValidate
 package kafka
 
 import (
@@ -62,10 +61,10 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Deps are what a Server uses of its surroundings.
+// Deps are the dependencies of a Server.
 type Deps struct {
 	Log     *slog.Logger
-	Metrics prometheus.Registerer // nil = none
+	Metrics prometheus.Registerer // nil: no metrics
 }
 
 // Server is one embedded broker.
@@ -81,7 +80,7 @@ type Server struct {
 	listener *dualListener // likewise
 }
 
-// New checks the configuration. It starts nothing and touches no file.
+// New validates the configuration. It starts nothing and touches no file.
 func New(cfg Config, deps Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("check embedded kafka settings: %w", err)
@@ -98,10 +97,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}, nil
 }
 
-// Ready is closed when the broker answers.
+// Ready is closed once the broker answers.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Addr is the address that clients connect to. It is known once Ready is closed.
+// Addr returns the address that clients connect to; it is empty until Ready is closed.
 func (s *Server) Addr() string {
 	select {
 	case <-s.ready:
@@ -111,9 +110,8 @@ func (s *Server) Addr() string {
 	}
 }
 
-// Run serves until ctx ends, then finishes the answers that wait for the disk, writes the broker's state
-// and returns nil. A data directory that another process holds, a directory that cannot be read and an
-// error of fsync are returned.
+// Run serves until ctx ends, then sends the answers that wait for a sync, writes the broker's state and returns nil. It
+// returns an error if another process uses the data directory, if the directory cannot be read, or if a sync fails.
 func (s *Server) Run(ctx context.Context) error {
 	unlock, err := lockDir(s.cfg.DataDir)
 	if err != nil {
@@ -132,17 +130,17 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("start broker on %s: %w", s.cfg.DataDir, err)
 	}
 
-	lanes, stopLanes := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopLanes()
+	barrierCtx, stopBarriers := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBarriers()
 	var running sync.WaitGroup
 	for _, b := range g.barriers() {
-		running.Go(func() { b.run(lanes) })
+		running.Go(func() { b.run(barrierCtx) })
 	}
 
 	s.addr = ln.Addr().String()
 	close(s.ready)
 	where := s.addr
-	if strings.HasPrefix(s.cfg.Listen, unixPrefix) { // the address that clients are told is none
+	if strings.HasPrefix(s.cfg.Listen, unixPrefix) { // the address for clients is a placeholder
 		where = s.cfg.Listen
 	}
 	s.log.Info("embedded kafka ready", "addr", where, "data", s.cfg.DataDir, "durability", durability.String())
@@ -152,8 +150,8 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-g.broken:
 	}
 	cluster.Close()
-	ln.conns.Wait() // held answers leave while the barriers still run
-	stopLanes()
+	ln.conns.Wait() // held answers need the barriers
+	stopBarriers()
 	running.Wait()
 	if err := g.failure(); err != nil {
 		return fmt.Errorf("sync log to disk: %w", err)
@@ -166,41 +164,41 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// durability says who makes acknowledged records survive a power failure.
+// durability says what makes acknowledged records survive a power failure.
 type durability int
 
 const (
-	pageCache    durability = iota // nobody: the kernel writes back within half a minute
+	pageCache    durability = iota // nothing: the kernel writes back within 30 s
 	groupBarrier                   // the barriers of this package
-	syncWrites                     // kfake, one fsync per batch in its only goroutine
+	syncWrites                     // kfake: one fsync per batch in its only goroutine
 )
 
 func (d durability) String() string {
 	return [...]string{"page cache", "group fsync", "fsync per batch"}[d]
 }
 
-// prepare readies the files of the data directory for kfake and chooses the durability.
+// prepare repairs the files in the data directory for kfake and chooses the durability.
 func (s *Server) prepare(ctx context.Context) (durability, error) {
 	for _, name := range []string{"groups.log", "pids.log"} {
 		if err := s.repairLog(filepath.Join(s.cfg.DataDir, name)); err != nil {
 			return 0, err
 		}
 	}
-	// Written at a clean stop only. After a SIGKILL they would be stale, and every idempotent producer that
-	// is still alive would be refused as out of order; after a failed write they would claim a batch that
-	// is not there. Without them a request that was in flight may be stored twice.
+	// kfake writes the producers' sequence numbers at a clean stop only. After a SIGKILL they would be stale, and every
+	// idempotent producer that is still alive would get an out-of-order error; after a failed write they would claim a
+	// batch that is not there. Without them a request that was in flight may be stored twice.
 	if err := os.Remove(filepath.Join(s.cfg.DataDir, "seq_windows.json")); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return 0, fmt.Errorf("drop old producer sequences: %w", err)
+		return 0, fmt.Errorf("remove old producer sequence numbers: %w", err)
 	}
 	if !s.cfg.Fsync {
 		return pageCache, nil
 	}
 	if err := s.probe(ctx, s.cfg.DataDir); err != nil {
-		s.log.Warn("embedded kafka keeps its files in another way than expected: every batch is synced alone, which is slow",
-			"err", err)
+		s.log.Warn("embedded kafka has an unknown file layout: it syncs every batch alone, which is slow",
+			"error", err)
 		return syncWrites, nil
 	}
-	// What the process before left in the page cache may be read and committed from now on.
+	// Consumers may read and commit records that an earlier process left in the page cache.
 	if err := s.disk.syncAll(); err != nil {
 		return 0, fmt.Errorf("sync log to disk at the start: %w", err)
 	}
@@ -247,23 +245,23 @@ func (s *Server) startBroker(ln *gatedListener, d durability) (*kfake.Cluster, e
 	return cluster, nil
 }
 
-// versions caps Produce at the last version that names topics instead of giving their ids: the gate
-// reads the names from the answers.
+// versions caps Produce at version 12, the last one that names topics instead of their ids (KIP-516): the gate reads
+// the names from the answers.
 func versions() *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(int16(kmsg.Produce), 12)
 	return v
 }
 
-// segmentBytes is how large a segment file grows. What is deleted leaves the disk by whole segments, and of each
-// partition the last one stays: with all topics of the service on four partitions that is 1 GiB at most, which a
-// start reads in 1.4 s. 100 MiB, kfake's default, would be six times that.
+// segmentBytes is the size of a segment file. Deleted records leave the disk by whole segments, and the last segment of
+// each partition stays: with all topics of the service on four partitions at most 1 GiB, which a start reads in 1.4 s.
+// kfake's default of 100 MiB would take six times that.
 const segmentBytes = 16 << 20
 
-// keepLastRecord makes DeleteRecords leave the last record of a partition. kfake learns the end of a log
-// from its segment files alone: a partition without one starts again at offset 0 after a restart, below
-// the offsets that its consumers have committed. kfake remembers every connection that came by a control function, so
-// this is only for requests of clients that stay.
+// keepLastRecord makes DeleteRecords keep the last record of a partition. kfake finds the end of a log from its segment
+// files alone: after a restart a partition without one would begin at offset 0, below the offsets that its consumers
+// committed. kfake never forgets a connection that a control function has seen, so control functions are only for
+// requests of long-lived clients.
 func keepLastRecord(cluster *kfake.Cluster) {
 	cluster.ControlKey(int16(kmsg.DeleteRecords), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		req, ok := kreq.(*kmsg.DeleteRecordsRequest)
@@ -286,14 +284,14 @@ func keepLastRecord(cluster *kfake.Cluster) {
 	})
 }
 
-// brokerLog passes kfake's warnings and errors on.
+// brokerLog passes kfake's warnings and errors to the log.
 type brokerLog struct{ log *slog.Logger }
 
 func (l brokerLog) Logf(level kfake.LogLevel, msg string, args ...any) {
 	switch level {
 	case kfake.LogLevelError:
-		l.log.Error("embedded kafka", "msg", fmt.Sprintf(msg, args...))
+		l.log.Error("embedded kafka failed", "detail", fmt.Sprintf(msg, args...))
 	case kfake.LogLevelWarn:
-		l.log.Warn("embedded kafka", "msg", fmt.Sprintf(msg, args...))
+		l.log.Warn("embedded kafka warns", "detail", fmt.Sprintf(msg, args...))
 	}
 }

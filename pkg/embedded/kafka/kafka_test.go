@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain runs the tests, or, in a process that a test started, the broker that the test kills.
+// TestMain runs the tests or, in a child process of a test, the broker that the test kills.
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(child())
@@ -27,11 +27,11 @@ func TestMain(m *testing.M) {
 // running is a broker that a test started in this process.
 type running struct {
 	*Server
-	stop func() error // ends Run and returns what it returned
-	wait func() error // returns what Run returns, when it ends by itself
+	stop func() error // ends Run and returns its error
+	wait func() error // waits until Run ends by itself and returns its error
 }
 
-// serve starts a broker on dir and stops it when the test ends. change may adjust it before.
+// serve starts a broker on dir and stops it when the test ends. change may adjust it before the start.
 func serve(tb testing.TB, cfg Config, change ...func(*Server)) running {
 	tb.Helper()
 	s, err := New(cfg, Deps{Log: testLog(tb)})
@@ -130,7 +130,7 @@ func endOf(tb testing.TB, cl *kgo.Client, topic string, partition int32) int64 {
 	return o.Offset
 }
 
-// waitFor polls until done; what it waits for happens in another process or behind a socket.
+// waitFor polls until done returns true, for events in another process or behind a socket.
 func waitFor(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(time.Millisecond) {

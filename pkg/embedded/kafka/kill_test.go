@@ -15,9 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A broker in a process of its own is killed five times at random moments while clients that outlive it
-// produce, consume and commit. Every acknowledged record is where it was acknowledged, no committed offset
-// or its metadata goes back, and the consumer group goes on.
+// A broker in a process of its own is killed five times at random moments, while clients that outlive it produce,
+// consume and commit. Every acknowledged record is at its offset, no committed offset or its metadata goes back, and
+// the consumer group goes on.
 func TestSIGKILL(t *testing.T) {
 	dir, addr := t.TempDir(), fixedAddr(t)
 	broker := startBroker(t, addr, dir)
@@ -93,7 +93,7 @@ func newCommitter(tb testing.TB, addr string) *committer {
 	}
 }
 
-// metadataOf makes 3 KB that can be told from those of any other offset.
+// metadataOf returns 3 KB of metadata that differ for each offset.
 func metadataOf(partition int32, offset int64) string {
 	return strings.Repeat(fmt.Sprintf("%d:%d ", partition, offset), 1000)[:3<<10]
 }

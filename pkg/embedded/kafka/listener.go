@@ -9,8 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// dualListener accepts connections from other processes and from this one. Those from this process are
-// pipes: a record that passes through the log costs no system call but the write to its file.
+// dualListener accepts connections from other processes and from this one. Those from this process are in-memory pipes,
+// so that a record passes through the log with one system call, the write to its file.
 type dualListener struct {
 	net.Listener // TCP or unix
 	fromProcess  chan net.Conn
@@ -18,10 +18,10 @@ type dualListener struct {
 	closed       chan struct{}
 	close        sync.Once
 	accepting    sync.WaitGroup
-	err          error // of the listener; set before outside is closed
+	err          error // of the listener; set before fromOthers is closed
 }
 
-// listen opens the way in for other processes.
+// listen opens the listener for other processes: TCP or a unix socket.
 func listen(address string) (net.Listener, error) {
 	path, unix := strings.CutPrefix(address, unixPrefix)
 	if !unix {
@@ -34,7 +34,7 @@ func listen(address string) (net.Listener, error) {
 	return socketListener{l}, nil
 }
 
-// socketListener is a unix socket under a name that can be told to clients as host and port.
+// socketListener is a unix socket with an address that the broker can return to clients as host and port.
 type socketListener struct{ *private.Listener }
 
 func (socketListener) Addr() net.Addr { return socketAddr{} }
@@ -43,11 +43,12 @@ type socketAddr struct{}
 
 func (socketAddr) Network() string { return "unix" }
 
-// String is a name that no resolver knows: a client that does not dial the socket goes nowhere.
+// String returns a name in .invalid (RFC 2606), which no resolver knows: a client that does not dial the socket fails.
 func (socketAddr) String() string { return "embedded-kafka.invalid:9092" }
 
 func newDualListener(l net.Listener) *dualListener {
-	e := &dualListener{Listener: l, fromProcess: make(chan net.Conn), fromOthers: make(chan net.Conn), closed: make(chan struct{})}
+	e := &dualListener{Listener: l, fromProcess: make(chan net.Conn), fromOthers: make(chan net.Conn),
+		closed: make(chan struct{})}
 	e.accepting.Go(e.acceptOthers)
 	return e
 }
@@ -80,7 +81,7 @@ func (e *dualListener) Accept() (net.Conn, error) {
 	}
 }
 
-// dial connects from within the process.
+// dial connects from this process.
 func (e *dualListener) dial(ctx context.Context) (net.Conn, error) {
 	broker, client := net.Pipe()
 	select {
@@ -102,7 +103,7 @@ func (e *dualListener) Close() (err error) {
 	return err
 }
 
-// DialContext connects to this server without the network when addr is its own, and by the network otherwise.
+// DialContext connects to this server without the network if addr is its address, else through the network.
 func (s *Server) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	if own := s.Addr(); own == "" || addr != own {
 		var d net.Dialer

@@ -10,9 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Whoever dials from within the process and whoever comes by TCP see one log, and what comes from within is held
-// back for the disk as everything is.
-func TestDialFromWithin(t *testing.T) {
+// Clients in this process and clients over TCP see one log, and answers to clients in this process wait for syncs too.
+func TestDialInProcess(t *testing.T) {
 	t.Parallel()
 	s := serve(t, testConfig(t))
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
@@ -44,7 +43,7 @@ func TestDialFromWithin(t *testing.T) {
 	}
 }
 
-func TestEntranceCloses(t *testing.T) {
+func TestListenerCloses(t *testing.T) {
 	t.Parallel()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,7 +60,7 @@ func TestEntranceCloses(t *testing.T) {
 		_, err := e.Accept()
 		waiting <- err
 	}()
-	// A connection that nobody has taken yet does not hold up the end.
+	// A connection that was not accepted yet does not delay Close.
 	stray, err := net.DialTimeout("tcp", tcp.Addr().String(), time.Second)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +78,7 @@ func TestEntranceCloses(t *testing.T) {
 	if _, err := e.dial(t.Context()); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("dial after the end: %v", err)
 	}
-	for range 2 { // one may still be on its way
+	for range 2 { // one connection may still be in flight
 		if _, err = e.Accept(); err != nil {
 			break
 		}

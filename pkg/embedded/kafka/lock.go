@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// lockDir makes the data directory and takes it for this process, until unlock or the end of the process.
+// lockDir creates the data directory and locks it (flock) for this process, until unlock or the end of the process.
 func lockDir(dir string) (unlock func(), err error) {
 	const lockFile = "lock"
 	if err := private.Dir(dir, lockFile); err != nil {
@@ -27,7 +27,8 @@ func lockDir(dir string) (unlock func(), err error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		holder, _ := os.ReadFile(path)
 		f.Close()
-		return nil, fmt.Errorf("data directory %s is used by another process (pid %s)", dir,
+		return nil, fmt.Errorf("data directory %s is used by another process (pid %s); stop it or choose another directory",
+			dir,
 			strings.TrimSpace(string(holder)))
 	}
 	if err == nil {

@@ -8,26 +8,26 @@ import (
 )
 
 type metrics struct {
-	barrier  *prometheus.HistogramVec // by topics
-	files    *prometheus.CounterVec   // by topics
+	barrier  *prometheus.HistogramVec // by kind of topics
+	files    *prometheus.CounterVec   // by kind of topics
 	requests *prometheus.CounterVec   // by kind of request
 }
 
-// newMetrics registers on reg unless it is nil.
+// newMetrics creates the metrics and registers them unless reg is nil.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		barrier: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "relay_embedded_kafka_barrier_seconds",
-			Help:    "Time that one barrier of the embedded broker took to bring records to the disk.",
+			Help:    "Duration of one sync round of the embedded broker, by kind of topics: durable or other.",
 			Buckets: prometheus.ExponentialBuckets(100e-6, 2, 16), // 0.1 ms to 3.3 s
 		}, []string{"topics"}),
 		files: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_embedded_kafka_synced_total",
-			Help: "Partitions and state files that barriers of the embedded broker brought to the disk.",
+			Name: "relay_embedded_kafka_synced_files_total",
+			Help: "Partitions and state files that the embedded broker synced to disk, by kind of topics: durable or other.",
 		}, []string{"topics"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_embedded_kafka_requests_total",
-			Help: "Requests that the embedded broker took, by kind: produce, fetch and all others.",
+			Help: "Requests to the embedded broker, by kind: produce, fetch or other.",
 		}, []string{"kind"}),
 	}
 	if reg != nil {
@@ -36,7 +36,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// observer returns what a barrier reports its rounds to.
+// observer returns the function to which a barrier reports its rounds.
 func (m *metrics) observer(topics string) func(files int, took time.Duration) {
 	barrier, files := m.barrier.WithLabelValues(topics), m.files.WithLabelValues(topics)
 	return func(n int, took time.Duration) {
@@ -45,7 +45,7 @@ func (m *metrics) observer(topics string) func(files int, took time.Duration) {
 	}
 }
 
-// counter returns what counts the requests of a connection by their kind.
+// counter returns a function that counts requests by kind.
 func (m *metrics) counter() func(kmsg.Key) {
 	produce, fetch, other := m.requests.WithLabelValues("produce"), m.requests.WithLabelValues("fetch"),
 		m.requests.WithLabelValues("other")

@@ -14,11 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// probeTimeout bounds the self-check, which takes some 10 ms.
+// probeTimeout bounds the self-check, which takes about 10 ms.
 const probeTimeout = 10 * time.Second
 
-// probeLayout checks, on a scratch broker that is never reachable from outside, that kfake keeps records
-// where the barriers sync them: two records on a topic whose segments hold one each.
+// probeLayout checks that kfake writes records to the files that the barriers sync. It starts a temporary broker, which
+// is not reachable from outside, and produces two records to a topic with one record a segment.
 func probeLayout(ctx context.Context, root string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// answerTimeout bounds how long an offset commit waits for produce requests to be answered. kfake answers at once; a
-// request that wants no answer (acks=0) promises nothing and counts as over then.
+// answerTimeout bounds how long an offset commit waits for the answers to produce requests. kfake answers at once. A
+// request without an answer (acks=0) promises nothing and is given up after this time.
 const answerTimeout = time.Second
 
-// produceTracker holds the produce requests that the broker has and has not answered. Their records may be in the log, and
-// read by consumers, before any barrier knows of them; so an offset commit waits until they are answered.
+// produceTracker tracks the produce requests that the broker has and has not answered. Their records may be in the log,
+// and read by consumers, before a barrier knows of them, so an offset commit waits for these answers first.
 type produceTracker struct {
-	mu      sync.Mutex // guards in
+	mu      sync.Mutex // guards running
 	running map[chan struct{}]struct{}
 }
 
@@ -22,26 +22,26 @@ func newProduceTracker() *produceTracker {
 	return &produceTracker{running: make(map[chan struct{}]struct{})}
 }
 
-// start notes a request. The channel is closed when it is over.
+// start tracks a request. The channel is closed when the request is answered or given up.
 func (t *produceTracker) start() chan struct{} {
-	over := make(chan struct{})
+	finished := make(chan struct{})
 	t.mu.Lock()
-	t.running[over] = struct{}{}
+	t.running[finished] = struct{}{}
 	t.mu.Unlock()
-	return over
+	return finished
 }
 
-// finish ends a request, once or several times; nil is none.
-func (t *produceTracker) finish(over chan struct{}) {
+// finish ends the tracking of a request. It may be called more than once, and with nil.
+func (t *produceTracker) finish(finished chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.running[over]; ok {
-		delete(t.running, over)
-		close(over)
+	if _, ok := t.running[finished]; ok {
+		delete(t.running, finished)
+		close(finished)
 	}
 }
 
-// wait returns when all requests that are in now are over, or stop is closed.
+// wait returns when all requests that are tracked now are finished, or stop is closed.
 func (t *produceTracker) wait(stop <-chan struct{}) {
 	t.mu.Lock()
 	all := slices.Collect(maps.Keys(t.running))
@@ -51,14 +51,14 @@ func (t *produceTracker) wait(stop <-chan struct{}) {
 	}
 	limit := time.NewTimer(answerTimeout)
 	defer limit.Stop()
-	for _, over := range all {
+	for _, finished := range all {
 		select {
-		case <-over:
+		case <-finished:
 		case <-stop:
 			return
 		case <-limit.C:
-			for _, over := range all {
-				t.finish(over)
+			for _, finished := range all {
+				t.finish(finished)
 			}
 			return
 		}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// A commit waits for the produce requests that came before it, not for later ones, and not for ever.
-func TestTransit(t *testing.T) {
+// An offset commit waits for earlier produce requests, not for later ones, and for at most answerTimeout.
+func TestProduceTracker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newProduceTracker()
-		x.wait(nil) // there is none
+		x.wait(nil) // no requests
 		waiting := func(stop chan struct{}) chan time.Duration {
 			took := make(chan time.Duration, 1)
 			began := time.Now()
@@ -26,7 +26,7 @@ func TestTransit(t *testing.T) {
 		later := x.start()
 		time.Sleep(time.Millisecond)
 		x.finish(first)
-		x.finish(first) // a connection that ends may say so again
+		x.finish(first) // a closing connection may finish it again
 		x.finish(nil)
 		synctest.Wait()
 		if len(took) > 0 {

@@ -9,13 +9,13 @@ import (
 	"os"
 )
 
-// An entry of kfake's state logs: length (4) of what follows the checksum, CRC-32C (4) of that, version
-// (2), JSON. Little-endian.
+// An entry of kfake's state logs: length of version and JSON (4 bytes), their CRC-32C (4), version (2), JSON.
+// Little-endian.
 const entryHeader = 8
 
-// repairLog takes out of a state log what is no whole entry: the rest of a write that a SIGKILL or a full
-// disk cut short. kfake stops reading there and yet goes on appending behind it, so that at the start
-// after the next one all that was committed in between would be gone.
+// repairLog removes broken entries from a state log: the remainder of a write that a SIGKILL or a full disk
+// interrupted. kfake reads up to the first broken entry and nevertheless appends behind it, so that the second start
+// after the interruption would lose everything that was committed in between.
 func (s *Server) repairLog(path string) error {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,14 +28,14 @@ func (s *Server) repairLog(path string) error {
 	if len(kept) == len(raw) {
 		return nil
 	}
-	s.log.Warn("state log held broken entries", "path", path, "bytes", len(raw)-len(kept))
+	s.log.Warn("removed broken entries from state log", "path", path, "bytes", len(raw)-len(kept))
 	if err := s.disk.replace(path, kept); err != nil {
 		return fmt.Errorf("repair state log: %w", err)
 	}
 	return nil
 }
 
-// wholeEntries returns the entries of raw that are whole, wherever they are.
+// wholeEntries returns the whole entries of raw, wherever they are.
 func wholeEntries(raw []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	kept := make([]byte, 0, len(raw))
@@ -54,7 +54,7 @@ func wholeEntries(raw []byte) []byte {
 	return kept
 }
 
-// replace writes a file anew so that at any moment either the old or the new one is there.
+// replace replaces a file so that a crash leaves either the old or the new one.
 func (d *disk) replace(path string, data []byte) error {
 	tmp := path + ".tmp"
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// Without the secret a client neither lists topics nor reads or writes them; with it every mechanism serves.
+// Without the secret a client neither lists topics nor reads or writes them; with it every SASL mechanism works.
 func TestSecret(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)
@@ -51,7 +51,7 @@ func TestSecret(t *testing.T) {
 	}
 }
 
-// A unix socket serves whoever dials it, whatever address the broker tells.
+// A unix socket serves every client that dials it, whatever address the broker returns.
 func TestListenOnSocket(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig(t)

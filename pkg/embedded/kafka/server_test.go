@@ -26,7 +26,7 @@ func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  Config
-		want []string // parts of the error; none means no error
+		want []string // parts of the error; empty: no error
 	}{
 		{"default with a directory", Config{Listen: "127.0.0.1:0", DataDir: "x", MaxMessageBytes: 1 << 20}, nil},
 		{"zero", Config{}, []string{"listen address", "no data directory", "max message bytes"}},
@@ -60,7 +60,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestDirectoryIsHeldOnce(t *testing.T) {
+func TestDataDirIsLocked(t *testing.T) {
 	cfg := testConfig(t)
 	first := serve(t, cfg)
 	second, err := New(cfg, Deps{})
@@ -88,7 +88,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// When kfake keeps its files elsewhere, it syncs each batch itself; that is slow and said.
+// If kfake's file layout is unknown, kfake syncs each batch itself, and a warning is logged.
 func TestUnknownLayout(t *testing.T) {
 	var log bytes.Buffer
 	s := serve(t, testConfig(t), func(s *Server) {
@@ -124,9 +124,9 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// What a crashed process left in the page cache is on disk before the next one serves it, a topic is before
-// its creation is answered, and everything is when a broker has stopped.
-func TestWhatIsSyncedWhen(t *testing.T) {
+// Records that a crashed process left in the page cache are synced before the next broker serves them, a topic before
+// its creation is answered, and everything before a stop ends.
+func TestWhenFilesAreSynced(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Fsync = false
 	s := serve(t, cfg)
@@ -196,7 +196,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%v requests to produce 3 records, one after the other", got)
 	}
 	if got := testutil.ToFloat64(s.stats.requests.WithLabelValues("fetch")); got != 0 {
-		t.Errorf("%v fetches, and nobody reads", got)
+		t.Errorf("%v fetches without a consumer", got)
 	}
 	if got := testutil.ToFloat64(s.stats.requests.WithLabelValues("other")); got < 4 {
 		t.Errorf("%v other requests: the topic was created, and each client asked for it", got)
@@ -206,8 +206,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A topic that is deleted and made again has new files of the old names, and is synced like any other.
-func TestTopicMadeAgain(t *testing.T) {
+// A topic that is deleted and created again has new files with the old names, and is synced like any other.
+func TestRecreatedTopicIsSynced(t *testing.T) {
 	var syncs syncLog
 	s := serve(t, testConfig(t), syncs.install)
 	cl := client(t, s.Addr())
@@ -222,8 +222,8 @@ func TestTopicMadeAgain(t *testing.T) {
 	}
 }
 
-// A directory that is removed from under the broker ends it instead of taking records into nowhere.
-func TestDirectoryRemoved(t *testing.T) {
+// A broker whose data directory is removed ends, instead of writing records to unlinked files.
+func TestRemovedDataDirEndsTheBroker(t *testing.T) {
 	cfg := testConfig(t)
 	s := serve(t, cfg)
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
@@ -244,7 +244,7 @@ func TestDirectoryRemoved(t *testing.T) {
 	}
 }
 
-// What is no request of Kafka ends its connection and nothing else.
+// Bytes that are no Kafka request end their connection and nothing else.
 func TestBadRequests(t *testing.T) {
 	s := serve(t, testConfig(t))
 	frame := func(size uint32, key uint16) []byte {
@@ -276,8 +276,8 @@ func TestBadRequests(t *testing.T) {
 	produce(t, client(t, s.Addr()), "relay.events", 0, []byte("x"))
 }
 
-// Records that want no acknowledgement leave the answers to later requests of their connection in place.
-func TestWithoutAcks(t *testing.T) {
+// Records without acknowledgement (acks=0) do not disturb the answers to later requests of their connection.
+func TestRequestsWithoutAcks(t *testing.T) {
 	s := serve(t, testConfig(t))
 	createTopics(t, s.Addr(), 1, nil, "relay.events")
 	cl := client(t, s.Addr(), kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite(),

@@ -6,22 +6,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kbin"
 )
 
-// fetchPeekBytes is how many bytes behind the header of a fetch are looked at: those of declineSession, with a client id
-// of up to 200.
+// fetchPeekBytes is how much of a fetch request behind its header declineSession reads: enough for a client id of up to
+// 200 bytes.
 const fetchPeekBytes = 256
 
-// declineSession makes a fetch one without a session (KIP-227), which is how brokers answer that have no room for
-// another one. Within one kfake serves first what the request names, which is what had records last time. The others
-// wait for as long as these have more, and so does a batch that is larger than what a fetch brings of a partition.
-// Brokers of Apache Kafka take turns. request begins behind the correlation id; a client id that is too long for it
-// keeps its session.
+// declineSession turns a fetch request into one without a fetch session (KIP-227). Brokers answer the same way when
+// they have no room for another session. Within a session kfake serves the partitions that had records last time first;
+// other partitions wait as long as those have more, and so does a batch larger than the partition limit of a fetch.
+// Apache Kafka rotates the partitions instead. request begins behind the correlation id; with a client id beyond
+// fetchPeekBytes the session stays.
 func declineSession(version int16, request []byte) {
-	const sessions, flexible, taggedReplica = 7, 12, 15 // the first versions that have them
+	const sessions, flexible, taggedReplica = 7, 12, 15 // first versions of the request with these fields
 	if version < sessions {
 		return
 	}
 	r := kbin.Reader{Src: request}
-	r.NullableString() // of the client
+	r.NullableString() // client id
 	if version >= flexible {
 		for tags := r.Uvarint(); tags > 0 && r.Ok(); tags-- {
 			r.Uvarint()
@@ -31,7 +31,7 @@ func declineSession(version int16, request []byte) {
 	if version < taggedReplica {
 		r.Int32()
 	}
-	r.Span(4 + 4 + 4 + 1) // how long, how little, how much, isolation
+	r.Span(4 + 4 + 4 + 1) // max_wait_ms, min_bytes, max_bytes, isolation_level
 	if id := r.Src; r.Ok() && len(id) >= 8 {
 		binary.BigEndian.PutUint32(id, 0)
 		binary.BigEndian.PutUint32(id[4:], 1<<32-1)

@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Fetches of all versions, as the client writes them, lose their session and nothing else.
+// Fetch requests of all versions, as the client writes them, lose their session and nothing else.
 func TestDeclineSession(t *testing.T) {
 	f := func(version int16, client, tags string, peek int, declined bool) {
 		t.Helper()
@@ -27,7 +27,7 @@ func TestDeclineSession(t *testing.T) {
 		topic.Partitions = append(topic.Partitions, p)
 		req.Topics = append(req.Topics, topic)
 		frame := kmsg.NewRequestFormatter(kmsg.FormatterClientID(client)).AppendRequest(nil, req, 42)
-		// Only the part that is looked at: what would be written behind it is out of bounds.
+		// Only the part that declineSession may read: a write behind it is out of bounds.
 		body := bytes.Clone(frame[headerLen:])
 		if tags != "" {
 			i := 2 + len(client)
@@ -68,8 +68,8 @@ func TestDeclineSession(t *testing.T) {
 	f(13, "relay", "", 10, false)
 }
 
-// A broker that is asked for a session, or not, remembers nothing of connections that are closed.
-func TestFetchesAreForgotten(t *testing.T) {
+// A broker keeps no memory of closed connections, whether they asked for a fetch session or not.
+func TestClosedConnectionsAreForgotten(t *testing.T) {
 	s := serve(t, testConfig(t))
 	const clients, each = 40, 1 << 20
 	inUse := func() uint64 {

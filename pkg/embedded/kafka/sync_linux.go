@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fdatasync writes a file's data and length to the disk. It opens the path: the kernel syncs the file,
-// whoever wrote to it.
+// fdatasync writes a file's data and length to disk. Opening the path is enough: the kernel syncs the file, whichever
+// descriptor it was written through.
 func fdatasync(path string) error { return syncPath(path, "fdatasync", unix.Fdatasync) }
 
-// fsyncDir writes a directory's entries to the disk.
+// fsyncDir writes a directory's entries to disk.
 func fsyncDir(path string) error { return syncPath(path, "fsync", unix.Fsync) }
 
 func syncPath(path, name string, call func(fd int) error) error {
@@ -26,7 +26,7 @@ func syncPath(path, name string, call func(fd int) error) error {
 	return nil
 }
 
-// retry repeats a call that a signal interrupted.
+// retry repeats a call that a signal interrupted (EINTR).
 func retry(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {

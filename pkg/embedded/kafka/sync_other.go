@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// fdatasync writes a file to the disk; on darwin Sync also empties the drive's cache.
+// fdatasync writes a file to disk; on darwin Sync also flushes the drive's cache (F_FULLFSYNC).
 func fdatasync(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -16,5 +16,5 @@ func fdatasync(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// fsyncDir writes a directory's entries to the disk.
+// fsyncDir writes a directory's entries to disk.
 func fsyncDir(path string) error { return fdatasync(path) }

@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// Deleted records leave the disk but for the segment that holds the last one. A broker that is killed after it
-// forgets the exact place, not the files that are gone, and the log ends where it did.
+// Deleted records leave the disk except for the segment of the last one. A broker that is killed after that forgets the
+// exact start of the log; the deleted files stay deleted and the log has the same end.
 func TestDeletedLeavesTheDisk(t *testing.T) {
 	const topic, records = "relay.events", 80
 	cfg := testConfig(t)

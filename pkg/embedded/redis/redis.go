@@ -1,15 +1,14 @@
-// Package redis is an embedded Redis: miniredis with keys that expire as time passes.
+// Package redis is an embedded Redis: miniredis with keys that expire in real time. Begin reading at Server.Run.
 //
-// Any Redis client in: from this process by [Server.DialContext], from others by a unix socket or loopback TCP.
-// Everything is in memory and gone at the end of the process: it holds only what may be lost, which are rate leases and
-// the memory of deduplication. Commands run one at a time; a plain one costs some 25 µs, a script several times that.
+// This process connects with [Server.DialContext], other processes through a unix socket or loopback TCP. All data is
+// in memory and lost when the process ends, so it holds only what may be lost: token leases and idempotency claims.
+// Commands run one at a time; a plain one takes about 25 µs, a script several times that.
 //
-// It knows no passwords, and miniredis trusts the lengths that a client names: one packet ends the process. So it
-// serves its own machine only, and in `relay dev` its own process only.
+// It has no passwords, and miniredis allocates any length that a client announces: one packet can end the process. So
+// it serves only this machine, and in `relay dev` only its own process.
 //
-// miniredis leaves time to its caller. Run moves it on in steps, so a key lives as long as it should, give
-// or take one step. A step visits every key while commands wait; with many keys steps become rarer
-// instead of taking the time away from the commands.
+// miniredis does not measure time itself. Run reduces all TTLs every 50 ms, so a key lives up to 50 ms longer or
+// shorter than its TTL. Each reduction visits every key while commands wait; with many keys they become rarer.
 package redis
 
 import (
@@ -32,18 +31,18 @@ import (
 )
 
 const (
-	// expiryInterval is how often keys grow older. Counters of leases live for 3 s; a bucket, whose level is the life that
-	// its key has left, is seen 50 ms of its rate too empty at worst.
+	// expiryInterval is how often the keys' TTLs are reduced. Lease counters live for 3 s. The level of a bucket is the
+	// TTL of its key: with this interval it is at most 50 ms of the rate too low.
 	expiryInterval = 50 * time.Millisecond
-	// expiryShare is how many times longer than a step took the next one waits at least: expiring keys
-	// takes at most 5 % of the time.
+	// expiryShare is how many times longer than the last reduction took the next one waits at least: it takes at most 5 %
+	// of the time.
 	expiryShare = 20
 )
 
-// Config is how an embedded Redis is set up.
+// Config is the configuration of an embedded Redis.
 type Config struct {
-	// Listen is where other processes connect: a loopback address, whose port 0 takes a free port, or unix:/path.
-	// Empty: only this process connects, see Server.DialContext.
+	// Listen is the address for other processes: a loopback address, whose port 0 chooses a free port, or unix:/path.
+	// Empty: only this process connects, with Server.DialContext.
 	Listen string
 }
 
@@ -65,7 +64,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Deps are what a Server uses of its surroundings.
+// Deps are the dependencies of a Server.
 type Deps struct {
 	Log *slog.Logger
 }
@@ -79,10 +78,10 @@ type Server struct {
 	addr  string // set before ready is closed
 
 	mu     sync.Mutex     // guards server
-	server *server.Server // nil before the start and after the end
+	server *server.Server // nil before and after Run
 }
 
-// New checks the configuration. It starts nothing.
+// New validates the configuration. It starts nothing.
 func New(cfg Config, deps Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("check embedded redis settings: %w", err)
@@ -93,10 +92,11 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	return &Server{cfg: cfg, log: deps.Log, redis: miniredis.NewMiniRedis(), ready: make(chan struct{})}, nil
 }
 
-// Ready is closed when the server answers.
+// Ready is closed once the server answers.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Addr is where clients connect: host and port, or unix:/path, or nothing. It is known once Ready is closed.
+// Addr returns where other processes connect: host and port, or unix:/path. It is empty until Ready is closed, and if
+// only this process connects.
 func (s *Server) Addr() string {
 	select {
 	case <-s.ready:
@@ -108,10 +108,10 @@ func (s *Server) Addr() string {
 
 // Run serves until ctx ends, then closes all connections and returns nil. A Server runs once.
 func (s *Server) Run(ctx context.Context) (err error) {
-	// miniredis starts without a listener of its own when it is first dialled.
+	// The first Dial starts miniredis without a listener of its own.
 	first, err := s.redis.Dial()
 	if err != nil {
-		return fmt.Errorf("start: %w", err)
+		return fmt.Errorf("start embedded redis: %w", err)
 	}
 	first.Close()
 	s.setServer(s.redis.Server())
@@ -143,7 +143,7 @@ func (s *Server) setServer(to *server.Server) {
 	s.server = to
 }
 
-// serve hands a connection to miniredis unless that has ended.
+// serve hands a connection to miniredis unless Run has ended.
 func (s *Server) serve(conn net.Conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,9 +179,9 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// DialContext connects from within the process, whatever the address is. The connection is a pair of sockets without a
-// name: a net.Pipe has no buffer, so that a client that sends many commands at once and the server that answers the
-// first would wait for each other.
+// DialContext connects from this process, whatever the address. The connection is an unnamed socket pair. A net.Pipe
+// has no buffer: a client that writes many commands at once and the server that answers the first one would block each
+// other.
 func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	select {
 	case <-s.ready:
@@ -199,7 +199,7 @@ func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error)
 }
 
 func socketPair() (a, b net.Conn, err error) {
-	syscall.ForkLock.RLock() // a process that is started in between must not inherit them
+	syscall.ForkLock.RLock() // a child process that is started in between must not inherit them
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err == nil {
 		syscall.CloseOnExec(fds[0])
@@ -207,7 +207,7 @@ func socketPair() (a, b net.Conn, err error) {
 	}
 	syscall.ForkLock.RUnlock()
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a pair of sockets: %w", err)
+		return nil, nil, fmt.Errorf("create a socket pair: %w", err)
 	}
 	a, errA := connOf(fds[0])
 	b, errB := connOf(fds[1])
@@ -224,11 +224,11 @@ func socketPair() (a, b net.Conn, err error) {
 
 func connOf(fd int) (net.Conn, error) {
 	file := os.NewFile(uintptr(fd), "redis")
-	defer file.Close() // FileConn has a copy
+	defer file.Close() // FileConn duplicates the descriptor
 	return net.FileConn(file)
 }
 
-// expireKeys lets keys grow older until ctx ends.
+// expireKeys reduces the TTLs of all keys as time passes, until ctx ends.
 func (s *Server) expireKeys(ctx context.Context) {
 	last := time.Now()
 	timer := time.NewTimer(expiryInterval)

@@ -111,7 +111,7 @@ func TestListenError(t *testing.T) {
 	}
 }
 
-// Whoever reaches the port can end the process with one packet: it is loopback or a socket, never the network.
+// One packet can end the process, so it listens on loopback or a socket, never on the network.
 func TestListenOnThisMachineOnly(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:6379", "[::ffff:192.0.2.1]:6379", ":6379", "unix:"} {
 		if _, err := New(Config{Listen: listen}, Deps{}); err == nil {
@@ -125,8 +125,8 @@ func TestListenOnThisMachineOnly(t *testing.T) {
 	}
 }
 
-// Without an address only this process connects, also with more commands at once than a pipe would hold.
-func TestDialFromWithin(t *testing.T) {
+// Without an address only this process connects, and may send more commands at once than a pipe would hold.
+func TestDialInProcess(t *testing.T) {
 	s, stop := serveOn(t, "")
 	if s.Addr() != "" {
 		t.Errorf("it listens on %s", s.Addr())
