@@ -143,7 +143,7 @@ repeats+='|HopsWithSkewedBroker|ParkedDeliveriesDoNotReadBodies|NewOwnerCountsPa
 repeats+='|RunShowsCountsOnEngines|AuditOnEngines|FollowSamplesFastTraffic|FollowRandomHistories|AuditOfRandomHistories|BookIsCompact|Users'
 repeats+='|OnlyAppliedRecordsAreCounted|TombstonesAreBounded'
 repeats+='|ImportRestoresTheExport|ImportOfMany|BodyFilters.*|TornSnapshots|RepeatedFooters|KillsLoseNothing|LargeResult|BrokenPartsAreDetached|EngineDiesWithParent'
-repeats+='|RelativeDirectory|LockedDirectoryIsRefused|SIGKILL|PowerLoss|LeasesAreFew|PatientTopicsRest|.*OnApacheKafka|ApacheKafka)$'
+repeats+='|RelativeDirectory|LockedDirectoryIsRefused|SIGKILL|PowerLoss|LeasesAreFew|DelayTolerantTopicsArePaused|.*OnApacheKafka|ApacheKafka)$'
 
 # Whole processes under the race detector: a single process, killed and under attack; nodes that share the work, one of
 # them killed, all restarted. The tests of their packages run under it too.

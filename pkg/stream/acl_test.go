@@ -46,7 +46,7 @@ func TestWriters(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	if _, _, err := as("reader").Writers(t.Context()); !errors.Is(err, ErrACLsHidden) {
-		t.Errorf("as somebody who may not see them: %v", err)
+		t.Errorf("without permission to read them: %v", err)
 	}
 	cluster.ControlKey(int16(kmsg.DescribeACLs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		resp := kreq.ResponseKind().(*kmsg.DescribeACLsResponse)
@@ -57,7 +57,7 @@ func TestWriters(t *testing.T) {
 		t.Errorf("without an authorizer: %v", err)
 	}
 	if !appliesTo(kadm.DescribedACL{Name: "*", Pattern: kadm.ACLPatternLiteral}, "relay.events") {
-		t.Error("a rule for every topic")
+		t.Error("an ACL for every topic")
 	}
 }
 

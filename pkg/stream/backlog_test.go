@@ -24,7 +24,7 @@ func TestBacklogs(t *testing.T) {
 		return by
 	}
 	if b := backlogs(); b[Events].Records != 0 || b[Events].Head != nil {
-		t.Errorf("nothing is there: %+v", b)
+		t.Errorf("empty topics: %+v", b)
 	}
 	for i := range byte(10) {
 		if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte{i}}); err != nil {
@@ -40,12 +40,12 @@ func TestBacklogs(t *testing.T) {
 		t.Errorf("%d members, %v", n, err)
 	}
 	if n, err := r.MemberCount(t.Context(), "nobody"); err != nil || n != 0 {
-		t.Errorf("%d members of a group that never was, %v", n, err)
+		t.Errorf("%d members of a group that never existed, %v", n, err)
 	}
-	commit := func(mark int64, holes ...Hole) {
+	commit := func(committed int64, holes ...Hole) {
 		t.Helper()
 		if err := m.Commit(t.Context(), map[Partition]Commit{
-			{Topic: Events}: {Offset: mark, LeaderEpoch: -1, Metadata: metadata(t, mark, holes...)}}); err != nil {
+			{Topic: Events}: {Offset: committed, LeaderEpoch: -1, Metadata: metadata(t, committed, holes...)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestBacklogs(t *testing.T) {
 	}
 	commit(10)
 	if b := backlogs()[Events]; b.Records != 0 || b.Head != nil {
-		t.Errorf("all is done: %+v", b)
+		t.Errorf("all completed: %+v", b)
 	}
 	// The committed offset may be below the start of the log, as with a new broker and an old group.
 	commit(2)
@@ -156,7 +156,7 @@ func TestDeadLettersAreListedAndRetriedOnce(t *testing.T) {
 	}
 	count(3)
 	if got := deadLetters("retry.5s", 10); !slices.Equal(got, []int64{offsets[n-2], offsets[0]}) {
-		t.Errorf("not done again: %v", got)
+		t.Errorf("not retried: %v", got)
 	}
 	var each []int64
 	err = r.EachDeadLetter(ctx, "", func(g DeadLetter) error {

@@ -198,14 +198,14 @@ func TestWhenTopicsArePaused(t *testing.T) {
 	fetched(1, 2)
 	r.afterPoll(now, 1, 0)
 	if poll(1, 0) {
-		t.Fatal("rests although broker 2 has answered nothing")
+		t.Fatal("paused although broker 2 has answered nothing")
 	}
 	r.pausedUntil = now // as if the pause had ended
 	poll(1, 0)
 	fetched(1, 2)
 	poll(1, 0)
 	if !poll(1, 0) {
-		t.Error("a broker that has not answered since the topics last woke keeps them awake")
+		t.Error("a broker that has not answered since the topics were resumed prevents the pause")
 	}
 }
 
@@ -216,7 +216,7 @@ func TestNoPauseWithoutDelayTolerantTopics(t *testing.T) {
 	r.OnBrokerE2E(kgo.BrokerMetadata{NodeID: 1}, int16(kmsg.Fetch), kgo.BrokerE2E{})
 	for range 5 {
 		if end := r.pollDeadline(time.Now()); !end.IsZero() {
-			t.Error("a poll has an end")
+			t.Error("a poll has a deadline")
 		}
 		r.afterPoll(time.Now(), 1, 0)
 	}

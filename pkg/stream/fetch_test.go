@@ -51,7 +51,7 @@ func TestFetchIsBounded(t *testing.T) {
 			t.Fatalf("%v, after %d records", err, got)
 		}
 		if bytes > limit {
-			t.Fatalf("one poll brought %d bytes", bytes)
+			t.Fatalf("one poll returned %d bytes", bytes)
 		}
 	}
 }

@@ -78,21 +78,21 @@ func TestTruncatedLogIsReadAgain(t *testing.T) {
 	produce()
 
 	var calls []string
-	var marks []Commit
+	var commits []Commit
 	m := join(t, c, GroupConfig{
-		Assigned:  func(all map[Partition]Commit) { calls, marks = append(calls, "assigned"), append(marks, all[at]) },
+		Assigned:  func(all map[Partition]Commit) { calls, commits = append(calls, "assigned"), append(commits, all[at]) },
 		Lost:      func([]Partition) { calls = append(calls, "lost") },
-		Truncated: func(Partition) { calls = append(calls, "cut") },
+		Truncated: func(Partition) { calls = append(calls, "truncated") },
 	})
 	poll(t, m, func(rs []*Record) bool { calls = append(calls, "records"); return rs[len(rs)-1].Offset == 1 })
-	if got := strings.Join(calls, " "); got != "assigned lost cut assigned records" || marks[0].Offset != 50 ||
-		marks[1].Offset != 0 {
-		t.Errorf("%s %+v, want assigned lost cut assigned records, at 50 and at 0", got, marks)
+	if got := strings.Join(calls, " "); got != "assigned lost truncated assigned records" || commits[0].Offset != 50 ||
+		commits[1].Offset != 0 {
+		t.Errorf("%s %+v, want assigned lost truncated assigned records, at 50 and at 0", got, commits)
 	}
 	produce()
 	poll(t, m, func([]*Record) bool { return true })
-	if len(marks) != 2 {
-		t.Errorf("assigned %d times, want 2", len(marks))
+	if len(commits) != 2 {
+		t.Errorf("assigned %d times, want 2", len(commits))
 	}
 }
 
@@ -131,7 +131,7 @@ func TestFetchErrorIsLoggedAndRetried(t *testing.T) {
 	}
 	poll(t, join(t, c, GroupConfig{}), func([]*Record) bool { return true })
 	if n := strings.Count(log.String(), "GROUP_AUTHORIZATION_FAILED"); n != 1 {
-		t.Errorf("the refusal was logged %d times, want once:\n%s", n, log.String())
+		t.Errorf("the error was logged %d times, want once:\n%s", n, log.String())
 	}
 }
 
@@ -140,14 +140,14 @@ func TestFailedRecordCanBeProducedAgain(t *testing.T) {
 	_, _, p := broker(t)
 	r := &Record{Value: make([]byte, MaxMessageBytes)}
 	if err := p.ProduceSync(t.Context(), Events, 0, r); err == nil {
-		t.Fatal("a record of the largest batch's size was taken")
+		t.Fatal("a record as large as the largest batch was accepted")
 	}
 	if !r.Timestamp.IsZero() {
-		t.Errorf("time %v is left of the failed try", r.Timestamp)
+		t.Errorf("timestamp %v of the failed attempt is kept", r.Timestamp)
 	}
 	r.Value = []byte("x")
 	if err := p.ProduceSync(t.Context(), Events, 0, r); err != nil || r.Timestamp.IsZero() {
-		t.Errorf("second try: %v, time %v", err, r.Timestamp)
+		t.Errorf("second attempt: %v, time %v", err, r.Timestamp)
 	}
 }
 
@@ -158,33 +158,33 @@ func TestCommitMetadataTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := Partition{Topic: Events}
-	var stripped []Partition
-	var marks []Commit
-	m := join(t, c, GroupConfig{MetadataDropped: func(ps []Partition) { stripped = append(stripped, ps...) }})
+	var dropped []Partition
+	var commits []Commit
+	m := join(t, c, GroupConfig{MetadataDropped: func(ps []Partition) { dropped = append(dropped, ps...) }})
 	poll(t, m, func([]*Record) bool { return true })
 	refuse := func(err *kerr.Error, count int) {
 		cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Topic: "t." + Events, Err: err, Count: count})
 	}
-	mark := map[Partition]Commit{at: {Offset: 1, LeaderEpoch: -1, Metadata: "much"}}
+	commit := map[Partition]Commit{at: {Offset: 1, LeaderEpoch: -1, Metadata: "large"}}
 	refuse(kerr.OffsetMetadataTooLarge, 1)
-	if err := m.Commit(t.Context(), mark); err != nil || len(stripped) != 1 || stripped[0] != at {
-		t.Errorf("%v, stripped %v", err, stripped)
+	if err := m.Commit(t.Context(), commit); err != nil || len(dropped) != 1 || dropped[0] != at {
+		t.Errorf("%v, dropped %v", err, dropped)
 	}
 	refuse(kerr.InvalidCommitOffsetSize, 2) // without metadata as well
-	if err := m.Commit(t.Context(), mark); !errors.Is(err, kerr.InvalidCommitOffsetSize) || len(stripped) != 1 {
-		t.Errorf("%v, stripped %v", err, stripped)
+	if err := m.Commit(t.Context(), commit); !errors.Is(err, kerr.InvalidCommitOffsetSize) || len(dropped) != 1 {
+		t.Errorf("%v, dropped %v", err, dropped)
 	}
 	refuse(kerr.TopicAuthorizationFailed, 1)
-	if err := m.Commit(t.Context(), mark); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+	if err := m.Commit(t.Context(), commit); !errors.Is(err, kerr.TopicAuthorizationFailed) {
 		t.Error(err)
 	}
 	m.Close()
-	next := join(t, c, GroupConfig{Assigned: func(all map[Partition]Commit) { marks = append(marks, all[at]) }})
+	next := join(t, c, GroupConfig{Assigned: func(all map[Partition]Commit) { commits = append(commits, all[at]) }})
 	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("y")}); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, next, func([]*Record) bool { return true })
-	if len(marks) != 1 || marks[0].Offset != 1 || marks[0].Metadata != "" {
-		t.Errorf("%+v", marks)
+	if len(commits) != 1 || commits[0].Offset != 1 || commits[0].Metadata != "" {
+		t.Errorf("%+v", commits)
 	}
 }

@@ -11,25 +11,25 @@ import (
 )
 
 // metadata of holes that all fit.
-func metadata(t testing.TB, mark int64, holes ...Hole) string {
+func metadata(t testing.TB, committed int64, holes ...Hole) string {
 	t.Helper()
-	text, leftOut := EncodeHoles(mark, holes)
+	text, leftOut := EncodeHoles(committed, holes)
 	if leftOut != 0 {
-		t.Fatalf("%d finished records have no room", leftOut)
+		t.Fatalf("%d completed records do not fit", leftOut)
 	}
 	return text
 }
 
 func TestHolesRoundTrip(t *testing.T) {
 	for range 500 {
-		mark := rand.Int64N(1 << 40)
+		committed := rand.Int64N(1 << 40)
 		var runs []Hole
-		for at := mark; len(runs) < rand.IntN(50); {
+		for at := committed; len(runs) < rand.IntN(50); {
 			from := at + 1 + rand.Int64N(1<<rand.IntN(20))
 			at = from + 1 + rand.Int64N(1<<rand.IntN(20))
 			runs = append(runs, Hole{from, at})
 		}
-		got, err := Commit{Offset: mark, Metadata: metadata(t, mark, runs...)}.Holes()
+		got, err := Commit{Offset: committed, Metadata: metadata(t, committed, runs...)}.Holes()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestHolesKeepTheLowestThatFit(t *testing.T) {
 	} {
 		text, leftOut := EncodeHoles(0, c.holes)
 		if len(text) > maxHolesEncoded {
-			t.Errorf("%s: %d bytes of metadata, at most %d are taken", name, len(text), maxHolesEncoded)
+			t.Errorf("%s: %d bytes of metadata, want at most %d", name, len(text), maxHolesEncoded)
 		}
 		if n := base64.RawStdEncoding.DecodedLen(max(len(text)-len(holesPrefix), 0)); n != c.size || leftOut != c.leftOut {
 			t.Errorf("%s: %d bytes, %d left out; want %d and %d", name, n, leftOut, c.size, c.leftOut)
@@ -87,7 +87,7 @@ func TestHolesKeepTheLowestThatFit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if !slices.Equal(lowest(c.holes, leftOut), got) {
-			t.Errorf("%s: %d holes came back, and they are not the lowest of %d", name, len(got), len(c.holes))
+			t.Errorf("%s: %d holes were decoded, and they are not the lowest of %d", name, len(got), len(c.holes))
 		}
 	}
 }
@@ -110,12 +110,12 @@ func FuzzHoles(f *testing.F) {
 	f.Add(int64(0), []byte{1}, uint16(1))
 	f.Add(int64(7), []byte{0xff, 0, 3}, uint16(40))
 	f.Add(int64(1<<40), []byte("0123456789abcdef"), uint16(300))
-	f.Fuzz(func(t *testing.T, mark int64, pattern []byte, times uint16) {
-		mark &= 1<<50 - 1
+	f.Fuzz(func(t *testing.T, committed int64, pattern []byte, times uint16) {
+		committed &= 1<<50 - 1
 		var holes []Hole
 		for i, b := range slices.Repeat(pattern, int(times%1000)+1) {
 			for bit := range 8 {
-				o := mark + int64(i*8+bit)
+				o := committed + int64(i*8+bit)
 				if n := len(holes); b>>bit&1 == 0 {
 					continue
 				} else if n > 0 && holes[n-1].To == o {
@@ -125,19 +125,19 @@ func FuzzHoles(f *testing.F) {
 				}
 			}
 		}
-		text, leftOut := EncodeHoles(mark, holes)
+		text, leftOut := EncodeHoles(committed, holes)
 		if len(text) > maxHolesEncoded {
 			t.Fatalf("%d bytes of metadata", len(text))
 		}
-		got, err := Commit{Offset: mark, Metadata: text}.Holes()
+		got, err := Commit{Offset: committed, Metadata: text}.Holes()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(lowest(holes, leftOut), got) {
-			t.Fatalf("%d holes came back, and they are not the lowest of %d", len(got), len(holes))
+			t.Fatalf("%d holes were decoded, and they are not the lowest of %d", len(got), len(holes))
 		}
-		if len(holes) > 0 && leftOut > 0 && holes[len(holes)-1].To-leftOut-mark < 20_000 {
-			t.Fatalf("%d left out of %d offsets", leftOut, holes[len(holes)-1].To-mark)
+		if len(holes) > 0 && leftOut > 0 && holes[len(holes)-1].To-leftOut-committed < 20_000 {
+			t.Fatalf("%d of %d offsets dropped", leftOut, holes[len(holes)-1].To-committed)
 		}
 	})
 }
@@ -149,13 +149,13 @@ func FuzzDecodeHoles(f *testing.F) {
 	f.Add(int64(0), "h2:AAAA")
 	f.Add(int64(0), "h2://////////////////")
 	f.Add(int64(0), holesPrefix+base64.RawStdEncoding.EncodeToString(slices.Repeat([]byte{0xff}, 20)))
-	f.Fuzz(func(t *testing.T, mark int64, text string) {
-		mark &= 1<<50 - 1
-		runs, err := Commit{Offset: mark, Metadata: text}.Holes()
+	f.Fuzz(func(t *testing.T, committed int64, text string) {
+		committed &= 1<<50 - 1
+		runs, err := Commit{Offset: committed, Metadata: text}.Holes()
 		if err != nil {
 			return
 		}
-		at := mark
+		at := committed
 		for _, r := range runs {
 			if r.From < at || r.To <= r.From {
 				t.Fatalf("run %v after %d", r, at)
@@ -163,7 +163,7 @@ func FuzzDecodeHoles(f *testing.F) {
 			at = r.To
 		}
 		if len(text) <= maxHolesEncoded && len(runs) > 0 && !strings.HasPrefix(text, holesPrefix) {
-			t.Fatal("holes out of nothing")
+			t.Fatal("holes without metadata")
 		}
 	})
 }
@@ -171,20 +171,20 @@ func FuzzDecodeHoles(f *testing.F) {
 // A decoded commit says the same as counting the completed offsets one by one.
 func TestCompleted(t *testing.T) {
 	m := Commit{Offset: 5, Metadata: metadata(t, 5, Hole{7, 9}, Hole{20, 21})}
-	var undone []int64
+	var incomplete []int64
 	for o := range int64(25) {
 		if !m.Completed().Contains(o) {
-			undone = append(undone, o)
+			incomplete = append(incomplete, o)
 		}
 	}
-	if d := cmp.Diff([]int64{5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24}, undone); d != "" {
+	if d := cmp.Diff([]int64{5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24}, incomplete); d != "" {
 		t.Error(d)
 	}
 	if d := (Commit{Offset: 5, Metadata: "not ours"}).Completed(); d.Contains(5) || !d.Contains(4) ||
 		d.FirstIncomplete() != 5 {
-		t.Error("metadata that is not ours must leave the offset")
+		t.Error("metadata of another program must leave the offset")
 	}
 	if d := (Commit{Offset: -1}).Completed(); d.Contains(0) || d.FirstIncomplete() != 0 {
-		t.Error("nothing was ever committed, and something is done")
+		t.Error("without a commit an offset is completed")
 	}
 }

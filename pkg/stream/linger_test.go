@@ -64,10 +64,10 @@ func TestRecordsThatLinger(t *testing.T) {
 			return late.Load()
 		}
 		if n := lateOf(p.ProduceUnordered); n < 10 || n > 100 { // the first of each batch waits for the whole linger
-			t.Errorf("%d of 200 records without an order waited for the others", n)
+			t.Errorf("%d of 200 unordered records lingered", n)
 		}
 		if n := lateOf(p.Produce); n != 0 {
-			t.Errorf("%d of 200 records that keep their order waited", n)
+			t.Errorf("%d of 200 ordered records lingered", n)
 		}
 		time.Sleep(time.Second)
 		lone := func() time.Duration {
@@ -79,7 +79,7 @@ func TestRecordsThatLinger(t *testing.T) {
 			return time.Since(began)
 		}
 		if lone(); lone() != 0 {
-			t.Error("a single record waits for others after a busy time")
+			t.Error("a single record lingers after a fast period")
 		}
 	})
 }

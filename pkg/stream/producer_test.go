@@ -67,7 +67,7 @@ func TestWaitForRoom(t *testing.T) {
 	taken := make(chan error, 1)
 	p.Produce(Events, 0, sized(600), func(_ *Record, err error) { taken <- err })
 	if none(sized(200)) || !none(sized(201)) {
-		t.Error("room is not what the buffer holds besides 700 bytes of 1000")
+		t.Error("wrong room beside 700 of 1000 buffered bytes")
 	}
 	accept()
 	if err := p.WaitForRoom(t.Context(), sized(201)); err != nil {

@@ -51,7 +51,7 @@ func TestReadRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := read(on, Range{events, 5, 30}); !errors.Is(err, ErrTrimmed) {
-		t.Errorf("deleted records were not missed: %v, read %v", err, got)
+		t.Errorf("deleted records were not reported: %v, read %v", err, got)
 	}
 }
 

@@ -20,16 +20,16 @@ func TestRecordRate(t *testing.T) {
 		return busy
 	}
 	if n := run(2 * time.Millisecond); n != 0 {
-		t.Errorf("at 500 a second %d of 500 are told to gather", n)
+		t.Errorf("at 500 a second the rate was high for %d of 500", n)
 	}
 	if n := run(100 * time.Microsecond); n < 9_800 {
-		t.Errorf("at 10,000 a second only %d are told to gather", n)
+		t.Errorf("at 10,000 a second the rate was high for only %d", n)
 	}
 	now += time.Minute
 	if x.countRecord(now) {
-		t.Error("after a minute without any it is still busy")
+		t.Error("after a minute without records the rate is still high")
 	}
 	if n := run(600 * time.Microsecond); n != 0 {
-		t.Errorf("at 1,667 a second %d are told to gather", n)
+		t.Errorf("at 1,667 a second the rate was high for %d", n)
 	}
 }

@@ -48,7 +48,7 @@ func TestRetentionGuard(t *testing.T) {
 				want = share
 			}
 			if got := testutil.ToFloat64(g.share.WithLabelValues(x)); got != want {
-				t.Errorf("%s: group %s is at %v, want %v", name, x, got, want)
+				t.Errorf("%s: age ratio of group %s is %v, want %v", name, x, got, want)
 			}
 		}
 	}

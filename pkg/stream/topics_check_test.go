@@ -179,14 +179,14 @@ func fixWrongSettings(t *testing.T, c Config, alter map[string]map[string]string
 	}
 	grown, err := AddPartitions(ctx, c, a, 3)
 	if err != nil || len(grown) != 4+len(Tiers()) {
-		t.Fatalf("%v, grown are %v", err, grown)
+		t.Fatalf("%v, partitions were added to %v", err, grown)
 	}
 	if a, err = AwaitTopics(ctx, c, 1, TopicsReport.SamePartitionCount); err != nil || !a.SamePartitionCount() ||
 		a.Err() != nil || a.Partitions() != 3 {
 		t.Fatal(err, a.Err(), a)
 	}
 	if grown, err = AddPartitions(ctx, c, a, 3); err != nil || len(grown) != 0 {
-		t.Fatalf("%v, grown again are %v", err, grown)
+		t.Fatalf("%v, partitions were added again to %v", err, grown)
 	}
 	if _, err = AddPartitions(ctx, c, a, 2); !errors.Is(err, ErrFewerPartitions) ||
 		!strings.Contains(err.Error(), "topic "+c.Prefix+"events: partitions is 3, want 2") {

@@ -23,15 +23,15 @@ func TestTopicTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, topic := range Topics() {
 		if topic.Name == "" || seen[topic.Name] {
-			t.Errorf("topic %q stands twice or has no name", topic.Name)
+			t.Errorf("topic %q is listed twice or has no name", topic.Name)
 		}
 		seen[topic.Name] = true
 		read := len(topic.Readers) > 0
 		if read && topic.Retention != 0 {
-			t.Errorf("%s has readers and is deleted by time", topic.Name)
+			t.Errorf("%s has readers and retention", topic.Name)
 		}
 		if !read && (topic.Guarded || topic.Fence != "" || topic.KeepRecords != 0 || topic.KeepAge != 0) {
-			t.Errorf("%s has no readers, but a fact about them", topic.Name)
+			t.Errorf("%s has no readers, but a property for readers", topic.Name)
 		}
 		if topic.Fence != "" && !slices.Contains(topic.Readers, StoreGroup) {
 			t.Errorf("fence %s waits for %s, which the store does not read", topic.Fence, topic.Name)
@@ -40,7 +40,7 @@ func TestTopicTable(t *testing.T) {
 			t.Errorf("the store reads %s, and no fence waits for it", topic.Name)
 		}
 		if DurableTopic(topic.Name) != topic.Durable || DurableTopic("some.prefix."+topic.Name) != topic.Durable {
-			t.Errorf("the embedded broker takes %s for another topic", topic.Name)
+			t.Errorf("the embedded broker does not recognise %s", topic.Name)
 		}
 	}
 	for _, name := range []string{"nonoutcomes", "relay.outcomes.old", ""} {
@@ -64,10 +64,10 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 		t.Errorf("groups %v; %s reads %v, the store %v", Groups(), group, ReadBy(group), ReadBy(StoreGroup))
 	}
 	if DurableTopic("relay." + name) {
-		t.Error("the embedded broker acknowledges it when it is on disk, against the table")
+		t.Error("the embedded broker treats it as durable, contrary to the table")
 	}
 	if !Fence(name).Has(name) || FenceEvents.Has(name) || FenceAudit.Has(name) {
-		t.Error("another fence waits for it than its own")
+		t.Error("a fence other than its own waits for it")
 	}
 	_, c, p := broker(t)
 	a, err := CheckTopics(t.Context(), c, 1)
@@ -90,7 +90,7 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 	}
 	commitAs(t, c, group, name, 2)
 	if done, err := r.committedByAll(t.Context()); err != nil || done[Partition{Topic: name}] != 2 {
-		t.Errorf("both groups have done 2 records: %v, %v", done, err)
+		t.Errorf("both groups have committed 2 records: %v, %v", done, err)
 	}
 
 	const day = 24 * time.Hour
@@ -103,13 +103,13 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 	}
 	all, _, err := r.ExpiringBacklogs(t.Context(), g.deps.Now(), 10*day)
 	if err != nil || len(all) != 1 || all[0].Topic != name || all[0].Group != group {
-		t.Errorf("what is not read in time: %v, %v", all, err)
+		t.Errorf("expiring backlogs: %v, %v", all, err)
 	}
 	if err := g.check(t.Context(), r); err != nil || g.Refusal() != nil {
 		t.Errorf("%v; events are refused although the topic is not guarded: %v", err, g.Refusal())
 	}
 	topics[len(topics)-1].Guarded = true
 	if err := g.check(t.Context(), r); err != nil || g.Refusal() == nil {
-		t.Errorf("%v; events are taken although it is in the guard", err)
+		t.Errorf("%v; events are accepted although the topic is guarded", err)
 	}
 }

@@ -91,11 +91,11 @@ func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 	commitAs(t, c, StoreGroup, Events, 5)
 	commitAs(t, c, "leaks", Events, 1)
 	if at := begins(Events); at != 0 {
-		t.Errorf("begins at %d though a group has committed nothing", at)
+		t.Errorf("log starts at %d although a group has no commit", at)
 	}
 	commitAs(t, c, AlertGroup, Events, 9)
 	if at := begins(Events); at != 5 {
-		t.Errorf("begins at %d, want 5: what is committed last counts", at)
+		t.Errorf("log starts at %d, want 5: the lowest commit counts", at)
 	}
 	commitAs(t, c, StoreGroup, Events, 10)
 	commitAs(t, c, StoreGroup, Receipts, 10)
@@ -103,7 +103,7 @@ func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 	for topic, want := range map[string]int64{Events: 8, Receipts: 9, Dead: 0} {
 		for range 2 { // the second run changes nothing
 			if at := begins(topic); at != want {
-				t.Errorf("%s begins at %d, want %d", topic, at, want)
+				t.Errorf("log of %s starts at %d, want %d", topic, at, want)
 			}
 		}
 	}
@@ -111,17 +111,17 @@ func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 		t.Errorf("%v records of events counted", n)
 	}
 	if at := testutil.ToFloat64(tr.last); at < float64(time.Now().Unix()) {
-		t.Errorf("the last look was at %v", at)
+		t.Errorf("the last run was at %v", at)
 	}
 	tr.deps.Now = func() time.Time { return time.Now().Add(2 * time.Minute) }
 	commitAs(t, c, DispatchGroup, Events, 10)
 	if at := begins(Events); at != 8 {
-		t.Errorf("begins at %d: young records were deleted", at)
+		t.Errorf("log starts at %d: young records were deleted", at)
 	}
 	tier := Tiers()[0].Topic
 	commitAs(t, c, DispatchGroup, tier, 10)
 	if at := begins(tier); at != 9 {
-		t.Errorf("%s begins at %d: it keeps a minute", tier, at)
+		t.Errorf("log of %s starts at %d: it keeps a minute", tier, at)
 	}
 }
 
@@ -129,35 +129,35 @@ func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 func TestTrimOffsets(t *testing.T) {
 	at := func(topic string, n int64) map[Partition]int64 { return map[Partition]int64{{Topic: topic}: n} }
 	for _, c := range []struct {
-		name                      string
-		topic                     string
-		done, start, end, young   int64
-		size, bound, want         int64
-		nobody, nothingCutForThis bool
+		name                         string
+		topic                        string
+		committed, start, end, young int64
+		size, bound, want            int64
+		noCommit, unchanged          bool
 	}{
-		{name: "young records stay", topic: Events, done: 90, end: 100, young: 40, want: 40},
-		{name: "what is not done stays", topic: Events, done: 30, end: 100, young: 100, want: 30},
-		{name: "the last record stays", topic: Events, done: 100, end: 100, young: 100, want: 99},
-		{name: "no commit", topic: Events, nobody: true, end: 100, young: 100, nothingCutForThis: true},
-		{name: "a commit beyond the end", topic: Events, done: 101, end: 100, young: 100, nothingCutForThis: true},
-		{name: "deleted already", topic: Events, done: 50, start: 50, end: 100, young: 100, nothingCutForThis: true},
-		{name: "the last outcomes stay", topic: Outcomes, done: 2 * outcomesKeepRecords, end: 2 * outcomesKeepRecords,
+		{name: "young records stay", topic: Events, committed: 90, end: 100, young: 40, want: 40},
+		{name: "uncommitted records stay", topic: Events, committed: 30, end: 100, young: 100, want: 30},
+		{name: "the last record stays", topic: Events, committed: 100, end: 100, young: 100, want: 99},
+		{name: "no commit", topic: Events, noCommit: true, end: 100, young: 100, unchanged: true},
+		{name: "a commit beyond the end", topic: Events, committed: 101, end: 100, young: 100, unchanged: true},
+		{name: "deleted already", topic: Events, committed: 50, start: 50, end: 100, young: 100, unchanged: true},
+		{name: "the last outcomes stay", topic: Outcomes, committed: 2 * outcomesKeepRecords, end: 2 * outcomesKeepRecords,
 			young: 2 * outcomesKeepRecords, want: outcomesKeepRecords},
-		{name: "few outcomes stay", topic: Outcomes, done: 100, end: 100, young: 100, nothingCutForThis: true},
-		{name: "no time was found", topic: Events, done: 100, end: 100, young: offsetNotFound, want: 99},
-		{name: "bytes count before age", topic: Events, done: 100, end: 100, young: 0, size: 1000, bound: 250, want: 75},
-		{name: "few bytes", topic: Events, done: 100, end: 100, young: 40, size: 1000, bound: 1 << 30, want: 40},
-		{name: "bytes that are not done", topic: Events, done: 60, end: 100, young: 0, size: 1000, bound: 250, want: 60},
-		{name: "next to no bytes", topic: Events, done: 100, end: 100, young: 0, size: 1000, bound: 1, want: 99},
+		{name: "few outcomes stay", topic: Outcomes, committed: 100, end: 100, young: 100, unchanged: true},
+		{name: "no record after the time", topic: Events, committed: 100, end: 100, young: offsetNotFound, want: 99},
+		{name: "bytes count before age", topic: Events, committed: 100, end: 100, young: 0, size: 1000, bound: 250, want: 75},
+		{name: "few bytes", topic: Events, committed: 100, end: 100, young: 40, size: 1000, bound: 1 << 30, want: 40},
+		{name: "uncommitted bytes", topic: Events, committed: 60, end: 100, young: 0, size: 1000, bound: 250, want: 60},
+		{name: "next to no bytes", topic: Events, committed: 100, end: 100, young: 0, size: 1000, bound: 1, want: 99},
 	} {
 		tr := &Trimmer{cfg: TrimConfig{MaxBytes: c.bound}}
-		done := at(c.topic, c.done)
-		if c.nobody {
-			done = nil
+		commits := at(c.topic, c.committed)
+		if c.noCommit {
+			commits = nil
 		}
-		got := tr.trimOffsets(done, at(c.topic, c.start), at(c.topic, c.end), at(c.topic, c.young), at(c.topic, c.size))
+		got := tr.trimOffsets(commits, at(c.topic, c.start), at(c.topic, c.end), at(c.topic, c.young), at(c.topic, c.size))
 		want := at(c.topic, c.want)
-		if c.nothingCutForThis {
+		if c.unchanged {
 			want = map[Partition]int64{}
 		}
 		if d := cmp.Diff(want, got); d != "" {
@@ -191,7 +191,7 @@ func TestTrimReadsPartitionSizes(t *testing.T) {
 	}
 	for p, at := range starts {
 		if at < 50 || at > 60 {
-			t.Errorf("%s begins at %d, want a little over the half", p.Topic, at)
+			t.Errorf("log of %s starts at %d, want slightly more than half", p.Topic, at)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestTopicsThatAreTrimmed(t *testing.T) {
 	delete(forEver, Control)
 	delete(forEver, ControlSnapshots)
 	if d := cmp.Diff(slices.Sorted(maps.Keys(forEver)), slices.Sorted(slices.Values(ReadTopics()))); d != "" {
-		t.Errorf("topics without a limit of time, and what is trimmed: %s", d)
+		t.Errorf("topics without retention, and trimmed topics: %s", d)
 	}
 }
 
@@ -226,19 +226,19 @@ func TestOnlyTheOwnerTrims(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		looks := func() float64 { synctest.Wait(); return testutil.ToFloat64(tr.failures) }
+		runs := func() float64 { synctest.Wait(); return testutil.ToFloat64(tr.failures) }
 		time.Sleep(10 * time.Minute)
-		if n := looks(); n != 0 {
-			t.Errorf("%v looks of a node that is no owner", n)
+		if n := runs(); n != 0 {
+			t.Errorf("%v runs of a node that is not the owner", n)
 		}
 		tr.SetOwner(true)
 		time.Sleep(trimTimeout + time.Second)
-		if n := looks(); n != 1 {
-			t.Errorf("%v looks at once", n)
+		if n := runs(); n != 1 {
+			t.Errorf("%v runs at once", n)
 		}
 		time.Sleep(3 * time.Minute)
-		if n := looks(); n < 3 {
-			t.Errorf("%v looks of the owner", n)
+		if n := runs(); n < 3 {
+			t.Errorf("%v runs of the owner", n)
 		}
 	})
 }
