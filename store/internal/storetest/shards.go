@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// onShards is the name of the test whose subtests run on two shards.
+// onShards begins the names of the tests whose subtests run on two shards.
 const onShards = "TestOnTwoShards"
 
 // urlOf returns the URL of a database, or of its two shards.
@@ -20,7 +20,7 @@ func urlOf(t testing.TB, name string) string {
 }
 
 // TwoShards reports whether t is a subtest of OnTwoShards.
-func TwoShards(t testing.TB) bool { return strings.HasPrefix(t.Name(), onShards+"/") }
+func TwoShards(t testing.TB) bool { return strings.HasPrefix(t.Name(), onShards) }
 
 // OnTwoShards runs tests on two shards. With -short only those named in short run: the race detector finds nothing new
 // in the others, which start the same goroutines. thorough tests run with RELAY_TORTURE.
