@@ -209,17 +209,18 @@ func toWebError(err error) error {
 	case errors.Is(err, config.ErrRecoveryHistoryFull):
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Hour,
-			Message: fmt.Sprintf("%v, which is the limit; try again when the oldest are 30 days old", err),
+			Message: fmt.Sprintf("%v; try again when the oldest are 30 days old", err),
 		}
 	case errors.Is(err, config.ErrEntityTooLarge):
-		return web.Invalid("", "the configuration is too large as a whole: %v; shorten headers, metadata or filters", err)
+		return web.Invalid("", "the configuration is too large: %v; shorten headers, metadata or filters", err)
 	case errors.Is(err, config.ErrTooManyEndpoints):
-		return web.State("", "%v, which is the limit; delete some that are not used", err)
+		return web.State("", "%v; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):
 		return web.State("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)
-	case errors.Is(err, config.ErrAnswersFull): // claims of Idempotency-Keys; a call that holds a claim is answered all the same
+	// claims of Idempotency-Keys; a call that holds a claim is answered all the same
+	case errors.Is(err, config.ErrAnswersFull):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
-			Message: err.Error()}
+			Message: fmt.Sprintf("%v (Idempotency-Key); try again later", err)}
 	case errors.Is(err, config.ErrLevel):
 		return web.Away(err, "this is possible after the upgrade is finished: when every node runs the new version, run "+
 			"relay migrate --finalize")
