@@ -20,7 +20,7 @@ type reconciler struct {
 	// retriesUnread says that the retry topics were not read: what may be there counts as in flight.
 	retriesUnread bool
 	// onEnded is called for every event that has ended, which is then removed; nil = keep all.
-	onEnded func(minute int64, its Counts)
+	onEnded func(minute int64, counts Counts)
 	// onLost is called once for each lost delivery; may be nil.
 	onLost func(Lost)
 
@@ -31,58 +31,58 @@ type reconciler struct {
 }
 
 // reconcileAll counts every event. An event has ended when all its chains have.
-func (j *reconciler) reconcileAll() {
-	for event, e := range j.book.events {
-		before := j.counts
-		if j.countEvent(event, e) && j.onEnded != nil {
-			j.onEnded(e.minute, j.counts.minus(before))
-			delete(j.book.events, event)
+func (r *reconciler) reconcileAll() {
+	for event, e := range r.book.events {
+		before := r.counts
+		if r.countEvent(event, e) && r.onEnded != nil {
+			r.onEnded(e.minute, r.counts.minus(before))
+			delete(r.book.events, event)
 		}
 	}
-	for offset, p := range j.book.poison {
-		before := j.counts
-		if j.countPoison(offset, p) && j.onEnded != nil {
-			j.onEnded(p.minute, j.counts.minus(before))
-			delete(j.book.poison, offset)
+	for offset, p := range r.book.poison {
+		before := r.counts
+		if r.countPoison(offset, p) && r.onEnded != nil {
+			r.onEnded(p.minute, r.counts.minus(before))
+			delete(r.book.poison, offset)
 		}
 	}
 }
 
-func (j *reconciler) countPoison(offset int64, p *poison) (ended bool) {
+func (r *reconciler) countPoison(offset int64, p *poison) (ended bool) {
 	switch {
 	case p.deadLettered:
-		j.counts.count(classDead)
+		r.counts.count(classDead)
 		return true
-	case !j.eventsDone.Contains(offset):
-		j.counts.count(classInFlight)
+	case !r.eventsDone.Contains(offset):
+		r.counts.count(classInFlight)
 	default:
-		j.counts.count(classResidue)
-		j.reportLost(Lost{Partition: j.partition, Offset: offset}, &p.reported)
+		r.counts.count(classResidue)
+		r.reportLost(Lost{Partition: r.partition, Offset: offset}, &p.reported)
 	}
 	return false
 }
 
-func (j *reconciler) countEvent(event id.ID, e entry) (ended bool) {
+func (r *reconciler) countEvent(event id.ID, e entry) (ended bool) {
 	if e.first == 0 {
-		j.counts.count(e.class)
+		r.counts.count(e.class)
 		return true
 	}
-	rows := j.scratch[:0]
-	for i := e.first; i != 0; i = j.book.rows[i].next {
+	rows := r.scratch[:0]
+	for i := e.first; i != 0; i = r.book.rows[i].next {
 		rows = append(rows, i)
 	}
-	j.scratch = rows
+	r.scratch = rows
 	if len(rows) > 1 {
-		slices.SortFunc(rows, func(a, b uint32) int { return cmp.Compare(j.book.rows[a].dest, j.book.rows[b].dest) })
+		slices.SortFunc(rows, func(a, b uint32) int { return cmp.Compare(r.book.rows[a].dest, r.book.rows[b].dest) })
 	}
 	ended = true
 	for len(rows) > 0 {
 		n := 1
-		for n < len(rows) && j.book.rows[rows[n]].dest == j.book.rows[rows[0]].dest {
+		for n < len(rows) && r.book.rows[rows[n]].dest == r.book.rows[rows[0]].dest {
 			n++
 		}
-		class, over := j.countDelivery(event, rows[:n])
-		j.counts.count(class)
+		class, over := r.countDelivery(event, rows[:n])
+		r.counts.count(class)
 		ended = ended && over
 		rows = rows[n:]
 	}
@@ -91,25 +91,25 @@ func (j *reconciler) countEvent(event id.ID, e entry) (ended bool) {
 
 // countDelivery counts one event and destination by its chains. Each chain must have ended, or its work must be in
 // the log; the latest outcome decides the class. It reports whether the delivery has ended.
-func (j *reconciler) countDelivery(event id.ID, chains []uint32) (class, bool) {
-	newest, lost, over := &j.book.rows[chains[0]], false, true
+func (r *reconciler) countDelivery(event id.ID, chains []uint32) (class, bool) {
+	newest, lost, over := &r.book.rows[chains[0]], false, true
 	for _, i := range chains {
-		x := &j.book.rows[i]
-		j.counts.Duplicates += int(x.duplicates)
+		x := &r.book.rows[i]
+		r.counts.Duplicates += int(x.duplicates)
 		if x.version.Compare(newest.version) > 0 {
 			newest = x
 		}
 		switch {
 		case x.status.ended():
-		case j.hasOpenWork(x):
+		case r.hasOpenWork(x):
 			over = false
 		case x.deadLettered:
-		case j.retriesUnread || j.now > 0 && x.trustedUntil > j.now:
+		case r.retriesUnread || r.now > 0 && x.trustedUntil > r.now:
 			over = false
-			j.unproven++
+			r.unproven++
 		default:
 			over, lost = false, true
-			j.reportLost(j.book.describeLost(event, j.partition, x), &x.reported)
+			r.reportLost(r.book.describeLost(event, r.partition, x), &x.reported)
 		}
 	}
 	switch {
@@ -121,31 +121,31 @@ func (j *reconciler) countDelivery(event id.ID, chains []uint32) (class, bool) {
 		return classFailed, over
 	case newest.status == skipped:
 		return classSkipped, over
-	case newest.status == undecodable || newest.deadLettered && !j.hasOpenWork(newest):
+	case newest.status == undecodable || newest.deadLettered && !r.hasOpenWork(newest):
 		return classDead, over
 	}
 	return classInFlight, over
 }
 
 // hasOpenWork reports whether the log had an uncommitted record of the chain at the time of the cut.
-func (j *reconciler) hasOpenWork(x *row) bool {
+func (r *reconciler) hasOpenWork(x *row) bool {
 	switch {
 	case x.proven:
 		return true
 	case x.from == inEvents:
-		return !j.eventsDone.Contains(x.origin)
+		return !r.eventsDone.Contains(x.origin)
 	case x.from == inCommands:
-		return !j.commandsDone.Contains(x.origin)
+		return !r.commandsDone.Contains(x.origin)
 	}
 	return false
 }
 
 // markWanted marks the chains whose work must be searched for in the retry topics, and returns their number.
-func (j *reconciler) markWanted() (n int) {
-	for i := range j.book.rows[1:] {
-		x := &j.book.rows[i+1]
+func (r *reconciler) markWanted() (n int) {
+	for i := range r.book.rows[1:] {
+		x := &r.book.rows[i+1]
 		x.proven = false
-		x.wanted = !x.status.ended() && !j.hasOpenWork(x) && (j.now == 0 || x.trustedUntil <= j.now)
+		x.wanted = !x.status.ended() && !r.hasOpenWork(x) && (r.now == 0 || x.trustedUntil <= r.now)
 		if x.wanted {
 			n++
 		}
@@ -153,13 +153,13 @@ func (j *reconciler) markWanted() (n int) {
 	return n
 }
 
-func (j *reconciler) reportLost(l Lost, reported *bool) {
-	if len(j.lost) < maxLost {
-		j.lost = append(j.lost, l)
+func (r *reconciler) reportLost(l Lost, reported *bool) {
+	if len(r.lost) < maxLost {
+		r.lost = append(r.lost, l)
 	}
-	if j.onLost != nil && !*reported {
+	if r.onLost != nil && !*reported {
 		*reported = true
-		j.onLost(l)
+		r.onLost(l)
 	}
 }
 

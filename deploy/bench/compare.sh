@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Compares what is checked out with another revision: builds both, runs the scenario in turns, then the Go benchmarks.
+# Compares the working tree with another revision: builds both, runs the scenario alternately, then the Go benchmarks.
 #
 #   make bench-compare BASE=main~5
 #
-# TURNS (5), SCENARIO ("flat --posters 32 --duration 8s"), PACKAGES and COUNT (6) of the Go benchmarks; PACKAGES= leaves them out.
+# TURNS (5), SCENARIO ("flat --posters 32 --duration 8s"), PACKAGES and COUNT (6) of the Go benchmarks; PACKAGES= skips them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 base=${BASE:?say which revision to compare with: make bench-compare BASE=<revision>}
 turns=${TURNS:-5} scenario=${SCENARIO:-flat --posters 32 --duration 8s} count=${COUNT:-6}
 packages=${PACKAGES-./pkg/sign ./pkg/event ./pkg/web ./ingest ./dispatcher ./pkg/embedded/kafka}
-# Of the Go project; it does nothing but read the output of benchmarks, so it is no dependency of the module.
+# A tool of the Go project that only reads benchmark output, so it is no dependency of the module.
 benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 revision=$(git rev-parse --verify --quiet "$base^{commit}") || { echo "no revision $base" >&2; exit 1; }
@@ -22,7 +22,7 @@ mkdir -p "$work/base/bin"
 ln -s "$PWD/bin/lib" "$work/base/bin/lib"
 export RELAY_CHDB_LIB=${RELAY_CHDB_LIB:-$PWD/bin/lib/libchdb.so}
 
-# main.version is what the build set before there was a file VERSION; the linker passes over a name that is not there.
+# Revisions before the file VERSION set main.version; the linker ignores a name that does not exist.
 build() {
 	local commit
 	commit=$(git -C "$1" describe --always --dirty --exclude '*')
@@ -39,7 +39,7 @@ read -ra words <<<"$scenario"
 echo
 echo "Go benchmarks, $count runs each in turns:"
 benchmarks() {
-	# A package that one of the two does not have, or whose benchmarks fail there, is left out of the table.
+	# Packages that one revision does not have, or whose benchmarks fail there, are not in the table.
 	for package in $packages; do
 		[ -d "$1/$package" ] || continue
 		(cd "$1" && CGO_ENABLED=0 go test -run '^$' -bench . -benchmem -benchtime 0.3s "$package") >>"$2" || echo "benchmarks of $package failed in $1" >&2

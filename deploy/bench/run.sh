@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every scenario for a few seconds, on this machine: some minutes in all. SECONDS_EACH is how long each posts.
+# Runs every scenario for a few seconds on this machine, some minutes in all. SECONDS_EACH is how long each one sends.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 each=${SECONDS_EACH:-5}s

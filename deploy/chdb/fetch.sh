@@ -1,8 +1,7 @@
 #!/bin/sh
-# Leaves the pinned libchdb in bin/lib/libchdb.so. It is fetched once. npm compares
-# the package with the hash in package-lock.json; what lies in bin/lib is compared
-# with libchdb.sha256 each time, for the relay loads it into its own process. A stamp
-# beside it names what it came from.
+# Installs the pinned libchdb as bin/lib/libchdb.so and downloads it only once. npm verifies the package against the
+# hash in package-lock.json. The library is verified against libchdb.sha256 on every run, because the relay loads it
+# into its own process. A stamp file names the package that it came from.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,7 +25,7 @@ pin=$(awk -v entry="\"node_modules/$package\":" '
 [ -n "$pin" ] || die "package-lock.json has no version and hash for $package"
 pin="$package $pin"
 
-# pinned reports whether a file is the library.
+# pinned reports whether a file has the hash of the library.
 pinned() { [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$(cut -d' ' -f1 "$here/libchdb.sha256")" ]; }
 
 if [ -f "$library" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$pin" ]; then
@@ -40,7 +39,7 @@ fi
 command -v npm >/dev/null 2>&1 || die "npm is missing; install Node.js with npm, then run this again"
 
 mkdir -p "$target"
-# On the file system of the target, so that the last step is a rename.
+# On the target's file system, so that the last step is an atomic rename.
 work=$(mktemp -d "$target/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM

@@ -25,14 +25,14 @@ shares = {}
 together = [0, 0]
 for operation, statuses in answers.items():
     if operation.startswith("DELETE "):
-        continue  # it carries ids alone; the last destination of an endpoint stays
+        continue  # it takes ids only; the last destination of an endpoint cannot be deleted
     accepted, refused = sum(n for status, n in statuses.items() if status < 400), statuses[400]
     together = [together[0] + accepted, together[1] + refused]
     if accepted + refused >= FEW:
         shares[operation] = accepted / (accepted + refused)
 if sum(together) < FEW:
     sys.exit("the report has too few generated requests")
-if not shares:  # on a busy machine no operation has enough of its own
+if not shares:  # on a busy machine no operation may reach FEW
     shares["all operations together"] = together[0] / sum(together)
 for operation, share in sorted(shares.items(), key=lambda x: x[1])[:3]:
     print(f"{operation} accepts {share:.0%} of what the document allows")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates a TypeScript client from the OpenAPI document, compiles it as strictly as the compiler can, and plays the
-# main path with it against bin/relay dev.
+# Generates a TypeScript client from the OpenAPI document, compiles it with all strict options, and runs the
+# main path of the API with it against bin/relay dev.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

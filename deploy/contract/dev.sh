@@ -1,5 +1,5 @@
-# Sourced: starts bin/relay dev on a free port with nothing in it, and stops it at the end of the script. It reaches
-# nothing outside: names resolve nowhere, and the one network that deliveries may reach is loopback.
+# Source this file: it starts an empty bin/relay dev on a free port and stops it at the end of the script. The relay
+# reaches no other machine: no name resolves, and deliveries may go to loopback only.
 start_relay() {
 	relay_work=$(mktemp -d)
 	relay_pid=

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import schemathesis
 from hypothesis import strategies as st
 
-# Whether a name is one of DNS no pattern says; which URLs are taken inside a private network is a setting.
+# No pattern can say whether a DNS name resolves, and a setting decides which private URLs are allowed.
 schemathesis.openapi.format(
     "https-url",
     st.from_regex(r"https://[a-z]{1,12}\.(com|net|org)(:8443)?(/[a-z0-9._~-]{0,12}){0,3}(\?[a-z]=[a-z0-9]{0,8})?", fullmatch=True),

@@ -1,5 +1,5 @@
-// Plays the main path of the API with a client that is generated from its OpenAPI document. What the document
-// gets wrong about a request or an answer does not compile; what the API gets wrong fails an assertion.
+// Runs the main path of the API with a client generated from its OpenAPI document. A mistake of the document about a
+// request or an answer does not compile; a mistake of the API fails an assertion.
 import assert from "node:assert/strict";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema.js";
@@ -33,7 +33,7 @@ async function refused(
 const me = await good(relay.GET("/v1/me"));
 assert.equal(me.scope, "read_write");
 
-// Capture only: nothing leaves this machine.
+// Capture only: nothing is sent to another machine.
 const endpoint = await good(
   relay.POST("/v1/endpoints", {
     body: { name: "generated client", destinations: [{ url: "https://example.com/hook", enabled: false }] },
@@ -87,7 +87,7 @@ do {
 } while (cursor !== undefined);
 assert.deepEqual(seen, [...ids].reverse());
 
-// Replay with nothing enabled queues nothing and says so.
+// A replay without enabled destinations queues nothing and says so.
 const replay = await good(
   relay.POST("/v1/events/{event_id}/replay", { params: { path: { event_id: event.id } }, body: {} }),
 );
@@ -102,7 +102,7 @@ const receipt = await good(
 );
 assert.deepEqual([receipt.state, receipt.applied], ["processed", true]);
 
-// Errors are typed as well.
+// Errors are typed too.
 const wrong = await refused(relay.POST("/v1/endpoints", { body: { url: "http://example.com/hook" } }), 400);
 assert.deepEqual([wrong.type, wrong.param], ["invalid_request", "url"]);
 const missing = await refused(relay.GET("/v1/events/{event_id}", { params: { path: { event_id: "evt_nope" } } }), 404);

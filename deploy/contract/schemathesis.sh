@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Plays requests that schemathesis makes of the OpenAPI document, good and bad ones and chains along its links, against
-# bin/relay dev: no 5xx, no status, header, type or member that the document does not know, no request without a key
-# that is answered. RELAY_SEED repeats a run, RELAY_SECONDS is how long it plays.
+# Runs schemathesis against bin/relay dev: valid and invalid requests generated from the OpenAPI document, and sequences
+# along its links. No answer may be a 5xx or have a status, header, type or member that the document does not name, and
+# no request without a key may succeed. RELAY_SEED repeats a run, RELAY_SECONDS is its duration.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -22,10 +22,10 @@ fi
 
 . deploy/contract/dev.sh
 start_relay
-# Left out, each for a reason: the API answers a wrong method with 404 (unsupported_method), judges more than a schema
-# can say (positive_data_acceptance; accepted.py bounds how much), and reads some things more kindly than it writes
-# them, such as an empty filter (negative_data_rejection). The remembered answer to a repeat under an Idempotency-Key may
-# name what was deleted since (ensure_resource_availability).
+# Checks that are switched off: the API answers a wrong method with 404 (unsupported_method), validates more than a
+# schema can express (positive_data_acceptance; accepted.py bounds how much), and accepts some input that it never writes,
+# such as an empty filter (negative_data_rejection). The stored answer to a repeated Idempotency-Key may name an entity
+# that was deleted since (ensure_resource_availability).
 run() {
 	"$venv/bin/schemathesis" --config-file deploy/contract/schemathesis.toml run "$RELAY_BASE_URL/openapi.json" \
 		--header "Authorization: Bearer $RELAY_API_KEY" --seed "$seed" --max-time "$seconds" \

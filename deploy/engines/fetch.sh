@@ -1,6 +1,6 @@
 #!/bin/sh
-# Copies the jars of Apache Kafka into bin/engines/kafka, once per version of pom.xml. They are compared with
-# kafka.sha256 each time, and no other jar may lie there: all of them are loaded.
+# Copies the jars of Apache Kafka into bin/engines/kafka, once per version of pom.xml. Every run verifies them against
+# kafka.sha256. No other jar may be in that directory, because Kafka loads all of them.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,7 +8,7 @@ target=$(cd "$here/../.." && pwd)/bin/engines/kafka
 stamp=$target/pom.sum
 sum=$(cksum <"$here/pom.xml")
 
-# pinned reports whether the jars are those of kafka.sha256, and no others.
+# pinned reports whether the directory has exactly the jars of kafka.sha256.
 pinned() {
 	(cd "$target" && sha256sum --quiet --strict -c "$here/kafka.sha256" && [ "$(ls ./*.jar | wc -l)" = "$(wc -l <"$here/kafka.sha256")" ])
 }

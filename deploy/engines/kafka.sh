@@ -1,12 +1,12 @@
 #!/bin/sh
 # Runs one Apache Kafka broker in the foreground: kafka.sh DIRECTORY [property=value]…
-# A broker alone on 127.0.0.1:9092, unless properties say otherwise: the last one of a name counts. The
-# directory is formatted at the first start and kept. The process is the broker itself: end it by its id.
+# The default is a single broker on 127.0.0.1:9092; of properties with the same name the last one counts. The first
+# start formats the directory. The script becomes the broker process: stop it by its process id.
 set -eu
 
 data=$1
 shift
-# In a container the jars are where the images have them.
+# Path of the jars in container images.
 jars=/opt/kafka/libs
 if [ ! -d "$jars" ]; then
 	jars=$(cd "$(dirname "$0")/../.." && pwd)/bin/engines/kafka
@@ -31,7 +31,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
-# A broker that was killed is let in again when its old session is over: 9 s by default.
+# A killed broker can register again once its old session has expired: 9 s by default.
 broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=500
 PROPERTIES
@@ -49,7 +49,7 @@ PROPERTIES
 
 options="-Xms128m -Xmx384m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile=$data/log4j2.properties"
 if [ ! -f "$data/log/meta.properties" ]; then
-	# A cluster id is 16 bytes in URL-safe base64; this one is the same everywhere, which matters to nobody on loopback.
+	# A cluster id is 16 bytes in URL-safe base64; the same one everywhere is fine on loopback.
 	java $options -cp "$jars/*" kafka.tools.StorageTool format -t cmVsYXktdGVzdC1rYWZrYQ -c "$data/server.properties" >/dev/null
 fi
 exec java $options -cp "$jars/*" kafka.Kafka "$data/server.properties"

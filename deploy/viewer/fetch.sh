@@ -1,7 +1,7 @@
 #!/bin/sh
-# Leaves the pinned viewer of the reference page in api/viewer, where the build embeds it. It is fetched once: a stamp
-# beside the files names what they came from. npm compares the package with the hash in package-lock.json; no script
-# of a package is run.
+# Installs the pinned viewer of the reference page in api/viewer, where the build embeds it, and downloads it only once:
+# a stamp file names its package. npm verifies the package against the hash in package-lock.json; package scripts do
+# not run.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
