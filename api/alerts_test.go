@@ -24,14 +24,14 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// alertsClient is a client on alert settings as they are before anybody has set some. There is one account, so these
-// tests do not run beside each other.
+// alertsClient returns a client on default alert settings. All tests share one account, so tests that use it cannot
+// run in parallel.
 func alertsClient(t *testing.T, setup ...func(*api.Config, *api.Deps)) *client {
 	c := newClient(t, setup...)
 	reset := func() {
 		c.do("PATCH", "/v1/alerts", `{"channels":null,"rules":null,"cooldown_seconds":null}`).want(200)
 		_, err := configuration.ChangeAlert(t.Context(), config.AlertTestBudget, func(x *config.Alert) error {
-			x.Budget = nil // what tests of other cases spent
+			x.Budget = nil // reset what other tests have used
 			return nil
 		})
 		if err != nil {
@@ -65,15 +65,15 @@ func TestAlertDefaults(t *testing.T) {
 	alertsClient(t).as(readKey).do("POST", "/v1/alerts/test", nil).wantError(403, "insufficient_scope", "")
 }
 
-// The rows of the contract about alerts: the host is visible and the token is not, a mask that comes back changes
-// nothing.
+// The rows of the contract about alerts: a mask shows the host and not the token, and a mask that is sent back
+// changes nothing.
 func TestAlertURLsAreMasked(t *testing.T) {
 	c := alertsClient(t)
-	made := c.do("PATCH", "/v1/alerts",
+	created := c.do("PATCH", "/v1/alerts",
 		`{"channels":{"slack":{"webhook_url":"https://hooks.slack.com/services/T0/B0/planted-a1b2"},
 		"webhook":{"url":"https://ops.example.com/hooks/9f3c?token=planted","enabled":false},
 		"email":{"to":["ops@example.com"]}}}`).want(200)
-	secret := made.text("channels.webhook.secret")
+	secret := created.text("channels.webhook.secret")
 	if _, err := sign.ParseSecret(secret); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestAlertURLsAreMasked(t *testing.T) {
 		return all
 	}
 	before := saved()
-	// What was read is sent back, and so are the single masks, in both forms.
+	// Send back what was read, and then each mask alone, in both forms.
 	for _, body := range []string{
 		string(read.raw), `{"slack_webhook_url":"https://hooks.slack.com/****a1b2"}`,
 		`{"webhook_url":"https://ops.example.com/****"}`,
@@ -114,7 +114,7 @@ func TestAlertURLsAreMasked(t *testing.T) {
 	c.do("PATCH", "/v1/alerts", `{"channels":{"slack":{"webhook_url":"https://ops.example.com/****a1b2"}}}`).wantError(
 		400, "invalid_request", "channels.slack.webhook_url")
 	if strings.Contains(c.log.String(), "planted") || strings.Contains(c.log.String(), secret) {
-		t.Error("a secret stands in the log")
+		t.Error("the log contains a secret")
 	}
 
 	another := c.do("PATCH", "/v1/alerts", `{"channels":{"webhook":{"rotate_secret":true}}}`).want(200).
@@ -251,8 +251,8 @@ func TestAlertUnknownMembersWarn(t *testing.T) {
 		400, "invalid_request", "cooldown_seconds")
 }
 
-// Settings that are changed by many at once have one order, and none is lost.
-func TestAlertSettingsAreChangedByMany(t *testing.T) {
+// Concurrent changes of the settings are serialised and none is lost.
+func TestConcurrentAlertSettingChangesAllApply(t *testing.T) {
 	c := alertsClient(t)
 	var all sync.WaitGroup
 	members := []string{`"delivery_failed":{"enabled":false}`, `"recovery":{"enabled":false}`, `"usage":{"enabled":false}`,
@@ -269,8 +269,9 @@ func TestAlertSettingsAreChangedByMany(t *testing.T) {
 	}
 }
 
-// The test route against real servers: one that takes it, one that refuses, one that says nothing, and mail.
-func TestAlertTest(t *testing.T) {
+// POST /v1/alerts/test against real servers: one that accepts, one that refuses, one that never answers, and a mail
+// server.
+func TestAlertTestReportsEachChannel(t *testing.T) {
 	conf, ca := kit.Certificate(t)
 	mail := kit.NewMail(t, conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "secret"})
 	policy := egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
@@ -313,7 +314,7 @@ func TestAlertTest(t *testing.T) {
 	srv.TLS = conf.Clone()
 	srv.StartTLS()
 	defer srv.Close()
-	made := c.do("PATCH", "/v1/alerts",
+	created := c.do("PATCH", "/v1/alerts",
 		map[string]any{"email": "ops@example.com", "slack_webhook_url": srv.URL + "/services/T0/B0/hush",
 			"webhook_url": srv.URL + "/hook"}).want(200)
 	a = c.do("POST", "/v1/alerts/test", `{}`).want(200)
@@ -337,7 +338,7 @@ func TestAlertTest(t *testing.T) {
 			t.Errorf("result %d:\n%s", i, diff)
 		}
 	}
-	secret, err := sign.ParseSecret(made.text("channels.webhook.secret"))
+	secret, err := sign.ParseSecret(created.text("channels.webhook.secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +353,7 @@ func TestAlertTest(t *testing.T) {
 		t.Errorf("%s, %v", body, err)
 	}
 
-	// Disabled channels are shown and skipped; without a mail server mail says so.
+	// Disabled channels are reported as skipped; without a mail server the mail channel fails.
 	c.do("PATCH", "/v1/alerts", `{"channels":{"slack":{"enabled":false},"webhook":{"enabled":false}}}`).want(200)
 	other := newClient(t, sender(""))
 	a = other.do("POST", "/v1/alerts/test", nil).want(200)
@@ -362,13 +363,13 @@ func TestAlertTest(t *testing.T) {
 	}
 }
 
-// Channels that say nothing are waited for together, not one after the other.
-func TestAlertTestWaitsForAllAtOnce(t *testing.T) {
+// Channels that do not answer are waited for at the same time, not one after the other.
+func TestAlertTestRunsChannelsConcurrently(t *testing.T) {
 	waiting := make(chan struct{}, 3)
 	c := alertsClient(t, func(_ *api.Config, d *api.Deps) {
 		d.Notifier = sendFunc(func(ctx ctxT, _ notify.Channel, _ notify.Message) notify.Result {
 			waiting <- struct{}{}
-			for len(waiting) < 3 { // none returns before all have begun
+			for len(waiting) < 3 { // none returns before all have started
 				select {
 				case <-ctx.Done():
 					return notify.Result{}
@@ -385,17 +386,17 @@ func TestAlertTestWaitsForAllAtOnce(t *testing.T) {
 	}
 }
 
-// clockAt is a client's clock that a test moves.
+// clockAt gives a client a clock that the test moves.
 func clockAt(ahead *atomic.Int64) func(*api.Config, *api.Deps) {
 	return func(_ *api.Config, d *api.Deps) {
 		d.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	}
 }
 
-// Tests go to whom a key names, from the operator's server: 6 a minute, 20 mails an hour, whichever node is asked.
+// An account may run 6 tests a minute and send 20 test mails an hour, on all nodes together.
 func TestAlertTestsAreLimited(t *testing.T) {
 	var ahead atomic.Int64
-	var sent atomic.Int64 // the channels of one test are sent to side by side
+	var sent atomic.Int64 // the channels of one test run concurrently
 	sender := func(_ *api.Config, d *api.Deps) {
 		d.Notifier = sendFunc(func(_ ctxT, c notify.Channel, _ notify.Message) notify.Result {
 			sent.Add(int64(max(1, len(c.To))))
@@ -414,7 +415,7 @@ func TestAlertTestsAreLimited(t *testing.T) {
 			t.Errorf("Retry-After %d, want %d to %d; %d sent", wait, least, most, sent.Load()-before)
 		}
 	}
-	for range 3 { // without a channel nothing is sent and nothing counts
+	for range 3 { // without a channel nothing is sent, and it does not count
 		test(c).want(200)
 	}
 	c.do("PATCH", "/v1/alerts", `{"slack_webhook_url":"https://example.com/s"}`).want(200)
@@ -439,15 +440,15 @@ func TestAlertTestsAreLimited(t *testing.T) {
 	later(10 * time.Minute)
 	refused(40*60-10, 40*60)
 	c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"enabled":false}}}`).want(200)
-	test(other).want(200) // to Slack alone
+	test(other).want(200) // only Slack is enabled
 	c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"enabled":true}}}`).want(200)
 	refused(40*60-10, 40*60)
 	later(40 * time.Minute)
 	test(other).want(200)
 }
 
-// One test at a time: it waits for slow channels, ten seconds at most. One whose node died ends by itself.
-func TestAlertTestIsAloneOfItsAccount(t *testing.T) {
+// Only one test runs at a time. The claim of a test whose node died expires.
+func TestOneAlertTestPerAccountAtATime(t *testing.T) {
 	var ahead atomic.Int64
 	hold, began := make(chan struct{}), make(chan struct{}, 1)
 	c := alertsClient(t, clockAt(&ahead), func(_ *api.Config, d *api.Deps) {
@@ -470,13 +471,13 @@ func TestAlertTestIsAloneOfItsAccount(t *testing.T) {
 	<-began
 	close(hold)
 	all.Wait()
-	all.Go(func() { c.do("POST", "/v1/alerts/test", nil).want(200) }) // both have said that they ended
+	all.Go(func() { c.do("POST", "/v1/alerts/test", nil).want(200) }) // both have recorded their end
 	<-began
 	all.Wait()
 }
 
-// The operator may name the domains that mail goes to.
-func TestAlertDomains(t *testing.T) {
+// The operator may restrict the domains of alert mails.
+func TestAlertMailsOnlyToAllowedDomains(t *testing.T) {
 	alertsClient(t).do("PATCH", "/v1/alerts", `{"email":"saved@elsewhere.example"}`).want(200)
 	c := newClient(t, func(cfg *api.Config, _ *api.Deps) {
 		cfg.AlertDomains = notify.Domains{"example.com", "xn--mnchen-3ya.example"}
@@ -491,7 +492,7 @@ func TestAlertDomains(t *testing.T) {
 	}
 	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@elsewhere.example"]}`).wantError(400, "invalid_request",
 		"email[1]")
-	c.do("PATCH", "/v1/alerts", `{"cooldown_seconds":60}`).want(200) // what is saved is not in the way of other changes
+	c.do("PATCH", "/v1/alerts", `{"cooldown_seconds":60}`).want(200) // saved addresses do not block other changes
 	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@EXAMPLE.com","c@münchen.example"]}`).want(200)
 	if a := c.do("GET", "/v1/alerts", nil).want(200); !strings.Contains(string(a.raw), "c@xn--mnchen-3ya.example") {
 		t.Errorf("the domain is not stored as it was compared: %s", a.raw)
@@ -508,11 +509,11 @@ func TestEndpointAlerts(t *testing.T) {
 	c := newClient(t)
 	const none = `"alerts":{"enabled":true,"channels":null,"consecutive_failures":null,"failure_rate_percent":null,` +
 		`"muted_until":null}`
-	made := c.endpoint(nil)
-	if !strings.Contains(string(made.raw), none) {
-		t.Errorf("%s", made.raw)
+	created := c.endpoint(nil)
+	if !strings.Contains(string(created.raw), none) {
+		t.Errorf("%s", created.raw)
 	}
-	target := "/v1/endpoints/" + made.text("id")
+	target := "/v1/endpoints/" + created.text("id")
 	a := c.do("PATCH", target,
 		`{"alerts":{"channels":["slack"],"consecutive_failures":5,"muted_until":"2030-01-01T02:00:00+02:00","mute":1}}`).
 		want(200)

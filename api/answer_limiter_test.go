@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// slow is a client that reads its answer when it is let.
+// slow is a client that reads its response only when the test lets it.
 type slow struct {
 	*httptest.ResponseRecorder
 	read chan struct{}
@@ -26,8 +26,8 @@ func (s slow) Write(b []byte) (int, error) {
 	return s.ResponseRecorder.Write(b)
 }
 
-// Large answers to clients that read slowly take as many bytes as they may; a further one waits and is refused, small
-// ones are not, and an answer that is shorter than it could have been leaves the rest to others.
+// Large responses to slow clients use the whole budget. A further one waits and is refused, small ones are not, and
+// a response that is smaller than its bound returns the difference.
 func TestLargeAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAnswerLimiter()
@@ -60,7 +60,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		for range 10 { // each could have been as long as all of them may be
+		for range 10 { // the bound of each is the whole budget
 			reads := make(chan struct{})
 			go func() {
 				ended <- serve(slow{httptest.NewRecorder(), reads}, 10*largeAnswerBudget, strings.Repeat("x", maxSmallAnswer))
@@ -77,8 +77,8 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 	})
 }
 
-// No answer is longer than what it is counted for.
-func TestAnswersAreCountedAtTheirMost(t *testing.T) {
+// No response is larger than the bound it was counted with.
+func TestAnswerSizeBoundHolds(t *testing.T) {
 	a := &events{core: &core{}, erasures: noErasures{}}
 	for _, text := range []string{"\x01", "<", "ü", "\xff", "\u2028", "\"", ""} {
 		many := strings.Repeat(text, 50_000)
@@ -98,7 +98,7 @@ func TestAnswersAreCountedAtTheirMost(t *testing.T) {
 				event.Delivery{Destination: "dst_01jd0000000000000000000000", Run: "run_01jd0000000000000000000000"})
 		}
 		v := a.detailOf(viewer{capabilities: true}, d)
-		v.Data = nil // what is no JSON cannot be encoded; as long as the body it is counted for
+		v.Data = nil // invalid JSON cannot be encoded; data is counted with the size of the body
 		if got, most := len(web.Encode(v))+len(d.Event.Body), detailBytes(d); got > most {
 			t.Errorf("%q: an event of %d bytes is counted for %d", text, got, most)
 		}
@@ -109,7 +109,7 @@ func TestAnswersAreCountedAtTheirMost(t *testing.T) {
 	}
 }
 
-// noErasures knows of no erased payload.
+// noErasures reports that no payload was erased.
 type noErasures struct{ Erasures }
 
 func (noErasures) ErasedAt(id.ID) time.Time { return time.Time{} }

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 )
 
-// An entry can be read as soon as its change was answered: who, by which request, from where, and which members.
+// An entry is readable as soon as its change was answered, with its actor, request, address and changed members.
 func TestAuditShowsChanges(t *testing.T) {
 	c := newClient(t)
 	me := c.do("GET", "/v1/me", nil).want(200)
@@ -52,8 +52,8 @@ func TestAuditShowsChanges(t *testing.T) {
 	}
 }
 
-// What waits and what the store has already are one list, each entry once on its pages, also while entries move from
-// the one to the other.
+// The outbox and the store form one list: each entry appears once on its pages, even while entries move from one to
+// the other.
 func TestAuditPages(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
@@ -67,7 +67,7 @@ func TestAuditPages(t *testing.T) {
 	old := waiting[4]
 	old.At = old.At.Add(-time.Hour)
 	old.ID = audit.NewID(old.At, 1, "old")
-	c.fake.entries = []audit.Entry{waiting[2], waiting[4], old} // copied already, in part
+	c.fake.entries = []audit.Entry{waiting[2], waiting[4], old} // partly copied already
 
 	var got []string
 	target := "/v1/audit?limit=2&entity_id=" + ep
@@ -143,8 +143,8 @@ func TestAuditFilters(t *testing.T) {
 	c.as("").do("GET", "/v1/audit", nil).want(401)
 }
 
-// Every request with a valid key is a use, refused ones too; one with an invalid key is none.
-func TestUsesAreNoted(t *testing.T) {
+// Every request with a valid key counts as a use, refused ones too; a request with an invalid key does not.
+func TestKeyUsesAreRecorded(t *testing.T) {
 	c := newClient(t)
 	id := c.do("GET", "/v1/me", nil).want(200).text("key_id")
 	c.do("GET", "/v1/nope", nil).want(404)

@@ -22,7 +22,7 @@ func (c *client) batchTarget() string {
 	return "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events/batch"
 }
 
-// batchOf is a batch of items that are written out.
+// batchOf returns a batch of the given items.
 func batchOf(items ...string) string { return `{"events":[` + strings.Join(items, ",") + `]}` }
 
 func TestBatch(t *testing.T) {
@@ -168,12 +168,12 @@ func TestBatchEnvelope(t *testing.T) {
 	}
 }
 
-func TestBatchWhileTheLogIsAway(t *testing.T) {
+func TestBatchWhileTheLogIsUnavailable(t *testing.T) {
 	c := newClient(t)
 	target := c.batchTarget()
-	taken := 0
+	remaining := 0
 	c.fake.AcceptFunc = func(context.Context, *event.Event) error {
-		if taken--; taken < 0 {
+		if remaining--; remaining < 0 {
 			return stream.ErrBufferFull
 		}
 		return nil
@@ -183,7 +183,7 @@ func TestBatchWhileTheLogIsAway(t *testing.T) {
 	if a.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
-	taken = 1
+	remaining = 1
 	a = c.do("POST", target, batchOf(good, `{}`, good)).want(202)
 	if a.get("data.0.error") != nil || a.get("data.1.error.type") != "invalid_request" ||
 		a.get("data.2.error.type") != "unavailable" || a.get("data.2.error.param") != "events[2]" {
@@ -199,7 +199,7 @@ func TestBatchWhileTheLogIsAway(t *testing.T) {
 	}
 }
 
-func TestBatchKeysOfItems(t *testing.T) {
+func TestBatchItemIdempotencyKeys(t *testing.T) {
 	redis, remembering := withRedis(t)
 	c := newClient(t, remembering)
 	target := c.batchTarget()

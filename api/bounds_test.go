@@ -15,7 +15,7 @@ var anyValues = []string{
 	`[{}]`, `{}`, `{"a":1}`, `{"":null}`,
 	`"\u0000"`, `"\ud800"`, `99999999999999999999`}
 
-// endpointMembers are all members of an endpoint with good values that are not the default.
+// endpointMembers returns all members of an endpoint with valid values that are not the default.
 func endpointMembers() map[string]any {
 	return map[string]any{
 		"name": "orders", "description": "all orders", "provider": "hmac",
@@ -51,11 +51,11 @@ func destinationMembers() map[string]any {
 	}
 }
 
-// Every member, on every level, is given every kind of value: never a 5xx, and a 400 names the member.
-func TestWrongTypesAtEveryMember(t *testing.T) {
+// Every member on every level gets a value of every kind: the answer is never a 5xx, and a 400 names the member.
+func TestWrongTypeOfAnyMemberIsRefused(t *testing.T) {
 	c := newClient(t)
 	base := c.endpoint(nil)
-	target, other := "/v1/endpoints/"+base.text("id"), c.endpoint(nil) // a PATCH of destinations removes the others
+	target, other := "/v1/endpoints/"+base.text("id"), c.endpoint(nil) // a PATCH of destinations removes the other ones
 	dst := "/v1/endpoints/" + other.text("id") + "/destinations/" + other.text("destinations.0.id")
 	try := func(method, target, path string, body any) {
 		t.Helper()
@@ -73,7 +73,7 @@ func TestWrongTypesAtEveryMember(t *testing.T) {
 		walk(members, nil, func(path []string) {
 			for _, v := range anyValues {
 				body, err := json.Marshal(wrap(with(t, members, path, v)))
-				if err != nil { // a value that is not JSON for encoding/json is one for us to judge
+				if err != nil { // encoding/json refuses this value; the API must validate it too
 					body = []byte(fmt.Sprintf(`{"name":%s}`, v))
 				}
 				for _, call := range calls {
@@ -102,7 +102,7 @@ func TestWrongTypesAtEveryMember(t *testing.T) {
 	}
 }
 
-// walk calls f with the path of every member, objects inside of objects too.
+// walk calls f with the path of every member, including those of nested objects.
 func walk(m map[string]any, path []string, f func(path []string)) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		here := append(slices.Clone(path), name)
@@ -113,7 +113,7 @@ func walk(m map[string]any, path []string, f func(path []string)) {
 	}
 }
 
-// with is m with the raw value v at the path.
+// with returns m with the raw value v at the path.
 func with(t *testing.T, m map[string]any, path []string, v string) json.RawMessage {
 	t.Helper()
 	out := maps.Clone(m)
@@ -129,8 +129,8 @@ func with(t *testing.T, m map[string]any, path []string, v string) json.RawMessa
 	return b
 }
 
-// TestBounds sets one member to values below, at and beyond its bounds. A value is JSON text.
-func TestBounds(t *testing.T) {
+// TestMemberLimits sets one member to values below, at and beyond its bounds. A value is JSON text.
+func TestMemberLimits(t *testing.T) {
 	c := newClient(t)
 	text := func(n int) string { return `"` + strings.Repeat("ä", n) + `"` }
 	many := func(n int, element string) string {
@@ -160,7 +160,7 @@ func TestBounds(t *testing.T) {
 		member    string // {"member": value}; %s in format when the member lies deeper
 		format    string
 		good, bad []string
-		param     string // of the fault
+		param     string // parameter of the error
 	}
 	endpoint := []bound{
 		{"name", "%s", []string{text(1), text(100)}, []string{text(0), text(101), `"\u0007"`}, "name"},
@@ -286,7 +286,7 @@ func TestBounds(t *testing.T) {
 		}
 		for _, v := range b.good {
 			a := try(v)
-			warned, _ := a.get("warnings.0.param").(string) // of signatures that are not checked, and of short secrets
+			warned, _ := a.get("warnings.0.param").(string) // about unchecked signatures and short secrets
 			if a.Status != 201 || warned != "" && !strings.HasPrefix(warned, "verification") {
 				t.Errorf("%s %.80s: %d\n%s", b.member, v, a.Status, a.raw)
 			}

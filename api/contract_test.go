@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// The tests below are the rows of contract §13 that the present routes can answer, by their number there.
+// The tests below are the rows of contract §13 that the current routes can answer, by their number there.
 
 func TestContract01EveryCallNeedsAKey(t *testing.T) {
 	c := newClient(t)
@@ -140,7 +140,7 @@ func TestContract09PagingWhileSending(t *testing.T) {
 		page := c.do("GET", target+cursor, nil).want(200)
 		id := page.text("data.0.id")
 		if seen[id] {
-			t.Fatalf("%s came twice", id)
+			t.Fatalf("%s was listed twice", id)
 		}
 		seen[id] = true
 		next, more := page.Body["next_cursor"]
@@ -182,7 +182,7 @@ func TestContract10UnknownIdsAndRoutes(t *testing.T) {
 	} {
 		method, target, _ := strings.Cut(call, " ")
 		c.do(method, target, nil).wantError(404, "not_found", "")
-		c.do(method, target, "broken").wantError(404, "not_found", "") // before the body is judged
+		c.do(method, target, "broken").wantError(404, "not_found", "") // before the body is validated
 	}
 	for call, allow := range map[string]string{
 		"PUT /v1/endpoints": "GET, POST", "DELETE /v1/events": "GET", "OPTIONS /v1/endpoints/ep_x": "DELETE, GET, PATCH",
@@ -214,9 +214,9 @@ func TestContract16DeleteThenEverythingIsGoneButTheEvents(t *testing.T) {
 	c.do("POST", "/v1/events/"+event+"/replay", nil).wantError(400, "invalid_state", "")
 }
 
-// Each refusal stands before all that follow: a request with every fault gets the first of them, and with
-// that one mended the next.
-func TestPrecedence(t *testing.T) {
+// Each error comes before those listed after it: a request with every error gets the first, and when that one is
+// corrected, the next.
+func TestErrorPrecedence(t *testing.T) {
 	c := newClient(t)
 	limited := newClient(t, withRates(1, 1, 1))
 	const path = "/v1/endpoints/ep_nope/events"
@@ -232,12 +232,12 @@ func TestPrecedence(t *testing.T) {
 	c.do("POST", "/v1/endpoints/"+ep+"/events", "broken").wantError(400, "invalid_request", "")
 }
 
-// lapsed is a configuration whose lease has run out.
+// lapsed is a configuration whose lease has expired.
 type lapsed struct{ *config.Control }
 
 func (lapsed) Authenticate(string) (*config.Key, error) { return nil, config.ErrLease }
 
-// awayLog is a configuration whose log does not answer to writes.
+// awayLog is a configuration whose log does not answer writes.
 type awayLog struct{ *config.Control }
 
 func (awayLog) CreateEndpoint(context.Context, *config.Endpoint) (*config.Endpoint, error) {
@@ -248,7 +248,7 @@ func (awayLog) UpdateEndpoint(context.Context, string, func(*config.Endpoint) er
 	return nil, config.ErrConflict
 }
 
-func TestConfigurationFaults(t *testing.T) {
+func TestConfigurationErrors(t *testing.T) {
 	a := newClient(t, withConfig(lapsed{configuration})).do("GET", "/v1/me", nil).wantError(503, "unavailable", "")
 	if a.Header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
@@ -274,7 +274,7 @@ func TestEveryAnswerIsSandboxedAndNamed(t *testing.T) {
 	}
 }
 
-func TestHeaderBlockBounds(t *testing.T) {
+func TestHeaderBlockLimits(t *testing.T) {
 	c := newClient(t)
 	r := func(lines int) int {
 		req, _ := http.NewRequestWithContext(t.Context(), "GET", "/v1/me", nil)
@@ -312,7 +312,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 	}
 }
 
-// Whatever stands where an id or a cursor belongs: a clear no, never a fault of ours.
+// Any text in place of an id or a cursor gets a clear 4xx, never a 5xx.
 func FuzzIdsAndCursors(f *testing.F) {
 	for _, seed := range []string{
 		"ep_x", "evt_01m7w6h6kk00r00w2s1cbs4f8h", "..", "%2e%2e", "a/b", "\x00", "\xff", "' OR 1=1",

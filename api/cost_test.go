@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// nearlyMebi is the length of the bodies below: some bytes of each surround what is repeated.
+// nearlyMebi is the length of the bodies below, without the bytes around the repeated part.
 const nearlyMebi = 1<<20 - 300
 
-// repeated is a text again and again, between commas, %06x in it the number of its repetition.
+// repeated returns a text many times, separated by commas; %06x in it becomes the number of the repetition.
 func repeated(unit string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < nearlyMebi-len(unit); i++ {
@@ -25,12 +25,12 @@ func repeated(unit string) string {
 	return b.String()
 }
 
-// wantCheap posts a body that costs its route at most ten times what json.Valid takes for it.
+// wantCheap posts a body and fails if the route needs more than ten times as long as json.Valid.
 func (c *client) wantCheap(method, path, contentType, body string) {
 	c.t.Helper()
 	const maxCost = 10
 	valid, took := time.Hour, time.Hour
-	for range 10 { // the quickest of each count: other programs only ever add
+	for range 10 { // the fastest run of each counts: other programs only slow them down
 		r := httptest.NewRequestWithContext(c.t.Context(), method, path, strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+c.key)
 		r.Header.Set("Content-Type", contentType)
@@ -51,18 +51,18 @@ func (c *client) wantCheap(method, path, contentType, body string) {
 	c.t.Errorf("%s %s of %.60s… took %v, json.Valid %v", method, path, body, took, valid)
 }
 
-// A body of a mebibyte costs its route by its length, whatever stands in it.
-func TestBodiesCostByTheirLength(t *testing.T) {
+// The cost of a body of a mebibyte depends on its length only, whatever it contains.
+func TestBodyCostIsLinear(t *testing.T) {
 	c := newClient(t)
-	made := c.endpoint(nil)
-	ep := "/v1/endpoints/" + made.text("id")
-	dst := ep + "/destinations/" + made.text("destinations.0.id")
-	sent := "/v1/events/" + c.send(made.text("id"))
+	created := c.endpoint(nil)
+	ep := "/v1/endpoints/" + created.text("id")
+	dst := ep + "/destinations/" + created.text("destinations.0.id")
+	sent := "/v1/events/" + c.send(created.text("id"))
 	f := func(method, path, body string) {
 		t.Helper()
 		c.wantCheap(method, path, "application/json", body)
 	}
-	// As long as a name may be for which a hint is looked for.
+	// The longest names for which a similar name is searched.
 	misspelt := `"destinatoins-` + strings.Repeat("x", 45) + `%06x":0`
 	unknown := repeated(misspelt)
 	deep, escapes := strings.Repeat("[", nearlyMebi), strings.Repeat(`\u00e9`, nearlyMebi/6)
@@ -79,7 +79,7 @@ func TestBodiesCostByTheirLength(t *testing.T) {
 			f(method, path, body)
 		}
 	}
-	// Members that are known, of an endpoint and of its parts.
+	// Known members of an endpoint and of its parts.
 	names, ids, digits := repeated(`"%06x"`), repeated(`{"id":"%06x"}`), strings.Repeat("9", nearlyMebi)
 	for _, name := range []string{"headers", "filter", "signing", "rate_limit", "name", "url"} {
 		f("PATCH", dst, `{"`+name+`":{`+unknown+"}}")
@@ -105,7 +105,7 @@ func TestBodiesCostByTheirLength(t *testing.T) {
 	c.wantCheap("POST", ep+"/events/batch", "application/x-ndjson", lines)
 }
 
-// unknownMembers are n members that no request has, each with a comma behind it.
+// unknownMembers returns n unknown members, each followed by a comma.
 func unknownMembers(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -114,11 +114,11 @@ func unknownMembers(n int) string {
 	return b.String()
 }
 
-// What a request names beyond what is known is told for the first twenty, however many there are.
+// Only the first twenty unknown members get a warning.
 func TestWarningsAreBounded(t *testing.T) {
 	c := newClient(t)
-	made := c.endpoint(nil)
-	ep := "/v1/endpoints/" + made.text("id")
+	created := c.endpoint(nil)
+	ep := "/v1/endpoints/" + created.text("id")
 	unknown := unknownMembers
 	f := func(method, path, body string, want int) {
 		t.Helper()
@@ -134,7 +134,7 @@ func TestWarningsAreBounded(t *testing.T) {
 	f("POST", ep+"/events/batch", "{"+unknown(900)+`"events":[{"type":"a.b","data":{}}]}`, 20)
 	f("PATCH", ep, "{"+unknown(900)+`"name":"x"}`, 20)
 	f("PATCH", ep, "{"+unknown(15)+`"retry_policy":{`+unknown(15)+`"jitter":0.1},"name":"x"}`, 20)
-	// What is no unknown member is told beside them.
+	// Other warnings are added to them.
 	f("PATCH", ep, "{"+unknown(30)+`"destinations":["https://example.com/other"]}`, 21)
 	f("PATCH", "/v1/alerts", "{"+unknown(30)+`"cooldown_seconds":900}`, 20)
 	long := strings.Repeat("n", 5000)

@@ -18,12 +18,12 @@ import (
 	"github.com/eventrelay/relay/api"
 )
 
-// contract holds what the document promises of every answer. Its schemas are closed: the document lets answers
-// grow, but a member or a word that it does not know of is a gap in it.
+// contract checks answers against the OpenAPI document. Its schemas are closed: the document lets responses grow,
+// but a member or an enum value that it does not describe is a gap in the document.
 type contract struct {
 	operations []describedOperation
 	schemas    *jsonschema.Compiler
-	failure    *jsonschema.Schema // of any error
+	failure    *jsonschema.Schema // schema of every error
 	source     map[string]any     // the document
 	closed     map[string]any     // $defs of the closed schemas
 }
@@ -84,7 +84,7 @@ func (c *contract) deref(v any) map[string]any {
 }
 
 func (c *contract) read() error {
-	// Every schema becomes a definition first: compiling begins when all are there.
+	// Every schema becomes a definition first; they are compiled when all are known.
 	type place struct {
 		set  func(*jsonschema.Schema)
 		name string
@@ -127,7 +127,7 @@ func (c *contract) read() error {
 	compileLater(map[string]any{"$ref": "#/components/schemas/Error"}, func(s *jsonschema.Schema) { c.failure = s })
 	c.schemas = jsonschema.NewCompiler()
 	c.schemas.DefaultDraft(jsonschema.Draft2020)
-	c.schemas.AssertContent() // data of the stream is JSON
+	c.schemas.AssertContent() // data in a stream is JSON
 	if err := c.schemas.AddResource("relay:closed", plain(map[string]any{"$defs": c.closed})); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (c *contract) read() error {
 	return nil
 }
 
-// plain makes of YAML's numbers those of JSON.
+// plain converts YAML numbers to JSON numbers.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -162,7 +162,8 @@ func plain(v any) any {
 	return v
 }
 
-// close is the schema without room for what it does not name. A branch is a part of a schema that names the rest.
+// close returns the schema without room for undescribed members. branch is true for a part of a schema whose other
+// parts describe the remaining members.
 func (c *contract) close(v any, branch bool) any {
 	schema, ok := v.(map[string]any)
 	if !ok {
@@ -178,7 +179,7 @@ func (c *contract) close(v any, branch bool) any {
 				def = name + ".branch"
 			}
 			if _, done := c.closed[def]; !done {
-				c.closed[def] = true // for schemas that hold themselves
+				c.closed[def] = true // for recursive schemas
 				c.closed[def] = c.close(at(c.source, "components", "schemas", name), branch)
 			}
 			out[key] = "#/$defs/" + def
@@ -212,15 +213,15 @@ func (c *contract) close(v any, branch bool) any {
 	return out
 }
 
-// everywhere are the headers that the document leaves to HTTP.
+// everywhere lists the headers that the document leaves to HTTP.
 var everywhere = []string{
 	"Content-Type", "Content-Length", "Content-Security-Policy", "X-Content-Type-Options", "Cache-Control",
 	"Strict-Transport-Security",
 	"Access-Control-Allow-Origin", "Date",
 }
 
-// judge reports what of an answer the document does not promise.
-func (c *contract) judge(method, path string, status int, header http.Header, body []byte) error {
+// checkAnswer returns what in an answer the document does not describe.
+func (c *contract) checkAnswer(method, path string, status int, header http.Header, body []byte) error {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
@@ -233,7 +234,7 @@ func (c *contract) judge(method, path string, status int, header http.Header, bo
 	}
 	if o == nil {
 		if strings.HasPrefix(path, "/docs") && (status == http.StatusOK || status == http.StatusNotModified) {
-			return nil // the reference page, which is made of the document
+			return nil // the reference page, which shows the document
 		}
 		if status < 400 {
 			return fmt.Errorf("%s %s is answered %d and is not in the document", method, path, status)
@@ -296,7 +297,7 @@ func (h describedHeader) validate(values []string) error {
 	return h.schema.Validate(v)
 }
 
-// streamItems are the items of a stream of server-sent events, each an object of its fields.
+// streamItems returns the items of a stream of server-sent events, each as an object of its fields.
 func streamItems(stream string) (items []any) {
 	for block := range strings.SplitSeq(stream, "\n\n") {
 		item := map[string]any{}
@@ -320,7 +321,7 @@ func validate(schema *jsonschema.Schema, body []byte) error {
 	return schema.Validate(v)
 }
 
-// described fails the test when the document does not promise the answer.
+// described fails the test if the document does not describe the answer.
 func (a *answer) described(method, path string) {
 	a.t.Helper()
 	c, err := theContract()
@@ -331,13 +332,13 @@ func (a *answer) described(method, path string) {
 	if method == http.MethodHead {
 		return
 	}
-	if err := c.judge(method, path, a.Status, a.Header, body); err != nil {
+	if err := c.checkAnswer(method, path, a.Status, a.Header, body); err != nil {
 		a.t.Errorf("the document and the API differ: %v\n%s", err, body)
 	}
 }
 
-// The judge must be able to say no.
-func TestDocumentIsHeldAgainstAnswers(t *testing.T) {
+// checkAnswer must refuse answers that the document does not describe.
+func TestDocumentCheckFindsViolations(t *testing.T) {
 	c, err := theContract()
 	if err != nil {
 		t.Fatal(err)
@@ -347,14 +348,14 @@ func TestDocumentIsHeldAgainstAnswers(t *testing.T) {
 			`{"account_id":"acc_1","key_id":"key_1","key_name":"x","scope":"read","agent":false,"version":"1"}`
 	}
 	h, body := good()
-	if err := c.judge("GET", "/v1/me", 200, h, []byte(body)); err != nil {
+	if err := c.checkAnswer("GET", "/v1/me", 200, h, []byte(body)); err != nil {
 		t.Fatal(err)
 	}
 	refused := func(method, path string, status int, change func(http.Header), body string) {
 		t.Helper()
 		h, _ := good()
 		change(h)
-		if c.judge(method, path, status, h, []byte(body)) == nil {
+		if c.checkAnswer(method, path, status, h, []byte(body)) == nil {
 			t.Error("accepted")
 		}
 	}
@@ -377,7 +378,7 @@ func TestDocumentIsHeldAgainstAnswers(t *testing.T) {
 	h, _ = good()
 	stream(h)
 	item := "id: abc\nevent: ready\ndata: {\"endpoint_id\":\"ep_1\"}\n\n: keep-alive\n\n"
-	if err := c.judge("GET", path, 200, h, []byte(item)); err != nil {
+	if err := c.checkAnswer("GET", path, 200, h, []byte(item)); err != nil {
 		t.Error(err)
 	}
 	refused("GET", path, 200, stream, strings.Replace(item, "ready", "begin", 1))

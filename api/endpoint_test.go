@@ -16,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// What is read can be sent back: nothing changes, and nothing is warned about.
+// What was read can be sent back: nothing changes and there is no warning.
 func TestReadThenPatchIsHarmless(t *testing.T) {
 	c := newClient(t)
 	for name, members := range map[string]map[string]any{
@@ -113,7 +113,7 @@ func TestMasksMeanUnchanged(t *testing.T) {
 	if after, _ := configuration.Endpoint(ep); after.Rev != before.Rev {
 		t.Error("the mask of the verification secret changed something")
 	}
-	// Another mask is a value, and too short a one to show the end of it.
+	// Another mask counts as a value, and a value this short shows no end in its mask.
 	c.do("PATCH", dst, `{"headers":{"Authorization":"****zzzz","X-Shop":null}}`).want(200)
 	if read := c.do("GET", target, nil); read.text("destinations.0.headers.Authorization") != "****" ||
 		read.get("destinations.0.headers.X-Shop") != nil {
@@ -144,7 +144,7 @@ func TestPatchDestinations(t *testing.T) {
 	c.do("PATCH", target, `{"destinations":[{"enabled":true}]}`).wantError(400, "invalid_request", "destinations[0].url")
 	c.do("PATCH", target, fmt.Sprintf(`{"destinations":[{"id":"%s"},{"id":"%s"}]}`, a, a)).wantError(
 		400, "invalid_request", "destinations[1]")
-	// All or nothing: a fault at the end leaves what stands before it.
+	// All or nothing: an error in the last entry leaves the first one unchanged.
 	c.do("PATCH", target, `{"name":"changed","destinations":["https://x.example","http://y.example"]}`).wantError(
 		400, "invalid_request", "destinations[1].url")
 	if read := c.do("GET", target, nil); read.text("name") == "changed" || read.text("destinations.0.id") != a {
@@ -156,8 +156,8 @@ func TestPatchDestinations(t *testing.T) {
 	}
 }
 
-// A destination that is the relay itself is refused with the member at fault; the alert webhook too.
-func TestDestinationIsNotTheRelay(t *testing.T) {
+// A destination or alert webhook at the relay itself is refused, and the error names the member.
+func TestDestinationMustNotBeTheRelay(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
 		d.Egress.Self = egress.NewSelf("https://relay.example.com", []string{"hooks.example.com"})
 	})
@@ -171,7 +171,7 @@ func TestDestinationIsNotTheRelay(t *testing.T) {
 	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/elsewhere"}`).want(201)
 }
 
-func TestProviderAndWhatDependsOnIt(t *testing.T) {
+func TestProviderSetsDependentDefaults(t *testing.T) {
 	c := newClient(t)
 	ep := c.do("POST", "/v1/endpoints",
 		`{"url":"https://a.example","provider":"stripe","verification":{"secrets":["whsec_one-of-stripe",`+
@@ -314,7 +314,7 @@ func TestListEndpoints(t *testing.T) {
 	c.do("GET", "/v1/endpoints?cursor=x", nil).wantError(400, "invalid_request", "cursor")
 }
 
-// behind is the configuration log of a node that has not heard of the newest endpoints before it is told to catch up.
+// behind is the configuration log of a node that knows the newest endpoints only after Sync.
 type behind struct {
 	*config.Control
 	caughtUp bool
@@ -339,7 +339,7 @@ func (b *behind) Endpoints(account string, before int64, limit int) ([]*config.E
 	return b.Control.Endpoints(account, before, limit)
 }
 
-// What one node has answered, the next one knows, even when it has not heard of it yet.
+// What one node has answered is visible on the next node, even if that node has not applied it yet.
 func TestNewEndpointOnAnotherNode(t *testing.T) {
 	id := newClient(t).endpoint(nil).text("id")
 	other := func(method, target string, body any) *answer {
@@ -375,7 +375,7 @@ func TestLimitRules(t *testing.T) {
 	}
 }
 
-// Of all routes only sends depend on the limiter store, which is away here.
+// Only sends depend on the limiter store, which is unavailable here; every other route works.
 func TestIdempotencyKey(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
@@ -397,9 +397,9 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-// A name that resolves to an address inside is a warning, for the dial decides. The name server answers
-// every question with 10.0.0.7.
-func TestDestinationThatResolvesInside(t *testing.T) {
+// A name that resolves to a private address gets a warning only, because the delivery checks the address when it
+// connects. The name server answers every question with 10.0.0.7.
+func TestDestinationResolvingToPrivateAddressWarns(t *testing.T) {
 	resolver := &net.Resolver{PreferGo: true, Dial: fakeDNS(netip.MustParseAddr("10.0.0.7"))}
 	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Resolver = resolver })
 	a := c.do("POST", "/v1/endpoints", `{"destinations":["https://inside.example/h"]}`).want(201)
@@ -416,21 +416,21 @@ func TestDestinationThatResolvesInside(t *testing.T) {
 	if again.get("warnings") != nil {
 		t.Errorf("a name that was there before is looked up again: %s", again.raw)
 	}
-	// Nobody has the names of a network resolved one after the other.
+	// The number of resolved names per minute is limited.
 	now := time.Date(2026, 8, 21, 22, 0, 0, 0, time.UTC)
 	c = newClient(t, func(_ *api.Config, d *api.Deps) { d.Resolver, d.Now = resolver, func() time.Time { return now } })
 	target := "/v1/endpoints/" + c.endpoint(nil).text("id")
-	told := 0
+	warned := 0
 	for i := range 20 {
 		var urls []string
-		for j := range 4 { // as many as one answer waits for
+		for j := range 4 { // as many as one request resolves
 			urls = append(urls, fmt.Sprintf("https://n%d-%d.inside.example", i, j))
 		}
 		a := c.do("PATCH", target, map[string]any{"destinations": urls}).want(200)
-		told += strings.Count(string(a.raw), "not public")
+		warned += strings.Count(string(a.raw), "not public")
 	}
-	if told != 60-1 { // one was resolved when the endpoint was made
-		t.Errorf("%d names were resolved in a minute, want 60", told+1)
+	if warned != 60-1 { // one was resolved when the endpoint was created
+		t.Errorf("%d names were resolved in a minute, want 60", warned+1)
 	}
 	now = now.Add(time.Minute)
 	if c.do("PATCH", target, `{"destinations":["https://later.inside.example"]}`).want(200).get("warnings.4") == nil {
@@ -465,8 +465,8 @@ func TestRates(t *testing.T) {
 			t.Errorf("call %d: %v", i, a.Header)
 		}
 	}
-	c.as(readKey).do("GET", "/v1/me", nil).want(200) // another key has its own
-	c.endpoint(nil)                                  // and another kind of request
+	c.as(readKey).do("GET", "/v1/me", nil).want(200) // another key has its own bucket
+	c.endpoint(nil)                                  // and so does another class of requests
 	now = now.Add(500 * time.Millisecond)
 	c.do("GET", "/v1/me", nil).want(200)
 	c.do("GET", "/v1/me", nil).want(429)
@@ -476,7 +476,7 @@ func TestRates(t *testing.T) {
 	c.do("GET", "/v1/me", nil).want(200)
 }
 
-func TestNewNamesEveryFault(t *testing.T) {
+func TestNewReportsEveryInvalidSetting(t *testing.T) {
 	_, err := api.New(api.Config{BaseURL: "relay.example.com/", RateRead: -1}, api.Deps{})
 	for _, want := range []string{"base URL", "max body", "retention", "rates", "Log", "Config", "Keyring", "Events",
 		"Accept", "Commands", "Limits", "Memory", "IDs", "Now", "Verification", "Reverify"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// TestErasePayload: the first call counts, the event tells it, and a replay is refused.
+// The first call counts, the event shows its time, and a replay is refused.
 func TestErasePayload(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
@@ -53,7 +53,7 @@ func TestErasePayload(t *testing.T) {
 	c.do("GET", path+"/payload", nil).want(404)
 }
 
-// failing is a configuration log that takes no erasure.
+// failing is a configuration log that refuses erasures.
 type failing struct{ err error }
 
 func (f failing) ErasePayload(context.Context, id.ID) (time.Time, error) { return time.Time{}, f.err }

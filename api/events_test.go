@@ -65,7 +65,7 @@ func TestSendBuildsTheEnvelope(t *testing.T) {
 	}
 }
 
-func TestSendJudgesItsBody(t *testing.T) {
+func TestSendValidatesItsBody(t *testing.T) {
 	c := newClient(t)
 	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n-1) + `{}` + strings.Repeat("}", n-1) }
@@ -97,7 +97,7 @@ func TestSendJudgesItsBody(t *testing.T) {
 	} {
 		c.do("POST", target, bad.body).wantError(400, bad.kind, bad.param)
 	}
-	// A body of exactly the limit is taken.
+	// A body of exactly the limit is accepted.
 	const frame = `{"type":"a","data":{"x":""}}`
 	c.do("POST", target, strings.Replace(frame, `""`, `"`+strings.Repeat("x", 1<<20-len(frame))+`"`, 1)).want(202)
 	c.do("POST", target, strings.Replace(frame, `""`, `"`+strings.Repeat("x", 1<<20-len(frame)+1)+`"`, 1)).wantError(
@@ -120,7 +120,7 @@ func TestSendStates(t *testing.T) {
 	c.do("POST", "/v1/endpoints/"+capture+"/events", `{"type":"a","data":{}}`).wantError(400, "invalid_state", "")
 }
 
-func TestLogThatDoesNotTakeTheEvent(t *testing.T) {
+func TestSendWhileTheLogRefuses(t *testing.T) {
 	c := newClient(t)
 	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
 	for _, err := range []error{
@@ -136,8 +136,8 @@ func TestLogThatDoesNotTakeTheEvent(t *testing.T) {
 	}
 }
 
-// A caller that leaves does not take its event along: the log's answer is waited for all the same.
-func TestSenderThatLeaves(t *testing.T) {
+// An event is stored even if its client leaves before the log has answered.
+func TestEventIsStoredWhenTheClientLeaves(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
 	ctx, leave := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestEventFilters(t *testing.T) {
 	f("processing=processing,processed", event.Query{Processing: []event.Processing{"processing", "processed"}})
 	f("since=2026-08-20&until=2026-08-21T02:00:00%2B02:00", event.Query{Since: day(20), Until: day(21)})
 	f("from=2026-08-20&to=2026-08-21T02:00:00+02:00", event.Query{Since: day(20), Until: day(21)})
-	f("start=2026-08-20&end=2026-08-30", event.Query{Since: day(20)}) // until in the future means now
+	f("start=2026-08-20&end=2026-08-30", event.Query{Since: day(20)}) // an until in the future means now
 	f("since=2026-08-25", event.Query{Since: day(25)})
 	f("status=&type=,&since=&cursor=&limit=", event.Query{})
 
@@ -205,7 +205,7 @@ func TestEventFilters(t *testing.T) {
 	}
 }
 
-// normal makes empty lists nil.
+// normal replaces empty lists with nil.
 func normal(q event.Query) event.Query {
 	if len(q.Statuses) == 0 {
 		q.Statuses = nil
@@ -226,14 +226,14 @@ func TestCursorBelongsToItsFilters(t *testing.T) {
 	c.send(ep)
 	page := c.do("GET", "/v1/events?limit=1&status=pending,failed&endpoint_id="+ep, nil).want(200)
 	cursor := url.QueryEscape(page.text("next_cursor"))
-	// the same, said otherwise
+	// the same filters in another form
 	c.do("GET", "/v1/events?limit=7&endpoint="+ep+"&status=failed&status=pending&cursor="+cursor, nil).want(200)
 	for _, other := range []string{
 		"", "endpoint_id=" + ep, "status=pending&endpoint_id=" + ep, "status=pending,failed&endpoint_id=" + ep +
 			"&since=2020-01-01"} {
 		c.do("GET", "/v1/events?"+other+"&cursor="+cursor, nil).wantError(400, "invalid_request", "cursor")
 	}
-	hash := []byte(cursor) // of the filters; the first byte is the version
+	hash := []byte(cursor) // the hash of the filters; the first byte is the version
 	if hash[3] = 'A'; cursor[3] == 'A' {
 		hash[3] = 'B'
 	}
@@ -244,7 +244,7 @@ func TestCursorBelongsToItsFilters(t *testing.T) {
 	c.do("GET", "/v1/endpoints?cursor="+cursor, nil).wantError(400, "invalid_request", "cursor")
 }
 
-func TestStoreBehindAndAway(t *testing.T) {
+func TestStoreBehindAndUnavailable(t *testing.T) {
 	c := newClient(t)
 	asOf := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
 	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{AsOf: asOf}, nil }
@@ -258,9 +258,9 @@ func TestStoreBehindAndAway(t *testing.T) {
 	if got := c.do("GET", "/v1/events/"+name, nil).want(200).Header.Get("Relay-Data-As-Of"); got == "" {
 		t.Error("single read without Relay-Data-As-Of")
 	}
-	away := fmt.Errorf("query clickhouse: %w", event.ErrUnavailable)
-	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{}, away }
-	c.fake.EventFunc = func(context.Context, string, id.ID) (*event.Detail, error) { return nil, away }
+	unavailable := fmt.Errorf("query clickhouse: %w", event.ErrUnavailable)
+	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{}, unavailable }
+	c.fake.EventFunc = func(context.Context, string, id.ID) (*event.Detail, error) { return nil, unavailable }
 	for _, target := range []string{"/v1/events", "/v1/events/" + name} {
 		if a := c.do("GET", target, nil).wantError(503, "unavailable", ""); a.Header.Get("Retry-After") == "" {
 			t.Errorf("%s: %v", target, a.Header)
@@ -291,7 +291,7 @@ func TestRetentionEnds(t *testing.T) {
 	c.do("POST", "/v1/events/"+name+"/replay", nil).wantError(404, "not_found", "")
 }
 
-func TestSingleRead(t *testing.T) {
+func TestReadEvent(t *testing.T) {
 	c := newClient(t)
 	name := c.send(c.endpoint(nil).text("id"))
 	d, _ := id.Parse(id.Event, name)
@@ -358,7 +358,7 @@ func TestSingleRead(t *testing.T) {
 	}
 }
 
-// attemptRows are n attempts, the first failed by status, the others by timeout in a recovery job.
+// attemptRows returns n attempts: the first failed with a status, the others timed out in a recovery job.
 func attemptRows(endpoint string, n int, at time.Time) []event.AttemptRow {
 	ids := id.NewGenerator(func() time.Time { return at })
 	rows := make([]event.AttemptRow, n)
@@ -385,7 +385,7 @@ func attemptRows(endpoint string, n int, at time.Time) []event.AttemptRow {
 	return rows
 }
 
-func TestAttemptsList(t *testing.T) {
+func TestListAttempts(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
 	name, other := c.send(ep), c.send(ep)
@@ -451,7 +451,7 @@ func TestReplayOneEvent(t *testing.T) {
 	}
 	c.do("POST", "/v1/events/"+name+"/replay", `{"destination_id":"dst_nope"}`).wantError(
 		400, "invalid_request", "destination_id")
-	// A filter that nobody knows must not widen to every destination.
+	// An unknown filter must not replay to every destination.
 	c.do("POST", "/v1/events/"+name+"/replay", `{"destination":"`+third+`"}`).wantError(
 		400, "invalid_request", "destination")
 
@@ -485,7 +485,7 @@ func TestReplayOfARejectedEvent(t *testing.T) {
 		a.get("warnings") != nil {
 		t.Errorf("%s", a.raw)
 	}
-	// Without a verification there is nothing to judge it by: who asks for it by its id gets it, and is told.
+	// Without verification there is nothing to check it with: a replay by its id delivers it with a warning.
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"provider":"generic","verification":null}`).want(200)
 	if a := c.do("POST", "/v1/events/"+name+"/replay", nil).want(200); a.get("queued") != 1.0 ||
 		!strings.Contains(a.text("warnings.0.message"), "unchecked") {

@@ -17,7 +17,7 @@ var (
 	MaskCredentials  = maskCredentials
 )
 
-// OpenAPIDocument is the document of all parts, as it is served.
+// OpenAPIDocument returns the merged document as it is served.
 func OpenAPIDocument() ([]byte, error) {
 	document, err := joinParts()
 	if err != nil {
@@ -26,14 +26,14 @@ func OpenAPIDocument() ([]byte, error) {
 	return writeYAML(document)
 }
 
-// RememberedAnswer is a route of the tests' own behind the wrapper of all POST routes.
+// RememberedAnswer wraps a test route like all POST routes.
 func RememberedAnswer(a *API, account, path string, answer func() []byte) func(key string) (int, error) {
 	handle := a.idempotent.withIdempotency(path, func(w http.ResponseWriter, _ *http.Request, _ *config.Key) error {
 		_, err := w.Write(answer())
 		return err
 	})
 	return func(key string) (int, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) // the caller's patience
+		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond) // the client's time limit
 		defer cancel()
 		r := httptest.NewRequestWithContext(ctx, "POST", path, strings.NewReader("{}"))
 		r.Header.Set(idempotencyHeader, key)

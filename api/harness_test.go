@@ -43,8 +43,8 @@ const (
 	baseURL  = "https://relay.example.com"
 )
 
-// configuration is a real configuration log on an embedded broker, one for all tests of the package:
-// they work on endpoints of their own.
+// configuration is a real configuration log on an embedded broker. All tests of the package share it and use
+// endpoints of their own.
 var configuration *config.Control
 
 // topics is where the log of the tests is; watched is the feed on it.
@@ -128,21 +128,21 @@ func keyring() *config.Keyring {
 	return k
 }
 
-// fake stands for the log and the store: what is accepted can be read. Function fields replace a part.
+// fake stands for the log and the store: accepted events can be read. Function fields replace single methods.
 type fake struct {
 	t testing.TB
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the fields below
 	events   map[id.ID]*event.Event
-	details  map[id.ID]func(*event.Detail) // what became of an event
+	details  map[id.ID]func(*event.Detail) // changes the detail of an event
 	commands []*event.Work
 	queries  []event.Query
 	receipts map[id.ID][]*event.Receipt
-	entries  []audit.Entry // of the audit log, the newest first
+	entries  []audit.Entry // audit log, newest first
 	uses     []string      // ids of keys
 
-	recoveries map[string]event.RecoveryCounts // what came of jobs
-	items      []event.RecoveryItem            // of any job, in their order
+	recoveries map[string]event.RecoveryCounts // outcomes by job
+	items      []event.RecoveryItem            // items of every job, in order
 
 	HeldFunc    func(dests []string) map[string]time.Time
 	EventsFunc  func(context.Context, event.Query) (event.Page, error)
@@ -164,11 +164,11 @@ func (f *fake) HeldUntil(_ context.Context, dests []string) map[string]time.Time
 	return nil
 }
 
-// Claim, Stored and Release are those of a limiter store that is away.
+// Claim, MarkStored and Release behave like an unavailable limiter store.
 func (f *fake) Claim(context.Context, string, id.ID, string) limit.Claim { return limit.Claim{} }
 
 func (f *fake) MarkStored(context.Context, string, id.ID, string, time.Duration) error {
-	return errors.New("away")
+	return errors.New("unavailable")
 }
 
 func (f *fake) Release(context.Context, string, id.ID) {}
@@ -205,7 +205,7 @@ func (f *fake) Summaries(_ context.Context, account string, ids []id.ID) (map[id
 	return rows, nil
 }
 
-// Commands takes them one after the other, until CommandFunc refuses one.
+// Commands accepts commands one after the other until CommandFunc refuses one.
 func (f *fake) Commands(ctx context.Context, works []*event.Work) (int, error) {
 	for i, w := range works {
 		if f.CommandFunc != nil {
@@ -243,14 +243,14 @@ func (f *fake) Report(ctx context.Context, r *event.Receipt) (event.ReceiptResul
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	stands, first := r, r.At
+	effective, first := r, r.At
 	for _, old := range f.receipts[r.Event] {
 		if old.State == event.ProcessingDone && r.State != event.ProcessingDone {
-			stands = old
+			effective = old
 		}
 	}
 	f.receipts[r.Event] = append(f.receipts[r.Event], r)
-	s := event.ReceiptResult{Receipt: *stands, Applied: stands == r}
+	s := event.ReceiptResult{Receipt: *effective, Applied: effective == r}
 	if s.FirstAt = f.receipts[r.Event][0].At; s.FirstAt.After(first) {
 		s.FirstAt = first
 	}
@@ -372,7 +372,7 @@ type client struct {
 	key  string
 }
 
-// newClient makes an API on the shared configuration; each setup may alter its dependencies.
+// newClient builds an API on the shared configuration; each setup may change its dependencies.
 func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	t.Helper()
 	f := &fake{t: t, events: map[id.ID]*event.Event{}, details: map[id.ID]func(*event.Detail){},
@@ -420,7 +420,7 @@ func (c *client) as(key string) *client {
 	return &other
 }
 
-// answer is a response with its JSON.
+// answer is a response with its decoded JSON.
 type answer struct {
 	t      testing.TB
 	call   string
@@ -430,7 +430,7 @@ type answer struct {
 	raw    []byte
 }
 
-// do sends a request; body is text, nil, or a value that becomes JSON. Headers are name, value pairs.
+// do sends a request. body is a text, nil, or a value that is encoded as JSON. headers are name-value pairs.
 func (c *client) do(method, target string, body any, headers ...string) *answer {
 	c.t.Helper()
 	return c.doCtx(c.t.Context(), method, target, body, headers...)
@@ -460,7 +460,7 @@ func (c *client) doCtx(ctx context.Context, method, target string, body any, hea
 	return c.serve(r)
 }
 
-// serve answers a request that the caller has made.
+// serve answers a prepared request.
 func (c *client) serve(r *http.Request) *answer {
 	c.t.Helper()
 	w := httptest.NewRecorder()
@@ -488,7 +488,7 @@ func (a *answer) want(status int) *answer {
 	return a
 }
 
-// wantError is want for an error of a type, naming a parameter.
+// wantError ends the test unless the answer is an error of that status and type that names the parameter.
 func (a *answer) wantError(status int, kind, param string) *answer {
 	a.t.Helper()
 	a.want(status)
@@ -531,7 +531,7 @@ func (a *answer) text(path string) string {
 	return s
 }
 
-// endpoint creates an endpoint with the given members and a destination unless they name one.
+// endpoint creates an endpoint with the given members, and with a destination unless they contain one.
 func (c *client) endpoint(members map[string]any) *answer {
 	c.t.Helper()
 	if members == nil {
@@ -549,7 +549,7 @@ func (c *client) send(endpoint string) string {
 	return c.do("POST", "/v1/endpoints/"+endpoint+"/events", `{"type":"a.b","data":{}}`).want(202).text("id")
 }
 
-// equalEndpoints compares answers but for what changes with every write and what is shown once.
+// equalEndpoints compares answers without the members that change with every write or appear only once.
 func equalEndpoints(t *testing.T, a, b *answer) {
 	t.Helper()
 	strip := func(v any) any {
@@ -571,8 +571,8 @@ func equalEndpoints(t *testing.T, a, b *answer) {
 
 type ctxT = context.Context
 
-// fakeDNS dials a name server that answers every question for an IPv4 address with addr, and knows no
-// other kind of address (RFC 1035, 4).
+// fakeDNS dials a name server that answers every question for an IPv4 address with addr, and has no other records
+// (RFC 1035, 4).
 func fakeDNS(addr netip.Addr) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		ours, theirs := net.Pipe()
@@ -611,7 +611,7 @@ func answerDNS(conn net.Conn, addr netip.Addr) {
 	}
 }
 
-// Send takes every message.
+// Send accepts every message.
 func (f *fake) Send(context.Context, notify.Channel, notify.Message) notify.Result {
 	return notify.Result{OK: true}
 }

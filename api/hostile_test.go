@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Every URL of the egress guard's table is judged when it is saved, whichever way it comes in. The guard itself
-// judges again when it dials.
+// Every URL in the table of the egress guard is checked when it is saved, in every member that takes a URL. The
+// guard checks again when it connects.
 func TestHostileTargetsAreNotSaved(t *testing.T) {
 	text, err := os.ReadFile("../pkg/egress/testdata/targets.txt")
 	if err != nil {

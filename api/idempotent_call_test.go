@@ -19,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// endpoints counts those of the account.
+// endpoints returns the number of endpoints of the account.
 func endpoints(t testing.TB) (n int) {
 	t.Helper()
 	for before, more := int64(0), true; more; {
@@ -33,9 +33,9 @@ func endpoints(t testing.TB) (n int) {
 	return n
 }
 
-// TestRepeatsAreAnsweredAlike on every kind of route, secrets included, by another node and to the byte; another
-// body is refused, and another path is another request.
-func TestRepeatsAreAnsweredAlike(t *testing.T) {
+// On every kind of route a repeat gets the first answer byte for byte, secrets included, from another node too.
+// Another body is refused, and another path is another request.
+func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 	c := newClient(t)
 	other := newClient(t)
 	other.fake.events = c.fake.events
@@ -81,7 +81,7 @@ func TestRepeatsAreAnsweredAlike(t *testing.T) {
 	}
 	c.sendOnce("/v1/endpoints/"+name+"/destinations", "alike0", `{"url":"https://c.example"}`).want(201).replayed(false)
 	c.do("PATCH", "/v1/endpoints/"+name, `{"name":"x"}`, "Idempotency-Key", "alike0").want(200).replayed(false)
-	// Before the key come the path and the scope.
+	// Path and scope are checked before the key.
 	for _, target := range []string{
 		"/v1/endpoints/ep_nope/destinations", "/v1/endpoints/" + name + "/destinations/dst_nope/purge",
 		"/v1/events/evt_nope/replay"} {
@@ -98,8 +98,7 @@ func TestRepeatsAreAnsweredAlike(t *testing.T) {
 	}
 }
 
-// TestSecretsAreRepeatedToTheirKeyOnly: another key that knows the Idempotency-Key and the body gets the same answer
-// with the secret masked.
+// Another API key that knows the Idempotency-Key and the body gets the same answer with the secret masked.
 func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 	c := newClient(t)
 	text, _, err := configuration.CreateKey(t.Context(), "other", config.ReadWrite, false, time.Time{})
@@ -119,9 +118,9 @@ func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 	}
 }
 
-// TestFullMemory: when an answer finds no room, the repeat is told that the call took effect.
-func TestFullMemory(t *testing.T) {
-	full := &answerLimiter{Answers: configuration, AfterFunc: func(x *config.Answer) error {
+// When there is no room for an answer, the repeat learns that the call took effect.
+func TestAnswerWithoutRoomIsReported(t *testing.T) {
+	full := &faultyAnswers{Answers: configuration, AfterFunc: func(x *config.Answer) error {
 		if x.Answer != "" {
 			return config.ErrAnswersFull
 		}
@@ -136,12 +135,12 @@ func TestFullMemory(t *testing.T) {
 	}
 }
 
-// TestParallelCallsWithOneKey: on two nodes at the same time, one endpoint comes of them, and all get the one answer.
+// Parallel calls on two nodes create one endpoint and get the same answer.
 func TestParallelCallsWithOneKey(t *testing.T) {
 	nodes := []*client{newClient(t), newClient(t)}
 	before := endpoints(t)
 	var mu sync.Mutex
-	made := map[string]int{}
+	created := map[string]int{}
 	repeated := 0
 	var all sync.WaitGroup
 	for i := range 16 {
@@ -149,27 +148,27 @@ func TestParallelCallsWithOneKey(t *testing.T) {
 			a := nodes[i%2].sendOnce("/v1/endpoints", "parallel", `{"url":"https://a.example"}`).want(201)
 			mu.Lock()
 			defer mu.Unlock()
-			made[string(a.raw)]++
+			created[string(a.raw)]++
 			if a.Header.Get("Idempotent-Replayed") == "true" {
 				repeated++
 			}
 		})
 	}
 	all.Wait()
-	if len(made) != 1 || endpoints(t) != before+1 || repeated != 15 {
-		t.Fatalf("%d answers, %d endpoints, %d repeated", len(made), endpoints(t)-before, repeated)
+	if len(created) != 1 || endpoints(t) != before+1 || repeated != 15 {
+		t.Fatalf("%d answers, %d endpoints, %d repeated", len(created), endpoints(t)-before, repeated)
 	}
 }
 
-// answers is the configuration log with faults.
-type answerLimiter struct {
+// faultyAnswers is the configuration log with injected errors.
+type faultyAnswers struct {
 	api.Answers
 	ChangeFunc func() error
 	AfterFunc  func(changed *config.Answer) error
 	ClaimFunc  func() error
 }
 
-func (a *answerLimiter) ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (
+func (a *faultyAnswers) ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (
 	*config.Answer, error) {
 	if a.ChangeFunc != nil {
 		if err := a.ChangeFunc(); err != nil {
@@ -184,7 +183,7 @@ func (a *answerLimiter) ChangeAnswer(ctx context.Context, id string, alter func(
 	})
 }
 
-func (a *answerLimiter) ClaimAnswer(ctx context.Context, claim *config.Answer, spare bool) (*config.Answer, error) {
+func (a *faultyAnswers) ClaimAnswer(ctx context.Context, claim *config.Answer, spare bool) (*config.Answer, error) {
 	if a.ClaimFunc != nil {
 		if err := a.ClaimFunc(); err != nil {
 			return nil, err
@@ -193,11 +192,11 @@ func (a *answerLimiter) ClaimAnswer(ctx context.Context, claim *config.Answer, s
 	return a.Answers.ClaimAnswer(ctx, claim, spare)
 }
 
-// dying is an API whose calls do their work and then die before they have remembered it, while dead says so; ahead
-// moves its clock.
+// dying returns an API whose calls do their work and then die before they remember the answer, while dead is true;
+// ahead moves its clock.
 func dying(t *testing.T) (c *client, dead *atomic.Bool, ahead *atomic.Int64) {
 	dead, ahead = new(atomic.Bool), new(atomic.Int64)
-	a := &answerLimiter{Answers: configuration}
+	a := &faultyAnswers{Answers: configuration}
 	a.ChangeFunc = func() error {
 		if dead.Load() {
 			return errors.New("killed")
@@ -210,9 +209,9 @@ func dying(t *testing.T) (c *client, dead *atomic.Bool, ahead *atomic.Int64) {
 	}), dead, ahead
 }
 
-// TestRepeatAfterAKill: the work was done, and nobody has remembered the answer. After the claim's life the repeat
-// finds what was made and answers with it, secrets included; nothing is made twice.
-func TestRepeatAfterAKill(t *testing.T) {
+// The work was done but no answer remembered. After claimLife the repeat finds the created resource and answers with
+// it, secrets included; nothing is created twice.
+func TestRepeatAfterCrash(t *testing.T) {
 	c, dead, ahead := dying(t)
 	ep := c.endpoint(nil)
 	name, dest := ep.text("id"), ep.text("destinations.0.id")
@@ -263,7 +262,8 @@ func TestRepeatAfterAKill(t *testing.T) {
 	}
 }
 
-// TestRepeatOfAnInterruptedRun gets its number and what it has queued, and queues nothing, however often it comes.
+// A repeat of an interrupted run gets the run's id and its queued deliveries, and queues nothing, however often it
+// comes.
 func TestRepeatOfAnInterruptedRun(t *testing.T) {
 	c, dead, ahead := dying(t)
 	ep := c.endpoint(nil).text("id")
@@ -271,7 +271,7 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 		c.send(ep)
 	}
 	body := `{"endpoint_id":"` + ep + `","since":"` + since() + `"}`
-	// Killed: the page is in the log, and the run says nothing of it.
+	// Killed: the page is in the log, but the run does not count it.
 	c.fake.CommandFunc = func(context.Context, *event.Work) error {
 		if len(c.fake.commands) == 3 {
 			return errors.New("killed")
@@ -289,7 +289,7 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 		429, "rate_limited", "Idempotency-Key").replayed(false)
 	var all sync.WaitGroup
 	all.Go(func() {
-		time.Sleep(100 * time.Millisecond) // the next repeat waits already
+		time.Sleep(100 * time.Millisecond) // the next repeat is waiting
 		_, err := configuration.ChangeRun(t.Context(), run, func(r *config.Run) error {
 			r.State, r.Queued = config.RunInterrupted, 3
 			return nil
@@ -305,7 +305,7 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 			t.Fatalf("%s, %d commands", a.raw, len(c.fake.commands))
 		}
 	}
-	// An error half-way is an answer like any other.
+	// An error half-way is remembered like any answer.
 	c.fake.CommandFunc = func(context.Context, *event.Work) error {
 		return fmt.Errorf("produce: %w", stream.ErrBufferFull)
 	}
@@ -317,14 +317,14 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 		len(c.fake.commands) != 3 {
 		t.Errorf("%s\nthen %s", first.raw, again.raw)
 	}
-	// What has begun no run is tried again.
+	// A call that started no run is tried again.
 	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error { return event.ErrUnavailable }
 	c.sendOnce("/v1/replays", "behind", body).wantError(503, "unavailable", "").replayed(false)
 	c.fake.SelectFunc = nil
 	c.sendOnce("/v1/replays", "behind", body).counted(5, 5).replayed(false)
 }
 
-// runsInMemory are replay runs in memory, for tests on fake time.
+// runsInMemory keeps replay runs in memory, for tests in fake time.
 type runsInMemory struct {
 	api.Runs
 	mu  sync.Mutex // guards all
@@ -359,9 +359,9 @@ func (r *runsInMemory) ChangeRun(_ context.Context, name string, alter func(*con
 	return &next, nil
 }
 
-// TestDeadRunsAreEnded: a run without progress for 30 s, of whichever node, is interrupted with the number that the
-// log has; one that goes on is left alone.
-func TestDeadRunsAreEnded(t *testing.T) {
+// A run of any node without progress for 30 s is interrupted with the number of deliveries in the log; a run with
+// progress is not.
+func TestSilentRunsAreInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := &runsInMemory{all: map[string]*config.Run{}}
 		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Runs = all })
@@ -413,8 +413,8 @@ func TestDeadRunsAreEnded(t *testing.T) {
 	})
 }
 
-// TestUnknownEnd: of a route whose work could be done twice, the repeat of a call that died is told so.
-func TestUnknownEnd(t *testing.T) {
+// On a route whose work could be done twice, the repeat of a call that died gets a conflict.
+func TestRepeatOfUnknownOutcomeConflicts(t *testing.T) {
 	c, dead, ahead := dying(t)
 	calls := 0
 	handle := api.Remembered(c.api, configuration.Account().ID, "/v1/some/{other}", func() error { calls++; return nil })
@@ -442,26 +442,26 @@ func TestUnknownEnd(t *testing.T) {
 	}
 }
 
-// TestKeyIsForgotten a day later, whether it was swept or not.
-func TestKeyIsForgotten(t *testing.T) {
+// A key expires after a day, whether its record was removed or not.
+func TestIdempotencyKeyExpiresAfterADay(t *testing.T) {
 	c := newClient(t)
-	full := &answerLimiter{Answers: configuration, ClaimFunc: func() error { return config.ErrAnswersFull }}
+	full := &faultyAnswers{Answers: configuration, ClaimFunc: func() error { return config.ErrAnswersFull }}
 	crowded := newClient(t, func(_ *api.Config, d *api.Deps) { d.Answers = full })
 	crowded.sendOnce("/v1/endpoints", "full", `{"url":"https://a.example"}`).wantError(
 		429, "rate_limited", "Idempotency-Key")
 	gone := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Answers = &answerLimiter{Answers: configuration, ClaimFunc: func() error { return config.ErrUnavailable }}
+		d.Answers = &faultyAnswers{Answers: configuration, ClaimFunc: func() error { return config.ErrUnavailable }}
 	})
 	gone.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).wantError(503, "unavailable", "")
 	c.sendOnce("/v1/endpoints", "away", `{"url":"https://a.example"}`).want(201).replayed(false)
 }
 
-// TestBeforeTheEndOfAnUpgrade neither runs nor keys can be written down: one event is replayed all the same, a
-// selection waits, and a key is said not to be remembered.
-func TestBeforeTheEndOfAnUpgrade(t *testing.T) {
+// During an upgrade neither runs nor keys can be recorded: a single event is replayed all the same, a selection is
+// refused, and Idempotency-Status says that the key is not remembered.
+func TestReplaysDuringAnUpgrade(t *testing.T) {
 	early := fmt.Errorf("claim: %w", config.ErrLevel)
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Runs, d.Answers = &runsInMemory{}, &answerLimiter{Answers: configuration, ClaimFunc: func() error { return early }}
+		d.Runs, d.Answers = &runsInMemory{}, &faultyAnswers{Answers: configuration, ClaimFunc: func() error { return early }}
 	})
 	ep := c.endpoint(nil).text("id")
 	a := c.sendOnce("/v1/events/"+c.send(ep)+"/replay", "early", "").want(200)
@@ -474,12 +474,12 @@ func TestBeforeTheEndOfAnUpgrade(t *testing.T) {
 	}
 }
 
-// TestLargeAnswer: one that is too large to be kept is known to have been given.
-func TestLargeAnswer(t *testing.T) {
+// Of an answer that is too large to remember, the repeat learns the status.
+func TestTooLargeAnswerIsNotRemembered(t *testing.T) {
 	c := newClient(t)
 	handle := api.RememberedAnswer(c.api, configuration.Account().ID, "/v1/endpoints", func() []byte {
 		var text []byte
-		for range 12_000 { // does not compress
+		for range 12_000 { // incompressible
 			text = append(text, id.Random("")...)
 		}
 		b, err := json.Marshal(string(text))

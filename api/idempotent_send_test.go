@@ -25,7 +25,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// withRedis gives the API a limiter on a Redis of the test's own.
+// withRedis gives the API a limiter on a Redis of its own.
 func withRedis(t testing.TB) (*miniredis.Miniredis, func(*api.Config, *api.Deps)) {
 	redis := miniredis.RunT(t)
 	return redis, withRedisAt(t, redis.Addr())
@@ -33,7 +33,7 @@ func withRedis(t testing.TB) (*miniredis.Miniredis, func(*api.Config, *api.Deps)
 
 func withRedisAt(t testing.TB, address string) func(*api.Config, *api.Deps) {
 	cfg := limit.DefaultConfig()
-	cfg.URL, cfg.Timeout = "redis://"+address, 10*time.Second // a loaded machine may stop for longer than 50 ms
+	cfg.URL, cfg.Timeout = "redis://"+address, 10*time.Second // a loaded machine may pause for longer than 50 ms
 	l, err := limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func (c *client) sendOnce(target, key, body string) *answer {
 	return c.do("POST", target, body, "Idempotency-Key", key)
 }
 
-// replayed checks whether an answer says that it is a repeated one.
+// replayed checks whether the answer is marked as a repeat.
 func (a *answer) replayed(want bool) *answer {
 	a.t.Helper()
 	if got := a.Header.Get("Idempotent-Replayed"); (got == "true") != want || !want && got != "" ||
@@ -131,16 +131,16 @@ func TestRefusedSendIsRepeated(t *testing.T) {
 	c.sendOnce(target, "enabled", paid).want(202)
 	c.do("PATCH", "/v1/endpoints/"+name, `{"enabled":false}`).want(200)
 	c.sendOnce(target, "enabled", paid).want(202).replayed(true)
-	// What is refused before the body is read claims nothing.
+	// A request that is refused before its body is read claims no key.
 	c.do("PATCH", "/v1/endpoints/"+name, `{"enabled":true}`).want(200)
 	c.do("POST", target, paid, "Idempotency-Key", "type", "Content-Type", "text/plain").want(400)
 	c.as(readKey).do("POST", target, paid, "Idempotency-Key", "type").want(403)
 	c.sendOnce(target, "type", paid).want(202).replayed(false)
 }
 
-// What is no answer to the request is not remembered. A log that certainly did not take the event gives the key back
-// at once; one that may have taken it keeps it until the claim runs out.
-func TestSendThatFailsUnderAKey(t *testing.T) {
+// Server errors are not remembered. A log that certainly did not store the event releases the key at once; one that
+// may have stored it keeps the claim until it expires.
+func TestFailedSendKeepsOrReleasesItsKey(t *testing.T) {
 	redis, remembering := withRedis(t)
 	c := newClient(t, remembering)
 	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
@@ -213,7 +213,7 @@ func TestSendWithoutRedis(t *testing.T) {
 	}
 }
 
-// stillRunning is a memory in which another call has every key.
+// stillRunning is a limiter store in which another call has claimed every key.
 type stillRunning struct {
 	*fake
 	event id.ID
@@ -231,7 +231,7 @@ func (m *stillRunning) MarkStored(_ context.Context, _ string, event id.ID, _ st
 	return nil
 }
 
-// frozen is the configuration as it is, for tests with a clock of their own.
+// frozen is a copy of the configuration, for tests in fake time.
 type frozen struct {
 	*config.Control
 	endpoint *config.Endpoint
@@ -268,7 +268,7 @@ func TestRepeatWaitsFiveSeconds(t *testing.T) {
 			len(c.fake.events) != 0 {
 			t.Errorf("waited %v, %v, %d events", waited, a.Header, len(c.fake.events))
 		}
-		// The first call has died between storing its event and saying so.
+		// The first call died after it stored its event and before it recorded that.
 		c.fake.events[memory.event] = &event.Event{
 			ID: memory.event, Account: configuration.Account().ID, Endpoint: strings.Split(target, "/")[3],
 			Source: event.SourceAPI}
@@ -276,7 +276,7 @@ func TestRepeatWaitsFiveSeconds(t *testing.T) {
 			memory.kept.Load() != 1 {
 			t.Errorf("%s, kept %d times", a.raw, memory.kept.Load())
 		}
-		// A caller that leaves meanwhile leaves nothing behind.
+		// A client that leaves meanwhile leaves no waiter.
 		delete(c.fake.events, memory.event)
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("left"))
 		defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// makeKey makes a key of the shared configuration.
+// makeKey creates a key in the shared configuration.
 func makeKey(t *testing.T, scope config.Scope, agent bool, expires time.Time) (text string, k *config.Key) {
 	t.Helper()
 	text, k, err := configuration.CreateKey(t.Context(), t.Name(), scope, agent, expires)
@@ -22,8 +22,8 @@ func makeKey(t *testing.T, scope config.Scope, agent bool, expires time.Time) (t
 	return text, k
 }
 
-// The key of an agent reads and changes nothing, whatever its scope, whatever the body, the id or the route.
-func TestAgentsChangeNothing(t *testing.T) {
+// An agent key may read and change nothing, whatever its scope and whatever the body, the id or the route.
+func TestAgentKeysAreReadOnly(t *testing.T) {
 	c := newClient(t)
 	text, k := makeKey(t, config.ReadWrite, true, time.Time{})
 	agent := c.as(text)
@@ -44,8 +44,8 @@ func TestAgentsChangeNothing(t *testing.T) {
 	}
 }
 
-// A key is taken until it expires, and not from then on, and not when it is revoked.
-func TestKeysEnd(t *testing.T) {
+// A key is valid until it expires or is revoked.
+func TestKeyExpiryAndRevocation(t *testing.T) {
 	c := newClient(t)
 	end := time.Now().Add(300 * time.Millisecond)
 	text, _ := makeKey(t, config.Read, false, end)
@@ -64,8 +64,8 @@ func TestKeysEnd(t *testing.T) {
 	c.as(other).do("GET", "/v1/me", nil).want(200)
 }
 
-// Each class of requests has a bucket of its own for each key, of a second's worth, and its headers on every answer; a
-// 429 comes before the scope, the id and the body are judged.
+// Each class of requests has its own token bucket per key, with a burst of one second, and its headers on every
+// answer. A 429 comes before the scope, the id and the body are checked.
 func TestRatesByClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, x := range []struct {
@@ -87,9 +87,9 @@ func TestRatesByClass(t *testing.T) {
 				h.Get("X-RateLimit-Limit") != strconv.Itoa(x.rate) {
 				t.Errorf("%s %s, one too many: %v", x.method, x.path, h)
 			}
-			c.as("another-key").do(x.method, x.path, "{}").want(404) // a bucket of its own
+			c.as("another-key").do(x.method, x.path, "{}").want(404) // it has its own bucket
 			if x.method != "GET" {
-				c.do("GET", "/v1/nope", nil).want(404) // and so has each class
+				c.do("GET", "/v1/nope", nil).want(404) // and so does each class
 			}
 			time.Sleep(time.Second)
 			c.do(x.method, x.path, "{}").want(404)
@@ -101,7 +101,7 @@ func TestRatesByClass(t *testing.T) {
 	})
 }
 
-// fixedKeys takes every text for a key that may change everything, of an account with nothing in it.
+// fixedKeys accepts every text as a read-write key of an empty account.
 type fixedKeys struct{ api.Configuration }
 
 func (fixedKeys) Authenticate(text string) (*config.Key, error) {

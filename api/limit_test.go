@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// A limit of the endpoint is merged member by member, and null takes away one or all of it.
+// The ingest limit is merged member by member; null removes one member or the whole limit.
 func TestIngestLimitIsMerged(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil)
@@ -40,8 +40,8 @@ func TestIngestLimitIsMerged(t *testing.T) {
 	}
 }
 
-// Over the endpoint's limit sending answers 429, and each event of a batch has its own answer. An Idempotency-Key of
-// what was refused is free again.
+// Above the endpoint's limit a send gets 429, and each event of a batch gets its own result. The Idempotency-Key of
+// a refused event is released.
 func TestSendingOverTheIngestLimit(t *testing.T) {
 	c := newClient(t)
 	target, room := "/v1/endpoints/"+c.endpoint(nil).text("id")+"/events", 1

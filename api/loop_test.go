@@ -6,8 +6,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// What a receiver of deliveries sends to the API with their headers is recognised as what it posts to an ingest URL
-// is: events are stored and go nowhere, and nothing is delivered again.
+// A receiver that sends events or replays with the headers of a delivery is recognised, as at an ingest URL: events
+// are stored without a delivery, and replays are refused.
 func TestDeliveryLoopThroughTheAPI(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")

@@ -33,7 +33,7 @@ func TestMaskedURLs(t *testing.T) {
 	same("https://example.com/")
 	same("https://example.com:8443/hooks/orders/")
 	same("https://a-very-long-name-of-a-host-0123456789.example.com/h")
-	same("https://example.com/customer-notifications/v2") // long, and no digit
+	same("https://example.com/customer-notifications/v2") // long, but without a digit
 	same("https://example.com/fifteen-chars-1/x")
 	same("https://example.com/Order_Notifications-of-shops/x")
 	letters := "https://hooks.example.com/services/T/B/aBcDeFgHiJkLmNoPqRsTuVwX"
@@ -63,7 +63,7 @@ func TestMaskedURLs(t *testing.T) {
 	f("https://example.com/h?a-name-without-value=&&x", "https://example.com/h?****alue&&****",
 		"https://example.com/h?a-name-without-value=&&x")
 	f("https://example.com?q=x", "https://example.com?q=****", "https://example.com?q=x")
-	// What a receiver answers as Location may be anything.
+	// A receiver may answer any Location.
 	f("https://user:secret@example.com/h#access_token=x", "https://****@example.com/h#****",
 		"https://****@example.com/h#****")
 	f("//example.com/h?token=x", "//example.com/h?token=****", "//example.com/h?token=****")
@@ -72,7 +72,8 @@ func TestMaskedURLs(t *testing.T) {
 	same("")
 }
 
-// capabilities are what somebody could post to or sign in with: parts of the URLs of an endpoint.
+// capabilities are the secret parts of an endpoint's URLs: anyone who knows one can post to it or authenticate with
+// it.
 type capabilities struct{ token, path, query, bare, credential string }
 
 func (x capabilities) url() string {
@@ -80,7 +81,7 @@ func (x capabilities) url() string {
 		x.credential
 }
 
-// planted makes an endpoint with capabilities in all of its URLs, and an event with attempts at it.
+// planted creates an endpoint with capabilities in all of its URLs, and an event with attempts.
 func (c *client) planted() (ep *answer, evt string, x capabilities) {
 	c.t.Helper()
 	x = capabilities{
@@ -116,13 +117,13 @@ func (x capabilities) in(text string) (found []string) {
 	return found
 }
 
-// Keys that may change nothing, and those of agents, find no capability in any answer.
+// Read-only keys and agent keys find no capability in any answer.
 func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	agent, _, err := configuration.CreateKey(t.Context(), "agent", config.ReadWrite, true, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStreamed(t, withJobsOf(3))
+	s := newStreamServer(t, withJobsOf(3))
 	c := s.client
 	ep, evt, x := c.planted()
 	name := ep.text("id")
@@ -163,7 +164,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 			}
 		}
 	}
-	// The test looks in the right places: whoever may change them sees the same ones, in attempts without the credential.
+	// Counter-check: a read-write key sees the same capabilities, in attempts without the credential.
 	for path, want := range map[string]int{
 		"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3} {
 		if a := c.do("GET", path, nil).want(200); len(x.in(string(a.raw))) != want {
@@ -172,8 +173,8 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	}
 }
 
-// listened is the beginning of a stream with one event.
-func (s *streamViewOf) listened(endpoint, key string) string {
+// listened returns the start of a stream with one event.
+func (s *streamServer) listened(endpoint, key string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
@@ -204,7 +205,7 @@ func (s *streamViewOf) listened(endpoint, key string) string {
 	return ""
 }
 
-// What a reading key has read can be sent back by one that may write: the masks mean unchanged.
+// A read-write key can send back what a read-only key has read: masks mean unchanged.
 func TestMaskedEndpointIsSentBack(t *testing.T) {
 	c := newClient(t)
 	ep, _, x := c.planted()
@@ -220,21 +221,21 @@ func TestMaskedEndpointIsSentBack(t *testing.T) {
 	if a := c.do("PATCH", one, map[string]any{"url": masked}).want(200); a.text("url") != x.url() {
 		t.Errorf("the URL is %s after its mask was sent", a.text("url"))
 	}
-	// An entry without an id is matched by it, too.
+	// The mask also matches an entry without an id.
 	a := c.do("PATCH", route, map[string]any{"destinations": []any{map[string]any{"url": masked, "name": "by its mask"}}}).
 		want(200)
 	if a.text("destinations.0.id") != ep.text("destinations.0.id") || a.text("destinations.0.url") != x.url() ||
 		a.get("destinations.1") != nil {
 		t.Errorf("%s", a.raw)
 	}
-	// A mask of nothing is no URL: deliveries would go astray.
+	// A mask that matches no destination is refused: deliveries would go to a wrong URL.
 	c.do("PATCH", one, map[string]any{"url": "https://other.example.com/****abcd"}).wantError(
 		400, "invalid_request", "url")
 	c.do("PATCH", route, map[string]any{"destinations": []any{"https://other.example.com/h?x=****"}}).
 		wantError(400, "invalid_request", "destinations[0].url")
 	c.do("POST", "/v1/endpoints", map[string]any{"url": masked}).wantError(400, "invalid_request", "url")
 	c.do("POST", route+"/destinations", map[string]any{"url": masked}).wantError(400, "invalid_request", "url")
-	// One that two destinations have names neither.
+	// A mask that two destinations share is refused.
 	twins := []any{"https://example.com/hook?token=first-of-two-1234", "https://example.com/hook?token=other-of-two-1234"}
 	c.do("PATCH", route, map[string]any{"destinations": twins}).want(200)
 	c.do("PATCH", route, map[string]any{"destinations": []any{"https://example.com/hook?token=****1234"}}).
@@ -265,7 +266,7 @@ func TestRotateToken(t *testing.T) {
 			t.Errorf("%s goes on until %v (%v), want %s until %v", text, e.FormerToken.Until, err, old, want)
 		}
 		if stored, _ := json.Marshal(e); strings.Contains(string(stored), old) {
-			t.Error("the token stands in the configuration in clear")
+			t.Error("the configuration contains the token in clear")
 		}
 	}
 	first := token(ep)
@@ -294,8 +295,8 @@ func TestRotateToken(t *testing.T) {
 	}
 }
 
-// Whoever changes where a destination is does not take its credentials along.
-func TestCredentialsDoNotMove(t *testing.T) {
+// A caller who changes the URL of a destination does not take its credential headers to the new server.
+func TestCredentialHeadersDoNotFollowANewOrigin(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(map[string]any{"destinations": []any{map[string]any{
 		"url": "https://example.com/h",
@@ -321,7 +322,7 @@ func TestCredentialsDoNotMove(t *testing.T) {
 	for _, same := range []string{"https://example.com/elsewhere?x=1", "https://EXAMPLE.com:443/h"} {
 		c.do("PATCH", one, map[string]any{"url": same}).want(200)
 	}
-	// With the values, or without the headers, it may move.
+	// It may move when the request sends their values or removes the headers.
 	moved := map[string]any{"url": "https://new.example.com/h",
 		"headers": map[string]any{"authorization": "Bearer a-secret-token", "x-api-key": nil}}
 	a := c.do("PATCH", one, moved).want(200)
@@ -336,7 +337,7 @@ func TestCredentialsDoNotMove(t *testing.T) {
 	c.do("PATCH", one, map[string]any{"url": "https://third.example.com/h", "headers": nil}).want(200)
 }
 
-// What leaves an endpoint open to forgeries is told in the answer that makes it so.
+// Settings that allow forged events cause a warning in the answer that saves them.
 func TestVerificationWarnings(t *testing.T) {
 	c := newClient(t)
 	f := func(a *answer, want ...string) {

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/api"
 )
 
-// Requests are counted by route template: neither ids nor unknown paths and methods become labels.
+// Requests are counted by route template: ids, unknown paths and unknown methods do not become labels.
 func TestRequestsAreCountedByRoute(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Metrics = reg })

@@ -16,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// described is what these tests read of the document.
+// described is the part of the document that these tests read.
 type described struct {
 	Paths map[string]map[string]json.RawMessage
 }
@@ -50,7 +50,7 @@ func document(t *testing.T) described {
 
 var inBraces = regexp.MustCompile(`\{[^}]*\}`)
 
-// calls are the method and path of every operation; what stands in braces has no name here.
+// calls returns the operations by method and path, with the variables as {}.
 func (d described) calls(t *testing.T) map[string]operation {
 	t.Helper()
 	out := map[string]operation{}
@@ -65,7 +65,7 @@ func (d described) calls(t *testing.T) map[string]operation {
 			}
 			call := strings.ToUpper(method) + " " + inBraces.ReplaceAllString(path, "{}")
 			if _, twice := out[call]; twice {
-				t.Errorf("%s stands twice", call)
+				t.Errorf("%s is listed twice", call)
 			}
 			out[call] = op
 		}
@@ -73,7 +73,7 @@ func (d described) calls(t *testing.T) map[string]operation {
 	return out
 }
 
-// Every route is in the document, and nothing else is.
+// The document has every route and no other.
 func TestDocumentHasTheRoutes(t *testing.T) {
 	var served []string
 	for _, x := range (&resources{}).routes() {
@@ -102,7 +102,7 @@ func TestDocumentHasTheRoutes(t *testing.T) {
 	}
 }
 
-// The statuses of the contract, and where each can be.
+// The document has the statuses of the contract for each operation that can return them.
 func TestDocumentHasTheStatuses(t *testing.T) {
 	for call, op := range document(t).calls(t) {
 		method, path, _ := strings.Cut(call, " ")
@@ -130,7 +130,7 @@ func TestDocumentHasTheStatuses(t *testing.T) {
 	}
 }
 
-// Every filter of the list of events is in the document, with its other names.
+// The document has every filter of the list of events, with its alternative names.
 func TestDocumentHasTheFilters(t *testing.T) {
 	var names, aliases []string
 	for _, p := range document(t).calls(t)["GET /v1/events"].Parameters {
@@ -152,7 +152,7 @@ func TestDocumentHasTheFilters(t *testing.T) {
 	}
 }
 
-// The document gives filters the values that the table has for them, and a replay those filters that are marked so.
+// The document has the values of the filter table, and for replays the filters that the table marks.
 func TestDocumentHasTheFilterTable(t *testing.T) {
 	pages, err := publicPages()
 	if err != nil {
@@ -162,7 +162,7 @@ func TestDocumentHasTheFilterTable(t *testing.T) {
 	if err := json.Unmarshal(pages["/openapi.json"].body, &doc); err != nil {
 		t.Fatal(err)
 	}
-	at := func(x any, path ...string) any { // nil where there is nothing
+	at := func(x any, path ...string) any { // nil if it does not exist
 		for _, name := range path {
 			members, _ := x.(map[string]any)
 			x = members[name]
@@ -204,7 +204,7 @@ func TestDocumentHasTheFilterTable(t *testing.T) {
 	}
 }
 
-// Every type of error that is explained is in the document, and the other way round.
+// The document has every explained error type, and every type in the document is explained.
 func TestDocumentHasTheErrors(t *testing.T) {
 	var doc struct {
 		Components struct {
@@ -231,7 +231,8 @@ func TestDocumentHasTheErrors(t *testing.T) {
 	}
 }
 
-// What an operation needs in its path another one's answer links to it, so that tools find their way everywhere.
+// Every id that an operation needs in its path is linked from the answer of another operation, so that tools can
+// reach all of them.
 func TestDocumentLinksReachEveryOperation(t *testing.T) {
 	pages, err := publicPages()
 	if err != nil {
@@ -289,8 +290,8 @@ func TestDocumentLinksReachEveryOperation(t *testing.T) {
 	}
 }
 
-// A value that two parts give is refused: one of them would be lost.
-func TestPartsDoNotDisagree(t *testing.T) {
+// A value that two parts define is refused, because one of them would be lost.
+func TestDocumentPartsMustNotOverlap(t *testing.T) {
 	read := func(text string) *yaml.Node {
 		var n yaml.Node
 		if err := yaml.Unmarshal([]byte(text), &n); err != nil {

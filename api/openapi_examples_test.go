@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Every example of a request in the document is sent, to an endpoint and an event of its own, and is answered with
-// the success that the document promises. The harness compares the answer with its schema.
+// Every request example of the document is sent, on an endpoint and an event of its own, and succeeds as the
+// document says. The harness compares the answer with its schema.
 func TestExamplesOfTheDocument(t *testing.T) {
 	doc, err := theContract()
 	if err != nil {
@@ -60,7 +60,7 @@ func TestExamplesOfTheDocument(t *testing.T) {
 	}
 }
 
-// fill makes what a path names, and puts its ids in place of the document's examples.
+// fill creates what a path names and replaces the example ids with its ids.
 func (c *client) fill(path, body string) (string, string) {
 	c.t.Helper()
 	ep := c.endpoint(map[string]any{"destinations": []any{"https://example.com/a", "https://example.com/b"}})
@@ -81,7 +81,7 @@ func (c *client) fill(path, body string) (string, string) {
 	return path, body
 }
 
-// The ids that stand in examples of requests.
+// Ids in the request examples.
 const (
 	exampleEndpoint    = "ep_6c8m2v0x4ktq1zj5n7rbw3ye9d"
 	exampleDestination = "dst_0w3ye9d6c8m2v0x4ktq1zj5n7r"

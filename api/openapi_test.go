@@ -33,8 +33,8 @@ func TestDocumentIsServed(t *testing.T) {
 	}
 }
 
-// Both forms say the same.
-func TestDocumentFormsAreOne(t *testing.T) {
+// The YAML and the JSON form have the same content.
+func TestDocumentFormsAreEqual(t *testing.T) {
 	var want, got any
 	c := newClient(t)
 	if err := yaml.Unmarshal(c.do("GET", "/openapi.yaml", nil).want(200).raw, &want); err != nil {
@@ -55,7 +55,7 @@ func TestDocumentFormsAreOne(t *testing.T) {
 	}
 }
 
-// What stands in a part is in the document, unchanged, and no part is forgotten.
+// Every part is in the document, unchanged.
 func TestDocumentHasAllParts(t *testing.T) {
 	files, err := filepath.Glob("openapi/*.yaml")
 	if err != nil || len(files) < 10 {

@@ -28,7 +28,8 @@ func TestRateLimitMerges(t *testing.T) {
 		t.Errorf("%s", created.raw)
 	}
 	stored(&config.RateLimit{PerSecond: 2.5, Burst: 3})
-	c.do("PATCH", dst, `{"rate_limit":{"per_second":100}}`).want(200) // nobody chose the burst, so it follows
+	// no request has set the burst, so it follows the rate
+	c.do("PATCH", dst, `{"rate_limit":{"per_second":100}}`).want(200)
 	stored(&config.RateLimit{PerSecond: 100, Burst: 100})
 	c.do("PATCH", dst, `{"rate_limit":{"burst":7}}`).want(200)
 	stored(&config.RateLimit{PerSecond: 100, Burst: 7})
@@ -127,7 +128,7 @@ func TestDestinationStates(t *testing.T) {
 	want("held", "breaker_open", "active")
 }
 
-func TestPurge(t *testing.T) {
+func TestPurgeDestination(t *testing.T) {
 	now := time.Date(2026, 8, 21, 22, 0, 0, 123_456_789, time.UTC)
 	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Now = func() time.Time { return now } })
 	created := c.endpoint(nil)
@@ -145,10 +146,10 @@ func TestPurge(t *testing.T) {
 		}
 	}
 	purged(`{"before":"2026-08-21T23:00:00+02:00"}`, "2026-08-21T21:00:00.000Z")
-	purged(``, "2026-08-21T22:00:00.124Z") // all that has a time of this millisecond
+	purged(``, "2026-08-21T22:00:00.124Z") // everything of the current millisecond
 	purged(`{}`, "2026-08-21T22:00:00.124Z")
 	now = now.Add(time.Hour)
-	purged(`{"before":"2026-08-21"}`, "2026-08-21T22:00:00.124Z") // what was purged stays so
+	purged(`{"before":"2026-08-21"}`, "2026-08-21T22:00:00.124Z") // an earlier time changes nothing
 	purged(`{"before":"2026-08-21T23:00:00.123456789Z"}`, "2026-08-21T23:00:00.123Z")
 	purged(`{}`, "2026-08-21T23:00:00.124Z")
 	for _, bad := range []string{
@@ -156,14 +157,14 @@ func TestPurge(t *testing.T) {
 		`{"before":1}`, `{"before":""}`} {
 		c.do("POST", target, bad).wantError(400, "invalid_request", "before")
 	}
-	// ignored, it would purge everything
+	// if it were ignored, everything would be purged
 	c.do("POST", target, `{"befor":"2026-08-21"}`).wantError(400, "invalid_request", "befor")
 	c.do("POST", target, `[]`).wantError(400, "invalid_request", "")
 	c.do("POST", "/v1/endpoints/"+ep+"/destinations/dst_nope/purge", nil).wantError(404, "not_found", "")
 	c.do("GET", target, nil).wantError(404, "not_found", "")
 }
 
-func TestVerificationSecretsByTheirMasks(t *testing.T) {
+func TestVerificationSecretMasks(t *testing.T) {
 	c := newClient(t)
 	created := c.endpoint(map[string]any{
 		"provider": "github", "verification": map[string]any{"secret": "first-secret-aaaa"}})
@@ -193,7 +194,7 @@ func TestVerificationSecretsByTheirMasks(t *testing.T) {
 	if got := c.do("GET", target, nil).text("verification.secret_last4"); got != "aaaa" {
 		t.Errorf("secret_last4 %s", got)
 	}
-	patch(`{"secret":"****aaaa"}`).want(200) // what reads show leaves all as they are
+	patch(`{"secret":"****aaaa"}`).want(200) // the mask in responses leaves all secrets unchanged
 	patch(`{"mode":"observe"}`).want(200)
 	patch(`{"secrets":["****aaaa","****bbbb"]}`).want(200)
 	live("first-secret-aaaa", "second-secret-bbbb")
@@ -210,14 +211,14 @@ func TestVerificationSecretsByTheirMasks(t *testing.T) {
 	patch(`{"secret":"****"}`).wantError(400, "invalid_request", "verification.secret")
 	patch(`{"secrets":["a","b","c","****bbbb"]}`).wantError(400, "invalid_request", "verification.secrets")
 	live("second-secret-bbbb")
-	patch(`{"secret":"****ends-like-a-mask"}`).want(200) // longer than any mask: a secret
+	patch(`{"secret":"****ends-like-a-mask"}`).want(200) // longer than any mask, so it is a secret
 	live("****ends-like-a-mask")
-	patch(`{"secrets":["short-1","short-2"]}`).want(200) // too short to show the end: their masks are the same
+	patch(`{"secrets":["short-1","short-2"]}`).want(200) // too short to show their ends: they have the same mask
 	patch(`{"secrets":["new-secret-dddd","****"]}`).want(200)
 	live("new-secret-dddd", "short-1")
 	patch(`{"type":"github","secret":"first-secret-aaaa"}`).want(200)
 	live("first-secret-aaaa")
-	// The masks of one provider's secrets mean nothing for another's.
+	// After a change of the provider the old masks are invalid.
 	c.do("PATCH", target, `{"provider":"stripe","verification":{"type":"stripe","secret":"****aaaa"}}`).wantError(
 		400, "invalid_request", "verification.secret")
 }

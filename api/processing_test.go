@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// reporter sends receipts for one event.
+// reporter sends processing receipts for one event.
 type reporter struct {
 	*client
 	event string
@@ -31,7 +31,7 @@ func (r *reporter) report(body any) *answer {
 	return r.do("POST", "/v1/events/"+r.event+"/processing", body)
 }
 
-func TestProcessing(t *testing.T) {
+func TestProcessingReceipts(t *testing.T) {
 	r := newReporter(t)
 	r.now = time.Now().Truncate(time.Hour).Add(123_900 * time.Microsecond)
 	first := r.now.UTC().Truncate(time.Millisecond).Format("2006-01-02T15:04:05.000Z")
@@ -113,7 +113,7 @@ func TestProcessingRefused(t *testing.T) {
 	}
 	good(`,"details":"` + strings.Repeat("é", 1024) + `"`)
 	bad("details", `,"details":"`+strings.Repeat("é", 1024)+`x"`)
-	good(`,"details":"` + strings.Repeat(`\u0061`, 2048) + `"`) // the text counts, not how it is written
+	good(`,"details":"` + strings.Repeat(`\u0061`, 2048) + `"`) // the decoded text counts, not its escapes
 	bad("details", `,"details":"`+strings.Repeat(`\u0061`, 2049)+`"`)
 	good(`,"details":` + object(4096))
 	bad("details", `,"details":`+object(4097))
@@ -121,7 +121,7 @@ func TestProcessingRefused(t *testing.T) {
 	bad("details", `,"details":`+nested(6))
 	good(`,"details":{"a":[[[[1]]]],"b":"}]{[\"\\"}`)
 	bad("details", `,"details":{"a":[[[[[]]]]]}`)
-	bad("", `,"details":`+nested(70)) // deeper than any JSON here: the body as a whole is refused
+	bad("", `,"details":`+nested(70)) // deeper than any body may be: the whole body is refused
 	for _, kind := range []string{`7`, `["a"]`, `true`} {
 		bad("details", `,"details":`+kind)
 	}
@@ -138,7 +138,7 @@ func TestProcessingRefused(t *testing.T) {
 	bad("details", `,"details":{"key":"`+apikey.New()+`"}`)
 	bad("details", `,"details":{"pem":"-----BEGIN `+`PRIVATE KEY-----\nMII"}`)
 	if strings.Contains(r.log.String(), token) {
-		t.Error("a secret that was refused stands in the log")
+		t.Error("the log contains a refused secret")
 	}
 	a := r.report(`{"state":"failed","refrence":"x","event_id":"evt_1","applied":true}`).want(200)
 	if a.text("warnings.0.param") != "refrence" || !strings.Contains(a.text("warnings.0.message"), "reference") ||
@@ -147,7 +147,7 @@ func TestProcessingRefused(t *testing.T) {
 	}
 }
 
-// What was sent comes back byte for byte: numbers keep their digits, and text that looks like an object stays text.
+// Details come back byte for byte: numbers keep their digits, and a text that looks like an object stays a text.
 func TestProcessingDetailsKeepTheirBytes(t *testing.T) {
 	r := newReporter(t)
 	for _, details := range []string{
@@ -162,7 +162,7 @@ func TestProcessingDetailsKeepTheirBytes(t *testing.T) {
 	}
 }
 
-func TestProcessingOfOthers(t *testing.T) {
+func TestProcessingOfForeignEvents(t *testing.T) {
 	r := newReporter(t)
 	body := `{"state":"processed"}`
 	for _, name := range []string{"evt_nope", r.endpoint(nil).text("id"), "evt_" + strings.Repeat("0", 26), "rcpt_1"} {
@@ -178,7 +178,7 @@ func TestProcessingOfOthers(t *testing.T) {
 	r.report(body).wantError(404, "not_found", "")
 }
 
-// A store that is behind cannot tell what became of the receipt, but the log has it: that is said.
+// A store that is behind cannot return the effect of a receipt; the 503 says that the receipt is in the log.
 func TestProcessingWhileTheStoreIsBehind(t *testing.T) {
 	r := newReporter(t)
 	r.fake.ReportFunc = func(ctx context.Context, _ *event.Receipt) (event.ReceiptResult, error) {

@@ -2,8 +2,8 @@ package api_test
 
 import "testing"
 
-// Twilio takes an answer that is no TwiML for an error. The default follows the provider as long as nobody
-// chose another answer.
+// Twilio treats a response that is not TwiML as an error. The default response follows the provider until a request
+// sets another.
 func TestDefaultAnswerFollowsTheProvider(t *testing.T) {
 	c := newClient(t)
 	want := func(a *answer, contentType, body string) *answer {
@@ -17,7 +17,7 @@ func TestDefaultAnswerFollowsTheProvider(t *testing.T) {
 	plain := want(c.do("POST", "/v1/endpoints", map[string]any{"url": "https://example.com/h"}), json, received)
 	twilio := want(c.do("POST", "/v1/endpoints", map[string]any{"url": "https://example.com/h", "provider": "twilio"}),
 		"text/xml", "<Response/>")
-	// Without provider, the verification says which it is.
+	// Without provider, the type of the verification sets it.
 	want(c.do("POST", "/v1/endpoints", map[string]any{
 		"url": "https://example.com/h", "verification": map[string]any{"type": "twilio", "secret": "12345"},
 	}), "text/xml", "<Response/>")

@@ -37,12 +37,13 @@ func TestWhy(t *testing.T) {
 	f(event.Pending, event.Paced, next, "waiting: the destination's rate limit delays it; next attempt at "+
 		"2026-08-21T22:24:36.005Z")
 	f(event.Held, event.Manual, next, "held: paused by hand, delivered when unpaused")
-	f(event.Pending, event.Manual, never, "held: paused by hand, delivered when unpaused") // the event of such a delivery
+	f(event.Pending, event.Manual, never, "held: paused by hand, delivered when unpaused") // the event of a held delivery
 	f(event.Held, event.BreakerOpen, next, "held: the circuit breaker is open after consecutive failures; next probe at "+
 		"2026-08-21T22:24:36.005Z")
-	f(event.Pending, event.BreakerOpen, next, "held: the circuit breaker is open after consecutive failures; next probe at "+
+	f(event.Pending, event.BreakerOpen, next, "held: the circuit breaker is open after consecutive failures; next "+
+		"probe at "+
 		"2026-08-21T22:24:36.005Z")
-	// a word of a newer version
+	// a reason of a newer version
 	f(event.Held, "quarantined", next, "held: quarantined; next attempt at 2026-08-21T22:24:36.005Z")
 	f(event.Failed, event.AttemptsExhausted, never, "failed: all attempts of the retry policy are used up")
 	f(event.Failed, event.NotRetryable, never, "failed: the retry policy does not retry this response")
@@ -69,7 +70,7 @@ func TestWhy(t *testing.T) {
 	f(event.Rejected, event.TimestampTolerance, never, "rejected: the signed time is too far from the time of receipt")
 }
 
-// The set of reasons is closed, and what is in it has a sentence.
+// The set of reasons is closed, and each has a text.
 func TestEveryReasonHasAText(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../pkg/event/status.go", nil, 0)
 	if err != nil {
@@ -94,7 +95,7 @@ func TestEveryReasonHasAText(t *testing.T) {
 		}
 		return true
 	})
-	if found <= len(reasons) { // Queued has none
+	if found <= len(reasons) { // Queued has no text
 		t.Errorf("%d reasons are known, %d have a text", found, len(reasons))
 	}
 }
@@ -112,8 +113,8 @@ func TestWhyOfADuplicate(t *testing.T) {
 	}
 }
 
-// The single read knows the attempts: its sentences name the one that counts, and of several destinations
-// the ones that decide.
+// The detail knows the attempts: its sentences name the attempt that matters and, of several destinations, those
+// that decide.
 func TestWhyOfDetail(t *testing.T) {
 	next := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
 	row := func(dest string, n, code int, cause event.ErrorCode) event.AttemptRow {
@@ -167,7 +168,7 @@ func TestParseTime(t *testing.T) {
 	f("2026-08-21t22:24:36z", "2026-08-21T22:24:36Z")
 	f("2026-08-21T22:24:36.123456789Z", "2026-08-21T22:24:36.123456789Z")
 	f("2026-08-22T00:24:36.5+02:00", "2026-08-21T22:24:36.5Z")
-	f("2026-08-22T00:24:36 02:00", "2026-08-21T22:24:36Z") // a plus sign that a query string has eaten
+	f("2026-08-22T00:24:36 02:00", "2026-08-21T22:24:36Z") // a plus sign that a query string decoded to a space
 	f("2026-08-21T19:24:36-03:00", "2026-08-21T22:24:36Z")
 	f("2026-08-21T22:24:36", "2026-08-21T22:24:36Z")
 	f("2026-08-21T22:24:36.25", "2026-08-21T22:24:36.25Z")
@@ -217,7 +218,7 @@ func TestCursorIsBoundToItsListAndFilters(t *testing.T) {
 		"joined": hash("events", []string{"ab"}, nil),
 	} {
 		if _, err := h.key(cursor); err == nil {
-			t.Errorf("cursor of another %s was taken", name)
+			t.Errorf("a cursor of another %s was accepted", name)
 		}
 	}
 }
@@ -236,7 +237,7 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-func TestEnvelopeGivesItsDataBack(t *testing.T) {
+func TestEnvelopeKeepsData(t *testing.T) {
 	d, err := id.NewGenerator(nil).New(3)
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +256,7 @@ func TestEnvelopeGivesItsDataBack(t *testing.T) {
 		t.Errorf("%+v %v", v, err)
 	}
 	for _, bad := range []string{"", "x", "{}", `{"id":1,"data":`} {
-		_ = envelopeData([]byte(bad)) // an event that is not ours to read: no panic
+		_ = envelopeData([]byte(bad)) // a body of another form: no panic
 	}
 }
 
@@ -277,7 +278,7 @@ func FuzzParseSend(f *testing.F) {
 	})
 }
 
-// Every reason of the contract is explained in words, and nothing else is.
+// Every reason of the contract has a text, and there are no others.
 func TestEveryReasonIsExplained(t *testing.T) {
 	all := strings.Fields(`signature_missing signature_malformed signature_mismatch timestamp_outside_tolerance
 		no_destination filtered duplicate delivery_loop destination_disabled destination_deleted endpoint_deleted
@@ -296,7 +297,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	}
 }
 
-func TestNearWordsAreSuggested(t *testing.T) {
+func TestSimilarNamesAreSuggested(t *testing.T) {
 	in := &input{}
 	o := in.newObject("", []byte(`{"action":"cancle"}`))
 	var action string

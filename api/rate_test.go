@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 )
 
-// runs runs a component until the test ends, or until it is told to stop.
+// runs runs a component until the test ends or calls stop.
 func runs(t *testing.T, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -32,8 +32,8 @@ func runs(t *testing.T, run func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// Two nodes let a key through at its rate together, and each its burst of a second once. Then Redis ends
-// in mid-traffic: nothing fails, each node limits for itself.
+// Two nodes together let a key through at its rate, plus one burst. Then Redis fails under load: no request fails,
+// and each node limits on its own.
 func TestRatesAreSharedByNodes(t *testing.T) {
 	const rate = 50
 	store, err := redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{})
@@ -45,7 +45,7 @@ func TestRatesAreSharedByNodes(t *testing.T) {
 	var nodes [2]*client
 	for i := range nodes {
 		reg, cfg := prometheus.NewRegistry(), limit.DefaultConfig()
-		cfg.URL, cfg.Timeout = "redis://"+store.Addr(), 5*time.Second // a loaded machine is not what is tested
+		cfg.URL, cfg.Timeout = "redis://"+store.Addr(), 5*time.Second // this test does not check the timeout
 		limits, err := limit.New(cfg, limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now, Metrics: reg})
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestRatesAreSharedByNodes(t *testing.T) {
 	}
 	began := time.Now()
 	through := hammer(t, nodes[:], rate, 3*time.Second)
-	// The first and the last window are not whole, and each may be spent in part of its second.
+	// The first and the last second are incomplete, and each may be used up early.
 	if most := 2*rate + rate*(time.Since(began).Seconds()+1.5); through < 2*rate || float64(through) > most {
 		t.Errorf("%d were let through, want at most %.0f", through, most)
 	}
@@ -71,7 +71,7 @@ func TestRatesAreSharedByNodes(t *testing.T) {
 	}
 }
 
-// hammer asks all nodes as fast as they answer and counts what is let through.
+// hammer sends requests to all nodes as fast as they answer, and counts those that are allowed.
 func hammer(t *testing.T, nodes []*client, rate int, d time.Duration) (through int) {
 	for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
 		for _, n := range nodes {
@@ -106,7 +106,7 @@ func leased(t *testing.T, reg *prometheus.Registry) bool {
 	return false
 }
 
-// The store is told for which key it is asked, and a key that asks for too much at once is told to wait.
+// The store gets the API key of each read, and a key with too many concurrent reads gets 429.
 func TestReadsOfAKeyAreBounded(t *testing.T) {
 	c := newClient(t)
 	var caller string

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// /readyz answers from one check a second, tells of a change within a second, or of one that hangs within 2.5 s, and
+// /readyz answers from one check per second, shows a change within a second, or within 2.5 s if a check hangs, and
 // only changes are logged.
 func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestReadiness(t *testing.T) {
 			is("often", 200, true)
 		}
 		if n := asked.Load(); n != 1 {
-			t.Errorf("1,000 requests made %d checks", n)
+			t.Errorf("1,000 requests caused %d checks", n)
 		}
 		for _, c := range []struct {
 			state  string

@@ -26,7 +26,7 @@ func (f *fake) RecoveryCounts(_ context.Context, _ string, jobs ...string) (
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.recoveries == nil {
-		return nil, time.Time{}, fmt.Errorf("%w: the store is away", event.ErrUnavailable)
+		return nil, time.Time{}, fmt.Errorf("%w: the store is unavailable", event.ErrUnavailable)
 	}
 	out := map[string]event.RecoveryCounts{}
 	for _, job := range jobs {
@@ -174,10 +174,10 @@ func TestRecoveryView(t *testing.T) {
 	if diff := gocmp.Diff(want, job.Body); diff != "" {
 		t.Error(diff)
 	}
-	made, err1 := time.Parse(time.RFC3339, job.text("created_at"))
+	created, err1 := time.Parse(time.RFC3339, job.text("created_at"))
 	ends, err2 := time.Parse(time.RFC3339, job.text("deadline_at"))
-	if err := errors.Join(err1, err2); err != nil || ends.Sub(made) != 24*time.Hour {
-		t.Errorf("made %v, deadline %v, %v", made, ends, err)
+	if err := errors.Join(err1, err2); err != nil || ends.Sub(created) != 24*time.Hour {
+		t.Errorf("created %v, deadline %v, %v", created, ends, err)
 	}
 
 	path := "/v1/recoveries/" + job.text("id")
@@ -207,7 +207,7 @@ func TestRecoveryView(t *testing.T) {
 	f(set(func(j *config.Recovery) {
 		j.State, j.Canary.Delivered = config.RecoveryAwaitingApproval, 5
 	}), event.RecoveryCounts{Delivered: 5}, "awaiting_approval 4 0 5 0 0 1 5 0 0 <nil> <nil>")
-	// The store may know of a page whose reservation this node has not heard of.
+	// The store may have a page whose reservation this node has not applied yet.
 	f(set(func(j *config.Recovery) { j.State = config.RecoveryRunning }), event.RecoveryCounts{Delivered: 6},
 		"running 3 0 6 0 0 1 6 0 0 <nil> <nil>")
 	f(set(func(j *config.Recovery) { j.Reserved = 8 }), event.RecoveryCounts{Delivered: 6, Skipped: 1},
@@ -270,7 +270,7 @@ func TestRecoveryActions(t *testing.T) {
 	moved("continue", "running")
 	refused("canary", "allowed now: cancel")
 	becomes(t, job, func(j *config.Recovery) { j.Reserved = 6; j.End(config.RecoveryCompleted, "", time.Now()) })
-	moved("continue", "completed") // the answer was lost, and it is done
+	moved("continue", "completed") // the answer was lost, but the action took effect
 	refused("canary", "none of the actions is allowed any more")
 	refused("cancel", "none of the actions is allowed any more")
 
@@ -296,7 +296,7 @@ func TestRecoveryActions(t *testing.T) {
 	}
 }
 
-// Nothing failed: the canary completes the job.
+// Without failed deliveries the canary completes the job.
 func TestEmptyRecovery(t *testing.T) {
 	c := newClient(t, withJobsOf(0))
 	job := c.recovery(c.endpoint(nil).text("id"))
@@ -309,8 +309,8 @@ func TestEmptyRecovery(t *testing.T) {
 	}
 }
 
-// One job sends to a destination at a time; another one may be prepared.
-func TestSecondRecovery(t *testing.T) {
+// Only one job sends to a destination at a time; another may be prepared.
+func TestOneRecoverySendsToADestination(t *testing.T) {
 	c := newClient(t, withJobsOf(6))
 	c.fake.recoveries = map[string]event.RecoveryCounts{}
 	ep := c.endpoint(map[string]any{"destinations": []any{"https://example.com/a", "https://example.com/b"}})
@@ -337,7 +337,7 @@ func TestSecondRecovery(t *testing.T) {
 	c.act(first, "continue").want(200)
 }
 
-// Of a continue and a cancel at the same moment one wins, and the other is told so.
+// Of a concurrent continue and cancel one wins, and the other gets the reason.
 func TestContinueRacesCancel(t *testing.T) {
 	c := newClient(t, withJobsOf(6))
 	c.fake.recoveries = map[string]event.RecoveryCounts{}
@@ -369,11 +369,11 @@ func TestRecoveryLists(t *testing.T) {
 	c := newClient(t, withJobsOf(6))
 	c.fake.recoveries = map[string]event.RecoveryCounts{}
 	one, two := c.endpoint(nil).text("id"), c.endpoint(nil).text("id")
-	var made []string
+	var created []string
 	for i := range 5 {
-		made = append(made, c.recovery([]string{one, two}[i%2]).text("id"))
+		created = append(created, c.recovery([]string{one, two}[i%2]).text("id"))
 	}
-	cancelled := c.do("POST", "/v1/recoveries/"+made[4], `{"action":"cancel"}`).want(200)
+	cancelled := c.do("POST", "/v1/recoveries/"+created[4], `{"action":"cancel"}`).want(200)
 	ids := func(query string) (out []string) {
 		t.Helper()
 		for cursor := ""; ; {
@@ -389,7 +389,7 @@ func TestRecoveryLists(t *testing.T) {
 			cursor = "&cursor=" + page.text("next_cursor")
 		}
 	}
-	newest := slices.Clone(made)
+	newest := slices.Clone(created)
 	slices.Reverse(newest)
 	f := func(query string, want ...string) {
 		t.Helper()
@@ -398,9 +398,9 @@ func TestRecoveryLists(t *testing.T) {
 		}
 	}
 	f("limit=2", newest...)
-	f("limit=1&endpoint_id="+one, made[4], made[2], made[0])
-	f("endpoint_id="+one+"&state=cancelled", made[4])
-	f("endpoint_id="+one+","+two+"&state=ready,running", made[3], made[2], made[1], made[0])
+	f("limit=1&endpoint_id="+one, created[4], created[2], created[0])
+	f("endpoint_id="+one+"&state=cancelled", created[4])
+	f("endpoint_id="+one+","+two+"&state=ready,running", created[3], created[2], created[1], created[0])
 	f("endpoint_id=ep_nope")
 	c.do("GET", "/v1/recoveries?state=lost", nil).wantError(400, "invalid_request", "state")
 	c.do("GET", "/v1/recoveries?limit=0", nil).wantError(400, "invalid_request", "limit")
@@ -410,7 +410,7 @@ func TestRecoveryLists(t *testing.T) {
 	for _, path := range []string{"/v1/recoveries/rec_nope", "/v1/recoveries/" + one, "/v1/recoveries/rec_nope/items"} {
 		c.do("GET", path, nil).wantError(404, "not_found", "")
 	}
-	if got := c.as(readKey).do("GET", "/v1/recoveries/"+made[4], nil).want(200); got.get(
+	if got := c.as(readKey).do("GET", "/v1/recoveries/"+created[4], nil).want(200); got.get(
 		"state") != cancelled.get("state") {
 		t.Errorf("the job is %s", got.raw)
 	}
@@ -472,7 +472,7 @@ func TestRecoveryItems(t *testing.T) {
 	c.do("GET", path+"?state=lost", nil).wantError(400, "invalid_request", "state")
 }
 
-// While the store is away a change is answered, and a read says so.
+// While the store is unavailable a change is answered and a read gets 503.
 func TestRecoveryWithoutTheStore(t *testing.T) {
 	c := newClient(t, withJobsOf(6))
 	job := c.recovery(c.endpoint(nil).text("id"))
@@ -485,7 +485,7 @@ func TestRecoveryWithoutTheStore(t *testing.T) {
 	}
 }
 
-// The answer to a new job waits two seconds for it to be ready.
+// The answer to a new job waits two seconds for it to become ready.
 func TestRecoveryWaitsForPreparation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := func(ready time.Duration, want string) {
@@ -506,13 +506,13 @@ func TestRecoveryWaitsForPreparation(t *testing.T) {
 	})
 }
 
-// jobsInMemory holds one job, whatever it is called.
+// jobsInMemory holds one job, under any id.
 type jobsInMemory struct {
 	*config.Control
 	ep  *config.Endpoint
 	now func() time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	job     *config.Recovery
 	changed chan struct{}
 }

@@ -11,12 +11,12 @@ import (
 
 var linked = regexp.MustCompile(`(?:src|href)="([^"]+)"`)
 
-// referenceTypes are written out: the table of the machine that builds decides nothing.
+// referenceTypes are written out, because the table of the build machine must not matter.
 var referenceTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 
-// TestReference: the page names nothing outside of the service, its policy lets it load nothing from there, and
-// what it names is there.
-func TestReference(t *testing.T) {
+// The page refers to nothing outside of the service, its policy forbids loading anything else, and everything it
+// refers to exists.
+func TestReferencePageLoadsNothingForeign(t *testing.T) {
 	c := newClient(t).as("")
 	a := c.do("GET", "/docs", nil).want(200)
 	policy := a.Header.Get("Content-Security-Policy")
@@ -26,7 +26,7 @@ func TestReference(t *testing.T) {
 		strings.Contains(policy, "unsafe-eval") || strings.Contains(policy, "script-src 'self' 'unsafe-inline'") {
 		t.Errorf("served with %v", a.Header)
 	}
-	// A browser takes the headers of a 304 for those of the page that it keeps.
+	// A browser applies the headers of a 304 to the cached page.
 	kept := c.do("GET", "/docs", nil, "If-None-Match", a.Header.Get("ETag")).want(http.StatusNotModified)
 	if got := kept.Header.Get("Content-Security-Policy"); got != policy {
 		t.Errorf("the policy of the 304 is %q", got)

@@ -19,18 +19,17 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// released is the document to which clients were written. It is added to, with what the service adds, and nothing in it
-// is taken away or narrowed.
+// released is the document that clients rely on. It grows with the service; nothing in it is removed or restricted.
 const released = "released/openapi.yaml"
 
-// oasdiffPath builds the tool that knows what of an OpenAPI document breaks a client.
+// oasdiffPath builds the tool that finds breaking changes between two OpenAPI documents.
 var oasdiffPath = sync.OnceValues(func() (string, error) {
 	cmd := exec.Command("go", "tool", "-n", "-modfile=../deploy/openapi/go.mod", "oasdiff")
-	var told bytes.Buffer
-	cmd.Stderr = &told // of what is downloaded first, among other things
+	var output bytes.Buffer
+	cmd.Stderr = &output // includes the progress of downloads
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, told.Bytes())
+		return "", fmt.Errorf("%w: %s", err, output.Bytes())
 	}
 	return strings.TrimSpace(string(out)), nil
 })
@@ -62,7 +61,7 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-func TestNothingReleasedIsTakenAway(t *testing.T) {
+func TestNothingReleasedIsRemoved(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
@@ -71,19 +70,19 @@ func TestNothingReleasedIsTakenAway(t *testing.T) {
 	}
 }
 
-// breaks says what of the changes from one document to another breaks a client, nothing when all are additions.
+// breaks returns the breaking changes between two documents, nothing if all changes are additions.
 func breaks(t *testing.T, before, after string) string {
 	t.Helper()
 	found := takenAway(readYAML(t, before), readYAML(t, after), "")
-	// A parameter of a path is one of each of its operations.
+	// A parameter of a path applies to each of its operations.
 	if out, err := oasdiff(t, "breaking", "--flatten-params", "--fail-on", "WARN", before, after); err != nil {
 		found = append(found, err.Error(), out)
 	}
 	return strings.Join(found, "\n")
 }
 
-// joined is the document, as it is served.
-func joinHeaders(t *testing.T) string {
+// servedDocument returns the document as it is served.
+func servedDocument(t *testing.T) string {
 	t.Helper()
 	text, err := api.OpenAPIDocument()
 	if err != nil {
@@ -92,20 +91,20 @@ func joinHeaders(t *testing.T) string {
 	return string(text)
 }
 
-// documentFile is the document in a file of its own, for tools.
+// documentFile writes the document to a file, for tools.
 func documentFile(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "openapi.yaml")
-	if err := os.WriteFile(path, []byte(joinHeaders(t)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(servedDocument(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// changed is the document with one change, in a file of its own.
+// changed writes the document with one change to a file.
 func changed(t *testing.T, name, old, replacement string) (path string) {
 	t.Helper()
-	text := joinHeaders(t)
+	text := servedDocument(t)
 	after := strings.Replace(text, old, replacement, 1)
 	if after == text {
 		t.Fatalf("%s: the document has no %q", name, old)
@@ -117,10 +116,10 @@ func changed(t *testing.T, name, old, replacement string) (path string) {
 	return path
 }
 
-// strategies is the enum of retry strategies as the document has it.
+// strategies is the enum of retry strategies in the document.
 var strategies = "enum: [" + strings.Join(config.RetryStrategyNames(), ", ") + "]"
 
-// What the comparison must say no to: one change of the document each.
+// The comparison must refuse each of these changes.
 func TestBreakingChangesAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
@@ -164,7 +163,7 @@ func TestBreakingChangesAreFound(t *testing.T) {
 		"x-extensible-enum: [ready, event, end]")
 }
 
-// What the comparison must let pass, for it is to come: one change of the document each.
+// The comparison must accept each of these changes.
 func TestAdditionsPass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
@@ -214,9 +213,8 @@ func readYAML(t *testing.T, path string) map[string]any {
 	return doc
 }
 
-// takenAway finds what oasdiff does not look at or takes for harmless: words, statuses, members and headers that
-// the new document has no longer, and open sets that it closes. Schemas are compared by their place, so one that
-// moved is not looked at here.
+// takenAway returns what oasdiff ignores or considers harmless: removed enum values, statuses, members and headers,
+// and open enums that became closed. It compares schemas by their place, so it does not find moved ones.
 func takenAway(before, after any, at string) (gone []string) {
 	old, isMap := before.(map[string]any)
 	now, still := after.(map[string]any)

@@ -10,10 +10,10 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// selector is the part of the store that replays ask.
+// selector implements the part of the store that replays read.
 type selector struct{ *fake }
 
-// Select finds among the events, by what a selection may ask for.
+// Select returns the events that match a selection.
 func (f selector) Select(ctx context.Context, q event.Query, page func([]event.Match) error) error {
 	f.mu.Lock()
 	f.queries = append(f.queries, q)

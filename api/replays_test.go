@@ -20,7 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// since is a window that begins an hour ago.
+// since returns the start of a window of one hour.
 func since() string { return time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) }
 
 // counted checks events and queued of a replay.
@@ -32,7 +32,7 @@ func (a *answer) counted(events, queued int) *answer {
 	return a
 }
 
-// TestReplaySelection: every matching event goes to each destination that is enabled now and whose filter matches.
+// Every matching event goes to each destination that is enabled now and whose filter matches.
 func TestReplaySelection(t *testing.T) {
 	c := newClient(t)
 	created := c.do("POST", "/v1/endpoints",
@@ -84,7 +84,7 @@ func TestReplaySelection(t *testing.T) {
 	if due := c.fake.commands[0].Due; due.Before(began.Add(-time.Millisecond)) || due.After(time.Now()) {
 		t.Errorf("the first is due at %v", due)
 	}
-	// Narrowed, also to one that was not there when the events came; its endpoint is found.
+	// Restricted to destinations, even one created after the events; its endpoint is found.
 	c.fake.commands = nil
 	c.do("POST", "/v1/replays", map[string]any{"destination_id": []string{typed, disabled}, "since": since()}).
 		counted(3, 1)
@@ -95,7 +95,7 @@ func TestReplaySelection(t *testing.T) {
 	if none.text("warnings.0.param") != "destination_id" || none.text("run_id") == "" {
 		t.Errorf("%s", none.raw)
 	}
-	// The rejected event is selected when its signature passes now.
+	// A rejected event is selected if its signature is valid now.
 	good := newClient(t, func(_ *api.Config, d *api.Deps) {
 		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
 	})
@@ -105,14 +105,14 @@ func TestReplaySelection(t *testing.T) {
 	verdictSent := func(want event.Verdict) {
 		t.Helper()
 		if sent := good.fake.commands[len(good.fake.commands)-1].Event.Verdict; sent != want {
-			t.Errorf("destinations are told %s of the rejected event, want %s", sent, want)
+			t.Errorf("relay-verification of the rejected event is %s, want %s", sent, want)
 		}
 	}
 	verdictSent(event.VerdictVerified)
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"verification":null}`).want(200)
 	good.do("POST", "/v1/events/"+rejected+"/replay", nil).want(200)
 	verdictSent(event.VerdictUnverified)
-	// What is unknown or deleted selects nothing, or delivers nothing, and says so.
+	// Unknown or deleted endpoints select or deliver nothing, with a warning.
 	gone := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": "ep_nope", "since": since()}).counted(0, 0)
 	if gone.text("warnings.0.param") != "endpoint_id" {
 		t.Errorf("%s", gone.raw)
@@ -130,7 +130,7 @@ func mustID(t testing.TB, name string) id.ID {
 	return d
 }
 
-// TestReplayFilter: where a filter stands, how it is called, and what is refused.
+// The places and the names of filters, and what is refused.
 func TestReplayFilter(t *testing.T) {
 	c := newClient(t)
 	created := c.endpoint(nil)
@@ -221,7 +221,7 @@ func TestReplayFilter(t *testing.T) {
 	}
 }
 
-// TestReplayBounds: 31 days, 100,000 deliveries, 1 GiB of bodies, at the bound and beyond it.
+// 31 days, 100,000 deliveries and 1 GiB of bodies, each at the limit and above it.
 func TestReplayBounds(t *testing.T) {
 	c := newClient(t)
 	created := c.do("POST", "/v1/endpoints", `{"destinations":["https://a.example","https://b.example"]}`).want(201)
@@ -238,7 +238,7 @@ func TestReplayBounds(t *testing.T) {
 		return c.do("POST", "/v1/replays",
 			map[string]any{"endpoint_id": ep, "since": time.Now().UTC().Add(-ago).Format(time.RFC3339Nano), "dry_run": true})
 	}
-	now(31 * 24 * time.Hour).want(200) // as a caller counts it
+	now(31 * 24 * time.Hour).want(200) // as a client computes it
 	now(31*24*time.Hour+2*time.Minute).wantError(400, "selection_too_large", "since")
 
 	selecting := func(n, size int, dest string) *answer {
@@ -261,7 +261,7 @@ func TestReplayBounds(t *testing.T) {
 	}
 	selecting(1024, 512<<10, "").counted(1024, 2048) // 1 GiB
 	selecting(1024, 512<<10+1, "").wantError(400, "selection_too_large", "")
-	// Those that go nowhere are bounded as well.
+	// Events without a destination are limited too.
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"destinations":[{"url":"https://a.example","enabled":false},{"url":"https://`+
 		`b.example","enabled":false}]}`).want(200)
 	selecting(1_000_000, 1, "").counted(1_000_000, 0)
@@ -271,7 +271,7 @@ func TestReplayBounds(t *testing.T) {
 	}
 }
 
-// Rejected events are read before it is known whether they are selected: those that stay rejected count as well.
+// Rejected events must be read to decide whether they are selected; those that stay rejected count too.
 func TestReplayReadsABoundedNumberOfRejectedEvents(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(map[string]any{"provider": "stripe", "verification": map[string]any{"type": "stripe",
@@ -279,7 +279,7 @@ func TestReplayReadsABoundedNumberOfRejectedEvents(t *testing.T) {
 	read := 0
 	c.fake.StoredFunc = func(_ context.Context, _ string, ids []id.ID) ([]event.Stored, error) {
 		read += len(ids)
-		return nil, nil // as many as are still refused
+		return nil, nil // all of them are still refused
 	}
 	selecting := func(n, size int) *answer {
 		c.fake.SelectFunc = func(_ context.Context, _ event.Query, page func([]event.Match) error) error {
@@ -295,7 +295,7 @@ func TestReplayReadsABoundedNumberOfRejectedEvents(t *testing.T) {
 	}
 	selecting(1<<14, 64<<10).counted(0, 0) // 1 GiB
 	selecting(1<<14+1, 64<<10).wantError(400, "selection_too_large", "")
-	// Without a verification none of them is read; they are matches still.
+	// Without verification none of them is read, but they still match.
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"provider":"generic","verification":null}`).want(200)
 	selecting(1_000_000, 64<<10).counted(0, 0)
 	if read > 0 {
@@ -304,7 +304,7 @@ func TestReplayReadsABoundedNumberOfRejectedEvents(t *testing.T) {
 	selecting(1_000_001, 1).wantError(400, "selection_too_large", "")
 }
 
-// inPages gives n copies of a match, each with an id of its own, the newest first.
+// inPages passes on n copies of a match, each with its own id, newest first.
 func inPages(n int, m event.Match, page func([]event.Match) error) error {
 	all := make([]event.Match, n)
 	for i := range all {
@@ -319,14 +319,14 @@ func inPages(n int, m event.Match, page func([]event.Match) error) error {
 	return nil
 }
 
-// What an endpoint refused while it verified signatures is not sent when it verifies none any more, unless somebody
-// asks for just that; then the answer says so.
+// Events that an endpoint rejected are not replayed after it stopped verifying signatures, unless the request asks
+// for the status rejected; then there is a warning.
 func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
 		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) {
 			return "",
 				nil
-		} // as of an endpoint without a verification
+		} // like those of an endpoint without verification
 	})
 	ep := c.endpoint(nil).text("id")
 	good, forged := c.send(ep), c.send(ep)
@@ -350,7 +350,7 @@ func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
 	}
 }
 
-// TestReplayPages: pages are acknowledged one after the other, and the run says how far it is.
+// Pages are acknowledged one after the other, and the run records the progress.
 func TestReplayPages(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
@@ -393,8 +393,8 @@ func TestReplayPages(t *testing.T) {
 	}
 }
 
-// TestReplayEndsWithItsKey: a key that is revoked while its call queues queues no further page.
-func TestReplayEndsWithItsKey(t *testing.T) {
+// After its key was revoked, a running call queues no further page.
+func TestReplayStopsWhenItsKeyIsRevoked(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
 	for range 700 {
@@ -420,8 +420,8 @@ func TestReplayEndsWithItsKey(t *testing.T) {
 	}
 }
 
-// TestReplayEndsHalfWay: the answer and the run say what is queued.
-func TestReplayEndsHalfWay(t *testing.T) {
+// The answer and the run say how many deliveries were queued.
+func TestReplayStopsHalfWay(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
 	const events = 700
@@ -466,7 +466,7 @@ func TestReplayEndsHalfWay(t *testing.T) {
 	}
 	check(c.do("POST", "/v1/replays", body), 503, 500, config.RunInterrupted)
 	c.fake.StoredFunc = nil
-	// The caller leaves during the first page: that page is queued, the next one is not.
+	// The client leaves during the first page: that page is queued, the next one is not.
 	ctx, leave := context.WithCancel(t.Context())
 	c.fake.commands = nil
 	c.fake.CommandFunc = func(ctx context.Context, _ *event.Work) error {
@@ -492,10 +492,10 @@ func TestReplayEndsHalfWay(t *testing.T) {
 		t.Errorf("%d commands", len(c.fake.commands))
 	}
 	c.fake.StoredFunc = nil
-	// Nobody knows what became of a page: the run stays as it is, until it is counted.
+	// It is unknown whether a page is durable: the run stays as it is until it is interrupted and counted.
 	refuseAt(650, errors.New("connection lost"))
 	check(c.do("POST", "/v1/replays", body), 500, 650, config.RunQueueing)
-	// A store that is behind: nothing was begun.
+	// The store is behind: no run was started.
 	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error { return event.ErrUnavailable }
 	if a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": c.endpoint(nil).text("id"), "since": since()}).
 		wantError(503, "unavailable", ""); a.get("error.run_id") != nil {
@@ -503,7 +503,7 @@ func TestReplayEndsHalfWay(t *testing.T) {
 	}
 }
 
-// TestOneReplayPerEndpoint: the second waits, and is told when that takes too long; other endpoints do not wait.
+// A second replay of an endpoint waits and gets 429 if that takes too long; other endpoints do not wait.
 func TestOneReplayPerEndpoint(t *testing.T) {
 	c := newClient(t)
 	ep, other := c.endpoint(nil).text("id"), c.endpoint(nil).text("id")
@@ -530,7 +530,8 @@ func TestOneReplayPerEndpoint(t *testing.T) {
 	}
 }
 
-// TestReplayWaitsFiveSeconds for another of the same endpoint, or of all, and not for those of other endpoints.
+// A replay waits five seconds for another of the same endpoint or of all endpoints, but not for those of other
+// endpoints.
 func TestReplayWaitsFiveSeconds(t *testing.T) {
 	ep, _ := configuration.Endpoint(newClient(t).endpoint(nil).text("id"))
 	synctest.Test(t, func(t *testing.T) {
@@ -570,7 +571,7 @@ func TestReplayWaitsFiveSeconds(t *testing.T) {
 	})
 }
 
-// Two selections of an account are counted at a time, whatever their endpoints; a third waits, and is refused.
+// Two selections of an account are counted at a time, whatever their endpoints; a third waits and is refused.
 func TestReplayCountsTwoAtATime(t *testing.T) {
 	ep, _ := configuration.Endpoint(newClient(t).endpoint(nil).text("id"))
 	synctest.Test(t, func(t *testing.T) {
@@ -605,7 +606,7 @@ func TestReplayCountsTwoAtATime(t *testing.T) {
 	})
 }
 
-// TestRunsAreListed newest first, by endpoint and state, with their counts; what has ended for good is counted once.
+// Runs are listed newest first, by endpoint and state, with their counts; an ended delivery is counted once.
 func TestRunsAreListed(t *testing.T) {
 	c := newClient(t)
 	ep, other := c.endpoint(nil).text("id"), c.endpoint(nil).text("id")

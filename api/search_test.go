@@ -40,7 +40,7 @@ func TestSearchFilters(t *testing.T) {
 		t.Errorf("%+v, %s", q.Search, a.raw)
 	}
 	if ago := time.Since(q.Since); ago < 24*time.Hour-time.Second || ago > 24*time.Hour+time.Minute || !q.Until.IsZero() {
-		t.Errorf("looks from %v to %v", q.Since, q.Until)
+		t.Errorf("the search covers %v to %v", q.Since, q.Until)
 	}
 	get("q", "", "body[a]", "", "header[b]", "").want(200)
 	if last().Search != nil || !last().Since.IsZero() {
@@ -48,7 +48,7 @@ func TestSearchFilters(t *testing.T) {
 	}
 	if get("q", "x", "until", "2026-03-03T00:00:00Z").want(200); last().Since.Format(
 		time.RFC3339) != "2026-03-02T00:00:00Z" {
-		t.Errorf("looks from %v", last().Since)
+		t.Errorf("the search starts at %v", last().Since)
 	}
 	if a := get().want(200); a.get("scanned") != nil {
 		t.Errorf("a list counts: %s", a.raw)
@@ -84,7 +84,7 @@ func TestSearchFilters(t *testing.T) {
 	}
 }
 
-// What nobody sends by mistake is refused with the name of the parameter, or looked for letter by letter.
+// Malformed input is refused with the name of the parameter, or searched for literally.
 func TestSearchHostileInput(t *testing.T) {
 	c := newClient(t)
 	f := func(name, value, param string) {
@@ -107,7 +107,7 @@ func TestSearchHostileInput(t *testing.T) {
 			values = append(values, m.Values...)
 		}
 		if !slices.Contains(values, value) {
-			t.Errorf("%s=%q looks for %q", name, value, values)
+			t.Errorf("%s=%q searches for %q", name, value, values)
 		}
 	}
 	for _, letters := range []string{
@@ -126,7 +126,7 @@ func TestSearchHostileInput(t *testing.T) {
 	f("q", "a\xc3", "q")
 	f("q", strings.Repeat("\x00", 201), "q")
 	f("q", strings.Repeat("x", 1<<15), "q")
-	f("body[a]", "\xff", "") // a body may hold it, though it is no text
+	f("body[a]", "\xff", "") // a body may contain it, although it is not UTF-8
 	f("body[a]", strings.Repeat("\x00", 257), "body[a]")
 	f("body["+strings.Repeat("a.", 40)+"a]", "1", "body["+strings.Repeat("a.", 40)+"a]")
 	f("body["+strings.Repeat("a", 257)+"]", "1", "body["+strings.Repeat("a", 192)+"…")
@@ -141,7 +141,7 @@ func TestSearchHostileInput(t *testing.T) {
 		f("status", hostile, "status")
 		f("source", hostile, "source")
 		f("processing", hostile, "processing")
-		if strings.Trim(hostile, "123456789") != "" { // any number from 1 on will do
+		if strings.Trim(hostile, "123456789") != "" { // any number from 1 is valid
 			f("limit", hostile, "limit")
 		}
 	}
@@ -177,7 +177,7 @@ func TestSearchPages(t *testing.T) {
 			"&cursor=" + cursor} {
 		c.do("GET", other, nil).wantError(400, "invalid_request", "cursor")
 	}
-	// A cursor that was made up for all time looks at no more than another search.
+	// A forged cursor without a time limit searches no longer window than any other.
 	forged, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestSearchPages(t *testing.T) {
 	binary.BigEndian.PutUint64(forged[len(forged)-8:], 0)
 	c.do("GET", target+"&cursor="+base64.RawURLEncoding.EncodeToString(forged), nil).want(200)
 	if since := c.fake.queries[len(c.fake.queries)-1].Since; time.Since(since) > 31*24*time.Hour+time.Minute {
-		t.Errorf("a forged cursor looks back to %v", since)
+		t.Errorf("a forged cursor searches back to %v", since)
 	}
 	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{}, event.ErrOverloaded }
 	if a := c.do("GET", "/v1/events?q=x", nil).wantError(429, "rate_limited", ""); a.Header.Get("Retry-After") == "" {

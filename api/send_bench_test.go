@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// nowhere accepts events and keeps none.
+// nowhere accepts events and drops them.
 type nowhere struct{}
 
 func (nowhere) Accept(context.Context, *event.Event, *config.Endpoint) error { return nil }
@@ -21,8 +21,8 @@ func (nowhere) AcceptAll(_ context.Context, es []*event.Event, _ *config.Endpoin
 	return make([]error, len(es))
 }
 
-// BenchmarkSend1KB is one send of 1 KB from the router to the answer, without net/http's server and
-// without the log.
+// BenchmarkSend1KB measures one send of 1 KB from the router to the answer, without net/http's server and without
+// the log.
 func BenchmarkSend1KB(b *testing.B) {
 	c := newClient(b, func(_ *api.Config, d *api.Deps) { d.Accept = nowhere{} })
 	ep := c.endpoint(nil).text("id")

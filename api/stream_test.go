@@ -22,8 +22,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// streamed is an API behind a real server, and a way into the log that it follows.
-type streamViewOf struct {
+// streamServer is an API behind a real HTTP server, with access to the log that it follows.
+type streamServer struct {
 	*client
 	url      string
 	http     *http.Client
@@ -31,9 +31,9 @@ type streamViewOf struct {
 	ids      *id.Generator
 }
 
-func newStreamed(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamViewOf {
+func newStreamServer(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamServer {
 	t.Helper()
-	s := &streamViewOf{client: newClient(t, setup...), ids: id.NewGenerator(nil)}
+	s := &streamServer{client: newClient(t, setup...), ids: id.NewGenerator(nil)}
 	srv := httptest.NewUnstartedServer(s.api.Handler())
 	srv.EnableHTTP2 = true
 	srv.StartTLS()
@@ -46,7 +46,7 @@ func newStreamed(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamVie
 		s.api.Drain()
 		s.http.CloseIdleConnections()
 		srv.Close()
-		if err := s.producer.Flush(context.Background()); err != nil { // what was seen may not be acknowledged yet
+		if err := s.producer.Flush(context.Background()); err != nil { // events that were read may not be acknowledged yet
 			t.Error(err)
 		}
 		s.producer.Close()
@@ -54,8 +54,8 @@ func newStreamed(t *testing.T, setup ...func(*api.Config, *api.Deps)) *streamVie
 	return s
 }
 
-// put puts an event into the log; alter may change it. It returns its id.
-func (s *streamViewOf) put(ep *config.Endpoint, body []byte, alter ...func(*event.Event)) string {
+// put writes an event to the log and returns its id; alter may change it.
+func (s *streamServer) put(ep *config.Endpoint, body []byte, alter ...func(*event.Event)) string {
 	s.t.Helper()
 	d, err := s.ids.New(ep.Partition)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *streamViewOf) put(ep *config.Endpoint, body []byte, alter ...func(*even
 	return d.Text(id.Event)
 }
 
-func (s *streamViewOf) produce(r *stream.Record, partition int32) {
+func (s *streamServer) produce(r *stream.Record, partition int32) {
 	s.producer.Produce(stream.Events, partition, r, func(_ *stream.Record, err error) {
 		if err != nil {
 			s.t.Error(err)
@@ -81,14 +81,14 @@ func (s *streamViewOf) produce(r *stream.Record, partition int32) {
 	})
 }
 
-func (s *streamViewOf) flush() {
+func (s *streamServer) flush() {
 	s.t.Helper()
 	if err := s.producer.Flush(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *streamViewOf) made(members map[string]any) *config.Endpoint {
+func (s *streamServer) createEndpoint(members map[string]any) *config.Endpoint {
 	s.t.Helper()
 	ep, presence := configuration.Endpoint(s.endpoint(members).text("id"))
 	if presence != config.Present {
@@ -97,23 +97,23 @@ func (s *streamViewOf) made(members map[string]any) *config.Endpoint {
 	return ep
 }
 
-// frame is one event of a stream.
+// frame is one item of a stream.
 type frame struct {
 	id, kind string
 	data     map[string]any
 	comment  bool
 }
 
-// watch is an open stream.
-type runWatch struct {
+// openStream is the client side of a stream.
+type openStream struct {
 	t      *testing.T
 	lines  *bufio.Scanner
 	resp   *http.Response
 	cancel context.CancelFunc
 }
 
-// open opens a stream; headers are name, value pairs.
-func (s *streamViewOf) open(endpoint, key string, headers ...string) *runWatch {
+// open opens a stream; headers are name-value pairs.
+func (s *streamServer) open(endpoint, key string, headers ...string) *openStream {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	r, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/endpoints/"+endpoint+"/stream", nil)
@@ -128,20 +128,20 @@ func (s *streamViewOf) open(endpoint, key string, headers ...string) *runWatch {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	w := &runWatch{t: s.t.(*testing.T), resp: resp, cancel: cancel, lines: bufio.NewScanner(resp.Body)}
+	w := &openStream{t: s.t.(*testing.T), resp: resp, cancel: cancel, lines: bufio.NewScanner(resp.Body)}
 	w.lines.Buffer(nil, 4<<20)
 	s.t.Cleanup(w.close)
 	return w
 }
 
-func (w *runWatch) close() {
+func (w *openStream) close() {
 	w.cancel()
 	w.resp.Body.Close()
 }
 
-// next is the next event or comment; an empty one when the stream has ended. It fails the test when the document
-// does not promise it.
-func (w *runWatch) next() (f frame) {
+// next returns the next item or comment, an empty one when the stream has ended. It fails the test if the document
+// does not describe the item.
+func (w *openStream) next() (f frame) {
 	w.t.Helper()
 	var text strings.Builder
 	for w.lines.Scan() {
@@ -168,18 +168,18 @@ func (w *runWatch) next() (f frame) {
 	return f
 }
 
-func (w *runWatch) described(item string) {
+func (w *openStream) described(item string) {
 	w.t.Helper()
 	c, err := theContract()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := c.judge("GET", w.resp.Request.URL.Path, w.resp.StatusCode, w.resp.Header, []byte(item)); err != nil {
+	if err := c.checkAnswer("GET", w.resp.Request.URL.Path, w.resp.StatusCode, w.resp.Header, []byte(item)); err != nil {
 		w.t.Errorf("the document and the stream differ: %v", err)
 	}
 }
 
-func (w *runWatch) ready() *runWatch {
+func (w *openStream) ready() *openStream {
 	w.t.Helper()
 	if w.resp.StatusCode != 200 || w.resp.Header.Get("Content-Type") != "text/event-stream" {
 		w.t.Fatalf("%s %v", w.resp.Status, w.resp.Header)
@@ -190,8 +190,8 @@ func (w *runWatch) ready() *runWatch {
 	return w
 }
 
-// want is the next event, which must have that id.
-func (w *runWatch) want(event string) frame {
+// want reads the next item, which must be the event with that id.
+func (w *openStream) want(event string) frame {
 	w.t.Helper()
 	f := w.next()
 	if f.kind != "event" || f.data["id"] != event || f.id == "" {
@@ -200,7 +200,7 @@ func (w *runWatch) want(event string) frame {
 	return f
 }
 
-func (w *runWatch) end(reason string) {
+func (w *openStream) end(reason string) {
 	w.t.Helper()
 	f := w.next()
 	for f.kind == "event" {
@@ -214,9 +214,9 @@ func (w *runWatch) end(reason string) {
 	}
 }
 
-func TestStreamShowsWhatIsAccepted(t *testing.T) {
-	s := newStreamed(t)
-	ep, other := s.made(nil), s.made(nil)
+func TestStreamSendsAcceptedEvents(t *testing.T) {
+	s := newStreamServer(t)
+	ep, other := s.createEndpoint(nil), s.createEndpoint(nil)
 	s.put(ep, []byte("before"))
 	s.flush()
 	w := s.open(ep.ID, readKey, "Accept", "text/event-stream").ready()
@@ -259,8 +259,8 @@ func TestStreamShowsWhatIsAccepted(t *testing.T) {
 }
 
 func TestStreamOfLargeBodies(t *testing.T) {
-	s := newStreamed(t)
-	ep := s.made(nil)
+	s := newStreamServer(t)
+	ep := s.createEndpoint(nil)
 	w := s.open(ep.ID, readKey).ready()
 	whole, cut := s.put(ep, bytes.Repeat([]byte("x"), 1<<20)), s.put(ep, bytes.Repeat([]byte("x"), 1<<20+1))
 	if f := w.want(whole); f.data["truncated"] != false || len(f.data["body"].(string)) != (1<<20+2)/3*4 {
@@ -271,11 +271,11 @@ func TestStreamOfLargeBodies(t *testing.T) {
 	}
 }
 
-// A client that leaves at random and comes back with the last id it has seen gets each event once, in order.
+// A client that disconnects at random and resumes from its last id gets each event once, in order.
 func TestStreamResumesWhereTheClientWas(t *testing.T) {
 	const events = 10_000
-	s := newStreamed(t)
-	ep, noise := s.made(nil), s.made(nil)
+	s := newStreamServer(t)
+	ep, noise := s.createEndpoint(nil), s.createEndpoint(nil)
 	w := s.open(ep.ID, readKey).ready()
 	ids := make([]string, events)
 	var putting sync.WaitGroup
@@ -320,8 +320,8 @@ func TestStreamResumesWhereTheClientWas(t *testing.T) {
 }
 
 func TestStreamRefuses(t *testing.T) {
-	s := newStreamed(t)
-	ep, other := s.made(nil), s.made(nil)
+	s := newStreamServer(t)
+	ep, other := s.createEndpoint(nil), s.createEndpoint(nil)
 	target := "/v1/endpoints/" + ep.ID + "/stream"
 	for _, accept := range []string{"application/json", "text/html, image/*", "text/event-stream;q=0", "text/plain"} {
 		s.do("GET", target, nil, "Accept", accept).wantError(400, "invalid_request", "accept")
@@ -344,9 +344,9 @@ func TestStreamRefuses(t *testing.T) {
 }
 
 func TestFiveStreamsOfAKey(t *testing.T) {
-	s := newStreamed(t)
-	ep := s.made(nil)
-	var open []*runWatch
+	s := newStreamServer(t)
+	ep := s.createEndpoint(nil)
+	var open []*openStream
 	for range 5 {
 		open = append(open, s.open(ep.ID, readKey).ready())
 	}
@@ -359,7 +359,7 @@ func TestFiveStreamsOfAKey(t *testing.T) {
 		t.Errorf("six streams have %d tails", n)
 	}
 	open[2].close()
-	for range 100 { // until the server has noticed
+	for range 100 { // until the server notices it
 		w := s.open(ep.ID, readKey)
 		if w.resp.StatusCode == 200 {
 			w.ready()
@@ -372,8 +372,8 @@ func TestFiveStreamsOfAKey(t *testing.T) {
 }
 
 func TestStreamEnds(t *testing.T) {
-	s := newStreamed(t)
-	ep := s.made(nil)
+	s := newStreamServer(t)
+	ep := s.createEndpoint(nil)
 	text, key, err := configuration.CreateKey(t.Context(), "watcher", config.Read, false, time.Time{})
 	if err != nil {
 		t.Fatal(err)
@@ -387,7 +387,7 @@ func TestStreamEnds(t *testing.T) {
 	if err := configuration.RevokeKey(t.Context(), key.ID); err != nil {
 		t.Fatal(err)
 	}
-	hidden := s.put(ep, []byte("after the revocation")) // no word of it
+	hidden := s.put(ep, []byte("after the revocation")) // it must not be sent
 	if f := revoked.next(); f.kind != "end" || f.data["reason"] != "key_revoked" {
 		t.Errorf("got %+v", f)
 	}
@@ -397,14 +397,14 @@ func TestStreamEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	stays.end("endpoint_deleted")
-	w := s.open(s.made(nil).ID, readKey).ready()
+	w := s.open(s.createEndpoint(nil).ID, readKey).ready()
 	s.api.Drain()
 	w.end("shutdown")
 }
 
 func TestStreamKeepsAlive(t *testing.T) {
-	s := newStreamed(t, func(cfg *api.Config, _ *api.Deps) { cfg.KeepAlive = time.Millisecond })
-	ep := s.made(nil)
+	s := newStreamServer(t, func(cfg *api.Config, _ *api.Deps) { cfg.KeepAlive = time.Millisecond })
+	ep := s.createEndpoint(nil)
 	w := s.open(ep.ID, readKey).ready()
 	if f := w.next(); !f.comment || f.kind != "" {
 		t.Errorf("after a silence comes %+v", f)
@@ -420,8 +420,8 @@ func TestStreamKeepsAlive(t *testing.T) {
 }
 
 func TestStreamFollowsAMovedEndpoint(t *testing.T) {
-	s := newStreamed(t)
-	ep := s.made(nil)
+	s := newStreamServer(t)
+	ep := s.createEndpoint(nil)
 	w := s.open(ep.ID, readKey).ready()
 	first := s.put(ep, nil)
 	last := w.want(first).id
@@ -433,9 +433,9 @@ func TestStreamFollowsAMovedEndpoint(t *testing.T) {
 	for range 3 {
 		ids = append(ids, s.put(moved, nil))
 	}
-	late := s.put(ep, nil) // of a node that did not know yet
+	late := s.put(ep, nil) // from a node that had not applied the move yet
 	s.flush()
-	for _, w := range []*runWatch{w, s.open(ep.ID, readKey, "Last-Event-ID", last).ready()} {
+	for _, w := range []*openStream{w, s.open(ep.ID, readKey, "Last-Event-ID", last).ready()} {
 		var got []string
 		for range 4 {
 			got = append(got, w.next().data["id"].(string))
@@ -446,10 +446,10 @@ func TestStreamFollowsAMovedEndpoint(t *testing.T) {
 	}
 }
 
-// A client that reads nothing for a while, over HTTP/1.1, holds little of this node's memory and misses nothing.
+// A client that reads nothing for a while, over HTTP/1.1, uses little memory of this node and misses nothing.
 func TestStreamOfASlowClient(t *testing.T) {
-	s := newStreamed(t)
-	ep := s.made(nil)
+	s := newStreamServer(t)
+	ep := s.createEndpoint(nil)
 	transport := s.http.Transport.(*http.Transport).Clone()
 	transport.ForceAttemptHTTP2, transport.TLSClientConfig.NextProtos = false, nil
 	slow := *s
@@ -460,7 +460,7 @@ func TestStreamOfASlowClient(t *testing.T) {
 		t.Fatalf("HTTP/%d and HTTP/%d", w.resp.ProtoMajor, quick.resp.ProtoMajor)
 	}
 	body := bytes.Repeat([]byte("x"), 16<<10)
-	ids := make([]string, 2000) // more than what connections hold, and than what waits in memory
+	ids := make([]string, 2000) // more than connection buffers and the queue hold
 	for i := range ids {
 		ids[i] = s.put(ep, body)
 	}

@@ -28,15 +28,15 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a log with a feed on it, and what stands in the log.
+// world is a log with a feed on it, and the events that were written.
 type world struct {
 	testing.TB
 	feed     *feed.Feed
 	producer *stream.Producer
 	ids      *id.Generator
-	trimmed  map[int32]int64 // by partition: the offset at which the log is said to begin
-	forgets  bool            // the log does not know that
-	asked    int             // of the store
+	trimmed  map[int32]int64 // by partition: the reported start offset of the log
+	forgets  bool            // the log does not report its start offset
+	asked    int             // calls of the store
 	erased   map[id.ID]bool
 	stop     func()
 
@@ -83,7 +83,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// trimmedLog is a log that is said to begin later than it does.
+// trimmedLog is a log that reports a later start than it has.
 type trimmedLog struct {
 	*stream.Reader
 	w *world
@@ -118,7 +118,7 @@ func (l trimmedLog) ReadRanges(
 	return l.Reader.ReadRanges(ctx, ranges, each)
 }
 
-// EventsByOffset is a store that holds everything.
+// EventsByOffset implements a store that has everything.
 func (w *world) EventsByOffset(_ context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +133,7 @@ func (w *world) EventsByOffset(_ context.Context, q event.OffsetQuery) (event.Of
 	return page, nil
 }
 
-// put puts an event of an endpoint into a partition.
+// put writes an event of an endpoint to a partition.
 func (w *world) put(endpoint string, partition int32, body []byte) {
 	w.Helper()
 	d, err := w.ids.New(partition)
@@ -169,7 +169,7 @@ func (w *world) watch(endpoint string, from *feed.Cursor, partitions ...int32) *
 	return x
 }
 
-// next takes n events; a gap is a fault.
+// next reads n events; a gap fails the test.
 func (w *world) next(x *feed.Watcher, n int) (got []feed.Item) {
 	w.Helper()
 	for len(got) < n {
@@ -187,8 +187,8 @@ func (w *world) next(x *feed.Watcher, n int) (got []feed.Item) {
 	return got
 }
 
-// wantAll checks that the items are all events of an endpoint from a certain one of each partition on, in the order of
-// each partition.
+// wantAll checks that the items are all events of an endpoint from an offset in each partition, in the order of each
+// partition.
 func (w *world) wantAll(endpoint string, got []feed.Item, from map[int32]int64) {
 	w.Helper()
 	w.mu.Lock()
@@ -211,8 +211,8 @@ func (w *world) wantAll(endpoint string, got []feed.Item, from map[int32]int64) 
 	}
 }
 
-// A watcher that takes nothing holds a bounded number of events in memory, and misses none.
-func TestWatcherThatIsBehind(t *testing.T) {
+// A watcher that reads nothing keeps a bounded number of events in memory and misses none.
+func TestWatcherBehindMissesNothing(t *testing.T) {
 	w := newWorld(t)
 	idle, busy := w.watch("ep_a", nil, 0), w.watch("ep_a", nil, 0)
 	const n = 4*feed.MaxQueued + 7
@@ -231,7 +231,7 @@ func TestWatcherThatIsBehind(t *testing.T) {
 	}
 	w.wantAll("ep_a", w.next(idle, n), nil)
 	if held := w.feed.QueuedBytes(); held != 0 {
-		t.Errorf("%d bytes are held for nobody", held)
+		t.Errorf("%d bytes are queued without a watcher", held)
 	}
 	if w.feed.Tails() != 1 {
 		t.Errorf("%d tails", w.feed.Tails())
@@ -243,8 +243,8 @@ func TestWatcherThatIsBehind(t *testing.T) {
 	}
 }
 
-// Large bodies fill memory before there are a thousand of them.
-func TestMemoryIsBounded(t *testing.T) {
+// Large bodies fill the memory limit before a thousand events are queued.
+func TestQueuedBytesAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("puts 100 MB through a log, with the goroutines of the others")
 	}
@@ -258,7 +258,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	w.flush()
 	last := w.watch("ep_b", nil, 0)
 	w.put("ep_b", 0, nil)
-	w.next(last, 1) // the tail has passed all of them
+	w.next(last, 1) // the tail has read all of them
 	if held := w.feed.QueuedBytes(); held > 66<<20 {
 		t.Errorf("%d bytes wait", held)
 	}
@@ -271,8 +271,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Watchers come, leave, and go on from the cursors that they have, over partitions and a log that is trimmed behind
-// them.
+// Watchers start, stop and resume from their cursors, on several partitions and a log that is trimmed meanwhile.
 func TestEachEventOnce(t *testing.T) {
 	seeds := uint64(4)
 	if testing.Short() {
@@ -301,7 +300,7 @@ func TestEachEventOnce(t *testing.T) {
 					}
 				}
 				w.flush()
-				if rnd.IntN(4) == 0 { // the log forgets what is older, whatever has been seen
+				if rnd.IntN(4) == 0 { // the log is trimmed, regardless of what was read
 					p := int32(rnd.IntN(3))
 					w.mu.Lock()
 					if n := len(w.events[p]); n > 0 {
@@ -339,7 +338,7 @@ func TestEachEventOnce(t *testing.T) {
 	}
 }
 
-func TestGaps(t *testing.T) {
+func TestGapsAreReported(t *testing.T) {
 	w := newWorld(t)
 	w.put("ep_a", 0, nil)
 	w.flush()
@@ -359,8 +358,8 @@ func TestGaps(t *testing.T) {
 	w.wantAll("ep_a", w.next(x, 1), nil)
 }
 
-// An endpoint came to another partition while its client was away, and that partition was trimmed since.
-func TestPartitionThatTheCursorDoesNotKnow(t *testing.T) {
+// An endpoint moved to another partition while its client was gone, and that partition was trimmed since.
+func TestPartitionMissingInTheCursor(t *testing.T) {
 	w := newWorld(t)
 	x := w.watch("ep_a", nil, 0)
 	begin := x.Cursor()
@@ -373,8 +372,8 @@ func TestPartitionThatTheCursorDoesNotKnow(t *testing.T) {
 	w.wantAll("ep_a", w.next(again, 10), nil)
 }
 
-// Nobody is given an event whose payload was erased, wherever it is read.
-func TestErasedIsPassedOver(t *testing.T) {
+// An event whose payload was erased is never delivered to a watcher, neither from the log nor from the store.
+func TestErasedEventsAreSkipped(t *testing.T) {
 	w := newWorld(t)
 	x := w.watch("ep_a", nil, 0)
 	begin := x.Cursor()
@@ -394,8 +393,8 @@ func TestErasedIsPassedOver(t *testing.T) {
 	}
 }
 
-// The embedded log forgets at a restart where it begins.
-func TestLogThatForgetsItsBeginning(t *testing.T) {
+// The embedded log does not report its start offset after a restart.
+func TestLogWithoutStartOffset(t *testing.T) {
 	w := newWorld(t)
 	x := w.watch("ep_a", nil, 0)
 	begin := x.Cursor()
@@ -403,7 +402,7 @@ func TestLogThatForgetsItsBeginning(t *testing.T) {
 		w.put([]string{"ep_a", "ep_b"}[i%2], 0, nil)
 	}
 	w.flush()
-	w.next(x, 250) // the tail has passed them, so that memory has none for those who come later
+	w.next(x, 250) // the tail has read them, so later watchers do not get them from memory
 	w.trimmed[0], w.forgets = 400, true
 	again := w.watch("ep_a", &begin, 0)
 	w.wantAll("ep_a", w.next(again, 250), nil)
@@ -412,7 +411,7 @@ func TestLogThatForgetsItsBeginning(t *testing.T) {
 	}
 }
 
-func TestFeedThatHasStopped(t *testing.T) {
+func TestStoppedFeed(t *testing.T) {
 	w := newWorld(t)
 	x := w.watch("ep_a", nil, 0)
 	w.stop()
