@@ -134,7 +134,7 @@ repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultMakesNoDead
 repeats+='|MigrateRunsAgain|Migration.*|ExpandThenFinalize|ClusterDDL.*|Plans|TextIndex.*|ErasedPayloadLeavesTheTextIndex'
 repeats+='|SearchTakesWhatAURLHolds|EveryReadUnderFaults|PoisonInEveryTable|RetentionShowsWholeDays|TooManyPartsThrottleFlushes|Standing|Retention|EveryPlanAppliesEveryFilter'
 # api
-repeats+='|BodiesCostByTheirLength|WrongTypesAtEveryMember|LargeAnswersAreBounded|AnswersAreCountedAtTheirMost|ReplayBounds'
+repeats+='|BodyCostIsLinear|WrongTypeOfAnyMemberIsRefused|LargeAnswersAreBounded|AnswerSizeBoundHolds|ReplayBounds'
 repeats+='|ReplayReadsABoundedNumberOfRejectedEvents|StreamOfASlowClient'
 # dispatcher
 repeats+='|ScheduleThroughTheTiers|DownFor.*|DestinationDownFor.*|ManyDeadDestinations|RateIsHeld.*|DeepTier|AMillionPending.*'
