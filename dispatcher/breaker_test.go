@@ -191,7 +191,7 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 			return int(w.metric("relay_dispatch_parked", "breaker_open"))
 		}
 		waiting := open()
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].URL = url })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations[0].URL = url })
 		time.Sleep(2 * (lane.MinRecheck + lane.Slack(lane.MinRecheck)))
 		if n := len(good.all()); n != waiting || waiting < 20 {
 			t.Errorf("%d of %d that were held arrived at the new URL", n, waiting)
@@ -200,10 +200,12 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 			t.Errorf("SetHeldUntil: %v", got)
 		}
 
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].URL = "http://localhost:81/away" })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) {
+			endpoint.Destinations[0].URL = "http://localhost:81/away"
+		})
 		open()
 		enable := func(on bool) {
-			w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].Enabled = on })
+			w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations[0].Enabled = on })
 		}
 		enable(false)
 		time.Sleep(lane.MinRecheck + lane.Slack(lane.MinRecheck))

@@ -49,8 +49,9 @@ func checkTimes(t *testing.T, all []*event.Outcome) {
 func TestScheduleThroughTheTiers(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		url, _ := w.serve(80, &sink{answer: func(int, received) int { return 500 }})
-		ep := w.endpoint(url)
-		ep.RetryPolicy = config.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7, 90, 1000}, MaxAttempts: 6,
+		endpoint := w.endpoint(url)
+		endpoint.RetryPolicy = config.RetryPolicy{
+			Strategy: "schedule", ScheduleSeconds: []int{1, 7, 90, 1000}, MaxAttempts: 6,
 			Jitter: 0.1}
 		w.start(testConfig())
 		w.accept(w.newEvent(`{}`))
@@ -115,8 +116,8 @@ func TestRetryAfterOverHTTP(t *testing.T) {
 // nothing is sent early.
 func TestDestinationDownFor29Seconds(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		ep := w.endpoint("http://localhost:80/hook")
-		ep.RetryPolicy = config.DefaultRetryPolicy()
+		endpoint := w.endpoint("http://localhost:80/hook")
+		endpoint.RetryPolicy = config.DefaultRetryPolicy()
 		w.start(testConfig())
 		start := time.Now()
 		s := &sink{}
@@ -168,10 +169,10 @@ func TestHungDestinationsBesideAGoodOne(t *testing.T) {
 		s := &sink{}
 		good, _ := w.serve(81, s)
 		urls := append(slices.Repeat([]string{stuck}, hung), good)
-		ep := w.endpoint(urls...)
-		ep.RetryPolicy = config.DefaultRetryPolicy()
+		endpoint := w.endpoint(urls...)
+		endpoint.RetryPolicy = config.DefaultRetryPolicy()
 		var dests []string
-		for _, d := range ep.Destinations {
+		for _, d := range endpoint.Destinations {
 			dests = append(dests, d.ID)
 		}
 		cfg := testConfig()
@@ -210,8 +211,8 @@ func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
 			return 200
 		}}
 		url, _ := w.serve(80, s)
-		ep := w.endpoint(url)
-		ep.Destinations[0].MaxInFlight = 2
+		endpoint := w.endpoint(url)
+		endpoint.Destinations[0].MaxInFlight = 2
 		cfg := testConfig()
 		cfg.MaxInFlight = 8 // a single lane may hold half of it
 		w.start(cfg)
@@ -326,8 +327,8 @@ func TestReplayEndsTheWaitingRetry(t *testing.T) {
 			return 500
 		}}
 		url, _ := w.serve(80, s)
-		ep := w.endpoint(url)
-		ep.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 60, MaxAttempts: 3}
+		endpoint := w.endpoint(url)
+		endpoint.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 60, MaxAttempts: 3}
 		w.start(testConfig())
 		replayed, other := w.newEvent(`{"n":1}`), w.newEvent(`{"n":2}`)
 		w.accept(replayed)

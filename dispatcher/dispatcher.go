@@ -62,8 +62,8 @@
 //  10. The configuration at the moment of the attempt counts (TestConfigurationIsReadAtFireTime, TestUnknownEndpoint).
 //  11. Credentials are masked in what is recorded (TestCredentialsAreMaskedInTheRow).
 //  12. A record that cannot be decoded becomes a dead letter with a failed outcome, and does not block its partition
-//     (TestUndecodableRecordsBecomeDeadLetters). So does a follow-up that Kafka refuses permanently
-//     (TestFollowUpThatIsRefusedForGood).
+//     (TestUndecodableRecordsBecomeDeadLetters). So does a follow-up that brokers reject permanently
+//     (TestFollowUpThatBrokersReject).
 //  13. A stop finishes running requests, and nothing outlives Run (TestStopFinishesWhatIsInFlight,
 //     TestRunEndsWithItsContext, TestMain).
 //  14. One decision of its lane settles what becomes of a delivery (TestDecisions), and each delivery that a lane took

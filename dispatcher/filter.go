@@ -40,29 +40,29 @@ type bodyMatches struct {
 // evaluate evaluates the filters of the endpoint for the body of the event. Without such filters, or while this node
 // does not know the endpoint, it returns the zero value.
 func (b *bodyFilters) evaluate(view ConfigView, ev *event.Event) bodyMatches {
-	ep, presence := view.Endpoint(ev.Endpoint)
+	endpoint, presence := view.Endpoint(ev.Endpoint)
 	onBody := func(d config.Destination) bool { return d.Filter.NeedsBody() }
-	if presence != config.Present || !slices.ContainsFunc(ep.Destinations, onBody) {
+	if presence != config.Present || !slices.ContainsFunc(endpoint.Destinations, onBody) {
 		return bodyMatches{}
 	}
 	b.evaluated.Inc()
-	return bodyMatches{ep, b.compiled(ep).Match(ev.Body)}
+	return bodyMatches{endpoint, b.compiled(endpoint).Match(ev.Body)}
 }
 
 // compiled returns the filters of the current revision of the endpoint.
-func (b *bodyFilters) compiled(ep *config.Endpoint) *config.BodyFilters {
-	cached, ok := b.endpoints[ep.ID]
-	if ok && cached.rev == ep.Rev {
+func (b *bodyFilters) compiled(endpoint *config.Endpoint) *config.BodyFilters {
+	cached, ok := b.endpoints[endpoint.ID]
+	if ok && cached.rev == endpoint.Rev {
 		return cached.filters
 	}
-	fresh := ep.BodyFilters()
+	fresh := endpoint.BodyFilters()
 	if ok {
 		b.conditions -= cached.filters.Conditions()
 	}
 	if b.endpoints == nil || b.conditions+fresh.Conditions() > maxConditions {
 		b.endpoints, b.conditions = make(map[string]compiledFilters), 0
 	}
-	b.endpoints[ep.ID] = compiledFilters{ep.Rev, fresh}
+	b.endpoints[endpoint.ID] = compiledFilters{endpoint.Rev, fresh}
 	b.conditions += fresh.Conditions()
 	return fresh
 }

@@ -14,10 +14,10 @@ import (
 // event is read. After a change of the endpoint, workers read it once more, and the current filter counts.
 func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 	const events = 50
-	ep := simEndpoint("ep_1", "dst_down", "dst_other")
-	ep.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 1.0}}
-	ep.Destinations[1].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
-	simulate(t, simConfig(), []*config.Endpoint{ep}, func(s *sim) {
+	endpoint := simEndpoint("ep_1", "dst_down", "dst_other")
+	endpoint.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 1.0}}
+	endpoint.Destinations[1].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
+	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
 		up := time.Now().Add(30 * time.Minute)
 		s.answer = func(_ string, now time.Time) (time.Duration, int) {
 			if now.Before(up) {
@@ -26,7 +26,7 @@ func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 			return time.Millisecond, 200
 		}
 		for range events {
-			s.accept(ep)
+			s.accept(endpoint)
 		}
 		time.Sleep(15 * time.Minute)
 		read := func() float64 { return testutil.ToFloat64(s.d.metrics.filterEvaluations) }
@@ -50,9 +50,9 @@ func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 
 // The reader and the timer let a delivery pass if they would have to read its body. A worker evaluates the filter.
 func TestOnlyWorkersReevaluateFilters(t *testing.T) {
-	ep := simEndpoint("ep_1", "dst_1")
-	ep.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
-	simulate(t, simConfig(), []*config.Endpoint{ep}, func(s *sim) {
+	endpoint := simEndpoint("ep_1", "dst_1")
+	endpoint.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
+	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
 		eventID, err := s.ids.New(0)
 		if err != nil {
 			t.Fatal(err)
@@ -106,10 +106,10 @@ func TestCompiledFiltersAreBounded(t *testing.T) {
 		body[string(rune('a'+i%26))+string(rune('a'+i/26))] = "x"
 	}
 	for i := range 300 {
-		ep := simEndpoint("ep_"+time.Duration(i).String(), "dst_1")
-		ep.Destinations[0].Filter = &config.Filter{Body: body}
-		for ep.Rev = range int64(3) {
-			b.compiled(ep)
+		endpoint := simEndpoint("ep_"+time.Duration(i).String(), "dst_1")
+		endpoint.Destinations[0].Filter = &config.Filter{Body: body}
+		for endpoint.Rev = range int64(3) {
+			b.compiled(endpoint)
 		}
 		if b.conditions > maxConditions || b.conditions != len(b.endpoints)*len(body) {
 			t.Fatalf("%d conditions of %d endpoints", b.conditions, len(b.endpoints))

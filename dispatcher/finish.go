@@ -37,7 +37,7 @@ type completion struct {
 
 // finisher produces the records of completions. What Kafka does not accept is retried until it does; meanwhile the
 // delivery counts as in memory, and the reader stops when that is full. A record that Kafka will never accept is
-// replaced by a smaller one (refused.go).
+// replaced by a smaller one (rejected.go).
 //
 // The producer calls back on one goroutine, which must not block. The callback only puts completions into the lists
 // below; the goroutines of run continue them.
@@ -52,7 +52,7 @@ type finisher struct {
 
 	ready   backlog // their next record may be produced
 	retries backlog // their record was not accepted
-	single  backlog // their record may be why Kafka refused the batch
+	single  backlog // their record may be why the batch was rejected
 }
 
 func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *finisher {

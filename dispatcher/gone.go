@@ -62,8 +62,8 @@ var errDestinationChanged = errors.New("the destination has changed since")
 func (r *goneDisabler) disable(ctx context.Context, request disableRequest) {
 	ctx, cancel := context.WithTimeout(config.WithOrigin(ctx, config.Origin{Actor: "dispatcher"}), disableTimeout)
 	defer cancel()
-	_, err := r.updater.UpdateEndpoint(ctx, request.endpoint, func(ep *config.Endpoint) error {
-		dest := ep.Destination(request.dest)
+	_, err := r.updater.UpdateEndpoint(ctx, request.endpoint, func(endpoint *config.Endpoint) error {
+		dest := endpoint.Destination(request.dest)
 		if dest == nil || !dest.Enabled || dest.URL != request.url {
 			return errDestinationChanged
 		}

@@ -108,8 +108,8 @@ func TestHolesSurviveRestart(t *testing.T) {
 			}
 			s.ServeHTTP(rw, r)
 		}))
-		ep := w.endpoint(url)
-		ep.Destinations[0].TimeoutSeconds = 60
+		endpoint := w.endpoint(url)
+		endpoint.Destinations[0].TimeoutSeconds = 60
 		cfg := testConfig()
 		cfg.Drain = time.Second
 		_, stop := w.start(cfg)
@@ -192,7 +192,7 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 	nothing := func(*bubbleWorld) {}
 	ofDest := func(f func(*config.Destination)) func(*bubbleWorld) {
 		return func(w *bubbleWorld) {
-			w.view.change(testEndpoint, func(ep *config.Endpoint) { f(&ep.Destinations[0]) })
+			w.view.change(testEndpoint, func(endpoint *config.Endpoint) { f(&endpoint.Destinations[0]) })
 		}
 	}
 	disable := ofDest(func(d *config.Destination) { d.Enabled = false })
@@ -208,10 +208,10 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 	f("in a run", nothing, inRun(event.Failed), "delivered")
 	f("endpoint deleted", func(w *bubbleWorld) { w.view.remove(testEndpoint) }, nil, "skipped endpoint_deleted")
 	f("endpoint disabled", func(w *bubbleWorld) {
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Enabled = false })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Enabled = false })
 	}, nil, "delivered")
 	f("destination deleted", func(w *bubbleWorld) {
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations = nil })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations = nil })
 	}, nil, "skipped destination_deleted")
 	f("destination disabled", disable, nil, "skipped destination_disabled")
 	f("skipped in a run: delivered again", disable, inRun(event.Delivered), "delivered")
@@ -236,14 +236,14 @@ func TestUnknownEndpoint(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
-		ep := w.endpoint(url)
+		endpoint := w.endpoint(url)
 		delete(w.view.endpoints, testEndpoint)
 		tries := 0
 		w.view.onSync = func() error {
 			if tries++; tries == 1 {
 				return errors.New("the log is away")
 			}
-			w.view.put(ep)
+			w.view.put(endpoint)
 			return nil
 		}
 		w.start(testConfig())

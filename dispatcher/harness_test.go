@@ -107,7 +107,7 @@ func testLog() *slog.Logger {
 // changed.
 func (w *world) endpoint(urls ...string) *config.Endpoint {
 	w.tb.Helper()
-	ep := &config.Endpoint{
+	endpoint := &config.Endpoint{
 		ID: testEndpoint, Account: "acc_1", Enabled: true,
 		RetryPolicy: config.RetryPolicy{
 			Strategy: "linear", IntervalSeconds: 1, MaxAttempts: 50, RetryOn: []string{"3xx", "4xx"},
@@ -116,13 +116,13 @@ func (w *world) endpoint(urls ...string) *config.Endpoint {
 	}
 	for i, u := range urls {
 		dest := fmt.Sprintf("dst_%d", i+1)
-		ep.Destinations = append(ep.Destinations, config.Destination{
+		endpoint.Destinations = append(endpoint.Destinations, config.Destination{
 			ID: dest, URL: u, Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
 			Secrets: []config.SigningSecret{{Secret: w.keyring.SealString(dest, config.FieldSecret, w.secret.Reveal())}},
 		})
 	}
-	w.view.put(ep)
-	return ep
+	w.view.put(endpoint)
+	return endpoint
 }
 
 // newEvent makes an event for the destinations dst_1 … of the test endpoint.

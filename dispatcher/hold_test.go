@@ -22,7 +22,7 @@ func TestPausedDeliveriesAreHeldUntilResumed(t *testing.T) {
 				s := &sink{}
 				url, _ := w.serve(80, s)
 				w.endpoint(url, url+"/other")
-				w.view.change(testEndpoint, func(ep *config.Endpoint) { pause(ep, true) })
+				w.view.change(testEndpoint, func(endpoint *config.Endpoint) { pause(endpoint, true) })
 				w.start(testConfig())
 				const events = 20
 				for range events {
@@ -39,7 +39,7 @@ func TestPausedDeliveriesAreHeldUntilResumed(t *testing.T) {
 						t.Errorf("while paused: %+v", outcome)
 					}
 				}
-				w.view.change(testEndpoint, func(ep *config.Endpoint) { pause(ep, false) })
+				w.view.change(testEndpoint, func(endpoint *config.Endpoint) { pause(endpoint, false) })
 				on := time.Now()
 				all := w.outcomes(count(2*events, event.Delivered))
 				if len(all) != 2*events+held {
@@ -53,8 +53,8 @@ func TestPausedDeliveriesAreHeldUntilResumed(t *testing.T) {
 			})
 		})
 	}
-	f("endpoint", func(ep *config.Endpoint, on bool) { ep.Paused = on }, 0)
-	f("destination", func(ep *config.Endpoint, on bool) { ep.Destinations[0].Paused = on }, 20)
+	f("endpoint", func(endpoint *config.Endpoint, on bool) { endpoint.Paused = on }, 0)
+	f("destination", func(endpoint *config.Endpoint, on bool) { endpoint.Destinations[0].Paused = on }, 20)
 }
 
 // A purge ends waiting deliveries of events received before it and of replays started before it. Later events are
@@ -64,7 +64,7 @@ func TestPurge(t *testing.T) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].Paused = true })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations[0].Paused = true })
 		w.start(testConfig())
 		newRun := func() string {
 			run, err := w.ids.New(0)
@@ -83,14 +83,14 @@ func TestPurge(t *testing.T) {
 		w.accept(before)
 		replay(again, newRun())
 		time.Sleep(7 * time.Second)
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].PurgeBefore = time.Now() })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations[0].PurgeBefore = time.Now() })
 		later, replayed := w.newEvent(`"later"`), w.newEvent(`"replayed"`)
 		replayed.ID = again.ID // the same event, replayed after the purge
 		w.accept(later)
 		second := newRun()
 		replay(replayed, second)
 		time.Sleep(7 * time.Second)
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].Paused = false })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations[0].Paused = false })
 		all := w.outcomes(count(2, event.Delivered))
 		got := map[string][]string{}
 		for _, outcome := range all {
@@ -123,8 +123,8 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 		}})
 		w.endpoint(url)
 		dest := func() config.Destination {
-			ep, _ := w.view.Endpoint(testEndpoint)
-			return ep.Destinations[0]
+			endpoint, _ := w.view.Endpoint(testEndpoint)
+			return endpoint.Destinations[0]
 		}
 		write := make(chan error)
 		w.view.during(func() error { return <-write })
@@ -161,8 +161,8 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 
 		// After it is enabled again, the count starts at 0. Then the URL changes while the write is running.
 		enable := func(url string) {
-			w.view.change(testEndpoint, func(ep *config.Endpoint) {
-				ep.Destinations[0].URL, ep.Destinations[0].Enabled, ep.Destinations[0].StateReason = url, true, ""
+			w.view.change(testEndpoint, func(endpoint *config.Endpoint) {
+				endpoint.Destinations[0].URL, endpoint.Destinations[0].Enabled, endpoint.Destinations[0].StateReason = url, true, ""
 			})
 		}
 		enable(url)

@@ -73,7 +73,7 @@ func (d *Dispatcher) readRecords(id stream.Partition, records []*stream.Record) 
 }
 
 func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
-	if slot.part.id.Topic == stream.Events {
+	if slot.partition.id.Topic == stream.Events {
 		ev, err := event.Decode(record)
 		if err != nil {
 			d.deadLetter(slot, record, err)
@@ -99,9 +99,9 @@ func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
 	delivery := &lane.Delivery{Slot: slot, Work: work, Size: sizeOf(record)}
 	now := d.now()
 	switch {
-	case slot.part.delay > 0:
-		delivery.ReadyAt = lane.ReadyAt(work.Due, record.Timestamp, now, slot.part.delay)
-		slot.part.addWaiting(delivery)
+	case slot.partition.delay > 0:
+		delivery.ReadyAt = lane.ReadyAt(work.Due, record.Timestamp, now, slot.partition.delay)
+		slot.partition.addWaiting(delivery)
 	case work.Due.After(now):
 		d.hopDelivery(delivery, now)
 	default:
@@ -168,7 +168,7 @@ func (d *Dispatcher) deadLetter(slot *slot, record *stream.Record, cause error) 
 	}
 	d.metrics.deadLetters.Inc()
 	d.log.LogAttrs(context.Background(), slog.LevelError, "cannot decode record, writing it to the dead letter topic",
-		slog.String("topic", slot.part.id.Topic), slog.Int("partition", int(slot.part.id.Index)),
+		slog.String("topic", slot.partition.id.Topic), slog.Int("partition", int(slot.partition.id.Index)),
 		slog.Int64("offset", record.Offset), slog.Any("error", cause))
 	dead := d.stream.DeadLetterRecord(record, stream.DispatchGroup, cause)
 	dead.Key, dead.Value = bytes.Clone(dead.Key), bytes.Clone(dead.Value)

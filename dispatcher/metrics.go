@@ -18,7 +18,7 @@ type metrics struct {
 	connectionWait       prometheus.Histogram
 	deadLetters          prometheus.Counter
 	produceErrors        prometheus.Counter
-	refusedRecords       *prometheus.CounterVec // by topic
+	rejectedRecords      *prometheus.CounterVec // by topic
 	commitErrors         prometheus.Counter
 	commitsWithoutHoles  prometheus.Counter
 	holes                prometheus.Gauge
@@ -55,10 +55,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		connectionWait: histogram("connection_wait_seconds",
 			"How long requests waited for an open file or an HTTP/2 stream, not counted in their time-out.", 0.001),
 		deadLetters: counter("dead_letters_total",
-			"Records written to the dead letter topic: they cannot be decoded, or Kafka refused their follow-up."),
+			"Records written to the dead letter topic: they cannot be decoded, or brokers rejected their follow-up."),
 		produceErrors: counter("produce_errors_total", "Failed attempts to produce a record; each is retried."),
-		refusedRecords: counters("refused_records_total",
-			"Records that Kafka refused permanently and that were replaced, by topic.", "topic"),
+		rejectedRecords: counters("rejected_records_total",
+			"Records that brokers rejected permanently and that were replaced, by topic.", "topic"),
 		commitErrors: counter("commit_errors_total", "Failed commits of offsets."),
 		commitsWithoutHoles: counter("commits_without_holes_total",
 			"Partitions committed without metadata because brokers rejected it as too large."),

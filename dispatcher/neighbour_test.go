@@ -126,9 +126,9 @@ func neighbours(t *testing.T, http2 bool, hanging, events int) {
 	defer release()
 	w := newWorld(t, 1)
 	w.rt = g.transportTo(t)
-	ep := w.endpoint(g.url+"/a", g.url+"/b")
-	ep.Destinations[0].MaxInFlight = 1000
-	w.view.put(ep)
+	endpoint := w.endpoint(g.url+"/a", g.url+"/b")
+	endpoint.Destinations[0].MaxInFlight = 1000
+	w.view.put(endpoint)
 	w.start(testConfig())
 	for range 3 * hanging {
 		w.producer.Produce(stream.Events, 0, w.newEvent("{}", "dst_1").Record(), func(*stream.Record, error) {})

@@ -62,9 +62,9 @@ func recoveryPolicy() config.RetryPolicy {
 }
 
 // policyOf is the retry policy of the delivery.
-func policyOf(work *event.Work, ep *config.Endpoint) config.RetryPolicy {
+func policyOf(work *event.Work, endpoint *config.Endpoint) config.RetryPolicy {
 	if isRecovery(work) {
 		return recoveryPolicy()
 	}
-	return ep.RetryPolicy
+	return endpoint.RetryPolicy
 }

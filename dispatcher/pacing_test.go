@@ -22,8 +22,8 @@ func paced(t *testing.T) func(*Deps) {
 }
 
 func (w *world) setRate(perSecond float64, burst int) {
-	w.view.change(testEndpoint, func(ep *config.Endpoint) {
-		ep.Destinations[0].RateLimit = &config.RateLimit{PerSecond: perSecond, Burst: burst}
+	w.view.change(testEndpoint, func(endpoint *config.Endpoint) {
+		endpoint.Destinations[0].RateLimit = &config.RateLimit{PerSecond: perSecond, Burst: burst}
 	})
 }
 
@@ -178,7 +178,7 @@ func TestRateChanges(t *testing.T) {
 		if n := len(s.all()) - events; n < 10 || n > 12 {
 			t.Errorf("%d requests in 20 s at 0.5 a second", n)
 		}
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Destinations[0].RateLimit = nil })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations[0].RateLimit = nil })
 		time.Sleep(lane.MinRecheck + lane.Slack(lane.MinRecheck))
 		if n := len(s.all()); n != 2*events {
 			t.Errorf("%d of %d were delivered without a rate", n, 2*events)

@@ -13,7 +13,7 @@ import (
 func TestParkedDeliveriesEndByPolicy(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		w.endpoint("http://localhost:80/hook")
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Paused = true })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Paused = true })
 		cfg := testConfig()
 		cfg.RetentionDays = 1
 		w.start(cfg)

@@ -68,15 +68,15 @@ type partition struct {
 
 // slot is one record and the deliveries that are not done.
 type slot struct {
-	part      *partition
+	partition *partition
 	offset    int64
 	remaining int // deliveries that are not done; guarded by part.mu
 }
 
 // BeginDelivery, EndDelivery and Partition implement lane.Slot.
-func (s *slot) BeginDelivery() bool        { return s.part.beginDelivery() }
-func (s *slot) EndDelivery()               { s.part.endDelivery() }
-func (s *slot) Partition() *lane.Partition { return &s.part.lanePartition }
+func (s *slot) BeginDelivery() bool        { return s.partition.beginDelivery() }
+func (s *slot) EndDelivery()               { s.partition.endDelivery() }
+func (s *slot) Partition() *lane.Partition { return &s.partition.lanePartition }
 
 // slotOf is the slot of a delivery. Every delivery in a lane comes from a partition.
 func slotOf(delivery *lane.Delivery) *slot { return delivery.Slot.(*slot) }
@@ -104,13 +104,13 @@ func (p *partition) beginRecord(offset int64, leaderEpoch int32) *slot {
 	}
 	p.unfinished++
 	p.updatePause()
-	return &slot{part: p, offset: offset, remaining: 1}
+	return &slot{partition: p, offset: offset, remaining: 1}
 }
 
 // deliveryDone counts one delivery of the slot as done and reports whether that was the last one. Then the record is
 // done.
 func (s *slot) deliveryDone() bool {
-	p := s.part
+	p := s.partition
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if s.remaining--; s.remaining > 0 {
@@ -125,9 +125,9 @@ func (s *slot) deliveryDone() bool {
 
 // setDeliveries sets how many deliveries the record has.
 func (s *slot) setDeliveries(n int) {
-	s.part.mu.Lock()
+	s.partition.mu.Lock()
 	s.remaining = n
-	s.part.mu.Unlock()
+	s.partition.mu.Unlock()
 }
 
 // beginDelivery reports whether a delivery may begin. Each call that returned true needs one endDelivery.
@@ -259,17 +259,17 @@ func (p *partition) updatePause() {
 
 // nextCommit returns the offset to commit if there is something new, the number of holes in its metadata, and how many
 // finished records did not fit into it.
-func (p *partition) nextCommit() (commit stream.Commit, holes int, omitted int64, ok bool) {
+func (p *partition) nextCommit() (commit stream.Commit, holeCount int, omitted int64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.dirty || p.tracker.commitOffset < 0 {
 		return stream.Commit{}, 0, 0, false
 	}
 	p.dirty = false
-	runs := p.tracker.holes()
+	holes := p.tracker.holes()
 	commit = stream.Commit{Offset: p.tracker.commitOffset, LeaderEpoch: p.tracker.leaderEpoch()}
-	commit.Metadata, omitted = stream.EncodeHoles(commit.Offset, runs)
-	return commit, len(runs), omitted, true
+	commit.Metadata, omitted = stream.EncodeHoles(commit.Offset, holes)
+	return commit, len(holes), omitted, true
 }
 
 // retryCommit makes the next commit include this partition again.

@@ -25,8 +25,8 @@ type rules struct {
 
 // MaxInFlight returns max_in_flight of the destination, 0 if this node does not know it.
 func (r *rules) MaxInFlight(work *event.Work) int {
-	if ep, presence := r.config.Endpoint(work.Event.Endpoint); presence == config.Present {
-		if dest := ep.Destination(work.Dest); dest != nil {
+	if endpoint, presence := r.config.Endpoint(work.Event.Endpoint); presence == config.Present {
+		if dest := endpoint.Destination(work.Dest); dest != nil {
 			return dest.MaxInFlight
 		}
 	}
@@ -55,14 +55,14 @@ func (r *rules) CheckLatest(ctx context.Context, work *event.Work) (lane.Eligibi
 // Check reads the configuration and never waits. Workers of lanes let it read the body. The reader and the timer,
 // which serve all lanes, do not; then a delivery whose filter result is not known counts as wanted.
 func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
-	ep, presence := r.config.Endpoint(work.Event.Endpoint)
+	endpoint, presence := r.config.Endpoint(work.Event.Endpoint)
 	switch presence {
 	case config.Unknown:
 		return lane.Eligibility{}
 	case config.Deleted:
 		return lane.Eligibility{Known: true, Status: event.Skipped, Reason: event.EndpointDeleted}
 	}
-	eligibility := lane.Eligibility{Endpoint: ep, Destination: ep.Destination(work.Dest), Known: true}
+	eligibility := lane.Eligibility{Endpoint: endpoint, Destination: endpoint.Destination(work.Dest), Known: true}
 	var known bool
 	if eligibility.Status, eligibility.Reason, known = r.endByJob(work); !known {
 		return lane.Eligibility{}
@@ -70,12 +70,12 @@ func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 	if eligibility.Status == "" {
 		eligibility.Status, eligibility.Reason = r.endByState(work, eligibility.Destination)
 	}
-	if eligibility.Status == "" && !r.passesFilter(work, ep, eligibility.Destination, readBody) {
+	if eligibility.Status == "" && !r.passesFilter(work, endpoint, eligibility.Destination, readBody) {
 		eligibility.Status, eligibility.Reason = event.Skipped, event.Filtered
 	}
 	if eligibility.Status == "" {
-		eligibility.Paused = ep.Paused || eligibility.Destination.Paused || ep.Move != nil &&
-			ep.HoldsDeliveries(work.Event.ID.Partition(), r.now())
+		eligibility.Paused = endpoint.Paused || eligibility.Destination.Paused || endpoint.Move != nil &&
+			endpoint.HoldsDeliveries(work.Event.ID.Partition(), r.now())
 	}
 	return eligibility
 }
@@ -129,19 +129,20 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 
 // passesFilter reports whether the destination's filter matches the delivery. Without readBody, a filter that was not
 // evaluated at the current revision of the endpoint counts as matching.
-func (r *rules) passesFilter(work *event.Work, ep *config.Endpoint, dest *config.Destination, readBody bool) bool {
+func (r *rules) passesFilter(
+	work *event.Work, endpoint *config.Endpoint, dest *config.Destination, readBody bool) bool {
 	switch {
 	case !dest.Filter.MatchesType(work.Event.Type):
 		return false
 	case !dest.Filter.NeedsBody():
 		return true
-	case work.FilterRev == ep.Rev:
+	case work.FilterRev == endpoint.Rev:
 		return !work.Filtered
 	case !readBody:
 		return true
 	}
 	r.bodiesRead.Inc()
-	work.FilterRev, work.Filtered = ep.Rev, !dest.Filter.MatchesBody(work.Event.Body)
+	work.FilterRev, work.Filtered = endpoint.Rev, !dest.Filter.MatchesBody(work.Event.Body)
 	return !work.Filtered
 }
 

@@ -45,8 +45,8 @@ func TestReleaseIsBounded(t *testing.T) {
 					return 200
 				}}
 				url, _ := w.serve(80, s)
-				ep := w.endpoint(url)
-				ep.Destinations[0].TimeoutSeconds = 60
+				endpoint := w.endpoint(url)
+				endpoint.Destinations[0].TimeoutSeconds = 60
 				d, _ := w.start(testConfig())
 				w.accept(w.newEvent("quick"))
 				w.outcomes(count(1))

@@ -96,7 +96,7 @@ func (n *deadNode) admitRecord(p deadRecord) {
 		n.rechecks++
 		n.longestParked = max(n.longestParked, time.Duration(n.second-int(p.parked))*time.Second)
 	}
-	n.carryOut(p.dest, n.Admit(&lane.Delivery{Slot: &slot{part: n.part}, Work: work, Size: 600}))
+	n.carryOut(p.dest, n.Admit(&lane.Delivery{Slot: &slot{partition: n.part}, Work: work, Size: 600}))
 	for l, workers := range n.started {
 		for ; workers > 0; workers-- {
 			n.runWorker(l, p.dest)

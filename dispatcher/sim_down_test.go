@@ -62,8 +62,8 @@ func TestDownForAnHour(t *testing.T) {
 }
 
 func (o outage) run(t *testing.T) {
-	ep := simEndpoint("ep_1", "dst_1")
-	simulate(t, simConfig(), []*config.Endpoint{ep}, func(s *sim) {
+	endpoint := simEndpoint("ep_1", "dst_1")
+	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
 		start := time.Now()
 		up := start.Add(o.lasts)
 		s.answer = func(_ string, now time.Time) (time.Duration, int) {
@@ -76,7 +76,7 @@ func (o outage) run(t *testing.T) {
 		var provider sync.WaitGroup
 		provider.Go(func() {
 			for ; time.Now().Before(up); time.Sleep(o.every) {
-				s.accept(ep)
+				s.accept(endpoint)
 				events++
 			}
 		})
@@ -169,14 +169,14 @@ func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an hour starts the same goroutines")
 	}
-	ep := simEndpoint("ep_1", "dst_1")
+	endpoint := simEndpoint("ep_1", "dst_1")
 	const interval = time.Minute
-	ep.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: int(interval / time.Second),
+	endpoint.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: int(interval / time.Second),
 		MaxAttempts: 1_000_000}
 	cfg := simConfig()
 	cfg.RetentionDays = 1
 	const recheck = 10 * time.Minute // how often parked deliveries are re-checked
-	simulate(t, cfg, []*config.Endpoint{ep}, func(s *sim) {
+	simulate(t, cfg, []*config.Endpoint{endpoint}, func(s *sim) {
 		start := time.Now()
 		up := start.Add(30 * time.Hour)
 		s.answer = func(_ string, now time.Time) (time.Duration, int) {
@@ -189,7 +189,7 @@ func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
 		for ; time.Now().Before(up.Add(2 * time.Hour)); time.Sleep(5 * time.Minute) {
 			s.absentUntil.Store(time.Now().Add(recheck).UnixNano())
 			if time.Now().Before(up) {
-				s.accept(ep)
+				s.accept(endpoint)
 				events++
 			}
 		}

@@ -27,9 +27,9 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 		until = 30 * time.Minute // when the first is due
 		tier  = "retry.1h"
 	)
-	ep := simEndpoint("ep_1", "dst_1")
-	ep.Destinations[0].MaxInFlight = 200
-	simulate(t, simConfig(), []*config.Endpoint{ep}, func(s *sim) {
+	endpoint := simEndpoint("ep_1", "dst_1")
+	endpoint.Destinations[0].MaxInFlight = 200
+	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
 		start := time.Now().Add(until)
 		due := func(i int) time.Time { return start.Add(time.Duration(i) * gap) }
 		var delivered, early atomic.Int64
@@ -47,8 +47,9 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 			}
 			work := &event.Work{
 				Event: &event.Event{
-					ID: eventID, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified,
-					Type: "order.created", Method: http.MethodPost, Body: make([]byte, 1000),
+					ID: eventID, Account: endpoint.Account, Endpoint: endpoint.ID, Source: event.SourceProvider,
+					Verdict: event.VerdictVerified,
+					Type:    "order.created", Method: http.MethodPost, Body: make([]byte, 1000),
 				},
 				Dest: "dst_1", Trigger: event.TriggerRetry, Attempt: 2, Due: due(i),
 			}

@@ -63,12 +63,12 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 			last: make(map[deliveryKey]*event.Outcome), due: make(map[deliveryKey]time.Time), hops: make(map[int64]int),
 		}
 		secret := sign.NewSecret().Reveal()
-		for _, ep := range eps {
-			for i := range ep.Destinations {
-				dest := &ep.Destinations[i]
+		for _, endpoint := range eps {
+			for i := range endpoint.Destinations {
+				dest := &endpoint.Destinations[i]
 				dest.Secrets = []config.SigningSecret{{Secret: keyring.SealString(dest.ID, config.FieldSecret, secret)}}
 			}
-			s.view.put(ep)
+			s.view.put(endpoint)
 		}
 		d, err := New(cfg, Deps{
 			Log: testLog(), Stream: stream.Config{Brokers: []string{"none"}}, Producer: s, Config: s.view, Updater: s.view,
@@ -106,17 +106,18 @@ func simEndpoint(ep string, dests ...string) *config.Endpoint {
 }
 
 // accept appends an event for the destinations of an endpoint.
-func (s *sim) accept(ep *config.Endpoint) {
+func (s *sim) accept(endpoint *config.Endpoint) {
 	eventID, err := s.ids.New(0)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ev := &event.Event{
-		ID: eventID, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceProvider, Verdict: event.VerdictVerified,
-		Type: "order.created", Method: http.MethodPost, Body: []byte(`{"id":1}`),
+		ID: eventID, Account: endpoint.Account, Endpoint: endpoint.ID, Source: event.SourceProvider,
+		Verdict: event.VerdictVerified,
+		Type:    "order.created", Method: http.MethodPost, Body: []byte(`{"id":1}`),
 		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}},
 	}
-	for _, d := range ep.Destinations {
+	for _, d := range endpoint.Destinations {
 		ev.Dests = append(ev.Dests, d.ID)
 	}
 	s.Produce(stream.Events, 0, ev.Record(), func(*stream.Record, error) {})

@@ -32,8 +32,8 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 				url, _ := w.serve(80, s)
 				w.endpoint(url)
 				until := time.Now().Add(time.Minute)
-				w.view.change(testEndpoint, func(ep *config.Endpoint) {
-					ep.Partition, ep.Move = 1, &config.PartitionMove{From: 0, Until: until}
+				w.view.change(testEndpoint, func(endpoint *config.Endpoint) {
+					endpoint.Partition, endpoint.Move = 1, &config.PartitionMove{From: 0, Until: until}
 				})
 				w.start(testConfig())
 				began := time.Now()
@@ -56,7 +56,7 @@ func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
 		})
 	}
 	f("the move ends", func(w *bubbleWorld) {
-		w.view.change(testEndpoint, func(ep *config.Endpoint) { ep.Move = nil })
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Move = nil })
 	}, 20*time.Second)
 	f("the mover died", func(*bubbleWorld) {}, time.Minute)
 }
@@ -74,10 +74,10 @@ func TestSurvey(t *testing.T) {
 			return http.StatusOK
 		}}
 		url, _ := w.serve(80, failing)
-		ep := w.endpoint(url)
-		ep.RetryPolicy.IntervalSeconds = 10
-		w.view.put(ep)
-		other := *ep
+		endpoint := w.endpoint(url)
+		endpoint.RetryPolicy.IntervalSeconds = 10
+		w.view.put(endpoint)
+		other := *endpoint
 		other.ID, other.Destinations = "ep_2", []config.Destination{{ID: "dst_9", URL: hung, Enabled: true,
 			TimeoutSeconds: 60, MaxInFlight: 4}}
 		w.view.put(&other)

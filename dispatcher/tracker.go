@@ -149,10 +149,10 @@ func (t *tracker) leaderEpoch() int32 {
 // yet. Between two holes lies an unfinished record, so there are at most a few thousand, and those of the earlier
 // owner.
 func (t *tracker) holes() []stream.Hole {
-	var ranges []stream.Hole
+	var holes []stream.Hole
 	for o := t.nextOffset(true, t.commitOffset); o < t.next; {
 		r := stream.Hole{From: o, To: t.nextOffset(false, o)}
-		ranges = append(ranges, r)
+		holes = append(holes, r)
 		o = t.nextOffset(true, r.To)
 	}
 	for _, s := range t.priorHoles {
@@ -160,13 +160,13 @@ func (t *tracker) holes() []stream.Hole {
 		if s.From >= s.To {
 			continue
 		}
-		if n := len(ranges); n > 0 && ranges[n-1].To == s.From {
-			ranges[n-1].To = s.To
+		if n := len(holes); n > 0 && holes[n-1].To == s.From {
+			holes[n-1].To = s.To
 			continue
 		}
-		ranges = append(ranges, s)
+		holes = append(holes, s)
 	}
-	return ranges
+	return holes
 }
 
 // nextOffset is the first offset from o on that is done, or is not done, or next.

@@ -22,17 +22,17 @@ type view struct {
 
 func newView(eps ...*config.Endpoint) *view {
 	v := &view{endpoints: map[string]*config.Endpoint{}, deleted: map[string]bool{}, jobs: map[string]*config.Recovery{}}
-	for _, ep := range eps {
-		v.put(ep)
+	for _, endpoint := range eps {
+		v.put(endpoint)
 	}
 	return v
 }
 
-func (v *view) put(ep *config.Endpoint) {
+func (v *view) put(endpoint *config.Endpoint) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	ep.Rev++
-	v.endpoints[ep.ID] = ep
+	endpoint.Rev++
+	v.endpoints[endpoint.ID] = endpoint
 }
 
 // change replaces the endpoint by a changed copy, as the real configuration does.

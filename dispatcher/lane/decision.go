@@ -108,7 +108,7 @@ type Limiter interface {
 }
 
 // HeldMarker is told which circuit breakers are open, for display on other nodes. until is the end of the open time,
-// zero when the breaker closed. SetHeld does no I/O and never fails.
+// zero when the breaker closed. SetHeldUntil does no I/O and never fails.
 type HeldMarker interface {
 	SetHeldUntil(dest string, until time.Time)
 }

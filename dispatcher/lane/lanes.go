@@ -109,7 +109,7 @@ func (ls *Lanes) Release(delivery *Delivery) {
 	ls.freeMemory(delivery)
 }
 
-// free gives back the memory of a delivery.
+// freeMemory gives back the memory of a delivery.
 func (ls *Lanes) freeMemory(delivery *Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -209,7 +209,7 @@ func (ls *Lanes) hasRoom(l *Lane, queued int, delivery *Delivery, now time.Time)
 	return queued < most && l.deliveries < ls.maxDeliveries-ls.deliveries && l.bytes+delivery.Size <= ls.maxBytes-ls.bytes
 }
 
-// staff starts workers for at most n queued deliveries.
+// startWorkers starts workers for at most n queued deliveries.
 func (ls *Lanes) startWorkers(l *Lane, n int) {
 	for n = min(n, l.queued(), l.window.size-l.workers); n > 0 && ls.mayRun(l.workers+1, ls.workers+1); n-- {
 		l.workers++

@@ -40,7 +40,7 @@ func newPace(now time.Time) pace {
 // becomeBusy marks that the lane is no longer empty.
 func (s *pace) becomeBusy(now time.Time) { s.busySince, s.lastCompletion = now, now }
 
-// finished counts a completion.
+// countCompletion counts a completion.
 func (s *pace) countCompletion(now time.Time) {
 	s.advanceWindow(now)
 	s.completed++

@@ -60,7 +60,7 @@ func recordHeader(record *stream.Record, key string) string {
 }
 
 // A follow-up that Kafka refuses permanently ends its delivery visibly, and no other delivery of its batch.
-func TestFollowUpThatIsRefusedForGood(t *testing.T) {
+func TestFollowUpThatBrokersReject(t *testing.T) {
 	for _, refusal := range []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord} {
 		t.Run(refusal.Message, func(t *testing.T) {
 			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -110,7 +110,7 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 				if _, err := event.DecodeWork(dead); err != nil {
 					t.Errorf("the dead letter cannot be replayed: %v", err)
 				}
-				if w.metric("relay_dispatch_refused_records_total", "") != 1 ||
+				if w.metric("relay_dispatch_rejected_records_total", "") != 1 ||
 					w.metric("relay_dispatch_dead_letters_total", "") != 1 {
 					t.Error("the metrics do not count it")
 				}
@@ -127,7 +127,7 @@ func TestFollowUpThatIsRefusedForGood(t *testing.T) {
 }
 
 // An outcome that is too large loses its details, but always reports the status of the delivery.
-func TestOutcomeThatIsRefusedForGood(t *testing.T) {
+func TestOutcomeThatBrokersReject(t *testing.T) {
 	for name, f := range map[string]struct {
 		text    string // that the log refuses
 		attempt bool   // whether the outcome still has the attempt
@@ -183,7 +183,7 @@ func TestSmallestOutcomeIsRetriedUntilProduced(t *testing.T) {
 
 // A dead letter that Kafka refuses is reduced to origin and error. If that is refused too, the outcome still reports
 // the delivery as failed.
-func TestDeadLetterThatIsRefusedForGood(t *testing.T) {
+func TestDeadLetterThatBrokersReject(t *testing.T) {
 	for name, f := range map[string]struct {
 		text       string // that the log refuses in the dead letter topic
 		deadLetter bool
@@ -272,7 +272,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 			}
 			steps[i] = step{topic: topic, record: &stream.Record{Value: make([]byte, size)}}
 		}
-		f.complete(&lane.Delivery{Slot: &slot{part: &partition{}}}, steps...)
+		f.complete(&lane.Delivery{Slot: &slot{partition: &partition{}}}, steps...)
 	}
 	// One batch of many records, so that many callbacks follow each other.
 	accept := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t.retry.1s",

@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// produceSingle produces the record of a completion in a batch of its own. If Kafka refuses it then too, it always
+// produceSingle produces the record of a completion in a batch of its own. If brokers reject it then too, they always
 // will, and another record replaces it.
 func (f *finisher) produceSingle(ctx context.Context, completion *completion) {
 	current := completion.steps[0]
@@ -28,18 +28,18 @@ func (f *finisher) produceSingle(ctx context.Context, completion *completion) {
 	}
 }
 
-// replaceRecord replaces a record that Kafka refused permanently by one that it can accept:
+// replaceRecord replaces a record that brokers rejected permanently by one that it can accept:
 //
 //   - a follow-up: its copy goes to the dead letter topic, and a failed outcome ends the delivery; a user can
 //     replay it;
-//   - a dead letter: only its origin and the error are kept; if Kafka refuses even that, the log line of this
+//   - a dead letter: only its origin and the error are kept; if they reject even that, the log line of this
 //     function and the outcome are all that remains;
 //   - an outcome: its recorded headers and bodies are removed, then its attempt. An outcome without an attempt
 //     is retried until Kafka accepts it.
 func (f *finisher) replaceRecord(completion *completion, cause error) {
 	current := &completion.steps[0]
-	f.metrics.refusedRecords.WithLabelValues(current.topic).Inc()
-	f.log.LogAttrs(context.Background(), slog.LevelError, "Kafka refuses record permanently, replacing it",
+	f.metrics.rejectedRecords.WithLabelValues(current.topic).Inc()
+	f.log.LogAttrs(context.Background(), slog.LevelError, "brokers reject record permanently, replacing it",
 		slog.String("topic", current.topic),
 		slog.Int("partition", int(completion.partition())), slog.Int("bytes", sizeOf(current.record)),
 		slog.String("delivery", completion.description()), slog.Any("error", cause))
@@ -81,7 +81,7 @@ func shrinkOutcome(outcome *event.Outcome) *event.Outcome {
 	return outcome
 }
 
-// failedOutcome is the outcome of a delivery whose follow-up was refused. It keeps the attempt that the planned
+// failedOutcome is the outcome of a delivery whose follow-up was rejected. It keeps the attempt that the planned
 // outcome has.
 func (f *finisher) failedOutcome(completion *completion) *event.Outcome {
 	work := completion.delivery.Work
@@ -104,5 +104,5 @@ func (c *completion) description() string {
 	if work := c.delivery.Work; work != nil {
 		return fmt.Sprintf("%s to %s", work.Event.ID.Text(id.Event), work.Dest)
 	}
-	return fmt.Sprintf("%s[%d]@%d", slotOf(c.delivery).part.id.Topic, c.partition(), slotOf(c.delivery).offset)
+	return fmt.Sprintf("%s[%d]@%d", slotOf(c.delivery).partition.id.Topic, c.partition(), slotOf(c.delivery).offset)
 }
