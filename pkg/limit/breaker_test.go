@@ -38,7 +38,7 @@ func TestBreaker(t *testing.T) {
 		b.failed(now)
 	}
 	if !b.close() || b.close() {
-		t.Error("closing does not tell whether it was open")
+		t.Error("close does not report whether it was open")
 	}
 	f(false)
 	b.failed(now)

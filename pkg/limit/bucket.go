@@ -118,7 +118,7 @@ type leaseRequest struct {
 	bucket            *bucket
 	window            int64
 	milliTokens       int64         // to lease, in thousandths of a token; 0 = none
-	windowMilliTokens int64         // the tokens of the window for all nodes, likewise
+	windowMilliTokens int64         // tokens of the window for all nodes, in thousandths
 	counterTTL        time.Duration // of the window's counter
 	wantLevel         bool          // read the level that the last owner left
 	fullIn            time.Duration // time until the bucket is full, to be written; 0 = not written

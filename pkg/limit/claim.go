@@ -12,8 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// pendingTTL is how long a claim lasts without Stored or Release: longer than a request takes to produce, and shorter
-// than the time to the sender's next attempt.
+// pendingTTL is how long a claim lasts without MarkStored or Release: longer than a request takes to produce, and
+// shorter than the time to the sender's next attempt.
 const pendingTTL = 30 * time.Second
 
 // maxNoteBytes bounds the note of a claim; a SHA-256 hash fits.

@@ -67,7 +67,7 @@ func TestClaimRace(t *testing.T) {
 		}
 		wg.Wait()
 		if won.Load() != 1 || pending.Load() != 39 {
-			t.Errorf("%d won, %d wait", won.Load(), pending.Load())
+			t.Errorf("%d won, %d pending", won.Load(), pending.Load())
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestClaimsExpire(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := l.Claim(ctx, "odd", newID(t), ""); got != (Claim{}) {
-			t.Errorf("a value of another's making was taken for %+v", got)
+			t.Errorf("a value of another program was parsed as %+v", got)
 		}
 	})
 }
@@ -110,7 +110,7 @@ func TestClaimWithoutRedis(t *testing.T) {
 			}
 		}
 		if err := l.MarkStored(t.Context(), "k", newID(t), "", time.Minute); err == nil {
-			t.Errorf("%s: Stored says nothing", name)
+			t.Errorf("%s: MarkStored returns no error", name)
 		}
 		l.Release(t.Context(), "k", newID(t))
 	}
@@ -133,7 +133,7 @@ func TestBreakerMirror(t *testing.T) {
 		delete(want, "dst_a")
 		eventually(t, "one is held", func() bool { return cmp.Equal(want, b.HeldUntil(t.Context(), ask)) })
 		if ttl := a.client.PTTL(t.Context(), heldKey("dst_b")).Val(); ttl <= 0 || ttl > time.Hour+time.Second {
-			t.Errorf("it is mirrored for %v", ttl)
+			t.Errorf("mirrored for %v", ttl)
 		}
 		if got := b.HeldUntil(t.Context(), nil); len(got) != 0 {
 			t.Errorf("no destinations, answer %v", got)
@@ -157,7 +157,7 @@ func TestBreakerMirrorKeepsFailedBatches(t *testing.T) {
 	n := len(l.breakerMirror.pending)
 	l.breakerMirror.mu.Unlock()
 	if n != maxMirrored {
-		t.Fatalf("%d wait, want %d", n, maxMirrored)
+		t.Fatalf("%d states pending, want %d", n, maxMirrored)
 	}
 	l.breaker.close()
 	c := goredis.NewClient(&goredis.Options{Addr: addr})

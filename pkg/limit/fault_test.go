@@ -54,7 +54,7 @@ func (tr *traffic) during(t *testing.T, what string, part func()) {
 	began, before := time.Now(), tr.taken.Load()
 	part()
 	if got, want := tr.taken.Load()-before, trafficRate*time.Since(began).Seconds(); float64(got) < want/4 {
-		t.Errorf("%s: %d let through, want about %.0f", what, got, want)
+		t.Errorf("%s: %d admitted, want about %.0f", what, got, want)
 	}
 }
 
@@ -63,7 +63,7 @@ func (tr *traffic) bounded(t *testing.T, bursts float64) {
 	t.Helper()
 	got := tr.taken.Load()
 	if most := 1.05*trafficRate*time.Since(tr.began).Seconds() + bursts*trafficBurst; float64(got) > most {
-		t.Errorf("%d let through, at most %.0f are right", got, most)
+		t.Errorf("%d admitted, want at most %.0f", got, most)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestRedisUnavailableInTraffic(t *testing.T) {
 			})
 			if value(t, reg, "relay_limit_local_seconds_total") <= 0 ||
 				value(t, reg, "relay_limit_redis_errors_total") < breakAfter {
-				t.Error("metrics say nothing of it")
+				t.Error("no metric counted it")
 			}
 			eventually(t, "claims work again", func() bool {
 				return l.Claim(t.Context(), "k", newID(t), "").State != ClaimUnavailable

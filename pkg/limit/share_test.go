@@ -87,7 +87,7 @@ func TestSharedBucketsAreFair(t *testing.T) {
 		t.Errorf("%d of %d requests of the node with few were admitted", got, requested)
 	}
 	if all+got < 60*rate*95/100 || all+got > 60*rate+3*rate {
-		t.Errorf("%d were let through in all", all+got)
+		t.Errorf("%d were admitted in all", all+got)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestBurstIsGivenOnce(t *testing.T) {
 		n, first := s.node(0), 0
 		s.run(time.Second, func() { first += n.drain(rate, burst) })
 		if first < burst || first > burst+2*rate {
-			t.Fatalf("the first second let %d through, want the burst of %d", first, burst)
+			t.Fatalf("the first second admitted %d, want the burst of %d", first, burst)
 		}
 		return s, n
 	}
@@ -182,10 +182,10 @@ func TestBurstIsGivenOnce(t *testing.T) {
 	calls := s.redis.CommandCount()
 	s.run(time.Minute, func() {})
 	if got := s.redis.CommandCount() - calls; got != 0 {
-		t.Errorf("a bucket that rests costs %d commands a minute", got)
+		t.Errorf("an idle bucket costs %d commands a minute", got)
 	}
 	n.reportLevels(t.Context())
 	if got := count(s, s.node(0)); got < burst {
-		t.Errorf("a rested bucket gives %d, want its burst of %d", got, burst)
+		t.Errorf("an idle bucket gives %d, want its burst of %d", got, burst)
 	}
 }

@@ -52,11 +52,11 @@ func TestIdleBucketsAreRemoved(t *testing.T) {
 	}
 	s.run(removeAfter+10*time.Second, func() {})
 	if len(n.active) != 1 || n.buckets.len() != 1 {
-		t.Errorf("%d are active and %d there, want the slow one", len(n.active), n.buckets.len())
+		t.Errorf("%d active and %d in memory, want the slow one", len(n.active), n.buckets.len())
 	}
 	s.run(150*time.Second, func() {})
 	if n.buckets.len() != 0 {
-		t.Errorf("%d are there", n.buckets.len())
+		t.Errorf("%d buckets in memory", n.buckets.len())
 	}
 }
 
@@ -83,7 +83,7 @@ func TestBucketsAreNotRemovedBeforeTheyAreFull(t *testing.T) {
 			l.runRound(t.Context())
 		}
 		if there := l.buckets.len(); there != 1 && want < 60 || there != 0 && want == 60 {
-			t.Errorf("%d buckets are there when %d tokens are", there, want)
+			t.Errorf("%d buckets in memory after a pause of %d times 10 s", there, want)
 		}
 		if got := taken(); got != want {
 			t.Errorf("%d taken, want %d", got, want)
@@ -99,7 +99,7 @@ func TestFullBucketsStayWithoutRedis(t *testing.T) {
 	n.TakeToken("dst", 1, 20)
 	s.run(2*removeAfter, func() {})
 	if got := n.drain(1, 20); got != 20 {
-		t.Errorf("%d taken of a rested bucket of 20", got)
+		t.Errorf("%d taken of an idle bucket of 20", got)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%q: %v", url, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the password is in %q", err)
+			t.Errorf("the error repeats the password: %q", err)
 		}
 	}
 	err := Config{URL: "x", MaxBuckets: 1}.Validate()
@@ -206,6 +206,6 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	if _, err := New(DefaultConfig(), Deps{}); err == nil {
-		t.Error("neither log nor clock, and no error")
+		t.Error("no error without log and clock")
 	}
 }

@@ -37,7 +37,7 @@ type fetchPause struct {
 	pausedUntil     time.Time     // zero while the topics are fetched
 	nextLength      time.Duration // of the next pause
 	fetchesAtResume map[int32]int // fetches when the topics were resumed, or last had records
-	// every broker has answered a fetch with these topics; the next poll returns the last records
+	// drained: every broker has answered a fetch with these topics, and the next poll returns the last records.
 	drained bool
 }
 

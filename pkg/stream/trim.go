@@ -18,7 +18,7 @@ const (
 	tierKeepAge         = time.Minute
 	outcomesKeepRecords = 10_000 // of a partition, of any age: a node that takes over alerts reads the last ones
 	trimTimeout         = 30 * time.Second
-	offsetNotFound      = -1 // what brokers return for a time after the last record
+	offsetNotFound      = -1 // in place of an offset for a time, if there is none
 )
 
 // TrimConfig says when and how much the Trimmer deletes.

@@ -115,7 +115,7 @@ func TestSyncErrorIsFinal(t *testing.T) {
 	cl.Close() // kgo would wait for ever for the answer
 	for range 2 {
 		if err := <-results; err == nil {
-			t.Error("acknowledged after an error of sync")
+			t.Error("acknowledged after a sync error")
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestCommitWaitsForRecords(t *testing.T) {
 			for range 100 { // time for a commit that wrongly does not wait
 				offsets, err := kadm.NewClient(cl).FetchOffsets(t.Context(), "dispatch")
 				if _, committed := offsets.Lookup(topic, 0); err == nil && committed {
-					t.Fatal("the offset is committed before the record is on disk")
+					t.Fatal("the offset is committed before the record is synced")
 				}
 			}
 			hold.open()

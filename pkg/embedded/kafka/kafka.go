@@ -77,7 +77,7 @@ type Server struct {
 	ready chan struct{}
 
 	addr     string        // set before ready is closed
-	listener *dualListener // likewise
+	listener *dualListener // set before ready is closed
 }
 
 // New validates the configuration. It starts nothing and touches no file.

@@ -39,7 +39,7 @@ func TestDialInProcess(t *testing.T) {
 		t.Errorf("dialled through %s", network)
 	}
 	if _, err := s.DialContext(t.Context(), "tcp", "127.0.0.1:1"); err == nil {
-		t.Error("another address was taken for the server's own")
+		t.Error("another address was dialled in process")
 	}
 }
 
@@ -53,7 +53,7 @@ func TestListenerCloses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := e.dial(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("nobody accepts: %v", err)
+		t.Errorf("dial without Accept: %v", err)
 	}
 	waiting := make(chan error, 1)
 	go func() {
@@ -76,7 +76,7 @@ func TestListenerCloses(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := e.dial(t.Context()); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("dial after the end: %v", err)
+		t.Errorf("dial after Close: %v", err)
 	}
 	for range 2 { // one connection may still be in flight
 		if _, err = e.Accept(); err != nil {
@@ -84,6 +84,6 @@ func TestListenerCloses(t *testing.T) {
 		}
 	}
 	if !errors.Is(err, net.ErrClosed) {
-		t.Errorf("accept after the end: %v", err)
+		t.Errorf("accept after Close: %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func TestProduceTracker(t *testing.T) {
 		}
 		x.finish(later)
 		if d := <-waiting(nil); d != 0 || len(x.running) != 0 {
-			t.Errorf("%d are left, waited for %v", len(x.running), d)
+			t.Errorf("%d requests tracked, waited for %v", len(x.running), d)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestSecret(t *testing.T) {
 		}
 	}
 	if ask() == nil {
-		t.Error("a client without a secret was let in")
+		t.Error("a client without the secret was accepted")
 	}
 }
 

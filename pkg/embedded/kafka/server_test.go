@@ -112,7 +112,7 @@ func TestLayout(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := checkLayout(filepath.Join(dir, "absent")); err == nil {
-		t.Error("no directory passed")
+		t.Error("a missing directory passed")
 	}
 	for _, name := range []string{"0.dat", "1.dat"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("something else"), 0o600); err != nil {
@@ -240,7 +240,7 @@ func TestRemovedDataDirEndsTheBroker(t *testing.T) {
 	}
 	cl.Close()
 	if err := <-result; err == nil {
-		t.Error("a record was acknowledged that is nowhere")
+		t.Error("a record was acknowledged without being stored")
 	}
 }
 

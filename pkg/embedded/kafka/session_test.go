@@ -36,7 +36,7 @@ func TestDeclineSession(t *testing.T) {
 		declineSession(version, body[:min(peek, len(body)):min(peek, len(body))])
 		_, rest, found := strings.Cut(string(body), client)
 		if !found {
-			t.Fatalf("version %d: the client's name is gone", version)
+			t.Fatalf("version %d: the client id is gone", version)
 		}
 		if req.IsFlexible() {
 			rest = rest[max(len(tags), 1):]

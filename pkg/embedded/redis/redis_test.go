@@ -90,7 +90,7 @@ func TestKeysExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := net.Dial("tcp", s.Addr()); err == nil {
-		t.Error("it still listens after the end")
+		t.Error("still listening after Run")
 	}
 }
 
@@ -115,7 +115,7 @@ func TestListenError(t *testing.T) {
 func TestListenOnThisMachineOnly(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:6379", "[::ffff:192.0.2.1]:6379", ":6379", "unix:"} {
 		if _, err := New(Config{Listen: listen}, Deps{}); err == nil {
-			t.Errorf("%s was taken", listen)
+			t.Errorf("%s was accepted", listen)
 		}
 	}
 	for _, listen := range []string{"", "127.0.0.1:0", "[::1]:0", "127.9.9.9:0", "unix:/x/y.sock"} {
@@ -129,7 +129,7 @@ func TestListenOnThisMachineOnly(t *testing.T) {
 func TestDialInProcess(t *testing.T) {
 	s, stop := serveOn(t, "")
 	if s.Addr() != "" {
-		t.Errorf("it listens on %s", s.Addr())
+		t.Errorf("listens on %s", s.Addr())
 	}
 	c, err := s.DialContext(t.Context(), "tcp", "anything:1")
 	if err != nil {
@@ -156,7 +156,7 @@ func TestDialInProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.DialContext(t.Context(), "", ""); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after Run: %v", err)
 	}
 }
 
