@@ -35,12 +35,12 @@ func startFloor(part string) func(context.Context, options) (*relay, error) {
 }
 
 // bare posts to the pipeline of [floor].
-func bare(ctx context.Context, b *bed) error {
+func bare(ctx context.Context, b *benchRun) error {
 	return b.run(ctx, arriveWithin, b.post("events", b.r.url+"/in", 0))
 }
 
 // bareLog lets the records of the pipeline's log run for a while: it posts them itself.
-func bareLog(ctx context.Context, b *bed) error {
+func bareLog(ctx context.Context, b *benchRun) error {
 	return b.during(ctx, func(ctx context.Context, before cost) (int64, error) {
 		if err := wait.For(ctx, b.o.duration); err != nil {
 			return 0, err
@@ -51,8 +51,8 @@ func bareLog(ctx context.Context, b *bed) error {
 }
 
 // during measures what work costs that is no stream of posts. It returns how many events it was.
-func (b *bed) during(ctx context.Context, work func(ctx context.Context, before cost) (int64, error)) error {
-	if err := b.rest(ctx); err != nil {
+func (b *benchRun) during(ctx context.Context, work func(ctx context.Context, before cost) (int64, error)) error {
+	if err := b.measureIdle(ctx); err != nil {
 		return err
 	}
 	before, err := b.r.cost(ctx)
@@ -91,7 +91,7 @@ func startTables(ctx context.Context, o options) (*relay, error) {
 const rowsAnInsert = 5_000
 
 // bareRows inserts one block of rows again and again. A row is the least that an event needs: an id, a time, a body.
-func bareRows(ctx context.Context, b *bed) error {
+func bareRows(ctx context.Context, b *benchRun) error {
 	statements := []string{
 		"CREATE DATABASE IF NOT EXISTS floor",
 		"CREATE TABLE IF NOT EXISTS floor.rows (id FixedString(16), ts Int64, body String CODEC(ZSTD(1))) " +
@@ -113,7 +113,7 @@ func bareRows(ctx context.Context, b *bed) error {
 }
 
 // tables sends one statement to the embedded ClickHouse, with rows or nil.
-func (b *bed) tables(ctx context.Context, statement string, rows []byte) error {
+func (b *benchRun) tables(ctx context.Context, statement string, rows []byte) error {
 	address := "http://localhost/?query=" + url.QueryEscape(statement)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(rows))
 	if err != nil {
@@ -132,7 +132,7 @@ func (b *bed) tables(ctx context.Context, statement string, rows []byte) error {
 }
 
 // tablesClient sends requests to the embedded ClickHouse, over its unix socket; it keeps its connections.
-func (b *bed) tablesClient() *http.Client {
+func (b *benchRun) tablesClient() *http.Client {
 	if b.engine == nil {
 		path := strings.TrimPrefix(b.r.url, "unix:")
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return private.Dial(ctx, path) }

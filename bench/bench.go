@@ -71,7 +71,7 @@ func (e MisuseError) Unwrap() error { return e.error }
 // definition is a scenario that measures a bed.
 type definition struct {
 	name, summary string
-	run           func(context.Context, *bed) error
+	run           func(context.Context, *benchRun) error
 	flags         func(*options, *flag.FlagSet)                  // those of its own; nil = there are none
 	presets       []string                                       // other defaults of flags, name=value
 	start         func(context.Context, options) (*relay, error) // nil = startRelay

@@ -468,7 +468,7 @@ func TestRefusedEventHidesNoLoss(t *testing.T) {
 }
 
 // runBed measures one stream to a fake relay, waiting so long for the last event.
-func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait time.Duration) *bed {
+func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait time.Duration) *benchRun {
 	t.Helper()
 	own, err := os.Executable()
 	if err != nil {

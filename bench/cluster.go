@@ -119,7 +119,7 @@ func (r *relay) addNode(ctx context.Context, o options, i int, env []string) err
 
 // sources are posts to endpoints in turn, one for each node of a cluster, so that all of them have work: to
 // --endpoints in all, or to one, or to some for each node.
-func (b *bed) sources(ctx context.Context, destinations []object, to ...int) ([]post, error) {
+func (b *benchRun) sources(ctx context.Context, destinations []object, to ...int) ([]post, error) {
 	if b.o.peer != nil {
 		return []post{b.post("events", b.o.peer.URL, to...)}, nil
 	}

@@ -84,7 +84,7 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
-	return newComparison(results).tell(stdout, each.json)
+	return newComparison(results).write(stdout, each.json)
 }
 
 // variant is one of two things that are compared.
@@ -189,8 +189,8 @@ func (c comparison) print(w io.Writer) {
 	}
 }
 
-// tell prints it as a table or a line of JSON.
-func (c comparison) tell(w io.Writer, asJSON bool) error {
+// write prints the comparison as a table or a line of JSON.
+func (c comparison) write(w io.Writer, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(w).Encode(c)
 	}

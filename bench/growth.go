@@ -81,7 +81,7 @@ func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	c := newComparison(results)
 	c.Scenario, c.Settings = "growth", pairs[i].name
 	c.Base, c.New = "is "+describe(results[0][0]), "is "+describe(results[1][0])
-	return c.tell(stdout, each.json)
+	return c.write(stdout, each.json)
 }
 
 func describe(r *Result) string { return r.Scenario + " (" + r.Settings + ")" }

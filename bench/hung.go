@@ -23,7 +23,7 @@ func hungFlags(o *options, fs *flag.FlagSet) {
 }
 
 // hung measures a healthy destination alone, then beside one that hangs. Costs are of the second part.
-func hung(ctx context.Context, b *bed) error {
+func hung(ctx context.Context, b *benchRun) error {
 	healthy, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "ok")})
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func hung(ctx context.Context, b *bed) error {
 }
 
 // widen sends the slow neighbour what it answers at once, so that its in-flight window has its full size.
-func (b *bed) widen(ctx context.Context, url string) error {
+func (b *benchRun) widen(ctx context.Context, url string) error {
 	p := b.postAt(pace{conns: 8, batch: b.o.batch}, "hung", url, 1).count(quickFirst)
 	r, _, err := b.generate(ctx, nil, p)
 	if err != nil {

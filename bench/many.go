@@ -33,7 +33,7 @@ const idleName = "bench idle"
 
 // configure sees to it that so many idle endpoints exist: one is made through the API, the others are copies of it in
 // an export, each with secrets of its own, that is imported again.
-func (b *bed) configure(ctx context.Context) error {
+func (b *benchRun) configure(ctx context.Context) error {
 	if b.o.configured == 0 {
 		return nil
 	}
@@ -80,7 +80,7 @@ func (b *bed) configure(ctx context.Context) error {
 }
 
 // command runs a command of an operator on what was started, and returns what it says.
-func (b *bed) command(ctx context.Context, words ...string) ([]byte, error) {
+func (b *benchRun) command(ctx context.Context, words ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, b.o.relay, append(words, "--data-dir", b.r.dir)...)
 	var fault bytes.Buffer
 	cmd.Stderr = &fault
@@ -175,7 +175,7 @@ const (
 )
 
 // wait posts the backlog to endpoints that are paused, and waits until the dispatcher has put all of it aside.
-func (b *bed) wait(ctx context.Context) error {
+func (b *benchRun) wait(ctx context.Context) error {
 	if b.o.backlog == 0 {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (b *bed) wait(ctx context.Context) error {
 	}
 	at := pace{conns: 2, batch: min(1000, b.o.backlog)}
 	p := b.postAt(at, "backlog", b.r.events(ids[0])).inTurn(ids).count(b.o.backlog)
-	r, _, err := b.generate(ctx, b.told("backlog: %d of %d posted", b.o.backlog), p)
+	r, _, err := b.generate(ctx, b.postedProgress("backlog: %d of %d posted", b.o.backlog), p)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (b *bed) wait(ctx context.Context) error {
 
 // held is how many deliveries the dispatcher has put aside so far, because their endpoint is paused or for another
 // reason.
-func (b *bed) held(ctx context.Context) (sum float64, err error) {
+func (b *benchRun) held(ctx context.Context) (sum float64, err error) {
 	c, err := b.r.cost(ctx)
 	for name, n := range c.metrics {
 		if strings.HasPrefix(name, "relay_dispatch_outcomes_total{") && strings.Contains(name, `status="held"`) {
@@ -236,7 +236,7 @@ const (
 )
 
 // settle waits until the relay has done what was set going, or for settleWithin.
-func (b *bed) settle(ctx context.Context) error {
+func (b *benchRun) settle(ctx context.Context) error {
 	began := time.Now()
 	for before := b.r.spent(); time.Since(began) < settleWithin; {
 		if err := wait.For(ctx, time.Second); err != nil {
@@ -251,8 +251,9 @@ func (b *bed) settle(ctx context.Context) error {
 	return nil
 }
 
-// told says how many events of a stream are posted, unless it is to be quiet. format has a place for them and for all.
-func (b *bed) told(format string, all int) func(load.Report, time.Duration) error {
+// postedProgress returns a function that prints how many events of a stream are posted, unless quiet is set. format
+// takes that number and all.
+func (b *benchRun) postedProgress(format string, all int) func(load.Report, time.Duration) error {
 	return func(r load.Report, _ time.Duration) error {
 		if !b.o.quiet {
 			fmt.Fprintf(b.stderr, format+"\n", r.Streams[0].Accepted, all)

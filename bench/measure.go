@@ -24,8 +24,8 @@ type post struct {
 	to   []int
 }
 
-// bed is what a scenario runs on: a relay, a sink, and the figures so far.
-type bed struct {
+// benchRun is one run of a scenario: the relay, the sink, and the figures so far.
+type benchRun struct {
 	o      options
 	r      *relay
 	sink   *destination
@@ -41,8 +41,8 @@ type bed struct {
 // openBed starts sink and relay. The sink is first, for a relay must know its certificate.
 func openBed(
 	ctx context.Context, o options, name string, stderr io.Writer, start func(context.Context, options) (*relay, error),
-) (*bed, error) {
-	b := &bed{o: o, stderr: stderr}
+) (*benchRun, error) {
+	b := &benchRun{o: o, stderr: stderr}
 	b.result = Result{Scenario: name, Settings: o.settings(), Began: time.Now(), Machine: thisMachine()}
 	var err error
 	if o.dir == "" {
@@ -69,7 +69,7 @@ func openBed(
 }
 
 // close ends all processes: the sink first, or deliveries that hang would hold the relay up.
-func (b *bed) close() {
+func (b *benchRun) close() {
 	if b.sink != nil {
 		_ = b.sink.close()
 	}
@@ -85,12 +85,12 @@ func (b *bed) close() {
 type pace struct{ conns, rate, batch int }
 
 // post makes a stream at the pace of the command line. Its events go to a URL and are to arrive at destinations.
-func (b *bed) post(name, url string, to ...int) post {
+func (b *benchRun) post(name, url string, to ...int) post {
 	return b.postAt(pace{b.o.posters, b.o.rate, b.o.batch}, name, url, to...)
 }
 
 // postAt makes a stream with a run of marks of its own.
-func (b *bed) postAt(at pace, name, url string, to ...int) post {
+func (b *benchRun) postAt(at pace, name, url string, to ...int) post {
 	p := post{name: name, to: to}
 	p.Run, p.URL, p.Conns, p.Rate, p.Batch = b.runs, url, at.conns, float64(at.rate), at.batch
 	b.runs++
@@ -108,7 +108,7 @@ func (b *bed) postAt(at pace, name, url string, to ...int) post {
 
 // warm sends one event of a post to each of its endpoints through the whole path, so that connections, lanes and
 // tables exist.
-func (b *bed) warm(ctx context.Context, p post) error {
+func (b *benchRun) warm(ctx context.Context, p post) error {
 	n := max(len(p.Paths), 1)
 	p.Run, p.Conns, p.Rate, p.For, p.Events = b.runs, min(n, creators), 0, 0, int64(n)
 	p.Batch = min(p.Batch, 1)
@@ -128,9 +128,9 @@ func (b *bed) warm(ctx context.Context, p post) error {
 	return err
 }
 
-// rest measures the relay before the load.
-func (b *bed) rest(ctx context.Context) error {
-	c, err := b.r.rest(ctx, b.o.idle)
+// measureIdle measures the relay before the load.
+func (b *benchRun) measureIdle(ctx context.Context) error {
+	c, err := b.r.idleCost(ctx, b.o.idle)
 	if err != nil {
 		return err
 	}
@@ -142,8 +142,8 @@ func (b *bed) rest(ctx context.Context) error {
 }
 
 // run measures the relay at rest, sends an event of each post ahead and measures the posts.
-func (b *bed) run(ctx context.Context, patience time.Duration, posts ...post) error {
-	if err := b.rest(ctx); err != nil {
+func (b *benchRun) run(ctx context.Context, patience time.Duration, posts ...post) error {
+	if err := b.measureIdle(ctx); err != nil {
 		return err
 	}
 	for _, p := range posts {
@@ -156,7 +156,7 @@ func (b *bed) run(ctx context.Context, patience time.Duration, posts ...post) er
 
 // measure posts, waits at most so long until all has arrived, and adds what it cost to the result. meanwhile,
 // if there is one, is called once the posts are done.
-func (b *bed) measure(
+func (b *benchRun) measure(
 	ctx context.Context, posts []post, patience time.Duration, meanwhile func(context.Context) error,
 ) error {
 	before, err := b.r.cost(ctx)
@@ -209,7 +209,7 @@ const (
 // stored waits until the store has what was accepted and delivered: its rows belong to the cost of an event. The newest
 // page says so, for it waits for them, or tells that they are not all there. What has no such page, as the bare
 // pipeline, has no store.
-func (b *bed) stored(ctx context.Context) error {
+func (b *benchRun) stored(ctx context.Context) error {
 	if b.o.peer != nil {
 		return nil
 	}
@@ -239,7 +239,7 @@ func (b *bed) stored(ctx context.Context) error {
 }
 
 // arrive waits until all that was accepted has arrived, and reports whether it has.
-func (b *bed) arrive(
+func (b *benchRun) arrive(
 	ctx context.Context, posts []post, done load.Report, patience time.Duration, w *watch,
 ) (bool, error) {
 	deadline, next := time.Now().Add(patience), time.Now()
@@ -287,7 +287,7 @@ func arrived(r sink.Report, run, to int) sink.Tally {
 }
 
 // tally adds what became of the posts to the result.
-func (b *bed) tally(posts []post, done load.Report, began time.Time) error {
+func (b *benchRun) tally(posts []post, done load.Report, began time.Time) error {
 	q := query(done)
 	q.Durations = true
 	r, err := b.sink.report(q)
@@ -328,10 +328,10 @@ func (b *bed) tally(posts []post, done load.Report, began time.Time) error {
 }
 
 // add adds figures that only some scenarios have.
-func (b *bed) add(figures ...Figure) { b.result.Figures = append(b.result.Figures, figures...) }
+func (b *benchRun) add(figures ...Figure) { b.result.Figures = append(b.result.Figures, figures...) }
 
 // account adds what was spent.
-func (b *bed) account(spent cost, w *watch, took time.Duration) {
+func (b *benchRun) account(spent cost, w *watch, took time.Duration) {
 	res := &b.result
 	n := max(res.Accepted, 1)
 	res.CPU = processes(spent.byKind, took, n)

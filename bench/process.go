@@ -116,7 +116,7 @@ func startLoad(ctx context.Context, o options, stderr io.Writer, p load.Plan) (*
 
 // generate posts streams from a process of its own. each is told every report; the last one is returned with
 // the CPU that the process used.
-func (b *bed) generate(
+func (b *benchRun) generate(
 	ctx context.Context, each func(load.Report, time.Duration) error, posts ...post,
 ) (load.Report, time.Duration, error) {
 	var r load.Report
@@ -152,7 +152,7 @@ type background struct {
 }
 
 // begin posts a stream until its end, or [background.end].
-func (b *bed) begin(ctx context.Context, p post) (*background, error) {
+func (b *benchRun) begin(ctx context.Context, p post) (*background, error) {
 	c, err := startLoad(ctx, b.o, b.stderr, plan(p))
 	if err != nil {
 		return nil, err

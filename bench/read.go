@@ -85,7 +85,7 @@ func parseReadOptions(args []string, stderr io.Writer) (o readOptions, err error
 // reading is one run of the scenario.
 type reading struct {
 	o      readOptions
-	bed    *bed
+	bed    *benchRun
 	relay  *relay // of the bed
 	stdout io.Writer
 

@@ -50,17 +50,17 @@ func definitions() []definition {
 const arriveWithin = 30 * time.Second
 
 // flat posts to endpoints with one destination each.
-func flat(ctx context.Context, b *bed) error { return several(ctx, b, b.to("ok"), 0) }
+func flat(ctx context.Context, b *benchRun) error { return several(ctx, b, b.to("ok"), 0) }
 
 // accept posts to endpoints whose destination is disabled: nothing is to be delivered.
-func accept(ctx context.Context, b *bed) error {
+func accept(ctx context.Context, b *benchRun) error {
 	none := b.to("ok")
 	none[0]["enabled"] = false
 	return several(ctx, b, none)
 }
 
 // several posts to endpoints in turn, behind what waits in the log.
-func several(ctx context.Context, b *bed, destinations []object, to ...int) error {
+func several(ctx context.Context, b *benchRun, destinations []object, to ...int) error {
 	posts, err := b.sources(ctx, destinations, to...)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func tlsFlags(o *options, fs *flag.FlagSet) {
 }
 
 // to describes an endpoint's destinations by what the sink does at each.
-func (b *bed) to(behaviours ...string) []object {
+func (b *benchRun) to(behaviours ...string) []object {
 	out := make([]object, len(behaviours))
 	for i, what := range behaviours {
 		out[i] = object{"url": b.sink.url(i, what), "max_in_flight": 256}
@@ -109,7 +109,7 @@ func (b *bed) to(behaviours ...string) []object {
 }
 
 // one is a single destination with a number of its own.
-func (b *bed) one(n int, behaviour string) []object {
+func (b *benchRun) one(n int, behaviour string) []object {
 	return []object{{"url": b.sink.url(n, behaviour), "max_in_flight": 256}}
 }
 
@@ -125,7 +125,7 @@ var exactRetries = object{
 var quickRetries = object{"strategy": "schedule", "schedule_seconds": []int{1}, "max_attempts": 50, "jitter": 0.1}
 
 // fanout posts to one endpoint with five destinations.
-func fanout(ctx context.Context, b *bed) error {
+func fanout(ctx context.Context, b *benchRun) error {
 	id, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok", "ok", "ok", "ok", "ok")})
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (p post) count(n int) post {
 
 // retryStorm posts a number of events and waits until the last one has passed. Single events to a neighbour say what
 // others notice of it.
-func retryStorm(ctx context.Context, b *bed) error {
+func retryStorm(ctx context.Context, b *benchRun) error {
 	id, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "fail50"), "retry_policy": exactRetries})
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func stormWithin(events int) time.Duration {
 }
 
 // drain posts a number of events to a paused destination, then lets them go.
-func drain(ctx context.Context, b *bed) error {
+func drain(ctx context.Context, b *benchRun) error {
 	if b.o.stopped {
 		return drainLog(ctx, b)
 	}
@@ -189,7 +189,7 @@ func drain(ctx context.Context, b *bed) error {
 	if err != nil {
 		return err
 	}
-	if err := b.rest(ctx); err != nil {
+	if err := b.measureIdle(ctx); err != nil {
 		return err
 	}
 	p := b.post("events", b.r.events(id), 0).count(b.o.events)
@@ -216,17 +216,17 @@ func drain(ctx context.Context, b *bed) error {
 
 // drainLog posts a number of events to a relay that has no dispatcher, then starts one that has. Costs are of the
 // second, its start included.
-func drainLog(ctx context.Context, b *bed) error {
+func drainLog(ctx context.Context, b *benchRun) error {
 	id, err := b.r.makeEndpoint(ctx, object{"destinations": b.to("ok")})
 	if err != nil {
 		return err
 	}
-	if err := b.rest(ctx); err != nil {
+	if err := b.measureIdle(ctx); err != nil {
 		return err
 	}
 	p := b.post("events", b.r.events(id), 0).count(b.o.events)
 	posting := time.Now()
-	done, _, err := b.generate(ctx, b.told("%d of %d posted", b.o.events), p)
+	done, _, err := b.generate(ctx, b.postedProgress("%d of %d posted", b.o.events), p)
 	if err != nil {
 		return err
 	}
@@ -266,7 +266,7 @@ func drainLog(ctx context.Context, b *bed) error {
 }
 
 // mixed is several kinds of traffic at the same time; --rate is that of the single events.
-func mixed(ctx context.Context, b *bed) error {
+func mixed(ctx context.Context, b *benchRun) error {
 	kinds := []struct {
 		name         string
 		destinations []object

@@ -198,7 +198,7 @@ const longestProfile = time.Minute
 
 // takeProfiles begins to take what the command line asks for. None is taken of a run by count, for nobody knows how
 // long it takes.
-func (b *bed) takeProfiles(ctx context.Context, posts []post) *profiles {
+func (b *benchRun) takeProfiles(ctx context.Context, posts []post) *profiles {
 	p, longest := &profiles{}, time.Duration(0)
 	for _, s := range posts {
 		longest = max(longest, s.For)
@@ -220,7 +220,7 @@ func (b *bed) takeProfiles(ctx context.Context, posts []post) *profiles {
 }
 
 // classify adds the stages of the profiles that were taken, if they were.
-func (b *bed) classify(taken *profiles) error {
+func (b *benchRun) classify(taken *profiles) error {
 	if taken.cpu == "" {
 		return nil
 	}

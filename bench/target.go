@@ -320,8 +320,8 @@ func (r *relay) makeEndpoints(ctx context.Context, n int, body object) ([]string
 	return ids, g.Wait()
 }
 
-// rest is what the relay costs in a time without work; nothing is measured when it is 0.
-func (r *relay) rest(ctx context.Context, d time.Duration) (cost, error) {
+// idleCost measures what the relay uses during d without work; 0 measures nothing.
+func (r *relay) idleCost(ctx context.Context, d time.Duration) (cost, error) {
 	if d <= 0 {
 		return cost{}, nil
 	}

@@ -11,7 +11,7 @@ import (
 
 // watch samples a run each second and says how it goes.
 type watch struct {
-	b      *bed
+	b      *benchRun
 	posts  []post
 	began  time.Time
 	series []Sample
@@ -24,7 +24,7 @@ type watch struct {
 	loadCPU          time.Duration
 }
 
-func newWatch(b *bed, posts []post) (*watch, error) {
+func newWatch(b *benchRun, posts []post) (*watch, error) {
 	first, err := b.sink.report(sink.Query{Durations: true})
 	if err != nil {
 		return nil, err

@@ -170,7 +170,7 @@ func (c *connection) post(ctx context.Context, first, n int64, due time.Time) {
 		c.close()
 		a = answer{err: err}
 	}
-	c.s.note(first, n, due, a)
+	c.s.recordAnswer(first, n, due, a)
 }
 
 func putNumber(b []byte, n int64) {

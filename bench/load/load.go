@@ -233,9 +233,9 @@ func (s *stream) report(done bool) Tally {
 	return t
 }
 
-// note counts the answer to a request that carried n events from number first on. failed are the positions
+// recordAnswer counts the answer to a request that carried n events from number first on. failed are the positions
 // of those that were refused though the request was not.
-func (s *stream) note(first, n int64, due time.Time, a answer) {
+func (s *stream) recordAnswer(first, n int64, due time.Time, a answer) {
 	now, refused := time.Now(), a.failed
 	if !s.expected[a.status] {
 		refused = make([]int64, n)

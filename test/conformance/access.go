@@ -14,7 +14,7 @@ func sendingCases() []testCase {
 			c.as(c.ReadKey).refused(403, "insufficient_scope", "", "POST", "/v1/endpoints/"+text(ep, "id")+"/events",
 				object{"type": "a", "data": object{}})
 		}},
-		{"Sending 2", "type and data are required, and nothing else is judged", func(c *C) {
+		{"Sending 2", "type and data are required, and nothing else is validated", func(c *C) {
 			route := "/v1/endpoints/" + text(c.endpoint(nil), "id") + "/events"
 			for _, x := range []struct {
 				body  any
@@ -57,7 +57,7 @@ func sendingCases() []testCase {
 				"Idempotency-Key", key)
 			c.equal("events", len(c.list("/v1/events?endpoint_id="+text(ep, "id"), 10)), 1)
 		}},
-		{"Sending 5", "receipts are judged", func(c *C) {
+		{"Sending 5", "receipts are validated", func(c *C) {
 			id := c.send(c.endpoint(nil), "a.b", object{})
 			route := "/v1/events/" + id + "/processing"
 			for _, x := range []struct {

@@ -141,7 +141,7 @@ func routeCases() []testCase {
 			c.equal("jobs", listed, made)
 			c.equal("completed ones", len(c.list("/v1/recoveries?state=completed&endpoint_id="+text(ep, "id"), 10)), 0)
 		}},
-		{"Route 9", "events can be sent in batches, each judged by itself", func(c *C) {
+		{"Route 9", "events can be sent in batches, each validated by itself", func(c *C) {
 			ep := c.endpoint(nil)
 			route := "/v1/endpoints/" + text(ep, "id") + "/events/batch"
 			got := c.must(202, "POST", route,

@@ -211,7 +211,7 @@ func TestCutOff(t *testing.T) {
 	commits.end(t)
 }
 
-// checkKeys judges what the node that was cut off answered, and returns for how long it went on to take keys.
+// checkKeys checks the answers of the node that was cut off, and returns for how long it still accepted keys.
 func (f *underFire) checkKeys(steady, gone []keyAnswer, cut, answered, healed time.Time) time.Duration {
 	f.t.Helper()
 	const lease = 5500 * time.Millisecond

@@ -17,8 +17,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// buried is a node with a hand in its log.
-type buried struct {
+// deadLetterNode is a node whose log the test writes to.
+type deadLetterNode struct {
 	*process
 	t        *testing.T
 	conf     stream.Config
@@ -26,9 +26,9 @@ type buried struct {
 	ids      *id.Generator
 }
 
-func newBuried(t *testing.T) *buried {
-	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}, "buried")
-	b := &buried{process: c.start("a")[0], t: t, conf: stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix},
+func newDeadLetterNode(t *testing.T) *deadLetterNode {
+	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}, "dead")
+	b := &deadLetterNode{process: c.start("a")[0], t: t, conf: stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix},
 		ids: id.NewGenerator(time.Now)}
 	var err error
 	if b.producer, err = stream.NewProducer(b.conf, "test"); err != nil {
@@ -38,21 +38,21 @@ func newBuried(t *testing.T) *buried {
 	return b
 }
 
-func (b *buried) produce(topic string, partition int32, r *stream.Record) {
+func (b *deadLetterNode) produce(topic string, partition int32, r *stream.Record) {
 	b.t.Helper()
 	if err := b.producer.ProduceSync(b.t.Context(), topic, partition, r); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// bury puts a record into dead as if the group had not been able to read it there.
-func (b *buried) bury(topic string, partition int32, group string, r *stream.Record) {
+// addDeadLetter writes a dead letter as a node does whose group could not decode the record.
+func (b *deadLetterNode) addDeadLetter(topic string, partition int32, group string, r *stream.Record) {
 	b.t.Helper()
 	r.Topic, r.Partition, r.Offset = b.conf.Prefix+topic, partition, 7
 	b.produce(stream.Dead, partition, b.conf.DeadLetterRecord(r, group, errors.New("version 9 is too new")))
 }
 
-func (b *buried) dead(want int, args ...string) string {
+func (b *deadLetterNode) dead(want int, args ...string) string {
 	b.t.Helper()
 	out, code := ran(b.t, b.command(slices.Concat([]string{"dead"}, args, []string{"--data-dir", b.dir})...))
 	if code != want {
@@ -62,7 +62,7 @@ func (b *buried) dead(want int, args ...string) string {
 }
 
 // list returns what relay dead list says, once it says that many.
-func (b *buried) list(want int, args ...string) (records []admin.DeadRecord) {
+func (b *deadLetterNode) list(want int, args ...string) (records []admin.DeadRecord) {
 	b.t.Helper()
 	eventually(b.t, arrival, func() string {
 		out := b.dead(command.ExitDone, append([]string{"list", "--json"}, args...)...)
@@ -71,7 +71,7 @@ func (b *buried) list(want int, args ...string) (records []admin.DeadRecord) {
 			b.t.Fatal(err)
 		}
 		if len(records) != want {
-			return fmt.Sprintf("%d are buried, want %d: %s", len(records), want, out)
+			return fmt.Sprintf("%d dead letters, want %d: %s", len(records), want, out)
 		}
 		return ""
 	})
@@ -79,7 +79,7 @@ func (b *buried) list(want int, args ...string) (records []admin.DeadRecord) {
 }
 
 // event is one to the endpoint's destination that was never accepted here.
-func (b *buried) event(ep string, partition int32, body string) *event.Event {
+func (b *deadLetterNode) event(ep string, partition int32, body string) *event.Event {
 	b.t.Helper()
 	eventID, err := b.ids.New(partition)
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *buried) event(ep string, partition int32, body string) *event.Event {
 // hidden then; what can never be read stays.
 func TestDeadCommands(t *testing.T) {
 	t.Parallel()
-	b := newBuried(t)
+	b := newDeadLetterNode(t)
 	dest := newSink(t, nil)
 	ep, _, _ := b.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	if out := b.dead(command.ExitDone, "list"); out != "no dead letters\n" {
@@ -124,7 +124,7 @@ func TestDeadCommands(t *testing.T) {
 	}
 
 	first, second, third := b.event(ep, 0, "first"), b.event(ep, 1, "second"), b.event(ep, 1, "third")
-	b.bury(stream.Events, 0, stream.DispatchGroup, first.Record())
+	b.addDeadLetter(stream.Events, 0, stream.DispatchGroup, first.Record())
 	b.list(1, "--topic", "events", "--limit", "1")
 	again := b.list(3, "--body")[0]
 	if again.Event != first.ID.Text(id.Event) || again.Group != stream.DispatchGroup ||
@@ -148,13 +148,13 @@ func TestDeadCommands(t *testing.T) {
 	}
 
 	// What only the store could not take is not delivered again; work that waited is.
-	b.bury(stream.Events, 1, stream.StoreGroup, second.Record())
+	b.addDeadLetter(stream.Events, 1, stream.StoreGroup, second.Record())
 	work, err := (&event.Work{
 		Event: third, Dest: third.Dests[0], Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.bury("retry.1s", 1, stream.DispatchGroup, work)
+	b.addDeadLetter("retry.1s", 1, stream.DispatchGroup, work)
 	b.list(4)
 	out := b.dead(command.ExitRefused, "retry", "--all", "--yes", "--json")
 	if strings.Count(out, `"refused":"decode`) != 2 || strings.Count(out, `"id"`) != 4 ||
@@ -194,5 +194,5 @@ func TestDeadMisuse(t *testing.T) {
 	f("or --all", "retry")
 	f("is not PARTITION:OFFSET", "retry", "1")
 	f("--limit must be from 1 to 1000", "list", "--limit", "0")
-	f("unknown command", "bury")
+	f("unknown command", "revive")
 }

@@ -77,11 +77,11 @@ func (h *hostile) wire(text []byte) (replies []reply) {
 		case http.StatusAccepted:
 			var sent struct{ ID string }
 			if json.Unmarshal(body, &sent) == nil {
-				h.note(sent.ID)
+				h.markStored(sent.ID)
 			}
 		default:
 			if id := res.Header.Get("Relay-Event-Id"); id != "" {
-				h.note(id)
+				h.markStored(id)
 			}
 		}
 		replies = append(replies, reply{res.StatusCode, res.Header, body, late.Load()})
@@ -103,7 +103,7 @@ func isWhole(text []byte) bool {
 	return err == nil && more == io.EOF
 }
 
-func (h *hostile) note(id string) {
+func (h *hostile) markStored(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stored[id] = true
@@ -167,7 +167,7 @@ func (h *hostile) listed(endpoint string) map[string]string {
 
 // Bounds of what all the attacks together may add: to the resident memory, most of which is garbage that waits
 // for Go's collector (a body becomes a record, a request of the log, a row, and their copies on the way), and
-// to what is in use after a collection. Not judged in short runs: the race detector, which does those, takes
+// to what is in use after a collection. Not checked in short runs: the race detector, which does those, takes
 // memory of its own.
 const (
 	maxResident = 768 << 20
@@ -212,7 +212,7 @@ func TestHostileClients(t *testing.T) {
 		t.Errorf("resident memory grew by %d MB", grown>>20)
 	}
 	grown := h.inUse() - inUse
-	for range 10 { // what is on its way to the store and to those who judge alerts is gone in a moment
+	for range 10 { // memory of records in flight to the store and to alert evaluation is free again soon
 		if grown <= maxInUse || testing.Short() {
 			break
 		}

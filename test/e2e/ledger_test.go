@@ -46,7 +46,7 @@ func nothingLost(t *testing.T, c stream.Config) ledger.Report {
 		t.Fatal(err)
 	}
 	if r.Residue > 0 || r.UndecodableOutcomes > 0 || r.UnidentifiedDead > 0 {
-		t.Errorf("residue of the ledger: %v; %d outcomes cannot be read, %d buried records name nothing", r.Counts,
+		t.Errorf("residue of the ledger: %v; %d outcomes cannot be read, %d dead letters name no event", r.Counts,
 			r.UndecodableOutcomes, r.UnidentifiedDead)
 		for _, l := range r.Lost[:min(len(r.Lost), 20)] {
 			t.Errorf("lost: %v", l)

@@ -120,7 +120,7 @@ func plain(path string) string {
 	}
 }
 
-// harmless asks for a target and judges the answer.
+// harmless requests a target and checks the answer.
 func (p *process) harmless(target string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
