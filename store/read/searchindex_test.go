@@ -113,7 +113,8 @@ func TestTextIndexComesAndGoes(t *testing.T) {
 		return err
 	}
 	built := func() uint64 {
-		return b.QuerySum("SELECT sum(data_uncompressed_bytes) FROM system.data_skipping_indices WHERE name = 'by_text' AND " +
+		return b.QuerySum("SELECT sum(data_uncompressed_bytes) FROM system.data_skipping_indices " +
+			"WHERE name = 'by_text' AND " +
 
 			"database = currentDatabase()")
 	}

@@ -35,8 +35,8 @@ func (w *Writer) commit(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil // the next owner inserts the rows again, which changes nothing
 	}
-	marks := w.pos.takeUncommitted()
-	if w.syncErr != nil || len(marks) == 0 {
+	ends := w.pos.takeUncommitted()
+	if w.syncErr != nil || len(ends) == 0 {
 		return w.syncErr
 	}
 	if w.deps.Sync != nil {
@@ -45,9 +45,9 @@ func (w *Writer) commit(ctx context.Context) error {
 			return w.syncErr
 		}
 	}
-	if err := w.group.Commit(ctx, w.pos.commitable(marks)); err != nil {
+	if err := w.group.Commit(ctx, w.pos.commitable(ends)); err != nil {
 		// The rows are stored: if nobody commits these offsets, they are inserted again, which changes nothing.
-		w.pos.putBackUncommitted(marks)
+		w.pos.putBackUncommitted(ends)
 		w.metrics.commitFailures.Inc()
 		w.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets after flush", slog.Any("error", err))
 	}

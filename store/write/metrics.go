@@ -32,7 +32,8 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 		commitFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_store_commit_failures_total", Help: "Offset commits that failed and are retried."}),
 		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_store_dead_letters_total", Help: "Records that could not be stored and were sent to the dead letter topic."},
+			Name: "relay_store_dead_letters_total",
+			Help: "Records that could not be stored and were sent to the dead letter topic."},
 			[]string{"topic"}),
 		unavailable: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_unavailable_shards", Help: "ClickHouse shards whose last insert failed because they are " +

@@ -11,11 +11,11 @@ import (
 // assignment is one assignment of a partition to this writer. Its fields are guarded by positions.mu.
 type assignment struct {
 	stream.Partition
-	readTo    int64     // offset: every record below it has been read
-	flushedTo int64     // offset: every record below it is stored or in a running flush
-	storedTo  int64     // offset: every record below it is stored
-	storedAt  time.Time // timestamp of the last stored record; zero before the first
-	revoked   bool      // it is being revoked: no more records are added
+	readTo           int64     // offset: every record below it has been read
+	flushedTo        int64     // offset: every record below it is stored or in a running flush
+	storedTo         int64     // offset: every record below it is stored
+	storedRecordTime time.Time // timestamp of the last stored record; zero before the first
+	revoked          bool      // it is being revoked: no more records are added
 }
 
 // positions holds the partitions that this writer owns, how far each was read and stored, and the offsets that readers
@@ -39,11 +39,11 @@ func newPositions() *positions {
 }
 
 // assign adds the partitions at their committed offsets; a partition without one begins at 0.
-func (s *positions) assign(marks map[stream.Partition]stream.Commit) {
+func (s *positions) assign(commits map[stream.Partition]stream.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for p, m := range marks {
-		from := max(m.Offset, 0)
+	for p, commit := range commits {
+		from := max(commit.Offset, 0)
 		s.owned[p] = &assignment{Partition: p, readTo: from, flushedTo: from, storedTo: from}
 	}
 	s.notifyLocked()
@@ -142,7 +142,7 @@ func (s *positions) markStored(ends map[*assignment]partitionEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a, m := range ends {
-		a.storedTo, a.storedAt = m.Offset, m.lastRecordAt
+		a.storedTo, a.storedRecordTime = m.Offset, m.lastRecordAt
 		s.uncommitted[a] = m
 	}
 	s.notifyLocked()
@@ -203,7 +203,7 @@ func (s *positions) progress() store.Progress {
 	p := store.Progress{Failing: len(s.failing) > 0, Changed: s.changed}
 	p.Owned = make(map[stream.Partition]store.Position, len(s.owned))
 	for name, a := range s.owned {
-		p.Owned[name] = store.Position{Offset: a.storedTo, RecordTime: a.storedAt}
+		p.Owned[name] = store.Position{Offset: a.storedTo, RecordTime: a.storedRecordTime}
 	}
 	return p
 }

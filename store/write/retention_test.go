@@ -355,7 +355,8 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 		_, unfinished := erasures.Unfinished()
 		return rows == 2 && bodies == 1 && len(unfinished) == 0
 	})
-	for e, want := range map[*event.Event]error{old: event.ErrNotFound, oldUnavailable: event.ErrNotFound, near: nil, nearUnavailable: nil} {
+	for e, want := range map[*event.Event]error{
+		old: event.ErrNotFound, oldUnavailable: event.ErrNotFound, near: nil, nearUnavailable: nil} {
 		if d, err := r.Event(t.Context(), storetest.Account, e.ID); !errors.Is(err, want) || err == nil &&
 			len(d.Event.Body) > 0 {
 			t.Errorf("%+v, %v", d, err)

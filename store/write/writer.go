@@ -224,11 +224,11 @@ func (w *Writer) disconnect() (err error) {
 
 // assigned takes over partitions. It requires a recount of usage before it announces them as owned, so that whoever
 // sees them owned can have the hours counted that their last owner left.
-func (w *Writer) assigned(marks map[stream.Partition]stream.Commit) {
+func (w *Writer) assigned(commits map[stream.Partition]stream.Commit) {
 	for _, s := range w.shards {
 		s.dirty.requireRecount()
 	}
-	w.pos.assign(marks)
+	w.pos.assign(commits)
 }
 
 // poll fills the batch and stops while it is full. Between two polls it lets records gather: fetching one record costs

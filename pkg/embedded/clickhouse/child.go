@@ -181,7 +181,7 @@ func (c *Child) run(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("share the listener: %w", err), c.listener.Close())
 	}
-	defer func() { err = errors.Join(err, file.Close(), c.listener.Close(), c.closeDisk()) }()
+	defer func() { err = errors.Join(err, file.Close(), c.listener.Close(), c.closeDataDir()) }()
 	pauses := wait.Backoff{First: c.cfg.FirstPause, Longest: c.cfg.LongestPause}
 	try, failures := 0, 0
 	for {
@@ -205,7 +205,7 @@ func (c *Child) run(ctx context.Context) (err error) {
 	}
 }
 
-func (c *Child) closeDisk() error {
+func (c *Child) closeDataDir() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dataDir == nil {
