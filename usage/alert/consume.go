@@ -252,7 +252,7 @@ func (a *Alerts) skipUndecodable(r *stream.Record, err error) {
 	if err == nil {
 		return
 	}
-	a.metrics.unreadable.Inc()
+	a.metrics.undecodable.Inc()
 	a.log.LogAttrs(context.Background(), slog.LevelWarn, "alerts skip a record that cannot be decoded",
 		slog.String("topic", r.Topic),
 		slog.Int("partition", int(r.Partition)), slog.Int64("offset", r.Offset), slog.Any("error", err))

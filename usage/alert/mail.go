@@ -124,7 +124,7 @@ func (nf *notifier) runDigest(ctx context.Context) {
 	defer release()
 	channels, err := notify.OpenChannels(nf.deps.Keyring, nf.deps.Config.AlertSettings())
 	if err != nil {
-		nf.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot open the channels of alerts", slog.Any("error", err))
+		nf.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot open alert channels", slog.Any("error", err))
 		return
 	}
 	nf.mailDigest(ctx, channels, all)

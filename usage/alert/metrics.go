@@ -8,11 +8,11 @@ import (
 
 // metrics are the metrics of the stage.
 type metrics struct {
-	transitions *prometheus.CounterVec // by rule and new state
-	messages    *prometheus.CounterVec // by channel and result
-	digests     prometheus.Counter
-	dropped     prometheus.Counter
-	unreadable  prometheus.Counter
+	transitions  *prometheus.CounterVec // by rule and new state
+	sendAttempts *prometheus.CounterVec // by channel and result
+	digests      prometheus.Counter
+	dropped      prometheus.Counter
+	undecodable  prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -20,8 +20,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_alert_transitions_total", Help: "Transitions of alerts, by rule and new state (firing or resolved)."},
 			[]string{"rule", "to"}),
-		messages: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_alert_messages_total", Help: "Attempts to send alert notices, by channel and result (ok or an " +
+		sendAttempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_alert_send_attempts_total", Help: "Attempts to send alert notices, by channel and result (ok or an " +
 				"error code)."},
 			[]string{"channel", "result"}),
 		digests: prometheus.NewCounter(prometheus.CounterOpts{
@@ -29,11 +29,12 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Help: "Digest mails sent because of the limit of 60 alert mails an hour."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_alert_dropped_total", Help: "Alert notices given up, per target: refused for 24 hours or for good."}),
-		unreadable: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_alert_unreadable_total", Help: "Records of outcomes and events that alerts skipped because they " +
+		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_alert_undecodable_records_total", Help: "Records of outcomes and events that alerts skipped " +
+				"because they " +
 				"cannot be decoded."}),
 	}
-	for _, c := range []prometheus.Collector{m.transitions, m.messages, m.digests, m.dropped, m.unreadable} {
+	for _, c := range []prometheus.Collector{m.transitions, m.sendAttempts, m.digests, m.dropped, m.undecodable} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register alert metrics: %w", err)
 		}

@@ -222,7 +222,7 @@ func (nf *notifier) sendOnce(ctx context.Context, c notify.Channel, m notify.Mes
 		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot send an alert", slog.String("channel", string(c.Kind)),
 			slog.String("target", c.Target()), slog.String("error", string(r.Error)), slog.String("message", r.Message))
 	}
-	nf.metrics.messages.WithLabelValues(string(c.Kind), result).Inc()
+	nf.metrics.sendAttempts.WithLabelValues(string(c.Kind), result).Inc()
 	return r
 }
 
