@@ -75,7 +75,7 @@ type Group struct {
 
 	order *fetchOrder
 
-	mu            sync.Mutex // guards next and end
+	mu            sync.Mutex // guards next and highWatermark
 	next          map[Partition]int64
 	highWatermark map[Partition]int64 // as of the last fetch
 }
@@ -189,8 +189,8 @@ func (m *Group) onFetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFet
 // returns after one batch, when ctx ends (with its error), or without records when delay-tolerant topics are due.
 //
 // Poll logs an error of one partition or of joining and lets the client retry: it must not end a process that serves
-// other partitions. It returns only errors that retrying cannot cure: another process uses this node's name, or a topic
-// was recreated.
+// other partitions. It returns only errors that this client cannot recover from: another process uses this node's
+// name, or a topic was recreated.
 //
 // No partition is assigned, revoked or lost while each runs. So each must be quick: it delays the rebalance of the
 // whole group. While Revoked runs, Poll waits.
@@ -216,7 +216,7 @@ func (m *Group) Poll(ctx context.Context, each func(Partition, []*Record)) error
 				m.cfg.InstanceID, err))
 		case errors.Is(err, kerr.UnknownTopicID):
 			fatal = append(fatal, fmt.Errorf(
-				"read %s[%d]: the topic was deleted and created again, restart the relay: %w", topic, p, err))
+				"read %s[%d]: the topic was deleted and created again: %w", topic, p, err))
 		default:
 			m.logFetchError(ctx, topic, p, err)
 		}

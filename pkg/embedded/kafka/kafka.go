@@ -290,8 +290,8 @@ type brokerLog struct{ log *slog.Logger }
 func (l brokerLog) Logf(level kfake.LogLevel, msg string, args ...any) {
 	switch level {
 	case kfake.LogLevelError:
-		l.log.Error("embedded kafka failed", "detail", fmt.Sprintf(msg, args...))
+		l.log.Error("embedded kafka reports an error", "detail", fmt.Sprintf(msg, args...))
 	case kfake.LogLevelWarn:
-		l.log.Warn("embedded kafka warns", "detail", fmt.Sprintf(msg, args...))
+		l.log.Warn("embedded kafka reports a warning", "detail", fmt.Sprintf(msg, args...))
 	}
 }
