@@ -93,17 +93,17 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 			}
 		}
 	}
-	fault := b.parse(body.Bytes(), lines)
-	if fault == nil && !ep.Enabled {
-		fault = errDisabled()
+	refusal := b.parse(body.Bytes(), lines)
+	if refusal == nil && !ep.Enabled {
+		refusal = errDisabled()
 	}
 	if repeatable == "" {
-		if fault != nil {
-			return fault
+		if refusal != nil {
+			return refusal
 		}
 		return b.answer(w, b.store())
 	}
-	return b.storeIdempotent(w, repeatable, body.Bytes(), fault)
+	return b.storeIdempotent(w, repeatable, body.Bytes(), refusal)
 }
 
 // acquireBatchSlot waits up to batchWait for a free slot. The caller receives from slots to free it.
@@ -258,7 +258,7 @@ func withParamPrefix(path string, err error) error {
 
 // storeIdempotent stores a batch under an Idempotency-Key. The key is bound to the first body. An item without its
 // own key uses the request's key and its index, so a repeat stores what the first call could not, and nothing twice.
-func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, fault error) error {
+func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, refusal error) error {
 	d, err := b.sender.ids.New(b.ep.Partition)
 	if err != nil {
 		return err
@@ -273,19 +273,19 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	case claim.State == limit.ClaimStored:
 		w.Header().Set("Idempotent-Replayed", "true")
 		// the endpoint was disabled at the first call
-		if wasRefused := strings.HasPrefix(claim.Note, refusedMark); wasRefused && fault == nil {
+		if wasRefused := strings.HasPrefix(claim.Note, refusedMark); wasRefused && refusal == nil {
 			return errDisabled()
 		}
 	case claim.State == limit.ClaimUnavailable:
 		b.idempotencyUnavailable = true
-	case fault != nil:
+	case refusal != nil:
 		o.remember(w, refusedMark+o.bodyHash)
 	}
-	if fault != nil {
+	if refusal != nil {
 		if b.idempotencyUnavailable {
 			setIdempotencyUnavailable(w)
 		}
-		return fault
+		return refusal
 	}
 	for i := range b.items {
 		if b.items[i].key == "" {

@@ -145,8 +145,8 @@ func (o *object) text(name string, lo, hi int, dst *string) {
 	if !ok {
 		return
 	}
-	if s, fault := textOf(raw, lo, hi); fault != "" {
-		o.fail(name, "%s", fault)
+	if s, problem := textOf(raw, lo, hi); problem != "" {
+		o.fail(name, "%s", problem)
 	} else {
 		*dst = s
 	}

@@ -45,7 +45,7 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", p.mediaType)
 	h.Set("Content-Length", strconv.Itoa(len(p.body)))
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(p.body) // a client that left cannot be told
+	_, _ = w.Write(p.body) // the client may have left
 }
 
 // matchesETag implements If-None-Match of RFC 9110, 13.1.2: weak comparison, and * matches any.

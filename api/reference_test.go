@@ -38,7 +38,7 @@ func TestReferencePageLoadsNothingForeign(t *testing.T) {
 	_, err := os.Stat("viewer/swagger-ui-bundle.js")
 	viewer := err == nil
 	if !viewer && os.Getenv("RELAY_TEST_ENGINES") == "required" {
-		t.Error("the viewer is not there: make build fetches it")
+		t.Error("the viewer is missing: run make build, which downloads it")
 	}
 	for _, name := range names {
 		if fetched := strings.Contains(name[1], "swagger-ui"); fetched && !viewer {

@@ -161,9 +161,9 @@ func (in *endpointInput) givenSecrets(v *object) []string {
 				v.fail(indexed("secrets", i), "must be a string")
 				return nil
 			}
-			s, fault := textOf(raw, 1, verify.MaxSecret)
-			if fault != "" {
-				v.fail(indexed("secrets", i), "%s", fault)
+			s, problem := textOf(raw, 1, verify.MaxSecret)
+			if problem != "" {
+				v.fail(indexed("secrets", i), "%s", problem)
 			}
 			secrets = append(secrets, s)
 		}

@@ -1,4 +1,4 @@
-// The page shows and sends nothing: an API key does not belong into a browser.
+// The page only shows the API and sends no requests: an API key does not belong in a browser.
 if (window.SwaggerUIBundle) {
   SwaggerUIBundle({
     url: '/openapi.json',

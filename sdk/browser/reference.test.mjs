@@ -107,7 +107,7 @@ test('without the viewer the reference says how to build it', { skip }, async ()
   const { page } = await openPage(browser, relay.url)
   await page.route('**/swagger-ui*', (route) => route.fulfill({ status: 404 }))
   await page.goto(`${relay.url}/docs`)
-  assert.match(await page.locator('#reference').innerText(), /built without the viewer: make build fetches it/)
+  assert.match(await page.locator('#reference').innerText(), /built without the viewer: run make build, which downloads it/)
   await page.close()
 })
 
