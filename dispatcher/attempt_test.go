@@ -248,7 +248,7 @@ func TestUnreachableDestinations(t *testing.T) {
 	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
 	secure.StartTLS()
 	defer secure.Close()
-	f("nobody listens", loopback(), "http://"+closed, event.CodeConnectionRefused)
+	f("connection refused", loopback(), "http://"+closed, event.CodeConnectionRefused)
 	f("unknown certificate", loopback(), secure.URL, event.CodeTLS)
 	f("no TLS", loopback(), strings.Replace(plain.URL, "http:", "https:", 1), event.CodeTLS)
 	f("not public", egress.Policy{AllowHTTP: true}, plain.URL, event.CodeAddressBlocked)

@@ -74,7 +74,8 @@ func (d *Dispatcher) makeAttempt(ctx context.Context, l *lane.Lane, decision lan
 	return &event.Attempt{
 		ID: attemptID, StartedAt: d.now(), Trigger: work.Trigger, URL: decision.Eligibility.Destination.URL,
 		Method:    work.Event.Method,
-		ErrorCode: event.CodeInternal, ErrorMessage: "the configuration of the destination could not be opened",
+		ErrorCode: event.CodeInternal, ErrorMessage: "the URL, headers or secrets of the destination could not be opened; " +
+			"set them again",
 	}
 }
 

@@ -2,7 +2,7 @@
 
 package dispatcher
 
-// faultsBuilt says whether this binary can be told to kill itself; a release cannot.
+// faultsBuilt says whether this binary has crash points; a release has none.
 const faultsBuilt = false
 
 // faults does nothing in a release: every crash point is an empty call.

@@ -43,12 +43,12 @@ func TestTierPausesAtItsShare(t *testing.T) {
 		t.Fatal("not paused at its share of the bytes")
 	}
 	wait(10, 4<<10) // a paused partition gets nothing new; this is the rest of a poll
-	jobs, next := p.takeReady(now, readyBatch)
-	if len(jobs) != 1 || len(group) != 1 || !next.Equal(now.Add(time.Second)) {
-		t.Fatalf("%d ripe, next %v, paused %v", len(jobs), next, len(group) == 1)
+	ready, next := p.takeReady(now, readyBatch)
+	if len(ready) != 1 || len(group) != 1 || !next.Equal(now.Add(time.Second)) {
+		t.Fatalf("%d ready, next %v, paused %v", len(ready), next, len(group) == 1)
 	}
-	if jobs, _ = p.takeReady(now.Add(time.Second), readyBatch); len(jobs) != 1 || len(group) != 0 {
-		t.Fatalf("%d ripe, paused %v", len(jobs), len(group) == 1)
+	if ready, _ = p.takeReady(now.Add(time.Second), readyBatch); len(ready) != 1 || len(group) != 0 {
+		t.Fatalf("%d ready, paused %v", len(ready), len(group) == 1)
 	}
 	for o := int64(11); o < 11+maxWaiting; o++ {
 		wait(o, 1)
@@ -97,15 +97,15 @@ func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 	if woken != 3 {
 		t.Errorf("the timer was woken %d times for a new first delivery, want 3", woken)
 	}
-	jobs, next := p.takeReady(now.Add(3*time.Second), 3)
-	jobs2, last := p.takeReady(now.Add(3*time.Second), 3)
+	ready, next := p.takeReady(now.Add(3*time.Second), 3)
+	rest, last := p.takeReady(now.Add(3*time.Second), 3)
 	var order []int64
-	for _, delivery := range append(jobs, jobs2...) {
+	for _, delivery := range append(ready, rest...) {
 		order = append(order, slotOf(delivery).offset)
 	}
 	if !slices.Equal(order, []int64{5, 1, 3, 2}) || !next.Equal(now.Add(3*time.Second)) ||
 		!last.Equal(now.Add(4*time.Second)) {
-		t.Errorf("offsets %v were ripe, the next ones at %v and %v", order, next.Sub(now), last.Sub(now))
+		t.Errorf("offsets %v were ready, the next ones at %v and %v", order, next.Sub(now), last.Sub(now))
 	}
 }
 

@@ -37,7 +37,7 @@ func TestOutcomeIsRetriedUntilProduced(t *testing.T) {
 			t.Errorf("committed %d without an outcome, %d requests", n, len(s.all()))
 		}
 		if w.metric("relay_dispatch_produce_errors_total", "") < 10 || w.metric("relay_dispatch_in_flight", "") != 1 {
-			t.Error("the metrics do not tell that the outcome is refused")
+			t.Error("the metrics do not count the rejected outcome")
 		}
 		accept()
 		if d := cmp.Diff([]string{"delivered"}, statuses(w.outcomes(count(1)))); d != "" {
@@ -87,7 +87,7 @@ func TestCommitIsTriedAgain(t *testing.T) {
 			t.Errorf("committed %d", n)
 		}
 		if w.metric("relay_dispatch_commit_errors_total", "") == 0 {
-			t.Error("the metrics do not tell that the commit is refused")
+			t.Error("the metrics do not count the rejected commit")
 		}
 		accept()
 		time.Sleep(time.Second)

@@ -33,7 +33,7 @@ type sim struct {
 	// answer returns how long a destination takes for a request, and the status; 0 = it refuses the connection.
 	answer func(dest string, now time.Time) (time.Duration, int)
 
-	// away is until when parked work need not come by, in Unix nanoseconds; 0: it must, each time.
+	// absentUntil is until when parked deliveries may skip re-checks, in Unix nanoseconds; 0: they must not.
 	absentUntil atomic.Int64
 
 	seen            sync.Mutex // guards the fields below

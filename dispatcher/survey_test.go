@@ -89,7 +89,7 @@ func TestSurvey(t *testing.T) {
 		}
 		defer reader.Close()
 		survey := NewSurvey(reader, testEndpoint, []int32{0})
-		look := func() OpenRecords {
+		refresh := func() OpenRecords {
 			t.Helper()
 			o, err := survey.Refresh(t.Context())
 			if err != nil {
@@ -97,20 +97,20 @@ func TestSurvey(t *testing.T) {
 			}
 			return o
 		}
-		if o := look(); o.Any() {
+		if o := refresh(); o.Any() {
 			t.Errorf("before anything: %+v", o)
 		}
 		foreign := w.newEvent(`"hangs"`, "dst_9")
 		foreign.Endpoint = "ep_2"
 		elsewhere := w.inPartition(1, `"elsewhere"`)
 		w.accept(foreign, elsewhere, w.newEvent(`"a"`), w.newEvent(`"b"`))
-		if o := look(); o.Immediate == 0 && o.Waiting == 0 {
+		if o := refresh(); o.Immediate == 0 && o.Waiting == 0 {
 			t.Errorf("just accepted: %+v", o)
 		}
 		w.outcomes(count(2, event.Retrying))
 		w.outcomesOf(1, count(1, event.Retrying))
 		time.Sleep(time.Second) // until the commits
-		o := look()
+		o := refresh()
 		if in := time.Until(o.LastDue); o.Immediate != 0 || o.Waiting != 2 || in < 7*time.Second || in > 10*time.Second {
 			t.Errorf("two wait for a retry: %+v, the last for %v", o, in)
 		}
@@ -119,7 +119,7 @@ func TestSurvey(t *testing.T) {
 		}
 		w.outcomes(count(2, event.Delivered))
 		time.Sleep(time.Second)
-		if o := look(); o.Any() {
+		if o := refresh(); o.Any() {
 			t.Errorf("all is done: %+v", o)
 		}
 		if o, err := NewSurvey(reader, "ep_2", []int32{0, 1}).Refresh(t.Context()); err != nil || o.Immediate != 1 ||

@@ -91,8 +91,8 @@ func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 // A lane is reset when its partition leaves: the destination may work when the partition returns.
 func TestBreakerIsResetWhenItsPartitionLeaves(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
-	var told []time.Time
-	lt.setHeld = func(_ string, until time.Time) { told = append(told, until) }
+	var calls []time.Time
+	lt.setHeld = func(_ string, until time.Time) { calls = append(calls, until) }
 	lt.fill("d", 1)
 	l := lt.byDest["d"]
 	delivery := lt.next(l, nil, NotSent)
@@ -105,7 +105,7 @@ func TestBreakerIsResetWhenItsPartitionLeaves(t *testing.T) {
 	if r := lt.enqueue(lt.delivery("d", "")); r != "" {
 		t.Errorf("parked after the partition returned: %q", r)
 	}
-	if len(told) != 2 || !told[0].Equal(lt.now.Add(breakerMinOpen)) || !told[1].IsZero() {
-		t.Errorf("SetHeld was called with %v", told)
+	if len(calls) != 2 || !calls[0].Equal(lt.now.Add(breakerMinOpen)) || !calls[1].IsZero() {
+		t.Errorf("SetHeldUntil was called with %v", calls)
 	}
 }

@@ -37,8 +37,8 @@ func (p *parking) countOf(reason event.Reason) *int {
 	return &p.counts[max(slices.Index(parkReasons[:], reason), 0)]
 }
 
-// RecheckInterval is how long a parked delivery waits for its next re-check when its lane has parked deliveries and
-// lanes lanes have some: parked × lanes / RecheckBudget seconds, from MinRecheck to MaxRecheck. Where that takes
+// RecheckInterval is how long a delivery waits for its next re-check in a lane with that many parked deliveries, while
+// that many lanes have some: parked × lanes / RecheckBudget seconds, from MinRecheck to MaxRecheck. Where that takes
 // several hops, the result is the next longer interval of a single hop, so that hops stay within the budget too.
 func RecheckInterval(tiers []stream.Tier, parked, lanes int) time.Duration {
 	wanted := float64(parked) * float64(lanes) / RecheckBudget
