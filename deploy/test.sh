@@ -129,10 +129,10 @@ faults() {
 # same many times or for days of fake time, only compute, wait for real engines, or test statements and the schema. All
 # others run under it, new ones too.
 # store
-repeats='^Test(ReadAfterWrite|RedoChangesNothing|UsageSurvivesKills|SearchReadsStrangeBodies|BatchOfManyDays|Paging.*|ListsAgreeWithModel'
-repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultMakesNoDeadLetters|ValuesAreNeverText|InterruptedMigration.*|OvertakenMigration|MigrateChecks.*'
+repeats='^Test(ReadAfterWrite|RedoChangesNothing|UsageSurvivesKills|SearchOfUnusualBodiesAgreesWithModel|BatchOfManyDays|Paging.*|ListsAgreeWithModel'
+repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultMakesNoDeadLetters|ValuesAreNeverSQL|InterruptedMigration.*|OvertakenMigration|MigrateChecks.*'
 repeats+='|MigrateRunsAgain|Migration.*|ExpandThenFinalize|ClusterDDL.*|Plans|TextIndex.*|ErasedPayloadLeavesTheTextIndex'
-repeats+='|SearchTakesWhatAURLHolds|EveryReadUnderFaults|PoisonInEveryTable|RetentionShowsWholeDays|TooManyPartsThrottleFlushes|Standing|Retention|EveryPlanAppliesEveryFilter'
+repeats+='|SearchAcceptsWhatAURLHolds|EveryReadUnderFaults|PoisonInEveryTable|RetentionShowsWholeDays|TooManyPartsThrottleFlushes|ReceiptResultFollowsLogOrder|Retention|EveryPlanAppliesEveryFilter'
 # api
 repeats+='|BodyCostIsLinear|WrongTypeOfAnyMemberIsRefused|LargeAnswersAreBounded|AnswerSizeBoundHolds|ReplayBounds'
 repeats+='|ReplayReadsABoundedNumberOfRejectedEvents|StreamOfASlowClient'

@@ -18,9 +18,9 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// The audit log is complete as soon as the topic has it, whatever the order and however often its records were written,
-// and every filter and page of it is what audit.Query.Matches says.
-func TestAudit(t *testing.T) {
+// A read of the audit log shows every record of the topic once, whatever their order and however often they were
+// written. Every filter and page agrees with audit.Query.Matches.
+func TestAuditAgreesWithModel(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -94,8 +94,8 @@ func TestAudit(t *testing.T) {
 	f(audit.Query{Limit: 100, Entities: []string{"ep_none"}})
 }
 
-// The last use of a key is the newest of all nodes, also when older lines are written after it.
-func TestKeyUses(t *testing.T) {
+// The last use of a key is the newest of all nodes, even when older uses are written later.
+func TestKeyUsesReturnTheNewestUse(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -123,8 +123,8 @@ func TestKeyUses(t *testing.T) {
 	}
 }
 
-// What is no entry goes to the topic dead and holds up nobody.
-func TestAuditRefusesOthers(t *testing.T) {
+// A record that is no audit entry goes to the dead letter topic and does not block the entries after it.
+func TestInvalidAuditEntryGoesToDeadLetters(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)

@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// Reading by offset gives every event once and in order, although offsets are not in the order of times.
-func TestPlacedIsWholeAndInOrder(t *testing.T) {
+// Reading by offset returns every event once and in order, although offsets are not in time order.
+func TestEventsByOffsetAreCompleteAndInOrder(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -38,7 +38,7 @@ func TestPlacedIsWholeAndInOrder(t *testing.T) {
 			}
 		}))
 	}
-	late := map[id.ID]time.Time{} // when the log has taken it
+	late := map[id.ID]time.Time{} // when the log appended it
 	for _, e := range events {
 		late[e.ID] = e.ReceivedAt().Add(time.Duration(rnd.Int64N(int64(15 * time.Second))))
 	}
@@ -46,7 +46,7 @@ func TestPlacedIsWholeAndInOrder(t *testing.T) {
 	records := make([]*stream.Record, len(events))
 	for i, e := range events {
 		records[i] = e.Record()
-		records[i].Timestamp = time.Time{} // what is old is not tried for long
+		records[i].Timestamp = time.Time{} // the producer would time out on old records
 	}
 	b.Produce(stream.Events, 0, records...)
 	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil { // the fence

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestSharedNeverAnswersWithThePast lets callers come all the time: each answer was loaded after its
-// question, and there are far fewer loads than callers.
-func TestSharedNeverAnswersWithThePast(t *testing.T) {
+// TestCoalescerResultIsNeverOlderThanItsCall has callers all the time: each result was loaded after its call began, and
+// there are far fewer loads than callers.
+func TestCoalescerResultIsNeverOlderThanItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var loads atomic.Int64
 		s := newCoalescer(func(context.Context) (time.Time, error) {
@@ -42,8 +42,8 @@ func TestSharedNeverAnswersWithThePast(t *testing.T) {
 	})
 }
 
-// TestSharedSurvivesItsLeader cancels the caller who leads a load: the others get an answer.
-func TestSharedSurvivesItsLeader(t *testing.T) {
+// TestCoalescerSurvivesCancelledCaller cancels the caller that is to run a load: the others get a result.
+func TestCoalescerSurvivesCancelledCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newCoalescer(func(ctx context.Context) (int, error) {
 			select {
@@ -64,10 +64,10 @@ func TestSharedSurvivesItsLeader(t *testing.T) {
 			synctest.Wait()
 		}
 		get(t.Context(), 7, nil)            // loads
-		get(leader, 0, context.Canceled)    // leads the next load
+		get(leader, 0, context.Canceled)    // is to run the next load
 		get(t.Context(), 7, nil)            // waits for it
 		time.Sleep(1500 * time.Millisecond) // the second load runs
-		get(t.Context(), 7, nil)            // waits for a third
+		get(t.Context(), 7, nil)            // waits for the third
 		cancel()
 		wg.Wait()
 	})

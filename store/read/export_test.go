@@ -9,31 +9,31 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Stop stops the reader's clock at a time.
-func (r *Reader) Stop(at time.Time) { r.now = func() time.Time { return at } }
+// StopClock stops the reader's clock at a time.
+func (r *Reader) StopClock(at time.Time) { r.now = func() time.Time { return at } }
 
-// HoldSearches takes all turns of an account until the returned function is called.
+// HoldSearches takes all search slots of an account until release is called.
 func (r *Reader) HoldSearches(ctx context.Context, account string) (release func()) {
 	return r.searches.hold(ctx, account)
 }
 
-// HoldReads takes all turns of an API key until the returned function is called.
+// HoldReads takes all read slots of an API key until release is called.
 func (r *Reader) HoldReads(ctx context.Context, key string) (release func()) {
 	return r.reads.hold(ctx, key)
 }
 
-func (t *slotPools) hold(ctx context.Context, who string) (release func()) {
-	var leaves []func()
-	for range t.size {
-		leave, err := t.acquire(ctx, who)
+func (p *slotPools) hold(ctx context.Context, key string) (release func()) {
+	var releases []func()
+	for range p.size {
+		release, err := p.acquire(ctx, key)
 		if err != nil {
 			panic(err)
 		}
-		leaves = append(leaves, leave)
+		releases = append(releases, release)
 	}
 	return func() {
-		for _, leave := range leaves {
-			leave()
+		for _, release := range releases {
+			release()
 		}
 	}
 }
@@ -43,11 +43,11 @@ func (r *Reader) Scan(ctx context.Context, account string, d id.ID) (*event.Even
 	return r.scans.find(ctx, account, d)
 }
 
-// AbsentBelow is the offset below which the log is known not to hold an event.
+// AbsentBelow returns the offset below which the log is known not to hold an event.
 func (r *Reader) AbsentBelow(d id.ID) int64 { return r.scans.absent.below(d) }
 
-// NoteAbsent notes ids as absent and returns how many are remembered.
-func NoteAbsent(ids []id.ID) int {
+// RememberAbsent marks ids as absent from the log and returns how many are remembered.
+func RememberAbsent(ids []id.ID) int {
 	var a absentIDs
 	for _, d := range ids {
 		a.remember(d, 1)
@@ -77,16 +77,16 @@ func (r *Reader) HoldConnections(ctx context.Context) (release func(), err error
 		for _, rows := range held {
 			for rows.Next() {
 			}
-			_ = rows.Close() // it was broken off
+			_ = rows.Close() // the context has ended
 		}
 	}, nil
 }
 
-// Asked are the filters of a query.
-func Asked(q event.Query) uint { return uint(newPredicate(&q).used) }
+// UsedFilters returns the filters of a query.
+func UsedFilters(q event.Query) uint { return uint(newPredicate(&q).used) }
 
-// Incomplete are the filters that have not all that filters of their kind have.
-func Incomplete() (missing uint) {
+// IncompleteFilters returns the filters that lack a condition or a check which filters of their kind need.
+func IncompleteFilters() (missing uint) {
 	for _, d := range definitions(&event.Query{}) {
 		fixed, changing := d.filter&fixedFilters != 0, d.filter&changingFilters != 0
 		if fixed != (d.column != nil) || changing != (d.candidates != nil) || changing != (d.matches != nil) {
@@ -96,13 +96,13 @@ func Incomplete() (missing uint) {
 	return missing
 }
 
-// PlanOf is the name of the plan for a query, with the filters that it finds events by or lets stand beside.
+// PlanOf returns the name of the plan for a query, and the filters that the plan needs or allows.
 func (r *Reader) PlanOf(q event.Query) (name string, takes uint) {
 	p := r.newWalk(q, time.Time{}).plan()
 	return p.name, uint(p.needsOneOf | p.allows)
 }
 
-// PlanNames are those of all plans.
+// PlanNames returns the names of all plans.
 func PlanNames() (names []string) {
 	for _, p := range plans() {
 		names = append(names, p.name)

@@ -16,12 +16,12 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestEveryReadUnderFaults spoils every statement of every kind of read in every way: the answer is the right one, or
-// ErrUnavailable. A list that was cut short is never taken for a whole one.
+// TestEveryReadUnderFaults injects every kind of fault into every statement of every kind of read: the answer is
+// correct, or the error is ErrUnavailable. A list that was cut short is never returned as complete.
 func TestEveryReadUnderFaults(t *testing.T) {
 	b := newBench(t)
 	h := newHistory(b, 11)
-	h.happen(120)
+	h.addEvents(120)
 	g := storetest.NewFaultProxy(b.Bench)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.ReaderWith(read.ReaderConfig{
@@ -96,7 +96,7 @@ func TestEveryReadUnderFaults(t *testing.T) {
 			return all, err
 		},
 	}
-	spoilt := 0
+	faults := 0
 	for name, read := range reads {
 		g.SetRule(nil)
 		want, err := read()
@@ -116,7 +116,7 @@ func TestEveryReadUnderFaults(t *testing.T) {
 				})
 				got, err := read()
 				_, hits := g.SetRule(nil)
-				if spoilt += hits; errors.Is(err, event.ErrUnavailable) {
+				if faults += hits; errors.Is(err, event.ErrUnavailable) {
 					continue
 				}
 				if err != nil {
@@ -127,5 +127,5 @@ func TestEveryReadUnderFaults(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d statements were spoilt", spoilt)
+	t.Logf("%d statements got a fault", faults)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/store"
 )
 
-// fakeWriter owns one partition of each topic of the store and has stored nothing before it is asked.
+// fakeWriter owns one partition of each topic of the store. It stores nothing until a flush is requested.
 type fakeWriter struct {
 	asked   map[stream.Partition]int64
 	changed chan struct{}
@@ -31,8 +31,8 @@ func (w *fakeWriter) Progress() store.Progress {
 	return p
 }
 
-// Each fence waits for the topics that the table says, and for no other.
-func TestFenceTopics(t *testing.T) {
+// Each fence waits for the topics of the table, and for no others.
+func TestFenceWaitsForItsTopicsOnly(t *testing.T) {
 	for _, c := range []struct {
 		fence stream.Fence
 		wait  func(*fence, context.Context) (time.Time, error)

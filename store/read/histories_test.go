@@ -21,36 +21,36 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// written are the kinds of statements that a writer makes.
-var written = []string{
+// writerStatements are the beginnings of the statements that a writer runs.
+var writerStatements = []string{
 	"INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO receipts ",
 	"INSERT INTO audit ",
 	"INSERT INTO failure_candidates_by_endpoint ", "INSERT INTO failure_candidates ", "INSERT INTO run_deliveries ",
 	"INSERT INTO event_keys ", "INSERT INTO usage_hour ",
 }
 
-// kindOf is the place of a statement in written, -1 for others.
+// kindOf returns the index of a statement in writerStatements, -1 for others.
 func kindOf(statement string) int {
-	return slices.IndexFunc(written, func(w string) bool { return strings.HasPrefix(statement, w) })
+	return slices.IndexFunc(writerStatements, func(w string) bool { return strings.HasPrefix(statement, w) })
 }
 
-// told is a history with what else the writer stores.
-type told struct {
+// faultHistory is a history with the other records that the writer stores: audit entries and undecodable ones.
+type faultHistory struct {
 	*history
 	audited int
-	poison  map[string]bool // places of records that cannot be read
+	poison  map[string]bool // topic and offset of undecodable records
 }
 
-func newTold(b *bench, seed uint64) *told {
-	return &told{newHistory(b, seed), 0, map[string]bool{}}
+func newFaultHistory(b *bench, seed uint64) *faultHistory {
+	return &faultHistory{newHistory(b, seed), 0, map[string]bool{}}
 }
 
-// goOn lets more happen, some of it twice or beyond reading.
-func (h *told) goOn(n int) {
+// extend adds n events and their outcomes, some duplicate and some undecodable records, and audit entries.
+func (h *faultHistory) extend(n int) {
 	h.Helper()
-	h.clock = time.Now().Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) // so that old hours are counted anew
+	h.clock = time.Now().Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) // so that old hours are counted again
 	h.IDs = id.NewGenerator(func() time.Time { return h.clock })
-	h.happen(n)
+	h.addEvents(n)
 	for range n {
 		e := pick(h.history, h.events...)
 		switch h.rnd.IntN(8) {
@@ -76,14 +76,14 @@ func (h *told) goOn(n int) {
 	}
 }
 
-// agree compares whatever the store tells with the history.
-func (h *told) agree(w *write.Writer, lists int) {
+// compareAll compares everything that can be read with the history.
+func (h *faultHistory) compareAll(w *write.Writer, lists int) {
 	h.Helper()
 	r := h.Reader(w)
 	for i := range lists {
 		q := event.Query{Account: storetest.Account, Limit: 1000}
 		if i > 0 {
-			q = h.some()
+			q = h.randomQuery()
 			q.Limit = pick(h.history, 3, 10, 100)
 		}
 		got, want := storetest.ListEvents(h, r, q, 5), h.want(q)
@@ -108,29 +108,29 @@ func (h *told) agree(w *write.Writer, lists int) {
 	if err != nil || !asOf.IsZero() {
 		h.Fatal(err, asOf)
 	}
-	if diff := gocmp.Diff(h.counts(), counts); diff != "" {
+	if diff := gocmp.Diff(h.runCounts(), counts); diff != "" {
 		h.Fatalf("counters of runs (-want +got):\n%s", diff)
 	}
-	use := &bills{bench: h.bench, rnd: h.rnd}
+	use := &usageHistory{bench: h.bench, rnd: h.rnd}
 	for _, e := range h.events {
 		use.events = append(use.events, e.Event)
 	}
-	use.agree(r, 2)
+	use.compareUsage(r, 2)
 	page, err := r.Audit(h.Context(), audit.Query{Account: storetest.Account, Limit: 1000})
 	if err != nil || len(page.Rows) != h.audited {
 		h.Fatalf("%d entries of the audit log, want %d: %v", len(page.Rows), h.audited, err)
 	}
-	h.buried()
+	h.compareDeadLetters()
 }
 
-// counts are what came of the deliveries of each run.
-func (h *told) counts() map[string]event.RecoveryCounts {
+// runCounts returns the expected results of the deliveries of each run.
+func (h *faultHistory) runCounts() map[string]event.RecoveryCounts {
 	out := map[string]event.RecoveryCounts{}
 	for _, e := range h.events {
 		for _, states := range e.states {
 			for _, run := range h.runs {
 				var newest state
-				var rank [4]int64 // as state.rank, but that what failed is not passed by later
+				var rank [4]int64 // state.rank, with failed above later states
 				for _, s := range states {
 					r := [4]int64{s.rank[0], s.rank[1], 0, s.rank[2]}
 					if s.status == event.Failed {
@@ -151,8 +151,8 @@ func (h *told) counts() map[string]event.RecoveryCounts {
 	return out
 }
 
-// buried compares the topic dead: what cannot be read is there, at least once, and nothing else.
-func (h *told) buried() {
+// compareDeadLetters checks that the dead letter topic has every undecodable record at least once, and nothing else.
+func (h *faultHistory) compareDeadLetters() {
 	h.Helper()
 	got := map[string]bool{}
 	for _, d := range h.DeadLetters(1) {
@@ -167,28 +167,28 @@ func (h *told) buried() {
 	}
 }
 
-// TestEveryWriteUnderFaults spoils the first statements of every kind that a writer makes, in every way (the ordinary
-// run: in three). All of it is written in the end, once, and nothing else goes to dead.
+// TestEveryWriteUnderFaults injects every kind of fault (three in an ordinary run) into the first statements of every
+// kind that a writer runs. In the end every row is stored once, and only undecodable records are dead letters.
 func TestEveryWriteUnderFaults(t *testing.T) {
 	b := newBench(t)
-	h, g := newTold(b, 21), storetest.NewFaultProxy(b.Bench)
+	h, g := newFaultHistory(b, 21), storetest.NewFaultProxy(b.Bench)
 	w, _ := b.Writer(g.WriterConfig(write.WriterConfig{InsertTimeout: time.Second}))
 	for _, f := range []storetest.Fault{storetest.Lost, storetest.Refused, storetest.Stuck, storetest.Cut, storetest.Torn,
 		storetest.Half}[:storetest.Rounds(1, 3, 6)] {
 		most := 2
 		if f == storetest.Stuck {
-			most = 1 // it takes a second, then the writer tries again
+			most = 1 // each takes a second until the writer tries again
 		}
-		spoilt := make([]int, len(written)) // guarded by the gate
+		faults := make([]int, len(writerStatements)) // guarded by the gate
 		g.SetRule(func(_ int, statement string) storetest.Fault {
 			kind := kindOf(statement)
-			if kind < 0 || spoilt[kind] >= most || f == storetest.Stuck && kind == len(written)-1 {
+			if kind < 0 || faults[kind] >= most || f == storetest.Stuck && kind == len(writerStatements)-1 {
 				return storetest.NoFault
 			}
-			spoilt[kind]++
+			faults[kind]++
 			return f
 		})
-		h.goOn(30)
+		h.extend(30)
 		h.resend(h.events[len(h.events)-1].Event)
 		h.ProduceAudit(audit.Entry{
 			ID: audit.NewID(time.Now(), uint32(h.audited), "w"), Account: storetest.Account, At: time.Now(),
@@ -201,18 +201,18 @@ func TestEveryWriteUnderFaults(t *testing.T) {
 			}
 		}
 		g.SetRule(nil)
-		for kind, n := range spoilt {
-			if n < most && (f != storetest.Stuck || kind < len(written)-1) {
-				t.Errorf("%v: %d statements were spoilt that begin with %s", f, n, written[kind])
+		for kind, n := range faults {
+			if n < most && (f != storetest.Stuck || kind < len(writerStatements)-1) {
+				t.Errorf("%v: %d statements that begin with %s got the fault", f, n, writerStatements[kind])
 			}
 		}
-		h.agree(w, 2)
+		h.compareAll(w, 2)
 	}
 }
 
-// TestHistoriesUnderFaults plays random histories of events, outcomes, replays and receipts to writers that live
-// through random faults of ClickHouse, die between any insert and the commit, and begin again before where they had
-// come to. Lists, statuses, counters and usage agree with a model that knows nothing of all that.
+// TestHistoriesUnderFaults produces random histories of events, outcomes, replays and receipts. The writers see random
+// faults of ClickHouse, die between an insert and the commit, and restart from earlier offsets. Lists, statuses,
+// counters and usage agree with a model without faults.
 func TestHistoriesUnderFaults(t *testing.T) {
 	seed := storetest.Seed(t)
 	for i := range storetest.Rounds(1, 1, 60) {
@@ -223,34 +223,34 @@ func TestHistoriesUnderFaults(t *testing.T) {
 func playHistory(t *testing.T, seed uint64) {
 	t.Logf("RELAY_SEED=%d", seed)
 	b := newBench(t)
-	h, g := newTold(b, seed), storetest.NewFaultProxy(b.Bench)
+	h, g := newFaultHistory(b, seed), storetest.NewFaultProxy(b.Bench)
 	tables := []string{"events", "events_by_endpoint", "deliveries", "failure_candidates_by_endpoint",
 		"failure_candidates",
 		"attempts", "receipts", "run_deliveries", "usage_hour"}
-	if merges := h.rnd.IntN(2) == 0; !merges { // then whatever was written twice stands there twice
+	if merges := h.rnd.IntN(2) == 0; !merges { // duplicate rows stay
 		for _, table := range tables {
 			b.Exec("SYSTEM STOP MERGES " + table)
 		}
 		t.Log("merges are stopped")
 	}
 	for life := range 3 {
-		h.goOn(10 + h.rnd.IntN(40))
+		h.extend(10 + h.rnd.IntN(40))
 		dies := h.rnd.IntN(2) == 0
-		g.SetRule(h.chance(g, dies))
+		g.SetRule(h.randomFaults(g, dies))
 		w, stop := b.Writer(g.WriterConfig(
 			write.WriterConfig{FlushRows: 10 + h.rnd.IntN(100), FlushEvery: 20 * time.Millisecond, Drain: time.Millisecond}))
 		r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
 		storetest.Eventually(t, func() bool {
 			if h.rnd.IntN(3) == 0 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				_ = w.CountUsage(ctx) // the gate may spoil it
+				_ = w.CountUsage(ctx) // a fault may hit it
 				cancel()
 			}
 			return len(g.StuckStatement) > 0 || r.CaughtUp(t.Context()) == nil
 		})
 		if len(g.StuckStatement) == 0 && life%2 == 1 {
 			g.SetRule(nil)
-			h.agree(w, 3)
+			h.compareAll(w, 3)
 		}
 		stop()
 		g.SetRule(nil)
@@ -263,17 +263,18 @@ func playHistory(t *testing.T, seed uint64) {
 		}
 	}
 	w, _ := b.Writer(write.WriterConfig{})
-	h.agree(w, 3)
+	h.compareAll(w, 3)
 	b.countUsage(w)
 	for _, table := range tables {
 		b.Exec("SYSTEM START MERGES " + table)
 		b.Exec("OPTIMIZE TABLE " + table + " FINAL")
 	}
-	h.agree(w, 3)
+	h.compareAll(w, 3)
 }
 
-// chance are faults of the writer's statements: none, a few or many. One that dies is stuck in a statement.
-func (h *told) chance(g *storetest.FaultProxy, dies bool) func(int, string) storetest.Fault {
+// randomFaults returns a rule for the writer's statements: no faults, a few or many. With dies a late statement hangs,
+// so that the writer ends in the middle of it.
+func (h *faultHistory) randomFaults(g *storetest.FaultProxy, dies bool) func(int, string) storetest.Fault {
 	rnd := rand.New(rand.NewPCG(h.rnd.Uint64(), 1)) // guarded by the gate
 	percent := pick(h.history, 0, 3, 20)
 	last := -1

@@ -13,20 +13,20 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 )
 
-// history is what happened, told twice: as records for the writer, and here in memory as plainly as
-// possible.
+// history is a random history of events and deliveries, kept twice: as records for the writer, and as a simple model in
+// memory.
 type history struct {
 	*bench
 	rnd    *rand.Rand
 	clock  time.Time
-	events []*past
+	events []*modelEvent
 	runs   []string
-	began  map[string]time.Time // when each run did
+	began  map[string]time.Time // start of each run
 	seq    int64
 }
 
-// past is one event with all that happened to it.
-type past struct {
+// modelEvent is one event with its outcomes, attempts and receipts.
+type modelEvent struct {
 	*event.Event
 	states   map[string][]state // by destination
 	attempts int
@@ -37,7 +37,7 @@ type state struct {
 	status event.Status
 	reason event.Reason
 	run    string
-	rank   [3]int64 // milliseconds, rank, order: the greatest counts
+	rank   [3]int64 // milliseconds, rank, order: the greatest is current
 }
 
 func newHistory(b *bench, seed uint64) *history {
@@ -58,8 +58,8 @@ func newHistory(b *bench, seed uint64) *history {
 
 func pick[T any](h *history, of ...T) T { return of[h.rnd.IntN(len(of))] }
 
-// happen accepts n events, spread over the time up to now, and lets things happen to them.
-func (h *history) happen(n int) {
+// addEvents accepts n events, spread over the time up to now, and produces outcomes and receipts for them.
+func (h *history) addEvents(n int) {
 	h.Helper()
 	step := time.Since(h.clock) / time.Duration(n+1)
 	for range n {
@@ -67,20 +67,20 @@ func (h *history) happen(n int) {
 		if h.clock.After(time.Now()) {
 			h.clock = time.Now()
 		}
-		h.accepted()
+		h.addEvent()
 	}
 	for range 3 * n {
-		h.delivered(pick(h, h.events...))
+		h.addOutcome(pick(h, h.events...))
 	}
 	for range n {
-		h.processed(pick(h, h.events...))
+		h.addReceipt(pick(h, h.events...))
 	}
 	if err := h.Producer.Flush(h.Context()); err != nil {
 		h.Fatal(err)
 	}
 }
 
-func (h *history) accepted() {
+func (h *history) addEvent() {
 	e := h.Event(h.rnd.IntN(3), func(e *event.Event) {
 		e.Type = pick(h, "order.created", "order.paid", "orderly", "user.created", "")
 		e.Body = []byte(pick(h, `{"n":1}`, `{"n":2}`))
@@ -90,7 +90,7 @@ func (h *history) accepted() {
 			e.Verdict, e.Reason, e.Dests = event.VerdictRejected, event.SignatureMismatch, nil
 		}
 	})
-	h.events = append(h.events, &past{Event: e, states: map[string][]state{}})
+	h.events = append(h.events, &modelEvent{Event: e, states: map[string][]state{}})
 	h.produce(stream.Events, e.ID.Partition(), e.Record())
 }
 
@@ -103,13 +103,13 @@ func (h *history) produce(topic string, partition int32, r *stream.Record) {
 	})
 }
 
-// delivered lets one thing happen to one delivery.
-func (h *history) delivered(e *past) {
+// addOutcome produces one outcome of one delivery.
+func (h *history) addOutcome(e *modelEvent) {
 	if e.Verdict == event.VerdictRejected {
 		return
 	}
 	dest := pick(h, "dst_a", "dst_b", "dst_c")
-	name, began := "", int64(0) // the automatic chain
+	name, began := "", int64(0) // automatic attempts
 	if h.rnd.IntN(4) == 0 || !slices.Contains(e.Dests, dest) {
 		name = pick(h, h.runs...)
 		began = h.began[name].UnixMilli()
@@ -128,7 +128,7 @@ func (h *history) delivered(e *past) {
 	o := h.Outcome(e.Event, dest,
 		pick(h, event.Delivered, event.Delivered, event.Failed, event.Retrying, event.Held, event.Pending, event.Skipped))
 	o.Run = name
-	// Somewhere about the runs, so that what was delivered is older than some and newer than others.
+	// Around the times of the runs, so that a delivery is older than some runs and newer than others.
 	o.At = h.began[h.runs[0]].Add(time.Duration(h.rnd.Int64N(int64(4 * time.Second)))).Truncate(time.Millisecond)
 	rank := int64(0)
 	switch o.Status {
@@ -147,8 +147,8 @@ func (h *history) delivered(e *past) {
 	e.states[dest] = append(e.states[dest], state{o.Status, o.Reason, name, [3]int64{began, rank, h.seq}})
 }
 
-// processed lets the receiver of an event say something about it.
-func (h *history) processed(e *past) {
+// addReceipt produces a receipt of an event.
+func (h *history) addReceipt(e *modelEvent) {
 	r := &event.Receipt{
 		Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, At: time.Now(),
 		State: pick(h, event.ProcessingRunning, event.ProcessingRunning, event.ProcessingFailed, event.ProcessingDone),
@@ -157,8 +157,8 @@ func (h *history) processed(e *past) {
 	e.receipts = append(e.receipts, r.State)
 }
 
-// processing is the state that the receipts come to: the last, unless one of them said processed.
-func (e *past) processing() event.Processing {
+// processing returns the current state of the receipts: the last one, unless one of them is processed.
+func (e *modelEvent) processing() event.Processing {
 	switch {
 	case len(e.receipts) == 0:
 		return event.ProcessingNone
@@ -168,12 +168,12 @@ func (e *past) processing() event.Processing {
 	return e.receipts[len(e.receipts)-1]
 }
 
-// newest is the state of a delivery that counts.
-func (e *past) newest(dest string) state {
+// newest returns the current state of a delivery.
+func (e *modelEvent) newest(dest string) state {
 	return slices.MaxFunc(e.states[dest], func(a, b state) int { return slices.Compare(a.rank[:], b.rank[:]) })
 }
 
-func (e *past) deliveries() (ds []event.Delivery) {
+func (e *modelEvent) deliveries() (ds []event.Delivery) {
 	for dest := range e.states {
 		s := e.newest(dest)
 		ds = append(ds, event.Delivery{Destination: dest, Status: s.status, Reason: s.reason, Run: s.run})
@@ -182,10 +182,10 @@ func (e *past) deliveries() (ds []event.Delivery) {
 	return ds
 }
 
-// want is the list that a query must give, all pages together.
+// want returns the expected list for a query, all pages together.
 func (h *history) want(q event.Query) (want []event.Summary) {
-	// Ids of one millisecond are ordered by their partition first, so not as they were accepted.
-	slices.SortFunc(h.events, func(a, b *past) int { return slices.Compare(b.ID[:], a.ID[:]) })
+	// Ids of one millisecond are ordered by their partition first, not in the order of acceptance.
+	slices.SortFunc(h.events, func(a, b *modelEvent) int { return slices.Compare(b.ID[:], a.ID[:]) })
 	for _, e := range h.events {
 		ds := e.deliveries()
 		s := event.Summary{
@@ -214,7 +214,7 @@ func (h *history) want(q event.Query) (want []event.Summary) {
 			(len(q.Statuses) == 0 || slices.ContainsFunc(q.Statuses, isStatus)) &&
 			(len(q.Processing) == 0 || slices.ContainsFunc(q.Processing, isProcessing)) &&
 			(len(q.Sources) == 0 || slices.Contains(q.Sources, e.Source)) &&
-			(q.Search == nil || found(e.Event, q.Search)) &&
+			(q.Search == nil || matchesModel(e.Event, q.Search)) &&
 			!at.Before(q.Since) && (q.Until.IsZero() || at.Before(q.Until)) {
 			want = append(want, s)
 		}
@@ -222,8 +222,8 @@ func (h *history) want(q event.Query) (want []event.Summary) {
 	return want
 }
 
-// some draws a random filter.
-func (h *history) some() event.Query {
+// randomQuery returns a query with random filters.
+func (h *history) randomQuery() event.Query {
 	q := event.Query{Account: storetest.Account}
 	maybe := func(f func()) {
 		if h.rnd.IntN(3) == 0 {
@@ -236,7 +236,7 @@ func (h *history) some() event.Query {
 		event.ProcessingNone, event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed, event.ProcessingMissing}
 	h.rnd.Shuffle(len(words), func(i, j int) { words[i], words[j] = words[j], words[i] })
 	words = words[:1+h.rnd.IntN(2)]
-	if h.rnd.IntN(8) == 0 { // alone, which has a way of its own
+	if h.rnd.IntN(8) == 0 { // alone: it has a plan of its own
 		q.Processing = words
 		return q
 	}
@@ -259,7 +259,7 @@ func (h *history) some() event.Query {
 	return q
 }
 
-// untimed clears what the model does not tell.
+// untimed clears the fields that the model does not have.
 func untimed(rows []event.Summary) []event.Summary {
 	for i := range rows {
 		rows[i].LastAttemptAt, rows[i].NextAttemptAt = time.Time{}, time.Time{}

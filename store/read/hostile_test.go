@@ -16,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// fill writes n events of some 3 KB straight into the table, spread over the last hour.
+// fill inserts n events of about 3 KB directly into the table, spread over the last hour.
 func (b *bench) fill(n string) {
 	b.Helper()
 	b.Exec(`INSERT INTO events (account, id, ts, endpoint, type, source, verdict, method, headers, body, size)
@@ -29,26 +29,26 @@ FROM (SELECT number, now64(3) - toIntervalMillisecond(1000 + intDiv(number * 360
 		`)) AS ts FROM numbers(` + n + `))`)
 }
 
-// running counts the statements of searches that ClickHouse is at.
-func (b *bench) running() int {
+// runningSearches counts the search statements that ClickHouse is running.
+func (b *bench) runningSearches() int {
 	name := b.URL[strings.LastIndexByte(b.URL, '/')+1:]
 	return int(b.QuerySum("SELECT count() FROM system.processes WHERE current_database = '" + name +
 		"' AND query LIKE '%JSONExtractRaw(body%' AND query NOT LIKE '%system.processes%'"))
 }
 
-func (b *bench) until(what string, ok func() bool) {
+func (b *bench) waitUntil(what string, ok func() bool) {
 	b.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(deadline) {
-			b.Fatalf("after a minute still not: %s", what)
+			b.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
 
-// endless is a search that takes long: each body is read eight times.
+// endless is a slow search: each body is parsed eight times.
 var endless = event.Search{Body: []event.BodyMatch{{Members: []string{"list", "0", "0", "1"}, Values: []string{"7"}}}}
 
-// A search whose client has left, or whose ClickHouse has gone, ends.
+// A search ends when its client has gone or ClickHouse stops.
 func TestSearchEndsWithItsClient(t *testing.T) {
 	b := newBench(t)
 	b.fill("60000")
@@ -69,21 +69,21 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 		var wg sync.WaitGroup
 		var err error
 		wg.Go(func() { _, err = r.Events(ctx, q) })
-		b.until("a search runs", func() bool { return b.running() > 0 })
+		b.waitUntil("a search runs", func() bool { return b.runningSearches() > 0 })
 		end.do(cancel)
 		began := time.Now()
 		wg.Wait()
 		if !errors.Is(err, end.want) {
 			t.Errorf("%s: %v, want %v", end.how, err, end.want)
 		}
-		b.until("nothing runs", func() bool { return b.running() == 0 })
+		b.waitUntil("nothing runs", func() bool { return b.runningSearches() == 0 })
 		t.Logf("%s: over after %v", end.how, time.Since(began))
 		cancel()
 	}
 }
 
-// Bodies that ClickHouse reads a stretch at a time are bounded by their bytes, and none is passed over.
-func TestSearchStretchesAreBoundedByBytes(t *testing.T) {
+// The bytes of the bodies bound the chunks of a search, and no event is left out.
+func TestSearchChunksAreBoundedByBytes(t *testing.T) {
 	b := newBench(t)
 	b.fill("500")
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
@@ -98,14 +98,14 @@ func TestSearchStretchesAreBoundedByBytes(t *testing.T) {
 		Search: &event.Search{Header: []event.HeaderMatch{{Name: "x-number", Values: []string{"0", "250", "499"}}}},
 		Limit:  10,
 		Since:  time.Now().Add(-24 * time.Hour)}
-	ids, partial, scanned := follow(t, r, q)
+	ids, partial, scanned := allPages(t, r, q)
 	if len(ids) != 3 || partial < 2 || scanned != 500 {
 		t.Errorf("found %d in %d partial pages, %d rows", len(ids), partial, scanned)
 	}
 }
 
-// A search may say as much as a URL holds, in the worst way.
-func TestSearchTakesWhatAURLHolds(t *testing.T) {
+// A search may be as long as a URL allows, with the most expensive terms.
+func TestSearchAcceptsWhatAURLHolds(t *testing.T) {
 	t.Run("without an index", func(t *testing.T) { searchTakesWhatAURLHolds(newBench(t), t) })
 	t.Run("with one", func(t *testing.T) { searchTakesWhatAURLHolds(newIndexed(t), t) })
 }
@@ -149,7 +149,7 @@ func searchTakesWhatAURLHolds(b *bench, t *testing.T) {
 	}
 }
 
-// Pages of a search that has to stop again and again neither skip nor repeat an event while others arrive.
+// The partial pages of a search neither skip nor repeat an event while others arrive.
 func TestSearchPagesWhileEventsArrive(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
@@ -168,7 +168,7 @@ func TestSearchPagesWhileEventsArrive(t *testing.T) {
 		SearchRows: 7, SearchBudget: time.Nanosecond}, w)
 	s := event.Search{Body: []event.BodyMatch{{Members: []string{"tag"}, Values: []string{"searched"}}}}
 	q := event.Query{Account: storetest.Account, Search: &s, Limit: 5, Since: time.Now().Add(-time.Hour)}
-	if _, err := r.Events(t.Context(), q); err != nil { // behind the fence: all are there
+	if _, err := r.Events(t.Context(), q); err != nil { // waits for the fence: all are stored
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestSearchPagesWhileEventsArrive(t *testing.T) {
 			b.ProduceEvents(b.Event(i%4, tagged))
 		}
 	})
-	ids, partial, _ := follow(t, r, q)
+	ids, partial, _ := allPages(t, r, q)
 	stop()
 	wg.Wait()
 	at := slices.Index(ids, want[0])
@@ -188,7 +188,7 @@ func TestSearchPagesWhileEventsArrive(t *testing.T) {
 	seen := map[id.ID]bool{}
 	for _, d := range ids {
 		if seen[d] {
-			t.Errorf("%s comes twice", d)
+			t.Errorf("%s is repeated", d)
 		}
 		seen[d] = true
 	}

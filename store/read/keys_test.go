@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// A batch that is stored again, as after a crash, must not end a list of what was to be sent nowhere.
-func TestSkippedThatWereStoredAgain(t *testing.T) {
+// A batch that is stored again, as after a crash, must not end a list of events without a destination early.
+func TestDuplicateRowsDoNotEndListOfSkipped(t *testing.T) {
 	b := newBench(t)
 	b.Exec("SYSTEM STOP MERGES event_keys")
 	const n = 200

@@ -8,7 +8,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// TestListsAgreeWithModel compares lists with the plain model, over random histories and filters.
+// TestListsAgreeWithModel compares lists with the model, over random histories and filters.
 func TestListsAgreeWithModel(t *testing.T) {
 	seed := storetest.Seed(t)
 	b := newBench(t)
@@ -16,9 +16,9 @@ func TestListsAgreeWithModel(t *testing.T) {
 	r := b.Reader(w)
 	h := newHistory(b, seed)
 	for range storetest.Rounds(1, 1, 3) {
-		h.happen(150)
+		h.addEvents(150)
 		for i := range 25 {
-			q := h.some()
+			q := h.randomQuery()
 			q.Limit = pick(h, 1, 3, 10, 100)
 			got, want := storetest.ListEvents(t, r, q, 5), h.want(q)
 			want = want[:min(len(want), 5*q.Limit)]

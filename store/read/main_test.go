@@ -8,7 +8,7 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// bench adds what this package's tests ask of a store to what all of them do.
+// bench extends storetest.Bench with the helpers of this package's tests.
 type bench struct{ *storetest.Bench }
 
 func newBench(t testing.TB) *bench {

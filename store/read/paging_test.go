@@ -15,11 +15,11 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestPagingWhileRowsArrive pages through 3,000 events, 20,000 as torture, while more arrive and parts are merged.
-// Whatever was acknowledged before the first page comes exactly once.
+// TestPagingWhileRowsArrive pages through 3,000 events (20,000 with RELAY_TORTURE) while more arrive and parts are
+// merged. Every event that was acknowledged before the first page is listed exactly once.
 func TestPagingWhileRowsArrive(t *testing.T) { pagingWhileRowsArrive(t, true) }
 
-// TestPagingWithoutMerges does so while no part is merged.
+// TestPagingWithoutMerges does the same while no part is merged.
 func TestPagingWithoutMerges(t *testing.T) { pagingWhileRowsArrive(t, false) }
 
 func pagingWhileRowsArrive(t *testing.T, merging bool) {
@@ -60,8 +60,8 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	// Both by the number of pages and not by the time: a machine that is slow would merge all the while and read the less,
-	// and each query has to page through whatever has arrived since.
+	// Merges and new rows follow the number of pages, not the time: on a slow machine there would be merges and new rows
+	// only, and few pages.
 	merge, pages := make(chan struct{}, 1), 0
 	wg.Go(func() {
 		for {
@@ -82,7 +82,7 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 			if merging && pages%15 == 0 {
 				select {
 				case merge <- struct{}{}:
-				default: // one waits already
+				default: // a merge is pending already
 				}
 			}
 			for i := range 5 {
@@ -93,7 +93,7 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 				t.Fatal(err)
 			}
 			for _, row := range page.Rows {
-				if old[row.ID] { // what arrived since is allowed, but not in the way
+				if old[row.ID] { // newer events may be listed too
 					got = append(got, row.ID)
 				}
 			}

@@ -16,8 +16,7 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// filterMembers are the members of a query that are filters: all but those that say whose list it is and which part of
-// it.
+// filterMembers returns the members of a query that are filters: all but the account and the page.
 func filterMembers() (names []string) {
 	for f := range reflect.TypeFor[event.Query]().Fields() {
 		if !slices.Contains([]string{"Account", "Since", "Until", "Before", "Limit"}, f.Name) {
@@ -27,13 +26,13 @@ func filterMembers() (names []string) {
 	return names
 }
 
-// with returns the query with a filter.
+// with returns the query with one more filter.
 func with(q event.Query, member string, value any) event.Query {
 	reflect.ValueOf(&q).Elem().FieldByName(member).Set(reflect.ValueOf(value))
 	return q
 }
 
-// samples are values of each filter that some of the events of a history have.
+// samples returns values of each filter that some events of a history have.
 func samples(h *history) map[string][]any {
 	return map[string][]any{
 		"Endpoints":    {[]string{"ep_0"}, []string{"ep_1", "ep_2"}},
@@ -54,8 +53,9 @@ func samples(h *history) map[string][]any {
 	}
 }
 
-// unfit says why samples of a filter show nothing: each must leave some event of the history out, one take some in.
-func unfit(h *history, base event.Query, member string, values []any) string {
+// sampleFault returns why the samples of a filter prove nothing: each must exclude some event of the history, and at
+// least one must include some.
+func sampleFault(h *history, base event.Query, member string, values []any) string {
 	events, most := len(h.want(base)), 0
 	for _, value := range values {
 		n := len(h.want(with(base, member, value)))
@@ -69,7 +69,7 @@ func unfit(h *history, base event.Query, member string, values []any) string {
 	return ""
 }
 
-// Every filter that a query may have is one that statements know, with a sample here.
+// Every filter member of a query has a definition, and a sample in this test.
 func TestEveryFilterIsDefined(t *testing.T) {
 	all := samples(&history{runs: []string{"run_a", "run_b"}})
 	var seen uint
@@ -78,19 +78,19 @@ func TestEveryFilterIsDefined(t *testing.T) {
 			t.Errorf("there is no sample of %s", member)
 			continue
 		}
-		asked := read.Asked(with(event.Query{}, member, all[member][0]))
+		asked := read.UsedFilters(with(event.Query{}, member, all[member][0]))
 		if bits.OnesCount(asked) != 1 || asked&seen != 0 {
-			t.Errorf("%s is not one filter of its own: %b", member, asked)
+			t.Errorf("%s is not exactly one filter: %b", member, asked)
 		}
 		seen |= asked
 	}
-	if missing := read.Incomplete(); missing != 0 {
+	if missing := read.IncompleteFilters(); missing != 0 {
 		t.Errorf("the filters %b lack a condition or a check", missing)
 	}
 }
 
-// Every plan applies every filter: each filter is asked for alone and beside each other, in all the ways that choose
-// another plan, and the list is what a plain reading of the events gives.
+// Every plan applies every filter. Each filter is used alone and with each other one, in all the ways that choose
+// another plan, and the list agrees with the model.
 func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 	seed := storetest.Seed(t)
 	b := newBench(t)
@@ -98,19 +98,19 @@ func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 	r := b.Reader(w)
 	h := newHistory(b, seed)
 	h.clock = time.Now().Add(-3 * time.Hour) // few windows, so that a list takes few statements
-	h.happen(120)
+	h.addEvents(120)
 	b.WaitCaughtUp(r)
 	all, members := samples(h), filterMembers()
-	asked := map[string]uint{} // by plan, the filters that were asked for
+	asked := map[string]uint{} // filters that were used, by plan
 	takes := map[string]uint{}
 	check := func(q event.Query) {
 		t.Helper()
 		name, may := r.PlanOf(q)
-		asked[name] |= read.Asked(q)
+		asked[name] |= read.UsedFilters(q)
 		takes[name] |= may
 		want := h.want(q)
 		if q.Search != nil {
-			got, _, _ := follow(t, r, q)
+			got, _, _ := allPages(t, r, q)
 			for i := range want {
 				if i >= len(got) || got[i] != want[i].ID {
 					t.Fatalf("%s: %+v: %d events, want %d", name, q, len(got), len(want))
@@ -124,7 +124,7 @@ func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 	}
 	base := event.Query{Account: storetest.Account, Limit: 1000, Since: time.Now().Add(-4 * time.Hour)}
 	for _, member := range members {
-		if fault := unfit(h, base, member, all[member]); fault != "" {
+		if fault := sampleFault(h, base, member, all[member]); fault != "" {
 			t.Fatalf("%s: %s", member, fault)
 		}
 	}
@@ -142,7 +142,7 @@ func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 	}
 	for _, name := range read.PlanNames() {
 		if missing := takes[name] &^ asked[name]; missing != 0 || takes[name] == 0 && name != "events" {
-			t.Errorf("plan %s was not asked with the filters %b", name, missing)
+			t.Errorf("plan %s was not used with the filters %b", name, missing)
 		}
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/eventrelay/relay/store/read"
 )
 
-// cost is what statements have cost ClickHouse.
+// cost is the work of statements in ClickHouse.
 type cost struct{ statements, rows, marks, bytes, micros uint64 }
 
-// spent is what all statements since the engine's start have cost. It costs a statement itself.
-func (b *bench) spent() (c cost) {
+// queryCost returns the cost of all statements since the engine started. It runs one statement itself.
+func (b *bench) queryCost() (c cost) {
 	b.Helper()
 	b.ForEachShard(func(conn driver.Conn) error {
 		return conn.QueryRow(b.Context(), "SELECT sumIf(value, event = 'SelectQuery'), sumIf(value, event = "+
@@ -31,19 +31,19 @@ func (b *bench) spent() (c cost) {
 	return c
 }
 
-// look is one kind of read, with the most rows that it may read.
-type look struct {
+// boundedRead is one kind of read, with the maximum of rows that ClickHouse may read for it.
+type boundedRead struct {
 	name string
 	most uint64
 	do   func(context.Context, *read.Reader) (int, error)
 }
 
-// looks are all kinds. A bound is about twice what was read: pages of 50 rows whose events lie far apart cost three or
-// four granules of 1,024 rows each, those of events side by side a few in all, and lists that find nothing one for
-// each part, or what is troubled.
-func looks(account string, busy, rare fill.Endpoint, one id.ID, ago time.Time) []look {
-	list := func(name string, most uint64, change func(*event.Query)) look {
-		return look{name, most, func(ctx context.Context, r *read.Reader) (int, error) {
+// boundedReads returns all kinds of reads. A bound is about twice the measured rows. A page of 50 events that lie far
+// apart costs three or four granules of 1,024 rows for each; a page of neighbours a few granules in all; an empty list
+// one granule for each part, or the rows of the failure tables.
+func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.Time) []boundedRead {
+	list := func(name string, most uint64, change func(*event.Query)) boundedRead {
+		return boundedRead{name, most, func(ctx context.Context, r *read.Reader) (int, error) {
 			q := event.Query{Account: account, Limit: 50}
 			change(&q)
 			page, err := r.Events(ctx, q)
@@ -67,7 +67,7 @@ func looks(account string, busy, rare fill.Endpoint, one id.ID, ago time.Time) [
 			f(q)
 		}
 	}
-	return []look{
+	return []boundedRead{
 		list("newest", 6_000, all), list("busy", 9_000, at(busy, all)), list("rare", 65_000, at(rare, all)),
 		list("delivered", 22_000, only(event.Delivered)), list("failed", 45_000, only(event.Failed)),
 		list("retrying", 150_000, only(event.Retrying)),
@@ -116,16 +116,16 @@ func looks(account string, busy, rare fill.Endpoint, one id.ID, ago time.Time) [
 	}
 }
 
-func traffic(name string, most uint64, account string, span time.Duration) look {
-	return look{name, most, func(ctx context.Context, r *read.Reader) (int, error) {
+func traffic(name string, most uint64, account string, span time.Duration) boundedRead {
+	return boundedRead{name, most, func(ctx context.Context, r *read.Reader) (int, error) {
 		now := time.Now()
 		t, err := r.Traffic(ctx, account, now.Add(-span), now)
 		return len(t.Points), err
 	}}
 }
 
-// planned is what TestPlans fills a store with: 15,000 events a day, so that each day has fifteen granules of events.
-func planned() fill.Config {
+// planStore is the store that TestPlans fills: 15,000 events a day, so that each day has fifteen granules of events.
+func planStore() fill.Config {
 	cfg := fill.Config{Account: storetest.Account, Events: 60_000, Days: 4, Merge: true}
 	for i := range 60 {
 		cfg.Endpoints = append(cfg.Endpoints, fill.Endpoint{
@@ -135,15 +135,15 @@ func planned() fill.Config {
 	return cfg
 }
 
-// TestPlans holds every kind of list to a number of rows that ClickHouse may read for it: it must not grow with the
-// store. The bounds leave room for a few granules more: how many it takes depends on the hour at which a day begins.
-// RELAY_PLAN_URL, of a store that relay-bench fill has filled, shows the figures of that one instead.
+// TestPlans bounds the rows that ClickHouse reads for every kind of list: they must not grow with the store. The bounds
+// leave room for a few more granules, because the number depends on the hour at which a day begins. With
+// RELAY_PLAN_URL, the URL of a store that relay-bench fill has filled, it prints the figures of that store instead.
 func TestPlans(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures, which says nothing of a short run")
 	}
 	b := newBench(t)
-	cfg := planned()
+	cfg := planStore()
 	of, busy, rare := storetest.Account, cfg.Endpoints[0], cfg.Endpoints[len(cfg.Endpoints)-1]
 	foreign := os.Getenv("RELAY_PLAN_URL")
 	if foreign == "" {
@@ -157,24 +157,24 @@ func TestPlans(t *testing.T) {
 	}
 	r := b.Reader(nil)
 	ago := time.Now().AddDate(0, 0, -cfg.Days/2)
-	for _, l := range looks(of, busy, rare, b.delivered(), ago) {
-		before, began := b.spent(), time.Now()
+	for _, l := range boundedReads(of, busy, rare, b.delivered(), ago) {
+		before, began := b.queryCost(), time.Now()
 		n, err := l.do(t.Context(), r)
 		if err != nil {
 			t.Fatalf("%s: %v", l.name, err)
 		}
-		took, c := time.Since(began), b.spent()
+		took, c := time.Since(began), b.queryCost()
 		rows := c.rows - before.rows
 		t.Logf("%-20s %3d rows of %8d read, %4d granules, %3d statements, %8.1f ms CPU, %8.1f ms", l.name, n, rows,
 			c.marks-before.marks,
 			c.statements-before.statements-1, float64(c.micros-before.micros)/1000, float64(took.Microseconds())/1000)
 		if foreign == "" && rows > l.most {
-			t.Errorf("%s: %d rows were read, at most %d", l.name, rows, l.most)
+			t.Errorf("%s: %d rows were read, want at most %d", l.name, rows, l.most)
 		}
 	}
 }
 
-// delivered is an event that was tried once, and is not of the newest.
+// delivered returns an event with one attempt that is not among the newest.
 func (b *bench) delivered() (d id.ID) {
 	b.Helper()
 	b.ForEachShard(func(conn driver.Conn) error {
@@ -184,7 +184,7 @@ func (b *bench) delivered() (d id.ID) {
 	return d
 }
 
-// extremes are the account, the busiest and the rarest endpoint of a store that was filled.
+// extremes returns the account of a filled store, its busiest and its rarest endpoint.
 func (b *bench) extremes() (of string, busy, rare fill.Endpoint) {
 	b.Helper()
 	busy.Dests, rare.Dests = make([]fill.Destination, 1), make([]fill.Destination, 1)

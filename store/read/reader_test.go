@@ -14,9 +14,9 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestValuesAreNeverText passes what would end a string, a parameter or a statement through every
-// filter, and stores events that are called so: each filter finds its own event and no other.
-func TestValuesAreNeverText(t *testing.T) {
+// TestValuesAreNeverSQL stores events with values that could end a string, a parameter or a statement, and filters by
+// them: each filter finds its own event only.
+func TestValuesAreNeverSQL(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -32,7 +32,7 @@ func TestValuesAreNeverText(t *testing.T) {
 			e.Endpoint, e.Type, e.Source, e.Query, e.IdempotencyKey = s, s, event.Source(s), s, s
 			e.Dests = []string{"dst_" + s}
 			if s == "','" {
-				e.Dests = []string{"dst_'\x01'"} // a comma divides destinations in the record
+				e.Dests = []string{"dst_'\x01'"} // a comma separates destinations in the record
 			}
 		})
 		events = append(events, e)
@@ -134,9 +134,9 @@ func TestAttemptsArePaged(t *testing.T) {
 	}
 }
 
-// A duplicate is skipped, in the list, in its filter and in the single read, until it is replayed; and both what was
-// stored as one and what was not are found in the log.
-func TestDuplicates(t *testing.T) {
+// A duplicate is skipped in lists, filters and the single read until it is replayed. The log finds it whether it is
+// stored or not.
+func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 	b := newBench(t)
 	first := b.Event(0)
 	repeats := func(e *event.Event) {
@@ -188,7 +188,7 @@ func TestDuplicates(t *testing.T) {
 }
 
 // A ping is answered while reads hold every connection of the reader.
-func TestPingBesideReads(t *testing.T) {
+func TestPingNeedsNoFreeConnection(t *testing.T) {
 	b := newBench(t)
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, Connections: 2}, nil)
 	release, err := r.HoldConnections(t.Context())

@@ -16,9 +16,10 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestStanding plays every sequence of three receipts on an event of its own, and asks afterwards what became of each
-// of them: the answer follows from the order of the log, however late it is asked, and after rows were written again.
-func TestStanding(t *testing.T) {
+// TestReceiptResultFollowsLogOrder sends every sequence of three receipts, each to an event of its own, and reads the
+// result of each receipt afterwards. It follows from the order of the log, however late it is read, also after rows
+// were written again.
+func TestReceiptResultFollowsLogOrder(t *testing.T) {
 	b := newBench(t)
 	states := []event.Processing{event.ProcessingRunning, event.ProcessingDone, event.ProcessingFailed}
 	type sent struct {
@@ -30,7 +31,7 @@ func TestStanding(t *testing.T) {
 	for n := range 27 {
 		e := b.Event(n)
 		b.ProduceEvents(e)
-		var done *event.Receipt // the newest that says processed
+		var done *event.Receipt // the newest with the state processed
 		var mine []sent
 		first := time.UnixMilli(1_800_000_000_000).UTC()
 		for i := range 3 {
@@ -73,7 +74,7 @@ func TestStanding(t *testing.T) {
 	impatient := read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Millisecond}
 	behind := b.ReaderWith(impatient, nil)
 	var wg sync.WaitGroup
-	for range 8 { // who asks at the same time shares the work
+	for range 8 { // concurrent callers share one load
 		wg.Go(func() { ask(behind, all[:9]) })
 	}
 	wg.Wait()
@@ -82,11 +83,12 @@ func TestStanding(t *testing.T) {
 	ask(b.Reader(w), all[:1])
 	stop()
 	b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return max(committed-5, 0) })
-	ask(b.ReaderWith(impatient, nil), all[len(all)-20:]) // the store has all, and says that it lacks the newest
+	ask(b.ReaderWith(impatient, nil), all[len(all)-20:]) // the store has all, but the fence does not know that
 	away := impatient
 	away.URL = "http://127.0.0.1:1/away"
 	ask(b.ReaderWith(away, nil), all[len(all)-20:])
-	for _, r := range []*read.Reader{b.ReaderWith(impatient, nil), b.ReaderWith(away, nil)} { // a read of the event agrees
+	// the read of the event agrees
+	for _, r := range []*read.Reader{b.ReaderWith(impatient, nil), b.ReaderWith(away, nil)} {
 		last := all[len(all)-1]
 		d, err := r.Event(t.Context(), storetest.Account, last.receipt.Event)
 		if err != nil {
@@ -109,7 +111,7 @@ func TestEventEndpoint(t *testing.T) {
 	b.ProduceEvents(stored)
 	w, stop := b.Writer(write.WriterConfig{})
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 300 * time.Millisecond}, w)
-	f := func(account string, e *event.Event, want string, wantErr error) { // of r, whichever that is
+	f := func(account string, e *event.Event, want string, wantErr error) { // reads from r
 		t.Helper()
 		got, err := r.EventEndpoint(t.Context(), account, e.ID)
 		if got != want || !errors.Is(err, wantErr) {
@@ -123,11 +125,11 @@ func TestEventEndpoint(t *testing.T) {
 	copy(old.ID[:6], make([]byte, 6))
 	f(storetest.Account, old, "", event.ErrNotFound)
 	stop()
-	b.ProduceEvents(logged) // no writer runs: it is in the log alone
+	b.ProduceEvents(logged) // no writer runs: it is in the log only
 	f(storetest.Account, logged, "ep_2", nil)
 	f(storetest.Account, b.Event(2), "", event.ErrNotFound)
 	x, offset := b.ProduceReceipt(logged, event.ProcessingDone, time.Now())
-	x.Event = b.Event(2).ID // the log does not have it, so that it cannot say what it once had
+	x.Event = b.Event(2).ID // neither has the log, and it may have been trimmed
 	away := b.ReaderWith(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond},
 		nil)
 	if _, err := away.ReceiptResult(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {

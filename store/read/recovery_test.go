@@ -16,9 +16,9 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// A selection has what failed for good, each delivery once, in the order of the events, however often it was
-// nominated; what is passed by comes last.
-func TestSelectRecovery(t *testing.T) {
+// A selection has every failed delivery once, in the order of the events, however many candidate rows it has. Skipped
+// items come last.
+func TestSelectRecoveryHasEachFailureOnce(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.ReaderWithSmallPages(w)
@@ -39,7 +39,7 @@ func TestSelectRecovery(t *testing.T) {
 		case 3: // delivered by its last attempt
 			say(e, "dst_a", event.Failed, event.Delivered)
 			say(e, "dst_b", event.Failed)
-		case 4: // still tried again
+		case 4: // still retrying
 		default:
 			say(e, "dst_a", event.Failed)
 			say(e, "dst_b", event.Failed)
@@ -88,7 +88,7 @@ func TestSelectRecovery(t *testing.T) {
 	count(b.Selection(event.SelectionGroup{Dests: []string{}, Except: true}), 25)
 	count(b.Selection(event.SelectionGroup{}), 0)
 	edge := b.Selection(all[0])
-	edge.Since, edge.Until = failed[2].ID.Time(), failed[5].ID.Time() // from inclusive, to exclusive
+	edge.Since, edge.Until = failed[2].ID.Time(), failed[5].ID.Time() // since is inclusive, until exclusive
 	want := 0
 	for _, e := range failed {
 		if !e.ID.Time().Before(edge.Since) && e.ID.Time().Before(edge.Until) {
@@ -100,8 +100,8 @@ func TestSelectRecovery(t *testing.T) {
 	count(edge, 0)
 }
 
-// The state of an item is what was said last within its job, whatever is said outside of it.
-func TestRecoveryStates(t *testing.T) {
+// The state of an item is the newest outcome within its job, whatever outcomes other runs add.
+func TestRecoveryItemStateIsOfItsJob(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -170,8 +170,8 @@ func TestRecoveryStates(t *testing.T) {
 	}
 }
 
-// What is submitted is what nothing was said of, with the event as it was and how the delivery stands.
-func TestRecoveryWork(t *testing.T) {
+// Open items are those without an outcome. They come with the complete event and the delivery's earlier state.
+func TestOpenRecoveryItems(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -208,7 +208,7 @@ func TestRecoveryWork(t *testing.T) {
 		}
 		return out
 	}
-	b.Exec("ALTER TABLE events DELETE WHERE size = 0 SETTINGS mutations_sync = 1") // its payload is no longer kept
+	b.Exec("ALTER TABLE events DELETE WHERE size = 0 SETTINGS mutations_sync = 1") // its payload is not stored any more
 	if got, want := work(0, 6), "0 10 failed gone_410;1 5242880 failed gone_410;3 9437184 failed gone_410;4 1 "+
 		"delivered ;5 -1 failed gone_410;"; got != want {
 		t.Errorf("work %s\nwant %s", got, want)
@@ -223,10 +223,10 @@ func TestRecoveryWork(t *testing.T) {
 	}
 }
 
-// A selection is not made from a store that is behind the log.
-func TestSelectRecoveryBehind(t *testing.T) {
+// A selection fails while the store is behind the log.
+func TestSelectRecoveryFailsWhileBehind(t *testing.T) {
 	b := newBench(t)
-	b.ProduceEvents(b.Event(1)) // and no writer
+	b.ProduceEvents(b.Event(1)) // without a writer
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
 	if _, err := r.SelectRecovery(t.Context(), b.Selection(), "x"); !errors.Is(err, event.ErrUnavailable) {
 		t.Errorf("a store that is behind has selected: %v", err)

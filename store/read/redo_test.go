@@ -11,13 +11,13 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// TestRedoChangesNothing rewinds the writer to random places, as crashes between insert and commit do,
-// and compares everything that can be read.
+// TestRedoChangesNothing rewinds the writer to random offsets, as crashes between insert and commit do, and compares
+// everything that can be read.
 func TestRedoChangesNothing(t *testing.T) {
 	b := newBench(t)
 	h := newHistory(b, 7)
 	n := storetest.Rounds(30, 30, 60)
-	h.happen(n)
+	h.addEvents(n)
 	all := event.Query{Account: storetest.Account, Limit: 100}
 	read := func() []*event.Detail {
 		w, stop := b.Writer(write.WriterConfig{FlushRows: 50})

@@ -23,8 +23,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// found says plainly whether an event matches a search.
-func found(e *event.Event, s *event.Search) bool {
+// matchesModel reports whether an event matches a search, in the simplest way.
+func matchesModel(e *event.Event, s *event.Search) bool {
 	low := func(text string) string { return strings.ToLower(text) }
 	if s.Text != "" {
 		all := []string{string(e.Body), string(event.LinesOf(e.Header)), e.ID.Text(id.Event)}
@@ -43,7 +43,7 @@ func found(e *event.Event, s *event.Search) bool {
 		if !gjson.ValidBytes(e.Body) {
 			return false
 		}
-		at := stand(gjson.ParseBytes(e.Body), m.Members)
+		at := valueAt(gjson.ParseBytes(e.Body), m.Members)
 		if !at.Exists() || at.IsObject() || at.IsArray() || !slices.ContainsFunc(m.Values, func(v string) bool {
 			return at.Type == gjson.String && at.Str == v || at.Type != gjson.String && at.Raw == v || at.Type == gjson.Number &&
 				sameNumber(at.Raw, v)
@@ -54,8 +54,7 @@ func found(e *event.Event, s *event.Search) bool {
 	return true
 }
 
-// sameNumber compares whole numbers exactly and others as double precision has them, which leaves no digits to those
-// beyond 2^53.
+// sameNumber compares integers exactly and other numbers in double precision, which has no fraction beyond 2^53.
 func sameNumber(a, b string) bool {
 	m, whole := new(big.Int).SetString(a, 10)
 	n, too := new(big.Int).SetString(b, 10)
@@ -76,8 +75,8 @@ func sameNumber(a, b string) bool {
 	return true
 }
 
-// stand is what stands at a path, the first of what has the same name.
-func stand(at gjson.Result, members []string) gjson.Result {
+// valueAt returns the value at a path; of members with the same name the first.
+func valueAt(at gjson.Result, members []string) gjson.Result {
 	for _, m := range members {
 		var next gjson.Result
 		n, err := strconv.Atoi(m)
@@ -96,8 +95,8 @@ func stand(at gjson.Result, members []string) gjson.Result {
 	return at
 }
 
-// searched is a log with events in it that are searched for.
-func searched(b *bench, rnd *rand.Rand, n int) (events []*event.Event) {
+// produceSearchable produces events for the searches of the tests.
+func produceSearchable(b *bench, rnd *rand.Rand, n int) (events []*event.Event) {
 	b.Helper()
 	clock := time.Now().Add(-20 * time.Hour)
 	b.IDs = id.NewGenerator(func() time.Time { return clock })
@@ -131,7 +130,7 @@ func searched(b *bench, rnd *rand.Rand, n int) (events []*event.Event) {
 	byPartition := map[int32][]*stream.Record{}
 	for _, e := range events {
 		r := e.Record()
-		r.Timestamp = time.Time{} // what is old is not tried for long
+		r.Timestamp = time.Time{} // the producer would time out on old records
 		byPartition[e.ID.Partition()] = append(byPartition[e.ID.Partition()], r)
 	}
 	for p, records := range byPartition {
@@ -141,9 +140,9 @@ func searched(b *bench, rnd *rand.Rand, n int) (events []*event.Event) {
 	return events
 }
 
-// follow pages through a search to its end and says how many pages were partial. Every page goes on where the last
-// ended.
-func follow(t testing.TB, r *read.Reader, q event.Query) (ids []id.ID, partial, scanned int) {
+// allPages reads all pages of a search, and returns the number of partial pages and of scanned rows. Every page has to
+// begin where the last ended.
+func allPages(t testing.TB, r *read.Reader, q event.Query) (ids []id.ID, partial, scanned int) {
 	t.Helper()
 	for {
 		page, err := r.Events(t.Context(), q)
@@ -170,7 +169,7 @@ func follow(t testing.TB, r *read.Reader, q event.Query) (ids []id.ID, partial, 
 	}
 }
 
-// Searches find what a plain look at every event finds, page by page, however often they have to stop.
+// Searches find the same events as the model, page by page, however many pages are partial.
 func TestSearchAgreesWithModel(t *testing.T) {
 	t.Run("without an index", func(t *testing.T) { searchAgreesWithModel(newBench(t), t) })
 	if !storetest.TwoShards(t) {
@@ -182,7 +181,7 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	const n = 300
 	rnd := rand.New(rand.NewPCG(storetest.Seed(t), 11))
-	events := searched(b, rnd, n)
+	events := produceSearchable(b, rnd, n)
 	for i, e := range events {
 		if i%4 == 0 {
 			b.Produce(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Delivered).Record())
@@ -192,7 +191,7 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 10 * time.Minute, SearchFoundBudget: time.Minute,
 		SearchBudget: time.Minute}, w)
 	b.BuildIndexes(whole)
-	// A budget that is spent at once: every page is one stretch.
+	// With a budget of nearly zero every page is one chunk.
 	hasty := b.ReaderWith(read.ReaderConfig{
 		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
 		SearchRows: 50, SearchBudget: time.Nanosecond}, w)
@@ -230,31 +229,31 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 		}
 		var want []id.ID
 		for j, e := range events {
-			if found(e, &s) && (len(q.Endpoints) == 0 || e.Endpoint == "ep_1" && e.Type == "order.created") &&
+			if matchesModel(e, &s) && (len(q.Endpoints) == 0 || e.Endpoint == "ep_1" && e.Type == "order.created") &&
 				(len(q.Statuses) == 0 || j%4 == 0) {
 				want = append(want, e.ID)
 			}
 		}
 		hits += len(want)
-		got, partial, scanned := follow(t, whole, q)
+		got, partial, scanned := allPages(t, whole, q)
 		if !slices.Equal(got, want) || partial > 0 {
 			t.Errorf("%+v: %d events, want %d; %d partial pages", s, len(got), len(want), partial)
 		}
 		if len(want) == 0 && len(q.Endpoints) == 0 && scanned != n {
-			t.Errorf("%+v: %d rows were looked at, want %d", s, scanned, n)
+			t.Errorf("%+v: %d rows were scanned, want %d", s, scanned, n)
 		}
 		if i%5 != 0 {
 			continue
 		}
-		if got, partial, _ = follow(t, hasty, q); !slices.Equal(got, want) || partial == 0 {
-			t.Errorf("%+v in haste: %d events, want %d; %d partial pages", s, len(got), len(want), partial)
+		if got, partial, _ = allPages(t, hasty, q); !slices.Equal(got, want) || partial == 0 {
+			t.Errorf("%+v, one chunk a page: %d events, want %d; %d partial pages", s, len(got), len(want), partial)
 		}
 	}
 	t.Logf("%d searches have %d hits", len(searches), hits)
 }
 
-// What is found is answered as soon as its stretch has been looked at; what is not yet, is looked for on.
-func TestSearchAnswersWhatItHas(t *testing.T) {
+// A search with hits returns after its chunk; the next page continues for the rest.
+func TestSearchReturnsHitsEarly(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	const n = 400
@@ -273,12 +272,12 @@ func TestSearchAnswersWhatItHas(t *testing.T) {
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute,
 		SearchRows: 50, SearchFoundBudget: time.Nanosecond, SearchBudget: time.Minute}, w)
 	b.WaitCaughtUp(r)
-	got, partial, scanned := follow(
+	got, partial, scanned := allPages(
 		t, r, event.Query{Account: storetest.Account, Search: &event.Search{Text: "needle"}, Limit: 10,
 			Since: time.Now().Add(-time.Hour)})
-	// The newer one lies in the first stretch.
+	// The newer one is in the first chunk.
 	if !slices.Equal(got, odd) || partial != 1 || scanned != n {
-		t.Errorf("%d events by %d partial pages, %d rows were looked at", len(got), partial, scanned)
+		t.Errorf("%d events, %d partial pages, %d rows scanned", len(got), partial, scanned)
 	}
 }
 

@@ -17,13 +17,13 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// marks are the granules that ClickHouse has chosen for reading, ever.
+// marks returns the number of granules that ClickHouse has selected for reading since it started.
 func (b *bench) marks() uint64 {
 	return b.QuerySum("SELECT sum(value) FROM system.events WHERE event = 'SelectedMarks'")
 }
 
-// The index finds what stands at any edge, however the bytes around it look, and passes over what has nothing of it.
-func TestTextIndex(t *testing.T) {
+// With the index a search finds a text at either end and beside any bytes, and skips granules without it.
+func TestTextIndexSkipsGranulesAndFindsTheSame(t *testing.T) {
 	b := newIndexed(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	var records []*stream.Record
@@ -78,13 +78,13 @@ func TestTextIndex(t *testing.T) {
 	for _, s := range searches {
 		var want []id.ID
 		for _, e := range events {
-			if found(e, &s) {
+			if matchesModel(e, &s) {
 				want = append(want, e.ID)
 			}
 		}
 		q := event.Query{Account: storetest.Account, Search: &s, Limit: 400, Since: time.Now().Add(-time.Hour)}
 		for r, how := range map[*read.Reader]string{with: "with", without: "without"} {
-			if got, _, _ := follow(t, r, q); !slices.Equal(got, want) {
+			if got, _, _ := allPages(t, r, q); !slices.Equal(got, want) {
 				t.Errorf("%q %s the index: %d events, want %d", s, how, len(got), len(want))
 			}
 		}
@@ -93,7 +93,7 @@ func TestTextIndex(t *testing.T) {
 		Since: time.Now().Add(-time.Hour)}
 	read := func(r *read.Reader) uint64 {
 		before := b.marks()
-		follow(t, r, rare)
+		allPages(t, r, rare)
 		return b.marks() - before
 	}
 	if some, all := read(with), read(without); some+uint64(len(events)/2)-4 > all {
@@ -101,8 +101,8 @@ func TestTextIndex(t *testing.T) {
 	}
 }
 
-// The index comes and goes with the setting, also when it was broken off, and what was stored before is in it too.
-func TestTextIndexComesAndGoes(t *testing.T) {
+// A migration adds or drops the index as the setting says, also after an interrupted one, and indexes older rows too.
+func TestMigrationAddsAndDropsTextIndex(t *testing.T) {
 	b := newBench(t)
 	b.fill("3000")
 	bare := b.TableDefinitions()
@@ -119,7 +119,7 @@ func TestTextIndexComesAndGoes(t *testing.T) {
 			"database = currentDatabase()")
 	}
 	b.Exec("SYSTEM STOP MERGES events")
-	if err := migrate(b.URL, true); err != nil { // it does not wait
+	if err := migrate(b.URL, true); err != nil { // it does not wait for the index
 		t.Fatal(err)
 	}
 	b.Exec("SYSTEM START MERGES events")
@@ -147,7 +147,7 @@ func TestTextIndexComesAndGoes(t *testing.T) {
 		return storetest.NoFault
 	})
 	if err := migrate(g.URL, true); err == nil {
-		t.Error("nothing was broken off")
+		t.Error("the migration was not interrupted")
 	}
 	g.SetRule(nil)
 	if err := migrate(g.URL, true); err != nil {

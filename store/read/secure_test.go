@@ -18,16 +18,16 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// secured stands before ClickHouse with TLS and asks for a user, as a server with users does.
-type secured struct {
-	mu     sync.Mutex // guards what follows
-	others int        // requests of anybody else
+// securedServer is a proxy in front of ClickHouse that uses TLS and requires a user.
+type securedServer struct {
+	mu     sync.Mutex // guards the fields below
+	others int        // requests without the right user
 	bases  map[string]bool
 }
 
-func newSecured(t *testing.T) (s *secured, host, caFile string) {
+func newSecured(t *testing.T) (s *securedServer, host, caFile string) {
 	conf, caFile := kit.Certificate(t)
-	s = &secured{bases: map[string]bool{}}
+	s = &securedServer{bases: map[string]bool{}}
 	target, err := url.Parse("http://" + storetest.Engines.ClickHouse)
 	if err != nil {
 		t.Fatal(err)
@@ -57,15 +57,15 @@ func newSecured(t *testing.T) (s *secured, host, caFile string) {
 		r.Header.Del("X-ClickHouse-Key")
 		proxy.ServeHTTP(w, r)
 	}))
-	server.TLS, server.Config.ErrorLog = conf, log.New(io.Discard, "", 0) // of handshakes that are meant to fail
+	server.TLS, server.Config.ErrorLog = conf, log.New(io.Discard, "", 0) // some handshakes are meant to fail
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return s, server.Listener.Addr().String(), caFile
 }
 
-// An address with TLS, a user, a password with every character that has a meaning in a URL, and a database works for
-// migrations, writers and readers.
-func TestSecureAddress(t *testing.T) {
+// Migrations, writers and readers accept a URL with TLS, a user, a database, and a password with every character that
+// has a meaning in a URL.
+func TestURLWithTLSUserAndDatabase(t *testing.T) {
 	b := newBench(t)
 	s, host, caFile := newSecured(t)
 	address := func(user *url.Userinfo, params url.Values) string {

@@ -18,16 +18,16 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestSelectionAgreesWithModel compares selections, and what is stored of them, with the plain model of the lists.
+// TestSelectionAgreesWithModel compares selections, and the stored events of them, with the model of the lists.
 func TestSelectionAgreesWithModel(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	h := newHistory(b, uint64(time.Now().UnixNano()))
 	for range storetest.Rounds(1, 1, 2) {
-		h.happen(150)
+		h.addEvents(150)
 		for i := range 12 {
-			q := h.some()
+			q := h.randomQuery()
 			want := h.want(q)
 			q.Limit = pick(h, 0, 10, 100)
 			got := storetest.SelectEvents(t, r, q)
@@ -57,7 +57,7 @@ func TestSelectionAgreesWithModel(t *testing.T) {
 	}
 }
 
-// compareStored asks for events in another order than theirs, and for one that is not there.
+// compareStored reads events in an order other than that of their ids, and one that does not exist.
 func (h *history) compareStored(r *read.Reader, some []event.Match) {
 	h.Helper()
 	var ids []id.ID
@@ -70,7 +70,7 @@ func (h *history) compareStored(r *read.Reader, some []event.Match) {
 		h.Fatalf("%d of %d stored, %v", len(stored), len(ids), err)
 	}
 	for i, got := range stored {
-		at := slices.IndexFunc(h.events, func(e *past) bool { return e.ID == ids[i] })
+		at := slices.IndexFunc(h.events, func(e *modelEvent) bool { return e.ID == ids[i] })
 		e := h.events[at]
 		if diff := gocmp.Diff(e.Event, got.Event, storetest.CompareIPs, cmpopts.EquateEmpty()); diff != "" {
 			h.Fatalf("stored (-want +got):\n%s", diff)
@@ -83,8 +83,8 @@ func (h *history) compareStored(r *read.Reader, some []event.Match) {
 	}
 }
 
-// TestSelectionIsWholeOrRefused: a store that is behind, or away, is no source of a selection.
-func TestSelectionIsWholeOrRefused(t *testing.T) {
+// TestSelectionIsCompleteOrFails: a selection fails while the store is behind or unavailable.
+func TestSelectionIsCompleteOrFails(t *testing.T) {
 	b := newBench(t)
 	w, stop := b.Writer(write.WriterConfig{})
 	b.ProduceEvents(b.Event(1))
@@ -101,15 +101,15 @@ func TestSelectionIsWholeOrRefused(t *testing.T) {
 	b.ProduceEvents(b.Event(1))
 	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, nil)
 	if err := r.Select(t.Context(), event.Query{Account: storetest.Account}, func([]event.Match) error {
-		t.Error("a page")
+		t.Error("a page was returned")
 		return nil
 	}); !errors.Is(err, event.ErrUnavailable) {
 		t.Fatalf("a store that is behind: %v", err)
 	}
 }
 
-// TestCommandsAreCounted once for each delivery, of the run, after the event, since the moment.
-func TestCommandsAreCounted(t *testing.T) {
+// TestCountCommandsCountsDeliveriesOnce: only commands of the run count, since the given time and above the given id.
+func TestCountCommandsCountsDeliveriesOnce(t *testing.T) {
 	b := newBench(t)
 	r := b.Reader(nil)
 	run := func() string {
@@ -145,7 +145,7 @@ func TestCommandsAreCounted(t *testing.T) {
 	f("later", mine, time.Now().Add(time.Hour), id.ID{}, 0)
 
 	w, _ := b.Writer(write.WriterConfig{})
-	// they are stored then
+	// waits until they are stored
 	if _, err := b.Reader(w).Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
 		t.Fatal(err)
 	}

@@ -20,31 +20,34 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// What holds of one server holds of two that share the rows.
+// The tests below also pass with two shards.
 func TestOnTwoShards(t *testing.T) {
 	tests := map[string]func(*testing.T){
-		"audit": TestAudit, "key uses": TestKeyUses, "lists": TestListsAgreeWithModel,
-		"placed": TestPlacedIsWholeAndInOrder, "attempts": TestAttemptsArePaged, "receipts": TestStanding,
-		"recovery selection": TestSelectRecovery, "recovery states": TestRecoveryStates, "recovery work": TestRecoveryWork,
-		"search": TestSearchAgreesWithModel, "selection": TestSelectionAgreesWithModel,
+		"audit": TestAuditAgreesWithModel, "key uses": TestKeyUsesReturnTheNewestUse, "lists": TestListsAgreeWithModel,
+		"by offset": TestEventsByOffsetAreCompleteAndInOrder, "attempts": TestAttemptsArePaged,
+		"receipts":           TestReceiptResultFollowsLogOrder,
+		"recovery selection": TestSelectRecoveryHasEachFailureOnce, "recovery states": TestRecoveryItemStateIsOfItsJob,
+		"open recovery items": TestOpenRecoveryItems,
+		"search":              TestSearchAgreesWithModel, "selection": TestSelectionAgreesWithModel,
 		"moved": movedEndpoint, "summaries": TestSummariesAreTheRowsOfTheList, "requests": TestUsageCountsRequests,
 	}
 	thorough := map[string]func(*testing.T){
 		"usage": TestUsageSurvivesKills,
-		"redo":  TestRedoChangesNothing, "paging": TestPagingWhileRowsArrive, "duplicates": TestDuplicates,
+		"redo":  TestRedoChangesNothing, "paging": TestPagingWhileRowsArrive,
+		"duplicates": TestDuplicateIsSkippedUntilReplayed,
 	}
-	storetest.OnTwoShards(t, tests, thorough, "lists", "attempts", "moved", "recovery work")
+	storetest.OnTwoShards(t, tests, thorough, "lists", "attempts", "moved", "open recovery items")
 }
 
-// Rows that come in an order go through what puts the shards' rows in that order: a statement that says it by itself
-// would give one shard's rows after the other's.
-func TestOrderIsThatOfAllShards(t *testing.T) {
+// Only the functions that merge the rows of several shards may use ORDER BY id: elsewhere the rows of one shard would
+// follow those of another.
+func TestOrderedStatementsMergeShards(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// shards.go is what does it, and is what audit.go calls; the edges in find.go and search.go take the highest of all
-	// shards. The other one in find.go is of a part of a statement whose rows are put in order behind it.
+	// shards.go merges, and audit.go calls it. The chunk starts in find.go and search.go take the highest of all shards.
+	// The second one in find.go is in a part of a statement that is ordered as a whole.
 	allowed := map[string]int{"shards.go": 1, "audit.go": 1, "find.go": 2, "search.go": 1}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -57,8 +60,8 @@ func TestOrderIsThatOfAllShards(t *testing.T) {
 	}
 }
 
-// movedEndpoint has events in partitions of both shards, and outcomes of old events in its new partition. Each event is
-// on one shard, with all that is said of it, and what is asked by endpoint has all of them.
+// movedEndpoint tests an endpoint with events in partitions of both shards. Each event is on one shard, with all its
+// outcomes, and reads by endpoint return the events of both shards.
 func movedEndpoint(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
@@ -104,7 +107,7 @@ func movedEndpoint(t *testing.T) {
 	if d.Status != event.Delivered || len(d.Attempts) != 2 || d.Deliveries[0].Run != replayed.Run {
 		t.Errorf("the event that was replayed is %s by %q after %d attempts", d.Status, d.Deliveries[0].Run, len(d.Attempts))
 	}
-	// a replay elsewhere would leave two
+	// an outcome on another shard would leave two rows
 	failed := b.QuerySum("SELECT count() FROM deliveries FINAL WHERE status = 'failed'")
 	if failed != n-1 {
 		t.Errorf("%d deliveries have failed, want %d", failed, n-1)
@@ -135,9 +138,9 @@ func movedEndpoint(t *testing.T) {
 	}
 }
 
-// A read that one shard cannot answer has no answer, but what is asked of another has. A writer goes on where it was
-// when the shard is back.
-func TestShardAway(t *testing.T) {
+// A read that needs an unavailable shard fails; a read of another shard succeeds. The writer continues when the shard
+// is back.
+func TestUnavailableShardFailsOnlyItsReads(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
 	b.URL = b.URL + "_1," + p.URL(b.Bench) + "_2"
@@ -155,7 +158,7 @@ func TestShardAway(t *testing.T) {
 		t.Fatalf("%d events are stored", len(rows))
 	}
 	p.Cut()
-	all.Before = b.IDs.Next(0) // without a wait for the writer
+	all.Before = b.IDs.Next(0) // a later page does not wait for the writer
 	if page, err := r.Events(t.Context(), all); !errors.Is(err, event.ErrUnavailable) ||
 		!strings.Contains(fmt.Sprint(err), "shard 2") {
 		t.Errorf("a list without a shard is %+v, %v", page, err)
@@ -176,6 +179,6 @@ func TestShardAway(t *testing.T) {
 		t.Errorf("%d events are stored after the shard has come back, want 4", len(rows))
 	}
 	if got := storetest.Metric(t, reg, "relay_store_unavailable_shards"); got != 0 {
-		t.Errorf("%v shards are away", got)
+		t.Errorf("%v shards are unavailable", got)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// One who asks has a bounded number of turns, another of his waits a second and is refused, others are not touched, and
-// nothing is kept of who has gone.
-func TestTurns(t *testing.T) {
+// A key has a fixed number of slots. A further read of the key waits a second and is rejected, other keys are not
+// affected, and a key without reads takes no memory.
+func TestSlotsPerKeyAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := newSlotPools(maxReads, readWait, "reads")
 		var leaves []func()
@@ -25,7 +25,7 @@ func TestTurns(t *testing.T) {
 		began := time.Now()
 		if _, err := turns.acquire(t.Context(), "key_a"); !errors.Is(err, event.ErrOverloaded) ||
 			time.Since(began) != readWait {
-			t.Errorf("a ninth turn: %v after %v, want ErrOverloaded after %v", err, time.Since(began), readWait)
+			t.Errorf("a ninth read: %v after %v, want ErrOverloaded after %v", err, time.Since(began), readWait)
 		}
 		began = time.Now()
 		other, err := turns.acquire(t.Context(), "key_b")
@@ -42,7 +42,7 @@ func TestTurns(t *testing.T) {
 			leave()
 		}
 		if len(turns.pools) != 0 {
-			t.Errorf("%d are remembered who hold nothing", len(turns.pools))
+			t.Errorf("%d keys without reads are remembered", len(turns.pools))
 		}
 	})
 }

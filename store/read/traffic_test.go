@@ -11,8 +11,9 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestTraffic counts requests by the minute of a day and by the hour of more, each for all endpoints and for each.
-func TestTraffic(t *testing.T) {
+// TestTrafficByMinuteAndHour counts requests by the minute of a day and by the hour of a longer span, in all and for
+// each endpoint.
+func TestTrafficByMinuteAndHour(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -23,18 +24,18 @@ func TestTraffic(t *testing.T) {
 		status   event.Status
 		at       time.Time
 	}{
-		{0, event.Delivered, hour.Add(-time.Millisecond)}, // beyond a span that begins with the hour
+		{0, event.Delivered, hour.Add(-time.Millisecond)}, // outside a span that begins with the hour
 		{0, event.Delivered, hour}, {0, event.Retrying, hour.Add(59 * time.Second)},
 		{1, event.Delivered, hour.Add(61 * time.Second)},
 		{0, event.Failed, hour.Add(time.Hour)}, {0, event.Delivered, hour.Add(2 * time.Hour)},
-		// of a day that is counted as a whole
+		// on a day that is counted by the day
 		{1, event.Delivered, day.Add(12 * time.Hour)}, {1, event.Retrying, day.Add(13 * time.Hour)},
 	} {
 		e := b.Event(x.endpoint)
 		b.ProduceEvents(e)
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", x.status, func(o *event.Outcome) { o.Attempt.StartedAt = x.at }))
 	}
-	// all of it is stored then
+	// waits until everything is stored
 	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// commit says in the name of the dispatcher that everything of a partition of events below an offset is done.
-func (b *bench) commit(index int32, offset int64) {
+// commitDispatcher commits an offset of a partition of the topic events for the dispatcher's group.
+func (b *bench) commitDispatcher(index int32, offset int64) {
 	b.Helper()
 	assigned := make(chan bool, 1)
 	g, err := stream.NewGroup(b.Stream, stream.GroupConfig{
@@ -45,8 +45,8 @@ func (b *bench) commit(index int32, offset int64) {
 	cancel()
 }
 
-// happened produces events with the times of their ids, however old, which the relay's own producer would give up.
-func (b *bench) happened(events ...*event.Event) {
+// produceOld produces events with the times of their ids, however old. The relay's own producer would time out on them.
+func (b *bench) produceOld(events ...*event.Event) {
 	b.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(storetest.Engines.Kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -66,10 +66,10 @@ func (b *bench) happened(events ...*event.Event) {
 	}
 }
 
-// TestPendingLooksBeyondTheCommits: an event of which nothing was said is found where the dispatcher has not committed
-// it, and not looked for among the older ones. That there is one all the same, which nobody could have brought about,
-// shows where the list has looked.
-func TestPendingLooksBeyondTheCommits(t *testing.T) {
+// TestPendingListReadsBeyondCommits: an event without an outcome is found where the dispatcher has not committed it,
+// and not looked for among older events. The test produces an older one, which cannot exist in operation, to see where
+// the list reads.
+func TestPendingListReadsBeyondCommits(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -80,7 +80,7 @@ func TestPendingLooksBeyondTheCommits(t *testing.T) {
 	}
 	impossible, waiting, done, first, second := at(80*time.Hour), at(79*time.Hour), at(78*time.Hour), at(3*time.Hour),
 		at(10*time.Minute)
-	b.happened(impossible, waiting, done, first, second)
+	b.produceOld(impossible, waiting, done, first, second)
 	b.ProduceOutcomes(b.Outcome(waiting, "dst_a", event.Pending, func(o *event.Outcome) {
 		o.Attempt, o.Reason = nil,
 			event.LaneFull
@@ -104,33 +104,33 @@ func TestPendingLooksBeyondTheCommits(t *testing.T) {
 		}
 	}
 	check("no commit", second, first, waiting, impossible)
-	b.commit(0, 3)
+	b.commitDispatcher(0, 3)
 	check("two are not committed", second, first, waiting)
-	b.commit(0, 5)
+	b.commitDispatcher(0, 5)
 	check("all is committed", waiting)
 	late := at(0)
-	b.happened(late)
+	b.produceOld(late)
 	check("one more", late, waiting)
 }
 
-// TestPendingComesToAnEnd: where the commits end may lie within a millisecond, just behind an event.
-func TestPendingComesToAnEnd(t *testing.T) {
+// TestPendingListEndsWithinAMillisecond: the time of the last commit may lie within a millisecond, just after an event.
+func TestPendingListEndsWithinAMillisecond(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	now := time.Now().Truncate(time.Millisecond)
-	r.Stop(now.Add(300 * time.Microsecond))
+	r.StopClock(now.Add(300 * time.Microsecond))
 	var all []*event.Event
-	// 15 s are how late an event may be appended
+	// an event may be appended up to 15 s late
 	for ago := 15*time.Second + 3*time.Millisecond; ago >= 15*time.Second-3*time.Millisecond; ago -= time.Millisecond {
 		b.IDs = id.NewGenerator(func() time.Time { return now.Add(-ago) })
 		all = append(all, b.Event(0))
 	}
-	b.happened(all...)
+	b.produceOld(all...)
 	for _, e := range all {
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
 	}
-	b.commit(0, int64(len(all)))
+	b.commitDispatcher(0, int64(len(all)))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	page, err := r.Events(ctx,
@@ -140,9 +140,9 @@ func TestPendingComesToAnEnd(t *testing.T) {
 	}
 }
 
-// TestTroubledEnds: what was parked, or tried before, and is delivered now is no trouble any more; what was delivered
-// at once never was.
-func TestTroubledEnds(t *testing.T) {
+// TestDeliveredIsNoFailureCandidate: a delivery that was parked or retried is no candidate once it succeeds; one that
+// succeeds at the first attempt never becomes one.
+func TestDeliveredIsNoFailureCandidate(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
@@ -155,14 +155,14 @@ func TestTroubledEnds(t *testing.T) {
 	b.ProduceOutcomes(b.Outcome(retried, "dst_a", event.Retrying))
 	troubled := func() uint64 {
 		t.Helper()
-		// what was produced is stored then
+		// waits until everything is stored
 		if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
 			t.Fatal(err)
 		}
 		return b.QuerySum("SELECT countIf(status != 'delivered') FROM failure_candidates FINAL")
 	}
 	if n := troubled(); n != 2 {
-		t.Errorf("%d troubled, want 2", n)
+		t.Errorf("%d candidates, want 2", n)
 	}
 	b.ProduceOutcomes(b.Outcome(parked, "dst_a", event.Delivered, func(o *event.Outcome) { o.WasParked = true }))
 	b.ProduceOutcomes(b.Outcome(retried, "dst_a", event.Delivered, func(o *event.Outcome) {
@@ -170,9 +170,9 @@ func TestTroubledEnds(t *testing.T) {
 	}))
 	b.ProduceOutcomes(b.Outcome(once, "dst_a", event.Delivered))
 	if n := troubled(); n != 0 {
-		t.Errorf("%d troubled, want none", n)
+		t.Errorf("%d candidates, want none", n)
 	}
 	if n := b.QuerySum("SELECT count() FROM failure_candidates FINAL"); n != 2 {
-		t.Errorf("%d rows, want those of the two", n)
+		t.Errorf("%d rows, want the rows of two deliveries", n)
 	}
 }

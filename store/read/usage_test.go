@@ -17,14 +17,14 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// bills are events and what they should count as.
-type bills struct {
+// usageHistory is a list of events with the use that they should count as.
+type usageHistory struct {
 	*bench
 	rnd    *rand.Rand
 	events []*event.Event
 }
 
-// at makes an event that was received at a time; the records come whenever they are accepted.
+// at makes an event that was received at a time.
 func (b *bench) at(t time.Time, endpoint int, change ...func(*event.Event)) *event.Event {
 	b.Helper()
 	e := b.Event(endpoint, change...)
@@ -35,8 +35,8 @@ func (b *bench) at(t time.Time, endpoint int, change ...func(*event.Event)) *eve
 	return e
 }
 
-// happen accepts n events of the last ten days, a third of them of the last hours.
-func (b *bills) happen(n int) {
+// addEvents accepts n events of the last ten days, a third of them in the last hours.
+func (b *usageHistory) addEvents(n int) {
 	b.Helper()
 	for range n {
 		back := 10 * 24 * time.Hour
@@ -62,22 +62,22 @@ func (b *bills) happen(n int) {
 		})
 		b.events = append(b.events, e)
 		b.resend(e)
-		if b.rnd.IntN(4) == 0 { // an attempt costs nothing
+		if b.rnd.IntN(4) == 0 { // attempts are not billed
 			b.Produce(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Failed).Record())
 		}
 	}
 }
 
-// resend puts an event into the log once more.
+// resend produces the record of an event again.
 func (b *bench) resend(e *event.Event) {
 	b.Helper()
 	r := e.Record()
-	r.Timestamp = time.Time{} // the client counts its delivery timeout from there
+	r.Timestamp = time.Time{} // the producer counts its time-out from it
 	b.Produce(stream.Events, e.ID.Partition(), r)
 }
 
-// want counts the events one by one.
-func (b *bills) want(span event.UsageSpan) (f event.Figures) {
+// want returns the expected figures: it counts the events one by one.
+func (b *usageHistory) want(span event.UsageSpan) (f event.Figures) {
 	days, endpoints := map[time.Time]event.Use{}, map[string]event.Use{}
 	for _, e := range b.events {
 		t := e.ID.Time()
@@ -123,10 +123,10 @@ func (b *bills) want(span event.UsageSpan) (f event.Figures) {
 	return f
 }
 
-// agree compares what the store says with the events themselves, for a span around them and for random ones.
-func (b *bills) agree(r *read.Reader, spans int) {
+// compareUsage compares the store's figures with the events, for a span around all of them and for random spans.
+func (b *usageHistory) compareUsage(r *read.Reader, spans int) {
 	b.Helper()
-	b.WaitCaughtUp(r) // on a slow machine a read gives up waiting for the writer sooner than this does
+	b.WaitCaughtUp(r) // a read waits for the writer for a shorter time, too short on a slow machine
 	hour := func() time.Time {
 		return time.Now().UTC().Truncate(time.Hour).Add(-time.Duration(b.rnd.Int64N(11*24)) * time.Hour)
 	}
@@ -150,7 +150,7 @@ func (b *bills) agree(r *read.Reader, spans int) {
 			daily += d.Total()
 		}
 		if daily != use.Total() {
-			b.Fatalf("the days come to %d, the whole to %d", daily, use.Total())
+			b.Fatalf("the sum of the days is %d, the total %d", daily, use.Total())
 		}
 		got.AsOf, got.QueryTime, got.Attempts, got.Deliveries = time.Time{}, 0, 0, 0
 		if diff := cmp.Diff(b.want(span), got); diff != "" {
@@ -159,20 +159,20 @@ func (b *bills) agree(r *read.Reader, spans int) {
 	}
 }
 
-// TestUsageSurvivesKills stores events of ten days, again and again from random places on, as writers that die between
-// any two steps do. After every one of them each event counts once.
+// TestUsageSurvivesKills stores events of ten days repeatedly, from random offsets on, as writers do that die between
+// two steps. After each time every event counts once.
 func TestUsageSurvivesKills(t *testing.T) {
 	kills := storetest.Rounds(2, 2, 50)
 	seed := storetest.Seed(t)
-	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(seed, 1))}
+	b := &usageHistory{bench: newBench(t), rnd: rand.New(rand.NewPCG(seed, 1))}
 	for range kills {
-		b.happen(60)
+		b.addEvents(60)
 		w, stop := b.Writer(write.WriterConfig{FlushRows: 1 + b.rnd.IntN(100)})
 		if b.rnd.IntN(2) == 0 {
 			b.countUsage(w)
 		}
-		b.agree(b.Reader(w), 3)
-		stop() // with it goes what the writer had not counted
+		b.compareUsage(b.Reader(w), 3)
+		stop() // loses the hours that the writer has not counted
 		b.RewindOffsets(func(_ stream.Partition, committed int64) int64 {
 			if b.rnd.IntN(3) == 0 {
 				return max(committed, 0)
@@ -182,15 +182,15 @@ func TestUsageSurvivesKills(t *testing.T) {
 	}
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	b.agree(r, 3)
+	b.compareUsage(r, 3)
 	b.countUsage(w)
-	b.agree(r, 10)
+	b.compareUsage(r, 10)
 	b.Exec("OPTIMIZE TABLE usage_hour FINAL")
 	b.Exec("OPTIMIZE TABLE events FINAL")
-	b.agree(r, 3)
+	b.compareUsage(r, 3)
 }
 
-// countUsage lets a writer count, once it has its partitions.
+// countUsage lets a writer count the usage, as soon as it has its partitions.
 func (b *bench) countUsage(w *write.Writer) {
 	b.Helper()
 	for {
@@ -205,51 +205,51 @@ func (b *bench) countUsage(w *write.Writer) {
 	}
 }
 
-// TestUsageOfLostWriters: what a writer that died had stored and not counted is counted by the next one, also when
-// the young hours have become old meanwhile; and events that have gone stay counted.
-func TestUsageOfLostWriters(t *testing.T) {
-	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(1, 1))}
-	b.happen(100)
+// TestNextWriterCountsHoursOfADeadOne: hours that a dead writer has stored but not counted are counted by the next one,
+// also when they are old by then; events that have expired stay counted.
+func TestNextWriterCountsHoursOfADeadOne(t *testing.T) {
+	b := &usageHistory{bench: newBench(t), rnd: rand.New(rand.NewPCG(1, 1))}
+	b.addEvents(100)
 	day := time.Now().UTC().AddDate(0, 0, -4)
-	for range 3 { // of one hour of that day
+	for range 3 { // in one hour of that day
 		e := b.at(day.Truncate(time.Hour), 1)
 		b.events = append(b.events, e)
 		b.resend(e)
 	}
 	w, stop := b.Writer(write.WriterConfig{})
-	b.agree(b.Reader(w), 1)
-	// A writer that has died with nothing counted, as one that is older than the count of usage.
+	b.compareUsage(b.Reader(w), 1)
+	// A writer has died with nothing counted.
 	stop()
 	b.Exec("TRUNCATE TABLE usage_hour")
 	b.Exec("SYSTEM STOP TTL MERGES events")
-	b.Exec("INSERT INTO events (account) SELECT ''") // a probe's row: nothing is counted from 1970 on
+	b.Exec("INSERT INTO events (account) SELECT ''") // a row of a health check: its time, 1970, must not start the count
 	w, stop = b.Writer(write.WriterConfig{})
 	b.countUsage(w)
-	b.agree(b.Reader(w), 3)
+	b.compareUsage(b.Reader(w), 3)
 	stop()
-	// One that has counted all but the last 26 hours, but for the hours that reads count themselves.
+	// A writer has counted all but the last 26 hours; reads count the newest of these themselves.
 	newest := b.QuerySum("SELECT toUInt64(toUnixTimestamp(max(t))) FROM usage_hour")
 	b.Exec(fmt.Sprintf("ALTER TABLE usage_hour DELETE WHERE t > toDateTime(%d) - INTERVAL 26 HOUR AND t < "+
 		"toDateTime(%d) SETTINGS mutations_sync = 1", newest, newest))
 	w, stop = b.Writer(write.WriterConfig{})
 	b.countUsage(w)
-	b.agree(b.Reader(w), 3)
+	b.compareUsage(b.Reader(w), 3)
 	stop()
 
-	// One event of that day comes again: its hour is counted anew, but what has gone is not forgotten.
+	// One event of that day is produced again: its hour is counted again, and the expired events stay counted.
 	b.Exec("ALTER TABLE events DROP PARTITION " + day.Format("20060102"))
 	b.resend(b.events[100])
 	w, _ = b.Writer(write.WriterConfig{})
 	// count from far back
 	b.Exec("ALTER TABLE usage_hour DELETE WHERE t > now() - INTERVAL 30 HOUR SETTINGS mutations_sync = 1")
 	b.countUsage(w)
-	b.agree(b.Reader(w), 3)
+	b.compareUsage(b.Reader(w), 3)
 }
 
-// TestUsageOfTheLastOwnerComesFirst: a writer that comes back after days has newer hours to count at once. From the
-// last hour that was counted it tells how far its predecessor came, so it must not have moved that before it looks.
-func TestUsageOfTheLastOwnerComesFirst(t *testing.T) {
-	b := &bills{bench: newBench(t), rnd: rand.New(rand.NewPCG(1, 1))}
+// TestHoursOfThePreviousWriterAreCountedFirst: a writer that returns after days has newer hours to count at once. It
+// reads from the last counted hour how far its predecessor came, so it must read that before it counts newer hours.
+func TestHoursOfThePreviousWriterAreCountedFirst(t *testing.T) {
+	b := &usageHistory{bench: newBench(t), rnd: rand.New(rand.NewPCG(1, 1))}
 	now := time.Now().UTC()
 	happen := func(ago time.Duration) {
 		e := b.at(now.Add(-ago), 1)
@@ -259,19 +259,19 @@ func TestUsageOfTheLastOwnerComesFirst(t *testing.T) {
 	happen(90 * time.Hour)
 	happen(60 * time.Hour)
 	w, stop := b.Writer(write.WriterConfig{})
-	b.agree(b.Reader(w), 1)
+	b.compareUsage(b.Reader(w), 1)
 	stop()
-	// It has stored this hour, which was a young one then, and died before it was counted.
+	// It has stored this hour when it was the current one, and died before counting it.
 	b.Exec("ALTER TABLE usage_hour DELETE WHERE t > now() - INTERVAL 62 HOUR SETTINGS mutations_sync = 1")
 	b.Exec("ALTER TABLE usage_day DELETE WHERE t > now() - INTERVAL 85 HOUR SETTINGS mutations_sync = 1")
 	happen(5 * time.Hour)
 	w, _ = b.Writer(write.WriterConfig{})
 	b.WaitCaughtUp(b.Reader(w))
 	b.countUsage(w)
-	b.agree(b.Reader(w), 3)
+	b.compareUsage(b.Reader(w), 3)
 }
 
-// TestUsageCountsRequests: attempts are at least those that were made.
+// TestUsageCountsRequests: no attempt is missing from the count, which may be too high.
 func TestUsageCountsRequests(t *testing.T) {
 	b := newBench(t)
 	e := b.Event(1)

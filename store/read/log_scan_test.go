@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/store/read"
 )
 
-// Of an id that the log does not hold only what is appended later is read when it is asked for again; it is found then.
-func TestAbsentEvents(t *testing.T) {
+// A repeated read of an id that the log does not hold scans new records only, and finds the event once it is appended.
+func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 	b := newBench(t)
 	r := b.Reader(nil)
 	late := b.Event(1)
@@ -44,23 +44,23 @@ func TestAbsentEvents(t *testing.T) {
 	}
 	if below, end := r.AbsentBelow(late.ID),
 		ends[stream.Partition{Topic: stream.Events, Index: late.ID.Partition()}]; end < 2 || below != end {
-		t.Errorf("the log is known not to hold it below %d, want %d", below, end)
+		t.Errorf("the event is known to be absent below %d, want %d", below, end)
 	}
 	b.ProduceEvents(late)
 	if err := find(); err != nil {
-		t.Errorf("an event that was appended after it had been asked for: %v", err)
+		t.Errorf("read of an event that was appended after the first read: %v", err)
 	}
 	var made []id.ID
 	for range 10_000 {
 		made = append(made, b.Event(1).ID)
 	}
-	if kept := read.NoteAbsent(made); kept < 2048 || kept > 4096 {
-		t.Errorf("%d absent ids are remembered of 10,000", kept)
+	if kept := read.RememberAbsent(made); kept < 2048 || kept > 4096 {
+		t.Errorf("%d of 10,000 absent ids are remembered", kept)
 	}
 }
 
-// Each read that a key can ask for takes one of its turns, and none for the service itself.
-func TestReadsTakeTurns(t *testing.T) {
+// Each kind of read for an API key takes one of the key's slots; the service's own reads take none.
+func TestReadsOfAKeyTakeSlots(t *testing.T) {
 	b := newBench(t)
 	r := b.Reader(nil)
 	e := b.Event(1)
@@ -93,13 +93,13 @@ func TestReadsTakeTurns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if err := read(event.WithCaller(t.Context(), "key_a")); !errors.Is(err, event.ErrOverloaded) {
-				t.Errorf("beside eight others of the key: %v", err)
+				t.Errorf("read beside eight others of the key: %v", err)
 			}
 			if err := read(event.WithCaller(t.Context(), "key_b")); errors.Is(err, event.ErrOverloaded) {
-				t.Errorf("of another key: %v", err)
+				t.Errorf("read of another key: %v", err)
 			}
 			if err := read(t.Context()); errors.Is(err, event.ErrOverloaded) {
-				t.Errorf("of the service: %v", err)
+				t.Errorf("read of the service: %v", err)
 			}
 		})
 	}

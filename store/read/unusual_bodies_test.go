@@ -18,10 +18,10 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// author writes JSON in all the ways in which it may be written.
-type author struct{ *rand.Rand }
+// jsonWriter writes random JSON, in all the forms that JSON allows.
+type jsonWriter struct{ *rand.Rand }
 
-func oneOf[T any](a author, all ...T) T { return all[a.IntN(len(all))] }
+func oneOf[T any](a jsonWriter, all ...T) T { return all[a.IntN(len(all))] }
 
 var strangeTexts = []string{
 	"ord_42", "paid", "Größe", "straße 7", "日本語", "a/b", `say "hi"`, `C:\new`, "tab\tnew\nline", "\x00nul", "true", "null",
@@ -38,7 +38,7 @@ var strangeNumbers = []string{
 
 var strangeNames = []string{"a", "data", "0", "1", "order id", "größe", `q"k`, "a/b", "*", "#", "@this", "", "name"}
 
-func (a author) text(s string) string {
+func (a jsonWriter) text(s string) string {
 	if a.IntN(3) == 0 {
 		b, err := json.Marshal(s)
 		if err != nil {
@@ -64,9 +64,9 @@ func (a author) text(s string) string {
 	return b.String() + `"`
 }
 
-func (a author) space() string { return oneOf(a, "", "", "", " ", "\n\t", "\r\n") }
+func (a jsonWriter) space() string { return oneOf(a, "", "", "", " ", "\n\t", "\r\n") }
 
-func (a author) value(depth int) string {
+func (a jsonWriter) value(depth int) string {
 	n := 6
 	if depth > 0 {
 		n = 10
@@ -89,8 +89,8 @@ func (a author) value(depth int) string {
 	}
 }
 
-// object may name a member twice.
-func (a author) object(depth int) string {
+// object writes an object; it may have a member twice.
+func (a jsonWriter) object(depth int) string {
 	var all []string
 	for range 1 + a.IntN(4) {
 		all = append(all, a.space()+a.text(oneOf(a, strangeNames...))+a.space()+":"+a.space()+a.value(depth-1))
@@ -98,16 +98,16 @@ func (a author) object(depth int) string {
 	return "{" + strings.Join(all, ",") + "}"
 }
 
-func (a author) body() string {
+func (a jsonWriter) body() string {
 	s := a.object(3)
 	switch a.IntN(16) {
-	case 0: // what ClickHouse's parser refuses and is JSON all the same
+	case 0: // valid JSON that ClickHouse's parser rejects
 		s = `{"half":"\ud83d","data":` + s + `}`
 	case 1:
 		s = `{"big":1e999,"a":` + s + `}`
 	case 2:
 		s = strings.Replace(s, "a", "a\xff", 1)
-	case 3: // what is no JSON
+	case 3: // invalid JSON
 		s = s[:a.IntN(len(s))]
 	case 4:
 		s += "x"
@@ -123,7 +123,7 @@ func (a author) body() string {
 	return s
 }
 
-func (a author) search() (s event.Search) {
+func (a jsonWriter) search() (s event.Search) {
 	for range 1 + a.IntN(4)/3 {
 		m := event.BodyMatch{}
 		for range 1 + a.IntN(5)/3 {
@@ -148,17 +148,16 @@ func (a author) search() (s event.Search) {
 	return s
 }
 
-// However a body is written, and whatever is in it, it is found by what a plain reading of it says, and by nothing
-// else.
-func TestSearchReadsStrangeBodies(t *testing.T) {
-	t.Run("without an index", func(t *testing.T) { searchReadsStrangeBodies(newBench(t), t) })
-	t.Run("with one", func(t *testing.T) { searchReadsStrangeBodies(newIndexed(t), t) })
+// However a body is written, and whatever it contains, a search finds it exactly when the model does.
+func TestSearchOfUnusualBodiesAgreesWithModel(t *testing.T) {
+	t.Run("without an index", func(t *testing.T) { searchOfUnusualBodies(newBench(t), t) })
+	t.Run("with one", func(t *testing.T) { searchOfUnusualBodies(newIndexed(t), t) })
 }
 
-func searchReadsStrangeBodies(b *bench, t *testing.T) {
+func searchOfUnusualBodies(b *bench, t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	seed := rand.Uint64()
-	a := author{rand.New(rand.NewPCG(seed, 1))}
+	a := jsonWriter{rand.New(rand.NewPCG(seed, 1))}
 	var events []*event.Event
 	var records []*stream.Record
 	for range 400 {
@@ -177,12 +176,12 @@ func searchReadsStrangeBodies(b *bench, t *testing.T) {
 		s := a.search()
 		var want []id.ID
 		for _, e := range events {
-			if found(e, &s) {
+			if matchesModel(e, &s) {
 				want = append(want, e.ID)
 			}
 		}
 		hits += len(want)
-		got, _, _ := follow(t, r,
+		got, _, _ := allPages(t, r,
 			event.Query{Account: storetest.Account, Search: &s, Limit: 100, Since: time.Now().Add(-time.Hour)})
 		if slices.Equal(got, want) {
 			continue
@@ -196,12 +195,12 @@ func searchReadsStrangeBodies(b *bench, t *testing.T) {
 	}
 	t.Logf("%d searches have %d hits", searches, hits)
 	if hits == 0 {
-		t.Errorf("%d searches have %d hits: they ask for nothing", searches, hits)
+		t.Errorf("%d searches have %d hits, too few to prove anything", searches, hits)
 	}
 }
 
-// A body that ends in the middle of a letter, or holds half of one, hides nothing: neither in it nor in the next row.
-func TestSearchBesideHalfLetters(t *testing.T) {
+// An incomplete UTF-8 sequence in a body hides nothing from a search, neither in the body nor in the next row.
+func TestSearchBesideIncompleteUTF8(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	var records []*stream.Record
@@ -209,7 +208,7 @@ func TestSearchBesideHalfLetters(t *testing.T) {
 		records = append(records, b.Event(1, func(e *event.Event) { e.Body = []byte(body) }).Record())
 	}
 	b.Produce(stream.Events, storetest.PartitionOf(1), records...)
-	ids, _, _ := follow(t, b.Reader(w), event.Query{
+	ids, _, _ := allPages(t, b.Reader(w), event.Query{
 		Account: storetest.Account, Search: &event.Search{Text: "GRÖßE"}, Limit: 100, Since: time.Now().Add(-time.Hour)})
 	if len(ids) != 5 {
 		t.Errorf("found %d of 5", len(ids))

@@ -16,9 +16,9 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// catchUp lets a writer store n events of 1 KB that wait in the log. It says how many a second it has stored and how
-// long each of its inserts took.
-func (b *bench) catchUp(n int) (rate float64, inserts []time.Duration) {
+// measureWriter lets a writer store n events of 1 KB that wait in the log. It returns the rows per second and the
+// duration of each insert.
+func (b *bench) measureWriter(n int) (rate float64, inserts []time.Duration) {
 	b.Helper()
 	stored := b.QuerySum("SELECT count() FROM events")
 	records := make([]*stream.Record, n)
@@ -38,12 +38,12 @@ func (b *bench) catchUp(n int) (rate float64, inserts []time.Duration) {
 			return
 		}
 		if r.URL.Query().Get("priority") != "1" {
-			b.Error("an insert does not go before searches")
+			b.Error("an insert has no higher priority than searches")
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if inserts == nil {
-			began = time.Now().Add(-took) // to become a member of a group takes its time
+			began = time.Now().Add(-took) // leave out the time to join the group
 		}
 		inserts = append(inserts, took)
 	}
@@ -56,9 +56,8 @@ func (b *bench) catchUp(n int) (rate float64, inserts []time.Duration) {
 	return float64(n) / took.Seconds(), inserts
 }
 
-// search runs so many searches, one page after the other, until the returned function is called; it says how many
-// pages.
-func (b *bench) search(r *read.Reader, q event.Query, searches int) (stop func() (pages int)) {
+// runSearches runs searches in parallel, page after page, until stop is called, which returns the number of pages.
+func (b *bench) runSearches(r *read.Reader, q event.Query, searches int) (stop func() (pages int)) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var wg sync.WaitGroup
 	done := make([]int, searches)
@@ -73,7 +72,7 @@ func (b *bench) search(r *read.Reader, q event.Query, searches int) (stop func()
 		})
 	}
 	if searches > 0 {
-		b.until("a search runs, that waits for inserts", func() bool {
+		b.waitUntil("a search runs, that waits for inserts", func() bool {
 			return b.QuerySum("SELECT count() FROM system.processes WHERE query LIKE '%JSONExtractRaw(body%' AND query "+
 				"NOT LIKE "+
 				"'%system.processes%' AND Settings['priority'] = '2'") > 0
@@ -89,9 +88,9 @@ func (b *bench) search(r *read.Reader, q event.Query, searches int) (stop func()
 	}
 }
 
-// Two searches through a large window leave the writer a fifth of its speed at least; in turns, so that a busy machine
-// is so for each.
-func TestSearchesBesideTheWriter(t *testing.T) {
+// Beside two searches through a large window the writer keeps at least a fifth of its speed. The measurements
+// alternate, so that other load on the machine affects both.
+func TestWriterKeepsSpeedBesideSearches(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures, which says nothing of a short run")
 	}
@@ -100,14 +99,14 @@ func TestSearchesBesideTheWriter(t *testing.T) {
 	r := b.Reader(nil)
 	q := event.Query{Account: storetest.Account, Search: &endless, Limit: 10, Since: time.Now().Add(-24 * time.Hour)}
 	n := storetest.Rounds(6_000, 6_000, 40_000)
-	b.catchUp(n) // warms up
+	b.measureWriter(n) // warms up
 	var rates [3][]float64
 	var inserts [3][]time.Duration
 	var pages [3]int
 	for range storetest.Rounds(2, 2, 5) {
 		for searches := range rates {
-			stop := b.search(r, q, searches)
-			rate, took := b.catchUp(n)
+			stop := b.runSearches(r, q, searches)
+			rate, took := b.measureWriter(n)
 			pages[searches] += stop()
 			rates[searches], inserts[searches] = append(rates[searches], rate), append(inserts[searches], took...)
 		}
@@ -122,7 +121,7 @@ func TestSearchesBesideTheWriter(t *testing.T) {
 			"%v at most",
 			i, pages[i], rates[i][len(rates[i])/2], rates[i][0], rates[i][len(rates[i])-1], at(0.5), at(0.9), at(1))
 	}
-	// The best of the rounds: a machine that is busy with other things is sometimes busy with fewer.
+	// The best round counts, because other load on the machine varies.
 	best := func(i int) float64 { return rates[i][len(rates[i])-1] }
 	if best(2) < best(0)/5 {
 		t.Errorf("beside two searches the writer stores %.0f rows a second, %.0f alone", best(2), best(0))
