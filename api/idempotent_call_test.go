@@ -446,8 +446,8 @@ func TestRepeatOfUnknownOutcomeConflicts(t *testing.T) {
 func TestIdempotencyKeyExpiresAfterADay(t *testing.T) {
 	c := newClient(t)
 	full := &faultyAnswers{Answers: configuration, ClaimFunc: func() error { return config.ErrAnswersFull }}
-	crowded := newClient(t, func(_ *api.Config, d *api.Deps) { d.Answers = full })
-	crowded.sendOnce("/v1/endpoints", "full", `{"url":"https://a.example"}`).wantError(
+	overloaded := newClient(t, func(_ *api.Config, d *api.Deps) { d.Answers = full })
+	overloaded.sendOnce("/v1/endpoints", "full", `{"url":"https://a.example"}`).wantError(
 		429, "rate_limited", "Idempotency-Key")
 	gone := newClient(t, func(_ *api.Config, d *api.Deps) {
 		d.Answers = &faultyAnswers{Answers: configuration, ClaimFunc: func() error { return config.ErrUnavailable }}
