@@ -291,7 +291,7 @@ func TestTwoSearchesAtATime(t *testing.T) {
 	defer cancel()
 	hold := r.HoldSearches(ctx, storetest.Account)
 	if _, err := r.Events(t.Context(), q); !errors.Is(err, event.ErrOverloaded) {
-		t.Errorf("a third search is told %v", err)
+		t.Errorf("a third search returns %v", err)
 	}
 	other := q
 	other.Account = "acc_2"

@@ -67,11 +67,11 @@ var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
 
 // longestASCII returns the longest run of ASCII characters in a text, without the characters in without.
 func longestASCII(text, without string) (longest string) {
-	for stretch := range strings.FieldsFuncSeq(text, func(r rune) bool {
+	for run := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return r > 127 || strings.ContainsRune(without, r)
 	}) {
-		if len(stretch) > len(longest) {
-			longest = stretch
+		if len(run) > len(longest) {
+			longest = run
 		}
 	}
 	return longest

@@ -104,7 +104,7 @@ func TestURLWithTLSUserAndDatabase(t *testing.T) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.want)
 		}
 		if err != nil && (strings.Contains(err.Error(), "p@ss") || strings.Contains(err.Error(), "p%40ss")) {
-			t.Errorf("%s: the error tells the password: %v", name, err)
+			t.Errorf("%s: the error contains the password: %v", name, err)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func newest[T any](
 	return merged(ctx, r, q, limit, key, scan)
 }
 
-// merged is newest for a statement that has an ORDER BY id DESC and a LIMIT already.
+// merged is newest for a statement that orders its rows newest first and limits them itself.
 func merged[T any](
 	ctx context.Context, r *Reader, q *ch.Query, limit int, key func(*T) id.ID, scan func(driver.Rows) (T, error),
 ) ([]T, error) {

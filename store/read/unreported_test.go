@@ -153,7 +153,7 @@ func TestDeliveredIsNoFailureCandidate(t *testing.T) {
 			event.LaneFull
 	}))
 	b.ProduceOutcomes(b.Outcome(retried, "dst_a", event.Retrying))
-	troubled := func() uint64 {
+	candidates := func() uint64 {
 		t.Helper()
 		// waits until everything is stored
 		if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
@@ -161,7 +161,7 @@ func TestDeliveredIsNoFailureCandidate(t *testing.T) {
 		}
 		return b.QuerySum("SELECT countIf(status != 'delivered') FROM failure_candidates FINAL")
 	}
-	if n := troubled(); n != 2 {
+	if n := candidates(); n != 2 {
 		t.Errorf("%d candidates, want 2", n)
 	}
 	b.ProduceOutcomes(b.Outcome(parked, "dst_a", event.Delivered, func(o *event.Outcome) { o.WasParked = true }))
@@ -169,7 +169,7 @@ func TestDeliveredIsNoFailureCandidate(t *testing.T) {
 		o.Attempt.Trigger = event.TriggerRetry
 	}))
 	b.ProduceOutcomes(b.Outcome(once, "dst_a", event.Delivered))
-	if n := troubled(); n != 0 {
+	if n := candidates(); n != 0 {
 		t.Errorf("%d candidates, want none", n)
 	}
 	if n := b.QuerySum("SELECT count() FROM failure_candidates FINAL"); n != 2 {
