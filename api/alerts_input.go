@@ -131,7 +131,7 @@ func (in *alertsInput) addresses(o *object, name string, dst *[]string) {
 func (in *alertsInput) address(o *object, name string, raw []byte) string {
 	var text string
 	if kindOf(raw) == kindString {
-		text, _ = web.String(raw)
+		text, _ = web.DecodeString(raw)
 	}
 	a, err := mail.ParseAddress(text)
 	if err != nil || a.Address != text || len(text) > maxMailAddress || strings.ContainsAny(text, "\r\n") {
@@ -193,7 +193,7 @@ func (in *alertsInput) channelURL(o *object, name, entity, field string, current
 		o.fail(name, "must be %s", kindString)
 		return current
 	}
-	text, err := web.String(raw)
+	text, err := web.DecodeString(raw)
 	if err != nil || len(text) > maxURL {
 		o.fail(name, "must be a URL of at most %d characters", maxURL)
 		return current

@@ -120,7 +120,7 @@ func (in *endpointInput) alerts(o *object, e *config.Endpoint) {
 	if x.isNull("muted_until") {
 		next.MutedUntil = time.Time{}
 	} else if raw, ok := x.rawOfKind("muted_until", kindString); ok {
-		text, err := web.String(raw)
+		text, err := web.DecodeString(raw)
 		t, good := parseTime(text)
 		if err != nil || !good {
 			x.fail("muted_until", "must be a time such as 2026-08-21T22:24:36Z, or null")
@@ -150,7 +150,7 @@ func (in *endpointInput) alertChannels(o *object, next *config.EndpointAlerts) {
 	for i, raw := range elements {
 		var text string
 		if kindOf(raw) == kindString {
-			text, _ = web.String(raw)
+			text, _ = web.DecodeString(raw)
 		}
 		if !slices.Contains(all, text) || slices.Contains(next.Channels, text) {
 			o.fail(indexed(name, i), "must be one of %s, each once", strings.Join(all, ", "))

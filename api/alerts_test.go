@@ -280,7 +280,7 @@ func TestAlertTestReportsEachChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer transport.CloseIdleConnections()
-	operator, err := egress.NewOperator(ca, "")
+	operator, err := egress.NewOperatorDialer(ca, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,8 @@ func (a answerLimiter) write(ctx context.Context, w http.ResponseWriter, maxByte
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return web.Away(nil, "this node is already sending as many large responses as its memory limit allows; try again")
+		return web.ServiceUnavailable(
+			nil, "this node is already sending as many large responses as its memory limit allows; try again")
 	}
 	defer func() { a.budget.Release(held) }()
 	body := web.Encode(build())

@@ -157,7 +157,7 @@ func (b *batch) readEnvelope(body []byte) ([][]byte, error) {
 	}
 	members, err := web.ParseEnvelope(body)
 	if err != nil {
-		return nil, web.SyntaxFault("", err)
+		return nil, web.InvalidJSON("", err)
 	}
 	var events []byte
 	for _, m := range members {
@@ -178,7 +178,7 @@ func (b *batch) readEnvelope(body []byte) ([][]byte, error) {
 		return nil, errBatchSize()
 	}
 	if err != nil {
-		return nil, web.SyntaxFault("events", err)
+		return nil, web.InvalidJSON("events", err)
 	}
 	return items, nil
 }
@@ -207,7 +207,7 @@ func (b *batch) parseItem(x *batchItem, path string) {
 	}
 	members, err := web.ParseObject(make([]web.Member, 0, 4), x.raw)
 	if err != nil {
-		x.refusal = web.SyntaxFault("", err)
+		x.refusal = web.InvalidJSON("", err)
 		return
 	}
 	for _, m := range members {
@@ -222,7 +222,7 @@ func (b *batch) parseItem(x *batchItem, path string) {
 				"repeats safe")
 			return
 		default:
-			b.warnUnknown(web.Join(path, m.Name), m.Name, "type", "data", "idempotency_key")
+			b.warnUnknown(web.JoinPath(path, m.Name), m.Name, "type", "data", "idempotency_key")
 		}
 	}
 	x.validate(members)
@@ -234,7 +234,7 @@ func (x *batchItem) setKey(raw []byte) error {
 		return nil
 	}
 	if kindOf(raw) == kindString {
-		x.key, _ = web.String(raw)
+		x.key, _ = web.DecodeString(raw)
 	}
 	if !validIdempotencyKey(x.key) {
 		return web.Invalid("idempotency_key", "must be a string of 1 to %d printable ASCII characters", maxIdempotencyKey)
@@ -250,7 +250,7 @@ func withParamPrefix(path string, err error) error {
 	}
 	moved := *e
 	if moved.Param = path; e.Param != "" {
-		moved.Param = web.Join(path, e.Param)
+		moved.Param = web.JoinPath(path, e.Param)
 	}
 	moved.Message = strings.TrimPrefix(moved.Message, "the body ")
 	return &moved
@@ -332,12 +332,12 @@ func (b *batch) answer(w http.ResponseWriter, err error) error {
 // itemError returns the error of an item with its position in the request.
 func itemError(i int, err error) *web.Error {
 	path := indexed("events", i)
-	e := *web.From(toWebError(err))
+	e := *web.FromError(toWebError(err))
 	switch {
 	case e.Param == idempotencyHeader:
-		e.Param = web.Join(path, "idempotency_key")
+		e.Param = web.JoinPath(path, "idempotency_key")
 	case !strings.HasPrefix(e.Param, path):
-		e.Param = strings.TrimSuffix(web.Join(path, e.Param), ".")
+		e.Param = strings.TrimSuffix(web.JoinPath(path, e.Param), ".")
 	}
 	return &e
 }

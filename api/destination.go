@@ -264,7 +264,7 @@ func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, 
 func (a *destinations) purgeTime(o *object, now time.Time) time.Time {
 	before := now.Add(time.Millisecond)
 	if raw, ok := o.rawOfKind("before", kindString); ok {
-		text, err := web.String(raw)
+		text, err := web.DecodeString(raw)
 		t, good := parseTime(text)
 		switch {
 		case err != nil || !good:

@@ -40,7 +40,7 @@ func (in *endpointInput) filter(o *object, d *config.Destination) {
 		for i, raw := range elements {
 			var t string
 			if kindOf(raw) == kindString {
-				t, _ = web.String(raw)
+				t, _ = web.DecodeString(raw)
 			}
 			if !filterType.MatchString(t) {
 				f.fail(indexed("types", i), `must be an event type such as "order.paid", or a prefix such as "order.*"; leave `+

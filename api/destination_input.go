@@ -206,7 +206,7 @@ func (in *endpointInput) destinationURL(o *object, present ...config.Destination
 	if !ok {
 		return ""
 	}
-	text, err := web.String(raw)
+	text, err := web.DecodeString(raw)
 	if err != nil || len(text) > maxURL {
 		o.fail("url", "must be a URL of at most %d characters", maxURL)
 		return ""

@@ -212,7 +212,7 @@ func (in *endpointInput) retryOn(r *object, p *config.RetryPolicy) {
 	p.RetryOn = make([]string, len(elements))
 	for i, raw := range elements {
 		if kindOf(raw) == kindString {
-			p.RetryOn[i], _ = web.String(raw)
+			p.RetryOn[i], _ = web.DecodeString(raw)
 		}
 		if !retryOnWord.MatchString(p.RetryOn[i]) {
 			r.fail(indexed(name, i), `must be "3xx", "4xx" or a status from "300" to "499"`)

@@ -159,7 +159,7 @@ func TestPatchDestinations(t *testing.T) {
 // A destination or alert webhook at the relay itself is refused, and the error names the member.
 func TestDestinationMustNotBeTheRelay(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, d *api.Deps) {
-		d.Egress.Self = egress.NewSelf("https://relay.example.com", []string{"hooks.example.com"})
+		d.Egress.OwnURLs = egress.NewOwnURLs("https://relay.example.com", []string{"hooks.example.com"})
 	})
 	body := `{"destinations":["https://a.example/in/x",{"url":"https://hooks.example.com/in/tok"}]}`
 	refused := c.do("POST", "/v1/endpoints", body).wantError(400, "invalid_request", "destinations[1].url")

@@ -40,7 +40,7 @@ func RememberedAnswer(a *API, account, path string, answer func() []byte) func(k
 		w := httptest.NewRecorder()
 		err := handle(w, r, &config.Key{Account: account})
 		if err != nil {
-			return web.From(err).Status, err
+			return web.FromError(err).Status, err
 		}
 		return w.Code, nil
 	}

@@ -25,7 +25,7 @@ const maxUnknownMembers = 20
 
 // unknownMember returns the warning about an unknown member. Its name is the client's choice, so a long one is cut.
 func unknownMember(param, name string, known []string) warning {
-	return warning{web.ShortParam(param), "unknown member, ignored" + didYouMean(name, known)}
+	return warning{web.TruncateParam(param), "unknown member, ignored" + didYouMean(name, known)}
 }
 
 // input collects the first error of a request body, which decides the response, and all warnings.
@@ -63,7 +63,7 @@ func (in *input) newObject(path string, raw []byte) *object {
 		if path != "" && kindOf(raw) != kindObject {
 			in.fail(path, "must be an object")
 		} else {
-			in.err = web.SyntaxFault(path, err)
+			in.err = web.InvalidJSON(path, err)
 		}
 	}
 	o.members = members
@@ -104,7 +104,7 @@ func (o *object) param(name string) string {
 	if o.unnamed {
 		return o.path + strings.TrimPrefix(name, o.members[0].Name)
 	}
-	return web.Join(o.path, name)
+	return web.JoinPath(o.path, name)
 }
 
 func (o *object) fail(name, format string, args ...any) { o.in.fail(o.param(name), format, args...) }
@@ -169,7 +169,7 @@ func (o *object) textOrNull(name string, lo, hi int, dst **string) {
 
 // textOf decodes a string of lo to hi characters and returns what is wrong with it, "" if nothing.
 func textOf(raw []byte, lo, hi int) (string, string) {
-	s, err := web.String(raw)
+	s, err := web.DecodeString(raw)
 	switch n := utf8.RuneCountInString(s); {
 	case err != nil:
 		return "", "must be a JSON string"
@@ -189,7 +189,7 @@ func (o *object) enum(name string, dst *string, words ...string) {
 	if !ok {
 		return
 	}
-	s, err := web.String(raw)
+	s, err := web.DecodeString(raw)
 	if err != nil || !slices.Contains(words, s) {
 		o.fail(name, "must be one of %s%s", strings.Join(words, ", "), didYouMean(s, words))
 		return

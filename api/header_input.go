@@ -84,7 +84,7 @@ func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, 
 ) bool {
 	var value string
 	if kindOf(m.Value) == kindString {
-		value, _ = web.String(m.Value)
+		value, _ = web.DecodeString(m.Value)
 	} else {
 		h.fail(m.Name, "must be a string")
 	}

@@ -266,11 +266,12 @@ func (a *idempotentCalls) runFirst(w http.ResponseWriter, r *http.Request, key *
 	err := toWebError(next(recorded, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
 	status, answer := recorded.status, rememberedAnswer{Header: recorded.header, Body: recorded.body.Bytes()}
 	if err != nil {
-		e := web.From(err)
+		e := web.FromError(err)
 		status = e.Status
 		answer = rememberedAnswer{Error: &rememberedError{
-			Type: e.Type, Message: e.Message, Param: web.ShortParam(e.Param), Code: e.Code, Run: e.Run, RetryAfter: e.RetryAfter,
-			Queued: e.Queued}}
+			Type: e.Type, Message: e.Message, Param: web.TruncateParam(e.Param), Code: e.Code, Run: e.Run,
+			RetryAfter: e.RetryAfter,
+			Queued:     e.Queued}}
 	}
 	if keepErr := a.remember(r, c, status, answer, resumable); keepErr != nil {
 		// The work is done all the same. A repeat finds the claim without an answer.

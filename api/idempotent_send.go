@@ -183,7 +183,7 @@ func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, re
 	}
 	d, err := o.sender.events.Event(r.Context(), o.account, first.Event)
 	if err != nil {
-		return eventRow{}, web.From(toWebError(err))
+		return eventRow{}, web.FromError(toWebError(err))
 	}
 	setAsOf(w, d.AsOf)
 	w.Header().Set("Idempotent-Replayed", "true")

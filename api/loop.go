@@ -29,7 +29,8 @@ func refuseLoop(r *http.Request) error {
 	if event.Hops(r.Header[event.HeaderHops]) == 0 {
 		return nil
 	}
-	return web.State(event.HeaderHops, "marks a request that a delivery caused, and a delivery may not replay events; "+
-		"send the "+
-		"request without this header")
+	return web.WrongState(event.HeaderHops,
+		"marks a request that a delivery caused, and a delivery may not replay events; "+
+			"send the "+
+			"request without this header")
 }

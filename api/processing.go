@@ -89,8 +89,9 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	defer cancel()
 	s, err := a.receipts.Report(ctx, receipt)
 	if errors.Is(err, event.ErrUnavailable) {
-		return web.Away(err, "the receipt is recorded, but the event store is behind and cannot return the result yet; read "+
-			"the event later, or send the receipt again")
+		return web.ServiceUnavailable(
+			err, "the receipt is recorded, but the event store is behind and cannot return the result yet; read "+
+				"the event later, or send the receipt again")
 	}
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func (a *receipts) readReference(o *object, to *event.Receipt) {
 	if !ok {
 		return
 	}
-	s, err := web.String(raw)
+	s, err := web.DecodeString(raw)
 	// Half of a surrogate pair decodes to the replacement character, so the stored text would differ from the one sent.
 	unprintable := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
 	switch {
@@ -149,7 +150,7 @@ func (a *receipts) readDetails(o *object, to *event.Receipt) {
 	}
 	switch kindOf(raw) {
 	case kindString:
-		if s, err := web.String(raw); err != nil || len(s) > maxDetailsText {
+		if s, err := web.DecodeString(raw); err != nil || len(s) > maxDetailsText {
 			o.fail("details", "must have at most %d bytes as text", maxDetailsText)
 		}
 	case kindObject:
@@ -199,7 +200,7 @@ func eachString(raw []byte, f func(string)) {
 			continue
 		}
 		end := stringEnd(raw, i)
-		if s, err := web.String(raw[i:end]); err == nil {
+		if s, err := web.DecodeString(raw[i:end]); err == nil {
 			f(s)
 		}
 		i = end - 1

@@ -72,7 +72,7 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	}
 	switch {
 	case errors.Is(err, config.ErrTooManyOpenRecoveries):
-		return web.State("", "too many recovery jobs are open; cancel some of them or wait until they end")
+		return web.WrongState("", "too many recovery jobs are open; cancel some of them or wait until they end")
 	case err != nil:
 		return err
 	}
@@ -306,7 +306,7 @@ func (a *recoveries) applyAction(j *config.Recovery, action string) error {
 		if len(allowed) > 0 {
 			may = "allowed now: " + strings.Join(allowed, ", ")
 		}
-		return web.State("action", "%s is not allowed while the job is %s; %s", action, j.State, may)
+		return web.WrongState("action", "%s is not allowed while the job is %s; %s", action, j.State, may)
 	}
 	now := a.now()
 	switch action {
@@ -366,5 +366,5 @@ func (a *recoveries) otherSendingJob(j *config.Recovery) *config.Recovery {
 
 func errOtherJobSends(other *config.Recovery) error {
 	const text = "must wait: recovery job %s sends to the same destination and is %s"
-	return web.State("action", text, other.ID, other.State)
+	return web.WrongState("action", text, other.ID, other.State)
 }

@@ -427,7 +427,7 @@ func TestRecoveryItems(t *testing.T) {
 		{State: event.Failed, Attempts: 3, Error: event.CodeTimeout, At: at},
 		{State: event.Skipped, SkipReason: event.JobStopped}, {State: event.Skipped, SkipReason: event.DestinationDisabled},
 	} {
-		x.Seq, x.Event, x.Destination = i, ids.Next(0), "dst_a"
+		x.Seq, x.Event, x.Destination = i, ids.NewUnbounded(0), "dst_a"
 		c.fake.items = append(c.fake.items, x)
 	}
 	becomes(t, job, func(j *config.Recovery) {

@@ -38,10 +38,10 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	}
 	ep, presence := a.config.Endpoint(d.Endpoint)
 	if presence != config.Present {
-		return web.State("", "the event's endpoint was deleted, so there is no destination to deliver to")
+		return web.WrongState("", "the event's endpoint was deleted, so there is no destination to deliver to")
 	}
 	if !a.erasures.ErasedAt(d.ID).IsZero() {
-		return web.State("", "the event's payload was erased, so there is nothing to deliver")
+		return web.WrongState("", "the event's payload was erased, so there is nothing to deliver")
 	}
 	if only != "" && ep.Destination(only) == nil {
 		return web.Invalid("destination_id", "is not a destination of the event's endpoint")
@@ -81,7 +81,8 @@ func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *input) err
 		return err
 	}
 	if reason != "" {
-		return web.State("", "the event was rejected for its signature, which is still not accepted: %s", reasons[reason])
+		return web.WrongState("", "the event was rejected for its signature, which is still not accepted: %s",
+			reasons[reason])
 	}
 	return nil
 }

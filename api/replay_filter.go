@@ -136,7 +136,7 @@ func stringOf(raw []byte) (string, bool) {
 	if kindOf(raw) != kindString {
 		return "", false
 	}
-	text, err := web.String(raw)
+	text, err := web.DecodeString(raw)
 	return text, err == nil
 }
 

@@ -273,7 +273,7 @@ func (q *runQueuer) interrupt(ctx context.Context, cause error) error {
 func errPartialRun(run *config.Run, cause error) error {
 	var e *web.Error
 	if !errors.As(toWebError(cause), &e) {
-		e = web.From(cause)
+		e = web.FromError(cause)
 	}
 	partial := *e
 	partial.Run, partial.Queued = run.ID, run.Queued
@@ -327,7 +327,7 @@ func answerRun(w http.ResponseWriter, run *config.Run) error {
 	case config.RunQueueing:
 		return errStillRunning()
 	case config.RunInterrupted:
-		return errPartialRun(run, web.Away(nil, ""))
+		return errPartialRun(run, web.ServiceUnavailable(nil, ""))
 	}
 	web.WriteJSON(w, http.StatusOK, replayResult{Events: run.Events, Queued: run.Queued, RunID: &run.ID})
 	return nil

@@ -214,33 +214,36 @@ func toWebError(err error) error {
 	case errors.Is(err, config.ErrEntityTooLarge):
 		return web.Invalid("", "the configuration is too large: %v; shorten headers, metadata or filters", err)
 	case errors.Is(err, config.ErrTooManyEndpoints):
-		return web.State("", "%v; delete some that are not used", err)
+		return web.WrongState("", "%v; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):
-		return web.State("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)
+		return web.WrongState("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)
 	// claims of Idempotency-Keys; a call that holds a claim is answered all the same
 	case errors.Is(err, config.ErrAnswersFull):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
 			Message: fmt.Sprintf("%v (Idempotency-Key); try again later", err)}
 	case errors.Is(err, config.ErrLevel):
-		return web.Away(err, "this is possible after the upgrade is finished: when every node runs the new version, run "+
-			"relay migrate --finalize")
+		return web.ServiceUnavailable(
+			err, "this is possible after the upgrade is finished: when every node runs the new version, run "+
+				"relay migrate --finalize")
 	case errors.Is(err, config.ErrUnavailable):
-		return web.Away(err, "the configuration log is unavailable at the moment; check whether the change took effect "+
-			"before you repeat it")
+		return web.ServiceUnavailable(
+			err, "the configuration log is unavailable at the moment; check whether the change took effect "+
+				"before you repeat it")
 	case errors.Is(err, config.ErrLease):
 		// Without a cause, which would log a line for every call while the log is unavailable.
-		return web.Away(nil, "this node cannot confirm API keys at the moment; try again")
+		return web.ServiceUnavailable(nil, "this node cannot confirm API keys at the moment; try again")
 	case errors.Is(err, event.ErrNotFound):
 		return web.Missing("there is no such event, or its retention has ended")
 	case errors.Is(err, event.ErrOverloaded):
 		return errTooManyReads()
 	case errors.Is(err, event.ErrUnavailable):
-		return web.Away(err, "the event store is unavailable at the moment; no event is lost, try again later")
+		return web.ServiceUnavailable(err, "the event store is unavailable at the moment; no event is lost, try again later")
 	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
-		return web.Away(err, "the log accepts no events at the moment; nothing was stored, try again later")
+		return web.ServiceUnavailable(err, "the log accepts no events at the moment; nothing was stored, try again later")
 	case errors.Is(err, context.DeadlineExceeded):
-		return web.Away(err, "the log did not answer in time: the request may or may not have taken effect; check before "+
-			"you repeat it")
+		return web.ServiceUnavailable(
+			err, "the log did not answer in time: the request may or may not have taken effect; check before "+
+				"you repeat it")
 	}
 	return err
 }

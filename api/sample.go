@@ -55,7 +55,7 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 	}
 	if raw, ok := o.raw("type"); ok && kindOf(raw) != kindNull {
 		if kindOf(raw) == kindString {
-			kind, _ = web.String(raw) // after an error it is empty, which is not a valid type
+			kind, _ = web.DecodeString(raw) // after an error it is empty, which is not a valid type
 		}
 		if !filterType.MatchString(kind) {
 			o.fail("type", "must be a string of 1 to %d letters, digits and _ . : / -", maxType)
@@ -68,7 +68,7 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, provider, kind string) (eventRow, error) {
 	e, err := a.sample(ep, provider, kind, d)
 	if err != nil {
-		return eventRow{}, web.From(err)
+		return eventRow{}, web.FromError(err)
 	}
 	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(idempotencyHeader)
 	e.Header = append(e.Header, loopHeaders(r.Header)...)

@@ -113,7 +113,7 @@ func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.E
 }
 
 func errDisabled() error {
-	return web.State("", "the endpoint is disabled; enable it to send events")
+	return web.WrongState("", "the endpoint is disabled; enable it to send events")
 }
 
 // acceptSent stores the event and returns its row. Its errors are those of Accepter.
@@ -134,10 +134,11 @@ func acceptError(err error) error {
 		return err
 	}
 	if errors.Is(err, stream.ErrBufferFull) || errors.Is(err, id.ErrClock) {
-		return web.Away(nil, "the log accepts no events at the moment; nothing was stored, try again later")
+		return web.ServiceUnavailable(nil, "the log accepts no events at the moment; nothing was stored, try again later")
 	}
-	return web.Away(nil, "the log did not confirm the event: it may or may not have been stored; look for the event "+
-		"before you send it again")
+	return web.ServiceUnavailable(
+		nil, "the log did not confirm the event: it may or may not have been stored; look for the event "+
+			"before you send it again")
 }
 
 // parseSend parses and validates {type, data}.
@@ -147,7 +148,7 @@ func parseSend(body []byte) (s parsedEvent) {
 	}
 	members, err := web.ParseObject(make([]web.Member, 0, 4), body)
 	if err != nil {
-		return parsedEvent{refusal: web.SyntaxFault("", err)}
+		return parsedEvent{refusal: web.InvalidJSON("", err)}
 	}
 	for _, m := range members {
 		switch m.Name {
@@ -178,7 +179,7 @@ func (s *parsedEvent) validate(members []web.Member) {
 		}
 	}
 	if kindOf(kind) == kindString {
-		s.eventType, _ = web.String(kind) // after an error it is empty, which is not a valid type
+		s.eventType, _ = web.DecodeString(kind) // after an error it is empty, which is not a valid type
 	}
 	switch {
 	case kind == nil:

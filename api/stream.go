@@ -103,7 +103,7 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 	defer a.open.release(key.ID)
 	watcher, err := a.feed.Watch(r.Context(), ep.Account, ep.ID, partitionsOf(ep), from)
 	if err != nil {
-		return web.Away(err, "the event log cannot be read at the moment; try again")
+		return web.ServiceUnavailable(err, "the event log cannot be read at the moment; try again")
 	}
 	defer watcher.Close()
 	text, _ := bearer(r)

@@ -93,7 +93,7 @@ func fillDir(ctx context.Context, o fillOptions, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := private.Lock(dir, lockFile)
+	unlock, err := private.LockDir(dir, lockFile)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func openBed(
 			return nil, err
 		}
 		b.remove = true
-	} else if err := private.Dir(o.dir, lockFile); err != nil { // before the sink's certificate is written there
+	} else if err := private.EnsureDir(o.dir, lockFile); err != nil { // before the sink's certificate is written there
 		return nil, err
 	}
 	if b.sink, err = startSink(ctx, b.o, stderr); err == nil {

@@ -38,10 +38,10 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 		return fmt.Errorf("cannot resolve the data directory: %w", err)
 	}
 	s.DataDir = dir
-	if err := private.Dir(dir, lockFile); err != nil {
+	if err := private.EnsureDir(dir, lockFile); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	unlock, err := private.Lock(dir, lockFile)
+	unlock, err := private.LockDir(dir, lockFile)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	registry := prometheus.NewRegistry()
 	// No engine listens on TCP: whoever reaches its port could read and write everything.
 	sockets := filepath.Join(s.DataDir, socketDir)
-	if err := private.Dir(sockets, ""); err != nil {
+	if err := private.EnsureDir(sockets, ""); err != nil {
 		return fmt.Errorf("directory of the engines' sockets: %w", err)
 	}
 	broker, err := newKafka(engineFlags{

@@ -14,10 +14,10 @@ import (
 
 // runServe runs a node on the engines that the settings name.
 func runServe(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer) error {
-	if err := private.Dir(s.DataDir, lockFile); err != nil {
+	if err := private.EnsureDir(s.DataDir, lockFile); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	unlock, err := private.Lock(s.DataDir, lockFile)
+	unlock, err := private.LockDir(s.DataDir, lockFile)
 	if err != nil {
 		return err
 	}

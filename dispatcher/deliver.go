@@ -64,7 +64,7 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 // internal error, so that users see it.
 func (d *Dispatcher) makeAttempt(ctx context.Context, l *lane.Lane, decision lane.Decision) *event.Attempt {
 	work := decision.Delivery.Work
-	attemptID := d.ids.Next(decision.Delivery.Slot.Partition().ID.Index)
+	attemptID := d.ids.NewUnbounded(decision.Delivery.Slot.Partition().ID.Index)
 	target, err := d.lanes.Target(l, decision.Eligibility)
 	if err == nil {
 		return d.client.send(ctx, attemptID, target, work)

@@ -48,7 +48,7 @@ func (w *world) recoveryWork(job config.Recovery) *event.Work {
 }
 
 func recoveryJob(change ...func(*config.Recovery)) config.Recovery {
-	j := config.Recovery{Meta: config.Meta{ID: id.NewGenerator(nil).Next(0).Text(id.Recovery)},
+	j := config.Recovery{Meta: config.Meta{ID: id.NewGenerator(nil).NewUnbounded(0).Text(id.Recovery)},
 		State: config.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
 	for _, f := range change {
 		f(&j)

@@ -20,7 +20,7 @@ func TestDeliveryAfterTheClockWasAhead(t *testing.T) {
 		var ahead atomic.Int64
 		w.ids = id.NewGenerator(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
 		ahead.Store(int64(time.Hour))
-		first := w.ids.Next(0)
+		first := w.ids.NewUnbounded(0)
 		ahead.Store(0)
 		w.start(testConfig())
 		w.accept(ev)

@@ -32,7 +32,7 @@ func TestAcceptAll(t *testing.T) {
 	errs := w.ingest.Acceptor().AcceptAll(t.Context(), events, w.endpoints[token])
 	var want []string
 	for i, err := range errs {
-		full, unknown := errors.Is(err, stream.ErrBufferFull), errors.Is(err, ErrUnknown)
+		full, unknown := errors.Is(err, stream.ErrBufferFull), errors.Is(err, ErrOutcomeUnknown)
 		switch i % 3 {
 		case 0:
 			want = append(want, string(events[i].Body))

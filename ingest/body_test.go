@@ -55,7 +55,7 @@ func TestMinimumRate(t *testing.T) {
 				if took := time.Since(began); answer.Code != status || (took-after).Abs() > 100*time.Millisecond {
 					t.Errorf("answered %d after %v, want %d after %v: %s", answer.Code, took, status, after, answer.Body)
 				}
-				if n := w.ingest.bodies.reading.Load(); n != 0 || len(w.ingest.bodies.shares) != 0 {
+				if n := w.ingest.bodies.readingBytes.Load(); n != 0 || len(w.ingest.bodies.shares) != 0 {
 					t.Errorf("%d bytes still count as being read, for %d", n, len(w.ingest.bodies.shares))
 				}
 				server.Close()
@@ -74,14 +74,14 @@ func TestMinimumRate(t *testing.T) {
 // What one endpoint and one client may have of the memory is a part of all; the parts are kept apart, and nothing is
 // left of them when the bodies are.
 func TestSharesOfReading(t *testing.T) {
-	b := bodyReader{max: maxBody, budget: 8000}
+	b := bodyReader{maxBytes: maxBody, budget: 8000}
 	client := func(s string) netip.Addr { return netip.MustParseAddr(s) }
-	var held []*heldBody
+	var held []*trackedBody
 	f := func(endpoint, from string, n int64, want error) {
 		t.Helper()
-		h := b.hold(endpoint, client(from))
+		h := b.track(endpoint, client(from))
 		held = append(held, h)
-		if err := b.count(h, n); !errors.Is(err, want) {
+		if err := b.addBytes(h, n); !errors.Is(err, want) {
 			t.Errorf("%d bytes for %s from %s: %v, want %v", n, endpoint, from, err, want)
 		}
 		if want != nil {
@@ -90,24 +90,24 @@ func TestSharesOfReading(t *testing.T) {
 		}
 	}
 	f("a", "192.0.2.1", 600, nil)
-	f("a", "192.0.2.2", 401, errShare)
+	f("a", "192.0.2.2", 401, errReadShare)
 	f("a", "192.0.2.2", 400, nil)
-	f("a", "192.0.2.3", 1, errShare)
-	f("b", "192.0.2.1", 401, errShare) // of the client
+	f("a", "192.0.2.3", 1, errReadShare)
+	f("b", "192.0.2.1", 401, errReadShare) // of the client
 	f("b", "192.0.2.1", 400, nil)
 	f("c", "2001:db8::1", 1000, nil)
-	f("d", "2001:db8::2:1", 1, errShare) // the same /64
+	f("d", "2001:db8::2:1", 1, errReadShare) // the same /64
 	f("d", "2001:db8:0:1::1", 1000, nil)
 	for i := range 4 {
 		f(fmt.Sprint("e", i), fmt.Sprintf("192.0.2.%d", 10+i), 1000, nil)
 	}
 	f("f", "192.0.2.20", 600, nil)
-	f("g", "192.0.2.21", 1, errCrowded)
+	f("g", "192.0.2.21", 1, errReadBudget)
 	for _, h := range held {
 		b.release(h)
 	}
-	if len(b.shares) != 0 || b.reading.Load() != 0 {
-		t.Errorf("%d shares and %d bytes are left", len(b.shares), b.reading.Load())
+	if len(b.shares) != 0 || b.readingBytes.Load() != 0 {
+		t.Errorf("%d shares and %d bytes are left", len(b.shares), b.readingBytes.Load())
 	}
 }
 
@@ -152,7 +152,7 @@ func TestStalledBodiesHoldOneShare(t *testing.T) {
 	for _, conn := range stalled {
 		post(conn, token, maxBody, part)
 	}
-	eventually(t, "both are being read", func() bool { return w.ingest.bodies.reading.Load() == 2*part })
+	eventually(t, "both are being read", func() bool { return w.ingest.bodies.readingBytes.Load() == 2*part })
 	for _, c := range []struct {
 		from, token string
 		status      int
@@ -173,7 +173,7 @@ func TestStalledBodiesHoldOneShare(t *testing.T) {
 	for _, conn := range stalled {
 		conn.Close()
 	}
-	eventually(t, "the share is free", func() bool { return w.ingest.bodies.reading.Load() == 0 })
+	eventually(t, "the share is free", func() bool { return w.ingest.bodies.readingBytes.Load() == 0 })
 	if res := post(dialFrom("127.0.0.1"), token, part, part); res.StatusCode != 200 {
 		t.Errorf("afterwards: %s", res.Status)
 	}

@@ -14,19 +14,19 @@ import (
 // A GET is never an event, so every endpoint answers the challenges in a query. Slack's comes as a POST, and
 // nothing that may be an event of somebody else is taken for it: endpoints of other providers store it like
 // anything else, and a generic one answers it only when it is Slack's handshake and nothing more.
-func challenge(ep *config.Endpoint, req verify.Request) (string, bool) {
+func challengeAnswer(ep *config.Endpoint, req verify.Request) (string, bool) {
 	if req.Method == http.MethodPost && ep.Provider != verify.Slack && ep.Provider != verify.Generic {
 		return "", false
 	}
 	text, ok := verify.Challenge(req)
-	if ok && req.Method == http.MethodPost && ep.Provider == verify.Generic && !isHandshake(req.Body) {
+	if ok && req.Method == http.MethodPost && ep.Provider == verify.Generic && !isSlackHandshake(req.Body) {
 		return "", false
 	}
 	return text, ok
 }
 
-// isHandshake reports a JSON object with no other members than those of Slack's url_verification.
-func isHandshake(body []byte) bool {
+// isSlackHandshake reports a JSON object with no other members than those of Slack's url_verification.
+func isSlackHandshake(body []byte) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil {
 		return false

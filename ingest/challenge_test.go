@@ -90,7 +90,7 @@ func TestTarget(t *testing.T) {
 	f := func(line, want string) {
 		t.Helper()
 		r := &http.Request{RequestURI: line, URL: mustURL(t, "http://x/in/tok?a=%20")}
-		if got := target(r); got != want {
+		if got := requestTarget(r); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}

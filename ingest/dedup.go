@@ -24,17 +24,17 @@ type Claims interface {
 }
 
 const (
-	// staleAfter is the age of a claim from which on the log is asked whether its event arrived: hardly any
+	// claimStaleAfter is the age of a claim from which on the log is asked whether its event arrived: hardly any
 	// event takes so long, unless its node has died between storing it and saying so.
-	staleAfter = time.Second
+	claimStaleAfter = time.Second
 	// lookupTimeout bounds that question.
 	lookupTimeout = 2 * time.Second
 )
 
-// errPending is the answer while an equal event is on its way into the log: nobody knows yet whether it will
+// pendingError is the answer while an equal event is on its way into the log: nobody knows yet whether it will
 // arrive, and a 2xx would promise that.
-func errPending() error {
-	return web.Away(nil, "the same event is being stored by another request; send it again")
+func pendingError() error {
+	return web.ServiceUnavailable(nil, "the same event is being stored by another request; send it again")
 }
 
 // store puts a verified event into the log. On an endpoint that asks for deduplication the first of equal
@@ -54,19 +54,19 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	if !ok {
 		return g.acceptor.Accept(ctx, e, ep)
 	}
-	if err := g.acceptor.identify(e, ep); err != nil {
+	if err := g.acceptor.assignID(e, ep); err != nil {
 		return err
 	}
 	key, window := claimKey(ep, e.Verdict, value), time.Duration(ep.Dedup.WindowSeconds)*time.Second
 	claim := g.deps.Claims.Claim(ctx, key, e.ID, "")
-	if claim.State == limit.ClaimPending && g.arrived(ctx, ep, claim.Event) {
+	if claim.State == limit.ClaimPending && g.claimedEventInLog(ctx, ep, claim.Event) {
 		claim.State = limit.ClaimStored
 		_ = g.deps.Claims.MarkStored(ctx, key, claim.Event, "", window) // what it forgets, the log tells again
 	}
 	switch claim.State {
 	case limit.ClaimPending:
 		g.metrics.dedup.WithLabelValues("pending").Inc()
-		return errPending()
+		return pendingError()
 	case limit.ClaimStored:
 		g.metrics.dedup.WithLabelValues("duplicate").Inc()
 		e.Reason, e.DuplicateOf, e.Dests = event.Duplicate, claim.Event.Text(id.Event), nil
@@ -89,13 +89,13 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 
 // arrived asks the log about the event of a claim that is older than it should be. An event that is not found
 // may still be on its way.
-func (g *Ingest) arrived(ctx context.Context, ep *config.Endpoint, claimed id.ID) bool {
-	if g.deps.Now().Sub(claimed.Time()) < staleAfter {
+func (g *Ingest) claimedEventInLog(ctx context.Context, ep *config.Endpoint, claimed id.ID) bool {
+	if g.deps.Now().Sub(claimed.Time()) < claimStaleAfter {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	found, err := g.deps.Logged(ctx, ep.Account, claimed)
+	found, err := g.deps.EventInLog(ctx, ep.Account, claimed)
 	return err == nil && found
 }
 

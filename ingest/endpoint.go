@@ -29,14 +29,14 @@ type prepared struct {
 type preparer struct {
 	keyring *config.Keyring
 
-	mu   sync.RWMutex // guards have
-	have map[string]*prepared
+	mu         sync.RWMutex // guards have
+	byEndpoint map[string]*prepared
 }
 
 // endpoint returns the form of the endpoint's present revision.
-func (p *preparer) endpoint(ep *config.Endpoint) (*prepared, error) {
+func (p *preparer) get(ep *config.Endpoint) (*prepared, error) {
 	p.mu.RLock()
-	have := p.have[ep.ID]
+	have := p.byEndpoint[ep.ID]
 	p.mu.RUnlock()
 	if have != nil && have.rev == ep.Rev {
 		return have, nil
@@ -47,10 +47,10 @@ func (p *preparer) endpoint(ep *config.Endpoint) (*prepared, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.have == nil || len(p.have) >= maxPrepared {
-		p.have = make(map[string]*prepared)
+	if p.byEndpoint == nil || len(p.byEndpoint) >= maxPrepared {
+		p.byEndpoint = make(map[string]*prepared)
 	}
-	p.have[ep.ID] = made
+	p.byEndpoint[ep.ID] = made
 	return made, nil
 }
 
@@ -68,7 +68,7 @@ func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	if ep.Verification == nil {
 		return made, nil
 	}
-	conf := settings(*ep.Verification)
+	conf := verifyConfig(*ep.Verification)
 	for _, sealed := range ep.Verification.Secrets {
 		secret, err := p.keyring.OpenString(ep.ID, config.FieldVerification, sealed)
 		if err != nil {
@@ -81,7 +81,7 @@ func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 }
 
 // settings translates what stands in the configuration; the secrets are still missing.
-func settings(v config.Verification) verify.Config {
+func verifyConfig(v config.Verification) verify.Config {
 	return verify.Config{
 		Type: v.Type, Tolerance: time.Duration(v.ToleranceSeconds) * time.Second, Header: v.Header,
 		Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix, SignedContent: v.SignedContent,
@@ -91,7 +91,7 @@ func settings(v config.Verification) verify.Config {
 // CheckVerification validates how a provider is said to sign, secrets in clear: the member at fault and
 // what is wrong with it, or nothing.
 func CheckVerification(v config.Verification, secrets []string) (param, message string) {
-	conf := settings(v)
+	conf := verifyConfig(v)
 	conf.Secrets = secrets
 	var fault *verify.Fault
 	if errors.As(conf.Validate(), &fault) {
@@ -103,7 +103,7 @@ func CheckVerification(v config.Verification, secrets []string) (param, message 
 // Reverify verifies the signature of a stored event again, by the endpoint's present secrets and without
 // its age. An empty reason means that it is good. A signature over the URL may be over that before a rotation.
 func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (event.Reason, error) {
-	p, err := g.preparer.endpoint(ep)
+	p, err := g.preparer.get(ep)
 	if err != nil || p.verify == nil {
 		return "", err
 	}
@@ -117,7 +117,7 @@ func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (event.Reason, er
 	}
 	var reason event.Reason
 	for _, token := range tokens {
-		url, err := g.address(ep.ID, token, e.Query)
+		url, err := g.signedURL(ep.ID, token, e.Query)
 		if err != nil {
 			return "", err
 		}
@@ -130,7 +130,7 @@ func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (event.Reason, er
 }
 
 // address is the URL with the token that a provider calls, as it signs it.
-func (g *Ingest) address(endpoint string, sealed config.Sealed, query string) (string, error) {
+func (g *Ingest) signedURL(endpoint string, sealed config.Sealed, query string) (string, error) {
 	token, err := g.deps.Keyring.OpenString(endpoint, config.FieldToken, sealed)
 	if err != nil {
 		return "", fmt.Errorf("open token of %s: %w", endpoint, err)

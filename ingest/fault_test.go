@@ -176,7 +176,7 @@ func (w *world) serve(token, body string) (answer, time.Duration) {
 
 // waiting is how many events the log has not answered for.
 func (w *world) waiting(partition int) int {
-	c := &w.ingest.acceptor.circuits[partition]
+	c := &w.ingest.acceptor.breakers[partition]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.waiting
@@ -310,50 +310,50 @@ func TestLogIsAwayForAnHour(t *testing.T) {
 func TestCircuit(t *testing.T) {
 	start := time.Now()
 	at := func(d time.Duration) time.Time { return start.Add(d) }
-	enter := func(c *circuit, after time.Duration, size int, want error, opens bool) {
+	enter := func(c *partitionBreaker, after time.Duration, size int, want error, opens bool) {
 		t.Helper()
-		if opened, err := c.enter(size, at(after)); !errors.Is(err, want) || opened != opens {
+		if opened, err := c.admit(size, at(after)); !errors.Is(err, want) || opened != opens {
 			t.Fatalf("after %v: %v, opened %t; want %v, %t", after, err, opened, want, opens)
 		}
 	}
-	var c circuit
+	var c partitionBreaker
 	enter(&c, 0, 1, nil, false)
 	enter(&c, stallAfter, 1, nil, false)
-	enter(&c, stallAfter+1, 1, errStalled, true)
-	enter(&c, stallAfter+2, 1, errStalled, false)
-	if c.leave(1, false, at(time.Minute)) {
+	enter(&c, stallAfter+1, 1, errPartitionStalled, true)
+	enter(&c, stallAfter+2, 1, errPartitionStalled, false)
+	if c.complete(1, false, at(time.Minute)) {
 		t.Fatal("a refusal closed the circuit")
 	}
-	enter(&c, time.Minute, 1, errStalled, false) // the other one is the probe still
-	c.leave(1, false, at(time.Minute))
+	enter(&c, time.Minute, 1, errPartitionStalled, false) // the other one is the probe still
+	c.complete(1, false, at(time.Minute))
 	enter(&c, time.Hour, 1, nil, false) // nobody waits: a new probe
-	enter(&c, time.Hour, 1, errStalled, false)
-	if !c.leave(1, true, at(time.Hour)) || c.waiting != 0 || c.bytes != 0 {
+	enter(&c, time.Hour, 1, errPartitionStalled, false)
+	if !c.complete(1, true, at(time.Hour)) || c.waiting != 0 || c.bytes != 0 {
 		t.Fatalf("a success left %+v", &c)
 	}
 	enter(&c, time.Hour, 1, nil, false)
 	enter(&c, time.Hour, 1, nil, false)
 
 	// A slow log that goes on answering does not stall.
-	c = circuit{}
+	c = partitionBreaker{}
 	enter(&c, 0, 1, nil, false)
 	for i := range 100 {
 		after := time.Duration(i) * stallAfter * 9 / 10
 		enter(&c, after, 1, nil, false)
-		c.leave(1, true, at(after))
+		c.complete(1, true, at(after))
 	}
 
 	// Bounds in number and in bytes.
-	c = circuit{}
+	c = partitionBreaker{}
 	for range maxWaiting {
 		enter(&c, 0, 1, nil, false)
 	}
-	enter(&c, 0, 1, errFull, false)
-	c = circuit{}
+	enter(&c, 0, 1, errPartitionFull, false)
+	c = partitionBreaker{}
 	enter(&c, 0, maxWaitingBytes-10, nil, false)
-	enter(&c, 0, 11, errFull, false)
+	enter(&c, 0, 11, errPartitionFull, false)
 	enter(&c, 0, 10, nil, false)
-	if !errors.Is(errFull, stream.ErrBufferFull) || !errors.Is(errStalled, stream.ErrBufferFull) {
+	if !errors.Is(errPartitionFull, stream.ErrBufferFull) || !errors.Is(errPartitionStalled, stream.ErrBufferFull) {
 		t.Error("the API would not know that nothing was stored")
 	}
 }
@@ -376,7 +376,7 @@ func TestAcceptOfSentEvents(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidRecord})
-	if err := w.ingest.Acceptor().Accept(t.Context(), &event.Event{}, ep); !errors.Is(err, ErrUnknown) ||
+	if err := w.ingest.Acceptor().Accept(t.Context(), &event.Event{}, ep); !errors.Is(err, ErrOutcomeUnknown) ||
 		errors.Is(err, stream.ErrBufferFull) {
 		t.Errorf("a refusal is %v", err)
 	}
@@ -385,7 +385,8 @@ func TestAcceptOfSentEvents(t *testing.T) {
 	defer h.Remove()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ended)
-	if err := w.ingest.Acceptor().Accept(ctx, &event.Event{}, ep); !errors.Is(err, ErrUnknown) || !errors.Is(err, ended) {
+	if err := w.ingest.Acceptor().Accept(ctx, &event.Event{}, ep); !errors.Is(err, ErrOutcomeUnknown) ||
+		!errors.Is(err, ended) {
 		t.Errorf("a caller that gave up is told %v", err)
 	}
 }

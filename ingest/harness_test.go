@@ -171,9 +171,10 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
 		ClockSkew: func() time.Duration {
 			return time.Duration(w.skew.Load())
-		}, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), Logged: w.logged,
-		Refuse: func() error { return w.refuse },
-		Front:  &web.Front{Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
+		}, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), EventInLog: w.logged,
+		CheckCapacity: func() error { return w.refuse },
+		Front: &web.Front{
+			Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
 	})
 	return w
 }

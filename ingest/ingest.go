@@ -57,13 +57,13 @@ type Deps struct {
 	Claims    Claims
 	Limits    Limits
 	// Logged reports whether the log holds an event of the last minutes.
-	Logged    func(ctx context.Context, account string, event id.ID) (bool, error)
-	IDs       *id.Generator
-	Now       func() time.Time
-	ClockSkew func() time.Duration // how far the broker's clock is ahead of this node's
+	EventInLog func(ctx context.Context, account string, event id.ID) (bool, error)
+	IDs        *id.Generator
+	Now        func() time.Time
+	ClockSkew  func() time.Duration // how far the broker's clock is ahead of this node's
 	// Refuse says why no event may be accepted now, as an error that is stream.ErrBufferFull; nil: all may be.
-	Refuse func() error
-	Front  *web.Front
+	CheckCapacity func() error
+	Front         *web.Front
 }
 
 // Ingest serves the ingest URLs.
@@ -85,9 +85,10 @@ func New(cfg Config, deps Deps) *Ingest {
 	return &Ingest{
 		cfg: cfg, deps: deps, metrics: m,
 		acceptor: &Acceptor{
-			log: deps.Producer, ids: deps.IDs, skew: deps.ClockSkew, refuse: deps.Refuse, limits: deps.Limits, metrics: m,
+			producer: deps.Producer, ids: deps.IDs, clockSkew: deps.ClockSkew, checkCapacity: deps.CheckCapacity,
+			limits: deps.Limits, metrics: m,
 		},
-		bodies:   bodyReader{max: cfg.MaxBody, budget: maxReading, grace: front.BodyTimeout},
+		bodies:   bodyReader{maxBytes: cfg.MaxBody, budget: maxReadingBytes, grace: front.BodyTimeout},
 		preparer: preparer{keyring: deps.Keyring},
 	}
 }
@@ -107,14 +108,14 @@ func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 	if ep == nil || !ep.Enabled {
 		return web.Missing("no endpoint has this URL")
 	}
-	req := verify.Request{Method: r.Method, URL: g.cfg.BaseURL + target(r), Header: r.Header, Now: g.deps.Now()}
+	req := verify.Request{Method: r.Method, URL: g.cfg.BaseURL + requestTarget(r), Header: r.Header, Now: g.deps.Now()}
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
 	case http.MethodHead:
 		w.WriteHeader(http.StatusOK)
 		return nil
 	case http.MethodGet:
-		if text, ok := challenge(ep, req); ok {
+		if text, ok := challengeAnswer(ep, req); ok {
 			writeChallenge(w, text)
 			return nil
 		}
@@ -128,7 +129,7 @@ func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 	if req.Body, err = g.bodies.read(w, r, ep.ID, web.InfoOf(r).Client); err != nil {
 		return g.bodyError(err)
 	}
-	if text, ok := challenge(ep, req); ok {
+	if text, ok := challengeAnswer(ep, req); ok {
 		writeChallenge(w, text)
 		return nil
 	}
@@ -137,7 +138,7 @@ func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 
 // target is the request target in origin-form, byte for byte as it came: Twilio signs it, and parsing a URL
 // does not give all of its bytes back.
-func target(r *http.Request) string {
+func requestTarget(r *http.Request) string {
 	if strings.HasPrefix(r.RequestURI, "/") {
 		return r.RequestURI
 	}
@@ -152,7 +153,7 @@ func target(r *http.Request) string {
 
 // receive verifies, stores and answers one webhook.
 func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, req verify.Request) error {
-	p, err := g.preparer.endpoint(ep)
+	p, err := g.preparer.get(ep)
 	if err != nil {
 		return err
 	}
@@ -201,10 +202,10 @@ func acceptError(err error) error {
 	if decided, ok := errors.AsType[*web.Error](err); ok {
 		return decided
 	}
-	if errors.Is(err, ErrUnknown) {
-		return web.Away(err, "the event may not have been stored; send it again")
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return web.ServiceUnavailable(err, "the event may not have been stored; send it again")
 	}
-	return web.Away(nil, "the event could not be stored now; send it again")
+	return web.ServiceUnavailable(nil, "the event could not be stored now; send it again")
 }
 
 func (g *Ingest) bodyError(err error) error {
@@ -214,12 +215,12 @@ func (g *Ingest) bodyError(err error) error {
 			Message: "the body is larger than this service takes"}
 	case errors.Is(err, errSlow):
 		return &web.Error{Status: http.StatusRequestTimeout, Type: web.Timeout, Message: "the body did not arrive in time"}
-	case errors.Is(err, errCrowded):
+	case errors.Is(err, errReadBudget):
 		g.metrics.refused.WithLabelValues("crowded").Inc()
-		return web.Away(nil, "too many requests are being read; send it again")
-	case errors.Is(err, errShare):
+		return web.ServiceUnavailable(nil, "too many requests are being read; send it again")
+	case errors.Is(err, errReadShare):
 		g.metrics.refused.WithLabelValues("share").Inc()
-		return web.Away(nil, "too much is being read for this endpoint or from this address; send it again")
+		return web.ServiceUnavailable(nil, "too much is being read for this endpoint or from this address; send it again")
 	default:
 		return &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest,
 			Message: "the body could not be read", Err: err}

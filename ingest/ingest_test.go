@@ -75,9 +75,9 @@ func TestBodiesAreStoredByteForByte(t *testing.T) {
 	for _, chunked := range []bool{false, true} {
 		f(nil, chunked)
 		f([]byte("x"), chunked)
-		f(random[:firstRead-1], chunked)
-		f(random[:firstRead], chunked)
-		f(random[:firstRead+1], chunked)
+		f(random[:initialBuffer-1], chunked)
+		f(random[:initialBuffer], chunked)
+		f(random[:initialBuffer+1], chunked)
 		f(random, chunked)
 		f(packed.Bytes(), chunked, "Content-Encoding", "gzip", "Content-Type", "application/json")
 	}
@@ -257,11 +257,11 @@ func TestConfigurationIsPreparedAnewAfterAChange(t *testing.T) {
 func TestPreparedEndpointsAreBounded(t *testing.T) {
 	p := &preparer{}
 	for i := range maxPrepared + 10 {
-		if _, err := p.endpoint(&config.Endpoint{ID: string(rune(i)) + "x", Rev: 1}); err != nil {
+		if _, err := p.get(&config.Endpoint{ID: string(rune(i)) + "x", Rev: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(p.have); n > maxPrepared {
+	if n := len(p.byEndpoint); n > maxPrepared {
 		t.Errorf("%d are kept", n)
 	}
 }

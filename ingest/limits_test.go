@@ -36,7 +36,7 @@ func TestBodyLimit(t *testing.T) {
 	if len(events) != 2 || len(events[0].Body) != maxBody || len(events[1].Body) != maxBody {
 		t.Errorf("%d events are stored: something was truncated", len(events))
 	}
-	if n := w.ingest.bodies.reading.Load(); n != 0 {
+	if n := w.ingest.bodies.readingBytes.Load(); n != 0 {
 		t.Errorf("%d bytes still count as being read", n)
 	}
 }
@@ -193,7 +193,7 @@ func TestSlowBody(t *testing.T) {
 	if n := len(w.stored()); n != 0 {
 		t.Errorf("%d events are stored", n)
 	}
-	if n := w.ingest.bodies.reading.Load(); n != 0 {
+	if n := w.ingest.bodies.readingBytes.Load(); n != 0 {
 		t.Errorf("%d bytes still count as being read", n)
 	}
 }
@@ -243,13 +243,13 @@ func TestHTTP2(t *testing.T) {
 // Bodies beyond what may be read at once are turned away, and only those.
 func TestTooManyBodiesAtOnce(t *testing.T) {
 	w := newWorld(t, options{})
-	w.ingest.bodies.reading.Store(maxReading - 64<<10)
+	w.ingest.bodies.readingBytes.Store(maxReadingBytes - 64<<10)
 	w.want(w.post("small"), 200)
 	a := w.want(w.do("POST", "", bytes.NewReader(make([]byte, 200<<10))), 503)
 	if a.Header.Get("Retry-After") != "1" {
 		t.Errorf("%v", a.Header)
 	}
-	if n := w.ingest.bodies.reading.Load(); n != maxReading-64<<10 {
+	if n := w.ingest.bodies.readingBytes.Load(); n != maxReadingBytes-64<<10 {
 		t.Errorf("%d bytes count as being read", n)
 	}
 	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("crowded")); got != 1 {

@@ -15,7 +15,7 @@ const (
 	maxRejectedBody = 64 << 10 // bytes; of a longer one nothing is stored, for half a body cannot be verified again
 	// Of one endpoint a second, on all nodes: as many are stored, and as many are answered 401. Beyond that nobody
 	// corrects a mistake any more.
-	maxRejectedKept, maxRejected = 10, 100
+	maxRejectedStored, maxRejected = 10, 100
 )
 
 // reject stores a rejected request, within its bounds, and answers 401, or 429 to one of a flood. One that should be
@@ -26,9 +26,9 @@ func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	if wait, _ := g.deps.Limits.TakeSharedToken(limitRejected, ep.ID, maxRejected); wait > 0 {
 		g.metrics.unstored.Inc()
 		g.metrics.limited.WithLabelValues("rejected").Inc()
-		return errLimited(wait, "has rejected "+strconv.Itoa(maxRejected)+" requests in a second")
+		return rateLimitedError(wait, "has rejected "+strconv.Itoa(maxRejected)+" requests in a second")
 	}
-	if g.keepRejected(ep, e) {
+	if g.mayStoreRejected(ep, e) {
 		if err := g.acceptor.Accept(context.Background(), e, ep); err != nil {
 			return acceptError(err)
 		}
@@ -41,11 +41,11 @@ func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	}
 }
 
-// keepRejected reports whether a rejected request is within the bounds of what is stored.
-func (g *Ingest) keepRejected(ep *config.Endpoint, e *event.Event) bool {
+// mayStoreRejected reports whether a rejected request is within the bounds of what is stored.
+func (g *Ingest) mayStoreRejected(ep *config.Endpoint, e *event.Event) bool {
 	if len(e.Body) > maxRejectedBody {
 		return false
 	}
-	wait, _ := g.deps.Limits.TakeSharedToken(limitKept, ep.ID, maxRejectedKept)
+	wait, _ := g.deps.Limits.TakeSharedToken(limitRejectedStored, ep.ID, maxRejectedStored)
 	return wait == 0
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// ErrProvider means that there is no sample for a provider.
-var ErrProvider = errors.New("unknown provider")
+// ErrUnknownProvider means that there is no sample for a provider.
+var ErrUnknownProvider = errors.New("unknown provider")
 
 // Sample makes a test event as a provider would send it to the endpoint, of a kind, empty for the usual one. It is
 // signed with the endpoint's secret if the endpoint verifies that provider, and unsigned else. It is not accepted yet.
 func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
 	scheme := verify.ByName(provider)
 	if scheme.Name != provider {
-		return nil, fmt.Errorf("%w %q", ErrProvider, provider)
+		return nil, fmt.Errorf("%w %q", ErrUnknownProvider, provider)
 	}
-	p, err := g.preparer.endpoint(ep)
+	p, err := g.preparer.get(ep)
 	if err != nil {
 		return nil, err
 	}
 	s := &scheme.Sample
-	x := verify.Sampling{Type: cmp.Or(kind, s.Type), ID: d.String(), At: d.Time()}
+	x := verify.SampleValues{Type: cmp.Or(kind, s.Type), ID: d.String(), At: d.Time()}
 	header := http.Header{"Content-Type": {s.ContentType}, "User-Agent": {s.UserAgent}, "Accept": {"*/*"}}
 	if s.Header != nil {
 		for name, value := range s.Header(x) {
@@ -63,7 +63,7 @@ func (g *Ingest) signSample(
 	if idHeader != "" {
 		header.Set(idHeader, "msg_"+e.ID.String())
 	}
-	address, err := g.address(ep.ID, ep.Token, "")
+	address, err := g.signedURL(ep.ID, ep.Token, "")
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func TestSamplesOfAnEndpointWithoutASecret(t *testing.T) {
 		}
 	}
 	d, _ := id.NewGenerator(nil).New(0)
-	if _, err := w.ingest.Sample(ep, "nobody", "", d); !errors.Is(err, ErrProvider) {
+	if _, err := w.ingest.Sample(ep, "nobody", "", d); !errors.Is(err, ErrUnknownProvider) {
 		t.Errorf("an unknown provider is %v", err)
 	}
 }

@@ -35,7 +35,7 @@ func TestSlowClientsCostLittle(t *testing.T) {
 		}
 		io.WriteString(conns[i], request("POST", []string{framing}, part))
 	}
-	eventually(t, "all are being read", func() bool { return w.ingest.bodies.reading.Load() == clients })
+	eventually(t, "all are being read", func() bool { return w.ingest.bodies.readingBytes.Load() == clients })
 	held := inUse() - before
 	t.Logf("%d slow clients: %d KB in use, %d bytes each, %d goroutines", clients, held>>10, held/clients,
 		runtime.NumGoroutine()-goroutines)
@@ -47,7 +47,7 @@ func TestSlowClientsCostLittle(t *testing.T) {
 		c.Close()
 	}
 	eventually(t, "nothing is left", func() bool {
-		return runtime.NumGoroutine() <= goroutines+5 && w.ingest.bodies.reading.Load() == 0
+		return runtime.NumGoroutine() <= goroutines+5 && w.ingest.bodies.readingBytes.Load() == 0
 	})
 	if n := len(w.stored()); n != 2 {
 		t.Errorf("%d events are stored, want 2", n)

@@ -23,8 +23,8 @@ func (n *Node) newIngest() (func(context.Context) error, error) {
 	n.front = &web.Front{Log: n.log, Proxies: n.proxies, BaseURL: n.url}
 	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.s.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
-		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, Logged: n.reader.LogHasEvent,
-		Refuse: n.guard.Refusal, Front: n.front,
+		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
+		CheckCapacity: n.guard.Refusal, Front: n.front,
 	})
 	return nil, nil
 }

@@ -62,7 +62,7 @@ func TestClockThatWasAhead(t *testing.T) {
 	}
 	now = start.Add(time.Minute)
 	expect("a minute later", true, 3540, 1)
-	before, after := ids.Next(0), ids.Next(0)
+	before, after := ids.NewUnbounded(0), ids.NewUnbounded(0)
 	if bytes.Compare(before[:], after[:]) >= 0 || !before.Time().Equal(start.Add(time.Hour)) {
 		t.Errorf("ids of attempts: %v, %v", before, after)
 	}

@@ -180,7 +180,7 @@ func (n *Node) newListener() (func(context.Context) error, error) {
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = n.s.baseURL(n.listener.Addr().String())
-	n.policy.Self = egress.NewSelf(n.url, n.s.AllowedHosts)
+	n.policy.OwnURLs = egress.NewOwnURLs(n.url, n.s.AllowedHosts)
 	return func(ctx context.Context) error {
 		<-ctx.Done()
 		_ = n.listener.Close() // the server above has closed it, unless it was never started
@@ -360,7 +360,7 @@ func (n *Node) newNotifier() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	operator, err := egress.NewOperator(n.s.EgressCAFile, n.s.DNSServer)
+	operator, err := egress.NewOperatorDialer(n.s.EgressCAFile, n.s.DNSServer)
 	if err != nil {
 		return nil, err
 	}

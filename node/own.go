@@ -13,7 +13,7 @@ import (
 
 // newOwn keeps the list of addresses of this machine and of the engines, which no delivery may reach.
 func (n *Node) newOwn() (func(context.Context) error, error) {
-	own, err := egress.NewOwn(n.st.Context(), n.log, func(ctx context.Context) []string {
+	own, err := egress.NewOwnAddrs(n.st.Context(), n.log, func(ctx context.Context) []string {
 		if n.s.Embedded {
 			return nil
 		}
@@ -29,7 +29,7 @@ func (n *Node) newOwn() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.policy.Own = own
+	n.policy.OwnAddrs = own
 	return own.Run, nil
 }
 

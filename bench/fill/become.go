@@ -119,8 +119,9 @@ func (c *chain) replay() {
 func (c *chain) attempt(trigger event.Trigger, status event.Status, reason event.Reason) {
 	w, b, x := c.w, c.b, c.w.rnd.Uint64()
 	a := event.Attempt{
-		ID: w.attempts.Next(c.e.ID.Partition()), StartedAt: c.at, Trigger: trigger, OK: true, Code: 200, RemoteIP: remote(7),
-		URL: c.to.URL, Method: "POST",
+		ID: w.attempts.NewUnbounded(c.e.ID.Partition()), StartedAt: c.at, Trigger: trigger, OK: true, Code: 200,
+		RemoteIP: remote(7),
+		URL:      c.to.URL, Method: "POST",
 		Duration: time.Duration(15+x%200) * time.Millisecond, TTFB: time.Duration(10+x%190) * time.Millisecond,
 		ResponseBody:   accepted,
 		ResponseHeader: "Content-Type: application/json\nServer: nginx\nX-Request-Id: 1\n",

@@ -83,7 +83,7 @@ func newWorld(cfg Config, now time.Time) *world {
 	}
 	runs := id.NewGenerator(func() time.Time { return now })
 	for ; now.Before(w.to); now = now.AddDate(0, 0, 1) {
-		w.runs = append(w.runs, runs.Next(0).Text(id.Run))
+		w.runs = append(w.runs, runs.NewUnbounded(0).Text(id.Run))
 	}
 	return w
 }
@@ -140,7 +140,7 @@ func (w *world) event(b *rows) {
 		p = &w.places[1%len(w.places)]
 	}
 	e := event.Event{
-		ID: w.ids.Next(p.partition), Account: w.cfg.Account, Endpoint: p.ID, Source: event.SourceProvider,
+		ID: w.ids.NewUnbounded(p.partition), Account: w.cfg.Account, Endpoint: p.ID, Source: event.SourceProvider,
 		Verdict: event.VerdictVerified,
 		Type:    p.types[x&1], Method: "POST", RemoteIP: remote(byte(x >> 1)), Dests: p.dests,
 	}

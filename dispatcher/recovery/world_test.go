@@ -85,7 +85,8 @@ func (w *world) runner() (stop func()) {
 func (w *world) add(change ...func(*config.Recovery)) string {
 	w.Helper()
 	edited := &config.Recovery{
-		Meta: config.Meta{ID: w.ids.Next(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()}, Endpoint: "ep_1",
+		Meta:      config.Meta{ID: w.ids.NewUnbounded(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()},
+		Endpoint:  "ep_1",
 		Partition: 3,
 		Until:     time.Now(), RatePerSecond: 100, State: config.RecoveryPreparing,
 		Deadline: time.Now().Add(config.MaxRecoveryDuration),

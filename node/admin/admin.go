@@ -133,7 +133,7 @@ func (s server) handleWithProgressUpTo(most int64, f func(r *http.Request, repor
 		case err == nil:
 			report(map[string]bool{"finished": true})
 		case reported:
-			report(map[string]string{"error": web.From(commandError(err)).Message})
+			report(map[string]string{"error": web.FromError(commandError(err)).Message})
 		default:
 			web.WriteError(w, r, s.log, commandError(err))
 		}
@@ -143,12 +143,13 @@ func (s server) handleWithProgressUpTo(most int64, f func(r *http.Request, repor
 // commandError tells the operator what to do about errors of the configuration log.
 func commandError(err error) error {
 	if errors.Is(err, config.ErrLevel) {
-		return web.Away(err, "this needs the upgrade to be finished: "+
+		return web.ServiceUnavailable(err, "this needs the upgrade to be finished: "+
 			"when every node runs the new version, run relay migrate --finalize")
 	}
 	if errors.Is(err, config.ErrUnavailable) {
-		return web.Away(err, "the configuration log does not answer; check whether the command took effect before you "+
-			"repeat it")
+		return web.ServiceUnavailable(
+			err, "the configuration log does not answer; check whether the command took effect before you "+
+				"repeat it")
 	}
 	return err
 }

@@ -74,13 +74,13 @@ func (x *configuration) importDocument(r *http.Request, report func(any)) error 
 	case errors.Is(err, config.ErrInvalidExport):
 		return web.Invalid("", "%v", err)
 	case errors.Is(err, config.ErrUnsignedExport):
-		return web.State("", "%v; make sure where it comes from, then give --unsigned", err)
+		return web.WrongState("", "%v; make sure where it comes from, then give --unsigned", err)
 	case errors.Is(err, config.ErrStateFull):
-		return web.State("", "%v", err)
+		return web.WrongState("", "%v", err)
 	case errors.Is(err, config.ErrNotEmpty):
-		return web.State("", "%v; import into an empty configuration log, or give --replace to delete them", err)
+		return web.WrongState("", "%v; import into an empty configuration log, or give --replace to delete them", err)
 	case errors.Is(err, config.ErrMissingMasterKey), errors.Is(err, config.ErrConflict):
-		return web.State("", "%v", err)
+		return web.WrongState("", "%v", err)
 	case err != nil:
 		return err
 	}

@@ -210,11 +210,11 @@ func (x *deadLetters) retry(r *http.Request, report func(any)) error {
 	}
 	switch {
 	case errors.Is(err, stream.ErrNoDeadLetter), errors.Is(err, stream.ErrAlreadyRetried):
-		return web.State("id", "%v; relay dead list shows the dead letters", err)
+		return web.WrongState("id", "%v; relay dead list shows the dead letters", err)
 	case err != nil:
 		return err
 	case refused > 0:
-		return web.State("", "%d put back, %d refused: these stay dead letters", done, refused)
+		return web.WrongState("", "%d put back, %d refused: these stay dead letters", done, refused)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func (x *keys) rewrap(r *http.Request, report func(any)) error {
 	})
 	switch {
 	case errors.Is(err, config.ErrMissingMasterKey), errors.Is(err, config.ErrNotRewrapped):
-		return web.State("", "%v", err)
+		return web.WrongState("", "%v", err)
 	case err != nil:
 		return err
 	}

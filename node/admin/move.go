@@ -153,16 +153,16 @@ func (m *mover) rejectImpossible(ctx context.Context, log Partitions) error {
 	case m.request.Partition < 0 || m.request.Partition >= partitions:
 		return web.Invalid("partition", "must be from 0 to %d; relay migrate --partitions adds some", partitions-1)
 	case int32(m.request.Partition) == m.endpoint.Partition:
-		return web.State("partition", "the endpoint is already in this partition")
+		return web.WrongState("partition", "the endpoint is already in this partition")
 	case m.request.Leave:
 		return nil
 	case m.endpoint.Paused:
-		return web.State("", "the endpoint is paused, so its held deliveries cannot complete; "+
+		return web.WrongState("", "the endpoint is paused, so its held deliveries cannot complete; "+
 			"unpause it, or leave them in the old partition with --leave")
 	}
 	for _, d := range m.endpoint.Destinations {
 		if d.Enabled && d.Paused {
-			return web.State("", "its destination %s is paused, so its held deliveries cannot complete; "+
+			return web.WrongState("", "its destination %s is paused, so its held deliveries cannot complete; "+
 				"unpause it, or leave them in the old partition with --leave", d.ID)
 		}
 	}
@@ -172,7 +172,7 @@ func (m *mover) rejectImpossible(ctx context.Context, log Partitions) error {
 func (m *mover) countOpen(ctx context.Context) (dispatcher.OpenRecords, error) {
 	open, err := m.survey.Refresh(ctx)
 	if errors.Is(err, dispatcher.ErrTooManyOpen) {
-		return open, web.State("", "%v for this endpoint: move it when its backlog is smaller", err)
+		return open, web.WrongState("", "%v for this endpoint: move it when its backlog is smaller", err)
 	}
 	return open, err
 }
@@ -187,7 +187,7 @@ func (m *mover) rejectIfDueTooLate(o dispatcher.OpenRecords) error {
 	if m.request.Leave || !o.LastDue.After(m.deadline) {
 		return nil
 	}
-	return web.State("", "%d records wait for a retry, the last until %s, which is longer than --wait: "+
+	return web.WrongState("", "%d records wait for a retry, the last until %s, which is longer than --wait: "+
 		"wait for them, purge them, or leave them in partition %d with --leave",
 		o.Waiting, o.LastDue.Format(time.RFC3339), m.endpoint.Partition)
 }
@@ -198,7 +198,7 @@ func (m *mover) carryOut(ctx context.Context) error {
 	moved, err := m.endpoints.MoveEndpoint(ctx, m.endpoint.ID, int32(m.request.Partition), m.now().Add(moveLease))
 	switch {
 	case errors.Is(err, config.ErrMoving):
-		return web.State("", "%v", err)
+		return web.WrongState("", "%v", err)
 	case errors.Is(err, config.ErrNotFound):
 		return web.Missing("no endpoint has this id any more")
 	case err != nil:
@@ -244,7 +244,7 @@ func (m *mover) waitUntilDrained(ctx context.Context, moved *config.Endpoint) (*
 			return moved, err
 		}
 		if now.After(m.deadline) {
-			return moved, web.State("", "%d records are still open in partition %d after %ds: it was moved back; "+
+			return moved, web.WrongState("", "%d records are still open in partition %d after %ds: it was moved back; "+
 				"try again with a longer --wait",
 				open.Immediate+open.Waiting, m.endpoint.Partition, m.request.WaitSeconds)
 		}

@@ -83,7 +83,7 @@ func (x *users) link(do func(context.Context, string) (string, *config.User, err
 		case errors.Is(err, config.ErrNotFound):
 			return nil, web.Missing("no user has this address; relay users list shows them")
 		case errors.Is(err, config.ErrConflict):
-			return nil, web.State("email", "already belongs to a user; relay users reset creates a new link")
+			return nil, web.WrongState("email", "already belongs to a user; relay users reset creates a new link")
 		case err != nil:
 			return nil, err
 		}

@@ -40,7 +40,7 @@ func checksum(random string) string {
 
 // Is reports whether s has the form and the checksum of a key that New made. Leak detection uses it; authentication
 // never does, for bootstrap keys may be any text.
-func Is(s string) bool {
+func HasFormat(s string) bool {
 	rest, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(rest) != 38 || strings.Trim(rest, base62) != "" {
 		return false
@@ -51,8 +51,8 @@ func Is(s string) bool {
 // What a key should have, so that it cannot be found by trying: 24 random characters of an alphabet as small as hex
 // are 96 bits, and nearly always show 10 different ones.
 const (
-	goodLength   = 24 // bytes
-	goodAlphabet = 10 // different bytes
+	minLength   = 24 // bytes
+	minDistinct = 10 // different bytes
 )
 
 // Weak reports whether a key is easier to guess than it should be, by its length and by how little it varies. An empty
@@ -62,7 +62,7 @@ func Weak(text string) bool {
 	for _, r := range text {
 		different[r] = true
 	}
-	return text != "" && (len(text) < goodLength || len(different) < goodAlphabet)
+	return text != "" && (len(text) < minLength || len(different) < minDistinct)
 }
 
 // Last4 is what is shown of a key.

@@ -11,7 +11,7 @@ func TestKey(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 200 {
 		text := New()
-		if seen[text] || len(text) != len("rly_live_")+38 || !Is(text) {
+		if seen[text] || len(text) != len("rly_live_")+38 || !HasFormat(text) {
 			t.Fatalf("key %q", text)
 		}
 		seen[text] = true
@@ -29,7 +29,7 @@ func TestKey(t *testing.T) {
 	}
 	f := func(s string) {
 		t.Helper()
-		if Is(s) {
+		if HasFormat(s) {
 			t.Errorf("%q is taken for a key", s)
 		}
 	}

@@ -45,11 +45,11 @@ func Classify(err error) event.ErrorCode {
 		return event.CodeConnectionRefused
 	case isUnreachable(err):
 		return event.CodeNetworkUnreachable
-	case isHeaderFlood(err):
+	case isHeaderTooLarge(err):
 		return event.CodeResponseTooLarge
 	case isReset(err):
 		return event.CodeConnectionReset
-	case isOurs(err):
+	case isInternal(err):
 		return event.CodeInternal
 	}
 	return event.CodeNetwork
@@ -88,11 +88,11 @@ func isUnreachable(err error) bool {
 		errors.Is(err, syscall.ENETDOWN) || errors.Is(err, syscall.EHOSTDOWN)
 }
 
-// isHeaderFlood knows net/http's refusals of a header block by their text, there being no type: the
+// isHeaderTooLarge knows net/http's refusals of a header block by their text, there being no type: the
 // test holds them against servers that send one over HTTP/1 and over HTTP/2. An HTTP/2 block that is
 // over by much ends the connection with PROTOCOL_ERROR, as a broken frame does; that one is left as
 // network_error, for the text does not tell which of the two it was.
-func isHeaderFlood(err error) bool {
+func isHeaderTooLarge(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "server response headers exceeded") ||
 		strings.Contains(text, "response header list larger than advertised limit") ||
@@ -120,15 +120,15 @@ func isReset(err error) bool {
 		errors.As(err, &stream)
 }
 
-// isOurs knows a request that net/http refused to send, for the fault is in what we built, and that this machine or
+// isInternal knows a request that net/http refused to send, for the fault is in what we built, and that this machine or
 // process has no open files left.
-func isOurs(err error) bool {
+func isInternal(err error) bool {
 	text := err.Error()
-	return outOfFiles(err) || strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "http: nil ") ||
+	return isOutOfFiles(err) || strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "http: nil ") ||
 		strings.HasPrefix(text, "unsupported protocol scheme") || strings.HasPrefix(text, "http: no Host in request URL")
 }
 
-func outOfFiles(err error) bool {
+func isOutOfFiles(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 

@@ -237,7 +237,7 @@ func TestClassifyTLS(t *testing.T) {
 	f("one header that is a flood", tr, good+"/flood", event.CodeResponseTooLarge)
 	f("headers just within", tr, good+"/lines?60", "")
 	f("headers just over", tr, good+"/lines?68", event.CodeResponseTooLarge)
-	f("a flood of headers", tr, good+"/lines?2000", event.CodeNetwork) // see isHeaderFlood
+	f("a flood of headers", tr, good+"/lines?2000", event.CodeNetwork) // see isHeaderTooLarge
 	f("a flood of early hints", tr, good+"/early", event.CodeResponseTooLarge)
 	f("a hung server", tr, good+"/hang", event.CodeTimeout)
 }

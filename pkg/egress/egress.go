@@ -62,7 +62,7 @@ const (
 	pingTimeout  = 10 * time.Second
 	writeTimeout = 30 * time.Second
 	// sessions is how many TLS sessions are kept to be resumed, about 2 KB each.
-	sessions = 2048
+	maxTLSSessions = 2048
 )
 
 // Config is what a Transport is made from.
@@ -99,19 +99,19 @@ func NewTransport(cfg Config) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{
-		policy: cfg.Policy, pools: pools{origins: make(map[origin]*originPools), swept: time.Now()},
+		policy: cfg.Policy, pools: pools{origins: make(map[origin]*originPools), lastSweep: time.Now()},
 		dial: newGuard(cfg.Policy, resolver).dial,
 		tls: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: roots, NextProtos: []string{"h2", "http/1.1"},
-			ClientSessionCache: tls.NewLRUClientSessionCache(sessions),
+			ClientSessionCache: tls.NewLRUClientSessionCache(maxTLSSessions),
 		},
 	}
-	t.inner = t.newInner(cmp.Or(cfg.MaxIdle, MaxIdle))
+	t.inner = t.newHTTPTransport(cmp.Or(cfg.MaxIdle, MaxIdle))
 	return t, nil
 }
 
-// newInner makes what sends requests, once a request has a pool.
-func (t *Transport) newInner(idle int) *http.Transport {
+// newHTTPTransport makes what sends requests, once a request has a pool.
+func (t *Transport) newHTTPTransport(idle int) *http.Transport {
 	return &http.Transport{
 		Proxy: nil, // a proxy would resolve and connect in our place, past the guard
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -138,7 +138,7 @@ func (t *Transport) newInner(idle int) *http.Transport {
 // connect dials. Without an open file left it gives up the idle connections and tries once more.
 func (t *Transport) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := t.dial(ctx, network, address)
-	if outOfFiles(err) {
+	if isOutOfFiles(err) {
 		t.inner.CloseIdleConnections()
 		conn, err = t.dial(ctx, network, address)
 	}
@@ -176,7 +176,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &AddressBlockedError{Class: PlainHTTP}
 	}
-	if t.policy.Self.Leads(req.URL) { // saved when the relay had another base URL
+	if t.policy.OwnURLs.Matches(req.URL) { // saved when the relay had another base URL
 		if req.Body != nil {
 			req.Body.Close()
 		}

@@ -33,7 +33,7 @@ func notPublic(addr netip.Addr) bool {
 // FuzzJudge: no address that the standard library or the second opinion calls special is public, a zone
 // changes nothing, and Allow decides for exactly what it contains.
 func FuzzJudge(f *testing.F) {
-	for _, s := range special {
+	for _, s := range specialPrefixes {
 		f.Add(s.prefix.Addr().AsSlice(), s.prefix.Addr().AsSlice(), uint8(s.prefix.Bits()))
 	}
 	f.Add([]byte{8, 8, 8, 8}, []byte{127, 0, 0, 0}, uint8(8))
@@ -42,7 +42,7 @@ func FuzzJudge(f *testing.F) {
 		if !ok {
 			return
 		}
-		v := Judge(addr)
+		v := ClassifyAddr(addr)
 		if v == Allowed || v == OwnAddress || v == Invalid {
 			t.Fatalf("%s is %s without a policy", addr, v)
 		}
@@ -50,7 +50,7 @@ func FuzzJudge(f *testing.F) {
 			t.Fatalf("%s is %s", addr, v)
 		}
 		if addr.Is6() && !addr.Is4In6() {
-			if w := Judge(addr.WithZone("eth0")); w != v {
+			if w := ClassifyAddr(addr.WithZone("eth0")); w != v {
 				t.Fatalf("%s is %s, with a zone %s", addr, v, w)
 			}
 		}
@@ -66,7 +66,7 @@ func FuzzJudge(f *testing.F) {
 		if prefix.Contains(addr) {
 			want = Allowed
 		}
-		if got := (Policy{Allow: []netip.Prefix{prefix}}).Judge(addr); got != want {
+		if got := (Policy{Allow: []netip.Prefix{prefix}}).ClassifyAddr(addr); got != want {
 			t.Fatalf("%s with %s allowed is %s, want %s", addr, prefix, got, want)
 		}
 	})
@@ -90,7 +90,7 @@ func newRecorder(tb testing.TB, p Policy, dnsServer string) *recorder {
 		tb.Fatal(err)
 	}
 	g := newGuard(p, resolver)
-	for _, d := range []*net.Dialer{&g.names, &g.inside} {
+	for _, d := range []*net.Dialer{&g.dottedNames, &g.allowedOnly} {
 		control := d.ControlContext
 		d.ControlContext = func(ctx context.Context, network, address string, c syscall.RawConn) error {
 			if err := control(ctx, network, address, c); err != nil {

@@ -32,15 +32,15 @@ func (e *AddressBlockedError) Error() string {
 
 // guard makes connections, each to an address that the policy has judged.
 type guard struct {
-	policy Policy
-	names  net.Dialer // for dotted names
-	inside net.Dialer // for literals and one-label names, which are taken inside Policy.Allow only
+	policy      Policy
+	dottedNames net.Dialer // for dotted names
+	allowedOnly net.Dialer // for literals and one-label names, which are taken inside Policy.Allow only
 }
 
 func newGuard(policy Policy, resolver *net.Resolver) *guard {
 	g := &guard{policy: policy}
-	g.names = g.dialer(resolver, true)
-	g.inside = g.dialer(resolver, false)
+	g.dottedNames = g.dialer(resolver, true)
+	g.allowedOnly = g.dialer(resolver, false)
 	return g
 }
 
@@ -49,19 +49,19 @@ func (g *guard) dialer(resolver *net.Resolver, name bool) net.Dialer {
 		Timeout:  connectTimeout,
 		Resolver: resolver,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			return g.judge(address, name)
+			return g.checkCandidate(address, name)
 		},
 	}
 }
 
 // judge decides about one candidate, after its socket was made and before it connects. The address
 // is the one the kernel is about to be given, so there is no time between the judgement and its use.
-func (g *guard) judge(address string, name bool) error {
+func (g *guard) checkCandidate(address string, name bool) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &AddressBlockedError{Class: Invalid}
 	}
-	if v := g.policy.judgeDial(target, name); v.Blocked() {
+	if v := g.policy.classifyTarget(target, name); v.Blocked() {
 		return &AddressBlockedError{Class: v, Addr: target.Addr()}
 	}
 	return nil
@@ -70,9 +70,9 @@ func (g *guard) judge(address string, name bool) error {
 // dial is the Transport's DialContext. Of a name with several addresses those that are blocked count
 // as unreachable and the next is tried.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	d := &g.inside
+	d := &g.allowedOnly
 	if isDottedName(address) {
-		d = &g.names
+		d = &g.dottedNames
 	}
 	conn, err := d.DialContext(ctx, network, address)
 	var blocked *AddressBlockedError

@@ -191,7 +191,7 @@ func TestRebinding(t *testing.T) {
 func TestEveryCandidateIsJudged(t *testing.T) {
 	port, connections := canary(t)
 	var hostile []string
-	for _, s := range special {
+	for _, s := range specialPrefixes {
 		if s.class != Public {
 			hostile = append(hostile, s.prefix.Addr().String())
 		}

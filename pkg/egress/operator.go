@@ -8,13 +8,13 @@ import (
 
 // Operator is the way to hosts that the operator named in a setting, such as a mail server: their addresses are not
 // judged, for they may well be inside. Nothing that a customer wrote may be dialled with it.
-type Operator struct {
+type OperatorDialer struct {
 	dialer net.Dialer
 	tls    *tls.Config
 }
 
-// NewOperator reads the certificates of the same file and asks the same resolver as NewTransport.
-func NewOperator(caFile, dnsServer string) (*Operator, error) {
+// NewOperatorDialer reads the certificates of the same file and asks the same resolver as NewTransport.
+func NewOperatorDialer(caFile, dnsServer string) (*OperatorDialer, error) {
 	roots, err := rootCAs(caFile)
 	if err != nil {
 		return nil, err
@@ -23,16 +23,16 @@ func NewOperator(caFile, dnsServer string) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Operator{
+	return &OperatorDialer{
 		dialer: net.Dialer{Timeout: connectTimeout, Resolver: resolver},
 		tls:    &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 	}, nil
 }
 
 // Dial connects to host:port.
-func (o *Operator) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (o *OperatorDialer) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return o.dialer.DialContext(ctx, network, address)
 }
 
 // TLS is what such a connection is secured with; the caller clones it and names the server.
-func (o *Operator) TLS() *tls.Config { return o.tls }
+func (o *OperatorDialer) TLS() *tls.Config { return o.tls }

@@ -37,7 +37,7 @@ type pool struct {
 	address  string // host:port to connect to
 	inFlight int
 	timedOut bool // a request on it was cut short
-	freed    time.Time
+	freedAt  time.Time
 }
 
 // originPools are the pools of one origin. While a destination has requests in flight it has a pool for itself; the
@@ -51,10 +51,10 @@ type originPools struct {
 
 // pools are all pools of a Transport.
 type pools struct {
-	mu      sync.Mutex // guards the rest and all pools
-	origins map[origin]*originPools
-	made    uint64 // pools ever made
-	swept   time.Time
+	mu        sync.Mutex // guards the rest and all pools
+	origins   map[origin]*originPools
+	created   uint64 // pools ever made
+	lastSweep time.Time
 }
 
 // acquire returns the pool for one more request of a destination. The caller releases it.
@@ -91,7 +91,7 @@ func (ps *pools) release(p *pool, timedOut bool) {
 	}
 	delete(p.owner.used, p.dest)
 	if !p.timedOut {
-		p.freed = time.Now()
+		p.freedAt = time.Now()
 		p.owner.free = append(p.owner.free, p)
 	}
 }
@@ -105,7 +105,7 @@ func (o *originPools) takeFree(now time.Time) *pool {
 	p := o.free[last]
 	o.free[last] = nil
 	o.free = o.free[:last]
-	if now.Sub(p.freed) >= idleTimeout {
+	if now.Sub(p.freedAt) >= idleTimeout {
 		o.free = nil
 		return nil
 	}
@@ -118,22 +118,22 @@ func (ps *pools) newPool(u *url.URL, owner *originPools) *pool {
 		port = "80"
 	}
 	port = cmp.Or(port, "443")
-	ps.made++
+	ps.created++
 	return &pool{
 		owner: owner, address: net.JoinHostPort(u.Hostname(), port),
-		name: net.JoinHostPort("pool-"+strconv.FormatUint(ps.made, 10), port),
+		name: net.JoinHostPort("pool-"+strconv.FormatUint(ps.created, 10), port),
 	}
 }
 
 // sweep forgets pools whose connections have closed, at most once per idleTimeout.
 func (ps *pools) sweep(now time.Time) {
-	if now.Sub(ps.swept) < idleTimeout {
+	if now.Sub(ps.lastSweep) < idleTimeout {
 		return
 	}
-	ps.swept = now
+	ps.lastSweep = now
 	for o, owner := range ps.origins {
 		old := 0
-		for old < len(owner.free) && now.Sub(owner.free[old].freed) >= idleTimeout {
+		for old < len(owner.free) && now.Sub(owner.free[old].freedAt) >= idleTimeout {
 			old++
 		}
 		owner.free = append([]*pool(nil), owner.free[old:]...)

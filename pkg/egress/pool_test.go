@@ -220,7 +220,7 @@ func TestIdleConnectionsGiveTheirFiles(t *testing.T) {
 // What is remembered of hosts ends with their connections.
 func TestPoolsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ps := pools{origins: make(map[origin]*originPools), swept: time.Now()}
+		ps := pools{origins: make(map[origin]*originPools), lastSweep: time.Now()}
 		use := func(host string, dest string) *pool {
 			return ps.acquire(mustParse(t, "https://"+host+"/hook"), dest)
 		}

@@ -48,7 +48,7 @@ func (p Policy) LookupWarning(ctx context.Context, resolver *net.Resolver, host 
 		return ""
 	}
 	for _, addr := range addrs {
-		if p.Judge(addr.Unmap()).Blocked() {
+		if p.ClassifyAddr(addr.Unmap()).Blocked() {
 			return host + " has an address that is not public; deliveries never go to such a one"
 		}
 	}

@@ -60,7 +60,7 @@ func (v TargetClass) Blocked() bool { return v != Public && v != Allowed }
 // An address that embeds an IPv4 address is refused by the name of its form, whatever is inside: what
 // a translator or a tunnel would make of it is not ours to guess. A network that reaches IPv4 only
 // through NAT64 adds 64:ff9b::/96 to RELAY_EGRESS_ALLOW and filters at the translator.
-var special = []struct {
+var specialPrefixes = []struct {
 	prefix netip.Prefix
 	class  TargetClass
 }{
@@ -112,12 +112,12 @@ var special = []struct {
 
 // Judge says what an address is, from the registries alone. It is pure; [Policy.Judge] adds what an
 // installation allows and which addresses are its own.
-func Judge(addr netip.Addr) TargetClass {
+func ClassifyAddr(addr netip.Addr) TargetClass {
 	if !addr.IsValid() {
 		return Invalid
 	}
 	addr = addr.WithZone("") // a prefix never contains an address with a zone
-	for _, s := range special {
+	for _, s := range specialPrefixes {
 		if s.prefix.Contains(addr) {
 			return s.class
 		}

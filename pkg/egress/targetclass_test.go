@@ -8,7 +8,7 @@ import (
 func TestJudge(t *testing.T) {
 	f := func(addr string, want TargetClass) {
 		t.Helper()
-		if got := Judge(netip.MustParseAddr(addr)); got != want {
+		if got := ClassifyAddr(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("Judge(%s) = %s, want %s", addr, got, want)
 		}
 		if blocked := want != Public; want.Blocked() != blocked {
@@ -126,7 +126,7 @@ func TestJudge(t *testing.T) {
 	f("ff02::1", Multicast)
 	f("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", Multicast)
 
-	if got := Judge(netip.Addr{}); got != Invalid || !got.Blocked() {
+	if got := ClassifyAddr(netip.Addr{}); got != Invalid || !got.Blocked() {
 		t.Errorf("the zero address is %s", got)
 	}
 	if !TargetClass("a word of tomorrow").Blocked() || !TargetClass("").Blocked() {
@@ -136,12 +136,12 @@ func TestJudge(t *testing.T) {
 
 func TestPolicyJudge(t *testing.T) {
 	p := Policy{
-		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
-		Own:   ownOf("8.8.4.4", "10.0.0.1", "127.0.0.1", "2606:4700::1"),
+		Allow:    []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
+		OwnAddrs: ownOf("8.8.4.4", "10.0.0.1", "127.0.0.1", "2606:4700::1"),
 	}
 	f := func(addr string, want TargetClass) {
 		t.Helper()
-		if got := p.Judge(netip.MustParseAddr(addr)); got != want {
+		if got := p.ClassifyAddr(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("Judge(%s) = %s, want %s", addr, got, want)
 		}
 	}
@@ -164,7 +164,7 @@ func TestJudgeDial(t *testing.T) {
 	inside := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	f := func(p Policy, target string, name bool, want TargetClass) {
 		t.Helper()
-		if got := p.judgeDial(netip.MustParseAddrPort(target), name); got != want {
+		if got := p.classifyTarget(netip.MustParseAddrPort(target), name); got != want {
 			t.Errorf("judgeDial(%s, name %t) = %s, want %s", target, name, got, want)
 		}
 	}
@@ -192,6 +192,6 @@ func BenchmarkJudge(b *testing.B) {
 	p := loopbackAllowed
 	addr := netip.MustParseAddr("2606:4700:4700::1111") // the longest way through the table
 	for b.Loop() {
-		p.Judge(addr)
+		p.ClassifyAddr(addr)
 	}
 }

@@ -21,7 +21,7 @@ type URLError struct {
 
 func (e *URLError) Error() string { return e.Reason }
 
-func refuse(format string, args ...any) error {
+func urlError(format string, args ...any) error {
 	return &URLError{Reason: "URL " + fmt.Sprintf(format, args...)}
 }
 
@@ -33,15 +33,15 @@ func refuse(format string, args ...any) error {
 // without leading zeros, the rest as written but for characters that must be percent-encoded.
 func (p Policy) CheckURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
-		return nil, refuse("is longer than %d bytes; shorten it", maxURL)
+		return nil, urlError("is longer than %d bytes; shorten it", maxURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The parser's text repeats the URL, which may hold a token.
-		return nil, refuse("cannot be read; write it as https://host/path, with special characters percent-encoded")
+		return nil, urlError("cannot be read; write it as https://host/path, with special characters percent-encoded")
 	}
-	if p.Self.Leads(u) { // first: that the URL of the relay in dev is http:// is not what is wrong with it
-		return nil, refuse("leads back to this relay, where each event would become another one; name the receiver itself")
+	if p.OwnURLs.Matches(u) { // first: that the URL of the relay in dev is http:// is not what is wrong with it
+		return nil, urlError("leads back to this relay, where each event would become another one; name the receiver itself")
 	}
 	if err := p.checkParts(u, raw); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 	u.Host = joinHost(host, u.Port(), port)
 	u.RawQuery = escapeQuery(u.RawQuery)
 	if len(u.String()) > maxURL {
-		return nil, refuse("is longer than %d bytes; shorten it", maxURL)
+		return nil, urlError("is longer than %d bytes; shorten it", maxURL)
 	}
 	return u, nil
 }
@@ -69,15 +69,15 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 func (p Policy) checkParts(u *url.URL, raw string) error {
 	switch {
 	case u.Scheme == "http" && !p.AllowHTTP:
-		return refuse("must use https; change http:// to https://")
+		return urlError("must use https; change http:// to https://")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return refuse("must begin with https://")
+		return urlError("must begin with https://")
 	case u.Opaque != "" || u.Hostname() == "":
-		return refuse("has no host; write it as https://host/path")
+		return urlError("has no host; write it as https://host/path")
 	case u.User != nil:
-		return refuse("must not contain a user name or password; put credentials into the destination's headers")
+		return urlError("must not contain a user name or password; put credentials into the destination's headers")
 	case strings.Contains(raw, "#"):
-		return refuse("must not contain a fragment; remove # and what follows it")
+		return urlError("must not contain a fragment; remove # and what follows it")
 	}
 	return nil
 }
@@ -87,26 +87,26 @@ func (p Policy) checkParts(u *url.URL, raw string) error {
 // whether it leads inside cannot be known without resolving it.
 func (p Policy) checkTarget(host string, port uint16) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
-		if v := p.Judge(addr); v == Allowed {
+		if v := p.ClassifyAddr(addr); v == Allowed {
 			return nil
 		} else if v.Blocked() {
-			return refuse("names an address that is not public (%s); use the name of a public host", v)
+			return urlError("names an address that is not public (%s); use the name of a public host", v)
 		}
-		return refuse("must name its host; an address is not accepted")
+		return urlError("must name its host; an address is not accepted")
 	}
 	labels := strings.Split(host, ".")
 	last := labels[len(labels)-1]
 	switch {
 	case isNumber(last):
-		return refuse("has a host that reads as a number; use the name of a public host")
+		return urlError("has a host that reads as a number; use the name of a public host")
 	case last == "localhost" && !p.allowsLoopback():
-		return refuse("names this machine; use the name of a public host")
+		return urlError("names this machine; use the name of a public host")
 	case last == "localhost":
 		return nil
 	case len(labels) == 1 && len(p.Allow) == 0:
-		return refuse("has a host without a dot; use the full name of a public host")
-	case len(labels) > 1 && !p.openPort(port):
-		return refuse("has port %d; use 443 or a port from %d to 65535", port, firstUserPort)
+		return urlError("has a host without a dot; use the full name of a public host")
+	case len(labels) > 1 && !p.allowsPort(port):
+		return urlError("has port %d; use 443 or a port from %d to 65535", port, firstUserPort)
 	}
 	return nil
 }
@@ -114,7 +114,8 @@ func (p Policy) checkTarget(host string, port uint16) error {
 // allowsLoopback reports whether localhost (RFC 6761, 6.3: the name and everything under it) leads
 // inside Allow.
 func (p Policy) allowsLoopback() bool {
-	return p.Judge(netip.AddrFrom4([4]byte{127, 0, 0, 1})) == Allowed || p.Judge(netip.IPv6Loopback()) == Allowed
+	return p.ClassifyAddr(netip.AddrFrom4([4]byte{127, 0, 0, 1})) == Allowed ||
+		p.ClassifyAddr(netip.IPv6Loopback()) == Allowed
 }
 
 // asciiHost returns the host as it is resolved: a literal without its brackets, or a name in
@@ -125,10 +126,10 @@ func asciiHost(host string) (string, error) {
 	if strings.Contains(host, ":") { // only in brackets: the parser has split off the port
 		addr, err := netip.ParseAddr(host)
 		if err != nil {
-			return "", refuse("has a host in brackets that is not an IPv6 address")
+			return "", urlError("has a host in brackets that is not an IPv6 address")
 		}
 		if addr.Zone() != "" {
-			return "", refuse("has an address with a zone; use the name of a public host")
+			return "", urlError("has an address with a zone; use the name of a public host")
 		}
 		return addr.String(), nil
 	}
@@ -136,7 +137,7 @@ func asciiHost(host string) (string, error) {
 	if !isASCII(host) || strings.Contains(host, "xn--") {
 		ascii, err := idna.Lookup.ToASCII(host)
 		if err != nil {
-			return "", refuse("has a host that is not a valid international name; write it in its ASCII form (xn--…)")
+			return "", urlError("has a host that is not a valid international name; write it in its ASCII form (xn--…)")
 		}
 		host = ascii
 	}
@@ -151,17 +152,17 @@ func asciiHost(host string) (string, error) {
 // same host then has two spellings, of which certificates know one.
 func checkName(host string) error {
 	if strings.HasSuffix(host, ".") {
-		return refuse("has a dot at the end of its host; remove it")
+		return urlError("has a dot at the end of its host; remove it")
 	}
 	if len(host) > 253 {
-		return refuse("has a host longer than 253 characters")
+		return urlError("has a host longer than 253 characters")
 	}
 	for label := range strings.SplitSeq(host, ".") {
 		bad := strings.ContainsFunc(label, func(r rune) bool {
 			return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '_'
 		})
 		if bad || label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return refuse("has a host that is not a valid name; use letters, digits and hyphens between single dots")
+			return urlError("has a host that is not a valid name; use letters, digits and hyphens between single dots")
 		}
 	}
 	return nil
@@ -193,7 +194,7 @@ func portOf(u *url.URL) (uint16, error) {
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || port == 0 {
-		return 0, refuse("has a port that does not exist; use 443 or a port from %d to 65535", firstUserPort)
+		return 0, urlError("has a port that does not exist; use 443 or a port from %d to 65535", firstUserPort)
 	}
 	return uint16(port), nil
 }

@@ -150,7 +150,7 @@ func TestCheckURLRefuses(t *testing.T) {
 	f(Policy{Allow: []netip.Prefix{netip.MustParsePrefix("::1/128")}}, "https://[::1%25lo]/", "address with a zone")
 	f(private, "https://localhost/", "names this machine")
 	f(private, "https://a.localhost/", "names this machine")
-	f(Policy{Own: ownOf("8.8.4.4")}, "https://8.8.4.4/", "not public (own_address)")
+	f(Policy{OwnAddrs: ownOf("8.8.4.4")}, "https://8.8.4.4/", "not public (own_address)")
 }
 
 // The message goes into an API answer; what was sent may be a secret and must not come back in it.

@@ -18,8 +18,8 @@ var ErrClock = errors.New("clock is more than 30 s behind the last id")
 
 // Generator makes time-ordered ids. The zero value is not usable; see NewGenerator.
 type Generator struct {
-	now  func() time.Time
-	told func(wait time.Duration)
+	now     func() time.Time
+	onStall func(wait time.Duration)
 
 	mu      sync.Mutex // guards the rest
 	ms      int64
@@ -32,12 +32,12 @@ func NewGenerator(now func() time.Time) *Generator {
 	if now == nil {
 		now = time.Now
 	}
-	return &Generator{now: now, told: func(time.Duration) {}}
+	return &Generator{now: now, onStall: func(time.Duration) {}}
 }
 
 // OnStall sets what is told when New begins to fail: how long it will go on failing, unless the clock is set.
 // It is told 0 when New works again. OnStall must be called before the generator is used.
-func (g *Generator) OnStall(told func(wait time.Duration)) { g.told = told }
+func (g *Generator) OnStall(told func(wait time.Duration)) { g.onStall = told }
 
 // New returns the next id for a partition. It never goes back in time: after a clock step back the
 // last millisecond goes on being used, 4,096 ids each, until the clock has caught up. Further ahead of
@@ -54,7 +54,7 @@ func (g *Generator) New(partition int32) (ID, error) {
 	}
 	g.mu.Unlock()
 	if changed {
-		g.told(max(wait, 0))
+		g.onStall(max(wait, 0))
 	}
 	if stalled {
 		return ID{}, ErrClock
@@ -64,7 +64,7 @@ func (g *Generator) New(partition int32) (ID, error) {
 
 // Next is New for ids whose time means nothing and that only bring things into order: it works however far
 // the clock is behind.
-func (g *Generator) Next(partition int32) ID {
+func (g *Generator) NewUnbounded(partition int32) ID {
 	wall := g.now().UnixMilli()
 	g.mu.Lock()
 	g.ms, g.seq = g.next(wall)

@@ -54,7 +54,7 @@ func TestNextNeverFails(t *testing.T) {
 	g := id.NewGenerator(func() time.Time { return now })
 	var told []time.Duration
 	g.OnStall(func(wait time.Duration) { told = append(told, wait) })
-	last := g.Next(1)
+	last := g.NewUnbounded(1)
 	now = now.Add(-time.Hour)
 	for range 10_000 {
 		if _, err := g.New(1); err == nil {
@@ -65,7 +65,7 @@ func TestNextNeverFails(t *testing.T) {
 		t.Errorf("%v ahead after refusals, want 1h", a)
 	}
 	for range 10_000 {
-		next := g.Next(1)
+		next := g.NewUnbounded(1)
 		if next.String() <= last.String() || next.Partition() != 1 {
 			t.Fatalf("%v follows %v", next, last)
 		}

@@ -217,13 +217,13 @@ func (m *SMTP) compose(to string, msg Message) (*gomail.Msg, error) {
 	_, domain, _ := strings.Cut(m.from, "@")
 	l.SetMessageIDWithValue(msg.ID + "@" + strings.Trim(domain, "> "))
 	l.SetDateWithValue(msg.At)
-	l.Subject(web.Line(msg.Title))
+	l.Subject(web.SanitizeLine(msg.Title))
 	l.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no automatic replies
 	l.SetGenHeader("X-Relay-Type", msg.Type)
 	var b strings.Builder
-	b.WriteString(web.Text(msg.Text) + "\n\n")
+	b.WriteString(web.SanitizeText(msg.Text) + "\n\n")
 	for _, f := range msg.Facts {
-		fmt.Fprintf(&b, "%s: %s\n", f.Name, web.Line(f.Value))
+		fmt.Fprintf(&b, "%s: %s\n", f.Name, web.SanitizeLine(f.Value))
 	}
 	if msg.Link != "" {
 		b.WriteString("\n" + msg.Link + "\n")

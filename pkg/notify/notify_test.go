@@ -45,7 +45,7 @@ func (w *servers) sender(smtpURL string) *Sender {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(transport.CloseIdleConnections)
-	operator, err := egress.NewOperator(w.ca, "")
+	operator, err := egress.NewOperatorDialer(w.ca, "")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -35,15 +35,16 @@ func slackBody(m Message) any {
 		Fields []text `json:"fields,omitempty"`
 	}
 	markup := func(s string) text { return text{"mrkdwn", s, true} }
-	title, sentences := slackPlain(web.Line(m.Title), maxSlackHeader), markup(slackEscape(slackPlain(web.Text(m.Text),
-		maxSlackText)))
+	title, sentences := slackPlain(web.SanitizeLine(m.Title), maxSlackHeader),
+		markup(slackEscape(slackPlain(web.SanitizeText(m.Text),
+			maxSlackText)))
 	blocks := []block{
 		{Type: "header", Text: &text{Type: "plain_text", Text: title}},
 		{Type: "section", Text: &sentences},
 	}
 	var fields []text
 	for _, f := range m.Facts {
-		fields = append(fields, markup("*"+slackEscape(f.Name)+"*\n"+slackEscape(slackPlain(web.Line(f.Value),
+		fields = append(fields, markup("*"+slackEscape(f.Name)+"*\n"+slackEscape(slackPlain(web.SanitizeLine(f.Value),
 			maxSlackHeader))))
 	}
 	if len(fields) > 0 {

@@ -27,7 +27,7 @@ const othersMode = 0o077
 // Dir makes a directory that only this user can enter, or takes over one that exists. A directory of another user is
 // refused. One that others can enter is closed to them if it is empty or holds the file mark, which shows that it is
 // ours; any other directory is refused, for it may be one that the system or other programs need, such as /tmp.
-func Dir(path, mark string) error {
+func EnsureDir(path, mark string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
@@ -57,7 +57,7 @@ func Dir(path, mark string) error {
 	if info.Mode().Perm()&othersMode == 0 {
 		return nil
 	}
-	ours, err := isOurs(d, info.Mode(), mark)
+	ours, err := mayRestrict(d, info.Mode(), mark)
 	if err != nil {
 		return fmt.Errorf("check directory: %w", err)
 	}
@@ -77,7 +77,7 @@ func Dir(path, mark string) error {
 }
 
 // Lock keeps a second process out of a data directory until unlock is called, by a lock on a file in it.
-func Lock(dir, file string) (unlock func(), err error) {
+func LockDir(dir, file string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, file), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
@@ -107,9 +107,9 @@ func checkLink(path string) (flag int, err error) {
 	return 0, nil
 }
 
-// isOurs says whether a directory may be closed to others: it is empty, or it holds the file mark and nobody else could
-// have put that there.
-func isOurs(d *os.File, mode fs.FileMode, mark string) (bool, error) {
+// mayRestrict says whether a directory may be closed to others: it is empty, or it holds the file mark and nobody else
+// could have put that there.
+func mayRestrict(d *os.File, mode fs.FileMode, mark string) (bool, error) {
 	names, err := d.Readdirnames(1)
 	if errors.Is(err, io.EOF) {
 		return true, nil

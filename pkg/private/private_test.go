@@ -46,7 +46,7 @@ func TestDir(t *testing.T) {
 		"open, of other things":  {dir: makeDir(t, 0o755, "other"), refuse: "chmod 700"},
 		"others can write there": {dir: makeDir(t, 0o777|os.ModeSticky, "mark"), refuse: "inside it, such as"},
 	} {
-		err := private.Dir(c.dir, "mark")
+		err := private.EnsureDir(c.dir, "mark")
 		if c.refuse != "" {
 			if err == nil || !strings.Contains(err.Error(), c.refuse) {
 				t.Errorf("%s: %v, want a refusal with %q", name, err, c.refuse)
@@ -63,7 +63,7 @@ func TestDir(t *testing.T) {
 	if err := os.Chown(foreign, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if err := private.Dir(foreign, "mark"); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
+	if err := private.EnsureDir(foreign, "mark"); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
 		t.Errorf("directory of another user: %v", err)
 	}
 }
@@ -72,16 +72,16 @@ func TestDir(t *testing.T) {
 func TestLock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	unlock, err := private.Lock(dir, "lock")
+	unlock, err := private.LockDir(dir, "lock")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := private.Lock(dir, "lock"); err == nil ||
+	if _, err := private.LockDir(dir, "lock"); err == nil ||
 		!strings.Contains(err.Error(), "in use by another relay process") {
 		t.Errorf("locked twice: %v", err)
 	}
 	unlock()
-	if unlock, err = private.Lock(dir, "lock"); err != nil {
+	if unlock, err = private.LockDir(dir, "lock"); err != nil {
 		t.Fatal(err)
 	}
 	unlock()
@@ -243,13 +243,13 @@ func TestLinkOfAnotherUser(t *testing.T) {
 	asRoot(t)
 	ours := makeDir(t, 0o700)
 	link := ours + ".link"
-	if err := errors.Join(os.Symlink(ours, link), private.Dir(link, "")); err != nil {
+	if err := errors.Join(os.Symlink(ours, link), private.EnsureDir(link, "")); err != nil {
 		t.Errorf("our own link: %v", err)
 	}
 	if err := os.Lchown(link, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if err := private.Dir(link, ""); err == nil ||
+	if err := private.EnsureDir(link, ""); err == nil ||
 		!strings.Contains(err.Error(), "a link that belongs to user 65534; remove") {
 		t.Errorf("the link of another user: %v", err)
 	}
@@ -284,7 +284,7 @@ func TestListen(t *testing.T) {
 
 func TestLongPath(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 150))
-	if err := private.Dir(dir, ""); err != nil {
+	if err := private.EnsureDir(dir, ""); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "s.sock")

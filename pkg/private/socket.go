@@ -22,7 +22,7 @@ const maxSocketPath = 103
 type Listener struct {
 	*net.UnixListener
 	path   string // "" when it was inherited: the parent process removes it
-	made   fs.FileInfo
+	info   fs.FileInfo
 	remove sync.Once
 }
 
@@ -30,7 +30,7 @@ type Listener struct {
 // is left alone and refused. The socket is bound in a new directory of mode 0700 and
 // then moved into place, so that at no time others can connect, whatever the umask of the process is.
 func Listen(path string) (*Listener, error) {
-	if err := awaitFree(path); err != nil {
+	if err := waitUntilUnused(path); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".socket-*")
@@ -59,11 +59,12 @@ func Listen(path string) (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("look at socket: %w", err), l.Close())
 	}
-	return &Listener{UnixListener: l, path: path, made: made}, nil
+	return &Listener{UnixListener: l, path: path, info: made}, nil
 }
 
-// awaitFree returns when nobody listens at path. A process that is being killed may still do so: it gets a moment.
-func awaitFree(path string) error {
+// waitUntilUnused returns when nobody listens at path. A process that is being killed may still do so: it gets a
+// moment.
+func waitUntilUnused(path string) error {
 	const moment, pause = 5 * time.Second, 50 * time.Millisecond
 	retry := time.NewTicker(pause)
 	defer retry.Stop()
@@ -76,7 +77,7 @@ func awaitFree(path string) error {
 			return fmt.Errorf("look at %s: %w", path, err)
 		case info.Mode().Type() != fs.ModeSocket:
 			return fmt.Errorf("%s is no socket: remove it, or choose another path", path)
-		case !answers(path):
+		case !isListening(path):
 			return nil
 		case time.Since(began) > moment:
 			return fmt.Errorf("a process of user %d listens on %s already: stop it, or choose another path", ownerOf(info), path)
@@ -85,7 +86,7 @@ func awaitFree(path string) error {
 }
 
 // answers reports whether a process listens on the socket at path.
-func answers(path string) bool {
+func isListening(path string) bool {
 	address, release, err := shortPath(path)
 	if err != nil {
 		return false
@@ -129,7 +130,7 @@ func (l *Listener) Close() (err error) {
 		if l.path == "" {
 			return
 		}
-		if now, err := os.Lstat(l.path); err != nil || !os.SameFile(now, l.made) {
+		if now, err := os.Lstat(l.path); err != nil || !os.SameFile(now, l.info) {
 			return
 		}
 		if err = os.Remove(l.path); errors.Is(err, fs.ErrNotExist) {

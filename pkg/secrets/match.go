@@ -95,7 +95,7 @@ func (r *Rule) matchEnd(b []byte, start, after int) int {
 			return 0
 		}
 	}
-	if r.Check == checkRelay && !apikey.Is(string(b[start:end])) {
+	if r.Check == checkRelay && !apikey.HasFormat(string(b[start:end])) {
 		return 0
 	}
 	return end

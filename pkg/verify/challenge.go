@@ -30,7 +30,7 @@ func Challenge(r Request) (string, bool) {
 	case http.MethodGet:
 		text = queryChallenge(r.URL)
 	}
-	if text == "" || len(text) > maxChallenge || !all(text, isChallenge) {
+	if text == "" || len(text) > maxChallenge || !everyByte(text, isChallenge) {
 		return "", false
 	}
 	return text, true

@@ -25,7 +25,7 @@ func FuzzStripe(f *testing.F) {
 		f.Add(header, r.Body)
 	}
 	f.Fuzz(func(t *testing.T, header string, body []byte) {
-		at, reason := c.signature(Request{Header: http.Header{"Stripe-Signature": {header}}, Body: body})
+		at, reason := c.checkSignature(Request{Header: http.Header{"Stripe-Signature": {header}}, Body: body})
 		if reason != "" {
 			return
 		}
@@ -103,7 +103,7 @@ func FuzzMutation(f *testing.F) {
 func signed(t testing.TB, scheme string, body []byte) (Config, Request) {
 	t.Helper()
 	const secret, stamp = otherSecret, "1760000000"
-	key, err := standardKey(secret)
+	key, err := decodeStandardSecret(secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,15 +213,15 @@ func FuzzHMAC(f *testing.F) {
 		if !valid || err != nil || len(prefix) > maxPrefix {
 			return
 		}
-		if tpl.inList() || tpl.header == "" {
+		if tpl.timestampInList() || tpl.header == "" {
 			stamp = "1760000000"
 		}
-		if _, ok := customTime(stamp, tpl.adjoins()); !ok || len(stamp) > maxHeader {
+		if _, ok := parseCustomTime(stamp, tpl.timestampTouchesBody()); !ok || len(stamp) > maxHeader {
 			return
 		}
-		mac := string(hexSHA256().appendMAC(nil, "k", tpl.fill(stamp, body)))
+		mac := string(hexSHA256().appendMAC(nil, "k", tpl.render(stamp, body)))
 		header = prefix + mac
-		if tpl.inList() {
+		if tpl.timestampInList() {
 			header = "t=" + stamp + "," + header
 		}
 		r.Header = http.Header{"X-Signature": {header}}

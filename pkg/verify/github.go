@@ -12,7 +12,7 @@ var github = Scheme{
 	Name: GitHub, TypeSource: "header:X-GitHub-Event", check: checkGitHub, sign: signGitHub,
 	Sample: Sample{
 		Type: "push", UserAgent: "GitHub-Hookshot/sample", ContentType: jsonType, Body: githubSample,
-		Header: func(x Sampling) map[string]string {
+		Header: func(x SampleValues) map[string]string {
 			return map[string]string{
 				"X-GitHub-Event": x.Type, "X-GitHub-Delivery": x.ID, "X-GitHub-Hook-ID": "1",
 				"X-GitHub-Hook-Installation-Target-Type": "repository",
@@ -26,7 +26,7 @@ const githubHeader, githubPrefix = "X-Hub-Signature-256", "sha256="
 // checkGitHub reads `X-Hub-Signature-256: sha256=<hex>`, HMAC-SHA256 of the body. GitHub still sends the older
 // `X-Hub-Signature` (SHA-1) beside it; that one alone counts as missing.
 func checkGitHub(c Config, r Request) (time.Time, Reason) {
-	return time.Time{}, bodySignature(c, r, githubHeader, githubPrefix, hexSHA256())
+	return time.Time{}, checkBodySignature(c, r, githubHeader, githubPrefix, hexSHA256())
 }
 
 func signGitHub(c Config, r Request, _ string) error {
@@ -34,7 +34,7 @@ func signGitHub(c Config, r Request, _ string) error {
 	return nil
 }
 
-func githubSample(x Sampling) string {
+func githubSample(x SampleValues) string {
 	return fmt.Sprintf(`{"ref":"refs/heads/main","before":"%040d","after":"%040d","created":false,"deleted":false,`+
 		`"forced":false,`+
 		`"repository":{"id":1,"name":"sample","full_name":"octo-sample/sample","private":true,"default_branch":"main"},`+

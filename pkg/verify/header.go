@@ -15,7 +15,7 @@ const maxHeader = 4096
 const maxSecondsDigits = 12
 
 // single returns the value of a header that must come once.
-func single(h http.Header, name string) (string, Reason) {
+func singleValue(h http.Header, name string) (string, Reason) {
 	values := h.Values(name)
 	if len(values) > 1 {
 		return "", SignatureMalformed
@@ -29,10 +29,10 @@ func single(h http.Header, name string) (string, Reason) {
 	return values[0], ""
 }
 
-// stampedList splits a header that carries its own timestamp: one item `t=…` or `ts=…`, and every well-formed MAC
-// behind the prefix. Items of other names are passed over. Two timestamps are malformed, since only one of them was
+// parseSignatureList splits a header that carries its own timestamp: one item `t=…` or `ts=…`, and every well-formed
+// MAC behind the prefix. Items of other names are passed over. Two timestamps are malformed, since only one of them was
 // signed.
-func stampedList(value, separators, prefix string, form macForm) (stamp string, signatures []string, ok bool) {
+func parseSignatureList(value, separators, prefix string, form macForm) (stamp string, signatures []string, ok bool) {
 	signatures = make([]string, 0, 4)
 	for value != "" {
 		end := strings.IndexAny(value, separators)
@@ -41,7 +41,7 @@ func stampedList(value, separators, prefix string, form macForm) (stamp string, 
 			item, rest = value[:end], value[end+1:]
 		}
 		value = rest
-		if s, found := cutStamp(item); found {
+		if s, found := cutTimestamp(item); found {
 			if stamp != "" {
 				return "", nil, false
 			}
@@ -53,16 +53,16 @@ func stampedList(value, separators, prefix string, form macForm) (stamp string, 
 	return stamp, signatures, len(signatures) > 0
 }
 
-func cutStamp(item string) (string, bool) {
+func cutTimestamp(item string) (string, bool) {
 	if s, found := strings.CutPrefix(item, "t="); found {
 		return s, true
 	}
 	return strings.CutPrefix(item, "ts=")
 }
 
-// unixSeconds reads a timestamp of digits only. No sign, space or leading plus: the text is signed as it stands, and
-// two spellings of one time would be two texts.
-func unixSeconds(s string) (time.Time, bool) {
+// parseUnixSeconds reads a timestamp of digits only. No sign, space or leading plus: the text is signed as it stands,
+// and two spellings of one time would be two texts.
+func parseUnixSeconds(s string) (time.Time, bool) {
 	if len(s) > maxSecondsDigits || !isNumber(s) {
 		return time.Time{}, false
 	}

@@ -31,25 +31,25 @@ const listSeparators = ",; "
 // A `{timestamp}` in the template comes from the signature header itself, which then is a list such as
 // `t=1760000000,v1=<MAC>` (or `ts=`; items between commas, semicolons or spaces; each with the prefix is a candidate).
 // `{timestamp:X-Sent-At}` comes from the header of that name. The text is signed as it stands and judged for age as
-// customTime reads it.
+// parseCustomTime reads it.
 func checkCustom(c Config, r Request) (time.Time, Reason) {
 	form, known := newMACForm(c.algorithm(), c.encoding())
 	t, err := parseTemplate(c.template())
 	if !known || err != nil {
 		return time.Time{}, SignatureMismatch
 	}
-	stamp, signatures, reason := t.read(c, r, form)
+	stamp, signatures, reason := t.readHeaders(c, r, form)
 	if reason != "" {
 		return time.Time{}, reason
 	}
 	var signedAt time.Time
 	if t.placeholder != "" {
 		var ok bool
-		if signedAt, ok = customTime(stamp, t.adjoins()); !ok {
+		if signedAt, ok = parseCustomTime(stamp, t.timestampTouchesBody()); !ok {
 			return time.Time{}, SignatureMalformed
 		}
 	}
-	return signedAt, form.verify(c.Secrets, t.fill(stamp, r.Body), signatures...)
+	return signedAt, form.verify(c.Secrets, t.render(stamp, r.Body), signatures...)
 }
 
 func (c Config) algorithm() string { return cmp.Or(c.Algorithm, defaultAlgorithm) }
@@ -94,24 +94,24 @@ func parseTemplate(text string) (template, error) {
 	return t, nil
 }
 
-// inList reports that the timestamp comes from the signature header.
-func (t template) inList() bool { return t.placeholder != "" && t.header == "" }
+// timestampInList reports that the timestamp comes from the signature header.
+func (t template) timestampInList() bool { return t.placeholder != "" && t.header == "" }
 
 // read takes the timestamp, when one is signed, and the candidate signatures from the headers.
-func (t template) read(c Config, r Request, form macForm) (stamp string, signatures []string, reason Reason) {
-	value, reason := single(r.Header, cmp.Or(c.Header, defaultHeader))
+func (t template) readHeaders(c Config, r Request, form macForm) (stamp string, signatures []string, reason Reason) {
+	value, reason := singleValue(r.Header, cmp.Or(c.Header, defaultHeader))
 	if reason != "" {
 		return "", nil, reason
 	}
-	if t.inList() {
-		stamp, signatures, ok := stampedList(value, listSeparators, c.Prefix, form)
+	if t.timestampInList() {
+		stamp, signatures, ok := parseSignatureList(value, listSeparators, c.Prefix, form)
 		if !ok {
 			return "", nil, SignatureMalformed
 		}
 		return stamp, signatures, ""
 	}
 	if t.header != "" {
-		if stamp, reason = single(r.Header, t.header); reason != "" {
+		if stamp, reason = singleValue(r.Header, t.header); reason != "" {
 			return "", nil, reason
 		}
 	}
@@ -122,7 +122,7 @@ func (t template) read(c Config, r Request, form macForm) (stamp string, signatu
 	return stamp, []string{signature}, ""
 }
 
-func (t template) fill(stamp string, body []byte) message {
+func (t template) render(stamp string, body []byte) message {
 	if t.placeholder == "" {
 		return message{head: t.head, body: body, tail: t.tail}
 	}
@@ -134,18 +134,18 @@ func (t template) fill(stamp string, body []byte) message {
 }
 
 // adjoins reports a timestamp that touches the body with nothing in between.
-func (t template) adjoins() bool {
+func (t template) timestampTouchesBody() bool {
 	return strings.HasSuffix(t.head, t.placeholder) || strings.HasPrefix(t.tail, t.placeholder)
 }
 
-// customTime reads seconds, milliseconds (13 digits) or RFC 3339. Next to the body no milliseconds: whoever moves the
-// first three digits of a body into a timestamp in seconds would make a fresh one with the same signature.
-func customTime(s string, adjoins bool) (time.Time, bool) {
+// parseCustomTime reads seconds, milliseconds (13 digits) or RFC 3339. Next to the body no milliseconds: whoever moves
+// the first three digits of a body into a timestamp in seconds would make a fresh one with the same signature.
+func parseCustomTime(s string, adjoins bool) (time.Time, bool) {
 	if len(s) == maxSecondsDigits+1 && !adjoins && isNumber(s) {
 		ms, err := strconv.ParseInt(s, 10, 64)
 		return time.UnixMilli(ms), err == nil
 	}
-	if at, ok := unixSeconds(s); ok {
+	if at, ok := parseUnixSeconds(s); ok {
 		return at, true
 	}
 	at, err := time.Parse(time.RFC3339, s)
@@ -158,9 +158,9 @@ func signCustom(c Config, r Request, stamp string) error {
 	if !known || err != nil {
 		return fmt.Errorf("scheme of the endpoint: %w", errors.Join(err))
 	}
-	value := c.Prefix + form.sign(c, t.fill(stamp, r.Body))
+	value := c.Prefix + form.sign(c, t.render(stamp, r.Body))
 	switch {
-	case t.inList():
+	case t.timestampInList():
 		value = "t=" + stamp + "," + value
 	case t.header != "":
 		setHeader(r, t.header, stamp)
@@ -188,7 +188,7 @@ func validateCustom(c Config, add addFault) {
 		add("signed_content", "must be at most %d bytes", maxTemplate)
 	case err != nil:
 		add("signed_content", "%s", err.Error())
-	case t.inList() && !isListPrefix(c.Prefix):
+	case t.timestampInList() && !isListPrefix(c.Prefix):
 		add("prefix", "must hold no comma, semicolon or space and not begin with t= or ts=: {timestamp} makes the "+
 			"header a list")
 	}
@@ -196,10 +196,10 @@ func validateCustom(c Config, add addFault) {
 
 // isPrintable reports printable ASCII (RFC 9110 §5.5 allows more in a header value, but no provider uses it).
 func isPrintable(s string) bool {
-	return all(s, func(c byte) bool { return c >= ' ' && c <= '~' })
+	return everyByte(s, func(c byte) bool { return c >= ' ' && c <= '~' })
 }
 
 func isListPrefix(s string) bool {
-	_, stamp := cutStamp(s)
+	_, stamp := cutTimestamp(s)
 	return !stamp && !strings.ContainsAny(s, listSeparators)
 }

@@ -54,12 +54,12 @@ func base64SHA1() macForm { return macForm{hash: sha1.New, size: sha1.Size, enco
 // wellFormed reports whether s could be a MAC of this form.
 func (f macForm) wellFormed(s string) bool {
 	if f.encoding == hexText {
-		return len(s) == hex.EncodedLen(f.size) && all(s, isLowerHex)
+		return len(s) == hex.EncodedLen(f.size) && everyByte(s, isLowerHex)
 	}
-	return len(s) == base64.StdEncoding.EncodedLen(f.size) && all(s, isBase64)
+	return len(s) == base64.StdEncoding.EncodedLen(f.size) && everyByte(s, isBase64)
 }
 
-func all(s string, is func(byte) bool) bool {
+func everyByte(s string, is func(byte) bool) bool {
 	for i := range len(s) {
 		if !is(s[i]) {
 			return false
@@ -115,9 +115,9 @@ func (f macForm) appendMAC(dst []byte, key string, m message) []byte {
 // sign makes the MAC with the first secret, as text.
 func (f macForm) sign(c Config, m message) string { return string(f.appendMAC(nil, c.Secrets[0], m)) }
 
-// bodySignature verifies the simplest kind of scheme: one header with one MAC, over the body alone.
-func bodySignature(c Config, r Request, header, prefix string, form macForm) Reason {
-	value, reason := single(r.Header, header)
+// checkBodySignature verifies the simplest kind of scheme: one header with one MAC, over the body alone.
+func checkBodySignature(c Config, r Request, header, prefix string, form macForm) Reason {
+	value, reason := singleValue(r.Header, header)
 	if reason != "" {
 		return reason
 	}

@@ -54,12 +54,12 @@ func ByName(name string) *Scheme {
 }
 
 // Providers are the names of all.
-func Providers() []string { return names(func(*Scheme) bool { return true }) }
+func Providers() []string { return schemeNames(func(*Scheme) bool { return true }) }
 
 // Types are the names of those that sign: the verification types.
-func Types() []string { return names((*Scheme).Signs) }
+func Types() []string { return schemeNames((*Scheme).Signs) }
 
-func names(of func(*Scheme) bool) (all []string) {
+func schemeNames(of func(*Scheme) bool) (all []string) {
 	for _, s := range schemes {
 		if of(s) {
 			all = append(all, s.Name)
@@ -73,28 +73,28 @@ type Sample struct {
 	Type        string // of the event, unless another is asked for
 	UserAgent   string
 	ContentType string
-	Header      func(x Sampling) map[string]string // nil: no more
-	Body        func(x Sampling) string
+	Header      func(x SampleValues) map[string]string // nil: no more
+	Body        func(x SampleValues) string
 }
 
 // Sampling is what differs from one sample to the next.
-type Sampling struct {
+type SampleValues struct {
 	Type string
 	ID   string // 26 characters that occur once
 	At   time.Time
 }
 
 // unix and iso are the time of the sample as providers write it.
-func (x Sampling) unix() int64 { return x.At.Unix() }
+func (x SampleValues) unix() int64 { return x.At.Unix() }
 
-func (x Sampling) iso() string { return x.At.UTC().Format(time.RFC3339) }
+func (x SampleValues) iso() string { return x.At.UTC().Format(time.RFC3339) }
 
 const jsonType = "application/json"
 
 // plainSample is the sample of providers that may send anything.
 var plainSample = Sample{
 	Type: "sample.created", UserAgent: "webhook-sample/1", ContentType: jsonType,
-	Body: func(x Sampling) string {
+	Body: func(x SampleValues) string {
 		return fmt.Sprintf(`{"id":"sample_%s","type":%q,"created_at":%q,"data":{"sample":true,"amount":4200}}`,
 			x.ID, x.Type, x.iso())
 	},

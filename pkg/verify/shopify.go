@@ -12,7 +12,7 @@ var shopify = Scheme{
 	Name: Shopify, TypeSource: "header:X-Shopify-Topic", check: checkShopify, sign: signShopify,
 	Sample: Sample{
 		Type: "orders/create", UserAgent: "Shopify-Captain-Hook", ContentType: jsonType, Body: shopifySample,
-		Header: func(x Sampling) map[string]string {
+		Header: func(x SampleValues) map[string]string {
 			return map[string]string{
 				"X-Shopify-Topic": x.Type, "X-Shopify-Webhook-Id": x.ID, "X-Shopify-Event-Id": x.ID,
 				"X-Shopify-Shop-Domain": "sample.myshopify.com", "X-Shopify-Api-Version": "2026-07",
@@ -26,7 +26,7 @@ const shopifyHeader = "X-Shopify-Hmac-Sha256"
 
 // checkShopify reads `X-Shopify-Hmac-Sha256: <base64>`, HMAC-SHA256 of the body, keyed with the app's client secret.
 func checkShopify(c Config, r Request) (time.Time, Reason) {
-	return time.Time{}, bodySignature(c, r, shopifyHeader, "", base64SHA256())
+	return time.Time{}, checkBodySignature(c, r, shopifyHeader, "", base64SHA256())
 }
 
 func signShopify(c Config, r Request, _ string) error {
@@ -34,7 +34,7 @@ func signShopify(c Config, r Request, _ string) error {
 	return nil
 }
 
-func shopifySample(x Sampling) string {
+func shopifySample(x SampleValues) string {
 	return fmt.Sprintf(`{"id":%d,"admin_graphql_api_id":"gid://shopify/Order/%s","name":"#1001","test":true,`+
 		`"created_at":%q,`+
 		`"currency":"EUR","total_price":"42.00","financial_status":"paid","customer":null,`+

@@ -22,15 +22,15 @@ const slackHeader, slackTimeHeader, slackPrefix = "X-Slack-Signature", "X-Slack-
 // checkSlack reads `X-Slack-Signature: v0=<hex>` and `X-Slack-Request-Timestamp`, HMAC-SHA256 of `v0:timestamp:body`,
 // keyed with the app's signing secret.
 func checkSlack(c Config, r Request) (time.Time, Reason) {
-	value, reason := single(r.Header, slackHeader)
+	value, reason := singleValue(r.Header, slackHeader)
 	if reason != "" {
 		return time.Time{}, reason
 	}
-	stamp, reason := single(r.Header, slackTimeHeader)
+	stamp, reason := singleValue(r.Header, slackTimeHeader)
 	if reason != "" {
 		return time.Time{}, reason
 	}
-	signedAt, timely := unixSeconds(stamp)
+	signedAt, timely := parseUnixSeconds(stamp)
 	signature, found := strings.CutPrefix(value, slackPrefix)
 	if !timely || !found || !hexSHA256().wellFormed(signature) {
 		return time.Time{}, SignatureMalformed
@@ -48,7 +48,7 @@ func signSlack(c Config, r Request, stamp string) error {
 	return nil
 }
 
-func slackSample(x Sampling) string {
+func slackSample(x SampleValues) string {
 	return fmt.Sprintf(`{"token":"sample","team_id":"T0SAMPLE","api_app_id":"A0SAMPLE","type":"event_callback",`+
 		`"event_id":"Ev%s",`+
 		`"event_time":%d,"event":{"type":%q,"user":"U0SAMPLE","text":"A sample `+

@@ -15,7 +15,7 @@ var standardWebhooks = Scheme{
 	check: checkStandard, sign: signStandard, secretFault: standardSecretFault,
 	Sample: Sample{
 		Type: "invoice.paid", UserAgent: "standard-webhooks-sample/1", ContentType: jsonType,
-		Body: func(x Sampling) string {
+		Body: func(x SampleValues) string {
 			return fmt.Sprintf(`{"type":%q,"timestamp":%q,"data":{"id":"inv_%s","amount":4200,"currency":"eur","sample":true}}`,
 				x.Type, x.iso(), x.ID)
 		},
@@ -34,26 +34,26 @@ func checkStandard(c Config, r Request) (time.Time, Reason) {
 	if len(r.Header["Webhook-Id"])+len(r.Header["Webhook-Timestamp"])+len(r.Header["Webhook-Signature"]) == 0 {
 		prefix = "Svix-"
 	}
-	list, reason := single(r.Header, prefix+"Signature")
+	list, reason := singleValue(r.Header, prefix+"Signature")
 	if reason != "" {
 		return time.Time{}, reason
 	}
-	id, reason := single(r.Header, prefix+"Id")
+	id, reason := singleValue(r.Header, prefix+"Id")
 	if reason != "" {
 		return time.Time{}, reason
 	}
-	stamp, reason := single(r.Header, prefix+"Timestamp")
+	stamp, reason := singleValue(r.Header, prefix+"Timestamp")
 	if reason != "" {
 		return time.Time{}, reason
 	}
-	signedAt, timely := unixSeconds(stamp)
-	signatures := versionedList(list)
+	signedAt, timely := parseUnixSeconds(stamp)
+	signatures := v1Signatures(list)
 	if !timely || len(signatures) == 0 || hidesTimestamp(id) {
 		return time.Time{}, SignatureMalformed
 	}
 	keys := make([]string, 0, MaxSecrets)
 	for _, secret := range c.Secrets {
-		if key, err := standardKey(secret); err == nil {
+		if key, err := decodeStandardSecret(secret); err == nil {
 			keys = append(keys, key)
 		}
 	}
@@ -61,8 +61,8 @@ func checkStandard(c Config, r Request) (time.Time, Reason) {
 	return signedAt, base64SHA256().verify(keys, m, signatures...)
 }
 
-// versionedList returns the well-formed v1 signatures of a list separated by spaces.
-func versionedList(list string) []string {
+// v1Signatures returns the well-formed v1 signatures of a list separated by spaces.
+func v1Signatures(list string) []string {
 	signatures := make([]string, 0, 4)
 	for item := range strings.SplitSeq(list, " ") {
 		if s, found := strings.CutPrefix(item, "v1,"); found && base64SHA256().wellFormed(s) {
@@ -87,21 +87,21 @@ func hidesTimestamp(id string) bool {
 	return false
 }
 
-// standardKey decodes `whsec_` + base64; the vendors' libraries take the base64 alone as well.
-func standardKey(secret string) (string, error) {
+// decodeStandardSecret decodes `whsec_` + base64; the vendors' libraries take the base64 alone as well.
+func decodeStandardSecret(secret string) (string, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	return string(key), err
 }
 
 func standardSecretFault(secret string) string {
-	if key, err := standardKey(secret); err != nil || key == "" {
+	if key, err := decodeStandardSecret(secret); err != nil || key == "" {
 		return "must be whsec_ followed by base64"
 	}
 	return ""
 }
 
 func signStandard(c Config, r Request, stamp string) error {
-	key, err := standardKey(c.Secrets[0])
+	key, err := decodeStandardSecret(c.Secrets[0])
 	if err != nil {
 		return err
 	}

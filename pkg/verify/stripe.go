@@ -22,15 +22,15 @@ const stripeHeader = "Stripe-Signature"
 // the whole secret, `whsec_` included. Several v1 come while Stripe rolls a secret; v0 is a test scheme that Stripe
 // says to ignore, and other names are left for what Stripe may add.
 func checkStripe(c Config, r Request) (time.Time, Reason) {
-	value, reason := single(r.Header, stripeHeader)
+	value, reason := singleValue(r.Header, stripeHeader)
 	if reason != "" {
 		return time.Time{}, reason
 	}
-	stamp, signatures, ok := stampedList(value, ",", "v1=", hexSHA256())
+	stamp, signatures, ok := parseSignatureList(value, ",", "v1=", hexSHA256())
 	if !ok {
 		return time.Time{}, SignatureMalformed
 	}
-	signedAt, ok := unixSeconds(stamp)
+	signedAt, ok := parseUnixSeconds(stamp)
 	if !ok {
 		return time.Time{}, SignatureMalformed
 	}
@@ -42,7 +42,7 @@ func signStripe(c Config, r Request, stamp string) error {
 	return nil
 }
 
-func stripeSample(x Sampling) string {
+func stripeSample(x SampleValues) string {
 	return fmt.Sprintf(`{"id":"evt_%s","object":"event","api_version":"2026-06-30","created":%d,"type":%q,`+
 		`"livemode":false,`+
 		`"pending_webhooks":1,"request":{"id":null,"idempotency_key":null},"data":{"object":{"id":"pi_%s",`+

@@ -22,7 +22,7 @@ var twilio = Scheme{
 	Answer: &Answer{ContentType: "text/xml", Body: "<Response/>"},
 	Sample: Sample{
 		UserAgent: "TwilioProxy/1.1", ContentType: "application/x-www-form-urlencoded; charset=UTF-8", Body: twilioSample,
-		Header: func(x Sampling) map[string]string {
+		Header: func(x SampleValues) map[string]string {
 			return map[string]string{"I-Twilio-Idempotency-Token": x.ID, "X-Home-Region": "us1"}
 		},
 	},
@@ -45,7 +45,7 @@ func checkTwilio(c Config, r Request) (time.Time, Reason) {
 }
 
 func twilioReason(c Config, r Request) Reason {
-	signature, reason := single(r.Header, twilioHeader)
+	signature, reason := singleValue(r.Header, twilioHeader)
 	if reason != "" {
 		return reason
 	}
@@ -54,7 +54,7 @@ func twilioReason(c Config, r Request) Reason {
 	}
 	var fields []byte
 	if want, hashed := bodyHash(r.URL); hashed {
-		if !hasHash(r.Body, want) {
+		if !hashMatches(r.Body, want) {
 			return SignatureMismatch
 		}
 	} else {
@@ -80,7 +80,7 @@ func signTwilio(c Config, r Request, _ string) error {
 	return nil
 }
 
-func twilioSample(x Sampling) string {
+func twilioSample(x SampleValues) string {
 	return url.Values{
 		"AccountSid": {"AC" + strings.Repeat("0", 32)}, "MessageSid": {"SM" + x.ID}, "SmsStatus": {"received"},
 		"NumMedia": {"0"},
@@ -99,7 +99,7 @@ func bodyHash(address string) (string, bool) {
 	return "", false
 }
 
-func hasHash(body []byte, want string) bool {
+func hashMatches(body []byte, want string) bool {
 	var space [2 * sha256.Size]byte
 	sum := sha256.Sum256(body)
 	return subtle.ConstantTimeCompare([]byte(want), hex.AppendEncode(space[:0], sum[:])) == 1

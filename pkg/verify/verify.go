@@ -57,7 +57,7 @@ type Request struct {
 
 // Check judges a request. Any one of the configured secrets may have made the signature.
 func Check(c Config, r Request) Reason {
-	signedAt, reason := c.signature(r)
+	signedAt, reason := c.checkSignature(r)
 	if reason == "" && !signedAt.IsZero() && r.Now.Sub(signedAt).Abs() > c.Tolerance {
 		return TimestampOutsideTolerance
 	}
@@ -67,12 +67,12 @@ func Check(c Config, r Request) Reason {
 // CheckIgnoringAge is Check without the judgement of age. It is for an event that was rejected and is replayed by its
 // owner: by then every timestamp is old.
 func CheckIgnoringAge(c Config, r Request) Reason {
-	_, reason := c.signature(r)
+	_, reason := c.checkSignature(r)
 	return reason
 }
 
 // signature judges the signature alone and returns the time that is signed with it, as [Scheme] says.
-func (c Config) signature(r Request) (time.Time, Reason) {
+func (c Config) checkSignature(r Request) (time.Time, Reason) {
 	if s := ByName(c.Type); s.Signs() {
 		return s.check(c, r)
 	}

@@ -183,7 +183,7 @@ func TestStandardWebhooksSpellingsDoNotMix(t *testing.T) {
 
 func TestStandardWebhooksIDs(t *testing.T) {
 	c, r := pick(t, StandardWebhooks)
-	key, err := standardKey(c.Secrets[0])
+	key, err := decodeStandardSecret(c.Secrets[0])
 	if err != nil {
 		t.Fatal(err)
 	}

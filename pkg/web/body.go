@@ -21,8 +21,8 @@ func SetReadDeadline(w http.ResponseWriter, at time.Time) {
 	_ = http.NewResponseController(w).SetReadDeadline(at)
 }
 
-// LinesType is the media type of a body that holds one JSON text a line.
-const LinesType = "application/x-ndjson"
+// NDJSONType is the media type of a body that holds one JSON text a line.
+const NDJSONType = "application/x-ndjson"
 
 // CheckContentType accepts a body without a type, application/json and any +json type, with any parameters.
 func CheckContentType(r *http.Request) error {
@@ -30,10 +30,10 @@ func CheckContentType(r *http.Request) error {
 	return err
 }
 
-// CheckBatchType accepts LinesType besides, and reports whether it is that.
+// CheckBatchType accepts NDJSONType besides, and reports whether it is that.
 func CheckBatchType(r *http.Request) (lines bool, err error) {
-	kind, err := contentType(r, "must be application/json or "+LinesType, LinesType)
-	return kind == LinesType, err
+	kind, err := contentType(r, "must be application/json or "+NDJSONType, NDJSONType)
+	return kind == NDJSONType, err
 }
 
 // contentType returns the media type of a request's body, empty for JSON, if it is JSON or one of others.
@@ -93,10 +93,10 @@ func tooLarge(limit int64) error {
 		Message: fmt.Sprintf("the body is larger than %d bytes", limit)}
 }
 
-// SyntaxFault is the 400 for an error of ParseObject or ParseArray; param names the member, empty for the body.
-func SyntaxFault(param string, err error) error {
+// InvalidJSON is the 400 for an error of ParseObject or ParseArray; param names the member, empty for the body.
+func InvalidJSON(param string, err error) error {
 	if d, ok := errors.AsType[*DuplicateError](err); ok {
-		return Invalid(Join(param, d.Name), "stands twice; send it once")
+		return Invalid(JoinPath(param, d.Name), "stands twice; send it once")
 	}
 	if param != "" {
 		return Invalid(param, "is not the JSON that is wanted: %v", err)
@@ -105,7 +105,7 @@ func SyntaxFault(param string, err error) error {
 }
 
 // Join is the path of a member below another path.
-func Join(path, name string) string {
+func JoinPath(path, name string) string {
 	if path == "" {
 		return name
 	}

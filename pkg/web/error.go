@@ -66,9 +66,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // maxShownParam bounds a parameter in an answer, in bytes: it may be a name that the client made up.
 const maxShownParam = 200
 
-// ShortParam is a parameter as it stands in answers: cut when it is longer than one is worth, to 200 bytes with the
+// TruncateParam is a parameter as it stands in answers: cut when it is longer than one is worth, to 200 bytes with the
 // mark.
-func ShortParam(param string) string {
+func TruncateParam(param string) string {
 	const mark = "…"
 	if len(param) <= maxShownParam {
 		return param
@@ -77,11 +77,11 @@ func ShortParam(param string) string {
 }
 
 // text is the message as a client reads it. It names the parameter: many clients show nothing else.
-func (e *Error) text() string {
+func (e *Error) clientMessage() string {
 	if e.Param == "" {
 		return e.Message
 	}
-	return ShortParam(e.Param) + ": " + e.Message
+	return TruncateParam(e.Param) + ": " + e.Message
 }
 
 // Invalid is the 400 for one parameter; an empty param names none.
@@ -90,7 +90,7 @@ func Invalid(param, format string, args ...any) *Error {
 }
 
 // State is the 400 for something that is not allowed in the present state of things.
-func State(param, format string, args ...any) *Error {
+func WrongState(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: InvalidState, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -100,14 +100,14 @@ func Missing(format string, args ...any) *Error {
 }
 
 // Away is the 503 of something that will be back: err is logged unless it is nil, message is shown.
-func Away(err error, message string) *Error {
+func ServiceUnavailable(err error, message string) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Message: message,
 		RetryAfter: time.Second, Err: err}
 }
 
 // From is the one mapping of an error to an answer. What is no *Error becomes a 500 without a detail, a
 // deadline of ours a 504.
-func From(err error) *Error {
+func FromError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
@@ -141,7 +141,7 @@ const DocsPath = "/docs/errors"
 // WriteError answers with the error and logs it when it is our fault. Nobody hears of a client that left,
 // and a 5xx without a cause is left to the metrics: a log that is away would fill the disk with lines.
 func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
-	e := From(err)
+	e := FromError(err)
 	if log != nil && e.Status >= 500 && e.Err != nil && r.Context().Err() == nil {
 		log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.Int("status", e.Status),
 			slog.String("method", r.Method), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID),
@@ -162,7 +162,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 func ViewOf(r *http.Request, e *Error) ErrorView {
 	info := InfoOf(r)
 	v := ErrorView{
-		Type: e.Type, Message: e.text(), Param: ShortParam(e.Param), Code: e.Code, Run: e.Run,
+		Type: e.Type, Message: e.clientMessage(), Param: TruncateParam(e.Param), Code: e.Code, Run: e.Run,
 		DocURL: cmp.Or(info.docs, DocsPath) + "#" + e.Type, RequestID: info.ID,
 	}
 	if e.Run != "" {

@@ -12,12 +12,12 @@ const MaxDepth = 64
 // MaxMembers bounds an object that is split into its members; nothing that the API knows has a tenth of them.
 const MaxMembers = 1000
 
-// fewMembers is up to how many names are compared one by one, as a request's are. Beyond it a map finds a duplicate,
-// so that the work grows with the length of the text alone.
-const fewMembers = 16
+// maxLinearSearch is up to how many names are compared one by one, as a request's are. Beyond it a map finds a
+// duplicate, so that the work grows with the length of the text alone.
+const maxLinearSearch = 16
 
-// envelopeDepth is MaxDepth for what holds several requests: each of them is judged for itself, by MaxDepth.
-const envelopeDepth = 1000
+// maxEnvelopeDepth is MaxDepth for what holds several requests: each of them is judged for itself, by MaxDepth.
+const maxEnvelopeDepth = 1000
 
 // Member of a JSON object: its name decoded, its value as the bytes that stood in the request.
 type Member struct {
@@ -51,28 +51,28 @@ func ParseObject(dst []Member, b []byte) ([]Member, error) { return parseObject(
 
 // ParseEnvelope is ParseObject for an object that carries requests which are judged one by one: it lets through
 // what is nested too deep for one of them.
-func ParseEnvelope(b []byte) ([]Member, error) { return parseObject(nil, b, envelopeDepth) }
+func ParseEnvelope(b []byte) ([]Member, error) { return parseObject(nil, b, maxEnvelopeDepth) }
 
 func parseObject(dst []Member, b []byte, deepest int) ([]Member, error) {
 	if !utf8.Valid(b) {
 		return nil, &SyntaxError{Reason: "text is not UTF-8"}
 	}
-	s := scanner{b: b, deepest: deepest}
-	s.space()
+	s := scanner{b: b, maxDepth: deepest}
+	s.skipSpace()
 	if s.peek() != '{' {
-		return nil, s.fault("an object is wanted")
+		return nil, s.syntaxError("an object is wanted")
 	}
 	first := len(dst)
-	var seen names
-	err := s.members(0, func(name, value []byte) error {
-		text, err := String(name)
+	var seen nameSet
+	err := s.skipObject(0, func(name, value []byte) error {
+		text, err := DecodeString(name)
 		switch {
 		case err != nil:
 			return err
 		case seen.has(dst[first:], text):
 			return &DuplicateError{Name: text}
 		case len(dst)-first == MaxMembers:
-			return s.fault(fmt.Sprintf("an object has more than %d members", MaxMembers))
+			return s.syntaxError(fmt.Sprintf("an object has more than %d members", MaxMembers))
 		}
 		dst = append(dst, Member{Name: text, Value: value})
 		return nil
@@ -80,15 +80,15 @@ func parseObject(dst []Member, b []byte, deepest int) ([]Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dst, s.end()
+	return dst, s.expectEnd()
 }
 
 // names are those of the members of one object, once they are more than a few.
-type names map[string]struct{}
+type nameSet map[string]struct{}
 
 // has reports whether a name stands among the members so far, to which its own is added next.
-func (n *names) has(members []Member, name string) bool {
-	if len(members) < fewMembers {
+func (n *nameSet) has(members []Member, name string) bool {
+	if len(members) < maxLinearSearch {
 		for i := range members {
 			if members[i].Name == name {
 				return true
@@ -97,7 +97,7 @@ func (n *names) has(members []Member, name string) bool {
 		return false
 	}
 	if *n == nil {
-		*n = make(names, 4*fewMembers)
+		*n = make(nameSet, 4*maxLinearSearch)
 		for i := range members {
 			(*n)[members[i].Name] = struct{}{}
 		}
@@ -113,17 +113,17 @@ func ParseArray(b []byte, limit int) ([][]byte, error) { return parseArray(b, li
 
 // ParseEnvelopeArray is ParseArray for a member of what ParseEnvelope has read.
 func ParseEnvelopeArray(b []byte, limit int) ([][]byte, error) {
-	return parseArray(b, limit, envelopeDepth)
+	return parseArray(b, limit, maxEnvelopeDepth)
 }
 
 func parseArray(b []byte, limit, deepest int) ([][]byte, error) {
-	s := scanner{b: b, deepest: deepest}
-	s.space()
+	s := scanner{b: b, maxDepth: deepest}
+	s.skipSpace()
 	if s.peek() != '[' {
-		return nil, s.fault("an array is wanted")
+		return nil, s.syntaxError("an array is wanted")
 	}
 	var elements [][]byte
-	err := s.elements(0, func(value []byte) error {
+	err := s.skipArray(0, func(value []byte) error {
 		if len(elements) == limit {
 			return &LimitError{limit}
 		}
@@ -133,11 +133,11 @@ func parseArray(b []byte, limit, deepest int) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return elements, s.end()
+	return elements, s.expectEnd()
 }
 
 // String decodes a JSON string that ParseObject or ParseArray has judged.
-func String(b []byte) (string, error) {
+func DecodeString(b []byte) (string, error) {
 	plain := true
 	for _, c := range b {
 		if c == '\\' {
@@ -158,171 +158,173 @@ func String(b []byte) (string, error) {
 // scanner walks JSON text and remembers nothing but its place. It judges what json.Valid judges, in 60 %
 // of its time, and knows depth and the bytes of members besides: sending an event pays for it every time.
 type scanner struct {
-	b       []byte
-	i       int
-	deepest int // how deep containers may be nested
+	b        []byte
+	pos      int
+	maxDepth int // how deep containers may be nested
 }
 
-func (s *scanner) fault(reason string) error { return &SyntaxError{Offset: s.i, Reason: reason} }
+func (s *scanner) syntaxError(reason string) error {
+	return &SyntaxError{Offset: s.pos, Reason: reason}
+}
 
 // peek is the next byte, or 0 at the end: no JSON has one outside of strings.
 func (s *scanner) peek() byte {
-	if s.i < len(s.b) {
-		return s.b[s.i]
+	if s.pos < len(s.b) {
+		return s.b[s.pos]
 	}
 	return 0
 }
 
-func (s *scanner) space() {
-	for s.i < len(s.b) {
-		switch s.b[s.i] {
+func (s *scanner) skipSpace() {
+	for s.pos < len(s.b) {
+		switch s.b[s.pos] {
 		case ' ', '\t', '\n', '\r':
-			s.i++
+			s.pos++
 		default:
 			return
 		}
 	}
 }
 
-func (s *scanner) end() error {
-	if s.space(); s.i < len(s.b) {
-		return s.fault("something follows the end of the JSON")
+func (s *scanner) expectEnd() error {
+	if s.skipSpace(); s.pos < len(s.b) {
+		return s.syntaxError("something follows the end of the JSON")
 	}
 	return nil
 }
 
 // value skips one value at the given depth.
-func (s *scanner) value(depth int) error {
+func (s *scanner) skipValue(depth int) error {
 	switch c := s.peek(); {
 	case c == '"':
-		return s.string()
+		return s.skipString()
 	case c == '{':
-		return s.members(depth, nil)
+		return s.skipObject(depth, nil)
 	case c == '[':
-		return s.elements(depth, nil)
+		return s.skipArray(depth, nil)
 	case c == '-' || c >= '0' && c <= '9':
-		return s.number()
+		return s.skipNumber()
 	case c == 't':
-		return s.word("true")
+		return s.skipLiteral("true")
 	case c == 'f':
-		return s.word("false")
+		return s.skipLiteral("false")
 	case c == 'n':
-		return s.word("null")
+		return s.skipLiteral("null")
 	}
-	if s.i >= len(s.b) {
-		return s.fault("JSON ends early")
+	if s.pos >= len(s.b) {
+		return s.syntaxError("JSON ends early")
 	}
-	return s.fault("a JSON value is wanted")
+	return s.syntaxError("a JSON value is wanted")
 }
 
 // members skips an object; each is told of the members, nil for nobody.
-func (s *scanner) members(depth int, each func(name, value []byte) error) error {
-	if depth > s.deepest {
-		return s.fault(fmt.Sprintf("nesting is deeper than %d", s.deepest))
+func (s *scanner) skipObject(depth int, each func(name, value []byte) error) error {
+	if depth > s.maxDepth {
+		return s.syntaxError(fmt.Sprintf("nesting is deeper than %d", s.maxDepth))
 	}
-	s.i++
-	if s.space(); s.peek() == '}' {
-		s.i++
+	s.pos++
+	if s.skipSpace(); s.peek() == '}' {
+		s.pos++
 		return nil
 	}
 	for {
-		if s.space(); s.peek() != '"' {
-			return s.fault("a member name in quotes is wanted")
+		if s.skipSpace(); s.peek() != '"' {
+			return s.syntaxError("a member name in quotes is wanted")
 		}
-		name := s.i
-		if err := s.string(); err != nil {
+		name := s.pos
+		if err := s.skipString(); err != nil {
 			return err
 		}
-		nameEnd := s.i
-		if s.space(); s.peek() != ':' {
-			return s.fault("a colon is wanted")
+		nameEnd := s.pos
+		if s.skipSpace(); s.peek() != ':' {
+			return s.syntaxError("a colon is wanted")
 		}
-		s.i++
-		s.space()
-		value := s.i
-		if err := s.value(depth + 1); err != nil {
+		s.pos++
+		s.skipSpace()
+		value := s.pos
+		if err := s.skipValue(depth + 1); err != nil {
 			return err
 		}
 		if each != nil {
-			if err := each(s.b[name:nameEnd], s.b[value:s.i]); err != nil {
+			if err := each(s.b[name:nameEnd], s.b[value:s.pos]); err != nil {
 				return err
 			}
 		}
-		if more, err := s.more('}'); !more {
+		if more, err := s.hasNext('}'); !more {
 			return err
 		}
 	}
 }
 
 // elements skips an array; each is told of the elements, nil for nobody.
-func (s *scanner) elements(depth int, each func(value []byte) error) error {
-	if depth > s.deepest {
-		return s.fault(fmt.Sprintf("nesting is deeper than %d", s.deepest))
+func (s *scanner) skipArray(depth int, each func(value []byte) error) error {
+	if depth > s.maxDepth {
+		return s.syntaxError(fmt.Sprintf("nesting is deeper than %d", s.maxDepth))
 	}
-	s.i++
-	if s.space(); s.peek() == ']' {
-		s.i++
+	s.pos++
+	if s.skipSpace(); s.peek() == ']' {
+		s.pos++
 		return nil
 	}
 	for {
-		s.space()
-		value := s.i
-		if err := s.value(depth + 1); err != nil {
+		s.skipSpace()
+		value := s.pos
+		if err := s.skipValue(depth + 1); err != nil {
 			return err
 		}
 		if each != nil {
-			if err := each(s.b[value:s.i]); err != nil {
+			if err := each(s.b[value:s.pos]); err != nil {
 				return err
 			}
 		}
-		if more, err := s.more(']'); !more {
+		if more, err := s.hasNext(']'); !more {
 			return err
 		}
 	}
 }
 
 // more reads what stands behind a member or an element.
-func (s *scanner) more(closing byte) (bool, error) {
-	s.space()
+func (s *scanner) hasNext(closing byte) (bool, error) {
+	s.skipSpace()
 	switch s.peek() {
 	case ',':
-		s.i++
+		s.pos++
 		return true, nil
 	case closing:
-		s.i++
+		s.pos++
 		return false, nil
 	}
-	if s.i >= len(s.b) {
-		return false, s.fault("JSON ends early")
+	if s.pos >= len(s.b) {
+		return false, s.syntaxError("JSON ends early")
 	}
-	return false, s.fault("a comma or the end of the container is wanted")
+	return false, s.syntaxError("a comma or the end of the container is wanted")
 }
 
-func (s *scanner) string() error {
+func (s *scanner) skipString() error {
 	b := s.b
-	for i := s.i + 1; i < len(b); i++ {
+	for i := s.pos + 1; i < len(b); i++ {
 		switch c := b[i]; {
 		case c == '"':
-			s.i = i + 1
+			s.pos = i + 1
 			return nil
 		case c == '\\':
-			n := escape(b[i:])
+			n := escapeLen(b[i:])
 			if n == 0 {
-				s.i = i
-				return s.fault("unknown escape in a string")
+				s.pos = i
+				return s.syntaxError("unknown escape in a string")
 			}
 			i += n - 1
 		case c < 0x20:
-			s.i = i
-			return s.fault("control character in a string")
+			s.pos = i
+			return s.syntaxError("control character in a string")
 		}
 	}
-	s.i = len(b)
-	return s.fault("JSON ends early")
+	s.pos = len(b)
+	return s.syntaxError("JSON ends early")
 }
 
 // escape is the length of the escape that b begins with, 0 if it is none.
-func escape(b []byte) int {
+func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
 	}
@@ -343,48 +345,48 @@ func escape(b []byte) int {
 	return 0
 }
 
-func (s *scanner) number() error {
+func (s *scanner) skipNumber() error {
 	if s.peek() == '-' {
-		s.i++
+		s.pos++
 	}
 	switch c := s.peek(); {
 	case c == '0':
-		s.i++
+		s.pos++
 	case c >= '1' && c <= '9':
-		s.digits()
+		s.skipDigits()
 	default:
-		return s.fault("a digit is wanted")
+		return s.syntaxError("a digit is wanted")
 	}
 	if s.peek() == '.' {
-		s.i++
-		if !s.digits() {
-			return s.fault("a digit is wanted")
+		s.pos++
+		if !s.skipDigits() {
+			return s.syntaxError("a digit is wanted")
 		}
 	}
 	if c := s.peek(); c == 'e' || c == 'E' {
-		s.i++
+		s.pos++
 		if c := s.peek(); c == '+' || c == '-' {
-			s.i++
+			s.pos++
 		}
-		if !s.digits() {
-			return s.fault("a digit is wanted")
+		if !s.skipDigits() {
+			return s.syntaxError("a digit is wanted")
 		}
 	}
 	return nil
 }
 
-func (s *scanner) digits() bool {
-	start := s.i
+func (s *scanner) skipDigits() bool {
+	start := s.pos
 	for c := s.peek(); c >= '0' && c <= '9'; c = s.peek() {
-		s.i++
+		s.pos++
 	}
-	return s.i > start
+	return s.pos > start
 }
 
-func (s *scanner) word(word string) error {
-	if len(s.b)-s.i < len(word) || string(s.b[s.i:s.i+len(word)]) != word {
-		return s.fault("a JSON value is wanted")
+func (s *scanner) skipLiteral(word string) error {
+	if len(s.b)-s.pos < len(word) || string(s.b[s.pos:s.pos+len(word)]) != word {
+		return s.syntaxError("a JSON value is wanted")
 	}
-	s.i += len(word)
+	s.pos += len(word)
 	return nil
 }

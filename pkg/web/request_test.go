@@ -113,7 +113,7 @@ func TestReadBodyBounds(t *testing.T) {
 		err := web.ReadBody(r, &buf, limit)
 		got := ""
 		if err != nil {
-			got = web.From(err).Type
+			got = web.FromError(err).Type
 		}
 		if got != kind || err == nil && buf.String() != body {
 			t.Errorf("body of %d, said to be %d, limit %d: %v", len(body), length, limit, err)
@@ -134,7 +134,7 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 func TestReadBodyThatBreaksOff(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", failing{})
-	if err := web.ReadBody(r, new(bytes.Buffer), 10); web.From(err).Status != 400 {
+	if err := web.ReadBody(r, new(bytes.Buffer), 10); web.FromError(err).Status != 400 {
 		t.Fatal(err)
 	}
 }
@@ -194,14 +194,14 @@ func TestFront(t *testing.T) {
 		return web.Invalid("a", "b")
 	}, 400, web.InvalidRequest, false)
 	f("wrapped", func(http.ResponseWriter, *http.Request) error {
-		return fmt.Errorf("x: %w", web.State("a", "b"))
+		return fmt.Errorf("x: %w", web.WrongState("a", "b"))
 	}, 400, web.InvalidState, false)
 	f("missing", func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }, 404, web.NotFound, false)
 	f("away", func(http.ResponseWriter, *http.Request) error {
-		return web.Away(errors.New("x"), "y")
+		return web.ServiceUnavailable(errors.New("x"), "y")
 	}, 503, web.Unavailable, true)
 	f("away, known", func(http.ResponseWriter, *http.Request) error {
-		return web.Away(nil, "y")
+		return web.ServiceUnavailable(nil, "y")
 	}, 503, web.Unavailable, false)
 	f("deadline", func(http.ResponseWriter, *http.Request) error {
 		return context.DeadlineExceeded

@@ -15,10 +15,10 @@ func TestTextOfStrangers(t *testing.T) {
 			"Größe 大きい ☕\ufe0f \u0661\u0600"},
 		"\xff": {"\ufffd", "\ufffd"},
 	} {
-		if got := Text(in); got != want.text {
+		if got := SanitizeText(in); got != want.text {
 			t.Errorf("Text(%q) is %q, want %q", in, got, want.text)
 		}
-		if got := Line(in); got != want.line {
+		if got := SanitizeLine(in); got != want.line {
 			t.Errorf("Line(%q) is %q, want %q", in, got, want.line)
 		}
 	}

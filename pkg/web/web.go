@@ -88,14 +88,14 @@ func (f *Front) Wrap(next HandlerFunc) http.Handler {
 		}
 		defer func() {
 			if v := recover(); v != nil {
-				f.panicked(res, r, v)
+				f.answerPanic(res, r, v)
 			}
 			if f.Done != nil {
 				f.Done(Exchange{Method: r.Method, Route: info.Route, Status: res.status, Elapsed: time.Since(started)})
 			}
 		}()
 		if err := next(res, r); err != nil {
-			f.fail(res, r, err)
+			f.answerError(res, r, err)
 		}
 	})
 }
@@ -114,7 +114,7 @@ func SetSandbox(h http.Header) {
 		values[2:3:3]
 }
 
-func (f *Front) fail(res *response, r *http.Request, err error) {
+func (f *Front) answerError(res *response, r *http.Request, err error) {
 	if res.status != 0 { // the answer has begun: it can only be cut off, so that nobody takes it for whole
 		f.log().LogAttrs(r.Context(), slog.LevelError, "answer broke off", slog.String("error", err.Error()),
 			slog.String("request_id", InfoOf(r).ID))
@@ -124,7 +124,7 @@ func (f *Front) fail(res *response, r *http.Request, err error) {
 }
 
 // panicked answers 500. The value of a panic may hold anything a request held: only its type is logged.
-func (f *Front) panicked(res *response, r *http.Request, v any) {
+func (f *Front) answerPanic(res *response, r *http.Request, v any) {
 	if v == http.ErrAbortHandler { //nolint:errorlint // compared as net/http compares it
 		panic(v)
 	}
@@ -155,7 +155,7 @@ type response struct {
 	status  int
 }
 
-func (w *response) begin(status int) {
+func (w *response) start(status int) {
 	if w.status == 0 && status >= 200 {
 		w.status = status
 		// Where that cannot be done, as in tests without a connection, nothing has to be bounded.
@@ -164,18 +164,18 @@ func (w *response) begin(status int) {
 }
 
 func (w *response) WriteHeader(status int) {
-	w.begin(status)
+	w.start(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *response) Write(b []byte) (int, error) {
-	w.begin(http.StatusOK)
+	w.start(http.StatusOK)
 	return w.ResponseWriter.Write(b)
 }
 
 // WriteString spares io.WriteString a copy.
 func (w *response) WriteString(s string) (int, error) {
-	w.begin(http.StatusOK)
+	w.start(http.StatusOK)
 	return io.WriteString(w.ResponseWriter, s)
 }
 

@@ -83,7 +83,10 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 		}),
 		list("destination busy", 14_000, func(q *event.Query) { q.Destinations = []string{busy.Dests[0].ID} }),
 		list("destination rare", 92_000, func(q *event.Query) { q.Destinations = []string{rare.Dests[0].ID} }),
-		list("run none", 8_000, func(q *event.Query) { q.Runs = []string{id.NewGenerator(nil).Next(0).Text(id.Run)} }),
+		list("run none", 8_000, func(q *event.Query) {
+			q.Runs = []string{
+				id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)}
+		}),
 		list("far", 12_000, past(all)), list("far rare", 64_000, past(at(rare, all))),
 		list("far failed", 55_000, past(only(event.Failed))), list("far pending", 4_000, past(only(event.Pending))),
 		list("busy failed", 160_000, at(busy, only(event.Failed))), list("rare failed", 45_000, at(rare, only(event.Failed))),

@@ -132,8 +132,8 @@ func TestRecoveryItemStateIsOfItsJob(t *testing.T) {
 		b.Outcome(es[3], "dst_a", event.Failed, in(job.ID, event.JobStopped)),
 		b.Outcome(es[4], "dst_a", event.Delivered, in(job.ID, event.AlreadyDelivered)),
 		b.Outcome(es[5], "dst_a", event.Failed, in(job.ID, event.DestinationDisabled)),
-		b.Outcome(es[1], "dst_a", event.Failed, in(job.ID, event.JobStopped)),          // a second copy
-		b.Outcome(es[1], "dst_a", event.Delivered, in(b.IDs.Next(0).Text(id.Run), "")), // a replay afterwards
+		b.Outcome(es[1], "dst_a", event.Failed, in(job.ID, event.JobStopped)),                  // a second copy
+		b.Outcome(es[1], "dst_a", event.Delivered, in(b.IDs.NewUnbounded(0).Text(id.Run), "")), // a replay afterwards
 	)
 	counts, _, err := r.RecoveryCounts(t.Context(), storetest.Account, job.ID, "rec_other")
 	if want := (event.RecoveryCounts{Delivered: 1, Failed: 1, Skipped: 3, Unavailable: 1}); err != nil ||

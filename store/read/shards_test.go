@@ -81,7 +81,7 @@ func movedEndpoint(t *testing.T) {
 		b.Produce(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Failed).Record())
 	}
 	replayed := b.Outcome(events[2], "dst_a", event.Delivered, func(o *event.Outcome) {
-		o.Run = b.IDs.Next(1).Text(id.Run)
+		o.Run = b.IDs.NewUnbounded(1).Text(id.Run)
 	})
 	b.Produce(stream.Outcomes, 1, replayed.Record())
 
@@ -158,7 +158,7 @@ func TestUnavailableShardFailsOnlyItsReads(t *testing.T) {
 		t.Fatalf("%d events are stored", len(rows))
 	}
 	p.Cut()
-	all.Before = b.IDs.Next(0) // a later page does not wait for the writer
+	all.Before = b.IDs.NewUnbounded(0) // a later page does not wait for the writer
 	if page, err := r.Events(t.Context(), all); !errors.Is(err, event.ErrUnavailable) ||
 		!strings.Contains(fmt.Sprint(err), "shard 2") {
 		t.Errorf("a list without a shard is %+v, %v", page, err)

@@ -38,7 +38,7 @@ func (b *bench) storeFailedEvent(at time.Time, partition int) *event.Event {
 	return e
 }
 
-func newRunID(b *bench) string { return b.IDs.Next(0).Text(id.Run) }
+func newRunID(b *bench) string { return b.IDs.NewUnbounded(0).Text(id.Run) }
 
 // TestRetention lowers the retention: from then on no read shows, finds, selects or counts an event that is older, and
 // every read has the event that is a minute younger. Usage does not change.
@@ -70,7 +70,8 @@ func TestRetention(t *testing.T) {
 		}
 		return []id.ID{d}
 	}
-	job := event.RecoveryJob{Account: storetest.Account, ID: b.IDs.Next(0).Text(id.Recovery), Selection: id.Random("")}
+	job := event.RecoveryJob{
+		Account: storetest.Account, ID: b.IDs.NewUnbounded(0).Text(id.Recovery), Selection: id.Random("")}
 	failed := b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}})
 	failed.Since = since
 	sel, err := before.SelectRecovery(ctx, failed, job.Selection)

@@ -321,7 +321,7 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 	b := newBench(t)
 	reg := prometheus.NewRegistry()
 	b.WriterWithMetrics(write.WriterConfig{}, reg)
-	run := id.NewGenerator(nil).Next(0).Text(id.Run)
+	run := id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)
 	for i, table := range []string{"attempts", "failure_candidates", "failure_candidates_by_endpoint", "event_keys"} {
 		b.Exec("RENAME TABLE " + table + " TO elsewhere")
 		b.ProduceOutcomes(b.Outcome(b.Event(1), "dst_a", event.Failed, func(o *event.Outcome) { o.Run = run }))

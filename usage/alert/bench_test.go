@@ -21,7 +21,7 @@ func BenchmarkOutcome(b *testing.B) {
 		}
 		o := event.Outcome{Event: e, Endpoint: testEndpoint, Dest: fmt.Sprint("dst_", i%50), Status: event.Delivered,
 			At: time.Now(),
-			Attempt: &event.Attempt{ID: ids.Next(0), Trigger: event.TriggerInitial, OK: true, Code: 200,
+			Attempt: &event.Attempt{ID: ids.NewUnbounded(0), Trigger: event.TriggerInitial, OK: true, Code: 200,
 				ResponseBody: make([]byte, 500), RequestHeader: event.Lines(make([]byte, 600))}}
 		records[i] = o.Record()
 	}

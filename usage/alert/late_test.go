@@ -42,12 +42,12 @@ func TestLateOutcomesAreEvaluatedAtTheirTime(t *testing.T) {
 				rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300}
 				rules.DestinationState.Enabled = true
 			})
-			e := r.ids.Next(0)
+			e := r.ids.NewUnbounded(0)
 			failed := r.newOutcome(e, event.Retrying, "", r.attempt(false))
 			held := r.newOutcome(e, event.Held, event.BreakerOpen, nil)
 			time.Sleep(time.Second)
 			done := r.newOutcome(e, event.Delivered, "", r.attempt(true))
-			waits := r.ids.Next(0)
+			waits := r.ids.NewUnbounded(0)
 			retried := r.newOutcome(waits, event.Retrying, "", r.attempt(false))
 			time.Sleep(10 * time.Minute)
 			r.partitions[0].endAtStart[stream.Outcomes] = r.offset
@@ -80,7 +80,7 @@ func TestLateSuccessDoesNotResolveBacklogAge(t *testing.T) {
 		r.deliver(noEvent)
 		waits := r.outcome(noEvent, event.Retrying, "", r.attempt(false))
 		time.Sleep(299*time.Second + 900*time.Millisecond)
-		late := r.newOutcome(r.ids.Next(0), event.Delivered, "", r.attempt(true))
+		late := r.newOutcome(r.ids.NewUnbounded(0), event.Delivered, "", r.attempt(true))
 		r.advance(200 * time.Millisecond)
 		r.wantNotices(backlogAge, "alert.destination.backlog")
 		r.process(late)
@@ -94,12 +94,12 @@ func TestLateSuccessDoesNotResolveBacklogAge(t *testing.T) {
 func TestOutcomesOlderThanADayAreIgnored(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.enableOnly(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
-		old := r.newOutcome(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
+		old := r.newOutcome(r.ids.NewUnbounded(0), event.Failed, event.NotRetryable, r.attempt(false))
 		time.Sleep(maxOutcomeAge)
 		r.process(old)
 		r.advance(10 * time.Second)
 		r.wantNotices(deliveryFailed)
-		young := r.newOutcome(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
+		young := r.newOutcome(r.ids.NewUnbounded(0), event.Failed, event.NotRetryable, r.attempt(false))
 		time.Sleep(maxOutcomeAge - time.Minute)
 		r.process(young)
 		r.wantNotices(deliveryFailed, "alert.delivery.failed")
@@ -114,7 +114,7 @@ func TestRebuildSkipsCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	rec := r.newOutcome(r.ids.Next(0), event.Failed, event.NotRetryable, r.attempt(false))
+	rec := r.newOutcome(r.ids.NewUnbounded(0), event.Failed, event.NotRetryable, r.attempt(false))
 	rec.Headers = append(rec.Headers, stream.Header{Key: stream.HeaderOnlyGroup, Value: []byte(stream.StoreGroup)})
 	if err := producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec); err != nil {
 		t.Fatal(err)

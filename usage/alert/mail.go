@@ -316,10 +316,10 @@ func (nf *notifier) digestMessage(list []waitingNotice) notify.Message {
 			continue
 		}
 		m := nf.message(w.alert, w.notice)
-		fmt.Fprintf(&lines, "%s  %s", w.notice.At.Format(layout), web.Line(m.Title))
+		fmt.Fprintf(&lines, "%s  %s", w.notice.At.Format(layout), web.SanitizeLine(m.Title))
 		for _, f := range m.Facts {
 			if f.Name == factDestination || f.Name == factEarlier {
-				fmt.Fprintf(&lines, "; %s: %s", f.Name, web.Line(f.Value))
+				fmt.Fprintf(&lines, "; %s: %s", f.Name, web.SanitizeLine(f.Value))
 			}
 		}
 		lines.WriteByte('\n')

@@ -307,7 +307,7 @@ func (r *rig) processRecord(topic string, rec *stream.Record, offset *int64) {
 }
 
 func (r *rig) attempt(ok bool) *event.Attempt {
-	return &event.Attempt{ID: r.ids.Next(0), StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: ok}
+	return &event.Attempt{ID: r.ids.NewUnbounded(0), StartedAt: time.Now(), Trigger: event.TriggerInitial, OK: ok}
 }
 
 // failAttempts processes n failed attempts, each of another event that will be retried.

@@ -287,7 +287,7 @@ func TestDestinationGone(t *testing.T) {
 		// Again, within the cooldown: it fires when the cooldown ends, if the destination is still disabled.
 		var last *stream.Record
 		again := func() {
-			last = r.newOutcome(r.ids.Next(0), event.Failed, event.Gone410, r.attempt(false))
+			last = r.newOutcome(r.ids.NewUnbounded(0), event.Failed, event.Gone410, r.attempt(false))
 			r.process(last)
 			set(false, string(event.Gone410))
 			r.advance(time.Second)

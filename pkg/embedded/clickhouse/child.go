@@ -124,14 +124,14 @@ func openSocket(cfg *ChildConfig) (_ *private.Listener, err error) {
 	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
 		return nil, fmt.Errorf("find data directory: %w", err)
 	}
-	if err := private.Dir(cfg.Data, lockFile); err != nil {
+	if err := private.EnsureDir(cfg.Data, lockFile); err != nil {
 		return nil, err
 	}
 	path, err := filepath.Abs(cmp.Or(cfg.Socket, filepath.Join(cfg.Data, "run", "clickhouse.sock")))
 	if err != nil {
 		return nil, fmt.Errorf("find socket: %w", err)
 	}
-	if err := private.Dir(filepath.Dir(path), ""); err != nil {
+	if err := private.EnsureDir(filepath.Dir(path), ""); err != nil {
 		return nil, err
 	}
 	return private.Listen(path)

@@ -134,7 +134,7 @@ func rulesFor(cfg Config) (map[string]uint64, error) {
 	} {
 		rules[path] = readRights
 	}
-	if err := private.Dir(cfg.Data, lockFile); err != nil {
+	if err := private.EnsureDir(cfg.Data, lockFile); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	if cfg.Backups != "" {

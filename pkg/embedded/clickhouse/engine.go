@@ -38,7 +38,7 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
 		return nil, fmt.Errorf("find data directory: %w", err)
 	}
-	if err := private.Dir(cfg.Data, lockFile); err != nil {
+	if err := private.EnsureDir(cfg.Data, lockFile); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	lock, err := acquireLock(ctx, filepath.Join(cfg.Data, lockFile), cfg.LockWait)

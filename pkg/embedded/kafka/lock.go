@@ -15,7 +15,7 @@ import (
 // lockDir creates the data directory and locks it (flock) for this process, until unlock or the end of the process.
 func lockDir(dir string) (unlock func(), err error) {
 	const lockFile = "lock"
-	if err := private.Dir(dir, lockFile); err != nil {
+	if err := private.EnsureDir(dir, lockFile); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	path := filepath.Join(dir, lockFile)

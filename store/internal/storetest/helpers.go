@@ -170,7 +170,7 @@ func (b *Bench) RecoveryItems(r *read.Reader, job event.RecoveryJob, total, limi
 // SelectRecovery runs the selection of a new recovery job.
 func (b *Bench) SelectRecovery(r *read.Reader, s event.Selection) (event.RecoveryJob, event.SelectionTotals) {
 	b.Helper()
-	job := event.RecoveryJob{Account: Account, ID: b.IDs.Next(0).Text(id.Recovery), Selection: id.Random("")}
+	job := event.RecoveryJob{Account: Account, ID: b.IDs.NewUnbounded(0).Text(id.Recovery), Selection: id.Random("")}
 	sel, err := r.SelectRecovery(b.Context(), s, job.Selection)
 	if err != nil {
 		b.Fatal(err)

@@ -10,7 +10,7 @@ import (
 // Self are the URLs that lead back to this relay. A destination there would make of each event another one, and of
 // fifty such destinations fifty, until the disk is full. A detour through other names and proxies is not seen here;
 // such loops end by the header relay-hops.
-type Self struct {
+type OwnURLs struct {
 	scheme string
 	port   uint16
 	hosts  map[string]bool
@@ -21,8 +21,8 @@ type Self struct {
 // the API ask for a key, which a destination may add as a header.
 var ownPaths = []string{"/in", "/drain", "/api", "/v1", "/mcp"}
 
-// NewSelf takes the public address of the relay and the other names that it is called by.
-func NewSelf(baseURL string, names []string) *Self {
+// NewOwnURLs takes the public address of the relay and the other names that it is called by.
+func NewOwnURLs(baseURL string, names []string) *OwnURLs {
 	u, err := url.Parse(baseURL)
 	if err != nil {
 		return nil
@@ -31,7 +31,7 @@ func NewSelf(baseURL string, names []string) *Self {
 	if err != nil {
 		return nil
 	}
-	s := &Self{scheme: u.Scheme, port: port, hosts: make(map[string]bool), base: strings.TrimRight(u.Path, "/")}
+	s := &OwnURLs{scheme: u.Scheme, port: port, hosts: make(map[string]bool), base: strings.TrimRight(u.Path, "/")}
 	for _, name := range append([]string{u.Hostname()}, names...) {
 		if host, err := asciiHost(strings.TrimSuffix(name, ".")); err == nil {
 			s.hosts[host] = true
@@ -52,7 +52,7 @@ func isLoopbackName(host string) bool {
 }
 
 // Leads reports whether a URL leads to one of the relay's own surfaces that take events.
-func (s *Self) Leads(u *url.URL) bool {
+func (s *OwnURLs) Matches(u *url.URL) bool {
 	if s == nil || u == nil || u.Scheme != s.scheme {
 		return false
 	}

@@ -20,35 +20,35 @@ const (
 
 // Why an event is not even tried. Both are stream.ErrBufferFull: it was never queued, and may be sent again.
 var (
-	errStalled = fmt.Errorf("partition answers nothing: %w", stream.ErrBufferFull)
-	errFull    = fmt.Errorf("too many events wait for the partition: %w", stream.ErrBufferFull)
+	errPartitionStalled = fmt.Errorf("partition answers nothing: %w", stream.ErrBufferFull)
+	errPartitionFull    = fmt.Errorf("too many events wait for the partition: %w", stream.ErrBufferFull)
 )
 
 // circuit stands before one partition. It opens when the partition stalls and then lets one event
 // through at a time, the probe; the first answer of the log closes it. Events that were let in before it
 // opened are probes too: the producer goes on trying them.
-type circuit struct {
-	mu      sync.Mutex // guards the rest
-	waiting int        // events that the log has not answered for
-	bytes   int        // of their bodies
-	moved   time.Time  // when the log last took one, or when the first of those that wait came
-	open    bool
+type partitionBreaker struct {
+	mu           sync.Mutex // guards the rest
+	waiting      int        // events that the log has not answered for
+	bytes        int        // of their bodies
+	lastProgress time.Time  // when the log last took one, or when the first of those that wait came
+	open         bool
 }
 
 // enter lets an event in, or says why not. opened reports that it found the partition stalled just now.
-func (c *circuit) enter(size int, now time.Time) (opened bool, err error) {
+func (c *partitionBreaker) admit(size int, now time.Time) (opened bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.waiting == 0:
-		c.moved = now
+		c.lastProgress = now
 	case c.open:
-		return false, errStalled
-	case now.Sub(c.moved) > stallAfter:
+		return false, errPartitionStalled
+	case now.Sub(c.lastProgress) > stallAfter:
 		c.open = true
-		return true, errStalled
+		return true, errPartitionStalled
 	case c.waiting >= maxWaiting || c.bytes+size > maxWaitingBytes:
-		return false, errFull
+		return false, errPartitionFull
 	}
 	c.waiting++
 	c.bytes += size
@@ -57,7 +57,7 @@ func (c *circuit) enter(size int, now time.Time) (opened bool, err error) {
 
 // leave notes the log's answer for an event that was let in; closed reports that it ended a stall. A refusal
 // ends none and begins none: it may be about this one event.
-func (c *circuit) leave(size int, taken bool, now time.Time) (closed bool) {
+func (c *partitionBreaker) complete(size int, taken bool, now time.Time) (closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting--
@@ -66,6 +66,6 @@ func (c *circuit) leave(size int, taken bool, now time.Time) (closed bool) {
 		return false
 	}
 	closed = c.open
-	c.moved, c.open = now, false
+	c.lastProgress, c.open = now, false
 	return closed
 }

@@ -10,7 +10,7 @@ import (
 
 // In dev the relay is http:// itself: the refusal says that it is the relay, not that https is missing.
 func TestOwnURLBeforeScheme(t *testing.T) {
-	policy := Policy{Self: NewSelf("http://localhost:8080", nil)}
+	policy := Policy{OwnURLs: NewOwnURLs("http://localhost:8080", nil)}
 	if _, err := policy.CheckURL("http://localhost:8080/in/tok"); err == nil ||
 		!strings.Contains(err.Error(), "leads back to this relay") {
 		t.Error(err)
@@ -23,7 +23,7 @@ func TestOwnURLsAreNoDestinations(t *testing.T) {
 	f := func(base string, names []string, target string, own bool) {
 		t.Helper()
 		policy := Policy{
-			Self: NewSelf(base, names), AllowHTTP: true,
+			OwnURLs: NewOwnURLs(base, names), AllowHTTP: true,
 			Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		}
 		_, err := policy.CheckURL(target)

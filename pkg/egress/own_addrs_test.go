@@ -12,22 +12,22 @@ import (
 )
 
 // ownOf are addresses that do not change.
-func ownOf(texts ...string) *Own {
+func ownOf(texts ...string) *OwnAddrs {
 	addrs := make(map[netip.Addr]bool)
 	for _, text := range texts {
 		addrs[netip.MustParseAddr(text)] = true
 	}
-	o := &Own{}
+	o := &OwnAddrs{}
 	o.addrs.Store(&addrs)
 	return o
 }
 
 func TestOwnInterfaces(t *testing.T) {
-	own, err := NewOwn(t.Context(), slog.New(slog.DiscardHandler), func(context.Context) []string { return nil })
+	own, err := NewOwnAddrs(t.Context(), slog.New(slog.DiscardHandler), func(context.Context) []string { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !own.has(netip.MustParseAddr("127.0.0.1")) || own.has(netip.MustParseAddr("8.8.8.8")) {
+	if !own.contains(netip.MustParseAddr("127.0.0.1")) || own.contains(netip.MustParseAddr("8.8.8.8")) {
 		t.Errorf("own addresses: %v", *own.addrs.Load())
 	}
 }
@@ -37,9 +37,9 @@ func TestOwnInterfaces(t *testing.T) {
 func TestEnginesAreOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var answer atomic.Pointer[string]
-		own := &Own{
-			log: slog.New(slog.DiscardHandler), known: map[string][]netip.Addr{},
-			engines: func(context.Context) []string { return []string{"kafka.example", "8.8.4.4"} },
+		own := &OwnAddrs{
+			log: slog.New(slog.DiscardHandler), lastResolved: map[string][]netip.Addr{},
+			engineHosts: func(context.Context) []string { return []string{"kafka.example", "8.8.4.4"} },
 			lookup: func(_ context.Context, _, host string) ([]netip.Addr, error) {
 				text := answer.Load()
 				switch {
@@ -51,11 +51,11 @@ func TestEnginesAreOwn(t *testing.T) {
 				return []netip.Addr{netip.MustParseAddr(*text)}, nil
 			},
 		}
-		policy := Policy{Own: own}
+		policy := Policy{OwnAddrs: own}
 		at := func(text string) { answer.Store(&text) }
 		blocked := func(addr string, want bool) {
 			t.Helper()
-			if v := policy.Judge(netip.MustParseAddr(addr)); (v == OwnAddress) != want {
+			if v := policy.ClassifyAddr(netip.MustParseAddr(addr)); (v == OwnAddress) != want {
 				t.Errorf("%s is %s", addr, v)
 			}
 		}
@@ -70,11 +70,11 @@ func TestEnginesAreOwn(t *testing.T) {
 		blocked("93.184.215.14", true)
 		blocked("8.8.4.4", true)
 		at("93.184.215.15")
-		time.Sleep(ownEvery + time.Second)
+		time.Sleep(ownAddrsInterval + time.Second)
 		blocked("93.184.215.15", true)
 		blocked("93.184.215.14", false)
 		answer.Store(nil)
-		time.Sleep(ownEvery)
+		time.Sleep(ownAddrsInterval)
 		blocked("93.184.215.15", true)
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
