@@ -273,7 +273,7 @@ func TestConcurrentAlertSettingChangesAllApply(t *testing.T) {
 // server.
 func TestAlertTestReportsEachChannel(t *testing.T) {
 	conf, ca := kit.Certificate(t)
-	mail := kit.NewMail(t, conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "secret"})
+	mail := kit.NewMailServer(t, conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "secret"})
 	policy := egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	transport, err := egress.NewTransport(egress.Config{Policy: policy, CAFile: ca})
 	if err != nil {
@@ -318,8 +318,8 @@ func TestAlertTestReportsEachChannel(t *testing.T) {
 		map[string]any{"email": "ops@example.com", "slack_webhook_url": srv.URL + "/services/T0/B0/hush",
 			"webhook_url": srv.URL + "/hook"}).want(200)
 	a = c.do("POST", "/v1/alerts/test", `{}`).want(200)
-	if a.get("sent") != 2.0 || a.get("failed") != 1.0 || len(mail.Letters()) != 1 {
-		t.Fatalf("%s, %d letters", a.raw, len(mail.Letters()))
+	if a.get("sent") != 2.0 || a.get("failed") != 1.0 || len(mail.Messages()) != 1 {
+		t.Fatalf("%s, %d letters", a.raw, len(mail.Messages()))
 	}
 	for i, want := range []map[string]any{
 		{"channel": "email", "target": "o****@example.com", "ok": true, "status": "sent", "http_status": nil, "error": nil,

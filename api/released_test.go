@@ -38,7 +38,7 @@ func oasdiff(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	path, err := oasdiffPath()
 	if err != nil {
-		kit.Absent(t, "oasdiff cannot be built: %v", err)
+		kit.SkipMissing(t, "oasdiff cannot be built: %v", err)
 	}
 	out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
 	return string(out), err

@@ -66,7 +66,7 @@ javascript_setup() {
 }
 
 # These tests run the suites on engines in containers if Docker is there, otherwise on processes.
-contained='^(TestServe|TestRedis|TestKafkaCluster)$'
+contained='^(TestServe|TestRedisRestartsAtTheSameAddress|TestKafkaClusterSurvivesABrokerKill)$'
 
 # memory lets the tests write to /dev/shm if there is room: on a shared machine a test may wait seconds for the disk, and
 # kill -9 loses no more in memory than on a disk. RELAY_TEST_DIR=/var/tmp makes them write to a disk.

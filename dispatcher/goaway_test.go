@@ -31,7 +31,7 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 	}
 	for _, body := range []string{"", "with a body"} {
 		var requests atomic.Int64
-		port := kit.Frames(t, srv.TLS.Certificates, func(n int64, f *http2.Framer, _ uint32) {
+		port := kit.ServeFrames(t, srv.TLS.Certificates, func(n int64, f *http2.Framer, _ uint32) {
 			requests.Store(n)
 			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
 		})

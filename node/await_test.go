@@ -41,7 +41,7 @@ func TestAwaitLog(t *testing.T) {
 	var log strings.Builder
 	n := &Node{stream: c, s: Config{Replication: 1}, log: slog.New(slog.NewTextHandler(&log, nil))}
 	cut.Store(5)
-	ctx, stop := context.WithTimeout(t.Context(), kit.Busy*20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), kit.BusyFactor*20*time.Second)
 	defer stop()
 	partitions, err := n.awaitLog(ctx)
 	if err != nil || partitions != 3 {

@@ -430,7 +430,7 @@ func TestNodesStartTogether(t *testing.T) {
 }
 
 // freezable returns a configuration whose connections can be frozen.
-func freezable(cold *kit.Ice, conf stream.Config) stream.Config {
+func freezable(cold *kit.Freezer, conf stream.Config) stream.Config {
 	conf.DialFunc = cold.Dialer(conf.DialFunc)
 	return conf
 }

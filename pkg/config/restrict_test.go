@@ -14,7 +14,7 @@ func TestRestrictionWaitsForEveryNode(t *testing.T) {
 	f := func(name string, strict bool, change func(*Endpoint)) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, conf stream.Config) {
-				var cold kit.Ice
+				var cold kit.Freezer
 				a, _ := pair(t, conf, freezable(&cold, conf))
 				e, err := a.UpdateEndpoint(t.Context(), a.create(t).ID, func(e *Endpoint) error {
 					e.Destinations = append(e.Destinations, e.Destinations[0])

@@ -382,7 +382,7 @@ func encoded(t testing.TB, p *parser, s *state) []byte {
 }
 
 // freezable returns a configuration whose connections can be frozen.
-func freezable(cold *kit.Ice, conf stream.Config) stream.Config {
+func freezable(cold *kit.Freezer, conf stream.Config) stream.Config {
 	conf.DialFunc = cold.Dialer(conf.DialFunc)
 	return conf
 }

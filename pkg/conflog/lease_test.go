@@ -45,7 +45,7 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 		for step := range 6 {
 			t.Run(fmt.Sprintf("%s %d", name, step), func(t *testing.T) {
 				bubble(t, func(t *testing.T, conf stream.Config) {
-					cold := kit.Ice{Only: only}
+					cold := kit.Freezer{Match: only}
 					a, b := pair(t, conf, freezable(&cold, conf))
 					text, k := a.createKey(t)
 					time.Sleep(time.Duration(step) * 97 * time.Millisecond)
@@ -112,7 +112,7 @@ func TestBarrierWaitsForEveryNode(t *testing.T) {
 	f := func(name string, strict bool, change func(ctx context.Context, n *testNode, of string) error) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, conf stream.Config) {
-				var cold kit.Ice
+				var cold kit.Freezer
 				a, _ := pair(t, conf, freezable(&cold, conf))
 				e := a.create(t)
 				cold.Freeze(t)
@@ -136,7 +136,7 @@ func TestBarrierWaitsForEveryNode(t *testing.T) {
 // TestBarrierEndsWithItsContext: a revocation that not every node has confirmed returns an error.
 func TestBarrierEndsWithItsContext(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		var cold kit.Ice
+		var cold kit.Freezer
 		a, _ := pair(t, conf, freezable(&cold, conf))
 		_, k := a.createKey(t)
 		cold.Freeze(t)
@@ -206,7 +206,7 @@ func TestLeaseRunsFromCycleStart(t *testing.T) {
 // TestLeaseCountsTheCycle: with a heartbeat that took a second the lease is a second old.
 func TestLeaseCountsTheCycle(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		var cold kit.Ice
+		var cold kit.Freezer
 		a := node(t, freezable(&cold, conf), Config{Node: "a"}, func(c *Log) { c.timing.HeartbeatInterval = time.Hour })
 		time.Sleep(time.Second) // until it has announced the records of its start
 		cold.Freeze(t)

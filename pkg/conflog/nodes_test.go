@@ -103,7 +103,7 @@ func TestReadOnAnotherNode(t *testing.T) {
 // TestWaitForPeersIsBounded: a node that does not apply records delays an ordinary write by 300 ms.
 func TestWaitForPeersIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		var cold kit.Ice
+		var cold kit.Freezer
 		a, b := pair(t, conf, freezable(&cold, conf))
 		cold.Freeze(t)
 		began := time.Now()
@@ -120,7 +120,7 @@ func TestWaitForPeersIsBounded(t *testing.T) {
 // TestWriteWithoutBroker: the outcome is unknown; the caller gets an error within 10 s.
 func TestWriteWithoutBroker(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		var cold kit.Ice
+		var cold kit.Freezer
 		a := node(t, freezable(&cold, conf), Config{Node: "a"})
 		cold.Freeze(t)
 		began := time.Now()
@@ -143,7 +143,7 @@ func TestWriteWithoutBroker(t *testing.T) {
 // TestStopWhileTheBrokerHangs: a node stops soon.
 func TestStopWhileTheBrokerHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		var cold kit.Ice
+		var cold kit.Freezer
 		a := node(t, freezable(&cold, conf), Config{Node: "a"})
 		cold.Freeze(t)
 		time.Sleep(time.Second)
@@ -157,7 +157,7 @@ func TestStopWhileTheBrokerHangs(t *testing.T) {
 // TestWriteWaitsForTheAcknowledgement: the embedded engine delivers a record before it is on disk.
 func TestWriteWaitsForTheAcknowledgement(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		cold := kit.Ice{Only: func(key uint16) bool { return key == kit.ProduceKey }, Reads: true}
+		cold := kit.Freezer{Match: func(key uint16) bool { return key == kit.ProduceKey }, ReadsOnly: true}
 		a := node(t, freezable(&cold, conf), Config{Node: "a"})
 		e := id.Random(id.Endpoint)
 		cold.Freeze(t)

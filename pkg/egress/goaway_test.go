@@ -21,7 +21,7 @@ import (
 func frameServer(t *testing.T, answer func(n int64, f *http2.Framer, stream uint32)) (*Transport, string) {
 	t.Helper()
 	srv, _ := startTLS(t, true, http.NotFound)
-	port := kit.Frames(t, srv.TLS.Certificates, answer)
+	port := kit.ServeFrames(t, srv.TLS.Certificates, answer)
 	tr := transportTo(t, srv)
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr, fmt.Sprintf("https://example.com:%d/hook", port)
@@ -47,7 +47,7 @@ func deliver(t *testing.T, tr *Transport, url string, limit time.Duration) (*htt
 func TestGoAway(t *testing.T) {
 	tr, url := frameServer(t, func(_ int64, f *http2.Framer, stream uint32) {
 		_ = f.WriteGoAway(stream, http2.ErrCodeNo, nil) // a restart of the receiver
-		kit.AnswerOK(f, stream)
+		kit.WriteOK(f, stream)
 	})
 	for n := range 3 {
 		if res, err := deliver(t, tr, url, 10*time.Second); err != nil || res.StatusCode != http.StatusOK {
@@ -65,7 +65,7 @@ func TestGoAwayBeforeTheRequest(t *testing.T) {
 			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
 			return
 		}
-		kit.AnswerOK(f, stream)
+		kit.WriteOK(f, stream)
 	})
 	if res, err := deliver(t, tr, url, 10*time.Second); err != nil || res.StatusCode != http.StatusOK || sent.Load() != 2 {
 		t.Fatalf("%v %v after %d requests", res, err, sent.Load())

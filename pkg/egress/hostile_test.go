@@ -234,7 +234,7 @@ func TestPublicNameIsReached(t *testing.T) {
 func TestBlockedCandidateIsPassedOver(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.2:0")
 	if err != nil {
-		kit.Absent(t, "127.0.0.2 is not there: %v", err)
+		kit.SkipMissing(t, "127.0.0.2 is not there: %v", err)
 	}
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())

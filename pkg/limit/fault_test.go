@@ -103,7 +103,7 @@ func TestRedisUnavailableInTraffic(t *testing.T) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
 			engine := kit.Redis(t)
-			engine.Owned(t)
+			engine.RequireOwned(t)
 			reg := prometheus.NewRegistry()
 			l := node(t, "redis://"+engine.Addr, quick(reg))
 			eventually(t, "leases", func() bool { return l.leasePeriod.Load() != 0 })
@@ -221,7 +221,7 @@ func TestMinuteOfTraffic(t *testing.T) {
 		t.Skip("left out: takes a minute; RELAY_TORTURE=1 runs it")
 	}
 	engine := kit.Redis(t)
-	engine.Owned(t)
+	engine.RequireOwned(t)
 	url := "redis://" + engine.Addr
 	first := node(t, url, quick(nil))
 	tr := startTraffic(t, first)

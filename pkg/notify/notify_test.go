@@ -163,14 +163,14 @@ func TestUntrustedTextIsNeutralized(t *testing.T) {
 		body.Blocks[3].Text.Text != "<https://relay.example.com/app|Open in EventRelay>" {
 		t.Errorf("Slack got %+v", body)
 	}
-	server := kit.NewMail(t, w.conf, kit.MailOptions{})
+	server := kit.NewMailServer(t, w.conf, kit.MailOptions{})
 	r := w.sender("smtp://"+server.Addr+"?from=relay@example.com").Send(t.Context(), Channel{Kind: Email,
 		To: []string{"ops@example.com"}}, m)
 	if !r.OK {
 		t.Fatalf("result %+v", r)
 	}
 	const plain = "a  Bcc: x@evil.example https://evil.example/login <!channel> www.evil.example"
-	l := server.Letters()[0]
+	l := server.Messages()[0]
 	if l.Header.Get("Subject") != "Alert: "+plain || l.Header.Get("Bcc") != "" ||
 		!strings.Contains(strings.ReplaceAll(l.Body, "=\r\n", ""), "\nEndpoint: "+plain) {
 		t.Errorf("mail %+v", l)
@@ -222,7 +222,7 @@ func TestResultsHoldNoSecret(t *testing.T) {
 			}
 		}
 	}
-	m := kit.NewMail(t, w.conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "right"})
+	m := kit.NewMailServer(t, w.conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "right"})
 	r := w.sender("smtp://relay:hush@"+m.Addr+"?from=relay@example.com").
 		Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
 	if r.OK || r.Error != CodeSMTP || strings.Contains(r.Message, "hush") || r.Refused["ops@example.com"] != true {
@@ -237,16 +237,16 @@ func TestMailReachesEveryAddress(t *testing.T) {
 		"smtp://relay:secret@":  {StartTLS: true, User: "relay", Password: "secret"},
 		"smtps://relay:secret@": {Implicit: true, User: "relay", Password: "secret"},
 	} {
-		m := kit.NewMail(t, w.conf, o)
+		m := kit.NewMailServer(t, w.conf, o)
 		s := w.sender(scheme + m.Addr + "?from=Relay+<relay@example.com>")
 		r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "second@example.org"}}, message())
-		mails := m.Letters()
+		mails := m.Messages()
 		if !r.OK || len(mails) != 2 {
 			t.Fatalf("%s: %+v, %d mails", scheme, r, len(mails))
 		}
 		l := mails[1]
 		if l.From != "relay@example.com" || len(l.To) != 1 || l.To[0] != "second@example.org" ||
-			l.Secured != (o != kit.MailOptions{}) ||
+			l.TLS != (o != kit.MailOptions{}) ||
 			l.Header.Get("Message-Id") != "<alrt_1@example.com>" || l.Header.Get("Auto-Submitted") != "auto-generated" ||
 			!strings.Contains(l.Body, "takes nothing") || !strings.Contains(l.Body, "Endpoint: ep_1") ||
 			!strings.Contains(l.Body, "relay.example.com/app") {
@@ -261,7 +261,7 @@ func TestMailReachesEveryAddress(t *testing.T) {
 // A refused address does not affect the others, and the result says whether a retry may succeed.
 func TestRefusedAddressDelaysNoOther(t *testing.T) {
 	w := newServers(t)
-	m := kit.NewMail(t, w.conf, kit.MailOptions{})
+	m := kit.NewMailServer(t, w.conf, kit.MailOptions{})
 	m.RcptFunc = func(to string) error {
 		switch to {
 		case "gone@example.com":
@@ -274,8 +274,8 @@ func TestRefusedAddressDelaysNoOther(t *testing.T) {
 	r := w.sender("smtp://"+m.Addr+"?from=relay@example.com").Send(t.Context(),
 		Channel{Kind: Email, To: []string{"gone@example.com", "busy@example.com", "ops@example.com"}}, message())
 	if r.OK || r.Error != CodeSMTP || len(r.Refused) != 2 || r.Refused["gone@example.com"] ||
-		!r.Refused["busy@example.com"] || len(m.Letters()) != 1 {
-		t.Errorf("result %+v, %d mails", r, len(m.Letters()))
+		!r.Refused["busy@example.com"] || len(m.Messages()) != 1 {
+		t.Errorf("result %+v, %d mails", r, len(m.Messages()))
 	}
 }
 
@@ -283,7 +283,7 @@ func TestRefusedAddressDelaysNoOther(t *testing.T) {
 // mail.
 func TestMailGoesToAllowedDomainsOnly(t *testing.T) {
 	w := newServers(t)
-	m := kit.NewMail(t, w.conf, kit.MailOptions{})
+	m := kit.NewMailServer(t, w.conf, kit.MailOptions{})
 	s := w.sender("smtp://" + m.Addr + "?from=relay@example.com")
 	var err error
 	if s.domains, err = ParseDomains([]string{"Example.com", "münchen.example"}); err != nil {
@@ -293,11 +293,11 @@ func TestMailGoesToAllowedDomainsOnly(t *testing.T) {
 		"ops@MÜNCHEN.example"}}, message())
 	later, refused := r.Refused["x@mail.example.com"]
 	if r.OK || r.Error != event.CodeAddressBlocked || !strings.Contains(r.Message, "x****@mail.example.com") ||
-		len(r.Refused) != 1 || !refused || later || len(m.Letters()) != 2 {
-		t.Errorf("result %+v, %d mails", r, len(m.Letters()))
+		len(r.Refused) != 1 || !refused || later || len(m.Messages()) != 2 {
+		t.Errorf("result %+v, %d mails", r, len(m.Messages()))
 	}
 	if r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"x@evil.example"}}, message()); r.OK ||
-		len(r.Refused) != 1 || len(m.Letters()) != 2 {
+		len(r.Refused) != 1 || len(m.Messages()) != 2 {
 		t.Errorf("result %+v", r)
 	}
 	for _, bad := range []string{"", "ops@example.com", "*.example.com", "a b"} {
@@ -310,10 +310,10 @@ func TestMailGoesToAllowedDomainsOnly(t *testing.T) {
 // A server that offers no TLS is not given a password.
 func TestPasswordNeedsTLS(t *testing.T) {
 	w := newServers(t)
-	m := kit.NewMail(t, w.conf, kit.MailOptions{User: "relay", Password: "secret"})
+	m := kit.NewMailServer(t, w.conf, kit.MailOptions{User: "relay", Password: "secret"})
 	r := w.sender("smtp://relay:secret@"+m.Addr+"?from=relay@example.com").
 		Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
-	if r.OK || !strings.Contains(r.Message, "STARTTLS") || len(m.Letters()) != 0 {
+	if r.OK || !strings.Contains(r.Message, "STARTTLS") || len(m.Messages()) != 0 {
 		t.Errorf("result %+v", r)
 	}
 }
@@ -321,11 +321,11 @@ func TestPasswordNeedsTLS(t *testing.T) {
 // An attacker removes STARTTLS from the server's answer: nothing is sent, unless the operator allowed that.
 func TestMailNeedsTLS(t *testing.T) {
 	w := newServers(t)
-	plain, secured := kit.NewMail(t, w.conf, kit.MailOptions{}), kit.NewMail(t, w.conf,
+	plain, secured := kit.NewMailServer(t, w.conf, kit.MailOptions{}), kit.NewMailServer(t, w.conf,
 		kit.MailOptions{StartTLS: true})
 	for _, x := range []struct {
 		host, more string
-		server     *kit.Mail
+		server     *kit.MailServer
 		ok         bool
 	}{
 		{"example.com", "", plain, false}, {"example.com", "", secured, true}, {"example.com", "&tls=opportunistic",
@@ -337,10 +337,10 @@ func TestMailNeedsTLS(t *testing.T) {
 		s.deps.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, x.server.Addr)
 		}
-		before := len(x.server.Letters())
+		before := len(x.server.Messages())
 		r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
-		mails := x.server.Letters()[before:]
-		if r.OK != x.ok || x.ok != (len(mails) == 1) || x.ok && mails[0].Secured != (x.server == secured) {
+		mails := x.server.Messages()[before:]
+		if r.OK != x.ok || x.ok != (len(mails) == 1) || x.ok && mails[0].TLS != (x.server == secured) {
 			t.Errorf("%s%s: %+v, %d mails", x.host, x.more, r, len(mails))
 		}
 	}

@@ -236,13 +236,13 @@ func formText(body string) string {
 func TestVectorsAreWhatTheLibrariesSign(t *testing.T) {
 	t.Run("node", func(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(vendors, "node_modules")); err != nil {
-			kit.Absent(t, "the providers' Node libraries are not installed; run deploy/vendors.sh")
+			kit.SkipMissing(t, "the providers' Node libraries are not installed; run deploy/vendors.sh")
 		}
 		regenerate(t, "vectors.json", "node", "generate.mjs")
 	})
 	t.Run("python", func(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(vendors, "python", "slack_sdk")); err != nil {
-			kit.Absent(t, "slack_sdk is not installed; run deploy/vendors.sh")
+			kit.SkipMissing(t, "slack_sdk is not installed; run deploy/vendors.sh")
 		}
 		regenerate(t, "slack.json", "python3", "slack.py")
 	})

@@ -49,11 +49,11 @@ func (b *board) take(r received) int {
 }
 
 // all is what was told so far, mails included.
-func (b *board) all(mail *kit.Mail) []told {
+func (b *board) all(mail *kit.MailServer) []told {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := append([]told(nil), b.told...)
-	for _, l := range mail.Letters() {
+	for _, l := range mail.Messages() {
 		m := told{channel: "mail", kind: "firing", id: l.Header.Get("Message-Id")}
 		if strings.HasSuffix(l.Header.Get("X-Relay-Type"), ".resolved") {
 			m.kind = "resolved"
@@ -70,7 +70,7 @@ func (b *board) all(mail *kit.Mail) []told {
 // when the first message comes, and the destinations come back. Every channel hears of the beginning and of the end
 // of each endpoint's trouble once.
 func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
-	mail := kit.NewMail(t, nil, kit.MailOptions{})
+	mail := kit.NewMailServer(t, nil, kit.MailOptions{})
 	c.env = append(c.env, "RELAY_SMTP_URL=smtp://"+mail.Addr+"?from=relay@example.com")
 	nodes := c.start("a", "b", "c")
 	b := &board{}

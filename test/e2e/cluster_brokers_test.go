@@ -12,7 +12,7 @@ import (
 func copied(t *testing.T, c *cluster, b *kit.Brokers) {
 	t.Helper()
 	eventually(t, 2*time.Minute, func() string {
-		behind, err := b.InSync(t.Context(), c.prefix)
+		behind, err := b.OutOfSync(t.Context(), c.prefix)
 		switch {
 		case err != nil:
 			return err.Error()
@@ -39,7 +39,7 @@ func leaderKilled(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint64) {
 		copied(t, c, brokers)
 		f.broke(from)
 		t.Logf("%s was killed, 150 more events were accepted after %v, its copies kept up again after %v",
-			leader.How, led.Round(time.Millisecond), time.Since(from).Round(time.Millisecond))
+			leader.Description, led.Round(time.Millisecond), time.Since(from).Round(time.Millisecond))
 	}
 	f.accepts(100)
 	f.account()
@@ -52,11 +52,11 @@ func brokersRestarted(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint6
 	for range rounds(1, 1, 4) {
 		f.calm(time.Second)
 		from := time.Now()
-		for _, b := range brokers.Each {
+		for _, b := range brokers.Engines {
 			b.Kill(t)
 		}
-		if len(brokers.Each) == 0 {
-			kit.Absent(t, "brokers that were found cannot be stopped by a test")
+		if len(brokers.Engines) == 0 {
+			kit.SkipMissing(t, "brokers that were found cannot be stopped by a test")
 		}
 		brokers.Start(t)
 		up := time.Since(from)
@@ -66,7 +66,7 @@ func brokersRestarted(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint6
 			up.Round(time.Millisecond),
 			time.Since(from).Round(time.Millisecond))
 		copied(t, c, brokers)
-		for _, b := range brokers.Each[:rounds(1, 1, 3)] {
+		for _, b := range brokers.Engines[:rounds(1, 1, 3)] {
 			from := time.Now()
 			b.Stop(t)
 			f.accepts(100)

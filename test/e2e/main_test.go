@@ -266,7 +266,7 @@ func (p *process) admin(path string) string {
 // tail keeps the end of what a process writes.
 type tail = kit.Tail
 
-const busy = kit.Busy
+const busy = kit.BusyFactor
 
 func eventually(t *testing.T, limit time.Duration, ask func() (fault string)) {
 	t.Helper()

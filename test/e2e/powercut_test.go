@@ -32,7 +32,7 @@ func newDisk(t *testing.T) *disk {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("mkfs.ext4", "-q", d.image).CombinedOutput(); err != nil {
-		kit.Absent(t, "a file system whose power can be cut: mkfs.ext4: %v %s", err, out)
+		kit.SkipMissing(t, "a file system whose power can be cut: mkfs.ext4: %v %s", err, out)
 	}
 	d.mount()
 	return d
@@ -44,7 +44,7 @@ func (d *disk) mount() {
 		d.t.Fatal(err)
 	}
 	if out, err := exec.Command("mount", "-o", "loop,commit=600", d.image, d.dir).CombinedOutput(); err != nil {
-		kit.Absent(d.t, "a file system whose power can be cut: mount: %v %s", err, out)
+		kit.SkipMissing(d.t, "a file system whose power can be cut: mount: %v %s", err, out)
 	}
 	d.t.Cleanup(func() {
 		if err := syscall.Unmount(d.dir, syscall.MNT_DETACH); err != nil {

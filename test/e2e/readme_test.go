@@ -212,7 +212,7 @@ func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"bash", "curl", "openssl"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			kit.Absent(t, "%s is not installed", tool)
+			kit.SkipMissing(t, "%s is not installed", tool)
 		}
 	}
 	r := newReadme(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 )
 
-// findChdb is ChdbLibrary for TestMain, which has no test to fail.
+// findChdb is ChdbLibrary for TestMain, which has no testing.TB: it returns an error instead of failing a test.
 func findChdb() (string, error) {
 	if path := os.Getenv("RELAY_CHDB_LIB"); path != "" {
 		return clickhouse.FindLibrary(path)
@@ -30,13 +30,13 @@ func findChdb() (string, error) {
 	return "", errors.New("libchdb is missing: run `make build` or deploy/chdb/fetch.sh")
 }
 
-// ClickHouse runs the engine in this process while run is running, and passes it
-// the engine's address for clickhouse-go's HTTP protocol. A process has one
-// engine, so TestMain calls it and each test creates a database of its own.
+// ClickHouse runs libchdb in this process while run runs, and passes run the engine's address for clickhouse-go's HTTP
+// protocol. A process can hold one engine only, so TestMain calls ClickHouse and each test creates its own database. It
+// returns the exit code of run, or 1 if the engine failed.
 func ClickHouse(run func(address string) int) int {
 	code, err := withClickHouse(run)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "run clickhouse for tests:", err)
+		fmt.Fprintln(os.Stderr, "cannot run ClickHouse for tests:", err)
 		return max(code, 1)
 	}
 	return code
@@ -54,7 +54,7 @@ func withClickHouse(run func(address string) int) (code int, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cfg := clickhouse.DefaultConfig()
 	cfg.Data, cfg.Library, cfg.Fsync = dir, library, false
-	cfg.Hosts = []string{"127.0.0.1"} // tests put proxies before it
+	cfg.Hosts = []string{"127.0.0.1"} // tests put proxies in front of it
 	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return 0, err

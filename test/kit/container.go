@@ -23,20 +23,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dockerLimit is how long one request to the Docker engine may take; an image may have to be pulled.
+// dockerLimit bounds one request to the Docker engine. It is long because an image may have to be pulled.
 const dockerLimit = 5 * time.Minute
 
-// Labels of every container: who made it. One whose maker is gone is removed by the next maker, for a test
-// that was killed cannot clean up.
+// Labels of every container name the host and process that created it. A killed test cannot clean up, so the next test
+// process removes containers whose process no longer exists.
 const (
 	labelHost = "eventrelay.test.host"
 	labelPid  = "eventrelay.test.pid"
 )
 
-// docker finds the Docker engine once for all tests of a process.
-var docker = sync.OnceValues(func() (*testcontainers.DockerClient, error) {
+// dockerClient connects to the Docker engine once for all tests of a process.
+var dockerClient = sync.OnceValues(func() (*testcontainers.DockerClient, error) {
 	log.SetDefault(log.NewNoopLogger())
-	// The library's own reaper is one more image to pull; the labels do its work.
+	// Ryuk, the library's reaper, is one more image to pull; the labels above replace it.
 	if _, set := os.LookupEnv("TESTCONTAINERS_RYUK_DISABLED"); !set {
 		if err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"); err != nil {
 			return nil, err
@@ -48,12 +48,12 @@ var docker = sync.OnceValues(func() (*testcontainers.DockerClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer cl.Close() // idle connections; it opens new ones
-	return cl, sweep(ctx, cl)
+	defer cl.Close() // closes idle connections; the client opens new ones
+	return cl, removeStaleContainers(ctx, cl)
 })
 
-// sweep removes containers of test processes that are gone.
-func sweep(ctx context.Context, cl *testcontainers.DockerClient) error {
+// removeStaleContainers removes containers whose test process no longer exists.
+func removeStaleContainers(ctx context.Context, cl *testcontainers.DockerClient) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return err
@@ -72,11 +72,11 @@ func sweep(ctx context.Context, cl *testcontainers.DockerClient) error {
 	return nil
 }
 
-// image is the image of an engine: the environment names it, or deploy/engines/image.sh has built it. It
-// is an error when there is no Docker engine, and when the one that was built is not in it.
-func image(t testing.TB, env string) (string, error) {
+// engineImage returns the name of an engine's image: the value of the environment variable env, or the image that
+// deploy/engines/image.sh built. It fails if there is no Docker engine, or if the built image is not in it.
+func engineImage(t testing.TB, env string) (string, error) {
 	t.Helper()
-	cl, err := docker()
+	cl, err := dockerClient()
 	if err != nil {
 		return "", fmt.Errorf("no Docker engine: %w", err)
 	}
@@ -85,7 +85,7 @@ func image(t testing.TB, env string) (string, error) {
 	}
 	stamp, err := os.ReadFile(filepath.Join(Root(t), "bin", "engines", "image"))
 	if err != nil {
-		return "", fmt.Errorf("%s names no image and deploy/engines/image.sh built none", env)
+		return "", fmt.Errorf("%s names no image, and deploy/engines/image.sh has built none", env)
 	}
 	defer cl.Close()
 	name := strings.TrimSpace(string(stamp))
@@ -95,19 +95,19 @@ func image(t testing.TB, env string) (string, error) {
 	return name, nil
 }
 
-// contained is an engine as a container.
-type contained struct {
+// containerRunner runs an engine as a container.
+type containerRunner struct {
 	image   string
 	command []string
 	ports   []int             // published on loopback under the same number
-	files   map[string]string // paths here to paths in the container
-	network string            // "" = the engine's usual one
+	files   map[string]string // host path → path in the container
+	network string            // Docker network; "" = the default one
 	alias   string            // name on the network
 
 	c *testcontainers.DockerContainer // nil before the first start
 }
 
-func (r *contained) start() error {
+func (r *containerRunner) start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), dockerLimit)
 	defer cancel()
 	if r.c != nil {
@@ -140,8 +140,8 @@ func (r *contained) start() error {
 	return err
 }
 
-func (r *contained) signal(s syscall.Signal) error {
-	cl, err := docker()
+func (r *containerRunner) signal(s syscall.Signal) error {
+	cl, err := dockerClient()
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (r *contained) signal(s syscall.Signal) error {
 	return err
 }
 
-func (r *contained) wait(limit time.Duration) (ended bool) {
+func (r *containerRunner) wait(limit time.Duration) (ended bool) {
 	for deadline := time.Now().Add(limit); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 		state, err := r.c.State(ctx)
@@ -168,7 +168,7 @@ func (r *contained) wait(limit time.Duration) (ended bool) {
 	}
 }
 
-func (r *contained) output() string {
+func (r *containerRunner) output() string {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
 	logs, err := r.c.Logs(ctx)
@@ -183,12 +183,12 @@ func (r *contained) output() string {
 	return string(out)
 }
 
-func (r *contained) remove() {
+func (r *containerRunner) remove() {
 	if r.c == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dockerLimit)
 	defer cancel()
-	// The next process sweeps up what could not be removed.
+	// What cannot be removed now is removed by the next test process.
 	_ = testcontainers.TerminateContainer(r.c, testcontainers.StopContext(ctx), testcontainers.StopTimeout(0))
 }

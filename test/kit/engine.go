@@ -7,134 +7,135 @@ import (
 	"time"
 )
 
-// stopLimit is how long an engine may take to end when it is asked to.
+// stopLimit bounds how long an engine may take to end after SIGTERM.
 const stopLimit = 2 * time.Minute
 
-// Engine is a real engine that a test uses. What it runs as is not the test's business: it can be stopped,
-// killed, frozen and started again all the same, unless it was found and belongs to somebody else.
+// Engine is a real Kafka broker or Redis server that a test uses. A test can stop, kill, freeze and restart it in the
+// same way whether it is a process or a container. An external engine, named by an environment variable, cannot be
+// stopped.
 type Engine struct {
-	Addr string // host:port; of Kafka several with commas between
-	URL  string // of Redis: redis://…
-	How  string // in words, for the log of the test
+	Addr        string // host:port; external Kafka: several, separated by commas
+	URL         string // Redis only: redis://…
+	Description string // such as "redis-server, a container", for the test log
 
-	run   runner                                     // nil when the engine was found, not started
-	ready func(ctx context.Context, e *Engine) error // nil when it takes requests
-	limit time.Duration                              // of a start
-	dial  dialer                                     // from where the engine can be reached
+	runner     runner                                     // nil if the engine is external
+	checkReady func(ctx context.Context, e *Engine) error // nil once the engine takes requests
+	startLimit time.Duration                              // bounds one start
+	// connects to the engine; from inside its network namespace, if it has one
+	dial dialer
 }
 
-// runner is an engine as a process or as a container.
+// runner runs an engine as a process or as a container.
 type runner interface {
-	start() error // the first time, and after an end on the same address and data
+	start() error // also restarts it after an end, with the same address and data
 	signal(s syscall.Signal) error
 	wait(limit time.Duration) (ended bool)
 	output() string
-	remove() // ends it at once and clears what it left
+	remove() // kills it and deletes what it left behind
 }
 
-// begin starts an engine that is removed when the test ends.
-func begin(t testing.TB, e *Engine) *Engine {
+// startEngine starts an engine and removes it when the test ends.
+func startEngine(t testing.TB, e *Engine) *Engine {
 	t.Helper()
-	t.Cleanup(e.run.remove)
+	t.Cleanup(e.runner.remove)
 	e.Start(t)
-	t.Logf("runs on %s at %s", e.How, e.Addr)
+	t.Logf("runs on %s at %s", e.Description, e.Addr)
 	return e
 }
 
-// found is an engine that somebody else runs.
-func found(t testing.TB, e *Engine) *Engine {
+// externalEngine logs that the test uses an engine that it did not start.
+func externalEngine(t testing.TB, e *Engine) *Engine {
 	t.Helper()
-	t.Logf("runs on %s", e.How)
+	t.Logf("runs on %s", e.Description)
 	return e
 }
 
-// Start starts the engine again after Stop or Kill, on the same address and data, and waits until it takes
-// requests.
+// Start restarts the engine after Stop or Kill, with the same address and data, and waits until it takes requests.
 func (e *Engine) Start(t testing.TB) {
 	t.Helper()
 	e.launch(t)
-	e.await(t)
+	e.awaitReady(t)
 }
 
 func (e *Engine) launch(t testing.TB) {
 	t.Helper()
-	e.owned(t)
-	if err := e.run.start(); err != nil {
-		t.Fatalf("start %s: %v", e.How, err)
+	e.requireOwned(t)
+	if err := e.runner.start(); err != nil {
+		t.Fatalf("cannot start %s: %v", e.Description, err)
 	}
 }
 
-func (e *Engine) await(t testing.TB) {
+func (e *Engine) awaitReady(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), e.limit)
+	ctx, cancel := context.WithTimeout(t.Context(), e.startLimit)
 	defer cancel()
 	for {
-		err := e.ready(ctx, e)
+		err := e.checkReady(ctx, e)
 		if err == nil {
 			return
 		}
-		if e.run.wait(50 * time.Millisecond) {
-			t.Fatalf("%s ended:\n%s", e.How, e.run.output())
+		if e.runner.wait(50 * time.Millisecond) {
+			t.Fatalf("%s ended:\n%s", e.Description, e.runner.output())
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("%s does not answer on %s (%v):\n%s", e.How, e.Addr, err, e.run.output())
+			t.Fatalf("%s does not answer on %s (%v):\n%s", e.Description, e.Addr, err, e.runner.output())
 		}
 	}
 }
 
-// Stop ends the engine as its operator would: it may put its affairs in order.
+// Stop ends the engine with SIGTERM, so that it shuts down cleanly.
 func (e *Engine) Stop(t testing.TB) {
 	t.Helper()
-	e.end(t, syscall.SIGTERM)
+	e.terminate(t, syscall.SIGTERM)
 }
 
 // Kill ends the engine with SIGKILL.
 func (e *Engine) Kill(t testing.TB) {
 	t.Helper()
-	e.end(t, syscall.SIGKILL)
+	e.terminate(t, syscall.SIGKILL)
 }
 
-// Freeze stops the engine's clock, so to speak: its connections stay open and nothing answers on them.
+// Freeze suspends the engine with SIGSTOP: its connections stay open, but nothing is answered.
 func (e *Engine) Freeze(t testing.TB) {
 	t.Helper()
-	e.send(t, syscall.SIGSTOP)
+	e.signal(t, syscall.SIGSTOP)
 }
 
-// Thaw lets a frozen engine go on.
+// Thaw resumes a frozen engine with SIGCONT.
 func (e *Engine) Thaw(t testing.TB) {
 	t.Helper()
-	e.send(t, syscall.SIGCONT)
+	e.signal(t, syscall.SIGCONT)
 }
 
-// Owned leaves a test out that must stop an engine which is not ours to stop.
-func (e *Engine) Owned(t testing.TB) {
+// RequireOwned skips the test if the engine is external and must not be stopped.
+func (e *Engine) RequireOwned(t testing.TB) {
 	t.Helper()
-	e.owned(t)
+	e.requireOwned(t)
 }
 
-func (e *Engine) owned(t testing.TB) {
+func (e *Engine) requireOwned(t testing.TB) {
 	t.Helper()
-	if e.run == nil {
-		Absent(t, "%s cannot be stopped by a test", e.How)
+	if e.runner == nil {
+		SkipMissing(t, "a test cannot stop %s", e.Description)
 	}
 }
 
-func (e *Engine) send(t testing.TB, s syscall.Signal) {
+func (e *Engine) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	e.owned(t)
-	if err := e.run.signal(s); err != nil {
-		t.Fatalf("send %v to %s: %v", s, e.How, err)
+	e.requireOwned(t)
+	if err := e.runner.signal(s); err != nil {
+		t.Fatalf("send %v to %s: %v", s, e.Description, err)
 	}
 }
 
-func (e *Engine) end(t testing.TB, s syscall.Signal) {
+func (e *Engine) terminate(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	e.send(t, s)
-	if e.run.wait(stopLimit) {
+	e.signal(t, s)
+	if e.runner.wait(stopLimit) {
 		return
 	}
-	e.send(t, syscall.SIGKILL)
-	if !e.run.wait(stopLimit) {
-		t.Fatalf("%s outlives SIGKILL", e.How)
+	e.signal(t, syscall.SIGKILL)
+	if !e.runner.wait(stopLimit) {
+		t.Fatalf("%s outlives SIGKILL", e.Description)
 	}
 }

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Busy is how much longer than alone things may take on a machine that does much else: only a test that fails waits so
-// long.
-const Busy = 5
+// BusyFactor multiplies the limits of Eventually, for machines that run many tests at once. Only a failing test waits
+// that long.
+const BusyFactor = 5
 
-// Eventually asks again until the answer is empty; otherwise the answer is why the test fails. The limit is for a
-// machine that does nothing else.
+// Eventually calls ask every 20 ms until it returns "". After BusyFactor × limit it fails the test with the last fault;
+// limit is what an idle machine needs.
 func Eventually(t *testing.T, limit time.Duration, ask func() (fault string)) {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
-	for deadline := time.Now().Add(Busy * limit); ; <-again.C {
+	for deadline := time.Now().Add(BusyFactor * limit); ; <-again.C {
 		fault := ask()
 		if fault == "" {
 			return
@@ -27,7 +27,7 @@ func Eventually(t *testing.T, limit time.Duration, ask func() (fault string)) {
 	}
 }
 
-// Tail keeps the last 64 KB that were written.
+// Tail is an io.Writer that keeps the last 64 KiB written to it.
 type Tail struct {
 	mu  sync.Mutex // guards buf
 	buf []byte

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Forward passes connections to a free port of the host's address on to an address that only the host itself
-// reaches, such as one of its loopback, and returns the port's address.
+// Forward listens on a free port of the host and forwards connections to an address that only the host itself reaches,
+// such as its loopback. It returns the address it listens on.
 func (h *Host) Forward(t testing.TB, to string) (address string) {
 	t.Helper()
 	l := h.Listen(t)
@@ -19,7 +19,7 @@ func (h *Host) Forward(t testing.TB, to string) (address string) {
 			if err != nil {
 				return // closed
 			}
-			f.wg.Go(func() { f.pass(conn) })
+			f.wg.Go(func() { f.forwardConn(conn) })
 		}
 	})
 	t.Cleanup(func() {
@@ -40,15 +40,15 @@ type forward struct {
 	open   map[net.Conn]bool
 }
 
-// keep reports whether a connection may be used: not any more when all have been closed.
-func (f *forward) keep(c net.Conn) bool {
+// track registers a connection for close and reports whether it may be used: false once close was called.
+func (f *forward) track(c net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.open[c] = true
 	return !f.closed
 }
 
-func (f *forward) drop(c net.Conn) {
+func (f *forward) closeConn(c net.Conn) {
 	c.Close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,20 +64,20 @@ func (f *forward) close() {
 	}
 }
 
-func (f *forward) pass(near net.Conn) {
-	defer f.drop(near)
+func (f *forward) forwardConn(near net.Conn) {
+	defer f.closeConn(near)
 	far, err := f.host.Dial("tcp", f.to)
 	if err != nil {
-		return // as if it were not there
+		return // the client sees a closed connection
 	}
-	defer f.drop(far)
-	if !f.keep(near) || !f.keep(far) {
+	defer f.closeConn(far)
+	if !f.track(near) || !f.track(far) {
 		return
 	}
 	var wg sync.WaitGroup
 	for from, to := range map[net.Conn]net.Conn{near: far, far: near} {
 		wg.Go(func() {
-			_, _ = io.Copy(to, from) // the end of one direction ends both
+			_, _ = io.Copy(to, from) // closing one direction closes both
 			near.Close()
 			far.Close()
 		})

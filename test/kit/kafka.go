@@ -14,52 +14,53 @@ import (
 	"github.com/testcontainers/testcontainers-go/network"
 )
 
-// Kafka returns an Apache Kafka broker: RELAY_TEST_KAFKA_BROKERS, a container of RELAY_TEST_KAFKA_IMAGE or
-// of the image that deploy/engines/image.sh builds, or a process made of the jars that
-// deploy/engines/fetch.sh leaves.
+// Kafka returns an Apache Kafka broker: the one at RELAY_TEST_KAFKA_BROKERS; else a container of RELAY_TEST_KAFKA_IMAGE
+// or of the image that deploy/engines/image.sh builds; else a process that runs the jars of deploy/engines/fetch.sh.
 func Kafka(t testing.TB) *Engine {
 	t.Helper()
 	if addrs := os.Getenv("RELAY_TEST_KAFKA_BROKERS"); addrs != "" {
-		return found(t, &Engine{Addr: addrs, How: "Kafka at RELAY_TEST_KAFKA_BROKERS"})
+		return externalEngine(t, &Engine{Addr: addrs, Description: "Kafka at RELAY_TEST_KAFKA_BROKERS"})
 	}
-	return startBrokers(t, kafkaSite(t, 1), 1).Each[0]
+	return startBrokers(t, kafkaPlacement(t, 1), 1).Engines[0]
 }
 
-// KafkaCluster returns an Apache Kafka of n brokers, had as Kafka has one. Its internal topics have n
-// copies, and a cluster of three goes on without any one of them.
+// KafkaCluster returns an Apache Kafka cluster of n brokers, chosen as Kafka chooses one broker. Its internal topics
+// have n replicas, so a cluster of three works without any one of them.
 func KafkaCluster(t testing.TB, n int) *Brokers {
 	t.Helper()
 	if addrs := os.Getenv("RELAY_TEST_KAFKA_BROKERS"); addrs != "" {
 		b := &Brokers{Addr: addrs, dial: net.Dial}
-		if err := b.complete(t.Context(), n); err != nil {
-			Absent(t, "%d brokers at RELAY_TEST_KAFKA_BROKERS: %v", n, err)
+		if err := b.checkSize(t.Context(), n); err != nil {
+			SkipMissing(t, "%d brokers at RELAY_TEST_KAFKA_BROKERS: %v", n, err)
 		}
 		t.Logf("runs on Kafka at RELAY_TEST_KAFKA_BROKERS")
 		return b
 	}
-	return startBrokers(t, kafkaSite(t, n), n)
+	return startBrokers(t, kafkaPlacement(t, n), n)
 }
 
-// site is where brokers run.
-type site struct {
-	how  string
-	bind string // address that their listeners bind
-	host string // address under which clients reach them
-	peer string // address under which they reach each other; %d is the broker's id
-	dial dialer
-	run  func(id, port int, properties []string) runner // port is the one for clients
+// brokerPlacement is where brokers run and how they are reached.
+type brokerPlacement struct {
+	description string
+	bind        string // address that their listeners bind
+	host        string // address under which clients reach them
+	peer        string // address under which they reach each other; %d is the broker's id
+	dial        dialer
+	newRunner   func(id, port int, properties []string) runner // port is for clients
 }
 
-func kafkaSite(t testing.TB, n int) site {
+func kafkaPlacement(t testing.TB, n int) brokerPlacement {
 	t.Helper()
-	image := choose(t, "Apache Kafka", "RELAY_TEST_KAFKA_IMAGE")
+	image := chooseImage(t, "Apache Kafka", "RELAY_TEST_KAFKA_IMAGE")
 	if image == "" {
-		return site{
-			how: "Apache Kafka, a process of its own", bind: "127.0.0.1", host: "127.0.0.1", peer: "127.0.0.1", dial: net.Dial,
-			run: func(_, _ int, properties []string) runner { return kafkaProcess(t, properties) },
+		return brokerPlacement{
+			description: "Apache Kafka, a process of its own", bind: "127.0.0.1", host: "127.0.0.1", peer: "127.0.0.1",
+			dial:      net.Dial,
+			newRunner: func(_, _ int, properties []string) runner { return kafkaProcess(t, properties) },
 		}
 	}
-	s := site{how: "Apache Kafka, a container", bind: "0.0.0.0", host: "127.0.0.1", peer: "127.0.0.1", dial: net.Dial}
+	s := brokerPlacement{description: "Apache Kafka, a container", bind: "0.0.0.0", host: "127.0.0.1", peer: "127.0.0.1",
+		dial: net.Dial}
 	if n > 1 {
 		s.peer = "broker-%d"
 	}
@@ -68,8 +69,8 @@ func kafkaSite(t testing.TB, n int) site {
 		net = dockerNetwork(t)
 	}
 	script := filepath.Join(Root(t), "deploy", "engines", "kafka.sh")
-	s.run = func(id, port int, properties []string) runner {
-		return &contained{
+	s.newRunner = func(id, port int, properties []string) runner {
+		return &containerRunner{
 			image: image, command: append([]string{"/kafka.sh", "/tmp/relay-kafka"}, properties...), ports: []int{port},
 			files: map[string]string{script: "/kafka.sh"}, network: net, alias: fmt.Sprintf("broker-%d", id),
 		}
@@ -77,18 +78,18 @@ func kafkaSite(t testing.TB, n int) site {
 	return s
 }
 
-// dockerNetwork is a network on which containers find each other by name.
+// dockerNetwork creates a Docker network on which containers find each other by name.
 func dockerNetwork(t testing.TB) string {
 	t.Helper()
 	n, err := network.New(t.Context())
 	if err != nil {
-		t.Fatalf("make a network of containers: %v", err)
+		t.Fatalf("cannot create the Docker network: %v", err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 		defer cancel()
 		if err := n.Remove(ctx); err != nil {
-			t.Errorf("remove the network of containers: %v", err)
+			t.Errorf("cannot remove the Docker network: %v", err)
 		}
 	})
 	return n.Name
@@ -98,17 +99,17 @@ func kafkaProcess(t testing.TB, properties []string) *process {
 	t.Helper()
 	root := Root(t)
 	if _, err := os.Stat(filepath.Join(root, "bin", "engines", "kafka", "pom.sum")); err != nil {
-		Absent(t, "Apache Kafka: no jars; deploy/engines/fetch.sh gets them")
+		SkipMissing(t, "Apache Kafka has no jars here; run deploy/engines/fetch.sh")
 	}
 	if _, err := exec.LookPath("java"); err != nil {
-		Absent(t, "Apache Kafka: no java")
+		SkipMissing(t, "Apache Kafka needs java")
 	}
 	return &process{command: append(
 		[]string{filepath.Join(root, "deploy", "engines", "kafka.sh"), t.TempDir()}, properties...)}
 }
 
 // startBrokers starts n brokers at once and waits until they are one cluster.
-func startBrokers(t testing.TB, s site, n int) *Brokers {
+func startBrokers(t testing.TB, s brokerPlacement, n int) *Brokers {
 	t.Helper()
 	ports := make([]int, 3*n) // for clients, brokers, controllers
 	for i := range ports {
@@ -129,7 +130,7 @@ func startBrokers(t testing.TB, s site, n int) *Brokers {
 	for i := range n {
 		id, clients, brokers, controllers := i+1, ports[i], ports[n+i], ports[2*n+i]
 		addr := fmt.Sprintf("%s:%d", s.host, clients)
-		run := s.run(id, clients, []string{
+		run := s.newRunner(id, clients, []string{
 			fmt.Sprintf("node.id=%d", id),
 			"controller.quorum.voters=" + strings.Join(voters, ","),
 			fmt.Sprintf("listeners=CLIENTS://%s:%d,BROKERS://%s:%d,CONTROLLER://%s:%d", s.bind, clients, s.bind, brokers, s.bind,
@@ -141,13 +142,14 @@ func startBrokers(t testing.TB, s site, n int) *Brokers {
 		})
 		t.Cleanup(run.remove)
 		addrs = append(addrs, addr)
-		b.Each = append(b.Each, &Engine{
-			Addr: addr, How: fmt.Sprintf("%s (broker %d of %d)", s.how, id, n), run: run, limit: 10 * time.Minute, dial: s.dial,
-			ready: func(ctx context.Context, _ *Engine) error { return b.knows(ctx, addr, int32(id)) },
+		b.Engines = append(b.Engines, &Engine{
+			Addr: addr, Description: fmt.Sprintf("%s (broker %d of %d)", s.description, id, n), runner: run,
+			startLimit: 10 * time.Minute, dial: s.dial,
+			checkReady: func(ctx context.Context, _ *Engine) error { return b.checkMember(ctx, addr, int32(id)) },
 		})
 	}
 	b.Addr = strings.Join(addrs, ",")
 	b.Start(t)
-	t.Logf("runs on %s at %s", b.Each[0].How, b.Addr)
+	t.Logf("runs on %s at %s", b.Engines[0].Description, b.Addr)
 	return b
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// Listeners returns the TCP addresses that a process and all processes that it has started listen on, from /proc.
+// Listeners returns the TCP addresses on which a process and all its descendants listen, from /proc.
 func Listeners(t testing.TB, pid int) []string {
 	t.Helper()
 	owned := map[string]bool{} // inodes of the processes' sockets
@@ -53,7 +53,7 @@ func Listeners(t testing.TB, pid int) []string {
 	return out
 }
 
-// processTree is a process with all that it has started and they have started.
+// processTree returns a process and all its descendants.
 func processTree(t testing.TB, pid int) []int {
 	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -64,9 +64,9 @@ func processTree(t testing.TB, pid int) []int {
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
-		// The name in brackets may hold anything; behind it stand the state and the parent.
+		// The name in parentheses may contain anything; the state and the parent's pid follow the last parenthesis.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		child, childErr := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		if parent, err := strconv.Atoi(fields[1]); err == nil && childErr == nil {
@@ -80,8 +80,8 @@ func processTree(t testing.TB, pid int) []int {
 	return tree
 }
 
-// procAddress reads an address of /proc/net/tcp: words of 32 bits in the order of a little-endian machine, then the
-// port.
+// procAddress parses an address of /proc/net/tcp: 32-bit words in little-endian order, then the port, all in
+// hexadecimal.
 func procAddress(t testing.TB, text string) string {
 	t.Helper()
 	host, port, _ := strings.Cut(text, ":")
@@ -95,7 +95,7 @@ func procAddress(t testing.TB, text string) string {
 	addr, ok := netip.AddrFromSlice(raw)
 	n, err := strconv.ParseUint(port, 16, 16)
 	if !ok || err != nil {
-		t.Fatalf("read address %q", text)
+		t.Fatalf("cannot parse the address %q", text)
 	}
 	return netip.AddrPortFrom(addr, uint16(n)).String()
 }

@@ -17,34 +17,34 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// Mail is an SMTP server that keeps what it is sent. Its certificate is for 127.0.0.1.
-type Mail struct {
+// MailServer is an SMTP server that keeps the messages it accepts. Its certificate is for 127.0.0.1.
+type MailServer struct {
 	Addr string // host:port
-	// RcptFunc may refuse a recipient; nil takes all.
+	// RcptFunc may reject a recipient; nil accepts all.
 	RcptFunc func(to string) error
 
-	user, password string // who may send; empty = everybody
+	user, password string // required credentials; empty = none
 
-	mu      sync.Mutex // guards letters
-	letters []Letter
+	mu       sync.Mutex // guards messages
+	messages []Message
 }
 
-// Letter is a mail that was taken.
-type Letter struct {
-	From    string
-	To      []string
-	Header  mail.Header
-	Body    string
-	Secured bool // it came over TLS
+// Message is an accepted mail.
+type Message struct {
+	From   string
+	To     []string
+	Header mail.Header
+	Body   string
+	TLS    bool // it was sent over TLS
 }
 
-// MailOptions say how a Mail is secured.
+// MailOptions say how a MailServer is secured.
 type MailOptions struct {
 	StartTLS, Implicit bool
 	User, Password     string
 }
 
-// Certificate is one for 127.0.0.1 and example.com, and a file with the root that signed it.
+// Certificate returns a TLS configuration with a certificate for 127.0.0.1 and example.com, and a PEM file with its CA.
 func Certificate(t testing.TB) (conf *tls.Config, caFile string) {
 	t.Helper()
 	srv := httptest.NewTLSServer(nil)
@@ -57,12 +57,12 @@ func Certificate(t testing.TB) (conf *tls.Config, caFile string) {
 	return &tls.Config{Certificates: srv.TLS.Certificates}, caFile
 }
 
-// NewMail starts a server that ends with the test. conf is what it is secured with.
-func NewMail(t testing.TB, conf *tls.Config, o MailOptions) *Mail {
+// NewMailServer starts a server that stops when the test ends. conf has its certificate, for StartTLS and Implicit.
+func NewMailServer(t testing.TB, conf *tls.Config, o MailOptions) *MailServer {
 	t.Helper()
-	m := &Mail{user: o.User, password: o.Password}
+	m := &MailServer{user: o.User, password: o.Password}
 	srv := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
-		return &mailSession{mail: m, conn: c}, nil
+		return &mailSession{server: m, conn: c}, nil
 	}))
 	srv.Domain, srv.AllowInsecureAuth = "mail.test", true
 	if o.StartTLS {
@@ -85,48 +85,48 @@ func NewMail(t testing.TB, conf *tls.Config, o MailOptions) *Mail {
 	return m
 }
 
-// Letters are those that were taken so far, oldest first.
-func (m *Mail) Letters() []Letter {
+// Messages returns the messages accepted so far, oldest first.
+func (m *MailServer) Messages() []Message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]Letter(nil), m.letters...)
+	return append([]Message(nil), m.messages...)
 }
 
 type mailSession struct {
-	mail   *Mail
-	conn   *smtp.Conn
-	signed bool
-	letter Letter
+	server        *MailServer
+	conn          *smtp.Conn
+	authenticated bool
+	message       Message
 }
 
 func (s *mailSession) AuthMechanisms() []string { return []string{sasl.Plain} }
 
 func (s *mailSession) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
-		if user != s.mail.user || password != s.mail.password {
+		if user != s.server.user || password != s.server.password {
 			return errors.New("unknown user or wrong password")
 		}
-		s.signed = true
+		s.authenticated = true
 		return nil
 	}), nil
 }
 
 func (s *mailSession) Mail(from string, _ *smtp.MailOptions) error {
-	if s.mail.user != "" && !s.signed {
+	if s.server.user != "" && !s.authenticated {
 		return smtp.ErrAuthRequired
 	}
 	_, secured := s.conn.TLSConnectionState()
-	s.letter = Letter{From: from, Secured: secured}
+	s.message = Message{From: from, TLS: secured}
 	return nil
 }
 
 func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
-	if s.mail.RcptFunc != nil {
-		if err := s.mail.RcptFunc(to); err != nil {
+	if s.server.RcptFunc != nil {
+		if err := s.server.RcptFunc(to); err != nil {
 			return err
 		}
 	}
-	s.letter.To = append(s.letter.To, to)
+	s.message.To = append(s.message.To, to)
 	return nil
 }
 
@@ -139,13 +139,13 @@ func (s *mailSession) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	s.letter.Header, s.letter.Body = parsed.Header, string(body)
-	s.mail.mu.Lock()
-	defer s.mail.mu.Unlock()
-	s.mail.letters = append(s.mail.letters, s.letter)
+	s.message.Header, s.message.Body = parsed.Header, string(body)
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	s.server.messages = append(s.server.messages, s.message)
 	return nil
 }
 
-func (s *mailSession) Reset() { s.letter = Letter{} }
+func (s *mailSession) Reset() { s.message = Message{} }
 
 func (s *mailSession) Logout() error { return nil }

@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// Network is a network of hosts of its own, each a network namespace: a hub, where engines and destinations
-// are, and hosts that one link each joins to it. Nothing of it reaches the machine's own network.
+// Network is an isolated network of hosts, each a Linux network namespace: a hub, where engines and destinations run,
+// and hosts that are each connected to it by one link. Its hosts cannot reach the machine's own network.
 type Network struct {
 	Hub *Host
 
-	prefix string // of the namespaces' names
+	prefix string // of the names of the namespaces
 	hosts  int
 }
 
@@ -31,27 +31,27 @@ type Host struct {
 	Addr netip.Addr
 
 	name string // of the namespace
-	hub  string // namespace of the other end of its link; "" for the hub itself
-	port string // name of that end
+	hub  string // name of the hub's namespace, at the other end of its link; "" for the hub itself
+	port string // name of the link's interface at the hub
 }
 
 // networks numbers the networks of this process.
 var networks atomic.Int32
 
-// NewNetwork makes a network with a hub. It needs root and iproute2.
+// NewNetwork creates a network with a hub. It needs root and iproute2; without them the test is skipped.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		Absent(t, "network namespaces need root")
+		SkipMissing(t, "network namespaces need root")
 	}
 	if _, err := exec.LookPath("ip"); err != nil {
-		Absent(t, "network namespaces need iproute2")
+		SkipMissing(t, "network namespaces need iproute2")
 	}
-	sweepNamespaces()
+	deleteStaleNamespaces()
 	n := &Network{prefix: fmt.Sprintf("relay-test-%d-%d-", os.Getpid(), networks.Add(1))}
 	n.Hub = &Host{Addr: n.address(), name: n.prefix + "hub"}
 	if out, err := exec.Command("ip", "netns", "add", n.Hub.name).CombinedOutput(); err != nil {
-		Absent(t, "network namespaces: %v: %s", err, out)
+		SkipMissing(t, "network namespaces: %v: %s", err, out)
 	}
 	n.Hub.removeLater(t)
 	n.Hub.ip(t, "link", "set", "lo", "up")
@@ -61,7 +61,7 @@ func NewNetwork(t testing.TB) *Network {
 	return n
 }
 
-// Prefix is the network that all hosts are in.
+// Prefix returns the network of all hosts in CIDR notation.
 func (n *Network) Prefix() string { return netip.PrefixFrom(n.Hub.Addr, 24).Masked().String() }
 
 func (n *Network) address() netip.Addr {
@@ -69,7 +69,7 @@ func (n *Network) address() netip.Addr {
 	return netip.AddrFrom4([4]byte{10, 231, 0, byte(n.hosts)})
 }
 
-// Host makes a host that is linked to the hub.
+// Host creates a host that is connected to the hub.
 func (n *Network) Host(t testing.TB, name string) *Host {
 	t.Helper()
 	h := &Host{Addr: n.address(), name: n.prefix + name, hub: n.Hub.name, port: fmt.Sprintf("port%d", n.hosts)}
@@ -85,27 +85,26 @@ func (n *Network) Host(t testing.TB, name string) *Host {
 	return h
 }
 
-// Cut takes the host off the network: from now on nothing it sends arrives, and nothing reaches it. No
-// connection is closed by it.
+// Cut disconnects the host: nothing it sends arrives, and nothing reaches it. Connections stay open.
 func (h *Host) Cut(t testing.TB) {
 	t.Helper()
 	(&Host{name: h.hub}).ip(t, "link", "set", h.port, "down")
 }
 
-// Heal undoes Cut.
+// Heal connects the host again after Cut.
 func (h *Host) Heal(t testing.TB) {
 	t.Helper()
 	(&Host{name: h.hub}).ip(t, "link", "set", h.port, "up")
 }
 
 // Start starts a command on the host.
-func (h *Host) Start(cmd *exec.Cmd) error { return h.enter(cmd.Start) }
+func (h *Host) Start(cmd *exec.Cmd) error { return h.inNamespace(cmd.Start) }
 
 // Listen listens on a free port of the host's address.
 func (h *Host) Listen(t testing.TB) net.Listener {
 	t.Helper()
 	var l net.Listener
-	err := h.enter(func() (err error) {
+	err := h.inNamespace(func() (err error) {
 		l, err = net.Listen("tcp", net.JoinHostPort(h.Addr.String(), "0"))
 		return err
 	})
@@ -115,21 +114,21 @@ func (h *Host) Listen(t testing.TB) net.Listener {
 	return l
 }
 
-// Dial connects as a program on the host would, within five seconds.
+// Dial connects from the host, within five seconds.
 func (h *Host) Dial(network, address string) (conn net.Conn, err error) {
-	err = h.enter(func() error {
+	err = h.inNamespace(func() error {
 		conn, err = net.DialTimeout(network, address, 5*time.Second)
 		return err
 	})
 	return conn, err
 }
 
-// DialContext is Dial in the form that clients of Kafka and HTTP take.
+// DialContext is Dial with the signature that Kafka and HTTP clients expect. It ignores the context.
 func (h *Host) DialContext(_ context.Context, network, address string) (net.Conn, error) {
 	return h.Dial(network, address)
 }
 
-// Transport makes HTTP requests as a program on the host would.
+// Transport returns an HTTP transport that connects from the host.
 func (h *Host) Transport() *http.Transport {
 	return &http.Transport{DialContext: h.DialContext, MaxIdleConnsPerHost: 256}
 }
@@ -137,28 +136,30 @@ func (h *Host) Transport() *http.Transport {
 // Redis returns a redis-server on the host.
 func (h *Host) Redis(t testing.TB) *Engine {
 	t.Helper()
-	e := &Engine{How: "redis-server, a process in a namespace", ready: pong, limit: 5 * time.Minute, dial: h.Dial}
+	e := &Engine{Description: "redis-server, a process in a namespace", checkReady: checkPing, startLimit: 5 * time.Minute,
+		dial: h.Dial}
 	p := redisProcess(t, h.Addr.String(), 6379)
-	p.enter = h.enter
-	e.Addr, e.run = net.JoinHostPort(h.Addr.String(), "6379"), p
+	p.inNamespace = h.inNamespace
+	e.Addr, e.runner = net.JoinHostPort(h.Addr.String(), "6379"), p
 	e.URL = "redis://" + e.Addr
-	return begin(t, e)
+	return startEngine(t, e)
 }
 
 // Kafka returns an Apache Kafka broker on the host.
 func (h *Host) Kafka(t testing.TB) *Engine {
 	t.Helper()
-	s := site{how: "Apache Kafka, a process in a namespace", bind: h.Addr.String(), host: h.Addr.String(),
+	s := brokerPlacement{description: "Apache Kafka, a process in a namespace", bind: h.Addr.String(),
+		host: h.Addr.String(),
 		peer: h.Addr.String(), dial: h.Dial}
-	s.run = func(_, _ int, properties []string) runner {
+	s.newRunner = func(_, _ int, properties []string) runner {
 		p := kafkaProcess(t, properties)
-		p.enter = h.enter
+		p.inNamespace = h.inNamespace
 		return p
 	}
-	return startBrokers(t, s, 1).Each[0]
+	return startBrokers(t, s, 1).Engines[0]
 }
 
-// ip runs `ip` on what is inside the namespace.
+// ip runs iproute2's ip inside the namespace.
 func (h *Host) ip(t testing.TB, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("ip", append([]string{"-netns", h.name}, args...)...).CombinedOutput(); err != nil {
@@ -178,8 +179,8 @@ func (h *Host) removeLater(t testing.TB) {
 // netnsDir is where iproute2 keeps the names of namespaces.
 const netnsDir = "/run/netns"
 
-// sweepNamespaces deletes namespaces of test processes that are gone: a killed one cannot clean up.
-func sweepNamespaces() {
+// deleteStaleNamespaces deletes namespaces whose test process no longer exists: a killed test cannot clean up.
+func deleteStaleNamespaces() {
 	left, err := filepath.Glob(filepath.Join(netnsDir, "relay-test-*"))
 	if err != nil {
 		return // BUG: the pattern is fixed

@@ -11,27 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enter calls f with the namespace as the network: sockets it opens and processes it starts are in there.
-func (h *Host) enter(f func() error) error {
+// inNamespace calls f inside the namespace: sockets that f opens and processes that it starts belong to it.
+func (h *Host) inNamespace(f func() error) error {
 	var err error
 	var wg sync.WaitGroup
-	wg.Go(func() { err = h.enterThread(f) })
+	wg.Go(func() { err = h.inNamespaceOnThread(f) })
 	wg.Wait()
 	return err
 }
 
-// enterThread moves its thread into the namespace and back. If it cannot move back the thread ends with
-// its goroutine, for it stays locked.
-func (h *Host) enterThread(f func() error) (err error) {
+// inNamespaceOnThread moves the current thread into the namespace and back. If it cannot move back, the thread stays
+// locked and ends with its goroutine.
+func (h *Host) inNamespaceOnThread(f func() error) (err error) {
 	runtime.LockOSThread()
 	here, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
-		return fmt.Errorf("remember the network namespace: %w", err)
+		return fmt.Errorf("open the current network namespace: %w", err)
 	}
 	defer here.Close()
 	there, err := os.Open(filepath.Join(netnsDir, h.name))
 	if err != nil {
-		return fmt.Errorf("find the namespace: %w", err)
+		return fmt.Errorf("open the namespace: %w", err)
 	}
 	defer there.Close()
 	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {

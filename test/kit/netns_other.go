@@ -4,7 +4,7 @@ package kit
 
 import "errors"
 
-// enter needs Linux; NewNetwork leaves the test out before it comes to that.
-func (h *Host) enter(func() error) error {
+// inNamespace needs Linux. NewNetwork skips the test before anything calls it.
+func (h *Host) inNamespace(func() error) error {
 	return errors.New("network namespaces need Linux")
 }

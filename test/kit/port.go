@@ -8,33 +8,33 @@ import (
 	"testing"
 )
 
-// Ports that are given to servers lie below those that systems give to outgoing connections (from 32768 on Linux, from
-// 49152 elsewhere): a server that binds seconds later, or again after it was killed, finds its port free whatever
-// connects meanwhile.
+// Ports for servers lie below the ephemeral ports of outgoing connections (from 32768 on Linux, from 49152 elsewhere),
+// so that no connection takes a port before its server binds it, or while the server restarts.
 const (
 	lowestPort = 20000
 	portCount  = 12000
 	portTries  = 200
 )
 
-// FreePort returns a TCP port that no other test of this machine gets until the test ends, this process or another.
+// FreePort returns a free TCP port. No other test on this machine, in this process or another, gets it before the test
+// ends.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range portTries {
 		port := lowestPort + rand.IntN(portCount)
-		release, err := claim(port)
+		release, err := reservePort(port)
 		if err == nil {
 			t.Cleanup(release)
 			return port
 		}
 	}
-	t.Fatalf("%d ports from %d on were tried, and none is free", portTries, lowestPort)
+	t.Fatalf("none of %d random ports from %d on is free", portTries, lowestPort)
 	return 0
 }
 
-// claim takes a port when nobody has it: the UDP port of that number is the claim, and ends with this process if not
-// before. Whoever listens without asking, a program of the system, has the TCP port.
-func claim(port int) (release func(), err error) {
+// reservePort reserves a TCP port by binding the UDP port of the same number, which the kernel releases when this
+// process ends. It fails if another test holds the reservation or any program listens on the TCP port.
+func reservePort(port int) (release func(), err error) {
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	held, err := net.ListenPacket("udp", addr)
 	if err != nil {
@@ -47,5 +47,5 @@ func claim(port int) (release func(), err error) {
 	if err := l.Close(); err != nil {
 		return nil, errors.Join(err, held.Close())
 	}
-	return func() { _ = held.Close() }, nil // nothing was written to it
+	return func() { _ = held.Close() }, nil // closing an unused UDP socket loses nothing
 }

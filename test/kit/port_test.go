@@ -6,24 +6,24 @@ import (
 	"testing"
 )
 
-func TestClaim(t *testing.T) {
+func TestReservedPortsAreExclusive(t *testing.T) {
 	t.Parallel()
 	port := FreePort(t)
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	if _, err := claim(port); err == nil {
-		t.Error("a port that a test has is given to another")
+	if _, err := reservePort(port); err == nil {
+		t.Error("a reserved port can be reserved again")
 	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		t.Fatal("the claim keeps its own server from the port: ", err)
+		t.Fatal("the server cannot bind its reserved port: ", err)
 	}
 	defer l.Close()
 
 	var mine int
 	t.Run("first", func(t *testing.T) { mine = FreePort(t) })
-	release, err := claim(mine)
+	release, err := reservePort(mine)
 	if err != nil {
-		t.Fatal("a port is not given back when its test ends: ", err)
+		t.Fatal("a port is still reserved after its test has ended: ", err)
 	}
 	release()
 	foreign, err := net.Listen("tcp", fmt.Sprintf("0.0.0.0:%d", mine))
@@ -31,7 +31,7 @@ func TestClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer foreign.Close()
-	if _, err := claim(mine); err == nil {
-		t.Error("a port where another program listens is given to a test")
+	if _, err := reservePort(mine); err == nil {
+		t.Error("a port on which another program listens can be reserved")
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// process is an engine as a process group of its own.
+// process runs an engine as its own process group.
 type process struct {
-	command []string
-	enter   func(func() error) error // runs a function in the network namespace of the process; nil = here
+	command     []string
+	inNamespace func(func() error) error // runs a function in the process's network namespace; nil = the current one
 
 	cmd   *exec.Cmd
 	wg    sync.WaitGroup
-	ended chan struct{} // closed when cmd has ended; nil before the first start
+	ended chan struct{} // closed when the process has ended; nil before the first start
 	out   lockedBuffer
 }
 
@@ -24,8 +24,8 @@ func (p *process) start() error {
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	launch := p.cmd.Start
-	if p.enter != nil {
-		launch = func() error { return p.enter(p.cmd.Start) }
+	if p.inNamespace != nil {
+		launch = func() error { return p.inNamespace(p.cmd.Start) }
 	}
 	if err := launch(); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (p *process) start() error {
 	p.ended = ended
 	p.wg.Go(func() {
 		defer close(ended)
-		_ = cmd.Wait() // how it ended says its output
+		_ = cmd.Wait() // the output says why it ended
 	})
 	return nil
 }
@@ -54,12 +54,12 @@ func (p *process) output() string { return p.out.String() }
 
 func (p *process) remove() {
 	if p.ended != nil && !p.wait(0) {
-		_ = p.signal(syscall.SIGKILL) // it may be ending by itself
+		_ = p.signal(syscall.SIGKILL) // fails if it has ended meanwhile
 	}
 	p.wg.Wait()
 }
 
-// lockedBuffer takes the output of a process while the test may read it.
+// lockedBuffer collects the output of a running process; the test may read it at any time.
 type lockedBuffer struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer

@@ -15,35 +15,36 @@ import (
 	"time"
 )
 
-// Redis returns a redis-server: RELAY_TEST_REDIS_URL, a container of RELAY_TEST_REDIS_IMAGE or of the image
-// that deploy/engines/image.sh builds, or a process of the system's package.
+// Redis returns a redis-server: the one at RELAY_TEST_REDIS_URL; else a container of RELAY_TEST_REDIS_IMAGE or of the
+// image that deploy/engines/image.sh builds; else a process of the installed redis-server.
 func Redis(t testing.TB) *Engine {
 	t.Helper()
 	if text := os.Getenv("RELAY_TEST_REDIS_URL"); text != "" {
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" {
-			t.Fatal("RELAY_TEST_REDIS_URL is no URL such as redis://host:port")
+			t.Fatal("RELAY_TEST_REDIS_URL must be a URL such as redis://host:port")
 		}
-		return found(t, &Engine{Addr: u.Host, URL: text, How: "Redis at RELAY_TEST_REDIS_URL"})
+		return externalEngine(t, &Engine{Addr: u.Host, URL: text, Description: "Redis at RELAY_TEST_REDIS_URL"})
 	}
-	image := choose(t, "Redis", "RELAY_TEST_REDIS_IMAGE")
+	image := chooseImage(t, "Redis", "RELAY_TEST_REDIS_IMAGE")
 	port := FreePort(t)
-	e := &Engine{Addr: fmt.Sprintf("127.0.0.1:%d", port), ready: pong, limit: 5 * time.Minute, dial: net.Dial}
+	e := &Engine{Addr: fmt.Sprintf("127.0.0.1:%d", port), checkReady: checkPing, startLimit: 5 * time.Minute,
+		dial: net.Dial}
 	e.URL = "redis://" + e.Addr
 	if image != "" {
-		e.How = "redis-server, a container"
-		e.run = &contained{image: image, command: redisCommand("0.0.0.0", port, "/tmp"), ports: []int{port}}
+		e.Description = "redis-server, a container"
+		e.runner = &containerRunner{image: image, command: redisCommand("0.0.0.0", port, "/tmp"), ports: []int{port}}
 	} else {
-		e.How = "redis-server, a process of its own"
-		e.run = redisProcess(t, "127.0.0.1", port)
+		e.Description = "redis-server, a process of its own"
+		e.runner = redisProcess(t, "127.0.0.1", port)
 	}
-	return begin(t, e)
+	return startEngine(t, e)
 }
 
 func redisProcess(t testing.TB, bind string, port int) *process {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		Absent(t, "redis-server is not installed")
+		SkipMissing(t, "redis-server is not installed")
 	}
 	return &process{command: redisCommand(bind, port, t.TempDir())}
 }
@@ -53,8 +54,8 @@ func redisCommand(bind string, port int, dir string) []string {
 		"--appendonly", "no", "--dir", dir}
 }
 
-// pong asks a redis-server for an answer; its address may take connections before it runs.
-func pong(_ context.Context, e *Engine) error {
+// checkPing sends PING. Connecting is not enough: a container's port accepts connections before redis-server runs.
+func checkPing(_ context.Context, e *Engine) error {
 	conn, err := e.dial("tcp", e.Addr)
 	if err != nil {
 		return err

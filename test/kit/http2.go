@@ -14,10 +14,10 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Frames is a server of HTTP/2 that answers a frame at a time, for answers that no server of good manners
-// gives. answer is called for each request that has arrived whole, with its number among all of them. It
-// returns the port on 127.0.0.1.
-func Frames(t testing.TB, certificates []tls.Certificate, answer func(n int64, f *http2.Framer, stream uint32)) int {
+// ServeFrames starts an HTTP/2 server whose answers are written frame by frame, for answers that violate the protocol.
+// It calls answer for each complete request with its number, from 1. It returns the server's port on 127.0.0.1.
+func ServeFrames(t testing.TB, certificates []tls.Certificate,
+	answer func(n int64, f *http2.Framer, stream uint32)) int {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates, NextProtos: []string{"h2"}})
 	if err != nil {
@@ -32,7 +32,7 @@ func Frames(t testing.TB, certificates []tls.Certificate, answer func(n int64, f
 			if err != nil {
 				return
 			}
-			serving.Go(func() { serveFrames(conn, &requests, answer) })
+			serving.Go(func() { serveFrameConn(conn, &requests, answer) })
 			serving.Go(func() {
 				<-ended
 				conn.Close()
@@ -47,7 +47,7 @@ func Frames(t testing.TB, certificates []tls.Certificate, answer func(n int64, f
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-func serveFrames(conn net.Conn, requests *atomic.Int64, answer func(n int64, f *http2.Framer, stream uint32)) {
+func serveFrameConn(conn net.Conn, requests *atomic.Int64, answer func(n int64, f *http2.Framer, stream uint32)) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
@@ -69,8 +69,8 @@ func serveFrames(conn net.Conn, requests *atomic.Int64, answer func(n int64, f *
 	}
 }
 
-// AnswerOK answers a stream with 200 and no body.
-func AnswerOK(f *http2.Framer, stream uint32) {
+// WriteOK answers a stream with status 200 and no body.
+func WriteOK(f *http2.Framer, stream uint32) {
 	var block bytes.Buffer
 	_ = hpack.NewEncoder(&block).WriteField(hpack.HeaderField{Name: ":status", Value: "200"})
 	_ = f.WriteHeaders(http2.HeadersFrameParam{

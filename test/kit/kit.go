@@ -1,0 +1,66 @@
+// Package kit holds what the tests of several packages share.
+//
+// Engines: Kafka, KafkaCluster, Redis and ClickHouse return real engines. An environment variable may name a running
+// one; otherwise they start a container or a process that is removed when the test ends. Begin with engine.go.
+//
+// Networks: NewNetwork makes Linux network namespaces, which Host.Cut separates. Freezer stops connections without
+// closing them. MailServer and ServeFrames play peers that misbehave.
+//
+// A test that needs something this machine lacks calls SkipMissing. With RELAY_TEST_ENGINES=required, as in CI, that
+// fails the test instead of skipping it.
+package kit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// Main runs the tests of a package that starts goroutines and fails when one is still running afterwards.
+func Main(m *testing.M, options ...goleak.Option) { goleak.VerifyTestMain(m, options...) }
+
+// SkipMissing skips a test because something outside the project is missing, and logs what. With
+// RELAY_TEST_ENGINES=required it fails the test instead.
+func SkipMissing(t testing.TB, format string, args ...any) {
+	t.Helper()
+	why := fmt.Sprintf(format, args...)
+	if os.Getenv("RELAY_TEST_ENGINES") == "required" {
+		t.Fatalf("required here, but missing: %s", why)
+	}
+	t.Skipf("skipped: %s", why)
+}
+
+// Root returns the directory of the module, found by its go.mod above the working directory.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("no go.mod above the working directory")
+		}
+		dir = parent
+	}
+}
+
+// ChdbLibrary returns the path of libchdb: RELAY_CHDB_LIB, or bin/lib/libchdb.so, which `make build` fetches.
+func ChdbLibrary(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("RELAY_CHDB_LIB")
+	if path == "" {
+		path = filepath.Join(Root(t), "bin", "lib", "libchdb.so")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("libchdb is missing (%v): run `make build` first", err)
+	}
+	return path
+}
