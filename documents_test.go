@@ -373,11 +373,16 @@ func (d document) checkTests(t *testing.T, c *code) {
 	}
 }
 
+// placesInFile are names and the file that has them: `a`, `b` and `c` in `file.go`.
+var placesInFile = regexp.MustCompile("((?:`\\w+`(?:,|,?\\s+and)\\s+)*`\\w+`)\\s+in\\s+`([\\w./-]+\\.go)`")
+
 // checkDeclarations looks for `package.Name`, and for `name` in `file.go`.
 func (d document) checkDeclarations(t *testing.T, c *code) {
-	for _, m := range regexp.MustCompile("`(\\w+)`\\s+in\\s+`([\\w./-]+\\.go)`").FindAllStringSubmatch(d.prose, -1) {
-		if !c.declared[m[2]][m[1]] {
-			t.Errorf("%s: %s declares no %s", d.name, m[2], m[1])
+	for _, m := range placesInFile.FindAllStringSubmatch(d.prose, -1) {
+		for _, name := range codeSpan.FindAllStringSubmatch(m[1], -1) {
+			if !c.declared[m[2]][name[2]] {
+				t.Errorf("%s: %s declares no %s", d.name, m[2], name[2])
+			}
 		}
 	}
 	qualified := regexp.MustCompile(`^([a-z]+)\.([A-Z]\w*)`)
