@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// sendingCases are the "Rules for sending and receipts". One function because it is one table.
+// sendingCases test the "Rules for sending and receipts". It is one long function because it is one table.
 func sendingCases() []testCase {
 	return []testCase{
 		{"Sending 1", "sending needs a key that may write", func(c *C) {
 			ep := c.endpoint(nil)
-			c.as(c.ReadKey).refused(403, "insufficient_scope", "", "POST", "/v1/endpoints/"+text(ep, "id")+"/events",
+			c.withKey(c.ReadKey).wantError(403, "insufficient_scope", "", "POST", "/v1/endpoints/"+text(ep, "id")+"/events",
 				object{"type": "a", "data": object{}})
 		}},
 		{"Sending 2", "type and data are required, and nothing else is validated", func(c *C) {
@@ -28,10 +28,10 @@ func sendingCases() []testCase {
 				{object{"type": "a", "data": []int{}}, "data"},
 				{object{"type": "a", "data": "x"}, "data"}, {object{"type": "a", "data": object{}, "id": "evt_1"}, "id"},
 			} {
-				c.refused(400, "invalid_request", x.param, "POST", route, x.body)
+				c.wantError(400, "invalid_request", x.param, "POST", route, x.body)
 			}
 			c.must(202, "POST", route, object{"type": strings.Repeat("x", 128), "data": object{}})
-			c.refused(400, "payload_too_large", "-", "POST", route,
+			c.wantError(400, "payload_too_large", "-", "POST", route,
 				object{"type": "a", "data": object{"x": strings.Repeat("x", 1<<20)}})
 		}},
 		{"Sending 3", "an event that was answered 202 is read and listed at once", func(c *C) {
@@ -41,7 +41,7 @@ func sendingCases() []testCase {
 				if all := c.list("/v1/events?endpoint_id="+text(ep, "id"), 100); len(all) == 0 || all[0]["id"] != id {
 					c.Fatalf("%s is not the newest of %v", id, all)
 				}
-				c.equal("id", c.event(id)["id"], id)
+				c.wantEqual("id", c.event(id)["id"], id)
 			}
 		}},
 		{"Sending 4", "an Idempotency-Key makes one event of many requests", func(c *C) {
@@ -53,9 +53,9 @@ func sendingCases() []testCase {
 			if again.body["id"] != first["id"] || again.header.Get("Idempotent-Replayed") != "true" {
 				c.Errorf("repeat: %d %v", again.status, again.body)
 			}
-			c.refused(400, "idempotency_mismatch", "-", "POST", route, object{"type": "a.c", "data": object{}},
+			c.wantError(400, "idempotency_mismatch", "-", "POST", route, object{"type": "a.c", "data": object{}},
 				"Idempotency-Key", key)
-			c.equal("events", len(c.list("/v1/events?endpoint_id="+text(ep, "id"), 10)), 1)
+			c.wantEqual("events", len(c.list("/v1/events?endpoint_id="+text(ep, "id"), 10)), 1)
 		}},
 		{"Sending 5", "receipts are validated", func(c *C) {
 			id := c.send(c.endpoint(nil), "a.b", object{})
@@ -71,18 +71,18 @@ func sendingCases() []testCase {
 				{object{"state": "processed", "details": 5}, "details"},
 				{object{"state": "processed", "details": []int{1}}, "details"},
 			} {
-				c.refused(400, "invalid_request", x.param, "POST", route, x.body)
+				c.wantError(400, "invalid_request", x.param, "POST", route, x.body)
 			}
 			c.must(200, "POST", route,
 				object{"state": "processed", "reference": strings.Repeat("r", 255), "details": strings.Repeat("d", 2048)})
-			c.refused(404, "not_found", "", "POST", "/v1/events/evt_nope/processing", object{"state": "processed"})
+			c.wantError(404, "not_found", "", "POST", "/v1/events/evt_nope/processing", object{"state": "processed"})
 		}},
 		{"Sending 6", "events without a receipt can be found", func(c *C) {
 			r := c.receiver(nil)
 			ep := c.endpoint(nil, r)
 			done, open := c.send(ep, "a.b", object{}), c.send(ep, "a.b", object{})
-			c.becomes(done, "delivered")
-			c.becomes(open, "delivered")
+			c.awaitStatus(done, "delivered")
+			c.awaitStatus(open, "delivered")
 			c.must(200, "POST", "/v1/events/"+done+"/processing", object{"state": "processed"})
 			for filter, want := range map[string]string{"missing": open, "processed": done, "none": open} {
 				all := c.list("/v1/events?endpoint_id="+text(ep, "id")+"&processing="+filter, 1)
@@ -94,7 +94,7 @@ func sendingCases() []testCase {
 	}
 }
 
-// authenticationCases are the sentences of "Authentication".
+// authenticationCases test the sentences of "Authentication".
 func authenticationCases() []testCase {
 	return []testCase{
 		{"Authentication 1", "every request needs a key in Authorization: Bearer", func(c *C) {
@@ -108,23 +108,23 @@ func authenticationCases() []testCase {
 				"GET /v1/recoveries/rec_x/items", "GET /v1/usage",
 				"GET /v1/alerts", "PATCH /v1/alerts", "POST /v1/alerts/test", "GET /v1/nope"} {
 				method, where, _ := strings.Cut(route, " ")
-				c.as("").refused(401, "authentication_required", "", method, where, nil)
-				c.as("wrong-key-0123456789").refused(401, "invalid_api_key", "", method, where, nil)
+				c.withKey("").wantError(401, "authentication_required", "", method, where, nil)
+				c.withKey("wrong-key-0123456789").wantError(401, "invalid_api_key", "", method, where, nil)
 			}
-			a := c.as("").do("GET", "/v1/events", nil)
-			c.equal("WWW-Authenticate", strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer"), true)
-			c.as("").refused(401, "invalid_api_key", "", "GET", "/v1/events", nil, "Authorization", "Basic abc")
+			a := c.withKey("").do("GET", "/v1/events", nil)
+			c.wantEqual("WWW-Authenticate", strings.HasPrefix(a.header.Get("WWW-Authenticate"), "Bearer"), true)
+			c.withKey("").wantError(401, "invalid_api_key", "", "GET", "/v1/events", nil, "Authorization", "Basic abc")
 		}},
 		{"Authentication 2", "a key has a scope: a reading key cannot change anything, known id or not", func(c *C) {
 			id := text(c.endpoint(nil), "id")
-			read := c.as(c.ReadKey)
+			read := c.withKey(c.ReadKey)
 			for _, route := range []string{
 				"POST /v1/endpoints", "PATCH /v1/endpoints/" + id, "DELETE /v1/endpoints/" + id, "DELETE /v1/endpoints/ep_nope",
 				"POST /v1/endpoints/" + id + "/events",
 				"POST /v1/events/evt_nope/replay", "POST /v1/events/evt_nope/processing", "POST /v1/replays", "POST /v1/recoveries",
 				"POST /v1/recoveries/rec_nope", "PATCH /v1/alerts", "POST /v1/alerts/test"} {
 				method, where, _ := strings.Cut(route, " ")
-				read.refused(403, "insufficient_scope", "", method, where, "not even JSON")
+				read.wantError(403, "insufficient_scope", "", method, where, "not even JSON")
 			}
 			for _, where := range []string{"/v1/endpoints", "/v1/endpoints/" + id, "/v1/events", "/v1/recoveries", "/v1/replays",
 				"/v1/usage", "/v1/alerts", "/v1/audit", "/v1/me"} {
@@ -133,35 +133,35 @@ func authenticationCases() []testCase {
 		}},
 		{"Authentication 3", "a revoked key stops working immediately", func(c *C) {
 			key, revoke := c.NewKey(c.T)
-			other := c.as(key)
-			c.eventually(patience, func() string {
+			other := c.withKey(key)
+			c.eventually(waitLimit, func() string {
 				if a := other.do("GET", "/v1/me", nil); a.status != 200 {
-					return fmt.Sprintf("a new key is answered %d", a.status)
+					return fmt.Sprintf("a request with a new key is answered %d", a.status)
 				}
 				return ""
 			})
 			revoke()
-			for range 6 { // every node, when there are several
-				other.refused(401, "invalid_api_key", "", "GET", "/v1/me", nil)
+			for range 6 { // reaches every node behind a load balancer
+				other.wantError(401, "invalid_api_key", "", "GET", "/v1/me", nil)
 			}
 		}},
 		{"Authentication 4", "a key is told what it is", func(c *C) {
 			me := c.must(200, "GET", "/v1/me", nil)
-			c.has("me", me, "account_id", "key_id", "scope", "version")
-			c.equal("scope", me["scope"], "read_write")
-			c.equal("scope of the other", c.as(c.ReadKey).must(200, "GET", "/v1/me", nil)["scope"], "read")
+			c.wantMembers("me", me, "account_id", "key_id", "scope", "version")
+			c.wantEqual("scope", me["scope"], "read_write")
+			c.wantEqual("scope of the read key", c.withKey(c.ReadKey).must(200, "GET", "/v1/me", nil)["scope"], "read")
 		}},
 	}
 }
 
-// errorCases are the sentences of "Errors".
+// errorCases test the sentences of "Errors".
 func errorCases() []testCase {
 	return []testCase{
 		{"Errors 1", "an error has a type, a message, and the parameter when one applies", func(c *C) {
-			e := c.refused(400, "invalid_request", "limit", "GET", "/v1/events?limit=0", nil)
-			c.has("error", e, "type", "message", "param", "doc_url", "request_id")
+			e := c.wantError(400, "invalid_request", "limit", "GET", "/v1/events?limit=0", nil)
+			c.wantMembers("error", e, "type", "message", "param", "doc_url", "request_id")
 			a := c.do("GET", "/v1/events/evt_nope", nil)
-			c.equal("request id", path(a.body, "error", "request_id"), a.header.Get("X-Request-Id"))
+			c.wantEqual("request id", member(a.body, "error", "request_id"), a.header.Get("X-Request-Id"))
 			if len(a.body) != 1 {
 				c.Errorf("an error with more members: %v", a.body)
 			}
@@ -176,10 +176,10 @@ func errorCases() []testCase {
 				"GET /v1/replays/run_nope", "PATCH /v1/endpoints/" + ep + "/destinations/dst_nope", "GET /v1/events/%00",
 				"GET /v1/nope", "PUT /v1/endpoints", "GET /v1/endpoints/"} {
 				method, where, _ := strings.Cut(route, " ")
-				c.refused(404, "not_found", "", method, where, nil)
+				c.wantError(404, "not_found", "", method, where, nil)
 			}
-			c.equal("Allow", strings.Contains(c.do("PUT", "/v1/endpoints", nil).header.Get("Allow"), "POST"), true)
-			c.refused(404, "not_found", "endpoint_id", "POST", "/v1/recoveries",
+			c.wantEqual("Allow", strings.Contains(c.do("PUT", "/v1/endpoints", nil).header.Get("Allow"), "POST"), true)
+			c.wantError(404, "not_found", "endpoint_id", "POST", "/v1/recoveries",
 				object{"endpoint_id": "ep_nope", "since": ago(time.Hour), "rate_per_second": 5})
 		}},
 		{"Errors 3", "too many requests are 429, with the time to wait", func(c *C) {
@@ -187,12 +187,12 @@ func errorCases() []testCase {
 			if !c.Limited {
 				return
 			}
-			c.equal("rate headers", a.header.Get("X-RateLimit-Limit") != "" && a.header.Get("X-RateLimit-Remaining") != "" &&
+			c.wantEqual("rate headers", a.header.Get("X-RateLimit-Limit") != "" && a.header.Get("X-RateLimit-Remaining") != "" &&
 				a.header.Get("X-RateLimit-Reset") != "", true)
 			key, _ := c.NewKey(c.T)
-			a = c.as(key).flood("GET", "/v1/me")
-			c.equal("status", a.status, 429)
-			c.equal("type", path(a.body, "error", "type"), "rate_limited")
+			a = c.withKey(key).sendUntilLimited("GET", "/v1/me")
+			c.wantEqual("status", a.status, 429)
+			c.wantEqual("type", member(a.body, "error", "type"), "rate_limited")
 			if a.header.Get("Retry-After") == "" {
 				c.Error("no Retry-After")
 			}
@@ -204,23 +204,23 @@ func errorCases() []testCase {
 				for _, route := range []string{"POST /v1/endpoints", "PATCH /v1/endpoints/" + text(ep, "id"), "POST /v1/replays",
 					"POST /v1/recoveries", "PATCH /v1/alerts"} {
 					method, where, _ := strings.Cut(route, " ")
-					c.refused(400, "invalid_request", "-", method, where, body)
+					c.wantError(400, "invalid_request", "-", method, where, body)
 				}
 			}
-			c.refused(400, "invalid_request", "content-type", "POST", "/v1/endpoints", "{}", "Content-Type", "text/plain")
+			c.wantError(400, "invalid_request", "content-type", "POST", "/v1/endpoints", "{}", "Content-Type", "text/plain")
 			c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"), "{}", "Content-Type",
 				"application/merge-patch+json; charset=utf-8")
 		}},
 	}
 }
 
-// limitCases are the rows of "Limits" that no other case shows, and "Versioning".
+// limitCases test the rows of "Limits" that no other case tests, and "Versioning".
 func limitCases() []testCase {
 	return []testCase{
 		{"Limits 1", "limit is 1 to 100, more is 100", func(c *C) {
 			for _, bad := range []string{"0", "-1", "x", "1.5", ""} {
 				if bad != "" {
-					c.refused(400, "invalid_request", "limit", "GET", "/v1/events?limit="+bad, nil)
+					c.wantError(400, "invalid_request", "limit", "GET", "/v1/events?limit="+bad, nil)
 				}
 			}
 			c.must(200, "GET", "/v1/events?limit=1000", nil)
@@ -248,7 +248,7 @@ func limitCases() []testCase {
 				"dedup.window_seconds": {
 					"url": ok["url"], "dedup": object{"key": "body:$.id", "window_seconds": 86401}},
 			} {
-				c.refused(400, "invalid_request", param, "POST", "/v1/endpoints", body)
+				c.wantError(400, "invalid_request", param, "POST", "/v1/endpoints", body)
 			}
 		}},
 		{"Versioning 1", "the version is the path prefix /v1", func(c *C) {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// githubSecret is that of the endpoints of these cases.
+// githubSecret signs the requests of the endpoints of these cases.
 const githubSecret = "a-secret-of-32-characters-or-more"
 
-// guarded is an endpoint that verifies GitHub's signatures.
-func (c *C) guarded(mode string, more object, receivers ...*Receiver) object {
+// githubEndpoint creates an endpoint that verifies GitHub's signatures. mode is observe or enforce.
+func (c *C) githubEndpoint(mode string, more object, receivers ...*Receiver) object {
 	c.Helper()
 	definition := object{"provider": "github", "verification": object{"type": "github", "secret": githubSecret,
 		"mode": mode}}
@@ -23,11 +23,11 @@ func (c *C) guarded(mode string, more object, receivers ...*Receiver) object {
 	return c.endpoint(definition, receivers...)
 }
 
-// writerAttacks are those of a key that may write: against the nodes, other people, other keys.
+// writerAttacks are attacks with a write key: on the nodes, on other people and on other keys.
 func writerAttacks() []testCase {
 	return []testCase{
-		{"Writer 1", "a mebibyte of distinct members holds no processor", manyMembers},
-		{"Writer 2", "answers that are remembered do not hold what was sent", func(c *C) {
+		{"Writer 1", "parsing a mebibyte of distinct members is quick", manyMembersAreCheap},
+		{"Writer 2", "an answer stored for an Idempotency-Key does not hold the request", func(c *C) {
 			name := randomText(120 << 10)
 			a := c.do("POST", "/v1/recoveries", `{"`+name+`":1}`, "Idempotency-Key", randomText(16))
 			if a.status != 400 || len(a.raw) > 4<<10 {
@@ -43,14 +43,14 @@ func writerAttacks() []testCase {
 				}
 				destinations[i] = object{"url": fmt.Sprintf("https://example.com/%d", i), "headers": headers}
 			}
-			e := c.refused(400, "invalid_request", "", "POST", "/v1/endpoints", object{"destinations": destinations})
+			e := c.wantError(400, "invalid_request", "", "POST", "/v1/endpoints", object{"destinations": destinations})
 			if !strings.Contains(text(e, "message"), "too large") {
-				c.Errorf("refused for another reason: %v", e["message"])
+				c.Errorf("rejected for another reason: %v", e["message"])
 			}
 		}},
 		{"Writer 4", "credentials of a destination do not follow it to another server", func(c *C) {
 			ep := c.must(201, "POST", "/v1/endpoints", object{"destinations": []object{{"url": "https://example.com/h",
-				"headers": object{"Authorization": basic("a", "b")}}}})
+				"headers": object{"Authorization": basicAuth("a", "b")}}}})
 			d := "/v1/endpoints/" + text(ep, "id") + "/destinations/" + text(ep, "destinations", 0, "id")
 			for _, elsewhere := range []string{"https://evil.example/h", "https://example.com:8443/h"} {
 				a := c.do("PATCH", d, object{"url": elsewhere})
@@ -60,52 +60,52 @@ func writerAttacks() []testCase {
 			}
 			c.must(200, "PATCH", d, object{"url": "https://evil.example/h", "headers": object{"Authorization": nil}})
 		}},
-		{"Writer 5", "nothing inside the network is a destination, however it is written", func(c *C) {
+		{"Writer 5", "no private address is a destination, however it is written", func(c *C) {
 			for _, to := range []string{
 				"https://169.254.169.254/latest", "https://10.0.0.1/", "https://[::1]/", "https://[::ffff:10.0.0.1]/",
 				"https://0x7f.1/", "https://2130706433/",
 				"https://user:pass@example.com/", "http://example.com/", "https://example.com:22/",
 				"file:///etc/passwd", "gopher://example.com/",
 			} {
-				c.refused(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints",
+				c.wantError(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints",
 					object{"destinations": []object{{"url": to}}})
 			}
 			for _, channel := range []string{"slack_webhook_url", "webhook_url"} {
-				c.refused(400, "invalid_request", channel, "PATCH", "/v1/alerts",
+				c.wantError(400, "invalid_request", channel, "PATCH", "/v1/alerts",
 					object{channel: "https://169.254.169.254/"})
 			}
 		}},
-		{"Writer 6", "an event that goes in circles stops", deliveryLoop},
-		{"Writer 7", "the secret of a repeated answer is for the key that asked first", func(c *C) {
+		{"Writer 6", "a delivery loop stops", deliveryLoopStops},
+		{"Writer 7", "a repeated answer shows its secret only to the key that made the request", func(c *C) {
 			ep := c.endpoint(nil)
 			route := "/v1/endpoints/" + text(ep, "id") + "/destinations/" + text(ep, "destinations", 0, "id") +
 				"/rotate_secret"
 			secret := text(c.must(200, "POST", route, object{}, "Idempotency-Key", "rotate-1"), "signing", "secret")
-			other := c.as(c.Keys(c.T, "read_write", false)).do("POST", route, object{}, "Idempotency-Key", "rotate-1")
+			other := c.withKey(c.Keys(c.T, "read_write", false)).do("POST", route, object{}, "Idempotency-Key", "rotate-1")
 			if secret == "" || strings.Contains(string(other.raw), secret) {
 				c.Errorf("%d %s", other.status, other.raw)
 			}
 		}},
-		{"Writer 8", "a type source is not a program", func(c *C) {
+		{"Writer 8", "a type source has a bounded number of alternatives", func(c *C) {
 			const source = "body:$.a|body:$.b|body:$.c|body:$.d|body:$.e"
-			c.refused(400, "invalid_request", "type_source", "POST", "/v1/endpoints",
+			c.wantError(400, "invalid_request", "type_source", "POST", "/v1/endpoints",
 				object{"url": "https://example.com/h", "type_source": source})
 		}},
-		{"Writer 9", "alerts and their tests are no mail cannon", alertCannon},
+		{"Writer 9", "alerts cannot be used to send mass mail", alertTestsAreLimited},
 	}
 }
 
-// alertCannon is one case, for the settings are the account's: mail goes to the operator's domains only, names are
-// text, and tests are few.
-func alertCannon(c *C) {
+// alertTestsAreLimited checks that mail goes to RELAY_ALERT_DOMAINS only and that test alerts are rate limited. It is
+// one case because the alert settings belong to the account.
+func alertTestsAreLimited(c *C) {
 	hook := c.receiver(nil)
-	c.refused(400, "invalid_request", "channels.email.to[1]", "PATCH", "/v1/alerts",
+	c.wantError(400, "invalid_request", "channels.email.to[1]", "PATCH", "/v1/alerts",
 		object{"channels": object{"email": object{"to": []string{"ops@example.com", "victim@evil.example"}}}})
 	c.must(200, "PATCH", "/v1/alerts", object{"webhook_url": hook.URL})
 	var mu sync.Mutex // guards counts
 	counts := map[int]int{}
 	var all sync.WaitGroup
-	for range 10 { // at once: one is sent at a time
+	for range 10 { // in parallel: the service sends one at a time
 		all.Go(func() {
 			a := c.do("POST", "/v1/alerts/test", nil)
 			mu.Lock()
@@ -121,7 +121,7 @@ func alertCannon(c *C) {
 		counts[a.status]++
 	}
 	tests := 0
-	for _, d := range hook.deliveries() { // other cases give reason for real ones
+	for _, d := range hook.deliveries() { // other cases may fire real alerts
 		if strings.Contains(string(d.Body), `"alert.test"`) {
 			tests++
 		}
@@ -131,43 +131,43 @@ func alertCannon(c *C) {
 	}
 }
 
-// ingestAttacks are those of a stranger who knows an ingest URL.
+// ingestAttacks are attacks by somebody who knows an ingest URL.
 func ingestAttacks() []testCase {
 	return []testCase{
-		{"Ingest 1", "a destination can tell what was proven, and is told nothing in a proxy's name", func(c *C) {
+		{"Ingest 1", "a destination learns the verification result and gets no forged proxy headers", func(c *C) {
 			r := c.receiver(nil)
-			ep := c.guarded("observe", nil, r)
-			c.provider(ep, `{"n":1}`, "X-HTTP-Method-Override", "DELETE", "X-Original-URL", "/admin", "X-Remote-User",
+			ep := c.githubEndpoint("observe", nil, r)
+			c.postAsProvider(ep, `{"n":1}`, "X-HTTP-Method-Override", "DELETE", "X-Original-URL", "/admin", "X-Remote-User",
 				"root", "True-Client-IP", "127.0.0.1", "CF-Connecting-IP", "127.0.0.1",
 				"X-Auth-Request-User", "root", "X-Forwarded-For", "127.0.0.1", "Relay-Verification", "verified",
-				"Authorization", basic("shop", "hook"))
+				"Authorization", basicAuth("shop", "hook"))
 			forged := r.wait(c, 1)[0].Header
 			for _, name := range []string{"X-Http-Method-Override", "X-Original-Url", "X-Remote-User",
 				"True-Client-Ip", "Cf-Connecting-Ip", "X-Auth-Request-User", "X-Forwarded-For"} {
-				c.equal(name, forged.Get(name), "")
+				c.wantEqual(name, forged.Get(name), "")
 			}
-			c.equal("relay-verification", forged.Values("Relay-Verification"), []string{"observed"})
-			c.equal("authorization", forged.Get("Authorization"), basic("shop", "hook"))
-			c.provider(ep, `{"n":2}`, signed(githubSecret, `{"n":2}`)...)
-			c.equal("relay-verification of the proven one", r.wait(c, 2)[1].Header.Get("Relay-Verification"),
+			c.wantEqual("relay-verification", forged.Values("Relay-Verification"), []string{"observed"})
+			c.wantEqual("authorization", forged.Get("Authorization"), basicAuth("shop", "hook"))
+			c.postAsProvider(ep, `{"n":2}`, githubSignature(githubSecret, `{"n":2}`)...)
+			c.wantEqual("relay-verification of the signed request", r.wait(c, 2)[1].Header.Get("Relay-Verification"),
 				"verified")
 		}},
 		{"Ingest 2", "a guessed id that was posted first does not suppress the real event", func(c *C) {
 			r := c.receiver(nil)
-			ep := c.guarded("observe", object{"dedup": object{"key": "body:$.id", "window_seconds": 3600}}, r)
+			ep := c.githubEndpoint("observe", object{"dedup": object{"key": "body:$.id", "window_seconds": 3600}}, r)
 			const body = `{"id":1001}`
-			c.becomes(c.provider(ep, body).header.Get("Relay-Event-Id"), "delivered")
-			real := c.provider(ep, body, signed(githubSecret, body)...).header.Get("Relay-Event-Id")
-			c.becomes(real, "delivered")
-			c.equal("the provider's own repeat", c.becomes(c.provider(ep, body, signed(githubSecret,
+			c.awaitStatus(c.postAsProvider(ep, body).header.Get("Relay-Event-Id"), "delivered")
+			real := c.postAsProvider(ep, body, githubSignature(githubSecret, body)...).header.Get("Relay-Event-Id")
+			c.awaitStatus(real, "delivered")
+			c.wantEqual("the provider's own repeat", c.awaitStatus(c.postAsProvider(ep, body, githubSignature(githubSecret,
 				body)...).header.Get("Relay-Event-Id"), "skipped")["reason"], "duplicate")
 		}},
-		{"Ingest 3", "refused requests fill no disk", refusedFlood},
-		{"Ingest 4", "an endpoint takes no more than its owner said", func(c *C) {
+		{"Ingest 3", "rejected requests do not fill the disk", rejectedRequestsFillNoDisk},
+		{"Ingest 4", "an endpoint accepts no more than its ingest_limit", func(c *C) {
 			ep := c.endpoint(object{"ingest_limit": object{"events_per_second": 2}})
 			var last answer
 			for range 50 {
-				if last = c.provider(ep, `{}`); last.status != 200 {
+				if last = c.postAsProvider(ep, `{}`); last.status != 200 {
 					break
 				}
 			}
@@ -175,22 +175,22 @@ func ingestAttacks() []testCase {
 				c.Errorf("%d, Retry-After %q", last.status, last.header.Get("Retry-After"))
 			}
 		}},
-		{"Ingest 5", "deep and broken bodies are bytes", func(c *C) {
+		{"Ingest 5", "deeply nested and malformed bodies are accepted as bytes", func(c *C) {
 			ep := c.endpoint(object{"type_source": "body:$.type", "dedup": object{"key": "body:$.id",
 				"window_seconds": 60}})
 			for _, body := range []string{strings.Repeat("[", 500<<10), strings.Repeat(`{"a":`, 100<<10), "\x00\xff",
 				`{"type":"` + strings.Repeat("x", 900<<10) + `"}`} {
-				c.quickly("taking it", func() { c.equal("status", c.provider(ep, body).status, 200) })
+				c.wantQuick("accepting it", func() { c.wantEqual("status", c.postAsProvider(ep, body).status, 200) })
 			}
-			c.equal("status of too large", c.provider(ep, strings.Repeat("x", 1<<20+1)).status, 413)
+			c.wantEqual("status of a body that is too large", c.postAsProvider(ep, strings.Repeat("x", 1<<20+1)).status, 413)
 		}},
 	}
 }
 
-// headerAttacks are about headers that a delivery carries.
+// headerAttacks are attacks through headers that a delivery forwards.
 func headerAttacks() []testCase {
 	return []testCase{
-		{"Ingest 6", "a spelling that receivers read as one of the relay's headers is not forwarded", func(c *C) {
+		{"Ingest 6", "a header that receivers may read as one of the relay's is not forwarded", func(c *C) {
 			r := c.receiver(nil)
 			ep := c.endpoint(object{"verification": nil}, r)
 			names := []string{"Relay_Verification", "Relay_Webhook_Signature", "Webhook_Signature", "Relay_Hops", "Remote_User"}
@@ -198,7 +198,7 @@ func headerAttacks() []testCase {
 			for _, name := range names {
 				header = append(header, name, "verified")
 			}
-			c.provider(ep, `{}`, header...)
+			c.postAsProvider(ep, `{}`, header...)
 			got := r.wait(c, 1)[0].Header
 			for _, name := range names {
 				if got[http.CanonicalHeaderKey(name)] != nil {
@@ -206,14 +206,14 @@ func headerAttacks() []testCase {
 				}
 			}
 		}},
-		{"Ingest 7", "an event that comes back with all headers of its delivery returns once", func(c *C) {
+		{"Ingest 7", "an event that returns with all headers of its delivery is delivered only once more", func(c *C) {
 			r := c.receiver(nil)
 			ep := c.endpoint(object{"verification": nil}, r)
 			var header []string
 			for turn := range 3 {
-				id := c.provider(ep, `{}`, header...).header.Get("Relay-Event-Id")
+				id := c.postAsProvider(ep, `{}`, header...).header.Get("Relay-Event-Id")
 				if turn == 2 {
-					c.equal("reason", c.becomes(id, "skipped")["reason"], "delivery_loop")
+					c.wantEqual("reason", c.awaitStatus(id, "skipped")["reason"], "delivery_loop")
 					return
 				}
 				got := r.wait(c, turn+1)[turn].Header
@@ -223,38 +223,38 @@ func headerAttacks() []testCase {
 	}
 }
 
-// replayAttacks are about events that were refused.
+// replayAttacks are attempts to get rejected events delivered by a replay.
 func replayAttacks() []testCase {
 	return []testCase{
-		{"Replay 1", "what was refused is not sent when the endpoint verifies nothing any more", func(c *C) {
+		{"Replay 1", "a rejected event is not replayed after verification is switched off", func(c *C) {
 			since := now()
 			r := c.receiver(nil)
-			ep := c.guarded("enforce", nil, r)
+			ep := c.githubEndpoint("enforce", nil, r)
 			const forged = `{"forged":true}`
-			c.equal("status", c.provider(ep, forged).status, 401)
+			c.wantEqual("status", c.postAsProvider(ep, forged).status, 401)
 			rejected := c.list("/v1/events?status=rejected&endpoint_id="+text(ep, "id"), 10)
 			if len(rejected) != 1 {
 				c.Fatalf("%d rejected events", len(rejected))
 			}
 			one := "/v1/events/" + text(rejected[0], "id") + "/replay"
-			c.refused(400, "invalid_state", "", "POST", one, object{})
+			c.wantError(400, "invalid_state", "", "POST", one, object{})
 			selection := object{"endpoint_id": ep["id"], "since": since}
-			c.equal("selected while it verifies", c.must(200, "POST", "/v1/replays", selection)["events"], 0)
+			c.wantEqual("selected while the endpoint verifies", c.must(200, "POST", "/v1/replays", selection)["events"], 0)
 			c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"), object{"provider": "generic", "verification": nil})
-			c.equal("selected afterwards", c.must(200, "POST", "/v1/replays", selection)["events"], 0)
-			c.equal("deliveries", len(r.deliveries()), 0)
+			c.wantEqual("selected afterwards", c.must(200, "POST", "/v1/replays", selection)["events"], 0)
+			c.wantEqual("deliveries", len(r.deliveries()), 0)
 			selection["status"] = "rejected"
 			named := c.must(200, "POST", "/v1/replays", selection)
-			c.equal("selected by its status", named["events"], 1)
+			c.wantEqual("selected by status rejected", named["events"], 1)
 			if len(rows(named, "warnings")) != 1 {
 				c.Errorf("no warning: %s", mustJSON(named))
 			}
 		}},
-		{"Replay 2", "a selection is bounded before anything is read", func(c *C) {
-			c.refused(400, "selection_too_large", "since", "POST", "/v1/replays", object{"status": "rejected",
+		{"Replay 2", "a selection's range is bounded before anything is read", func(c *C) {
+			c.wantError(400, "selection_too_large", "since", "POST", "/v1/replays", object{"status": "rejected",
 				"since": ago(40 * 24 * time.Hour)})
 		}},
-		{"Replay 3", "one selection of everything does not run many times at once", func(c *C) {
+		{"Replay 3", "the same wide selection does not run many times in parallel", func(c *C) {
 			var all sync.WaitGroup
 			body, _ := json.Marshal(object{"type": "no.such.type", "since": ago(time.Hour), "dry_run": true})
 			for range 30 {
@@ -269,17 +269,17 @@ func replayAttacks() []testCase {
 	}
 }
 
-// manyMembers sends them where they are refused, and where they are data.
-func manyMembers(c *C) {
+// manyMembersAreCheap sends a mebibyte of members where unknown ones are rejected, and as data of an event.
+func manyMembersAreCheap(c *C) {
 	ep := c.endpoint(nil)
 	route := "/v1/endpoints/" + text(ep, "id") + "/events"
-	members := distinct(1000 << 10)
-	c.quickly("refusing them", func() {
-		c.refused(400, "invalid_request", "-", "POST", route, `{"type":"a","data":{},`+members+`}`)
+	members := distinctMembers(1000 << 10)
+	c.wantQuick("rejecting them", func() {
+		c.wantError(400, "invalid_request", "-", "POST", route, `{"type":"a","data":{},`+members+`}`)
 	})
-	c.quickly("taking them as data", func() { c.must(202, "POST", route, `{"type":"a","data":{`+members+`}}`) })
-	c.quickly("refusing a batch of them", func() {
-		c.refused(400, "invalid_request", "-", "POST", route+"/batch", `{"events":[],`+members+`}`)
+	c.wantQuick("accepting them as data", func() { c.must(202, "POST", route, `{"type":"a","data":{`+members+`}}`) })
+	c.wantQuick("rejecting a batch of them", func() {
+		c.wantError(400, "invalid_request", "-", "POST", route+"/batch", `{"events":[],`+members+`}`)
 	})
 	var unknown []string
 	for i := range 500 {
@@ -291,31 +291,31 @@ func manyMembers(c *C) {
 	}
 }
 
-// deliveryLoop sends an event back with the header of its delivery, as a chain of relays would.
-func deliveryLoop(c *C) {
+// deliveryLoopStops posts an event again with the Relay-Hops header of its delivery, as a chain of relays would.
+func deliveryLoopStops(c *C) {
 	ep := c.endpoint(object{"verification": nil}, c.receiver(nil))
 	var hops []string
 	for turn := 0; ; turn++ {
-		a := c.provider(ep, `{"n":1}`, hops...)
+		a := c.postAsProvider(ep, `{"n":1}`, hops...)
 		id := a.header.Get("Relay-Event-Id")
 		if turn == 5 {
-			e := c.becomes(id, "skipped")
-			c.equal("reason", e["reason"], "delivery_loop")
+			e := c.awaitStatus(id, "skipped")
+			c.wantEqual("reason", e["reason"], "delivery_loop")
 			return
 		}
-		e := c.becomes(id, "delivered")
+		e := c.awaitStatus(id, "delivered")
 		next := text(e, "attempts", 0, "request", "headers", "Relay-Hops") + text(e, "attempts", 0, "request",
 			"headers", "relay-hops")
-		c.equal("hops", next, fmt.Sprint(turn+1))
+		c.wantEqual("hops", next, fmt.Sprint(turn+1))
 		hops = []string{"Relay-Hops", next}
 	}
 }
 
-// refusedFlood sends what no secret has signed: large, then often.
-func refusedFlood(c *C) {
-	ep := c.guarded("enforce", nil)
-	c.equal("status", c.provider(ep, `{"x":"`+strings.Repeat("x", 70<<10)+`"}`).status, 401)
-	c.equal("stored of what is large", len(c.list("/v1/events?status=rejected&endpoint_id="+text(ep, "id"),
+// rejectedRequestsFillNoDisk sends unsigned requests: first a large one, then up to 4,000.
+func rejectedRequestsFillNoDisk(c *C) {
+	ep := c.githubEndpoint("enforce", nil)
+	c.wantEqual("status", c.postAsProvider(ep, `{"x":"`+strings.Repeat("x", 70<<10)+`"}`).status, 401)
+	c.wantEqual("stored events after a large request", len(c.list("/v1/events?status=rejected&endpoint_id="+text(ep, "id"),
 		10)), 0)
 	const most = 4000
 	var mu sync.Mutex // guards sent and refused
@@ -331,7 +331,7 @@ func refusedFlood(c *C) {
 				if over {
 					return
 				}
-				if a := c.provider(ep, `{}`); a.status == http.StatusTooManyRequests {
+				if a := c.postAsProvider(ep, `{}`); a.status == http.StatusTooManyRequests {
 					mu.Lock()
 					refused = true
 					mu.Unlock()
@@ -343,8 +343,9 @@ func refusedFlood(c *C) {
 	}
 	all.Wait()
 	if !refused {
-		c.Errorf("%d refused requests, and none was answered 429", most)
+		c.Errorf("%d rejected requests, and none was answered 429", most)
 	}
-	other := c.guarded("enforce", nil)
-	c.equal("status at another endpoint", c.provider(other, `{}`, signed(githubSecret, `{}`)...).status, 200)
+	other := c.githubEndpoint("enforce", nil)
+	c.wantEqual("status at another endpoint", c.postAsProvider(other, `{}`, githubSignature(githubSecret, `{}`)...).status,
+		200)
 }

@@ -1,12 +1,10 @@
-// Package conformance holds a running service to its documents, from outside: it knows addresses and keys, speaks
-// HTTP, and imports nothing of the program. A stranger who reads the documents could have written it.
-//
-// There is a case for each sentence of the service document that a client can see, numbered in the order of the
-// document ("Recovery rules 3"), and one for each row of the table that closes the HTTP contract ("stranger 12").
-// Cases do not depend on each other: each makes the endpoints it needs, so that they run side by side, against one
-// process or against a balancer before several.
-//
-// In: a Target. Out: the verdict of the cases. What the tools of the service promise is not here.
+// Package conformance checks a running service against its documents from outside: it knows addresses and keys, speaks
+// HTTP, and imports no other package of the program. Somebody who has only the documents could have written it. Each
+// sentence of the service document that a client can observe has a case, numbered in the document's order ("Recovery
+// rules 3"). So has each row of the table at the end of the HTTP contract ("Stranger 12"). Cases are independent: each
+// creates its own endpoints, so they run in parallel, against one process or a load balancer. Begin with Run, which
+// runs all cases, and RunAttacks, which runs those of an attacker. Both take a Target. What the command line promises
+// is not tested here.
 package conformance
 
 import (
@@ -22,41 +20,41 @@ import (
 
 // Target is a running service.
 type Target struct {
-	URL     string // of the service, or of the balancer before its nodes
-	Key     string // may read and write
-	ReadKey string // may read
-	// NewKey makes another key that may read, and returns what revokes it. Keys have no HTTP API.
+	URL     string // of the service, or of the load balancer in front of its nodes
+	Key     string // API key with the scope read_write
+	ReadKey string // API key with the scope read
+	// NewKey creates another key with the scope read, and returns a function that revokes it. Keys have no HTTP API.
 	NewKey func(t *testing.T) (key string, revoke func())
-	// Keys makes a key of a scope, which may be an agent's. For RunAttacks alone, as is Admin.
+	// Keys creates a key with the scope; agent makes it an agent's key. Only RunAttacks uses Keys and Admin.
 	Keys  func(t *testing.T, scope string, agent bool) (key string)
-	Admin string // address of the metrics of one of its processes
-	Sink  *Sink  // where destinations of the cases are; the service must reach and trust it
-	// Limited says that the rates of the API are low enough for a case to exceed that of reading.
+	Admin string // address of the admin server of one node
+	Sink  *Sink  // receives the deliveries of the cases; the service must reach it and trust its certificate
+	// Limited says that the API's read rate limit is low enough for a case to exceed it.
 	Limited bool
 }
 
-// testCase is one sentence.
+// testCase tests one sentence of a document.
 type testCase struct {
-	place string // of the sentence
-	title string // what it says, in short
-	run   func(c *C)
+	reference string // where the sentence stands, such as "Recovery rules 3"
+	title     string // the sentence, shortened
+	run       func(c *C)
 }
 
-// Run plays every case as a subtest.
+// Run runs every case as a subtest.
 func Run(t *testing.T, target Target) {
 	seen := map[string]bool{}
 	for _, group := range [][]testCase{
 		serviceCases(), resourceCases(), stateCases(), routeCases(), replayCases(), recoveryCases(), sendingCases(),
 		authenticationCases(), errorCases(), limitCases(), strangerCases(),
 	} {
-		for _, x := range group {
-			if seen[x.place] {
-				t.Fatalf("two cases have the place %q", x.place)
+		for _, tc := range group {
+			if seen[tc.reference] {
+				t.Fatalf("two cases have the reference %q", tc.reference)
 			}
-			seen[x.place] = true
-			t.Run(x.place+": "+x.title, func(t *testing.T) {
+			seen[tc.reference] = true
+			t.Run(tc.reference+": "+tc.title, func(t *testing.T) {
 				t.Parallel()
-				x.run(&C{T: t, Target: target, key: target.Key})
+				tc.run(&C{T: t, Target: target, key: target.Key})
 			})
 		}
 	}
@@ -65,21 +63,21 @@ func Run(t *testing.T, target Target) {
 // object is decoded JSON.
 type object = map[string]any
 
-// C is what a case has at hand: the service, and a test that fails.
+// C is the context of a case: its test, the service, and the API key of its requests.
 type C struct {
 	*testing.T
 	Target
 	key string
 }
 
-// as is the same case with another key.
-func (c *C) as(key string) *C {
+// withKey returns the context with another API key; "" sends none.
+func (c *C) withKey(key string) *C {
 	other := *c
 	other.key = key
 	return &other
 }
 
-// answer is one answer of the service.
+// answer is one HTTP response of the service.
 type answer struct {
 	status int
 	header http.Header
@@ -87,9 +85,9 @@ type answer struct {
 	body   object
 }
 
-// flood sends requests at once until one is refused for their number, and returns its answer, else the last one. One
-// after the other they may be slower than the rate on a busy machine.
-func (c *C) flood(method, path string) (refused answer) {
+// sendUntilLimited sends up to 16,000 requests on 16 goroutines until one is answered 429, and returns that answer, or
+// the last one. On a busy machine sequential requests may be slower than the rate limit.
+func (c *C) sendUntilLimited(method, path string) (refused answer) {
 	c.Helper()
 	const senders, each = 16, 1_000
 	var mu sync.Mutex // guards refused
@@ -115,7 +113,7 @@ func (c *C) flood(method, path string) (refused answer) {
 	return refused
 }
 
-// do sends a request. A body is nil, a string as it stands, or a value that becomes JSON.
+// do sends a request. The body is nil, a string that is sent as it is, or a value that is encoded as JSON.
 func (c *C) do(method, path string, body any, header ...string) answer {
 	c.Helper()
 	var reader io.Reader
@@ -167,7 +165,7 @@ func (c *C) do(method, path string, body any, header ...string) answer {
 	return a
 }
 
-// must is do, failing on anything but the wanted status.
+// must sends a request and fails the test unless the answer has the status.
 func (c *C) must(want int, method, path string, body any, header ...string) object {
 	c.Helper()
 	a := c.do(method, path, body, header...)
@@ -177,8 +175,8 @@ func (c *C) must(want int, method, path string, body any, header ...string) obje
 	return a.body
 }
 
-// refused wants an error of that status and type, which names param unless that is "-".
-func (c *C) refused(status int, kind, param, method, path string, body any, header ...string) object {
+// wantError sends a request and expects an error with that status, type and param. param "-" accepts any.
+func (c *C) wantError(status int, kind, param, method, path string, body any, header ...string) object {
 	c.Helper()
 	a := c.do(method, path, body, header...)
 	e, ok := a.body["error"].(object)
@@ -199,8 +197,8 @@ func (c *C) refused(status int, kind, param, method, path string, body any, head
 	return e
 }
 
-// equal wants a member of an object to be a value, by their JSON.
-func (c *C) equal(what string, got, want any) {
+// wantEqual expects two values to have the same JSON.
+func (c *C) wantEqual(what string, got, want any) {
 	c.Helper()
 	g, err := json.Marshal(got)
 	if err != nil {
@@ -215,8 +213,8 @@ func (c *C) equal(what string, got, want any) {
 	}
 }
 
-// has wants every member to be there.
-func (c *C) has(what string, o object, members ...string) {
+// wantMembers expects the object to have every member.
+func (c *C) wantMembers(what string, o object, members ...string) {
 	c.Helper()
 	for _, m := range members {
 		if _, ok := o[m]; !ok {
@@ -225,7 +223,7 @@ func (c *C) has(what string, o object, members ...string) {
 	}
 }
 
-// eventually asks until there is no fault left.
+// eventually calls ask every 25 ms until it returns "". At the limit the test fails with the last fault.
 func (c *C) eventually(limit time.Duration, ask func() (fault string)) {
 	c.Helper()
 	deadline := time.After(limit)
@@ -244,11 +242,12 @@ func (c *C) eventually(limit time.Duration, ask func() (fault string)) {
 	}
 }
 
-// patience bounds what takes a moment: a delivery, a first retry, a page of a recovery.
-const patience = 30 * time.Second
+// waitLimit bounds each wait for something asynchronous: a delivery, a first retry, a page of a recovery.
+const waitLimit = 30 * time.Second
 
-// path is a member deep in an object, by names and indexes: path(e, "deliveries", 0, "status").
-func path(v any, steps ...any) any {
+// member returns a nested member by names and indexes: member(e, "deliveries", 0, "status"). It returns nil if there is
+// none.
+func member(v any, steps ...any) any {
 	for _, step := range steps {
 		switch s := step.(type) {
 		case string:
@@ -265,21 +264,21 @@ func path(v any, steps ...any) any {
 	return v
 }
 
-// text is a member that is a string.
+// text returns a nested member that is a string, else "".
 func text(v any, steps ...any) string {
-	s, _ := path(v, steps...).(string)
+	s, _ := member(v, steps...).(string)
 	return s
 }
 
-// number is a member that is a number.
+// number returns a nested member that is a number, else 0.
 func number(v any, steps ...any) int {
-	n, _ := path(v, steps...).(float64)
+	n, _ := member(v, steps...).(float64)
 	return int(n)
 }
 
-// rows are the elements of a member that is an array of objects.
+// rows returns the elements of a nested member that is an array of objects.
 func rows(v any, steps ...any) []object {
-	a, _ := path(v, steps...).([]any)
+	a, _ := member(v, steps...).([]any)
 	out := make([]object, len(a))
 	for i, x := range a {
 		out[i], _ = x.(object)
@@ -287,7 +286,7 @@ func rows(v any, steps ...any) []object {
 	return out
 }
 
-// endpoint makes one with destinations at the receivers, quick retries, and more settings.
+// endpoint creates an endpoint with one destination for each receiver and retries after 1 s. more overrides settings.
 func (c *C) endpoint(more object, receivers ...*Receiver) object {
 	c.Helper()
 	urls := make([]any, len(receivers))
@@ -314,26 +313,26 @@ func (c *C) send(endpoint object, kind string, data any) string {
 		object{"type": kind, "data": data}), "id")
 }
 
-// provider posts to the ingest URL of an endpoint, through the target's address.
-func (c *C) provider(endpoint object, body string, header ...string) answer {
+// postAsProvider posts to the ingest URL of an endpoint as a webhook provider does, at the target's address.
+func (c *C) postAsProvider(endpoint object, body string, header ...string) answer {
 	c.Helper()
 	_, in, ok := strings.Cut(text(endpoint, "ingest_url"), "/in/")
 	if !ok {
 		c.Fatalf("ingest_url is %v", endpoint["ingest_url"])
 	}
-	return c.as("").do("POST", "/in/"+in, body, header...)
+	return c.withKey("").do("POST", "/in/"+in, body, header...)
 }
 
-// event reads one.
+// event reads an event.
 func (c *C) event(id string) object {
 	c.Helper()
 	return c.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
 }
 
-// becomes reads an event until it has the status.
-func (c *C) becomes(id, status string) (e object) {
+// awaitStatus reads an event until it has the status, and returns it.
+func (c *C) awaitStatus(id, status string) (e object) {
 	c.Helper()
-	c.eventually(patience, func() string {
+	c.eventually(waitLimit, func() string {
 		if e = c.event(id); e["status"] != status {
 			return fmt.Sprintf("event %s is %v (%v), want %s", id, e["status"], e["why"], status)
 		}
@@ -342,8 +341,8 @@ func (c *C) becomes(id, status string) (e object) {
 	return e
 }
 
-// list reads a whole list, page by page, and holds every page to the envelope. A first page that says that it is
-// behind is asked for again.
+// list reads all pages of a list and checks the envelope of each. It reads the first page again while Relay-Data-As-Of
+// says that the page is behind.
 func (c *C) list(path string, limit int) (all []object) {
 	c.Helper()
 	separator := "?"
@@ -356,7 +355,7 @@ func (c *C) list(path string, limit int) (all []object) {
 		if a.status != http.StatusOK {
 			c.Fatalf("GET %s: %d %.500s", path, a.status, a.raw)
 		}
-		if cursor == "" && a.header.Get("Relay-Data-As-Of") != "" && time.Since(began) < patience {
+		if cursor == "" && a.header.Get("Relay-Data-As-Of") != "" && time.Since(began) < waitLimit {
 			continue
 		}
 		page := a.body
@@ -375,8 +374,8 @@ func (c *C) list(path string, limit int) (all []object) {
 	}
 }
 
-// now is the time, to give to filters: of whole milliseconds, as the times of events are.
+// now returns the current time for filters, in whole milliseconds as the times of events are.
 func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// ago is a time before now.
+// ago returns the time d before now.
 func ago(d time.Duration) string { return time.Now().Add(-d).UTC().Format(time.RFC3339Nano) }

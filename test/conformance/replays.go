@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// replayCases are the "Rules for POST /v1/replays" and the fields of its result. One function because it is one table.
+// replayCases test the "Rules for POST /v1/replays" and the fields of its result. It is one long function because it is
+// one table.
 func replayCases() []testCase {
 	return []testCase{
 		{"Replay 1", "every matching event of the range goes to each destination that is enabled now", func(c *C) {
@@ -18,13 +19,13 @@ func replayCases() []testCase {
 			c.must(201, "POST", "/v1/endpoints/"+text(ep, "id")+"/destinations", object{"url": two.URL})
 			got := c.must(200, "POST", "/v1/replays",
 				object{"endpoint_id": ep["id"], "since": ago(time.Hour), "rate_per_second": 100})
-			c.equal("events", got["events"], 3)
-			c.equal("queued", got["queued"], 6)
-			c.equal("truncated", got["truncated"], false)
-			c.has("result", got, "run_id")
+			c.wantEqual("events", got["events"], 3)
+			c.wantEqual("queued", got["queued"], 6)
+			c.wantEqual("truncated", got["truncated"], false)
+			c.wantMembers("result", got, "run_id")
 			one.wait(c, 6)
 			two.wait(c, 3)
-			c.eventually(patience, func() string {
+			c.eventually(waitLimit, func() string {
 				run := c.must(200, "GET", "/v1/replays/"+text(got, "run_id"), nil)
 				if run["state"] != "queued" || number(run, "delivered") != 6 {
 					return fmt.Sprintf("the run is %v", run)
@@ -42,7 +43,7 @@ func replayCases() []testCase {
 			got := c.must(200, "POST", "/v1/replays", object{"endpoint_id": ep["id"], "since": ago(time.Hour)})
 			c.send(ep, "a.b", object{})
 			run := c.must(200, "GET", "/v1/replays/"+text(got, "run_id"), nil)
-			c.equal("events", run["events"], 1)
+			c.wantEqual("events", run["events"], 1)
 			if u := text(run, "until"); u == "" || u > now() {
 				c.Errorf("until is %v", run["until"])
 			}
@@ -58,23 +59,23 @@ func replayCases() []testCase {
 			began := time.Now()
 			got := c.must(200, "POST", "/v1/replays",
 				object{"endpoint_id": ep["id"], "since": ago(time.Hour), "rate_per_second": 5})
-			c.equal("queued", got["queued"], 20)
+			c.wantEqual("queued", got["queued"], 20)
 			if took := time.Since(began); took > 3*time.Second {
-				c.Errorf("the call waited %v for its pacing", took)
+				c.Errorf("the request took %v: it waited for the paced deliveries", took)
 			}
 			one.wait(c, 20)
 			two.wait(c, 20)
-			// 20 deliveries at 5 a second take 3.8 s from the first to the last.
+			// At 5 a second, 20 deliveries take 3.8 s from the first to the last.
 			if took := time.Since(began); took < 3500*time.Millisecond {
 				c.Errorf("20 deliveries at 5 a second took %v", took)
 			}
 		}},
 		{"Replay 4", "filters narrow it: by endpoint, destination, status, type and time", func(c *C) {
-			good, bad := c.receiver(nil), c.receiver(always(500))
+			good, bad := c.receiver(nil), c.receiver(alwaysStatus(500))
 			ep := c.endpoint(object{"retry_policy": object{"strategy": "none", "max_attempts": 1}}, good, bad)
 			paid, sent := c.send(ep, "order.paid", object{}), c.send(ep, "order.sent", object{})
-			c.becomes(paid, "failed")
-			c.becomes(sent, "failed")
+			c.awaitStatus(paid, "failed")
+			c.awaitStatus(sent, "failed")
 			dry := func(more object) int {
 				c.Helper()
 				body := object{"endpoint_id": ep["id"], "since": ago(time.Hour), "dry_run": true}
@@ -90,16 +91,16 @@ func replayCases() []testCase {
 			}{
 				{nil, 4}, {object{"type": "order.paid"}, 2}, {object{"type": "order.*"}, 4}, {object{"status": "failed"}, 4},
 				{object{"status": "delivered"}, 0},
-				{object{"destination_id": path(ep, "destinations", 0, "id")}, 2}, {object{"until": ago(30 * time.Minute)}, 0},
+				{object{"destination_id": member(ep, "destinations", 0, "id")}, 2}, {object{"until": ago(30 * time.Minute)}, 0},
 			} {
-				c.equal(fmt.Sprint("deliveries of ", x.more), dry(x.more), x.want)
+				c.wantEqual(fmt.Sprint("deliveries of ", x.more), dry(x.more), x.want)
 			}
 			if n := len(good.deliveries()); n != 2 {
 				c.Errorf("dry runs sent %d requests", n-2)
 			}
 			inside := c.must(200, "POST", "/v1/replays",
 				object{"filter": object{"endpoint_id": ep["id"], "type": "order.paid", "since": ago(time.Hour)}, "dry_run": true})
-			c.equal("filter as a member", inside["events"], 1)
+			c.wantEqual("filter as a member", inside["events"], 1)
 		}},
 		{"Replay 5", "a filter that is not known, missing or wrong is refused and nothing is queued", func(c *C) {
 			ep := c.endpoint(nil)
@@ -118,9 +119,9 @@ func replayCases() []testCase {
 				{object{"endpoint_id": ep["id"], "since": since, "rate_per_second": 101}, "rate_per_second"},
 				{object{"endpoint_id": ep["id"], "since": since, "dry_run": "yes"}, "dry_run"},
 			} {
-				c.refused(400, "invalid_request", x.param, "POST", "/v1/replays", x.body)
+				c.wantError(400, "invalid_request", x.param, "POST", "/v1/replays", x.body)
 			}
-			c.refused(400, "selection_too_large", "-", "POST", "/v1/replays",
+			c.wantError(400, "selection_too_large", "-", "POST", "/v1/replays",
 				object{"endpoint_id": ep["id"], "since": ago(32 * 24 * time.Hour)})
 		}},
 		{"Replay 6", "repeating a request makes a new run, unless it has an Idempotency-Key", func(c *C) {
@@ -140,22 +141,22 @@ func replayCases() []testCase {
 			if len(runs) != 3 || again.body["run_id"] != first["run_id"] || again.header.Get("Idempotent-Replayed") != "true" {
 				c.Errorf("runs %v; the repeat is %v", runs, again.body)
 			}
-			c.refused(400, "idempotency_mismatch", "-", "POST", "/v1/replays",
+			c.wantError(400, "idempotency_mismatch", "-", "POST", "/v1/replays",
 				object{"endpoint_id": ep["id"], "since": ago(2 * time.Hour)}, "Idempotency-Key", key)
 			r.wait(c, 4)
 			listed := 0
 			for _, run := range c.list("/v1/replays?endpoint_id="+text(ep, "id"), 2) {
-				c.has("run", run, "run_id", "filter", "since", "until", "state", "events", "queued", "delivered", "failed",
+				c.wantMembers("run", run, "run_id", "filter", "since", "until", "state", "events", "queued", "delivered", "failed",
 					"skipped", "created_at")
 				listed++
 			}
-			c.equal("listed runs", listed, 3)
+			c.wantEqual("listed runs", listed, 3)
 		}},
 		{"Replay 7", "an event without an enabled destination queues nothing", func(c *C) {
 			ep := c.endpoint(nil)
 			id := c.send(ep, "a.b", object{})
-			c.equal("one event", c.must(200, "POST", "/v1/events/"+id+"/replay", nil)["queued"], 0)
-			c.equal("a selection", c.must(
+			c.wantEqual("one event", c.must(200, "POST", "/v1/events/"+id+"/replay", nil)["queued"], 0)
+			c.wantEqual("a selection", c.must(
 				200, "POST", "/v1/replays", object{"endpoint_id": ep["id"], "since": ago(time.Hour)})["queued"], 0)
 		}},
 	}

@@ -9,7 +9,7 @@ import (
 
 var utc = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
 
-// resourceCases are the sentences of "Resources and their fields". One function because it is one table.
+// resourceCases test the sentences of "Resources and their fields". It is one long function because it is one table.
 func resourceCases() []testCase {
 	return []testCase{
 		{"Resources 1", "ids are a prefix and an opaque text, times are ISO 8601 in UTC", func(c *C) {
@@ -18,7 +18,7 @@ func resourceCases() []testCase {
 			e := c.event(id)
 			if !strings.HasPrefix(text(ep, "id"), "ep_") || !strings.HasPrefix(id, "evt_") ||
 				!strings.HasPrefix(text(ep, "destinations", 0, "id"), "dst_") {
-				c.Errorf("ids %v, %v, %v", ep["id"], id, path(ep, "destinations", 0, "id"))
+				c.Errorf("ids %v, %v, %v", ep["id"], id, member(ep, "destinations", 0, "id"))
 			}
 			for _, at := range []any{ep["created_at"], ep["updated_at"], e["received_at"], e["expires_at"]} {
 				if s, _ := at.(string); !utc.MatchString(s) {
@@ -33,9 +33,9 @@ func resourceCases() []testCase {
 			for _, enabled := range []bool{false, true} {
 				after := c.must(200, "PATCH", "/v1/endpoints/"+id,
 					object{"destinations": []object{{"id": dest, "enabled": enabled}}})
-				c.equal("enabled", path(after, "destinations", 0, "enabled"), enabled)
+				c.wantEqual("enabled", member(after, "destinations", 0, "enabled"), enabled)
 				e := c.send(ep, "a.b", object{})
-				c.becomes(e, map[bool]string{false: "skipped", true: "delivered"}[enabled])
+				c.awaitStatus(e, map[bool]string{false: "skipped", true: "delivered"}[enabled])
 			}
 			if n := len(r.deliveries()); n != 1 {
 				c.Errorf("%d requests", n)
@@ -46,61 +46,63 @@ func resourceCases() []testCase {
 			for _, bad := range []string{
 				"http://example.com/h", "ftp://example.com/", "example.com/h", "https://", "https://user:pw@example.com/",
 				"https://example.com/#f"} {
-				c.refused(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints",
+				c.wantError(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints",
 					object{"destinations": []any{bad}})
-				c.refused(400, "invalid_request", "url", "POST", "/v1/endpoints/"+text(ep, "id")+"/destinations",
+				c.wantError(400, "invalid_request", "url", "POST", "/v1/endpoints/"+text(ep, "id")+"/destinations",
 					object{"url": bad})
 			}
 		}},
 		{"Endpoint 3", "the retry policy can be updated", func(c *C) {
 			ep := c.endpoint(nil)
 			after := c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"), object{"retry_policy": object{"max_attempts": 7}})
-			c.equal("max_attempts", path(after, "retry_policy", "max_attempts"), 7)
-			c.equal("schedule", path(after, "retry_policy", "schedule_seconds"), []int{1})
+			c.wantEqual("max_attempts", member(after, "retry_policy", "max_attempts"), 7)
+			c.wantEqual("schedule", member(after, "retry_policy", "schedule_seconds"), []int{1})
 		}},
 		{"Endpoint 4", "alert settings can be updated", func(c *C) {
 			ep := c.endpoint(nil)
 			after := c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"),
 				object{"alerts": object{"enabled": false, "consecutive_failures": 3}})
-			c.equal("enabled", path(after, "alerts", "enabled"), false)
-			c.equal("consecutive_failures", path(after, "alerts", "consecutive_failures"), 3)
+			c.wantEqual("enabled", member(after, "alerts", "enabled"), false)
+			c.wantEqual("consecutive_failures", member(after, "alerts", "consecutive_failures"), 3)
 		}},
 		{"Endpoint 5", "reading an endpoint returns its configuration", func(c *C) {
 			ep := c.endpoint(object{"name": "orders", "description": "of the shop", "metadata": object{"team": "a"}})
 			got := c.must(200, "GET", "/v1/endpoints/"+text(ep, "id"), nil)
-			c.has("endpoint", got, "id", "object", "name", "description", "provider", "verification", "type_source", "dedup",
+			c.wantMembers("endpoint", got, "id", "object", "name", "description", "provider", "verification",
+				"type_source", "dedup",
 				"ingest_limit", "destinations", "retry_policy",
 				"alerts", "response", "enabled", "paused", "metadata", "ingest_url", "created_at", "updated_at")
-			c.equal("name", got["name"], "orders")
-			c.equal("metadata", got["metadata"], object{"team": "a"})
-			if path(got, "destinations", 0, "signing", "secret") != nil {
+			c.wantEqual("name", got["name"], "orders")
+			c.wantEqual("metadata", got["metadata"], object{"team": "a"})
+			if member(got, "destinations", 0, "signing", "secret") != nil {
 				c.Error("a read shows the signing secret")
 			}
-			c.equal("last four of the secret", path(got, "destinations", 0, "signing", "secret_last4"),
+			c.wantEqual("last four of the secret", member(got, "destinations", 0, "signing", "secret_last4"),
 				lastFour(text(ep, "destinations", 0, "signing", "secret")))
 		}},
 		{"Event 1", "attempts are a number in lists and the attempts themselves in the single read", func(c *C) {
 			r := c.receiver(nil)
 			ep := c.endpoint(nil, r)
 			id := c.send(ep, "a.b", object{"n": 1})
-			e := c.becomes(id, "delivered")
+			e := c.awaitStatus(id, "delivered")
 			row := c.list("/v1/events?endpoint_id="+text(ep, "id"), 10)[0]
-			c.equal("attempts of the row", row["attempts"], 1)
+			c.wantEqual("attempts of the row", row["attempts"], 1)
 			if len(rows(e, "attempts")) != 1 {
 				c.Errorf("attempts of the event: %v", e["attempts"])
 			}
-			c.has("row", row, "id", "object", "endpoint_id", "type", "status", "attempts", "source", "destinations",
+			c.wantMembers("row", row, "id", "object", "endpoint_id", "type", "status", "attempts", "source", "destinations",
 				"processing",
 				"size_bytes",
 				"received_at", "last_attempt_at", "next_attempt_at", "reason", "why")
-			c.has("event", e, "headers", "headers_raw", "body", "body_encoding", "content_type", "method", "query", "remote_ip",
+			c.wantMembers("event", e, "headers", "headers_raw", "body", "body_encoding", "content_type", "method", "query",
+				"remote_ip",
 				"idempotency_key", "expires_at", "deliveries", "attempts", "receipt", "data")
 		}},
 		{"Event 2", "type and data are the sender's", func(c *C) {
 			id := c.send(c.endpoint(nil), "order.paid", object{"big": 12345678901234567, "s": "é"})
 			e := c.event(id)
-			c.equal("type", e["type"], "order.paid")
-			c.equal("text of data", path(e, "data", "s"), "é")
+			c.wantEqual("type", e["type"], "order.paid")
+			c.wantEqual("text of data", member(e, "data", "s"), "é")
 			if !strings.Contains(text(e, "body"), `"big":12345678901234567`) {
 				c.Errorf("the body lost digits: %v", e["body"])
 			}
@@ -118,10 +120,10 @@ func resourceCases() []testCase {
 			if _, more := page["next_cursor"]; more || len(page) != 1 {
 				c.Errorf("a full last page is %v", page)
 			}
-			c.refused(400, "invalid_request", "cursor", "GET", list+"&cursor=evt_1", nil)
+			c.wantError(400, "invalid_request", "cursor", "GET", list+"&cursor=evt_1", nil)
 			other := text(c.must(200, "GET", list+"&limit=1", nil), "next_cursor")
-			c.refused(400, "invalid_request", "cursor", "GET", "/v1/events?limit=1&cursor="+other, nil)
-			c.refused(400, "invalid_request", "cursor", "GET", "/v1/endpoints?cursor="+other, nil)
+			c.wantError(400, "invalid_request", "cursor", "GET", "/v1/events?limit=1&cursor="+other, nil)
+			c.wantError(400, "invalid_request", "cursor", "GET", "/v1/endpoints?cursor="+other, nil)
 		}},
 		{"List 2", "cursors are stable across inserts: nothing is skipped or repeated", pagesWhileSending},
 		{"Receipt 1", "state, reference and details of a receipt are kept as they were sent", func(c *C) {
@@ -131,39 +133,41 @@ func resourceCases() []testCase {
 					object{"state": "processing", "reference": "job-7", "details": details})
 				wanted := object{"event_id": id, "state": "processing", "reference": "job-7", "details": details, "applied": true}
 				for name, want := range wanted {
-					c.equal(name, got[name], want)
+					c.wantEqual(name, got[name], want)
 				}
-				c.has("receipt", got, "created_at", "updated_at")
+				c.wantMembers("receipt", got, "created_at", "updated_at")
 				receipt := c.event(id)["receipt"]
-				c.equal("details in the event", path(receipt, "details"), details)
-				c.equal("reference in the event", path(receipt, "reference"), "job-7")
+				c.wantEqual("details in the event", member(receipt, "details"), details)
+				c.wantEqual("reference in the event", member(receipt, "reference"), "job-7")
 			}
 		}},
 		{"Receipt 2", "reference and details must not hold secrets", func(c *C) {
 			id := c.send(c.endpoint(nil), "a.b", object{})
 			const secret = "sk_" + "live_" + "51HxQb2eZvKYlo2C0aBcDeFgH"
-			c.refused(400, "invalid_request", "reference", "POST", "/v1/events/"+id+"/processing",
+			c.wantError(400, "invalid_request", "reference", "POST", "/v1/events/"+id+"/processing",
 				object{"state": "processed", "reference": secret})
-			c.refused(400, "invalid_request", "details", "POST", "/v1/events/"+id+"/processing",
+			c.wantError(400, "invalid_request", "details", "POST", "/v1/events/"+id+"/processing",
 				object{"state": "processed", "details": "paid with " + secret})
-			c.equal("receipt", c.event(id)["receipt"], nil)
+			c.wantEqual("receipt", c.event(id)["receipt"], nil)
 		}},
 		{"Alerts 1", "webhook URLs of alerts are masked when they are read", func(c *C) {
-			// The settings are the account's: cases that change them take turns inside this one.
+			// The settings belong to the account, so all checks that change them are in this one case.
 			alertSettings(c)
 		}},
 		{"Usage 1", "usage is that of the current period, with a projection", func(c *C) {
 			c.send(c.endpoint(nil), "a.b", object{})
 			var u object
-			c.eventually(patience, func() string {
+			c.eventually(waitLimit, func() string {
 				if u = c.must(200, "GET", "/v1/usage", nil); number(u, "events", "sent") < 1 {
 					return "the event is not in the usage"
 				}
 				return ""
 			})
-			c.has("usage", u, "period_start", "period_end", "as_of", "events", "deliveries", "attempts", "bytes", "allowance",
+			c.wantMembers("usage", u, "period_start", "period_end", "as_of", "events", "deliveries", "attempts", "bytes",
+				"allowance",
 				"remaining", "overage", "projection", "by_endpoint", "daily")
-			c.has("projection", u["projection"].(object), "events", "overage_events", "method", "confidence", "overage_amount",
+			c.wantMembers("projection", u["projection"].(object), "events", "overage_events", "method", "confidence",
+				"overage_amount",
 				"currency")
 			start, err := time.Parse(time.RFC3339, text(u, "period_start"))
 			if err != nil || start.Day() != 1 || start.Hour() != 0 || start.Location() != time.UTC &&
@@ -180,7 +184,7 @@ func resourceCases() []testCase {
 
 func lastFour(s string) string { return s[max(0, len(s)-4):] }
 
-// pagesWhileSending pages by one while events arrive.
+// pagesWhileSending reads pages of one event while new events arrive.
 func pagesWhileSending(c *C) {
 	ep := c.endpoint(nil)
 	want := map[string]bool{}
@@ -213,7 +217,7 @@ func pagesWhileSending(c *C) {
 	}
 }
 
-// alertSettings plays reading, changing, masking and testing of the account's alerts.
+// alertSettings reads, changes, masks and tests the account's alert settings.
 func alertSettings(c *C) {
 	r := c.receiver(nil)
 	const hook = "https://hooks.slack.com/services/T000/B000/abcdef1234"
@@ -225,19 +229,20 @@ func alertSettings(c *C) {
 		c.Errorf("masked as %q", masked)
 	}
 	read := c.must(200, "GET", "/v1/alerts", nil)
-	c.equal("the read mask", path(read, "channels", "slack", "webhook_url"), masked)
+	c.wantEqual("the masked URL of a read", member(read, "channels", "slack", "webhook_url"), masked)
 	if strings.Contains(string(mustJSON(read)), "abcdef") {
 		c.Error("a read shows the URL")
 	}
 	c.must(200, "PATCH", "/v1/alerts", read)
-	c.equal("after the read was sent back", path(c.must(200, "GET", "/v1/alerts", nil), "channels"), read["channels"])
+	c.wantEqual("after the answer of a read was sent back", member(c.must(200, "GET", "/v1/alerts", nil), "channels"),
+		read["channels"])
 	c.must(200, "PATCH", "/v1/alerts", object{"channels": object{"webhook": object{"url": r.URL}}})
 
 	result := c.must(200, "POST", "/v1/alerts/test", nil)
 	byChannel := map[string]object{}
 	for _, x := range rows(result, "results") {
 		byChannel[text(x, "channel")] = x
-		c.has("result", x, "channel", "target", "ok", "status", "error", "duration_ms")
+		c.wantMembers("result", x, "channel", "target", "ok", "status", "error", "duration_ms")
 	}
 	if len(byChannel) != 2 || byChannel["webhook"]["ok"] != true || number(result, "sent") != 1 {
 		c.Errorf("the test reports %v", result)
@@ -246,13 +251,13 @@ func alertSettings(c *C) {
 	if got.Header.Get("Webhook-Signature") == "" {
 		c.Error("the test alert is not signed")
 	}
-	c.refused(400, "invalid_request", "channels.slack.webhook_url", "PATCH", "/v1/alerts",
+	c.wantError(400, "invalid_request", "channels.slack.webhook_url", "PATCH", "/v1/alerts",
 		object{"channels": object{"slack": object{"webhook_url": "http://hooks.slack.com/x"}}})
-	c.refused(400, "invalid_request", "rules.failure_rate.percent", "PATCH", "/v1/alerts",
+	c.wantError(400, "invalid_request", "rules.failure_rate.percent", "PATCH", "/v1/alerts",
 		object{"rules": object{"failure_rate": object{"percent": 101}}})
 	gone := c.must(200, "PATCH", "/v1/alerts", object{"channels": object{"slack": nil, "webhook": nil}})
 	if len(gone["channels"].(object)) != 0 &&
-		(path(gone, "channels", "slack") != nil || path(gone, "channels", "webhook") != nil) {
+		(member(gone, "channels", "slack") != nil || member(gone, "channels", "webhook") != nil) {
 		c.Errorf("removed channels are still there: %v", gone["channels"])
 	}
 	if n := len(rows(c.must(200, "POST", "/v1/alerts/test", nil), "results")); n != 0 {

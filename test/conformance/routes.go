@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// routeCases are the rows of "Endpoints", as far as the other groups leave them. One function because it is one table.
+// routeCases test the rows of "Endpoints" that no other group tests. It is one long function because it is one table.
 func routeCases() []testCase {
 	return []testCase{
 		{"Route 1", "GET /v1/endpoints lists the endpoints, newest first", func(c *C) {
@@ -23,51 +23,51 @@ func routeCases() []testCase {
 				}
 			}
 			slices.Reverse(made)
-			c.equal("endpoints", listed, made)
+			c.wantEqual("endpoints", listed, made)
 		}},
 		{"Route 2", "POST /v1/endpoints answers with the created endpoint", func(c *C) {
 			a := c.do("POST", "/v1/endpoints", object{"url": "https://example.com/h", "name": "short form"})
-			c.equal("status", a.status, 201)
-			c.equal("object", a.body["object"], "endpoint")
-			c.equal("url", path(a.body, "destinations", 0, "url"), "https://example.com/h")
+			c.wantEqual("status", a.status, 201)
+			c.wantEqual("object", a.body["object"], "endpoint")
+			c.wantEqual("url", member(a.body, "destinations", 0, "url"), "https://example.com/h")
 			if !strings.HasPrefix(text(a.body, "destinations", 0, "signing", "secret"), "whsec_") {
-				c.Errorf("signing: %v", path(a.body, "destinations", 0, "signing"))
+				c.Errorf("signing: %v", member(a.body, "destinations", 0, "signing"))
 			}
 		}},
 		{"Route 3", "PATCH takes any of destinations, retry policy and alerts, all or nothing", func(c *C) {
 			ep := c.endpoint(nil)
 			route := "/v1/endpoints/" + text(ep, "id")
-			c.refused(400, "invalid_request", "destinations[0].url", "PATCH", route,
+			c.wantError(400, "invalid_request", "destinations[0].url", "PATCH", route,
 				object{"name": "new", "destinations": []any{"http://example.com"}})
-			c.equal("after a refused change", c.must(200, "GET", route, nil)["name"], ep["name"])
-			c.equal("after a change", c.must(200, "PATCH", route, object{"name": "new"})["name"], "new")
-			c.refused(400, "invalid_request", "destinations", "PATCH", route, object{"destinations": []any{}})
+			c.wantEqual("after a refused change", c.must(200, "GET", route, nil)["name"], ep["name"])
+			c.wantEqual("after a change", c.must(200, "PATCH", route, object{"name": "new"})["name"], "new")
+			c.wantError(400, "invalid_request", "destinations", "PATCH", route, object{"destinations": []any{}})
 		}},
 		{"Route 4", "a deleted endpoint stops receiving events", func(c *C) {
 			ep := c.endpoint(nil)
 			id := c.send(ep, "a.b", object{})
 			route := "/v1/endpoints/" + text(ep, "id")
 			gone := c.must(200, "DELETE", route, nil)
-			c.equal("deleted", gone["deleted"], true)
-			c.equal("id", gone["id"], ep["id"])
-			if a := c.provider(ep, "{}"); a.status != http.StatusNotFound {
-				c.Errorf("a provider is answered %d", a.status)
+			c.wantEqual("deleted", gone["deleted"], true)
+			c.wantEqual("id", gone["id"], ep["id"])
+			if a := c.postAsProvider(ep, "{}"); a.status != http.StatusNotFound {
+				c.Errorf("the deleted endpoint answers a provider with %d", a.status)
 			}
 			for _, method := range []string{"GET", "PATCH", "DELETE"} {
-				c.refused(404, "not_found", "", method, route, map[string]any{"PATCH": object{}}[method])
+				c.wantError(404, "not_found", "", method, route, map[string]any{"PATCH": object{}}[method])
 			}
-			c.refused(404, "not_found", "", "POST", route+"/events", object{"type": "a", "data": object{}})
-			c.equal("its events stay", c.event(id)["id"], id)
-			c.equal("and listed", len(c.list("/v1/events?endpoint_id="+text(ep, "id"), 5)), 1)
+			c.wantError(404, "not_found", "", "POST", route+"/events", object{"type": "a", "data": object{}})
+			c.wantEqual("its events stay", c.event(id)["id"], id)
+			c.wantEqual("and listed", len(c.list("/v1/events?endpoint_id="+text(ep, "id"), 5)), 1)
 		}},
 		{"Route 5", "GET /v1/events filters by endpoint, status, type and time", func(c *C) {
 			r := c.receiver(nil)
 			ep := c.endpoint(nil, r)
 			before := now()
 			paid := c.send(ep, "order.paid", object{})
-			c.becomes(paid, "delivered")
+			c.awaitStatus(paid, "delivered")
 			c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"),
-				object{"destinations": []object{{"id": path(ep, "destinations", 0, "id"), "enabled": false}}})
+				object{"destinations": []object{{"id": member(ep, "destinations", 0, "id"), "enabled": false}}})
 			between := now()
 			lost := c.send(ep, "user.gone", object{})
 			for query, want := range map[string][]string{
@@ -92,12 +92,12 @@ func routeCases() []testCase {
 				for _, e := range c.list("/v1/events?endpoint_id="+text(ep, "id")+query, 1) {
 					got = append(got, text(e, "id"))
 				}
-				c.equal("events of "+query, got, want)
+				c.wantEqual("events of "+query, got, want)
 			}
-			c.equal("an unknown endpoint", len(c.list("/v1/events?endpoint=ep_nope", 5)), 0)
-			c.refused(400, "invalid_request", "status", "GET", "/v1/events?status=lost", nil)
-			c.refused(400, "invalid_request", "statuss", "GET", "/v1/events?statuss=failed", nil)
-			c.refused(400, "invalid_request", "until", "GET", "/v1/events?since=2026-01-02&until=2026-01-01", nil)
+			c.wantEqual("an unknown endpoint", len(c.list("/v1/events?endpoint=ep_nope", 5)), 0)
+			c.wantError(400, "invalid_request", "status", "GET", "/v1/events?status=lost", nil)
+			c.wantError(400, "invalid_request", "statuss", "GET", "/v1/events?statuss=failed", nil)
+			c.wantError(400, "invalid_request", "until", "GET", "/v1/events?since=2026-01-02&until=2026-01-01", nil)
 		}},
 		{"Route 6", "GET /v1/events searches in bodies and headers", func(c *C) {
 			ep := c.endpoint(nil)
@@ -112,34 +112,34 @@ func routeCases() []testCase {
 					c.Errorf("%s finds %v", query, got)
 				}
 			}
-			c.equal("a wildcard is text", len(c.list("/v1/events?endpoint_id="+text(ep, "id")+"&q=needle%25", 5)), 0)
-			c.refused(400, "invalid_request", "q", "GET", "/v1/events?q="+strings.Repeat("x", 201), nil)
+			c.wantEqual("a wildcard is text", len(c.list("/v1/events?endpoint_id="+text(ep, "id")+"&q=needle%25", 5)), 0)
+			c.wantError(400, "invalid_request", "q", "GET", "/v1/events?q="+strings.Repeat("x", 201), nil)
 		}},
 		{"Route 7", "GET /v1/events/{id} shows headers, body and attempts; all attempts are paged", func(c *C) {
-			r := c.receiver(failing(2))
+			r := c.receiver(failFirst(2))
 			id := c.send(c.endpoint(nil, r), "a.b", object{})
-			c.becomes(id, "delivered")
+			c.awaitStatus(id, "delivered")
 			all := c.list("/v1/events/"+id+"/attempts", 2)
 			if len(all) != 3 {
 				c.Fatalf("%d attempts", len(all))
 			}
 			for i, a := range all {
-				c.equal("attempt_number", a["attempt_number"], 3-i)
+				c.wantEqual("attempt_number", a["attempt_number"], 3-i)
 			}
 		}},
 		{"Route 8", "GET /v1/recoveries has older history by cursor", func(c *C) {
 			ep := c.endpoint(nil)
 			var made []string
 			for range 3 {
-				made = append(made, text(c.prepared(ep, nil), "id"))
+				made = append(made, text(c.prepareJob(ep, nil), "id"))
 			}
 			slices.Reverse(made)
 			var listed []string
 			for _, job := range c.list("/v1/recoveries?endpoint_id="+text(ep, "id"), 1) {
 				listed = append(listed, text(job, "id"))
 			}
-			c.equal("jobs", listed, made)
-			c.equal("completed ones", len(c.list("/v1/recoveries?state=completed&endpoint_id="+text(ep, "id"), 10)), 0)
+			c.wantEqual("jobs", listed, made)
+			c.wantEqual("completed ones", len(c.list("/v1/recoveries?state=completed&endpoint_id="+text(ep, "id"), 10)), 0)
 		}},
 		{"Route 9", "events can be sent in batches, each validated by itself", func(c *C) {
 			ep := c.endpoint(nil)
@@ -148,7 +148,7 @@ func routeCases() []testCase {
 				object{"events": []object{
 					{"type": "a", "data": object{"n": 1}}, {"type": "not a type", "data": object{}}, {"type": "b", "data": object{}}}})
 			all := rows(got, "data")
-			if len(all) != 3 || !strings.HasPrefix(text(all[0], "id"), "evt_") || path(all[1], "error", "param") == nil ||
+			if len(all) != 3 || !strings.HasPrefix(text(all[0], "id"), "evt_") || member(all[1], "error", "param") == nil ||
 				!strings.HasPrefix(text(all[2], "id"), "evt_") {
 				c.Fatalf("batch: %v", got)
 			}
@@ -157,16 +157,16 @@ func routeCases() []testCase {
 			if len(rows(lines, "data")) != 2 {
 				c.Errorf("NDJSON: %v", lines)
 			}
-			c.equal("stored", len(c.list("/v1/events?endpoint_id="+text(ep, "id"), 50)), 4)
+			c.wantEqual("stored", len(c.list("/v1/events?endpoint_id="+text(ep, "id"), 50)), 4)
 		}},
 		{"Route 10", "a test event is delivered like any other, and not billed", func(c *C) {
 			r := c.receiver(nil)
 			ep := c.endpoint(nil, r)
 			row := c.must(202, "POST", "/v1/endpoints/"+text(ep, "id")+"/test", object{"provider": "stripe"})
-			c.equal("source", row["source"], "test")
-			e := c.becomes(text(row, "id"), "delivered")
-			c.equal("trigger", path(e, "attempts", 0, "trigger"), "test")
-			c.refused(400, "invalid_request", "provider", "POST", "/v1/endpoints/"+text(ep, "id")+"/test",
+			c.wantEqual("source", row["source"], "test")
+			e := c.awaitStatus(text(row, "id"), "delivered")
+			c.wantEqual("trigger", member(e, "attempts", 0, "trigger"), "test")
+			c.wantError(400, "invalid_request", "provider", "POST", "/v1/endpoints/"+text(ep, "id")+"/test",
 				object{"provider": "nobody"})
 		}},
 		{"Route 11", "destinations have routes of their own", func(c *C) {
@@ -174,22 +174,22 @@ func routeCases() []testCase {
 			route := "/v1/endpoints/" + text(ep, "id") + "/destinations"
 			d := c.must(201, "POST", route, object{"url": "https://example.com/two"})
 			one := route + "/" + text(d, "id")
-			c.equal("name", c.must(200, "PATCH", one, object{"name": "second"})["name"], "second")
+			c.wantEqual("name", c.must(200, "PATCH", one, object{"name": "second"})["name"], "second")
 			rotated := c.must(200, "POST", one+"/rotate_secret", object{"overlap_seconds": 60})
 			if s := text(rotated, "signing", "secret"); s == "" || s == text(d, "signing", "secret") {
 				c.Errorf("rotated to %q", s)
 			}
-			c.equal("deleted", c.must(200, "DELETE", one, nil)["deleted"], true)
-			c.refused(400, "invalid_request", "destinations", "DELETE", route+"/"+text(ep, "destinations", 0, "id"), nil)
+			c.wantEqual("deleted", c.must(200, "DELETE", one, nil)["deleted"], true)
+			c.wantError(400, "invalid_request", "destinations", "DELETE", route+"/"+text(ep, "destinations", 0, "id"), nil)
 		}},
-		{"Route 12", "the stream shows every event from ready on, and resumes", streamed},
+		{"Route 12", "the stream shows every event from ready on, and resumes", streamResumes},
 		{"Route 13", "the OpenAPI document is served as JSON and YAML, without a key", func(c *C) {
-			doc := c.as("").do("GET", "/openapi.json", nil)
+			doc := c.withKey("").do("GET", "/openapi.json", nil)
 			if doc.status != 200 || !strings.Contains(string(doc.raw), `"openapi"`) ||
 				!strings.Contains(string(doc.raw), "/v1/recoveries/{") {
 				c.Errorf("openapi.json: %d %.200s", doc.status, doc.raw)
 			}
-			if yaml := c.as("").do("GET", "/openapi.yaml", nil); yaml.status != 200 ||
+			if yaml := c.withKey("").do("GET", "/openapi.yaml", nil); yaml.status != 200 ||
 				!strings.Contains(string(yaml.raw), "openapi: ") {
 				c.Errorf("openapi.yaml: %d %.200s", yaml.status, yaml.raw)
 			}
@@ -197,7 +197,7 @@ func routeCases() []testCase {
 		{"Route 14", "the audit log tells who changed what", func(c *C) {
 			ep := c.endpoint(nil)
 			me := c.must(200, "GET", "/v1/me", nil)
-			c.eventually(patience, func() string {
+			c.eventually(waitLimit, func() string {
 				for _, entry := range c.list("/v1/audit?since="+ago(time.Hour), 100) {
 					if strings.Contains(string(mustJSON(entry)), text(ep, "id")) &&
 						strings.Contains(string(mustJSON(entry)), text(me, "key_id")) {
@@ -214,13 +214,13 @@ func routeCases() []testCase {
 			third := text(c.must(200, "POST", "/v1/endpoints/"+id+"/rotate-token", object{"overlap_seconds": 3600}),
 				"ingest_url")
 			for url, want := range map[string]int{first: 404, second: 200, third: 200} {
-				c.equal("status at an ingest URL", c.provider(object{"ingest_url": url}, `{"n":1}`).status, want)
+				c.wantEqual("status at an ingest URL", c.postAsProvider(object{"ingest_url": url}, `{"n":1}`).status, want)
 			}
 			last := text(c.must(200, "POST", "/v1/endpoints/"+id+"/rotate-token", object{"overlap_seconds": 0}), "ingest_url")
 			for url, want := range map[string]int{second: 404, third: 404, last: 200} {
-				c.equal("status at an ingest URL", c.provider(object{"ingest_url": url}, `{"n":1}`).status, want)
+				c.wantEqual("status at an ingest URL", c.postAsProvider(object{"ingest_url": url}, `{"n":1}`).status, want)
 			}
-			c.refused(400, "invalid_request", "overlap_seconds", "POST", "/v1/endpoints/"+id+"/rotate-token",
+			c.wantError(400, "invalid_request", "overlap_seconds", "POST", "/v1/endpoints/"+id+"/rotate-token",
 				object{"overlap_seconds": 86401})
 		}},
 	}

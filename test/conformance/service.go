@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// serviceCases are the sentences of "What the service does" and of "Events". One function because it is one table.
+// serviceCases test the sentences of "What the service does" and of "Events". It is one long function because it is one
+// table.
 func serviceCases() []testCase {
 	return []testCase{
 		{"Service 1", "an endpoint receives events from a provider", func(c *C) {
 			ep := c.endpoint(nil)
-			if a := c.provider(ep, `{"a":1}`); a.status != http.StatusOK || string(a.raw) != `{"received":true}` {
-				c.Fatalf("the provider is answered %d %s", a.status, a.raw)
+			if a := c.postAsProvider(ep, `{"a":1}`); a.status != http.StatusOK || string(a.raw) != `{"received":true}` {
+				c.Fatalf("the answer to the provider is %d %s", a.status, a.raw)
 			}
 			all := c.list("/v1/events?endpoint_id="+text(ep, "id"), 10)
 			if len(all) != 1 || all[0]["source"] != "provider" {
@@ -25,22 +26,23 @@ func serviceCases() []testCase {
 		}},
 		{"Service 2", "each endpoint has destinations, a retry policy and alert settings", func(c *C) {
 			ep := c.endpoint(nil)
-			c.has("endpoint", c.must(200, "GET", "/v1/endpoints/"+text(ep, "id"), nil), "destinations", "retry_policy", "alerts")
+			c.wantMembers("endpoint", c.must(200, "GET", "/v1/endpoints/"+text(ep, "id"), nil), "destinations",
+				"retry_policy", "alerts")
 		}},
 		{"Service 3", "every event is stored with its headers and body, byte for byte", storedAsReceived},
 		{"Service 4", "an event goes to the enabled destinations, and to no other", func(c *C) {
 			one, two, off := c.receiver(nil), c.receiver(nil), c.receiver(nil)
 			ep := c.endpoint(
 				object{"destinations": []object{{"url": one.URL}, {"url": two.URL}, {"url": off.URL, "enabled": false}}})
-			e := c.becomes(c.send(ep, "a.b", object{"n": 1}), "delivered")
-			c.equal("destinations", e["destinations"], object{"total": 2, "delivered": 2, "failed": 0, "pending": 0})
+			e := c.awaitStatus(c.send(ep, "a.b", object{"n": 1}), "delivered")
+			c.wantEqual("destinations", e["destinations"], object{"total": 2, "delivered": 2, "failed": 0, "pending": 0})
 			if len(one.deliveries()) != 1 || len(two.deliveries()) != 1 || len(off.deliveries()) != 0 {
 				c.Errorf("%d, %d and %d requests", len(one.deliveries()), len(two.deliveries()), len(off.deliveries()))
 			}
 		}},
 		{"Service 5", "attempts are recorded, failed ones are made again by themselves", attemptsAreRecorded},
 		{"Service 6", "delivery is at least once: a retry has the same event id and the next attempt", func(c *C) {
-			r := c.receiver(failing(1))
+			r := c.receiver(failFirst(1))
 			id := c.send(c.endpoint(nil, r), "a.b", object{})
 			got := r.wait(c, 2)
 			for i, d := range got[:2] {
@@ -64,25 +66,25 @@ func serviceCases() []testCase {
 		{"Service 9", "delivery and processing are separate outcomes", func(c *C) {
 			r := c.receiver(nil)
 			id := c.send(c.endpoint(nil, r), "a.b", object{})
-			c.becomes(id, "delivered")
+			c.awaitStatus(id, "delivered")
 			c.must(200, "POST", "/v1/events/"+id+"/processing", object{"state": "failed"})
 			e := c.event(id)
-			c.equal("status", e["status"], "delivered")
-			c.equal("processing", e["processing"], "failed")
+			c.wantEqual("status", e["status"], "delivered")
+			c.wantEqual("processing", e["processing"], "failed")
 		}},
 		{"Events 1", "a retry or replay is another attempt of the same event, no new event", func(c *C) {
-			r := c.receiver(failing(1))
+			r := c.receiver(failFirst(1))
 			ep := c.endpoint(nil, r)
 			id := c.send(ep, "a.b", object{})
-			c.becomes(id, "delivered")
+			c.awaitStatus(id, "delivered")
 			c.must(200, "POST", "/v1/events/"+id+"/replay", object{})
 			r.wait(c, 3)
 			if all := c.list("/v1/events?endpoint_id="+text(ep, "id"), 10); len(all) != 1 {
 				c.Errorf("%d events", len(all))
 			}
-			c.eventually(patience, func() string {
+			c.eventually(waitLimit, func() string {
 				if e := c.event(id); len(rows(e, "attempts")) != 3 {
-					return "the event has " + string(mustJSON(path(e, "attempts")))
+					return "the event has " + string(mustJSON(member(e, "attempts")))
 				}
 				return ""
 			})
@@ -98,7 +100,7 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-// storedAsReceived sends what has no JSON, no UTF-8 and a repeated header.
+// storedAsReceived posts a body that is neither JSON nor UTF-8, with a repeated header.
 func storedAsReceived(c *C) {
 	r := c.receiver(nil)
 	ep := c.endpoint(nil, r)
@@ -125,20 +127,20 @@ func storedAsReceived(c *C) {
 	if err != nil || string(stored) != body || e["body_encoding"] != "base64" {
 		c.Errorf("body %q (%v), stored as %v", stored, err, e["body_encoding"])
 	}
-	c.equal("X-Twice", lines(e["headers_raw"], "X-Twice"), []string{"one", "two, three"})
-	c.equal("X-Twice joined", path(e, "headers", "X-Twice"), "one, two, three")
-	c.equal("query", e["query"], "a=1&a=2")
-	c.equal("method", e["method"], "POST")
-	c.equal("content type", e["content_type"], "application/octet-stream")
+	c.wantEqual("X-Twice", headerValues(e["headers_raw"], "X-Twice"), []string{"one", "two, three"})
+	c.wantEqual("X-Twice joined", member(e, "headers", "X-Twice"), "one, two, three")
+	c.wantEqual("query", e["query"], "a=1&a=2")
+	c.wantEqual("method", e["method"], "POST")
+	c.wantEqual("content type", e["content_type"], "application/octet-stream")
 	if got := r.wait(c, 1)[0]; string(got.Body) != body || len(got.Header["X-Twice"]) != 2 {
 		c.Errorf("delivered as %q with %v", got.Body, got.Header["X-Twice"])
 	}
 }
 
 func attemptsAreRecorded(c *C) {
-	r := c.receiver(failing(1))
+	r := c.receiver(failFirst(1))
 	id := c.send(c.endpoint(nil, r), "a.b", object{})
-	e := c.becomes(id, "delivered")
+	e := c.awaitStatus(id, "delivered")
 	all := rows(e, "attempts")
 	if len(all) != 2 {
 		c.Fatalf("%d attempts: %v", len(all), all)
@@ -148,22 +150,23 @@ func attemptsAreRecorded(c *C) {
 		{"attempt_number": 2, "trigger": "retry", "status": "succeeded", "response_status": 200, "error_code": nil},
 	} {
 		for name, value := range want {
-			c.equal(name, all[i][name], value)
+			c.wantEqual(name, all[i][name], value)
 		}
-		c.has("attempt", all[i], "id", "event_id", "endpoint_id", "destination_id", "delivery_id", "run_id", "recovery_id",
+		c.wantMembers("attempt", all[i], "id", "event_id", "endpoint_id", "destination_id", "delivery_id", "run_id",
+			"recovery_id",
 			"error_message",
 			"started_at", "duration_ms", "ttfb_ms", "request", "response", "remote_ip", "next_attempt_at", "retry_after_seconds")
-		c.equal("the event of an attempt", all[i]["event_id"], id)
+		c.wantEqual("the event of an attempt", all[i]["event_id"], id)
 	}
 	if all[0]["next_attempt_at"] == nil || all[1]["next_attempt_at"] != nil {
 		c.Errorf("next attempts: %v, %v", all[0]["next_attempt_at"], all[1]["next_attempt_at"])
 	}
 }
 
-// sentLikeReceived checks the signature by the standard's own words: HMAC-SHA256 of id.timestamp.body under the
-// base64 part of whsec_….
+// sentLikeReceived checks the signature as Standard Webhooks defines it: HMAC-SHA256 of id.timestamp.body with the
+// base64-decoded part after whsec_ as the key.
 func sentLikeReceived(c *C) {
-	r := c.receiver(failing(1))
+	r := c.receiver(failFirst(1))
 	ep := c.endpoint(nil, r)
 	secret, err := base64.StdEncoding.DecodeString(
 		strings.TrimPrefix(text(ep, "destinations", 0, "signing", "secret"), "whsec_"))
@@ -171,7 +174,7 @@ func sentLikeReceived(c *C) {
 		c.Fatalf("the signing secret: %v", err)
 	}
 	id := c.send(ep, "order.paid", object{"n": 1})
-	c.becomes(id, "delivered")
+	c.awaitStatus(id, "delivered")
 	c.must(200, "POST", "/v1/events/"+id+"/replay", nil)
 	stored := text(c.event(id), "body")
 	for i, d := range r.wait(c, 3) {
@@ -190,7 +193,7 @@ func sentLikeReceived(c *C) {
 	if err := json.Unmarshal([]byte(stored), &envelope); err != nil {
 		c.Fatal(err)
 	}
-	c.equal("id of the envelope", envelope["id"], id)
-	c.equal("type of the envelope", envelope["type"], "order.paid")
-	c.equal("data of the envelope", envelope["data"], object{"n": 1})
+	c.wantEqual("id of the envelope", envelope["id"], id)
+	c.wantEqual("type of the envelope", envelope["type"], "order.paid")
+	c.wantEqual("data of the envelope", envelope["data"], object{"n": 1})
 }

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Sink is an HTTPS server for the destinations of all cases; each case has paths of its own on it.
+// Sink is an HTTPS server for the destinations of all cases. Each Receiver has its own path.
 type Sink struct {
-	server *httptest.Server
-	count  atomic.Int64
+	server        *httptest.Server
+	receiverCount atomic.Int64
 
 	mu        sync.Mutex // guards receivers
 	receivers map[string]*Receiver
 }
 
-// NewSink starts one. Its certificate is the one of net/http/httptest.
+// NewSink starts a Sink and stops it when the test ends. Its certificate is that of net/http/httptest.
 func NewSink(t *testing.T) *Sink {
 	s := &Sink{receivers: map[string]*Receiver{}}
 	s.server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
@@ -32,7 +32,7 @@ func NewSink(t *testing.T) *Sink {
 	return s
 }
 
-// Delivery is one request that a receiver got.
+// Delivery is one request to a Receiver.
 type Delivery struct {
 	Method string
 	Header http.Header
@@ -40,7 +40,7 @@ type Delivery struct {
 	At     time.Time
 }
 
-// Receiver is one destination.
+// Receiver is one destination and the requests it has received.
 type Receiver struct {
 	URL    string
 	answer func(n int) (status int)
@@ -49,9 +49,9 @@ type Receiver struct {
 	got []Delivery
 }
 
-// receiver makes a destination that answers its n-th request, from 1, with a status; nil = always 200.
+// receiver creates a destination. answer returns the status for the n-th request, from 1; nil answers all with 200.
 func (c *C) receiver(answer func(n int) (status int)) *Receiver {
-	path := fmt.Sprintf("/%d", c.Sink.count.Add(1))
+	path := fmt.Sprintf("/%d", c.Sink.receiverCount.Add(1))
 	r := &Receiver{URL: c.Sink.server.URL + path, answer: answer}
 	c.Sink.mu.Lock()
 	defer c.Sink.mu.Unlock()
@@ -59,11 +59,11 @@ func (c *C) receiver(answer func(n int) (status int)) *Receiver {
 	return r
 }
 
-// always answers every request alike.
-func always(status int) func(int) int { return func(int) int { return status } }
+// alwaysStatus answers every request with the status.
+func alwaysStatus(status int) func(int) int { return func(int) int { return status } }
 
-// failing answers the first n requests with 500.
-func failing(n int) func(int) int {
+// failFirst answers the first n requests with 500, later ones with 200.
+func failFirst(n int) func(int) int {
 	return func(i int) int {
 		if i <= n {
 			return http.StatusInternalServerError
@@ -92,17 +92,17 @@ func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// deliveries are the requests so far.
+// deliveries returns the requests so far, oldest first.
 func (r *Receiver) deliveries() []Delivery {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]Delivery(nil), r.got...)
 }
 
-// wait returns the requests once there are n.
+// wait waits until at least n requests have arrived and returns them.
 func (r *Receiver) wait(c *C, n int) (got []Delivery) {
 	c.Helper()
-	c.eventually(patience, func() string {
+	c.eventually(waitLimit, func() string {
 		if got = r.deliveries(); len(got) < n {
 			return fmt.Sprintf("%d requests arrived at %s, want %d", len(got), r.URL, n)
 		}
@@ -111,8 +111,8 @@ func (r *Receiver) wait(c *C, n int) (got []Delivery) {
 	return got
 }
 
-// lines are the values of a header of a raw list [[name, value], …].
-func lines(raw any, name string) (values []string) {
+// headerValues returns the values of a header in a raw list [[name, value], …].
+func headerValues(raw any, name string) (values []string) {
 	list, _ := raw.([]any)
 	for _, line := range list {
 		if strings.EqualFold(text(line, 0), name) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// strangerCases are the rows of the table that closes the HTTP contract, in its order; what another group shows
-// already is not here again. One function because it is one table.
+// strangerCases test the rows of the table at the end of the HTTP contract, in its order, that no other group tests. It
+// is one long function because it is one table.
 func strangerCases() []testCase {
 	return []testCase{
 		{"Stranger 3", "an endpoint is made without DNS", func(c *C) {
@@ -17,39 +17,39 @@ func strangerCases() []testCase {
 				object{"destinations": []object{{"url": "https://no-such-host.invalid.example.com/h"}}})
 		}},
 		{"Stranger 4", "http is refused by its name", func(c *C) {
-			c.refused(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints",
+			c.wantError(400, "invalid_request", "destinations[0].url", "POST", "/v1/endpoints",
 				object{"destinations": []object{{"url": "http://example.com/h"}}})
 		}},
 		{"Stranger 5", "an endpoint without a destination is refused", func(c *C) {
-			c.refused(400, "invalid_request", "destinations", "POST", "/v1/endpoints", object{})
-			c.refused(400, "invalid_request", "destinations", "POST", "/v1/endpoints", object{"destinations": []any{}})
+			c.wantError(400, "invalid_request", "destinations", "POST", "/v1/endpoints", object{})
+			c.wantError(400, "invalid_request", "destinations", "POST", "/v1/endpoints", object{"destinations": []any{}})
 		}},
 		{"Stranger 6", "a partial retry policy leaves the rest", func(c *C) {
 			ep := c.must(201, "POST", "/v1/endpoints", object{"url": "https://example.com/h"})
 			after := c.must(200, "PATCH", "/v1/endpoints/"+text(ep, "id"), object{"retry_policy": object{"max_attempts": 1}})
 			want := ep["retry_policy"].(object)
 			want["max_attempts"] = 1
-			c.equal("retry_policy", after["retry_policy"], want)
+			c.wantEqual("retry_policy", after["retry_policy"], want)
 		}},
 		{"Stranger 11", "one event to two destinations queues two deliveries", func(c *C) {
 			one, two := c.receiver(nil), c.receiver(nil)
 			ep := c.endpoint(nil, one, two)
 			id := c.send(ep, "a.b", object{})
-			c.becomes(id, "delivered")
+			c.awaitStatus(id, "delivered")
 			got := c.must(200, "POST", "/v1/replays", object{"endpoint_id": ep["id"], "since": ago(time.Hour)})
 			for name, want := range (object{"events": 1, "queued": 2, "truncated": false}) {
-				c.equal(name, got[name], want)
+				c.wantEqual(name, got[name], want)
 			}
 			if !strings.HasPrefix(text(got, "run_id"), "run_") {
 				c.Errorf("run_id is %v", got["run_id"])
 			}
 		}},
 		{"Stranger 13", "a recovery without failures is ready, and its canary completes it", func(c *C) {
-			job := c.prepared(c.endpoint(nil), nil)
-			c.equal("total", job["total"], 0)
-			c.refused(400, "invalid_state", "action", "POST", "/v1/recoveries/"+text(job, "id"), object{"action": "continue"})
-			c.act(job, "canary")
-			c.job(job, "completed")
+			job := c.prepareJob(c.endpoint(nil), nil)
+			c.wantEqual("total", job["total"], 0)
+			c.wantError(400, "invalid_state", "action", "POST", "/v1/recoveries/"+text(job, "id"), object{"action": "continue"})
+			c.doAction(job, "canary")
+			c.awaitJob(job, "completed")
 		}},
 		{"Stranger 14", "GET then PATCH of what was read changes nothing", func(c *C) {
 			ep := c.endpoint(object{"verification": object{
@@ -66,7 +66,7 @@ func strangerCases() []testCase {
 			after := c.must(200, "GET", route, nil)
 			for name, want := range before {
 				if name != "updated_at" {
-					c.equal(name, after[name], want)
+					c.wantEqual(name, after[name], want)
 				}
 			}
 		}},
@@ -76,14 +76,14 @@ func strangerCases() []testCase {
 				ep := c.endpoint(object{"destinations": []object{{"url": url}}})
 				route, token := "/v1/endpoints/"+text(ep, "id"), text(ep, "ingest_url")
 				_, want, _ := strings.Cut(token, "/in/")
-				seen := c.as(c.ReadKey).must(200, "GET", route, nil)
+				seen := c.withKey(c.ReadKey).must(200, "GET", route, nil)
 				if got := text(seen, "ingest_url"); !strings.HasSuffix(got, "/in/****"+want[len(want)-4:]) {
 					c.Errorf("ingest_url is %s", got)
 				}
-				c.equal("url", text(seen, "destinations", 0, "url"), "https://example.com/hooks/****9f3c?key=****a1b2")
+				c.wantEqual("url", text(seen, "destinations", 0, "url"), "https://example.com/hooks/****9f3c?key=****a1b2")
 				c.must(200, "PATCH", route, object{"destinations": seen["destinations"]})
 				after := c.must(200, "GET", route, nil)
-				c.equal("the URL after its mask was sent back", text(after, "destinations", 0, "url"),
+				c.wantEqual("the URL after its mask was sent back", text(after, "destinations", 0, "url"),
 					text(ep, "destinations", 0, "url"))
 			}},
 	}

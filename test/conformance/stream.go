@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// message is one event of a stream.
-type message struct{ id, event, data string }
+// streamMessage is one message of a Server-Sent Events stream.
+type streamMessage struct{ id, event, data string }
 
-// listen opens the stream of an endpoint and returns its messages; it ends with the context.
-func (c *C) listen(ctx context.Context, endpoint, last string) func() message {
+// openStream opens the event stream of an endpoint, after the message last unless that is "". The returned function
+// waits for the next message. The stream ends with ctx.
+func (c *C) openStream(ctx context.Context, endpoint, last string) func() streamMessage {
 	c.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", c.URL+"/v1/endpoints/"+endpoint+"/stream", nil)
 	if err != nil {
@@ -32,13 +33,13 @@ func (c *C) listen(ctx context.Context, endpoint, last string) func() message {
 		c.Fatalf("stream: %d %s", resp.StatusCode, resp.Header.Get("Content-Type"))
 	}
 	scanner := bufio.NewScanner(resp.Body)
-	return func() (m message) {
+	return func() (m streamMessage) {
 		c.Helper()
 		for scanner.Scan() {
 			name, value, _ := strings.Cut(scanner.Text(), ":")
 			value = strings.TrimPrefix(value, " ")
 			switch {
-			case scanner.Text() == "" && m != message{}:
+			case scanner.Text() == "" && m != streamMessage{}:
 				return m
 			case name == "id":
 				m.id = value
@@ -53,29 +54,29 @@ func (c *C) listen(ctx context.Context, endpoint, last string) func() message {
 	}
 }
 
-// streamed watches an endpoint, leaves, and comes back where it was.
-func streamed(c *C) {
+// streamResumes reads an endpoint's stream, disconnects, and resumes after the last message that it read.
+func streamResumes(c *C) {
 	ep := c.endpoint(nil)
 	id := text(ep, "id")
-	ctx, leave := context.WithTimeout(c.Context(), patience)
-	next := c.listen(ctx, id, "")
+	ctx, leave := context.WithTimeout(c.Context(), waitLimit)
+	next := c.openStream(ctx, id, "")
 	if m := next(); m.event != "ready" {
-		c.Fatalf("first comes %v", m)
+		c.Fatalf("the first message is %v, want ready", m)
 	}
 	one, two := c.send(ep, "a.b", object{}), c.send(ep, "a.b", object{})
 	first := next()
 	if first.event != "event" || !strings.Contains(first.data, one) {
-		c.Fatalf("then comes %v, want %s", first, one)
+		c.Fatalf("the next message is %v, want event %s", first, one)
 	}
 	if m := next(); !strings.Contains(m.data, two) {
-		c.Fatalf("then comes %v, want %s", m, two)
+		c.Fatalf("the next message is %v, want event %s", m, two)
 	}
 	leave()
 	three := c.send(ep, "a.b", object{})
 
-	ctx, leave = context.WithTimeout(c.Context(), patience)
+	ctx, leave = context.WithTimeout(c.Context(), waitLimit)
 	defer leave()
-	next = c.listen(ctx, id, first.id)
+	next = c.openStream(ctx, id, first.id)
 	var came []string
 	for len(came) < 2 {
 		if m := next(); m.event == "event" {
@@ -88,6 +89,6 @@ func streamed(c *C) {
 	began := time.Now()
 	c.must(200, "DELETE", "/v1/endpoints/"+id, nil)
 	if m := next(); m.event != "end" || !strings.Contains(m.data, "endpoint_deleted") {
-		c.Errorf("after the deletion comes %v (%v)", m, time.Since(began))
+		c.Errorf("the message after the deletion is %v (%v), want end", m, time.Since(began))
 	}
 }
