@@ -12,53 +12,53 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// ErrOutcomeUnknown means that the log did not confirm the event: it may or may not have been stored.
+// ErrOutcomeUnknown is returned when the log has not confirmed the event: it may or may not be stored.
 var ErrOutcomeUnknown = errors.New("log did not confirm the event: outcome unknown")
 
 const (
-	// acceptTimeout bounds one acceptance. Producing goes on alone after it.
+	// acceptTimeout limits the wait for the log. The producer continues to retry after it.
 	acceptTimeout = 10 * time.Second
-	// maxPartitions is what the partition field of an id can name.
+	// maxPartitions is the number of values of the partition field of an id (12 bits).
 	maxPartitions = 4096
 )
 
-// Producer appends a record and calls back once, when it is durable or cannot become so.
+// Producer appends a record and calls done once, when the record is durable or has failed.
 type Producer interface {
 	Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
-	// ProduceUnordered is Produce for a record that keeps no order with others that are still on their way.
+	// ProduceUnordered is Produce without order among the records that are in flight.
 	ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
 }
 
-// Acceptor gives events their identity and puts them into the log. Both ways in use it: the ingest URL
-// and sending through the API.
+// Acceptor assigns events their ids and produces them to the log, for the ingest URLs and for events sent through the
+// API.
 type Acceptor struct {
 	producer      Producer
 	ids           *id.Generator
 	clockSkew     func() time.Duration
-	checkCapacity func() error // nil = never
+	checkCapacity func() error // nil = no check
 	limits        Limits
 	metrics       *metrics
 	breakers      [maxPartitions]partitionBreaker
 }
 
-// Accept sets the event's account and endpoint, gives it an id unless it has one already (the body of
-// a sent event holds it), and returns when the log has it durably. After ErrOutcomeUnknown it may be stored or not;
-// after any other error, which is then stream.ErrBufferFull (over its ingest_limit it is that and a 429) or
-// id.ErrClock, it is not. The event and its body must not be changed afterwards, whatever is returned: it may still be
-// on its way.
+// Accept sets the event's account and endpoint, assigns an id unless it has one (the body of a sent event contains it),
+// and returns when the log has the event durably. After ErrOutcomeUnknown it may or may not be stored. After any other
+// error it is not stored: stream.ErrBufferFull, together with a *web.Error 429 if it exceeds the ingest_limit, or
+// id.ErrClock. Do not change the event or its body afterwards, whatever Accept returns: the producer may still hold
+// them.
 func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *config.Endpoint) error {
 	return a.AcceptAll(ctx, []*event.Event{e}, ep)[0]
 }
 
-// AcceptAll is Accept for several events of one endpoint. They are on their way into the log at the same time,
-// and what becomes of one says nothing of the others: it returns an error or nil for each, in their order.
+// AcceptAll is Accept for several events of one endpoint, which it produces at the same time. It returns one error or
+// nil for each event, in the order of es; one may fail while others succeed.
 func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint) []error {
 	errs := make([]error, len(es))
-	put := a.producer.Produce // events that came together keep their order
+	put := a.producer.Produce // events of one request keep their order
 	if len(es) == 1 {
 		put = a.producer.ProduceUnordered
 	}
-	answered := make(chan logAnswer, len(es)) // room for all: an answer that comes late must not wait for a reader
+	answered := make(chan logAnswer, len(es)) // buffered for all: a late acknowledgement must not block the producer
 	waiting := 0
 	for i, e := range es {
 		if errs[i] = a.produce(put, e, ep, func(err error) { answered <- logAnswer{i, err} }); errs[i] == nil {
@@ -70,8 +70,8 @@ func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *config.
 	defer timeout.Stop()
 	for ; waiting > 0; waiting-- {
 		select {
-		case x := <-answered:
-			errs[x.index] = a.countRefusal(x.err)
+		case answer := <-answered:
+			errs[answer.index] = a.countRefusal(answer.err)
 		case <-timeout.C:
 			return a.giveUp(errs, fmt.Errorf("%w: no answer in %v", ErrOutcomeUnknown, acceptTimeout))
 		case <-ctx.Done():
@@ -81,27 +81,27 @@ func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *config.
 	return errs
 }
 
-// logAnswer is what the log says to one of several events.
+// logAnswer is the log's answer for one of several events.
 type logAnswer struct {
 	index int
 	err   error
 }
 
-// errUnanswered stands for the log's answer while it is waited for.
+// errUnanswered is the placeholder of an event that the log has not answered.
 var errUnanswered = errors.New("log has not answered")
 
-// produceFunc is one of the methods of Producer.
+// produceFunc is Producer.Produce or Producer.ProduceUnordered.
 type produceFunc func(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
 
-// produce gives an event to the producer; done hears the log's answer once, also when nobody waits for it any more.
-// An error means that it was not even tried.
+// produce passes an event to the producer and calls done once with the log's answer, even after AcceptAll has returned.
+// If produce returns an error, the event was not produced and done is not called.
 func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint, done func(error)) error {
 	if a.checkCapacity != nil {
 		if err := a.checkCapacity(); err != nil {
 			return a.countRefusal(err)
 		}
 	}
-	if ep.IngestLimit != nil && e.Verdict != event.VerdictRejected { // of which there are other bounds
+	if ep.IngestLimit != nil && e.Verdict != event.VerdictRejected { // reject.go limits these
 		if err := a.checkIngestLimit(e, ep); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint,
 		return err
 	}
 	e.Account, e.Endpoint = ep.Account, ep.ID
-	partition := e.ID.Partition() // all of an event's life is there, also when its endpoint moves meanwhile
+	partition := e.ID.Partition() // everything about an event stays in the partition of its id, even if its endpoint moves
 	c := &a.breakers[partition&(maxPartitions-1)]
 	opened, err := c.admit(len(e.Body), time.Now())
 	if opened {
@@ -126,20 +126,21 @@ func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint,
 	return nil
 }
 
-// refused counts an event that was not stored, or perhaps not, and returns what its sender hears.
+// countRefusal counts an event that was not stored, or possibly not, and returns the error for the sender. nil stays
+// nil.
 func (a *Acceptor) countRefusal(err error) error {
 	if err == nil {
 		return nil
 	}
 	if !errors.Is(err, stream.ErrBufferFull) && !errors.Is(err, ErrOutcomeUnknown) {
-		// The broker refused the record or the client gave up on it; it may have been written all the same.
+		// The broker rejected the record or the producer gave up; the record may have been written nevertheless.
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	a.metrics.refused.WithLabelValues(refusalCause(err)).Inc()
 	return err
 }
 
-// giveUp says why to those whose answer is still missing.
+// giveUp sets the error of all events that the log has not answered.
 func (a *Acceptor) giveUp(errs []error, why error) []error {
 	for i, err := range errs {
 		if errors.Is(err, errUnanswered) {
@@ -149,7 +150,8 @@ func (a *Acceptor) giveUp(errs []error, why error) []error {
 	return errs
 }
 
-// identify gives the event its id, unless this node's clock is so wrong that the id would lie about its time.
+// assignID assigns the event its id. It fails if this node's clock is more than id.MaxAhead away from the broker's,
+// because the id carries the time.
 func (a *Acceptor) assignID(e *event.Event, ep *config.Endpoint) (err error) {
 	defer func() {
 		if err != nil {
@@ -167,7 +169,7 @@ func (a *Acceptor) assignID(e *event.Event, ep *config.Endpoint) (err error) {
 	return nil
 }
 
-// answered hears the log's answer, also when nobody waits for it any more.
+// recordAnswer records the log's answer, even after AcceptAll has returned.
 func (a *Acceptor) recordAnswer(c *partitionBreaker, e *event.Event, err error) {
 	if c.complete(len(e.Body), err == nil, time.Now()) {
 		a.metrics.stalled.Dec()
@@ -178,7 +180,7 @@ func (a *Acceptor) recordAnswer(c *partitionBreaker, e *event.Event, err error) 
 	}
 }
 
-// refusal is the word for an error in the metrics.
+// refusalCause returns the label `cause` of relay_ingest_refused_total for an error.
 func refusalCause(err error) string {
 	switch {
 	case errors.Is(err, errPartitionStalled):

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// What is accepted together is answered one by one: in order of the events, whatever order the log answers in.
+// AcceptAll returns the errors in the order of the events, in whatever order the log answers.
 func TestAcceptAll(t *testing.T) {
 	broken := errors.New("broken")
 	n := 0
@@ -63,28 +63,28 @@ func TestAcceptAll(t *testing.T) {
 	}
 }
 
-// twoWays counts which of the two ways events go into the log.
-type twoWays struct {
+// countingProducer counts calls of Produce and of ProduceUnordered.
+type countingProducer struct {
 	Producer
 	ordered, unordered int
 }
 
-func (w *twoWays) Produce(topic string, p int32, r *record, done func(*record, error)) {
+func (w *countingProducer) Produce(topic string, p int32, r *record, done func(*record, error)) {
 	w.ordered++
 	w.Producer.Produce(topic, p, r, done)
 }
 
-func (w *twoWays) ProduceUnordered(topic string, p int32, r *record, done func(*record, error)) {
+func (w *countingProducer) ProduceUnordered(topic string, p int32, r *record, done func(*record, error)) {
 	w.unordered++
 	w.Producer.ProduceUnordered(topic, p, r, done)
 }
 
-// Events of one batch ask the log to keep their order; one that comes alone has none to keep.
-func TestOrderIsAskedForBatches(t *testing.T) {
-	ways := &twoWays{}
+// Events of one batch are produced in order; a single event is produced unordered.
+func TestOnlyBatchesAreProducedInOrder(t *testing.T) {
+	counting := &countingProducer{}
 	w := newWorld(t, options{produce: func(next Producer) Producer {
-		ways.Producer = next
-		return ways
+		counting.Producer = next
+		return counting
 	}})
 	some := func(n int) (events []*event.Event) {
 		for range n {
@@ -93,12 +93,12 @@ func TestOrderIsAskedForBatches(t *testing.T) {
 		return events
 	}
 	acceptor := w.ingest.Acceptor()
-	if err := acceptor.Accept(t.Context(), some(1)[0], w.endpoints[token]); err != nil || ways.unordered != 1 ||
-		ways.ordered != 0 {
-		t.Errorf("a single event: %v, %d in order, %d without", err, ways.ordered, ways.unordered)
+	if err := acceptor.Accept(t.Context(), some(1)[0], w.endpoints[token]); err != nil || counting.unordered != 1 ||
+		counting.ordered != 0 {
+		t.Errorf("a single event: %v, %d in order, %d without", err, counting.ordered, counting.unordered)
 	}
 	acceptor.AcceptAll(t.Context(), some(3), w.endpoints[token])
-	if ways.unordered != 1 || ways.ordered != 3 {
-		t.Errorf("a batch of three: %d in order, %d without", ways.ordered, ways.unordered-1)
+	if counting.unordered != 1 || counting.ordered != 3 {
+		t.Errorf("a batch of three: %d in order, %d without", counting.ordered, counting.unordered-1)
 	}
 }

@@ -15,18 +15,18 @@ import (
 
 // Bounds of reading request bodies.
 const (
-	// maxReadingBytes bounds the bytes that have arrived of all bodies that are being read at once, beyond what is in the
-	// log's buffer. Their memory is at most twice that.
+	// maxReadingBytes limits the received bytes of all bodies that are being read at the same time. Buffers grow by
+	// doubling, so they hold at most twice as much. Records that wait in the producer's buffer are not part of it.
 	maxReadingBytes = 512 << 20
-	// shareDivisor is the part of it that one endpoint, and one client, may have: eight of them that stall leave nothing
-	// to others, fewer do.
+	// shareDivisor limits one endpoint, and one client, to an eighth of maxReadingBytes. Up to seven of them that stall
+	// leave room for others.
 	shareDivisor = 8
-	// initialBuffer is what is set aside for a body before any of it was seen: no header makes us allocate more.
+	// initialBuffer is the buffer of a body of which nothing has arrived. No Content-Length makes it larger.
 	initialBuffer = 4 << 10
-	// A body must have arrived at minRate bytes a second after bodyGrace, which is long enough for a few lost packets.
+	// After bodyGrace, long enough for a few lost packets, a body must arrive at minRate bytes per second.
 	bodyGrace = 5 * time.Second
 	minRate   = 16 << 10
-	// discardTimeout bounds reading on in a body that is too large, of which nothing is kept.
+	// discardTimeout limits how long the rest of a body that is too large is read and discarded.
 	discardTimeout = 30 * time.Second
 )
 
@@ -37,28 +37,28 @@ var (
 	errReadShare  = errors.New("too much is being read for one endpoint or client")
 )
 
-// bodyReader reads bodies within the bounds.
+// bodyReader reads request bodies within these limits.
 type bodyReader struct {
 	maxBytes     int64
-	budget       int64
-	grace        time.Duration // of which the Front has set the deadline
+	budget       int64         // bytes of all bodies together
+	grace        time.Duration // the Front has set the first read deadline after it
 	readingBytes atomic.Int64  // bytes
 
 	mu     sync.Mutex // guards shares
 	shares map[shareKey]*share
 }
 
-// shareKey names an endpoint or a client.
+// shareKey identifies an endpoint or a client; the other field is empty.
 type shareKey struct {
 	endpoint string
 	client   netip.Addr
 }
 
-// share is what is being read for one of them. It is forgotten with its last body.
+// share counts the bodies that are being read for one endpoint or client. It is deleted with the last one.
 type share struct{ bytes, bodies int64 }
 
-// read returns the whole body as it came, or one of the errors above, or the client's own end. Memory
-// grows with what has arrived, never with what a header promises, and never beyond what may come.
+// read returns the whole body byte for byte, one of the errors above, or the error of the connection. The buffer grows
+// with the received bytes, never with Content-Length, and never beyond the smaller of Content-Length and maxBytes.
 func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, endpoint string, client netip.Addr) ([]byte, error) {
 	most := b.maxBytes
 	switch {
@@ -72,7 +72,7 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, endpoint strin
 	began := time.Now()
 	var held *trackedBody
 	defer func() { b.release(held) }()
-	// The one byte more sees the end, or the excess, without growing.
+	// One more byte: the read that finds the end of the body, or that it is too large, needs no larger buffer.
 	buf := make([]byte, 0, min(initialBuffer, most+1))
 	for {
 		if len(buf) == cap(buf) {
@@ -94,7 +94,7 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, endpoint strin
 		case int64(len(buf)) == r.ContentLength:
 			continue // only its end is missing
 		}
-		// Most bodies are whole by now, and cost nothing of what follows.
+		// Most bodies are complete after the first read and are not tracked.
 		if held == nil {
 			held = b.track(endpoint, client)
 			n = len(buf)
@@ -112,17 +112,17 @@ func tooLarge(w http.ResponseWriter, r *http.Request) error {
 	return errTooLarge
 }
 
-// trackedBody is a body that is being read, in the books of its endpoint and its client.
+// trackedBody is a body that is being read and counts towards the shares of its endpoint and its client.
 type trackedBody struct {
 	keys   [2]shareKey
 	shares [2]*share
 	bytes  int64
 }
 
-// hold opens the books for a body.
+// track starts to count a body for its endpoint and its client.
 func (b *bodyReader) track(endpoint string, client netip.Addr) *trackedBody {
 	if client.Is6() {
-		prefix, _ := client.Prefix(64) // of which one customer of a network has all addresses
+		prefix, _ := client.Prefix(64) // a provider assigns at least a /64 to one customer
 		client = prefix.Addr()
 	}
 	h := &trackedBody{keys: [2]shareKey{{endpoint: endpoint}, {client: client}}}
@@ -143,7 +143,7 @@ func (b *bodyReader) track(endpoint string, client netip.Addr) *trackedBody {
 	return h
 }
 
-// count adds bytes that have arrived, and says why there must not be more of them.
+// addBytes counts n received bytes and returns an error when a limit is exceeded.
 func (b *bodyReader) addBytes(h *trackedBody, n int64) error {
 	h.bytes += n
 	all := b.readingBytes.Add(n)
@@ -163,7 +163,7 @@ func (b *bodyReader) addBytes(h *trackedBody, n int64) error {
 	return nil
 }
 
-// release closes the books; nil were never opened.
+// release stops counting a body; nil was never tracked.
 func (b *bodyReader) release(h *trackedBody) {
 	if h == nil {
 		return

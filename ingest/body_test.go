@@ -17,17 +17,17 @@ import (
 	"time"
 )
 
-// trickle is a client that is slower than its connection: a pipe whose deadline the server sets.
-type trickle struct {
+// slowClient is a client that sends slower than the connection allows: a pipe whose read deadline the server sets.
+type slowClient struct {
 	*httptest.ResponseRecorder
 	conn net.Conn
 }
 
-func (c *trickle) SetReadDeadline(at time.Time) error { return c.conn.SetReadDeadline(at) }
+func (c *slowClient) SetReadDeadline(at time.Time) error { return c.conn.SetReadDeadline(at) }
 
-// A body may take long as long as it comes at the minimum rate; one that does not is cut off when it falls behind,
-// whenever that is, and not at the end of a fixed time.
-func TestMinimumRate(t *testing.T) {
+// A body that arrives at the minimum rate may take any time. One that falls below the rate is cut off at that moment,
+// not after a fixed time.
+func TestMinimumBodyRate(t *testing.T) {
 	confirm := producerFunc(func(_ string, _ int32, r *record, done func(*record, error)) { done(r, nil) })
 	f := func(name string, status int, after time.Duration, first, each, total int) {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestMinimumRate(t *testing.T) {
 				})
 				r := httptest.NewRequest("POST", PathPrefix+token, io.LimitReader(server, int64(total)))
 				r.ContentLength = int64(total)
-				answer := &trickle{httptest.NewRecorder(), server}
+				answer := &slowClient{httptest.NewRecorder(), server}
 				began := time.Now()
 				w.ingest.Handler().ServeHTTP(answer, r)
 				if took := time.Since(began); answer.Code != status || (took-after).Abs() > 100*time.Millisecond {
@@ -71,9 +71,9 @@ func TestMinimumRate(t *testing.T) {
 	f("all but a byte", 408, bodyGrace+64*time.Second, maxBody-1, 0, maxBody)
 }
 
-// What one endpoint and one client may have of the memory is a part of all; the parts are kept apart, and nothing is
-// left of them when the bodies are.
-func TestSharesOfReading(t *testing.T) {
+// One endpoint and one client may each use an eighth of the memory for bodies. The shares are independent and are
+// deleted with the last body.
+func TestBodyMemoryShares(t *testing.T) {
 	b := bodyReader{maxBytes: maxBody, budget: 8000}
 	client := func(s string) netip.Addr { return netip.MustParseAddr(s) }
 	var held []*trackedBody
@@ -93,7 +93,7 @@ func TestSharesOfReading(t *testing.T) {
 	f("a", "192.0.2.2", 401, errReadShare)
 	f("a", "192.0.2.2", 400, nil)
 	f("a", "192.0.2.3", 1, errReadShare)
-	f("b", "192.0.2.1", 401, errReadShare) // of the client
+	f("b", "192.0.2.1", 401, errReadShare) // the client's share is used up
 	f("b", "192.0.2.1", 400, nil)
 	f("c", "2001:db8::1", 1000, nil)
 	f("d", "2001:db8::2:1", 1, errReadShare) // the same /64
@@ -111,8 +111,8 @@ func TestSharesOfReading(t *testing.T) {
 	}
 }
 
-// A stranger who knows one ingest URL and stalls in the middle of many bodies takes the share of that endpoint and of
-// his address. Other endpoints are served meanwhile.
+// A client that stalls in the middle of many bodies uses up only the share of that endpoint and of its own address.
+// Other endpoints still accept events.
 func TestStalledBodiesHoldOneShare(t *testing.T) {
 	w := newWorld(t, options{})
 	w.ingest.bodies.budget = 1 << 20
@@ -167,7 +167,7 @@ func TestStalledBodiesHoldOneShare(t *testing.T) {
 		}
 	}
 	w.want(w.do("POST", "", bytes.NewReader(make([]byte, 2<<10))), 200) // small bodies need no share
-	if n := w.metric(w.ingest.metrics.refused.WithLabelValues("share")); n != 2 {
+	if n := w.metric(w.ingest.metrics.refused.WithLabelValues("body_memory_share")); n != 2 {
 		t.Errorf("%v refusals are counted", n)
 	}
 	for _, conn := range stalled {

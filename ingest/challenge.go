@@ -9,11 +9,11 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// challenge is the text with which to answer a provider that asks whether the address is ours.
+// challengeAnswer returns the text that answers a provider's URL verification.
 //
-// A GET is never an event, so every endpoint answers the challenges in a query. Slack's comes as a POST, and
-// nothing that may be an event of somebody else is taken for it: endpoints of other providers store it like
-// anything else, and a generic one answers it only when it is Slack's handshake and nothing more.
+// A GET is never an event, so every endpoint answers challenges in the query. Slack posts its challenge, which another
+// provider could send as an event: endpoints of other providers store it as an event, and a generic endpoint answers it
+// only if the body has no members but those of Slack's handshake.
 func challengeAnswer(ep *config.Endpoint, req verify.Request) (string, bool) {
 	if req.Method == http.MethodPost && ep.Provider != verify.Slack && ep.Provider != verify.Generic {
 		return "", false
@@ -25,7 +25,7 @@ func challengeAnswer(ep *config.Endpoint, req verify.Request) (string, bool) {
 	return text, ok
 }
 
-// isSlackHandshake reports a JSON object with no other members than those of Slack's url_verification.
+// isSlackHandshake reports whether body is a JSON object with no members but those of Slack's url_verification.
 func isSlackHandshake(body []byte) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(body, &members) != nil {
@@ -41,8 +41,8 @@ func isSlackHandshake(body []byte) bool {
 	return true
 }
 
-// writeChallenge gives the text back as nothing but text. verify.Challenge has bounded its characters.
+// writeChallenge writes the text as text/plain. verify.Challenge has restricted its characters.
 func writeChallenge(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, text) // a client that left will ask again
+	_, _ = io.WriteString(w, text) // a client that has disconnected will ask again
 }

@@ -52,8 +52,8 @@ func TestChallengesAreAnsweredAndNotStored(t *testing.T) {
 	}
 }
 
-// What looks like a challenge and may be an event is an event.
-func TestEventsAreNotTakenForChallenges(t *testing.T) {
+// A request that resembles a challenge but may be another provider's event is stored as an event.
+func TestEventsAreNotAnsweredAsChallenges(t *testing.T) {
 	w := newWorld(t, options{})
 	bodies := []string{}
 	f := func(provider, method, query, body string) {
@@ -85,8 +85,8 @@ func TestEventsAreNotTakenForChallenges(t *testing.T) {
 	}
 }
 
-// The signed address is the target as it came, in both forms that a target may have, under the public name.
-func TestTarget(t *testing.T) {
+// requestTarget returns the target unchanged for origin-form and absolute-form.
+func TestRequestTarget(t *testing.T) {
 	f := func(line, want string) {
 		t.Helper()
 		r := &http.Request{RequestURI: line, URL: mustURL(t, "http://x/in/tok?a=%20")}

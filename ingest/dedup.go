@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Claims is what all nodes remember together of the events of endpoints that ask for deduplication. It may
-// forget, and then an event that comes twice is delivered twice; see limit.Limiter.
+// Claims is the deduplication table that all nodes share. It may lose entries; then an event that arrives twice is
+// delivered twice. See limit.Limiter.
 type Claims interface {
 	Claim(ctx context.Context, key string, event id.ID, note string) limit.Claim
 	MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
@@ -24,31 +24,30 @@ type Claims interface {
 }
 
 const (
-	// claimStaleAfter is the age of a claim from which on the log is asked whether its event arrived: hardly any
-	// event takes so long, unless its node has died between storing it and saying so.
+	// claimStaleAfter is the age at which the log is searched for the event of a pending claim. Storing rarely takes that
+	// long; more likely the node failed between storing the event and marking it as stored.
 	claimStaleAfter = time.Second
-	// lookupTimeout bounds that question.
+	// lookupTimeout limits this search.
 	lookupTimeout = 2 * time.Second
 )
 
-// pendingError is the answer while an equal event is on its way into the log: nobody knows yet whether it will
-// arrive, and a 2xx would promise that.
+// pendingError is the 503 while an equal event is being stored: a 2xx would promise that it is durable.
 func pendingError() error {
 	return web.ServiceUnavailable(nil, "the same event is being stored by another request; send it again")
 }
 
-// store puts a verified event into the log. On an endpoint that asks for deduplication the first of equal
-// events claims the value that they share, and the others are stored as its duplicates: with nothing to deliver
-// to, and answered like any other.
+// store produces an event that was not rejected. On an endpoint with deduplication the first of equal events claims
+// their deduplication key. The others are stored as its duplicates, without destinations, and get the same response.
 //
-//	claim, produce, say that it is stored
+//	claim, produce, mark as stored
 //
-// Ending between the steps loses nothing: a claim without an event runs out after 30 s, and one whose event is
-// in the log is found to be so as soon as it is a second old.
+// A crash between the steps loses nothing: a claim without an event expires after 30 s, and a pending claim whose event
+// is in the log is recognised as stored once it is claimStaleAfter old.
 func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e *event.Event,
 	req verify.Request) error {
 	value, ok := "", false
-	if p.dedup != nil && e.Reason != event.DeliveryLoop { // what is not delivered claims nothing
+	// An event that is not delivered must not make a later one its duplicate.
+	if p.dedup != nil && e.Reason != event.DeliveryLoop {
 		value, ok = p.dedup.Of(req.Header, req.Body)
 	}
 	if !ok {
@@ -61,7 +60,8 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	claim := g.deps.Claims.Claim(ctx, key, e.ID, "")
 	if claim.State == limit.ClaimPending && g.claimedEventInLog(ctx, ep, claim.Event) {
 		claim.State = limit.ClaimStored
-		_ = g.deps.Claims.MarkStored(ctx, key, claim.Event, "", window) // what it forgets, the log tells again
+		// If this fails, the next duplicate searches the log again.
+		_ = g.deps.Claims.MarkStored(ctx, key, claim.Event, "", window)
 	}
 	switch claim.State {
 	case limit.ClaimPending:
@@ -79,16 +79,16 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	err := g.acceptor.Accept(ctx, e, ep)
 	switch {
 	case err == nil:
-		_ = g.deps.Claims.MarkStored(ctx, key, e.ID, "", window) // as above
+		_ = g.deps.Claims.MarkStored(ctx, key, e.ID, "", window) // if this fails, the next duplicate searches the log
 	case errors.Is(err, stream.ErrBufferFull):
 		g.deps.Claims.Release(ctx, key, e.ID)
 	}
-	// After any other error the event may yet arrive, so that its claim has to stand.
+	// After any other error the event may still become durable, so the claim stays.
 	return err
 }
 
-// arrived asks the log about the event of a claim that is older than it should be. An event that is not found
-// may still be on its way.
+// claimedEventInLog searches the log for the event of a pending claim that is older than claimStaleAfter. An event that
+// is not found may still be in flight.
 func (g *Ingest) claimedEventInLog(ctx context.Context, ep *config.Endpoint, claimed id.ID) bool {
 	if g.deps.Now().Sub(claimed.Time()) < claimStaleAfter {
 		return false
@@ -99,9 +99,9 @@ func (g *Ingest) claimedEventInLog(ctx context.Context, ep *config.Endpoint, cla
 	return err == nil && found
 }
 
-// claimKey names what equal events share: the endpoint, where it looks, a hash of what stands there, which is as long
-// as the sender likes, and unless it is good the verdict of the signature. So whoever guesses a value and posts it
-// without a good signature does not make the provider's event a duplicate.
+// claimKey returns the key that equal events share: the endpoint, the source of the deduplication value, a hash of the
+// value (the sender chooses its length) and, unless the signature was verified, the verdict. So an unsigned request
+// with a guessed value cannot turn the provider's event into a duplicate.
 func claimKey(ep *config.Endpoint, v event.Verdict, value string) string {
 	sum := sha256.Sum256([]byte(value))
 	key := "dedup\x00" + ep.ID + "\x00" + ep.Dedup.Key + "\x00" + string(sum[:])

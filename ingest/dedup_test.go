@@ -22,12 +22,12 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// deduplicated is an endpoint whose events are told apart by key.
+// deduplicated sets the deduplication key of the endpoint.
 func deduplicated(key string) func(*world, *config.Endpoint) {
 	return func(_ *world, ep *config.Endpoint) { ep.Dedup = &config.Dedup{Key: key, WindowSeconds: 3600} }
 }
 
-// wantDuplicates checks which of the stored events, in their order, repeat which: -1 for none.
+// wantDuplicates checks, for each stored event in order, the index of the event that it is a duplicate of; -1 for none.
 func (w *world) wantDuplicates(want ...int) {
 	w.tb.Helper()
 	events := w.stored()
@@ -66,7 +66,7 @@ func TestDeduplication(t *testing.T) {
 		t.Errorf("a duplicate is answered %v %s", again.Header, again.body)
 	}
 	w.want(w.post(`{"id":"b"}`), 200)
-	w.want(w.post(`{"n":1}`), 200) // nothing tells these two apart, so they are two
+	w.want(w.post(`{"n":1}`), 200) // without a deduplication key both are new
 	w.want(w.post(`{"n":1}`), 200)
 	w.want(w.post(`{"id":"b"}`), 200)
 	w.want(w.post(`{"id":"`+strings.Repeat("x", 1<<19)+`"}`), 200)
@@ -75,7 +75,7 @@ func TestDeduplication(t *testing.T) {
 	if w.dedups("new") != 3 || w.dedups("duplicate") != 3 {
 		t.Errorf("counted %v new, %v duplicates", w.dedups("new"), w.dedups("duplicate"))
 	}
-	// Another place to look at is another memory, and so is another endpoint.
+	// Another source of the key and another endpoint are separate.
 	w.change(func(ep *config.Endpoint) { ep.Dedup = &config.Dedup{Key: "header:X-Id", WindowSeconds: 60} })
 	w.want(w.post(`{}`, "X-Id", "a"), 200)
 	w.want(w.post(`{}`, "X-Id", "a"), 200)
@@ -87,9 +87,9 @@ func TestDeduplication(t *testing.T) {
 	w.wantDuplicates(-1, 0, -1, -1, -1, 2, -1, 6, -1, 8, -1, -1)
 }
 
-// Somebody who guesses the value of an event to come and posts it first, unsigned, does not keep the provider's own
-// from being delivered. Unsigned copies repeat each other, signed ones too.
-func TestUnprovenEventsMakeNoProvenOneADuplicate(t *testing.T) {
+// An unsigned request with a guessed deduplication key does not make the provider's signed event a duplicate. Unsigned
+// copies are duplicates of each other, and so are signed ones.
+func TestUnverifiedEventDoesNotMakeVerifiedDuplicate(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
 		deduplicated("body:$.id")(w, ep)
 		ep.Verification = w.verification("github", "secret")
@@ -113,7 +113,7 @@ func TestUnprovenEventsMakeNoProvenOneADuplicate(t *testing.T) {
 			t.Errorf("event %d is %s and repeats %q, want %+v", i, e.Verdict, e.DuplicateOf, want)
 		}
 	}
-	// Before the endpoint verified anything its events were unverified: they count as little.
+	// Unverified events, from before the endpoint had a verification, do not make verified ones duplicates either.
 	w.change(func(ep *config.Endpoint) { ep.Verification = nil })
 	w.want(w.post(`{"id":1002}`), 200)
 	w.change(func(ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") })
@@ -123,8 +123,8 @@ func TestUnprovenEventsMakeNoProvenOneADuplicate(t *testing.T) {
 	}
 }
 
-// What an observing endpoint saw, and that there was nobody to deliver to, count less than being a duplicate.
-func TestDuplicateHidesOtherReasons(t *testing.T) {
+// The reason duplicate takes precedence over a failed verification in observe mode and over no_destination.
+func TestDuplicateReasonTakesPrecedence(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
 		deduplicated("body:$.id")(w, ep)
 		ep.Verification = w.verification("github", "secret")
@@ -142,8 +142,8 @@ func TestDuplicateHidesOtherReasons(t *testing.T) {
 	}
 }
 
-// A burst of one provider event over two nodes is delivered once; the others are duplicates, or are told to
-// come again while nobody knows yet.
+// A burst of equal events on two nodes is delivered once. The others are duplicates, or are answered 503 while the
+// first one is being stored.
 func TestDuplicateBurstOnTwoNodes(t *testing.T) {
 	o := options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("header:X-GitHub-Delivery")}
 	w := newWorld(t, o)
@@ -178,7 +178,7 @@ func TestDuplicateBurstOnTwoNodes(t *testing.T) {
 	}
 }
 
-// A limiter store that is away, from the beginning or from one moment on, stops nothing.
+// Without Redis, from the start or after a failure, events are stored without deduplication.
 func TestDeduplicationWithoutRedis(t *testing.T) {
 	redis := miniredis.RunT(t)
 	w := newWorld(t, options{redis: redis.Addr(), endpoint: deduplicated("body:$.id")})
@@ -198,8 +198,8 @@ func TestDeduplicationWithoutRedis(t *testing.T) {
 	none.wantDuplicates(-1, -1)
 }
 
-// The steps of the protocol end at every place at which a node can die. Whatever the provider is told when
-// it sends the event again, in the end the event is there, and it is delivered once wherever that can be known.
+// The node crashes after each step of the protocol and the provider sends the event again. In the end the event is
+// stored; it is delivered twice only if the claim has expired before the retry.
 func TestProviderRetriesAfterACrash(t *testing.T) {
 	const body = `{"id":"a"}`
 	var fault atomic.Pointer[error] // of the log
@@ -238,7 +238,7 @@ func TestProviderRetriesAfterACrash(t *testing.T) {
 		if a := w.want(w.post(body), 503); a.Header.Get("Retry-After") != "1" {
 			t.Errorf("%v", a.Header)
 		}
-		ahead.Store(int64(20 * time.Second)) // it is not in the log, but may be on its way
+		ahead.Store(int64(20 * time.Second)) // it is not in the log, but may still be in flight
 		w.want(w.post(body), 503)
 		if w.dedups("pending") != 2 {
 			t.Errorf("counted %v", w.dedups("pending"))
@@ -248,28 +248,28 @@ func TestProviderRetriesAfterACrash(t *testing.T) {
 		w.want(w.post(body), 200)
 		w.wantDuplicates(-1, 0)
 	})
-	f("stored, not said so", errArrives, func(w *world, redis *miniredis.Miniredis) {
+	f("stored, not marked as stored", errArrives, func(w *world, redis *miniredis.Miniredis) {
 		w.want(w.post(body), 503)
 		ahead.Store(int64(2 * time.Second))
 		w.want(w.post(body), 200)
 		w.wantDuplicates(-1, 0)
-		ahead.Store(0) // and from now on it is known
+		ahead.Store(0) // the duplicate above has marked it as stored
 		w.want(w.post(body), 200)
 		redis.FastForward(59 * time.Minute)
 		w.want(w.post(body), 200)
 		w.wantDuplicates(-1, 0, 0, 0)
 	})
-	f("stored, not said so, and long ago", errArrives, func(w *world, redis *miniredis.Miniredis) {
-		redis.FastForward(30 * time.Second) // nobody came again in time: the event is there, and comes twice
+	f("stored, not marked as stored, claim expired", errArrives, func(w *world, redis *miniredis.Miniredis) {
+		redis.FastForward(30 * time.Second) // the claim expired before the retry: the event is delivered twice
 		w.want(w.post(body), 200)
 		w.wantDuplicates(-1, -1)
 	})
 }
 
-// errArrives is a log that takes the record and whose answer is lost.
+// errArrives is the error of a log that stores the record but whose acknowledgement is lost.
 var errArrives = errors.New("answer lost")
 
-// Rejected requests claim nothing: anybody can send them, and the true one must not be taken for a duplicate.
+// Rejected requests claim no deduplication key: anyone can send them, and the valid event must not become a duplicate.
 func TestRejectedRequestsDoNotClaim(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: func(w *world, ep *config.Endpoint) {
 		deduplicated("body:$.id")(w, ep)
@@ -285,7 +285,7 @@ func TestRejectedRequestsDoNotClaim(t *testing.T) {
 	}
 }
 
-// A request that is not stored for the clock's sake claims nothing.
+// An event that is refused because of the clock claims no deduplication key.
 func TestClockFaultDoesNotClaim(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("body:$.id")})
 	w.skew.Store(int64(time.Hour))

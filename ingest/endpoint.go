@@ -12,20 +12,20 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// maxPrepared bounds the endpoints whose prepared form is kept.
+// maxPrepared limits the cached prepared endpoints; at the limit the cache is emptied.
 const maxPrepared = 10_000
 
-// prepared is what serving one endpoint needs of its configuration, worked out once for each revision, so
-// that a request costs no decryption and no parsing. It is shared: nothing in it is ever changed.
+// prepared is an endpoint's configuration, decrypted and parsed once per revision instead of once per request. It is
+// shared and immutable.
 type prepared struct {
 	rev    int64
-	verify *verify.Config // secrets in clear; nil = the endpoint asks for no signature
+	verify *verify.Config // secrets in clear text; nil = no signature is required
 	types  event.TypeSource
-	dedup  *event.DedupKey // nil = equal events are not looked for
+	dedup  *event.DedupKey // nil = no deduplication
 	dests  []string        // enabled
 }
 
-// preparer keeps what it prepared.
+// preparer caches prepared endpoints.
 type preparer struct {
 	keyring *config.Keyring
 
@@ -33,7 +33,7 @@ type preparer struct {
 	byEndpoint map[string]*prepared
 }
 
-// endpoint returns the form of the endpoint's present revision.
+// get returns the prepared form of the endpoint's current revision.
 func (p *preparer) get(ep *config.Endpoint) (*prepared, error) {
 	p.mu.RLock()
 	have := p.byEndpoint[ep.ID]
@@ -57,7 +57,8 @@ func (p *preparer) get(ep *config.Endpoint) (*prepared, error) {
 func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	made := &prepared{rev: ep.Rev, dests: ep.EnabledDestinations()}
 	if ep.TypeSource != nil {
-		// Validated when it was saved. One that a newer version wrote gives no type; an event is never lost for it.
+		// It was validated when it was saved. One that a newer version of the relay wrote may not parse; its events have no
+		// type then, but they are stored.
 		made.types, _ = event.ParseTypeSource(*ep.TypeSource)
 	}
 	if ep.Dedup != nil {
@@ -72,7 +73,7 @@ func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	for _, sealed := range ep.Verification.Secrets {
 		secret, err := p.keyring.OpenString(ep.ID, config.FieldVerification, sealed)
 		if err != nil {
-			return nil, fmt.Errorf("open verification secret of %s: %w", ep.ID, err)
+			return nil, fmt.Errorf("decrypt verification secret of %s: %w", ep.ID, err)
 		}
 		conf.Secrets = append(conf.Secrets, secret)
 	}
@@ -80,7 +81,7 @@ func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	return made, nil
 }
 
-// settings translates what stands in the configuration; the secrets are still missing.
+// verifyConfig converts the configuration of an endpoint's verification, without its secrets.
 func verifyConfig(v config.Verification) verify.Config {
 	return verify.Config{
 		Type: v.Type, Tolerance: time.Duration(v.ToleranceSeconds) * time.Second, Header: v.Header,
@@ -88,8 +89,8 @@ func verifyConfig(v config.Verification) verify.Config {
 	}
 }
 
-// CheckVerification validates how a provider is said to sign, secrets in clear: the member at fault and
-// what is wrong with it, or nothing.
+// CheckVerification validates an endpoint's verification and its secrets in clear text. It returns the invalid member
+// and what is wrong with it, or empty strings.
 func CheckVerification(v config.Verification, secrets []string) (param, message string) {
 	conf := verifyConfig(v)
 	conf.Secrets = secrets
@@ -100,8 +101,9 @@ func CheckVerification(v config.Verification, secrets []string) (param, message 
 	return "", ""
 }
 
-// Reverify verifies the signature of a stored event again, by the endpoint's present secrets and without
-// its age. An empty reason means that it is good. A signature over the URL may be over that before a rotation.
+// Reverify verifies the signature of a stored event again, with the endpoint's current secrets and regardless of its
+// age. An empty reason means that it is valid. A signature that covers the URL may cover the endpoint's current or
+// former token.
 func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (event.Reason, error) {
 	p, err := g.preparer.get(ep)
 	if err != nil || p.verify == nil {
@@ -129,11 +131,11 @@ func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (event.Reason, er
 	return reason, nil
 }
 
-// address is the URL with the token that a provider calls, as it signs it.
+// signedURL returns the ingest URL with the decrypted token, as the provider calls and signs it.
 func (g *Ingest) signedURL(endpoint string, sealed config.Sealed, query string) (string, error) {
 	token, err := g.deps.Keyring.OpenString(endpoint, config.FieldToken, sealed)
 	if err != nil {
-		return "", fmt.Errorf("open token of %s: %w", endpoint, err)
+		return "", fmt.Errorf("decrypt token of %s: %w", endpoint, err)
 	}
 	url := g.cfg.BaseURL + PathPrefix + token
 	if query != "" {

@@ -32,7 +32,7 @@ func (w *world) wantBusy(a answer) {
 	}
 }
 
-// A log that refuses is 503 and nothing else, on the way of good events and of rejected ones.
+// A log that rejects records is answered 503, for accepted and for rejected events.
 func TestLogRefuses(t *testing.T) {
 	w := newWorld(t, options{endpoint: func(w *world, ep *config.Endpoint) {
 		ep.Verification = w.verification("github", "secret")
@@ -47,7 +47,7 @@ func TestLogRefuses(t *testing.T) {
 		w.want(w.post("taken"), 200)
 		w.change(func(ep *config.Endpoint) { ep.Verification.Mode = "enforce" })
 	}
-	// An error that the producer tries again costs the provider nothing but time.
+	// An error that the producer retries only delays the response.
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.KafkaStorageError, Count: 3})
 	w.want(w.post("taken"), 401)
 	for _, e := range w.stored() {
@@ -82,11 +82,11 @@ func TestProducerIsFull(t *testing.T) {
 		t.Errorf("%v refusals are counted", got)
 	}
 	if log := w.logs.String(); log != "" {
-		t.Errorf("every refusal is a line: %s", log)
+		t.Errorf("refusals are logged: %s", log)
 	}
 }
 
-// A clock that stepped back far makes ids that would lie about their time.
+// A clock that stepped back by more than id.MaxAhead makes no ids: their time would be wrong.
 func TestClockSteppedBack(t *testing.T) {
 	var offset atomic.Int64
 	w := newWorld(t, options{idClock: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }})
@@ -105,8 +105,8 @@ func TestClockSteppedBack(t *testing.T) {
 	}
 }
 
-// While a group does not do what it reads before it is lost, no event is taken.
-func TestRefusedEvents(t *testing.T) {
+// While CheckCapacity returns an error, because a consumer group is about to lose unread records, no event is accepted.
+func TestNoCapacityRefusesEvents(t *testing.T) {
 	w := newWorld(t, options{})
 	w.refuse = fmt.Errorf("group store is behind: %w", stream.ErrBufferFull)
 	w.wantBusy(w.post("x"))
@@ -117,7 +117,8 @@ func TestRefusedEvents(t *testing.T) {
 	}
 }
 
-// More than 30 s beside the broker's clock, in either direction, ids would lie to everybody else.
+// More than 30 s away from the broker's clock, in either direction, no event is accepted: its id would carry a wrong
+// time.
 func TestClockFarFromTheBrokers(t *testing.T) {
 	w := newWorld(t, options{})
 	for _, skew := range []time.Duration{31 * time.Second, -31 * time.Second} {
@@ -131,7 +132,7 @@ func TestClockFarFromTheBrokers(t *testing.T) {
 	}
 }
 
-// bubble runs f on fake time. The log is on a network in memory, requests go to the handler itself; the
+// bubble runs f on fake time. The Kafka cluster is on an in-memory network and requests go directly to the handler. The
 // endpoint tok is on partition 0, bad on partition 1.
 func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
@@ -165,7 +166,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 	})
 }
 
-// serve answers a request without a server and says how long it took.
+// serve passes a request to the handler and returns the response and its duration.
 func (w *world) serve(token, body string) (answer, time.Duration) {
 	w.tb.Helper()
 	started := time.Now()
@@ -174,7 +175,7 @@ func (w *world) serve(token, body string) (answer, time.Duration) {
 	return answer{rec.Result(), rec.Body.String()}, time.Since(started)
 }
 
-// waiting is how many events the log has not answered for.
+// waiting returns the number of events that wait for the partition.
 func (w *world) waiting(partition int) int {
 	c := &w.ingest.acceptor.breakers[partition]
 	c.mu.Lock()
@@ -182,8 +183,8 @@ func (w *world) waiting(partition int) int {
 	return c.waiting
 }
 
-// The log answers nothing, then again: the first ones wait their time out, the others are told at once,
-// and the circuit closes by itself. Every 2xx is in the log.
+// The log stops answering and recovers: the first event waits for acceptTimeout, later ones are refused immediately,
+// and the circuit breaker closes by itself. Every event that was answered 2xx is in the log.
 func TestLogHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		confirmed := map[string]bool{}
@@ -201,20 +202,20 @@ func TestLogHangs(t *testing.T) {
 		a, took := post("first")
 		w.wantBusy(a)
 		if took != acceptTimeout || !strings.Contains(a.body, "may not have been stored") {
-			t.Errorf("the first was told after %v: %s", took, a.body)
+			t.Errorf("the first was answered after %v: %s", took, a.body)
 		}
 		for range 1000 {
-			a, took := post("told at once")
+			a, took := post("refused at once")
 			w.wantBusy(a)
 			if took != 0 {
-				t.Fatalf("a later one was told after %v", took)
+				t.Fatalf("a later one was answered after %v", took)
 			}
 		}
 		if got := w.metric(w.ingest.metrics.stalled); got != 1 {
 			t.Errorf("%v partitions are counted as stalled", got)
 		}
 		h.Remove()
-		time.Sleep(5 * time.Second) // the producer tries the first one again
+		time.Sleep(5 * time.Second) // the producer retries the first one
 		a, took = post("after")
 		if a.StatusCode != 200 || took > time.Second {
 			t.Errorf("after the log is back: %d in %v", a.StatusCode, took)
@@ -225,7 +226,7 @@ func TestLogHangs(t *testing.T) {
 		stored := map[string]bool{}
 		for _, e := range w.stored() {
 			stored[e.ID.Text(id.Event)] = true
-			if b := string(e.Body); b == "told at once" {
+			if b := string(e.Body); b == "refused at once" {
 				t.Errorf("%q is stored", b)
 			}
 		}
@@ -240,8 +241,8 @@ func TestLogHangs(t *testing.T) {
 	})
 }
 
-// One partition without a leader is the trouble of its own endpoints alone, however many of them call.
-func TestOneBadPartitionDoesNotDisturbTheOthers(t *testing.T) {
+// A partition without a leader affects only its own endpoints, however many requests they receive.
+func TestStalledPartitionDoesNotDelayOthers(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.serve(token, "x")
 		h := w.cluster.Fault(kfake.Fault{
@@ -268,7 +269,7 @@ func TestOneBadPartitionDoesNotDisturbTheOthers(t *testing.T) {
 		}
 		callers.Wait()
 		if busy.Load() != maxWaiting+2000 {
-			t.Errorf("%d of %d were told 503", busy.Load(), maxWaiting+2000)
+			t.Errorf("%d of %d were answered 503", busy.Load(), maxWaiting+2000)
 		}
 		h.Remove()
 		time.Sleep(5 * time.Second)
@@ -278,8 +279,8 @@ func TestOneBadPartitionDoesNotDisturbTheOthers(t *testing.T) {
 	})
 }
 
-// An hour without a log: nothing piles up, and the first request after it succeeds or is followed by one that does.
-func TestLogIsAwayForAnHour(t *testing.T) {
+// During an hour without a log no backlog builds up, and the first request afterwards succeeds.
+func TestLogUnavailableForAnHour(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.serve(token, "x")
 		h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1})
@@ -307,7 +308,7 @@ func TestLogIsAwayForAnHour(t *testing.T) {
 	})
 }
 
-func TestCircuit(t *testing.T) {
+func TestPartitionBreaker(t *testing.T) {
 	start := time.Now()
 	at := func(d time.Duration) time.Time { return start.Add(d) }
 	enter := func(c *partitionBreaker, after time.Duration, size int, want error, opens bool) {
@@ -322,11 +323,11 @@ func TestCircuit(t *testing.T) {
 	enter(&c, stallAfter+1, 1, errPartitionStalled, true)
 	enter(&c, stallAfter+2, 1, errPartitionStalled, false)
 	if c.complete(1, false, at(time.Minute)) {
-		t.Fatal("a refusal closed the circuit")
+		t.Fatal("a rejected event closed the breaker")
 	}
-	enter(&c, time.Minute, 1, errPartitionStalled, false) // the other one is the probe still
+	enter(&c, time.Minute, 1, errPartitionStalled, false) // the other event is still the probe
 	c.complete(1, false, at(time.Minute))
-	enter(&c, time.Hour, 1, nil, false) // nobody waits: a new probe
+	enter(&c, time.Hour, 1, nil, false) // no event waits: this is a new probe
 	enter(&c, time.Hour, 1, errPartitionStalled, false)
 	if !c.complete(1, true, at(time.Hour)) || c.waiting != 0 || c.bytes != 0 {
 		t.Fatalf("a success left %+v", &c)
@@ -334,7 +335,7 @@ func TestCircuit(t *testing.T) {
 	enter(&c, time.Hour, 1, nil, false)
 	enter(&c, time.Hour, 1, nil, false)
 
-	// A slow log that goes on answering does not stall.
+	// A slow log that still answers does not count as stalled.
 	c = partitionBreaker{}
 	enter(&c, 0, 1, nil, false)
 	for i := range 100 {
@@ -343,7 +344,7 @@ func TestCircuit(t *testing.T) {
 		c.complete(1, true, at(after))
 	}
 
-	// Bounds in number and in bytes.
+	// Limits in number and in bytes.
 	c = partitionBreaker{}
 	for range maxWaiting {
 		enter(&c, 0, 1, nil, false)
@@ -354,11 +355,11 @@ func TestCircuit(t *testing.T) {
 	enter(&c, 0, 11, errPartitionFull, false)
 	enter(&c, 0, 10, nil, false)
 	if !errors.Is(errPartitionFull, stream.ErrBufferFull) || !errors.Is(errPartitionStalled, stream.ErrBufferFull) {
-		t.Error("the API would not know that nothing was stored")
+		t.Error("the errors do not wrap stream.ErrBufferFull: the API could not tell that nothing was stored")
 	}
 }
 
-// The API shares the way into the log: its events carry their id already, and its errors say what they mean.
+// The API uses the Acceptor for sent events, which have an id already, and depends on its errors.
 func TestAcceptOfSentEvents(t *testing.T) {
 	w := newWorld(t, options{})
 	ep := w.EndpointByToken(token)
@@ -387,6 +388,6 @@ func TestAcceptOfSentEvents(t *testing.T) {
 	cancel(ended)
 	if err := w.ingest.Acceptor().Accept(ctx, &event.Event{}, ep); !errors.Is(err, ErrOutcomeUnknown) ||
 		!errors.Is(err, ended) {
-		t.Errorf("a caller that gave up is told %v", err)
+		t.Errorf("a caller that gave up gets %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// memoryLog keeps what is produced and confirms it at once.
+// memoryLog is a Producer that keeps events in memory and acknowledges them immediately.
 type memoryLog struct {
 	mu     sync.Mutex // guards events
 	events []*event.Event
@@ -33,8 +33,8 @@ func (l *memoryLog) ProduceUnordered(topic string, partition int32, r *record, d
 	l.Produce(topic, partition, r, done)
 }
 
-// take returns what was produced since the last call.
-func (l *memoryLog) take() []*event.Event {
+// drain returns the events that were produced since the last call.
+func (l *memoryLog) drain() []*event.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	events := l.events
@@ -42,7 +42,7 @@ func (l *memoryLog) take() []*event.Event {
 	return events
 }
 
-// setProvider makes the endpoint one of a provider's, signed with otherSecret.
+// setProvider changes the endpoint's provider, with otherSecret as its secret.
 func (w *world) setProvider(provider string) {
 	w.change(func(ep *config.Endpoint) {
 		ep.Provider, ep.Verification, ep.TypeSource = provider, nil, nil
@@ -55,8 +55,8 @@ func (w *world) setProvider(provider string) {
 	})
 }
 
-// Whatever a request holds: no panic and no 5xx; the log has the event exactly when the answer names it or
-// refuses its signature, and then it has the bytes of the body.
+// For any request there is no panic and no 5xx. The event is in the log, with the bytes of its body, exactly if the
+// response has its id or rejects its signature within the storage limit.
 func FuzzRequest(f *testing.F) {
 	providers := verify.Providers()
 	for _, text := range []string{
@@ -93,7 +93,7 @@ func FuzzRequest(f *testing.F) {
 		unstored := w.metric(w.ingest.metrics.unstored)
 		rec := httptest.NewRecorder()
 		handler.ServeHTTP(rec, r)
-		events := log.take()
+		events := log.drain()
 		switch {
 		case rec.Code >= 500:
 			t.Fatalf("%d\n%s", rec.Code, w.logs)

@@ -38,13 +38,13 @@ const (
 	maxBody = 1 << 20
 )
 
-// options of a world; the zero value has an endpoint that asks for nothing.
+// options of a world; the zero value has an endpoint without verification, deduplication and limits.
 type options struct {
-	endpoint    func(w *world, ep *config.Endpoint) // alters the endpoint with the token tok
+	endpoint    func(w *world, ep *config.Endpoint) // changes the endpoint with the token tok
 	baseURL     string
 	maxBody     int64
 	bodyTimeout time.Duration
-	produce     func(next Producer) Producer // stands before the log
+	produce     func(next Producer) Producer // wraps the producer
 	now         func() time.Time             // of the stage
 	idClock     func() time.Time             // of the ids
 	partitions  int32
@@ -64,20 +64,20 @@ type world struct {
 	url      string // of the server
 
 	skew   atomic.Int64 // of the broker's clock
-	refuse error        // why no event is taken
+	refuse error        // what CheckCapacity returns
 
 	mu        sync.Mutex // guards endpoints
 	endpoints map[string]*config.Endpoint
 }
 
-// EndpointByToken is the configuration's part.
+// EndpointByToken implements Endpoints.
 func (w *world) EndpointByToken(token string) *config.Endpoint {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.endpoints[token]
 }
 
-// change puts an altered copy in the endpoint's place, as the configuration does.
+// change replaces the endpoint by a changed copy, as the configuration does.
 func (w *world) change(alter func(*config.Endpoint)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,7 +117,7 @@ func newWorld(tb testing.TB, o options) *world {
 	return w
 }
 
-// second is another node: a stage of its own on the same log and the same configuration.
+// second starts a second node: its own stage on the same log and the same configuration.
 func (w *world) second(o options) *world {
 	w.tb.Helper()
 	other := newStage(w.tb, o, w.log)
@@ -140,7 +140,7 @@ func (w *world) listen() {
 	w.url = srv.URL
 }
 
-// newStage makes the stage and its endpoint on some log, without a server.
+// newStage creates the stage and its endpoint with the given producer, without an HTTP server.
 func newStage(tb testing.TB, o options, log Producer) *world {
 	tb.Helper()
 	keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
@@ -171,7 +171,7 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
 		ClockSkew: func() time.Duration {
 			return time.Duration(w.skew.Load())
-		}, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), EventInLog: w.logged,
+		}, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), EventInLog: w.eventInLog,
 		CheckCapacity: func() error { return w.refuse },
 		Front: &web.Front{
 			Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
@@ -179,7 +179,8 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 	return w
 }
 
-// limiter is one node's client of Redis. A loaded machine may stop for longer than the 50 ms of real life.
+// limiter returns one node's Redis client. Its timeout is longer than the 50 ms of production, because a loaded test
+// machine may pause longer.
 func limiter(tb testing.TB, address string) *limit.Limiter {
 	tb.Helper()
 	cfg := limit.DefaultConfig()
@@ -197,7 +198,7 @@ func limiter(tb testing.TB, address string) *limit.Limiter {
 	return l
 }
 
-// limits keeps the rates of one node alone, by the clock of the stage.
+// limits returns a limiter without Redis, on the clock of the stage.
 func limits(tb testing.TB, now func() time.Time) *limit.Limiter {
 	tb.Helper()
 	l, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: now})
@@ -207,12 +208,12 @@ func limits(tb testing.TB, now func() time.Time) *limit.Limiter {
 	return l
 }
 
-// logged is the store's part.
-func (w *world) logged(_ context.Context, account string, d id.ID) (bool, error) {
+// eventInLog is Deps.EventInLog.
+func (w *world) eventInLog(_ context.Context, account string, d id.ID) (bool, error) {
 	return slices.ContainsFunc(w.stored(), func(e *event.Event) bool { return e.ID == d && e.Account == account }), nil
 }
 
-// verification makes a provider's settings with its secrets sealed for the endpoint.
+// verification returns a provider's verification with its secrets sealed for the endpoint.
 func (w *world) verification(scheme string, secrets ...string) *config.Verification {
 	v := &config.Verification{Type: scheme, Mode: "enforce", ToleranceSeconds: 300}
 	for _, s := range secrets {
@@ -263,7 +264,7 @@ func (w *world) only() *event.Event {
 	return events[0]
 }
 
-// answer is a response that was read to its end.
+// answer is a response and its whole body.
 type answer struct {
 	*http.Response
 	body string
@@ -317,8 +318,7 @@ func (w *world) dial() net.Conn {
 	return conn
 }
 
-// raw sends bytes as they are and reads what is answered, until the server closes or, after the client's
-// half is closed, has nothing more to say.
+// raw sends text unchanged, closes the client's half of the connection and returns all responses.
 func (w *world) raw(text string) (answers []answer) {
 	w.tb.Helper()
 	conn := w.dial()
@@ -351,10 +351,10 @@ func request(method string, lines []string, body string) string {
 // metric is the value of one series.
 func (w *world) metric(c prometheus.Collector) float64 { return testutil.ToFloat64(c) }
 
-// record is shorter to write.
+// record abbreviates stream.Record.
 type record = stream.Record
 
-// producerFunc is a log that is a function.
+// producerFunc implements Producer by a function.
 type producerFunc func(topic string, partition int32, r *record, done func(*record, error))
 
 func (f producerFunc) Produce(topic string, partition int32, r *record, done func(*record, error)) {
@@ -365,7 +365,7 @@ func (f producerFunc) ProduceUnordered(topic string, partition int32, r *record,
 	f(topic, partition, r, done)
 }
 
-// lockedBuffer takes log lines from many goroutines.
+// lockedBuffer is a bytes.Buffer for concurrent use.
 type lockedBuffer struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer

@@ -1,24 +1,26 @@
-// Package ingest takes webhooks from providers: it looks the endpoint up by the token of the URL,
-// verifies the provider's signature over the raw body, gives the event its id and appends it to the
-// topic events.
+// Package ingest receives webhooks from providers: it finds the endpoint by the token in the URL, verifies the
+// provider's signature over the raw body, assigns the event its id and produces it to the topic events.
 //
-// In: HTTP requests at {base_url}/in/{token}. Out: records of the topic events, and the endpoint's own
-// answer once the record is durable. No database is asked on this path.
+// In: HTTP requests at {base_url}/in/{token}. Out: records of the topic events, and the endpoint's own response once
+// the record is durable. This path uses no database.
 //
-// Guaranteed: a 2xx is given only after the log has the event durably (challenges and HEAD are no events);
-// nothing that was accepted is invisible, a rejected request is stored with its reason (10 a second and
-// endpoint, those of up to 64 KiB; the others are counted), and so is a duplicate; bodies are stored as they came,
-// compressed or not, whole or not at all.
+// Guarantees: a 2xx is sent only after the log has the event durably (challenges and HEAD are not events). Duplicates
+// are stored as events. Rejected requests are stored with their reason, up to 10 per second and endpoint and up to 64
+// KiB each; the others are counted in relay_ingest_rejected_unstored_total. Bodies are stored byte for byte, compressed
+// or not, and never in part.
 //
-// Backpressure: when the log does not take an event the answer is 503 with Retry-After, at once where the
-// log is known to be full or stalled, and never a queue without a bound. What waits for one partition is
-// bounded apart from the others. The package starts no goroutine.
+// Backpressure: when the log does not accept an event, the response is 503 with Retry-After, immediately if the
+// producer is full or the partition has stalled. Events that wait for one partition have their own limits
+// (partition_breaker.go), so a stalled partition does not block the others. The package starts no goroutine.
+//
+// Begin with Ingest.serve, then Acceptor.AcceptAll.
 package ingest
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -33,22 +35,22 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// PathPrefix is where providers post to, followed by an endpoint's token.
+// PathPrefix precedes the endpoint's token in the path of an ingest URL.
 const PathPrefix = "/in/"
 
 // Config of the stage.
 type Config struct {
-	BaseURL string // as the provider calls it, without a trailing slash; Twilio signs it
+	BaseURL string // public URL of the relay without a trailing slash; part of what Twilio signs
 	MaxBody int64  // bytes
 }
 
-// Endpoints is what ingest needs of the configuration.
+// Endpoints finds endpoints in the configuration.
 type Endpoints interface {
 	// EndpointByToken returns nil for a token that no endpoint has.
 	EndpointByToken(token string) *config.Endpoint
 }
 
-// Deps are the stage's dependencies; all but Refuse are needed.
+// Deps are the stage's dependencies. All but CheckCapacity are required.
 type Deps struct {
 	Metrics   prometheus.Registerer
 	Endpoints Endpoints
@@ -56,12 +58,13 @@ type Deps struct {
 	Producer  Producer
 	Claims    Claims
 	Limits    Limits
-	// Logged reports whether the log holds an event of the last minutes.
+	// EventInLog reports whether the log holds an event that was received in the last minutes.
 	EventInLog func(ctx context.Context, account string, event id.ID) (bool, error)
 	IDs        *id.Generator
 	Now        func() time.Time
 	ClockSkew  func() time.Duration // how far the broker's clock is ahead of this node's
-	// Refuse says why no event may be accepted now, as an error that is stream.ErrBufferFull; nil: all may be.
+	// CheckCapacity returns an error that wraps stream.ErrBufferFull while no event may be accepted, because consumers
+	// lag too far behind. If CheckCapacity is nil, events are always accepted.
 	CheckCapacity func() error
 	Front         *web.Front
 }
@@ -93,7 +96,7 @@ func New(cfg Config, deps Deps) *Ingest {
 	}
 }
 
-// Acceptor is the way into the log that sending through the API shares.
+// Acceptor returns the acceptor, which the API uses for sent events.
 func (g *Ingest) Acceptor() *Acceptor { return g.acceptor }
 
 // Handler answers requests at PathPrefix.
@@ -136,13 +139,13 @@ func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 	return g.receive(w, r, ep, req)
 }
 
-// target is the request target in origin-form, byte for byte as it came: Twilio signs it, and parsing a URL
-// does not give all of its bytes back.
+// requestTarget returns the request target in origin-form, byte for byte: Twilio signs it, and a parsed URL does not
+// preserve all of its bytes.
 func requestTarget(r *http.Request) string {
 	if strings.HasPrefix(r.RequestURI, "/") {
 		return r.RequestURI
 	}
-	// Absolute-form, as sent to a proxy (RFC 9112, 3.2.2). Its path is not empty, or it would not be ours.
+	// Absolute-form, as sent to a proxy (RFC 9112, 3.2.2). Its path is not empty: it has matched PathPrefix.
 	if _, rest, ok := strings.Cut(r.RequestURI, "://"); ok {
 		if i := strings.IndexByte(rest, '/'); i >= 0 {
 			return rest[i:]
@@ -151,7 +154,7 @@ func requestTarget(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// receive verifies, stores and answers one webhook.
+// receive verifies and stores one webhook and writes the response.
 func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endpoint, req verify.Request) error {
 	p, err := g.preparer.get(ep)
 	if err != nil {
@@ -168,18 +171,18 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		return g.reject(ep, e)
 	}
 	e.Type, e.Dests = p.types.Of(r.Header, req.Body), p.dests
-	if len(e.Dests) == 0 && e.Reason == "" { // what an observing endpoint saw is told nowhere else
+	if len(e.Dests) == 0 && e.Reason == "" { // the reason of a failed verification in observe mode has precedence
 		e.Reason = event.NoDestination
 	}
 	e.SkipIfLoop(ep.ID)
-	// The provider going away does not end it: what it sent completely shall be kept.
+	// The body is complete: store the event even if the provider disconnects now.
 	if err := g.store(context.WithoutCancel(r.Context()), ep, p, e, req); err != nil {
 		return acceptError(err)
 	}
 	w.Header().Set("Content-Type", ep.Response.ContentType)
 	w.Header().Set("Relay-Event-Id", e.ID.Text(id.Event))
 	w.WriteHeader(ep.Response.Status)
-	_, _ = io.WriteString(w, ep.Response.Body) // a client that left has its event stored all the same
+	_, _ = io.WriteString(w, ep.Response.Body) // the event is stored even if the client has disconnected
 	return nil
 }
 
@@ -196,8 +199,8 @@ func verifyRequest(conf verify.Config, mode string, req verify.Request) (event.V
 	}
 }
 
-// acceptError is the answer to an error of Acceptor.Accept or store. Refusals come by the thousand while the log is
-// away; they are counted, not logged one by one.
+// acceptError maps an error of Acceptor.Accept or store to a response. While the log is unavailable there are thousands
+// of refusals per second; they are counted, not logged.
 func acceptError(err error) error {
 	if decided, ok := errors.AsType[*web.Error](err); ok {
 		return decided
@@ -212,15 +215,16 @@ func (g *Ingest) bodyError(err error) error {
 	switch {
 	case errors.Is(err, errTooLarge):
 		return &web.Error{Status: http.StatusRequestEntityTooLarge, Type: web.PayloadTooLarge,
-			Message: "the body is larger than this service takes"}
+			Message: fmt.Sprintf("the body is larger than %d bytes; send less", g.cfg.MaxBody)}
 	case errors.Is(err, errSlow):
 		return &web.Error{Status: http.StatusRequestTimeout, Type: web.Timeout, Message: "the body did not arrive in time"}
 	case errors.Is(err, errReadBudget):
-		g.metrics.refused.WithLabelValues("crowded").Inc()
-		return web.ServiceUnavailable(nil, "too many requests are being read; send it again")
+		g.metrics.refused.WithLabelValues("body_memory").Inc()
+		return web.ServiceUnavailable(nil, "too many request bodies are being read; send it again later")
 	case errors.Is(err, errReadShare):
-		g.metrics.refused.WithLabelValues("share").Inc()
-		return web.ServiceUnavailable(nil, "too much is being read for this endpoint or from this address; send it again")
+		g.metrics.refused.WithLabelValues("body_memory_share").Inc()
+		return web.ServiceUnavailable(
+			nil, "too many request bodies are being read for this endpoint or from this address; send it again later")
 	default:
 		return &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest,
 			Message: "the body could not be read", Err: err}

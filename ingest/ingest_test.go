@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// Everything that came is in the record, and the answer names it.
+// The record contains the whole request, and the response has the event's id.
 func TestEventIsStoredAsItCame(t *testing.T) {
 	w := newWorld(t, options{})
 	body := "\x00\xff{\"a\":1,\"a\":2}\r\n"
@@ -67,7 +67,7 @@ func TestBodiesAreStoredByteForByte(t *testing.T) {
 			Read([]byte) (int, error)
 		} = bytes.NewReader(body)
 		if chunked {
-			r = struct{ *bytes.Buffer }{bytes.NewBuffer(body)} // of a type whose length net/http does not know
+			r = struct{ *bytes.Buffer }{bytes.NewBuffer(body)} // net/http does not know the length of this type
 		}
 		w.want(w.do("POST", "", r, headers...), 200)
 		bodies = append(bodies, body)
@@ -171,9 +171,8 @@ func TestConfiguredAnswer(t *testing.T) {
 	f(config.Response{Status: 200, ContentType: "application/json", Body: strings.Repeat("x", 16<<10)})
 }
 
-// A capture-only endpoint stores with a reason.
-// What has come through five deliveries is stored, answered like any other, and goes nowhere. It makes no later event a
-// duplicate.
+// An event that has passed five deliveries is stored and answered as usual, but not delivered, and makes no later event
+// a duplicate.
 func TestDeliveryLoopIsStoredAndSkipped(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("body:$.id")})
 	for _, c := range []struct {
@@ -229,8 +228,8 @@ func TestTypeOfEachProvider(t *testing.T) {
 	f("twilio", `MessageSid=SM1`, "")
 }
 
-// A change of the endpoint counts from the next request on.
-func TestConfigurationIsPreparedAnewAfterAChange(t *testing.T) {
+// A change of the endpoint applies from the next request on.
+func TestChangedEndpointIsPreparedAgain(t *testing.T) {
 	w := newWorld(t, options{})
 	w.want(w.post(`{"kind":"a"}`), 200)
 	source := "body:$.kind"
@@ -243,7 +242,7 @@ func TestConfigurationIsPreparedAnewAfterAChange(t *testing.T) {
 	}
 	w.change(func(ep *config.Endpoint) { ep.Verification = w.verification("github", "secret") })
 	w.want(w.post(`{"kind":"a"}`), 401)
-	broken := "body:" // of a version that knows more
+	broken := "body:" // written by a newer version of the relay
 	w.change(func(ep *config.Endpoint) { ep.Verification, ep.TypeSource = nil, &broken })
 	w.want(w.post(`{"kind":"a"}`), 200)
 	events := w.stored()
@@ -253,7 +252,7 @@ func TestConfigurationIsPreparedAnewAfterAChange(t *testing.T) {
 	}
 }
 
-// More endpoints than are kept prepared: all are served, and the store of them stays bounded.
+// With more endpoints than maxPrepared all are served, and the cache does not exceed the limit.
 func TestPreparedEndpointsAreBounded(t *testing.T) {
 	p := &preparer{}
 	for i := range maxPrepared + 10 {
@@ -262,6 +261,6 @@ func TestPreparedEndpointsAreBounded(t *testing.T) {
 		}
 	}
 	if n := len(p.byEndpoint); n > maxPrepared {
-		t.Errorf("%d are kept", n)
+		t.Errorf("%d are cached", n)
 	}
 }

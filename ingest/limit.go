@@ -11,14 +11,14 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Limits gives each endpoint token buckets that hold a second's worth and that all nodes share; see limit.Limiter. A
-// wait says that nothing was taken.
+// Limits takes tokens from an endpoint's token buckets, which hold the tokens of one second and are shared by all
+// nodes; see limit.Limiter. If wait is positive, no token was taken.
 type Limits interface {
 	TakeSharedToken(class, key string, perSecond float64) (wait time.Duration, left float64)
 	TakeSharedTokens(class, key string, n int, perSecond float64) (wait time.Duration)
 }
 
-// Classes of buckets, each by endpoint.
+// Classes of token buckets. The key within a class is the endpoint's id.
 const (
 	limitEvents         = "ingest-events"
 	limitBytes          = "ingest-bytes"
@@ -26,26 +26,26 @@ const (
 	limitRejectedStored = "rejected-kept"
 )
 
-// checkIngestLimit takes what an event costs from its endpoint's ingest_limit, or returns the 429. Only what is about
-// to be stored counts: whoever posts without a good signature uses up nothing of an endpoint that asks for one.
+// checkIngestLimit takes the tokens of an event from its endpoint's ingest_limit, or returns the 429. Rejected requests
+// take none: a sender without a valid signature cannot use up the limit.
 func (a *Acceptor) checkIngestLimit(e *event.Event, ep *config.Endpoint) error {
 	if most := ep.IngestLimit.EventsPerSecond; most != nil {
 		if wait, _ := a.limits.TakeSharedToken(limitEvents, ep.ID, float64(*most)); wait > 0 {
 			a.metrics.limited.WithLabelValues("events").Inc()
-			return rateLimitedError(wait, "takes "+strconv.Itoa(*most)+" events a second at most (ingest_limit)")
+			return rateLimitedError(wait, "accepts at most "+strconv.Itoa(*most)+" events per second (ingest_limit)")
 		}
 	}
 	if most := ep.IngestLimit.BytesPerSecond; most != nil {
 		if wait := a.limits.TakeSharedTokens(limitBytes, ep.ID, len(e.Body), float64(*most)); wait > 0 {
 			a.metrics.limited.WithLabelValues("bytes").Inc()
-			return rateLimitedError(wait, "takes "+strconv.Itoa(*most)+" bytes a second at most (ingest_limit)")
+			return rateLimitedError(wait, "accepts at most "+strconv.Itoa(*most)+" bytes per second (ingest_limit)")
 		}
 	}
 	return nil
 }
 
-// rateLimitedError is the 429 of an endpoint. It is stream.ErrBufferFull too: nothing was queued, and claims are given
-// free.
+// rateLimitedError is the 429 of an endpoint. It wraps stream.ErrBufferFull: the event was not queued, so its
+// deduplication claim is released.
 func rateLimitedError(wait time.Duration, what string) error {
 	return &web.Error{
 		Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),

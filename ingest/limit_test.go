@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Over its limit an endpoint answers 429, of provider events and of sent ones, each of several for itself; what was
-// refused was not stored, claims nothing, and is taken when its time has come. Others are not concerned.
+// Over its limit an endpoint answers 429, for provider events and for sent ones, and for each event of a batch
+// separately. A refused event is not stored, claims no deduplication key, and is accepted later.
 func TestIngestLimit(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(1_800_000_000)
@@ -32,7 +32,7 @@ func TestIngestLimit(t *testing.T) {
 	refused := func(a answer, limit, after string) {
 		t.Helper()
 		w.want(a, 429)
-		text := limit + " a second at most (ingest_limit)"
+		text := "accepts at most " + limit + " per second (ingest_limit)"
 		if a.Header.Get("Retry-After") != after || !strings.Contains(a.body, `"type":"rate_limited"`) ||
 			!strings.Contains(a.body, text) {
 			t.Errorf("answered %v %s", a.Header, a.body)
@@ -42,15 +42,15 @@ func TestIngestLimit(t *testing.T) {
 		w.want(w.post(body), 200)
 	}
 	refused(w.post(`{"id":3}`), "3 events", "1")
-	w.want(w.do("HEAD", "", nil), 200) // no event
+	w.want(w.do("HEAD", "", nil), 200) // HEAD is not an event
 	clock.Add(1)
 	w.want(w.post(`{"id":3}`), 200)
 	if e := w.stored()[3]; e.DuplicateOf != "" {
-		t.Error("what was refused has claimed its value")
+		t.Error("the refused event has claimed its deduplication key")
 	}
 	clock.Add(1)
 	long := `{"long":"` + strings.Repeat("x", 3<<10) + `"}`
-	w.want(w.post(long), 200) // more than a second's worth goes by itself, and is paid off
+	w.want(w.post(long), 200) // one event larger than the bucket is accepted and leaves the bucket in debt
 	clock.Add(1)
 	refused(w.post(`{}`), "1024 bytes", "2")
 	clock.Add(3)
@@ -82,7 +82,7 @@ func TestIngestLimit(t *testing.T) {
 	}
 }
 
-// Whoever cannot sign uses up nothing of what an endpoint that enforces signatures accepts.
+// Requests with an invalid signature use up nothing of the endpoint's ingest_limit.
 func TestRejectedRequestsDoNotUseTheLimit(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	w := newWorld(t, options{now: func() time.Time { return now }, endpoint: func(w *world, ep *config.Endpoint) {

@@ -27,7 +27,7 @@ func TestBodyLimit(t *testing.T) {
 	}
 	w.want(w.do("POST", "", chunked(full+"x")), 413)
 	w.want(w.do("POST", "", chunked(full+full)), 413)
-	// Promised, not sent: the answer comes without the body, and nothing was set aside for it.
+	// Announced but not sent: the response does not wait for the body, and no memory is allocated for it.
 	answers := w.raw(request("POST", []string{"Content-Length: 999999999999"}, "x"))
 	if len(answers) != 1 || answers[0].StatusCode != 413 {
 		t.Errorf("%+v", answers)
@@ -41,8 +41,8 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-// RELAY_MAX_BODY at its upper end goes through the log as it is.
-func TestTenMegabytes(t *testing.T) {
+// A body of RELAY_MAX_BODY's upper limit (10 MiB) passes through the log unchanged.
+func TestLargestBodyIsStored(t *testing.T) {
 	w := newWorld(t, options{maxBody: 10 << 20})
 	body := bytes.Repeat([]byte("0123456789abcdef"), 10<<20/16)
 	w.want(w.do("POST", "", bytes.NewReader(body)), 200)
@@ -90,7 +90,7 @@ func TestHeaderLimits(t *testing.T) {
 	}
 }
 
-// Of what breaks off or is no HTTP nothing is stored; what is whole is stored once, whatever follows it.
+// Truncated or malformed requests are not stored. Complete ones are stored once, whatever follows on the connection.
 func TestBrokenRequests(t *testing.T) {
 	w := newWorld(t, options{})
 	var want []string
@@ -153,7 +153,7 @@ func TestBrokenRequests(t *testing.T) {
 	}
 }
 
-// A client that asks first sends its body only when somebody wants it.
+// A client that sends Expect: 100-continue sends its body only if the request is accepted.
 func TestExpectContinue(t *testing.T) {
 	w := newWorld(t, options{})
 	f := func(path, length string, status int) {
@@ -170,7 +170,7 @@ func TestExpectContinue(t *testing.T) {
 	f("/in/nope", "3", 404)
 }
 
-// A body that trickles is cut off at the deadline, in both framings, and its connection is closed.
+// A slow body times out at the deadline, in both framings, and its connection is closed.
 func TestSlowBody(t *testing.T) {
 	w := newWorld(t, options{bodyTimeout: 100 * time.Millisecond})
 	for _, framing := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
@@ -198,7 +198,7 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// The same rules over HTTP/2, which a node with a certificate speaks.
+// The limits also hold over HTTP/2, which a node with a certificate offers.
 func TestHTTP2(t *testing.T) {
 	w := newWorld(t, options{bodyTimeout: 300 * time.Millisecond})
 	srv := httptest.NewUnstartedServer(w.ingest.Handler())
@@ -240,8 +240,8 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// Bodies beyond what may be read at once are turned away, and only those.
-func TestTooManyBodiesAtOnce(t *testing.T) {
+// Requests whose bodies exceed maxReadingBytes are answered 503; requests with small bodies are still accepted.
+func TestBodyMemoryLimit(t *testing.T) {
 	w := newWorld(t, options{})
 	w.ingest.bodies.readingBytes.Store(maxReadingBytes - 64<<10)
 	w.want(w.post("small"), 200)
@@ -252,14 +252,14 @@ func TestTooManyBodiesAtOnce(t *testing.T) {
 	if n := w.ingest.bodies.readingBytes.Load(); n != maxReadingBytes-64<<10 {
 		t.Errorf("%d bytes count as being read", n)
 	}
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("crowded")); got != 1 {
-		t.Errorf("%v are counted", got)
+	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("body_memory")); got != 1 {
+		t.Errorf("%v refusals are counted", got)
 	}
 	w.only()
 }
 
-// A client that goes away after its last byte has sent its event.
-func TestClientGoneIsStoredAllTheSame(t *testing.T) {
+// A client that disconnects after the last byte of its body has sent its event: it is stored.
+func TestEventIsStoredAfterClientDisconnects(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	w := newWorld(t, options{produce: func(next Producer) Producer {
 		return producerFunc(func(topic string, p int32, r *record, done func(*record, error)) {

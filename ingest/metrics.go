@@ -16,41 +16,43 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_ingest_accepted_total", Help: "Events that the log has durably, by source and verdict of the " +
-				"verification.",
+			Name: "relay_ingest_accepted_total",
+			Help: "Events stored durably in the log, by source and by verdict of the " +
+				"signature verification.",
 		}, []string{"source", "verdict"}),
 		acceptedBytes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_ingest_accepted_bytes_total", Help: "Body bytes of accepted events.",
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_refused_total",
-			Help: "Events answered 503, by cause: clock, crowded, full, share (of an endpoint or client in the memory for " +
-				"bodies), stalled, unknown.",
+			Help: "Events answered 503, by cause: clock, full (producer or partition), stalled (partition), unknown " +
+				"(not confirmed), body_memory (of all requests), body_memory_share (of one endpoint or client).",
 		}, []string{"cause"}),
 		stalled: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_ingest_stalled_partitions", Help: "Partitions that answer nothing, so that events for them are " +
-				"refused at once.",
+			Name: "relay_ingest_stalled_partitions",
+			Help: "Partitions of the topic events that have stopped acknowledging records; " +
+				"their events are answered 503 immediately.",
 		}),
 		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_ingest_rejected_total", Help: "Requests whose signature was refused, by reason.",
+			Name: "relay_ingest_rejected_total", Help: "Requests rejected because of their signature, by reason.",
 		}, []string{"reason"}),
 		unstored: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_ingest_rejected_unstored_total",
-			Help: "Rejected requests that were counted but not stored: beyond 10 a second and endpoint, or longer than 64 KiB.",
+			Help: "Rejected requests that were not stored: more than 10 per second and endpoint, or larger than 64 KiB.",
 		}),
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_limited_total",
-			Help: "Requests and events answered 429, by the limit of their endpoint: events or bytes of its ingest_limit, " +
-				"rejected.",
+			Help: "Requests and events answered 429, by limit: events or bytes (of the endpoint's ingest_limit), " +
+				"rejected (more than 100 rejected requests per second).",
 		}, []string{"limit"}),
 		dedup: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_dedup_total",
-			Help: "Events of endpoints that ask for deduplication, by what was known of them: new, duplicate, pending " +
-				"(answered 503), unavailable (taken without).",
+			Help: "Events of endpoints with deduplication, by result: new, duplicate, pending " +
+				"(an equal event is being stored; answered 503), unavailable (stored without deduplication).",
 		}, []string{"result"}),
 	}
-	// They are there before the first refusal, whose increase an alert has to see.
-	for _, cause := range []string{"clock", "crowded", "full", "share", "stalled", "unknown"} {
+	// All causes exist from the start, so that an alert on increase() sees the first refusal.
+	for _, cause := range []string{"body_memory", "body_memory_share", "clock", "full", "stalled", "unknown"} {
 		m.refused.WithLabelValues(cause)
 	}
 	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.stalled, m.rejected, m.unstored, m.limited, m.dedup)

@@ -8,34 +8,36 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Bounds of what waits for one partition, so that one without a leader fills neither the buffers of the producer (three
-// clients with 20,000 records or 256 MiB each, of which events use two) nor the handlers, which all partitions share.
+// Limits of the events that wait for one partition. All partitions share the producer's buffers (three clients with
+// 20,000 records or 256 MiB each, of which events use two) and the HTTP handlers; a partition without a leader must not
+// fill them.
 const (
 	maxWaiting      = 5_000
 	maxWaitingBytes = 64 << 20 // of bodies
-	// stallAfter is how long a partition may answer nothing while events wait for it. A change of leader
-	// usually takes less; the acceptTimeout that the first ones have to sit out is no wait for everyone.
+	// stallAfter is how long a partition may acknowledge nothing while events wait for it. A leader election usually
+	// takes less. Events that arrive later fail immediately; only the first ones wait for acceptTimeout.
 	stallAfter = 3 * time.Second
 )
 
-// Why an event is not even tried. Both are stream.ErrBufferFull: it was never queued, and may be sent again.
+// Errors of an event that is not produced. Both wrap stream.ErrBufferFull: it was not queued and can be sent again.
 var (
-	errPartitionStalled = fmt.Errorf("partition answers nothing: %w", stream.ErrBufferFull)
+	errPartitionStalled = fmt.Errorf("partition has stopped acknowledging records: %w", stream.ErrBufferFull)
 	errPartitionFull    = fmt.Errorf("too many events wait for the partition: %w", stream.ErrBufferFull)
 )
 
-// circuit stands before one partition. It opens when the partition stalls and then lets one event
-// through at a time, the probe; the first answer of the log closes it. Events that were let in before it
-// opened are probes too: the producer goes on trying them.
+// partitionBreaker is the circuit breaker of one partition. It opens when the partition stalls and then admits one
+// event at a time, the probe. The first acknowledgement of the log closes it. Events that were admitted before it
+// opened are probes too: the producer still retries them.
 type partitionBreaker struct {
 	mu           sync.Mutex // guards the rest
-	waiting      int        // events that the log has not answered for
-	bytes        int        // of their bodies
-	lastProgress time.Time  // when the log last took one, or when the first of those that wait came
+	waiting      int        // admitted events that the log has not answered
+	bytes        int        // of the bodies of these events
+	lastProgress time.Time  // the last acknowledgement, or the admission of an event when none waited
 	open         bool
 }
 
-// enter lets an event in, or says why not. opened reports that it found the partition stalled just now.
+// admit admits an event of size bytes or returns errPartitionStalled or errPartitionFull. opened reports that this call
+// opened the breaker.
 func (c *partitionBreaker) admit(size int, now time.Time) (opened bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,14 +57,14 @@ func (c *partitionBreaker) admit(size int, now time.Time) (opened bool, err erro
 	return false, nil
 }
 
-// leave notes the log's answer for an event that was let in; closed reports that it ended a stall. A refusal
-// ends none and begins none: it may be about this one event.
-func (c *partitionBreaker) complete(size int, taken bool, now time.Time) (closed bool) {
+// complete records the log's answer for an admitted event; stored tells whether it was acknowledged. closed reports
+// that this call closed the breaker. An event that the log rejects changes nothing: the reason may be that event alone.
+func (c *partitionBreaker) complete(size int, stored bool, now time.Time) (closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting--
 	c.bytes -= size
-	if !taken {
+	if !stored {
 		return false
 	}
 	closed = c.open

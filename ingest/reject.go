@@ -10,23 +10,25 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of what is kept of rejected requests: anybody who knows an ingest URL can send them.
+// Limits of storing rejected requests: anyone who knows an ingest URL can send them.
 const (
-	maxRejectedBody = 64 << 10 // bytes; of a longer one nothing is stored, for half a body cannot be verified again
-	// Of one endpoint a second, on all nodes: as many are stored, and as many are answered 401. Beyond that nobody
-	// corrects a mistake any more.
+	// bytes; a larger request is not stored at all, because part of a body cannot be verified again
+	maxRejectedBody = 64 << 10
+	// Per endpoint and second, on all nodes together: up to maxRejectedStored are stored, up to maxRejected are answered
+	// 401, the others 429.
 	maxRejectedStored, maxRejected = 10, 100
 )
 
-// reject stores a rejected request, within its bounds, and answers 401, or 429 to one of a flood. One that should be
-// stored and cannot be is answered like any other event: the fault may be in our settings, and then the provider must
-// send it again.
+// reject stores a rejected request, within the limits, and returns 401, or 429 beyond maxRejected per second. If
+// storing fails, the response is that of any other event (503): the endpoint's settings may be wrong, so the provider
+// has to send it again.
 func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	g.metrics.rejected.WithLabelValues(string(e.Reason)).Inc()
 	if wait, _ := g.deps.Limits.TakeSharedToken(limitRejected, ep.ID, maxRejected); wait > 0 {
 		g.metrics.unstored.Inc()
 		g.metrics.limited.WithLabelValues("rejected").Inc()
-		return rateLimitedError(wait, "has rejected "+strconv.Itoa(maxRejected)+" requests in a second")
+		return rateLimitedError(wait, "has rejected "+strconv.Itoa(maxRejected)+
+			" requests within a second; check the signature and the secret")
 	}
 	if g.mayStoreRejected(ep, e) {
 		if err := g.acceptor.Accept(context.Background(), e, ep); err != nil {
@@ -41,7 +43,7 @@ func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	}
 }
 
-// mayStoreRejected reports whether a rejected request is within the bounds of what is stored.
+// mayStoreRejected reports whether the limits allow storing a rejected request.
 func (g *Ingest) mayStoreRejected(ep *config.Endpoint, e *event.Event) bool {
 	if len(e.Body) > maxRejectedBody {
 		return false

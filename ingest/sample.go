@@ -13,11 +13,12 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// ErrUnknownProvider means that there is no sample for a provider.
+// ErrUnknownProvider is returned for a provider that has no sample.
 var ErrUnknownProvider = errors.New("unknown provider")
 
-// Sample makes a test event as a provider would send it to the endpoint, of a kind, empty for the usual one. It is
-// signed with the endpoint's secret if the endpoint verifies that provider, and unsigned else. It is not accepted yet.
+// Sample builds a test event as the provider would send it to the endpoint. kind is the event type; empty for the
+// provider's typical one. The event is signed with the endpoint's secret if the endpoint verifies that provider,
+// otherwise it is unsigned. Sample does not store it.
 func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
 	scheme := verify.ByName(provider)
 	if scheme.Name != provider {

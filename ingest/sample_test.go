@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// A sample passes the verification of its endpoint, as the provider's own requests do, and an endpoint without a secret
-// gets one that claims nothing.
+// A sample passes the verification of its endpoint, like the provider's own requests. A sample of another provider is
+// unsigned.
 func TestSamplesVerify(t *testing.T) {
 	settings := []config.Verification{
 		{Type: verify.HMAC, Header: "X-Sig", Algorithm: "sha512", Encoding: "base64", Prefix: "v=",
@@ -50,7 +50,7 @@ func TestSamplesVerify(t *testing.T) {
 			if reason, err := w.ingest.Reverify(ep, e); reason != "" || err != nil {
 				t.Errorf("%s of %q: %s, %v", provider, kind, reason, err)
 			}
-			// As a request to the endpoint it is taken, also for its age.
+			// Sent as a request it is accepted; its signature is recent.
 			headers := make([]string, 0, 2*len(e.Header))
 			for _, f := range e.Header {
 				headers = append(headers, f.Name, f.Value)
@@ -64,7 +64,7 @@ func TestSamplesVerify(t *testing.T) {
 	}
 }
 
-// sample makes one at the present.
+// sample builds a sample with the current time.
 func (w *world) sample(ep *config.Endpoint, provider, kind string) *event.Event {
 	w.tb.Helper()
 	d, err := id.NewGenerator(nil).New(ep.Partition)

@@ -25,7 +25,7 @@ type vector struct {
 // otherSecret is well formed for every scheme.
 const otherSecret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
 
-// vectors are those of the endpoint's methods, and when they were signed.
+// vectors returns the vectors whose method can be an event, and the time at which they were signed.
 func vectors(t *testing.T) (all []vector, now time.Time) {
 	t.Helper()
 	for _, name := range []string{"vectors.json", "slack.json"} {
@@ -70,9 +70,9 @@ func (v vector) signatureHeader() string {
 	panic("no signature in " + v.Name)
 }
 
-// What the providers' own libraries sign is accepted at the public address; tampered, foreign, missing,
-// malformed and stale signatures are refused, and stored with the reason.
-func TestVendorsSignatures(t *testing.T) {
+// Requests that the providers' own libraries signed are accepted. Requests with a tampered body, another secret's
+// signature, a missing, malformed or expired signature are rejected and stored with the reason.
+func TestProviderLibrarySignatures(t *testing.T) {
 	all, now := vectors(t)
 	var clock atomic.Int64 // seconds
 	clock.Store(now.Unix())
@@ -86,7 +86,7 @@ func TestVendorsSignatures(t *testing.T) {
 	var want []expectation
 	send := func(v vector, what string, secrets []string, mode string, reason event.Reason) {
 		t.Helper()
-		// A second later each time, in a window within the tolerance: only ten rejections a second are stored.
+		// Each request is sent one second later, within the tolerance: only ten rejected requests a second are stored.
 		if offset := clock.Load() - now.Unix(); offset >= 0 && offset < 250 {
 			clock.Add(1)
 		} else if offset == 250 {
@@ -172,8 +172,8 @@ func without(m map[string]string, name string) map[string]string {
 	return out
 }
 
-// Of rejected requests ten a second and endpoint are stored, whole, and those of more than 64 KiB are not, for half a
-// body cannot be verified again. Beyond a hundred a second they are answered 429. All are counted.
+// Per endpoint and second ten rejected requests are stored; those larger than 64 KiB are not. Above 100 a second they
+// are answered 429. All are counted.
 func TestRejectionsAreBounded(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(1_800_000_000)
@@ -211,19 +211,19 @@ func TestRejectionsAreBounded(t *testing.T) {
 	}
 	a := w.want(w.post("x"), 429)
 	if a.Header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"type":"rate_limited"`) {
-		t.Errorf("a flood is answered %v %s", a.Header, a.body)
+		t.Errorf("request 101 within a second is answered %v %s", a.Header, a.body)
 	}
 	if n := w.metric(w.ingest.metrics.limited.WithLabelValues("rejected")); n != 1 {
 		t.Errorf("%v answers 429 are counted", n)
 	}
-	// Good events are not concerned by the limit.
+	// The limit does not apply to accepted events.
 	w.change(func(ep *config.Endpoint) { ep.Verification.Mode = "observe" })
 	for range 15 {
 		w.want(w.post("x"), 200)
 	}
 }
 
-// What was refused under one secret is judged again under the present ones, however old it is.
+// Reverify uses the endpoint's current secrets and ignores the age of the signature.
 func TestReverify(t *testing.T) {
 	all, now := vectors(t)
 	w := newWorld(t, options{now: func() time.Time { return now }})
@@ -242,7 +242,7 @@ func TestReverify(t *testing.T) {
 			if err != nil || (reason == "") != (secret == v.Secret) {
 				t.Errorf("%s: %q %v", v.Name, reason, err)
 			}
-			rotated := ep // what came before a rotation was signed for the URL of then
+			rotated := ep // requests from before a rotation were signed for the former URL
 			rotated.RotateToken(w.keyring.SealString(ep.ID, config.FieldToken, "another"), "", time.Now())
 			if again, err := w.ingest.Reverify(&rotated, e); err != nil || (again == "") != (reason == "") {
 				t.Errorf("%s, after a rotation: %q %v", v.Name, again, err)
@@ -253,7 +253,7 @@ func TestReverify(t *testing.T) {
 	ep.Verification = &config.Verification{Type: "github", Secrets: []config.Sealed{"other:AAAA"}}
 	ep.Rev += 1000
 	if _, err := w.ingest.Reverify(&ep, &event.Event{}); err == nil {
-		t.Error("a secret that does not open was passed over")
+		t.Error("no error for a secret that cannot be decrypted")
 	}
 }
 
@@ -272,15 +272,16 @@ func TestCheckVerification(t *testing.T) {
 	f(config.Verification{Type: "hmac", ToleranceSeconds: 300, SignedContent: "{nope}"}, "signed_content", "x")
 }
 
-// A secret that does not open is our fault: 500, nothing is stored, and nothing of it is said or logged.
-func TestSecretThatDoesNotOpen(t *testing.T) {
+// A secret that cannot be decrypted is answered 500. Nothing is stored, and neither response nor log contains the
+// secret.
+func TestUndecryptableSecretAnswers500(t *testing.T) {
 	w := newWorld(t, options{endpoint: func(_ *world, ep *config.Endpoint) {
 		ep.Verification = &config.Verification{Type: "github", Secrets: []config.Sealed{"old:c2VjcmV0"}}
 	}})
 	if a := w.want(w.post("x"), 500); strings.Contains(a.body, "secret") || strings.Contains(a.body, "old") {
 		t.Errorf("answered %s", a.body)
 	}
-	if log := w.logs.String(); !strings.Contains(log, "open verification secret of ep_1") ||
+	if log := w.logs.String(); !strings.Contains(log, "decrypt verification secret of ep_1") ||
 		strings.Contains(log, "c2VjcmV0") {
 		t.Errorf("logged %s", log)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// inUse is what the process holds: heap and stacks, after a collection.
+// inUse returns the bytes of heap and stacks after a garbage collection.
 func inUse() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -18,9 +18,9 @@ func inUse() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// Two thousand clients that promise a megabyte each and send a byte: each costs a connection and its first
-// buffers, no more, and everybody else is served. When they are cut off, nothing is left of them.
-func TestSlowClientsCostLittle(t *testing.T) {
+// 2,000 clients announce a body of 1 MiB each and send one byte. Each uses no more than a connection and its first
+// buffers, other clients are served, and everything is freed when they disconnect.
+func TestSlowClientsUseLittleMemory(t *testing.T) {
 	const clients, each = 2000, 64 << 10 // bytes; both ends of the connection are in this process
 	w := newWorld(t, options{bodyTimeout: time.Minute})
 	w.want(w.post("before"), 200)
@@ -40,7 +40,7 @@ func TestSlowClientsCostLittle(t *testing.T) {
 	t.Logf("%d slow clients: %d KB in use, %d bytes each, %d goroutines", clients, held>>10, held/clients,
 		runtime.NumGoroutine()-goroutines)
 	if held > clients*each {
-		t.Errorf("a slow client costs more than %d bytes", each)
+		t.Errorf("a slow client uses more than %d bytes", each)
 	}
 	w.want(w.post("meanwhile"), 200)
 	for _, c := range conns {
@@ -54,8 +54,8 @@ func TestSlowClientsCostLittle(t *testing.T) {
 	}
 }
 
-// Many clients at once over few connections: all are stored, none twice.
-func TestManyAtOnce(t *testing.T) {
+// The events of many concurrent clients are each stored exactly once.
+func TestConcurrentEventsAreStoredOnce(t *testing.T) {
 	w := newWorld(t, options{partitions: 1})
 	const clients, each = 32, 50
 	var wg sync.WaitGroup

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestKey holds the form of the contract: 32 base62 and their CRC32 as 6, left-padded.
-func TestKey(t *testing.T) {
+// TestNewKeyHasFormat holds the form of the contract: 32 base62 and their CRC32 as 6, left-padded.
+func TestNewKeyHasFormat(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 200 {
 		text := New()

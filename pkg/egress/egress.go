@@ -11,13 +11,13 @@
 //     target is written: the address is judged after it was resolved, in the dialer's control
 //     function, between socket and connect, for every candidate of a name. A name that changes its
 //     address between two answers gains nothing (TestHostileTargets, TestRebinding,
-//     TestEveryCandidateIsJudged, FuzzCheckURL).
+//     TestEveryCandidateIsChecked, FuzzCheckURL).
 //   - No proxy, from the environment or otherwise, and no redirect is followed: there is no
 //     http.Client here (TestRedirectIsNotFollowed, TestProxyIsIgnored).
 //   - What a receiver can make us hold is bounded: 64 KB of response headers, 64 KB of flow control
 //     window per HTTP/2 stream (TestHeaderFlood, TestStreamWindow).
 //   - Requests of two destinations are never on one connection at the same time, and no host has a limit of
-//     connections: a destination that hangs does not slow down another at the same host (TestNeighbours).
+//     connections: a destination that hangs does not slow down another at the same host (TestHangingDestinationDoesNotSlowNeighbours).
 //
 // The deadline of an attempt is the request's context; without one a silent receiver holds its
 // connection for ever. The package starts no goroutine of its own; net/http's end with their

@@ -30,9 +30,9 @@ func notPublic(addr netip.Addr) bool {
 		(b[2] < 2 || b[2] == 0x0d && b[3] == 0xb8)
 }
 
-// FuzzJudge: no address that the standard library or the second opinion calls special is public, a zone
+// FuzzClassifyAddr: no address that the standard library or the second opinion calls special is public, a zone
 // changes nothing, and Allow decides for exactly what it contains.
-func FuzzJudge(f *testing.F) {
+func FuzzClassifyAddr(f *testing.F) {
 	for _, s := range specialPrefixes {
 		f.Add(s.prefix.Addr().AsSlice(), s.prefix.Addr().AsSlice(), uint8(s.prefix.Bits()))
 	}

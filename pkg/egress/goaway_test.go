@@ -73,7 +73,7 @@ func TestGoAwayBeforeTheRequest(t *testing.T) {
 }
 
 // A GOAWAY with an error ends what was in flight, as a failure that is told apart from an answer.
-func TestGoAwayWithAnError(t *testing.T) {
+func TestGoAwayWithError(t *testing.T) {
 	tr, url := frameServer(t, func(_ int64, f *http2.Framer, stream uint32) {
 		_ = f.WriteGoAway(stream, http2.ErrCodeEnhanceYourCalm, []byte("calm down"))
 		_ = f.WriteRSTStream(stream, http2.ErrCodeEnhanceYourCalm)
@@ -89,7 +89,7 @@ func TestGoAwayWithAnError(t *testing.T) {
 
 // The receiver closes its half of the connection instead of answering, or answers a byte at a time: both end,
 // the second by the deadline, and the next request finds a connection.
-func TestHalfClosedAndDripping(t *testing.T) {
+func TestHalfClosedAndSlowResponses(t *testing.T) {
 	var mode atomic.Value
 	mode.Store("half-close")
 	l, err := net.Listen("tcp", "127.0.0.1:0")

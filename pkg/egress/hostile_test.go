@@ -186,9 +186,9 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestEveryCandidateIsJudged gives a name one address for each verdict DNS can carry. A guard that
+// TestEveryCandidateIsChecked gives a name one address for each verdict DNS can carry. A guard that
 // looked at the first alone would connect to one of the others.
-func TestEveryCandidateIsJudged(t *testing.T) {
+func TestEveryCandidateIsChecked(t *testing.T) {
 	port, connections := canary(t)
 	var hostile []string
 	for _, s := range specialPrefixes {
@@ -231,7 +231,7 @@ func TestPublicNameIsReached(t *testing.T) {
 }
 
 // A blocked candidate does not spoil the ones that may be reached.
-func TestBlockedCandidateIsPassedOver(t *testing.T) {
+func TestBlockedCandidateIsSkipped(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.2:0")
 	if err != nil {
 		kit.SkipMissing(t, "127.0.0.2 is not there: %v", err)

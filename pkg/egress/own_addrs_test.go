@@ -22,7 +22,7 @@ func ownOf(texts ...string) *OwnAddrs {
 	return o
 }
 
-func TestOwnInterfaces(t *testing.T) {
+func TestInterfaceAddrsAreOwn(t *testing.T) {
 	own, err := NewOwnAddrs(t.Context(), slog.New(slog.DiscardHandler), func(context.Context) []string { return nil })
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestOwnInterfaces(t *testing.T) {
 
 // The addresses of the engines are blocked, those that they move to within a minute too, and a resolver that does not
 // answer opens nothing.
-func TestEnginesAreOwn(t *testing.T) {
+func TestEngineAddrsAreOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var answer atomic.Pointer[string]
 		own := &OwnAddrs{

@@ -19,7 +19,7 @@ func TestOwnURLBeforeScheme(t *testing.T) {
 
 // What leads back to the relay is refused when it is saved and when it is sent, by every name and spelling; its other
 // paths, ports and schemes are not.
-func TestOwnURLsAreNoDestinations(t *testing.T) {
+func TestOwnURLsAreRefused(t *testing.T) {
 	f := func(base string, names []string, target string, own bool) {
 		t.Helper()
 		policy := Policy{

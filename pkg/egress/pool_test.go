@@ -82,7 +82,7 @@ func postAs(ctx context.Context, tr *Transport, dest, url string, body []byte) e
 // A destination that hangs with its bodies unread holds up no request to another at the same host, whether the host
 // gives a connection few streams or many. A request that waits for one that hangs waits for ever, so the bound is long:
 // a slow machine is not to be taken for that.
-func TestNeighbours(t *testing.T) {
+func TestHangingDestinationDoesNotSlowNeighbours(t *testing.T) {
 	const allowed = 30 * time.Second
 	f := func(streams, hanging int) {
 		t.Helper()
@@ -141,7 +141,7 @@ func TestQuietDestinationsShareConnections(t *testing.T) {
 
 // A hundred destinations of one host that send at the same time each have connections of their own, which then serve
 // all of them.
-func TestBusyDestinationsPassConnectionsOn(t *testing.T) {
+func TestFreedPoolsAreReused(t *testing.T) {
 	const destinations, each = 100, 2
 	for _, streams := range []int{0, 250} {
 		g := startGateway(t, streams)
@@ -175,7 +175,7 @@ func TestBusyDestinationsPassConnectionsOn(t *testing.T) {
 }
 
 // A connection on which a request was cut short serves no other destination, for it may be dead.
-func TestSuspectConnectionsAreNotPassedOn(t *testing.T) {
+func TestPoolsWithTimeoutsAreNotReused(t *testing.T) {
 	g := startGateway(t, 250)
 	tr := transportTo(t, g.Server)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -192,7 +192,7 @@ func TestSuspectConnectionsAreNotPassedOn(t *testing.T) {
 }
 
 // Without an open file left the idle connections are given up.
-func TestIdleConnectionsGiveTheirFiles(t *testing.T) {
+func TestIdleConnectionsFreeFileDescriptors(t *testing.T) {
 	g := startGateway(t, 0)
 	tr := transportTo(t, g.Server)
 	dial, full := tr.dial, atomic.Bool{}
@@ -218,7 +218,7 @@ func TestIdleConnectionsGiveTheirFiles(t *testing.T) {
 }
 
 // What is remembered of hosts ends with their connections.
-func TestPoolsAreForgotten(t *testing.T) {
+func TestUnusedPoolsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := pools{origins: make(map[origin]*originPools), lastSweep: time.Now()}
 		use := func(host string, dest string) *pool {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestJudge(t *testing.T) {
+func TestClassifyAddr(t *testing.T) {
 	f := func(addr string, want TargetClass) {
 		t.Helper()
 		if got := ClassifyAddr(netip.MustParseAddr(addr)); got != want {
@@ -134,7 +134,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestPolicyJudge(t *testing.T) {
+func TestPolicyClassifyAddr(t *testing.T) {
 	p := Policy{
 		Allow:    []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
 		OwnAddrs: ownOf("8.8.4.4", "10.0.0.1", "127.0.0.1", "2606:4700::1"),
@@ -158,7 +158,7 @@ func TestPolicyJudge(t *testing.T) {
 	f("fe80::1%eth0", LinkLocal)
 }
 
-func TestJudgeDial(t *testing.T) {
+func TestClassifyTarget(t *testing.T) {
 	strict := Policy{}
 	withHTTP := Policy{AllowHTTP: true}
 	inside := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
@@ -188,7 +188,7 @@ func TestJudgeDial(t *testing.T) {
 	f(inside, "8.8.8.8:443", false, NotAName)
 }
 
-func BenchmarkJudge(b *testing.B) {
+func BenchmarkClassifyAddr(b *testing.B) {
 	p := loopbackAllowed
 	addr := netip.MustParseAddr("2606:4700:4700::1111") // the longest way through the table
 	for b.Loop() {

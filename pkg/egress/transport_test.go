@@ -212,7 +212,7 @@ func (c *closeRecorder) Close() error { c.closed = true; return nil }
 
 // No host has a limit of connections: all requests are in flight at once, and their connections are kept for those
 // that come after, as many as a pool keeps.
-func TestConnectionsPerHostAreNotBounded(t *testing.T) {
+func TestConnectionsPerHostAreNotLimited(t *testing.T) {
 	const requests = 600
 	var open, opened atomic.Int64
 	full := make(chan struct{})

@@ -49,7 +49,7 @@ func TestGeneratorNeverGoesBack(t *testing.T) {
 }
 
 // What is only put in order by its id gets one however wrong the clock is, and refusals use up none.
-func TestNextNeverFails(t *testing.T) {
+func TestNewUnboundedNeverFails(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	g := id.NewGenerator(func() time.Time { return now })
 	var told []time.Duration

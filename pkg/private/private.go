@@ -3,8 +3,8 @@
 // Paths in, opened and checked objects out. Every check is made on the open object (fstat), not on its name, so that
 // nobody can swap it between the check and the use.
 //
-//   - Dir makes a directory with mode 0700, or takes one that exists and belongs to this user: TestDir.
-//   - Lock keeps a second process out of a directory: TestLock.
+//   - Dir makes a directory with mode 0700, or takes one that exists and belongs to this user: TestEnsureDir.
+//   - Lock keeps a second process out of a directory: TestLockDir.
 //   - ReadFile reads a file that this user owns and nobody else can read: TestReadFile.
 //   - Listen and Dial connect processes of one user only: the kernel says whose process is at the other end
 //     (SO_PEERCRED, Linux): TestPeer. They take paths of any length, where a socket address has room for 108 bytes:

@@ -34,7 +34,7 @@ func makeDir(t *testing.T, mode os.FileMode, files ...string) string {
 	return dir
 }
 
-func TestDir(t *testing.T) {
+func TestEnsureDir(t *testing.T) {
 	for name, c := range map[string]struct {
 		dir    string
 		refuse string
@@ -69,7 +69,7 @@ func TestDir(t *testing.T) {
 }
 
 // A directory is locked for one process at a time, and free again when that one is done.
-func TestLock(t *testing.T) {
+func TestLockDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	unlock, err := private.LockDir(dir, "lock")
@@ -174,7 +174,7 @@ func abandon(t *testing.T, path string) {
 }
 
 // What is no socket stays, and Close leaves alone what came after.
-func TestListenTakesNothingElse(t *testing.T) {
+func TestListenReplacesOnlyUnusedSockets(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.sock")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
@@ -210,7 +210,7 @@ func TestListenTakesNothingElse(t *testing.T) {
 }
 
 // A process that listens keeps its socket; one that is about to end gets a moment.
-func TestListenWaits(t *testing.T) {
+func TestListenWaitsForDyingProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	first, err := private.Listen(path)
 	if err != nil {
@@ -239,7 +239,7 @@ func TestListenWaits(t *testing.T) {
 	wg.Wait()
 }
 
-func TestLinkOfAnotherUser(t *testing.T) {
+func TestLinkOfOtherUserIsRefused(t *testing.T) {
 	asRoot(t)
 	ours := makeDir(t, 0o700)
 	link := ours + ".link"

@@ -92,7 +92,7 @@ func TestValidate(t *testing.T) {
 	f(func(c *Config) { c.Type, c.Algorithm, c.Header, c.SignedContent = Stripe, "md5", "X Y", "x" })
 }
 
-func TestFaultsKeepSecretsToThemselves(t *testing.T) {
+func TestFaultsDoNotContainSecrets(t *testing.T) {
 	c := Config{Type: StandardWebhooks, Secrets: []string{"whsec_hunter2\x00", strings.Repeat("hunter2", 100), "hunter2 "}}
 	if text := c.Validate().Error(); strings.Contains(text, "hunter2") {
 		t.Error(text)

@@ -233,7 +233,7 @@ func formText(body string) string {
 }
 
 // The vectors are made again by the libraries themselves, so that the committed ones cannot be anything else.
-func TestVectorsAreWhatTheLibrariesSign(t *testing.T) {
+func TestVectorsMatchProviderLibraries(t *testing.T) {
 	t.Run("node", func(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(vendors, "node_modules")); err != nil {
 			kit.SkipMissing(t, "the providers' Node libraries are not installed; run deploy/vendors.sh")

@@ -41,7 +41,7 @@ func pick(t testing.TB, scheme string) (Config, Request) {
 	return Config{}, Request{}
 }
 
-func TestHeadersThatAreMissing(t *testing.T) {
+func TestMissingHeaders(t *testing.T) {
 	for scheme, names := range signatureHeaders {
 		t.Run(scheme, func(t *testing.T) {
 			c, r := pick(t, scheme)
@@ -62,7 +62,7 @@ func TestHeadersThatAreMissing(t *testing.T) {
 	}
 }
 
-func TestHeadersThatAreMalformed(t *testing.T) {
+func TestMalformedHeaders(t *testing.T) {
 	for scheme, names := range signatureHeaders {
 		t.Run(scheme, func(t *testing.T) {
 			c, r := pick(t, scheme)
@@ -84,7 +84,7 @@ func TestHeadersThatAreMalformed(t *testing.T) {
 	}
 }
 
-func TestSignaturesThatAreMalformed(t *testing.T) {
+func TestMalformedSignatures(t *testing.T) {
 	f := func(scheme, name, value string) {
 		t.Helper()
 		c, r := pick(t, scheme)
@@ -197,7 +197,7 @@ func TestStandardWebhooksIDs(t *testing.T) {
 	want(t, c, r, "")
 }
 
-func TestCheckKeepsTheRequest(t *testing.T) {
+func TestCheckDoesNotChangeTheRequest(t *testing.T) {
 	all, now := vectors(t)
 	for _, v := range all {
 		r := v.request(now)

@@ -109,7 +109,7 @@ func threadTime(t *testing.T) time.Duration {
 	return time.Duration(used.Nano())
 }
 
-func TestReadingCostsByLengthAlone(t *testing.T) {
+func TestParseCostDependsOnLengthOnly(t *testing.T) {
 	for name, body := range expensive() {
 		f := func(reader string, read func()) {
 			t.Helper()

@@ -132,7 +132,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-func TestReadBodyThatBreaksOff(t *testing.T) {
+func TestReadBodyCutOff(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", failing{})
 	if err := web.ReadBody(r, new(bytes.Buffer), 10); web.FromError(err).Status != 400 {
 		t.Fatal(err)
@@ -253,7 +253,7 @@ func TestErrorHeaders(t *testing.T) {
 
 // net/http reads what is left of a body before it answers. A sender that stops in the middle, where nobody
 // wants the body at all, must not keep its connection for that.
-func TestSlowBodyThatNobodyReads(t *testing.T) {
+func TestUnreadSlowBodyTimesOut(t *testing.T) {
 	front := &web.Front{BodyTimeout: 50 * time.Millisecond}
 	srv := httptest.NewServer(front.Wrap(func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }))
 	defer srv.Close()
@@ -327,7 +327,7 @@ func TestTime(t *testing.T) {
 }
 
 // A client that sends all of a body before it looks for the answer finds the answer.
-func TestRefusalReachesAClientThatSendsFirst(t *testing.T) {
+func TestErrorReachesClientThatSendsWholeBody(t *testing.T) {
 	front := &web.Front{}
 	srv := httptest.NewServer(front.Wrap(func(_ http.ResponseWriter, r *http.Request) error {
 		return web.ReadBody(r, new(bytes.Buffer), 1<<20)

@@ -2,7 +2,7 @@ package web
 
 import "testing"
 
-func TestTextOfStrangers(t *testing.T) {
+func TestSanitizeText(t *testing.T) {
 	for in, want := range map[string]struct{ text, line string }{
 		"orders":                     {"orders", "orders"},
 		"a\nb\tc\r\nd":               {"a\nbc\nd", "a b c  d"},

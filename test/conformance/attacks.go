@@ -21,14 +21,14 @@ import (
 // tried or what must hold; its body says what is sent and what must be answered.
 //
 // Attacks that would take hours or gigabytes are not here. Tests with fake clocks or counted work cover them: bodies
-// that arrive slowly (ingest.TestStalledBodiesHoldOneShare, TestMinimumRate), bounds of the configuration
+// that arrive slowly (ingest.TestStalledBodiesHoldOneShare, TestMinimumBodyRate), bounds of the configuration
 // (conflog.TestApplyEnforcesBounds, config.TestAnswersAreBounded, TestRestrictionsIgnoreBounds), filters on bodies
 // (dispatcher.TestParkedDeliveriesDoNotReadBodies, config.TestBodyFiltersAreBounded), replays of refused requests
 // (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsContinueWhenANodeDies,
 // api.TestAlertTestsAreLimited), forged snapshots and heartbeats (conflog.TestForgedSnapshots, TestForgedHeartbeats),
 // neighbours at one host (dispatcher.TestNeighboursAtOneHost), silent connections (node.TestConnectionsAreBounded),
 // loops that fan out (dispatcher.TestFanOutOfALoopIsBounded), the relay itself as a destination
-// (egress.TestOwnURLsAreNoDestinations). The service must run with RELAY_ALERT_DOMAINS=example.com. Cases change
+// (egress.TestOwnURLsAreRefused). The service must run with RELAY_ALERT_DOMAINS=example.com. Cases change
 // settings of the account and exhaust rate limits, so nothing else should use the service at the same time.
 func RunAttacks(t *testing.T, target Target) {
 	for _, group := range [][]testCase{pageAttacks(), readerAttacks(), writerAttacks(), ingestAttacks(), headerAttacks(),
