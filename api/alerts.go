@@ -175,7 +175,8 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 	return nil
 }
 
-// testChannels waits for all channels; notify.Timeout bounds each of them.
+// testChannels sends the test message to all enabled channels at the same time and waits for the results; each
+// channel takes at most notify.Timeout.
 func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) []testResult {
 	message := a.testMessage()
 	results := make([]testResult, len(saved))

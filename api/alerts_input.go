@@ -11,19 +11,19 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of alert settings, contract §6.
+// Bounds of alert settings.
 const (
 	// maxMailAddress is the longest path of RFC 5321, 4.5.3.1.3, without its angle brackets.
 	maxMailAddress    = 254 // bytes
 	maxAlertThreshold = 10000
-	minAlertWindow    = 60
-	maxAlertWindow    = 3600
+	minAlertWindow    = 60   // seconds
+	maxAlertWindow    = 3600 // seconds
 	maxAlertAttempts  = 100000
-	minAlertAge       = 10
-	maxAlertAge       = 7 * maxDaySeconds
-	maxUsagePercents  = 10
+	minAlertAge       = 10                // seconds
+	maxAlertAge       = 7 * maxDaySeconds // seconds
+	maxUsagePercents  = 10                // thresholds of the rule usage
 	maxUsagePercent   = 1000
-	maxAlertMinutes   = 7 * 24 * 60
+	maxAlertMinutes   = 7 * 24 * 60 // minutes without a receipt
 )
 
 // severities lists the severities of findings, lowest first.
@@ -33,7 +33,7 @@ var severities = []string{"low", "medium", "high", "critical"}
 type alertsInput struct {
 	input
 	alerts   *alerts
-	revealed string // the webhook's secret if this change created it
+	revealed string // the webhook's secret if this change set it
 }
 
 // merge validates body and merges it into s, which holds the current settings.
@@ -80,9 +80,8 @@ func (in *alertsInput) flatChannels(o *object, s *config.AlertSettings) {
 		case kindOf(raw) == kindNull:
 			s.RemoveChannel(string(k.Kind))
 		default:
-			in.channel(&object{in: &in.input, path: k.Flat, members: []web.Member{{Name: k.Member, Value: raw}}, unnamed: true},
-				k,
-				s)
+			members := []web.Member{{Name: k.Member, Value: raw}}
+			in.channel(&object{in: &in.input, path: k.Flat, members: members, unnamed: true}, k, s)
 		}
 	}
 }

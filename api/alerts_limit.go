@@ -18,9 +18,9 @@ import (
 // mail comes from the operator's server.
 const (
 	testWindow     = time.Minute
-	maxTests       = 6 // in a window
+	maxTests       = 6 // in a testWindow
 	testMailWindow = time.Hour
-	maxTestMails   = 20 // in a window; each recipient counts as one
+	maxTestMails   = 20 // in a testMailWindow; each recipient counts as one
 	// testLease is how long a test may run. After it the next test may start, even if no node recorded the end of
 	// this one.
 	testLease = notify.Timeout + 5*time.Second
@@ -82,7 +82,7 @@ func testRefusal(b *config.AlertBudget, now time.Time, mails int) error {
 		return nil
 	}
 	var until time.Time
-	for _, s := range sent { // the oldest go first
+	for _, s := range sent { // oldest first: they leave the window first
 		if over -= s.Mails; over <= 0 {
 			until = s.At.Add(testMailWindow)
 			break

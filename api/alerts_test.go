@@ -65,7 +65,7 @@ func TestAlertDefaults(t *testing.T) {
 	alertsClient(t).as(readKey).do("POST", "/v1/alerts/test", nil).wantError(403, "insufficient_scope", "")
 }
 
-// The rows of the contract about alerts: a mask shows the host and not the token, and a mask that is sent back
+// A mask shows the host and not the token, and a mask that is sent back
 // changes nothing.
 func TestAlertURLsAreMasked(t *testing.T) {
 	c := alertsClient(t)

@@ -65,8 +65,8 @@ func detailBytes(d *event.Detail) int {
 	return escapedByte*n + attemptBytes(d.Attempts) + detailFrame
 }
 
-// detailFrame, deliveryBytes and attemptFrame bound the JSON of an event, a delivery and an attempt without the
-// texts that senders and receivers chose, but with 200 lines of headers.
+// detailFrame, deliveryBytes and attemptFrame bound the JSON of an event, a delivery and an attempt, without the texts
+// that senders and receivers chose. They include the quotes and commas around 200 header lines.
 const detailFrame, deliveryBytes, attemptFrame = 32 << 10, 1 << 10, 2 << 10
 
 // attemptBytes is an upper bound of attempts as JSON.

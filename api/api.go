@@ -6,11 +6,13 @@
 //
 // Guarantees: every input is validated once, before it takes effect, and an error names its parameter. A write is
 // answered with 2xx only after the log has stored it durably. A signing secret appears only in the response that
-// creates it, never in an error or a log line. Refusals are checked in the order 401, 429, 403, 404, 400.
+// creates it, and in repeats of that response; never in an error or a log line. Errors are checked in the order 401,
+// 429, 403, 404 for an id in the path, 400.
 //
 // Backpressure: when the log accepts no records, the store is unavailable or the configuration lease has expired,
-// the answer is 503 with Retry-After. Only two kinds of requests wait, for at most 5 s and in a bounded number:
-// repeats of a request that is still running, and replays of an endpoint that another replay is queueing.
+// the answer is 503 with Retry-After. Repeats of a request that is still running, and replays of an endpoint that
+// another replay is queueing, wait for at most 5 s and in a bounded number. Batches wait up to 5 s for a slot, large
+// responses up to 2 s for memory.
 //
 // Run ends replay runs whose node died while it queued them. Begin reading at resources.routes (all routes), then
 // router.serve (what happens to every request).
@@ -34,7 +36,7 @@ type Config struct {
 	BaseURL        string // the public address, without a trailing slash
 	MaxBody        int64  // bytes of a request body
 	RetentionDays  int    // days for which events can be read
-	Version        string // of the program, for GET /v1/me
+	Version        string // version of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
 	AllowedHosts   []string       // host names that requests may use, besides the base URL's
 	KeepAlive      time.Duration  // longest time without data in an event stream; 0 = 15 s

@@ -248,12 +248,12 @@ func withParamPrefix(path string, err error) error {
 	if !ok {
 		return err
 	}
-	moved := *e
-	if moved.Param = path; e.Param != "" {
-		moved.Param = web.JoinPath(path, e.Param)
+	prefixed := *e
+	if prefixed.Param = path; e.Param != "" {
+		prefixed.Param = web.JoinPath(path, e.Param)
 	}
-	moved.Message = strings.TrimPrefix(moved.Message, "the body ")
-	return &moved
+	prefixed.Message = strings.TrimPrefix(prefixed.Message, "the body ")
+	return &prefixed
 }
 
 // storeIdempotent stores a batch under an Idempotency-Key. The key is bound to the first body. An item without its

@@ -106,8 +106,8 @@ func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
 	return repeats
 }
 
-// storeOnce stores an item unless its key was used before, and reports whether the limiter store remembers the key.
-// limited bounds the time that all items of a batch together wait for claims of other calls.
+// storeOnce stores an item unless its key was used before. It returns false when the limiter store failed, so a repeat
+// may be stored again. limited bounds the time that all items of a batch together wait for claims of other calls.
 func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembered bool) {
 	d, err := b.sender.ids.New(b.ep.Partition)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// The tests below are the rows of contract §13 that the current routes can answer, by their number there.
+// TestContract01 and the tests below check the closing table of the HTTP contract, one row each, as far as this
+// package can answer it. The number in the name is that of the row.
 
 func TestContract01EveryCallNeedsAKey(t *testing.T) {
 	c := newClient(t)
@@ -237,14 +238,14 @@ type lapsed struct{ *config.Control }
 
 func (lapsed) Authenticate(string) (*config.Key, error) { return nil, config.ErrLease }
 
-// awayLog is a configuration whose log does not answer writes.
-type awayLog struct{ *config.Control }
+// unavailableLog is a configuration whose log does not answer writes.
+type unavailableLog struct{ *config.Control }
 
-func (awayLog) CreateEndpoint(context.Context, *config.Endpoint) (*config.Endpoint, error) {
+func (unavailableLog) CreateEndpoint(context.Context, *config.Endpoint) (*config.Endpoint, error) {
 	return nil, config.ErrUnavailable
 }
 
-func (awayLog) UpdateEndpoint(context.Context, string, func(*config.Endpoint) error) (*config.Endpoint, error) {
+func (unavailableLog) UpdateEndpoint(context.Context, string, func(*config.Endpoint) error) (*config.Endpoint, error) {
 	return nil, config.ErrConflict
 }
 
@@ -254,7 +255,7 @@ func TestConfigurationErrors(t *testing.T) {
 		t.Error("503 without Retry-After")
 	}
 	ep := newClient(t).endpoint(nil).text("id")
-	c := newClient(t, withConfig(awayLog{configuration}))
+	c := newClient(t, withConfig(unavailableLog{configuration}))
 	c.do("POST", "/v1/endpoints", `{"url":"https://example.com"}`).wantError(503, "unavailable", "")
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"name":"x"}`).wantError(400, "conflict", "")
 }

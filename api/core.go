@@ -43,7 +43,7 @@ func (c *core) requestTime(r *http.Request) time.Time {
 	return c.now()
 }
 
-// body reads the JSON body of a write and validates the headers that describe it. An empty body is returned as {}.
+// body validates Idempotency-Key and Content-Type of a write and reads its JSON body. An empty body is returned as {}.
 func (c *core) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if _, err := idempotencyKey(r); err != nil {
 		return nil, err
@@ -106,7 +106,8 @@ func (c *core) catchUp(ctx context.Context) {
 	_ = c.config.Sync(ctx)
 }
 
-// eventInPath returns the id of the event that the path names, or the 404 when its retention has ended.
+// eventInPath returns the id of the event that the path names, or the 404 when the id is malformed or the event's
+// retention has ended. It does not check that the event exists.
 func (c *core) eventInPath(r *http.Request) (id.ID, error) {
 	d, err := id.Parse(id.Event, web.InfoOf(r).Vars["event"])
 	if err != nil || !c.now().Before(c.expiry(d)) {
@@ -118,7 +119,7 @@ func (c *core) eventInPath(r *http.Request) (id.ID, error) {
 // expiry returns when the retention of an event ends.
 func (c *core) expiry(d id.ID) time.Time { return d.Time().AddDate(0, 0, c.retentionDays) }
 
-// untilNow returns the end of a time window, or the zero time when it is in the future: no event is newer than now.
+// untilNow returns the end of a time window, or the zero time (no end) when it is in the future.
 func (c *core) untilNow(until time.Time) time.Time {
 	if until.After(c.now()) {
 		return time.Time{}

@@ -20,7 +20,8 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 )
 
-// Deps are the dependencies of the API. All but Resolver, Metrics and Ready are required.
+// Deps are the dependencies of the API. All but Resolver, Metrics and Ready are required; the zero Egress allows
+// public addresses only.
 type Deps struct {
 	Replays
 	Log          *slog.Logger
@@ -59,20 +60,21 @@ type Deps struct {
 	Sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 }
 
-// validate returns every missing dependency as one error.
+// validate returns the missing dependencies as one error. It does not check Replays and Egress.
 func (d Deps) validate() error {
 	var errs []error
-	for name, there := range map[string]bool{
+	for name, present := range map[string]bool{
 		"Recovery": d.Recovery != nil,
 		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
 		"Accept": d.Accept != nil,
 		"Feed":   d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil,
-		"Usage": d.Usage != nil, "Limits": d.Limits != nil, "Memory": d.LimiterStore != nil, "Notifier": d.Notifier != nil,
-		"IDs": d.IDs != nil, "Now": d.Now != nil, "Verification": d.ValidateVerification != nil,
+		"Usage": d.Usage != nil, "Limits": d.Limits != nil, "LimiterStore": d.LimiterStore != nil,
+		"Notifier": d.Notifier != nil,
+		"IDs":      d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,
 		"Reverify": d.Reverify != nil,
-		"Audit":    d.Audit != nil, "Uses": d.KeyUses != nil, "Sample": d.Sample != nil,
+		"Audit":    d.Audit != nil, "KeyUses": d.KeyUses != nil, "Sample": d.Sample != nil,
 	} {
-		if !there {
+		if !present {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
 		}
 	}
@@ -111,7 +113,7 @@ type EventReader interface {
 	Events(ctx context.Context, q event.Query) (event.Page, error)
 	Event(ctx context.Context, account string, id id.ID) (*event.Detail, error)
 	Attempts(ctx context.Context, account string, event, before id.ID, limit int) (event.AttemptPage, error)
-	// Summaries returns the stored ones of up to 1,000 events, by id.
+	// Summaries returns the list rows of up to 1,000 events, by id, without those that are not stored.
 	Summaries(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error)
 }
 
@@ -146,11 +148,12 @@ type Usage interface {
 	Usage(ctx context.Context, account string) (*event.Usage, error)
 }
 
-// LimiterStore holds short-lived state that all nodes share (Redis). It may lose it; no request fails for that.
+// LimiterStore holds short-lived state that all nodes share (Redis). The state may be lost; no request fails because
+// of that.
 type LimiterStore interface {
-	// Held returns which of up to 1,000 destinations an open circuit breaker holds, and until when.
+	// HeldUntil returns, for those of up to 1,000 destinations that an open circuit breaker holds, until when.
 	HeldUntil(ctx context.Context, dests []string) map[string]time.Time
-	// Claim, Stored and Release are the steps of an Idempotency-Key of a send; see limit.Limiter.
+	// Claim, MarkStored and Release are the steps of a send with an Idempotency-Key; see limit.Limiter.
 	Claim(ctx context.Context, key string, event id.ID, note string) limit.Claim
 	MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error
 	Release(ctx context.Context, key string, event id.ID)

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Limits of a destination's filter: types, paths in the body, bytes of a value.
+// Limits of a destination's filter: number of types, number of paths in the body, bytes of a value as JSON.
 const (
 	maxFilterTypes = 50
 	maxFilterBody  = 20
@@ -79,14 +79,14 @@ func (in *endpointInput) filterBody(f *object, next *config.Filter) {
 		}
 		v, ok := scalar(m.Value)
 		if !ok {
-			b.fail(m.Name, "must be a string of at most %d bytes, a number, true, false or null", maxFilterText)
+			b.fail(m.Name, "must be a string of at most %d bytes, a number below 2^53, true, false or null", maxFilterText)
 			return
 		}
 		next.Body[m.Name] = v
 	}
 }
 
-// scalar decodes a value to compare with. It refuses numbers beyond 2^53, which float64 cannot tell apart.
+// scalar decodes a value to compare with. It refuses numbers from 2^53 on: float64 cannot tell such integers apart.
 func scalar(raw []byte) (any, bool) {
 	var v any
 	if len(raw) > maxFilterText || json.Unmarshal(raw, &v) != nil {

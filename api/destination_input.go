@@ -25,8 +25,8 @@ const (
 	maxBurst        = 10000 // deliveries: a second's worth of the highest rate
 )
 
-// destinations reads the full set. An entry matches a current destination by id, else by URL, else it is new. A
-// current destination that no entry matches is removed.
+// destinations reads the complete list of destinations. An entry matches a current destination by id, else by URL, else
+// it is new. A current destination that no entry matches is removed.
 func (in *endpointInput) destinations(o *object, e *config.Endpoint) {
 	const name = "destinations"
 	entries := in.destinationEntries(o)
@@ -156,7 +156,7 @@ func (in *endpointInput) mergeDestination(o *object, d config.Destination) confi
 	}
 	if _, ok := o.raw("enabled"); ok {
 		o.boolean("enabled", &d.Enabled)
-		d.StateReason = "" // an explicit setting replaces the service's own decision
+		d.StateReason = "" // the reason for which the service disabled it no longer applies
 	}
 	o.integer("timeout_seconds", 1, 60, &d.TimeoutSeconds)
 	o.integer("max_in_flight", 1, 1000, &d.MaxInFlight)
@@ -201,7 +201,7 @@ func defaultBurst(perSecond float64) int { return int(math.Ceil(perSecond)) }
 
 // destinationURL returns the URL to store, empty when it is absent or invalid. The mask of the URL of a current
 // destination stands for that URL.
-func (in *endpointInput) destinationURL(o *object, present ...config.Destination) string {
+func (in *endpointInput) destinationURL(o *object, current ...config.Destination) string {
 	raw, ok := o.rawOfKind("url", kindString)
 	if !ok {
 		return ""
@@ -212,7 +212,7 @@ func (in *endpointInput) destinationURL(o *object, present ...config.Destination
 		return ""
 	}
 	if strings.Contains(text, mask) {
-		return in.maskedURL(o, text, present)
+		return in.maskedURL(o, text, current)
 	}
 	u, err := in.endpoints.egress.CheckURL(text)
 	if err != nil {
@@ -223,9 +223,9 @@ func (in *endpointInput) destinationURL(o *object, present ...config.Destination
 }
 
 // maskedURL returns the URL that a mask stands for, empty unless exactly one matches.
-func (in *endpointInput) maskedURL(o *object, text string, present []config.Destination) string {
+func (in *endpointInput) maskedURL(o *object, text string, current []config.Destination) string {
 	found := ""
-	for _, d := range present {
+	for _, d := range current {
 		switch {
 		case d.URL == "" || maskCapabilities(d.URL) != text:
 		case found != "" && found != d.URL:

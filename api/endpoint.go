@@ -13,7 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// defaultNameLength is how many characters of its id name an endpoint that was created without a name.
+// defaultNameLength is how many characters at the end of its id name an endpoint that was created without a name.
 const defaultNameLength = 8
 
 // endpoints serves endpoints: it validates, stores and shows their configuration.

@@ -12,20 +12,20 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Limits of an endpoint's members, contract §1 and §4.
+// Limits of an endpoint's members; texts in characters.
 const (
 	maxName         = 100
 	maxDescription  = 500
 	maxDestinations = 50
 	maxResponseBody = 16 << 10 // characters
-	maxMetadata     = 20
+	maxMetadata     = 20       // keys
 	maxMetadataKey  = 64
 	maxMetadataText = 500
 	maxDaySeconds   = 86400
 	maxTypeSource   = 512
 )
 
-// endpointInput validates a request and merges it into an endpoint. All configuration is validated here.
+// endpointInput validates a request and merges it into an endpoint or one of its destinations.
 type endpointInput struct {
 	input
 	endpoints *endpoints

@@ -479,7 +479,8 @@ func TestRates(t *testing.T) {
 func TestNewReportsEveryInvalidSetting(t *testing.T) {
 	_, err := api.New(api.Config{BaseURL: "relay.example.com/", RateRead: -1}, api.Deps{})
 	for _, want := range []string{"base URL", "max body", "retention", "rates", "Log", "Config", "Keyring", "Events",
-		"Accept", "Commands", "Limits", "Memory", "IDs", "Now", "Verification", "Reverify"} {
+		"Accept", "Commands", "Limits", "LimiterStore", "IDs", "Now", "ValidateVerification",
+		"Reverify"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}

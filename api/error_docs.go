@@ -20,7 +20,8 @@ var errorDocs = []struct{ kind, text string }{
 	{web.Conflict, "400. Another request changed the resource at the same time. Read it and try again."},
 	{web.AuthenticationRequired, "401. Send an API key: Authorization: Bearer &lt;API_KEY&gt;."},
 	{web.InvalidAPIKey, "401. The API key is unknown, expired or revoked."},
-	{web.InsufficientScope, "403. The key may only read; the call needs a key with the scope read_write."},
+	{web.InsufficientScope, "403. The key may only read, or it is an agent key; the call needs another key with the " +
+		"scope read_write."},
 	{web.NotFound, "404. There is no such route or resource, or its retention has ended."},
 	{web.RateLimited, "429. Too many requests; wait as long as Retry-After says."},
 	{web.AllowanceExceeded, "429. The account's allowance is used up."},

@@ -28,7 +28,7 @@ func unknownMember(param, name string, known []string) warning {
 	return warning{web.TruncateParam(param), "unknown member, ignored" + didYouMean(name, known)}
 }
 
-// input collects the first error of a request body, which decides the response, and all warnings.
+// input collects the warnings about a request body and its first error, which becomes the response.
 type input struct {
 	err            error
 	warnings       []warning
@@ -52,7 +52,7 @@ type object struct {
 	path    string
 	members []web.Member
 	known   []string
-	unnamed bool // the request gives the value of its only member directly at path
+	unnamed bool // the request has the value of the only member in place of the object
 }
 
 // newObject parses raw, the JSON object at path in the request.
@@ -286,7 +286,7 @@ func (o *object) fixedValue(name string, values ...string) {
 // readOnly declares members of a response that a request may repeat; they are ignored.
 func (o *object) readOnly(names ...string) { o.known = append(o.known, names...) }
 
-// warnUnknown adds a warning for each member that no reader asked for.
+// warnUnknown adds a warning for each member that no method has read, at most maxUnknownMembers in a request.
 func (o *object) warnUnknown() {
 	for _, m := range o.members {
 		if o.in.unknownMembers < maxUnknownMembers && !slices.Contains(o.known, m.Name) {
@@ -296,8 +296,8 @@ func (o *object) warnUnknown() {
 	}
 }
 
-// refuseUnknown refuses members that no reader asked for. Where members select what is sent, an ignored one would
-// send too much.
+// refuseUnknown refuses members that no method has read. Use it where members select what is sent: if one were
+// ignored, too much would be sent.
 func (o *object) refuseUnknown() {
 	for _, m := range o.members {
 		if o.in.err == nil && !slices.Contains(o.known, m.Name) {

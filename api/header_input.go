@@ -36,7 +36,7 @@ func reservedHeader(canonical string) string {
 		lower == "keep-alive", lower == "proxy-connection", lower == "te", lower == "trailer", lower == "upgrade":
 		return "belongs to the HTTP transport and cannot be set"
 	case lower == "idempotency-key", lower == "x-idempotency-key":
-		return "cannot be the same on every delivery; receivers recognise repeats by webhook-id"
+		return "cannot be set: it would be the same on every delivery; receivers recognise repeats by webhook-id"
 	}
 	return ""
 }
@@ -53,7 +53,7 @@ func (in *endpointInput) headers(o *object, d *config.Destination) map[string]bo
 		return nil
 	}
 	merged := maps.Clone(d.Headers)
-	given, brought := map[string]bool{}, map[string]bool{}
+	seen, given := map[string]bool{}, map[string]bool{}
 	for _, m := range h.members {
 		canonical := http.CanonicalHeaderKey(m.Name)
 		why := reservedHeader(canonical)
@@ -62,20 +62,20 @@ func (in *endpointInput) headers(o *object, d *config.Destination) map[string]bo
 			o.fail(name, "must have header names of 1 to %d letters, digits and hyphens", maxHeaderName)
 		case why != "":
 			h.fail(m.Name, "%s", why)
-		case given[canonical]:
+		case seen[canonical]:
 			h.fail(m.Name, "is given twice; header names are case-insensitive")
 		case kindOf(m.Value) == kindNull:
 			delete(merged, canonical)
 		default:
-			brought[canonical] = in.header(h, m, d, canonical, merged)
+			given[canonical] = in.header(h, m, d, canonical, merged)
 		}
-		given[canonical] = true
+		seen[canonical] = true
 	}
 	if len(merged) > maxHeaders {
 		o.fail(name, "must have at most %d members", maxHeaders)
 	}
 	d.Headers = merged
-	return brought
+	return given
 }
 
 // header reads one header and reports whether the request contains its value rather than its mask.
@@ -90,7 +90,7 @@ func (in *endpointInput) header(h *object, m web.Member, d *config.Destination, 
 	}
 	if !httpguts.ValidHeaderFieldValue(value) || !isASCII(value) || strings.TrimSpace(value) != value ||
 		len(value) > maxHeaderValue {
-		h.fail(m.Name, "must be at most %d printable ASCII characters, none of them a space at the ends", maxHeaderValue)
+		h.fail(m.Name, "must be at most %d printable ASCII characters without spaces at the ends", maxHeaderValue)
 	}
 	if in.err != nil {
 		return false

@@ -114,7 +114,7 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 	return func(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 		text, err := idempotencyKey(r)
 		if err != nil || text == "" {
-			return next(w, r, key) // which validates the key after the path
+			return next(w, r, key) // it reports an invalid key after it has checked the path
 		}
 		if err := a.checkPath(r, key); err != nil {
 			return err
@@ -133,7 +133,6 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		case errors.Is(err, config.ErrAnswersFull):
 			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: idempotencyHeader,
 				RetryAfter: time.Minute,
-
 				Message: "cannot be stored: the Idempotency-Keys of the last 24 hours use all of their 64 MiB; nothing was done. " +
 					"Repeat the request later, or send it without the header"}
 		case err != nil:
@@ -141,7 +140,7 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		case c.claim.Status != 0:
 			return a.answerRepeat(w, key, c.claim)
 		}
-		return a.runFirst(w, r, key, c, resumable, next)
+		return a.runClaimed(w, r, key, c, resumable, next)
 	}
 }
 
@@ -159,8 +158,8 @@ func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
 	return err
 }
 
-// claim returns the call that does the work, or the answer of an earlier one. It waits while another call is
-// running.
+// claim returns this request's call if it may do the work, or a call whose claim has the answer of an earlier request.
+// It waits while another call is running.
 func (a *idempotentCalls) claim(r *http.Request, key *config.Key, text string, body []byte, resumable, optional bool) (
 	*call, error) {
 	subject, err := a.ids.New(0)
@@ -259,8 +258,8 @@ func (w *recorder) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// runFirst runs the handler for a claimed key, remembers its answer, and sends it.
-func (a *idempotentCalls) runFirst(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, resumable bool,
+// runClaimed runs the handler for a claimed key, remembers its answer, and sends it.
+func (a *idempotentCalls) runClaimed(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, resumable bool,
 	next handlerFunc) error {
 	recorded := &recorder{header: http.Header{}}
 	err := toWebError(next(recorded, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
@@ -273,11 +272,11 @@ func (a *idempotentCalls) runFirst(w http.ResponseWriter, r *http.Request, key *
 			RetryAfter: e.RetryAfter,
 			Queued:     e.Queued}}
 	}
-	if keepErr := a.remember(r, c, status, answer, resumable); keepErr != nil {
-		// The work is done all the same. A repeat finds the claim without an answer.
+	if rememberErr := a.remember(r, c, status, answer, resumable); rememberErr != nil {
+		// The work is done nevertheless. A repeat finds the claim without an answer.
 		a.log.LogAttrs(r.Context(), slog.LevelWarn, "cannot remember the answer of a request with an Idempotency-Key",
 			slog.String("route", web.InfoOf(r).Route),
-			slog.Any("error", keepErr))
+			slog.Any("error", rememberErr))
 		setIdempotencyUnavailable(w)
 	}
 	if err != nil {
@@ -319,7 +318,7 @@ func (a *idempotentCalls) remember(
 	}
 	finish := func(with config.Sealed) error {
 		_, err := a.answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
-			if x.Status == 0 { // otherwise a repeat that took over was faster
+			if x.Status == 0 { // otherwise a repeat that took over the claim was faster
 				x.Status, x.Answer = status, with
 			}
 			return nil

@@ -22,13 +22,13 @@ const (
 	maxIdempotencyKey = 255
 	// idempotencyWindow is how long an Idempotency-Key is remembered.
 	idempotencyWindow = 24 * time.Hour
-	// idempotencyWait is how long a repeat waits for the first call to end.
+	// idempotencyWait is how long a repeat waits for the first call to end, and a replay for other replays.
 	idempotencyWait = 5 * time.Second
-	// maxWaitingRequests bounds the repeats that wait on this node: each holds its body in memory.
+	// maxWaitingRequests bounds the repeats and replays that wait on this node: each holds its body in memory.
 	maxWaitingRequests = 256
 )
 
-// claimBackoff spaces the checks of a claim that another call holds.
+// claimBackoff spaces the checks of a claim that another call holds, or of a replay that must wait.
 var claimBackoff = wait.Backoff{First: 5 * time.Millisecond, Longest: 200 * time.Millisecond}
 
 // idempotencyKey returns the Idempotency-Key of a request, empty if it has none.
@@ -63,7 +63,7 @@ type idempotentSend struct {
 	sender   *sender
 	account  string
 	key      string // key of the claim: account, path and Idempotency-Key
-	bodyHash string // of the body
+	bodyHash string // SHA-256 of the body, in base64
 	id       id.ID  // id of the event if this call is the first
 }
 

@@ -35,14 +35,14 @@ func (q *query) limit() int {
 }
 
 // readCursor returns the position in the cursor, the zero value without a cursor.
-func readCursor[T any](q *query, decode func(string) (T, error)) (place T) {
+func readCursor[T any](q *query, decode func(string) (T, error)) (position T) {
 	values := q.values["cursor"]
 	if len(values) == 0 || values[0] == "" {
-		return place
+		return position
 	}
-	place, err := decode(values[0])
+	position, err := decode(values[0])
 	if err != nil || len(values) > 1 {
 		q.fail("cursor", "was not returned by this list for these filters; start again without a cursor")
 	}
-	return place
+	return position
 }

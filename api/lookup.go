@@ -16,7 +16,7 @@ const maxLookups = 4
 // cannot be used to scan a network's names.
 const maxLookupsPerMinute = 60
 
-// lookups counts the resolved names by account.
+// lookups counts the names that were resolved in the current minute.
 type lookups struct {
 	mu     sync.Mutex // guards the fields below
 	minute time.Time
@@ -43,19 +43,19 @@ func (a *endpoints) warnAddresses(ctx context.Context, in *endpointInput, before
 	if a.resolver == nil {
 		return
 	}
-	asked := map[string]bool{}
+	seen := map[string]bool{}
 	if before != nil {
 		for _, d := range before.Destinations {
-			asked[hostOf(d.URL)] = true
+			seen[hostOf(d.URL)] = true
 		}
 	}
 	n := 0
 	for i, d := range after.Destinations {
 		host := hostOf(d.URL)
-		if asked[host] || n == maxLookups || !a.lookups.allow(after.Account, a.now()) {
+		if seen[host] || n == maxLookups || !a.lookups.allow(after.Account, a.now()) {
 			continue
 		}
-		asked[host] = true
+		seen[host] = true
 		n++
 		if text := a.egress.LookupWarning(ctx, a.resolver, host); text != "" {
 			in.warn(indexed("destinations", i)+".url", text)

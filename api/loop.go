@@ -30,7 +30,6 @@ func refuseLoop(r *http.Request) error {
 		return nil
 	}
 	return web.WrongState(event.HeaderHops,
-		"marks a request that a delivery caused, and a delivery may not replay events; "+
-			"send the "+
-			"request without this header")
+		"marks a request that a delivery caused, and a delivery may not replay events; send the request without "+
+			"this header")
 }

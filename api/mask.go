@@ -11,10 +11,10 @@ import (
 // mask replaces the hidden part of a secret.
 const mask = "****"
 
-// visibleTail is how many characters at the end of a secret its mask shows.
+// visibleTail is how many bytes at the end of a secret its mask shows.
 const visibleTail = 4
 
-// maskText returns the mask of a secret. It shows the last four characters if the secret has 12 or more.
+// maskText returns the mask of a secret. It shows the last four bytes if the secret has 12 or more.
 func maskText(secret string) string {
 	if len(secret) < 12 {
 		return mask

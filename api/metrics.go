@@ -46,7 +46,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// done counts an answer. Requests without a route share one set of labels, regardless of path and method.
+// done counts an answer. Requests without a route have the labels route="none" and method="any".
 func (m *metrics) done(x web.Exchange) {
 	if x.Route == "" {
 		x.Route, x.Method = "none", "any"

@@ -41,14 +41,14 @@ func joinParts() (*yaml.Node, error) {
 func addPart(whole, part *yaml.Node) error {
 	for i := 0; i < len(part.Content); i += 2 {
 		name, value := part.Content[i], part.Content[i+1]
-		there := member(whole, name.Value)
+		existing := member(whole, name.Value)
 		switch {
-		case there == nil:
+		case existing == nil:
 			whole.Content = append(whole.Content, name, value)
-		case there.Kind != yaml.MappingNode || value.Kind != yaml.MappingNode:
+		case existing.Kind != yaml.MappingNode || value.Kind != yaml.MappingNode:
 			return fmt.Errorf("line %d: another part has %s too", name.Line, name.Value)
 		default:
-			if err := addPart(there, value); err != nil {
+			if err := addPart(existing, value); err != nil {
 				return err
 			}
 		}

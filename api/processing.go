@@ -49,7 +49,7 @@ func receiptFieldsOf(r *event.Receipt) receiptFields {
 	return receiptFields{State: r.State, Reference: orNull(r.Reference), Details: details(r.Details)}
 }
 
-// details returns the JSON that was sent, or null.
+// details returns the JSON that was sent, or null if nothing was sent.
 func details(sent string) json.RawMessage {
 	if sent == "" {
 		return json.RawMessage("null")
@@ -65,7 +65,7 @@ type receipts struct {
 }
 
 // receiveProcessing records a processing receipt. Every state may follow every other, but processed is final: a
-// later receipt is recorded without effect.
+// later receipt with another state is recorded without effect.
 func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	d, err := a.eventInPath(r)
 	if err != nil {
@@ -108,7 +108,7 @@ func (a *receipts) readReceipt(body []byte, to *event.Receipt) *input {
 	in := &input{}
 	o := in.newObject("", body)
 	var state string
-	if _, there := o.raw("state"); !there {
+	if _, present := o.raw("state"); !present {
 		o.fail("state", "is required: one of processing, processed, failed")
 	}
 	o.enum("state", &state, string(event.ProcessingRunning), string(event.ProcessingDone), string(event.ProcessingFailed))

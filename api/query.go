@@ -28,7 +28,8 @@ type query struct {
 	err     error
 }
 
-// newQuery parses the query string strictly: a filter that net/url drops silently would be ignored.
+// newQuery parses the query string and refuses a malformed one. url.URL.Query would silently drop the malformed part,
+// and the list would ignore that filter.
 func newQuery(r *http.Request, list string) *query {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	q := &query{values: values, hash: newFilterHash(list)}
@@ -118,7 +119,7 @@ type filterSource interface {
 	list(names ...string) []string
 	// time also returns the name by which the time was sent, empty if it was not.
 	time(names ...string) (t time.Time, sent string)
-	// param returns the name by which a filter was sent.
+	// param returns the name of a filter for error messages.
 	param(names ...string) string
 	fail(param, format string, args ...any)
 }

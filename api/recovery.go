@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	// preparationWait is how long the answer to a new job waits for the job to become ready.
+	// preparationWait is how long the answer to a new job waits for the job to become ready, and how long catchUp
+	// waits for the configuration log.
 	preparationWait = 2 * time.Second
 	// maxRecoveryRate is the maximum of rate_per_second, in deliveries.
 	maxRecoveryRate = 100
-	// maxIDText bounds ids in request bodies, so that an error does not repeat a megabyte.
+	// maxIDText bounds ids and since in request bodies, in characters, so that an error does not repeat a megabyte.
 	maxIDText = 200
 )
 
@@ -181,7 +182,7 @@ func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*config.R
 	a.catchUp(r.Context())
 	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
 	if presence != config.Present || job.Account != key.Account || a.now().Sub(job.CreatedAt) >= config.RecoveryRetention {
-		return nil, web.Missing("there is no such recovery job, or its history has ended")
+		return nil, web.Missing("there is no such recovery job, or it is older than 30 days")
 	}
 	return job, nil
 }

@@ -47,7 +47,7 @@ type recoveryDestinationView struct {
 	TopError *string `json:"top_error"`
 }
 
-// progress is the outcome of the submitted deliveries of jobs, as far as the job's own record does not hold it.
+// progress holds the outcomes of submitted deliveries by job. Settled jobs are absent: their records hold the outcomes.
 type progress struct {
 	counts   map[string]event.RecoveryCounts
 	failures map[string]map[string]event.RecoveryFailures // by job and destination
@@ -57,18 +57,18 @@ type progress struct {
 // progressOf reads the progress of jobs of one account from the store.
 func (a *recoveries) progressOf(ctx context.Context, jobs ...*config.Recovery) (progress, error) {
 	p := progress{failures: map[string]map[string]event.RecoveryFailures{}}
-	var ask []string
+	var unsettled []string
 	account := ""
 	for _, j := range jobs {
 		if j.Reserved > 0 && !j.Settled {
-			ask, account = append(ask, j.ID), j.Account
+			unsettled, account = append(unsettled, j.ID), j.Account
 		}
 	}
-	if len(ask) == 0 {
+	if len(unsettled) == 0 {
 		return p, nil
 	}
 	var err error
-	if p.counts, p.asOf, err = a.recovery.RecoveryCounts(ctx, account, ask...); err != nil {
+	if p.counts, p.asOf, err = a.recovery.RecoveryCounts(ctx, account, unsettled...); err != nil {
 		return p, err
 	}
 	for job, c := range p.counts {

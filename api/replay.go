@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// replayEvent queues an event again for each enabled destination, or for the one in the request.
+// replayEvent queues an event again for each enabled destination of its endpoint, or for the one in the request.
 func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	if err := refuseLoop(r); err != nil {
 		return err
@@ -107,13 +107,13 @@ func (a *replays) queueEvent(r *http.Request, d *event.Detail, only string, targ
 	if err != nil {
 		return nil, err
 	}
-	at := d.Event.ID.Text(id.Event)
+	eventID := d.Event.ID.Text(id.Event)
 	run := &config.Run{
 		Meta: config.Meta{ID: name, Account: d.Event.Account}, Endpoints: []string{d.Event.Endpoint}, Single: true,
 		Filter: filterText(struct {
 			Event       string `json:"event_id"`
 			Destination string `json:"destination_id,omitempty"`
-		}{at, only}),
+		}{eventID, only}),
 		Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond), State: config.RunQueueing, Events: 1,
 	}
 	q := a.newQueuer(run)

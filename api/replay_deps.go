@@ -17,8 +17,8 @@ type Replays struct {
 }
 
 // Commander writes delivery commands to the partitions of their events. It returns when all are durable or ctx ends,
-// and how many were acknowledged by then. stream.ErrFull means that the others were not written; after any other
-// error they may still become durable.
+// with the number that was acknowledged by then. stream.ErrBufferFull means that the others were not written; after
+// any other error they may still become durable.
 type Commander interface {
 	Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error)
 }
@@ -28,27 +28,32 @@ type Selector interface {
 	// Select passes every event that matches a query to page, newest first. It returns event.ErrUnavailable if the
 	// store does not hold everything that was acknowledged before the call.
 	Select(ctx context.Context, q event.Query, page func([]event.Match) error) error
-	// Stored returns whole events in the order of the ids, without those that no longer exist.
+	// Stored returns complete events in the order of the ids, without those that are erased or no longer stored.
 	Stored(ctx context.Context, account string, ids []id.ID) ([]event.Stored, error)
-	// RecoveryCounts returns the number of ended deliveries by run, for runs that have any, and the time up to which
-	// it is complete.
+	// RecoveryCounts returns the numbers of ended deliveries by run, for runs that have any, and the time up to which
+	// they are complete.
 	RecoveryCounts(ctx context.Context, account string, runs ...string) (map[string]event.RecoveryCounts, time.Time, error)
-	// Commanded counts the deliveries of a run that are in the log: those of events newer than an id, commanded since
-	// a time.
+	// CountCommands counts the deliveries of a run whose commands are in the log since a time, of events with an id
+	// above newer.
 	CountCommands(ctx context.Context, run string, since time.Time, newer id.ID) (int, error)
 }
 
 // Runs stores replay runs in the configuration log.
 type Runs interface {
+	// AddRun returns config.ErrConflict when the id exists, and config.ErrEndpointBusy when another run is queueing for
+	// one of the endpoints.
 	AddRun(ctx context.Context, r *config.Run) (*config.Run, error)
 	ChangeRun(ctx context.Context, id string, alter func(*config.Run) error) (*config.Run, error)
 	ReplayRun(id string) (*config.Run, config.Presence)
 	ReplayRuns(account string, beforeSeq int64, limit int, keep func(*config.Run) bool) ([]*config.Run, bool)
+	// QueueingRuns returns the runs of all accounts that were created at since or later and are queueing.
 	QueueingRuns(since time.Time) []*config.Run
 }
 
 // Answers stores the claims and answers of Idempotency-Keys in the configuration log.
 type Answers interface {
+	// ClaimAnswer creates the claim, or returns the existing claim or answer. optional marks a claim that the call can
+	// do without; it gets config.ErrAnswersFull earlier.
 	ClaimAnswer(ctx context.Context, claim *config.Answer, optional bool) (*config.Answer, error)
 	ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (*config.Answer, error)
 	ReleaseClaim(ctx context.Context, claim *config.Answer) error

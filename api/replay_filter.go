@@ -218,11 +218,12 @@ func filterText(v any) json.RawMessage {
 	return text
 }
 
-// resolveDestinations finds the endpoints of the requested destinations, and warns about endpoints that do not
-// exist.
+// resolveDestinations restricts the selection to the endpoints of the requested destinations. It refuses unknown
+// destinations and warns about endpoints that do not exist.
 func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *selectionInput) error {
 	missing := slices.Clone(s.destinations)
-	belongs := func(e *config.Endpoint) bool {
+	// ownsMissing removes the endpoint's destinations from missing, and reports whether there were any.
+	ownsMissing := func(e *config.Endpoint) bool {
 		before := len(missing)
 		missing = slices.DeleteFunc(missing, func(d string) bool { return e.Destination(d) != nil })
 		return len(missing) < before
@@ -233,11 +234,11 @@ func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *sel
 			in.warn(in.param("endpoint_id", "endpoint"), "endpoint "+name+" does not exist; its events are not delivered")
 			continue
 		}
-		belongs(e)
+		ownsMissing(e)
 	}
 	if len(s.query.Endpoints) == 0 && len(s.destinations) > 0 {
 		owners, err := a.endpointsWhere(ctx, s.query.Account, func(e *config.Endpoint) (bool, bool) {
-			return belongs(e), len(missing) == 0
+			return ownsMissing(e), len(missing) == 0
 		})
 		if err != nil {
 			return err
@@ -254,9 +255,10 @@ func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *sel
 // endpointsPage is how many endpoints one read of the configuration returns.
 const endpointsPage = 500
 
-// endpointsWhere returns the endpoints of an account that match, until is reports that there are enough.
+// endpointsWhere returns the ids of the account's endpoints that match. It stops when match reports that they are
+// enough.
 func (a *planner) endpointsWhere(
-	ctx context.Context, account string, is func(*config.Endpoint) (yes, enough bool),
+	ctx context.Context, account string, match func(*config.Endpoint) (yes, enough bool),
 ) (names []string, err error) {
 	for before, more := int64(0), true; more; {
 		if ctx.Err() != nil {
@@ -265,7 +267,7 @@ func (a *planner) endpointsWhere(
 		var page []*config.Endpoint
 		page, more = a.config.Endpoints(account, before, endpointsPage)
 		for _, e := range page {
-			yes, enough := is(e)
+			yes, enough := match(e)
 			if yes {
 				names = append(names, e.ID)
 			}

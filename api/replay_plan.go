@@ -76,22 +76,22 @@ func (p *plan) countBodyRead(e *event.Match) error {
 	return nil
 }
 
-// nextPage splits off the first page of events.
-func nextPage(picks []selectedEvent) (page, rest []selectedEvent) {
+// nextPage splits off the first page of events: at most pageDeliveries and pageBytes, but at least one event.
+func nextPage(events []selectedEvent) (page, rest []selectedEvent) {
 	deliveries, bytes := 0, 0
-	for i, p := range picks {
+	for i, p := range events {
 		deliveries += int(p.destinations)
 		bytes += int(p.destinations) * int(p.size)
 		if i > 0 && (deliveries > pageDeliveries || bytes > pageBytes) {
-			return picks[:i], picks[i:]
+			return events[:i], events[i:]
 		}
 	}
-	return picks, nil
+	return events, nil
 }
 
-func idsOf(picks []selectedEvent) []id.ID {
-	ids := make([]id.ID, len(picks))
-	for i, p := range picks {
+func idsOf(events []selectedEvent) []id.ID {
+	ids := make([]id.ID, len(events))
+	for i, p := range events {
 		ids[i] = p.id
 	}
 	return ids
@@ -116,12 +116,12 @@ func (a *planner) plan(ctx context.Context, s *selection) (*plan, error) {
 			}
 			undecided = append(undecided, selectedEvent{page[i].ID, uint32(page[i].Size), 1})
 		}
-		copies, err := a.destinationCountByBody(ctx, s, undecided)
+		destinationCounts, err := a.destinationCountByBody(ctx, s, undecided)
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			if err := a.addIfSelected(p, s, &page[i], copies); err != nil {
+			if err := a.addIfSelected(p, s, &page[i], destinationCounts); err != nil {
 				return err
 			}
 		}
@@ -131,9 +131,9 @@ func (a *planner) plan(ctx context.Context, s *selection) (*plan, error) {
 	return p, err
 }
 
-// addIfSelected adds an event to the plan if it is selected. copies holds the number of destinations of the selected
-// events that were decided by their bodies.
-func (a *planner) addIfSelected(p *plan, s *selection, e *event.Match, copies map[id.ID]int) error {
+// addIfSelected adds an event to the plan if it is selected. destinationCounts holds the number of destinations of the
+// selected events that were decided by their bodies.
+func (a *planner) addIfSelected(p *plan, s *selection, e *event.Match, destinationCounts map[id.ID]int) error {
 	n, selected := 0, true
 	switch a.classify(s, e) {
 	case notSelected:
@@ -141,7 +141,7 @@ func (a *planner) addIfSelected(p *plan, s *selection, e *event.Match, copies ma
 	case selectedNow:
 		n = a.destinationCount(s, e)
 	case decidedByBody:
-		n, selected = copies[e.ID]
+		n, selected = destinationCounts[e.ID]
 	}
 	if !selected {
 		return nil
@@ -216,7 +216,7 @@ func (s *selection) includes(d *config.Destination) bool {
 // still rejected are missing in the result.
 func (a *planner) destinationCountByBody(ctx context.Context, s *selection, undecided []selectedEvent) (
 	map[id.ID]int, error) {
-	copies := make(map[id.ID]int, len(undecided))
+	destinationCounts := make(map[id.ID]int, len(undecided))
 	for len(undecided) > 0 {
 		var page []selectedEvent
 		page, undecided = nextPage(undecided)
@@ -238,10 +238,10 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, unde
 					continue
 				}
 			}
-			copies[e.ID] = len(s.targets(ep, e.Event))
+			destinationCounts[e.ID] = len(s.targets(ep, e.Event))
 		}
 	}
-	return copies, nil
+	return destinationCounts, nil
 }
 
 // targets returns the destinations that an event goes to.

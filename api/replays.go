@@ -134,8 +134,8 @@ func (a *replays) newQueuer(run *config.Run) *runQueuer {
 	return &runQueuer{replays: a, run: &own, startedAt: a.now()}
 }
 
-// queuePlan queues all pages. After an error the run and the answer say how many deliveries were queued. This may
-// take up to config.MaxRunDuration, so the API key is checked again before each page.
+// queuePlan queues all pages. After an error the answer says how many deliveries were queued, and so does the run once
+// it is interrupted. Queueing may take up to config.MaxRunDuration, so the API key is checked again before each page.
 func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (
 	*config.Run, error) {
 	q := a.newQueuer(run)
@@ -153,7 +153,7 @@ func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, 
 	return q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunQueued })
 }
 
-// reauthenticate checks the API key of a long request again. It waits a moment when this node cannot confirm keys.
+// reauthenticate checks the API key of a long request again. It waits up to 5 s while this node cannot confirm keys.
 func (a *replays) reauthenticate(ctx context.Context, r *http.Request) error {
 	return a.retryUntilDone(ctx, func() (bool, error) {
 		text, _ := bearer(r)
@@ -333,8 +333,8 @@ func answerRun(w http.ResponseWriter, run *config.Run) error {
 	return nil
 }
 
-// answerAfterConflict answers when the run could not be created: another call with the same Idempotency-Key has
-// created it, or another run is queueing.
+// answerAfterConflict answers when the run could not be created. If another call with the same Idempotency-Key has
+// created it, the answer is that of the run; any other error is returned.
 func (a *replays) answerAfterConflict(w http.ResponseWriter, r *http.Request, err error) error {
 	c := callOf(r)
 	if c == nil || !errors.Is(err, config.ErrConflict) {

@@ -26,10 +26,10 @@ type handlerFunc func(w http.ResponseWriter, r *http.Request, key *config.Key) e
 // methods maps the methods of one path to their handlers.
 type methods map[string]handlerFunc
 
-// sendPath is the path with a rate limit of its own.
+// sendPath has its own rate limit, which batchPath shares.
 const sendPath = "/v1/endpoints/{endpoint}/events"
 
-// batchPath shares the rate limit of sendPath: one request counts as one, regardless of its number of events.
+// batchPath counts as one request against that rate limit, regardless of its number of events.
 const batchPath = sendPath + "/batch"
 
 // route is one path with its handlers. It is one route of mux, so that a wrong method can be told from an unknown
@@ -89,7 +89,9 @@ func (rt *router) match(r *http.Request) (route, map[string]string) {
 	return rt.routes[match.Route.GetName()], match.Vars
 }
 
-// serve checks a request in the order of the contract, 401, 429, 403, 404, 400, and calls its handler.
+// serve calls the handler of a request after these checks: 401 for the key, 429 for its rate, 404 for an unknown route
+// or method, 403 for its scope, 400 for headers and host. The handler checks the ids in the path (404) before the body
+// (400).
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
 		return rt.public.servePublic(w, r)
@@ -217,7 +219,7 @@ func toWebError(err error) error {
 		return web.WrongState("", "%v; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):
 		return web.WrongState("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)
-	// claims of Idempotency-Keys; a call that holds a claim is answered all the same
+	// Only new claims of Idempotency-Keys are refused: a call that holds a claim still gets its answer.
 	case errors.Is(err, config.ErrAnswersFull):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
 			Message: fmt.Sprintf("%v (Idempotency-Key); try again later", err)}

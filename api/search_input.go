@@ -53,7 +53,7 @@ func (q *query) search() *event.Search {
 			continue
 		}
 		if terms++; terms > maxSearchTerms {
-			q.fail(name, "is too much: a search may have at most %d body[…] and header[…] filters", maxSearchTerms)
+			q.fail(name, "is one filter too many: a search may have at most %d body[…] and header[…] filters", maxSearchTerms)
 		}
 		if kind == "header" {
 			if !httpguts.ValidHeaderFieldName(of) {
@@ -66,7 +66,7 @@ func (q *query) search() *event.Search {
 			continue
 		}
 		if _, err := event.ParseBodyPath(of); err != nil {
-			q.fail(name, "must hold a path, as in body[data.order.id]: %v", err)
+			q.fail(name, "must contain a path, as in body[data.order.id]: %v", err)
 		}
 		members := strings.Split(strings.TrimPrefix(of, "$."), ".")
 		s.Body = append(s.Body, event.BodyMatch{Members: members, Values: values})
@@ -148,8 +148,8 @@ type searchPage struct {
 // while the client pages.
 func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *query, q event.Query) error {
 	q.Limit = params.limit()
-	if place := readCursor(params, params.hash.searchPosition); place != (searchPosition{}) {
-		q.Before, q.Since = place.before, a.clampSince(place.since, q.Until)
+	if position := readCursor(params, params.hash.searchPosition); position != (searchPosition{}) {
+		q.Before, q.Since = position.before, a.clampSince(position.since, q.Until)
 	}
 	if params.err != nil {
 		return params.err

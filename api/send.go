@@ -50,8 +50,8 @@ func newSender(c *core, deps *Deps) *sender {
 	}
 }
 
-// sendEvent stores one event. The answer to a first call needs no read from the store: no other process has seen the
-// event yet, so its state is known.
+// sendEvent stores one event. The answer to a first call needs no read from the store: it shows the event as it was
+// accepted, before any delivery.
 func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -260,7 +260,7 @@ func appendEnvelope(dst []byte, d id.ID, kind string, data []byte) []byte {
 }
 
 // keptHeaders returns the request headers that are stored with the event: content type, user agent, the client's own
-// X- headers and the loop headers. Credentials are not among them.
+// X- headers and the loop headers. Authorization and cookies are not stored.
 func keptHeaders(h http.Header) []event.Field {
 	fields := make([]event.Field, 0, 4)
 	if h["Content-Type"] == nil {

@@ -84,7 +84,8 @@ type streams struct {
 }
 
 // streamEvents sends the events of an endpoint as server-sent events while they are accepted, until the client
-// leaves or loses its right to see them. Each event has a cursor, from which the next stream can resume.
+// leaves, its key is revoked, the endpoint is deleted or the node stops. Each event has a cursor, from which the next
+// stream can resume.
 func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	ep, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -138,7 +139,8 @@ func checkAccept(r *http.Request) error {
 	return web.Invalid("accept", "is %.100q, but this stream is only available as %s", accept, eventStream)
 }
 
-// lastEventID returns the position from which the client resumes, nil if it starts now.
+// lastEventID returns the position from which the client resumes, nil if the request has none: the stream then starts
+// with the next event.
 func lastEventID(r *http.Request, endpoint string) (*feed.Cursor, error) {
 	const name = "Last-Event-ID"
 	values := r.Header.Values(name)
@@ -179,7 +181,7 @@ func (s *sse) run(ctx context.Context) error {
 	if s.flush() != nil {
 		return nil
 	}
-	failing := time.Time{}
+	failingSince := time.Time{}
 	for {
 		items, err := s.watcher.Next(ctx, streamTick)
 		switch {
@@ -189,10 +191,10 @@ func (s *sse) run(ctx context.Context) error {
 			s.writeEnd(endShutdown)
 			return nil
 		case err == nil:
-			failing = time.Time{}
-		case failing.IsZero():
-			failing = time.Now()
-		case time.Since(failing) > streamRetryLimit:
+			failingSince = time.Time{}
+		case failingSince.IsZero():
+			failingSince = time.Now()
+		case time.Since(failingSince) > streamRetryLimit:
 			s.writeEnd(endShutdown)
 			return nil
 		}
@@ -223,7 +225,7 @@ const maxBufferedBytes = 256 << 10
 // endReason returns why the stream must end before anything more is written, empty if it continues. While this node
 // cannot confirm keys, it waits, up to streamRetryLimit, and nothing is written.
 func (s *sse) endReason(ctx context.Context) string {
-	for waited := time.Now(); ; {
+	for start := time.Now(); ; {
 		select {
 		case <-s.streams.open.draining:
 			return endShutdown
@@ -235,7 +237,7 @@ func (s *sse) endReason(ctx context.Context) string {
 			return s.followEndpoint(ctx)
 		case !errors.Is(err, config.ErrLease):
 			return endKeyRevoked
-		case time.Since(waited) > streamRetryLimit, wait.For(ctx, streamTick) != nil:
+		case time.Since(start) > streamRetryLimit, wait.For(ctx, streamTick) != nil:
 			return endShutdown
 		}
 	}

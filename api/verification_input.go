@@ -60,7 +60,8 @@ func (in *endpointInput) verification(o *object, e *config.Endpoint) {
 	e.Verification = &next
 }
 
-// Limits of the texts of a verification, in characters. Deps.ValidateVerification checks their meaning.
+// Limits of a verification: characters of a text, and number of secrets. Deps.ValidateVerification checks the meaning
+// of the texts.
 const (
 	maxSignatureText = 256
 	maxSecrets       = verify.MaxSecrets

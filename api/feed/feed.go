@@ -1,8 +1,9 @@
 // Package feed follows the topic events for clients that watch an endpoint while events arrive.
 //
 // It reads the topic by offset and outside of any consumer group, so every node can serve every endpoint. A watcher
-// gets the events of one endpoint in the order of the log. Rejected events, duplicates, and records that were
-// requeued for a single consumer group are left out.
+// gets the events of one endpoint in the order of the log, partition by partition. Rejected events, duplicates, events
+// with an erased payload, records that were requeued for a single consumer group, and records that cannot be decoded
+// are left out.
 //
 // Guarantee: a watcher that resumes from the cursor of its last event gets each later event once, as long as it is
 // retained. Events that the log has trimmed are read from the store. Where neither has them, the watcher gets a Gap.
@@ -30,7 +31,7 @@ const (
 	// node.
 	MaxQueued      = 1000
 	maxQueuedBytes = 64 << 20
-	// MaxBody is the largest body in bytes that a watcher gets; larger ones are left out.
+	// MaxBody is the largest body in bytes that a watcher gets; a larger one is left out of its event.
 	MaxBody = 1 << 20
 	// maxReads bounds the concurrent reads for watchers that are behind: each needs buffers of some megabytes.
 	maxReads = 4
@@ -50,7 +51,8 @@ type Log interface {
 
 // Store holds the events that the log has trimmed.
 type Store interface {
-	// Placed returns events of an endpoint by their offsets, and the offset to continue from.
+	// EventsByOffset returns the next events of an endpoint in the order of their offsets, and the offset to continue
+	// from.
 	EventsByOffset(ctx context.Context, q event.OffsetQuery) (event.OffsetPage, error)
 }
 
@@ -65,7 +67,7 @@ type Deps struct {
 	Erased func(id.ID) bool
 }
 
-// Feed holds the tails of this node.
+// Feed reads the topic events for all watchers of this node.
 type Feed struct {
 	deps      Deps
 	startTail chan *tail
@@ -88,7 +90,7 @@ func New(deps Deps) (*Feed, error) {
 	}, nil
 }
 
-// Run runs the tails of the watched partitions until ctx ends.
+// Run reads the partitions that have watchers until ctx ends. Watch and Follow wait while Run is not running.
 func (f *Feed) Run(ctx context.Context) error {
 	var tails sync.WaitGroup
 	defer tails.Wait()
@@ -103,7 +105,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// Tails returns the number of partitions that are followed.
+// Tails returns the number of partitions that are being read for watchers.
 func (f *Feed) Tails() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,7 +22,7 @@ type tail struct {
 	next      int64                      // offset of the next record
 	at        time.Time                  // time of the record before next
 	subs      map[string][]*subscription // by endpoint
-	refs      int
+	refs      int                        // open subscriptions; the last one to close ends the tail
 	closed    bool
 	cancel    context.CancelFunc // set by run
 }
@@ -35,20 +35,20 @@ type subscription struct {
 	// completeFrom is the first offset from which the queue misses nothing. Events before it must be read elsewhere.
 	completeFrom int64
 	queued       []*Event
-	bytes        int
+	bytes        int // memory of the queued events
 }
 
 // Event is an event as a watcher gets it.
 type Event struct {
 	*event.Event // without the body when that is larger than MaxBody
 	Offset       int64
-	Size         int // of the body
+	Size         int // of the whole body, in bytes
 }
 
 // Truncated reports whether the body was left out because it is larger than MaxBody.
 func (e *Event) Truncated() bool { return e.Size > MaxBody }
 
-// eventOverhead is about how many bytes of memory an event needs besides its texts.
+// eventOverhead is about how many bytes of memory an event needs besides its body, query and headers.
 const eventOverhead = 512
 
 func (e *Event) memoryBytes() int {
@@ -186,8 +186,8 @@ func (t *tail) distribute(r *stream.Record) {
 	}
 }
 
-// enqueue queues an event. When the queue is full it is dropped, and the watcher reads these events from the log
-// later.
+// enqueue queues an event. When the queue is full, the whole queue is dropped, and the watcher reads its events from
+// the log later.
 func (s *subscription) enqueue(e *Event) {
 	f, size := s.tail.feed, e.memoryBytes()
 	if len(s.queued) >= MaxQueued || len(s.queued) > 0 && f.queuedBytes+size > maxQueuedBytes {
@@ -200,10 +200,10 @@ func (s *subscription) enqueue(e *Event) {
 	s.signal()
 }
 
-// restart drops the queue; the watcher must read everything before completeFrom elsewhere.
-func (s *subscription) restart(since int64) {
+// restart drops the queue and starts it again at an offset; the watcher must read everything before it elsewhere.
+func (s *subscription) restart(offset int64) {
 	s.clearQueue()
-	s.completeFrom = since
+	s.completeFrom = offset
 	s.signal()
 }
 

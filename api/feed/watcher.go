@@ -33,7 +33,7 @@ const (
 // Gap means that events since From may be missing.
 type Gap struct {
 	From   time.Time
-	Reason string
+	Reason string // GapRetention or GapLog
 }
 
 // Item is an event, or a gap in front of the next event. Cursor is the position after it.
@@ -46,7 +46,7 @@ type Item struct {
 // position is where a watcher is in one partition.
 type position struct {
 	partition int32
-	next      int64
+	next      int64     // offset of the next record
 	at        time.Time // as in Cursor, for this partition
 	sub       *subscription
 }
@@ -55,7 +55,7 @@ type position struct {
 type Watcher struct {
 	feed              *Feed
 	account, endpoint string
-	startAt           time.Time
+	startAt           time.Time // as Cursor.At, for the first event
 	wake              chan struct{}
 	positions         []*position // by partition
 	gaps              []Gap       // returned before the first event
@@ -105,9 +105,9 @@ func (f *Feed) Watch(ctx context.Context, account, endpoint string, partitions [
 }
 
 // firstSince returns the offset from which to read a partition that the cursor does not contain, because the
-// endpoint moved there later.
+// endpoint moved there later: the first one at startAt, with Slack, or 0 when the log may have trimmed such records.
 func (w *Watcher) firstSince(ctx context.Context, partition int32, end int64) (int64, error) {
-	at, err := w.feed.deps.Topic.OffsetsForTime(ctx, stream.Events, w.startAt.Add(-Slack))
+	offsets, err := w.feed.deps.Topic.OffsetsForTime(ctx, stream.Events, w.startAt.Add(-Slack))
 	if err != nil {
 		return 0, err
 	}
@@ -116,7 +116,7 @@ func (w *Watcher) firstSince(ctx context.Context, partition int32, end int64) (i
 		return 0, err
 	}
 	part := stream.Partition{Topic: stream.Events, Index: partition}
-	switch first, ok := at[part]; {
+	switch first, ok := offsets[part]; {
 	case !ok || first < 0:
 		return end, nil
 	case starts[part] > 0 && first <= starts[part]:
@@ -143,7 +143,7 @@ func (w *Watcher) followPartition(ctx context.Context, partition int32, next, en
 	return nil
 }
 
-// Follow adds partitions to which the endpoint has moved.
+// Follow adds partitions to which the endpoint has moved. Partitions that the watcher follows already are skipped.
 func (w *Watcher) Follow(ctx context.Context, partitions ...int32) error {
 	for _, p := range partitions {
 		if slices.ContainsFunc(w.positions, func(x *position) bool { return x.partition == p }) {
@@ -185,8 +185,8 @@ func (w *Watcher) Cursor() Cursor {
 	return c
 }
 
-// Next returns the next events in order as soon as there are any, or none after the time wait. After an error the
-// watcher is still at its position, and Next may be called again.
+// Next returns the next events in order as soon as there are any, or none after the time wait. After Run has ended it
+// returns ErrStopped. After any other error the watcher is still at its position, and Next may be called again.
 func (w *Watcher) Next(ctx context.Context, wait time.Duration) ([]Item, error) {
 	var items []Item
 	for _, gap := range w.gaps {
@@ -231,11 +231,11 @@ func (w *Watcher) Next(ctx context.Context, wait time.Duration) ([]Item, error) 
 // store.
 func (w *Watcher) nextBatch(ctx context.Context, p *position) ([]*Event, error) {
 	for {
-		found, since := p.sub.takeBatch(p)
-		if len(found) > 0 || since <= p.next {
+		found, completeFrom := p.sub.takeBatch(p)
+		if len(found) > 0 || completeFrom <= p.next {
 			return found, nil
 		}
-		found, err := w.readBehind(ctx, p, since)
+		found, err := w.readBehind(ctx, p, completeFrom)
 		if err != nil || len(found) > 0 {
 			return found, err
 		}
@@ -243,8 +243,8 @@ func (w *Watcher) nextBatch(ctx context.Context, p *position) ([]*Event, error) 
 }
 
 // takeBatch removes a batch from the queue. If the position is before completeFrom it removes nothing and returns
-// completeFrom.
-func (s *subscription) takeBatch(p *position) (found []*Event, since int64) {
+// completeFrom, else the offset of the position.
+func (s *subscription) takeBatch(p *position) (found []*Event, completeFrom int64) {
 	f := s.tail.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -276,27 +276,30 @@ func (s *subscription) takeBatch(p *position) (found []*Event, since int64) {
 	return found, p.next
 }
 
-// readBehind reads a batch of the events before since, from the log or, where the log has trimmed them, from the
-// store. It moves the position past the records it has read.
-func (w *Watcher) readBehind(ctx context.Context, p *position, since int64) ([]*Event, error) {
+// readBehind reads a batch of the events before the offset completeFrom, from the log or, where the log has trimmed
+// them, from the store. It moves the position past the records it has read.
+func (w *Watcher) readBehind(ctx context.Context, p *position, completeFrom int64) ([]*Event, error) {
 	select {
 	case w.feed.readSlots <- struct{}{}:
 		defer func() { <-w.feed.readSlots }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	found, err := w.readLog(ctx, p, since)
+	found, err := w.readLog(ctx, p, completeFrom)
 	if !errors.Is(err, stream.ErrTrimmed) {
 		return found, err
 	}
-	return w.readStore(ctx, p, since)
+	return w.readStore(ctx, p, completeFrom)
 }
 
-func (w *Watcher) readLog(ctx context.Context, p *position, since int64) (found []*Event, err error) {
+// readLog reads events that are still in the log. When an error or readTimeout ends the read, it returns the events
+// that were read until then.
+func (w *Watcher) readLog(ctx context.Context, p *position, completeFrom int64) (found []*Event, err error) {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	size, began, complete := 0, p.next, true
-	part := stream.Range{Partition: stream.Partition{Topic: stream.Events, Index: p.partition}, From: p.next, To: since}
+	part := stream.Range{Partition: stream.Partition{Topic: stream.Events, Index: p.partition}, From: p.next,
+		To: completeFrom}
 	err = w.feed.deps.Topic.ReadRanges(
 		limited, []stream.Range{part}, func(_ stream.Partition, records []*stream.Record) error {
 			for _, r := range records {
@@ -322,13 +325,13 @@ func (w *Watcher) readLog(ctx context.Context, p *position, since int64) (found 
 		return nil, fmt.Errorf("read events of %s from the log: %w", w.endpoint, err)
 	}
 	if complete && len(found) == 0 {
-		p.next = since
+		p.next = completeFrom
 	}
 	return found, nil
 }
 
 // readStore reads events that the log has trimmed.
-func (w *Watcher) readStore(ctx context.Context, p *position, since int64) ([]*Event, error) {
+func (w *Watcher) readStore(ctx context.Context, p *position, completeFrom int64) ([]*Event, error) {
 	part := stream.Partition{Topic: stream.Events, Index: p.partition}
 	firsts, err := w.feed.deps.Topic.Starts(ctx, stream.Events)
 	if err == nil && firsts[part] <= p.next { // the embedded log does not report its start offset
@@ -337,7 +340,7 @@ func (w *Watcher) readStore(ctx context.Context, p *position, since int64) ([]*E
 	if err != nil {
 		return nil, fmt.Errorf("read events of %s: %w", w.endpoint, err)
 	}
-	end := min(max(firsts[part], p.next+1), since)
+	end := min(max(firsts[part], p.next+1), completeFrom)
 	page, err := w.feed.deps.Store.EventsByOffset(ctx, event.OffsetQuery{
 		Account: w.account, Endpoint: w.endpoint, Partition: p.partition, From: p.next, To: end,
 		Since: p.at.Add(-Slack), Limit: maxBatch, Bytes: maxBatchBytes, MaxBody: MaxBody,
