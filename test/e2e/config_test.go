@@ -92,7 +92,7 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	}
 	young.endpoint(map[string]any{"destinations": []any{"https://example.com/later"}})
 	load(command.ExitRefused, "there is a configuration already", file)
-	load(command.ExitDone, "1 that were there before are removed", "--replace", file)
+	load(command.ExitDone, "removed 1 that were there before", "--replace", file)
 }
 
 func TestConfigMisuse(t *testing.T) {

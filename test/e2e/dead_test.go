@@ -188,8 +188,8 @@ func TestDeadMisuse(t *testing.T) {
 			t.Errorf("%q: %d\n%s", args, code, out)
 		}
 	}
-	f("say --yes", "retry", "--all")
-	f("--all takes no ids", "retry", "1:2", "--all", "--yes")
+	f("add --yes to confirm", "retry", "--all")
+	f("--all takes no id", "retry", "1:2", "--all", "--yes")
 	f("--topic goes with --all", "retry", "1:2", "--topic", "events")
 	f("or --all", "retry")
 	f("is not PARTITION:OFFSET", "retry", "1")

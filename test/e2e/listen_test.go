@@ -76,15 +76,15 @@ func TestEngineStaysOnThisMachine(t *testing.T) {
 	refused("not loopback", "kafka", "--listen", "192.0.2.1:0")
 	refused("not loopback", "redis", "--listen", "192.0.2.1:0")
 	refused("not loopback", "clickhouse", "--listen", "192.0.2.1:0")
-	refused("give a key with --key-file or RELAY_ENGINE_KEY", "kafka", "--listen", "192.0.2.1:0")
-	refused("give a key with --key-file or RELAY_ENGINE_KEY", "clickhouse", "--listen", "192.0.2.1:0")
+	refused("set a key with --key-file or RELAY_ENGINE_KEY", "kafka", "--listen", "192.0.2.1:0")
+	refused("set a key with --key-file or RELAY_ENGINE_KEY", "clickhouse", "--listen", "192.0.2.1:0")
 	refused("a host and a port", "kafka", "--listen", "unix:"+filepath.Join(t.TempDir(), "kafka.sock"))
 	write("0123456789abcdef\n", 0o644)
 	refused("chmod 600", "kafka", "--listen", "192.0.2.1:0", "--key-file", key)
 	write("short", 0o600)
 	refused("at least 16", "kafka", "--listen", "192.0.2.1:0", "--key-file", key)
 	refused("at least 16", "clickhouse", "--listen", "192.0.2.1:0", "--key-file", key)
-	refused("knows no keys", "redis", "--listen", "192.0.2.1:0", "--key-file", key)
+	refused("has no keys", "redis", "--listen", "192.0.2.1:0", "--key-file", key)
 	write("0123456789abcdef\n", 0o600)
 	if code, said := try("kafka", "--listen", "192.0.2.1:0", "--data", data, "--key-file",
 		key); code == command.ExitMisused {

@@ -189,7 +189,7 @@ func TestMoveRefuses(t *testing.T) {
 	}
 	refuse("wait for a retry, the last until", failing, away)
 	refuse("wait for a retry", failing, away, "--dry-run")
-	refuse("the endpoint is in this partition", failing, home)
+	refuse("the endpoint is already in this partition", failing, home)
 	refuse("must be from 0 to 3", failing, 4)
 	if _, out := p.move(command.ExitRefused, "ep_nope", away); !strings.Contains(out, "no endpoint has this id") {
 		t.Errorf("%s", out)

@@ -412,7 +412,7 @@ func twins(t *testing.T, c *cluster) {
 	twin := c.node("a")
 	twin.start()
 	if err := a.ended(time.Minute); err == nil ||
-		!strings.Contains(a.logs.String(), "another process has this node's name") {
+		!strings.Contains(a.logs.String(), "another process uses this node's name") {
 		t.Fatalf("ended with %v\n%s", err, a.logs)
 	}
 	if err := twin.stop(syscall.SIGTERM); err != nil {

@@ -74,9 +74,9 @@ func TestUsersMisuse(t *testing.T) {
 		}
 	}
 	f("Exit codes", command.ExitDone, "--help")
-	f("e-mail address of one user", command.ExitMisused, "add")
-	f("e-mail address of one user", command.ExitMisused, "reset", "a", "b")
-	f("e-mail address of one user", command.ExitMisused, "remove")
+	f("email address of one user", command.ExitMisused, "add")
+	f("email address of one user", command.ExitMisused, "reset", "a", "b")
+	f("email address of one user", command.ExitMisused, "remove")
 	f(`unexpected argument "x"`, command.ExitMisused, "list", "x")
 	f("no running process", command.ExitNoProcess, "list", "--data-dir", t.TempDir())
 }

@@ -73,7 +73,7 @@ func (c Config) validateListen() error {
 			"give an address of this machine, such as 10.0.0.5:9092", c.Listen)
 	case !addr.Addr().Unmap().IsLoopback() && c.Secret == "":
 		return fmt.Errorf("listen address %s is not loopback: whoever reaches it could read and write every topic; "+
-			"give a key with --key-file or RELAY_ENGINE_KEY", c.Listen)
+			"set a key with --key-file or RELAY_ENGINE_KEY", c.Listen)
 	}
 	return nil
 }
