@@ -210,7 +210,7 @@ func (s Settings) Validate(name string) error {
 			"%d; choose a shorter RELAY_DATA_DIR", path, len(path), maxSocketPath)
 	}
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
-		fault("RELAY_TLS_CERT_FILE", "and RELAY_TLS_KEY_FILE must be set together")
+		fault("RELAY_TLS_CERT_FILE", "must be set together with RELAY_TLS_KEY_FILE")
 	}
 	s.validateAdmin(fault)
 	for env, key := range map[string]string{
@@ -264,7 +264,7 @@ func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
 // validateAdmin validates the first user.
 func (s Settings) validateAdmin(fault func(env, format string, args ...any)) {
 	if (s.AdminEmail == "") != (s.AdminPassword == "") {
-		fault("RELAY_ADMIN_EMAIL", "and RELAY_ADMIN_PASSWORD must be set together")
+		fault("RELAY_ADMIN_EMAIL", "must be set together with RELAY_ADMIN_PASSWORD")
 	}
 	if s.AdminEmail != "" {
 		if _, err := config.NormalizeEmail(s.AdminEmail); err != nil {

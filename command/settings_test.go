@@ -210,7 +210,7 @@ func TestAdminSettings(t *testing.T) {
 	f("ops@example.com", strings.Repeat("x", 1000))
 	f("ops@example.com", strings.Repeat("x", 11), "RELAY_ADMIN_PASSWORD: must have 12 to 1000 bytes")
 	f("ops@example.com", strings.Repeat("x", 1001), "RELAY_ADMIN_PASSWORD: must have")
-	f("ops@example.com", "", "RELAY_ADMIN_EMAIL: and RELAY_ADMIN_PASSWORD must be set together")
+	f("ops@example.com", "", "RELAY_ADMIN_EMAIL: must be set together with RELAY_ADMIN_PASSWORD")
 	f("", strings.Repeat("x", 12), "must be set together")
 	f("ops", strings.Repeat("y", 5), "RELAY_ADMIN_EMAIL: must be an address", "RELAY_ADMIN_PASSWORD: must have")
 }

@@ -57,7 +57,7 @@ func NewKeyring(spec string) (*Keyring, error) {
 		}
 		key, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || len(key) != 32 {
-			return nil, fmt.Errorf("master key %q must be the base64 of 32 bytes", name)
+			return nil, fmt.Errorf("master key %q: after its name and a colon must stand the base64 of 32 bytes", name)
 		}
 		if k.aead[name] != nil {
 			return nil, fmt.Errorf("master key %q is named twice", name)
