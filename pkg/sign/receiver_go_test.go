@@ -15,10 +15,13 @@ import (
 // Give it the body as it was received, before anything decodes it.
 func Verify(secret string, header http.Header, body []byte) error {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-	if err != nil || len(key) == 0 {
-		return errors.New("the secret is missing or is not base64")
+	if err != nil || len(key) < 24 {
+		return errors.New("the secret is missing, too short or not base64")
 	}
 	id, sent := header.Get("webhook-id"), header.Get("webhook-timestamp")
+	if id == "" || strings.Contains(id, ".") {
+		return errors.New("the id is missing or contains a full stop, which would move the body's beginning")
+	}
 	unix, err := strconv.ParseInt(sent, 10, 64)
 	if age := time.Since(time.Unix(unix, 0)); err != nil || age.Abs() > 5*time.Minute {
 		return errors.New("the timestamp is missing or too far from now")

@@ -1,6 +1,9 @@
 package sign_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -44,6 +47,42 @@ func deliveries(t *testing.T) []delivery {
 			d.Headers["webhook-signature"] = sign.Sign([]sign.Secret{current}, "evt_01J", then, []byte(d.Body))
 		}
 	}
+	// signedWith signs what no relay signs: any timestamp, any key.
+	signedWith := func(key, timestamp string) func(*delivery) {
+		return func(d *delivery) {
+			mac := hmac.New(sha256.New, []byte(key))
+			mac.Write([]byte(d.Headers["webhook-id"] + "." + timestamp + "." + d.Body))
+			d.Headers["webhook-timestamp"] = timestamp
+			d.Headers["webhook-signature"] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		}
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(current.Reveal(), sign.Prefix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamped := func(timestamp string) func(*delivery) { return signedWith(string(raw), timestamp) }
+	secret := func(text, key string) func(*delivery) {
+		return func(d *delivery) {
+			d.Secret = text
+			signedWith(key, d.Headers["webhook-timestamp"])(d)
+		}
+	}
+	// cut signs body as the relay does and then cuts id.timestamp.body in other places.
+	cut := func(age time.Duration, body, id, timestamp, rest string) func(*delivery) {
+		return func(d *delivery) {
+			then := time.Now().Add(-age)
+			d.Headers["webhook-signature"] = sign.Sign([]sign.Secret{current}, "evt_01J", then, []byte(body))
+			unix := strconv.FormatInt(then.Unix(), 10)
+			d.Headers["webhook-id"] = strings.ReplaceAll(id, "THEN", unix)
+			d.Headers["webhook-timestamp"], d.Body = strings.ReplaceAll(timestamp, "THEN", unix), rest
+		}
+	}
+	version := func(version string) func(*delivery) {
+		return func(d *delivery) {
+			d.Headers["webhook-signature"] = strings.ReplaceAll(d.Headers["webhook-signature"], "v1,", version)
+		}
+	}
+	now := strconv.FormatInt(time.Now().Unix(), 10)
 	set := func(header, value string) func(*delivery) { return func(d *delivery) { d.Headers[header] = value } }
 	return []delivery{
 		variant("signed", true, func(*delivery) {}),
@@ -57,10 +96,35 @@ func deliveries(t *testing.T) []delivery {
 		variant("another secret", false, func(d *delivery) { d.Secret = sign.NewSecret().Reveal() }),
 		variant("no secret, signed with an empty key", false, func(d *delivery) { d.Secret = "" }),
 		variant("no timestamp", false, func(d *delivery) { delete(d.Headers, "webhook-timestamp") }),
-		variant("a timestamp that is no number", false, set("webhook-timestamp", "now")),
+		variant("a timestamp that is a word", false, set("webhook-timestamp", "now")),
 		variant("no signature", false, func(d *delivery) { delete(d.Headers, "webhook-signature") }),
 		variant("an empty signature", false, set("webhook-signature", "v1,")),
 		variant("a signature that is no base64", false, set("webhook-signature", "v1,é")),
+		variant("an old timestamp in the id, a new one from the body", false,
+			cut(time.Hour, now+".rest", "evt_01J.THEN", now, "rest")),
+		variant("the timestamp with digits of the body", false, cut(0, "5.rest", "evt_01J", "THEN.5", "rest")),
+		variant("no id", false, func(d *delivery) { delete(d.Headers, "webhook-id") }),
+		variant("an empty id", false, func(d *delivery) { d.Headers["webhook-id"] = ""; stamped(now)(d) }),
+		variant("another version", false, version("v1a,")),
+		variant("the version in upper case", false, version("V1,")),
+		variant("no version", false, version("")),
+		variant("a short signature", false, set("webhook-signature", "v1,AAAA")),
+		variant("many signatures, none right", false,
+			set("webhook-signature", strings.Repeat("v1,"+strings.Repeat("A", 43)+"= ", 100))),
+		variant("many signatures, the last one right", true, func(d *delivery) {
+			d.Headers["webhook-signature"] = "v1a,AAAA v1, v1,AAAA v2,é , " + d.Headers["webhook-signature"]
+		}),
+		variant("a secret of six bytes", false, secret("whsec_changeme", "r\x16\xa7\x81\xe9\x9e")),
+		variant("a secret without base64, signed with an empty key", false, secret("whsec_....", "")),
+		variant("a huge timestamp", false, stamped("99999999999999999999")),
+		variant("a timestamp of a thousand digits", false, stamped(strings.Repeat("9", 1000))),
+		variant("the largest timestamp", false, stamped("9223372036854775807")),
+		variant("the smallest timestamp", false, stamped("-9223372036854775808")),
+		variant("an infinite timestamp", false, stamped("Infinity")),
+		variant("a timestamp that is not a number", false, stamped("NaN")),
+		variant("a timestamp with an exponent", false, stamped(now+"e0")),
+		variant("a timestamp in hexadecimal", false, stamped("0x"+strconv.FormatInt(time.Now().Unix(), 16))),
+		variant("a timestamp in milliseconds", false, stamped(now+"000")),
 	}
 }
 
