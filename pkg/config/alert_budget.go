@@ -12,7 +12,8 @@ const (
 )
 
 // AlertBudget counts sent messages for the limits of alert messages. It is stored in an Alert that never fires, so that
-// all nodes share it and it survives restarts. A budget unused for a day is removed like any resolved alert.
+// all nodes share it and it survives restarts. A budget that has not changed for 25 hours is removed like any resolved
+// alert.
 type AlertBudget struct {
 	Sent []AlertSent `json:"sent,omitempty"` // within the last hour, oldest first
 	// Holder is the node that runs the digest or test, which must not run twice. Its lease ends at HeldUntil.
@@ -25,7 +26,7 @@ type AlertBudget struct {
 type AlertSent struct {
 	ID    string    `json:"id,omitempty"` // id of the notice
 	At    time.Time `json:"at"`
-	Mails int       `json:"mails,omitempty"`
+	Mails int       `json:"mails,omitempty"` // number of recipients of a test mail
 }
 
 // budgetWindow is how long a sent message is counted.

@@ -320,7 +320,7 @@ func (c alerts) EndedRecoveries(since time.Time) []*Recovery {
 	return page
 }
 
-// ForgetAlert removes an alert that has been resolved for long.
+// ForgetAlert removes an alert. The caller checks that it has been resolved for long enough.
 func (c alerts) ForgetAlert(ctx context.Context, id string) error {
 	return c.Forget(ctx, kindAlert, id)
 }

@@ -38,8 +38,8 @@ type Answer struct {
 const FieldAnswer = "answer"
 
 // ClaimAnswer claims the key of an answer and returns the existing claim or answer. The claim is the caller's if it has
-// the caller's CallID. optional marks a claim that the caller can do without: such claims use at most half of the room,
-// and return ErrAnswersFull earlier.
+// the caller's CallID. optional marks a claim that the caller can do without: it returns ErrAnswersFull when the
+// answers already fill half of MaxAnswersBytes.
 func (c answers) ClaimAnswer(ctx context.Context, claim *Answer, optional bool) (*Answer, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err

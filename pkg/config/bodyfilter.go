@@ -11,9 +11,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// BodyFilters evaluates the body conditions of all destinations of an endpoint together. It checks the body once and
-// reads it along the paths of the conditions, each part at most once for every member of the longest path. It builds no
-// tree of the document, so its memory depends on the conditions only. It never changes.
+// BodyFilters evaluates the body conditions of all destinations of an endpoint together. It validates the body once and
+// then reads it along the paths of the conditions: with a longest path of n members it reads no part more than n times.
+// It builds no tree of the document, so its memory depends on the conditions only. It never changes.
 type BodyFilters struct {
 	root         pathNode
 	conditions   int
@@ -38,12 +38,12 @@ type bodyCondition struct {
 
 // BodyFilters returns the body conditions of the endpoint's destinations; nil if there are none.
 func (e *Endpoint) BodyFilters() *BodyFilters {
-	filters, any := make([]*Filter, len(e.Destinations)), false
+	filters, needed := make([]*Filter, len(e.Destinations)), false
 	for i := range e.Destinations {
 		filters[i] = e.Destinations[i].Filter
-		any = any || filters[i].NeedsBody()
+		needed = needed || filters[i].NeedsBody()
 	}
-	if !any {
+	if !needed {
 		return nil
 	}
 	return newBodyFilters(filters)

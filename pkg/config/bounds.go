@@ -26,7 +26,7 @@ const (
 
 // Errors of the bounds. Changes that only restrict or revoke something never return them.
 var (
-	// ErrAnswersFull means that the answers of the last 24 hours fill MaxAnswersBytes.
+	// ErrAnswersFull means that the remembered answers fill the room that the claim or answer may use; see ClaimAnswer.
 	ErrAnswersFull = errors.New("the room for remembered answers is full")
 	// ErrRecoveryHistoryFull means that MaxRecoveries jobs were created in 30 days.
 	ErrRecoveryHistoryFull = fmt.Errorf("the maximum of %d recovery jobs in 30 days is reached", MaxRecoveries)

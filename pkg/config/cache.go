@@ -59,7 +59,7 @@ func (c *core) value(e *conflog.Entity) value {
 	}
 	v, err := c.decode(e)
 	if err != nil {
-		panic(fmt.Sprintf("BUG: %s %s was applied and %v", c.KindName(e.Kind), e.ID, err))
+		panic(fmt.Sprintf("BUG: %s %s was applied but cannot be decoded: %v", c.KindName(e.Kind), e.ID, err))
 	}
 	set[victim].Store(&cachedValue{entity: e, value: v})
 	return v

@@ -46,8 +46,8 @@ func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, 
 // UpdateEndpoint changes an endpoint. change gets a deep copy that it may modify. When another writer wins, change is
 // called again with a newer copy. Its error is returned unchanged. id, account, partition and creation time stay as
 // they are. When change modifies nothing, nothing is written. An update that restricts the endpoint (disables or pauses
-// the endpoint or a destination, purges or removes a destination) returns only when no node acts on the old
-// configuration.
+// the endpoint or a destination, purges or removes a destination, replaces the ingest token) returns only when no node
+// acts on the old configuration.
 func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (
 	*Endpoint, error) {
 	before, res, err := c.change(ctx, kindEndpoint, endpoint, isExempt, func(old value) (value, error) {

@@ -1,6 +1,6 @@
 // Package config is the configuration of the service: account, endpoints, destinations, API keys, replay runs, recovery
-// jobs, alerts, users and erasures. They are entities of the replicated log in pkg/conflog, so every node has all of
-// them in memory.
+// jobs, alerts, users, erasures and the answers remembered for Idempotency-Keys. They are entities of the replicated
+// log in pkg/conflog, so every node has all of them in memory.
 //
 // Secrets that must be shown or used again are sealed (AES-256-GCM under a master key) in records, snapshots and
 // memory. API keys and ingest tokens are found by their SHA-256.
@@ -12,7 +12,7 @@
 //   - a node loads 200,000 endpoints in 5 s and keeps them in less than 300 MB (TestCeiling).
 //
 // Begin with Control and with kindTable in kind.go, which lists all kinds. entity.go has the functions that all kinds
-// share, seal.go the secrets, export.go and import.go the documents of relay config.
+// share, seal.go the secrets, export.go and import.go relay config export and import.
 package config
 
 import (

@@ -54,7 +54,7 @@ func findEntity[P interface {
 
 // listEntities returns a page of at most limit values of an account, newest first: those for which keep returns true
 // (nil = all), created before the one with beforeSeq (0 = from the newest). more reports whether there are more. It
-// reads all entities of the kind.
+// reads the entities of the kind one by one until the page is full.
 func listEntities[P entityWithMeta[T], T any](
 	c *core, k kind, account string, beforeSeq int64, limit int, keep func(P) bool) (
 	page []P, more bool) {
@@ -104,8 +104,8 @@ func (c *core) create(ctx context.Context, k kind, v value) (conflog.WriteResult
 }
 
 // change replaces the value of an entity by the result of next; nil leaves it unchanged. When a writer on another node
-// wins, next is called again with the newer value. free reports whether a change is allowed even when a bound is
-// reached.
+// wins, next is called again with the newer value. isExempt reports whether a change is allowed even when a bound
+// is reached.
 func (c *core) change(
 	ctx context.Context, k kind, id string, isExempt func(old, new value) bool, next func(old value) (value, error),
 ) (before *conflog.Entity, res conflog.WriteResult, err error) {

@@ -23,7 +23,8 @@ type Erasure struct {
 	StoreErasedAt time.Time `json:"gone,omitzero"`
 }
 
-// MaxErasures is the maximum number of erasures, about 200 bytes each. An erasure is removed when its event expires.
+// MaxErasures is the maximum number of erasures, about 200 bytes each. An erasure is removed a day after its event has
+// expired.
 const MaxErasures = 100_000
 
 // ErrTooManyErasures means that MaxErasures payloads were erased within the retention.

@@ -22,8 +22,8 @@ import (
 )
 
 // An export is one JSON document with three parts: a header, one line for each entity in the order of their creation,
-// and a footer with the SHA-256 of everything before it and a MAC under a master key. Secrets are sealed as in the log,
-// keys and tokens are hashes, one-time links are left out.
+// and a footer with the SHA-256 of everything before it and a MAC under a master key. Secrets and ingest tokens are
+// sealed as in the log, API keys are hashes, one-time links are left out.
 
 // Format and version of the document.
 const (
@@ -226,8 +226,9 @@ func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) er
 			ErrInvalidExport)
 	}
 	if head.Version != exportVersion && head.Version != unsignedVersion {
-		return head, fmt.Errorf("%w: it has version %d, this program reads version %d", ErrInvalidExport, head.Version,
-			exportVersion)
+		return head, fmt.Errorf("%w: it has version %d, this program reads versions %d and %d", ErrInvalidExport,
+			head.Version,
+			unsignedVersion, exportVersion)
 	}
 	sum := sha256.New()
 	sum.Write(lines.Bytes())

@@ -21,7 +21,7 @@ import (
 // oneOfEach creates an entity of every kind that has none yet.
 func oneOfEach(t *testing.T, n *testNode) {
 	t.Helper()
-	for k := conflog.FirstUserKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < kinds; k++ {
 		if n.View().Len(k) > 0 {
 			continue
 		}
@@ -50,7 +50,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 
 // exportedEntities returns what an export must preserve: every entity in order, by kind, id and value.
 func exportedEntities(n *testNode) (all []string) {
-	for k := conflog.FirstUserKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < kinds; k++ {
 		if kindTable[k].exported {
 			for e := range n.View().NewestFirst(k, 0) {
 				all = append(all, fmt.Sprintf("%s %s %s", n.KindName(k), e.ID, n.Value(e)))

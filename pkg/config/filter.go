@@ -12,7 +12,7 @@ func (f *Filter) Matches(typ string, body []byte) bool {
 }
 
 // MatchesBody reports whether the body satisfies the body conditions. A body that is not JSON, or nested deeper than
-// event.JSON allows, satisfies none.
+// event.ParseJSON allows, satisfies none.
 func (f *Filter) MatchesBody(body []byte) bool {
 	return !f.NeedsBody() || newBodyFilters([]*Filter{f}).Match(body)[0]
 }

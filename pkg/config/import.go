@@ -45,7 +45,7 @@ type importing struct {
 
 // ImportOptions are the options of an import.
 type ImportOptions struct {
-	Replace  bool // delete entities that are not in the document
+	Replace  bool // replace entities that differ from the document, and delete those that are not in it
 	Unsigned bool // accept a document without a MAC, as older versions wrote it
 	// CheckURL validates the URL of a destination as the API does.
 	CheckURL func(string) error
@@ -62,8 +62,8 @@ type importedEntity struct {
 // reads and validates the whole document before it writes anything. If it is interrupted, a second call continues.
 //
 // Without Replace the log must be empty, except for what a node writes at its first start, or hold only entities of the
-// document; otherwise Import returns ErrNotEmpty. With Replace it deletes entities that are not in the document. It
-// returns when no node acts on the old configuration.
+// document as they are there; otherwise Import returns ErrNotEmpty. With Replace it replaces entities that differ and
+// deletes those that are not in the document. It returns when no node acts on the old configuration.
 //
 // The values are validated like requests to the API. A document without a MAC under one of the master keys is refused
 // with ErrUnsignedExport.
@@ -88,7 +88,7 @@ func (c documents) Import(
 	unlisted := im.unlisted()
 	if len(unlisted) > 0 && !options.Replace {
 		return im.progress, fmt.Errorf(
-			"%w: %d entities are not, or not the same, in the document, such as %s %s", ErrNotEmpty, len(unlisted),
+			"%w: %d entities that the document lacks or changes, such as %s %s", ErrNotEmpty, len(unlisted),
 			c.KindName(unlisted[0].Kind), unlisted[0].ID)
 	}
 	if err := im.write(ctx, unlisted); err != nil {
@@ -221,11 +221,11 @@ func missingMasterKey(here []string, id string) error {
 // indexKey returns the key of an entity in index.
 func (im *importing) indexKey(k kind, id string) string { return im.KindName(k) + " " + id }
 
-// unlisted returns the entities that are not, or not the same, in the document, except those that a node creates by
+// unlisted returns the entities that the document lacks or has with another value, except those that a node creates by
 // itself.
-func (im *importing) unlisted() (left []*conflog.Entity) {
+func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 	v := im.View()
-	for k := conflog.FirstUserKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < kinds; k++ {
 		if !kindTable[k].exported || k == kindAccount {
 			continue
 		}
@@ -234,10 +234,10 @@ func (im *importing) unlisted() (left []*conflog.Entity) {
 			if there && bytes.Equal(im.entities[i].packed, e.Packed()) || im.madeAtStart(e) {
 				continue
 			}
-			left = append(left, e)
+			unlisted = append(unlisted, e)
 		}
 	}
-	return left
+	return unlisted
 }
 
 // madeAtStart reports whether a node created the entity by itself at its start.

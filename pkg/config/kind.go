@@ -12,7 +12,7 @@ type kind = conflog.Kind
 
 const (
 	kindLog      = conflog.KindLog
-	kindAccount  = conflog.FirstUserKind - 1 + iota
+	kindAccount  = conflog.FirstCallerKind - 1 + iota
 	kindEndpoint // the order is that of the entities in a snapshot
 	kindKey
 	kindRun
@@ -106,7 +106,7 @@ func opaque(name string, audited conflog.Audited) kindInfo {
 
 // registeredKinds returns the kinds that are registered with the log.
 func registeredKinds() (all []conflog.KindInfo) {
-	for k := conflog.FirstUserKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < kinds; k++ {
 		all = append(all, kindTable[k].KindInfo)
 	}
 	return all

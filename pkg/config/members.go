@@ -12,8 +12,8 @@ import (
 // must not be lost while both versions run. The stored JSON has them. Decoding skips them, so they cost nothing until
 // the entity is changed.
 
-// encode returns the JSON of a value that replaces the value was of an entity, together with the members of the entity
-// that this version does not know.
+// encode returns the JSON of next, with those members of the stored entity old that this version does not know. was is
+// the decoded value of old, which next replaces.
 func (c *core) encode(old *conflog.Entity, was, next value) ([]byte, error) {
 	known, err := json.Marshal(was)
 	if err != nil {

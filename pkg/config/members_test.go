@@ -71,7 +71,7 @@ func decodedJSON(t *testing.T, raw []byte) (v any) {
 // function makes it. An object that is removed takes its members with it.
 func TestUnknownMembersSurvive(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	for k := conflog.FirstUserKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < kinds; k++ {
 		t.Run(n.KindName(k), func(t *testing.T) {
 			v := kindTable[k].empty()
 			fill(reflect.ValueOf(v).Elem(), n.KindName(k), map[Sealed]bool{})

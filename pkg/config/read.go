@@ -13,7 +13,7 @@ type Presence uint8
 const (
 	Unknown Presence = iota // never created, as far as this node has read the log
 	Present
-	Deleted // for at least 60 days; then Unknown
+	Deleted // for 60 days, less when there are over 200,000 tombstones; then Unknown
 )
 
 // Account returns the account; nil before Ready.

@@ -201,8 +201,8 @@ func (c recoveries) ForgetRecovery(ctx context.Context, id string) error {
 	return c.Forget(ctx, kindRecovery, id)
 }
 
-// UnsettledRecoveries returns the recovery jobs with unfinished work, and the settled ones created before the time
-// before, which can be removed.
+// UnsettledRecoveries returns the recovery jobs with unfinished work, newest first, and the settled ones that were
+// created before a time, oldest first: these can be removed.
 func (c recoveries) UnsettledRecoveries(before time.Time) (unsettled, old []*Recovery) {
 	v := c.View()
 	for e := range v.Pending(kindRecovery) {

@@ -35,10 +35,11 @@ const rewrapPasses = 5
 
 // Rewrap seals all secrets again that are not sealed with the first master key. It writes conditional records, so other
 // writers can work at the same time. If it is interrupted, a second call continues. It calls progress after each
-// entity, one call at a time.
+// entity, one call at a time. At the end it writes a snapshot.
 //
 // It returns ErrMissingMasterKey before it writes anything, when a living node lacks the first key. It returns
-// ErrNotRewrapped with the ids of entities whose secrets cannot be opened; they stay unchanged.
+// ErrNotRewrapped with the ids of entities whose secrets cannot be opened and stay unchanged, or when other nodes still
+// seal with another key after rewrapPasses passes.
 func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (RewrapProgress, error) {
 	var total RewrapProgress
 	if err := c.WaitReady(ctx); err != nil {
@@ -52,19 +53,20 @@ func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (R
 		if err != nil {
 			return total, err
 		}
-		// the first record of the log still needs the old key: a node with the new key alone starts from this snapshot
+		// The first record of the log cannot be changed and still needs the old key. A node with only the new key starts
+		// from this snapshot instead.
 		if len(found) == 0 {
 			return total, c.WriteSnapshot(ctx)
 		}
 		total.Entities += len(found)
-		refused, err := c.rewrapAll(ctx, found, &total, progress)
+		unopened, err := c.rewrapAll(ctx, found, &total, progress)
 		if err != nil {
 			return total, err
 		}
-		if len(refused) > 0 {
+		if len(unopened) > 0 {
 			return total, fmt.Errorf(
 				"%w: the secrets of %d entities cannot be opened, such as %s; add their key to RELAY_MASTER_KEYS",
-				ErrNotRewrapped, len(refused), strings.Join(refused[:min(len(refused), 3)], ", "))
+				ErrNotRewrapped, len(unopened), strings.Join(unopened[:min(len(unopened), 3)], ", "))
 		}
 	}
 	return total, fmt.Errorf("%w: another node still seals with it; restart all nodes with the new RELAY_MASTER_KEYS",
@@ -82,7 +84,7 @@ func (c documents) checkPeerKeys(keyID string) error {
 	if len(lack) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: add %s to its RELAY_MASTER_KEYS and restart it, then rewrap", ErrMissingMasterKey,
+	return fmt.Errorf("%w: %s: add %s to its RELAY_MASTER_KEYS and restart it, then try again", ErrMissingMasterKey,
 		strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
 }
 
@@ -131,8 +133,8 @@ func alwaysExempt(_, _ value) bool { return true }
 // rewrapAll seals the secrets of the entities again, and returns the ids of entities whose secrets cannot be opened.
 func (c documents) rewrapAll(
 	ctx context.Context, found []*conflog.Entity, total *RewrapProgress, progress func(RewrapProgress)) (
-	refused []string, err error) {
-	var mu sync.Mutex // guards total and refused
+	unopened []string, err error) {
+	var mu sync.Mutex // guards total and unopened
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(rewrapWriters)
 	for _, e := range found {
@@ -148,7 +150,7 @@ func (c documents) rewrapAll(
 			defer mu.Unlock()
 			switch {
 			case errors.Is(err, ErrUnseal):
-				refused, n = append(refused, e.ID), 0
+				unopened, n = append(unopened, e.ID), 0
 			case err != nil && !errors.Is(err, ErrNotFound): // deleted meanwhile
 				return fmt.Errorf("rewrap %s: %w", e.ID, err)
 			}
@@ -159,8 +161,8 @@ func (c documents) rewrapAll(
 		})
 	}
 	err = group.Wait()
-	slices.Sort(refused)
-	return refused, err
+	slices.Sort(unopened)
+	return unopened, err
 }
 
 // reseal returns a copy of a value with every secret under the first key, and the number of secrets changed; nil when

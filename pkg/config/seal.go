@@ -111,8 +111,8 @@ func GenerateMasterKey(name string) string {
 // Seal encrypts with AES-256-GCM under the first key and a random 96-bit nonce, which is safe for 2^32 secrets per key
 // (NIST SP 800-38D, 8.3).
 func (k *Keyring) Seal(aad string, plain []byte) Sealed {
-	box := k.aead[k.first].Seal(nil, nil, plain, []byte(aad))
-	return Sealed(k.first + ":" + base64.RawStdEncoding.EncodeToString(box))
+	ciphertext := k.aead[k.first].Seal(nil, nil, plain, []byte(aad))
+	return Sealed(k.first + ":" + base64.RawStdEncoding.EncodeToString(ciphertext))
 }
 
 // Open decrypts what Seal has encrypted with the same additional data.
@@ -122,11 +122,11 @@ func (k *Keyring) Open(aad string, s Sealed) ([]byte, error) {
 	if aead == nil {
 		return nil, fmt.Errorf("open %s: %w: no master key %q", aad, ErrUnseal, name)
 	}
-	box, err := base64.RawStdEncoding.DecodeString(text)
+	ciphertext, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w: not base64", aad, ErrUnseal)
 	}
-	plain, err := aead.Open(nil, nil, box, []byte(aad))
+	plain, err := aead.Open(nil, nil, ciphertext, []byte(aad))
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", aad, ErrUnseal)
 	}

@@ -38,7 +38,7 @@ func (c *core) sweepOnce(ctx context.Context) error {
 	return c.sweepKind(ctx, kindErasure, c.erasureEnd)
 }
 
-// sweepKind removes the oldest entities of a kind, up to the first that has not expired.
+// sweepKind removes the oldest entities of a kind, up to the first that has not expired, at most maxSwept.
 func (c *core) sweepKind(ctx context.Context, k kind, end func(value) time.Time) error {
 	swept := 0
 	for oldest := range c.View().OldestFirst(k) {

@@ -14,8 +14,9 @@ type FormerToken struct {
 	RotatedBy string    `json:"by,omitempty"` // see Endpoint.TokenRotatedBy
 }
 
-// RotateToken sets another token, within UpdateEndpoint. The current token stays valid until the given time, zero for
-// not at all; an earlier former token ends at once. by is Answer.IDSeed of the call, if it has an Idempotency-Key.
+// RotateToken sets another token. Call it in the change function of UpdateEndpoint. The current token stays valid until
+// the given time, zero for not at all; an earlier former token ends at once. by is Answer.IDSeed of the call, if it has
+// an Idempotency-Key.
 func (e *Endpoint) RotateToken(token Sealed, by string, until time.Time) {
 	e.FormerToken = nil
 	if !until.IsZero() {
@@ -24,8 +25,8 @@ func (e *Endpoint) RotateToken(token Sealed, by string, until time.Time) {
 	e.Token, e.TokenRotatedBy = token, by
 }
 
-// EndpointByToken returns the endpoint with that ingest token, or nil. It finds the endpoint by the SHA-256 of the
-// token and compares the whole hash in constant time.
+// EndpointByToken returns the endpoint with that ingest token, or nil. A former token counts until FormerToken.Until.
+// It finds the endpoint by the SHA-256 of the token and compares the whole hash in constant time.
 func (c endpoints) EndpointByToken(token string) *Endpoint {
 	hash := hashOf(token)
 	e := c.View().FindByHash(kindEndpoint, hash)

@@ -12,10 +12,12 @@ import (
 const (
 	// MaxEntityBytes is the maximum size of one entity in bytes.
 	MaxEntityBytes = 256 << 10
-	// MaxStateBytes is the maximum size of all entities together in bytes.
+	// MaxStateBytes is the maximum size of all entities together in bytes. Entities of kinds with Bounds.MaxBytes count
+	// towards it, but are refused by their own bound only.
 	MaxStateBytes = 512 << 20
 	// maxTombstones is the maximum number of tombstones of a kind. A deletion is never refused: beyond the maximum the
-	// oldest tombstone is dropped early, and open deliveries of that endpoint then end at their deadline.
+	// oldest tombstone is dropped early. If it was that of an endpoint, the open deliveries of the endpoint then end at
+	// their deadline.
 	maxTombstones = 200_000
 )
 

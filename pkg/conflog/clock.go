@@ -22,7 +22,7 @@ type clock struct {
 	skew atomic.Int64     // see ClockSkew, in nanoseconds
 	// correction is added to this node's time, in nanoseconds; see Now.
 	correction atomic.Int64
-	known      chan struct{} // closed after the first heartbeat
+	known      chan struct{} // closed when this node has read its own first heartbeat
 	once       sync.Once
 	offsets    []time.Duration // correction according to each of the last heartbeats; used by one goroutine only
 }
@@ -39,7 +39,8 @@ func newClock(now func() time.Time) *clock {
 // (CreateTime), Now returns this node's time.
 func (c *clock) Now() time.Time { return c.now().Add(time.Duration(c.correction.Load())) }
 
-// ClockKnown returns a channel that is closed after this node's first heartbeat. From then on Now is corrected.
+// ClockKnown returns a channel that is closed when this node has read its own first heartbeat. From then on Now is
+// corrected.
 func (c *clock) ClockKnown() <-chan struct{} { return c.known }
 
 // ClockSkew returns how far the broker's clock is ahead of this node's. It is a lower bound, which the send and receive

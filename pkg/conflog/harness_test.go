@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { kit.Main(m) }
 
 // Kinds of these tests, with several levels and every sort of bound.
 const (
-	kindAccount = FirstUserKind + iota
+	kindAccount = FirstCallerKind + iota
 	kindEndpoint
 	kindKey
 	kindRun

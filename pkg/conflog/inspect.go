@@ -30,7 +30,7 @@ func (l *Log) Nodes() []Node {
 		})
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	// a node that was just restarted appears twice
+	// The old and the new process of a node that was just restarted may both be living: list the node once.
 	return slices.CompactFunc(nodes, func(a, b Node) bool { return a.Name == b.Name })
 }
 
@@ -44,8 +44,8 @@ func (l *Log) Lag(ctx context.Context) (int64, error) {
 }
 
 // Inspect reads the log as it is now, without joining the cluster: it writes nothing and sends no heartbeats.
-// Afterwards the Log answers reads from that state and accepts no changes. Call it once, instead of Run, and call Close
-// at the end.
+// Afterwards the Log answers reads from that state, and accepts no change except Finalize. Call it once, instead of
+// Run, and call Close when it has returned nil.
 func (l *Log) Inspect(ctx context.Context) (err error) {
 	close(l.stopped)
 	if l.reader, err = stream.NewReader(l.stream, "inspect"); err != nil {

@@ -11,9 +11,9 @@ type Kind uint8
 
 // Kinds that the log itself uses.
 const (
-	KindLog       Kind = iota // the first record, which holds the secret of the log
-	KindOutbox                // changes whose audit rows are not in Kafka yet
-	FirstUserKind             // the first kind of the caller
+	KindLog         Kind = iota // the first record, which holds the secret of the log
+	KindOutbox                  // changes whose audit rows are not in Kafka yet
+	FirstCallerKind             // the first kind of the caller
 )
 
 // Entities decodes entities for the log. apply depends on the results of Index, so they must depend on the arguments
@@ -55,8 +55,9 @@ type KindInfo struct {
 type Bounds struct {
 	MaxCount int   // number of entities; 0 = unlimited
 	ErrCount error // returned when MaxCount is reached
-	// MaxBytes is the kind's own room in bytes, not part of MaxStateBytes; 0 = none. New entities may use only MaxBytes
-	// - ReservedBytes; the reserve is for existing entities that grow.
+	// MaxBytes bounds the entities of the kind in bytes; 0 = no bound of its own. It replaces MaxStateBytes when an entity
+	// of the kind is written; other kinds count these bytes towards MaxStateBytes. New entities may use only MaxBytes -
+	// ReservedBytes; the reserve is for existing entities that grow.
 	MaxBytes, ReservedBytes int64
 	ErrBytes                error
 	AllowWhenFull           bool // accepted also when MaxStateBytes is reached: small entities, bounded by MaxCount
@@ -82,15 +83,15 @@ type kinds struct {
 	infos         []KindInfo // by Kind
 	byName        map[string]Kind
 	newestLevel   int   // the highest level that any kind needs
-	maxStateBytes int64 // for the entities of all kinds without MaxBytes of their own
+	maxStateBytes int64 // see MaxStateBytes; not checked for kinds with MaxBytes
 }
 
 // newKinds registers the kinds of the caller after the log's own.
-func newKinds(users []KindInfo, room int64) (*kinds, error) {
-	ks := &kinds{byName: make(map[string]Kind), newestLevel: baseLevel, maxStateBytes: room}
+func newKinds(registered []KindInfo, maxStateBytes int64) (*kinds, error) {
+	ks := &kinds{byName: make(map[string]Kind), newestLevel: baseLevel, maxStateBytes: maxStateBytes}
 	ks.infos = append(ks.infos, KindInfo{Name: "log", Level: baseLevel, Bounds: Bounds{Singleton: true}},
 		KindInfo{Name: "outbox", Level: baseLevel})
-	ks.infos = append(ks.infos, users...)
+	ks.infos = append(ks.infos, registered...)
 	for k, info := range ks.infos {
 		if _, twice := ks.byName[info.Name]; twice || info.Name == "" || info.Level < baseLevel {
 			return nil, fmt.Errorf("kind %q: needs a unique name and a level of at least 1", info.Name)

@@ -131,7 +131,7 @@ func (l membership) sendHeartbeats(ctx context.Context) error {
 
 // runCycle runs one cycle; see lease.
 func (l membership) runCycle(ctx context.Context) error {
-	if l.auth.Load() == nil { // without the secret of the log no heartbeat can be signed: no lease yet
+	if l.macKeys.Load() == nil { // without the secret of the log no heartbeat can be signed: no lease yet
 		return nil
 	}
 	began := l.now()
@@ -158,12 +158,12 @@ func (l membership) sendHeartbeat(ctx context.Context, h heartbeat) error {
 	if err != nil {
 		return fmt.Errorf("encode heartbeat: %w", err)
 	}
-	auth := l.auth.Load()
-	if auth == nil {
+	keys := l.macKeys.Load()
+	if keys == nil {
 		return nil
 	}
 	return l.producer.ProduceSync(
-		ctx, stream.Nodes, 0, auth.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
+		ctx, stream.Nodes, 0, keys.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
 }
 
 // peers holds the last heartbeats of all nodes, this one included.
@@ -181,14 +181,14 @@ type peer struct {
 }
 
 // heartbeatsAtStart is how many of the last heartbeats are read at the start, more if there are more of the last 10 s.
-// Those of the last 5 s are needed; the count covers a wrong clock of this node.
+// Those of the last 5 s are needed. The count makes up for a clock of this node that is ahead.
 const heartbeatsAtStart = 2000
 
 // followHeartbeats reads the topic nodes, from shortly before the start on.
 func (l membership) followHeartbeats(ctx context.Context) error {
 	nodes := stream.Partition{Topic: stream.Nodes}
 	var from int64
-	if err := l.changed.await(ctx, func() bool { return l.auth.Load() != nil }); err != nil {
+	if err := l.changed.await(ctx, func() bool { return l.macKeys.Load() != nil }); err != nil {
 		return nil // ctx ended
 	}
 	err := l.retry(ctx, "find the heartbeats of the other nodes", func(ctx context.Context) error {
@@ -220,12 +220,12 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 
 // decodeHeartbeat decodes a heartbeat; ok is false unless a node of this log sent it.
 func (l membership) decodeHeartbeat(r *stream.Record) (h heartbeat, ok bool) {
-	auth := l.auth.Load()
+	keys := l.macKeys.Load()
 	switch {
 	case l.cfg.Unverified:
-	case auth == nil:
+	case keys == nil:
 		return h, false
-	case !auth.verify(macHeartbeat, r):
+	case !keys.verify(macHeartbeat, r):
 		authenticator(l).reportUnauthentic(stream.Nodes, r.Offset)
 		return h, false
 	}

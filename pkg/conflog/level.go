@@ -22,7 +22,7 @@ import (
 // baseLevel is the level of a log whose records name none, and of the kinds that every version knows.
 const baseLevel = 1
 
-// ErrLevel means that a write needs a higher level of the configuration log, or that a running node does not know it.
+// ErrLevel means that a write needs a higher level of the configuration log, or that a living node does not support it.
 var ErrLevel = errors.New("the configuration log is at an older level")
 
 // errNewer is the error that stops a node too old for the log.
@@ -61,20 +61,20 @@ func (s *state) raiseLevel(level int) result {
 // levels raises the level of a log.
 type levels struct{ *Log }
 
-// newRaise returns a record that raises the log to the newest level.
-func (l levels) newRaise(s *state) record {
+// newLevelRecord returns the record that raises the log to the newest level.
+func (l levels) newLevelRecord(s *state) record {
 	r := l.newRecord(s, KindLog, "level", preNone, opLevel)
 	r.Level = l.kinds.newestLevel
 	return r
 }
 
-// ensureLevel raises the level of the log at the start of a node that is alone.
+// ensureLevel raises the level of the log at the start of a node with Config.SingleNode.
 func (l levels) ensureLevel(ctx context.Context) error {
 	s := l.view.Load().state
 	if !l.cfg.SingleNode || s.seq == 0 || s.level >= l.kinds.newestLevel {
 		return nil
 	}
-	_, err := writer(l).write(ctx, l.newRaise(s))
+	_, err := writer(l).write(ctx, l.newLevelRecord(s))
 	return err
 }
 
@@ -89,7 +89,7 @@ func (l *Log) Finalize(ctx context.Context) (before int, err error) {
 		return s.level, fmt.Errorf(
 			"%w: level %d is not supported by %s; upgrade or stop them first", ErrLevel, newest, strings.Join(old, ", "))
 	}
-	rec, err := (writer{l}).encode((levels{l}).newRaise(s.state), l.auth.Load())
+	rec, err := (writer{l}).encode((levels{l}).newLevelRecord(s.state), l.macKeys.Load())
 	if err != nil {
 		return s.level, err
 	}

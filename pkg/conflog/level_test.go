@@ -74,7 +74,7 @@ func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record)
 }
 
 // oldLog returns a log that a program of level 1 has started, and its MAC keys.
-func oldLog(t *testing.T) (stream.Config, authority) {
+func oldLog(t *testing.T) (stream.Config, macKeys) {
 	t.Helper()
 	conf := broker(t)
 	secret, own := (authenticator{offlineLog(t)}).newSecret()
@@ -87,7 +87,7 @@ func oldLog(t *testing.T) (stream.Config, authority) {
 }
 
 // putSigned appends a record with a valid MAC.
-func putSigned(t *testing.T, conf stream.Config, own authority, p purpose, text string) {
+func putSigned(t *testing.T, conf stream.Config, own macKeys, p purpose, text string) {
 	t.Helper()
 	topic := map[purpose]string{macRecord: stream.Control, macHeartbeat: stream.Nodes}[p]
 	putRecord(t, conf, topic, own.sign(p, &stream.Record{Key: []byte("x"), Value: []byte(text)}))

@@ -44,15 +44,17 @@ import (
 // Errors that callers branch on.
 var (
 	ErrNotFound = errors.New("no such entity")
-	ErrConflict = errors.New("changed by another writer five times in a row")
+	// ErrConflict means that a precondition did not hold: the id exists, or another writer was first.
+	ErrConflict = errors.New("conflicts with another change")
 	// ErrLease means that this node may have missed a revocation: answer 503.
 	ErrLease = errors.New("configuration log was not confirmed in the last 5 s")
-	// ErrUnavailable means that a write was not confirmed in time: it may be in the log or not. Answer 503.
-	ErrUnavailable = errors.New("configuration log does not answer")
+	// ErrUnavailable means that this node cannot write now, or that a write was not confirmed in time: then it may be in
+	// the log or not. Answer 503.
+	ErrUnavailable = errors.New("configuration log is unavailable")
 )
 
-// Log is this node's copy of the configuration log, and appends changes to it. Create it with New, then call Run or
-// Inspect once.
+// Log holds this node's copy of the configuration and appends changes to the configuration log. Create it with New,
+// then call Run or Inspect once.
 type Log struct {
 	*parser
 	*clock
@@ -65,17 +67,17 @@ type Log struct {
 	timing     Timing
 	chunkSize  int // see chunkBytes
 
-	bootID             string                    // identifies this process in heartbeats
-	auth               atomic.Pointer[authority] // makes and checks MACs; nil until the first record of the log was read
-	firstRecordMissing atomic.Bool               // records were read, but not the first one, which holds the secret
+	bootID             string                  // identifies this process in heartbeats
+	macKeys            atomic.Pointer[macKeys] // make and check MACs; nil until a snapshot or the first record was read
+	firstRecordMissing atomic.Bool             // records were read, but not the first one, which holds the secret
 	// by topic: when a record without a valid MAC was last logged, Unix nanoseconds
 	warned        map[string]*atomic.Int64
 	view          atomic.Pointer[View]
 	applied       atomic.Int64 // number of records applied since the start
-	changed       signal       // fired after each record
+	changed       signal       // fired after each record and each lease cycle
 	changedByKind []signal     // by Kind: fired when an entity of the kind has changed
 	ready         chan struct{}
-	stopped       chan struct{} // closed when Run returns
+	stopped       chan struct{} // closed when Run returns, and by Inspect
 	pendingWrites pendingWrites
 	entityLocks   *entityLocks
 	entries       entryCache
@@ -113,8 +115,9 @@ func New(cfg Config, deps Deps) (*Log, error) {
 	return l, nil
 }
 
-// Run follows the log until ctx ends. It returns an error when it cannot continue: records are missing, or a newer
-// version of the program wrote them. Writes work only while it runs. Call it once.
+// Run follows the log until ctx ends. It returns an error when it cannot continue: records are missing, a newer version
+// of the program wrote them, or no master key opens the secret of the log. Writes work only while it runs. Call it
+// once.
 func (l *Log) Run(ctx context.Context) error {
 	defer close(l.stopped)
 	var err error

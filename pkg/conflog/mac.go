@@ -14,11 +14,11 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Anyone who can write to the topics of the configuration could otherwise create an API key or redirect deliveries. So
-// every configuration log has its own secret: 256 random bits, sealed with the master keys, in the first record of the
-// log and in the footer of every snapshot. It is never exported; an import starts a new log with a new secret. HKDF
-// derives one key for each purpose from it. An HMAC-SHA256 with that key is in a header of every record, footer and
-// heartbeat. It covers the whole value, and nodes use nothing else of the record.
+// MACs keep anyone who can write to the topics of the configuration from creating an API key or redirecting deliveries.
+// Every configuration log has its own secret: 256 random bits, sealed with the first master key, in the first record of
+// the log and in the footer of every snapshot. It is never exported: an import writes into a log with its own secret.
+// HKDF derives one key for each purpose from it. An HMAC-SHA256 with that key is in a header of every record, footer
+// and heartbeat. It covers the whole value. Nodes trust nothing else that the writer of a record sets.
 //
 // Records without a valid MAC are counted, logged and ignored, so they cannot stop a node. Records of another log have
 // no valid MAC either, because the secret belongs to one log. A record of the same log that is appended again does have
@@ -38,11 +38,11 @@ const (
 // macHeader is the name of the record header with the MAC.
 const macHeader = "mac"
 
-// authority holds the MAC keys of one log, by purpose.
-type authority map[purpose][]byte
+// macKeys holds the MAC keys of one log, by purpose.
+type macKeys map[purpose][]byte
 
-func newAuthority(secret []byte) authority {
-	a := make(authority)
+func deriveMACKeys(secret []byte) macKeys {
+	a := make(macKeys)
 	for _, p := range []purpose{macRecord, macSnapshot, macHeartbeat} {
 		a[p] = DeriveKey(secret, string(p))
 	}
@@ -65,13 +65,13 @@ func mac(key, value []byte) []byte {
 }
 
 // sign adds the MAC header to a record and returns the record.
-func (a authority) sign(p purpose, r *stream.Record) *stream.Record {
+func (a macKeys) sign(p purpose, r *stream.Record) *stream.Record {
 	r.Headers = append(r.Headers, stream.Header{Key: macHeader, Value: mac(a[p], r.Value)})
 	return r
 }
 
 // verify reports whether a record has a valid MAC.
-func (a authority) verify(p purpose, r *stream.Record) bool {
+func (a macKeys) verify(p purpose, r *stream.Record) bool {
 	for _, h := range r.Headers {
 		if h.Key == macHeader {
 			return hmac.Equal(h.Value, mac(a[p], r.Value))
@@ -84,31 +84,31 @@ func (a authority) verify(p purpose, r *stream.Record) bool {
 type authenticator struct{ *Log }
 
 // newSecret generates the secret of a new log. It returns the value of the first record, and the MAC keys.
-func (l authenticator) newSecret() ([]byte, *authority) {
+func (l authenticator) newSecret() ([]byte, *macKeys) {
 	secret := make([]byte, 32)
 	rand.Read(secret) // never fails: crypto/rand ends the process instead
 	value, err := json.Marshal(firstRecord{ID: LogID, Secret: l.keys.Seal(secret)})
 	if err != nil {
 		panic(fmt.Sprintf("BUG: encode the secret of the log: %v", err)) // two strings
 	}
-	auth := newAuthority(secret)
-	return value, &auth
+	keys := deriveMACKeys(secret)
+	return value, &keys
 }
 
 // openSecret opens a sealed secret and returns its MAC keys.
-func (l authenticator) openSecret(sealed string) (authority, error) {
+func (l authenticator) openSecret(sealed string) (macKeys, error) {
 	secret, err := l.keys.Open(sealed)
 	if err != nil {
 		return nil, err
 	}
-	return newAuthority(secret), nil
+	return deriveMACKeys(secret), nil
 }
 
 // secretOf returns the sealed secret in the entity of KindLog.
 func (p *parser) secretOf(e *Entity) string {
 	x, err := p.index(KindLog, p.unpack(e.packed))
 	if err != nil {
-		panic(fmt.Sprintf("BUG: the secret of the log was applied and %v", err))
+		panic(fmt.Sprintf("BUG: the secret of the log was applied but cannot be decoded: %v", err))
 	}
 	return x.sealedSecret
 }
@@ -119,7 +119,7 @@ func (l authenticator) authentic(rec *stream.Record) (bool, error) {
 	if l.cfg.Unverified {
 		return true, nil
 	}
-	known := l.auth.Load()
+	known := l.macKeys.Load()
 	if known != nil && known.verify(macRecord, rec) {
 		return true, nil
 	}
@@ -133,19 +133,19 @@ func (l authenticator) authentic(rec *stream.Record) (bool, error) {
 		return false, nil
 	}
 	// This record starts a log. If several nodes wrote one, the first counts, and the others learn its secret.
-	auth, err := l.openSecret(r.index.sealedSecret)
+	keys, err := l.openSecret(r.index.sealedSecret)
 	if err != nil && known == nil {
 		return false, fmt.Errorf(
 			"%w. If this service never had another master key, the relay did not write the first record of the "+
 				"topic %s: allow only the relay's principal to write to it, delete the topic, and run relay migrate",
 			err, l.stream.Prefix+stream.Control)
 	}
-	if err != nil || !auth.verify(macRecord, rec) {
+	if err != nil || !keys.verify(macRecord, rec) {
 		l.reportUnauthentic(stream.Control, rec.Offset)
 		return false, nil
 	}
 	if known == nil {
-		l.auth.Store(&auth)
+		l.macKeys.Store(&keys)
 		return true, nil
 	}
 	l.pendingWrites.finish(r.OpID, WriteResult{result: conflict, nextOffset: rec.Offset + 1, appliedAt: time.Now()})
@@ -171,14 +171,14 @@ func (l authenticator) reportUnauthentic(topic string, offset int64) {
 
 // ensureSecret writes the first record of the log, with a new secret, unless there is one.
 func (l authenticator) ensureSecret(ctx context.Context) error {
-	if l.auth.Load() != nil {
+	if l.macKeys.Load() != nil {
 		return nil
 	}
-	value, auth := l.newSecret()
+	value, keys := l.newSecret()
 	r := l.newRecord(l.view.Load().state, KindLog, LogID, preAbsent, opPut)
 	r.Value = value
-	_, err := writer(l).writeSigned(ctx, r, auth)
-	if err == nil && l.auth.Load() == nil {
+	_, err := writer(l).writeSigned(ctx, r, keys)
+	if err == nil && l.macKeys.Load() == nil {
 		err = fmt.Errorf("%w: its first record was not applied", ErrUnavailable)
 	}
 	return err

@@ -53,7 +53,7 @@ func TestForgedRecords(t *testing.T) {
 	begin, _ := json.Marshal(record{
 		V: recordVersion, OpID: "op_begin", Kind: "log", ID: LogID, Pre: preAbsent, Op: opPut, Value: otherSecret,
 	})
-	auth := *n.auth.Load()
+	keys := *n.macKeys.Load()
 	for _, forged := range []*stream.Record{
 		{Value: []byte(`{"v":1}`)}, {Value: []byte(`{"v":99}`)}, {Value: []byte(`{`)}, {},
 		{Value: []byte(forgedKeyRecord(text))},
@@ -66,7 +66,7 @@ func TestForgedRecords(t *testing.T) {
 				newestLevel+1))},
 		other.sign(macRecord, &stream.Record{Value: []byte(forgedKeyRecord(text))}),   // of another log
 		other.sign(macRecord, &stream.Record{Value: begin}),                           // first record of another log
-		auth.sign(macHeartbeat, &stream.Record{Value: []byte(forgedKeyRecord(text))}), // for another purpose
+		keys.sign(macHeartbeat, &stream.Record{Value: []byte(forgedKeyRecord(text))}), // for another purpose
 	} {
 		putRecord(t, conf, stream.Control, forged)
 	}
@@ -245,7 +245,7 @@ func TestForgedSnapshots(t *testing.T) {
 	foot := forged[len(forged)-1]
 	for name, change := range map[string]func(*stream.Record){
 		"no MAC":           func(r *stream.Record) { r.Headers = r.Headers[:1] },
-		"a MAC of records": func(r *stream.Record) { r.Headers = r.Headers[:1:1]; n.auth.Load().sign(macRecord, r) },
+		"a MAC of records": func(r *stream.Record) { r.Headers = r.Headers[:1:1]; n.macKeys.Load().sign(macRecord, r) },
 	} {
 		copied := &stream.Record{Key: foot.Key, Value: foot.Value, Headers: foot.Headers}
 		change(copied)
@@ -268,7 +268,7 @@ func TestForgedSnapshots(t *testing.T) {
 func TestForgedHeartbeats(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
-		other := *a.auth.Load()
+		other := *a.macKeys.Load()
 		_, stranger := (authenticator{offlineLog(t)}).newSecret()
 		leaving := func(n *testNode) []byte {
 			return mustJSON(t, heartbeat{Node: "b", Boot: n.bootID, NextOffset: 99, Leaving: true, At: time.Now()})

@@ -14,10 +14,12 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 	m := &metrics{
 		records: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_control_records_total", Help: "Records of the configuration log that this node read, by result.",
+			Name: "relay_control_records_total",
+			Help: "Records of the configuration log with a valid MAC that this node read, by result.",
 		}, []string{"result"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_control_writes_total", Help: "Records that this node wrote to the configuration log, by outcome.",
+			Name: "relay_control_writes_total", Help: "Changes that this node tried to write to the configuration log, except " +
+				"those of imports, by outcome.",
 		}, []string{"outcome"}),
 		snapshots: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_control_snapshots_total", Help: "Snapshots of the configuration that this node wrote or failed to " +

@@ -140,7 +140,7 @@ func TestWriteWithoutBroker(t *testing.T) {
 	})
 }
 
-// TestStopWhileTheBrokerHangs: a node stops soon.
+// TestStopWhileTheBrokerHangs: a node stops within 2 s although the broker does not answer.
 func TestStopWhileTheBrokerHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		var cold kit.Freezer

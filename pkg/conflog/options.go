@@ -83,7 +83,7 @@ type Timing struct {
 	HeartbeatInterval time.Duration // between two heartbeats; each one also starts a lease cycle
 	HeartbeatMinGap   time.Duration // minimum between two heartbeats when records arrive in a burst
 	Lease             time.Duration // how long a confirmed cycle is valid, and how long a silent node counts as living
-	// after it all leases from before an append have expired, with a margin for clock drift
+	// time after an append when all leases from before it have expired, with a margin for clock drift
 	BarrierTimeout        time.Duration
 	PeerWait              time.Duration // maximum wait of an ordinary write for the other nodes
 	WriteTimeout          time.Duration // maximum duration of a write

@@ -26,15 +26,15 @@ import (
 // same entries again under the same ids.
 
 const (
-	// maxOutbox is the maximum number of entries. While the outbox is full, changes are refused, because they would
-	// never be audited. Changes that only restrict or revoke something, and erasures, are still accepted: their number
-	// is bounded by what exists and by [Bounds.MaxCount].
+	// maxOutbox is the maximum number of entries. While the outbox is full, changes are refused, because every change must
+	// be audited and the outbox is in the memory of every node. Changes that only restrict or revoke something, deletions
+	// and erasures are still accepted: their number is bounded by what exists and by [Bounds.MaxCount].
 	maxOutbox = 100_000
 	// outboxBatch is how many entries are copied at once.
 	outboxBatch = 500
 	// removeAfter is how long the copying node collects copied entries before it writes the record that removes them.
 	removeAfter = 5 * time.Second
-	// outboxStale is the age of the oldest entry after which any node copies the outbox.
+	// outboxStale is how long an entry stays the oldest before any node that sees it copies the outbox.
 	outboxStale = 15 * time.Second
 	// maxChanged is the maximum number of member names in one entry.
 	maxChanged = 50
@@ -128,7 +128,7 @@ func (s *set) removeUpTo(upTo int64) {
 func (l outbox) auditEntry(e *Entity, account string) audit.Entry {
 	t := &outboxEntry{}
 	if err := json.Unmarshal(l.Value(e), t); err != nil {
-		panic(fmt.Sprintf("BUG: the outbox entry of %s was applied and %v", e.ID, err))
+		panic(fmt.Sprintf("BUG: the outbox entry of %s was applied but cannot be decoded: %v", e.ID, err))
 	}
 	from, _ := netip.ParseAddr(t.RemoteIP) // the zero address for none
 	return audit.Entry{
@@ -145,8 +145,8 @@ type entryCache struct {
 	bySeq map[int64]*audit.Entry
 }
 
-// Outbox returns the newest entries of the outbox that match the query, at most its limit and one more. The audit log
-// in ClickHouse may already have some of them.
+// Outbox returns the newest entries of the outbox that match the query, at most q.Limit + 1. The audit log in
+// ClickHouse may already have some of them.
 func (l *Log) Outbox(q audit.Query) []audit.Entry {
 	var found []*audit.Entry
 	v := l.view.Load()
@@ -179,12 +179,12 @@ func (l *Log) Outbox(q audit.Query) []audit.Entry {
 	return newest
 }
 
-// copyOutbox copies the outbox to the topic audit until ctx ends. The owner of partition 0 of events does it. When the
-// oldest entry is 15 s old, any node does it; entries that are copied twice have the same ids.
+// copyOutbox copies the outbox to the topic audit until ctx ends. The owner of partition 0 of events does it. A node
+// that has seen the same oldest entry for 15 s does it too; entries that are copied twice have the same ids.
 func (l outbox) copyOutbox(ctx context.Context) error {
 	var copied, removed int64 // sequences up to which this node has copied entries, and has removed them
 	var least int64           // sequence of the oldest entry at the last check
-	since := l.now()          // since when that is the oldest entry
+	since := l.now()          // when this node first saw that entry as the oldest
 	for {
 		changed := l.changed.wait()
 		all := l.view.Load().sets[KindOutbox].bySeq
@@ -207,7 +207,7 @@ func (l outbox) copyOutbox(ctx context.Context) error {
 				}
 			}
 			if err != nil && ctx.Err() == nil {
-				l.log.LogAttrs(ctx, slog.LevelWarn, "cannot write to the audit log", slog.Any("error", err))
+				l.log.LogAttrs(ctx, slog.LevelWarn, "cannot copy the outbox to the audit log", slog.Any("error", err))
 			}
 			wait = time.Second
 		}
@@ -284,7 +284,8 @@ func changedMembers(before, after []byte) []string {
 	return names
 }
 
-// diffDepth is the depth of the paths: destinations, one destination, its headers, one header.
+// diffDepth is the depth down to which values are compared member by member; deeper ones are compared as a whole. The
+// deepest path has four names: destinations, one destination, its headers, one header.
 const diffDepth = 3
 
 // diff appends the paths of the members in which two decoded JSON values differ.

@@ -19,9 +19,9 @@ const recordVersion = 1
 // Preconditions of a record (member pre). A record whose precondition does not hold is not applied.
 const (
 	preAbsent = "absent" // no living entity has the id
-	preExists = "exists" // one has
-	preRev    = "rev"    // one has, and its revision is Rev
-	preNone   = "none"   // none
+	preExists = "exists" // a living entity has the id
+	preRev    = "rev"    // a living entity has the id, and its revision is Rev
+	preNone   = "none"   // no precondition
 )
 
 // Operations of a record (member op).

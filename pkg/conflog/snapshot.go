@@ -81,7 +81,7 @@ type entityLine struct {
 	Rev     int64  `json:"rev"`
 	Hash    []byte `json:"hash,omitempty"`
 	Former  []byte `json:"former,omitempty"`
-	Open    bool   `json:"open,omitempty"`
+	Pending bool   `json:"open,omitempty"`
 	Deleted int64  `json:"deleted,omitempty"` // Unix milliseconds; the second line of a tombstone is empty
 }
 
@@ -106,8 +106,8 @@ func (sn snapshots) run(ctx context.Context, last storedFooter) error {
 		applied := sn.applied.Load() // read before the view, so that no record is missed
 		v := sn.view.Load()
 		// Only applied records count towards the number: anybody who can write to the topic could append refused ones
-		// at will. They too slow a start down, so the time triggers a snapshot as well. It waits for an empty outbox,
-		// because the record that empties it would trigger the next snapshot.
+		// at will. They too slow a start down, so a snapshot is also due after SnapshotInterval. That one waits for an
+		// empty outbox: otherwise the record that empties the outbox would make the next snapshot due.
 		intervalPassed := v.nextOffset > last.NextOffset && sn.now().Sub(last.At) >= sn.timing.SnapshotInterval &&
 			v.Len(KindOutbox) == 0
 		due := applied-appliedAtLast >= int64(sn.cfg.SnapshotEvery) || intervalPassed
@@ -131,8 +131,9 @@ func (sn snapshots) run(ctx context.Context, last storedFooter) error {
 	return nil
 }
 
-// trim deletes the records that no kept snapshot needs, and returns the kept ones. Before that it reads the oldest of
-// them back: so a node can always start from one, even if the newer ones are torn.
+// trim deletes the records that none of the last keptSnapshots snapshots needs, and returns these snapshots. Before
+// that it reads the oldest of them back: so a node can always start from one, even if the newer ones are torn. If it
+// cannot be read, trim deletes nothing and returns the others.
 func (sn snapshots) trim(ctx context.Context, kept []storedFooter) []storedFooter {
 	if len(kept) <= keptSnapshots {
 		return kept
@@ -162,7 +163,7 @@ func (sn snapshots) readBack(ctx context.Context, f storedFooter) error {
 	}
 	footerErr := fmt.Errorf("%w: its footer does not exist", errTorn)
 	err := sn.readRange(ctx, snapshotLog, f.offset, f.offset+1, func(r *stream.Record) error {
-		if auth := sn.auth.Load(); auth != nil && auth.verify(macSnapshot, r) && sha256.Sum256(r.Value) == f.sum {
+		if keys := sn.macKeys.Load(); keys != nil && keys.verify(macSnapshot, r) && sha256.Sum256(r.Value) == f.sum {
 			footerErr = nil
 		}
 		return nil
@@ -172,8 +173,8 @@ func (sn snapshots) readBack(ctx context.Context, f storedFooter) error {
 
 // write writes a snapshot of a view. The view is immutable, so records are applied meanwhile.
 func (sn snapshots) write(ctx context.Context, v *View) (f storedFooter, err error) {
-	auth, e := sn.auth.Load(), v.FindLiving(KindLog, LogID)
-	if auth == nil || e == nil {
+	keys, e := sn.macKeys.Load(), v.FindLiving(KindLog, LogID)
+	if keys == nil || e == nil {
 		return f, errors.New("the log has no first record yet")
 	}
 	f.snapshotFooter = snapshotFooter{
@@ -189,11 +190,11 @@ func (sn snapshots) write(ctx context.Context, v *View) (f storedFooter, err err
 		defer cancel()
 		rec := &stream.Record{Key: key, Value: value, Headers: []stream.Header{{Key: "part", Value: []byte(part)}}}
 		if part == partFooter {
-			auth.sign(macSnapshot, rec)
+			keys.sign(macSnapshot, rec)
 		}
 		return rec, sn.producer.ProduceSync(ctx, stream.ControlSnapshots, 0, rec)
 	}
-	add := func(part string, value []byte) error {
+	addPart := func(part string, value []byte) error {
 		rec, err := emit(part, value)
 		if err != nil {
 			return err
@@ -206,10 +207,10 @@ func (sn snapshots) write(ctx context.Context, v *View) (f storedFooter, err err
 	if err != nil {
 		return f, fmt.Errorf("encode the header: %w", err)
 	}
-	if err := add(partHeader, header); err != nil {
+	if err := addPart(partHeader, header); err != nil {
 		return f, err
 	}
-	if err := sn.chunks(v.state, func(chunk []byte) error { return add(partChunk, chunk) }); err != nil {
+	if err := sn.chunks(v.state, func(chunk []byte) error { return addPart(partChunk, chunk) }); err != nil {
 		return f, err
 	}
 	footer, err := json.Marshal(f.snapshotFooter)
@@ -281,7 +282,8 @@ func (sn snapshots) chunks(s *state, emit func([]byte) error) error {
 
 // writeLines writes the two lines of an entity.
 func (p *parser) writeLines(w *bytes.Buffer, e *Entity) error {
-	at := entityLine{Kind: p.kinds.name(e.Kind), ID: e.ID, Seq: e.Seq, Rev: e.Rev, Open: e.Pending, Deleted: e.deletedAt}
+	at := entityLine{Kind: p.kinds.name(e.Kind), ID: e.ID, Seq: e.Seq, Rev: e.Rev, Pending: e.Pending,
+		Deleted: e.deletedAt}
 	if e.Hash != [HashLen]byte{} {
 		at.Hash = e.Hash[:]
 	}
@@ -314,7 +316,7 @@ func (p *parser) readLines(b []byte) ([]*Entity, error) {
 		if !ok {
 			return nil, fmt.Errorf("unknown kind %q", at.Kind)
 		}
-		e := &Entity{ID: at.ID, Kind: k, Seq: at.Seq, Rev: at.Rev, Pending: at.Open, deletedAt: at.Deleted}
+		e := &Entity{ID: at.ID, Kind: k, Seq: at.Seq, Rev: at.Rev, Pending: at.Pending, deletedAt: at.Deleted}
 		copy(e.Hash[:], at.Hash)
 		if len(at.Former) == HashLen {
 			e.FormerHash = (*[HashLen]byte)(at.Former)

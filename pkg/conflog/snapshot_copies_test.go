@@ -120,7 +120,7 @@ func TestLoadsAreBounded(t *testing.T) {
 		footer := f.snapshotFooter
 		footer.Cluster = fmt.Sprint("other ", i)
 		r := &stream.Record{Value: mustJSON(t, footer), Headers: []stream.Header{{Key: "part", Value: []byte(partFooter)}}}
-		putRecord(t, conf, stream.ControlSnapshots, n.auth.Load().sign(macSnapshot, r))
+		putRecord(t, conf, stream.ControlSnapshots, n.macKeys.Load().sign(macSnapshot, r))
 	}
 	c := node(t, conf, Config{Node: "c"})
 	if lines := bytes.Count(c.log.Bytes(), []byte("cannot use a snapshot")); lines != maxLoggedSkips {

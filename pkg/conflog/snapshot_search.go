@@ -30,17 +30,18 @@ type logBounds struct {
 type snapshotSearch struct {
 	*Log
 	logBounds
-	seen        map[[sha256.Size]byte]bool // footers that were checked, by SHA-256: later copies are ignored
-	authorities map[string]*authority
-	openErr     error // why the secret of a footer could not be opened
-	failedLoads int   // snapshots that failed to load
-	skipped     int   // snapshots that failed to load or do not fit the log
+	seen         map[[sha256.Size]byte]bool // footers that were checked, by SHA-256: later copies are ignored
+	keysBySecret map[string]*macKeys        // of authentic footers, by their sealed secret
+	openErr      error                      // why the secret of a footer could not be opened
+	failedLoads  int                        // snapshots that failed to load
+	skipped      int                        // snapshots that failed to load or do not fit the log
 }
 
 // load returns the state of the newest complete snapshot and the offset in control from which to continue. Without a
-// snapshot it returns an empty state and the start of the log. It retries while the brokers do not answer.
+// snapshot it returns an empty state and the start of the log, or an error when the log does not begin at offset 0. It
+// retries while the brokers do not answer.
 func (l *Log) load(ctx context.Context) (s *state, next int64, from storedFooter, err error) {
-	search := &snapshotSearch{Log: l, seen: make(map[[sha256.Size]byte]bool), authorities: make(map[string]*authority)}
+	search := &snapshotSearch{Log: l, seen: make(map[[sha256.Size]byte]bool), keysBySecret: make(map[string]*macKeys)}
 	if search.logBounds, err = search.readBounds(ctx); err != nil {
 		return nil, 0, from, err
 	}
@@ -60,7 +61,7 @@ func (l *Log) load(ctx context.Context) (s *state, next int64, from storedFooter
 			}
 			s, err := snapshots{l}.load(ctx, f.snapshotFooter)
 			if err == nil {
-				l.auth.Store(search.authorities[f.Secret])
+				l.macKeys.Store(search.keysBySecret[f.Secret])
 				return s, f.NextOffset, f, nil
 			}
 			if ctx.Err() != nil {
@@ -82,7 +83,7 @@ func (l *Log) load(ctx context.Context) (s *state, next int64, from storedFooter
 	return newState(l.kinds), search.logStart, from, nil
 }
 
-// readBounds reads the bounds of the log from the brokers, until they answer.
+// readBounds reads the bounds of the log from the brokers. It retries until they answer.
 func (search *snapshotSearch) readBounds(ctx context.Context) (b logBounds, err error) {
 	err = search.retry(ctx, "find the configuration log", func(ctx context.Context) error {
 		starts, err := search.reader.Starts(ctx, stream.Control, stream.ControlSnapshots)
@@ -115,20 +116,20 @@ func (search *snapshotSearch) authenticFooter(f storedFooter, r *stream.Record) 
 	if search.cfg.Unverified {
 		return true
 	}
-	auth := search.authorities[f.Secret]
-	if auth == nil {
+	keys := search.keysBySecret[f.Secret]
+	if keys == nil {
 		opened, err := (authenticator{search.Log}).openSecret(f.Secret)
 		if err != nil {
 			search.openErr = err
 			return false
 		}
-		auth = &opened
+		keys = &opened
 	}
-	if !auth.verify(macSnapshot, r) {
+	if !keys.verify(macSnapshot, r) {
 		(authenticator{search.Log}).reportUnauthentic(stream.ControlSnapshots, r.Offset)
 		return false
 	}
-	search.authorities[f.Secret] = auth
+	search.keysBySecret[f.Secret] = keys
 	return true
 }
 

@@ -205,7 +205,7 @@ func rewrite(t *testing.T, n *testNode, records []*stream.Record) {
 				footer.Parts[part].Offset = at[part]
 			}
 			copied.Value, copied.Headers = mustJSON(t, footer), r.Headers[:1:1]
-			n.auth.Load().sign(macSnapshot, copied)
+			n.macKeys.Load().sign(macSnapshot, copied)
 		}
 		if err := n.producer.ProduceSync(t.Context(), stream.ControlSnapshots, 0, copied); err != nil {
 			t.Fatal(err)
@@ -380,7 +380,7 @@ func TestFailedAppendFindsItsRecord(t *testing.T) {
 		!errors.Is(err, failed) {
 		t.Fatalf("record that is not in the log: %v", err)
 	}
-	rec := n.auth.Load().sign(macRecord, &stream.Record{
+	rec := n.macKeys.Load().sign(macRecord, &stream.Record{
 		Value: []byte(
 			`{"v":1,"op_id":"op_elsewhere","seq_seen":1,"kind":"endpoint","id":"ep_1","pre":"exists","op":"delete"}`),
 	})

@@ -17,8 +17,7 @@ var errGap = errors.New("records of the configuration log are missing")
 // state is the whole configuration after some record. It is immutable: apply returns a new state, which shares the
 // unchanged parts.
 type state struct {
-	// number of records before this state, applied or refused; stored in snapshots, so unlike offsets it survives a
-	// re-created topic
+	// number of records with a valid MAC before this state, applied or refused; offsets count the other records too
 	seq   int64
 	level int // see level.go; 0 before the first record
 	kinds *kinds
@@ -207,8 +206,8 @@ func preconditionHolds(r record, old *Entity) bool {
 }
 
 // put creates an entity or replaces the value of old.
-func (s *set) put(r record, old *Entity, seq int64, sole bool) result {
-	if sole && old == nil && s.bySeq.len > 0 || s.collides(r, old) {
+func (s *set) put(r record, old *Entity, seq int64, singleton bool) result {
+	if singleton && old == nil && s.bySeq.len > 0 || s.collides(r, old) {
 		return taken
 	}
 	e := &Entity{
@@ -254,7 +253,7 @@ func (s *set) collides(r record, old *Entity) bool {
 	return false
 }
 
-// tombstoneLife is how long a tombstone is kept: longer than any event of the entity.
+// tombstoneLife is how long a tombstone is kept: longer than a delivery to the deleted entity can be open.
 const tombstoneLife = 60 * 24 * time.Hour
 
 // delete replaces an entity by a tombstone, so that a reader can tell "deleted" from "not yet created". Each deletion

@@ -7,8 +7,8 @@ import (
 )
 
 // trie is an immutable map from uint64 to V, ordered by key. It is a 32-way tree over the bits of the key, highest
-// first; a value is stored at the highest level where no other key shares its prefix. put and remove copy the path that
-// they change (about four branches among 200,000 random keys) and share the rest. So readers need no lock, and a
+// first; put stores a value at the highest level where no other key shares its prefix. put and remove copy the path
+// that they change (about four branches among 200,000 random keys) and share the rest. So readers need no lock, and a
 // snapshot can be written while records are applied.
 type trie[V any] struct {
 	root *branch[V]

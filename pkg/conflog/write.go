@@ -53,15 +53,15 @@ func (l *Log) CurrentPosition() WriteResult {
 // writer appends records.
 type writer struct{ *Log }
 
-// write appends one record and waits until this node has applied it and the brokers have acknowledged it. Errors other
-// than those of checks before the append are ErrUnavailable: the outcome is then unknown, unless the producer's buffer
-// was full.
+// write appends one record and waits until this node has applied it and the brokers have acknowledged it. It returns
+// the error of a bound or of the level when the record was not applied because of it. ErrUnavailable after the append
+// means that the outcome is unknown, unless the producer's buffer was full.
 func (l writer) write(ctx context.Context, r record) (res WriteResult, err error) {
-	return l.writeSigned(ctx, r, l.auth.Load())
+	return l.writeSigned(ctx, r, l.macKeys.Load())
 }
 
 // writeSigned is write with the given MAC keys: for the first record of a log, whose secret is not known yet.
-func (l writer) writeSigned(ctx context.Context, r record, auth *authority) (res WriteResult, err error) {
+func (l writer) writeSigned(ctx context.Context, r record, keys *macKeys) (res WriteResult, err error) {
 	defer func() { l.countWrite(res, err) }()
 	s := l.view.Load()
 	if err := s.checkLevel(r.kind); err != nil {
@@ -71,7 +71,7 @@ func (l writer) writeSigned(ctx context.Context, r record, auth *authority) (res
 		return res, err
 	}
 	outbox(l).setOrigin(ctx, &r)
-	rec, err := l.encode(r, auth)
+	rec, err := l.encode(r, keys)
 	if err != nil {
 		return res, err
 	}
@@ -108,15 +108,15 @@ func (l writer) writeSigned(ctx context.Context, r record, auth *authority) (res
 }
 
 // encode returns the signed Kafka record.
-func (l writer) encode(r record, auth *authority) (*stream.Record, error) {
-	if auth == nil {
+func (l writer) encode(r record, keys *macKeys) (*stream.Record, error) {
+	if keys == nil {
 		return nil, fmt.Errorf("%w: the log has no first record yet", ErrUnavailable)
 	}
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode record of %s: %w", r.ID, err)
 	}
-	return auth.sign(macRecord, &stream.Record{Key: []byte(r.ID), Value: body}), nil
+	return keys.sign(macRecord, &stream.Record{Key: []byte(r.ID), Value: body}), nil
 }
 
 // checkAppend returns why a record is not even appended: every node would refuse it, or the outbox is full. Records
@@ -140,12 +140,12 @@ func (l writer) resolveFailedAppend(ctx context.Context, found <-chan WriteResul
 	}
 	syncErr := l.sync(ctx)
 	// The tail delivers the result right after it has published the state.
-	delivery := time.NewTimer(l.timing.PeerWait)
-	defer delivery.Stop()
+	timer := time.NewTimer(l.timing.PeerWait)
+	defer timer.Stop()
 	select {
 	case res := <-found:
 		return res, nil
-	case <-delivery.C:
+	case <-timer.C:
 		return WriteResult{}, errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, failed), syncErr)
 	}
 }
@@ -221,7 +221,7 @@ func (l *Log) Adopt(ctx context.Context, k Kind, id string, value []byte) error 
 	r.Value = value
 	res, err := (writer{l}).write(ctx, r)
 	if err == nil && res.result != applied {
-		err = fmt.Errorf("replace the %s: %w: record was %s", r.Kind, ErrConflict, res.result)
+		err = fmt.Errorf("replace the %s: %w: the result of its record is %q", r.Kind, ErrConflict, res.result)
 	}
 	return err
 }
@@ -240,7 +240,7 @@ func newEntityLocks() *entityLocks {
 
 func (t *entityLocks) lockOf(id string) chan struct{} { return t[hash64(id)%uint64(len(t))] }
 
-// NewValue is the value that replaces that of an entity. A nil Value leaves the entity unchanged.
+// NewValue is the new value of an entity. A nil Value leaves the entity unchanged.
 type NewValue struct {
 	Value []byte
 	// Exempt marks a change that is applied even when a bound is reached: it only restricts or revokes something, or
@@ -249,7 +249,8 @@ type NewValue struct {
 }
 
 // Change replaces the value of an entity by the result of next. When a writer on another node wins, next is called
-// again with the newer entity, MaxWriteTries times in all; then it returns ErrConflict. before is the replaced entity.
+// again with the newer entity, MaxWriteTries times in all; then it returns ErrConflict. It returns ErrNotFound when no
+// living entity has the id. before is the entity that was replaced or left unchanged.
 func (l *Log) Change(ctx context.Context, k Kind, id string, next func(old *Entity) (NewValue, error)) (
 	before *Entity, res WriteResult, err error,
 ) {
@@ -283,10 +284,11 @@ func (l *Log) Change(ctx context.Context, k Kind, id string, next func(old *Enti
 			return old, res, nil
 		case conflict:
 		default:
-			return nil, res, fmt.Errorf("change %s %s: %w: record was %s", r.Kind, id, ErrConflict, res.result)
+			return nil, res, fmt.Errorf("change %s %s: %w: the result of its record is %q", r.Kind, id, ErrConflict, res.result)
 		}
 	}
-	return nil, res, ErrConflict
+	return nil, res, fmt.Errorf("change %s %s: %w: other writers were first %d times in a row", l.kinds.name(k), id,
+		ErrConflict, MaxWriteTries)
 }
 
 // BatchChange is one of several changes that WriteBatch appends together.
@@ -297,9 +299,9 @@ type BatchChange struct {
 	Value []byte  // nil = delete the entity
 }
 
-// WriteBatch appends changes in their order, all at once, and waits until this node has applied them. Before that it
-// waits until the outbox has room for them, at most a minute in all. The changes are not atomic: those before a failed
-// one are applied.
+// WriteBatch appends changes in their order, without waiting between them, and then waits until this node has applied
+// them. Before that it waits until the outbox with all of them would be at most half full. It takes at most a minute.
+// The changes are not atomic: when one fails, the others may be applied.
 func (l *Log) WriteBatch(ctx context.Context, batch []BatchChange) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -309,16 +311,16 @@ func (l *Log) WriteBatch(ctx context.Context, batch []BatchChange) error {
 	}
 	results := make([]<-chan WriteResult, len(batch))
 	acked := make(chan error, len(batch))
-	for i, x := range batch {
-		r := l.newRecord(l.view.Load().state, x.Kind, x.ID, preAbsent, opPut)
-		if r.Value = x.Value; x.Value == nil {
+	for i, c := range batch {
+		r := l.newRecord(l.view.Load().state, c.Kind, c.ID, preAbsent, opPut)
+		if r.Value = c.Value; c.Value == nil {
 			r.Op = opDelete
 		}
-		if x.Old != nil {
-			r.Pre, r.Rev, r.replaced = preRev, x.Old.Rev, x.Old
+		if c.Old != nil {
+			r.Pre, r.Rev, r.replaced = preRev, c.Old.Rev, c.Old
 		}
 		(outbox{l}).setOrigin(ctx, &r)
-		rec, err := (writer{l}).encode(r, l.auth.Load())
+		rec, err := (writer{l}).encode(r, l.macKeys.Load())
 		if err != nil {
 			return err
 		}
@@ -336,10 +338,10 @@ func (l *Log) WriteBatch(ctx context.Context, batch []BatchChange) error {
 			return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 		}
 	}
-	for i, x := range batch {
+	for i, c := range batch {
 		select {
 		case res := <-results[i]:
-			if err := res.batchErr(l.kinds.name(x.Kind), x.ID); err != nil {
+			if err := res.batchErr(l.kinds.name(c.Kind), c.ID); err != nil {
 				return err
 			}
 		case <-l.stopped:
@@ -359,7 +361,8 @@ func (w WriteResult) batchErr(kind, id string) error {
 	case full:
 		return fmt.Errorf("%w: %s %s exceeds a bound of the configuration", ErrStateFull, kind, id)
 	}
-	return fmt.Errorf("write %s %s: %w: record was %s; was the configuration changed meanwhile?", kind, id,
+	return fmt.Errorf("write %s %s: %w: the result of its record is %q; was the configuration changed meanwhile?", kind,
+		id,
 		ErrConflict, w.result)
 }
 
@@ -376,7 +379,7 @@ func (l *Log) WaitForPeers(ctx context.Context, res WriteResult) {
 	}
 }
 
-// Barrier waits until no node can act on the configuration before the record: every living node has announced a
+// Barrier waits until no node can act on the configuration from before the record: every living node has announced a
 // position after it, or all leases from before it have expired (5.5 s). A node is living while its heartbeats arrive.
 // When this node reads its own heartbeat with that position, it has also read all heartbeats before it.
 func (l *Log) Barrier(ctx context.Context, res WriteResult) error {
