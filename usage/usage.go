@@ -98,8 +98,8 @@ func New(cfg Config, deps Deps) (*Usage, error) {
 	return &Usage{cfg: cfg, deps: deps, accounts: make(map[string]*account)}, nil
 }
 
-// Run makes the writer count every Config.CountEvery until ctx ends. An error is logged once and the next tick tries
-// again: neither the log nor reads depend on it.
+// Run makes the writer count every Config.CountEvery until ctx ends. Of several errors in a row the first is logged,
+// and the next tick tries again. Reads do not depend on it: they count the hours that are not counted yet.
 func (u *Usage) Run(ctx context.Context) error {
 	if u.deps.Counter == nil {
 		<-ctx.Done()

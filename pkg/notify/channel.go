@@ -24,7 +24,7 @@ var kinds = []ChannelKind{
 type ChannelKind struct {
 	Kind   Kind
 	Member string // API member that holds the address or URL
-	Flat   string // API member beside "channels" that is short for Member
+	Flat   string // API member beside "channels" that sets Member alone, such as slack_webhook_url
 	Mails  bool   // Member holds mail addresses, otherwise a URL
 	Signed bool   // messages are signed with a secret
 	send   func(ctx context.Context, s *Sender, c Channel, m Message) Result

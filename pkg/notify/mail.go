@@ -112,16 +112,16 @@ func sendMail(ctx context.Context, s *Sender, c Channel, m Message) Result {
 	if len(allowed) > 0 {
 		r = s.sendEach(ctx, c, m)
 	}
-	if len(outside) > 0 && (r.OK || r.Refused != nil) {
+	if len(outside) > 0 && (r.OK || r.Undelivered != nil) {
 		if r.OK {
 			r = Result{Error: event.CodeAddressBlocked, Message: MaskAddress(outside[0]) +
 				" is outside the domains that alert mails may go to (RELAY_ALERT_DOMAINS)"}
 		}
-		if r.Refused == nil {
-			r.Refused = make(map[string]bool)
+		if r.Undelivered == nil {
+			r.Undelivered = make(map[string]bool)
 		}
 		for _, to := range outside {
-			r.Refused[to] = false
+			r.Undelivered[to] = false
 		}
 	}
 	return r
@@ -146,15 +146,15 @@ func (s *Sender) sendEach(ctx context.Context, c Channel, m Message) Result {
 		if l.IsDelivered() {
 			continue
 		}
-		if r.Refused == nil {
-			r.Refused = make(map[string]bool)
+		if r.Undelivered == nil {
+			r.Undelivered = make(map[string]bool)
 		}
 		var refusal *gomail.SendError
 		permanent := errors.As(l.SendError(), &refusal) && !refusal.IsTemp() &&
 			refusal.Is(&gomail.SendError{Reason: gomail.ErrSMTPRcptTo})
-		r.Refused[c.To[i]] = !permanent
+		r.Undelivered[c.To[i]] = !permanent
 	}
-	if len(r.Refused) == 0 { // errors after the last mail was accepted do not matter
+	if len(r.Undelivered) == 0 { // errors after the last mail was accepted do not matter
 		return Result{OK: true}
 	}
 	r.Error, r.Message = CodeSMTP, egress.Message(err)
@@ -200,7 +200,7 @@ func (s *Sender) mailClient(ctx context.Context) (*gomail.Client, error) {
 	}
 	c, err := gomail.NewClient(m.host, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("prepare mail: %w", err)
+		return nil, fmt.Errorf("create the mail client: %w", err)
 	}
 	return c, nil
 }
@@ -209,10 +209,10 @@ func (s *Sender) mailClient(ctx context.Context) (*gomail.Client, error) {
 func (m *SMTP) compose(to string, msg Message) (*gomail.Msg, error) {
 	l := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	if err := l.From(m.from); err != nil {
-		return nil, fmt.Errorf("write sender: %w", err)
+		return nil, fmt.Errorf("set the sender of the mail: %w", err)
 	}
 	if err := l.To(ASCIIAddress(to)); err != nil { // addresses saved earlier may not be ASCII
-		return nil, fmt.Errorf("write recipient: %w", err)
+		return nil, fmt.Errorf("set the recipient of the mail: %w", err)
 	}
 	_, domain, _ := strings.Cut(m.from, "@")
 	l.SetMessageIDWithValue(msg.ID + "@" + strings.Trim(domain, "> "))

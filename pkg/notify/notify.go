@@ -6,10 +6,11 @@
 // outlives a call.
 //
 // Promises: HTTP goes through the guarded transport of package egress and follows no redirect
-// (TestRedirectIsNotFollowed). Mail goes only to the operator's server, over TLS unless the operator says otherwise,
-// and a password is never sent without TLS (TestMailNeedsTLS, TestPasswordNeedsTLS). Text from users adds no header,
-// no line, no link in Slack and no invisible character (TestUntrustedTextIsNeutralized). No result and no error
-// contains a channel's URL, its secret or the password of the mail server (TestResultsHoldNoSecret).
+// (TestRedirectIsNotFollowed). Mail goes only to the operator's server, over TLS unless the operator says otherwise or
+// the server is on loopback, and a password is never sent without TLS (TestMailNeedsTLS, TestPasswordNeedsTLS). Text
+// from users adds no header, no line, no link in Slack and no invisible character (TestUntrustedTextIsNeutralized). No
+// result and no error contains a channel's URL, its secret or the password of the mail server
+// (TestResultsHoldNoSecret).
 //
 // Begin reading at Sender.Send; each channel has a file of its own.
 package notify
@@ -64,8 +65,8 @@ type Result struct {
 	Error    event.ErrorCode // empty when OK
 	Message  string          // the error as a sentence
 	Duration time.Duration
-	// Refused holds the mail addresses that did not receive the message; true means that a retry may succeed.
-	Refused map[string]bool
+	// Undelivered holds the mail addresses that did not receive the message, and whether a retry may succeed.
+	Undelivered map[string]bool
 }
 
 // Error codes of channels, in addition to those of delivery attempts.

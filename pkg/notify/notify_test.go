@@ -225,7 +225,7 @@ func TestResultsHoldNoSecret(t *testing.T) {
 	m := kit.NewMailServer(t, w.conf, kit.MailOptions{StartTLS: true, User: "relay", Password: "right"})
 	r := w.sender("smtp://relay:hush@"+m.Addr+"?from=relay@example.com").
 		Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com"}}, message())
-	if r.OK || r.Error != CodeSMTP || strings.Contains(r.Message, "hush") || r.Refused["ops@example.com"] != true {
+	if r.OK || r.Error != CodeSMTP || strings.Contains(r.Message, "hush") || r.Undelivered["ops@example.com"] != true {
 		t.Errorf("wrong password: %+v", r)
 	}
 }
@@ -273,8 +273,8 @@ func TestRefusedAddressDelaysNoOther(t *testing.T) {
 	}
 	r := w.sender("smtp://"+m.Addr+"?from=relay@example.com").Send(t.Context(),
 		Channel{Kind: Email, To: []string{"gone@example.com", "busy@example.com", "ops@example.com"}}, message())
-	if r.OK || r.Error != CodeSMTP || len(r.Refused) != 2 || r.Refused["gone@example.com"] ||
-		!r.Refused["busy@example.com"] || len(m.Messages()) != 1 {
+	if r.OK || r.Error != CodeSMTP || len(r.Undelivered) != 2 || r.Undelivered["gone@example.com"] ||
+		!r.Undelivered["busy@example.com"] || len(m.Messages()) != 1 {
 		t.Errorf("result %+v, %d mails", r, len(m.Messages()))
 	}
 }
@@ -291,13 +291,13 @@ func TestMailGoesToAllowedDomainsOnly(t *testing.T) {
 	}
 	r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"ops@example.com", "x@mail.example.com",
 		"ops@MÜNCHEN.example"}}, message())
-	later, refused := r.Refused["x@mail.example.com"]
+	later, undelivered := r.Undelivered["x@mail.example.com"]
 	if r.OK || r.Error != event.CodeAddressBlocked || !strings.Contains(r.Message, "x****@mail.example.com") ||
-		len(r.Refused) != 1 || !refused || later || len(m.Messages()) != 2 {
+		len(r.Undelivered) != 1 || !undelivered || later || len(m.Messages()) != 2 {
 		t.Errorf("result %+v, %d mails", r, len(m.Messages()))
 	}
 	if r := s.Send(t.Context(), Channel{Kind: Email, To: []string{"x@evil.example"}}, message()); r.OK ||
-		len(r.Refused) != 1 || len(m.Messages()) != 2 {
+		len(r.Undelivered) != 1 || len(m.Messages()) != 2 {
 		t.Errorf("result %+v", r)
 	}
 	for _, bad := range []string{"", "ops@example.com", "*.example.com", "a b"} {
@@ -307,7 +307,7 @@ func TestMailGoesToAllowedDomainsOnly(t *testing.T) {
 	}
 }
 
-// A server that offers no TLS is not given a password.
+// A server that offers no TLS receives no password.
 func TestPasswordNeedsTLS(t *testing.T) {
 	w := newServers(t)
 	m := kit.NewMailServer(t, w.conf, kit.MailOptions{User: "relay", Password: "secret"})

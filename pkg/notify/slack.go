@@ -15,10 +15,10 @@ func sendSlack(ctx context.Context, s *Sender, c Channel, m Message) Result {
 	return s.post(ctx, c, m, slackBody(m))
 }
 
-// Limits in characters; Slack rejects blocks with longer texts.
+// Limits in characters. Slack rejects blocks whose texts are too long.
 const (
-	maxSlackHeader = 150
-	maxSlackText   = 2900
+	maxSlackHeader = 150  // Slack's limit for a header
+	maxSlackText   = 2900 // a little below Slack's limit for a section, 3000
 )
 
 // slackBody returns the body for an incoming webhook: text is shown in notifications, blocks in the channel. The only
@@ -63,7 +63,8 @@ func slackBody(m Message) any {
 	}{Text: slackEscape(title), Blocks: blocks, Parse: "none"}
 }
 
-// slackEscape escapes &, < and >, the only characters that Slack interprets as markup.
+// slackEscape escapes &, < and >, Slack's control characters: links and mentions begin with <. It leaves formatting
+// such as *bold* as it is.
 func slackEscape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

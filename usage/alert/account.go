@@ -34,7 +34,8 @@ func (a *Alerts) runAccountRules(ctx context.Context) error {
 	}
 }
 
-// evaluateAccount evaluates recovery jobs, usage and processing, and deletes alerts that have not changed for a day.
+// evaluateAccount evaluates recovery jobs, usage and processing, and deletes resolved alerts without open notices that
+// have not changed for 25 hours.
 func (a *Alerts) evaluateAccount(ctx context.Context) error {
 	now := a.now()
 	for _, job := range a.deps.History.EndedRecoveries(now.Add(-maxOutcomeAge)) {
@@ -48,7 +49,8 @@ func (a *Alerts) evaluateAccount(ctx context.Context) error {
 	if err := a.evaluateProcessing(ctx); err != nil {
 		return err
 	}
-	const quiet = maxOutcomeAge + time.Hour // longer than any cooldown, and than an ended recovery job is considered
+	// Longer than any cooldown (24 hours), and longer than ended recovery jobs are looked for.
+	const quiet = maxOutcomeAge + time.Hour
 	for _, x := range a.deps.Config.Alerts(func(x *config.Alert) bool {
 		return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet
 	}) {
@@ -60,7 +62,8 @@ func (a *Alerts) evaluateAccount(ctx context.Context) error {
 	return nil
 }
 
-// announceRecovery announces once how a recovery job ended. The alert fires and is over at once: nothing resolves it.
+// announceRecovery announces once how a recovery job ended. The alert is stored as resolved at once, because nothing
+// would resolve it later.
 func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) error {
 	about := subject{endpoint: job.Endpoint, destination: job.Destination, other: job.ID}
 	name := alertID(recoveryEnded, about)
@@ -114,11 +117,11 @@ func (a *Alerts) evaluateUsage(ctx context.Context) error {
 		}
 	}
 	// Resolve the alerts of thresholds that were removed from the settings.
-	left := a.deps.Config.Alerts(func(x *config.Alert) bool {
+	orphaned := a.deps.Config.Alerts(func(x *config.Alert) bool {
 		percent, _ := strconv.Atoi(x.Subject)
 		return x.Firing && x.Rule == usageShare.settingName() && !slices.Contains(s.Rules.Usage.Percent, percent)
 	})
-	for _, x := range left {
+	for _, x := range orphaned {
 		if err := a.applyFinding(ctx, subject{other: x.Subject}, finding{rule: usageShare}, config.EndpointAlerts{},
 			logPosition{}); err != nil {
 			return err
@@ -149,8 +152,8 @@ const (
 	processingLimit = 100 // events of one query
 )
 
-// evaluateProcessing looks for events that were delivered a while ago and that the receiver has not marked as
-// processed.
+// evaluateProcessing looks for events that were delivered before the rule's number of minutes and that the receiver has
+// not reported as processed.
 func (a *Alerts) evaluateProcessing(ctx context.Context) error {
 	rule, now := a.deps.Config.AlertSettings().Rules.ProcessingMissing, a.now()
 	if a.deps.Events == nil || now.Sub(a.processingCheckedAt) < processingEvery && !now.Before(a.processingCheckedAt) {

@@ -28,7 +28,8 @@
 //     (TestMailsOverTheLimitBecomeADigest, TestDigestsContinueWhenANodeDies).
 //  6. Memory is bounded by the destinations of this node's partitions, with at most 1,000 open deliveries each.
 //
-// Backpressure: while the configuration log takes no record, no rule is evaluated and the consumer waits.
+// Backpressure: while the configuration log takes no record, the consumer waits at the first transition that it has to
+// write, and evaluates no other rule.
 package alert
 
 import (
@@ -154,12 +155,12 @@ func New(cfg Config, deps Deps) (*Alerts, error) {
 // for a hundred.
 const (
 	maxPoll  = 5000
-	maxFetch = 256 << 10 // of one partition
-	maxBytes = 2 << 20   // of all partitions: a consumer that is behind reads on without a pause
-	pollWait = 250 * time.Millisecond
+	maxFetch = 256 << 10              // of one partition
+	maxBytes = 2 << 20                // of all partitions
+	pollWait = 250 * time.Millisecond // also the pause between polls, unless the consumer is behind
 	// tickEvery is how often time-dependent rules are evaluated and offsets are committed.
 	tickEvery = time.Second
-	// retryEvery is the pause after the configuration log, or the log, failed.
+	// retryEvery is the pause after a write to the configuration log, or a read of past outcomes, failed.
 	retryEvery = time.Second
 )
 

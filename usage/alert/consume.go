@@ -12,21 +12,21 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// How much of the log is read to rebuild the state of partitions that are new on this node: the last 24 hours, at
-// most 50,000 outcomes of all partitions together, and at least 1,000 of each where there is little traffic, so that
-// slow consecutive failures are counted too.
+// How much of the log is read to rebuild the state of partitions that are new on this node: the outcomes of the last 24
+// hours, at most 50,000 divided by the number of new partitions of both topics, but never limited to fewer than 1,000
+// of a partition.
 const (
 	rebuildSpan       = 24 * time.Hour
-	rebuildRecords    = 50_000 // outcomes of all partitions together
-	minRebuildRecords = 1000   // outcomes of one partition
-	rebuildEvents     = 500    // events of one partition, for rejected signatures
+	rebuildRecords    = 50_000 // outcomes of all new partitions together
+	minRebuildRecords = 1000   // lower bound of the limit for one partition
+	rebuildEvents     = 500    // events of one partition in rejectionWindow, for rejected signatures
 	rebuildTimeout    = time.Minute
 )
 
 // maxOutcomeAge is the age from which on an outcome is ignored.
 const maxOutcomeAge = 24 * time.Hour
 
-// batch is a run of consecutive records of one partition.
+// batch holds consecutive records of one partition.
 type batch struct {
 	partition stream.Partition
 	records   []*stream.Record
@@ -54,9 +54,9 @@ func (a *Alerts) consume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		batches = slices.DeleteFunc(batches, func(s batch) bool { return reassigned[s.partition] })
-		for _, s := range batches {
-			if err := a.processBatch(ctx, s, commits); err != nil {
+		batches = slices.DeleteFunc(batches, func(b batch) bool { return reassigned[b.partition] })
+		for _, b := range batches {
+			if err := a.processBatch(ctx, b, commits); err != nil {
 				return err
 			}
 		}
@@ -67,7 +67,7 @@ func (a *Alerts) consume(ctx context.Context) error {
 			}
 			a.commit(ctx, commits)
 		}
-		if slices.ContainsFunc(batches, func(s batch) bool { return a.group.Lag(s.partition) > 0 }) {
+		if slices.ContainsFunc(batches, func(b batch) bool { return a.group.Lag(b.partition) > 0 }) {
 			continue // the log has more
 		}
 		if err := wait.For(ctx, pollWait); err != nil { // let records accumulate
@@ -181,24 +181,25 @@ func (a *Alerts) rebuild(
 		}
 	}
 	var ranges []stream.Range
-	for p, g := range unread {
-		g.To = min(g.To, ends[p]) // a log that was recreated, or lost its end, ends before the committed offset
+	for p, left := range unread { // what is left to read of each partition
+		left.To = min(left.To, ends[p]) // a log that was recreated, or lost its end, ends before the committed offset
 		a.partitions[p.Index].endAtStart[p.Topic] = ends[p]
 		a.partitions[p.Index].nextOffset[p.Topic] = max(a.partitions[p.Index].nextOffset[p.Topic], starts[p])
 		// Records that retention deleted are unknown here, so the state is complete only from the first record that is
 		// left.
-		if b := a.partitions[p.Index]; p.Topic == stream.Outcomes && starts[p] > 0 && g.From <= starts[p] && g.From < g.To {
-			b.completeSince, b.pendingStart = now, true
+		if part := a.partitions[p.Index]; p.Topic == stream.Outcomes && starts[p] > 0 && left.From <= starts[p] &&
+			left.From < left.To {
+			part.completeSince, part.pendingStart = now, true
 		}
-		g.From = max(g.From, starts[p])
-		ranges = append(ranges, *g)
+		left.From = max(left.From, starts[p])
+		ranges = append(ranges, *left)
 	}
-	span := a.span()
+	span := a.rateWindow()
 	return a.reader.ReadRanges(ctx, ranges, func(p stream.Partition, records []*stream.Record) error {
 		unread[p].From = records[len(records)-1].Offset + 1
-		b := a.partitions[p.Index]
-		if p.Topic == stream.Outcomes && b.pendingStart {
-			b.completeSince, b.pendingStart = records[0].Timestamp, false
+		part := a.partitions[p.Index]
+		if p.Topic == stream.Outcomes && part.pendingStart {
+			part.completeSince, part.pendingStart = records[0].Timestamp, false
 		}
 		for _, r := range records {
 			if isCopy(r) {
@@ -206,9 +207,9 @@ func (a *Alerts) rebuild(
 			}
 			var err error
 			if p.Topic == stream.Outcomes {
-				_, _, _, err = b.addOutcome(r, span)
+				_, _, _, err = part.addOutcome(r, span)
 			} else {
-				err = b.addEvent(r, now)
+				err = part.addEvent(r, now)
 			}
 			a.skipUndecodable(r, err)
 		}
@@ -241,8 +242,8 @@ func (a *Alerts) planRebuild(ctx context.Context, assigned map[stream.Partition]
 	return nil
 }
 
-// span returns the window of the failure rate.
-func (a *Alerts) span() time.Duration {
+// rateWindow returns the window of the failure rate.
+func (a *Alerts) rateWindow() time.Duration {
 	return time.Duration(a.deps.Config.AlertSettings().Rules.FailureRate.WindowSeconds) * time.Second
 }
 
@@ -259,36 +260,36 @@ func (a *Alerts) skipUndecodable(r *stream.Record, err error) {
 }
 
 // processBatch adds records to the state of their partition and evaluates the rules that they may have changed.
-func (a *Alerts) processBatch(ctx context.Context, s batch, commits map[stream.Partition]stream.Commit) error {
-	b := a.partitions[s.partition.Index]
-	if b == nil {
+func (a *Alerts) processBatch(ctx context.Context, b batch, commits map[stream.Partition]stream.Commit) error {
+	part := a.partitions[b.partition.Index]
+	if part == nil {
 		return nil // the partition was lost meanwhile
 	}
-	span, now := a.span(), a.now()
-	for _, r := range s.records {
+	span, now := a.rateWindow(), a.now()
+	for _, r := range b.records {
 		if isCopy(r) {
 			continue
 		}
-		if s.partition.Topic == stream.Events {
-			a.skipUndecodable(r, b.addEvent(r, now))
+		if b.partition.Topic == stream.Events {
+			a.skipUndecodable(r, part.addEvent(r, now))
 			continue
 		}
 		if now.Sub(r.Timestamp) >= maxOutcomeAge {
 			continue
 		}
-		dest, k, changed, err := b.addOutcome(r, span)
+		destID, dest, changed, err := part.addOutcome(r, span)
 		a.skipUndecodable(r, err)
-		b.nextOffset[s.partition.Topic] = r.Offset + 1
+		part.nextOffset[b.partition.Topic] = r.Offset + 1
 		if err == nil && changed {
 			// Evaluate at the time of the outcome: a later one that resolves it may be in the log and not read yet.
-			if err := a.evaluateDestination(ctx, b, dest, k, earlier(now, b.latest[stream.Outcomes])); err != nil {
+			if err := a.evaluateDestination(ctx, part, destID, dest, earlier(now, part.latest[stream.Outcomes])); err != nil {
 				return err
 			}
 		}
 	}
-	last := s.records[len(s.records)-1]
-	b.nextOffset[s.partition.Topic] = last.Offset + 1
-	commits[s.partition] = stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
+	last := b.records[len(b.records)-1]
+	part.nextOffset[b.partition.Topic] = last.Offset + 1
+	commits[b.partition] = stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
 	return nil
 }
 
@@ -301,12 +302,12 @@ func earlier(a, b time.Time) time.Time {
 
 // knownUntil returns the time up to which a topic of the partition is known: now if the log is read to its end, else
 // the time of the latest record. It is zero if nothing was read yet.
-func (a *Alerts) knownUntil(b *partitionState, topic string, now time.Time) time.Time {
-	if b.nextOffset[topic] >= b.endAtStart[topic] &&
-		(a.group == nil || a.group.Lag(stream.Partition{Topic: topic, Index: b.partition}) == 0) {
+func (a *Alerts) knownUntil(part *partitionState, topic string, now time.Time) time.Time {
+	if part.nextOffset[topic] >= part.endAtStart[topic] &&
+		(a.group == nil || a.group.Lag(stream.Partition{Topic: topic, Index: part.partition}) == 0) {
 		return now
 	}
-	return earlier(now, b.latest[topic])
+	return earlier(now, part.latest[topic])
 }
 
 // isCopy reports whether a record was put back for one consumer group by a retry of dead letters. The original was

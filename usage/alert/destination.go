@@ -65,7 +65,7 @@ func (w *window) resize(span time.Duration) {
 	}
 }
 
-// maxOpen bounds the open deliveries that are remembered for one destination: the oldest ones.
+// maxOpen is how many open deliveries are remembered for one destination. Of more, the oldest are kept.
 const maxOpen = 1000
 
 // destinationState is what is known of one destination. It lives in the memory of the partition's owner; the next
@@ -79,7 +79,7 @@ type destinationState struct {
 	failedReason event.Reason // why the last finished delivery failed; empty: it succeeded
 	rate         window
 
-	open   map[id.ID]struct{} // deliveries of the automatic chain that have an outcome and have not ended
+	open   map[id.ID]struct{} // open deliveries that have an outcome, without replays and those that a user paused
 	oldest id.ID              // the oldest of open; zero if not known
 
 	heldSince     time.Time // since when its circuit breaker is known to be open; zero: it is not
@@ -88,88 +88,88 @@ type destinationState struct {
 }
 
 // observe adds one outcome. Tests that a user sent by hand do not count. span is the window of the failure rate.
-func (k *destinationState) observe(w *event.OutcomeHead, span time.Duration) {
-	k.lastOutcomeAt = w.At
-	if !w.Attempt.IsZero() && w.Trigger != event.TriggerTest {
-		k.rate.resize(span)
-		k.rate.add(w.At, w.OK)
-		if k.failures++; w.OK {
-			k.failures, k.heldSince = 0, time.Time{}
+func (d *destinationState) observe(outcome *event.OutcomeHead, span time.Duration) {
+	d.lastOutcomeAt = outcome.At
+	if !outcome.Attempt.IsZero() && outcome.Trigger != event.TriggerTest {
+		d.rate.resize(span)
+		d.rate.add(outcome.At, outcome.OK)
+		if d.failures++; outcome.OK {
+			d.failures, d.heldSince = 0, time.Time{}
 		}
 	}
 	switch {
-	case w.Trigger == event.TriggerTest:
-	case w.Status == event.Delivered && w.OK:
-		k.hasResult, k.failedReason, k.goneAt = true, "", time.Time{}
-	case w.Status == event.Failed && !w.Attempt.IsZero():
-		k.hasResult, k.failedReason = true, event.Reason(w.Reason)
-		if k.failedReason == event.Gone410 {
-			k.goneAt = w.At
+	case outcome.Trigger == event.TriggerTest:
+	case outcome.Status == event.Delivered && outcome.OK:
+		d.hasResult, d.failedReason, d.goneAt = true, "", time.Time{}
+	case outcome.Status == event.Failed && !outcome.Attempt.IsZero():
+		d.hasResult, d.failedReason = true, event.Reason(outcome.Reason)
+		if d.failedReason == event.Gone410 {
+			d.goneAt = outcome.At
 		}
-	case w.Status == event.Held && string(w.Reason) == string(event.BreakerOpen) && k.heldSince.IsZero():
-		k.heldSince = w.At
+	case outcome.Status == event.Held && string(outcome.Reason) == string(event.BreakerOpen) && d.heldSince.IsZero():
+		d.heldSince = outcome.At
 	}
-	k.updateOpen(w)
+	d.updateOpen(outcome)
 }
 
 // updateOpen adds an outcome to the set of open deliveries. Replays, and deliveries that a user paused, are not
 // backlog and do not count.
-func (k *destinationState) updateOpen(w *event.OutcomeHead) {
-	if w.Status.Terminal() || string(w.Reason) == string(event.Manual) {
-		if delete(k.open, w.Event); w.Event == k.oldest {
-			k.oldest = id.ID{}
+func (d *destinationState) updateOpen(outcome *event.OutcomeHead) {
+	if outcome.Status.Terminal() || string(outcome.Reason) == string(event.Manual) {
+		if delete(d.open, outcome.Event); outcome.Event == d.oldest {
+			d.oldest = id.ID{}
 		}
 		return
 	}
-	if len(w.Run) > 0 {
+	if len(outcome.Run) > 0 {
 		return
 	}
-	if k.open == nil {
-		k.open = make(map[id.ID]struct{})
+	if d.open == nil {
+		d.open = make(map[id.ID]struct{})
 	}
-	if k.open[w.Event] = struct{}{}; len(k.open) > maxOpen {
-		newest := w.Event
-		for e := range k.open {
+	if d.open[outcome.Event] = struct{}{}; len(d.open) > maxOpen {
+		newest := outcome.Event
+		for e := range d.open {
 			if compare(e, newest) > 0 {
 				newest = e
 			}
 		}
-		delete(k.open, newest)
+		delete(d.open, newest)
 	}
-	if !k.oldest.IsZero() && compare(w.Event, k.oldest) < 0 {
-		k.oldest = w.Event
+	if !d.oldest.IsZero() && compare(outcome.Event, d.oldest) < 0 {
+		d.oldest = outcome.Event
 	}
 }
 
 func compare(a, b id.ID) int { return slices.Compare(a[:], b[:]) }
 
 // oldestAge returns the age of the oldest open delivery; 0 if there is none.
-func (k *destinationState) oldestAge(now time.Time) time.Duration {
-	if len(k.open) == 0 {
+func (d *destinationState) oldestAge(now time.Time) time.Duration {
+	if len(d.open) == 0 {
 		return 0
 	}
-	if k.oldest.IsZero() {
-		for e := range k.open {
-			if k.oldest.IsZero() || compare(e, k.oldest) < 0 {
-				k.oldest = e
+	if d.oldest.IsZero() {
+		for e := range d.open {
+			if d.oldest.IsZero() || compare(e, d.oldest) < 0 {
+				d.oldest = e
 			}
 		}
 	}
-	return max(now.Sub(k.oldest.Time()), 0)
+	return max(now.Sub(d.oldest.Time()), 0)
 }
 
 // needsEvaluation reports whether the passing of time, or the next success, may change the result of a rule.
-func (k *destinationState) needsEvaluation(now time.Time) bool {
-	_, bad := k.attempts(now)
-	return k.failures > 0 || k.failedReason != "" || len(k.open) > 0 || !k.heldSince.IsZero() || bad > 0
+func (d *destinationState) needsEvaluation(now time.Time) bool {
+	_, bad := d.attempts(now)
+	return d.failures > 0 || d.failedReason != "" || len(d.open) > 0 || !d.heldSince.IsZero() || bad > 0
 }
 
 // attempts returns the successful and failed attempts of the window that ends at now.
-func (k *destinationState) attempts(now time.Time) (ok, bad int) {
-	if k.rate.span == 0 {
+func (d *destinationState) attempts(now time.Time) (ok, bad int) {
+	if d.rate.span == 0 {
 		return 0, 0
 	}
-	return k.rate.sum(now)
+	return d.rate.sum(now)
 }
 
 // ruleResult is the result of a rule at a moment.
@@ -193,9 +193,9 @@ type finding struct {
 const minHeld = 3 * time.Second
 
 // evaluate evaluates the rules for a destination as of asOf; now is the time of the clock, later than asOf while the
-// log is read late. completeSince is since when all outcomes are known: the failure rate needs a whole window. It
-// changes nothing but the windows, which move on to asOf.
-func (k *destinationState) evaluate(
+// consumer lags. completeSince is since when all outcomes are known: the failure rate needs a whole window. It changes
+// only the window, which moves on to asOf, and the cached oldest delivery.
+func (d *destinationState) evaluate(
 	asOf, now, completeSince time.Time, r config.AlertRules, overrides config.EndpointAlerts) []finding {
 	threshold := r.ConsecutiveFailures.Threshold
 	if overrides.ConsecutiveFailures != nil {
@@ -203,35 +203,35 @@ func (k *destinationState) evaluate(
 	}
 	f := make([]finding, 0, 5)
 	switch {
-	case k.failedReason != "":
-		f = append(f, finding{deliveryFailed, bad, string(k.failedReason), nil})
-	case k.hasResult:
+	case d.failedReason != "":
+		f = append(f, finding{deliveryFailed, bad, string(d.failedReason), nil})
+	case d.hasResult:
 		f = append(f, finding{deliveryFailed, good, "delivered", nil})
 	}
 	switch {
-	case k.failures >= threshold:
-		f = append(f, finding{consecutiveFailures, bad, k.failures, threshold})
-	case k.failures == 0 && k.hasResult:
+	case d.failures >= threshold:
+		f = append(f, finding{consecutiveFailures, bad, d.failures, threshold})
+	case d.failures == 0 && d.hasResult:
 		f = append(f, finding{consecutiveFailures, good, 0, threshold})
 	}
-	f = append(f, k.evaluateRate(asOf, completeSince, r.FailureRate, overrides), k.evaluateAge(asOf, now, r.BacklogAge))
+	f = append(f, d.evaluateRate(asOf, completeSince, r.FailureRate, overrides), d.evaluateAge(asOf, now, r.BacklogAge))
 	switch {
-	case !k.heldSince.IsZero() && asOf.Sub(k.heldSince) >= minHeld:
+	case !d.heldSince.IsZero() && asOf.Sub(d.heldSince) >= minHeld:
 		f = append(f, finding{destinationHeld, bad, string(event.BreakerOpen), nil})
-	case k.heldSince.IsZero() && k.failures == 0 && k.hasResult:
+	case d.heldSince.IsZero() && d.failures == 0 && d.hasResult:
 		f = append(f, finding{destinationHeld, good, "active", nil})
 	}
 	return f
 }
 
-func (k *destinationState) evaluateRate(
+func (d *destinationState) evaluateRate(
 	asOf, completeSince time.Time, r config.AlertRateRule, overrides config.EndpointAlerts) finding {
 	percent := r.Percent
 	if overrides.FailureRatePercent != nil {
 		percent = *overrides.FailureRatePercent
 	}
 	f := finding{rule: failureRate, threshold: percent}
-	ok, failed := k.attempts(asOf)
+	ok, failed := d.attempts(asOf)
 	all := ok + failed
 	if all == 0 || asOf.Sub(completeSince) < time.Duration(r.WindowSeconds)*time.Second {
 		return f
@@ -247,13 +247,13 @@ func (k *destinationState) evaluateRate(
 	return f
 }
 
-func (k *destinationState) evaluateAge(asOf, now time.Time, r config.AlertAgeRule) finding {
-	age := int(k.oldestAge(asOf).Seconds())
+func (d *destinationState) evaluateAge(asOf, now time.Time, r config.AlertAgeRule) finding {
+	age := int(d.oldestAge(asOf).Seconds())
 	f := finding{rule: backlogAge, value: age, threshold: r.Seconds}
 	switch {
 	case age >= r.Seconds:
 		f.result = bad
-	case k.hasResult && int(k.oldestAge(now).Seconds()) < r.Seconds:
+	case d.hasResult && int(d.oldestAge(now).Seconds()) < r.Seconds:
 		f.result = good
 	}
 	return f

@@ -15,24 +15,24 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// goneTimeout is how long after a 410 answer the rule waits for the destination to be disabled because of it.
+// goneTimeout is how long after a 410 answer the rule waits for the destination to be disabled because of it. It is
+// also how long a destination that the endpoint does not list is not taken for deleted; see isDeleted.
 const goneTimeout = 10 * time.Minute
 
-// evaluateDestination evaluates the rules for one destination as of asOf. That is in the past while the log is read
-// late.
+// evaluateDestination evaluates the rules for one destination as of asOf, which is in the past while the consumer lags.
 func (a *Alerts) evaluateDestination(
-	ctx context.Context, b *partitionState, dest string, k *destinationState, asOf time.Time) error {
-	ep, presence := a.deps.Config.Endpoint(k.endpoint)
-	if presence != config.Present || ep.Destination(dest) == nil {
+	ctx context.Context, part *partitionState, destID string, dest *destinationState, asOf time.Time) error {
+	ep, presence := a.deps.Config.Endpoint(dest.endpoint)
+	if presence != config.Present || ep.Destination(destID) == nil {
 		return nil
 	}
-	if ep.Partition != b.partition && len(k.open) == 0 {
+	if ep.Partition != part.partition && len(dest.open) == 0 {
 		return nil // the endpoint was moved: the owner of its new partition evaluates it
 	}
 	s, overrides := a.deps.Config.AlertSettings(), ep.AlertsOrDefault()
-	for _, f := range k.evaluate(asOf, a.now(), b.completeSince, s.Rules, overrides) {
-		if err := a.applyFinding(ctx, subject{endpoint: k.endpoint, destination: dest}, f, overrides,
-			b.position(stream.Outcomes)); err != nil {
+	for _, f := range dest.evaluate(asOf, a.now(), part.completeSince, s.Rules, overrides) {
+		if err := a.applyFinding(ctx, subject{endpoint: dest.endpoint, destination: destID}, f, overrides,
+			part.position(stream.Outcomes)); err != nil {
 			return err
 		}
 	}
@@ -42,77 +42,77 @@ func (a *Alerts) evaluateDestination(
 // tick evaluates what time alone can change, once every tickEvery: backlog ages, windows that have moved on, a
 // breaker that stays open, configuration changes.
 func (a *Alerts) tick(ctx context.Context) error {
-	for _, b := range a.partitions {
-		outcomes, events := a.knownUntil(b, stream.Outcomes, a.now()), a.knownUntil(b, stream.Events, a.now())
-		for dest, k := range b.destinations {
-			if outcomes.IsZero() || !k.needsEvaluation(outcomes) && k.goneAt.IsZero() {
+	for _, part := range a.partitions {
+		outcomes, events := a.knownUntil(part, stream.Outcomes, a.now()), a.knownUntil(part, stream.Events, a.now())
+		for destID, dest := range part.destinations {
+			if outcomes.IsZero() || !dest.needsEvaluation(outcomes) && dest.goneAt.IsZero() {
 				continue
 			}
-			if a.isDeleted(dest, k) {
-				delete(b.destinations, dest) // otherwise its open deliveries would never age out
+			if a.isDeleted(destID, dest) {
+				delete(part.destinations, destID) // otherwise its open deliveries would never age out
 				continue
 			}
-			if err := a.evaluateDestination(ctx, b, dest, k, outcomes); err != nil {
+			if err := a.evaluateDestination(ctx, part, destID, dest, outcomes); err != nil {
 				return err
 			}
-			if err := a.evaluateGone(ctx, b, dest, k); err != nil {
+			if err := a.evaluateGone(ctx, part, destID, dest); err != nil {
 				return err
 			}
 		}
-		for endpoint, g := range b.rejections {
+		for endpoint, rejections := range part.rejections {
 			ep, presence := a.deps.Config.Endpoint(endpoint)
 			if presence != config.Present || events.IsZero() {
 				continue
 			}
-			f := g.evaluate(events, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
+			f := rejections.evaluate(events, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
 			if err := a.applyFinding(
-				ctx, subject{endpoint: endpoint}, f, ep.AlertsOrDefault(), b.position(stream.Events)); err != nil {
+				ctx, subject{endpoint: endpoint}, f, ep.AlertsOrDefault(), part.position(stream.Events)); err != nil {
 				return err
 			}
 		}
-		b.sweep(outcomes, events)
+		part.sweep(outcomes, events)
 	}
 	return a.recheckFiring(ctx)
 }
 
-// isDeleted reports whether a destination was deleted. A destination without a record here counts as deleted only
-// after goneTimeout: a new one may not have reached this node's configuration yet.
-func (a *Alerts) isDeleted(dest string, k *destinationState) bool {
-	ep, presence := a.deps.Config.Endpoint(k.endpoint)
-	return presence == config.Deleted || presence == config.Present && ep.Destination(dest) == nil &&
-		a.now().Sub(k.lastOutcomeAt) > goneTimeout
+// isDeleted reports whether a destination was deleted. When its endpoint exists but does not list it, it counts as
+// deleted only goneTimeout after its last outcome: a new one may not have reached this node's configuration yet.
+func (a *Alerts) isDeleted(destID string, dest *destinationState) bool {
+	ep, presence := a.deps.Config.Endpoint(dest.endpoint)
+	return presence == config.Deleted || presence == config.Present && ep.Destination(destID) == nil &&
+		a.now().Sub(dest.lastOutcomeAt) > goneTimeout
 }
 
 // evaluateGone fires destination.disabled when a destination that answered 410 was disabled for it.
-func (a *Alerts) evaluateGone(ctx context.Context, b *partitionState, dest string, k *destinationState) error {
-	if k.goneAt.IsZero() {
+func (a *Alerts) evaluateGone(ctx context.Context, part *partitionState, destID string, dest *destinationState) error {
+	if dest.goneAt.IsZero() {
 		return nil
 	}
-	ep, presence := a.deps.Config.Endpoint(k.endpoint)
+	ep, presence := a.deps.Config.Endpoint(dest.endpoint)
 	if presence != config.Present {
 		return nil
 	}
-	d := ep.Destination(dest)
+	d := ep.Destination(destID)
 	if d == nil || d.Enabled || d.StateReason != string(event.Gone410) {
-		if a.now().Sub(k.goneAt) > goneTimeout {
-			k.goneAt = time.Time{}
+		if a.now().Sub(dest.goneAt) > goneTimeout {
+			dest.goneAt = time.Time{}
 		}
 		return nil
 	}
-	about := subject{endpoint: k.endpoint, destination: dest}
+	about := subject{endpoint: dest.endpoint, destination: destID}
 	f := finding{destinationGone, bad, string(event.Gone410), nil}
 	// It fires once per 410. If a cooldown or a mute suppresses it now, it fires later.
 	alerted := func() bool {
 		x := a.deps.Config.Alert(alertID(f.rule, about))
-		return x != nil && !x.FiredAt.Before(k.goneAt)
+		return x != nil && !x.FiredAt.Before(dest.goneAt)
 	}
 	if !alerted() {
-		if err := a.applyFinding(ctx, about, f, ep.AlertsOrDefault(), b.position(stream.Outcomes)); err != nil {
+		if err := a.applyFinding(ctx, about, f, ep.AlertsOrDefault(), part.position(stream.Outcomes)); err != nil {
 			return err
 		}
 	}
 	if alerted() {
-		k.goneAt = time.Time{}
+		dest.goneAt = time.Time{}
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (a *Alerts) recheckFiring(ctx context.Context) error {
 	for _, x := range firing {
 		messageType, _, _ := strings.Cut(x.ID, "/")
 		r, known := ruleOfType(messageType)
-		b := a.partitions[x.Partition]
+		part := a.partitions[x.Partition]
 		if !known {
 			continue
 		}
@@ -140,8 +140,8 @@ func (a *Alerts) recheckFiring(ctx context.Context) error {
 				overrides = config.EndpointAlerts{} // deleted: the alert resolves without a notice
 			case r == destinationGone && d.Enabled:
 				f.result, f.value = good, "active"
-			case r == verificationFailed:
-				b.rejectionsOf(x.Endpoint, a.now())
+			case r == verificationFailed: // with a counter, tick evaluates the rule without new rejections too
+				part.rejectionsOf(x.Endpoint, a.now())
 			}
 		}
 		s := subject{endpoint: x.Endpoint, destination: x.Destination, other: x.Subject}
@@ -207,21 +207,21 @@ func (a *Alerts) writeTransition(
 	x.Rule, x.Endpoint, x.Destination, x.Subject = f.rule.settingName(), about.endpoint, about.destination, about.other
 	x.Firing, x.Since = change == fire, now
 	x.Partition, x.Position = at.partition, at.position
-	kind := "alert." + f.rule.messageType()
+	noticeType := "alert." + f.rule.messageType()
 	if change == fire {
 		x.FiredAt = now
 	} else {
-		kind += resolvedSuffix
+		noticeType += resolvedSuffix
 	}
 	if announce && len(to) > 0 {
-		x.Notices = append(x.Notices, a.newNotice(kind, f, to, now))
+		x.Notices = append(x.Notices, a.newNotice(noticeType, f, to, now))
 	}
 }
 
 // newNotice returns a notice that is due at once and leased to this node.
-func (a *Alerts) newNotice(kind string, f finding, to []string, now time.Time) config.AlertNotice {
+func (a *Alerts) newNotice(noticeType string, f finding, to []string, now time.Time) config.AlertNotice {
 	return config.AlertNotice{
-		ID: id.Random("alrt_"), Type: kind, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
+		ID: id.Random("alrt_"), Type: noticeType, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
 		NextAt: now, LeaseNode: a.cfg.Node, LeaseUntil: now.Add(leaseTime),
 	}
 }

@@ -191,7 +191,7 @@ func TestLostPartitionsAreNotCommitted(t *testing.T) {
 		})
 		go r.commit(t.Context(), ours())
 		<-asked
-		if r.mu.TryLock() { // onLost takes it
+		if r.mu.TryLock() { // onLost would lock it
 			t.Error("the partition can be revoked during a commit")
 			r.mu.Unlock()
 		}

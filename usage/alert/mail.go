@@ -17,8 +17,9 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Mail goes through the operator's server, so an account may send 60 mails an hour. Further notices are not dropped:
-// they stay in the configuration log and are sent as a digest, one mail that lists them.
+// Mail goes through the operator's server, so only 60 notices of an account are mailed one by one in an hour. A
+// notice counts once, however many addresses it goes to. Further notices are not dropped: they stay in the
+// configuration log and are sent as a digest, one mail that lists them.
 const (
 	mailWindow  = time.Hour
 	maxMails    = 60 // mails with one notice each in a window, on all nodes together
@@ -32,7 +33,7 @@ const (
 
 func isMail(target string) bool { return strings.HasPrefix(target, mailTarget) }
 
-// mailBudget returns the mails that were sent lately; nil if there were none.
+// mailBudget returns the budget of mails; nil if no mail was sent lately.
 func (nf *notifier) mailBudget() *config.AlertBudget {
 	if a := nf.deps.Config.Alert(config.AlertMailBudget); a != nil {
 		return a.Budget
@@ -40,12 +41,12 @@ func (nf *notifier) mailBudget() *config.AlertBudget {
 	return nil
 }
 
-// hasOwnMail reports whether a notice was given a mail of its own within the window. It keeps it for all retries.
+// hasOwnMail reports whether a notice was given a mail of its own within the window. All retries of the notice use it.
 func hasOwnMail(b *config.AlertBudget, notice string, now time.Time) bool {
 	return slices.ContainsFunc(b.SentWithin(now, mailWindow), func(s config.AlertSent) bool { return s.ID == notice })
 }
 
-// isBudgetSpent reports whether the window has all the mails that are allowed.
+// isBudgetSpent reports whether maxMails notices got a mail of their own within the window.
 func isBudgetSpent(b *config.AlertBudget, now time.Time) bool {
 	return len(b.SentWithin(now, mailWindow)) >= maxMails
 }
@@ -57,12 +58,12 @@ func mayMailNow(b *config.AlertBudget, notice string, now time.Time) bool {
 
 // reserveMail gives a notice a mail of its own by a conditional record, so that all nodes share one limit.
 func (nf *notifier) reserveMail(ctx context.Context, notice string) bool {
-	taken := false
+	reserved := false
 	_, err := nf.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
 		return x.ChangeBudget(func(b *config.AlertBudget) error {
 			now := nf.deps.Now().UTC()
-			taken = mayMailNow(b, notice, now)
-			if !taken || hasOwnMail(b, notice, now) {
+			reserved = mayMailNow(b, notice, now)
+			if !reserved || hasOwnMail(b, notice, now) {
 				return config.ErrAlertUnchanged
 			}
 			b.RecordSent(config.AlertSent{ID: notice, At: now})
@@ -70,9 +71,9 @@ func (nf *notifier) reserveMail(ctx context.Context, notice string) bool {
 		})
 	})
 	if err != nil {
-		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot count an alert mail", slog.Any("error", err))
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot reserve a mail for an alert notice", slog.Any("error", err))
 	}
-	return taken && err == nil
+	return reserved && err == nil
 }
 
 // waitingNotice is a notice that waits for a digest, with the mail addresses that wait for it.
@@ -199,7 +200,7 @@ func (nf *notifier) releaseDigest(ctx context.Context) {
 		})
 	})
 	if err != nil { // the lease expires by itself
-		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release the digest of alerts", slog.Any("error", err))
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot release the lease of the alert digest", slog.Any("error", err))
 	}
 }
 
@@ -267,12 +268,12 @@ func (nf *notifier) sendMail(ctx context.Context, channels []notify.SavedChannel
 		return
 	}
 	r := nf.sendOnce(ctx, c, m)
-	if !r.OK && r.Refused == nil {
+	if !r.OK && r.Undelivered == nil {
 		return
 	}
 	for _, address := range c.To {
-		later, refused := r.Refused[address]
-		if refused && !later {
+		later, undelivered := r.Undelivered[address]
+		if undelivered && !later {
 			nf.metrics.dropped.Inc()
 		}
 		if !later {
@@ -327,8 +328,8 @@ func (nf *notifier) digestMessage(list []waitingNotice) notify.Message {
 	m := notify.Message{
 		ID: id.Random("alrt_"), Type: "alert.digest", At: nf.deps.Now().UTC(), Link: nf.cfg.BaseURL + "/app",
 		Title: fmt.Sprintf("[Alert] %d alerts since %s", count, since),
-		Text: fmt.Sprintf("%d alert mails were sent within the last hour. This digest lists the alerts since then.\n\n%s",
-			maxMails, lines.String()),
+		Text: fmt.Sprintf("The limit of %d alert mails an hour is reached. This digest lists the alerts that got no mail of "+
+			"their own.\n\n%s", maxMails, lines.String()),
 	}
 	for _, text := range slices.Sorted(maps.Keys(more)) {
 		m.Facts = append(m.Facts, notify.Fact{Name: fmt.Sprintf("And %d more", more[text]), Value: text})

@@ -95,7 +95,7 @@ func TestMailsOverTheLimitBecomeADigest(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		all, _ := r.sender.mailsTo("a@example.com")
 		if len(all) != maxMails+1 || r.openNotices() > 0 {
-			t.Fatalf("%d mails, %d messages left over", len(all), r.openNotices())
+			t.Fatalf("%d mails, %d notices left over", len(all), r.openNotices())
 		}
 		digest := all[maxMails]
 		if digest.m.Type != "alert.digest" || !strings.HasPrefix(digest.m.Title,
@@ -130,7 +130,7 @@ func TestDigestsContinueWhenANodeDies(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if r.openNotices() > 0 {
-			t.Errorf("%d messages left over", r.openNotices())
+			t.Errorf("%d notices left over", r.openNotices())
 		}
 		wantNamedOnce(t, r.sender, "b@example.com", jobs)
 		all, _ := r.sender.mailsTo("b@example.com")
@@ -152,7 +152,7 @@ func TestDigestIsRetried(t *testing.T) {
 		var unavailable atomic.Bool
 		r.sender.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
 			if unavailable.Load() && c.Kind == notify.Email && slices.Contains(c.To, "b@example.com") {
-				return notify.Result{Error: event.CodeTimeout, Refused: map[string]bool{"b@example.com": true}}
+				return notify.Result{Error: event.CodeTimeout, Undelivered: map[string]bool{"b@example.com": true}}
 			}
 			return notify.Result{OK: true}
 		}
@@ -169,12 +169,12 @@ func TestDigestIsRetried(t *testing.T) {
 		time.Sleep(25 * time.Minute) // three digests; the first has everything for a@
 		wantNamedOnce(t, r.sender, "a@example.com", jobs)
 		if r.openNotices() != 20 {
-			t.Errorf("%d messages left over", r.openNotices())
+			t.Errorf("%d notices left over", r.openNotices())
 		}
 		unavailable.Store(false)
 		time.Sleep(10 * time.Minute)
 		if all, _ := r.sender.mailsTo("a@example.com"); len(all) != maxMails+1 || r.openNotices() > 0 {
-			t.Errorf("%d mails to the address that took them all, %d messages left over", len(all), r.openNotices())
+			t.Errorf("%d mails to the address that took them all, %d notices left over", len(all), r.openNotices())
 		}
 		if all, _ := r.sender.mailsTo("b@example.com"); len(all) != maxMails+4 || strings.Count(all[len(all)-1].m.Text,
 			"rec_") != 20 {
@@ -202,7 +202,7 @@ func TestDigestIsNotResentWhenRecordingFails(t *testing.T) {
 		r.config.set(func(m *fakeConfig) { m.unavailable = false })
 		time.Sleep(10 * time.Minute)
 		if r.openNotices() > 0 {
-			t.Errorf("%d messages left over", r.openNotices())
+			t.Errorf("%d notices left over", r.openNotices())
 		}
 		wantNamedOnce(t, r.sender, "a@example.com", jobs)
 	})

@@ -26,13 +26,13 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			[]string{"channel", "result"}),
 		digests: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_alert_digests_total",
-			Help: "Digest mails sent because of the limit of 60 alert mails an hour."}),
+			Help: "Digests that this node tried to mail because of the limit of 60 alert mails an hour."}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_alert_dropped_total", Help: "Alert notices given up, per target: refused for 24 hours or for good."}),
+			Name: "relay_alert_dropped_total", Help: "Targets of alert notices that were given up: not " +
+				"reached for 24 hours, or refused for good."}),
 		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_alert_undecodable_records_total", Help: "Records of outcomes and events that alerts skipped " +
-				"because they " +
-				"cannot be decoded."}),
+				"because they cannot be decoded."}),
 	}
 	for _, c := range []prometheus.Collector{m.transitions, m.sendAttempts, m.digests, m.dropped, m.undecodable} {
 		if err := reg.Register(c); err != nil {

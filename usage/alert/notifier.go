@@ -37,7 +37,7 @@ type notifier struct {
 
 	mu      sync.Mutex                 // guards busy and settled
 	busy    map[string]bool            // alerts that a goroutine of this node is sending
-	settled map[string]map[string]bool // by notice: targets that are done, until the log says so
+	settled map[string]map[string]bool // by notice: targets that are done, until the configuration log has it
 }
 
 func newNotifier(cfg Config, deps Deps, m *metrics) *notifier {
@@ -68,8 +68,8 @@ func (nf *notifier) run(ctx context.Context) error {
 			}
 			sends.Go(func() error {
 				newest := nf.deps.Config.Alert(x.ID) // it may have changed while the alert was busy
-				written := newest != nil && nf.sendNext(context.WithoutCancel(ctx), newest)
-				if nf.clearBusy(x.ID); written {
+				recorded := newest != nil && nf.sendNext(context.WithoutCancel(ctx), newest)
+				if nf.clearBusy(x.ID); recorded {
 					nf.wakeUp() // the next notice of the same alert may be due
 				}
 				return nil
@@ -100,9 +100,9 @@ func (nf *notifier) dueAlerts() []*config.Alert {
 	})
 }
 
-// nextNotice returns the first notice of an alert that this node may send now. Its To holds only the targets that no
-// earlier notice of the alert still waits for: no target receives "resolved" before "firing", and a target that fails
-// delays no other target. Mail addresses that wait for a digest are left out.
+// nextNotice returns the first notice of an alert that this node may send now. Its PendingTargets are only those that
+// no earlier notice of the alert still waits for: no target receives "resolved" before "firing", and a target that
+// fails delays no other target. Mail addresses that wait for a digest are left out.
 func (nf *notifier) nextNotice(x *config.Alert, mails *config.AlertBudget, now time.Time) (config.AlertNotice, bool) {
 	var before []string
 	for _, n := range x.Notices {
@@ -139,7 +139,7 @@ func (nf *notifier) clearBusy(alert string) {
 
 // sendNext sends the next due notice of an alert once and records the result. It reports whether the result was
 // recorded.
-func (nf *notifier) sendNext(ctx context.Context, x *config.Alert) (written bool) {
+func (nf *notifier) sendNext(ctx context.Context, x *config.Alert) (recorded bool) {
 	n, ok := nf.leaseNotice(ctx, x)
 	if !ok {
 		return false
@@ -219,7 +219,7 @@ func (nf *notifier) sendOnce(ctx context.Context, c notify.Channel, m notify.Mes
 	result := "ok"
 	if !r.OK {
 		result = string(r.Error)
-		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot send an alert", slog.String("channel", string(c.Kind)),
+		nf.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot send an alert notice", slog.String("channel", string(c.Kind)),
 			slog.String("target", c.Target()), slog.String("error", string(r.Error)), slog.String("message", r.Message))
 	}
 	nf.metrics.sendAttempts.WithLabelValues(string(c.Kind), result).Inc()

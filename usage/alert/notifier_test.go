@@ -84,7 +84,7 @@ func TestNotifierRetriesFailedTargets(t *testing.T) {
 			case c.Kind == notify.Slack && unavailable.Load():
 				return notify.Result{Error: event.CodeTimeout}
 			case c.Kind == notify.Email && unavailable.Load() && slices.Contains(c.To, "b@example.com"):
-				return notify.Result{Error: notify.CodeSMTP, Refused: map[string]bool{"b@example.com": true}}
+				return notify.Result{Error: notify.CodeSMTP, Undelivered: map[string]bool{"b@example.com": true}}
 			}
 			return notify.Result{OK: true}
 		}
@@ -130,7 +130,7 @@ func TestNotifierGivesUpAfterADay(t *testing.T) {
 		r := newRig(t)
 		r.sender.SendFunc = func(c notify.Channel, _ notify.Message) notify.Result {
 			if c.Kind == notify.Email {
-				return notify.Result{Error: notify.CodeSMTP, Refused: map[string]bool{"a@example.com": false}}
+				return notify.Result{Error: notify.CodeSMTP, Undelivered: map[string]bool{"a@example.com": false}}
 			}
 			return notify.Result{Error: event.CodeConnectionRefused}
 		}

@@ -37,85 +37,85 @@ func newPartitionState(partition int32) *partitionState {
 }
 
 // position returns the position up to which a topic of the partition was read.
-func (b *partitionState) position(topic string) logPosition {
-	return logPosition{b.partition, b.nextOffset[topic]}
+func (part *partitionState) position(topic string) logPosition {
+	return logPosition{part.partition, part.nextOffset[topic]}
 }
 
 // addOutcome adds a record of the topic outcomes and returns its destination. changed reports whether the rules may
 // give another result than before. span is the window of the failure rate.
-func (b *partitionState) addOutcome(r *stream.Record, span time.Duration) (
-	dest string, k *destinationState, changed bool, err error) {
-	w, err := event.DecodeOutcomeHead(r)
+func (part *partitionState) addOutcome(r *stream.Record, span time.Duration) (
+	destID string, dest *destinationState, changed bool, err error) {
+	outcome, err := event.DecodeOutcomeHead(r)
 	if err != nil {
 		return "", nil, false, err
 	}
-	b.setLatest(stream.Outcomes, w.At)
-	k = b.destinations[string(w.Dest)]
-	if k == nil {
-		k = &destinationState{endpoint: string(r.Key)}
-		b.destinations[string(w.Dest)] = k
+	part.setLatest(stream.Outcomes, outcome.At)
+	dest = part.destinations[string(outcome.Dest)]
+	if dest == nil {
+		dest = &destinationState{endpoint: string(r.Key)}
+		part.destinations[string(outcome.Dest)] = dest
 	}
-	first := !k.hasResult
-	was := k.failures > 0 || k.failedReason != "" || len(k.open) > 0 || !k.heldSince.IsZero()
-	k.observe(&w, span)
-	return string(w.Dest), k, was || first || k.failures > 0 || k.failedReason != "", nil
+	first := !dest.hasResult
+	was := dest.failures > 0 || dest.failedReason != "" || len(dest.open) > 0 || !dest.heldSince.IsZero()
+	dest.observe(&outcome, span)
+	return string(outcome.Dest), dest, was || first || dest.failures > 0 || dest.failedReason != "", nil
 }
 
 // addEvent adds a record of the topic events. Only rejected events count.
-func (b *partitionState) addEvent(r *stream.Record, now time.Time) error {
+func (part *partitionState) addEvent(r *stream.Record, now time.Time) error {
 	h, err := event.DecodeHead(r)
 	if err != nil {
 		return err
 	}
-	b.setLatest(stream.Events, h.ID.Time())
+	part.setLatest(stream.Events, h.ID.Time())
 	if h.Verdict != event.VerdictRejected {
 		return nil
 	}
-	b.rejectionsOf(string(r.Key), now).rejected.add(h.ID.Time(), false)
+	part.rejectionsOf(string(r.Key), now).rejected.add(h.ID.Time(), false)
 	return nil
 }
 
-func (b *partitionState) setLatest(topic string, t time.Time) {
-	if t.After(b.latest[topic]) {
-		b.latest[topic] = t
+func (part *partitionState) setLatest(topic string, t time.Time) {
+	if t.After(part.latest[topic]) {
+		part.latest[topic] = t
 	}
 }
 
 // rejectionsOf returns the counter of an endpoint and creates it if needed.
-func (b *partitionState) rejectionsOf(endpoint string, now time.Time) *rejectionCounter {
-	g := b.rejections[endpoint]
-	if g == nil {
-		g = &rejectionCounter{rejected: window{span: rejectionWindow}, since: now}
-		b.rejections[endpoint] = g
+func (part *partitionState) rejectionsOf(endpoint string, now time.Time) *rejectionCounter {
+	counter := part.rejections[endpoint]
+	if counter == nil {
+		counter = &rejectionCounter{rejected: window{span: rejectionWindow}, since: now}
+		part.rejections[endpoint] = counter
 	}
-	return g
+	return counter
 }
 
 // evaluate evaluates the rule verification_failed.
-func (g *rejectionCounter) evaluate(now time.Time, threshold int) finding {
+func (c *rejectionCounter) evaluate(now time.Time, threshold int) finding {
 	f := finding{rule: verificationFailed, threshold: threshold}
-	_, n := g.rejected.sum(now)
+	_, n := c.rejected.sum(now)
 	f.value = n
 	switch {
 	case n >= threshold:
 		f.result = bad
-	case n == 0 && now.Sub(g.since) >= rejectionWindow:
+	case n == 0 && now.Sub(c.since) >= rejectionWindow:
 		f.result = good
 	}
 	return f
 }
 
-// sweep drops destinations and endpoints that no rule can say anything about any more. outcomes and events are the
-// times up to which these topics are known.
-func (b *partitionState) sweep(outcomes, events time.Time) {
-	for dest, k := range b.destinations {
-		if ok, _ := k.attempts(outcomes); ok == 0 && !k.needsEvaluation(outcomes) && k.goneAt.IsZero() {
-			delete(b.destinations, dest)
+// sweep drops the state of destinations and endpoints that no rule needs any more. outcomes and events are the times up
+// to which these topics are known.
+func (part *partitionState) sweep(outcomes, events time.Time) {
+	for destID, dest := range part.destinations {
+		if ok, _ := dest.attempts(outcomes); ok == 0 && !dest.needsEvaluation(outcomes) && dest.goneAt.IsZero() {
+			delete(part.destinations, destID)
 		}
 	}
-	for endpoint, g := range b.rejections {
-		if _, n := g.rejected.sum(events); n == 0 && events.Sub(g.since) > rejectionWindow+10*tickEvery {
-			delete(b.rejections, endpoint)
+	for endpoint, counter := range part.rejections {
+		if _, n := counter.rejected.sum(events); n == 0 && events.Sub(counter.since) > rejectionWindow+10*tickEvery {
+			delete(part.rejections, endpoint)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func alertID(r rule, s subject) string {
 	return r.messageType() + "/" + s.endpoint + "/" + s.destination + s.other
 }
 
-// logPosition is a position in a partition's log, up to which it was read.
+// logPosition is the offset up to which a partition of a topic was read.
 type logPosition struct {
 	partition int32
 	position  int64

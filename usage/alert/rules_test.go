@@ -504,7 +504,7 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 		read := func(r *rig, committed, to int) {
 			t.Helper()
 			for _, rec := range log[:committed] {
-				if _, _, _, err := r.partitions[0].addOutcome(rec, r.span()); err != nil {
+				if _, _, _, err := r.partitions[0].addOutcome(rec, r.rateWindow()); err != nil {
 					t.Fatal(err)
 				}
 			}
