@@ -103,7 +103,7 @@ func statementArgument(call *ast.CallExpr) ast.Expr {
 	return nil
 }
 
-// constant reports whether an expression is a string literal, a sum of them, or q.Text().
+// isConstant reports whether an expression is a string literal, a sum of them, or q.Text().
 func isConstant(e ast.Expr) bool {
 	switch x := e.(type) {
 	case *ast.BasicLit:

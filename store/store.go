@@ -7,9 +7,10 @@
 //
 // Writer. Every flush is one insert per table and shard for all partitions together; the offsets are committed after
 // it. A crash in between makes the next partition owner insert the same rows again. Every table merges rows with equal
-// keys (ReplacingMergeTree), so a second insert changes nothing; only usage_minute, which feeds charts, may count a row
-// twice. A record that cannot be decoded and a row that ClickHouse rejects go to the dead letter topic, the rest of the
-// batch is stored. Back-pressure: while a flush runs, at most one more batch is filled; then the writer stops polling.
+// keys (ReplacingMergeTree, or aggregates of minima and maxima), so a second insert changes nothing. Only usage_minute,
+// which feeds charts and the counts of requests, may count a row twice. A record that cannot be decoded and a row that
+// ClickHouse rejects go to the dead letter topic, the rest of the batch is stored. Back-pressure: while a flush runs,
+// at most one more batch is filled; then the writer stops polling.
 //
 // Versions. The newest state of a delivery is the row with the greatest ver = milliseconds of its run << 80 | rank <<
 // 64 | 1 + offset in outcomes. Within a run, delivered outranks every other status. A newer run outranks an older one,
@@ -17,8 +18,8 @@
 // inserting it again produces the same version.
 //
 // Read-your-writes fence. A read that must include everything acknowledged so far asks Kafka for the end offsets of the
-// topics, asks the writer to flush once it has read that far, and waits at most read.ReaderConfig.FenceWait. After that
-// the read answers with what is stored and says up to which time it is complete (as_of).
+// topics, asks the writer to flush once it has read that far, and waits at most read.ReaderConfig.FenceWait. When that
+// time is up, the read answers with what is stored and says up to which time it is complete (as_of).
 //
 // Shards. With several ClickHouse servers all rows of an event are on one shard, see store/internal/ch/shards.go. A
 // read asks the shards that may hold matching rows and merges their answers.

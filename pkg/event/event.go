@@ -76,8 +76,8 @@ type Event struct {
 	Dests          []string // destinations that were enabled when the event was accepted
 	DuplicateOf    string   // evt_… of the first event with the same deduplication value
 	IdempotencyKey string
-	// Only is the one group that the record is for, when it was put back for a group that could not read it; empty
-	// for all. It is not encoded: what follows from the record is for everybody.
+	// OnlyGroup is the one consumer group that processes the record, when it was retried from the dead letter topic;
+	// empty: every group. Record does not encode it: records made from this one are for every group.
 	OnlyGroup string
 	Header    []Field // as received: canonical names, order and duplicates kept
 	Body      []byte

@@ -17,7 +17,7 @@ import (
 // allocation, for the sender's address. It returns an error for the same records as Decode.
 type Head struct {
 	ID        id.ID
-	Verdict   Verdict
+	Verdict   Verdict // VerdictRejected or empty: DecodeHead drops the other verdicts
 	Duplicate bool
 	dests     []byte // of the record
 }
@@ -91,8 +91,8 @@ func DecodeWorkHead(r *stream.Record) (WorkHead, error) {
 	return WorkHead{Event: h.ID, Dest: wire.Dest, Run: wire.Run, Due: fromMilli(wire.Due)}, nil
 }
 
-// OutcomeHead is an outcome without the details of the request. DecodeOutcomeHead allocates nothing; Dest, Run and
-// Reason share the record's memory.
+// OutcomeHead is an outcome without the details of the request. DecodeOutcomeHead allocates only for a trigger other
+// than initial and retry; Dest, Run and Reason share the record's memory.
 type OutcomeHead struct {
 	Event             id.ID
 	Dest, Run, Reason []byte

@@ -20,9 +20,9 @@ const HeaderPath = "Relay-Path"
 // MaxHops is the number of earlier deliveries at which an event counts as part of a loop and is not delivered.
 const MaxHops = 5
 
-// maxReturns is how often an event may return to an endpoint of its path: once, for a receiver that enriches an event
-// and sends it again. With MaxHops alone, an endpoint whose n destinations all lead back to it would turn one event
-// into n⁵; with this limit it makes at most n².
+// maxReturns is how often an event may return to endpoints of its path, all of them together: once, for a receiver that
+// enriches an event and sends it again. With MaxHops alone, an endpoint whose n destinations all lead back to it would
+// turn one event into n⁵; with this limit it makes at most n².
 const maxReturns = 1
 
 // maxEndpointID bounds a name in HeaderPath, in bytes; longer ones are ignored.
@@ -58,7 +58,7 @@ func Path(lines []string) (path []string) {
 }
 
 // SkipIfLoop removes the destinations of an event that is in a loop by its header lines: after MaxHops deliveries, or
-// when it returned to an endpoint more than maxReturns times. The event is still stored, with the reason DeliveryLoop.
+// after more than maxReturns returns to endpoints of its path. The event is still stored, with the reason DeliveryLoop.
 func (e *Event) SkipIfLoop(endpoint string) {
 	var hops, path []string
 	for _, f := range e.Header {

@@ -45,7 +45,7 @@ func TestEventInALoopIsSkipped(t *testing.T) {
 	}
 }
 
-// An event may return to an endpoint once. A path of different endpoints is limited by MaxHops only.
+// An event may return once to an endpoint of its path. A path of different endpoints is limited by MaxHops only.
 func TestSecondReturnToAnEndpointIsALoop(t *testing.T) {
 	for _, c := range []struct {
 		path []string

@@ -11,8 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Outcome is the newest state of one delivery, a record of the topic outcomes. The outcome of an HTTP request carries
-// the attempt.
+// Outcome is a state that one delivery has reached, a record of the topic outcomes; the outcome with the highest
+// Version is the current state. The outcome of an HTTP request carries the attempt.
 type Outcome struct {
 	Event    id.ID
 	Account  string
@@ -28,7 +28,7 @@ type Outcome struct {
 	// SkipReason is why the run skipped the delivery; empty when it did not. A skip restores the final Status and Reason
 	// from before the run.
 	SkipReason Reason
-	// WasParked is set when the delivery was parked before, so that earlier outcomes reported it as waiting.
+	// WasParked is set when the delivery was parked before; earlier outcomes then reported it as waiting.
 	WasParked bool
 	Attempt   *Attempt // nil when no request was made
 }

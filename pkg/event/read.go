@@ -61,8 +61,8 @@ type OffsetQuery struct {
 	MaxBody           int // a body of more bytes is left out
 }
 
-// OffsetPage is one page of events in the order of their offsets. The next query begins at Next, which is To at the
-// end, and with Since. A page may be empty before the end.
+// OffsetPage is one page of events in the order of their offsets. The query for the next page has From = Next and
+// Since = Since of this page. The last page has Next = OffsetQuery.To. A page may be empty without being the last.
 type OffsetPage struct {
 	Rows  []EventAtOffset
 	Next  int64
@@ -121,9 +121,9 @@ type AttemptRow struct {
 //
 // Precedence: retrying, pending, failed, delivered, skipped. A held delivery makes the event pending.
 //
-// A rejected event has no deliveries until it is replayed; from then on only these count. The same is true of a
-// duplicate and of an event in a loop, which name no destinations. Their reason takes precedence over the reason that
-// an observing endpoint recorded.
+// A rejected event has no deliveries until it is replayed; from then on only the replayed deliveries count. The same is
+// true of a duplicate and of an event in a loop, which name no destinations. Their reason takes precedence over the
+// reason that an observing endpoint recorded.
 func Summarize(e *Event, deliveries []Delivery) (Status, Reason, Counts) {
 	dests := e.Dests
 	if e.Verdict == VerdictRejected {

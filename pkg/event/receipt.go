@@ -41,8 +41,8 @@ type Receipt struct {
 // processedBit is set in the version of a receipt with the state ProcessingDone.
 const processedBit = 1 << 63
 
-// Version orders the receipts of an event: the highest one is current. ProcessingDone is above any other state; within
-// equal states the later record is. offset is that of the receipt's record.
+// Version orders the receipts of an event: the highest one is current. ProcessingDone is above all other states; among
+// the other states, whichever they are, the later record is. offset is that of the receipt's record.
 func (r *Receipt) Version(offset int64) uint64 {
 	if r.State == ProcessingDone {
 		return uint64(offset) | processedBit

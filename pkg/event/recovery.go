@@ -54,24 +54,24 @@ type RecoveryCounts struct {
 func (c RecoveryCounts) Ended() int { return c.Delivered + c.Failed + c.Skipped }
 
 // Add counts n deliveries with this newest outcome within the job.
-func (c *RecoveryCounts) Add(status Status, skipped Reason, n int) {
-	switch ItemState(status, skipped) {
+func (c *RecoveryCounts) Add(status Status, skipReason Reason, n int) {
+	switch ItemState(status, skipReason) {
 	case Delivered:
 		c.Delivered += n
 	case Failed:
 		c.Failed += n
 	case Skipped:
 		c.Skipped += n
-		if skipped == DestinationDisabled || skipped == DestinationDeleted || skipped == EndpointDeleted {
+		if skipReason == DestinationDisabled || skipReason == DestinationDeleted || skipReason == EndpointDeleted {
 			c.Unavailable += n
 		}
 	}
 }
 
 // ItemState returns the state of an item from the newest outcome of its delivery within the job.
-func ItemState(status Status, skipped Reason) Status {
+func ItemState(status Status, skipReason Reason) Status {
 	switch {
-	case skipped != "":
+	case skipReason != "":
 		return Skipped
 	case status.Terminal():
 		return status
@@ -92,7 +92,7 @@ type RecoveryItem struct {
 	Destination string
 	State       Status // pending, queued, delivered, failed or skipped
 	SkipReason  Reason
-	HasOutcome  bool // its delivery has an outcome within the job
+	HasOutcome  bool // the store has an outcome of its delivery within the job, or the command that submitted it
 	Attempts    int  // HTTP attempts within the job
 	Code        int  // HTTP status of the last one
 	Error       ErrorCode
@@ -109,7 +109,7 @@ type RecoveryItemPage struct {
 // ItemQueued is the state of an item that is reserved or submitted and has no result yet.
 const ItemQueued Status = "queued"
 
-// OpenRecoveryItem is an item without an outcome within its job, and the data to submit it.
+// OpenRecoveryItem is an item that the store has neither a command nor an outcome of, and the data to submit it.
 type OpenRecoveryItem struct {
 	RecoveryItem
 	StoredEvent *Event   // nil: the event is not stored any more

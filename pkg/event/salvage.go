@@ -38,9 +38,9 @@ func Salvage(r *stream.Record) (Salvaged, bool) {
 				s.Dests = strings.Split(v, ",")
 			}
 		case hWork:
-			var x workWire
-			if json.Unmarshal(h.Value, &x) == nil && x.Dest != "" {
-				s.Run, s.Dests, s.FromWork = x.Run, []string{x.Dest}, true
+			var wire workWire
+			if json.Unmarshal(h.Value, &wire) == nil && wire.Dest != "" {
+				s.Run, s.Dests, s.FromWork = wire.Run, []string{wire.Dest}, true
 			}
 		}
 	}

@@ -10,13 +10,15 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// maxType bounds an event type, in bytes. A longer or unprintable value counts as no type.
+// maxType bounds an event type, in bytes. A longer value, and one with a space, a control character or invalid UTF-8,
+// counts as no type.
 const maxType = 128
 
 // maxTypeParts bounds the alternatives of a type source: each may read the whole body, for every event.
 const maxTypeParts = 4
 
-// TypeSource names the place of a received event's type: `body:$.a.b`, `header:X-Name` or `const:order.created`.
+// TypeSource says where the type of a received event comes from: `body:$.a.b`, `header:X-Name` or the constant in
+// `const:order.created`.
 // Alternatives are separated by `|`; the first that yields a value wins. The zero value yields no type.
 type TypeSource struct{ parts []typePart }
 
@@ -61,7 +63,8 @@ func parsePart(text string) (typePart, error) {
 		value = http.CanonicalHeaderKey(value)
 	case "const":
 		if cleanType(value) == "" {
-			return typePart{}, fmt.Errorf("constant type must have 1 to %d printable characters", maxType)
+			return typePart{}, fmt.Errorf(
+				"constant type must have 1 to %d bytes, without spaces and control characters", maxType)
 		}
 	default:
 		return typePart{}, errors.New("want body:$.path, header:Name or const:type")
@@ -69,7 +72,8 @@ func parsePart(text string) (typePart, error) {
 	return typePart{kind, value}, nil
 }
 
-// Of returns the type of a received event, or "". A body that is not JSON has none.
+// Of returns the type of a received event, or "". The alternatives that read the body yield nothing when it is not
+// JSON.
 func (t TypeSource) Of(header http.Header, body []byte) string {
 	var doc JSON
 	valid, checked := false, false
@@ -116,7 +120,7 @@ func ParseBodyPath(s string) (BodyPath, error) {
 	s = strings.TrimPrefix(s, "$.")
 	members := strings.Split(s, ".")
 	if len(s) > 256 || len(members) > maxPathDepth {
-		return "", fmt.Errorf("path may have at most %d members and 256 characters", maxPathDepth)
+		return "", fmt.Errorf("path may have at most %d members and 256 bytes", maxPathDepth)
 	}
 	var b strings.Builder
 	for i, m := range members {

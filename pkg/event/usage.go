@@ -2,7 +2,8 @@ package event
 
 import "time"
 
-// Use counts what is billed: accepted events and findings. Their sum is compared with the allowance.
+// Use counts what is billed: accepted events and findings, whose sum is compared with the allowance. Bytes is for
+// information.
 type Use struct {
 	Received int64 // from providers
 	Sent     int64 // through the API
@@ -13,7 +14,7 @@ type Use struct {
 // Total returns the number that is compared with the allowance.
 func (u Use) Total() int64 { return u.Received + u.Sent + u.Findings }
 
-// UsageSpan is the time to count. Its times are whole hours.
+// UsageSpan is the span whose use is counted. Its times are whole hours.
 type UsageSpan struct {
 	From, To time.Time // the period, [From, To)
 	Recent   time.Time // Figures.Recent counts from here; may be before From

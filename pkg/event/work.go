@@ -36,8 +36,8 @@ type Work struct {
 	Prior       Status
 	PriorReason Reason
 	// FilterRev is the revision of the endpoint at which the destination's body filter was evaluated, 0 = never.
-	// Filtered is the result: true when the filter excluded the event. A parked delivery that is re-checked many times
-	// does not read its body each time.
+	// Filtered is the result: true when the filter excluded the event. So a parked delivery that is re-checked many
+	// times does not evaluate its body each time.
 	FilterRev int64
 	Filtered  bool
 }

@@ -55,10 +55,10 @@ func (r eventReader) exists(ctx context.Context, account string, d id.ID) error 
 // attempts reads up to limit attempts, newest first, and reports whether there are more. Duplicate rows are equal, so
 // LIMIT 1 BY is enough; FINAL would also read the bodies of all rows in the same granules.
 func (r eventReader) attempts(
-	ctx context.Context, account string, d, before id.ID, limit, body int,
+	ctx context.Context, account string, d, before id.ID, limit, maxBody int,
 ) (list []event.AttemptRow, more bool, err error) {
 	q := new(ch.Query).Add("SELECT ")
-	reader := column.SelectAttempts(q, body)
+	reader := column.SelectAttempts(q, maxBody)
 	whereEvent(q.Add(" FROM attempts"), account, d)
 	if !before.IsZero() {
 		q.Add(" AND attempt < ", before)
@@ -82,8 +82,8 @@ func (r eventReader) attempts(
 	return list, more, r.numberAttempts(ctx, account, d, list, more)
 }
 
-// numberAttempts sets the Number of the attempts of a page, newest first. With older it counts the earlier attempts
-// first.
+// numberAttempts sets the Number of the attempts of a page, newest first. older says that there are attempts before the
+// page; they are counted first.
 func (r eventReader) numberAttempts(ctx context.Context, account string, d id.ID, page []event.AttemptRow, older bool) (
 	err error) {
 	counts := make(map[string]attemptCount)

@@ -100,7 +100,7 @@ func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
 }
 
 // addAttemptsAndReceipts adds the number and time of the attempts and the state of processing to the rows of a page,
-// and with addStatus their statuses. States that matched a filter are not read again.
+// and with addStatus their statuses. States of processing that the filter has read are not read again.
 func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, page []candidate, addStatus bool) error {
 	if len(page) == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, p
 		attempts, err = r.countAttempts(gctx, account, ids)
 		return err
 	})
-	if !page[0].receiptRead { // then all of them are
+	if !page[0].receiptRead { // equal for all rows of a page
 		g.Go(func() (err error) { receipts, err = r.findReceipts(gctx, account, ids); return err })
 	}
 	if err := g.Wait(); err != nil {

@@ -10,7 +10,7 @@ import (
 // than the call that gets it (a singleflight group would return the running load's result).
 type coalescer[T any] struct {
 	load func(context.Context) (T, error)
-	slot chan struct{} // 1: held while a load runs
+	slot chan struct{} // capacity 1: held while a load runs
 
 	mu   sync.Mutex // guards next
 	next *flight[T] // the load that has not begun; callers may join it

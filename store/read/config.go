@@ -16,7 +16,8 @@ type ReaderConfig struct {
 	URL string
 	// RetentionDays is how long events can be read. Older rows are hidden even while they exist.
 	RetentionDays int
-	// Connections is the number of statements that this reader runs at once; 0 = 8.
+	// Connections is the number of statements that this reader runs at once on each shard; 0 = 8. Searches have as
+	// many connections of their own.
 	Connections int
 	// FenceWait is how long a read waits for the writer to catch up; 0 = 1.5 s.
 	FenceWait time.Duration
@@ -29,7 +30,7 @@ type ReaderConfig struct {
 	// SearchFoundBudget is the time after which a search with hits returns what it has, SearchBudget the time for one
 	// without; 0 = 300 ms and 2 s.
 	SearchFoundBudget, SearchBudget time.Duration
-	// SearchThreads is how many threads one search may use on a ClickHouse server; 0 = half of this machine's processors.
+	// SearchThreads is how many threads one search may use on a ClickHouse server; 0 = half of this machine's CPUs.
 	SearchThreads int
 	// SearchIndex lets searches use the text index. It is harmless when the table has none.
 	SearchIndex bool
@@ -53,7 +54,7 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 	if c.SearchRows == 0 {
 		c.SearchRows = firstSearch
 	}
-	c.SearchFoundBudget = cmp.Or(c.SearchFoundBudget, searchStretch)
+	c.SearchFoundBudget = cmp.Or(c.SearchFoundBudget, searchChunkTime)
 	c.SearchBudget = cmp.Or(c.SearchBudget, searchBudget)
 	c.SearchBytes = cmp.Or(c.SearchBytes, firstSearchBytes)
 	c.SearchThreads = cmp.Or(c.SearchThreads, max(1, runtime.NumCPU()/2))
@@ -72,7 +73,8 @@ func (c ReaderConfig) Validate() error {
 	case searchErr != nil:
 		searchErr = fmt.Errorf("for searches: %w", searchErr)
 	case err == nil && len(search) != len(shards):
-		searchErr = fmt.Errorf("store: the URL for searches names %d shards and the URL %d", len(search), len(shards))
+		searchErr = fmt.Errorf("store: the URL for searches names %d shards, the other URL %d: name the same shards in both",
+			len(search), len(shards))
 	}
 	return errors.Join(err, searchErr, ch.RequirePositive("search threads", c.SearchThreads),
 		ch.RequirePositive("retention days", c.RetentionDays), ch.RequirePositive("connections", c.Connections),

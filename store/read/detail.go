@@ -23,14 +23,15 @@ type eventReader struct{ *Reader }
 const (
 	// detailAttempts bounds the attempts in the read of one event, detailBody their bodies in bytes.
 	detailAttempts, detailBody = 200, 1 << 10
-	// behindTimeout bounds a read of a store that did not pass the fence; after it the log is read instead.
+	// behindTimeout bounds a read of a store that did not pass the fence; after it the log is read instead. It also
+	// bounds the read of a receipt from the log.
 	behindTimeout = time.Second
 	// attemptBody bounds the bodies in a page of attempts, in bytes; longer ones are never stored.
 	attemptBody = 16 << 10
 )
 
-// Event returns one event with its deliveries, attempts and receipt. While ClickHouse is behind or unavailable, the
-// event is read from the log, with all deliveries pending, and AsOf is set. Errors are event.ErrNotFound,
+// Event returns one event with its deliveries, attempts and receipt. An event that ClickHouse does not have yet, or
+// cannot return, is read from the log, with all deliveries pending, and AsOf is set. Errors are event.ErrNotFound,
 // event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
@@ -274,7 +275,7 @@ func countPerDestination(all []event.AttemptRow) map[string]attemptCount {
 	return counts
 }
 
-// attemptCounts counts the attempts of an event by destination, those before the attempt below; the zero id counts all.
+// attemptCounts counts the attempts of an event by destination, only those older than below; the zero id counts all.
 func (r eventReader) attemptCounts(
 	ctx context.Context, account string, d, below id.ID,
 ) (map[string]attemptCount, error) {

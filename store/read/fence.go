@@ -26,8 +26,10 @@ type fence struct {
 	wait   time.Duration
 	ends   *coalescer[map[stream.Partition]int64]
 
-	mu         sync.Mutex // guards lastPassed
-	lastPassed time.Time  // start of the last wait that ended in time: the store was complete up to then
+	mu sync.Mutex // guards lastPassed
+	// lastPassed is the start of the last wait that ended in time, whatever its partitions: what that wait covered was
+	// stored up to then.
+	lastPassed time.Time
 }
 
 func newFence(topic *stream.Reader, writer store.FlushRequester, wait time.Duration) *fence {
@@ -101,14 +103,14 @@ func (f *fence) waitMatching(ctx context.Context, matters func(stream.Partition)
 // waitStored waits until the targets are stored, ctx ends, or the writer reports that ClickHouse takes no rows. It
 // returns the targets that are not stored.
 func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int64) map[stream.Partition]int64 {
-	for kicked := false; ; kicked = true {
+	for requested := false; ; requested = true {
 		p, changed := f.progress()
 		remote := dropStored(targets, p.Owned)
 		f.dropCommitted(ctx, targets, remote)
 		if len(targets) == 0 || p.Failing {
 			return targets
 		}
-		if f.writer != nil && !kicked {
+		if f.writer != nil && !requested {
 			f.writer.RequestFlush(maps.Clone(targets))
 		}
 		if !f.waitChange(ctx, changed, len(remote) > 0) {
@@ -194,7 +196,7 @@ func (f *fence) asOf(behind map[stream.Partition]int64) time.Time {
 	return oldest
 }
 
-// lastPassedAt returns when the store was last known to be up to date; the Unix epoch when it never was.
+// lastPassedAt returns the start of the last wait that ended in time; the Unix epoch when none did.
 func (f *fence) lastPassedAt() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -223,8 +223,8 @@ func destinationCandidates(p *predicate, q *ch.Query, s timeRange) {
 }
 
 func matchesDestination(q *event.Query, c *candidate) bool {
-	asked := func(dest string) bool { return slices.Contains(q.Destinations, dest) }
-	return slices.ContainsFunc(c.Dests, asked) || c.any(func(d event.Delivery) bool { return asked(d.Destination) })
+	wanted := func(dest string) bool { return slices.Contains(q.Destinations, dest) }
+	return slices.ContainsFunc(c.Dests, wanted) || c.any(func(d event.Delivery) bool { return wanted(d.Destination) })
 }
 
 func runCandidates(p *predicate, q *ch.Query, s timeRange) {
@@ -242,14 +242,14 @@ func processingCandidates(p *predicate, q *ch.Query, s timeRange) {
 	switch {
 	case none && states == nil:
 		p.where(q.Add(" AND id NOT IN (SELECT id FROM receipts"), tableReceipts, s)
-	case none: // events without a receipt are those that are in no other state
+	case none: // no receipt, or one with a wanted state: no receipt with another state
 		p.where(q.Add(" AND id NOT IN (SELECT id FROM receipts FINAL"), tableReceipts, s).Add(" AND state NOT IN ", states)
 	default:
 		p.where(q.Add(" AND id IN (SELECT id FROM receipts FINAL"), tableReceipts, s).Add(" AND state IN ", states)
 	}
 	q.Add(")")
-	other := func(x event.Processing) bool { return x != event.ProcessingMissing }
-	if !p.has(byStatus) && !slices.ContainsFunc(p.Processing, other) {
+	notMissing := func(x event.Processing) bool { return x != event.ProcessingMissing }
+	if !p.has(byStatus) && !slices.ContainsFunc(p.Processing, notMissing) {
 		q.Add(" AND id IN (SELECT id FROM deliveries FINAL") // "missing" means delivered, without a receipt
 		p.where(q, tableDeliveries, s).Add(" AND status = ", string(event.Delivered)).Add(")")
 	}
@@ -268,9 +268,9 @@ func (p *predicate) receiptStates() (states []string, none bool) {
 }
 
 func matchesProcessing(q *event.Query, c *candidate) bool {
-	is := c.summary.Processing
+	state := c.summary.Processing
 	return slices.ContainsFunc(q.Processing, func(p event.Processing) bool {
-		missing := is == event.ProcessingNone && c.summary.Status == event.Delivered
-		return p == is || p == event.ProcessingMissing && missing
+		missing := state == event.ProcessingNone && c.summary.Status == event.Delivered
+		return p == state || p == event.ProcessingMissing && missing
 	})
 }

@@ -90,13 +90,13 @@ func (w *walk) selectByKey(prefix string, values []string) *ch.Query {
 }
 
 // findFailures finds the events with a delivery whose newest row in failure_candidates has one of the statuses. Events
-// of one endpoint are found by the table that is ordered by endpoint, events without a delivery by the key 'dest:'.
+// of one endpoint are found by the table that is ordered by endpoint, events without a destination by the key 'dest:'.
 func (w *walk) findFailures(ctx context.Context, n int) ([]candidate, error) {
-	edge, cut, err := w.failureChunkStart(ctx)
+	lowest, cut, err := w.failureChunkStart(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := w.window().above(edge)
+	s := w.window().above(lowest)
 	q := new(ch.Query).Add("SELECT DISTINCT id FROM (SELECT id FROM failure_candidates FINAL")
 	w.where(q, tableFailures, s).Add(" AND status IN ", w.deliveryStatuses())
 	if w.has(byEndpoint) {
@@ -107,13 +107,13 @@ func (w *walk) findFailures(ctx context.Context, n int) ([]candidate, error) {
 		w.where(q.Add(" UNION ALL (SELECT DISTINCT id FROM event_keys"), tableKeys, s)
 		q.Add(" AND key = 'dest:' ORDER BY id DESC LIMIT ", max(overfetch(n), w.ids)).Add(")")
 	}
-	return w.fetchUnsure(ctx, q.Add(")"), n, func() { w.leaveChunk(edge, cut) })
+	return w.fetchUnsure(ctx, q.Add(")"), n, func() { w.leaveChunk(lowest, cut) })
 }
 
-// leaveChunk continues below the chunk that began at edge, or in the next window when the chunk ended this one.
-func (w *walk) leaveChunk(edge id.ID, cut bool) {
+// leaveChunk continues below the chunk whose lowest id was read, or in the next window when the chunk ended this one.
+func (w *walk) leaveChunk(lowest id.ID, cut bool) {
 	if cut {
-		w.before = edge
+		w.before = lowest
 	} else {
 		w.leaveWindow()
 	}

@@ -22,7 +22,7 @@ const (
 	// maxIDSkew is how far the time of an id may lie in the future. The generator of a node may be 30 s ahead of its
 	// clock, which may be 30 s off; the rest is margin.
 	maxIDSkew = 2 * time.Minute
-	// firstChunk and maxChunk bound the events of one statement that reads deliveries too. The chunk grows while the page
+	// firstChunk and maxChunk bound the events of one statement that also reads deliveries. The chunk grows while the page
 	// is not full.
 	firstChunk, maxChunk = 2_000, 128_000
 	// firstIDs and maxIDs bound the ids that are passed to ClickHouse as a parameter. The first number is about a page,
@@ -81,7 +81,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	}
 	w := r.newWalk(q, reportedBefore)
 	var found []candidate
-	began, lastChunk := time.Now(), time.Duration(0) // lastChunk is the duration of the last one
+	began, lastChunk := time.Now(), time.Duration(0) // lastChunk is the duration of the last chunk
 	for len(found) <= q.Limit && !w.done() {
 		if w.adaptChunk(began, lastChunk, len(found)) {
 			page.Partial, page.ResumeBefore = true, w.before

@@ -1,10 +1,11 @@
 // Package read answers reads from ClickHouse: lists, searches, single events, the audit log, usage, and the items of
 // recovery jobs. Events of the last minutes that ClickHouse does not have yet come from the log.
 //
-// Promises: a read sees everything that was acknowledged before it began (read-your-writes, see fence.go), or says with
-// AsOf that it may not. A read that fails on one shard fails as a whole. Every read is bounded by ReaderConfig.Timeout,
-// by the retention, and by the number of reads that one API key runs at once (slots.go). Values reach ClickHouse as
-// query parameters only.
+// Promises: the first page of a list and the read of one event see everything that was acknowledged before the call
+// (read-your-writes, see fence.go), or say with AsOf that they may not. A read that fails on one shard fails as a
+// whole. Reads are bounded by the retention; those that answer one request also by ReaderConfig.Timeout and by the
+// number of reads that one API key runs at once (slots.go). The long ones, for replays and recovery jobs, bound each
+// statement. Values reach ClickHouse as query parameters only.
 //
 // Begin with reader.go. A list: list.go walks back in time, plan.go chooses the table to read, find.go has the
 // statements, filters.go the conditions, candidate.go adds statuses. detail.go reads one event, shards.go asks several
@@ -49,8 +50,8 @@ type Reader struct {
 	topic          *stream.Reader
 	fence          *fence
 	scans          *scanner
-	searches       *slotPools // of accounts
-	reads          *slotPools // of API keys
+	searches       *slotPools // a pool for each account
+	reads          *slotPools // a pool for each API key
 	// receiptLoads shares one load of an event's receipts between callers while the writer is behind.
 	receiptLoads singleflight.Group
 	now          func() time.Time

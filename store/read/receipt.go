@@ -49,7 +49,7 @@ func (r receiptReader) receipt(ctx context.Context, account string, d id.ID) (*e
 	return k.newest, err
 }
 
-// receipts reads the receipts from the store.
+// receipts reads the history of an event's receipts from the store.
 func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k receiptHistory, err error) {
 	q := new(ch.Query).Add("SELECT * FROM (SELECT 1 AS newest, state, reference, details, at, ver FROM receipts")
 	whereEvent(q, account, d).Add(" ORDER BY ver DESC LIMIT 1)")
@@ -174,7 +174,7 @@ func (r receiptReader) receiptsWhileBehind(
 			if x.Err != nil {
 				return known, x.Err
 			}
-			known = x.Val.(receiptHistory) // its end may be lower: a load that began before this receipt was in the log
+			known = x.Val.(receiptHistory) // its end may be lower: this load may have begun before the receipt was in the log
 		}
 	}
 	if known.newest != nil {
@@ -197,13 +197,13 @@ func (r receiptReader) loadReceipts(
 	}
 	from := max(committed[at], 0)
 	if !withoutStore {
-		soon, cancel := context.WithTimeout(ctx, behindTimeout)
-		known, err = r.receipts(soon, account, d)
+		storeCtx, cancel := context.WithTimeout(ctx, behindTimeout)
+		known, err = r.receipts(storeCtx, account, d)
 		cancel()
 	}
 	if withoutStore || err != nil {
 		known = receiptHistory{}
-		if from, err = r.firstReceipt(ctx, account, d); err != nil {
+		if from, err = r.receiptsStart(ctx, account, d); err != nil {
 			return known, err
 		}
 	}
@@ -215,9 +215,9 @@ func (r receiptReader) loadReceipts(
 	return known, r.readReceipts(ctx, &known, d, from)
 }
 
-// firstReceipt returns an offset below which the log never had a receipt of the event. It returns an error when
+// receiptsStart returns an offset below which the log never had a receipt of the event. It returns an error when
 // receipts may be trimmed.
-func (r receiptReader) firstReceipt(ctx context.Context, account string, d id.ID) (int64, error) {
+func (r receiptReader) receiptsStart(ctx context.Context, account string, d id.ID) (int64, error) {
 	if _, err := r.scans.find(ctx, account, d); err != nil {
 		return 0, err
 	}
@@ -269,14 +269,14 @@ func (r receiptReader) readReceipts(ctx context.Context, known *receiptHistory, 
 // at any later time. Only an earlier receipt with the state processed can have overruled it.
 func resultOf(sent *event.Receipt, offset int64, known *receiptHistory) event.ReceiptResult {
 	current, applied := *sent, true
-	if sent.State != event.ProcessingDone && known.processed != 0 && known.processed < processedAt(offset) {
+	if sent.State != event.ProcessingDone && known.processed != 0 && known.processed < processedVersion(offset) {
 		current, applied = *known.newest, false
 	}
 	current.FirstAt, current.Endpoint = known.first, sent.Endpoint
 	return event.ReceiptResult{Receipt: current, Applied: applied}
 }
 
-// processedAt returns the version of a receipt with the state processed at this offset.
-func processedAt(offset int64) uint64 {
+// processedVersion returns the version of a receipt with the state processed at this offset.
+func processedVersion(offset int64) uint64 {
 	return (&event.Receipt{State: event.ProcessingDone}).Version(offset)
 }

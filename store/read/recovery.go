@@ -20,8 +20,8 @@ const selectTimeout = 50 * time.Second
 // errNotCaughtUp means that the newest acknowledged records are not in the store yet.
 var errNotCaughtUp = fmt.Errorf("%w: it is behind the log", event.ErrUnavailable)
 
-// CaughtUp returns nil when the store holds everything that the log held at the call, and event.ErrUnavailable when it
-// does not within ReaderConfig.FenceWait.
+// CaughtUp returns nil when the store holds everything about events that the log held at the call, and
+// event.ErrUnavailable when it does not within ReaderConfig.FenceWait. It does not wait for the audit log.
 func (r *Reader) CaughtUp(ctx context.Context) error {
 	asOf, err := r.fence.waitAll(ctx)
 	switch {
@@ -49,7 +49,7 @@ func (r *Reader) SelectRecovery(ctx context.Context, s event.Selection, name str
 		if len(g.Dests) == 0 && !g.Except {
 			continue
 		}
-		// The events of an endpoint that never moved are on one shard; the other shards find none.
+		// The events of an endpoint that never moved to another partition are on one shard; the others find none.
 		for shard := range r.pool.Count() {
 			var err error
 			if next, err = (&groupSelector{r, s, g, name, shard}).run(ctx, next); err != nil {
@@ -103,15 +103,15 @@ func (g *groupSelector) where(q *ch.Query, after, end id.ID) *ch.Query {
 }
 
 // pageEnd returns the last id of the next page, and whether there are more pages.
-func (g *groupSelector) pageEnd(ctx context.Context, after id.ID) (edge id.ID, more bool, err error) {
-	edge = id.Lowest(g.Until)
-	q := g.where(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), after, edge)
+func (g *groupSelector) pageEnd(ctx context.Context, after id.ID) (end id.ID, more bool, err error) {
+	end = id.Lowest(g.Until)
+	q := g.where(new(ch.Query).Add("SELECT id FROM failure_candidates_by_endpoint"), after, end)
 	q.Add(" ORDER BY id LIMIT 1 OFFSET ", g.r.cfg.SelectPage-1)
 	err = g.r.pool.ForEachRow(ctx, g.shard, q, func(rows driver.Rows) error {
 		more = true
-		return rows.Scan(&edge)
+		return rows.Scan(&end)
 	})
-	return edge, more, err
+	return end, more, err
 }
 
 // erasedUpTo returns the candidates of a page whose payload was erased, and the end of the page. It ends the page
@@ -139,14 +139,14 @@ const timeOfID = "fromUnixTimestamp64Milli(toInt64(reinterpretAsUInt64(reverse(s
 // delivery has a row with the status failed in failure_candidates; the few that were delivered later are excluded by
 // deliveries FINAL. The time comes from the id, so that no further column of deliveries is read. Failures far apart
 // cost one granule each.
-func (g *groupSelector) writePage(ctx context.Context, next int, after, edge id.ID, erased []id.ID) error {
+func (g *groupSelector) writePage(ctx context.Context, next int, after, end id.ID, erased []id.ID) error {
 	q := new(ch.Query).Add("INSERT INTO recovery_items (account, selection, seq, id, dest, ts, skipped_reason, created) ")
 	q.Add("SELECT account, ", g.name).Add(", ", next)
 	q.Add(" + row_number() OVER (ORDER BY id, dest) - 1, id, dest, "+timeOfID+", ", string(g.SkipReason))
-	q.Add(", now() FROM deliveries FINAL WHERE account = ", g.Account).Add(" AND id > ", after).Add(" AND id <= ", edge)
-	g.where(q.Add(" AND id IN (SELECT id FROM failure_candidates FINAL"), after, edge).Add(" AND status = 'failed')")
+	q.Add(", now() FROM deliveries FINAL WHERE account = ", g.Account).Add(" AND id > ", after).Add(" AND id <= ", end)
+	g.where(q.Add(" AND id IN (SELECT id FROM failure_candidates FINAL"), after, end).Add(" AND status = 'failed')")
 	q.Add(" AND (id, dest) IN (SELECT id, dest FROM failure_candidates FINAL")
-	g.where(q, after, edge).Add(" AND status = 'failed') AND status = 'failed'")
+	g.where(q, after, end).Add(" AND status = 'failed') AND status = 'failed'")
 	if len(erased) > 0 {
 		q.Add(" AND id NOT IN ", erased)
 	}
@@ -190,8 +190,8 @@ func (r itemReader) countSelected(ctx context.Context, account, name string) (s 
 	return s, err
 }
 
-// RecoveryCounts returns the results of the submitted items of jobs, by job. A job without an outcome is missing from
-// the map. The time has the meaning of Page.AsOf.
+// RecoveryCounts returns the results of the submitted items of jobs, by job. A job of which the store has neither a
+// command nor an outcome is missing from the map. The time has the meaning of Page.AsOf.
 func (r *Reader) RecoveryCounts(
 	ctx context.Context, account string, jobs ...string,
 ) (map[string]event.RecoveryCounts, time.Time, error) {
@@ -229,19 +229,19 @@ func (r *Reader) RecoveryFailures(ctx context.Context, account, job string) (map
 	q.Add(" WHERE account = ", account).Add(" AND run = ", job)
 	q.Add(" AND id IN (SELECT id")
 	failed(q).Add(") GROUP BY id, dest) AS a USING (id, dest)) GROUP BY dest, why")
-	of := make(map[string]map[string]int)
+	byDest := make(map[string]map[string]int) // counts by destination and error
 	err := r.each(ctx, q, func(rows driver.Rows) error {
 		var dest, why string
 		var n uint64
 		err := rows.Scan(&dest, &why, &n)
-		if of[dest] == nil {
-			of[dest] = make(map[string]int)
+		if byDest[dest] == nil {
+			byDest[dest] = make(map[string]int)
 		}
-		of[dest][why] += int(n)
+		byDest[dest][why] += int(n)
 		return err
 	})
-	out := make(map[string]event.RecoveryFailures, len(of))
-	for dest, counts := range of {
+	out := make(map[string]event.RecoveryFailures, len(byDest))
+	for dest, counts := range byDest {
 		f := event.RecoveryFailures{}
 		most := 0
 		for _, why := range slices.Sorted(maps.Keys(counts)) {

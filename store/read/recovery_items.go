@@ -100,15 +100,15 @@ type deliveryKey struct {
 	dest  string
 }
 
-// lastOutcome is the newest outcome of a delivery within a run.
+// lastOutcome is the newest outcome of a delivery within a run, or the run's command while there is no outcome.
 type lastOutcome struct {
 	status  event.Status
 	skipped event.Reason
 	at      time.Time
 }
 
-// stateOf returns the state of an item, its reason and its time. They follow from the item's newest outcome; without
-// one (s is zero) from how far the job has submitted.
+// stateOf returns the state of an item, its reason and its time. An item that the selection skips stays skipped. The
+// state of another one follows from its newest outcome s; when s is zero, from how far the job has submitted.
 func stateOf(job event.RecoveryJob, item *event.RecoveryItem, s lastOutcome) (event.Status, event.Reason, time.Time) {
 	switch {
 	case item.SkipReason != "":
@@ -137,7 +137,7 @@ func (r itemReader) lastOutcomes(
 	})
 }
 
-// eventsOf returns the ids of the items' events, newest first, as ch.BoundIDs needs them.
+// eventsOf returns the ids of the items' events, newest first, as ch.WhereIDs needs them.
 func eventsOf(items []event.RecoveryItem) []id.ID {
 	ids := make([]id.ID, len(items))
 	for i := range items {
@@ -147,7 +147,8 @@ func eventsOf(items []event.RecoveryItem) []id.ID {
 	return slices.Compact(ids)
 }
 
-// countItemAttempts sets the attempts of items within their job, with the status, the error and the time of the last.
+// countItemAttempts sets the number of attempts of items within their job, with the HTTP status and the error of the
+// last one. A queued item also gets its time.
 func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob, items []event.RecoveryItem) error {
 	if len(items) == 0 {
 		return nil
@@ -176,8 +177,9 @@ func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob
 	})
 }
 
-// OpenRecoveryItems calls each for the items of a job with numbers in [from, to) that have no outcome within it, in
-// order, with their events. It stops at the first error of each and returns it.
+// OpenRecoveryItems calls each for the items of a job with numbers in [from, to) that the job may still have to submit,
+// in order, with their events: the store has neither their command nor an outcome, and they are not skipped. It stops
+// at the first error of each and returns it.
 func (r *Reader) OpenRecoveryItems(
 	ctx context.Context, job event.RecoveryJob, from, to int, each func(*event.OpenRecoveryItem) error,
 ) error {
@@ -220,9 +222,9 @@ func (r itemReader) readOpenItems(
 			return err
 		}
 		for _, x := range items[:n] {
-			work := event.OpenRecoveryItem{
+			open := event.OpenRecoveryItem{
 				RecoveryItem: x, StoredEvent: events[x.Event], Prior: prior[deliveryKey{x.Event, x.Destination}]}
-			if err := each(&work); err != nil {
+			if err := each(&open); err != nil {
 				return err
 			}
 		}

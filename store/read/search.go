@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// A search reads one chunk of rows after another. Each chunk is sized to take searchStretch; between two chunks the
-	// search ends when its time is used up. With hits that is after searchStretch too, without any after searchBudget.
-	searchStretch, searchBudget = 300 * time.Millisecond, 2 * time.Second
+	// A search reads one chunk of rows after another, each sized to take searchChunkTime. Between two chunks it ends when
+	// its time is up: with hits after searchChunkTime, without any after searchBudget.
+	searchChunkTime, searchBudget = 300 * time.Millisecond, 2 * time.Second
 	// firstSearch, minSearch and maxSearch bound the rows of a chunk.
 	firstSearch, minSearch, maxSearch = 10_000, 500, 1_000_000
-	// firstSearchBytes, minSearchBytes and maxSearchBytes bound its bodies and headers. One body may have 10 MiB.
+	// firstSearchBytes, minSearchBytes and maxSearchBytes bound the bodies and headers of a chunk. One body may have 10
+	// MiB.
 	firstSearchBytes, minSearchBytes, maxSearchBytes = 32 << 20, 4 << 20, 1 << 30
 	// headerBytes is the assumed size of an event's headers; no column has the real one.
 	headerBytes = 512
@@ -34,7 +35,7 @@ func (w *walk) adaptChunk(began time.Time, last time.Duration, found int) (end b
 	if w.Search == nil || last == 0 {
 		return false
 	}
-	factor := min(max(float64(searchStretch)/float64(last), 0.25), 4)
+	factor := min(max(float64(searchChunkTime)/float64(last), 0.25), 4)
 	w.chunk = min(max(int(float64(w.chunk)*factor), minSearch), maxSearch)
 	w.bytes = min(max(int(float64(w.bytes)*factor), minSearchBytes), maxSearchBytes)
 	if found > 0 {

@@ -31,7 +31,7 @@ const (
 	// maxIndexes bounds the numbers in a path that are tried both as a member name and as an array index: each doubles the
 	// number of conditions. Further numbers are array indexes only.
 	maxIndexes = 3
-	// minNeedle is the length from which on a text is worth a byte search, in bytes.
+	// minNeedle is the shortest text, in bytes, that is worth a byte search.
 	minNeedle = 3
 	// maxNeedles bounds the texts of one multiSearchAny; ClickHouse takes 255.
 	maxNeedles = 200
@@ -66,7 +66,7 @@ func (w *walk) addSearch(q *ch.Query) *ch.Query {
 	return q
 }
 
-// headerLines returns the lines of which a matching event has at least one, each after the line break before it.
+// headerLines returns the lines of which a matching event has at least one, each with a line break before and after it.
 func headerLines(m event.HeaderMatch) []string {
 	lines := make([]string, len(m.Values))
 	for i, v := range m.Values {
@@ -96,7 +96,7 @@ func searchText(q *ch.Query, text string) {
 // the id align the groups and yield the 6 leading letters that substring removes.
 const idText ch.SQL = "substring(base32Encode(concat(unhex('00000000'), id)), 7)"
 
-// searchID appends a condition for events whose printed id contains a text.
+// searchID appends a condition for events whose printed id contains low, a text in lower case.
 func searchID(q *ch.Query, low string) {
 	if strings.Contains(id.Event, low) {
 		q.Add(" OR 1")
@@ -111,8 +111,8 @@ func searchID(q *ch.Query, low string) {
 	}
 }
 
-// idPatterns translates a text within a printed id, evt_…, into base32Encode's alphabet. An id contains one of within,
-// or begins with one of starts when the text begins with the end of the prefix.
+// idPatterns translates a text within a printed id, evt_…, into base32Encode's alphabet. An id matches when it contains
+// one of within or begins with one of starts. starts has entries only for a text that reaches into the prefix evt_.
 func idPatterns(low string) (within, starts []string) {
 	if letters, ok := idLetters(low); ok {
 		within = append(within, letters)
@@ -336,13 +336,14 @@ func needles(m event.BodyMatch) (sets [][]string) {
 	return sets
 }
 
-// valueNeedles returns the set of the values; nil when some value has no needle.
+// valueNeedles returns the set of the values; nil when some value is a number or has no needle, or when there are more
+// than maxNeedles.
 func valueNeedles(values []string) (texts []string) {
 	escaped := map[string]bool{}
 	for _, v := range values {
 		bare := v == "true" || v == "false" || v == "null"
 		n := needle(v, !bare, escaped)
-		if _, number := parseNumber(v); number || n == "" {
+		if _, isNumber := parseNumber(v); isNumber || n == "" {
 			return nil // a number can be written in many ways
 		}
 		texts = append(texts, n)
@@ -354,8 +355,8 @@ func valueNeedles(values []string) (texts []string) {
 }
 
 // needle returns a text that the JSON form of a string contains: its longest run of characters that JSON need not
-// escape, or "" when that is too short. A body may still write them as \u0041, so needle adds the beginnings of these
-// escapes to escaped.
+// escape, or "" when that is too short. With quoted it includes the quotes when the run is the whole string. A body may
+// still write the characters as \u0041, so needle adds the beginnings of these escapes to escaped.
 func needle(s string, quoted bool, escaped map[string]bool) string {
 	unescaped := func(c byte) bool { return c >= ' ' && c < 0x7f && c != '"' && c != '\\' && c != '/' }
 	best := ""

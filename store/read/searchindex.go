@@ -10,10 +10,10 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// minGram is the length from which on a text can be looked up in the index, in bytes.
+// minGram is the shortest text, in bytes, that can be looked up in the index.
 const minGram = 4
 
-// addIndexHints appends a condition for each term of a search that only the text index evaluates: it excludes granules
+// addIndexHints appends an indexHint for each term of a search. Only the text index evaluates it: it excludes granules
 // that contain none of the term's texts.
 func addIndexHints(q *ch.Query, s *event.Search) {
 	for _, m := range s.Header {
@@ -24,7 +24,7 @@ func addIndexHints(q *ch.Query, s *event.Search) {
 		addIndexHint(q, lines, "")
 	}
 	if low := strings.ToLower(s.Text); low != "" && !strings.Contains(id.Event, low) {
-		// Some non-ASCII letters fold to k, s or i, so these letters are left out beside such a text.
+		// Some non-ASCII letters fold to k, s or i, so a text with such letters is looked up without its k, s and i.
 		folded := ""
 		if strings.ContainsFunc(s.Text, func(r rune) bool { return r > 127 }) {
 			folded = "kKsSiI"
@@ -32,7 +32,7 @@ func addIndexHints(q *ch.Query, s *event.Search) {
 		within, starts := idPatterns(low)
 		texts := []string{s.Text}
 		for _, letters := range slices.Concat(within, starts) {
-			texts = append(texts, letters[min(1, len(letters)):])
+			texts = append(texts, letters[min(1, len(letters)):]) // the index has another first letter, see schema.IndexedText
 		}
 		addIndexHint(q, texts, folded)
 	}

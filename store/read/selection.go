@@ -25,8 +25,8 @@ const (
 
 // Select calls page for every event that a query matches, newest first, with at most q.Limit events at a time (0 =
 // maxSelected). It includes everything acknowledged before the call, else it returns event.ErrUnavailable: a replay
-// must not be selected from a part. It stops at the first error of page. Each step has the time limit of one read, so
-// the whole may take as long as ctx allows.
+// must not be selected from incomplete data. It stops at the first error of page. Each step has the time limit of one
+// read, so the whole may take as long as ctx allows.
 func (r *Reader) Select(ctx context.Context, q event.Query, page func([]event.Match) error) error {
 	reportedBefore := r.reportedBoundFor(ctx, &q) // before the fence
 	if err := r.upToDate(ctx); err != nil {
@@ -118,10 +118,10 @@ func (r *Reader) Stored(ctx context.Context, account string, ids []id.ID) ([]eve
 // parallelCommandReads bounds the partitions whose commands are read at once.
 const parallelCommandReads = 4
 
-// CountCommands counts the deliveries that the commands of a run ask for, of events with an id above newer. It reads
+// CountCommands counts the deliveries that the commands of a run ask for, of events with an id above after. It reads
 // the topic commands from the time since to its end, so it includes every acknowledged command. When the log has
 // trimmed records of that time it counts the stored deliveries too. A delivery counts once.
-func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time, newer id.ID) (int, error) {
+func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time, after id.ID) (int, error) {
 	from, err := r.topic.OffsetsForTime(ctx, stream.Commands, since)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", event.ErrUnavailable, err)
@@ -141,7 +141,7 @@ func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time,
 		trimmed = trimmed || starts[p] > 0 && from[p] <= starts[p]
 	}
 	if trimmed {
-		if err := r.addStoredDeliveries(ctx, run, newer, seen); err != nil {
+		if err := r.addStoredDeliveries(ctx, run, after, seen); err != nil {
 			return 0, err
 		}
 	}
@@ -149,7 +149,7 @@ func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time,
 	g.SetLimit(parallelCommandReads)
 	for p, end := range ends {
 		if start := from[p]; start >= 0 && start < end {
-			g.Go(func() error { return r.addCommandedDeliveries(gctx, p, start, end, run, newer, seen[p.Index]) })
+			g.Go(func() error { return r.addCommandedDeliveries(gctx, p, start, end, run, after, seen[p.Index]) })
 		}
 	}
 	if err := g.Wait(); err != nil {
@@ -164,8 +164,8 @@ func (r *Reader) CountCommands(ctx context.Context, run string, since time.Time,
 
 // addStoredDeliveries adds the stored deliveries of a run to seen, by partition.
 func (r *Reader) addStoredDeliveries(
-	ctx context.Context, run string, newer id.ID, seen map[int32]map[deliveryKey]bool) error {
-	q := new(ch.Query).Add("SELECT id, dest FROM run_deliveries WHERE run = ", run).Add(" AND id > ", newer)
+	ctx context.Context, run string, after id.ID, seen map[int32]map[deliveryKey]bool) error {
+	q := new(ch.Query).Add("SELECT id, dest FROM run_deliveries WHERE run = ", run).Add(" AND id > ", after)
 	return r.each(ctx, q.Add(" GROUP BY id, dest"), func(rows driver.Rows) error {
 		var d deliveryKey
 		err := rows.Scan(&d.event, &d.dest)
@@ -178,14 +178,14 @@ func (r *Reader) addStoredDeliveries(
 
 // addCommandedDeliveries adds the deliveries that the commands of a run in one partition ask for.
 func (r *Reader) addCommandedDeliveries(
-	ctx context.Context, p stream.Partition, from, end int64, run string, newer id.ID, seen map[deliveryKey]bool,
+	ctx context.Context, p stream.Partition, from, end int64, run string, after id.ID, seen map[deliveryKey]bool,
 ) error {
 	return r.topic.Read(ctx, p, from, func(rec *stream.Record) error {
 		if rec.Offset >= end {
 			return stream.ErrStop
 		}
 		x, ok := event.Salvage(rec)
-		if ok && x.FromWork && x.Run == run && slices.Compare(x.Event[:], newer[:]) > 0 {
+		if ok && x.FromWork && x.Run == run && slices.Compare(x.Event[:], after[:]) > 0 {
 			seen[deliveryKey{x.Event, x.Dests[0]}] = true
 		}
 		if rec.Offset == end-1 {

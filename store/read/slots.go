@@ -9,14 +9,14 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// slotPools limit the statements that run at once for one key (an API key or an account), so that no key takes the
+// slotPools limit the reads that run at once for one key (an API key or an account), so that no key takes the
 // whole store. newSlotPools makes one.
 type slotPools struct {
 	size int           // slots of each key
 	wait time.Duration // how long a caller waits for a slot
 	what string        // name of the things that run, for the error
 
-	mu    sync.Mutex // guards held
+	mu    sync.Mutex // guards pools and slotPool.users
 	pools map[string]*slotPool
 }
 
@@ -26,8 +26,8 @@ type slotPool struct {
 	users int
 }
 
-func newSlotPools(most int, wait time.Duration, what string) *slotPools {
-	return &slotPools{size: most, wait: wait, what: what, pools: make(map[string]*slotPool)}
+func newSlotPools(size int, wait time.Duration, what string) *slotPools {
+	return &slotPools{size: size, wait: wait, what: what, pools: make(map[string]*slotPool)}
 }
 
 // acquire waits for a slot of a key; release frees it. The error is event.ErrOverloaded when none is free within wait.

@@ -9,8 +9,8 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-// Summaries returns the list rows of the stored events among ids, at most 1,000. It waits for the fence; when the store
-// is behind, the newest events and outcomes may be missing.
+// Summaries returns the list rows of the stored events among ids; the caller passes at most 1,000 ids. It waits for the
+// fence; when the store is behind, the newest events and outcomes may be missing.
 func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()

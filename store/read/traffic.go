@@ -24,9 +24,9 @@ const minuteSpan = 25 * time.Hour
 func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time) (event.Traffic, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
-	step, long := time.Minute, time.Hour
+	step, endpointStep := time.Minute, time.Hour
 	if to.Sub(from) > minuteSpan {
-		step, long = time.Hour, 24*time.Hour
+		step, endpointStep = time.Hour, 24*time.Hour
 	}
 	from, to = from.Truncate(step), to.Add(step-1).Truncate(step)
 	const sums = ", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64(sum(failed)) FROM "
@@ -36,7 +36,7 @@ func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time
 	}
 	byTime := usageReader{r}.requests(new(ch.Query).Add("SELECT "+at+" AS at"+sums), account, from, to, step).
 		Add(" GROUP BY at")
-	byEndpoint := usageReader{r}.requests(new(ch.Query).Add("SELECT endpoint"+sums), account, from, to, long).
+	byEndpoint := usageReader{r}.requests(new(ch.Query).Add("SELECT endpoint"+sums), account, from, to, endpointStep).
 		Add(" GROUP BY endpoint")
 	traffic := event.Traffic{Step: step}
 	points, endpoints := map[time.Time]event.Requests{}, map[string]event.Requests{}
@@ -76,8 +76,8 @@ type tableSpan struct {
 	from, to time.Time
 }
 
-// splitSpan divides [from, to) between tables, which are sorted by step, the finest first. The last table answers its
-// whole steps before counted, the others the rest.
+// splitSpan divides [from, to) between tables, which are sorted by step, the finest first. The last table has the whole
+// steps that end before counted, the time up to which steps are filled; the others have the rest.
 func splitSpan(tables []countTable, from, to, counted time.Time) []tableSpan {
 	coarsest, finer := tables[len(tables)-1], tables[:len(tables)-1]
 	switch {

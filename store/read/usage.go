@@ -21,8 +21,9 @@ type usageReader struct{ *Reader }
 // busiestEndpoints is how many endpoints Usage returns.
 const busiestEndpoints = 20
 
-// shardEndpoints is how many endpoints each of several shards returns. The sums of the busiest are exact in an account
-// with no more endpoints; with more, they are exact unless an endpoint that moved is beyond this number on one shard.
+// shardEndpoints is how many endpoints each shard returns when there are several. The sums of the busiest are exact in
+// an account with no more endpoints; with more, they are exact unless an endpoint that moved is beyond this number on
+// one shard.
 const shardEndpoints = 10_000
 
 // longestSpan bounds the days of one answer: a month, and the days of UsageSpan.Recent before it.
@@ -134,7 +135,7 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 }
 
 // partialDays returns the days within which a part of the span begins or ends: their hours are counted one by one. So
-// are the hours from the day of live on.
+// are the hours from the day of live on; live is the time before which all hours are counted.
 func partialDays(span event.UsageSpan, live time.Time) (days []time.Time) {
 	for _, t := range []time.Time{span.From, span.Recent, span.To} {
 		if day := schema.DayOf(t); !day.Equal(t) && day.Before(schema.DayOf(live)) {

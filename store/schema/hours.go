@@ -2,8 +2,8 @@ package schema
 
 import "time"
 
-// LiveHours is the time before now whose events reads count themselves, because the writer may not have counted them
-// yet.
+// LiveHours is the span before the current hour whose events reads count themselves, as they do those of the current
+// hour: the writer may not have counted them yet.
 const LiveHours = 2 * time.Hour
 
 // HourOf returns the beginning of the hour of t, in UTC.

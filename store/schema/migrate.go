@@ -220,7 +220,8 @@ func validateHistory(done map[uint32]appliedStep, steps []step) error {
 				"and this version cannot change them into its own: "+
 				"start with an empty data directory, or name a database that does not exist yet in RELAY_CLICKHOUSE_URL", program)
 		case number > newest:
-			return fmt.Errorf("migration %s was run by version %s: this version knows %04d at most, use the newer one",
+			return fmt.Errorf("migration %s was run by version %s: this version knows migrations up to %04d, use the newer "+
+				"version",
 				ran.name, program, newest)
 		case ran.checksum != s.checksum:
 			return fmt.Errorf("migration %s, run by version %s, is not the one of this version: "+

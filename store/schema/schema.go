@@ -2,7 +2,7 @@
 //
 // The baseline, step 1, creates all tables; tables/ has one file for each, with its reason. Every change after a
 // release is a numbered file in migrations/, whose README says how to write one. A step is identified by the checksum
-// of the statements, without comments without comments, so comments may change and statements may not.
+// of its statements without their comments, so comments may change and statements may not.
 //
 // Files are written for one server; ddl.go renders them for a cluster. Rows of an event expire with the retention, a
 // whole day at a time, see retention.go.
@@ -29,8 +29,8 @@ var files embed.FS
 // baselineNumber is the number of the step that creates the tables; the files of migrations/ have greater numbers.
 const baselineNumber = 1
 
-// DDL returns the statements of all steps in order, as they run on an empty server or cluster. On a cluster, statements
-// without ON CLUSTER run on one server of each shard.
+// DDL returns the statements of all steps in order, as they run on an empty server or cluster. On a cluster all of them
+// say ON CLUSTER, so they run on any one server.
 func DDL(cfg Config) ([]string, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

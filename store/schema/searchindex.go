@@ -13,10 +13,10 @@ import (
 // index, on how much of it is built, or on whether it exists.
 //
 // It indexes one expression: everything that a search looks at, in lower case. Invalid UTF-8 is replaced, because the
-// index would read the bytes behind it as part of the same character. The expression has no constants, because
-// indexHint does not match an expression with them: there is no separator behind the body, and the time (19 characters,
-// 2 bits more than a multiple of 5) stands before the id, so that the letters of base32 are those of an id's text,
-// except for the first.
+// index would read the bytes after it as part of the same character. The expression has no constants, because indexHint
+// does not match an expression with them. So there is no separator after the body, and the time stands before the id to
+// align it: an id's text has 2 zero bits before the 128 of the id, and the time has 19 bytes, 2 bits more than a
+// multiple of 5. So base32 yields the letters of the id's text, in its own alphabet, except for the first.
 
 const (
 	textIndex = "by_text"

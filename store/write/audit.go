@@ -40,7 +40,8 @@ func auditTable() *table[*auditRow] {
 		column.LowCardinality("node", func(x r) string { return x.Node }),
 		column.Typed("count", "UInt64", func(x r) uint64 { return x.Count }),
 		column.Timestamp("last_at", func(x r) time.Time { return x.LastAt }),
-		// Uses of an API key are counted in one row that is written again, newer last_at first; a change has one row.
+		// The row that counts the uses of an API key in an hour is written again with a later last_at, and the latest wins.
+		// A change has one row.
 		column.Typed("ver", "UInt64", func(x r) uint64 { return uint64(column.TimeToMillis(x.LastAt)) }),
 	)
 }

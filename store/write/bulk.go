@@ -32,7 +32,7 @@ func NewBulk(url string) (*Bulk, error) {
 	conns, err := ch.Open(url, func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = 8, 8 // one per table
 		o.Settings["async_insert"] = 0
-		// Insert must not merge rows of one delivery: the background merges read every row anyway.
+		// Inserts leave rows with equal keys to the background merges, which read every row anyway.
 		o.Settings["optimize_on_insert"] = 0
 		o.ReadTimeout = mergeTimeout
 	})
@@ -58,7 +58,7 @@ type BulkRows struct {
 }
 
 // Insert inserts the rows, one block per table, the tables concurrently. After an error some tables may have the rows;
-// calling Insert again with the same rows changes nothing there.
+// calling Insert again with the same rows changes nothing there, but usage_minute counts their requests again.
 func (b *Bulk) Insert(ctx context.Context, rows BulkRows) error {
 	records := recordsFrom(rows.Offset, max(len(rows.Events), len(rows.Outcomes), len(rows.Receipts)))
 	events := make([]*eventRow, len(rows.Events))

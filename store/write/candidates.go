@@ -33,21 +33,21 @@ func (c candidateTable) filter(rows []*deliveryRow) (out []*deliveryRow) {
 func candidateTables() []candidateTable {
 	type r = *deliveryRow
 	account := column.Text("account", func(x r) string { return x.Account })
-	event16 := column.ID("id", func(x r) []byte { return x.Event[:] })
+	eventID := column.ID("id", func(x r) []byte { return x.Event[:] })
 	ts := column.Timestamp("ts", func(x r) time.Time { return x.Event.Time() })
 	dest := column.Text("dest", func(x r) string { return x.Dest })
 	endpoint := column.Text("endpoint", func(x r) string { return x.Endpoint })
-	kind := column.LowCardinality("type", func(x r) string { return x.Type })
+	eventType := column.LowCardinality("type", func(x r) string { return x.Type })
 	status := column.LowCardinality("status", func(x r) string { return string(x.Status) })
 	return []candidateTable{
-		{newTable("failure_candidates_by_endpoint", account, endpoint, event16, dest, ts), r.isUndelivered},
+		{newTable("failure_candidates_by_endpoint", account, endpoint, eventID, dest, ts), r.isUndelivered},
 		{
-			newTable("failure_candidates", account, event16, dest, ts, endpoint, kind, status,
+			newTable("failure_candidates", account, eventID, dest, ts, endpoint, eventType, status,
 				column.Typed("ver", "UInt128", func(x r) *big.Int { return x.version.Big() })),
 			func(x r) bool { return !x.isFirstOutcome() || x.isUndelivered() },
 		},
 		{
-			newTable("run_deliveries", account, column.Text("run", func(x r) string { return x.Run }), event16, dest, ts, status,
+			newTable("run_deliveries", account, column.Text("run", func(x r) string { return x.Run }), eventID, dest, ts, status,
 				column.LowCardinality("reason", func(x r) string { return string(x.Reason) }),
 				column.LowCardinality("skipped", func(x r) string { return string(x.SkipReason) }),
 				column.Typed("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
@@ -57,7 +57,7 @@ func candidateTables() []candidateTable {
 		},
 		// A replay may send to a destination that the event itself did not have.
 		{
-			newTable("event_keys", account, column.Text("key", func(x r) string { return "dest:" + x.Dest }), event16, ts),
+			newTable("event_keys", account, column.Text("key", func(x r) string { return "dest:" + x.Dest }), eventID, ts),
 			r.isOfRun,
 		},
 	}

@@ -18,7 +18,7 @@ type Tables interface {
 	Pool() *ch.Pool
 	// Oldest is the beginning of the retention: reads show nothing older.
 	Oldest() time.Time
-	// CaughtUp returns nil if the store holds everything that was acknowledged before the call.
+	// CaughtUp returns nil if the store holds everything about events that was acknowledged before the call.
 	CaughtUp(context.Context) error
 }
 

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// commitInterval is how often offsets are committed when WriterDeps.Sync is set.
+// commitInterval is how often offsets are committed when WriterDeps.Sync is set, and how often failed commits are
+// retried in any case.
 const commitInterval = time.Second
 
 // commitLoop commits every commitInterval what flushes have stored, and once more when flushed is closed.
@@ -45,7 +46,7 @@ func (w *Writer) commit(ctx context.Context) error {
 			return w.syncErr
 		}
 	}
-	if err := w.group.Commit(ctx, w.pos.commitable(ends)); err != nil {
+	if err := w.group.Commit(ctx, w.pos.committable(ends)); err != nil {
 		// The rows are stored: if nobody commits these offsets, they are inserted again, which changes nothing.
 		w.pos.putBackUncommitted(ends)
 		w.metrics.commitFailures.Inc()

@@ -14,7 +14,8 @@ type WriterConfig struct {
 	FlushRows int
 	// FlushBytes is the size of the buffered records that starts a flush; 0 = 8 MiB.
 	FlushBytes int
-	// FlushEvery is the longest time a row waits, unless the batch has rows of more than 8 days; 0 = 1 s.
+	// FlushEvery is the longest time a row waits for a flush; 0 = 1 s. It is at least 5 s while the batch has rows of
+	// more than 8 days or flushes are throttled.
 	FlushEvery time.Duration
 	// FlushSmall, if set, replaces FlushEvery while fewer than 1,000 rows are buffered. It is for nodes without a
 	// writer: their reads cannot ask this writer for a flush. 0 = off.
@@ -28,7 +29,7 @@ type WriterConfig struct {
 	// see throttle.go. ClickHouse itself slows inserts down from 1,000 parts on and rejects them from 3,000 on. 0 =
 	// 300.
 	ThrottleParts int
-	// PartsInterval is how often the parts are counted, with a jitter of half to double; 0 = 15 s.
+	// PartsInterval is how often the parts are counted, with a jitter of 0.5 to 1.5 times that; 0 = 15 s.
 	PartsInterval time.Duration
 	// Drain is how long a stop waits for the last flush and commit; 0 = 5 s.
 	Drain time.Duration

@@ -138,7 +138,8 @@ func (e *Eraser) eraseOnce(ctx context.Context) error {
 	}))
 }
 
-// finishErased records which of the events have no payload left.
+// finishErased finishes the erasures of those events in which this run found no payload and which were erased at least
+// EraserConfig.Settle ago.
 func (e *Eraser) finishErased(
 	ctx context.Context, ids []id.ID, found map[id.ID]bool, erased map[id.ID]time.Time) error {
 	for _, event := range ids {

@@ -99,7 +99,7 @@ func (w *Writer) takeBatchLocked() *batch {
 	return b
 }
 
-// flush inserts a batch, produces its dead letters, and commits the offsets unless commitLoop does that behind a sync
+// flush inserts a batch, produces its dead letters, and commits the offsets, unless commitLoop does that after a sync
 // of the disk. It returns an error only if ctx ended or a shard is the wrong one. Then nothing is committed, and the
 // next partition owner inserts the rows again.
 func (w *Writer) flush(ctx context.Context, b *batch) error {

@@ -24,7 +24,8 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 			Name: "relay_store_rows_total", Help: "Rows inserted into ClickHouse; a row that is inserted again counts again."},
 			[]string{"table"}),
 		flushes: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "relay_store_flush_seconds", Help: "Duration of a flush: inserts and offset commit, with retries.",
+			Name: "relay_store_flush_seconds", Help: "Duration of a flush with retries, including the offset commit unless " +
+				"that follows a disk sync.",
 			Buckets: prometheus.ExponentialBuckets(0.002, 2, 14)}),
 		insertFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_store_insert_failures_total", Help: "Inserts that failed because ClickHouse was unavailable or " +

@@ -14,12 +14,12 @@ import (
 // pauses are the pauses between retries while ClickHouse is unavailable.
 var pauses = wait.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 
-// pingInterval is how often ClickHouse is pinged during a pause, with a jitter of half to one.
+// pingInterval is the longest time between two pings of ClickHouse during a pause; the shortest is half of it.
 const pingInterval = time.Second
 
 // pauseUntilReachable pauses after an insert that failed with cause. Retrying a whole batch in vain is expensive and a
-// ping is cheap, so ClickHouse is pinged every second, and the pause ends early once an unreachable server answers
-// again. A server that answers but fails inserts, for example for want of memory, gets the full pause.
+// ping is cheap, so ClickHouse is pinged once or twice a second, and the pause ends early once an unreachable server
+// answers again. A server that answers but fails inserts, for example for want of memory, gets the full pause.
 func (w *Writer) pauseUntilReachable(ctx context.Context, s *shard, pause time.Duration, cause error) error {
 	end := time.Now().Add(pause)
 	unreachable := !isServerAnswer(cause)

@@ -76,7 +76,7 @@ func (s *positions) remove(revoked map[*assignment]bool) {
 }
 
 // advance records that a partition has been read up to next. It returns its assignment, nil if this writer does not own
-// it any more, and whether everything that readers wait for has been read.
+// it any more, and whether readers wait for something and all of it has been read.
 func (s *positions) advance(p stream.Partition, next int64) (*assignment, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +88,8 @@ func (s *positions) advance(p stream.Partition, next int64) (*assignment, bool) 
 	return a, s.readAllLocked()
 }
 
-// waitFor records the offsets that a reader waits for, unless a running flush covers them, and reports whether
-// everything that readers wait for in owned partitions has been read.
+// waitFor records the offsets that a reader waits for, unless a flush covers them, and reports whether readers wait for
+// something in owned partitions and all of it has been read.
 func (s *positions) waitFor(targets map[stream.Partition]int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,8 @@ func (s *positions) waitFor(targets map[stream.Partition]int64) bool {
 	return s.readAllLocked()
 }
 
-// readAllLocked reports whether readers wait for something and all of it has been read.
+// readAllLocked reports whether readers wait for something and all of it has been read. It removes the offsets that a
+// flush covers and those of partitions that were revoked.
 func (s *positions) readAllLocked() bool {
 	for p, offset := range s.wanted {
 		a := s.owned[p]
@@ -184,8 +185,8 @@ func (s *positions) setFailing(shard int, failing bool) (changed bool, failingSh
 	return true, len(s.failing)
 }
 
-// commitable returns the ends of the partitions that this writer still owns.
-func (s *positions) commitable(ends map[*assignment]partitionEnd) map[stream.Partition]stream.Commit {
+// committable returns the ends of the partitions that this writer still owns.
+func (s *positions) committable(ends map[*assignment]partitionEnd) map[stream.Partition]stream.Commit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[stream.Partition]stream.Commit, len(ends))

@@ -62,8 +62,8 @@ func (t *table[R]) fill(blocks []column.Block, rows []R) error {
 	return nil
 }
 
-// reserve preallocates size bytes in a text column. Growing on demand would take five times that. clickhouse-go keeps
-// the buffer of a row that is removed again, and has no other way to preallocate.
+// reserve preallocates size bytes in a text column; growing on demand would allocate five times as much. It appends a
+// row of that size and removes it again: clickhouse-go keeps the buffer, and has no other way to preallocate.
 func (t *table[R]) reserve(to column.Block, size int) error {
 	if size > len(t.zeros) {
 		t.zeros = make([]byte, size)
@@ -76,9 +76,10 @@ func (t *table[R]) reserve(to column.Block, size int) error {
 	return nil
 }
 
-// probe inserts one row of the table again, which changes nothing: every table merges rows with equal keys. An error
-// means that the table takes no rows at all. An empty table gets a row without an account and of 1970, which its
-// retention drops at once: copying no row would prove nothing.
+// probe inserts one row of the table again, which changes nothing: every table merges rows with equal keys
+// (usage_minute counts the request of a probed attempt again). An error means that the table takes no rows at all. An
+// empty table gets a row without an account, dated 1970, which its retention drops at once: copying no row would prove
+// nothing.
 func (t *table[R]) probe(ctx context.Context, conn driver.Conn, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

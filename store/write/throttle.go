@@ -32,7 +32,7 @@ const (
 // part in every day partition that it has rows for, reads open all of them, and at 3,000 parts ClickHouse rejects
 // inserts. So the writer inserts larger batches, less often, well before that.
 type throttle struct {
-	mu     sync.Mutex // guards on
+	mu     sync.Mutex // guards active
 	active bool
 }
 

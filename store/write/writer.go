@@ -5,7 +5,7 @@
 //
 //	poll        fetches records and decodes them into the batch that is being filled
 //	flushLoop   takes that batch when it is due and inserts it: one insert per table and shard
-//	commitLoop  commits the offsets of what was inserted, behind Sync if there is one
+//	commitLoop  commits the offsets of what was inserted, after a Sync if there is one
 //	watchParts  counts the parts of the tables; while ClickHouse lags behind with merging, batches grow
 //	drain       after a stop gives flushLoop and commitLoop the time of Drain, then cancels them
 //
@@ -13,7 +13,7 @@
 // waits until flushLoop takes it. So at most two batches are in memory however long ClickHouse is unavailable; further
 // records stay in Kafka. A rebalance waits for a running flush for 5 s, then leaves its rows to the next owner.
 //
-// An Eraser and an Expirer run beside it; they read the tables and the configuration, never Kafka.
+// An Eraser and an Expirer run beside it; they read the tables and the configuration and consume no records.
 package write
 
 import (
@@ -139,7 +139,7 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 }
 
 // Run copies records until ctx ends. Then it flushes its batch and commits, for at most WriterConfig.Drain, and leaves
-// the group. ClickHouse may be unavailable.
+// the group. While ClickHouse is unavailable, also at the start, it waits.
 func (w *Writer) Run(ctx context.Context) (err error) {
 	if err := w.connect(); err != nil {
 		return err
@@ -222,8 +222,8 @@ func (w *Writer) disconnect() (err error) {
 	return err
 }
 
-// assigned takes over partitions. It requires a recount of usage before it announces them as owned, so that whoever
-// sees them owned can have the hours counted that their last owner left.
+// assigned takes over partitions. It requires a recount of usage before it announces them as owned: a caller that sees
+// them owned and then calls CountUsage also counts the hours that their last owner left uncounted.
 func (w *Writer) assigned(commits map[stream.Partition]stream.Commit) {
 	for _, s := range w.shards {
 		s.dirty.requireRecount()

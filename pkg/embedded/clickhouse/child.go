@@ -37,7 +37,7 @@ type ChildConfig struct {
 	Executable string
 	// Args come before the flags of the engine.
 	Args []string
-	// Env is added to the environment of this process, without its RELAY_… variables.
+	// Env is the environment of the engine besides that of this process, of which it gets all but the RELAY_… variables.
 	Env []string
 	// StartTimeout is how long the engine may take to answer after its start; then it is killed and started again.
 	StartTimeout time.Duration
@@ -242,7 +242,7 @@ func (c *Child) runProcess(ctx context.Context, listener *os.File) (answered boo
 		} else if errors.Is(context.Cause(startCtx), errNoAnswer) {
 			c.log.LogAttrs(ctx, slog.LevelError, "embedded clickhouse does not answer, killing it",
 				slog.Any("reason", errNoAnswer),
-				slog.Any("error", cmd.Process.Kill()))
+				slog.Any("kill_error", cmd.Process.Kill()))
 		}
 	})
 	err = cmd.Wait()

@@ -11,8 +11,9 @@
 //     disk. async_insert is off and cannot be turned on by a request.
 //   - Requests are isolated: each runs on a connection of its own, so a SET, a USE or a broken statement never
 //     affects another request.
-//   - At most Config.Sessions statements run at once, the others wait. That and the engine's memory limit bound the
-//     memory of the process. Two sessions are reserved for statements that write: TestReadsLeaveSessionsToTheWriter.
+//   - At most Config.Sessions statements run at once, the others wait; only a ping (SELECT 1) has a slot of its own.
+//     That and the engine's memory limit bound the memory of the process. Two sessions are reserved for statements that
+//     write: TestReadsLeaveSessionsToTheWriter.
 //   - A statement that only reads is killed when its client disconnects; one that writes is finished. An insert whose
 //     body ends early is cancelled.
 //   - One process owns a data directory, with a file lock.
@@ -105,7 +106,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, engine *engin
 		Handler:           newFront(s.cfg, s.log, engine, listener.Addr()),
 		BaseContext:       func(net.Listener) context.Context { return requests },
 		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Hour, // clickhouse-go ends its connections after one
+		IdleTimeout:       2 * time.Hour, // clickhouse-go ends its connections after one hour
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	stopped := make(chan error, 1) // result of Shutdown

@@ -29,7 +29,7 @@ type Config struct {
 	// Fsync makes an insert return only after its parts are on disk. Without it they are on disk after Child.Sync, or
 	// when the operating system writes them.
 	Fsync bool
-	// Sessions is how many statements run at once; further ones wait.
+	// Sessions is how many statements, pings apart, run at once; further ones wait.
 	Sessions int
 	// MaxStatement is the largest text of a statement, in bytes.
 	MaxStatement int64

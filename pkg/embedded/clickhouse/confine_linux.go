@@ -63,7 +63,7 @@ func Confine(cfg Config, log *slog.Logger) error {
 	if err := restrict(cfg, int(version)); err != nil {
 		return fmt.Errorf("confine the engine: %w", err)
 	}
-	// a child: set its parent-death signal for this thread, which survives exec
+	// in a Child's process: the parent-death signal is for this thread, which goes on after exec
 	if strings.HasPrefix(cfg.Listen, fdPrefix) {
 		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 			return fmt.Errorf("set the parent-death signal: %w", err)

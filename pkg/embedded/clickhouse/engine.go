@@ -34,7 +34,7 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The engine resolves a relative path against itself when it writes and against the process when it reads.
+	// The engine resolves a relative path differently when it writes and when it reads.
 	if cfg.Data, err = filepath.Abs(cfg.Data); err != nil {
 		return nil, fmt.Errorf("find data directory: %w", err)
 	}

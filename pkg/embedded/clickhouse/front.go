@@ -68,7 +68,7 @@ func (f *front) sendException(ctx context.Context, out *response, err error) {
 		e = &exception{code: codeStdException,
 			text: fmt.Sprintf("Code: %d. DB::Exception: %v. (STD_EXCEPTION)", codeStdException, err)}
 	}
-	if err := out.exception(e); err != nil {
+	if err := out.writeException(e); err != nil {
 		f.log.LogAttrs(ctx, slog.LevelDebug, "cannot send exception to client", slog.Any("error", err))
 	}
 }

@@ -19,17 +19,17 @@ import (
 
 // request is the statement of one HTTP request, with its settings and rows.
 type request struct {
-	id          string
-	query       string
-	format      string // of the result, or of an insert's body
-	namesFormat bool   // the statement has a FORMAT clause
-	protocol    uint64 // protocol revision of Native results; 0 has neither block info nor flags
-	database    string
-	settings    []setting
-	params      []param
-	readsOnly   bool      // a GET: only a statement that reads may run
-	insert      io.Reader // rows of an insert; nil for other statements
-	compress    *compress.Method
+	id        string
+	query     string
+	format    string // of the result, or of an insert's body
+	hasFormat bool   // the statement has a FORMAT clause
+	protocol  uint64 // protocol revision of Native results; 0 has neither block info nor flags
+	database  string
+	settings  []setting
+	params    []param
+	readsOnly bool      // a GET: only a statement that reads may run
+	insert    io.Reader // rows of an insert; nil for other statements
+	compress  *compress.Method
 }
 
 type setting struct{ name, value string }
@@ -128,7 +128,7 @@ func (q *request) readStatement(values url.Values, body io.Reader, maxStatement 
 		q.insert = rows
 		q.query = inURL
 		q.parseFormat(rows != nil)
-		if rows == nil && q.namesFormat {
+		if rows == nil && q.hasFormat {
 			return newException(codeNoDataToInsert, "NO_DATA_TO_INSERT", "No data to insert")
 		}
 		return nil
@@ -146,7 +146,7 @@ func (q *request) readStatement(values url.Values, body io.Reader, maxStatement 
 	}
 	if strings.EqualFold(verb(q.query), "INSERT") {
 		if insert, format, rows, ok := splitInsert(q.query); ok {
-			q.query, q.format, q.namesFormat, q.insert = insert, format, true, strings.NewReader(rows)
+			q.query, q.format, q.hasFormat, q.insert = insert, format, true, strings.NewReader(rows)
 			return nil
 		}
 	}
@@ -164,13 +164,13 @@ func (q *request) parseFormat(cut bool) {
 		}
 		return
 	}
-	q.format, q.namesFormat = q.query[at[2]:at[3]], true
+	q.format, q.hasFormat = q.query[at[2]:at[3]], true
 	if cut {
 		q.query = q.query[:at[0]]
 	}
 }
 
-// verb returns the first word of a statement, after white space and brackets.
+// verb returns the first word of a statement, after white space and opening parentheses.
 func verb(query string) string {
 	m := firstWord.FindStringSubmatch(query)
 	if m == nil {

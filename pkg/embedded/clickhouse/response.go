@@ -16,7 +16,7 @@ type response struct {
 	w          http.ResponseWriter
 	tag        string
 	compressor *compress.Writer
-	started    bool // the status and bytes of the result have been sent
+	started    bool // the status has been sent, so that an error status is too late
 }
 
 // start sets the response headers that ClickHouse clients read.
@@ -85,9 +85,9 @@ func (r *response) finish() error {
 	return nil
 }
 
-// exception sends an exception. Before the first byte of a result it is an error status with the text; after that it is
-// the framed text that WriteBufferFromHTTPServerResponse.cpp appends.
-func (r *response) exception(e *exception) error {
+// writeException sends an exception. Before the first byte of a result it is an error status with the text; after that
+// it is the framed text that WriteBufferFromHTTPServerResponse.cpp appends.
+func (r *response) writeException(e *exception) error {
 	if r.started {
 		text := e.text + "\n"
 		_, err := fmt.Fprintf(r, "\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n", r.tag, text, len(text), r.tag)

@@ -28,8 +28,8 @@ func newSlots(sessions int) *slots {
 // pingQuery is the ping of clickhouse-go.
 const pingQuery = "SELECT 1"
 
-// reading are the first words of statements that only read.
-var reading = []string{"SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN"}
+// readVerbs are the first words of statements that only read.
+var readVerbs = []string{"SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN"}
 
 // acquire waits until the statement may run; the returned function releases its slots.
 func (s *slots) acquire(ctx context.Context, q *request) (release func(), err error) {
@@ -37,7 +37,7 @@ func (s *slots) acquire(ctx context.Context, q *request) (release func(), err er
 	switch {
 	case q.insert == nil && strings.TrimSpace(q.query) == pingQuery:
 		needs = []chan struct{}{s.ping}
-	case q.insert == nil && slices.Contains(reading, strings.ToUpper(verb(q.query))):
+	case q.insert == nil && slices.Contains(readVerbs, strings.ToUpper(verb(q.query))):
 		needs = []chan struct{}{s.reads, s.all} // in this order: a read that waits for reads must not hold one of all
 	default:
 		needs = []chan struct{}{s.all}
@@ -46,14 +46,14 @@ func (s *slots) acquire(ctx context.Context, q *request) (release func(), err er
 		select {
 		case need <- struct{}{}:
 		case <-ctx.Done():
-			giveBack(needs[:i])
+			releaseSlots(needs[:i])
 			return nil, context.Cause(ctx)
 		}
 	}
-	return func() { giveBack(needs) }, nil
+	return func() { releaseSlots(needs) }, nil
 }
 
-func giveBack(taken []chan struct{}) {
+func releaseSlots(taken []chan struct{}) {
 	for _, slot := range taken {
 		<-slot
 	}

@@ -221,7 +221,8 @@ func (c *checker) checkParameter() error {
 func denied(format string, args ...any) error {
 	return newException(codeAccessDenied, "ACCESS_DENIED",
 		"This engine serves the relay's own tables and refuses %s. "+
-			"Read files and other servers with a program of their own, and insert the rows", fmt.Sprintf(format, args...))
+			"Read files and other servers with a program of your own, and insert the rows through this engine",
+		fmt.Sprintf(format, args...))
 }
 
 // splitInsert separates an insert from rows in its text, as in INSERT INTO t FORMAT CSV\n1,2\n. The engine gets them

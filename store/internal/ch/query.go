@@ -20,8 +20,8 @@ type SQL string
 type Query struct {
 	text strings.Builder
 	args []any
-	// Partitions, if set, are the Kafka partitions of all events that the rows are about: only their shards need be
-	// asked.
+	// Partitions are the Kafka partitions of the events whose rows the statement reads; only their shards are queried.
+	// Nil: all shards.
 	Partitions map[int32]bool
 	Settings   clickhouse.Settings // settings of this statement; only searches have some
 }

@@ -14,7 +14,8 @@ import (
 // All rows of an event are on one shard: the Kafka partition that its id contains, modulo the number of shards. The
 // partition of the record would not do, because a moved endpoint replays its old events from its new partition, and
 // FINAL merges rows of one server only. So a statement about one event asks one shard, all rows of an endpoint that
-// never moved are on one shard, and conditions that join other rows of an event are evaluated on its shard.
+// never moved to another partition are on one shard, and conditions that join other rows of an event are evaluated on
+// its shard.
 
 // ClickHouse setting priority: while a statement with a lower number runs, those with a greater number wait. Statements
 // without a priority do not wait.

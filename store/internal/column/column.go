@@ -23,8 +23,8 @@ type Column[R any] struct {
 }
 
 // Typed is a column of the given ClickHouse type, whose clickhouse-go column accepts a []T.
-func Typed[R, T any](name ch.SQL, kind string, value func(R) T) Column[R] {
-	return Column[R]{name, kind, func(to Block, rows []R, _ func(int) error) error {
+func Typed[R, T any](name ch.SQL, columnType string, value func(R) T) Column[R] {
+	return Column[R]{name, columnType, func(to Block, rows []R, _ func(int) error) error {
 		out := make([]T, len(rows))
 		for i, r := range rows {
 			out[i] = value(r)

@@ -1,6 +1,6 @@
 // Package storetest has what the tests of the store's packages share: Bench is a log and a database of a test's own,
-// NewProxy takes ClickHouse away by closing its connections, and FaultProxy makes single statements fail. Main starts
-// the engines.
+// NewProxy makes ClickHouse unreachable by closing its connections, and FaultProxy makes single statements fail. Main
+// starts the engines.
 package storetest
 
 import (
@@ -321,7 +321,7 @@ func (b *Bench) RewindOffsets(to func(p stream.Partition, committed int64) int64
 	assigned := make(chan map[stream.Partition]stream.Commit, 1)
 	g, err := stream.NewGroup(b.Stream, stream.GroupConfig{
 		Name: store.Group, Topics: store.Topics(), MaxPoll: 1,
-		Assigned: func(marks map[stream.Partition]stream.Commit) { assigned <- marks },
+		Assigned: func(commits map[stream.Partition]stream.Commit) { assigned <- commits },
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -336,12 +336,12 @@ func (b *Bench) RewindOffsets(to func(p stream.Partition, committed int64) int64
 			_ = g.Poll(ctx, func(stream.Partition, []*stream.Record) {})
 		}
 	})
-	marks := <-assigned
-	for p, m := range marks {
-		m.Offset = to(p, m.Offset)
-		marks[p] = m
+	commits := <-assigned
+	for p, commit := range commits {
+		commit.Offset = to(p, commit.Offset)
+		commits[p] = commit
 	}
-	if err := g.Commit(b.Context(), marks); err != nil {
+	if err := g.Commit(b.Context(), commits); err != nil {
 		b.Error(err)
 	}
 	cancel()
