@@ -13,8 +13,8 @@ import (
 // one.
 type DedupKey struct{ part typePart }
 
-// ParseDedupKey reads the text form. It refuses alternatives and constants: the value must
-// come from one place of the event.
+// ParseDedupKey reads the text form. It refuses alternatives and constants: the value must come from one
+// place of the event.
 func ParseDedupKey(s string) (DedupKey, error) {
 	if kind, _, _ := strings.Cut(s, ":"); kind != "body" && kind != "header" || strings.Contains(s, "|") {
 		return DedupKey{}, errors.New("want one of body:$.path and header:Name")

@@ -27,9 +27,9 @@ type eventOffset struct {
 	size   int
 }
 
-// EventsByOffset returns the next events of an endpoint in the order of their offsets. Between From
-// and the last event returned it leaves out only what OffsetQuery excludes. It does not wait for the writer: events
-// that the log has trimmed are stored already.
+// EventsByOffset returns the next events of an endpoint in the order of their offsets. Between From and the
+// last event returned it leaves out only what OffsetQuery excludes. It does not wait for the writer: events that the
+// log has trimmed are stored already.
 func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()

@@ -24,8 +24,8 @@ type Expirer struct {
 	failures prometheus.Counter
 }
 
-// NewExpirer registers the metrics; it does not connect. It drops once every interval; 0 = 1 h, which
-// is often enough because only whole days are dropped.
+// NewExpirer registers the metrics; it does not connect. It drops once every interval; 0 = 1 h, which is often
+// enough because only whole days are dropped.
 func NewExpirer(interval time.Duration, deps ChoreDeps) *Expirer {
 	e := &Expirer{
 		interval: cmp.Or(interval, time.Hour), deps: deps,

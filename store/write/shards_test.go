@@ -6,8 +6,8 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 )
 
-// TestOnTwoShardsW runs tests of one ClickHouse server on two shards.
-func TestOnTwoShardsW(t *testing.T) {
+// TestOnTwoShardsWrites runs tests of one ClickHouse server on two shards.
+func TestOnTwoShardsWrites(t *testing.T) {
 	tests := map[string]func(*testing.T){
 		"versions": TestDeliveryVersions, "unavailable": TestClickHouseUnavailable, "erased": TestErasedPayloadStaysErased,
 		"not recovered": TestErasedEventsAreNotRecovered, "expired": TestExpiredDaysAreDropped, "retention": TestRetention,
