@@ -170,7 +170,8 @@ func TestRecoveryItemStateIsOfItsJob(t *testing.T) {
 	}
 }
 
-// Open items are those of which the store has neither a command nor an outcome. They come with the complete event and the delivery's earlier state.
+// Open items are those of which the store has neither a command nor an outcome. They come with the complete event and
+// the delivery's earlier state.
 func TestOpenRecoveryItems(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
