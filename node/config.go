@@ -40,7 +40,7 @@ type Config struct {
 	TopicPrefix       string   `flag:"topic-prefix" default:"relay." help:"Prefix of all topic and consumer group names."`
 	Partitions        int      `flag:"partitions" unset:"32; dev: 4" help:"Partitions of each topic, 1 to 4096. relay migrate creates topics with this many and adds partitions where there are fewer."`
 	Replication       int      `flag:"replication-factor" unset:"3; dev: 1" help:"Replicas of each topic that relay migrate creates. serve refuses topics with fewer."`
-	LogKeepMinutes    int      `flag:"log-keep-minutes" default:"15" help:"How many minutes a record stays in the log after every consumer group has committed it, 15 to 43200. Raise it for consumers of your own. The embedded log keeps at most 1 GB."`
+	LogKeepMinutes    int      `flag:"log-keep-minutes" default:"15" help:"How many minutes a record stays in the log after every consumer group has committed it, 15 to 43200. Raise it for consumers of your own. relay dev keeps at most 1 GB of the log."`
 	ClickHouseURL     string   `section:"ClickHouse" flag:"clickhouse-url" unset:"required by serve" secret:"yes" help:"Address of the store: http://, https:// or clickhouse:// with a database as path, or unix:///path?database=name. Give one address for each shard, separated by commas."`
 	ClickHouseCluster string   `flag:"clickhouse-cluster" unset:"no cluster" help:"Name of the ClickHouse cluster that the shards belong to. relay migrate then creates replicated tables on all its servers."`
 	RetentionDays     int      `flag:"retention-days" default:"30" help:"How many days events stay readable, 1 to 3650."`
