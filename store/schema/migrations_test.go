@@ -81,7 +81,7 @@ func TestExpandThenFinalize(t *testing.T) {
 		t.Error("the view of the previous version is still there")
 	}
 	if _, err := migrate(t, b.URL, filesWithMigrations(t, 2), false); err == nil ||
-		!strings.Contains(err.Error(), "this version knows 0003 at most, use the newer one") {
+		!strings.Contains(err.Error(), "this version knows migrations up to 0003, use the newer version") {
 		t.Errorf("migration by the previous version: %v", err)
 	}
 	changed := filesWithMigrations(t, 1).(fstest.MapFS)
