@@ -30,13 +30,13 @@ func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
 		}
 		d.partitions[id] = p
 	}
-	clear(d.lost) // an assignment names all partitions of this node
+	clear(d.lost) // an assignment after a loss names all partitions of this node
 	d.mu.Unlock()
 	d.reportOwned()
 }
 
-// releasePartitions gives partitions up: no delivery begins any more, running ones finish within timeout, the offsets
-// are committed, the partitions are dropped.
+// releasePartitions gives partitions up: no delivery begins any more, running ones may finish until timeout has passed,
+// the offsets are committed, the partitions are dropped.
 func (d *Dispatcher) releasePartitions(ctx context.Context, parts []*partition, timeout time.Duration) {
 	for _, p := range parts {
 		p.stop()
@@ -48,7 +48,7 @@ func (d *Dispatcher) releasePartitions(ctx context.Context, parts []*partition, 
 		case <-p.drained:
 			continue
 		case <-deadline.C:
-			d.log.LogAttrs(ctx, slog.LevelWarn, "released partitions although requests are still running",
+			d.log.LogAttrs(ctx, slog.LevelWarn, "requests are still running, releasing their partitions",
 				slog.Duration("timeout", timeout))
 		}
 		break

@@ -30,7 +30,7 @@ const (
 // requests a second until the deadline of the attempt.
 const maxConnections = 4
 
-// client sends attempts. Between them it only keeps a cache of header names.
+// client sends attempts. It limits how many run at once and caches header names; nothing else outlives an attempt.
 type client struct {
 	transport      http.RoundTripper
 	userAgent      string

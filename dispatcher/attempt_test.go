@@ -467,8 +467,8 @@ func TestCredentialsAreMaskedInTheRow(t *testing.T) {
 	}
 }
 
-// A stop cancels a running request without recording an attempt.
-func TestCutRequestIsNoAnswer(t *testing.T) {
+// A request that a stop cancels has no status code, by which the caller knows that it must not record the attempt.
+func TestCancelledRequestHasNoStatus(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()

@@ -40,7 +40,7 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 		last.Delivery = lanes.Next(b.Context(), l, last).Delivery
 	}
 	if p.tracker.commitOffset != offset-1 {
-		b.Fatalf("mark %d of %d", p.tracker.commitOffset, offset)
+		b.Fatalf("commit offset %d of %d", p.tracker.commitOffset, offset)
 	}
 }
 
@@ -71,7 +71,7 @@ func BenchmarkTrackerOutOfOrder(b *testing.B) {
 }
 
 // A commit while one request hangs that 600,000 others have passed.
-func BenchmarkMarkBehindAHungRequest(b *testing.B) {
+func BenchmarkCommitBehindAHungRequest(b *testing.B) {
 	p, _ := testPartition(b, stream.Events, 0)
 	for o := range int64(600_000) {
 		if slot := p.beginRecord(o, 1); o%100_000 != 0 {

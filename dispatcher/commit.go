@@ -29,7 +29,8 @@ func (d *Dispatcher) commitLoop(ctx context.Context) {
 }
 
 // commitPartitions commits the partitions that have something new. commitTimeout bounds it, including the wait for a
-// running commit. After a failure the next commit tries again; if the node dies before, deliveries are repeated.
+// running commit. After a failure the next commit tries again; if the node dies before that, the next owner repeats
+// deliveries.
 func (d *Dispatcher) commitPartitions(ctx context.Context, parts []*partition) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()

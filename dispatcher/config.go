@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Config bounds the dispatcher. DefaultConfig is complete but for Version and RetentionDays.
+// Config has the limits and times of a dispatcher. All fields but InstanceID are required.
 type Config struct {
 	// InstanceID makes the group membership static, so that a restart moves no partition. It is empty on the embedded
 	// broker, which supports no static members.
@@ -23,24 +23,25 @@ type Config struct {
 	// CommitEvery is the longest time between a finished delivery and the commit of its offset. It bounds the
 	// duplicates after a crash.
 	CommitEvery time.Duration
-	// Drain is how long a stop waits for running requests.
+	// Drain is how long a stop waits for running requests, at most. Those still running are then cancelled, and the next
+	// owner of their partitions repeats them.
 	Drain time.Duration
 	// MaxInFlight and MaxInFlightBytes bound the deliveries that are queued, sent or being recorded, and their bytes.
 	MaxInFlight      int
 	MaxInFlightBytes int
-	// MaxSending bounds concurrent requests; each needs an open file. A destination may have as many as are still
-	// free, so that hanging ones leave some to the others.
+	// MaxSending bounds concurrent requests; each needs an open file. One destination may have as many as the node may
+	// still start, so that destinations that hang leave some to the others.
 	MaxSending int
 	// MaxWaitingBytes bounds the records of retry tiers that are held until they are due. A tier partition may hold as
 	// much as is still free, at least 64 KB, plus one poll.
 	MaxWaitingBytes int
-	// RetentionDays is how long payloads are kept, in days. No attempt is made later.
+	// RetentionDays is how long payloads are kept, in days. No attempt starts after that.
 	RetentionDays int
 	// Version is part of the user agent, EventRelay/<version>.
 	Version string
 }
 
-// DefaultConfig returns the limits of a node with 1 GB of memory or more.
+// DefaultConfig returns the limits of a node with 1 GB of memory or more, for a retention of 30 days. Version is "dev".
 func DefaultConfig() Config {
 	return Config{
 		CommitEvery:      time.Second,
@@ -114,9 +115,9 @@ type Deps struct {
 	OnOwned func([]int32)
 	// Limiter holds the rate limits of destinations; nil: there are none.
 	Limiter lane.Limiter
-	// Held is told which circuit breakers are open.
+	// Held gets the state of circuit breakers, for display on other nodes; nil: nobody needs it.
 	Held lane.HeldMarker
-	// Erased reports whether the payload of an event was erased. It is not sent any more.
+	// Erased reports whether the payload of an event was erased. Such an event is not sent any more; nil: none was.
 	Erased func(id.ID) bool
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // The path of a delivery: admit passes it to its lane, a worker of the lane takes it and sends it, classify classifies
-// the answer (classify.go), decide chooses the next step (next.go), and recordAttempt records both (finish.go). When
-// the lane decides not to send it, carryOut ends or parks it.
+// the answer (classify.go), decide chooses the next step (next.go), and recordAttempt makes the outcome and the
+// follow-up, which the finisher produces (finish.go). When the lane decides not to send it, carryOut ends or parks it.
 
 // admit passes a delivery that is due to its lane.
 func (d *Dispatcher) admit(delivery *lane.Delivery) { d.carryOut(d.lanes.Admit(delivery)) }
@@ -79,7 +79,7 @@ func (d *Dispatcher) makeAttempt(ctx context.Context, l *lane.Lane, decision lan
 	}
 }
 
-// resultOf is what the lane counts of an attempt.
+// resultOf is the result of an attempt for the lane.
 func resultOf(attempt *event.Attempt) lane.ResultKind {
 	switch {
 	case attempt.OK:
@@ -127,7 +127,8 @@ func (d *Dispatcher) carryOut(decision lane.Decision) {
 }
 
 // endDelivery records that no attempt follows. A delivery that is skipped within a replay or recovery job gets its
-// earlier final status back. If it had none, its automatic attempts go on and report themselves.
+// earlier final status back. If it had none, it is skipped until the next outcome of its automatic attempts, which go
+// on.
 func (d *Dispatcher) endDelivery(decision lane.Decision) {
 	work := decision.Delivery.Work
 	outcome := newOutcome(work, decision.Status, decision.Reason, decision.DecidedAt)
@@ -164,7 +165,7 @@ func (d *Dispatcher) parkDelivery(decision lane.Decision) {
 	d.finishDelivery(decision.Delivery, d.followUp(&nextWork, decision.DecidedAt), outcome)
 }
 
-// hopDelivery moves a delivery that is not due to the next tier.
+// hopDelivery moves a delivery that is not due to the tier for the rest of its wait.
 func (d *Dispatcher) hopDelivery(delivery *lane.Delivery, now time.Time) {
 	if d.lanes.Begin(delivery) {
 		d.finishDelivery(delivery, d.followUp(delivery.Work, now), nil)
@@ -207,14 +208,14 @@ func newOutcome(work *event.Work, status event.Status, reason event.Reason, at t
 // logAttempt writes one line per attempt: at level info when the delivery has failed for good, else at debug. A
 // destination that is down fails thousands of attempts a minute; the metrics count those.
 func logAttempt(log *slog.Logger, outcome *event.Outcome) {
-	level := slog.LevelDebug
+	level, message := slog.LevelDebug, "delivery attempted"
 	if outcome.Status == event.Failed {
-		level = slog.LevelInfo
+		level, message = slog.LevelInfo, "delivery failed for good"
 	}
 	if !log.Enabled(context.Background(), level) {
 		return
 	}
-	log.LogAttrs(context.Background(), level, "delivery",
+	log.LogAttrs(context.Background(), level, message,
 		slog.String("event", outcome.Event.Text(id.Event)), slog.String("endpoint", outcome.Endpoint),
 		slog.String("destination", outcome.Dest), slog.String("trigger", string(outcome.Attempt.Trigger)),
 		slog.String("status", string(outcome.Status)), slog.Int("code", outcome.Code),

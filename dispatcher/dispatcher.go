@@ -1,7 +1,8 @@
 // Package dispatcher delivers events to their destinations, at least once.
 //
 // It reads the topics events, commands and retry.*, and sends HTTP requests to destinations. It writes outcomes,
-// follow-ups to retry.*, and records that cannot be decoded to the dead letter topic.
+// follow-ups to retry.*, and to the dead letter topic records that cannot be decoded and follow-ups that brokers
+// reject.
 //
 // One delivery passes these files, in this order. Start reading at intake.go and deliver.go.
 //
@@ -16,25 +17,25 @@
 //
 // A slot stands for one record. It is done when for each destination Kafka has acknowledged the follow-up, if there is
 // one, and then the outcome. A retry is the same delivery with the next attempt number, in the retry topic (tier) of
-// its delay. The head of each tier partition is held in memory until it is due (timer.go). A delivery that is due later
-// than its tier reaches hops to another one.
+// its delay. The head of each tier partition is held in memory until it is due (timer.go). A delivery that is due after
+// the delay of its tier hops to another one.
 //
 // Package lane decides when a destination gets its deliveries. What it does not send now is parked in a retry topic
-// with a reason. Parked deliveries are re-checked once per interval and decided anew each time. An outcome reports them
-// again only when the reason changes or the reported time has passed. If the destination is only busy, its partition
+// with a reason. Each parked delivery is re-checked once per interval, and its lane decides again. An outcome reports
+// it again only when the reason changes or the reported time has passed. If the destination is only busy, its partition
 // pauses for a moment instead.
 //
-// Back-pressure: a stuck lane parks, a partition with too many unfinished records pauses, and a node that holds as much
-// as it may stops reading.
+// Back-pressure: a stuck lane parks its deliveries, a partition with too many unfinished records pauses, and a node
+// whose memory for deliveries is full stops reading.
 //
 // Ownership: a partition belongs to one node at a time, and a partition object to one assignment of it. When it is
-// revoked, no new delivery begins, running requests finish, the offset is committed, and the object is dropped. What
-// completes later commits nothing. A partition that was lost and returns remembers what this node had completed
-// (lost_partitions.go).
+// revoked, no new delivery begins, running requests finish (for at most revokeTimeout), the offset is committed, and
+// the object is dropped. What completes later is not committed. When a lost partition returns, this node remembers
+// which of its records it had completed (lost_partitions.go).
 //
 // Run owns all goroutines: the reader, the timer of the retry topics, the one that wakes lanes waiting for a token, the
 // commit loop, the one that disables destinations that are gone, three that produce records (next ones, retries, single
-// ones), and one per running request. They share state behind the lock of the lanes, then that of a partition.
+// ones), and one per worker of a lane. Lock order: the lock of the lanes, then that of a partition.
 //
 // # Invariants
 //
@@ -98,16 +99,16 @@ import (
 const (
 	// maxPollRecords bounds what one poll adds to the memory of a partition that is about to pause.
 	maxPollRecords = 256
-	// maxFetchBytes bounds one fetch, of one partition and of all. When a partition pauses, the rest of its fetch is
-	// thrown away, and an event that arrives meanwhile waits for that fetch.
+	// maxFetchBytes bounds one fetch, of one partition and of all. When a partition pauses, the client discards what it
+	// has fetched of it, and an event that arrives during a fetch waits for the whole fetch.
 	maxFetchBytes = 256 << 10
-	// maxFetchWait bounds how late a resumed partition is fetched, and so the throughput of a deep tier: its share of
-	// the memory per maxFetchWait. An idle node sends ten small fetches a second.
+	// maxFetchWait bounds how late a resumed partition is fetched. So it limits the throughput of a deep tier to its share
+	// of the memory per maxFetchWait. An idle node sends ten small fetches a second.
 	maxFetchWait = 100 * time.Millisecond
 	// revokeTimeout is how long a rebalance waits for running requests. The group gives a member 30 s; up to 2 s pass
 	// until a heartbeat reports the rebalance, and up to commitTimeout for the commit.
 	revokeTimeout = 20 * time.Second
-	// commitAfterRecords finished records trigger a commit before CommitEvery has passed.
+	// commitAfterRecords is after how many finished records a commit is made before CommitEvery has passed.
 	commitAfterRecords = 5000
 	// commitTimeout bounds one commit, and the wait for one that is running.
 	commitTimeout = 5 * time.Second
@@ -160,7 +161,7 @@ type member interface {
 	Close()
 }
 
-// New validates its arguments and connects to nothing.
+// New validates its arguments and creates a dispatcher. It starts nothing and connects to nothing; see Run.
 func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
@@ -210,7 +211,8 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 }
 
 // Run delivers until ctx ends or reading fails. Then it stops reading, waits for running requests, at most
-// Config.Drain, commits, and leaves the group.
+// Config.Drain, commits, and closes its membership. A static member (Config.InstanceID) keeps its partitions until its
+// session times out.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	background := context.WithoutCancel(ctx)
 	var workers sync.WaitGroup

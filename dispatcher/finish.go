@@ -32,15 +32,15 @@ type completion struct {
 	delivery   *lane.Delivery
 	steps      []step
 	tries      int
-	stepsArray [2]step // memory of steps; a record that cannot be decoded may need more
+	stepsArray [2]step // room for the usual steps, in one allocation; a record that cannot be decoded may need more
 }
 
-// finisher produces the records of completions. What Kafka does not accept is retried until it does; meanwhile the
-// delivery counts as in memory, and the reader stops when that is full. A record that Kafka will never accept is
-// replaced by a smaller one (rejected.go).
+// finisher produces the records of completions. What Kafka does not accept is retried until it does. Meanwhile the
+// delivery stays in memory, and the reader stops when memory is full. A record that Kafka will never accept is replaced
+// by another one (rejected.go).
 //
-// The producer calls back on one goroutine, which must not block. The callback only puts completions into the lists
-// below; the goroutines of run continue them.
+// The producer calls back on one goroutine, which must not block. The callback calls onDone after the last record, and
+// otherwise puts the completion into one of the lists below; the goroutines of run continue it.
 type finisher struct {
 	log      *slog.Logger
 	stream   stream.Config
@@ -50,9 +50,9 @@ type finisher struct {
 	now      func() time.Time
 	onDone   func(*lane.Delivery)
 
-	ready   backlog // their next record may be produced
-	retries backlog // their record was not accepted
-	single  backlog // their record may be why the batch was rejected
+	ready   backlog // completions whose next record may be produced
+	retries backlog // completions whose record was not accepted
+	single  backlog // completions whose batch was rejected, perhaps because of their record
 }
 
 func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *finisher {
@@ -62,8 +62,8 @@ func newFinisher(deps Deps, f *faults, m *metrics, done func(*lane.Delivery)) *f
 	}
 }
 
-// complete starts the completion of a delivery. It calls onDone when the last record is acknowledged, at once if there
-// is none. The producer's goroutine must not call it.
+// complete starts the completion of a delivery. onDone is called when the last record is acknowledged, at once if there
+// are no steps. The producer's callbacks must not call complete: it may block.
 func (f *finisher) complete(delivery *lane.Delivery, steps ...step) {
 	if len(steps) == 0 {
 		f.onDone(delivery)
@@ -147,7 +147,7 @@ func (b *backlog) put(completion *completion) {
 	}
 }
 
-// each calls do for everything that is put, until ctx ends. Before each round it waits for pause.
+// each calls do for every completion that is put, until ctx ends. After something was put it first waits for pause.
 func (b *backlog) each(ctx context.Context, pause time.Duration, do func(*completion)) {
 	for {
 		select {

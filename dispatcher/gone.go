@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// maxDisableRequests bounds the queue of destinations to disable. One that finds it full is asked for again with
-	// its next 410.
+	// maxDisableRequests bounds the queue of destinations to disable. If it is full, the next 410 of the destination asks
+	// again.
 	maxDisableRequests = 64
-	// disableTimeout bounds one write. It is longer than the nodes have to confirm it.
+	// disableTimeout bounds one write. It is longer than the time in which nodes must confirm a
+	// write (5.5 s, the barrier time-out of package conflog).
 	disableTimeout = 10 * time.Second
 )
 

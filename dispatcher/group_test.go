@@ -241,7 +241,7 @@ func TestUnknownEndpoint(t *testing.T) {
 		tries := 0
 		w.view.onSync = func() error {
 			if tries++; tries == 1 {
-				return errors.New("the log is away")
+				return errors.New("the log is unavailable")
 			}
 			w.view.put(endpoint)
 			return nil

@@ -60,13 +60,14 @@ func isPunctuation(r rune) bool {
 	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// forgesOwnHeader reports whether a receiver could take a received header for one of the relay's. A provider's own
-// webhook- headers are forwarded if they are spelled exactly so.
+// forgesOwnHeader reports whether a destination could take a received header for one of the relay's; read is its
+// variableName. A provider's own headers webhook-… are forwarded if they are spelled exactly so.
 func forgesOwnHeader(name, read string) bool {
 	return strings.HasPrefix(read, prefixRelay) || read != name && strings.HasPrefix(read, prefixWebhook)
 }
 
-// impersonates reports whether a received header of an unverified sender is not forwarded.
+// impersonates reports whether an unverified sender could pose as someone else with a received header, so that it is
+// not forwarded.
 func impersonates(name, read string) bool {
 	if read != name && (neverForwarded[read] || strings.HasPrefix(read, forwardedPrefix)) {
 		return true
@@ -92,7 +93,7 @@ const (
 	headerUserAgent        = "User-Agent"
 )
 
-// maxOwnHeaders is how many of them a delivery has at most.
+// maxOwnHeaders is how many headers the relay adds to a request, at most.
 const maxOwnHeaders = 15
 
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination, then the relay's

@@ -17,7 +17,7 @@ type headerNames struct {
 // headerName is the canonical form of a header name, and whether its value is masked.
 type headerName struct {
 	canonical  string
-	credential bool // a header of that name usually carries a secret
+	credential bool // its value is masked: a header of that name usually carries a secret
 }
 
 // maxHeaderNames bounds the cache. Names beyond it are computed each time.

@@ -14,15 +14,15 @@ import (
 // recordOverhead is about what a record costs in memory besides its bytes.
 const recordOverhead = 512
 
-// When a poll returns busyPoll events or more, the next one waits for gatherPause. A fetch costs the same for one
-// record as for a hundred, and at such rates everything waits for a core, not for the fetch. Records of retry topics
-// do not count: they must not delay events.
+// When a poll returns busyPoll events or more, but fewer than maxPollRecords, the next one waits for gatherPause, so
+// that it returns more. A fetch costs the same for one record as for a hundred, and at such rates everything waits for
+// a core, not for the fetch. Records of retry topics do not count: they must not delay events.
 const (
 	busyPoll    = 8
 	gatherPause = 2 * time.Millisecond
 )
 
-// intake reads until ctx ends. While the node holds as much as it may, it does not read.
+// intake reads until ctx ends. While the memory for deliveries is full (lane.Lanes.Full), it does not read.
 func (d *Dispatcher) intake(ctx context.Context) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -128,10 +128,10 @@ func (d *Dispatcher) readEvent(slot *slot, ev *event.Event, size int) {
 	if ev.Source == event.SourceTest {
 		trigger = event.TriggerTest
 	}
-	wanted := d.filters.evaluate(d.config, ev)
+	matches := d.filters.evaluate(d.config, ev)
 	for _, dest := range ev.Dests {
 		work := &event.Work{Event: ev, Dest: dest, Trigger: trigger, Attempt: 1}
-		wanted.setFiltered(work)
+		matches.setFiltered(work)
 		d.admit(&lane.Delivery{Slot: slot, Work: work, Size: size})
 	}
 }
@@ -159,8 +159,8 @@ func (d *Dispatcher) deliveryRecorded(delivery *lane.Delivery) {
 	d.lanes.Release(delivery)
 }
 
-// deadLetter writes a record that cannot be decoded to the dead letter topic. If its deliveries can still be read from
-// it, they fail.
+// deadLetter writes a record that cannot be decoded to the dead letter topic. If the record still names its deliveries,
+// a failed outcome is recorded for each.
 func (d *Dispatcher) deadLetter(slot *slot, record *stream.Record, cause error) {
 	delivery := &lane.Delivery{Slot: slot, Size: sizeOf(record)}
 	if !d.lanes.Begin(delivery) {
@@ -180,8 +180,9 @@ func (d *Dispatcher) deadLetter(slot *slot, record *stream.Record, cause error) 
 	d.finisher.complete(delivery, steps...)
 }
 
-// undecodableOutcomes are the failed outcomes of the deliveries that can still be read from an undecodable record. If
-// its destination is lost, they are all deliveries of its event: a user decides what to do with them.
+// undecodableOutcomes are the failed outcomes of the deliveries that an undecodable record still names. If it was one
+// delivery and does not say to which destination, all deliveries of its event count as failed, and a user may replay
+// those that were not delivered.
 func undecodableOutcomes(record *stream.Record, now time.Time) []*event.Outcome {
 	remains, ok := event.Salvage(record)
 	if !ok {

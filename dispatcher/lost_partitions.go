@@ -5,8 +5,8 @@ import "github.com/eventrelay/relay/pkg/stream"
 // When brokers are unreachable for longer than the session timeout, this node loses its membership. Then it cannot
 // commit what it has done since the last commit. When the partitions return, the node still knows which records it has
 // finished: their follow-ups and outcomes are acknowledged, so they need nothing more, whoever owned the partition
-// meanwhile and whatever is committed. They are skipped, and the next commit covers them. Only a record with the same
-// offset and leader epoch as then is the same record.
+// meanwhile and whatever is committed. They are skipped, and the next commit covers them. A record is the same one only
+// if its offset and its leader epoch are the same.
 
 // rememberLost keeps lost partitions. They still count deliveries that complete.
 func (d *Dispatcher) rememberLost(parts []*partition) {

@@ -19,9 +19,9 @@ type nextStep struct {
 // decide chooses the next step after an attempt. It is pure: tests run years of retries in microseconds. random is
 // uniform in [0, 1).
 //
-// In a recovery job, a blocked address fails at once, since only a person can change that. Whether there is time for
-// another attempt is checked when that attempt is due, so that a delivery whose payload expires meanwhile is skipped
-// and does not stop its job.
+// In a recovery job, a blocked address fails at once, since only a person can change that, and the delay has no jitter
+// and no Retry-After. The expiry of the payload is checked only when the next attempt is due: then the delivery is
+// skipped, which does not stop its job, while a failure would.
 func decide(
 	work *event.Work, classified classification, policy config.RetryPolicy, retryAfter time.Duration, now,
 	expiry time.Time,

@@ -13,7 +13,8 @@ import (
 
 // Bounds of the memory of one partition.
 const (
-	// maxUnfinished is how many records of a partition may be unfinished before it pauses.
+	// maxUnfinished is how many records of a partition may be unfinished before it pauses, apart from those that wait in a
+	// tier until they are due.
 	maxUnfinished = 8192
 	// maxSpan is how many offsets may lie between the oldest unfinished record and the newest: 2 MB of bits.
 	maxSpan = 1 << 24
@@ -52,13 +53,14 @@ type partition struct {
 
 	mu      sync.Mutex // guards everything below
 	tracker tracker
-	// The object of the assignment before, if that was lost, as long as it may know records (lost_partitions.go).
+	// The object of the previous assignment if that was lost; nil once it knows no record that may still come
+	// (lost_partitions.go).
 	predecessor      *partition
 	unfinished       int           // slots that are not done
 	activeDeliveries int           // begun and not ended
 	stopped          bool          // the assignment ends: no delivery begins any more
 	drained          chan struct{} // closed when stopped and no delivery is active
-	dirty            bool          // something was done since the last commit
+	dirty            bool          // records were finished since the last commit
 	paused           bool
 	stallingLanes    int // lanes that want this partition paused
 
@@ -70,7 +72,7 @@ type partition struct {
 type slot struct {
 	partition *partition
 	offset    int64
-	remaining int // deliveries that are not done; guarded by part.mu
+	remaining int // deliveries that are not done; guarded by partition.mu
 }
 
 // BeginDelivery, EndDelivery and Partition implement lane.Slot.
@@ -192,8 +194,8 @@ func (p *partition) addWaiting(delivery *lane.Delivery) {
 	}
 }
 
-// takeReady takes at most limit deliveries that are ready at now, and returns when the next one is ready; zero if
-// there is none.
+// takeReady takes at most limit deliveries that are ready at now, and returns when the next one is ready; zero if there
+// is none, or while a lane wants the partition paused.
 func (p *partition) takeReady(now time.Time, limit int) (ready []*lane.Delivery, next time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

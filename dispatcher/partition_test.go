@@ -130,7 +130,7 @@ func TestStoppedPartition(t *testing.T) {
 	default:
 	}
 	if commit, _, _, ok := p.nextCommit(); !ok || commit.Offset != 1 {
-		t.Fatalf("mark %+v", commit)
+		t.Fatalf("commit %+v", commit)
 	}
 	s1.deliveryDone()
 	p.endDelivery()

@@ -94,8 +94,8 @@ func TestDeliveriesOfEndedJobs(t *testing.T) {
 		"failed gone_410 payload_expired 0") // of 1970
 }
 
-// A delivery of a job that a fault has doubled is sent once: the second copy ends when the first is delivered. A
-// delivery of another job is independent.
+// A fault has made two copies of a delivery of a job: it is sent once, and the second copy ends when the first is
+// delivered. A delivery of another job is independent.
 func TestCopiesOfRecoveryDeliveriesEnd(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}

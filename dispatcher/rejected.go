@@ -28,14 +28,14 @@ func (f *finisher) produceSingle(ctx context.Context, completion *completion) {
 	}
 }
 
-// replaceRecord replaces a record that brokers rejected permanently by one that it can accept:
+// replaceRecord replaces a record that brokers rejected permanently by one that they can accept:
 //
 //   - a follow-up: its copy goes to the dead letter topic, and a failed outcome ends the delivery; a user can
 //     replay it;
 //   - a dead letter: only its origin and the error are kept; if they reject even that, the log line of this
 //     function and the outcome are all that remains;
-//   - an outcome: its recorded headers and bodies are removed, then its attempt. An outcome without an attempt
-//     is retried until Kafka accepts it.
+//   - an outcome: its recorded headers and response body are removed, and if that does not help, its attempt. An
+//     outcome without an attempt is retried until Kafka accepts it.
 func (f *finisher) replaceRecord(completion *completion, cause error) {
 	current := &completion.steps[0]
 	f.metrics.rejectedRecords.WithLabelValues(current.topic).Inc()
@@ -69,7 +69,7 @@ func (f *finisher) replaceRecord(completion *completion, cause error) {
 	f.ready.put(completion)
 }
 
-// shrinkOutcome removes the recorded headers and bodies of the attempt, or then the attempt.
+// shrinkOutcome removes the recorded headers and response body of the attempt; if there are none, the attempt.
 func shrinkOutcome(outcome *event.Outcome) *event.Outcome {
 	attempt := outcome.Attempt
 	if attempt.RequestHeader == "" && attempt.ResponseHeader == "" && attempt.ResponseBody == nil {

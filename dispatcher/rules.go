@@ -160,8 +160,8 @@ func (r *rules) expiry(work *event.Work) time.Time {
 func isRecovery(work *event.Work) bool { return strings.HasPrefix(work.Run, id.Recovery) }
 
 // startedAt is when the attempts started: automatic ones with the event, those of a replay or recovery job with the
-// job. It is called at every hop, nearly always for automatic ones, so a Run that is no id must not cost an error
-// value.
+// job. It is called at every re-check, nearly always for automatic attempts, so a Run that is no id must not cost an
+// error value.
 func startedAt(work *event.Work) time.Time {
 	if i := strings.IndexByte(work.Run, '_'); i >= 0 {
 		if run, err := id.Parse(work.Run[:i+1], work.Run); err == nil {

@@ -38,7 +38,7 @@ func TestErasedAndExpiredPayloadsAreNotSent(t *testing.T) {
 	}
 }
 
-// The time of a chain costs nothing to know: every hop asks for it.
+// startedAt allocates nothing for automatic deliveries: every re-check calls it.
 func TestStartedAt(t *testing.T) {
 	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	ev := &event.Event{ID: id.Lowest(at)}
@@ -53,11 +53,11 @@ func TestStartedAt(t *testing.T) {
 	}
 	work := &event.Work{Event: ev}
 	if n := testing.AllocsPerRun(100, func() { startedAt(work) }); n != 0 {
-		t.Errorf("%v allocations for an automatic chain", n)
+		t.Errorf("%v allocations for an automatic delivery", n)
 	}
 }
 
-// startedAt must cost nothing: it is called at every hop.
+// startedAt must be cheap: it is called at every re-check.
 func BenchmarkStartedAt(b *testing.B) {
 	for name, run := range map[string]string{"automatic": "", "run": id.Lowest(time.Now()).Text(id.Run)} {
 		b.Run(name, func(b *testing.B) {

@@ -32,7 +32,7 @@ type deadNode struct {
 	longestParked            time.Duration // longest time between two re-checks
 }
 
-// deadDest has one work of each kind, since all its records are alike.
+// deadDest has one delivery of each kind, since all its records are alike.
 type deadDest struct {
 	fresh, retried, parked event.Work
 }
@@ -78,12 +78,12 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 }
 
 // put moves a record through the tiers until it is due.
-func (n *deadNode) put(p deadRecord, rest time.Duration) {
-	tier := lane.TierFor(n.tiers, rest)
+func (n *deadNode) put(p deadRecord, remaining time.Duration) {
+	tier := lane.TierFor(n.tiers, remaining)
 	n.hops++
-	ready := lane.ReadyAt(n.now.Add(rest), n.now, n.now, tier.Delay)
+	ready := lane.ReadyAt(n.now.Add(remaining), n.now, n.now, tier.Delay)
 	wait := ready.Sub(n.now)
-	p.due = int32((rest - wait).Milliseconds())
+	p.due = int32((remaining - wait).Milliseconds())
 	at := (n.second + max(int((wait+time.Second-1)/time.Second), 1)) % len(n.calendar)
 	n.calendar[at] = append(n.calendar[at], p)
 }
@@ -194,11 +194,12 @@ func TestManyDeadDestinations(t *testing.T) {
 	rate, passed, sent := float64(n.hops-hops)/float64(watch), float64(n.rechecks-passes)/float64(watch),
 		n.requests-requests
 	t.Logf("%d parked after %d s of arrivals, step %v: %.0f hops a second, %d in the busiest; %.0f passes; "+
-		"%d requests in %v; away for %v at most",
+		"%d requests in %v; not re-checked for %v at most",
 		parked, arrived, step, rate, most, passed, sent, 2*step, n.longestParked)
 	if parked < dests*each*99/100 || rate > 1.05*recheckHops || passed < 0.95*float64(parked)/step.Seconds() ||
 		n.longestParked > lane.MaxRecheck+time.Minute {
-		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, away for %v at most", parked, dests*each, rate,
+		t.Errorf("%d of %d are parked, %.0f hops a second, %.0f passes, not re-checked for %v at most", parked,
+			dests*each, rate,
 			passed, n.longestParked)
 	}
 	if sent > 3*dests {

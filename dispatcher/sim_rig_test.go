@@ -188,12 +188,12 @@ func (s *sim) recordProduced(topic string, record *stream.Record) time.Duration 
 	return 0
 }
 
-// skipRechecks keeps a parked delivery away for whole re-check intervals, as if each re-check had parked it again: a
-// day without change has thousands of them per delivery. One in a hundred is re-checked whenever the breaker may let
-// it pass, so that all probes are sent. It returns how much later the record is appended.
+// skipRechecks keeps a parked delivery in its tier for whole re-check intervals, as if each re-check had parked it
+// again: a day without change has thousands of them per delivery. One in a hundred is re-checked whenever the breaker
+// may let it pass, so that all probes are sent. It returns how much later the record is appended.
 func (s *sim) skipRechecks(record *stream.Record) time.Duration {
-	away := s.absentUntil.Load()
-	if away == 0 {
+	absent := s.absentUntil.Load()
+	if absent == 0 {
 		return 0
 	}
 	work, err := event.DecodeWork(record)
@@ -201,7 +201,7 @@ func (s *sim) skipRechecks(record *stream.Record) time.Duration {
 		s.t.Error(err)
 		return 0
 	}
-	until := time.Unix(0, away)
+	until := time.Unix(0, absent)
 	open, parked, lanes := s.laneState(work.Dest)
 	if work.Event.ID[15]%100 == 0 {
 		until = lane.Earlier(until, open)

@@ -13,10 +13,10 @@ type stats struct {
 	tierDepths func() map[string]int // records by retry topic
 }
 
-// Describe is called by prometheus.
+// Describe implements prometheus.Collector.
 func (s *stats) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, out) }
 
-// Collect is called by prometheus.
+// Collect implements prometheus.Collector.
 func (s *stats) Collect(out chan<- prometheus.Metric) {
 	gauges := func(name, help string, values map[string]int, labels ...string) {
 		desc := prometheus.NewDesc("relay_dispatch_"+name, help, labels, nil)
@@ -35,7 +35,7 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	gauges("lanes", "Destinations in memory by state: all, in-flight window reduced by failures, waiting for a "+
 		"rate limit token, circuit breaker open, circuit breaker half-open.", census.States, "state")
 	gauges("parked", "Parked deliveries that this node has seen, by reason.", census.Parked, "reason")
-	gauges("tier_records", "Records in the retry topics that are not due, as of the last fetch of each partition.",
+	gauges("tier_records", "Records that wait in the retry topics, as of the last fetch of each partition.",
 		s.tierDepths(), "tier")
 }
 

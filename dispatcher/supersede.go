@@ -12,10 +12,10 @@ const maxSuperseded = 100_000
 
 // superseded remembers deliveries that have succeeded while a record for the same delivery may still wait: an
 // automatic retry beside a replay, or a copy that a fault left behind. A crash between producing a follow-up and
-// committing its origin makes two copies of one record, a crash while both wait makes four. When a remembered record
-// is due, it ends without an attempt. The memory is local to this node and best effort; the status of a delivery does
-// not depend on it. Deliveries of a recovery job are remembered with the job, because a job sends again what was
-// delivered before.
+// committing the record before it makes two copies of one record, a crash while both wait makes four. When a record of
+// a remembered delivery is due, it ends without an attempt. The memory is local to this node and best effort; the
+// status of a delivery does not depend on it. Deliveries of a recovery job are remembered with the job, because a
+// job may send again what was delivered outside of it.
 type superseded struct {
 	mu    sync.Mutex // guards the fields below
 	known map[deliveryKey]struct{}

@@ -52,10 +52,10 @@ func NewSurvey(log *stream.Reader, endpoint string, partitions []int32) *Survey 
 }
 
 // Refresh returns the open records. The first call reads everything that the group has not finished in these
-// partitions, later calls only what was added since.
+// partitions, later calls only what was added since. After an error the Survey is incomplete and must not be used.
 func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 	topics := stream.ReadBy(stream.DispatchGroup)
-	// The marks before the ends: what continues a record is in the log before that is marked as done.
+	// Commits are read before the ends: the follow-up of a record is in the log before the record is committed.
 	commits, err := s.log.Commits(ctx, stream.DispatchGroup, topics...)
 	if err != nil {
 		return OpenRecords{}, err
@@ -98,16 +98,16 @@ func (s *Survey) Refresh(ctx context.Context) (OpenRecords, error) {
 	return s.count(), err
 }
 
-// dueOf is when a record of a retry topic is due; zero for records that are processed at once.
+// dueOf is when a record is due; zero for records that are processed at once.
 func dueOf(p stream.Partition, record *stream.Record) time.Time {
 	if p.Topic == stream.Events {
 		return time.Time{}
 	}
-	c, err := event.DecodeWorkHead(record)
+	work, err := event.DecodeWorkHead(record)
 	if err != nil {
 		return time.Time{} // it goes to the dead letter topic
 	}
-	return c.Due
+	return work.Due
 }
 
 func (s *Survey) count() (o OpenRecords) {

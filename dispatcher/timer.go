@@ -34,8 +34,8 @@ func (d *Dispatcher) timer(ctx context.Context) {
 	}
 }
 
-// releaseReady releases what is ready and returns the time until its next call. A delivery that is ready but not due
-// has spent its time in this tier and hops to another one.
+// releaseReady releases what is ready and enforces the limits of the lanes. It returns how long to wait before the next
+// call. A delivery that is ready but not due has spent its time in this tier and hops to another one.
 func (d *Dispatcher) releaseReady() time.Duration {
 	shed, wait := d.lanes.EnforceLimits()
 	for _, decision := range shed {

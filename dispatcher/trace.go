@@ -14,9 +14,9 @@ import (
 // time-out of the destination has passed.
 //
 // The time-out covers DNS, connecting and TLS. It does not cover waiting for a stream of an HTTP/2 connection: while
-// all streams that the receiver allows are in use, net/http makes a request wait on the connection. Then the time-out
-// is extended once, and continues where it was when the stream is there. The hooks run on other goroutines, even after
-// RoundTrip has returned.
+// all streams that the receiver allows are in use, net/http makes a request wait on the connection. If the time-out
+// expires during that wait, it is extended once, so that the wait may last for one more time-out. When the stream is
+// there, the wait is added to the time-out. The hooks run on other goroutines, even after RoundTrip has returned.
 type requestTrace struct {
 	now     func() time.Time
 	start   time.Time
@@ -44,7 +44,7 @@ func newTrace(now func() time.Time, start time.Time, timeout time.Duration, canc
 	return t
 }
 
-// end stops the timer and cancels the request.
+// end stops the timer and releases the context of the request.
 func (t *requestTrace) end() {
 	t.timer.Stop()
 	t.cancel()

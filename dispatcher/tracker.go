@@ -12,8 +12,8 @@ const (
 )
 
 // tracker knows which records of one partition are done. Records are added in offset order and finish in any order.
-// commitOffset is the lowest offset that is not done. What is done above it are the holes, which go into the commit
-// metadata so that the next owner skips them.
+// commitOffset is the lowest offset that is not done. The ranges above it that are done are the holes. They go into the
+// commit metadata, so that the next owner skips them.
 //
 // It uses one bit per offset: a delivery that hangs for a minute while 10,000 a second pass it costs 75 KB.
 type tracker struct {
@@ -24,7 +24,7 @@ type tracker struct {
 	priorHoles   []stream.Hole // done before this assignment, ascending, not read yet
 	firstAdded   int64         // offset of the first added record, -1 until then
 
-	epochs []epoch // leader epochs by first offset, the newest last; at least the one before mark is kept
+	epochs []epoch // leader epochs by first offset, newest last; from that of the record before commitOffset on
 }
 
 type epoch struct {
@@ -146,8 +146,8 @@ func (t *tracker) leaderEpoch() int32 {
 }
 
 // holes are the finished ranges above commitOffset, lowest first, and those of an earlier owner that were not read
-// yet. Between two holes lies an unfinished record, so there are at most a few thousand, and those of the earlier
-// owner.
+// yet. Between two holes lies an unfinished record. Since the partition pauses at maxUnfinished, there are at most some
+// thousands of its own.
 func (t *tracker) holes() []stream.Hole {
 	var holes []stream.Hole
 	for o := t.nextOffset(true, t.commitOffset); o < t.next; {
@@ -169,7 +169,7 @@ func (t *tracker) holes() []stream.Hole {
 	return holes
 }
 
-// nextOffset is the first offset from o on that is done, or is not done, or next.
+// nextOffset is the first offset from o on that is done, or that is not done if done is false; t.next if there is none.
 func (t *tracker) nextOffset(done bool, o int64) int64 {
 	for i := o - t.base; o < t.next; {
 		word := uint64(0)

@@ -20,7 +20,7 @@ func holes(pairs ...int64) []stream.Hole {
 }
 
 func TestTrackerCommitOffsetAndHoles(t *testing.T) {
-	f := func(name string, start int64, added, done []int64, mark int64, want []stream.Hole) {
+	f := func(name string, start int64, added, done []int64, wantOffset int64, want []stream.Hole) {
 		t.Helper()
 		var tr tracker
 		tr.start(start, 1, nil)
@@ -30,8 +30,8 @@ func TestTrackerCommitOffsetAndHoles(t *testing.T) {
 		for _, o := range done {
 			tr.done(o)
 		}
-		if tr.commitOffset != mark {
-			t.Errorf("%s: mark %d, want %d", name, tr.commitOffset, mark)
+		if tr.commitOffset != wantOffset {
+			t.Errorf("%s: commit offset %d, want %d", name, tr.commitOffset, wantOffset)
 		}
 		if d := cmp.Diff(want, tr.holes()); d != "" {
 			t.Errorf("%s: holes: %s", name, d)
@@ -44,7 +44,7 @@ func TestTrackerCommitOffsetAndHoles(t *testing.T) {
 	f("all", 0, []int64{0, 1, 2}, []int64{2, 0, 1}, 3, nil)
 	f("out of order", 10, []int64{10, 11, 12, 13, 14}, []int64{11, 12, 14}, 10, holes(11, 13, 14, 15))
 	f("the log left offsets out", 0, []int64{0, 5, 6}, []int64{5}, 0, holes(1, 6))
-	f("the log was trimmed beyond the mark", 3, []int64{100, 101}, []int64{100}, 101, nil)
+	f("the log was trimmed beyond the commit offset", 3, []int64{100, 101}, []int64{100}, 101, nil)
 	f("the log begins later and the head is open", 3, []int64{100, 101}, []int64{101}, 100, holes(101, 102))
 }
 
@@ -59,18 +59,18 @@ func TestTrackerAcrossWords(t *testing.T) {
 		tr.done(o)
 	}
 	if d := cmp.Diff(holes(2, n+1), tr.holes()); tr.commitOffset != 1 || d != "" {
-		t.Fatalf("mark %d, holes %s", tr.commitOffset, d)
+		t.Fatalf("commit offset %d, holes %s", tr.commitOffset, d)
 	}
 	tr.done(1)
 	if tr.commitOffset != n+1 || tr.holes() != nil {
-		t.Fatalf("mark %d, holes %v", tr.commitOffset, tr.holes())
+		t.Fatalf("commit offset %d, holes %v", tr.commitOffset, tr.holes())
 	}
 	if len(tr.words) > minWords {
 		t.Fatalf("%d words are kept for nothing", len(tr.words))
 	}
 }
 
-func TestTrackerSkipsHolesOfTheOwnerBefore(t *testing.T) {
+func TestTrackerSkipsHolesOfThePreviousOwner(t *testing.T) {
 	var tr tracker
 	tr.start(10, 3, holes(11, 13, 20, 21))
 	var work []int64
@@ -100,7 +100,7 @@ func TestTrackerLeaderEpoch(t *testing.T) {
 	want := func(epoch int32) {
 		t.Helper()
 		if got := tr.leaderEpoch(); got != epoch {
-			t.Fatalf("at mark %d: epoch %d, want %d", tr.commitOffset, got, epoch)
+			t.Fatalf("at commit offset %d: epoch %d, want %d", tr.commitOffset, got, epoch)
 		}
 	}
 	want(-1)
@@ -141,7 +141,7 @@ func TestCommitNeverPassesUnfinished(t *testing.T) {
 				want = start + int64(i)
 			}
 			if tr.commitOffset != want {
-				t.Fatalf("seed %d: mark %d, want %d", seed, tr.commitOffset, want)
+				t.Fatalf("seed %d: commit offset %d, want %d", seed, tr.commitOffset, want)
 			}
 		}
 		skipped := make([]bool, len(isDone))
@@ -165,22 +165,22 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		const records = 600
 		times := make([]int, records)
-		var mark int64 // what is committed
+		var committed int64
 		metadata := ""
 		redone, allowed := 0, 0
-		for times[records-1] == 0 || slices.Contains(times, 0) || mark < records {
-			before, err := stream.Commit{Offset: mark, Metadata: metadata}.Holes()
+		for times[records-1] == 0 || slices.Contains(times, 0) || committed < records {
+			before, err := stream.Commit{Offset: committed, Metadata: metadata}.Holes()
 			if err != nil {
 				t.Fatal(err)
 			}
 			var tr tracker
-			tr.start(mark, 1, before)
-			next, open, sinceCommit := mark, []int64(nil), 0
+			tr.start(committed, 1, before)
+			next, open, sinceCommit := committed, []int64(nil), 0
 			for life := r.IntN(1500); life > 0; life-- {
 				switch {
 				case r.IntN(50) == 0:
-					mark, sinceCommit = tr.commitOffset, 0
-					metadata, _ = stream.EncodeHoles(mark, tr.holes())
+					committed, sinceCommit = tr.commitOffset, 0
+					metadata, _ = stream.EncodeHoles(committed, tr.holes())
 				case next < records && (len(open) == 0 || r.IntN(2) == 0):
 					if tr.add(next, 1) {
 						open = append(open, next)

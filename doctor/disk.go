@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// Shares of a disk that should be free: a log on a full disk rejects events.
+// Shares of a disk below which free space is a warning or a failure: a log on a full disk rejects events.
 const (
 	warnFree = 0.15
 	failFree = 0.05
@@ -14,11 +14,12 @@ const (
 func (x *checker) disk(context.Context) Check {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(x.DataDir, &fs); err != nil {
-		return warn("pass the right data directory with --data-dir", "cannot read the disk of the data directory %s: %v",
+		return warn("pass the data directory of the node with --data-dir",
+			"cannot read the disk of the data directory %s: %v",
 			x.DataDir, err)
 	}
 	return checkDisk(x.DataDir, uint64(fs.Bavail)*uint64(fs.Bsize),
-		uint64(fs.Blocks)*uint64(fs.Bsize)) //nolint:unconvert // nolint:unconvert // the types differ between systems
+		uint64(fs.Blocks)*uint64(fs.Bsize)) //nolint:unconvert // the types differ between systems
 }
 
 func checkDisk(dir string, free, size uint64) Check {

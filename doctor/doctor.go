@@ -1,8 +1,8 @@
 // Package doctor checks the engines and the configuration and says, line by line, what is wrong and what to do next.
 //
-// It reads the log, the configuration (of a running node, or from the log itself) and asks the other engines. Examine
-// returns a [Report]: a check is ok, warn (look at it within a day) or fail (something does not work, or events may
-// be lost), with an advice that names the next step.
+// It reads the log and the configuration (of a running node, or from the log itself), and asks the other engines.
+// Examine returns a [Report]: a check is ok, warn (needs attention within a day) or fail (something does not work, or
+// events may be lost), with advice that names the next step.
 //
 // Promises: it changes nothing, stores nothing, and starts nothing that outlives Examine. All checks run at the same
 // time and each has 15 s of its own, so an engine that hangs hides no other fault
@@ -29,7 +29,7 @@ const checkTime = 15 * time.Second
 // Target is the installation that Examine checks.
 type Target struct {
 	Stream            stream.Config
-	ReplicationFactor int // replication factor that the topics must have
+	ReplicationFactor int // that the topics must have
 
 	// Config is the configuration of the running node, or as read from the log; nil if it could not be read, for the
 	// reason in ConfigErr.
@@ -45,14 +45,15 @@ type Target struct {
 	// Redis measures one round trip; nil if Redis is not configured.
 	Redis func(context.Context) (time.Duration, error)
 	// Ledger reconciles accepted events with their deliveries; nil = skip this check.
-	Ledger  func(context.Context) Check
+	Ledger func(context.Context) Check
+	// DataDir is the data directory, whose disk is checked.
 	DataDir string
 	// BaseURL is the public address that clients use; empty if unknown.
 	BaseURL string
 	// WeakKeys are the settings whose API keys are easy to guess.
 	WeakKeys []string
 	Now      func() time.Time
-	// Retention is how long events are kept.
+	// Retention is how long the log keeps records (RELAY_RETENTION_DAYS).
 	Retention time.Duration
 }
 
@@ -62,15 +63,15 @@ type checkGroup struct {
 	do   func(context.Context) []Check
 }
 
-// Examine makes all checks at the same time and returns them in reading order: what many others depend on comes
-// first.
-func Examine(ctx context.Context, p Target) (Report, error) {
-	reader, err := stream.NewReader(p.Stream, "doctor")
+// Examine makes all checks at the same time and returns their results in reading order: a check on which many others
+// depend comes first. It returns an error if the Kafka client cannot be created or ctx ends.
+func Examine(ctx context.Context, target Target) (Report, error) {
+	reader, err := stream.NewReader(target.Stream, "doctor")
 	if err != nil {
 		return Report{}, err
 	}
 	defer reader.Close()
-	x := &checker{Target: p, log: reader}
+	x := &checker{Target: target, log: reader}
 	groups := []checkGroup{
 		{"kafka", single(x.kafka)}, {"topics", single(x.topics)}, {"writers", single(x.writers)}, {"dispatch", x.dispatch},
 		{"store", single(x.store)}, {"alerts", single(x.alerts)}, {"unread", single(x.unread)}, {"dead", single(x.dead)},
@@ -79,31 +80,31 @@ func Examine(ctx context.Context, p Target) (Report, error) {
 		{"master keys", single(x.masterKeys)},
 		{"clickhouse", single(x.clickhouse)}, {"redis", single(x.redis)}, {"disk", single(x.disk)},
 	}
-	if len(p.WeakKeys) > 0 {
+	if len(target.WeakKeys) > 0 {
 		groups = append(groups, checkGroup{"api keys", single(x.weakKeys)})
 	}
-	if p.BaseURL != "" {
+	if target.BaseURL != "" {
 		groups = append(groups, checkGroup{"base URL", single(x.baseURL)})
 	}
-	if p.Ledger != nil {
-		groups = append(groups, checkGroup{"ledger", single(p.Ledger)})
+	if target.Ledger != nil {
+		groups = append(groups, checkGroup{"ledger", single(target.Ledger)})
 	}
 	results := make([][]Check, len(groups))
 	var all sync.WaitGroup
-	for i, l := range groups {
+	for i, group := range groups {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, checkTime)
 			defer cancel()
-			results[i] = l.do(ctx)
+			results[i] = group.do(ctx)
 			for j := range results[i] {
 				if results[i][j].Name == "" {
-					results[i][j].Name = l.name
+					results[i][j].Name = group.name
 				}
 			}
 		})
 	}
 	all.Wait()
-	r := Report{Node: p.Node}
+	r := Report{Node: target.Node}
 	for _, checks := range results {
 		r.Checks = append(r.Checks, checks...)
 	}
@@ -132,12 +133,12 @@ func fail(advice, format string, args ...any) Check {
 	return Check{State: StateFail, Text: fmt.Sprintf(format, args...), Advice: advice}
 }
 
-// kafkaFailed is the result of a check that got no answer from Kafka.
+// kafkaFailed is the result of a check whose request to Kafka failed.
 func kafkaFailed(err error) Check {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fail("fix the check kafka first", "Kafka did not answer within %v", checkTime)
+		return fail("follow the advice of the check kafka first", "Kafka did not answer within %v", checkTime)
 	}
-	return fail("fix the check kafka first", "Kafka: %v", err)
+	return fail("follow the advice of the check kafka first", "Kafka: %v", err)
 }
 
 // checkAge returns a check from the age of the oldest waiting record.

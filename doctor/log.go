@@ -59,8 +59,8 @@ func (x *checker) topics(ctx context.Context) Check {
 	return c
 }
 
-// writers checks who else may write to the topics. Nobody else should: the relay authenticates records of the
-// configuration only, and would sign and send any delivery that it reads from the other topics.
+// writers checks who except the relay may write to the topics. Nobody else should: the relay authenticates records of
+// the configuration only, and would sign and send any delivery that it reads from the other topics.
 func (x *checker) writers(ctx context.Context) Check {
 	cluster, _, err := x.log.TopicID(ctx, stream.Control)
 	if err != nil {
@@ -141,12 +141,12 @@ func (x *checker) dispatch(ctx context.Context) []Check {
 	if err != nil {
 		return []Check{kafkaFailed(err)}
 	}
-	var now, retries groupBacklog
+	var immediate, retries groupBacklog
 	byTier := make(map[string]int64)
 	var undelivered time.Time
 	for _, b := range backlogs {
 		if !stream.IsTier(b.Topic) {
-			now.add(b, timeOf(b.Head))
+			immediate.add(b, timeOf(b.Head))
 		} else {
 			retries.add(b, timeOf(b.Head))
 			byTier[b.Topic] += b.Records
@@ -156,14 +156,14 @@ func (x *checker) dispatch(ctx context.Context) []Check {
 		}
 	}
 	return []Check{
-		x.groupCheck(stream.DispatchGroup, "dispatch", members, now),
+		x.groupCheck(stream.DispatchGroup, "dispatch", members, immediate),
 		oldestUndelivered(undelivered, x.Now()),
 		retryDepth(tiers, byTier, retries),
 	}
 }
 
-// groupCheck checks a consumer group by its oldest waiting record and its members. role is the node role whose nodes
-// join the group.
+// groupCheck checks a consumer group by its oldest unprocessed record and the number of its members. role is the role
+// (RELAY_ROLES) of the nodes that join the group.
 func (x *checker) groupCheck(name, role string, members int, w groupBacklog) Check {
 	text := "no record waits"
 	if w.records > 0 {
@@ -181,7 +181,7 @@ func (x *checker) groupCheck(name, role string, members int, w groupBacklog) Che
 }
 
 func oldestUndelivered(accepted, now time.Time) Check {
-	c := ok("every event was delivered or has failed")
+	c := ok("no event waits for a delivery")
 	if !accepted.IsZero() {
 		c = ok("the oldest undelivered event was accepted %s ago", formatAge(now.Sub(accepted)))
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// Limits of a node's clock skew: from warnSkew on it is reported, beyond failSkew the node accepts no events.
+// Limits of a node's clock skew: beyond warnSkew it is reported, beyond failSkew the node accepts no events.
 const (
 	warnSkew = 2 * time.Second
 	failSkew = 30 * time.Second
 )
 
-// noConfig is the check configuration when the configuration could not be read.
+// noConfig is the result of the check configuration if the configuration could not be read.
 func (x *checker) noConfig() Check {
 	advice := "check that kafka is ok above and that RELAY_MASTER_KEYS is set here"
 	if errors.Is(x.ConfigErr, config.ErrLogSecret) {
@@ -65,7 +65,7 @@ func checkBounds(sizes []config.BoundUsage) Check {
 	for _, s := range sizes {
 		text := fmt.Sprintf("%s: %d of %d", s.Name, s.Used, s.Limit)
 		if float64(s.Used) >= nearLimit*float64(s.Limit) {
-			c = warn("delete unused endpoints, and find the API key that writes so much with GET /v1/audit",
+			c = warn("delete what is unused; GET /v1/audit shows which API key writes so much",
 				"near a limit: %s", text)
 			c.Details = append(c.Details, text)
 		}
@@ -130,14 +130,15 @@ func (x *checker) clock(context.Context) Check {
 	return ok("the clocks of all nodes agree with the brokers'")
 }
 
-// masterKeys checks for secrets that are not sealed with the first master key, and for nodes with other keys.
+// masterKeys checks for secrets that are not sealed with the first master key, and for nodes that lack one of the keys.
 func (x *checker) masterKeys(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
 	seals, err := x.Config.SecretsByMasterKey()
 	if err != nil {
-		return fail("run relay doctor of the newest version that the nodes ran: it may have written this", "%v", err)
+		return fail("run the doctor of the newest version that any node has run: that version may have written what this "+
+			"one cannot read", "%v", err)
 	}
 	if x.Keyring == nil {
 		return warn("set RELAY_MASTER_KEYS here to compare the keys", "secrets are sealed with %s",
@@ -154,7 +155,7 @@ func (x *checker) masterKeys(context.Context) Check {
 			other += n
 		}
 		if !slices.Contains(names, name) {
-			return fail("add that key to RELAY_MASTER_KEYS on every node", "%s sealed with the key %s, which is missing here",
+			return fail("add that key to RELAY_MASTER_KEYS on every node", "%s: sealed with the key %s, which is missing here",
 				plural(n, "secret"), name)
 		}
 	}
@@ -198,8 +199,7 @@ func (x *checker) clickhouse(ctx context.Context) Check {
 
 func (x *checker) redis(ctx context.Context) Check {
 	const advice = "check that this machine can connect to RELAY_REDIS_URL; until then each node limits rates on " +
-		"its own " +
-		"and duplicate events may be accepted"
+		"its own and duplicate events may be accepted"
 	if x.Redis == nil {
 		return ok("not configured: each node limits rates on its own")
 	}

@@ -11,7 +11,7 @@ import (
 // States of a check.
 const (
 	StateOK   = "ok"
-	StateWarn = "warn" // look at it within a day
+	StateWarn = "warn" // needs attention within a day
 	StateFail = "fail" // something does not work, or events may be lost
 )
 

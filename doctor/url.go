@@ -21,8 +21,8 @@ func (x *checker) baseURL(context.Context) Check {
 var privateSuffixes = []string{
 	"localhost", "local", "internal", "lan", "intranet", "home.arpa", "test", "example", "invalid"}
 
-// Unencrypted reports whether clients would use a base URL over a public network without TLS. A name without a dot
-// and a private address stay inside a private network.
+// Unencrypted reports whether clients would use a base URL over a public network without TLS. Names without a dot,
+// names with a private suffix, and loopback, link-local and private addresses count as a private network.
 func Unencrypted(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" {

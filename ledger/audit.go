@@ -13,7 +13,7 @@ import (
 // Span selects what an audit counts: the events that were accepted in [Since, Until), with all their outcomes up to
 // now.
 type Span struct {
-	Since, Until time.Time // zero: the start of the log; now
+	Since, Until time.Time // zero Since: the start of the log; zero Until: now
 	Partitions   []int32   // nil = all
 	// Limit bounds the events and deliveries of one partition that are kept in memory; beyond it Audit returns
 	// ErrTooMany. A million take about 100 MB. 0 = DefaultLimit.
@@ -25,8 +25,8 @@ type Span struct {
 // DefaultLimit is the Limit of a Span that sets none.
 const DefaultLimit = 1_000_000
 
-// clockSlack bounds how far the timestamp of a record may be ahead of one that was produced later on another node:
-// ids run at most 30 s ahead of a clock, and a clock differs at most 30 s from the brokers'.
+// clockSlack is more than the timestamp of a record can be ahead of one that was produced later on another node: ids
+// run at most 30 s ahead of a clock, and a clock differs at most 30 s from the brokers'.
 const clockSlack = 2 * time.Minute
 
 // Audit counts what became of the events of a span, from the log alone. It may run under load: what it counts as
@@ -119,13 +119,13 @@ func (a *auditor) partition(ctx context.Context, partition int32) error {
 	if err := fillBooks(ctx, a.log, &a.throttle, books, ranges); err != nil {
 		return err
 	}
-	j := a.cut.newReconciler(b, partition)
-	if err := searchRetryTopics(ctx, a.log, &a.throttle, books, a.cut, j.markWanted()); err != nil {
+	r := a.cut.newReconciler(b, partition)
+	if err := searchRetryTopics(ctx, a.log, &a.throttle, books, a.cut, r.markWanted()); err != nil {
 		return err
 	}
-	j.reconcileAll()
-	a.report.add(j.counts)
-	a.report.Lost = append(a.report.Lost, j.lost[:min(len(j.lost), maxLost-len(a.report.Lost))]...)
+	r.reconcileAll()
+	a.report.add(r.counts)
+	a.report.Lost = append(a.report.Lost, r.lost[:min(len(r.lost), maxLost-len(a.report.Lost))]...)
 	a.report.UndecodableOutcomes += b.undecodable
 	a.report.UnidentifiedDead += b.unidentified
 	return nil

@@ -11,16 +11,15 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// ErrTooMany means that a span holds more deliveries than an audit may keep in memory.
+// ErrTooMany means that there are more events and deliveries than an audit, or a run of the ledger, may keep in memory.
 var ErrTooMany = errors.New("the span holds too many deliveries to keep in memory: audit a shorter one")
 
 // book holds the events of one partition and their deliveries. It consists of sets, so that a record that is in the
 // log twice counts once, and holds no pointers into records: an event and a delivery take about 75 bytes each.
 type book struct {
 	limit int // of size
-	// separateReplays counts a replay as a delivery of its own if its event is not in the book, because the event may
-	// have been in it and have ended. Then outcomes of chains that are not in the book belong to ended events too and
-	// are ignored.
+	// separateReplays is set for a Ledger, which removes events that have ended. Then a replay of an event that is not in
+	// the book counts as a delivery of its own, and outcomes of chains that are not in the book are ignored.
 	separateReplays bool
 
 	events     map[id.ID]entry
@@ -116,7 +115,7 @@ func (b *book) addPoison(r *stream.Record) error {
 	return err
 }
 
-// startChain sets where a chain of a known event began, and returns its row.
+// startChain adds a chain of a known event if it is missing, sets where it began, and returns its row.
 func (b *book) startChain(event id.ID, dest, run []byte, from source, offset int64) (uint32, error) {
 	i, err := b.ensureChain(event, dest, run)
 	if err == nil {
@@ -192,19 +191,19 @@ func (b *book) addOutcome(r *stream.Record) error {
 }
 
 // addSuccess adds a successful request. Its outcome may be in the log twice.
-func (b *book) addSuccess(row uint32, end uint64) {
+func (b *book) addSuccess(row uint32, attempt uint64) {
 	x := &b.rows[row]
-	switch _, known := b.duplicates[success{row, end}]; {
+	switch _, known := b.duplicates[success{row, attempt}]; {
 	case x.success == 0:
-		x.success = end
-	case x.success != end && !known:
-		b.duplicates[success{row, end}] = struct{}{}
+		x.success = attempt
+	case x.success != attempt && !known:
+		b.duplicates[success{row, attempt}] = struct{}{}
 		x.duplicates++
 	}
 }
 
-// addDead adds a dead letter of the dispatchers. It is the end of an event record that names no delivery, and of work
-// that does not name its chain.
+// addDead adds a dead letter of the dispatchers. It ends an event record that names no delivery, and it may be the work
+// of any chain of its event if it does not name one.
 func (b *book) addDead(r *stream.Record) {
 	var topic, group string
 	var offset int64

@@ -12,12 +12,13 @@ import (
 
 // Config sets how closely a node follows the log.
 type Config struct {
-	// Every is the pause between two runs.
+	// Every is the time from the start of one run to the start of the next.
 	Every time.Duration
-	// Window is how long deliveries that have ended are counted in the metrics, and how far back a node begins.
-	// Deliveries that have not ended are followed until they do.
+	// Window is for how long after their event was accepted ended deliveries count in the metrics, and how far back a node
+	// begins. Deliveries that have not ended are followed until they do.
 	Window time.Duration
-	// PerSecond bounds the records that are read per second. Faster traffic is sampled.
+	// PerSecond bounds the records that are read per second. Of faster traffic a part is skipped
+	// (relay_ledger_unaudited_total).
 	PerSecond int
 	// MaxOpen bounds the events and deliveries that have not ended, about 100 bytes each. Beyond it the oldest are no
 	// longer followed.
@@ -51,7 +52,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// budget returns how many records one run may read.
+// budget returns how many new records one run may read; the retry topics are bounded by MaxSearch.
 func (c Config) budget() int { return int(float64(c.PerSecond) * c.Every.Seconds()) }
 
 // Deps are the dependencies of a Ledger. All are required.

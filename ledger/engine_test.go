@@ -99,11 +99,11 @@ func (b *logFixture) retry(topic string, e *event.Event, dest string) (offset in
 }
 
 // commit commits offsets as the dispatchers do.
-func (b *logFixture) commit(topic string, partition int32, mark int64, holes ...stream.Hole) {
+func (b *logFixture) commit(topic string, partition int32, offset int64, holes ...stream.Hole) {
 	b.t.Helper()
 	p := stream.Partition{Topic: topic, Index: partition}
-	committed := stream.Commit{Offset: mark, LeaderEpoch: -1}
-	committed.Metadata, _ = stream.EncodeHoles(mark, holes)
+	committed := stream.Commit{Offset: offset, LeaderEpoch: -1}
+	committed.Metadata, _ = stream.EncodeHoles(offset, holes)
 	g, err := stream.NewGroup(b.stream, stream.GroupConfig{Name: stream.DispatchGroup, Topics: []string{topic}})
 	if err != nil {
 		b.t.Fatal(err)

@@ -33,8 +33,8 @@ type followers struct {
 	now func() time.Time
 
 	all       map[int32]*follower
-	last      time.Time // time of the previous run
-	unaudited int       // records, events and deliveries that were skipped
+	lastRun   time.Time
+	unaudited int // records, events and deliveries that were skipped
 	onLost    func(Lost)
 }
 
@@ -43,13 +43,13 @@ type runResult struct {
 	Counts
 	unproven int
 	records  int
-	// retryAfter, if not 0, says that the log grows too fast to be read completely: everything up to now was skipped,
-	// and after this pause the new records are few enough to be read.
+	// retryAfter is not 0 if there was too much to read or to keep: everything up to now was skipped. After this pause the
+	// new records are few enough for a run.
 	retryAfter time.Duration
 }
 
-// run reads on to a new cut and reconciles. New partitions begin a window ago; partitions that are no longer wanted
-// are dropped.
+// run reads on to a new cut and reconciles. New partitions begin Config.Window ago; partitions that are no longer
+// wanted are dropped.
 func (f *followers) run(ctx context.Context, wanted []int32) (runResult, error) {
 	c, err := readCut(ctx, f.log)
 	if err != nil {
@@ -59,11 +59,11 @@ func (f *followers) run(ctx context.Context, wanted []int32) (runResult, error) 
 	if err := f.addMissing(ctx, c, wanted); err != nil {
 		return runResult{}, err
 	}
-	since, now := f.last, f.now()
+	since, now := f.lastRun, f.now()
 	if since.IsZero() {
 		since = now.Add(-f.cfg.Window)
 	}
-	f.last = now
+	f.lastRun = now
 	budget := f.cfg.budget()
 	if n := f.backlog(c); n > budget {
 		f.unaudited += n
@@ -71,13 +71,13 @@ func (f *followers) run(ctx context.Context, wanted []int32) (runResult, error) 
 		f.skipTo(c)
 		return runResult{retryAfter: min(max(retryAfter, time.Second), f.cfg.Every)}, nil
 	}
-	l, err := f.reconcile(ctx, c)
+	result, err := f.reconcile(ctx, c)
 	if errors.Is(err, ErrTooMany) {
 		f.unaudited += f.size()
 		f.skipTo(c)
 		return runResult{retryAfter: time.Second}, nil
 	}
-	return l, err
+	return result, err
 }
 
 // addMissing creates followers of partitions that have none.
@@ -137,7 +137,8 @@ func (f *followers) size() (n int) {
 	return n
 }
 
-// skipTo forgets everything and continues at the cut: outcomes of events from after the cut come after it too.
+// skipTo forgets everything and continues at the cut. Outcomes of events after the cut lie after it too, so none is
+// missed.
 func (f *followers) skipTo(c cut) {
 	for _, x := range f.all {
 		x.reset(f.cfg)
@@ -181,45 +182,45 @@ func (f *followers) reconcileBooks(ctx context.Context, c cut, books map[int32]*
 	wanted, search := 0, 0
 	reconcilers := make(map[int32]*reconciler, len(f.all))
 	for _, x := range f.all {
-		j := c.newReconciler(x.book, x.partition)
-		j.now, j.onLost = now.UnixMilli(), f.onLost
-		if n := j.markWanted(); n > 0 {
+		r := c.newReconciler(x.book, x.partition)
+		r.now, r.onLost = now.UnixMilli(), f.onLost
+		if n := r.markWanted(); n > 0 {
 			wanted += n
-			for _, r := range c.openRetryRanges(x.partition) {
-				search += int(r.To - r.From)
+			for _, unread := range c.openRetryRanges(x.partition) {
+				search += int(unread.To - unread.From)
 			}
 		}
-		reconcilers[x.partition] = j
+		reconcilers[x.partition] = r
 	}
-	blind := search > f.cfg.MaxSearch
-	if !blind {
+	retriesUnread := search > f.cfg.MaxSearch
+	if !retriesUnread {
 		if err := searchRetryTopics(ctx, f.log, throttle, books, c, wanted); err != nil {
 			return runResult{}, err
 		}
 	}
-	l := runResult{records: throttle.read}
+	result := runResult{records: throttle.read}
 	cutoff := minuteOf(now.Add(-f.cfg.Window))
 	for _, x := range f.all {
-		j := reconcilers[x.partition]
-		j.retriesUnread = blind
+		r := reconcilers[x.partition]
+		r.retriesUnread = retriesUnread
 		var ended Counts
-		j.onEnded = func(minute int64, its Counts) {
-			ended.add(its)
+		r.onEnded = func(minute int64, counts Counts) {
+			ended.add(counts)
 			n := x.endedCounts[minute]
-			n.add(its)
+			n.add(counts)
 			x.endedCounts[minute] = n
 		}
-		j.reconcileAll()
-		l.add(j.counts.minus(ended))
-		l.unproven += j.unproven
+		r.reconcileAll()
+		result.add(r.counts.minus(ended))
+		result.unproven += r.unproven
 		maps.DeleteFunc(x.endedCounts, func(minute int64, _ Counts) bool { return minute < cutoff })
 		for _, n := range x.endedCounts {
-			l.add(n)
+			result.add(n)
 		}
 		x.compact(f.cfg, now)
 	}
 	f.dropOldest()
-	return l, nil
+	return result, nil
 }
 
 // compact replaces the book by a new one with what has not ended, which frees the rows of what has.

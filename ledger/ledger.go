@@ -8,13 +8,15 @@
 //
 // The latest outcome of a delivery decides, by the versions that the store uses too (event.Version). A delivery has
 // one chain of attempts for the automatic delivery and one for each replay. A chain without a final outcome must be
-// in flight: a record that continues it is uncommitted in events, commands or a retry topic. A chain with neither is
-// residue: it is lost. Residue must be 0 at every moment, also under load; the comment of cut proves why.
+// in flight: a record that continues it (its work) is uncommitted in events, commands or a retry topic. A chain with
+// neither is lost, and its delivery is residue. Residue must be 0 at every moment, also under load; the comment of cut
+// proves why.
 //
 // Nothing is written, and no memory of a dispatcher and no table is trusted. Audit counts a span once and exactly. A
 // Ledger follows the partitions that its node dispatches: each run reads the new records, keeps only the counts of
-// what has ended, and follows the rest. A delivery that waits until a known time is trusted until then; the retry
-// topics are read only for overdue ones. Reading is throttled; faster traffic is sampled.
+// what has ended, and follows the others. A delivery that waits until a known time counts as in flight until then
+// without proof; the retry topics are read only for overdue ones. Reading is throttled; of faster traffic a part is
+// skipped.
 //
 // Begin reading at cut (read.go), book.go (what is remembered) and reconcile.go (what counts as what).
 //
@@ -63,7 +65,7 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	return l, err
 }
 
-// SetPartitions sets the partitions of events that this node dispatches and that the ledger follows.
+// SetPartitions sets the partitions of events that this node dispatches. The next run follows these.
 func (l *Ledger) SetPartitions(partitions []int32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

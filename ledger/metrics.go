@@ -31,17 +31,21 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}
 		return c
 	}
-	const of = " Counted per event and destination, within the ledger's window, in this node's partitions."
+	const (
+		here = ", per event and destination, in this node's partitions."
+		of   = ", per event and destination, of this node's events that are within the ledger's window or have not ended."
+	)
 	return &metrics{
-		accepted:  gauge("accepted", "Accepted deliveries."+of),
-		delivered: gauge("delivered", "Deliveries that succeeded."+of),
-		failed:    gauge("failed", "Deliveries that failed for good."+of),
-		skipped:   gauge("skipped", "Deliveries that were skipped, and events without a destination."+of),
-		rejected:  gauge("rejected", "Events that were rejected."+of),
-		dead:      gauge("dead", "Deliveries in the dead letter topic."+of),
-		inFlight:  gauge("in_flight", "Deliveries that have not ended, however old."+of),
-		residue:   gauge("residue", "Lost deliveries: neither ended nor in flight. Must be 0."+of),
-		unproven: gauge("unproven", "Chains that count as in flight by their last outcome, without a record in the log "+
+		accepted:  gauge("accepted", "Accepted deliveries: the sum of the other seven counts"+of),
+		delivered: gauge("delivered", "Deliveries that succeeded"+of),
+		failed:    gauge("failed", "Deliveries that failed for good"+of),
+		skipped: gauge("skipped", "Deliveries that were skipped, and events without a delivery (duplicates, no destination)"+
+			of),
+		rejected: gauge("rejected", "Events that were rejected"+of),
+		dead:     gauge("dead", "Deliveries in the dead letter topic"+of),
+		inFlight: gauge("in_flight", "Deliveries that have not ended, however old"+here),
+		residue:  gauge("residue", "Lost deliveries (neither ended nor in flight), must be 0"+here),
+		unproven: gauge("unproven", "Chains of attempts that count as in flight although no record was found in the log "+
 			"that proves it."),
 		last:    gauge("last_run_timestamp_seconds", "Unix time of the last complete run of the ledger."),
 		seconds: gauge("last_run_duration_seconds", "Duration of the last complete run, throttling included."),
@@ -52,7 +56,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}, err
 }
 
-// show sets the gauges.
+// show sets the gauges from one complete run.
 func (m *metrics) show(c Counts, unproven int, at time.Time, took time.Duration) {
 	for g, n := range map[prometheus.Gauge]int{
 		m.accepted: c.Accepted, m.delivered: c.Delivered, m.failed: c.Failed, m.skipped: c.Skipped, m.rejected: c.Rejected,

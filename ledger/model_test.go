@@ -58,7 +58,7 @@ func newModel(t testing.TB, seed uint64) *model {
 	return m
 }
 
-// work runs the next step of a random job.
+// workPartitions returns the partitions of all topics that hold work.
 func (m *model) workPartitions() (all []stream.Partition) {
 	for i := range m.log.partitions {
 		for _, topic := range append([]string{stream.Events, stream.Commands}, tierTopics()...) {
@@ -233,7 +233,7 @@ func (m *model) deadLetter(p stream.Partition, r *stream.Record, err error) (ste
 	return steps
 }
 
-// work does the next step of a job, which is moved to the end for the purpose.
+// work runs the next step of a random job, which it moves to the end of the list.
 func (m *model) work() bool {
 	if len(m.jobs) == 0 {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// log is the part of a *stream.Reader that an audit needs.
+// log is the part of a *stream.Reader that audits and followers need.
 type log interface {
 	Commits(ctx context.Context, group string, topics ...string) (map[stream.Partition]stream.Commit, error)
 	Starts(ctx context.Context, topics ...string) (map[stream.Partition]int64, error)
@@ -22,7 +22,7 @@ type log interface {
 }
 
 // cut is a consistent cut of the log: first the dispatchers' commits are read, then the ends of the topics that hold
-// outcomes, then the ends of the topics that hold work.
+// outcomes, then the ends of the topics that hold work (the records that make or continue a delivery).
 //
 // Reading the commits first makes false residue impossible while traffic flows. A chain is a sequence of records:
 // each is durable before the one before it is committed, and the final outcome is durable before the last of them is
@@ -30,10 +30,11 @@ type log interface {
 // read, so the second was in the log before all commits had been read, below the ends that were read later; the audit
 // found it, committed too, and so on to the final outcome. That is then in the log as well, below the end of
 // outcomes. So the chain has ended and the audit knows it. It does not matter which partition's commits are read
-// first. In the other order, work that moves from a topic that is not yet read to one that was read would look lost.
+// first. If the ends were read before the commits, work that moves on in between would look lost: the next record lies
+// above the ends, and the commit covers the one before it.
 //
-// Reading the ends of outcomes before those of work helps who reads from cut to cut: whatever an outcome refers to
-// lies before the cut too.
+// A follower reads from cut to cut. It needs the ends of outcomes to be read before those of work: then whatever an
+// outcome refers to lies before the cut too.
 type cut struct {
 	done         map[stream.Partition]stream.Completed
 	starts, ends map[stream.Partition]int64
@@ -112,8 +113,8 @@ func (x *offsetCache) offset(ctx context.Context, p stream.Partition, t time.Tim
 	return x.known[where][p], nil
 }
 
-// completeFrom returns the time to begin at in a partition: since, or later if retention has deleted outcomes of
-// events from then.
+// completeFrom returns the time to begin at in a partition: since, or the time from which on all outcomes are still in
+// the log, if retention has deleted later ones than since.
 func (c cut) completeFrom(ctx context.Context, l log, partition int32, since, now time.Time) (time.Time, error) {
 	p := stream.Partition{Topic: stream.Outcomes, Index: partition}
 	start := c.starts[p]
@@ -137,9 +138,9 @@ func (c cut) completeFrom(ctx context.Context, l log, partition int32, since, no
 	return since, nil
 }
 
-// throttle slows reading down, so that an audit takes no CPU and broker time from the traffic.
+// throttle slows reading down, so that an audit takes little CPU and broker time from the traffic.
 type throttle struct {
-	perSecond int // records; 0 = unlimited
+	perSecond int // records; 0: no limit
 	read      int // records so far
 }
 
@@ -216,7 +217,7 @@ func (b *book) addOpenRecord(r *stream.Record) (found int) {
 	return found
 }
 
-// markFound marks a chain whose work is in the log.
+// markFound marks a chain whose work is in the log. It returns 1 if the chain was wanted and not proven before.
 func (b *book) markFound(event id.ID, dest, run string) (found int) {
 	i := b.findChain(event, []byte(dest), []byte(run))
 	if i == 0 {
@@ -225,7 +226,7 @@ func (b *book) markFound(event id.ID, dest, run string) (found int) {
 	return b.rows[i].markProven()
 }
 
-// markProven returns 1 if the chain was wanted and not proven before.
+// markProven marks a chain as proven. It returns 1 if the chain was wanted and not proven before.
 func (x *row) markProven() int {
 	first := x.wanted && !x.proven
 	x.proven = true

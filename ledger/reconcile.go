@@ -15,18 +15,18 @@ type reconciler struct {
 	partition int32
 	// Completed records of these topics at the time of the cut.
 	eventsDone, commandsDone stream.Completed
-	// now, in unix milliseconds, lets it trust a last outcome that names a later time without proof; 0 = trust nothing.
+	// now is in unix milliseconds. Chains with a later trustedUntil count as in flight without proof; 0: none does.
 	now int64
 	// retriesUnread says that the retry topics were not read: what may be there counts as in flight.
 	retriesUnread bool
-	// onEnded is called for every event that has ended, which is then removed; nil = keep all.
+	// onEnded is called for every event, and every poison, that has ended, which is then removed; nil: all are kept.
 	onEnded func(minute int64, counts Counts)
 	// onLost is called once for each lost delivery; may be nil.
 	onLost func(Lost)
 
 	counts   Counts // of all events, those that have ended included
 	unproven int    // chains that count as in flight without proof
-	lost     []Lost // at most maxLost
+	lost     []Lost // the first maxLost that were found
 	scratch  []uint32
 }
 
@@ -81,9 +81,9 @@ func (r *reconciler) countEvent(event id.ID, e entry) (ended bool) {
 		for n < len(rows) && r.book.rows[rows[n]].dest == r.book.rows[rows[0]].dest {
 			n++
 		}
-		class, over := r.countDelivery(event, rows[:n])
+		class, deliveryEnded := r.countDelivery(event, rows[:n])
 		r.counts.count(class)
-		ended = ended && over
+		ended = ended && deliveryEnded
 		rows = rows[n:]
 	}
 	return ended
@@ -92,7 +92,7 @@ func (r *reconciler) countEvent(event id.ID, e entry) (ended bool) {
 // countDelivery counts one event and destination by its chains. Each chain must have ended, or its work must be in
 // the log; the latest outcome decides the class. It reports whether the delivery has ended.
 func (r *reconciler) countDelivery(event id.ID, chains []uint32) (class, bool) {
-	newest, lost, over := &r.book.rows[chains[0]], false, true
+	newest, lost, ended := &r.book.rows[chains[0]], false, true
 	for _, i := range chains {
 		x := &r.book.rows[i]
 		r.counts.Duplicates += int(x.duplicates)
@@ -102,13 +102,13 @@ func (r *reconciler) countDelivery(event id.ID, chains []uint32) (class, bool) {
 		switch {
 		case x.status.ended():
 		case r.hasOpenWork(x):
-			over = false
+			ended = false
 		case x.deadLettered:
 		case r.retriesUnread || r.now > 0 && x.trustedUntil > r.now:
-			over = false
+			ended = false
 			r.unproven++
 		default:
-			over, lost = false, true
+			ended, lost = false, true
 			r.reportLost(r.book.describeLost(event, r.partition, x), &x.reported)
 		}
 	}
@@ -116,15 +116,15 @@ func (r *reconciler) countDelivery(event id.ID, chains []uint32) (class, bool) {
 	case lost:
 		return classResidue, false
 	case newest.status == delivered:
-		return classDelivered, over
+		return classDelivered, ended
 	case newest.status == failed:
-		return classFailed, over
+		return classFailed, ended
 	case newest.status == skipped:
-		return classSkipped, over
+		return classSkipped, ended
 	case newest.status == undecodable || newest.deadLettered && !r.hasOpenWork(newest):
-		return classDead, over
+		return classDead, ended
 	}
-	return classInFlight, over
+	return classInFlight, ended
 }
 
 // hasOpenWork reports whether the log had an uncommitted record of the chain at the time of the cut.

@@ -68,7 +68,7 @@ func (c Counts) minus(before Counts) Counts {
 	}
 }
 
-// String returns the equation.
+// String returns the equation of the counts in one line.
 func (c Counts) String() string {
 	return fmt.Sprintf("%d accepted = %d delivered + %d failed + %d skipped + %d rejected + %d dead + %d in flight, "+
 		"residue %d, duplicates %d",
@@ -80,7 +80,7 @@ type Lost struct {
 	Event     id.ID  // zero for an event record that names none
 	Dest, Run string // Run is empty for the automatic chain
 	Status    event.Status
-	Reason    event.Reason // of the last outcome; both are empty if there was none
+	Reason    event.Reason // Status and Reason are of the last outcome, empty if there was none
 	Partition int32
 	Offset    int64 // of the last outcome, or of an event record without an Event; -1 = none
 }
@@ -120,9 +120,10 @@ type Report struct {
 	Counts
 	// Since is where the audit began: later than requested if retention has deleted outcomes of older events.
 	Since time.Time
-	Lost  []Lost // by event id, the first 1,000
+	Lost  []Lost // 1,000 of them at most, sorted by event id
 
-	// Residue may be explained by outcomes that cannot be decoded, or by dead letters that do not name their event.
+	// Outcomes that cannot be decoded, and dead letters that do not name their event, may explain residue: the ledger
+	// cannot tell to which delivery they belong.
 	UndecodableOutcomes, UnidentifiedDead int
 	Records                               int // records that were read
 }

@@ -20,14 +20,14 @@ type row struct {
 	next         uint32 // next row of the same event
 	status       status // of the latest outcome
 	from         source // topic of the record that began the chain
-	wanted       bool   // its work is searched for in the retry topics
+	wanted       bool   // its work (the record that continues it) is searched for in the retry topics
 	proven       bool   // its work was found there
 	deadLettered bool   // a dead letter may have been its work
 	reported     bool   // reported as lost
 	reason       uint32 // of the latest outcome; number of a name
 	version      event.Version
 	origin       int64  // offset of the record that began the chain
-	trustedUntil int64  // unix ms until which its last outcome, or the sight of its work, is trusted
+	trustedUntil int64  // unix ms until which it counts as in flight by its last outcome or by work found before; 0: none
 	success      uint64 // last 8 bytes of the id of the first successful request
 	duplicates   uint32 // further successful requests
 }
@@ -39,11 +39,11 @@ type runKey struct {
 
 // success identifies a successful request after the first one of its chain.
 type success struct {
-	row uint32
-	end uint64 // last 8 bytes of the attempt's id
+	row     uint32
+	attempt uint64 // last 8 bytes of its id
 }
 
-// poison is an undecodable record of the topic events.
+// poison is an undecodable record of the topic events that names no delivery.
 type poison struct {
 	deadLettered bool
 	minute       int64
@@ -76,9 +76,10 @@ const (
 func (s status) ended() bool { return s >= delivered }
 
 // trustGrace is how much later than announced the next outcome may come: the attempt itself, a commit and a loaded
-// node. Retry topics add 5 % of a long wait.
+// node take time. trustUntil adds 5 % of the wait, by which retry topics may be late.
 const trustGrace = time.Minute
 
+// trustUntil is until when a chain counts as in flight that announced at a time that it continues at next.
 func trustUntil(next, at time.Time) time.Time {
 	return next.Add(trustGrace + max(next.Sub(at), 0)/20)
 }
@@ -102,7 +103,7 @@ func statusOf(w *event.OutcomeHead) status {
 	return pending
 }
 
-// names numbers texts; 0 is the empty one.
+// names gives each text a number, from 1 on; 0 is the empty text.
 type names struct {
 	numbers map[string]uint32
 	text    []string

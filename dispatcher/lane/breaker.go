@@ -11,13 +11,14 @@ const (
 	// breakerMinOpen is how long it stays open the first time. Each failed probe doubles that, up to BreakerMaxOpen.
 	breakerMinOpen = 30 * time.Second
 	BreakerMaxOpen = time.Hour
-	// MaxProbes is how many requested deliveries (replays, recoveries, tests) may run at once while it is open.
+	// MaxProbes is how many requested deliveries (replays, recoveries, tests) may run at once while it is open. They are
+	// probes too: the success of one closes it.
 	MaxProbes = 2
 )
 
 // breaker is the circuit breaker of one destination. Closed, it counts consecutive failures. Open, it blocks all
-// deliveries but requested ones. When openUntil has passed, it is half-open: one request is sent as its probe, and the
-// others wait for the answer.
+// deliveries but requested ones. When openUntil has passed, it is half-open: the next request is its probe, and until
+// the answer other deliveries are parked as before.
 //
 // It is local to this node. A new owner of the partition starts with a closed breaker.
 type breaker struct {
@@ -42,7 +43,7 @@ func (b *breaker) blocks(now time.Time) bool {
 	return b.probe != nil || now.Before(b.openUntil)
 }
 
-// recordSuccess closes the breaker, whoever sent the request, and reports whether it was open.
+// recordSuccess closes the breaker, whichever request succeeded, and reports whether it was open.
 func (b *breaker) recordSuccess() (closed bool) {
 	closed = b.open()
 	*b = breaker{}

@@ -4,7 +4,7 @@ package lane
 type Census struct {
 	Deliveries int // queued, sent or being recorded
 	Bytes      int
-	Sending    int            // running requests
+	Sending    int            // workers, at most MaxSending; each has at most one running request
 	States     map[string]int // number of lanes by state
 	Parked     map[string]int // number of deliveries by reason
 }

@@ -38,7 +38,7 @@ func (f *laneFuzz) step() {
 	case n < 40:
 		f.offer()
 	case n < 60:
-		f.begin()
+		f.runWorker()
 	case n < 90:
 		f.finish([]ResultKind{NotSent, Succeeded, Succeeded, Failed, Failed, Failed, TimedOut}[f.r.IntN(7)])
 	case n < 95:
@@ -117,8 +117,8 @@ func (f *laneFuzz) check(decision Decision) {
 	}
 }
 
-// begin runs a worker that was started.
-func (f *laneFuzz) begin() {
+// runWorker runs a worker that was started.
+func (f *laneFuzz) runWorker() {
 	for l, n := range f.started {
 		if n > 0 {
 			f.started[l]--
@@ -188,7 +188,7 @@ func TestEveryDeliveryEndsOnce(t *testing.T) {
 		for n := 0; ; n++ {
 			f.change()
 			for range 100 {
-				f.begin()
+				f.runWorker()
 				f.finish(Succeeded)
 			}
 			if held, _ := f.InMemory(); held == 0 {
@@ -208,7 +208,7 @@ func TestEveryDeliveryEndsOnce(t *testing.T) {
 			}
 		}
 		for range 1000 {
-			f.begin()
+			f.runWorker()
 		}
 		held, bytes := f.InMemory()
 		for _, l := range f.byDest {

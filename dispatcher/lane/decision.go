@@ -74,8 +74,8 @@ type Decision struct {
 	Reason event.Reason
 
 	Due            time.Time // for Park: when the delivery is re-checked
-	EarliestSend   time.Time // for Park: it is hardly sent before; zero if unknown
-	ReportedNextAt time.Time // until then the outcome that reported this reason stands
+	EarliestSend   time.Time // for Park: an estimate of when it is sent; zero if unknown
+	ReportedNextAt time.Time // for Park: next time that the last outcome reported; before it, Reason is not reported again
 	ParkedBy       uint32    // id of the lane that parked it
 	Err            error     // why the configuration could not be read
 }
@@ -86,8 +86,10 @@ type Eligibility struct {
 	Destination *config.Destination
 	Status      event.Status // the delivery ends with it; empty: it is still wanted
 	Reason      event.Reason
-	Paused      bool // the delivery is wanted, but not before the pause ends
-	Known       bool // false: this node does not know the endpoint or the recovery job; nothing else is set
+	Paused      bool // wanted, but held while the endpoint or destination is paused or the endpoint moves
+	// Known is false if this node does not know the endpoint or the recovery job. Then Check sets nothing else, and
+	// CheckLatest sets only Status and Reason.
+	Known bool
 }
 
 // Rules check deliveries against the configuration.
@@ -96,7 +98,8 @@ type Rules interface {
 	MaxInFlight(work *event.Work) int
 	// Check never waits. It evaluates a body filter only if readBody is set.
 	Check(work *event.Work, readBody bool) Eligibility
-	// CheckLatest is Check, but for an unknown endpoint it waits until this node has applied all earlier writes.
+	// CheckLatest is Check with readBody. If the endpoint or recovery job is unknown, it waits until this node has applied
+	// all earlier writes and checks again. If it is still unknown, the delivery ends as skipped.
 	CheckLatest(ctx context.Context, work *event.Work) (Eligibility, error)
 }
 
@@ -107,8 +110,8 @@ type Limiter interface {
 	TakeToken(key string, perSecond float64, burst int) time.Duration
 }
 
-// HeldMarker is told which circuit breakers are open, for display on other nodes. until is the end of the open time,
-// zero when the breaker closed. SetHeldUntil does no I/O and never fails.
+// HeldMarker gets the state of circuit breakers, for display on other nodes. until is the end of the open time, zero
+// when the breaker closed. SetHeldUntil does no I/O and never fails.
 type HeldMarker interface {
 	SetHeldUntil(dest string, until time.Time)
 }
@@ -142,7 +145,7 @@ type ResultKind uint8
 
 // Kinds of results.
 const (
-	NotSent       ResultKind = iota // no request was made
+	NotSent       ResultKind = iota // no request was made, or the node stopped before its answer
 	Succeeded                       // the destination accepted it
 	Failed                          // the request failed, but not by a time-out
 	TimedOut                        // the destination did not answer in time
@@ -188,8 +191,8 @@ func (ls *Lanes) Next(ctx context.Context, l *Lane, last Result) Decision {
 }
 
 // EnforceLimits ends the pauses of partitions that waited long enough for a lane. When more than half of the memory is
-// used, it takes deliveries out of the queues of stuck lanes and returns what becomes of them. again is when to call
-// it next; 0: not before Deps.Wake is called.
+// used, it takes deliveries out of the queues of stuck lanes and returns what becomes of them. again is how long to
+// wait before the next call; 0: until Deps.Wake is called.
 func (ls *Lanes) EnforceLimits() (shed []Decision, again time.Duration) {
 	deliveries, again := ls.enforceLimits()
 	for _, delivery := range deliveries {
@@ -227,7 +230,7 @@ func (ls *Lanes) endDelivery(delivery *Delivery, eligibility Eligibility) Decisi
 		Reason: eligibility.Reason}
 }
 
-// parkDelivery parks a delivery that is still wanted.
+// parkDelivery parks a delivery that is still wanted, as far as this node knows.
 func (ls *Lanes) parkDelivery(delivery *Delivery, reason event.Reason, eligibility Eligibility) Decision {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

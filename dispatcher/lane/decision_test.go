@@ -58,7 +58,8 @@ func TestDecisions(t *testing.T) {
 		},
 			next,
 			Decision{Action: Park, Reason: event.Manual}},
-		"the configuration is away": {func(lt *laneTest) { lt.err = errors.New("away") }, nil, next, Decision{Action: Park}},
+		"the configuration is unavailable": {
+			func(lt *laneTest) { lt.err = errors.New("unavailable") }, nil, next, Decision{Action: Park}},
 		"no token": {func(lt *laneTest) {
 			lt.wait, lt.eligibility.Destination.RateLimit = time.Minute, &config.RateLimit{PerSecond: 1}
 		}, nil, next, Decision{Action: Stop}},

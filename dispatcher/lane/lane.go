@@ -11,8 +11,9 @@ import (
 
 // Bounds of a lane.
 const (
-	// laneQueue bounds the live deliveries, and separately the requested ones, that wait in memory for one
-	// destination: one second of work at the default of 64 requests in flight and 60 ms each.
+	// laneQueue is how many live deliveries, and separately how many requested ones, wait in memory for one destination
+	// before its partition pauses or further ones are parked: one second of work at the default of 64 requests in flight
+	// and 60 ms each.
 	laneQueue = 1024
 	// idleLane is how long an empty lane is kept, with its opened secrets.
 	idleLane = time.Minute
@@ -51,8 +52,8 @@ type deliveryQueue = deque.Deque[*Delivery]
 
 func (l *Lane) queued() int { return l.live.Len() + l.requested.Len() }
 
-// isRequested reports whether a user asked for just this delivery. It waits behind live deliveries, and an open
-// circuit breaker does not block it.
+// isRequested reports whether a user asked for the delivery: a replay, a recovery job or a test. It gives way to live
+// deliveries, and an open circuit breaker does not block it.
 func isRequested(work *event.Work) bool { return work.Run != "" || work.Trigger == event.TriggerTest }
 
 func (l *Lane) queueOf(work *event.Work) *deliveryQueue {
@@ -94,10 +95,11 @@ func (l *Lane) takeNext(now time.Time) (*Delivery, event.Reason) {
 	return nil, ""
 }
 
-// takeAllowed takes live deliveries before requested ones. One requested delivery may run beside live ones.
+// takeAllowed takes the next delivery that may be sent. While live deliveries wait, at most one requested delivery runs
+// beside them; with a window of 1 the two kinds take turns.
 func (l *Lane) takeAllowed() *Delivery {
-	runs := l.live.Len() == 0 || l.requestedActive == 0 && (l.window.size > 1 || l.requestedTurn)
-	if runs && l.requested.Len() > 0 {
+	mayTakeRequested := l.live.Len() == 0 || l.requestedActive == 0 && (l.window.size > 1 || l.requestedTurn)
+	if mayTakeRequested && l.requested.Len() > 0 {
 		l.requestedActive++
 		l.requestedTurn = false
 		return l.requested.PopFront()
@@ -109,8 +111,8 @@ func (l *Lane) takeAllowed() *Delivery {
 	return nil
 }
 
-// takeSurplus takes a delivery that must not wait for a token in the lane, the newest first. It leaves one live and
-// one requested delivery.
+// takeSurplus takes a delivery that is too many to wait for a token in the lane: requested before live ones, the newest
+// first. It leaves at least one of each kind.
 func (l *Lane) takeSurplus() *Delivery {
 	switch {
 	case l.queued() <= l.token.maxQueued:

@@ -21,8 +21,8 @@ import (
 // (N+1)th of the memory stays free for the others. Above a quarter of the memory, stuck lanes queue no more than they
 // can send soon; above half, they give back what exceeds that.
 //
-// The open files of the node are shared in the same way: a lane may have as many requests as there are free ones, and
-// always one.
+// The open files of the node are shared in the same way: a lane may have as many running requests as the node may still
+// start, and always one.
 type Lanes struct {
 	maxDeliveries, maxBytes int
 	maxSending              int
@@ -64,8 +64,8 @@ type Deps struct {
 	Held    HeldMarker
 	Keyring *config.Keyring
 	Wake    func() // asks for EnforceLimits to be called soon
-	// OnGone is called for each 410 of a destination that has answered 410 to several events in a row, with its URL.
-	// It must not wait.
+	// OnGone is called for each 410 of a destination that has answered 410 to several events in a row, with the URL of
+	// the request. It must not wait.
 	OnGone func(work *event.Work, url string)
 }
 
@@ -88,10 +88,11 @@ func New(cfg Config, deps Deps) *Lanes {
 // once, before the first Admit.
 func (ls *Lanes) SetStartWorker(start func(*Lane)) { ls.startWorker = start }
 
-// Freed receives after memory was freed, for a caller that waits because Full returned true.
+// Freed returns a channel that receives after memory was freed, for a caller that waits because Full returned true.
 func (ls *Lanes) Freed() <-chan struct{} { return ls.freed }
 
-// Begin begins a delivery that is in no lane. It returns false when the partition has left the node.
+// Begin begins a delivery that is in no lane and counts its memory. It returns false when the partition has left the
+// node. Release ends the delivery.
 func (ls *Lanes) Begin(delivery *Delivery) bool {
 	if !delivery.Slot.BeginDelivery() {
 		return false
@@ -133,7 +134,7 @@ func (ls *Lanes) InMemory() (deliveries, bytes int) {
 	return ls.deliveries, ls.bytes
 }
 
-// Full reports whether the node holds as much as it may. The reader stops until Freed receives.
+// Full reports whether the node holds as much as it may. Then the reader waits for Freed.
 func (ls *Lanes) Full() bool {
 	held, bytes := ls.InMemory()
 	return held >= ls.maxDeliveries || bytes >= ls.maxBytes
@@ -280,7 +281,7 @@ func (ls *Lanes) recordResult(l *Lane, last Result, now time.Time) (more int) {
 	return 0
 }
 
-// Target returns the opened destination. The lane keeps it until the endpoint changes.
+// Target returns the opened destination. The lane keeps it until the endpoint changes or Sweep drops it.
 func (ls *Lanes) Target(l *Lane, eligibility Eligibility) (*Target, error) {
 	if target := l.target.Load(); target != nil && target.Rev == eligibility.Endpoint.Rev {
 		return target, nil
@@ -304,7 +305,7 @@ func (ls *Lanes) configure(l *Lane, url string, maxInFlight int) {
 	ls.startWorkers(l, l.queued())
 }
 
-// followURL resets the lane if the destination has a new URL.
+// followURL resets what the lane has learned about the destination if that has a new URL.
 func (ls *Lanes) followURL(l *Lane, url string) {
 	if l.url != "" && l.url != url {
 		ls.resetLearned(l)
@@ -352,8 +353,8 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 	signal(ls.freed)
 }
 
-// Sweep drops the opened secrets of lanes that were empty for idleLane, and removes those lanes unless they still
-// count parked deliveries or an open breaker.
+// Sweep drops the opened secrets of lanes that were empty for idleLane, and removes those lanes. A lane with parked
+// deliveries or an open breaker is removed only after rememberParked or rememberOpen.
 func (ls *Lanes) Sweep() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -8,10 +8,11 @@ import (
 const (
 	// movingWindow is the counting window for a lane's completions. They tell a busy lane from a stuck one.
 	movingWindow = 250 * time.Millisecond
-	// stuckAfter without a completion a lane is stuck: when memory is low it queues no more than it can send soon.
+	// stuckAfter is after how long without a completion a lane is stuck. When memory is low, a stuck lane queues no more
+	// than it can send soon.
 	stuckAfter = time.Second
 	// A lane may pause partitions for stallBudget at once and for a tenth of the time in the long run (1/stallRefill).
-	// So much a burst for one destination may delay its neighbours.
+	// That bounds how long a burst for one destination delays the others.
 	stallBudget = time.Second
 	stallRefill = 10
 	// soleStreak is how many consecutive deliveries of a partition must be for one destination until that counts as
@@ -47,8 +48,9 @@ func (s *pace) countCompletion(now time.Time) {
 	s.lastCompletion = now
 }
 
-// mayStall reports whether these partitions may pause for a lane that holds so many deliveries. A lane that was empty
-// until a moment ago is not measured yet and may pause them.
+// mayStall reports whether these partitions may pause for a lane that holds that many deliveries. A lane that was empty
+// until a moment ago is not measured yet and may pause them. A lane with nearly all deliveries of the partitions needs
+// no budget, since it delays no other.
 func (s *pace) mayStall(now time.Time, held int, partitions ...*Partition) bool {
 	s.advanceWindow(now)
 	fresh, recent := now.Sub(s.busySince) < movingWindow, s.completed+s.completedBefore
@@ -56,11 +58,11 @@ func (s *pace) mayStall(now time.Time, held int, partitions ...*Partition) bool 
 	if sole {
 		return fresh || recent > 0
 	}
-	// At the speed of the last half second, the lane completes half of what it holds within the next one.
+	// At the speed of the last half second, the lane completes half of what it holds within the next half second.
 	return s.budgetAt(now) > 0 && (fresh || 2*recent >= held)
 }
 
-// budgetAt is how much longer the lane may pause partitions.
+// budgetAt is how much longer the lane may pause partitions; negative when a pause has lasted too long.
 func (s *pace) budgetAt(now time.Time) time.Duration {
 	passed := max(now.Sub(s.budgetSince), 0) // the clock may have been set back
 	if len(s.paused) > 0 {

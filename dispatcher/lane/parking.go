@@ -9,8 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// How often parked deliveries are re-checked: at most RecheckBudget times a second for all of a node together, each of
-// them at least every MaxRecheck, and none more often than every MinRecheck.
+// How often parked deliveries are re-checked: at most RecheckBudget times a second for all of a node together, and each
+// of them every MinRecheck to MaxRecheck. Only the first interval may be shorter, down to a fifth.
 const (
 	RecheckBudget = 4000
 	MinRecheck    = 5 * time.Second
@@ -29,7 +29,7 @@ type parking struct {
 	total  int
 }
 
-// newParking chooses a random laneID. It is never 0, which stands for a delivery that was never parked.
+// newParking chooses a random laneID. It is never 0, which stands for a delivery that no lane has counted as parked.
 func newParking() parking { return parking{laneID: rand.Uint32() | 1} }
 
 // countOf is the counter of the reason; an unknown reason uses the first one.
@@ -90,7 +90,8 @@ func (ls *Lanes) parkLocked(l *Lane, delivery *Delivery, reason event.Reason, no
 	return decision
 }
 
-// parkUnchecked parks a delivery whose configuration cannot be read. No outcome is recorded: nothing new is known.
+// parkUnchecked parks a delivery whose configuration cannot be read, for MinRecheck. It is not counted as parked, and
+// no outcome is recorded: nothing new is known.
 func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
 	now, work := ls.now(), delivery.Work
 	return Decision{
@@ -110,7 +111,7 @@ func parkedStatus(work *event.Work, reason event.Reason) event.Status {
 	return event.Pending
 }
 
-// countReturned counts that a parked delivery has returned from its retry topic.
+// countReturned uncounts a parked delivery that has returned from its retry topic.
 func (ls *Lanes) countReturned(l *Lane, work *event.Work) {
 	if work.Parked == "" || work.ParkedBy != l.parking.laneID {
 		return
@@ -125,7 +126,7 @@ func (ls *Lanes) countReturned(l *Lane, work *event.Work) {
 	}
 }
 
-// resetParked starts the count again: another owner may have had the deliveries meanwhile.
+// resetParked starts the count of parked deliveries at 0 again: another owner may have had them meanwhile.
 func (ls *Lanes) resetParked(l *Lane) {
 	if l.parking.total > 0 {
 		ls.lanesParked--

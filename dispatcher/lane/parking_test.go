@@ -42,8 +42,8 @@ func TestRecheckBudget(t *testing.T) {
 		for _, n := range parked {
 			step := RecheckInterval(tiers, n, len(parked))
 			hops := 0
-			for rest := step; rest > 0; hops++ {
-				rest -= min(TierFor(tiers, rest).Delay, rest)
+			for remaining := step; remaining > 0; hops++ {
+				remaining -= min(TierFor(tiers, remaining).Delay, remaining)
 			}
 			if hops != 1 {
 				t.Fatalf("%d hops for an interval of %v", hops, step)
@@ -108,8 +108,8 @@ func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 	}
 }
 
-// A returning delivery is counted down once, whatever its record says. Those that left with their partition are not
-// counted.
+// A delivery that returns is uncounted once, even if its record is read twice. Those that left with their partition are
+// not counted.
 func TestParkedIsCountedOnce(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	count := func() (n int) {

@@ -18,8 +18,8 @@ const (
 	maxSleep = 10 * time.Second
 	// maxBacklog bounds a computed backlog; no payload is kept that long.
 	maxBacklog = 10 * 365 * 24 * time.Hour
-	// MinBurst is the least burst of a bucket, as time at its rate. On a busy machine timers are late by up to that,
-	// and what a lane could not send because it woke late must not be lost.
+	// MinBurst is the least capacity of a bucket, as the time in which its rate fills it. On a busy machine timers are
+	// late by up to that. Tokens of that time must not be lost to a lane that wakes late.
 	MinBurst = 100 * time.Millisecond
 )
 
@@ -54,7 +54,7 @@ func (t *tokenWait) waiting(now time.Time) bool {
 	return left > 0 && left <= maxTokenWait // else the clock was set back
 }
 
-// backlog is how long so many parked deliveries need at the last rate, at most maxBacklog.
+// backlog is how long that many parked deliveries take at the last rate, at most maxBacklog; 0 if no rate is known.
 func (t *tokenWait) backlog(parked int) time.Duration {
 	if t.perSecond <= 0 {
 		return 0
@@ -119,14 +119,14 @@ func (h waitingLanes) Swap(i, k int) {
 	h[i].token.heapPosition, h[k].token.heapPosition = i+1, k+1
 }
 
-// Push is called by heap.
+// Push implements heap.Interface.
 func (h *waitingLanes) Push(x any) {
 	l := x.(*Lane)
 	*h = append(*h, l)
 	l.token.heapPosition = len(*h)
 }
 
-// Pop is called by heap.
+// Pop implements heap.Interface.
 func (h *waitingLanes) Pop() any {
 	last := len(*h) - 1
 	l := (*h)[last]

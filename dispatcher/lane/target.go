@@ -12,7 +12,7 @@ import (
 )
 
 // Target is the opened (decrypted and parsed) configuration of one destination, ready for attempts. The lane keeps it
-// until the endpoint changes.
+// until the endpoint changes or the lane has been empty for a minute.
 type Target struct {
 	Rev     int64 // of the endpoint
 	URL     *url.URL
@@ -28,7 +28,7 @@ type LiveSecret struct {
 	Until  time.Time
 }
 
-// openTarget decrypts the headers and secrets of the destination.
+// openTarget parses the URL and decrypts the headers and secrets of the destination.
 func openTarget(k *config.Keyring, rev int64, d *config.Destination) (*Target, error) {
 	u, err := url.Parse(d.URL)
 	if err != nil {

@@ -14,7 +14,7 @@ const minTierTime = 500 * time.Millisecond
 func Slack(wait time.Duration) time.Duration { return max(time.Second, wait/20) }
 
 // TierFor chooses the retry topic for a delivery that is due after wait: the shortest delay that covers wait within
-// Slack, else the longest that does not exceed it. From there the delivery hops on.
+// Slack, else the longest that does not exceed it, from where the delivery hops on, else the shortest of all.
 func TierFor(tiers []stream.Tier, wait time.Duration) stream.Tier {
 	longest := tiers[0]
 	for _, t := range tiers {
@@ -31,10 +31,10 @@ func TierFor(tiers []stream.Tier, wait time.Duration) stream.Tier {
 // ReadyAt is when a record leaves its tier: when it is due, if that is within this tier, else when its time in the
 // tier is over and it hops to the next one.
 //
-// A node releases the records that it has read in order of ReadyAt. A record that is not read yet waits for those
-// before it, at most until its own time in the tier is over, which is within the slack of its tier. The append time
-// may come from another clock. It can shorten the wait to minTierTime after the record was first seen, and never
-// lengthen it beyond the delay of the tier.
+// A node holds a bounded number of records of a tier and releases them in order of ReadyAt. A later record is read when
+// there is room. All records before it leave at the latest when its own time in the tier is over, so it is late by no
+// more than the slack of its tier. The append time may come from another clock. It can shorten the wait to minTierTime
+// after the record was first seen, and never lengthen it beyond the delay of the tier.
 func ReadyAt(due, appended, seen time.Time, delay time.Duration) time.Time {
 	tierEnd := appended.Add(delay)
 	if due.After(tierEnd) {

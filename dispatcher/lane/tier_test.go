@@ -9,10 +9,10 @@ import (
 )
 
 func TestTierFor(t *testing.T) {
-	f := func(rest time.Duration, topic string) {
+	f := func(wait time.Duration, topic string) {
 		t.Helper()
-		if got := TierFor(stream.Tiers(), rest).Topic; got != topic {
-			t.Errorf("%v: %s, want %s", rest, got, topic)
+		if got := TierFor(stream.Tiers(), wait).Topic; got != topic {
+			t.Errorf("%v: %s, want %s", wait, got, topic)
 		}
 	}
 	f(-time.Hour, "retry.1s")
@@ -43,9 +43,9 @@ func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
 		wait := time.Duration(r.Float64() * float64(time.Second) * float64(int64(1)<<r.IntN(20))) // up to 12 days
 		due, now, hops := start.Add(wait), start, 0
 		for {
-			rest := due.Sub(now)
-			tier := TierFor(tiers, rest)
-			seen := now.Add(time.Duration(r.Float64() * float64(min(tier.Delay, max(rest, 0))) * float64(r.IntN(2))))
+			remaining := due.Sub(now)
+			tier := TierFor(tiers, remaining)
+			seen := now.Add(time.Duration(r.Float64() * float64(min(tier.Delay, max(remaining, 0))) * float64(r.IntN(2))))
 			at := ReadyAt(due, now, seen, tier.Delay)
 			if at.After(now.Add(tier.Delay)) && at.After(seen.Add(minTierTime)) {
 				t.Fatalf("seed %d: waits %v in %s", seed, at.Sub(now), tier.Topic)

@@ -2,8 +2,8 @@ package lane
 
 // How many requests may run to one destination.
 const (
-	// InitialWindow is the window of a new lane. It doubles with each round of successes: a fast destination reaches
-	// the default max_in_flight of 64 after four rounds, and a hanging one was sent only this many.
+	// InitialWindow is the window of a new lane. It doubles with each round of successes, so a fast destination reaches
+	// the default max_in_flight of 64 after four rounds. A destination that hangs has got only InitialWindow requests.
 	InitialWindow = 4
 	// FailingWindow is the most requests that run when none of the last failingAfter succeeded.
 	FailingWindow = 2

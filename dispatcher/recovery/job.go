@@ -23,7 +23,7 @@ const (
 	maxSettleCheck = 30 * time.Second
 )
 
-// failureBackoff is the pause after a failure. A job may end late by its longest pause after the deadline.
+// failureBackoff is the pause after a failure. So a job may end as late as its longest pause, 9 s, after the deadline.
 var failureBackoff = wait.Backoff{First: time.Second, Longest: 9 * time.Second}
 
 // errJobChanged means that a user or another node changed the job first.
@@ -41,7 +41,7 @@ type jobRun struct {
 
 // runJob takes a job from state to state until it is settled or belongs to another node.
 func (r *Runner) runJob(ctx context.Context, id string) {
-	defer r.wakeUp() // it may belong to this node again
+	defer r.wakeUp() // the job may belong to this node again
 	defer func() {
 		r.mu.Lock()
 		delete(r.running, id)

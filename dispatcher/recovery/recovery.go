@@ -5,15 +5,16 @@
 // conditional changes of the headers, records of the topic commands, and outcomes of items that are not sent. Start
 // reading at Runner.Run, then job.go (the states of one job) and submit.go (its pages).
 //
-// The node that owns the partition of the endpoint runs the job. Two nodes that both believe so do no harm: a change
-// of the header, which only one of them can make, reserves each page before anything of it is submitted. So a node
-// that has lost the partition repeats at most one page.
+// The node that owns the partition of the endpoint runs the job. Two nodes that both believe to own it do no harm: each
+// page is reserved by a change of the header before anything of it is submitted, and only one of them can make that
+// change. So a node that has lost the partition repeats at most one page.
 //
 // The state of an item is the newest outcome of its delivery within the job, so no job depends on memory. A new owner
 // waits until the store has caught up with the log, submits reserved items without an outcome again, and continues.
 // While the store is unavailable or behind, the job waits.
 //
-// Run owns every goroutine: one for each job that is not settled, at most a thousand for an account.
+// Run owns every goroutine: one for each job that is not settled. An account has at most a thousand jobs that have not
+// ended; those that have ended settle when all their results are in.
 //
 // Invariants, each with its test:
 //   - every state transition (TestJobLifecycle and the tests after it);
@@ -37,7 +38,7 @@ import (
 // Jobs are the headers of the recovery jobs, in the configuration log.
 type Jobs interface {
 	Recovery(id string) (*config.Recovery, config.Presence)
-	// UnsettledRecoveries returns the jobs that are not settled, and settled ones that ended before the given time.
+	// UnsettledRecoveries returns the jobs that are not settled, and settled ones that were created before the given time.
 	UnsettledRecoveries(before time.Time) (unsettled, old []*config.Recovery)
 	// RecoveriesChanged returns a channel that is closed when a job is created or changed.
 	RecoveriesChanged() <-chan struct{}
@@ -50,8 +51,8 @@ type Endpoints interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 }
 
-// Store has the selected items and their results. An error is event.ErrUnavailable if a later try may succeed; any
-// other error is permanent.
+// Store has the selected items and their results. An error is event.ErrUnavailable if a later try may succeed. Any
+// other error of SelectRecovery ends the job as failed; those of the other methods are retried too.
 type Store interface {
 	SelectRecovery(ctx context.Context, s event.Selection, name string) (event.SelectionTotals, error)
 	CaughtUp(ctx context.Context) error
@@ -61,8 +62,8 @@ type Store interface {
 		each func(*event.OpenRecoveryItem) error) error
 }
 
-// Submitter writes deliveries to make, and outcomes of items that are not sent, and returns when all of it is durable.
-// After an error a part of it may be.
+// Submitter writes deliveries to make, and outcomes of items that are not sent, and returns when all are durable. After
+// an error some of them may be durable.
 type Submitter interface {
 	Submit(ctx context.Context, deliveries []*event.Work, outcomes []*event.Outcome) error
 }
@@ -178,7 +179,7 @@ func (r *Runner) owns(job *config.Recovery) bool {
 	return r.owned[partition]
 }
 
-// deleteOld deletes jobs whose history has expired.
+// deleteOld deletes settled jobs that are older than config.RecoveryRetention.
 func (r *Runner) deleteOld(ctx context.Context, old []*config.Recovery) {
 	for _, job := range old {
 		if !r.owns(job) {

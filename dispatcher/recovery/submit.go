@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// largestPage is how many items a page reserves at most. At a low rate a page takes pageSeconds, so that few
-	// reserved items wait when a job ends; it has at least smallestPage items.
+	// A page is what the job sends in pageSeconds, from smallestPage to largestPage items, so that few reserved items wait
+	// when a job ends.
 	largestPage, smallestPage = 200, 10
 	pageSeconds               = 10
-	// refillShare: the next page is reserved when at most a quarter of the page size is unfinished.
+	// The next page is reserved when at most 1/refillShare of the page size is unfinished.
 	refillShare = 4
-	// batchBytes bounds the bodies that are submitted at once, but for a single larger one.
+	// batchBytes bounds the bodies that are submitted at once. A larger body is submitted alone.
 	batchBytes = 8 << 20
 )
 
@@ -67,7 +67,7 @@ func (run *jobRun) counts(ctx context.Context, job *config.Recovery) (event.Reco
 	return byJob[job.ID], err
 }
 
-// nextCheck is when to check the results again: soon while they change.
+// nextCheck is how long to wait before the results are checked again, at most limit: less while they change.
 func (run *jobRun) nextCheck(counts event.RecoveryCounts, limit time.Duration) time.Duration {
 	if counts != run.lastCounts {
 		run.lastCounts, run.unchangedChecks = counts, 0
@@ -121,12 +121,12 @@ func storeJob(job *config.Recovery) event.RecoveryJob {
 		UnsentReason: job.State.UnsentReason()}
 }
 
-// batch collects what is submitted at once.
+// batch collects the deliveries and outcomes that are submitted at once.
 type batch struct {
 	*jobRun
 	job        *config.Recovery
-	due        time.Time // of the next delivery
-	every      time.Duration
+	due        time.Time     // of the next delivery
+	every      time.Duration // between two deliveries
 	deliveries []*event.Work
 	outcomes   []*event.Outcome
 	bytes      int
@@ -162,7 +162,8 @@ func (b *batch) add(ctx context.Context, item *event.OpenRecoveryItem) error {
 	return nil
 }
 
-// skippedOutcome is the outcome of an item that is not sent. The status of the delivery stays as it was.
+// skippedOutcome is the outcome of an item that is not sent. A final status of the delivery stays; any other becomes
+// skipped.
 func (b *batch) skippedOutcome(item *event.OpenRecoveryItem, reason event.Reason) *event.Outcome {
 	outcome := &event.Outcome{
 		Event: item.Event, Account: b.job.Account, Endpoint: b.job.Endpoint, Dest: item.Destination, Run: b.job.ID,

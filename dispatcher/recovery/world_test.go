@@ -112,7 +112,8 @@ func (w *world) put(edited *config.Recovery) {
 	w.changed = make(chan struct{})
 }
 
-// on sets what is called before each step of a runner and may refuse it: select, counts, work, submit, update, caught.
+// on sets what is called before each step of a runner and may refuse it: select, counts, work, submit, update, caught
+// up.
 func (w *world) on(refuse func(step string) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

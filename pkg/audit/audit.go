@@ -1,9 +1,9 @@
 // Package audit defines the entries of the audit log: who changed what, and when which API key was used.
 //
-// Every node collects the uses of keys here and writes at most one entry per key and minute. The configuration log
-// writes the entries of its own changes. Both go to the topic audit, from which the store writer copies them into the
-// store for queries. The id of an entry is derived from its content, so an entry that is written twice is stored
-// once. Entries hold the names of changed members, never their values.
+// Every node counts the uses of each key in one entry per hour here, and writes a changed entry at most once a minute.
+// The configuration log writes the entries of its own changes. Both go to the topic audit, from which the store writer
+// copies them into the store for queries. The id of an entry is derived from its content, so an entry that is written
+// twice is stored once. Entries hold the names of changed members, never their values.
 //
 // Begin reading at Entry and Uses.
 package audit
@@ -61,7 +61,7 @@ func ActorOf(actor, name string) Actor {
 	}
 }
 
-// KeyUsed is the action of entries about the use of an API key. There is one entry per key, node and hour.
+// KeyUsed is the action of entries about the use of an API key. There is one entry per key, hour and process of a node.
 const KeyUsed = "key.used"
 
 // Entry is one line of the audit log.
@@ -78,12 +78,12 @@ type Entry struct {
 	RemoteIP   netip.Addr `json:"remote_ip,omitzero"` // of the request, or of the last use
 	// For KeyUsed only:
 	Node   string    `json:"node,omitempty"`
-	Count  uint64    `json:"count,omitempty"` // requests in the hour so far
+	Count  uint64    `json:"count,omitempty"` // requests in the hour so far; see Uses.RecordUse
 	LastAt time.Time `json:"last_at,omitzero"`
 }
 
-// NewID derives the id of an entry from its time, a number that orders entries of the same millisecond, and values
-// that identify the entry.
+// NewID derives the id of an entry from its time, a number that orders entries of the same millisecond, and values that
+// identify the entry. Equal arguments give equal ids.
 func NewID(at time.Time, order uint32, unique ...string) id.ID {
 	d := id.Lowest(at)
 	binary.BigEndian.PutUint32(d[6:10], order)
@@ -129,7 +129,7 @@ func Decode(r *stream.Record) (*Entry, error) {
 // Query selects entries, newest first. Values of one filter are alternatives; an empty filter matches all.
 type Query struct {
 	Account  string
-	Actors   []string // ids, or types of actors
+	Actors   []string // ids of actors, or their types
 	Actions  []string // such as endpoint.updated, or endpoint.* for all of an entity type
 	Entities []string // ids
 	Since    time.Time
@@ -138,7 +138,7 @@ type Query struct {
 	Limit    int
 }
 
-// Page is one page of entries. It is complete up to AsOf; zero: up to now.
+// Page is one page of entries. Entries that were written after AsOf may be missing; zero: none is.
 type Page struct {
 	Rows []Entry
 	More bool

@@ -63,7 +63,7 @@ func TestActorOf(t *testing.T) {
 
 // topic is a producer that keeps what was produced; while fails is set, everything fails with it.
 type topic struct {
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	entries []*audit.Entry
 	fails   error
 }

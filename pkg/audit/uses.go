@@ -14,7 +14,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// WriteEvery is the least time between two writes of one key's use. It bounds what is lost when a node is killed.
+// WriteEvery is the least time between two writes of one key's use, except for the last one when the node stops. It
+// bounds what is lost when a node is killed.
 const WriteEvery = time.Minute
 
 const (
@@ -37,7 +38,7 @@ type Producer interface {
 }
 
 // Uses collects which API keys were used on this node. It keeps one entry for each key that was used in this hour or
-// the last one.
+// the hour before.
 type Uses struct {
 	node string
 	boot string // makes the ids of this process differ from those of an earlier one
@@ -52,7 +53,7 @@ type use struct {
 	entry   Entry
 	hour    int64
 	dirty   bool      // not written since the last use
-	written time.Time // zero: never
+	written time.Time // when it was last written; zero: never
 }
 
 // NewUses validates its arguments. It starts nothing.
@@ -66,7 +67,8 @@ func NewUses(node string, deps UsesDeps) (*Uses, error) {
 	return &Uses{node: node, boot: id.Random(""), deps: deps, keys: make(map[string]*use)}, nil
 }
 
-// RecordUse counts a use of a key. It is called for every request and never blocks on the log.
+// RecordUse counts a use of a key. It is called for every request and never blocks on the log. While uses of the hour
+// before are not written yet, a use counts for that hour.
 func (u *Uses) RecordUse(account, key, name string, from netip.Addr) {
 	now := u.deps.Now().UTC()
 	u.mu.Lock()
@@ -125,11 +127,10 @@ func (u *Uses) Run(ctx context.Context) error {
 	}
 }
 
-// maxWrites bounds concurrent writes: several take the log as long as one.
+// maxWrites bounds concurrent writes. The producer batches them, so that several take as long as one.
 const maxWrites = 16
 
-// write writes the uses whose last write is at least age ago, and drops entries of past hours that are written.
-// Failed ones stay for the next call.
+// write writes the changed entries whose last write is at least age ago. Those that fail stay for the next call.
 func (u *Uses) write(ctx context.Context, age time.Duration) error {
 	var group errgroup.Group
 	group.SetLimit(maxWrites)
@@ -140,7 +141,7 @@ func (u *Uses) write(ctx context.Context, age time.Duration) error {
 				err = u.deps.Producer.ProduceSync(ctx, stream.AuditLog, 0, r)
 			}
 			if err == nil {
-				u.written(e)
+				u.markWritten(e)
 			}
 			return err
 		})
@@ -148,6 +149,8 @@ func (u *Uses) write(ctx context.Context, age time.Duration) error {
 	return group.Wait()
 }
 
+// due returns the changed entries whose last write is at least age ago, and drops written ones that are older than the
+// hour before.
 func (u *Uses) due(age time.Duration) (due []Entry) {
 	now := u.deps.Now()
 	u.mu.Lock()
@@ -163,7 +166,8 @@ func (u *Uses) due(age time.Duration) (due []Entry) {
 	return due
 }
 
-func (u *Uses) written(e Entry) {
+// markWritten records that an entry was written as it was when due returned it.
+func (u *Uses) markWritten(e Entry) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	x := u.keys[e.Entity]

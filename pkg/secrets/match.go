@@ -16,7 +16,7 @@ const (
 	needLetter = "letter"
 )
 
-// scan searches for the rule's prefixes and matches what follows each. It returns false if emit did.
+// scan calls emit for every match of the rule, prefix by prefix. It returns false if emit did.
 func (r *Rule) scan(b []byte, emit func(Match) bool) bool {
 	within := b
 	if r.Fold {
@@ -101,8 +101,8 @@ func (r *Rule) matchEnd(b []byte, start, after int) int {
 	return end
 }
 
-// runEnd returns where the run of a charset's characters from a position ends, after limit characters at most: a run
-// is read again for every prefix in it.
+// runEnd returns where the run of a charset's characters from a position ends. It reads limit characters at most: a
+// long run may contain many prefixes and is read again for each.
 func runEnd(b []byte, from int, charset string, limit int) int {
 	end := min(len(b), from+limit)
 	for from < end && inCharset(charset, b[from]) {
@@ -111,10 +111,10 @@ func runEnd(b []byte, from int, charset string, limit int) int {
 	return from
 }
 
-// Longest segments of a JSON Web Token that are read, in bytes.
+// Longest segments of a JSON Web Token that are read, in bytes; maxJWTHeader bounds the signature too.
 const maxJWTHeader, maxJWTPayload = 1 << 10, 16 << 10
 
-// jwtEnd returns the end of three base64url segments, the first of which is a JSON object that names an algorithm
+// jwtEnd returns the end of three base64url segments, 0 if there are none. The first is a JSON object with an algorithm
 // (RFC 7515, section 3.1). The last may be empty: an unsigned token has the same claims.
 func jwtEnd(b []byte, start int) int {
 	const urlsafe = "urlsafe"
@@ -137,7 +137,7 @@ func jwtEnd(b []byte, start int) int {
 }
 
 // pemEnd returns the end of the line that begins a private key of any kind (RFC 7468, sections 10 and 11, and the
-// older labels with an algorithm).
+// older labels with an algorithm), 0 if there is none.
 func pemEnd(b []byte, after int) int {
 	const label, nearby = "PRIVATE KEY-----", 40
 	within := b[after:min(len(b), after+nearby+len(label))]
@@ -148,12 +148,12 @@ func pemEnd(b []byte, after int) int {
 	return after + i + len(label)
 }
 
-// knownCharset reports whether rules may use a charset.
+// knownCharset reports whether a rule may name this charset.
 func knownCharset(name string) bool {
 	return slices.Contains([]string{"alnum", "word", "dash", "urlsafe", "base32", "base64", "token68"}, name)
 }
 
-// inCharset reports whether c is in a charset.
+// inCharset reports whether c is in a charset or in a class of Rule.Need.
 func inCharset(name string, c byte) bool {
 	digit := c >= '0' && c <= '9'
 	upper := c >= 'A' && c <= 'Z'

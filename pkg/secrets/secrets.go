@@ -2,8 +2,8 @@
 // it.
 //
 // Scan takes bytes before they are stored and reports where credentials are in them and by which rule, never
-// their text. The rules are data (rules.json). Each uses one of four hand-written matchers without regular
-// expressions, which read a bounded number of bytes after a prefix.
+// their text. The rules are data (rules.json). Each uses one of four hand-written matchers instead of a regular
+// expression. A matcher reads a bounded number of bytes after a prefix.
 //
 // A shape proves nothing: text that only looks like a credential is found too, and one without a known shape is not.
 // Callers that reject input must name the rule, so that the sender can see why. Begin reading at Scanner.
@@ -27,7 +27,7 @@ type Rule struct {
 	Name     string   `json:"name"`
 	Kind     Kind     `json:"kind"`
 	Prefixes []string `json:"prefixes"`
-	// Fold matches prefixes in upper case too; rules.json has them in lower case.
+	// Fold ignores the case of ASCII letters in prefixes; rules.json has them in lower case.
 	Fold bool `json:"fold"`
 	// Charset names the characters after the prefix; Min and Max bound their number.
 	Charset string `json:"charset"`
@@ -50,7 +50,7 @@ const (
 	KindBearer Kind = "bearer" // an authentication scheme and the credential after it
 )
 
-// Match is one credential: its position, prefix included, and the rule that found it.
+// Match is one credential: b[Start:End], prefix included, and the rule that found it.
 type Match struct {
 	Rule       *Rule
 	Start, End int
@@ -102,7 +102,8 @@ func (r *Rule) validate() error {
 	return fmt.Errorf("kind %q is unknown", r.Kind)
 }
 
-// Scan calls emit for every credential in b, rule by rule and in order of position, until emit returns false.
+// Scan calls emit for every credential in b until emit returns false: rule by rule and prefix by prefix, each in order
+// of position. Bytes that match several rules are reported for each.
 func (s *Scanner) Scan(b []byte, emit func(Match) bool) {
 	for i := range s.rules {
 		if r := &s.rules[i]; !r.scan(b, emit) {
