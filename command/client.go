@@ -16,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// Client asks the running process.
+// Client sends commands to the running process over its command socket.
 type Client struct {
 	path     string
 	asJSON   bool
@@ -115,7 +115,7 @@ func (c *Client) callWithProgress(
 		}
 	}
 	return errors.Join(errors.New(
-		"the answer was cut off; run the command again, it continues where this one stopped"), lines.Err())
+		"the answer was cut off, and the command may have stopped; run it again"), lines.Err())
 }
 
 // request sends a request, with body as JSON unless it is a reader or nil, and returns a refusal as an error.

@@ -1,9 +1,9 @@
 // Package command is the command line of relay: its subcommands with their help, the settings, and what each does.
 //
 // Begin with run.go: subcommands lists all of them, Run runs one. dev, serve and engine start a process; migrate works
-// on the engines; the others (Group) are clients of a running node. Those send one request over the command socket in
-// its data directory and print the answer as text, or as JSON with --json. node/admin serves that socket, defines the
-// types of requests and answers, and decides what is allowed.
+// on the engines; doctor and the commands with verbs (Group), such as relay keys list, are clients of a running node.
+// Clients send one request over the command socket in its data directory and print the answer as text, or as JSON with
+// --json. node/admin serves that socket, defines the types of requests and answers, and decides what is allowed.
 //
 // settings.go reads every setting from flags and the environment and validates it. All faults are reported at once,
 // each with the name of its variable.
@@ -31,7 +31,7 @@ const (
 // DefaultDataDir is the data directory without --data-dir and RELAY_DATA_DIR.
 const DefaultDataDir = "./.relay"
 
-// Env is the environment and the output of the process that a command runs in.
+// Env is the environment and the output of the process in which a command runs.
 type Env struct {
 	Getenv         func(string) string
 	Stdout, Stderr io.Writer
@@ -44,12 +44,12 @@ type Group struct {
 	verbs map[string]verb
 }
 
-// verb declares the flags of one command and returns its action.
+// verb defines the flags of one command in the flag set and returns its action.
 type verb func(*flag.FlagSet) action
 
 // action is a command whose flags have been read.
 type action struct {
-	// misuse says what is wrong with the arguments or flags; "" = nothing.
+	// misuse returns what is wrong with the arguments or flags; "" = nothing.
 	misuse func(arguments []string) string
 	do     func(ctx context.Context, c *Client, arguments []string) error
 }

@@ -56,8 +56,8 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 	return st.Wait()
 }
 
-// devDefaults sets what dev decides by itself: one replica, and a master key and an API key that are created once and
-// kept in the data directory.
+// devDefaults sets what dev decides by itself: one replica, the node name dev, and a master key and an API key that are
+// created once and kept in the data directory. It keeps a name and keys that are set.
 func devDefaults(s *Settings) error {
 	if s.NodeName == "" {
 		s.NodeName = "dev"
@@ -89,7 +89,7 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	if err != nil {
 		return err
 	}
-	limiter, err := redis.New(redis.Config{}, redis.Deps{Log: log})
+	redisServer, err := redis.New(redis.Config{}, redis.Deps{Log: log})
 	if err != nil {
 		return err
 	}
@@ -97,25 +97,25 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	cfg.Socket = filepath.Join(sockets, "clickhouse.sock")
 	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, s.Fsync &&
 		!clickhouse.SyncSupported
-	tables, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
+	clickhouseChild, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
 	if err != nil {
 		return err
 	}
-	st.Start("embedded clickhouse", tables.Run)
+	st.Start("embedded clickhouse", clickhouseChild.Run)
 	st.Start("embedded kafka", broker.Run)
-	st.Start("embedded redis", limiter.Run)
-	for _, ready := range []<-chan struct{}{broker.Ready(), limiter.Ready(), tables.Ready()} {
+	st.Start("embedded redis", redisServer.Run)
+	for _, ready := range []<-chan struct{}{broker.Ready(), redisServer.Ready(), clickhouseChild.Ready()} {
 		if err := st.Ready(ready); err != nil {
 			return err
 		}
 	}
 	s.KafkaBrokers, s.DialKafka = []string{broker.Addr()}, broker.DialContext
-	s.RedisURL, s.DialRedis = "redis://embedded", limiter.DialContext
-	s.ClickHouseURL, s.SearchURL, s.ClickHouseCluster = socketURL(tables.Socket(), "relay"), "", ""
+	s.RedisURL, s.DialRedis = "redis://embedded", redisServer.DialContext
+	s.ClickHouseURL, s.SearchURL, s.ClickHouseCluster = socketURL(clickhouseChild.Socket(), "relay"), "", ""
 	if s.Fsync && clickhouse.SyncSupported {
-		s.SyncTables = tables.Sync
+		s.SyncTables = clickhouseChild.Sync
 	}
-	// The topics are dev's own, so differing settings that an older version left are corrected.
+	// The topics belong to dev alone, so it corrects settings that an older version left.
 	if _, err := migrate(st.Context(), *s, true, false); err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ const engineKeyEnv = "RELAY_ENGINE_KEY"
 type engineFlags struct {
 	listen, data, library string
 	fsync                 bool
-	keyFile, key          string // the content of the file, or of RELAY_ENGINE_KEY
+	keyFile               string
+	key                   string // the content of keyFile, or RELAY_ENGINE_KEY
 	hosts                 []string
 	backups               string
 }
@@ -79,15 +80,15 @@ func readEngineFlags(name string, args []string, stderr io.Writer) (f engineFlag
 	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0",
-		"address to listen on; port 0 takes a free one. redis, clickhouse: also "+
+		"address to listen on; port 0 chooses a free one. redis, clickhouse: also "+
 			"unix:/path. kafka, clickhouse: beyond loopback only with a key")
 	fs.StringVar(&f.data, "data", "", "data directory; redis stores nothing on disk")
 	fs.StringVar(&f.library, "library", environment("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
 	fs.BoolVar(&f.fsync, "fsync", true, "acknowledge only what is on disk")
 	fs.StringVar(&f.keyFile, "key-file", "", "file that only this user can read, with the key that clients must give; "+
 		"kafka: the SASL password of the user "+kafka.User+". Without it the key is "+engineKeyEnv)
-	fs.Func("host", "clickhouse: name or address, with a port or for any, that requests may carry as Host beside "+
-		"the listen address; can be repeated",
+	fs.Func("host", "clickhouse: a further host name or address that requests may have in their Host header, with a "+
+		"port or for any port; the listen address is always allowed; can be repeated",
 		func(text string) error {
 			f.hosts = append(f.hosts, text)
 			return nil

@@ -88,8 +88,8 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 	return nil
 }
 
-// finalize reads the level of the configuration log, and raises it if raise is true. At the newest level no older
-// version runs, so tables and views that only those need are dropped.
+// finalize reads the level of the configuration log, and raises it if raise is true. At the newest level, and with an
+// empty log (level 0), no older version runs: it drops tables and views that only older versions need.
 func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
 	c, _, err := node.Inspect(ctx, s.Config)
 	if err != nil {
@@ -146,12 +146,13 @@ func printTables(s Settings, stdout io.Writer) error {
 	return nil
 }
 
-// migrate creates and changes topics and tables for this version. While other nodes may be running (others) it keeps
-// what older versions need. Wrong settings of topics that are not corrected are an error; then no table is changed.
+// migrate creates and changes topics and tables for this version. If others is true, nodes of older versions may be
+// running, and it keeps what they need. Wrong settings of topics that are not corrected are an error; then no table is
+// changed.
 func migrate(ctx context.Context, s Settings, fix, others bool) (migration, error) {
 	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}}
-	done, audit, err := migrateTopics(ctx, s, fix)
-	for _, t := range audit.Topics {
+	done, report, err := migrateTopics(ctx, s, fix)
+	for _, t := range report.Topics {
 		if t.Missing {
 			continue
 		}
@@ -179,7 +180,7 @@ func migrate(ctx context.Context, s Settings, fix, others bool) (migration, erro
 		m.Topics = append(m.Topics, row)
 	}
 	if err == nil {
-		err = audit.Err()
+		err = report.Err()
 	}
 	if err != nil {
 		return m, err
@@ -224,7 +225,7 @@ func migrateTopics(ctx context.Context, s Settings, fix bool) (done []topicChang
 	if err != nil {
 		return done, a, err
 	}
-	// A broker that does not know the new topics yet may answer.
+	// The broker that answers may not know the new topics yet: wait until it does.
 	if a, err = stream.AwaitTopics(ctx, conf, copies, func(stream.TopicsReport) bool { return true }); err != nil {
 		return done, a, err
 	}

@@ -16,7 +16,7 @@ type subcommand struct {
 	run        func(ctx context.Context, c call) int
 }
 
-// call is the rest of a command line, and the process it runs in.
+// call is one call of a subcommand: its arguments, and the process in which it runs.
 type call struct {
 	Env
 	name, version string

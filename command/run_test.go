@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The help names every subcommand once, each with its help, and whoever types another word is told where to look.
+// The help names every subcommand once, each with its help. The error for an unknown command names relay help.
 func TestHelpNamesEverySubcommand(t *testing.T) {
 	run := func(word string) (code int, out, complaint string) {
 		var stdout, stderr bytes.Buffer

@@ -36,7 +36,7 @@ const maxSocketPath = 103
 // maxAllowance bounds RELAY_ALLOWANCE_EVENTS, far above any real month.
 const maxAllowance = 1_000_000_000_000
 
-// knownRoles are the roles that a node may have.
+// knownRoles is every role that a node may have.
 var knownRoles = []string{"ingest", "dispatch", "write", "api"}
 
 // toggle is a boolean flag of one command; it is no setting and has no environment variable.
@@ -114,15 +114,15 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 	return s, errors.Join(errs...)
 }
 
-// setting is one field of Settings. One that has no default value says in unset what holds without it. The first
-// setting of a section names it.
+// setting is one field of node.Config. If it has no default value, unset says what holds without it. section is set for
+// the first setting of a section only.
 type setting struct {
 	flag, env, help, defaultValue, unset, section string
 	secret                                        bool
 	value                                         reflect.Value
 }
 
-// defaultText is what holds when the setting is not given.
+// defaultText returns what holds when the setting is not given.
 func (f setting) defaultText() string { return cmp.Or(f.defaultValue, f.unset) }
 
 func (f setting) set(text string) error {

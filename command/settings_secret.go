@@ -64,7 +64,8 @@ func (f setting) fromEnvironment(getenv func(string) string) (text string, open 
 	return text, open, nil
 }
 
-// holdsSecret reports whether a flag's value exposes a secret in the list of processes: a URL may hold none.
+// holdsSecret reports whether a flag's value exposes a secret in the list of processes. A URL does only if it has a
+// user or a password.
 func (f setting) holdsSecret(text string) bool {
 	return !strings.HasSuffix(f.flag, "-url") || strings.Contains(text, "@") || strings.Contains(text, "password=")
 }
@@ -96,7 +97,7 @@ func (s Settings) logWarnings(log *slog.Logger) {
 	}
 }
 
-// ignoreEngines clears the settings of engines, which dev does not use, and remembers which were set.
+// ignoreEngines clears the settings of engines, which dev does not use, and records in ignored which were set.
 func (s *Settings) ignoreEngines() {
 	eachSetting(&s.Config, func(f setting) {
 		switch f.flag {

@@ -70,7 +70,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	}
 }
 
-// A file that others can read is used, and warned of.
+// A file with a secret that other users can read is used, with a warning.
 func TestOpenSecretFileWarns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
@@ -89,7 +89,7 @@ func TestOpenSecretFileWarns(t *testing.T) {
 	}
 }
 
-// dev has engines of its own: what the environment says of others is dropped before it is validated, with one warning.
+// dev has engines of its own: it ignores settings of other engines, even invalid ones, with one warning.
 func TestDevIgnoresEngines(t *testing.T) {
 	s, err := settingsOf(t, nil, map[string]string{
 		"RELAY_KAFKA_SASL": "nonsense", "RELAY_KAFKA_TLS": "/none", "RELAY_REDIS_URL": "nonsense",
@@ -129,8 +129,8 @@ func TestUnknownVariables(t *testing.T) {
 	f("PATH", "")
 }
 
-// The start that another component's end cut short is not what went wrong.
-func TestAbandonedStart(t *testing.T) {
+// If a component ends while others start, the error is that component's, not that the start was cancelled.
+func TestErrorOfStartCutShort(t *testing.T) {
 	broken := errors.New("no room on disk")
 	st := node.NewStack(t.Context(), slog.New(slog.DiscardHandler))
 	st.Start("log", func(context.Context) error { return broken })
@@ -145,7 +145,7 @@ func TestAbandonedStart(t *testing.T) {
 	}
 }
 
-// A secret in a flag is warned of without repeating it, and so is a public address without TLS.
+// A secret in a flag causes a warning that does not repeat it. A public address without TLS causes a warning too.
 func TestSettingsWarnings(t *testing.T) {
 	f := func(args string, want ...string) {
 		t.Helper()
@@ -215,7 +215,7 @@ func TestAdminSettings(t *testing.T) {
 	f("ops", strings.Repeat("y", 5), "RELAY_ADMIN_EMAIL: must be an address", "RELAY_ADMIN_PASSWORD: must have")
 }
 
-// Every number has bounds: -2 is none of any setting.
+// Every number has bounds: -2 is valid for no setting.
 func TestNumbersHaveBounds(t *testing.T) {
 	eachSetting(&node.Config{}, func(f setting) {
 		if f.value.Kind() != reflect.Int {
@@ -231,8 +231,7 @@ func TestNumbersHaveBounds(t *testing.T) {
 	})
 }
 
-// A setting that is parsed and checked, and that nothing reads, does nothing: the node, or a command behind its
-// settings, reads each.
+// Package node or a command reads every setting. A setting that is parsed and validated but never read has no effect.
 func TestSettingsAreRead(t *testing.T) {
 	read := map[string]bool{}
 	for _, pattern := range []string{"*.go", "../node/*.go"} {
@@ -304,7 +303,7 @@ func TestReadmeSettingsTable(t *testing.T) {
 	}
 }
 
-// settingsTable is the README's tables, one for each section.
+// settingsTable returns the README's tables of settings, one for each section.
 func settingsTable() string {
 	var b strings.Builder
 	eachSetting(&node.Config{}, func(f setting) {

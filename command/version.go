@@ -6,13 +6,13 @@ import (
 )
 
 // Version returns the version of the program: the number of a release, or for a pre-release the number with the commit
-// as build metadata (Semantic Versioning 2.0.0): 0.1.0-dev+a6d2758. Without commit it uses the one that the compiler
-// recorded; tests and sources outside a repository have none.
+// as build metadata (Semantic Versioning 2.0.0): 0.1.0-dev+a6d2758. If commit is empty, it uses the commit that the
+// compiler recorded; tests and builds outside a repository have none.
 func Version(release, commit string) string {
 	release = strings.TrimSpace(release)
 	if commit == "" {
 		if info, ok := debug.ReadBuildInfo(); ok {
-			commit = builtFrom(info.Settings)
+			commit = buildCommit(info.Settings)
 		}
 	}
 	if commit == "" || !strings.Contains(release, "-") {
@@ -21,8 +21,8 @@ func Version(release, commit string) string {
 	return release + "+" + commit
 }
 
-// builtFrom formats the commit of a build as git describe --always --dirty does.
-func builtFrom(settings []debug.BuildSetting) string {
+// buildCommit returns the commit of a build, formatted as git describe --always --dirty does; "" if none was recorded.
+func buildCommit(settings []debug.BuildSetting) string {
 	var revision, dirty string
 	for _, s := range settings {
 		switch {

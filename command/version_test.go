@@ -16,17 +16,17 @@ func TestVersion(t *testing.T) {
 		{"1.2.0\n", "a6d2758", "1.2.0"},
 	} {
 		if got := Version(c.release, c.commit); got != c.want {
-			t.Errorf("%q built from %q calls itself %q, want %q", c.release, c.commit, got, c.want)
+			t.Errorf("version of %q built from %q is %q, want %q", c.release, c.commit, got, c.want)
 		}
 	}
 	full := "a6d27581cf0f8d3c7f1c6bdb19e05d4cbd6b1234"
 	settings := []debug.BuildSetting{{Key: "vcs.revision", Value: full}, {Key: "vcs.modified", Value: "true"}}
-	if got := builtFrom(settings); got != "a6d2758-dirty" {
+	if got := buildCommit(settings); got != "a6d2758-dirty" {
 		t.Errorf("built from %q", got)
 	}
 }
 
-// The file is the one place of the number: semver in one line, and make adds the commit under the name that main has.
+// The file VERSION is the only place of the version: one semantic version in one line. make sets main.commit.
 func TestVersionFile(t *testing.T) {
 	text := func(name string) string {
 		b, err := os.ReadFile("../" + name)

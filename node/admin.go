@@ -29,8 +29,8 @@ const (
 // symbolPath is the one path that is POSTed to: pprof sends program addresses in the body.
 const symbolPath = "/debug/pprof/symbol"
 
-// newAdmin serves metrics and pprof on RELAY_ADMIN_LISTEN. Without it serve has none, and dev uses 127.0.0.1:9090
-// unless that port is taken.
+// newAdmin creates the server of metrics and pprof on RELAY_ADMIN_LISTEN. If that is not set, serve has no such server,
+// and dev uses 127.0.0.1:9090 unless that port is taken.
 func (n *Node) newAdmin() (func(context.Context) error, error) {
 	address := n.s.AdminListen
 	if address == "" {
@@ -44,7 +44,7 @@ func (n *Node) newAdmin() (func(context.Context) error, error) {
 		if n.s.AdminListen != "" {
 			return nil, fmt.Errorf("listen on RELAY_ADMIN_LISTEN: %w", err)
 		}
-		n.log.Warn("metrics are off: the default address is in use", "addr", address)
+		n.log.Warn("metrics are off: cannot listen on the default address", "addr", address, "error", err)
 		return nil, nil
 	}
 	if at := listener.Addr(); beyondLoopback(at) {
@@ -56,7 +56,7 @@ func (n *Node) newAdmin() (func(context.Context) error, error) {
 		listener: listener, handler: adminHandler(n.registry, append(slices.Clone(n.s.AdminHosts), n.s.NodeName)), log: n.log,
 		readTime: adminReadTime, writeTime: adminWriteTime,
 	}
-	n.log.Info("metrics and pprof", "addr", listener.Addr().String())
+	n.log.Info("serving metrics and pprof", "addr", listener.Addr().String())
 	return srv.Run, nil
 }
 
@@ -85,7 +85,7 @@ func adminHandler(metrics prometheus.Gatherer, hosts []string) http.Handler {
 			slices.ContainsFunc(hosts, func(h string) bool { return name != "" && strings.EqualFold(h, name) })
 		switch {
 		case !known:
-			http.Error(w, "unknown host name: use an address, the node's name, or add it to RELAY_ADMIN_HOSTS",
+			http.Error(w, "unknown host name: use an IP address or the node's name, or add the name to RELAY_ADMIN_HOSTS",
 				http.StatusForbidden)
 		case len(r.Header.Values("Origin")) > 0, slices.ContainsFunc(r.Header.Values("Sec-Fetch-Site"), crossSite):
 			http.Error(w, "pages of other sites may not ask for this", http.StatusForbidden)

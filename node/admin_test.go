@@ -15,7 +15,8 @@ import (
 	"github.com/eventrelay/relay/store/read"
 )
 
-// Metrics and profiles are for whoever knows this machine by address or name, not for pages, and take a minute at most.
+// Metrics and profiles answer under IP addresses and known host names, not to web pages. A profile takes a minute at
+// most.
 func TestAdminHandler(t *testing.T) {
 	handler := adminHandler(prometheus.NewRegistry(), []string{"Metrics.internal", "node-1", ""})
 	f := func(want int, method, target, host string, header ...string) {
@@ -61,7 +62,7 @@ func TestAdminHandler(t *testing.T) {
 	}
 }
 
-// An address that other machines reach is warned of.
+// An address that other machines can reach causes a warning.
 func TestAdminBeyondLoopback(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:9090": false, "127.8.0.1:9090": false, "[::1]:9090": false, "0.0.0.0:9090": true, "[::]:9090": true,
@@ -73,13 +74,13 @@ func TestAdminBeyondLoopback(t *testing.T) {
 	}
 }
 
-// A node is ready when what its roles need is there: only the API needs the store.
+// A node checks what its roles need: only the role api needs the store.
 func TestReadinessByRole(t *testing.T) {
 	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
 		n := &Node{s: Config{Roles: []string{role}}, reader: new(read.Reader)}
 		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
 		if store != want {
-			t.Errorf("a node with the role %s asks the store: %v, want %v", role, store, want)
+			t.Errorf("a node with the role %s checks the store: %v, want %v", role, store, want)
 		}
 	}
 }

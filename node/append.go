@@ -16,9 +16,9 @@ type appender interface {
 }
 
 // appendAll appends one record for each item to its partition of a topic. It waits for room in the producer's buffer,
-// and stops before the first item whose record cannot be made or gets no room. It returns how many records were
-// acknowledged, when all that were produced have an answer or when ctx ends. Only in the last case may records still be
-// in flight.
+// and stops before the first item whose record cannot be made or gets no room. It returns when all records that it
+// produced have an answer, or when ctx ends. Only in the second case may records still be in flight. acknowledged is
+// the number of records that are durable.
 func appendAll[T any](ctx context.Context, log appender, topic string, all []T,
 	record func(T) (partition int32, r *stream.Record, err error),
 ) (acknowledged int, err error) {
@@ -50,7 +50,7 @@ func appendAll[T any](ctx context.Context, log appender, topic string, all []T,
 	return acknowledged, err
 }
 
-// commander appends replay work to the topic commands; see api.Commander.
+// commander appends the deliveries of replays to the topic commands; see api.Commander.
 type commander struct{ producer appender }
 
 func (c commander) Commands(ctx context.Context, works []*event.Work) (acknowledged int, err error) {

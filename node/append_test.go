@@ -35,8 +35,9 @@ func (l *slowLog) Produce(_ string, _ int32, r *stream.Record, done func(*stream
 	time.AfterFunc(time.Second, func() { atomic.AddInt32(&l.answered, 1); done(r, err) })
 }
 
-// After an error nothing is on its way any more: whoever repeats the call must not race with the records of the first.
-func TestNothingIsOnItsWayAfterAnError(t *testing.T) {
+// When appendAll returns an error, no record is in flight: a caller that repeats the call must not race with the
+// records of the first.
+func TestNothingIsInFlightAfterAnError(t *testing.T) {
 	errRecord := errors.New("cannot be made")
 	for name, c := range map[string]struct {
 		log                    slowLog
@@ -47,7 +48,7 @@ func TestNothingIsOnItsWayAfterAnError(t *testing.T) {
 		"all are durable":        {log: slowLog{room: 10}, produced: 5, acknowledged: 5},
 		"one cannot be made":     {log: slowLog{room: 10}, bad: 4, want: errRecord, produced: 3, acknowledged: 3},
 		"no room for the fourth": {log: slowLog{room: 3}, want: stream.ErrBufferFull, produced: 3, acknowledged: 3},
-		"one is not taken":       {log: slowLog{room: 10, fails: 2}, want: errors.New("any"), produced: 5, acknowledged: 4},
+		"one is rejected":        {log: slowLog{room: 10, fails: 2}, want: errors.New("any"), produced: 5, acknowledged: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -70,6 +71,7 @@ func TestNothingIsOnItsWayAfterAnError(t *testing.T) {
 	}
 }
 
+// When the context ends, appendAll does not wait for the answers.
 func TestAppendingEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -80,6 +82,6 @@ func TestAppendingEndsWithItsContext(t *testing.T) {
 		if n != 0 || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%d are durable, %v", n, err)
 		}
-		time.Sleep(2 * time.Second) // the late answers have room
+		time.Sleep(2 * time.Second) // the late answers do not block the producer
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// A node that starts while its broker ends waits for the broker that comes after it.
+// A node that starts while its broker is stopping waits for the next broker.
 func TestAwaitLog(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DefaultNumPartitions(1))
@@ -52,7 +52,7 @@ func TestAwaitLog(t *testing.T) {
 	}
 }
 
-// hungUp is a connection that the other side has closed.
+// hungUp is a connection that the other end has closed.
 type hungUp struct{ net.Conn }
 
 func (hungUp) Read([]byte) (int, error)    { return 0, io.EOF }

@@ -24,7 +24,7 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// pairFor is a certificate for a name, and its key, as PEM.
+// pairFor returns a new certificate for a name, and its key, as PEM.
 func pairFor(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -45,14 +45,14 @@ func pairFor(t *testing.T, name string) (cert, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
-// A server takes new certificate files while it serves, over HTTP/2 too. Files that do not fit, are cut off or gone
-// leave the pair before, and are told of once. Connections that stand go on.
+// A server loads new certificate files while it serves, for HTTP/2 too. If the files do not match, are cut off or are
+// missing, it keeps the previous pair and logs that once. Open connections continue.
 func TestCertificateIsReloaded(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	write := func(path string, b []byte) {
 		t.Helper()
-		next := path + ".next" // at once, as those who renew certificates do
+		next := path + ".next" // replaced by rename, as programs that renew certificates do
 		if err := os.WriteFile(next, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -88,9 +88,9 @@ func TestCertificateIsReloaded(t *testing.T) {
 	defer running.Wait()
 	defer stop()
 
-	standing := &http.Client{
+	persistent := &http.Client{
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}}
-	defer standing.CloseIdleConnections()
+	defer persistent.CloseIdleConnections()
 	served := func() string {
 		t.Helper()
 		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
@@ -98,13 +98,13 @@ func TestCertificateIsReloaded(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		resp, err := standing.Get("https://" + listener.Addr().String())
+		resp, err := persistent.Get("https://" + listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
 		if proto, _ := io.ReadAll(resp.Body); string(proto) != "HTTP/2.0" {
-			t.Errorf("the standing connection speaks %q", proto)
+			t.Errorf("the persistent connection speaks %q", proto)
 		}
 		return strings.Join(conn.ConnectionState().PeerCertificates[0].DNSNames, " ")
 	}
@@ -137,7 +137,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	becomes("two.test")
 
 	other, otherKey := pairFor(t, "three.test")
-	write(certFile, other) // and not the key
+	write(certFile, other) // without the matching key
 	warned(1)
 	write(certFile, other[:len(other)/2])
 	warned(2)
@@ -153,7 +153,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	}
 }
 
-// At the start the files must be right, and the error names the settings.
+// A node does not start with files that it cannot use. The error names the settings.
 func TestServeRefusesBrokenCertificate(t *testing.T) {
 	dir := t.TempDir()
 	cert, _ := pairFor(t, "one.test")

@@ -4,5 +4,5 @@ package node
 
 import "time"
 
-// clock is the one clock of the process, passed to everything that asks for the time.
+// clock returns the clock that the node passes to its components.
 func clock() func() time.Time { return time.Now }

@@ -17,8 +17,9 @@ import (
 )
 
 // Config is everything that an operator can set. Each setting has a flag (`--kafka-brokers`) and an environment
-// variable (RELAY_KAFKA_BROKERS); the flag wins. Package command reads and validates them, and makes README.md's tables
-// and the help texts from the tags: section opens a group, default is a value, unset says what holds without one.
+// variable (RELAY_KAFKA_BROKERS); the flag wins. Package command reads and validates them. The help texts and the
+// tables in README.md come from the tags, and a test compares the tables: section opens a group, default is a value,
+// unset says what holds without one.
 type Config struct {
 	Listen            string   `section:"HTTP server" flag:"listen" default:"127.0.0.1:8080" help:"Address and port of the HTTP server: ingest, the API, /healthz and /readyz."`
 	BaseURL           string   `flag:"base-url" unset:"http:// or https:// and the listen address" help:"Public address of the service. Ingest URLs and links begin with it."`
@@ -34,14 +35,14 @@ type Config struct {
 	LogLevel          string   `flag:"log-level" default:"info" help:"Lowest level that is logged: debug, info, warn or error."`
 	AdminListen       string   `flag:"admin-listen" unset:"dev: 127.0.0.1:9090 if the port is free; serve: off" help:"Address and port of Prometheus metrics and pprof. They ask for no password."`
 	AdminHosts        []string `flag:"admin-hosts" unset:"none" help:"Further host names under which metrics and pprof answer. They always answer under IP addresses, localhost and the node's name."`
-	KafkaBrokers      []string `section:"Kafka" flag:"kafka-brokers" unset:"required by serve" help:"Addresses of the Kafka brokers, as host:port."`
+	KafkaBrokers      []string `section:"Kafka" flag:"kafka-brokers" unset:"required by serve and migrate" help:"Addresses of the Kafka brokers, as host:port."`
 	KafkaSASL         string   `flag:"kafka-sasl" unset:"no authentication" secret:"yes" help:"Credentials as mechanism:user:password. The mechanism is plain, scram-sha-256 or scram-sha-512."`
 	KafkaTLS          string   `flag:"kafka-tls" unset:"no TLS" help:"Use TLS to the brokers: system trusts the system's root certificates, a path trusts those in this PEM file."`
 	TopicPrefix       string   `flag:"topic-prefix" default:"relay." help:"Prefix of all topic and consumer group names."`
 	Partitions        int      `flag:"partitions" unset:"32; dev: 4" help:"Partitions of each topic, 1 to 4096. relay migrate creates topics with this many and adds partitions where there are fewer."`
 	Replication       int      `flag:"replication-factor" unset:"3; dev: 1" help:"Replicas of each topic that relay migrate creates. serve refuses topics with fewer."`
 	LogKeepMinutes    int      `flag:"log-keep-minutes" default:"15" help:"How many minutes a record stays in the log after every consumer group has committed it, 15 to 43200. Raise it for consumers of your own. relay dev keeps at most 1 GB of the log."`
-	ClickHouseURL     string   `section:"ClickHouse" flag:"clickhouse-url" unset:"required by serve" secret:"yes" help:"Address of the store: http://, https:// or clickhouse:// with a database as path, or unix:///path?database=name. Give one address for each shard, separated by commas."`
+	ClickHouseURL     string   `section:"ClickHouse" flag:"clickhouse-url" unset:"required by serve and migrate" secret:"yes" help:"Address of the store: http://, https:// or clickhouse:// with a database as path, or unix:///path?database=name. Give one address for each shard, separated by commas."`
 	ClickHouseCluster string   `flag:"clickhouse-cluster" unset:"no cluster" help:"Name of the ClickHouse cluster that the shards belong to. relay migrate then creates replicated tables on all its servers."`
 	RetentionDays     int      `flag:"retention-days" default:"30" help:"How many days events stay readable, 1 to 3650."`
 	SearchURL         string   `flag:"search-url" unset:"the same as RELAY_CLICKHOUSE_URL" secret:"yes" help:"Addresses that searches use, as many as in RELAY_CLICKHOUSE_URL and with the same databases. Give them another user whose quotas keep searches from slowing the writer down."`
@@ -78,26 +79,26 @@ type Config struct {
 // Unset is the value of a number that is not set, where 0 has a meaning of its own.
 const Unset = -1
 
-// newCopies is the default replication factor.
-const newCopies = 3
+// defaultReplicationFactor is for a setting that is not given.
+const defaultReplicationFactor = 3
 
-// Copies is the replication factor of new topics, and the least that serve accepts.
+// Copies returns the replication factor of new topics. serve refuses topics with less.
 func (s Config) Copies() int {
 	if s.Replication == 0 {
-		return newCopies
+		return defaultReplicationFactor
 	}
 	return s.Replication
 }
 
-// rate returns the given limit, or serve's default; dev has no limit by default.
-func (s Config) rate(given, usual int) int {
+// rate returns the given limit, or if it is Unset the default: defaultRate in serve, and 0, no limit, in dev.
+func (s Config) rate(given, defaultRate int) int {
 	switch {
 	case given != Unset:
 		return given
 	case s.Embedded:
 		return 0
 	}
-	return usual
+	return defaultRate
 }
 
 func (s Config) hasRole(role string) bool { return slices.Contains(s.Roles, role) }
@@ -135,7 +136,7 @@ func (s Config) Limit() limit.Config {
 	return cfg
 }
 
-// baseURL is the public address without a trailing slash.
+// baseURL returns the public address without a trailing slash. listening is the address of the listener.
 func (s Config) baseURL(listening string) string {
 	if s.BaseURL != "" {
 		return strings.TrimRight(s.BaseURL, "/")
@@ -144,7 +145,7 @@ func (s Config) baseURL(listening string) string {
 	if s.TLSCertFile != "" {
 		scheme = "https"
 	}
-	// clients cannot connect to 0.0.0.0
+	// Clients cannot connect to 0.0.0.0.
 	if a, err := netip.ParseAddrPort(listening); err == nil && a.Addr().IsUnspecified() {
 		listening = net.JoinHostPort("localhost", strconv.Itoa(int(a.Port())))
 	}

@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// InspectTime bounds the reading of the configuration log by commands that ask the engines themselves.
+	// InspectTime bounds how long commands that ask the engines themselves read the configuration log.
 	InspectTime = 15 * time.Second
-	// redisTime is longer than the limiter's own timeout, so that a slow Redis is measured and not reported as gone.
+	// redisTime bounds a PING. It is longer than the limiter's timeout, so that the doctor measures a slow Redis and does
+	// not report it as unavailable.
 	redisTime = 2 * time.Second
-	// ledgerSpan is how far back the doctor reconciles events. ledgerRecordsPerSecond bounds its reading, to leave the
-	// disk to deliveries.
+	// ledgerSpan is how far back the doctor reconciles events. ledgerRecordsPerSecond bounds how fast it reads, so that
+	// deliveries have the disk.
 	ledgerSpan             = time.Hour
 	ledgerRecordsPerSecond = 200_000
 )
@@ -101,7 +102,7 @@ func (s Config) pingRedis() func(context.Context) (time.Duration, error) {
 	}
 }
 
-// auditLedger reconciles the events of the last hour.
+// auditLedger returns the check that reconciles the events of the last hour.
 func auditLedger(conf stream.Config, now func() time.Time) func(context.Context) doctor.Check {
 	return func(ctx context.Context) doctor.Check {
 		r, err := ledger.Audit(ctx, conf, ledger.Span{Since: now().Add(-ledgerSpan), PerSecond: ledgerRecordsPerSecond})

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 )
 
+// newIngest creates ingest, whose handler newServer serves.
 func (n *Node) newIngest() (func(context.Context) error, error) {
 	var err error
 	if n.proxies, err = Prefixes(n.s.TrustedProxies); err != nil {
@@ -60,25 +61,25 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 	return n.api.Run, nil
 }
 
-// newServer serves ingest and the API, with TLS where the settings name a certificate.
+// newServer creates the HTTP server for ingest and the API, with TLS if the settings name a certificate.
 func (n *Node) newServer() (func(context.Context) error, error) {
 	ingestHandler, apiHandler := n.ingest.Handler(), n.api.Handler()
 	notServed := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
 		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
 	})
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Ingest is decided before any routing: it has to be fast.
-		in, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
+		// Requests for ingest skip the router of the API: they have to be fast.
+		isIngest, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
 		switch {
-		case in && n.s.hasRole("ingest"):
+		case isIngest && n.s.hasRole("ingest"):
 			ingestHandler.ServeHTTP(w, r)
-		case in || v1 && !n.s.hasRole("api"):
+		case isIngest || v1 && !n.s.hasRole("api"):
 			notServed.ServeHTTP(w, r)
 		default:
 			apiHandler.ServeHTTP(w, r)
 		}
 	})
-	srv := &server{listener: n.listener, handler: handler, drain: n.api.Drain, log: n.log}
+	srv := &server{listener: n.listener, handler: handler, onShutdown: n.api.Drain, log: n.log}
 	if n.s.TLSCertFile != "" {
 		var err error
 		if srv.certificate, err = newCertificate(n.s.TLSCertFile, n.s.TLSKeyFile, n.log); err != nil {

@@ -13,12 +13,12 @@ const (
 	// time: at Go's default of 100 percent it takes about a tenth of the CPU of an event. The embedded log's index grows
 	// for a quarter of an hour, so a fixed high percentage would multiply it too.
 	heapGrowth = 192 << 20
-	// heapPause is the time between collections, in seconds, that an idle relay needs no more memory for: collections that
-	// rare cost nothing measurable.
+	// heapPause is the longest pause between two collections, in seconds, that more memory is used for. Collections every
+	// 10 s cost nothing measurable, so an idle relay needs no longer pause.
 	heapPause   = 10
 	leastGrowth = 100
 	mostGrowth  = 400
-	heapLimit   = 1 << 30 // bytes
+	heapLimit   = 1 << 30 // soft memory limit (GOMEMLIMIT), in bytes
 )
 
 // heap makes the garbage collector run less often, depending on the live heap and the rate of allocation.
@@ -28,13 +28,13 @@ type heap struct {
 	limit   func(bytes int64) // sets GOMEMLIMIT
 }
 
-// heapUse is in bytes.
+// heapUse is what the runtime reports of the heap, in bytes.
 type heapUse struct {
 	live      uint64 // in use after the last collection
 	allocated uint64 // since the start
 }
 
-// newHeap respects GOGC and GOMEMLIMIT when the environment has them.
+// newHeap returns a heap that leaves GOGC or GOMEMLIMIT alone if the environment sets it.
 func newHeap(getenv func(string) string) *heap {
 	h := &heap{read: readHeap, percent: func(int) {}, limit: func(int64) {}}
 	if getenv("GOGC") == "" {

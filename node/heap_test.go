@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-func TestHeapGrowsByWhatLives(t *testing.T) {
+// The heap may grow by 192 MB, within 100 to 400 percent of the live heap, and by less when little is allocated.
+func TestGrowthFollowsLiveHeap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var live, allocated atomic.Uint64
 		var set []int
@@ -24,13 +25,13 @@ func TestHeapGrowsByWhatLives(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- h.Run(ctx) }()
-		time.Sleep(time.Second / 2) // between two looks
+		time.Sleep(time.Second / 2) // between two reads
 		for _, mb := range []uint64{10, 48, 96, 100, 128, 192, 900, 20} {
 			live.Store(mb << 20)
 			allocated.Add(200 << 20)
 			time.Sleep(time.Second)
 		}
-		for range 60 { // it has little to do
+		for range 60 { // little is allocated
 			allocated.Add(1 << 20)
 			time.Sleep(time.Second)
 		}
@@ -38,14 +39,14 @@ func TestHeapGrowsByWhatLives(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		// Nothing was allocated at first; 100 MB are not far from 96. When there is little to do it is made less step by
-		// step.
+		// At first nothing was allocated. From 96 to 100 MB the percentage changes too little to be set. While little is
+		// allocated it falls step by step.
 		if want := []int{100, 400, 200, 150, 100, 400}; len(set) < len(want) || !slices.Equal(set[:len(want)], want) {
 			t.Errorf("set to %v, want %v first", set, want)
 		}
 		idle := set[min(6, len(set)):]
 		if len(idle) == 0 || idle[len(idle)-1] > 110 || !slices.IsSortedFunc(idle, func(a, b int) int { return b - a }) {
-			t.Errorf("set to %v with little to do", idle)
+			t.Errorf("set to %v while little is allocated", idle)
 		}
 		if !slices.Equal(limits, []int64{1 << 30}) {
 			t.Errorf("limits %v", limits)
@@ -53,7 +54,8 @@ func TestHeapGrowsByWhatLives(t *testing.T) {
 	})
 }
 
-func TestHeapIsReadOfTheRuntime(t *testing.T) {
+// readHeap returns the figures of the Go runtime.
+func TestReadHeap(t *testing.T) {
 	kept := make([]byte, 64<<20)
 	runtime.GC()
 	before := readHeap()
@@ -68,15 +70,15 @@ func TestHeapIsReadOfTheRuntime(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// What the environment says about the collector stays.
-func TestHeapLeavesTheEnvironment(t *testing.T) {
+// GOGC and GOMEMLIMIT in the environment are not overwritten.
+func TestHeapRespectsEnvironment(t *testing.T) {
 	f := func(name, value string, wantPercent, wantLimit bool) {
 		t.Helper()
-		// Values of their own first, so that it is seen whether they change.
+		// Set values that newHeap does not use, so that a change shows.
 		percent, limit := debug.SetGCPercent(77), debug.SetMemoryLimit(5<<30)
 		defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()
-		h := newHeap(func(asked string) string {
-			if asked == name {
+		h := newHeap(func(variable string) string {
+			if variable == name {
 				return value
 			}
 			return ""

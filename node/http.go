@@ -17,16 +17,16 @@ type server struct {
 	listener    net.Listener
 	handler     http.Handler
 	certificate *certificate // nil: plain HTTP
-	drain       func()       // ends requests that would not end by themselves; nil = none
+	onShutdown  func()       // ends requests that would not end by themselves; nil = none
 	log         *slog.Logger
 	// readTime and writeTime bound the reading of a request and the writing of its answer; 0 = the handlers bound them.
 	readTime, writeTime time.Duration
 	connections         int // at once; 0 = maxConnections
 }
 
-// maxConnections is how many client connections may be open at once: 16,384, or half of the files that the process may
-// open; the other half is for deliveries and engines. A connection takes about 20 KB. Above it a new connection
-// replaces an idle one, or waits.
+// maxConnections returns how many client connections may be open at once: 16,384, or half of the files that the process
+// may open if that is less; the other half is for deliveries and engines. A connection takes about 20 KB. Above it a
+// new connection replaces an idle one, or waits.
 func maxConnections() int {
 	const most = 16_384
 	var files syscall.Rlimit
@@ -36,7 +36,7 @@ func maxConnections() int {
 	return int(min(most, max(files.Cur/2, 1)))
 }
 
-// Run serves until ctx ends and then waits for the requests in flight, at most drain.
+// Run serves until ctx ends and then waits for the requests in flight, for at most 25 s (drain).
 func (s *server) Run(ctx context.Context) error {
 	srv := &http.Server{
 		Handler: s.handler,
@@ -50,8 +50,8 @@ func (s *server) Run(ctx context.Context) error {
 		ErrorLog:       slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	watchRequests(srv)
-	if s.drain != nil {
-		srv.RegisterOnShutdown(s.drain)
+	if s.onShutdown != nil {
+		srv.RegisterOnShutdown(s.onShutdown)
 	}
 	listener := newLimitListener(s.listener, cmp.Or(s.connections, maxConnections()))
 	ctx, cancel := context.WithCancel(ctx)

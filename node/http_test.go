@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A server holds as many connections as its bound. One more takes the place of the one that has gone the longest
-// without a request, be it silent from the start, half through a header or idle; one with a request keeps its place.
+// A server keeps at most as many connections as its limit. One more replaces the connection that has had no request for
+// the longest time: one that has sent nothing, half a header, or a request that was answered. A connection whose
+// request is being answered is not replaced.
 func TestConnectionsAreBounded(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -53,17 +54,17 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if !answered(slow, 10*time.Second) {
 		t.Fatal("a connection within the bound is not served")
 	}
-	for _, quiet := range []string{"", "G", request("/")} { // each holds the last place, then loses it
+	for _, quiet := range []string{"", "G", request("/")} { // each has the last slot, then loses it
 		for range 20 {
 			send(quiet)
 		}
 		if !answered(send(request("/")), 10*time.Second) {
-			t.Errorf("after connections that sent %q no other is served", quiet)
+			t.Errorf("after connections that sent %q a new one is not served", quiet)
 		}
 	}
 	second := send(request("/slow"))
 	if !answered(second, 10*time.Second) {
-		t.Error("an idle connection keeps its place")
+		t.Error("an idle connection was not replaced")
 	}
 	third := send(request("/"))
 	if answered(third, 200*time.Millisecond) {
@@ -81,6 +82,6 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Error("a client that is still sending would not read why it was refused")
 	}
 	if n := maxConnections(); n < 100 || n > 16_384 {
-		t.Errorf("the usual bound is %d connections", n)
+		t.Errorf("the default limit is %d connections", n)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// The clock steps forward and is set right again: that events are refused is logged once, with its end, and
-// shown as long as it lasts.
+// The clock steps forward and is set back. That no event is accepted is logged once, with the time until which, and the
+// check and the metric show it as long as it lasts.
 func TestClockThatWasAhead(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	now := start

@@ -27,8 +27,8 @@ type limitListener struct {
 	idleConnections list.List // of *limitedConn without a request, the longest idle first
 }
 
-func newLimitListener(l net.Listener, most int) *limitListener {
-	return &limitListener{Listener: l, limit: most, slotFreed: make(chan struct{}, 1), closed: make(chan struct{})}
+func newLimitListener(l net.Listener, limit int) *limitListener {
+	return &limitListener{Listener: l, limit: limit, slotFreed: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
 // Accept waits for a connection, then for a slot.
@@ -88,7 +88,7 @@ func (l *limitListener) signal() {
 	}
 }
 
-// halfCloser is a TCP connection: one whose write side can be closed alone.
+// halfCloser is a connection whose write side can be closed alone, as with TCP and unix sockets.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
@@ -120,12 +120,12 @@ func (c *limitedConn) Close() error {
 }
 
 // setIdle appends the connection to the idle ones, or removes it.
-func (c *limitedConn) setIdle(quiet bool) {
+func (c *limitedConn) setIdle(idle bool) {
 	if c.idleEntry != nil {
 		c.listener.idleConnections.Remove(c.idleEntry)
 		c.idleEntry = nil
 	}
-	if quiet && !c.closed {
+	if idle && !c.closed {
 		c.idleEntry = c.listener.idleConnections.PushBack(c)
 		c.listener.signal()
 	}
@@ -140,6 +140,7 @@ func (c *limitedConn) requestStarted() {
 	c.setIdle(false)
 }
 
+// requestFinished gets the major version of HTTP.
 func (c *limitedConn) requestFinished(major int) {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()

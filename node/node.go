@@ -2,8 +2,8 @@
 // in the order in which they start; they stop in reverse, which drains the process.
 //
 // Config holds every setting, NewStack and [Start] run a node, ExamineEngines and Inspect look at the engines without
-// one. The rest serves the process itself: HTTP with TLS and a bound on connections, certificate files that change,
-// readiness, metrics and pprof, the command socket, the garbage collector's pace.
+// one. The rest serves the process itself: HTTP with TLS and a bound on connections, the reloading of certificate
+// files, readiness, metrics and pprof, the command socket, and how often the garbage collector runs.
 //
 // Start returns when the node takes requests. A component that ends by itself ends the whole process, and no component
 // stops before those that use it have ended.
@@ -45,8 +45,7 @@ import (
 	"github.com/eventrelay/relay/usage/alert"
 )
 
-// flushSmall is how long rows wait in the writer at most on a cluster, where a reader on another node cannot ask for a
-// flush.
+// flushSmall bounds how long rows wait in the writer of serve: a reader on another node cannot ask it for a flush.
 const flushSmall = 250 * time.Millisecond
 
 // drain is how long a stop waits for requests in flight, inbound and outbound.
@@ -173,7 +172,8 @@ func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry)
 
 func (n *Node) newHeap() (func(context.Context) error, error) { return newHeap(os.Getenv).Run, nil }
 
-// newListener opens the address first: a wrong address shows at once, and other components need the node's URL.
+// newListener listens before anything else starts: a wrong address is an error at once, and other components need the
+// node's URL.
 func (n *Node) newListener() (func(context.Context) error, error) {
 	var err error
 	if n.listener, err = net.Listen("tcp", n.s.Listen); err != nil {
@@ -254,7 +254,7 @@ func (n *Node) newProducer() (func(context.Context) error, error) {
 	}, nil
 }
 
-// newUses records which API keys are used on this node.
+// newUses creates the recorder of which API keys are used on this node.
 func (n *Node) newUses() (func(context.Context) error, error) {
 	var err error
 	if n.uses, err = audit.NewUses(
@@ -299,7 +299,7 @@ func (n *Node) newReader() (func(context.Context) error, error) {
 	}, nil
 }
 
-// newUsage serves the figures of usage on every node; nodes that write rows also count them.
+// newUsage creates the figures of usage on every node. A node with the role write also counts the rows that it writes.
 func (n *Node) newUsage() (func(context.Context) error, error) {
 	cfg := usage.DefaultConfig()
 	cfg.Allowance = int64(n.s.AllowanceEvents)
@@ -317,7 +317,7 @@ func (n *Node) newUsage() (func(context.Context) error, error) {
 	return n.usage.Run, nil
 }
 
-// newLedger reconciles the partitions that this node dispatches.
+// newLedger creates the ledger, which reconciles the partitions that this node dispatches.
 func (n *Node) newLedger() (func(context.Context) error, error) {
 	if n.s.LedgerSeconds == 0 {
 		return nil, nil
@@ -373,7 +373,7 @@ func (n *Node) newNotifier() (func(context.Context) error, error) {
 	return nil, err
 }
 
-// newAlerts evaluates alert rules for the partitions that this node dispatches.
+// newAlerts creates the evaluation of alert rules for the partitions that this node dispatches.
 func (n *Node) newAlerts() (func(context.Context) error, error) {
 	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.url}, alert.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Sender: n.notifier,
@@ -397,8 +397,8 @@ func (a allowance) Used(ctx context.Context) (events, agreed int64, err error) {
 	return a.usage.Current(ctx, a.config.Account().ID)
 }
 
-// setOwnedPartitions tells the components which partitions of events this node dispatches. The owner of the first one
-// writes snapshots, trims the log and erases payloads for all nodes.
+// setOwnedPartitions passes to the components which partitions of events this node dispatches. The owner of the first
+// one writes snapshots, trims the log, erases payloads and drops expired days for all nodes.
 func (n *Node) setOwnedPartitions(partitions []int32) {
 	n.ownsFirstPartition.Store(slices.Contains(partitions, 0))
 	n.control.SetOwner(n.ownsFirstPartition.Load())
@@ -411,8 +411,8 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 	}
 }
 
-// instanceID makes group membership static, so that a restart within the session timeout moves no partition. dev has
-// one node: static membership would only delay its restart.
+// instanceID returns the id for static group membership, with which a restart within the session timeout moves no
+// partition. It is empty in dev, which has one node: static membership would only delay its restart.
 func (n *Node) instanceID() string {
 	if n.s.Embedded {
 		return ""

@@ -29,9 +29,10 @@ func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, err
 const (
 	sendingShare = 3.0 / 8 // for requests to destinations
 	idleShare    = 1.0 / 8 // for connections to destinations that are kept idle
-	// fewFiles is the limit below which a busy node warns: one hanging destination holds up to 1,000 files.
+	// fewFiles is the number of files below which the node logs a warning when it starts: one hanging destination holds up
+	// to 1,000 files.
 	fewFiles = 8192
-	// maxFiles is used for higher limits and for none.
+	// maxFiles counts for higher limits and for an unlimited number.
 	maxFiles = 1 << 20
 )
 

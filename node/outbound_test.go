@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Half of the open files is for destinations at most.
+// Connections to destinations use at most half of the files that the process may open.
 func TestOutboundFiles(t *testing.T) {
 	for _, c := range []struct{ files, sending, idle int }{
 		{1, 1, 1}, {256, 96, 32}, {1024, 384, 128}, {20_000, 7500, 2500}, {524_288, 8192, 65_536},
@@ -16,7 +16,7 @@ func TestOutboundFiles(t *testing.T) {
 	}
 }
 
-// The soft limit was raised to the hard one.
+// Package os raises the soft limit of open files to the hard one.
 func TestOpenFilesAreRaised(t *testing.T) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

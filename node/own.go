@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
-// newOwn keeps the list of addresses of this machine and of the engines, which no delivery may reach.
+// newOwn creates the list of the addresses of this machine and of the engines, which no delivery may reach.
 func (n *Node) newOwn() (func(context.Context) error, error) {
 	own, err := egress.NewOwnAddrs(n.st.Context(), n.log, func(ctx context.Context) []string {
 		if n.s.Embedded {
@@ -33,7 +33,7 @@ func (n *Node) newOwn() (func(context.Context) error, error) {
 	return own.Run, nil
 }
 
-// engineHosts are the hosts of Kafka, ClickHouse and Redis that the settings name.
+// engineHosts returns the hosts of Kafka, ClickHouse and Redis that the settings name.
 func (s Config) engineHosts() []string {
 	var hosts []string
 	for _, broker := range s.KafkaBrokers {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A destination cannot lead to an engine, however its address is written in the settings.
+// engineHosts finds the hosts of the engines in every form of address that the settings allow.
 func TestEngineHosts(t *testing.T) {
 	s := Config{
 		KafkaBrokers:  []string{"kafka-1.example:9092", "[2001:db8::1]:9092"},
@@ -17,10 +17,11 @@ func TestEngineHosts(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if got := (Config{RedisURL: "unix:///run/redis.sock"}).engineHosts(); len(got) != 0 {
-		t.Errorf("%v, of a socket", got)
+		t.Errorf("a unix socket gave the hosts %v", got)
 	}
 }
 
+// Clients can connect to the base URL, also if the node listens on all addresses.
 func TestBaseURLIsCallable(t *testing.T) {
 	f := func(s Config, listening, want string) {
 		t.Helper()

@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// processMetrics are those of the process, and the size and free space of the file system that holds the data
-// directory: a full disk stops the embedded engines. They are NaN when it cannot be read, so that no alert compares
-// them.
+// processMetrics returns the metrics of the Go runtime and of the process, and the size and free space of the file
+// system that holds the data directory: a full disk stops the embedded engines. Both are NaN if the file system cannot
+// be read, so that no alert fires.
 func processMetrics(dir string) []prometheus.Collector {
 	gauge := func(name, help string, blocks func(*syscall.Statfs_t) uint64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {

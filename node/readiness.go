@@ -10,13 +10,13 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// newReadiness checks once a second what this node needs to serve. It is ready after the first check.
+// newReadiness creates the checks of what this node needs to serve, which run once a second. Start waits for the first.
 func (n *Node) newReadiness() (func(context.Context) error, error) {
 	n.readiness = api.NewReadiness(n.log, n.checks())
 	return n.readiness.Run, nil
 }
 
-// checks returns what a node with these roles needs to serve.
+// checks returns one check for each thing that a node with these roles needs to serve.
 func (n *Node) checks() []api.Check {
 	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
 		if age, ok := n.control.Lease(); !ok {

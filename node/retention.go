@@ -14,8 +14,8 @@ import (
 // starts, a gigabyte in 1.4 s.
 const embeddedLogMax = 1 << 30
 
-// newTrimmer deletes records that every consumer group has committed. It works only while this node owns the first
-// partition.
+// newTrimmer creates the trimmer, which deletes records that every consumer group has committed. It works only while
+// this node owns the first partition.
 func (n *Node) newTrimmer() (func(context.Context) error, error) {
 	cfg := stream.DefaultTrimConfig()
 	cfg.KeepAge = time.Duration(n.s.LogKeepMinutes) * time.Minute
@@ -30,10 +30,11 @@ func (n *Node) newTrimmer() (func(context.Context) error, error) {
 	return n.trimmer.Run, nil
 }
 
-// retention is how long events are kept.
+// retention returns how long events are kept.
 func (s Config) retention() time.Duration { return time.Duration(s.RetentionDays) * 24 * time.Hour }
 
-// newGuard watches how much of the log's retention the oldest unread record of each consumer group has used.
+// newGuard creates the guard, which compares the age of the oldest unprocessed record of each consumer group with
+// retention.
 func (n *Node) newGuard() (func(context.Context) error, error) {
 	var err error
 	n.guard, err = stream.NewRetentionGuard(stream.RetentionGuardDeps{
@@ -45,13 +46,13 @@ func (n *Node) newGuard() (func(context.Context) error, error) {
 	return n.guard.Run, nil
 }
 
-// newEraser deletes erased payloads from the store.
+// newEraser creates the eraser, which deletes erased payloads from the store.
 func (n *Node) newEraser() (func(context.Context) error, error) {
 	deps := write.EraserDeps{ChoreDeps: n.choreDeps(), Erasures: erasures{n.control}, Now: n.control.Now}
 	return write.NewEraser(write.EraserConfig{}, deps).Run, nil
 }
 
-// newExpirer drops days from the store whose retention has ended.
+// newExpirer creates the expirer, which drops days from the store whose retention has ended.
 func (n *Node) newExpirer() (func(context.Context) error, error) {
 	return write.NewExpirer(0, n.choreDeps()).Run, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// newSocket serves the commands on a unix socket in the data directory.
+// newSocket creates the server of the operator's commands on a unix socket in the data directory.
 func (n *Node) newSocket() (func(context.Context) error, error) {
 	// This replaces an old socket; the lock of the data directory ensures that no other process uses it.
 	listener, err := private.Listen(filepath.Join(n.s.DataDir, admin.SocketFile))
@@ -38,7 +38,7 @@ func (n *Node) newSocket() (func(context.Context) error, error) {
 	return (&server{listener: listener, handler: handler, log: n.log}).Run, nil
 }
 
-// partitions lets the move of an endpoint read the log.
+// partitions reads the log for the move of an endpoint.
 type partitions struct{ *stream.Reader }
 
 // Count returns how many partitions events have.

@@ -17,11 +17,11 @@ type Stack struct {
 	requestStop context.CancelCauseFunc // ends ctx
 	ctx         context.Context         // done when everything is to stop
 
-	wg    sync.WaitGroup
-	parts []*part
+	wg         sync.WaitGroup
+	components []*component
 }
 
-type part struct {
+type component struct {
 	name   string
 	cancel context.CancelFunc
 	ended  chan struct{}
@@ -30,8 +30,8 @@ type part struct {
 
 // NewStack creates a stack that stops when ctx ends.
 func NewStack(ctx context.Context, log *slog.Logger) *Stack {
-	ctx, down := context.WithCancelCause(ctx)
-	return &Stack{log: log, ctx: ctx, requestStop: down}
+	ctx, requestStop := context.WithCancelCause(ctx)
+	return &Stack{log: log, ctx: ctx, requestStop: requestStop}
 }
 
 // Context is done when everything is to stop.
@@ -40,28 +40,28 @@ func (s *Stack) Context() context.Context { return s.ctx }
 // Start runs a component. Its context ends when it is its turn to stop.
 func (s *Stack) Start(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.ctx))
-	p := &part{name: name, cancel: cancel, ended: make(chan struct{})}
-	s.parts = append(s.parts, p)
+	c := &component{name: name, cancel: cancel, ended: make(chan struct{})}
+	s.components = append(s.components, c)
 	s.wg.Go(func() {
-		defer close(p.ended)
+		defer close(c.ended)
 		err := run(ctx)
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			err = nil // it stopped as asked
 		}
 		if err != nil {
-			p.err = fmt.Errorf("%s: %w", name, err)
+			c.err = fmt.Errorf("%s: %w", name, err)
 		}
-		if ctx.Err() == nil && p.err == nil {
-			p.err = fmt.Errorf("%s: ended unexpectedly", name)
+		if ctx.Err() == nil && c.err == nil {
+			c.err = fmt.Errorf("%s: ended unexpectedly", name)
 		}
-		s.requestStop(p.err)
+		s.requestStop(c.err)
 	})
 }
 
-// Ready waits until c is closed, or until everything is to stop.
-func (s *Stack) Ready(c <-chan struct{}) error {
+// Ready waits until ready is closed, or until everything is to stop.
+func (s *Stack) Ready(ready <-chan struct{}) error {
 	select {
-	case <-c:
+	case <-ready:
 		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()
@@ -74,12 +74,12 @@ func (s *Stack) Wait() error {
 	return s.Stop()
 }
 
-// StopAfterFailedStart stops everything after a failed start and returns the errors. When the start failed only because
-// a component ended, that component's error says why, and err is left out.
+// StopAfterFailedStart stops everything after a failed start and returns the errors. If the start failed only because a
+// component ended, it returns that component's error without err.
 func (s *Stack) StopAfterFailedStart(err error) error {
-	cut := s.ctx.Err() != nil && errors.Is(err, context.Canceled)
+	cancelled := s.ctx.Err() != nil && errors.Is(err, context.Canceled)
 	stopped := s.Stop()
-	if cut {
+	if cancelled {
 		return stopped
 	}
 	return errors.Join(err, stopped)
@@ -89,11 +89,11 @@ func (s *Stack) StopAfterFailedStart(err error) error {
 func (s *Stack) Stop() error {
 	s.requestStop(nil)
 	var errs []error
-	for _, p := range slices.Backward(s.parts) {
-		s.log.Debug("stopping", "component", p.name)
-		p.cancel()
-		<-p.ended
-		errs = append(errs, p.err)
+	for _, c := range slices.Backward(s.components) {
+		s.log.Debug("stopping", "component", c.name)
+		c.cancel()
+		<-c.ended
+		errs = append(errs, c.err)
 	}
 	s.wg.Wait()
 	return errors.Join(errs...)

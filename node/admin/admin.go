@@ -4,7 +4,7 @@
 //
 // The socket is a unix socket in the data directory that only processes of the same user can open, so it asks for no
 // key. Answers are JSON: one value, or a line for each step of a long command and a last line with its end. Begin with
-// New, which lists all routes; each handler works on a small interface that package node implements.
+// New, which lists all routes; each handler works on a small interface, whose implementation package node passes.
 package admin
 
 import (
@@ -28,7 +28,7 @@ const SocketFile = "relay.sock"
 // maxCommand bounds what a command may send, in bytes.
 const maxCommand = 1 << 20
 
-// Deps are what the commands work on; all are required.
+// Deps are the dependencies of New. All are required.
 type Deps struct {
 	Log        *slog.Logger
 	Keys       Keys
@@ -48,12 +48,12 @@ type Deps struct {
 // validate reports every dependency that is missing.
 func (d Deps) validate() error {
 	var errs []error
-	for name, there := range map[string]bool{
+	for name, isSet := range map[string]bool{
 		"Log": d.Log != nil, "Keys": d.Keys != nil, "Uses": d.Uses != nil, "Users": d.Users != nil, "Config": d.Config != nil,
 		"CheckURL": d.CheckURL != nil, "Dead": d.Dead != nil, "Producer": d.Producer != nil, "Endpoints": d.Endpoints != nil,
 		"Partitions": d.Partitions != nil, "Doctor": d.Doctor != nil, "BaseURL": d.BaseURL != "", "Now": d.Now != nil,
 	} {
-		if !there {
+		if !isSet {
 			errs = append(errs, fmt.Errorf("admin dependency %s is missing", name))
 		}
 	}
@@ -71,7 +71,7 @@ func New(d Deps) (http.Handler, error) {
 	s := server{d.Log}
 	keys := &keys{log: d.Log, keys: d.Keys, uses: d.Uses, now: d.Now}
 	users := &users{users: d.Users, baseURL: d.BaseURL}
-	exporting := &configuration{log: d.Log, config: d.Config, checkURL: d.CheckURL}
+	configurations := &configuration{log: d.Log, config: d.Config, checkURL: d.CheckURL}
 	dead := &deadLetters{open: d.Dead, producer: d.Producer}
 	moves := &moves{log: d.Log, endpoints: d.Endpoints, open: d.Partitions, now: d.Now}
 	mux := http.NewServeMux()
@@ -88,8 +88,8 @@ func New(d Deps) (http.Handler, error) {
 		"POST /users":        s.handle(users.link(d.Users.AddUser)),
 		"POST /users/reset":  s.handle(users.link(d.Users.ResetUser)),
 		"POST /users/remove": s.handle(users.remove),
-		"GET /config":        exporting.exportDocument,
-		"POST /config":       s.handleWithProgressUpTo(maxImport, exporting.importDocument),
+		"GET /config":        configurations.exportDocument,
+		"POST /config":       s.handleWithProgressUpTo(maxImport, configurations.importDocument),
 	} {
 		mux.HandleFunc(pattern, handler)
 	}
@@ -98,7 +98,7 @@ func New(d Deps) (http.Handler, error) {
 	}), nil
 }
 
-// handle makes a handler of a command that is answered with one value or an error.
+// handle returns the handler of a command that is answered with one value or an error.
 func (s server) handle(f func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxCommand)
@@ -111,17 +111,18 @@ func (s server) handle(f func(*http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
-// handleWithProgress makes a handler of a long command. Its answer has a line for each value that f reports, and a last
-// line that says how it ended. An error before the first report is answered as for any other command. The command ends
-// when its client disconnects.
+// handleWithProgress returns the handler of a long command. Its answer has a line for each value that f reports, and a
+// last line that says how it ended. An error before the first report is answered as for any other command. The command
+// ends when its client disconnects.
 func (s server) handleWithProgress(f func(r *http.Request, report func(any)) error) http.HandlerFunc {
 	return s.handleWithProgressUpTo(maxCommand, f)
 }
 
-// handleWithProgressUpTo is handleWithProgress for a command whose body may have up to most bytes.
-func (s server) handleWithProgressUpTo(most int64, f func(r *http.Request, report func(any)) error) http.HandlerFunc {
+// handleWithProgressUpTo is handleWithProgress for a command whose body may have up to maxBody bytes.
+func (s server) handleWithProgressUpTo(
+	maxBody int64, f func(r *http.Request, report func(any)) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, most)
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		lines, reported := json.NewEncoder(w), false
 		report := func(v any) {
 			reported = true
@@ -140,7 +141,7 @@ func (s server) handleWithProgressUpTo(most int64, f func(r *http.Request, repor
 	}
 }
 
-// commandError tells the operator what to do about errors of the configuration log.
+// commandError adds to errors of the configuration log what the operator can do.
 func commandError(err error) error {
 	if errors.Is(err, config.ErrLevel) {
 		return web.ServiceUnavailable(err, "this needs the upgrade to be finished: "+

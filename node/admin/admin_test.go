@@ -21,7 +21,7 @@ import (
 
 // moving is a configuration with one endpoint in partition 0 of two, and a log in which some of it is open.
 type moving struct {
-	open  []int // records that are open, at one look after the other
+	open  []int // open records, one number for each Refresh; after that Refresh fails
 	steps []string
 }
 
@@ -44,7 +44,7 @@ func (m *moving) MoveEndpoint(_ context.Context, _ string, to int32, _ time.Time
 }
 
 func (m *moving) ExtendMove(context.Context, *config.Endpoint, time.Time) (*config.Endpoint, error) {
-	return m.step("hold", 1)
+	return m.step("extend", 1)
 }
 
 func (m *moving) EndMove(_ context.Context, _ *config.Endpoint, back bool) (*config.Endpoint, error) {
@@ -55,7 +55,7 @@ func (m *moving) Count(context.Context) (int, error) { return 2, nil }
 func (m *moving) Survey(string, []int32) Survey      { return m }
 func (m *moving) Close()                             {}
 
-// serve makes a handler of some dependencies; the others are there and do nothing.
+// serve returns a handler; some sets dependencies, and the others do nothing.
 func serve(t *testing.T, some func(*Deps)) http.Handler {
 	t.Helper()
 	var none *config.Control
@@ -85,14 +85,14 @@ func (m *moving) handler(t *testing.T) http.Handler {
 
 func (m *moving) Refresh(context.Context) (dispatcher.OpenRecords, error) {
 	if len(m.open) == 0 {
-		return dispatcher.OpenRecords{}, errors.New("the log is away")
+		return dispatcher.OpenRecords{}, errors.New("the log is unavailable")
 	}
 	n := m.open[0]
 	m.open = m.open[1:]
 	return dispatcher.OpenRecords{Immediate: n}, nil
 }
 
-// noUsers knows nobody.
+// noUsers has no users.
 type noUsers struct{}
 
 func (noUsers) Users() []*config.User                                           { return nil }
@@ -100,19 +100,19 @@ func (noUsers) AddUser(context.Context, string) (string, *config.User, error)   
 func (noUsers) ResetUser(context.Context, string) (string, *config.User, error) { return "", nil, nil }
 func (noUsers) RemoveUser(context.Context, string) error                        { return nil }
 
-func asked(h http.Handler, method, path, body string) (status int, answer string) {
+func request(h http.Handler, method, path, body string) (status int, answer string) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w.Code, w.Body.String()
 }
 
-// A move ends when nothing is open, goes back when the log does not say so any more, and a dry run changes nothing.
+// A move ends when no record is open. It goes back if open records can no longer be counted. A dry run changes nothing.
 func TestMoveSteps(t *testing.T) {
 	f := func(open []int, ask Move, steps, said string) {
 		t.Helper()
 		m := &moving{open: open}
 		body, _ := json.Marshal(ask)
-		_, answer := asked(m.handler(t), "POST", "/move", string(body))
+		_, answer := request(m.handler(t), "POST", "/move", string(body))
 		if got := strings.Join(m.steps, ", "); got != steps || !strings.Contains(answer, said) {
 			t.Errorf("%+v: %q, want %q\n%s", ask, got, steps, answer)
 		}
@@ -125,7 +125,7 @@ func TestMoveSteps(t *testing.T) {
 	f(nil, Move{Endpoint: "ep_2", Partition: 1, WaitSeconds: 60}, "", "no endpoint has this id")
 }
 
-// letters is a topic dead with one record that can be put back and one that cannot.
+// letters is a topic dead with two records that cannot be retried, and records what is produced.
 type letters struct {
 	DeadLetters
 	produced []string
@@ -149,25 +149,25 @@ func (l *letters) ProduceSync(_ context.Context, topic string, _ int32, _ *strea
 	return nil
 }
 
-// What cannot be read is refused and stays where it is.
+// A dead letter that still cannot be decoded is refused and stays a dead letter.
 func TestDeadLettersAreRefused(t *testing.T) {
 	l := &letters{}
 	h := serve(t, func(d *Deps) {
 		d.Producer, d.Dead = l, func() (DeadLetters, error) { return l, nil }
 	})
-	_, answer := asked(h, "POST", "/dead/retry", `{"all":true}`)
+	_, answer := request(h, "POST", "/dead/retry", `{"all":true}`)
 	if len(l.produced) != 0 || strings.Count(answer, `"refused"`) != 2 ||
 		!strings.Contains(answer, "0 put back, 2 refused") {
 		t.Errorf("produced %v: %s", l.produced, answer)
 	}
-	if status, answer := asked(h, "POST", "/dead/retry", `{"id":"x"}`); status < 400 ||
+	if status, answer := request(h, "POST", "/dead/retry", `{"id":"x"}`); status < 400 ||
 		!strings.Contains(answer, "partition:offset") {
 		t.Errorf("%d %s", status, answer)
 	}
 }
 
-// What nobody has handed over is named when the process starts, not when somebody types the command.
-func TestEveryDependencyIsNeeded(t *testing.T) {
+// New names every missing dependency: it shows when the process starts, not at the first command.
+func TestMissingDependenciesAreNamed(t *testing.T) {
 	_, err := New(Deps{})
 	for f := range reflect.TypeFor[Deps]().Fields() {
 		if err == nil || !strings.Contains(err.Error(), "admin dependency "+f.Name+" is missing") {

@@ -18,7 +18,7 @@ type Import struct {
 	Entities int      `json:"entities"` // in the document
 	Done     int      `json:"done"`
 	Changed  int      `json:"changed"` // of them: new or different
-	Removed  int      `json:"removed"` // entities that were there before
+	Removed  int      `json:"removed"` // entities that existed and are not in the document
 	Warnings []string `json:"warnings"`
 }
 
@@ -29,7 +29,7 @@ const maxImport = 1 << 30
 type Configuration interface {
 	Sync(ctx context.Context) error
 	Export(ctx context.Context, to io.Writer) error
-	Import(ctx context.Context, from io.Reader, how config.ImportOptions, progress func(config.ImportProgress)) (
+	Import(ctx context.Context, from io.Reader, options config.ImportOptions, progress func(config.ImportProgress)) (
 		config.ImportProgress, error)
 }
 
@@ -57,11 +57,11 @@ func (x *configuration) exportDocument(w http.ResponseWriter, r *http.Request) {
 // importDocument writes the entities of a document into the configuration log.
 func (x *configuration) importDocument(r *http.Request, report func(any)) error {
 	var reported time.Time
-	asked := r.URL.Query()
-	how := config.ImportOptions{
-		Replace: asked.Get("replace") == "true", Unsigned: asked.Get("unsigned") == "true", CheckURL: x.checkURL,
+	query := r.URL.Query()
+	options := config.ImportOptions{
+		Replace: query.Get("replace") == "true", Unsigned: query.Get("unsigned") == "true", CheckURL: x.checkURL,
 	}
-	done, err := x.config.Import(r.Context(), r.Body, how, func(im config.ImportProgress) {
+	done, err := x.config.Import(r.Context(), r.Body, options, func(im config.ImportProgress) {
 		if now := time.Now(); now.Sub(reported) >= progressInterval {
 			reported = now
 			report(commandImport(im))

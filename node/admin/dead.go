@@ -25,9 +25,9 @@ import (
 type DeadRecord struct {
 	ID        string    `json:"id"`        // partition:offset in the topic dead
 	At        time.Time `json:"at"`        // when it was written there
-	Topic     string    `json:"topic"`     // topic,
-	Partition int32     `json:"partition"` // partition
-	Offset    int64     `json:"offset"`    // and offset where it was read
+	Topic     string    `json:"topic"`     // where it was read
+	Partition int32     `json:"partition"` // of Topic
+	Offset    int64     `json:"offset"`    // in Partition
 	Group     string    `json:"group"`     // consumer group that could not process it
 	Error     string    `json:"error"`
 	Size      int       `json:"size"` // of its value, in bytes
@@ -47,7 +47,7 @@ type RetryDead struct {
 	Topic string `json:"topic,omitempty"`
 }
 
-// RetriedDead is the result for one of them.
+// RetriedDead is the result of RetryDead for one dead letter.
 type RetriedDead struct {
 	ID      string `json:"id"`
 	Refused string `json:"refused,omitempty"` // why it stays a dead letter
@@ -74,7 +74,7 @@ func ParseDeadID(id string) (partition int32, offset int64, ok bool) {
 
 // DeadLetters reads the topic dead; *stream.Reader does.
 type DeadLetters interface {
-	ListDeadLetters(ctx context.Context, topic string, limit, value int) ([]stream.DeadLetter, error)
+	ListDeadLetters(ctx context.Context, topic string, limit, valueBytes int) ([]stream.DeadLetter, error)
 	ReadDeadLetter(ctx context.Context, partition int32, offset int64) (stream.DeadLetter, error)
 	EachDeadLetter(ctx context.Context, topic string, do func(stream.DeadLetter) error) error
 	Close()
@@ -90,10 +90,10 @@ type Producer interface {
 type deadLetters struct {
 	open     func() (DeadLetters, error)
 	producer Producer
-	retrying sync.Mutex // held by the one command that puts dead letters back
+	retrying sync.Mutex // held by the one command that retries dead letters
 }
 
-// masked replaces the value of a header that may be a credential.
+// masked is printed in place of the value of a header that may be a credential.
 const masked = "****"
 
 // list returns dead letters, the newest first.
@@ -232,7 +232,7 @@ func (x *deadLetters) produceAgain(ctx context.Context, letter stream.DeadLetter
 		if err != nil {
 			return refusedError{err}
 		}
-		again.Timestamp = e.ReceivedAt() // the topic keeps records by the time of the id
+		again.Timestamp = e.ReceivedAt() // records of this topic have the time of the event's id
 	case topic == stream.Outcomes:
 		if _, err := event.DecodeOutcome(again); err != nil {
 			return refusedError{err}

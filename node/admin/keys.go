@@ -48,8 +48,8 @@ type CreateKey struct {
 
 // Rewrap is the progress of relay keys rewrap.
 type Rewrap struct {
-	Entities  int `json:"entities"`  // with secrets that another master key than the first seals
-	Rewrapped int `json:"rewrapped"` // of them
+	Entities  int `json:"entities"`  // with secrets that are sealed with another master key than the first
+	Rewrapped int `json:"rewrapped"` // of Entities: done
 	Secrets   int `json:"secrets"`   // sealed again
 }
 
@@ -89,7 +89,7 @@ func commandKey(k *config.Key, text string) Key {
 	return j
 }
 
-// list works while the store is unavailable: an operator may have to revoke a key just then.
+// list returns the keys even while the store is unavailable: an operator may have to revoke one just then.
 func (x *keys) list(r *http.Request) (any, error) {
 	account := x.keys.Account().ID
 	uses, err := x.uses.KeyUses(r.Context(), account)
@@ -147,7 +147,7 @@ func (x *keys) revoke(r *http.Request) (any, error) {
 // progressInterval is the least time between two lines of progress.
 const progressInterval = 200 * time.Millisecond
 
-// rewrap seals again, under the first master key, every secret that another one seals.
+// rewrap seals every secret that is sealed with another master key again, with the first one.
 func (x *keys) rewrap(r *http.Request, report func(any)) error {
 	var reported time.Time
 	done, err := x.keys.Rewrap(r.Context(), func(w config.RewrapProgress) {

@@ -105,7 +105,8 @@ type mover struct {
 	report   func(any)
 }
 
-// move moves an endpoint to another partition once none of its earlier events is open.
+// move moves an endpoint to another partition: it switches new events to it, where they wait until no earlier record is
+// open in the old one.
 func (x *moves) move(r *http.Request, report func(any)) error {
 	m := mover{moves: x, report: report}
 	if err := readCommand(r, &m.request); err != nil {
@@ -249,11 +250,11 @@ func (m *mover) waitUntilDrained(ctx context.Context, moved *config.Endpoint) (*
 				open.Immediate+open.Waiting, m.endpoint.Partition, m.request.WaitSeconds)
 		}
 		if moved.Move.Until.Sub(now) < moveLease/2 {
-			held, err := m.endpoints.ExtendMove(ctx, moved, now.Add(moveLease))
+			extended, err := m.endpoints.ExtendMove(ctx, moved, now.Add(moveLease))
 			if err != nil {
 				return moved, fmt.Errorf("extend the move: %w", err)
 			}
-			moved = held
+			moved = extended
 		}
 		select {
 		case <-tick.C:

@@ -39,7 +39,7 @@ func (l *Limiter) SetHeldUntil(dest string, until time.Time) {
 	}
 }
 
-// HeldUntil returns until when deliveries are held, for those of the destinations (at most 1,000) that are held. Best
+// HeldUntil returns until when deliveries are held, for those of the first 1,000 destinations that are held. Best
 // effort: without an answer within Config.Timeout it returns nil.
 func (l *Limiter) HeldUntil(ctx context.Context, dests []string) map[string]time.Time {
 	dests = dests[:min(len(dests), 1000)]

@@ -7,22 +7,23 @@ import (
 )
 
 const (
-	// leaseSpan is how much of its rate, in time, a node leases at once. It requests the next lease when half is spent.
+	// leaseSpan is for how long the tokens of one lease last at the full rate. A node requests the next lease when half of
+	// them are spent.
 	leaseSpan = 500 * time.Millisecond
 	// windowLead is how much earlier than Redis' clock the lease windows begin, so that the first lease of a window
 	// arrives before the last one of the window before is spent.
 	windowLead = leaseSpan / 2
 	// answerWait is how long a caller waits for a running exchange with Redis.
 	answerWait = 5 * time.Millisecond
-	// recoverLevelFor is up to which age a bucket takes over the level that its last owner left in Redis. An older bucket
-	// knows its level better.
+	// recoverLevelFor is the age up to which a bucket takes over the level that its last owner left in Redis. The level of
+	// an older bucket is more exact.
 	recoverLevelFor = time.Second
 	// idleAfter is how long a full bucket must be unused before Run stops visiting it.
 	idleAfter = 2 * time.Second
 )
 
-// bucket is one node's token bucket. A token is taken from level and from leased. Level is refilled with time and
-// enforces the rate even without Redis. Leased tokens come from Redis and enforce the rate if several nodes draw from
+// bucket is one node's token bucket. Each token is taken from both level and leased. level is refilled with time and
+// enforces the rate even without Redis. leased tokens come from Redis and enforce the rate if several nodes draw from
 // one bucket. Tokens that are saved for a burst stay in both.
 type bucket struct {
 	key string // of the bucket in Redis
@@ -43,15 +44,15 @@ type bucket struct {
 
 	window         int64         // of the last lease request
 	windowGranted  bool          // that window granted tokens
-	starved        bool          // neither that window nor the one before granted tokens, although this node asked
+	starved        bool          // that window granted no tokens, although this node requested some
 	exhausted      bool          // that window has no tokens left
 	nextWindowAt   time.Duration // if exhausted
 	reportedFullAt time.Duration // when the bucket will be full, as last written to Redis
 }
 
-// take takes n tokens, or returns how long to wait for them; for more than a burst, until the bucket is full. With
-// period 0 the node limits for itself. left is the number of tokens that remain; wake says that Run should start a
-// round at once.
+// take takes n tokens, or returns how long to wait for them. If n exceeds burst, the bucket must be full, and its level
+// falls below zero. With period 0 the node limits for itself. left is the number of tokens that remain; wake says that
+// Run should start a round at once.
 func (b *bucket) take(now time.Duration, period int64, n, rate, burst float64) (
 	wait time.Duration, left float64, wake bool) {
 	b.mu.Lock()
@@ -71,7 +72,7 @@ func (b *bucket) take(now time.Duration, period int64, n, rate, burst float64) (
 		b.leased -= n
 		return 0, left - n, !b.active
 	case period != 0 && !b.levelKnown:
-		return answerWait, left, true // its level is not known yet
+		return answerWait, left, true // the level that the last owner left is not known yet
 	case period == 0 || b.leased >= need:
 		return b.waitForLocked(need), left, !b.active
 	case b.exhausted && b.nextWindowAt > now:
@@ -103,8 +104,7 @@ func (b *bucket) refillLocked(now time.Duration) {
 	b.level, b.levelAt = min(b.burst, b.level+passed.Seconds()*b.rate), now
 }
 
-// startPeriodLocked begins to count leased tokens in a new lease period: the bucket keeps exactly the tokens in its
-// level.
+// startPeriodLocked starts a new lease period: as many tokens count as leased as the level has.
 func (b *bucket) startPeriodLocked(period int64) {
 	if b.period == period {
 		return
@@ -124,8 +124,8 @@ type leaseRequest struct {
 	fullIn            time.Duration // time until the bucket is full, to be written; 0 = not written
 }
 
-// nextRequest decides what to exchange for the bucket; wall is the time on Redis' clock. retired: the bucket is full
-// and unused, and Run need not visit it until a token is taken.
+// nextRequest decides what to exchange for the bucket; wall is the time on Redis' clock since 1970. retired means that
+// the bucket is full and unused: Run need not visit it until a token is taken.
 func (b *bucket) nextRequest(now time.Duration, wall time.Duration, period int64) (r leaseRequest, retired bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,7 +170,7 @@ func (b *bucket) leaseLocked(r *leaseRequest, now, wall time.Duration) {
 	}
 	length, early := max(time.Second, seconds(1/b.rate)), windowLead
 	if b.starved {
-		early += windowLead / 2 // other nodes were first in two windows: request earlier than they do
+		early += windowLead / 2 // other nodes took all tokens of the last window: request earlier than they do
 	}
 	r.window = int64((wall + early) / length)
 	if r.window != b.window {

@@ -25,7 +25,7 @@ type ClaimState uint8
 const (
 	// ClaimUnavailable means that Redis is unavailable and nothing is known. Continue without the claim.
 	ClaimUnavailable ClaimState = iota
-	// ClaimNew means that the caller holds the key for 30 s. It must end with MarkStored or Release.
+	// ClaimNew means that the caller holds the key for 30 s. The caller ends the claim with MarkStored or Release.
 	ClaimNew
 	// ClaimPending means that another event holds the key and is not stored yet.
 	ClaimPending
@@ -71,8 +71,8 @@ func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note strin
 	return c
 }
 
-// MarkStored records that the event is in the log, and keeps the key for the window, whichever event holds it. After an
-// error a repeated event may be stored twice.
+// MarkStored records that the event is in the log, for the length of window but at least 1 s. It replaces whatever
+// claim has the key. After an error a repeated event may be stored twice.
 func (l *Limiter) MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error {
 	err := l.call(ctx, "claim", func(ctx context.Context) error {
 		return l.client.Set(ctx, claimKey(key), claimValue("stored", event, note), max(window, time.Second)).Err()

@@ -16,14 +16,14 @@ const dialTimeout = time.Second
 // dials on its own. The breaker alone must decide when to retry.
 type dialer struct {
 	connect    connector
-	limiterCtx context.Context // of the limiter
+	limiterCtx context.Context // ends with the limiter
 }
 
 // connector opens a connection.
 type connector func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newDialer returns a dialer and a function that ends its dials. It uses connect; if that is nil, the network with TLS
-// config c, or without TLS if c is nil.
+// newDialer returns a dialer and a function that ends its dials. The dialer connects with connect. If that is nil, it
+// connects through the network, with TLS if c is not nil.
 func newDialer(c *tls.Config, connect connector) (d *dialer, cancelDials func()) {
 	switch {
 	case connect != nil:

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A dial that failed after its caller gave up must not count once Redis is available again.
+// A failed dial whose caller has given up does not count as a failure once Redis is available again.
 func TestStaleDialsDoNotCount(t *testing.T) {
 	l := node(t, "redis://127.0.0.1:1")
 	eventually(t, "the breaker is open", l.breaker.isOpen)

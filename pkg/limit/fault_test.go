@@ -58,7 +58,7 @@ func (tr *traffic) during(t *testing.T, what string, part func()) {
 	}
 }
 
-// never more than the rate and two bursts; a slow machine can only lower it.
+// bounded fails if more than the rate and that many bursts were admitted. A slow machine can only lower the number.
 func (tr *traffic) bounded(t *testing.T, bursts float64) {
 	t.Helper()
 	got := tr.taken.Load()
@@ -215,7 +215,7 @@ func TestCancelledCallersDoNotOpenTheBreaker(t *testing.T) {
 	}
 }
 
-// TestMinuteOfTraffic is TestRateIsKept with a real Redis and real time: RELAY_TORTURE=1 runs it.
+// A minute of traffic with a real Redis in real time keeps the rate, as in TestRateIsKept. RELAY_TORTURE=1 runs it.
 func TestMinuteOfTraffic(t *testing.T) {
 	if os.Getenv("RELAY_TORTURE") == "" {
 		t.Skip("left out: takes a minute; RELAY_TORTURE=1 runs it")

@@ -11,7 +11,7 @@ import (
 // maxLeaseBatch bounds the requests in one exchange: some 800 commands, which take an embedded Redis 5 to 20 ms.
 const maxLeaseBatch = 200
 
-// runRound is one round of Run.
+// runRound exchanges leases and breaker states with Redis once, and sweeps one shard.
 func (l *Limiter) runRound(ctx context.Context) {
 	now := l.elapsed()
 	if l.client != nil {
@@ -28,12 +28,12 @@ func (l *Limiter) updateLeasePeriod(ctx context.Context, now time.Duration) {
 	if l.breaker.isOpen() {
 		l.leasePeriod.Store(0)
 	}
-	alone := l.leasePeriod.Load() == 0
-	if alone {
-		l.metrics.localSeconds.Add(max(0, now-l.contactedAt).Seconds())
+	limitsAlone := l.leasePeriod.Load() == 0
+	if limitsAlone {
+		l.metrics.localSeconds.Add(max(0, now-l.periodUpdatedAt).Seconds())
 	}
-	l.contactedAt = now
-	if !alone || !l.breaker.mayProbe(now) {
+	l.periodUpdatedAt = now
+	if !limitsAlone || !l.breaker.mayProbe(now) {
 		return
 	}
 	sent := l.elapsed()
@@ -141,7 +141,7 @@ func (r leaseRequest) send(ctx context.Context, p redis.Pipeliner) (sent leaseAn
 	return sent
 }
 
-// reportLevels writes the level of the buckets to Redis for their next owners. Best effort.
+// reportLevels writes the levels of the active buckets to Redis for their next owners. Best effort.
 func (l *Limiter) reportLevels(ctx context.Context) {
 	now := l.elapsed()
 	var requests []leaseRequest

@@ -5,10 +5,10 @@
 // reading at Limiter.Run and bucket.
 //
 // Redis is never required: TakeToken does no I/O, and everything that calls Redis returns within Config.Timeout, 50 ms
-// by default, and says so if there was no answer. Redis may be down, frozen or emptied at any time. Each node then
+// by default, with or without an answer. Redis may be down, frozen or emptied at any time. Each node then
 // limits for itself, and claims are unavailable: an event may be stored twice, but none is lost.
 //
-// Run owns the only goroutine. Config.MaxBuckets bounds the memory.
+// New starts no goroutine; the caller runs Run. Config.MaxBuckets bounds the memory.
 package limit
 
 import (
@@ -32,7 +32,7 @@ type Config struct {
 	URL string
 	// Dial connects to Redis, whatever address the URL names; nil dials the URL's address.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Timeout bounds every exchange with Redis, including connecting.
+	// Timeout bounds every exchange with Redis, including the wait for a connection.
 	Timeout time.Duration
 	// MaxBuckets bounds the buckets in memory, some 300 bytes each. Beyond it a new bucket replaces one that was not used
 	// for long. If that is used again, it starts like a bucket that is new on this node.
@@ -80,11 +80,11 @@ type Limiter struct {
 	wake          chan struct{} // makes Run start a round; capacity 1
 
 	// Used by Run alone:
-	active      []*bucket
-	requests    []leaseRequest
-	lastPeriod  int64         // number of the last lease period
-	redisAhead  time.Duration // Redis' clock minus elapsed
-	contactedAt time.Duration // when updateLeasePeriod last ran
+	active          []*bucket
+	requests        []leaseRequest
+	lastPeriod      int64         // number of the last lease period
+	redisAhead      time.Duration // Redis' clock minus elapsed
+	periodUpdatedAt time.Duration // when updateLeasePeriod last ran
 }
 
 // New validates the configuration. It neither connects nor starts a goroutine.
@@ -108,9 +108,9 @@ func (l *Limiter) elapsed() time.Duration { return l.now().Sub(l.startedAt) }
 const (
 	// roundInterval is the time between two rounds of Run, unless a bucket wakes it.
 	roundInterval = 50 * time.Millisecond
-	// The pause between two rounds is minRoundPause, or roundPauseShare times the length of the last round if that is
-	// longer: thousands of buckets that wake Run one after the other share few rounds.
-	minRoundPause, roundPauseShare = 2 * time.Millisecond, 4
+	// A woken Run still pauses between two rounds, for roundPauseFactor times the length of the last round, but at least
+	// minRoundPause and at most roundInterval. So thousands of buckets that wake Run one after the other share few rounds.
+	minRoundPause, roundPauseFactor = 2 * time.Millisecond, 4
 )
 
 // Run exchanges leases and breaker states with Redis until ctx ends. A Limiter runs once.
@@ -120,7 +120,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		l.runRound(ctx)
-		_ = wait.For(ctx, min(roundInterval, max(minRoundPause, roundPauseShare*time.Since(began)))) // the loop checks ctx
+		_ = wait.For(ctx, min(roundInterval, max(minRoundPause, roundPauseFactor*time.Since(began)))) // the loop checks ctx
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:

@@ -42,8 +42,8 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 			return 0
 		}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "relay_limit_buckets_evicted_total", Help: "Token buckets evicted before they were full, because memory " +
-				"holds too many.",
+			Name: "relay_limit_buckets_evicted_total", Help: "Token buckets evicted to make room for new ones, because " +
+				"memory holds the most that it may.",
 		}, func() float64 { return float64(l.buckets.evicted.Load()) }),
 		gauge("relay_limit_buckets", "Token buckets in memory.", func() float64 { return float64(l.buckets.len()) }),
 	)

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// poolSize bounds the connections for claims; further claims wait for one within Config.Timeout.
+// poolSize bounds the connections. Further exchanges wait for one within Config.Timeout.
 const poolSize = 32
 
 // errUnavailable means that Redis is not configured, or that the breaker is open.
@@ -44,7 +44,7 @@ func (c Config) options() (*redis.Options, error) {
 	return o, nil
 }
 
-// client returns a client for the URL, and what ends its dials; a nil client without a URL.
+// client returns a client for the URL, and a function that ends its dials; a nil client without a URL.
 func (c Config) client() (client *redis.Client, cancelDials func()) {
 	o, err := c.options()
 	if o == nil || err != nil { // Validate has reported the error
@@ -58,28 +58,29 @@ func (c Config) client() (client *redis.Client, cancelDials func()) {
 
 // call makes one exchange with Redis within Config.Timeout, unless the breaker is open. If the caller cancels it, that
 // does not count as a failure of Redis.
-func (l *Limiter) call(ctx context.Context, what string, exchange func(context.Context) error) error {
+func (l *Limiter) call(ctx context.Context, kind string, exchange func(context.Context) error) error {
 	if l.client == nil || l.breaker.isOpen() {
 		return errUnavailable
 	}
-	return l.exchange(ctx, what, exchange)
+	return l.exchange(ctx, kind, exchange)
 }
 
-func (l *Limiter) exchange(ctx context.Context, what string, exchange func(context.Context) error) error {
-	short, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
+// exchange is call without the question whether the breaker is open.
+func (l *Limiter) exchange(ctx context.Context, kind string, exchange func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
 	defer cancel()
 	began := time.Now()
-	err := exchange(short)
+	err := exchange(limited)
 	// A dial that began for an earlier caller may have failed before now: repeat the exchange with a new one.
 	for old := (dialError{}); errors.As(err, &old) && old.at.Before(began); {
-		err = exchange(short)
+		err = exchange(limited)
 	}
 	switch {
 	case err == nil:
 		l.breaker.succeeded()
 	case ctx.Err() != nil:
 	default:
-		l.metrics.errors.WithLabelValues(what).Inc()
+		l.metrics.errors.WithLabelValues(kind).Inc()
 		if l.breaker.failed(l.elapsed()) {
 			l.log.Warn("redis is unavailable, this node limits for itself", "error", err)
 		}
@@ -87,7 +88,7 @@ func (l *Limiter) exchange(ctx context.Context, what string, exchange func(conte
 	return err
 }
 
-// ignoreNil turns "no such key" into an answer.
+// ignoreNil returns nil for the error that says that a key does not exist.
 func ignoreNil(err error) error {
 	if errors.Is(err, redis.Nil) {
 		return nil

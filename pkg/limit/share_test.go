@@ -108,7 +108,7 @@ func TestTwoOwnersShareTheRate(t *testing.T) {
 		t.Errorf("%v leases were requested in a minute: an exhausted window was requested again", got)
 	}
 	s.unavailable(3 * time.Second)
-	s.run(5*time.Second, load) // for three of them each had the whole rate
+	s.run(5*time.Second, load) // for three of these seconds each node had the whole rate
 	taken = 0
 	s.run(20*time.Second, load)
 	near(t, "in 20 s after Redis was unavailable", taken, 20*50)

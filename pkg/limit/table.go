@@ -44,8 +44,8 @@ type shard struct {
 	buckets map[bucketKey]*bucket
 }
 
-func (t *table) init(most int) {
-	t.seed, t.perShard = maphash.MakeSeed(), most/shardCount
+func (t *table) init(maxBuckets int) {
+	t.seed, t.perShard = maphash.MakeSeed(), maxBuckets/shardCount
 	for i := range t.shards {
 		t.shards[i].buckets = map[bucketKey]*bucket{}
 	}
@@ -115,21 +115,21 @@ func (t *table) appendNewlyActive(active []*bucket) []*bucket {
 	return active
 }
 
-// sweep removes the buckets of one shard that are full and unused for a minute. While this node limits for itself, it
-// keeps them up to half of the bound: no other node knows that they are full.
-func (t *table) sweep(now time.Duration, alone bool) {
+// sweep removes the buckets of one shard that are full and unused for a minute. While this node limits for itself,
+// it keeps them up to half of the bound: a new bucket for the same key would begin with fewer tokens.
+func (t *table) sweep(now time.Duration, limitsAlone bool) {
 	s := &t.shards[t.nextSweep]
 	t.nextSweep = (t.nextSweep + 1) % shardCount
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if alone && len(s.buckets) <= t.perShard/2 {
+	if limitsAlone && len(s.buckets) <= t.perShard/2 {
 		return
 	}
 	for k, b := range s.buckets {
 		b.mu.Lock()
-		forget := !b.active && now-b.lastTake >= removeAfter && now-b.levelAt >= b.untilFullLocked()
+		remove := !b.active && now-b.lastTake >= removeAfter && now-b.levelAt >= b.untilFullLocked()
 		b.mu.Unlock()
-		if forget {
+		if remove {
 			delete(s.buckets, k)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 // until one is probably available. It does no I/O and never fails. A rate of 0 means no limit; a burst below 1 is 1.
 //
 // A bucket that is new on this node may have been used on another node just before. It begins with a tenth of a
-// second's tokens, until Redis has answered within milliseconds how full the other node left it.
+// second's tokens, at least one, until Redis has answered how full the other node left it, usually within milliseconds.
+// If Redis is not configured, a new bucket is full.
 func (l *Limiter) TakeToken(key string, perSecond float64, burst int) time.Duration {
 	most := float64(max(burst, 1))
 	wait, _ := l.take(bucketKey{"", key}, 1, perSecond, most, min(most, max(1, perSecond*initialSpan.Seconds())))

@@ -8,7 +8,7 @@ import "github.com/agnivade/levenshtein"
 const maxName = 64
 
 // Name returns the known name with the smallest Levenshtein distance from name, if that is at most maxDistance; "" if
-// there is none. Of equally near names it returns the first in the alphabet.
+// there is none, or if name is longer than 64 bytes. Of equally near names it returns the first in the alphabet.
 func Name(name string, known []string, maxDistance int) (best string) {
 	if len(name) > maxName {
 		return ""

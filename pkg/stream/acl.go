@@ -15,7 +15,7 @@ import (
 // EmbeddedCluster is the cluster id of the embedded broker.
 const EmbeddedCluster = "relay-embedded"
 
-// Errors of Writers.
+// Errors that Reader.Writers returns.
 var (
 	// ErrNoAuthorizer means that the brokers check no ACLs: every client that reaches them may do everything.
 	ErrNoAuthorizer = errors.New("the brokers have no authorizer")
@@ -30,8 +30,8 @@ type Writer struct {
 }
 
 // Writers returns the principals other than this client that may write to the service's topics, sorted by name. It
-// reads the brokers' ACLs, which do not list super users. own is this client's principal; without SASL it is empty, and
-// the client's own principal is then among the writers.
+// reads the brokers' ACLs, which do not list super users, and ignores Deny rules. own is this client's principal;
+// without SASL it is empty, and the client's own principal is then among the writers.
 func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err error) {
 	rules := kadm.NewACLs().Topics().ResourcePatternType(kadm.ACLPatternAny).Operations(kadm.OpAny).
 		Allow().AllowHosts().Deny().DenyHosts()
@@ -72,7 +72,8 @@ func (r *Reader) Writers(ctx context.Context) (all []Writer, own string, err err
 	return all, own, nil
 }
 
-// allowsWriting reports whether the operation lets a principal add, delete or reconfigure records of a topic.
+// allowsWriting reports whether the operation lets a principal add or delete records of a topic, or change its
+// settings.
 func allowsWriting(op kadm.ACLOperation) bool {
 	return slices.Contains([]kadm.ACLOperation{kadm.OpAll, kadm.OpWrite, kadm.OpDelete, kadm.OpAlter, kadm.OpAlterConfigs},
 		op)

@@ -15,8 +15,8 @@ type Backlog struct {
 	Head    *Record // the first incomplete record; nil if there is none
 }
 
-// headFetchBytes bounds what a fetch brings of a partition of which only the first record is wanted. Kafka returns a
-// larger first record nevertheless.
+// headFetchBytes bounds the fetch of a partition when only its first record is wanted. Kafka returns the first record
+// even if it is larger.
 const headFetchBytes = 64 << 10
 
 // Backlogs returns, for each partition of the topics, the records that a group (named without the prefix) has not
@@ -61,7 +61,7 @@ func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) (
 	return all, err
 }
 
-// MemberCount returns how many members share the partitions of a group; 0 for a group that never had one.
+// MemberCount returns how many members a group has now; 0 if the group does not exist.
 func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
 	described, err := r.adm.DescribeGroups(ctx, r.cfg.Prefix+group)
 	if err == nil {

@@ -27,13 +27,13 @@ func (r *Reader) TopicID(ctx context.Context, topic string) (cluster, id string,
 	return m.Cluster, id, nil
 }
 
-// Trim deletes the records of a partition before an offset. Callers cannot rely on it: brokers delete whole segments,
-// and the embedded broker forgets the new start of the log when it is killed.
+// Trim deletes the records of a partition before an offset. Callers cannot rely on the records being gone: brokers
+// delete whole segments, and the embedded broker forgets the new start of the log when it is killed.
 func (r *Reader) Trim(ctx context.Context, p Partition, before int64) error {
 	return r.trim(ctx, map[Partition]int64{p: before})
 }
 
-// trim is Trim for several partitions at once. Records that another node has deleted meanwhile are no error.
+// trim is Trim for several partitions at once. It is no error if another node has deleted the records already.
 func (r *Reader) trim(ctx context.Context, before map[Partition]int64) error {
 	offsets := make(kadm.Offsets)
 	for p, at := range before {

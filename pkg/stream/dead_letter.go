@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Names of the headers that a dead letter has before those of the original record.
+// Names of headers in the topic dead. A dead letter has the first five, before the headers of the original record.
 const (
 	HeaderDeadTopic     = "relay-dead-topic" // without the prefix
 	HeaderDeadPartition = "relay-dead-partition"
@@ -27,7 +27,8 @@ const DeadHeaderCount = 5
 // groups processed the original and skip it.
 const HeaderOnlyGroup = "relay-only-group"
 
-// maxDeadErrorBytes bounds the error text: with it and the largest body the record must fit into MaxMessageBytes.
+// maxDeadErrorBytes bounds the error text, so that the dead letter of a record with the largest body still fits into
+// MaxMessageBytes.
 const maxDeadErrorBytes = 500
 
 // DeadLetterRecord returns the dead letter of r, which the group could not process: the original key, value and
@@ -95,10 +96,11 @@ func parseDeadLetter(r *Record) (DeadLetter, error) {
 	return d, nil
 }
 
-// detach copies the record, with at most value bytes of its value, so that it no longer keeps the fetch response in
+// detach copies the record, with at most valueBytes of its value, so that it no longer keeps the fetch response in
 // memory.
-func (d *DeadLetter) detach(value int) {
-	r := &Record{Key: slices.Clone(d.Record.Key), Value: slices.Clone(d.Record.Value[:min(len(d.Record.Value), value)])}
+func (d *DeadLetter) detach(valueBytes int) {
+	r := &Record{Key: slices.Clone(d.Record.Key),
+		Value: slices.Clone(d.Record.Value[:min(len(d.Record.Value), valueBytes)])}
 	for _, h := range d.Record.Headers {
 		r.Headers = append(r.Headers, Header{Key: strings.Clone(h.Key), Value: slices.Clone(h.Value)})
 	}

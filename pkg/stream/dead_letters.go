@@ -10,16 +10,17 @@ import (
 // deadWindow is how many records of a partition of the topic dead are read at a time, from its end backwards.
 const deadWindow = 1000
 
-// maxExactCount bounds the records that CountDeadLetters reads. If the topic has more, it counts retried ones too.
+// maxExactCount bounds the records that CountDeadLetters reads. If the topic has more, it
+// counts all records: retried dead letters and their markers too.
 const maxExactCount = 100_000
 
 // ListDeadLetters returns the dead letters that were not retried, the newest first, at most limit. If topic (without
-// the prefix) is not empty, it returns only those from that topic. Of each value it returns at most value bytes; Size
+// the prefix) is not empty, it returns only those from that topic. Of each value it returns at most valueBytes; Size
 // has the full length.
-func (r *Reader) ListDeadLetters(ctx context.Context, topic string, limit, value int) ([]DeadLetter, error) {
+func (r *Reader) ListDeadLetters(ctx context.Context, topic string, limit, valueBytes int) ([]DeadLetter, error) {
 	var all []DeadLetter
 	err := r.eachDeadPartition(ctx, func(span Range) error {
-		found, err := r.newestDeadLetters(ctx, span, topic, limit, value)
+		found, err := r.newestDeadLetters(ctx, span, topic, limit, valueBytes)
 		all = append(all, found...)
 		return err
 	})
@@ -30,7 +31,7 @@ func (r *Reader) ListDeadLetters(ctx context.Context, topic string, limit, value
 }
 
 // newestDeadLetters reads one partition backwards from its end, because the marker of a retried dead letter follows it.
-func (r *Reader) newestDeadLetters(ctx context.Context, span Range, topic string, limit, value int) (
+func (r *Reader) newestDeadLetters(ctx context.Context, span Range, topic string, limit, valueBytes int) (
 	[]DeadLetter, error) {
 	retried := make(map[int64]bool)
 	var found []DeadLetter
@@ -39,7 +40,7 @@ func (r *Reader) newestDeadLetters(ctx context.Context, span Range, topic string
 		var window []DeadLetter
 		err := r.readDeadRange(ctx, Range{span.Partition, from, span.To}, retried, func(d DeadLetter) error {
 			if topic == "" || d.Source.Topic == topic {
-				d.detach(value)
+				d.detach(valueBytes)
 				window = append(window, d)
 			}
 			return nil

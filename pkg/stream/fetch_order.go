@@ -6,10 +6,13 @@ import (
 	"sync"
 )
 
-// fetchOrder orders the partitions in a fetch request: those first that have waited longest. The size of a fetch is
-// bounded, so a broker may return nothing of the last partitions, and a batch larger than MaxPartitionBytes only of the
-// first one. The client's own order begins one partition further with each fetch, counting paused partitions too: a
-// quiet partition behind a busy one would wait for as many fetches as there are partitions between the two.
+// fetchOrder orders the partitions in a fetch request: the one that has waited longest comes first. The size of a fetch
+// is bounded, so a broker may return nothing of the last partitions. It returns a batch larger than MaxPartitionBytes
+// only for the first partition that has records (KIP-74).
+//
+// The client's own order starts each fetch one partition later than the fetch before, and counts paused partitions too.
+// With it a quiet partition that follows a busy one would wait for many fetches: as many as there are partitions
+// between the two.
 type fetchOrder struct {
 	mu         sync.Mutex // guards round and lastServed: Poll writes them, the client's fetching goroutine reads them
 	round      uint64

@@ -9,9 +9,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// How long delay-tolerant topics are left out of fetches: minPause after a fetch that returned records of theirs, and
-// twice as long after each that returned none, up to maxPause. All records that gather in a long pause are read at
-// once, and the caller must process them at once: with many records the pauses stay short.
+// How long delay-tolerant topics are left out of fetches. The first pause after records of theirs were read lasts
+// minPause. Each further pause without such records in between is twice as long, up to maxPause. So the pauses of
+// topics with many records stay short: all records that arrive in a pause are read at once, and the caller must process
+// them at once.
 const (
 	minPause = 8 * time.Millisecond
 	maxPause = 256 * time.Millisecond
@@ -20,17 +21,17 @@ const (
 // fetchPause leaves a group's delay-tolerant topics out of most of its fetches. Each partition in a fetch costs broker
 // and client some microseconds, even without records, and a busy group makes hundreds of fetches a second.
 //
-// All these topics are paused together, then fetched until every broker has returned no record of theirs. They are not
-// paused while they have records, or while the caller has paused one of their partitions and will soon resume it. The
-// fetches of a group without records wait at the brokers, so it needs no pause.
+// All these topics are paused together, then fetched until every broker has answered without a record of theirs. They
+// are not paused while they have records, or while the caller has paused one of their partitions, which it will soon
+// resume. A group whose topics are all quiet needs no pause: its fetches wait at the brokers, so it makes few.
 type fetchPause struct {
 	cl        pauser
-	topics    []string
-	contains  map[string]bool // topics
+	topics    []string        // with the prefix
+	contains  map[string]bool // the same topics, without the prefix
 	pollLimit int             // most records of a poll: with that many, the client may have more
 
-	mu           sync.Mutex // guards fetches and callerPaused
-	fetches      map[int32]int
+	mu           sync.Mutex         // guards fetches and callerPaused
+	fetches      map[int32]int      // answered fetches by broker
 	callerPaused map[Partition]bool // of the delay-tolerant topics
 
 	// Used by Poll alone.
@@ -114,7 +115,7 @@ func (r *fetchPause) dropSilentBrokers() {
 	})
 }
 
-// restartCount begins to count the fetches that each broker answers with these topics.
+// restartCount starts counting anew how many fetches with these topics each broker answers.
 func (r *fetchPause) restartCount() {
 	r.mu.Lock()
 	r.fetchesAtResume = maps.Clone(r.fetches)
@@ -143,7 +144,8 @@ func (r *fetchPause) afterPoll(now time.Time, all, tolerant int) {
 }
 
 // allBrokersAnswered reports whether every broker that this group fetches from has answered two fetches since the
-// topics were resumed: the first may have been sent before.
+// topics were resumed: the first may have been sent before. It returns false while the caller has paused a partition of
+// these topics, and before any broker has answered.
 func (r *fetchPause) allBrokersAnswered() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // fetchCounter counts the fetches of a cluster, and those that name a partition of the retry topics. Without sessions a
-// fetch names all that it fetchCounter for.
+// fetch names all partitions that it asks for.
 type fetchCounter struct {
 	mu         sync.Mutex
 	all, tiers int

@@ -70,7 +70,7 @@ type Group struct {
 
 	pause *fetchPause
 
-	lastError   string // that was logged; used by Poll alone
+	lastError   string // the fetch error that was logged last; used by Poll alone
 	lastErrorAt time.Time
 
 	order *fetchOrder
@@ -114,7 +114,7 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		kgo.ConsumerGroup(c.Prefix + g.Name),
 		kgo.ConsumeTopics(topics...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		// Range, with equal partition counts, gives partition p of every topic to one member.
+		// If all topics have equally many partitions, this gives partition p of every topic to one member.
 		kgo.Balancers(kgo.RangeBalancer()),
 		kgo.DisableAutoCommit(),
 		// Without it a Poll could still return records of an assignment that has ended, after the same
@@ -372,13 +372,14 @@ func isMetadataTooLarge(err error) bool {
 	return errors.Is(err, kerr.OffsetMetadataTooLarge) || errors.Is(err, kerr.InvalidCommitOffsetSize)
 }
 
-// Pause stops fetching these partitions. The next Poll may still return records that were fetched before.
+// Pause stops fetching these partitions. A Poll that begins later returns none of their records: the client discards
+// those that it has fetched, and fetches them again after Resume.
 func (m *Group) Pause(ps ...Partition) {
 	m.pause.setCallerPaused(ps, true)
 	m.cl.PauseFetchPartitions(m.byTopic(ps))
 }
 
-// Resume ends Pause.
+// Resume ends the pause of these partitions.
 func (m *Group) Resume(ps ...Partition) {
 	m.pause.setCallerPaused(ps, false)
 	m.cl.ResumeFetchPartitions(m.byTopic(ps))

@@ -22,8 +22,8 @@ const (
 
 // Holes are encoded as a bitmap of completed offsets that begins at the committed offset, one bit an offset, lowest bit
 // first. Runs of equal bytes, all completed or none, are stored as a count. So long holes cost as much as pairs of
-// numbers would, and mixed stretches one bit an offset: 24,552 offsets always fit, and millions where few are
-// incomplete.
+// numbers would, and mixed stretches one bit an offset: the first 21,800 offsets above the committed one always fit,
+// and millions where few are incomplete.
 //
 // The bitmap is a sequence of groups: a head, which says how long a run of equal bytes is and how many literal bytes
 // follow it, and the literal bytes. In the head bit 7 is the fill of the run (1 = completed), 4 bits are the length of
@@ -38,16 +38,16 @@ const (
 )
 
 // EncodeHoles encodes holes above the committed offset, ascending and not touching, as metadata of a commit. It keeps
-// as many of the lowest offsets as fit; leftOut is the number of completed records that did not fit. After a crash
+// as many of the lowest offsets as fit; omitted is the number of completed records that did not fit. After a crash
 // these are processed again; no record is lost.
-func EncodeHoles(committed int64, holes []Hole) (metadata string, leftOut int64) {
+func EncodeHoles(committed int64, holes []Hole) (metadata string, omitted int64) {
 	if len(holes) == 0 {
 		return "", 0
 	}
 	var w bitmapWriter
 	index, open := int64(0), byte(0) // the byte that is being filled, and its bits
 	for _, h := range holes {
-		leftOut += h.To - h.From
+		omitted += h.To - h.From
 		for from, to := h.From-committed, h.To-committed; from < to; {
 			if next := from / 8; next > index {
 				w.appendBytes(open, 1)
@@ -69,7 +69,7 @@ func EncodeHoles(committed int64, holes []Hole) (metadata string, leftOut int64)
 		w.appendBytes(open, 1)
 	}
 	w.flushGroup()
-	return holesPrefix + base64.RawStdEncoding.EncodeToString(w.out), leftOut - w.completed
+	return holesPrefix + base64.RawStdEncoding.EncodeToString(w.out), omitted - w.completed
 }
 
 // bitmapWriter encodes the bytes of a bitmap as groups until the metadata is full.
@@ -191,7 +191,7 @@ func readGroup(b []byte) (fill byte, run int64, literals, rest []byte, err error
 		}
 		more, n := binary.Uvarint(b)
 		if n <= 0 || more > maxRun {
-			err = errors.New("decode holes: broken number")
+			err = errors.New("decode holes: invalid number")
 			return 0
 		}
 		b = b[n:]
@@ -200,7 +200,7 @@ func readGroup(b []byte) (fill byte, run int64, literals, rest []byte, err error
 	run = int64(number(head>>literalBits&maxHeadRun, maxHeadRun))
 	size := number(head&maxHeadLiterals, maxHeadLiterals)
 	if err == nil && size > uint64(len(b)) {
-		err = errors.New("decode holes: cut off")
+		err = errors.New("decode holes: the metadata is cut off")
 	}
 	if err != nil {
 		return 0, 0, nil, nil, err

@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// metadata of holes that all fit.
+// metadata encodes holes, all of which must fit.
 func metadata(t testing.TB, committed int64, holes ...Hole) string {
 	t.Helper()
-	text, leftOut := EncodeHoles(committed, holes)
-	if leftOut != 0 {
-		t.Fatalf("%d completed records do not fit", leftOut)
+	text, omitted := EncodeHoles(committed, holes)
+	if omitted != 0 {
+		t.Fatalf("%d completed records do not fit", omitted)
 	}
 	return text
 }
@@ -39,7 +39,7 @@ func TestHolesRoundTrip(t *testing.T) {
 	}
 }
 
-// regular are n stretches of done records with open ones between them.
+// regular returns n holes of done records each, with open incomplete records between them.
 func regular(n int, open, done int64) (holes []Hole) {
 	for at := open; len(holes) < n; at += open + done {
 		holes = append(holes, Hole{at, at + done})
@@ -53,7 +53,7 @@ func TestHolesKeepTheLowestThatFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		holes   []Hole
 		size    int
-		leftOut int64
+		omitted int64
 	}{
 		"nothing":                                {nil, 0, 0},
 		"one record":                             {one(1, 2), 2, 0},
@@ -75,18 +75,18 @@ func TestHolesKeepTheLowestThatFit(t *testing.T) {
 		"no room for the number of the last ones": {
 			append(regular(12_264, 1, 1), Hole{1 << 20, 1 << 30}), maxHolesBytes, 1<<30 - 1<<20},
 	} {
-		text, leftOut := EncodeHoles(0, c.holes)
+		text, omitted := EncodeHoles(0, c.holes)
 		if len(text) > maxHolesEncoded {
 			t.Errorf("%s: %d bytes of metadata, want at most %d", name, len(text), maxHolesEncoded)
 		}
-		if n := base64.RawStdEncoding.DecodedLen(max(len(text)-len(holesPrefix), 0)); n != c.size || leftOut != c.leftOut {
-			t.Errorf("%s: %d bytes, %d left out; want %d and %d", name, n, leftOut, c.size, c.leftOut)
+		if n := base64.RawStdEncoding.DecodedLen(max(len(text)-len(holesPrefix), 0)); n != c.size || omitted != c.omitted {
+			t.Errorf("%s: %d bytes, %d left out; want %d and %d", name, n, omitted, c.size, c.omitted)
 		}
 		got, err := Commit{Metadata: text}.Holes()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !slices.Equal(lowest(c.holes, leftOut), got) {
+		if !slices.Equal(lowest(c.holes, omitted), got) {
 			t.Errorf("%s: %d holes were decoded, and they are not the lowest of %d", name, len(got), len(c.holes))
 		}
 	}
@@ -125,7 +125,7 @@ func FuzzHoles(f *testing.F) {
 				}
 			}
 		}
-		text, leftOut := EncodeHoles(committed, holes)
+		text, omitted := EncodeHoles(committed, holes)
 		if len(text) > maxHolesEncoded {
 			t.Fatalf("%d bytes of metadata", len(text))
 		}
@@ -133,11 +133,11 @@ func FuzzHoles(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(lowest(holes, leftOut), got) {
+		if !slices.Equal(lowest(holes, omitted), got) {
 			t.Fatalf("%d holes were decoded, and they are not the lowest of %d", len(got), len(holes))
 		}
-		if len(holes) > 0 && leftOut > 0 && holes[len(holes)-1].To-leftOut-committed < 20_000 {
-			t.Fatalf("%d of %d offsets dropped", leftOut, holes[len(holes)-1].To-committed)
+		if len(holes) > 0 && omitted > 0 && holes[len(holes)-1].To-omitted-committed < 20_000 {
+			t.Fatalf("%d of %d offsets dropped", omitted, holes[len(holes)-1].To-committed)
 		}
 	})
 }

@@ -54,11 +54,11 @@ func Migrate(ctx context.Context, c Config, partitions int32, replicationFactor 
 	return created, err
 }
 
-// ErrFewerPartitions means that RELAY_PARTITIONS is lower than the partitions of a topic: Kafka cannot remove
+// ErrFewerPartitions means that a topic has more partitions than RELAY_PARTITIONS says: Kafka cannot remove
 // partitions, and endpoints are assigned to them.
 var ErrFewerPartitions = errors.New("partitions cannot be removed")
 
-// AddPartitions raises the partitions of all topics that are keyed by endpoint to the given number, and returns the
+// AddPartitions raises the number of partitions of all topics that are keyed by endpoint, and returns the
 // names of those that had fewer. Existing endpoints keep their partitions; only endpoints that are created later, by
 // nodes that are started later, use the new ones.
 func AddPartitions(ctx context.Context, c Config, a TopicsReport, partitions int32) ([]string, error) {

@@ -16,14 +16,14 @@ import (
 // ErrBufferFull is passed to the callback if the buffer of the record's client is full: answer 503, or wait and retry.
 var ErrBufferFull = errors.New("producer buffer is full")
 
-// Producer appends records. It has three clients, each with a buffer of its own that is bounded in records and bytes.
-// No method but WaitForRoom waits for free space.
+// Producer appends records. It has three clients, each with a buffer of its own that is bounded in records and bytes;
+// ProduceInOwnBatch has a fourth. Only WaitForRoom waits for free space in a buffer.
 //
 // The client without linger sends at once and batches only while requests are in flight, so an idle service answers
-// fast. The client with a short linger, 1 ms, takes unordered records while they arrive fast: a request, a barrier and
-// a fetch for three records cost more than that millisecond. The client with a long linger, 5 ms, takes outcomes and
-// retries: nobody waits for an outcome, and a retry is not due for a second, so they share requests and do not delay
-// events.
+// fast. The client with a short linger, 1 ms, takes unordered records while they arrive fast: three records that share
+// one request, one sync and one fetch save more time than that millisecond. The client with a long linger, 5 ms, takes
+// outcomes and retries: nobody waits for an outcome, and a retry is not due for a second, so they share requests and do
+// not delay events.
 type Producer struct {
 	noLinger, shortLinger, longLinger *kgo.Client
 	rate                              recordRate // of unordered records
@@ -51,7 +51,7 @@ const (
 // roomPollInterval is how often WaitForRoom checks the buffers.
 const roomPollInterval = 10 * time.Millisecond
 
-// NewProducer connects with the first record.
+// NewProducer creates a producer. It connects with the first record.
 func NewProducer(c Config, clientID string) (*Producer, error) {
 	if c.ProducerBufferBytes == 0 {
 		c.ProducerBufferBytes = maxBufferedBytes

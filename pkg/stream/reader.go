@@ -18,7 +18,7 @@ type Reader struct {
 	adm *kadm.Client
 }
 
-// NewReader connects with the first request.
+// NewReader creates a reader. It connects with the first request.
 func NewReader(c Config, clientID string) (*Reader, error) {
 	cl, err := c.newClient(clientID)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *Reader) offsets(topics []string, list func([]string) (kadm.ListedOffset
 	return out, nil
 }
 
-// ErrStop ends a Read without an error when its callback returns it.
+// ErrStop ends Read or ReadRanges without an error when the callback returns it.
 var ErrStop = errors.New("stop reading")
 
 // ErrRead is part of the error of a Read that fails because of the brokers.
@@ -127,7 +127,7 @@ func (r *Reader) read(ctx context.Context, p Partition, from int64, each func(*R
 }
 
 // Committed returns the offsets that a group (named without the prefix) has committed for the topics;
-// partitions without a commit are left out.
+// it omits partitions without a commit.
 func (r *Reader) Committed(ctx context.Context, group string, topics ...string) (map[Partition]int64, error) {
 	commits, err := r.Commits(ctx, group, topics...)
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *Reader) Commits(ctx context.Context, group string, topics ...string) (m
 	if err == nil {
 		err = fetched.Error()
 	}
-	if errors.Is(err, kerr.GroupIDNotFound) { // it has never had a member
+	if errors.Is(err, kerr.GroupIDNotFound) { // the group does not exist
 		return nil, nil
 	}
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	refuseShare = 0.9 // new events would expire too: they are refused
 )
 
-// ExpiringBacklog is a partition of which a group is so far behind that retention is about to delete unprocessed
-// records.
+// ExpiringBacklog is a partition in which a group is so far behind that unprocessed records will soon be older than
+// retention, and so are lost.
 type ExpiringBacklog struct {
 	Partition
 	Group     string        // without the prefix
@@ -39,9 +39,10 @@ func (u ExpiringBacklog) String() string {
 		u.Group, u.Topic, u.Index, u.AgeShare*100, u.LostAfter)
 }
 
-// ExpiringBacklogs compares the backlogs of all groups with retention, which is how long events are kept: what a group
-// has not processed by then is too old to be delivered or shown. A shorter retention.ms of a topic, which no topic
-// should have, replaces it. records is the number of records above the committed offset, of any age, by group.
+// ExpiringBacklogs compares the backlogs of all groups with retention, which is how long events are kept. What a group
+// has not processed by then is lost: it is too old to be delivered or shown. Where retention.ms of a topic is shorter,
+// which it should not be, that counts instead. records is the number of records above the committed offset, of any age,
+// by group.
 func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention time.Duration) (
 	all []ExpiringBacklog, records map[string]int64, err error) {
 	topics := ReadTopics()
@@ -144,8 +145,8 @@ type RetentionGuardDeps struct {
 // guardInterval is the time between two checks.
 const guardInterval = time.Minute
 
-// RetentionGuard checks whether the groups process records before retention deletes them, and refuses new events while
-// one does not.
+// RetentionGuard checks every minute whether the groups process records before these are older than retention, and
+// refuses new events while a group has reached 90 % of it.
 type RetentionGuard struct {
 	deps    RetentionGuardDeps
 	refusal atomic.Pointer[expiringError]
@@ -203,7 +204,7 @@ func (g *RetentionGuard) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := g.check(ctx, reader); err != nil && ctx.Err() == nil {
-			g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot check whether groups process records before retention deletes them",
+			g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot check how far consumer groups are behind",
 				slog.Any("error", err))
 		}
 		select {

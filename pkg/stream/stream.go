@@ -1,11 +1,11 @@
-// Package stream is the only package that talks to Kafka. It has
+// Package stream is the client of Kafka; no other package of the service uses one. It has
 //
 //   - the table of topics with everything that depends on a topic (topics.go; begin reading there), their creation
 //     (migrate.go) and the check of their settings (topics_check.go),
 //   - Producer, whose buffers are bounded, and Group, a member of a consumer group,
 //   - Reader, which reads offsets, ranges and dead letters outside any group,
 //   - Trimmer, which deletes what all groups have committed, and RetentionGuard, which refuses new events before
-//     retention deletes old ones that a group has not processed.
+//     unprocessed ones reach the end of retention.
 //
 // The caller chooses the partition of every record: the endpoint's own, which is kept in the configuration. Nothing
 // here hashes a key. A record counts as durable with acks=all; the embedded broker answers that after its group fsync.
@@ -53,7 +53,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Validate reports every fault at once.
+// Validate checks the brokers, the CA file and the SASL credentials. It does not connect.
 func (c Config) Validate() error {
 	var errs []error
 	if len(c.Brokers) == 0 {
@@ -144,7 +144,8 @@ func explainLogin(err error) error {
 }
 
 // backoff is the pause between attempts to connect or to repeat a request, 50 ms to 2 s: a broker restarts within
-// seconds, and callers have deadlines of their own.
+// seconds, and callers have deadlines of their own. franz-go counts attempts from 1, so the first pause is 50 to 100
+// ms.
 var backoff = wait.Backoff{First: 50 * time.Millisecond, Longest: 2 * time.Second}
 
 func (c Config) newClient(clientID string, more ...kgo.Opt) (*kgo.Client, error) {

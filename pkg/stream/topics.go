@@ -44,9 +44,9 @@ type Topic struct {
 	// Keyed topics have RELAY_PARTITIONS partitions, and an endpoint uses the same partition of all of them. The others
 	// have one.
 	Keyed bool
-	// Durable topics: the embedded broker acknowledges a record after its fdatasync. The records of other topics can be
-	// made again from durable ones until the offset that they follow from is committed; they are synced before that
-	// commit.
+	// Durable topics: the embedded broker acknowledges a record after its fdatasync. Records of other topics follow from
+	// records of durable ones and can be produced again until the offset of those is committed. They are synced before
+	// that commit.
 	Durable bool
 	// Authenticated topics: records carry a MAC, and readers ignore records without a valid one.
 	Authenticated bool
@@ -62,12 +62,12 @@ type Topic struct {
 	Readers []string
 	// KeepRecords is how many records of a partition trimming always keeps; 0 = none.
 	KeepRecords int64
-	// KeepAge is up to which age trimming keeps committed records of this topic, if less than TrimConfig.KeepAge; 0 = no
-	// such bound.
+	// KeepAge is the age up to which trimming keeps committed records of this topic. It counts if it is less than
+	// TrimConfig.KeepAge; 0 = TrimConfig.KeepAge.
 	KeepAge time.Duration
 	// Fence is the read-your-writes fence that waits for this topic.
 	Fence Fence
-	// Guarded topics: new events are answered 503 while a reader is so far behind that retention will delete records.
+	// Guarded topics: new events are answered 503 while a reader's oldest unprocessed record is at 90 % of retention.
 	Guarded bool
 	// Delay is the longest time a record stays in this retry topic; 0: not a retry topic.
 	Delay time.Duration
@@ -253,8 +253,8 @@ func minRetention(d time.Duration) rule {
 }
 
 // minInsyncFor requires two in-sync replicas if there are three or more, so that one of them may be down; else one.
-func minInsyncFor(copies int) rule {
-	if copies >= 3 {
+func minInsyncFor(replicas int) rule {
+	if replicas >= 3 {
 		return rule{name: minInsync, want: "2", atLeast: true}
 	}
 	return rule{name: minInsync, want: "1", atLeast: true}

@@ -111,22 +111,23 @@ const (
 	recheckInterval = 200 * time.Millisecond
 )
 
-// CheckTopics reads the partitions, replicas and settings of every topic once. copies is the replication factor that
-// each of them needs at least.
-func CheckTopics(ctx context.Context, c Config, copies int) (TopicsReport, error) {
-	return c.checkTopicsUntil(ctx, copies, 0, func(TopicsReport) bool { return true })
+// CheckTopics reads the partitions, replicas and settings of every topic once. A topic with fewer replicas than
+// replicationFactor has a wrong setting.
+func CheckTopics(ctx context.Context, c Config, replicationFactor int) (TopicsReport, error) {
+	return c.checkTopicsUntil(ctx, replicationFactor, 0, func(TopicsReport) bool { return true })
 }
 
 // AwaitTopics repeats CheckTopics until no topic is missing and holds returns true, for at most 5 s. It returns the
 // last report.
-func AwaitTopics(ctx context.Context, c Config, copies int, holds func(TopicsReport) bool) (TopicsReport, error) {
-	return c.checkTopicsUntil(ctx, copies, settleTimeout, func(a TopicsReport) bool {
+func AwaitTopics(ctx context.Context, c Config, replicationFactor int, holds func(TopicsReport) bool) (
+	TopicsReport, error) {
+	return c.checkTopicsUntil(ctx, replicationFactor, settleTimeout, func(a TopicsReport) bool {
 		return !errors.Is(a.Err(), errTopicsMissing) && holds(a)
 	})
 }
 
 func (c Config) checkTopicsUntil(
-	ctx context.Context, copies int, timeout time.Duration, holds func(TopicsReport) bool) (
+	ctx context.Context, replicationFactor int, timeout time.Duration, holds func(TopicsReport) bool) (
 	TopicsReport, error) {
 	cl, err := c.newClient("audit")
 	if err != nil {
@@ -137,7 +138,7 @@ func (c Config) checkTopicsUntil(
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		a, err := c.checkTopics(ctx, adm, copies)
+		a, err := c.checkTopics(ctx, adm, replicationFactor)
 		err = explainLogin(err)
 		if err != nil || holds(a) {
 			return a, err
@@ -148,7 +149,7 @@ func (c Config) checkTopicsUntil(
 	}
 }
 
-func (c Config) checkTopics(ctx context.Context, adm *kadm.Client, copies int) (TopicsReport, error) {
+func (c Config) checkTopics(ctx context.Context, adm *kadm.Client, replicationFactor int) (TopicsReport, error) {
 	all := specs()
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -158,7 +159,7 @@ func (c Config) checkTopics(ctx context.Context, adm *kadm.Client, copies int) (
 	if err != nil {
 		return TopicsReport{}, fmt.Errorf("list topics (needs the ACL operation Describe on them): %w", err)
 	}
-	var there []string
+	var existing []string
 	for _, name := range names {
 		d, ok := found[name]
 		switch {
@@ -167,14 +168,14 @@ func (c Config) checkTopics(ctx context.Context, adm *kadm.Client, copies int) (
 		case d.Err != nil:
 			return TopicsReport{}, fmt.Errorf("describe topic %s: %w", name, d.Err)
 		default:
-			there = append(there, name)
+			existing = append(existing, name)
 		}
 	}
-	settings, err := describeConfigs(ctx, adm, there)
+	settings, err := describeConfigs(ctx, adm, existing)
 	if err != nil {
 		return TopicsReport{}, err
 	}
-	return validateTopics(all, c.Prefix, copies, found, settings), nil
+	return validateTopics(all, c.Prefix, replicationFactor, found, settings), nil
 }
 
 // describeConfigs returns the settings by topic and name, including values that a topic inherits from the brokers.
@@ -198,7 +199,7 @@ func describeConfigs(ctx context.Context, adm *kadm.Client, topics []string) (ma
 
 // validateTopics compares the topics with their specifications. It skips settings that the brokers do not report: the
 // embedded broker has only some of them.
-func validateTopics(all []topicSpec, prefix string, copies int, found kadm.TopicDetails,
+func validateTopics(all []topicSpec, prefix string, replicationFactor int, found kadm.TopicDetails,
 	settings map[string]map[string]string) TopicsReport {
 	keyed := 0
 	for _, s := range all {
@@ -228,9 +229,9 @@ func validateTopics(all []topicSpec, prefix string, copies int, found kadm.Topic
 		case !s.keyed && t.Partitions != 1:
 			wrong(SettingPartitions, strconv.Itoa(t.Partitions), "1", "")
 		}
-		if t.MinReplicas < copies {
+		if t.MinReplicas < replicationFactor {
 			wrong(SettingReplicationFactor, strconv.Itoa(t.MinReplicas),
-				fmt.Sprintf("at least %d (RELAY_REPLICATION_FACTOR)", copies), "")
+				fmt.Sprintf("at least %d (RELAY_REPLICATION_FACTOR)", replicationFactor), "")
 		}
 		for _, r := range append(s.rules, minInsyncFor(t.MinReplicas)) {
 			value, known := settings[t.Topic][r.name]
@@ -240,7 +241,7 @@ func validateTopics(all []topicSpec, prefix string, copies int, found kadm.Topic
 		}
 		// With more required in-sync replicas than replicas every produce request fails.
 		if n, err := strconv.Atoi(settings[t.Topic][minInsync]); err == nil && n > t.MinReplicas {
-			wrong(minInsync, strconv.Itoa(n), fmt.Sprintf("at most the %d copies", t.MinReplicas),
+			wrong(minInsync, strconv.Itoa(n), fmt.Sprintf("at most %d, its number of replicas", t.MinReplicas),
 				minInsyncFor(t.MinReplicas).want)
 		}
 		a.Topics = append(a.Topics, t)

@@ -13,13 +13,13 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// found returns what brokers report of topics as they were created.
+// found is what brokers report of topics.
 type found struct {
 	topics   kadm.TopicDetails
 	settings map[string]map[string]string
 }
 
-func asCreated(partitions, copies int) found {
+func asCreated(partitions, replicas int) found {
 	f := found{kadm.TopicDetails{}, map[string]map[string]string{}}
 	for _, s := range specs() {
 		n := 1
@@ -28,11 +28,11 @@ func asCreated(partitions, copies int) found {
 		}
 		d := kadm.TopicDetail{Topic: "r." + s.name, Partitions: kadm.PartitionDetails{}}
 		for p := range n {
-			d.Partitions[int32(p)] = kadm.PartitionDetail{Replicas: make([]int32, copies)}
+			d.Partitions[int32(p)] = kadm.PartitionDetail{Replicas: make([]int32, replicas)}
 		}
 		f.topics[d.Topic] = d
 		f.settings[d.Topic] = map[string]string{}
-		for _, r := range append(s.rules, minInsyncFor(copies)) {
+		for _, r := range append(s.rules, minInsyncFor(replicas)) {
 			f.settings[d.Topic][r.name] = r.want
 		}
 	}
@@ -42,11 +42,11 @@ func asCreated(partitions, copies int) found {
 // Topics as they were created are right. Every single difference is named with the topic, the value and what is
 // required.
 func TestValidateTopics(t *testing.T) {
-	f := func(copies int, change func(found), want ...string) {
+	f := func(replicas int, change func(found), want ...string) {
 		t.Helper()
-		is := asCreated(3, copies)
+		is := asCreated(3, replicas)
 		change(is)
-		a := validateTopics(specs(), "r.", min(copies, 3), is.topics, is.settings)
+		a := validateTopics(specs(), "r.", min(replicas, 3), is.topics, is.settings)
 		var got []string
 		for _, s := range a.WrongSettings() {
 			text := s.String()
@@ -68,8 +68,8 @@ func TestValidateTopics(t *testing.T) {
 	set := func(topic, name, value string) func(found) {
 		return func(is found) { is.settings[topic][name] = value }
 	}
-	for _, copies := range []int{1, 2, 3, 5} {
-		f(copies, func(found) {})
+	for _, replicas := range []int{1, 2, 3, 5} {
+		f(replicas, func(found) {})
 	}
 	f(3, set("r.events", "retention.ms", "604800000"), "topic r.events: retention.ms is 604800000, want -1 → -1")
 	f(3, set("r.control", "cleanup.policy", "compact"), "topic r.control: cleanup.policy is compact, want delete → delete")
@@ -88,9 +88,9 @@ func TestValidateTopics(t *testing.T) {
 	f(3, set("r.events", "min.insync.replicas", "1"), "topic r.events: min.insync.replicas is 1, want at least 2 → 2")
 	f(3, set("r.events", "min.insync.replicas", "3"))
 	f(3, set("r.events", "min.insync.replicas", "4"), "topic r.events: min.insync.replicas is 4, want at most the 3 "+
-		"copies → 2")
+		"replicas → 2")
 	f(1, set("r.events", "min.insync.replicas", "2"), "topic r.events: min.insync.replicas is 2, want at most the 1 "+
-		"copies → 1")
+		"replicas → 1")
 	f(3, set("r.dead", "retention.ms", "86400000"), "topic r.dead: retention.ms is 86400000, want at least 2592000000 "+
 		"→ 2592000000")
 	f(3, set("r.dead", "retention.ms", "-1"))

@@ -11,22 +11,27 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// How much of a topic is kept below the offsets that its groups have committed. Reads of events that ClickHouse does
-// not have yet, streams, the ledger and alerts read these records; each of them works with fewer.
+// How much of a topic trimming keeps below the offsets that its groups have committed. Reads of events that ClickHouse
+// does not have yet, event streams, the ledger and alerts read these records. Each of them works with fewer too.
 const (
 	defaultKeepAge      = 15 * time.Minute
 	tierKeepAge         = time.Minute
 	outcomesKeepRecords = 10_000 // of a partition, of any age: a node that takes over alerts reads the last ones
-	trimTimeout         = 30 * time.Second
-	offsetNotFound      = -1 // in place of an offset for a time, if there is none
+)
+
+const (
+	// trimTimeout bounds one run of the Trimmer or of the RetentionGuard.
+	trimTimeout = 30 * time.Second
+	// offsetNotFound is Kafka's answer to the question for the offset of a time if no record is that young.
+	offsetNotFound = -1
 )
 
 // TrimConfig says when and how much the Trimmer deletes.
 type TrimConfig struct {
 	// Every is the time between two runs.
 	Every time.Duration
-	// KeepAge is up to which age records are kept after all groups committed them. Retry topics, which contain bodies and
-	// which only the dispatcher reads, keep a minute at most.
+	// KeepAge is the age up to which records are kept after all groups have committed them. Retry topics, which contain
+	// bodies and which only the dispatcher reads, keep a minute at most.
 	KeepAge time.Duration
 	// MaxBytes bounds the committed records that are kept of all topics together, in bytes; 0 = no bound. It is for a
 	// broker that reads the log when it starts. The bound holds on average: all records of a partition are assumed to be
@@ -45,11 +50,12 @@ type TrimDeps struct {
 	Now     func() time.Time
 }
 
-// Trimmer deletes records that all groups that read them have committed, and keeps the recent ones of these. It deletes
+// Trimmer deletes records that all groups that read them have committed, but keeps recent ones. It deletes
 // nothing by age alone: a group that is down for long loses nothing. Several nodes may run one, and any may be killed
 // at any moment: deleting up to the same offset twice has no effect.
 //
-// Topics without readers are deleted by their retention, and the configuration log by its snapshots.
+// It leaves topics without readers alone: Kafka deletes their records by retention, and pkg/conflog deletes those of
+// the configuration log after a snapshot.
 type Trimmer struct {
 	cfg   TrimConfig
 	deps  TrimDeps
@@ -170,7 +176,7 @@ func (t *Trimmer) trimOnce(ctx context.Context, r *Reader) error {
 }
 
 // trimOffsets decides up to which offset each partition is deleted; it omits partitions without records to delete. All
-// groups have committed the records below committed; firstYoung is the first offset that is too young to be deleted.
+// groups have committed the records below committed; firstYoung has the first record that is too young to be deleted.
 func (t *Trimmer) trimOffsets(committed, starts, ends, firstYoung, sizes map[Partition]int64) map[Partition]int64 {
 	before := make(map[Partition]int64)
 	kept := 0.0 // bytes above the offsets in before
@@ -179,7 +185,7 @@ func (t *Trimmer) trimOffsets(committed, starts, ends, firstYoung, sizes map[Par
 	}
 	for p, end := range ends {
 		at, ok := committed[p]
-		if !ok || at > end { // a group has no commit, or one of an older log of the same name
+		if !ok || at > end { // a group has no commit, or one for a deleted topic of the same name
 			at = starts[p]
 		}
 		if y := firstYoung[p]; y != offsetNotFound {
@@ -229,7 +235,7 @@ func (r *Reader) committedByAll(ctx context.Context) (map[Partition]int64, error
 	return lowest, nil
 }
 
-// keepAge returns up to which age a topic keeps committed records.
+// keepAge returns the age up to which committed records of a topic are kept.
 func (t *Trimmer) keepAge(topic string) time.Duration {
 	if most := topicByName(topic).KeepAge; most > 0 {
 		return min(most, t.cfg.KeepAge)

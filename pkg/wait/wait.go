@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits for d. If ctx ends first, it returns the error of ctx.
+// For pauses for d and returns nil. If ctx ends first, it returns the error of ctx.
 func For(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -19,14 +19,15 @@ func For(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Backoff is an exponential back-off: the pause is First after the first failed attempt and doubles up to Longest.
+// Backoff is an exponential back-off: the pause is at most First after the first failed attempt, and its bound doubles
+// with each further attempt up to Longest.
 type Backoff struct{ First, Longest time.Duration }
 
 // After returns the pause after a failed attempt; the first attempt has number 0. It is a random time between half of
 // the full pause and the full pause, so it never exceeds Longest.
-func (b Backoff) After(try int) time.Duration {
+func (b Backoff) After(attempt int) time.Duration {
 	d := b.First
-	for ; try > 0 && d < b.Longest; try-- {
+	for ; attempt > 0 && d < b.Longest; attempt-- {
 		d *= 2
 	}
 	d = min(d, b.Longest)

@@ -25,24 +25,24 @@ func TestFor(t *testing.T) {
 	})
 }
 
-// Each pause doubles up to Longest and lies between half of it and all of it; two of them differ.
+// The full pause doubles up to Longest; each pause is between half of it and all of it, and pauses differ.
 func TestBackoff(t *testing.T) {
 	b := wait.Backoff{First: 100 * time.Millisecond, Longest: time.Second}
 	lengths := map[time.Duration]bool{}
-	for try, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
+	for attempt, want := range []time.Duration{1, 2, 4, 8, 10, 10} {
 		want *= 100 * time.Millisecond
 		for range 100 {
-			got := b.After(try)
+			got := b.After(attempt)
 			if got < want/2 || got > want {
-				t.Fatalf("try %d: %s, want half of %s to all of it", try, got, want)
+				t.Fatalf("attempt %d: %s, want half of %s to all of it", attempt, got, want)
 			}
 			lengths[got] = true
 		}
 	}
 	if len(lengths) < 100 {
-		t.Errorf("only %d lengths", len(lengths))
+		t.Errorf("only %d different pauses", len(lengths))
 	}
 	if got := b.After(1 << 40); got > time.Second || got < 500*time.Millisecond {
-		t.Errorf("after countless tries %s", got)
+		t.Errorf("after countless attempts %s", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// BenchmarkProduce measures acknowledged records of 1 KB on events with four partitions, by goroutines
-// that each wait for their acknowledgement before the next record, all on one client without linger.
+// BenchmarkProduce measures acknowledged records of 1 KB on the topic events with four partitions. Each goroutine waits
+// for its acknowledgement before it sends the next record. All share one client without linger.
 func BenchmarkProduce(b *testing.B) {
 	for _, fsync := range []bool{true, false} {
 		for _, producers := range []int{1, 32, 128} {

@@ -18,7 +18,7 @@ type Config struct {
 	Secret string
 	// DataDir is the directory of the log; the broker creates it. One process at a time may use it.
 	DataDir string
-	// Fsync delays acknowledgements of durable topics until their records are synced to disk. Without it acknowledged
+	// Fsync delays acknowledgements on durable topics until the records are synced to disk. Without it acknowledged
 	// records survive the death of the process but not a power failure.
 	Fsync bool
 	// MaxMessageBytes bounds a record batch on topics that do not set max.message.bytes.
@@ -27,7 +27,7 @@ type Config struct {
 	Durable func(topic string) bool
 }
 
-// DefaultConfig returns the settings of `relay dev`, without a data directory.
+// DefaultConfig returns a configuration that listens on a free loopback port, with Fsync. It lacks the data directory.
 func DefaultConfig() Config {
 	return Config{
 		Listen:          "127.0.0.1:0",

@@ -19,7 +19,7 @@ const (
 	// maxFrame bounds a request, in bytes; it is Kafka's default of socket.request.max.bytes. kfake itself
 	// allocates any length that a client announces.
 	maxFrame = 100 << 20
-	// maxPendingRequests bounds the requests of a connection that may still get an answer. kfake works on one and reads
+	// maxPendingRequests bounds the unanswered requests of a connection that are remembered. kfake works on one and reads
 	// one ahead. A request without an answer (acks=0) stays pending until later ones displace it.
 	maxPendingRequests = 4
 	// maxHeldResponses bounds the answers of a connection that wait for a sync; kgo has five produce requests in flight.
@@ -55,7 +55,7 @@ func (l *gatedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close sends the held answers, for at most closeTimeout, and then closes the connection.
+// Close stops accepting connections. It leaves the accepted ones open; see conn.Close.
 func (l *gatedListener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -329,7 +329,8 @@ func (c *conn) refuseLogin() {
 	_, _ = c.Conn.Write(answer) // the client may have closed the connection
 }
 
-// Close lets the held answers leave, then closes the connection.
+// Close makes send write the held answers, for at most closeTimeout, and then close the connection. It does not wait
+// for that.
 func (c *conn) Close() error {
 	c.closeOnce.Do(func() {
 		c.refuseLogin()

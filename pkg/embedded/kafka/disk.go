@@ -47,7 +47,7 @@ func newDisk(root string) *disk {
 	return d
 }
 
-// partition is the directory of one partition. At most one barrier syncs it at a time.
+// partition returns the entry of a partition, which the first call creates.
 func (d *disk) partition(topic string, p int32) *partition {
 	key := topicPartition{topic, p}
 	d.mu.Lock()
@@ -180,7 +180,7 @@ func segments(dir string) ([]int64, error) {
 // groupsLog is the file of committed offsets. kfake replaces it from time to time.
 type groupsLog struct {
 	disk     *disk
-	lastInfo os.FileInfo
+	lastInfo os.FileInfo // of the file when its directory was last synced
 }
 
 func (g *groupsLog) path() string { return filepath.Join(g.disk.root, "groups.log") }

@@ -184,9 +184,9 @@ func TestStopFinishesHeldAnswers(t *testing.T) {
 	wg.Wait()
 }
 
-// Power fails at a random moment. Of every file only what was there when its last sync began remains, of every
-// directory only the names that it had then. Every record that was acknowledged before is there, also across segments,
-// and no committed offset is beyond the end of a log.
+// Power fails at a random moment: of every file only what it held when its last sync began remains, of every directory
+// only the names that it had then. Every acknowledged record is still there, also across segments, and no committed
+// offset is beyond the end of a log.
 func TestPowerLoss(t *testing.T) {
 	cfg := testConfig(t)
 	power := &powerLog{root: cfg.DataDir, sizes: map[string]int64{}, names: map[string][]string{}}
@@ -210,7 +210,7 @@ func TestPowerLoss(t *testing.T) {
 				if i%5 > 1 {
 					continue
 				}
-				// The end includes records of others that were not acknowledged yet.
+				// The end includes records of other producers that were not acknowledged yet.
 				end := endOf(t, cl, "relay.events", p)
 				commit(t, cl, "dispatch", "relay.events", p, end, "")
 				group := fmt.Sprint("store-", producer)

@@ -322,7 +322,7 @@ func TestStaticMember(t *testing.T) {
 	}
 }
 
-// TestNoFetchSessions: the broker serves partitions in the order in which a request names them, all of them in each. In
+// The broker serves partitions in the order in which a request names them, all of them in each. In
 // a session it would begin with those that had records last time.
 func TestNoFetchSessions(t *testing.T) {
 	s := serve(t, testConfig(t))

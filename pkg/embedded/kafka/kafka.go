@@ -17,9 +17,9 @@
 // An error of fdatasync or fsync is final: nothing is acknowledged after it, and Run returns it. The kernel has dropped
 // the dirty pages, so a second fsync would succeed although the data is lost.
 //
-// A SIGKILL keeps records, topics with their settings, committed offsets with their metadata, and static members. It
-// loses other group members, share groups, transactions, the start of a log after DeleteRecords, and the producers'
-// sequence numbers, so a request that was in flight may be stored twice.
+// After a SIGKILL records, topics with their settings, committed offsets with their metadata, and static members are
+// still there. Other group members, share groups, transactions, the start of a log after DeleteRecords, and the
+// producers' sequence numbers are lost, so a request that was in flight may be stored twice.
 //
 // A failed write, as on a full disk, is UNKNOWN_SERVER_ERROR for the producer. kfake has nevertheless counted the
 // batch's sequence numbers and would discard a repetition as a duplicate: a client must treat the error as final, as
@@ -254,7 +254,7 @@ func versions() *kversion.Versions {
 }
 
 // segmentBytes is the size of a segment file. Deleted records leave the disk by whole segments, and the last segment of
-// each partition stays: with all topics of the service on four partitions at most 1 GiB, which a start reads in 1.4 s.
+// each partition stays: with all topics of the service on four partitions about 1 GiB, which a start reads in 1.4 s.
 // kfake's default of 100 MiB would take six times that.
 const segmentBytes = 16 << 20
 

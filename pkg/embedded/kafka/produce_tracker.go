@@ -41,7 +41,8 @@ func (t *produceTracker) finish(finished chan struct{}) {
 	}
 }
 
-// wait returns when all requests that are tracked now are finished, or stop is closed.
+// wait returns when all requests that are tracked now are finished, or stop is closed. After answerTimeout it gives the
+// others up.
 func (t *produceTracker) wait(stop <-chan struct{}) {
 	t.mu.Lock()
 	all := slices.Collect(maps.Keys(t.running))

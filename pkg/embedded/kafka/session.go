@@ -10,11 +10,11 @@ import (
 // 200 bytes.
 const fetchPeekBytes = 256
 
-// declineSession turns a fetch request into one without a fetch session (KIP-227). Brokers answer the same way when
-// they have no room for another session. Within a session kfake serves the partitions that had records last time first;
-// other partitions wait as long as those have more, and so does a batch larger than the partition limit of a fetch.
-// Apache Kafka rotates the partitions instead. request begins behind the correlation id; with a client id beyond
-// fetchPeekBytes the session stays.
+// declineSession turns a fetch request into one without a fetch session (KIP-227). Every client can handle the answer:
+// brokers without room for another session answer so too. Within a session kfake serves the partitions that had records
+// last time first; other partitions wait as long as those have more, and so does a batch larger than the partition
+// limit of a fetch. Apache Kafka rotates the partitions instead. request begins behind the correlation id. If the
+// client id is too long for fetchPeekBytes, the session stays.
 func declineSession(version int16, request []byte) {
 	const sessions, flexible, taggedReplica = 7, 12, 15 // first versions of the request with these fields
 	if version < sessions {

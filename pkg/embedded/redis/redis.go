@@ -32,11 +32,11 @@ import (
 
 const (
 	// expiryInterval is how often the keys' TTLs are reduced. Lease counters live for 3 s. The level of a bucket is the
-	// TTL of its key: with this interval it is at most 50 ms of the rate too low.
+	// TTL of its key, so the level that a new owner reads is too low by at most the tokens of 50 ms.
 	expiryInterval = 50 * time.Millisecond
-	// expiryShare is how many times longer than the last reduction took the next one waits at least: it takes at most 5 %
-	// of the time.
-	expiryShare = 20
+	// expiryPauseFactor times the length of the last reduction is the least pause before the next one: reductions take at
+	// most 5 % of the time.
+	expiryPauseFactor = 20
 )
 
 // Config is the configuration of an embedded Redis.
@@ -48,7 +48,7 @@ type Config struct {
 
 const unixPrefix = "unix:"
 
-// Validate reports all faults at once.
+// Validate checks Listen. An address that is neither loopback nor a unix socket is an error.
 func (c Config) Validate() error {
 	if c.Listen == "" || strings.HasPrefix(c.Listen, unixPrefix) && c.Listen != unixPrefix {
 		return nil
@@ -58,7 +58,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("parse listen address %q: %w", c.Listen, err)
 	}
 	if !addr.Addr().Unmap().IsLoopback() {
-		return fmt.Errorf("listen address %s is not loopback: the embedded redis knows no passwords; "+
+		return fmt.Errorf("listen address %s is not loopback: the embedded redis has no passwords; "+
 			"use 127.0.0.1 or unix:/path, and a Redis server for other machines", c.Listen)
 	}
 	return nil
@@ -106,7 +106,8 @@ func (s *Server) Addr() string {
 	}
 }
 
-// Run serves until ctx ends, then closes all connections and returns nil. A Server runs once.
+// Run serves until ctx ends, then closes all connections and returns nil. It returns an error if it cannot listen. A
+// Server runs once.
 func (s *Server) Run(ctx context.Context) (err error) {
 	// The first Dial starts miniredis without a listener of its own.
 	first, err := s.redis.Dial()
@@ -179,9 +180,9 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// DialContext connects from this process, whatever the address. The connection is an unnamed socket pair. A net.Pipe
-// has no buffer: a client that writes many commands at once and the server that answers the first one would block each
-// other.
+// DialContext connects from this process, whatever the address, once the server is ready. The connection is an unnamed
+// socket pair. A net.Pipe has no buffer: a client that writes many commands at once and the server that answers the
+// first one would block each other.
 func (s *Server) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	select {
 	case <-s.ready:
@@ -242,6 +243,6 @@ func (s *Server) expireKeys(ctx context.Context) {
 		now := time.Now()
 		s.redis.FastForward(now.Sub(last))
 		last = now
-		timer.Reset(max(expiryInterval, expiryShare*time.Since(now)))
+		timer.Reset(max(expiryInterval, expiryPauseFactor*time.Since(now)))
 	}
 }
