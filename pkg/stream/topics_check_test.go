@@ -87,10 +87,10 @@ func TestValidateTopics(t *testing.T) {
 		"topic r.commands: unclean.leader.election.enable is true, want false → false")
 	f(3, set("r.events", "min.insync.replicas", "1"), "topic r.events: min.insync.replicas is 1, want at least 2 → 2")
 	f(3, set("r.events", "min.insync.replicas", "3"))
-	f(3, set("r.events", "min.insync.replicas", "4"), "topic r.events: min.insync.replicas is 4, want at most the 3 "+
-		"replicas → 2")
-	f(1, set("r.events", "min.insync.replicas", "2"), "topic r.events: min.insync.replicas is 2, want at most the 1 "+
-		"replicas → 1")
+	f(3, set("r.events", "min.insync.replicas", "4"), "topic r.events: min.insync.replicas is 4, want at most 3, "+
+		"its number of replicas → 2")
+	f(1, set("r.events", "min.insync.replicas", "2"), "topic r.events: min.insync.replicas is 2, want at most 1, "+
+		"its number of replicas → 1")
 	f(3, set("r.dead", "retention.ms", "86400000"), "topic r.dead: retention.ms is 86400000, want at least 2592000000 "+
 		"→ 2592000000")
 	f(3, set("r.dead", "retention.ms", "-1"))
