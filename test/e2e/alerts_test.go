@@ -13,24 +13,25 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// board keeps the messages that a webhook and a Slack channel were given.
-type board struct {
-	mu   sync.Mutex // guards told
-	told []told
+// alertInbox keeps the alerts that a webhook and a Slack channel received.
+type alertInbox struct {
+	mu       sync.Mutex // guards messages
+	messages []alertMessage
 }
 
-// told is one message: down which channel, about which endpoint, and the id by which repeats are known.
-type told struct{ channel, endpoint, kind, id string }
+// alertMessage is one alert: its channel, its endpoint, firing or resolved, and the id by which a receiver recognises
+// repeats.
+type alertMessage struct{ channel, endpoint, kind, id string }
 
-// take is an endpoint of HTTP for both channels; what a Slack message is about stands in its text alone.
-func (b *board) take(r received) int {
+// receive answers the requests of both channels. A Slack message names its endpoint only in its text.
+func (b *alertInbox) receive(r received) int {
 	var body struct {
 		ID, Type string
 		Data     struct {
 			EndpointID string `json:"endpoint_id"`
 		}
 	}
-	m := told{channel: strings.Trim(r.path, "/"), kind: "firing"}
+	m := alertMessage{channel: strings.Trim(r.path, "/"), kind: "firing"}
 	if err := json.Unmarshal(r.body, &body); err != nil {
 		return http.StatusBadRequest
 	}
@@ -44,17 +45,17 @@ func (b *board) take(r received) int {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.told = append(b.told, m)
+	b.messages = append(b.messages, m)
 	return http.StatusOK
 }
 
-// all is what was told so far, mails included.
-func (b *board) all(mail *kit.MailServer) []told {
+// withMails returns all alerts so far, mails included.
+func (b *alertInbox) withMails(mail *kit.MailServer) []alertMessage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all := append([]told(nil), b.told...)
+	all := append([]alertMessage(nil), b.messages...)
 	for _, l := range mail.Messages() {
-		m := told{channel: "mail", kind: "firing", id: l.Header.Get("Message-Id")}
+		m := alertMessage{channel: "mail", kind: "firing", id: l.Header.Get("Message-Id")}
 		if strings.HasSuffix(l.Header.Get("X-Relay-Type"), ".resolved") {
 			m.kind = "resolved"
 		}
@@ -66,15 +67,15 @@ func (b *board) all(mail *kit.MailServer) []told {
 	return all
 }
 
-// alertsOfThreeNodes: the destinations of several endpoints die while three nodes share the work, one node is killed
-// when the first message comes, and the destinations come back. Every channel hears of the beginning and of the end
-// of each endpoint's trouble once.
+// alertsOfThreeNodes checks alerts while a node dies. The destinations of eight endpoints fail while three nodes share
+// the work, one node is killed when the first alert arrives, and the destinations recover. Every channel gets one
+// firing and one resolved alert for each endpoint.
 func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
 	mail := kit.NewMailServer(t, nil, kit.MailOptions{})
 	c.env = append(c.env, "RELAY_SMTP_URL=smtp://"+mail.Addr+"?from=relay@example.com")
 	nodes := c.start("a", "b", "c")
-	b := &board{}
-	channels := newSink(t, b.take)
+	b := &alertInbox{}
+	channels := newSink(t, b.receive)
 	var dead atomic.Bool
 	dead.Store(true)
 	dest := newSink(t, func(received) int {
@@ -83,7 +84,7 @@ func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
 		}
 		return http.StatusOK
 	})
-	write := nodes[0].in(t)
+	write := nodes[0].forTest(t)
 	off := map[string]any{"enabled": false}
 	settings := write.must(http.StatusOK, "PATCH", "/v1/alerts", map[string]any{
 		"email": "ops@example.com", "slack_webhook_url": channels.URL + "/slack", "webhook_url": channels.URL + "/webhook",
@@ -95,7 +96,7 @@ func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
 		t.Fatalf("%v", settings)
 	}
 	endpoints := map[string]bool{}
-	for len(endpoints) < 8 { // enough for every node to have some
+	for len(endpoints) < 8 { // so many that every node owns some
 		ep, _, _ := write.endpoint(map[string]any{
 			"destinations": []any{dest.URL + "/" + fmt.Sprint(len(endpoints))},
 			"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 1, "max_attempts": 50, "jitter": 0},
@@ -104,27 +105,28 @@ func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
 		write.send(ep, len(endpoints))
 	}
 	eventually(t, time.Minute, func() string {
-		if len(b.all(mail)) == 0 {
-			return "nobody was told anything"
+		if len(b.withMails(mail)) == 0 {
+			return "no alert has arrived"
 		}
 		return ""
 	})
 	nodes[2].kill()
 	begin := time.Now()
-	heard := func(kind string) {
+	awaitAlerts := func(kind string) {
 		t.Helper()
-		eventually(t, 2*time.Minute, func() string { return missing(b.all(mail), endpoints, kind) })
+		eventually(t, 2*time.Minute, func() string { return missingAlerts(b.withMails(mail), endpoints, kind) })
 	}
-	heard("firing")
-	t.Logf("all %d endpoints are told of %v after the kill", len(endpoints), time.Since(begin).Round(time.Millisecond))
+	awaitAlerts("firing")
+	t.Logf("alerts of all %d endpoints arrived %v after the kill", len(endpoints),
+		time.Since(begin).Round(time.Millisecond))
 	dead.Store(false)
-	heard("resolved")
-	nodes[2].start() // the one that was killed has nothing to add
-	c.balanced(len(nodes))
+	awaitAlerts("resolved")
+	nodes[2].start() // the restarted node must send nothing
+	c.awaitBalanced(len(nodes))
 	time.Sleep(2 * time.Second)
-	counts := map[told]int{}
-	ids := map[told]map[string]bool{}
-	for _, m := range b.all(mail) {
+	counts := map[alertMessage]int{}
+	ids := map[alertMessage]map[string]bool{}
+	for _, m := range b.withMails(mail) {
 		id := m.id
 		m.id = ""
 		if counts[m]++; ids[m] == nil {
@@ -134,27 +136,28 @@ func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
 	}
 	repeats := 0
 	for m, n := range counts {
-		// Killed between a message and its word in the log: it comes again, as the same, from the node that took it over.
+		// A node that was killed after sending an alert and before recording it in the log leaves it to the new owner,
+		// which sends it again with the same id.
 		if repeats += n - 1; n > 2 || len(ids[m]) != 1 || !endpoints[m.endpoint] {
-			t.Errorf("%+v came %d times, as %v", m, n, ids[m])
+			t.Errorf("%+v arrived %d times, with the ids %v", m, n, ids[m])
 		}
 	}
 	if want := 2 * 3 * len(endpoints); len(counts) != want {
-		t.Errorf("%d different messages, want %d; %d came again", len(counts), want, repeats)
+		t.Errorf("%d different alerts, want %d; %d repeats", len(counts), want, repeats)
 	}
-	t.Logf("%d messages, %d came again after the kill", len(counts)+repeats, repeats)
+	t.Logf("%d alerts, %d of them repeats after the kill", len(counts)+repeats, repeats)
 }
 
-// missing says what of a kind was not yet told of which endpoint.
-func missing(all []told, endpoints map[string]bool, kind string) string {
-	have := map[told]bool{}
+// missingAlerts describes which channel has no alert of the kind for which endpoint yet.
+func missingAlerts(all []alertMessage, endpoints map[string]bool, kind string) string {
+	have := map[alertMessage]bool{}
 	for _, m := range all {
 		m.id = ""
 		have[m] = true
 	}
 	for ep := range endpoints {
 		for _, channel := range []string{"mail", "slack", "webhook"} {
-			if m := (told{channel: channel, endpoint: ep, kind: kind}); !have[m] {
+			if m := (alertMessage{channel: channel, endpoint: ep, kind: kind}); !have[m] {
 				return fmt.Sprintf("nobody was told %+v; told are %d messages", m, len(all))
 			}
 		}

@@ -14,21 +14,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestAttacksOnEngines plays what another user of the machine, a web page on it, and a program with access to Kafka
-// would try past the API. Beside it: statements that reach out of ClickHouse, one by one, in
-// clickhouse.TestStatementsStayInside; SASL mechanisms in kafka.TestSecret; that dev has no port of an engine at all in
-// TestDevListensOnTwoPorts.
+// TestAttacksOnEngines attacks the engines directly, as another user of the machine, a web page in its browser, or a
+// program with access to Kafka would. Related tests: clickhouse.TestStatementsStayInside for statements that reach out
+// of ClickHouse, kafka.TestSecret for SASL mechanisms, TestDevListensOnTwoPorts for dev, which opens no engine port.
 func TestAttacksOnEngines(t *testing.T) {
 	t.Parallel()
 	t.Run("clickhouse", attackClickHouse)
 	t.Run("kafka", attackKafka)
 	t.Run("redis", attackRedis)
-	t.Run("every engine keeps to this machine", openEngines)
+	t.Run("every engine keeps to this machine", enginesBeyondLoopback)
 	t.Run("records of others change no configuration", forgedConfiguration)
 }
 
-// sent is one HTTP request to an address, with a Host and header lines of the sender's choice.
-func sent(t *testing.T, method, address, host, body string, header ...string) (status int, text string) {
+// sendRequest sends an HTTP request with any Host and headers to an address. Status 0 means that there was no answer.
+func sendRequest(t *testing.T, method, address, host, body string, header ...string) (status int, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
@@ -52,7 +51,8 @@ func sent(t *testing.T, method, address, host, body string, header ...string) (s
 	return res.StatusCode, string(raw)
 }
 
-// attackClickHouse: what a page can make a browser send is refused before it is read; what is let in reads no file.
+// attackClickHouse checks that requests of web pages are refused before they are read, and that accepted statements
+// read no files.
 func attackClickHouse(t *testing.T) {
 	t.Parallel()
 	p := startEngine(t, "clickhouse")
@@ -60,27 +60,27 @@ func attackClickHouse(t *testing.T) {
 	_, port, _ := net.SplitHostPort(p.url)
 	const works = "SELECT 1"
 	read := address + "?query=" + url.QueryEscape(works)
-	if status, text := sent(t, "POST", address, "", works); status != 200 || !strings.HasPrefix(text, "1") {
+	if status, text := sendRequest(t, "POST", address, "", works); status != 200 || !strings.HasPrefix(text, "1") {
 		t.Fatalf("the relay's own request: %d %s", status, text)
 	}
 	for what, try := range map[string]func() (int, string){
 		"a form of a page": func() (int, string) {
-			return sent(t, "POST", address, "", works, "Origin", "https://evil.example", "Content-Type", "text/plain",
+			return sendRequest(t, "POST", address, "", works, "Origin", "https://evil.example", "Content-Type", "text/plain",
 				"Sec-Fetch-Site", "cross-site")
 		},
 		"a form of an opaque origin": func() (int, string) {
-			return sent(t, "POST", address, "", works, "Origin",
+			return sendRequest(t, "POST", address, "", works, "Origin",
 				"null")
 		},
 		"a form of another port": func() (int, string) {
-			return sent(t, "POST", address, "", works, "Origin", "http://127.0.0.1:1", "Sec-Fetch-Site", "same-site")
+			return sendRequest(t, "POST", address, "", works, "Origin", "http://127.0.0.1:1", "Sec-Fetch-Site", "same-site")
 		},
 		"an image of a page": func() (int, string) {
-			return sent(t, "GET", read, "", "", "Sec-Fetch-Site",
+			return sendRequest(t, "GET", read, "", "", "Sec-Fetch-Site",
 				"cross-site")
 		},
-		"a name rebound to it": func() (int, string) { return sent(t, "POST", address, "evil.example:"+port, works) },
-		"the same, by GET":     func() (int, string) { return sent(t, "GET", read, "evil.example:"+port, "") },
+		"a name rebound to it": func() (int, string) { return sendRequest(t, "POST", address, "evil.example:"+port, works) },
+		"the same, by GET":     func() (int, string) { return sendRequest(t, "GET", read, "evil.example:"+port, "") },
 	} {
 		if status, text := try(); status != 403 {
 			t.Errorf("%s: %d %s", what, status, text)
@@ -92,26 +92,26 @@ func attackClickHouse(t *testing.T) {
 		"INSERT INTO FUNCTION file('" + filepath.Join(t.TempDir(), "keys") + "','TSVRaw','l String') SELECT 'x'",
 		"SELECT * FROM remote('127.0.0.1', system.one)", "BACKUP DATABASE default TO Disk('default','x')",
 	} {
-		if status, text := sent(t, "POST", address, "", sql); status == 200 || strings.Contains(text,
+		if status, text := sendRequest(t, "POST", address, "", sql); status == 200 || strings.Contains(text,
 			"127.0.0.1\tlocalhost") {
 			t.Errorf("%s: %d %s", sql, status, text)
 		}
 	}
-	if status, text := sent(t, "GET", address+"?query="+url.QueryEscape("CREATE DATABASE stranger"), "",
+	if status, text := sendRequest(t, "GET", address+"?query="+url.QueryEscape("CREATE DATABASE stranger"), "",
 		""); status == 200 {
 		t.Errorf("GET writes: %d %s", status, text)
 	}
 }
 
-// attackKafka: with a key nobody without it lists a topic, and what is no Kafka request is no answer.
+// attackKafka checks that a client without the secret cannot list topics, and that HTTP requests get no answer.
 func attackKafka(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := newProcess(t, dir, []string{"engine", "kafka", "--data", dir, "--fsync=false"},
 		"RELAY_ENGINE_KEY=a-key-of-32-characters-or-more-00")
 	p.start()
-	if status, text := sent(t, "POST", "http://"+p.url+"/", "", "x"); status != 0 {
-		t.Errorf("a page is answered: %d %s", status, text)
+	if status, text := sendRequest(t, "POST", "http://"+p.url+"/", "", "x"); status != 0 {
+		t.Errorf("an HTTP request is answered: %d %s", status, text)
 	}
 	client, err := kgo.NewClient(kgo.SeedBrokers(p.url), kgo.RetryTimeout(300*time.Millisecond), kgo.RequestRetries(0))
 	if err != nil {
@@ -119,20 +119,20 @@ func attackKafka(t *testing.T) {
 	}
 	defer client.Close()
 	if err := client.Ping(t.Context()); err == nil {
-		t.Error("a client without the key is let in")
+		t.Error("a client without the secret can list topics")
 	}
 }
 
-// attackRedis: what a page can make a browser send is no request. (A length that no request has ends this engine, which
-// keeps nothing but limits; so dev reaches its own within the process, and where other users are on the machine it
-// listens on a unix socket.)
+// attackRedis checks that HTTP requests of a web page are no Redis commands. (An impossible length prefix ends this
+// engine, which holds rate limits only. Therefore dev reaches its engine inside the process, and on shared machines the
+// engine listens on a Unix socket.)
 func attackRedis(t *testing.T) {
 	t.Parallel()
 	p := startEngine(t, "redis")
 	ask := func(text string) string {
 		conn, err := net.Dial("tcp", p.url)
 		if err != nil {
-			t.Fatalf("the engine is gone: %v", err)
+			t.Fatalf("the engine takes no connections: %v", err)
 		}
 		defer conn.Close()
 		if _, err := io.WriteString(conn, text); err != nil {
@@ -140,7 +140,7 @@ func attackRedis(t *testing.T) {
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 		answer := make([]byte, 64)
-		n, _ := conn.Read(answer) // none is an answer, too
+		n, _ := conn.Read(answer) // no answer is accepted too
 		return string(answer[:n])
 	}
 	const set = "SET stranger 1\r\n"
@@ -148,7 +148,7 @@ func attackRedis(t *testing.T) {
 		p.url + "\r\n\r\n" + set, set} {
 		ask(text)
 		if got := ask("*2\r\n$3\r\nGET\r\n$8\r\nstranger\r\n"); got != "$-1\r\n" {
-			t.Errorf("%q was taken: %q", text, got)
+			t.Errorf("%q was executed: %q", text, got)
 		}
 		if got := ask("*1\r\n$4\r\nPING\r\n"); got != "+PONG\r\n" {
 			t.Errorf("after %q: %q", text, got)
@@ -156,8 +156,8 @@ func attackRedis(t *testing.T) {
 	}
 }
 
-// openEngines: beyond loopback no engine listens without a key, redis not at all.
-func openEngines(t *testing.T) {
+// enginesBeyondLoopback checks that no engine listens beyond loopback without a secret, and Redis not at all.
+func enginesBeyondLoopback(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"kafka", "redis", "clickhouse"} {
 		for _, listen := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:0"} {
@@ -171,7 +171,8 @@ func openEngines(t *testing.T) {
 	}
 }
 
-// forgedConfiguration: who may write to Kafka makes no key, and stops no node, now or at its next start.
+// forgedConfiguration checks that a program that can write to Kafka can neither create an API key nor stop a node, now
+// or at its next start.
 func forgedConfiguration(t *testing.T) {
 	t.Parallel()
 	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
@@ -196,9 +197,9 @@ func forgedConfiguration(t *testing.T) {
 	}
 	still := func() {
 		t.Helper()
-		in := node.in(t)
-		in.endpoint(map[string]any{"destinations": []any{"https://example.com/h"}}) // read after the forged ones
-		if status, text := sent(t, "GET", node.url+"/v1/me", "", "", "Authorization", "Bearer test"); status != 401 {
+		in := node.forTest(t)
+		in.endpoint(map[string]any{"destinations": []any{"https://example.com/h"}}) // read after the forged records
+		if status, text := sendRequest(t, "GET", node.url+"/v1/me", "", "", "Authorization", "Bearer test"); status != 401 {
 			t.Errorf("the key of a forged record: %d %s", status, text)
 		}
 	}

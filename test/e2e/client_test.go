@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// client calls the API of a relay and fails its test when it is not answered as it should be.
+// client calls the API of a relay. It fails its test on an unexpected answer.
 type client struct {
-	t    *testing.T
-	url  string
-	key  string
-	logs *tail             // of the process that answers
-	via  http.RoundTripper // from where the requests come; nil = this machine
+	t         *testing.T
+	url       string
+	key       string
+	logs      *tail             // log of the process that answers
+	transport http.RoundTripper // connects from a host of a kit.Network; nil = from this machine
 }
 
-// in is the same client for a subtest.
-func (c client) in(t *testing.T) client {
+// forTest returns the same client for a subtest.
+func (c client) forTest(t *testing.T) client {
 	c.t = t
 	return c
 }
 
-// with is the same client with another API key.
-func (c client) with(key string) client {
+// withKey returns the same client with another API key.
+func (c client) withKey(key string) client {
 	c.key = key
 	return c
 }
@@ -53,7 +53,7 @@ func (c client) call(method, path string, body any) (int, map[string]any, http.H
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := (&http.Client{Transport: c.via}).Do(req)
+	resp, err := (&http.Client{Transport: c.transport}).Do(req)
 	if err != nil {
 		c.t.Fatalf("%s %s: %v\n%s", method, path, err, c.logs)
 	}
@@ -69,7 +69,7 @@ func (c client) call(method, path string, body any) (int, map[string]any, http.H
 	return resp.StatusCode, answer, resp.Header
 }
 
-// must is call, failing on anything but the wanted status.
+// must makes an API request and fails the test unless the answer has the status.
 func (c client) must(want int, method, path string, body any) map[string]any {
 	c.t.Helper()
 	status, answer, _ := c.call(method, path, body)
@@ -79,7 +79,7 @@ func (c client) must(want int, method, path string, body any) map[string]any {
 	return answer
 }
 
-// endpoint creates one and returns its id, ingest URL and first destination's secret.
+// endpoint creates an endpoint and returns its id, its ingest URL and the signing secret of its first destination.
 func (c client) endpoint(definition map[string]any) (ep, ingestURL, secret string) {
 	c.t.Helper()
 	made := c.must(http.StatusCreated, "POST", "/v1/endpoints", definition)
@@ -96,7 +96,7 @@ func (c client) send(endpoint string, n int) string {
 	return e["id"].(string)
 }
 
-// post is a provider's request to an ingest URL of the relay.
+// post sends a request to an ingest URL, as a webhook provider does.
 func (c client) post(url string, header map[string]string, body []byte) *http.Response {
 	c.t.Helper()
 	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
@@ -106,7 +106,7 @@ func (c client) post(url string, header map[string]string, body []byte) *http.Re
 	for k, v := range header {
 		req.Header.Set(k, v)
 	}
-	resp, err := (&http.Client{Transport: c.via}).Do(req)
+	resp, err := (&http.Client{Transport: c.transport}).Do(req)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -117,8 +117,8 @@ func (c client) post(url string, header map[string]string, body []byte) *http.Re
 	return resp
 }
 
-// waitStatus reads an event until it has the status.
-func (c client) waitStatus(id, want string, limit time.Duration) map[string]any {
+// aawaitStatus reads an event until it has the status, and returns it.
+func (c client) awaitStatus(id, want string, limit time.Duration) map[string]any {
 	c.t.Helper()
 	for deadline := time.Now().Add(busy * limit); ; time.Sleep(20 * time.Millisecond) {
 		e := c.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
@@ -132,8 +132,8 @@ func (c client) waitStatus(id, want string, limit time.Duration) map[string]any 
 	}
 }
 
-// list returns every row of a list of events, a page at a time. A first page that says that it is behind is asked for
-// again: what was acknowledged later may be missing from it.
+// list reads all pages of a list of events. It reads the first page again while Relay-Data-As-Of says that the page is
+// behind: events acknowledged later may be missing from it.
 func (c client) list(query string, limit int) []map[string]any {
 	c.t.Helper()
 	var rows []map[string]any

@@ -8,8 +8,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// copied waits until every copy of every partition keeps up, so that the next broker may be away.
-func copied(t *testing.T, c *cluster, b *kit.Brokers) {
+// awaitInSync waits until all replicas of all partitions are in sync, so that the next broker may stop.
+func awaitInSync(t *testing.T, c *cluster, b *kit.Brokers) {
 	t.Helper()
 	eventually(t, 2*time.Minute, func() string {
 		behind, err := b.OutOfSync(t.Context(), c.prefix)
@@ -17,64 +17,64 @@ func copied(t *testing.T, c *cluster, b *kit.Brokers) {
 		case err != nil:
 			return err.Error()
 		case len(behind) > 0:
-			return fmt.Sprintf("%d partitions lack a copy: %s", len(behind), behind[0])
+			return fmt.Sprintf("%d partitions lack an in-sync replica: %s", len(behind), behind[0])
 		}
 		return ""
 	})
 }
 
-// leaderKilled: the broker that leads a partition of events is killed. The other two go on with all of it;
-// it comes back and catches up.
+// leaderKilled kills the broker that leads a partition of the events topic. The other two take over; the killed one
+// restarts and catches up.
 func leaderKilled(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint64) {
 	nodes := c.start("a", "b", "c")
-	f := fire(t, seed, nodes, newTally(t, nil), rounds(150, 150, 400), nil)
+	f := putUnderLoad(t, seed, nodes, newTally(t, nil), rounds(150, 150, 400), nil)
 	for range rounds(1, 1, 8) {
-		f.calm(time.Second)
+		f.runFor(time.Second)
 		leader := brokers.Leader(t, c.prefix+"events", int32(f.rand.IntN(4)))
 		from := time.Now()
 		leader.Kill(t)
-		f.accepts(150) // without it
+		f.awaitAccepted(150) // without the killed broker
 		led := time.Since(from)
 		leader.Start(t)
-		copied(t, c, brokers)
-		f.broke(from)
-		t.Logf("%s was killed, 150 more events were accepted after %v, its copies kept up again after %v",
+		awaitInSync(t, c, brokers)
+		f.addOutage(from)
+		t.Logf("%s was killed, 150 more events were accepted after %v, its replicas were in sync again after %v",
 			leader.Description, led.Round(time.Millisecond), time.Since(from).Round(time.Millisecond))
 	}
-	f.accepts(100)
-	f.account()
+	f.awaitAccepted(100)
+	f.finishAndCheck()
 }
 
-// brokersRestarted: all brokers are killed at once, then stopped one after the other; nodes stay up.
+// brokersRestarted kills all brokers at once, then restarts them one after the other. The nodes stay up.
 func brokersRestarted(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint64) {
 	nodes := c.start("a", "b", "c")
-	f := fire(t, seed, nodes, newTally(t, nil), rounds(150, 150, 400), nil)
+	f := putUnderLoad(t, seed, nodes, newTally(t, nil), rounds(150, 150, 400), nil)
 	for range rounds(1, 1, 4) {
-		f.calm(time.Second)
+		f.runFor(time.Second)
 		from := time.Now()
 		for _, b := range brokers.Engines {
 			b.Kill(t)
 		}
 		if len(brokers.Engines) == 0 {
-			kit.SkipMissing(t, "brokers that were found cannot be stopped by a test")
+			kit.SkipMissing(t, "a test cannot stop the brokers at RELAY_TEST_KAFKA_BROKERS")
 		}
 		brokers.Start(t)
 		up := time.Since(from)
-		f.accepts(100)
-		f.broke(from)
+		f.awaitAccepted(100)
+		f.addOutage(from)
 		t.Logf("all brokers were killed and started in %v, 100 more events were accepted after %v",
 			up.Round(time.Millisecond),
 			time.Since(from).Round(time.Millisecond))
-		copied(t, c, brokers)
+		awaitInSync(t, c, brokers)
 		for _, b := range brokers.Engines[:rounds(1, 1, 3)] {
 			from := time.Now()
 			b.Stop(t)
-			f.accepts(100)
+			f.awaitAccepted(100)
 			b.Start(t)
-			copied(t, c, brokers)
-			f.broke(from)
+			awaitInSync(t, c, brokers)
+			f.addOutage(from)
 		}
 	}
-	f.accepts(100)
-	f.account()
+	f.awaitAccepted(100)
+	f.finishAndCheck()
 }

@@ -13,54 +13,54 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// concurrentPatches: two nodes change one endpoint at the same time, each its own number in the metadata.
-// Every answer shows both numbers, so the answers say which changes came before which: they must fit into
-// one order, in which none is missing at the end.
+// concurrentPatches changes one endpoint through two nodes at the same time; each node counts up its own number in the
+// metadata. Every answer shows both numbers and so which changes came before it. The answers must fit into one order,
+// and none may be missing at the end.
 func concurrentPatches(t *testing.T, c *cluster, seed uint64) {
 	nodes := c.start("a", "b")
 	each := rounds(50, 50, 500)
-	endpoint, _, _ := nodes[0].in(t).endpoint(
+	endpoint, _, _ := nodes[0].forTest(t).endpoint(
 		map[string]any{"destinations": []any{"https://example.com/h"}, "metadata": map[string]any{"a": "0", "b": "0"}})
 	began := time.Now()
-	shown := make([][]pair, 2) // what the answers to each node's changes showed
+	shown := make([][]changeCounts, 2) // what the answers to each node's changes showed
 	conflicts := make([]int, 2)
 	var wg sync.WaitGroup
 	for i, name := range []string{"a", "b"} {
-		wg.Go(func() { shown[i], conflicts[i] = patches(t, nodes[i].in(t), endpoint, name, each) })
+		wg.Go(func() { shown[i], conflicts[i] = patchRepeatedly(t, nodes[i].forTest(t), endpoint, name, each) })
 	}
 	wg.Wait()
 	if t.Failed() {
 		return
 	}
 	for i, n := range nodes {
-		got, err := numbers(n.in(t).must(http.StatusOK, "GET", "/v1/endpoints/"+endpoint, nil))
-		if err != nil || got != (pair{each, each}) {
-			t.Errorf("node %d shows %v at the end (%v), want %d changes of each", i, got, err, each)
+		got, err := metadataCounts(n.forTest(t).must(http.StatusOK, "GET", "/v1/endpoints/"+endpoint, nil))
+		if err != nil || got != (changeCounts{each, each}) {
+			t.Errorf("at the end node %d shows %v (%v), want %d changes of each", i, got, err, each)
 		}
 	}
-	if fault := serial(shown[0], shown[1]); fault != "" {
+	if fault := checkSerial(shown[0], shown[1]); fault != "" {
 		t.Error(fault)
 	}
-	t.Logf("RELAY_SEED=%d: accepted %d changes, lost 0, all in one order; %d conflicts were tried again; %v a change",
+	t.Logf("RELAY_SEED=%d: accepted %d changes, lost 0, all in one order; retried %d conflicts; %v per change",
 		seed, 2*each, conflicts[0]+conflicts[1], (time.Since(began) / time.Duration(2*each)).Round(time.Microsecond))
 }
 
-// pair is how many changes of each node an endpoint shows.
-type pair struct{ a, b int }
+// changeCounts says how many changes of each node an endpoint shows.
+type changeCounts struct{ a, b int }
 
-// patches makes changes, one after the other, and returns what their answers showed.
-func patches(t *testing.T, c client, endpoint, name string, n int) (shown []pair, conflicts int) {
+// patchRepeatedly makes n changes, one after the other, and returns the counts in their answers.
+func patchRepeatedly(t *testing.T, c client, endpoint, name string, n int) (shown []changeCounts, conflicts int) {
 	for i := 1; i <= n; i++ {
 		for {
 			status, answer, _ := c.call(
 				"PATCH", "/v1/endpoints/"+endpoint, map[string]any{"metadata": map[string]any{name: strconv.Itoa(i)}})
 			if fault, _ := answer["error"].(map[string]any); status == http.StatusBadRequest && fault["type"] == "conflict" {
-				conflicts++ // so many others came between that the node gave up; nothing was changed
+				conflicts++ // the node gave up after too many concurrent changes; nothing was changed
 				continue
 			}
-			got, err := numbers(answer)
+			got, err := metadataCounts(answer)
 			if status != http.StatusOK || err != nil {
-				t.Errorf("change %s%d was answered %d %v: %v", name, i, status, answer, err)
+				t.Errorf("change %s%d: the answer is %d %v: %v", name, i, status, answer, err)
 				return shown, conflicts
 			}
 			shown = append(shown, got)
@@ -70,22 +70,22 @@ func patches(t *testing.T, c client, endpoint, name string, n int) (shown []pair
 	return shown, conflicts
 }
 
-func numbers(endpoint map[string]any) (pair, error) {
+func metadataCounts(endpoint map[string]any) (changeCounts, error) {
 	metadata, ok := endpoint["metadata"].(map[string]any)
 	if !ok {
-		return pair{}, fmt.Errorf("no metadata in %v", endpoint)
+		return changeCounts{}, fmt.Errorf("no metadata in %v", endpoint)
 	}
 	a, errA := strconv.Atoi(fmt.Sprint(metadata["a"]))
 	b, errB := strconv.Atoi(fmt.Sprint(metadata["b"]))
 	if errA != nil || errB != nil {
-		return pair{}, fmt.Errorf("metadata is %v", metadata)
+		return changeCounts{}, fmt.Errorf("metadata is %v", metadata)
 	}
-	return pair{a, b}, nil
+	return changeCounts{a, b}, nil
 }
 
-// serial says why the answers to the changes of a and of b fit into no order. Change i of a comes before
-// change j of b if its answer does not show j; then the answer to j must show i, and the other way round.
-func serial(a, b []pair) (fault string) {
+// checkSerial says why the answers to the changes of a and b fit into no serial order; "" if they fit. Change i of a
+// comes before change j of b if its answer does not show j; then the answer to j must show i, and vice versa.
+func checkSerial(a, b []changeCounts) (fault string) {
 	for i, x := range a {
 		if x.a != i+1 {
 			return fmt.Sprintf("the answer to change a%d shows %v", i+1, x)
@@ -102,9 +102,9 @@ func serial(a, b []pair) (fault string) {
 	return ""
 }
 
-// revokedWhileHung: with Redis away and one node hanging, a revocation is answered when that node's lease has
-// run out. From then on nobody takes the key: not the others, and not the one that hung, though requests
-// waited for it to go on.
+// revokedWhileHung revokes keys while Redis is down and one node is frozen. The revocation is answered when that node's
+// lease has expired. From then on no node accepts the key, not even the frozen one for requests that waited in its
+// queue.
 func revokedWhileHung(t *testing.T, c *cluster, limiter *kit.Engine, seed uint64) {
 	nodes := c.start("a", "b", "c")
 	a, b, hung := nodes[0], nodes[1], nodes[2]
@@ -116,8 +116,8 @@ func revokedWhileHung(t *testing.T, c *cluster, limiter *kit.Engine, seed uint64
 		id, key := words[0], words[2]
 		for _, n := range nodes {
 			eventually(t, arrival, func() string {
-				if status, answer, _ := n.in(t).with(key).call("GET", "/v1/me", nil); status != http.StatusOK {
-					return fmt.Sprintf("a new key is answered %d %v", status, answer)
+				if status, answer, _ := n.forTest(t).withKey(key).call("GET", "/v1/me", nil); status != http.StatusOK {
+					return fmt.Sprintf("a request with a new key is answered %d %v", status, answer)
 				}
 				return ""
 			})
@@ -127,17 +127,17 @@ func revokedWhileHung(t *testing.T, c *cluster, limiter *kit.Engine, seed uint64
 		a.keys("revoke", id)
 		worst = max(worst, time.Since(began))
 		for _, n := range []*process{a, b} {
-			n.in(t).with(key).must(http.StatusUnauthorized, "GET", "/v1/me", nil)
+			n.forTest(t).withKey(key).must(http.StatusUnauthorized, "GET", "/v1/me", nil)
 		}
 		var wg sync.WaitGroup
-		waiting := make(chan int, 32) // one for each request
+		waiting := make(chan int, 32) // capacity: all requests
 		for range cap(waiting) {
 			wg.Go(func() {
-				status, _, _ := hung.in(t).with(key).call("GET", "/v1/me", nil)
+				status, _, _ := hung.forTest(t).withKey(key).call("GET", "/v1/me", nil)
 				waiting <- status
 			})
 		}
-		time.Sleep(200 * time.Millisecond) // most of them are in its queue now
+		time.Sleep(200 * time.Millisecond) // most requests are in its queue now
 		hung.signal(syscall.SIGCONT)
 		wg.Wait()
 		for range cap(waiting) {
@@ -146,14 +146,14 @@ func revokedWhileHung(t *testing.T, c *cluster, limiter *kit.Engine, seed uint64
 			}
 		}
 		eventually(t, arrival, func() string {
-			if status, answer, _ := hung.in(t).with(key).call("GET", "/v1/me", nil); status != http.StatusUnauthorized {
-				return fmt.Sprintf("the node that hung answers a revoked key %d %v", status, answer)
+			if status, answer, _ := hung.forTest(t).withKey(key).call("GET", "/v1/me", nil); status != http.StatusUnauthorized {
+				return fmt.Sprintf("the thawed node answers a revoked key with %d %v", status, answer)
 			}
 			return ""
 		})
 	}
-	t.Logf("RELAY_SEED=%d: revoked keys that were taken 0, longest revocation %v", seed, worst.Round(time.Millisecond))
+	t.Logf("RELAY_SEED=%d: accepted revoked keys 0, longest revocation %v", seed, worst.Round(time.Millisecond))
 	if taken > 0 {
-		t.Errorf("a node that hung took revoked keys %d times", taken)
+		t.Errorf("the thawed node accepted revoked keys %d times", taken)
 	}
 }

@@ -14,12 +14,11 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// TestCluster breaks nodes of a relay, and the brokers under it, while traffic flows: on an Apache Kafka of
-// three brokers, where every partition has three copies. The cases share the brokers, which those that break them start
-// again, one after the other. Short forms; RELAY_TORTURE=1 repeats the faults.
+// TestCluster breaks nodes and brokers under traffic, on an Apache Kafka of three brokers with replication factor 3.
+// The cases share the brokers and run one after the other. RELAY_TORTURE=1 repeats the faults more often.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	seed := faultSeed(t)
 	brokers := kit.KafkaCluster(t, 3)
 	on := engines{brokers.Addr, kit.Redis(t).Addr, startEngine(t, "clickhouse").url}
@@ -39,22 +38,24 @@ func TestCluster(t *testing.T) {
 	run(t, on, "all brokers are restarted", "brokers", func(t *testing.T, c *cluster, seed uint64) {
 		brokersRestarted(t, c, brokers, seed)
 	})
-	// Last, for each waits until one of the other tests that run beside has ended.
+	// Last, because each of these waits until a parallel test has ended.
 	t.Run("nodes break", func(t *testing.T) {
 		beside := func(name, prefix string, test func(*testing.T, *cluster, uint64), env ...string) {
 			run(t, on, name, prefix, func(t *testing.T, c *cluster, seed uint64) { t.Parallel(); test(t, c, seed) }, env...)
 		}
-		beside("nodes are restarted in turn", "turn", inTurn)
+		beside("nodes are restarted in turn", "turn", rollingRestart)
 		beside("two nodes change one endpoint", "patches", concurrentPatches, "RELAY_API_RATE_WRITE=0")
-		beside("clock an hour ahead", "ahead", func(t *testing.T, c *cluster, seed uint64) { clockApart(t, c, seed, "1h") })
+		beside("clock an hour ahead", "ahead", func(t *testing.T, c *cluster, seed uint64) {
+			nodeWithWrongClock(t, c, seed, "1h")
+		})
 		beside("clock an hour behind", "behind", func(t *testing.T, c *cluster, seed uint64) {
-			clockApart(t, c, seed, "-1h")
+			nodeWithWrongClock(t, c, seed, "-1h")
 		})
 	})
 }
 
-// underFire is a cluster with load on it and a destination that counts what arrives.
-type underFire struct {
+// clusterUnderLoad is a cluster under load with a destination that counts the requests.
+type clusterUnderLoad struct {
 	t       *testing.T
 	seed    uint64
 	rand    *rand.Rand
@@ -66,19 +67,21 @@ type underFire struct {
 	outages []outage
 }
 
-// endpointsUnderFire are enough for every partition to have some. Their paths at the destination begin alike.
+// endpointsUnderLoad are so many that every partition has some. Their paths at the destination share a prefix.
 const (
-	endpointsUnderFire = 16
+	endpointsUnderLoad = 16
 	sharedPaths        = "/shared/"
 )
 
-// fire puts load on nodes. Endpoints take turns, and so do the nodes. via is where the load comes from, nil =
-// here.
-func fire(t *testing.T, seed uint64, nodes []*process, dest *tally, rate int, via *http.Transport) *underFire {
+// putUnderLoad starts load on nodes, which take turns as endpoints do. via connects from another host; nil = from this
+// machine.
+func putUnderLoad(t *testing.T, seed uint64, nodes []*process, dest *tally, rate int,
+	via *http.Transport) *clusterUnderLoad {
 	t.Helper()
-	f := &underFire{
-		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, uint64(len(t.Name())))), nodes: nodes, topics: nodes[0].topics(),
-		dest: dest,
+	f := &clusterUnderLoad{
+		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, uint64(len(t.Name())))), nodes: nodes,
+		topics: nodes[0].streamConfig(),
+		dest:   dest,
 	}
 	urls := ingestURLs(t, dest, sharedPaths, nodes...)
 	if via == nil {
@@ -88,12 +91,12 @@ func fire(t *testing.T, seed uint64, nodes []*process, dest *tally, rate int, vi
 	return f
 }
 
-// ingestURLs makes endpoints, each with a path of its own at the destination that begins with the prefix, and
-// returns their URLs on all nodes.
+// ingestURLs creates endpoints, each with its own path at the destination that begins with prefix, and returns their
+// ingest URLs on all nodes.
 func ingestURLs(t *testing.T, dest *tally, prefix string, nodes ...*process) (urls []string) {
 	t.Helper()
-	for i := range endpointsUnderFire {
-		_, in, _ := nodes[0].in(t).endpoint(map[string]any{
+	for i := range endpointsUnderLoad {
+		_, in, _ := nodes[0].forTest(t).endpoint(map[string]any{
 			"destinations": []any{fmt.Sprintf("%s%s%d", dest.URL, prefix, i)},
 			"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 1, "max_attempts": 50, "jitter": 0},
 		})
@@ -104,18 +107,18 @@ func ingestURLs(t *testing.T, dest *tally, prefix string, nodes ...*process) (ur
 	return urls
 }
 
-// calm lets the load run for a while, by chance up to twice as long.
-func (f *underFire) calm(least time.Duration) {
+// runFor lets the load run for a random time between least and twice that.
+func (f *clusterUnderLoad) runFor(least time.Duration) {
 	time.Sleep(least + time.Duration(f.rand.Int64N(int64(least))))
 }
 
-// broke notes a time that explains duplicates: from then until now.
-func (f *underFire) broke(from time.Time) {
+// addOutage records an outage from then until now, which explains duplicates.
+func (f *clusterUnderLoad) addOutage(from time.Time) {
 	f.outages = append(f.outages, outage{from: from, to: time.Now()})
 }
 
-// accepts waits until the cluster has taken n more events.
-func (f *underFire) accepts(n int) {
+// awaitAccepted waits until the cluster has accepted n more events.
+func (f *clusterUnderLoad) awaitAccepted(n int) {
 	f.t.Helper()
 	before := f.load.count()
 	eventually(f.t, time.Minute, func() string {
@@ -126,9 +129,9 @@ func (f *underFire) accepts(n int) {
 	})
 }
 
-// account stops the load, waits until everything accepted has been delivered and shown so, and prints what
-// came of it. Nothing may be lost, no status wrong, and no duplicate without an outage that explains it.
-func (f *underFire) account() {
+// finishAndCheck stops the load, waits until all accepted events are delivered and listed as delivered, and logs the
+// counts. No event may be lost, no status wrong, and no duplicate unexplained.
+func (f *clusterUnderLoad) finishAndCheck() {
 	f.t.Helper()
 	accepted := f.load.finish()
 	for _, l := range f.more {
@@ -136,26 +139,26 @@ func (f *underFire) account() {
 	}
 	eventually(f.t, 3*time.Minute, func() string {
 		if n := f.dest.missing(accepted); n > 0 {
-			return fmt.Sprintf("%d of %d accepted events were never taken", n, len(accepted))
+			return fmt.Sprintf("%d of %d accepted events were never delivered", n, len(accepted))
 		}
 		return ""
 	})
-	wrong := wrongStatuses(f.t, f.nodes[0].in(f.t), len(accepted), 2*time.Minute)
-	settledLedger(f.t, f.topics)
+	wrong := wrongStatuses(f.t, f.nodes[0].forTest(f.t), len(accepted), 2*time.Minute)
+	awaitSettledLedger(f.t, f.topics)
 	duplicates, unexplained := f.dest.duplicates(f.outages)
 	f.t.Logf("RELAY_SEED=%d: accepted %d, delivered %d, duplicates %d (at most %d), lost 0, wrong statuses %d, worst "+
 		"recovery %v; answers %v",
-		f.seed, len(accepted), len(accepted), duplicates, f.dest.repeatable(f.outages), wrong,
-		f.recovery().Round(time.Millisecond), f.load.statuses)
+		f.seed, len(accepted), len(accepted), duplicates, f.dest.countRepeatable(f.outages), wrong,
+		f.worstRecovery().Round(time.Millisecond), f.load.statuses)
 	if len(unexplained) > 0 || wrong > 0 {
 		f.t.Errorf("%d statuses are wrong; no outage explains these duplicates:\n%s", wrong,
 			strings.Join(unexplained[:min(len(unexplained), 20)], "\n"))
 	}
 }
 
-// recovery is the longest time from the beginning of an outage until an endpoint had an event delivered that
-// was posted after it.
-func (f *underFire) recovery() (worst time.Duration) {
+// worstRecovery returns the longest time from the start of an outage until every endpoint got an event that was posted
+// after it.
+func (f *clusterUnderLoad) worstRecovery() (worst time.Duration) {
 	for _, o := range f.outages {
 		first := map[string]time.Time{}
 		f.dest.each(func(_ int64, hits []hit) {
@@ -171,19 +174,19 @@ func (f *underFire) recovery() (worst time.Duration) {
 		for _, at := range first {
 			worst = max(worst, at.Sub(o.from))
 		}
-		if n := endpointsUnderFire - len(first); n > 0 {
-			f.t.Errorf("%d of %d endpoints got nothing after %v", n, endpointsUnderFire, o.from)
+		if n := endpointsUnderLoad - len(first); n > 0 {
+			f.t.Errorf("%d of %d endpoints got nothing after the outage at %v", n, endpointsUnderLoad, o.from)
 		}
 	}
 	return worst
 }
 
-// repeatable counts what may be delivered again because of outages: for each, what was posted before it was over
-// and not committed before it began.
-func (s *tally) repeatable(outages []outage) (n int) {
-	for _, o := range joined(outages) {
+// countRepeatable counts deliveries that outages may repeat: those posted before an outage ended and not committed
+// before it began.
+func (s *tally) countRepeatable(outages []outage) (n int) {
+	for _, o := range mergeOutages(outages) {
 		s.each(func(_ int64, hits []hit) {
-			if h := hits[0]; h.at.After(o.from.Add(-uncommitted)) && h.posted.Before(o.to.Add(rejoined)) {
+			if h := hits[0]; h.at.After(o.from.Add(-commitLimit)) && h.posted.Before(o.to.Add(rejoinLimit)) {
 				n++
 			}
 		})
@@ -191,28 +194,28 @@ func (s *tally) repeatable(outages []outage) (n int) {
 	return n
 }
 
-// inTurn: SIGTERM lets what is in flight finish, and a node that comes back in time finds its partitions
-// where it left them. Nobody else had them, so nothing is delivered twice.
-func inTurn(t *testing.T, c *cluster, seed uint64) {
+// rollingRestart stops nodes with SIGTERM and restarts them, one after the other. A node finishes its requests in
+// flight, and gets its partitions back if it returns in time. No other node owned them, so there are no duplicates.
+func rollingRestart(t *testing.T, c *cluster, seed uint64) {
 	nodes := c.start("a", "b", "c")
-	f := fire(t, seed, nodes, newTally(t, func(hit) int {
+	f := putUnderLoad(t, seed, nodes, newTally(t, func(hit) int {
 		time.Sleep(100 * time.Millisecond)
 		return http.StatusOK
 	}), rounds(100, 100, 200), nil)
 	var away []outage
 	for range rounds(1, 1, 5) {
 		for _, n := range nodes {
-			f.calm(500 * time.Millisecond)
+			f.runFor(500 * time.Millisecond)
 			from := time.Now()
 			if err := n.stop(syscall.SIGTERM); err != nil {
 				t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)
 			}
 			n.start()
 			away = append(away, outage{from: from, to: time.Now()})
-			f.accepts(50)
+			f.awaitAccepted(50)
 		}
 	}
-	f.account() // no outage explains a duplicate
+	f.finishAndCheck() // no outage explains a duplicate
 	f.outages = away
-	t.Logf("worst recovery %v", f.recovery().Round(time.Millisecond))
+	t.Logf("worst recovery %v", f.worstRecovery().Round(time.Millisecond))
 }

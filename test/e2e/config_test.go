@@ -15,11 +15,11 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// The disaster step: an export, imported into a new log under the same master keys, is the same service to everybody
-// who knew the one before: same answers, keys, ingest URLs and signatures.
+// Disaster recovery: an export that is imported into a new log with the same master keys restores the service, with the
+// same answers, API keys, ingest URLs and signatures.
 func TestConfigMovesToANewLog(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	master := "RELAY_MASTER_KEYS=" + config.GenerateMasterKey("main")
 	old := startDevProcess(t, t.TempDir(), master)
 	dest := newSink(t, nil)
@@ -31,13 +31,14 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	old.endpoint(map[string]any{"destinations": []any{"https://example.com/second"}})
 	old.must(http.StatusOK, "PATCH", "/v1/alerts",
 		map[string]any{"slack_webhook_url": "https://hooks.slack.com/services/planted-webhook-path"})
-	out, code := ran(t, old.command("keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", old.dir))
+	out, code := runToEnd(t, old.command(
+		"keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", old.dir))
 	app := strings.Fields(out)
 	if code != command.ExitDone || len(app) != 3 {
 		t.Fatalf("%d %s", code, out)
 	}
 	file := filepath.Join(t.TempDir(), "configuration.json")
-	out, code = ran(t, old.command("config", "export", "--file", file, "--data-dir", old.dir, "--json"))
+	out, code = runToEnd(t, old.command("config", "export", "--file", file, "--data-dir", old.dir, "--json"))
 	var said command.Exported
 	if code != command.ExitDone || json.Unmarshal([]byte(out), &said) != nil || said.Entities < 5 ||
 		len(said.MasterKeys) != 1 || !strings.HasPrefix(said.MasterKeys[0], "main:") {
@@ -56,7 +57,7 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	young := startDevProcess(t, t.TempDir(), master)
 	load := func(want int, words string, flags ...string) {
 		t.Helper()
-		out, code := ran(t, young.command(append([]string{"config", "import", "--data-dir", young.dir}, flags...)...))
+		out, code := runToEnd(t, young.command(append([]string{"config", "import", "--data-dir", young.dir}, flags...)...))
 		if code != want || !strings.Contains(out, words) {
 			t.Fatalf("import ended with %d: %s", code, out)
 		}
@@ -67,19 +68,19 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	}
 	load(command.ExitRefused, "checksum", damaged)
 	load(command.ExitDone, fmt.Sprintf("imported %d entities", said.Entities), file)
-	as, before := young.with(app[2]), old.with(app[2])
+	as, before := young.withKey(app[2]), old.withKey(app[2])
 	for _, path := range []string{"/v1/endpoints", "/v1/endpoints/" + ep, "/v1/alerts", "/v1/me"} {
 		want := before.must(http.StatusOK, "GET", path, nil)
 		got := as.must(http.StatusOK, "GET", path, nil)
-		text := func(v any, url string) string { // ingest URLs differ in the address of the process
+		text := func(v any, url string) string { // ingest URLs differ only in the process's address
 			raw, _ := json.Marshal(v)
 			return strings.ReplaceAll(string(raw), url, "")
 		}
 		if a, b := text(want, old.url), text(got, young.url); !reflect.DeepEqual(a, b) {
-			t.Errorf("%s: %s\nwas %s", path, b, a)
+			t.Errorf("%s after the import: %s\nbefore: %s", path, b, a)
 		}
 	}
-	young.waitStatus(young.send(ep, 1), "delivered", arrival)
+	young.awaitStatus(young.send(ep, 1), "delivered", arrival)
 	got := dest.wait(t, 1, arrival)[0]
 	verifyDelivery(t, secret, got)
 	if got.header.Get("X-Planted") != "planted-header" {
@@ -95,7 +96,7 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	load(command.ExitDone, "removed 1 that were there before", "--replace", file)
 }
 
-func TestConfigMisuse(t *testing.T) {
+func TestConfigRejectsMisuse(t *testing.T) {
 	f := func(want string, code int, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer

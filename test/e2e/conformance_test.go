@@ -14,8 +14,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// TestConformance holds `relay dev`, and three nodes on Apache Kafka and Redis behind a balancer that gives every
-// request to the next one, to the documents.
+// TestConformance checks the documents against `relay dev`, and against three nodes on Apache Kafka and Redis behind a
+// round-robin load balancer.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
@@ -23,9 +23,9 @@ func TestConformance(t *testing.T) {
 		conformance.Run(t, target(t, p.url, p))
 	})
 	t.Run("three nodes", func(t *testing.T) {
-		long(t)
+		skipShort(t)
 		on := engines{kit.Kafka(t).Addr, kit.Redis(t).Addr, startEngine(t, "clickhouse").url}
-		// The public address is the balancer's, which the nodes learn before it knows theirs.
+		// The public address is the balancer's. The nodes need it before the balancer knows their addresses.
 		var next http.Handler
 		balancer := httptest.NewServer(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) }))
@@ -36,11 +36,11 @@ func TestConformance(t *testing.T) {
 		var addresses []string
 		for _, name := range []string{"a", "b", "c"} {
 			n := c.node(name)
-			n.url = fmt.Sprintf("http://127.0.0.1:%d", kit.FreePort(t)) // what it prints when it is ready is the balancer's
+			n.url = fmt.Sprintf("http://127.0.0.1:%d", kit.FreePort(t)) // its ready line shows the balancer's address
 			nodes, addresses = append(nodes, n), append(addresses, n.url)
 			n.start()
 		}
-		c.balanced(len(nodes))
+		c.awaitBalanced(len(nodes))
 		next = roundRobin(t, addresses)
 		tg := target(t, balancer.URL, nodes[0])
 		tg.Limited = true
@@ -48,10 +48,10 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// target describes a relay whose keys are made through one of its processes.
+// target describes a relay at an address. Its keys are created through process p.
 func target(t *testing.T, address string, p *process) conformance.Target {
 	keys := func(t *testing.T, args ...string) string {
-		caller := process{client: p.in(t), dir: p.dir}
+		caller := process{client: p.forTest(t), dir: p.dir}
 		return caller.keys(args...)
 	}
 	return conformance.Target{
@@ -63,7 +63,7 @@ func target(t *testing.T, address string, p *process) conformance.Target {
 	}
 }
 
-// roundRobin passes requests to the addresses in turn.
+// roundRobin returns a proxy that forwards requests to the addresses in turn.
 func roundRobin(t *testing.T, addresses []string) http.Handler {
 	t.Helper()
 	proxies := make([]*httputil.ReverseProxy, len(addresses))

@@ -17,14 +17,14 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// built are the binaries that tests have built, by their tags. TestMain sets the directory and removes it.
+// built holds the binaries that tests have built. TestMain sets the directory and removes it.
 var built struct {
 	dir string
-	mu  sync.Mutex // guards of; held while one is built, for which the others wait
+	mu  sync.Mutex // guards of; held during a build, so that other tests wait for it
 	of  map[string]string
 }
 
-// buildRelay builds the binary as the Makefile does, with build tags, once for all tests.
+// buildRelay builds the relay binary with build tags, as the Makefile does, once for all tests.
 func buildRelay(t *testing.T, tags string) string {
 	t.Helper()
 	built.mu.Lock()
@@ -42,55 +42,56 @@ func buildRelay(t *testing.T, tags string) string {
 	return path
 }
 
-// restartAfterCrash waits until the process has killed itself at its crash point, and starts it without one.
+// restartAfterCrash waits until the process has killed itself at its crash point, and restarts it without a crash
+// point.
 func (p *process) restartAfterCrash() (died time.Time) {
 	p.t.Helper()
-	err := p.ended(30 * time.Second)
+	err := p.awaitExit(30 * time.Second)
 	died = time.Now()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		p.t.Fatalf("the process ended with %v, not at its crash point\n%s", err, p.logs)
 	}
-	p.kill() // and its engine, if it is still there
+	p.kill() // also its engine, if that still runs
 	p.env = append(p.env, "RELAY_FAULT_CRASH=")
 	p.start()
 	return died
 }
 
-// TestCrash kills the process between any two of {send, retry acknowledged, outcome acknowledged, commit}
-// by itself, then lets the destination answer whatever is sent again with 409 for 3 s and then with 200.
+// TestCrash kills the process between any two of {send, retry acknowledged, outcome acknowledged, commit}. After the
+// restart the destination answers with 409 for 3 s and then with 200.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	binary := buildRelay(t, "faults")
 	for _, c := range []struct {
 		name, point string
-		first, redo int // answers before the death and, for 3 s, after it
+		first, redo int // answers before the crash and, for 3 s, after it
 		after       func(requests []received, statuses map[any]bool) (fault string)
 	}{
 		{"sent, nothing recorded", "sent", 200, 409, func(requests []received, _ map[any]bool) string {
-			return answered(requests, 1, 1)
+			return checkDelivered(requests, 1, 1)
 		}},
 		{"retry acknowledged, no outcome", "retry", 503, 409, func(requests []received, _ map[any]bool) string {
-			return answered(requests, 1, 2) // a chain that forked delivers once more at most
+			return checkDelivered(requests, 1, 2) // two retry chains deliver at most twice
 		}},
 		{"retry and outcome acknowledged, no commit", "outcome", 503, 409, func(requests []received, _ map[any]bool) string {
-			return answered(requests, 1, 2)
+			return checkDelivered(requests, 1, 2)
 		}},
 		{"delivered acknowledged, no commit", "outcome", 200, 409, func(requests []received, statuses map[any]bool) string {
-			return answered(requests, 0, 1) + only(statuses, "delivered")
+			return checkDelivered(requests, 0, 1) + checkStatus(statuses, "delivered")
 		}},
 		{"delivered acknowledged, no commit, redo refused", "outcome", 200, 410,
 			func(requests []received, statuses map[any]bool) string {
 				if len(requests) > 1 {
-					return fmt.Sprintf("%d requests after the death, want one at most", len(requests))
+					return fmt.Sprintf("%d requests after the crash, want one at most", len(requests))
 				}
-				return only(statuses, "delivered")
+				return checkStatus(statuses, "delivered")
 			}},
 		{"committed", "commit", 200, 409, func(requests []received, statuses map[any]bool) string {
 			if len(requests) > 0 {
-				return fmt.Sprintf("%d requests for an event whose offset was committed", len(requests))
+				return fmt.Sprintf("%d requests after the crash for an event whose offset was committed", len(requests))
 			}
-			return only(statuses, "delivered")
+			return checkStatus(statuses, "delivered")
 		}},
 	} {
 		if testing.Short() && c.redo != 410 {
@@ -109,8 +110,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// answered demands that between least and most of the requests were answered 200.
-func answered(requests []received, least, most int) string {
+// checkDelivered returns a fault unless least to most of the requests were answered 200.
+func checkDelivered(requests []received, least, most int) string {
 	n := 0
 	for _, r := range requests {
 		if r.status == http.StatusOK {
@@ -118,26 +119,26 @@ func answered(requests []received, least, most int) string {
 		}
 	}
 	if n < least || n > most {
-		return fmt.Sprintf("%d of %d requests after the death were answered 200, want %d to %d", n, len(requests),
+		return fmt.Sprintf("%d of %d requests after the crash were answered 200, want %d to %d", n, len(requests),
 			least, most)
 	}
 	return ""
 }
 
-func only(statuses map[any]bool, want string) string {
+func checkStatus(statuses map[any]bool, want string) string {
 	if len(statuses) != 1 || !statuses[want] {
-		return fmt.Sprintf("statuses %v after the death, want %s at all times", statuses, want)
+		return fmt.Sprintf("statuses %v after the crash, want only %s", statuses, want)
 	}
 	return ""
 }
 
 func crashOnce(t *testing.T, binary, point string, first, redo int, after func([]received, map[any]bool) string) {
 	refusing := time.Duration(rounds(1, 3, 3)) * time.Second
-	var since atomic.Pointer[time.Time] // first request after the death
+	var since atomic.Pointer[time.Time] // of the first request after the crash
 	var died atomic.Bool
 	dest := newSink(t, func(r received) int {
 		if !died.Load() {
-			time.Sleep(300 * time.Millisecond) // the sender's answer comes before the death
+			time.Sleep(300 * time.Millisecond) // so that the sender gets its answer before the crash
 			return first
 		}
 		if since.CompareAndSwap(nil, &r.at) || r.at.Sub(*since.Load()) < refusing {
@@ -154,21 +155,21 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	})
 	id := p.send(ep, 1)
 	select {
-	case <-p.over:
+	case <-p.done:
 	case <-time.After(busy * 30 * time.Second):
 	}
 	died.Store(true)
 	before := len(dest.received())
 	p.restartAfterCrash()
-	nothingLost(t, p.topics())
+	checkNothingLost(t, p.streamConfig())
 	statuses := map[any]bool{}
-	const calm = 2500 * time.Millisecond // longer than a retry of a second takes
+	const calm = 2500 * time.Millisecond // longer than a retry after 1 s takes
 	for quiet, n := time.Now(), 0; time.Since(quiet) < calm; time.Sleep(50 * time.Millisecond) {
 		code, e, header := p.call("GET", "/v1/events/"+id, nil)
 		if code != http.StatusOK {
 			t.Fatalf("%d %v", code, e)
 		}
-		if header.Get("Relay-Data-As-Of") == "" { // else the store is not that far, and says so
+		if header.Get("Relay-Data-As-Of") == "" { // otherwise the store is behind
 			statuses[e["status"]] = true
 		}
 		if now := len(dest.received()); now != n || e["status"] != "delivered" {
@@ -179,17 +180,17 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	if fault := after(requests, statuses); fault != "" {
 		t.Error(fault)
 	}
-	if r := settledLedger(t, p.topics()); r.Accepted != 1 || r.Delivered != 1 {
-		t.Errorf("one event was sent, and the ledger is %v", r.Counts)
+	if r := awaitSettledLedger(t, p.streamConfig()); r.Accepted != 1 || r.Delivered != 1 {
+		t.Errorf("one event was sent, but the ledger counts %v", r.Counts)
 	}
-	t.Logf("%d requests after the death", len(requests))
+	t.Logf("%d requests after the crash", len(requests))
 }
 
-// crashInTraffic: with many events on their way, all that were accepted are delivered, and one death
-// repeats no more than it may.
+// crashInTraffic crashes the process under traffic. All accepted events are delivered, and the crash repeats no more
+// deliveries than allowed.
 func crashInTraffic(t *testing.T, binary, point string) {
 	dest := newSink(t, func(r received) int {
-		if r.before == 0 && r.event()[len(r.event())-1]%4 == 0 {
+		if r.earlier == 0 && r.event()[len(r.event())-1]%4 == 0 {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusOK
@@ -203,25 +204,25 @@ func crashInTraffic(t *testing.T, binary, point string) {
 	})
 	tr := startTraffic(16, 5*time.Millisecond, in)
 	died := p.restartAfterCrash()
-	nothingLost(t, p.topics())
+	checkNothingLost(t, p.streamConfig())
 	time.Sleep(500 * time.Millisecond)
 	accepted := tr.finish()
-	settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
-	settledDeliveries(t, p.topics(), len(accepted), dest)
+	awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
+	awaitAllDelivered(t, p.streamConfig(), len(accepted), dest)
 	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outage{from: died, to: died}))
 }
 
-// A release has no crash points and no clock that can be moved: nothing in it reads the settings of the
-// fault tests.
+// A release binary has no crash points and no adjustable clock: it does not read the settings of the fault tests.
 func TestReleaseHasNoFaults(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	release := readFile(t, buildRelay(t, ""))
 	if bytes.Contains(release, []byte("RELAY_FAULT_")) {
 		t.Error("the release binary reads RELAY_FAULT_… settings")
 	}
 	if faulty := readFile(t, buildRelay(t, "faults")); !bytes.Contains(faulty, []byte("RELAY_FAULT_CRASH")) ||
 		!bytes.Contains(faulty, []byte("RELAY_FAULT_CLOCK")) {
-		t.Error("a binary with faults does not hold the names of its settings: this test looks for the wrong text")
+		t.Error("a binary with the tag faults does not contain the names of its settings: this test searches for the " +
+			"wrong text")
 	}
 }

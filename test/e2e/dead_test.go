@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// deadLetterNode is a node whose log the test writes to.
+// deadLetterNode is a node to whose topics the test produces records.
 type deadLetterNode struct {
 	*process
 	t        *testing.T
@@ -45,27 +45,27 @@ func (b *deadLetterNode) produce(topic string, partition int32, r *stream.Record
 	}
 }
 
-// addDeadLetter writes a dead letter as a node does whose group could not decode the record.
+// addDeadLetter produces a dead letter as a node does whose consumer group could not decode the record.
 func (b *deadLetterNode) addDeadLetter(topic string, partition int32, group string, r *stream.Record) {
 	b.t.Helper()
 	r.Topic, r.Partition, r.Offset = b.conf.Prefix+topic, partition, 7
 	b.produce(stream.Dead, partition, b.conf.DeadLetterRecord(r, group, errors.New("version 9 is too new")))
 }
 
-func (b *deadLetterNode) dead(want int, args ...string) string {
+func (b *deadLetterNode) runDead(want int, args ...string) string {
 	b.t.Helper()
-	out, code := ran(b.t, b.command(slices.Concat([]string{"dead"}, args, []string{"--data-dir", b.dir})...))
+	out, code := runToEnd(b.t, b.command(slices.Concat([]string{"dead"}, args, []string{"--data-dir", b.dir})...))
 	if code != want {
 		b.t.Fatalf("relay dead %v ended with %d, want %d:\n%s", args, code, want, out)
 	}
 	return out
 }
 
-// list returns what relay dead list says, once it says that many.
+// list waits until relay dead list shows want records and returns them.
 func (b *deadLetterNode) list(want int, args ...string) (records []admin.DeadRecord) {
 	b.t.Helper()
 	eventually(b.t, arrival, func() string {
-		out := b.dead(command.ExitDone, append([]string{"list", "--json"}, args...)...)
+		out := b.runDead(command.ExitDone, append([]string{"list", "--json"}, args...)...)
 		records = nil
 		if err := json.Unmarshal([]byte(out), &records); err != nil {
 			b.t.Fatal(err)
@@ -78,7 +78,7 @@ func (b *deadLetterNode) list(want int, args ...string) (records []admin.DeadRec
 	return records
 }
 
-// event is one to the endpoint's destination that was never accepted here.
+// event returns an event for the endpoint's destination that this relay never accepted.
 func (b *deadLetterNode) event(ep string, partition int32, body string) *event.Event {
 	b.t.Helper()
 	eventID, err := b.ids.New(partition)
@@ -95,30 +95,30 @@ func (b *deadLetterNode) event(ep string, partition int32, body string) *event.E
 	}
 }
 
-// What could not be read is listed without its secrets, put back once for those who could not read it, and
-// hidden then; what can never be read stays.
-func TestDeadCommands(t *testing.T) {
+// Dead letters are listed without secrets. A retry puts a record back once for the groups that could not read it, and
+// hides it. A record that can never be read stays listed.
+func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 	t.Parallel()
 	b := newDeadLetterNode(t)
 	dest := newSink(t, nil)
 	ep, _, _ := b.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	if out := b.dead(command.ExitDone, "list"); out != "no dead letters\n" {
+	if out := b.runDead(command.ExitDone, "list"); out != "no dead letters\n" {
 		t.Errorf("%q", out)
 	}
 
 	b.produce(stream.Events, 2, &stream.Record{Key: []byte("x"), Value: []byte("poison \x1b[2J \xff")})
-	poison := b.list(2) // by both groups
+	poison := b.list(2) // one of each consumer group
 	for _, r := range poison {
 		if r.Topic != stream.Events || r.Partition != 2 || r.Size != 13 || r.Body != nil || r.Headers != nil ||
 			!strings.Contains(r.Error, "version") {
 			t.Errorf("%+v", r)
 		}
 	}
-	if out := b.dead(command.ExitRefused, "retry", poison[0].ID); !strings.Contains(
+	if out := b.runDead(command.ExitRefused, "retry", poison[0].ID); !strings.Contains(
 		out, poison[0].ID+"\trefused: decode event") || !strings.Contains(out, "0 put back, 1 refused") {
 		t.Errorf("%s", out)
 	}
-	if out := b.dead(command.ExitDone, "list", "--body", "--topic", "events"); strings.Contains(out, "\x1b") ||
+	if out := b.runDead(command.ExitDone, "list", "--body", "--topic", "events"); strings.Contains(out, "\x1b") ||
 		strings.Contains(out, "\xff") || !strings.Contains(out, "base64: ") {
 		t.Errorf("%s", out)
 	}
@@ -136,18 +136,18 @@ func TestDeadCommands(t *testing.T) {
 		!strings.Contains(shown, "[h:X-Plain shown]") {
 		t.Errorf("%s", shown)
 	}
-	if out := b.dead(command.ExitDone, "retry", again.ID); out != again.ID+"\tput back\n" {
+	if out := b.runDead(command.ExitDone, "retry", again.ID); out != again.ID+"\tput back\n" {
 		t.Errorf("%s", out)
 	}
-	if e := b.waitStatus(first.ID.Text(id.Event), "delivered", arrival); e["body"] != "first" {
+	if e := b.awaitStatus(first.ID.Text(id.Event), "delivered", arrival); e["body"] != "first" {
 		t.Errorf("%v", e)
 	}
 	b.list(2)
-	if out := b.dead(command.ExitRefused, "retry", again.ID); !strings.Contains(out, "it was retried already") {
+	if out := b.runDead(command.ExitRefused, "retry", again.ID); !strings.Contains(out, "it was retried already") {
 		t.Errorf("%s", out)
 	}
 
-	// What only the store could not take is not delivered again; work that waited is.
+	// A record that only the store could not read is not delivered again. A parked delivery is.
 	b.addDeadLetter(stream.Events, 1, stream.StoreGroup, second.Record())
 	work, err := (&event.Work{
 		Event: third, Dest: third.Dests[0], Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record()
@@ -156,7 +156,7 @@ func TestDeadCommands(t *testing.T) {
 	}
 	b.addDeadLetter("retry.1s", 1, stream.DispatchGroup, work)
 	b.list(4)
-	out := b.dead(command.ExitRefused, "retry", "--all", "--yes", "--json")
+	out := b.runDead(command.ExitRefused, "retry", "--all", "--yes", "--json")
 	if strings.Count(out, `"refused":"decode`) != 2 || strings.Count(out, `"id"`) != 4 ||
 		!strings.Contains(out, "2 put back, 2 refused") {
 		t.Errorf("%s", out)
@@ -168,22 +168,22 @@ func TestDeadCommands(t *testing.T) {
 	eventually(t, arrival, func() string {
 		if status, e, _ := b.call("GET", "/v1/events/"+second.ID.Text(id.Event), nil); status != http.StatusOK ||
 			e["body"] != "second" {
-			return fmt.Sprint("the store does not have it: ", e)
+			return fmt.Sprint("the store does not have the event: ", e)
 		}
 		return ""
 	})
-	b.waitStatus(b.send(ep, 1), "delivered", arrival)
+	b.awaitStatus(b.send(ep, 1), "delivered", arrival)
 	if n := len(dest.received()); n != 3 {
-		t.Errorf("%d deliveries, want 3: what was for the store alone was delivered", n)
+		t.Errorf("%d deliveries, want 3: a record for the store alone was delivered", n)
 	}
 	b.list(2)
 }
 
-func TestDeadMisuse(t *testing.T) {
+func TestDeadRejectsMisuse(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()
 		p := newProcess(t, t.TempDir(), nil)
-		if out, code := ran(t, p.command(append([]string{"dead"}, args...)...)); code != command.ExitMisused ||
+		if out, code := runToEnd(t, p.command(append([]string{"dead"}, args...)...)); code != command.ExitMisused ||
 			!strings.Contains(out, want) {
 			t.Errorf("%q: %d\n%s", args, code, out)
 		}

@@ -17,43 +17,43 @@ import (
 func TestDevPipeline(t *testing.T) {
 	t.Parallel()
 	p := startDevProcess(t, t.TempDir(), "RELAY_ALLOWANCE_EVENTS=5")
-	testPipeline(t, p, p, 10) // TestReadYourWrites has more of them
-	t.Run("allowance is used up", func(t *testing.T) { allowanceIsUsedUp(t, p.in(t)) })
-	t.Run("what comes twice is delivered once", func(t *testing.T) { repeats(t, p.in(t), p.in(t)) })
+	testPipeline(t, p, p, 10) // TestReadYourWrites runs more rounds
+	t.Run("allowance is used up", func(t *testing.T) { allowanceIsUsedUp(t, p.forTest(t)) })
+	t.Run("what comes twice is delivered once", func(t *testing.T) { repeatedEvents(t, p.forTest(t), p.forTest(t)) })
 	t.Run("events are streamed", func(t *testing.T) { eventStreams(t, p, p) })
-	t.Run("a payload is erased", func(t *testing.T) { payloadIsErased(t, p.in(t)) })
+	t.Run("a payload is erased", func(t *testing.T) { payloadIsErased(t, p.forTest(t)) })
 	t.Run("the log is trimmed", func(t *testing.T) {
 		if !strings.Contains(p.admin("/metrics"), "relay_log_unread_age_ratio{group=\"store\"} 0\n") {
-			t.Error("nobody looks whether what is accepted is done in time")
+			t.Error("the ledger does not run")
 		}
 		if !strings.Contains(p.admin("/metrics"), "relay_store_dropped_partitions_total{table=\"events\"} 0\n") {
-			t.Error("nobody drops what the retention has ended for")
+			t.Error("the retention does not run")
 		}
 		eventually(t, time.Minute, func() string {
 			if p.metric("relay_log_trim_last_timestamp_seconds") == 0 {
-				return "nobody has looked at the log"
+				return "the log has not been checked yet"
 			}
 			return ""
 		})
 	})
 }
 
-// Ctrl-C ends with 0, and a second start continues where the first stopped.
+// After Ctrl-C the process exits with 0, and a second start continues where the first stopped.
 func TestDevRestart(t *testing.T) {
 	t.Parallel()
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir())
 	ep, _, secret := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	id := p.send(ep, 1)
-	p.waitStatus(id, "delivered", arrival)
+	p.awaitStatus(id, "delivered", arrival)
 	if err := p.stop(syscall.SIGINT); err != nil {
 		t.Fatalf("Ctrl-C ended with %v\n%s", err, p.logs)
 	}
 	started := time.Now()
 	p.start()
-	t.Logf("second start took %v", time.Since(started).Round(time.Millisecond))
+	t.Logf("the second start took %v", time.Since(started).Round(time.Millisecond))
 	if e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["status"] != "delivered" {
-		t.Fatalf("after the restart %v", e)
+		t.Fatalf("after the restart the event is %v", e)
 	}
 	next := p.send(ep, 2)
 	if _, _, h := p.call("GET", "/v1/events/"+next, nil); h.Get("Relay-Data-As-Of") != "" {
@@ -81,7 +81,7 @@ func TestSecondProcessOnTheSameDataIsRefused(t *testing.T) {
 	}
 }
 
-// The commands of the banner work when they are pasted into a shell.
+// The commands of the banner work when they are pasted into a shell, as they are printed.
 func TestBannerCommandsWork(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -104,7 +104,7 @@ func TestBannerCommandsWork(t *testing.T) {
 	}
 }
 
-// A socket that cannot be made is found out before the engines are started, not after.
+// A data directory whose path is too long for the command socket is refused before the engines start.
 func TestDataDirTooLongForItsSocket(t *testing.T) {
 	var out, errs bytes.Buffer
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))

@@ -13,8 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// examine runs relay doctor and returns its checks by name, and its exit code.
-func (p *process) examine(flags ...string) (map[string]doctor.Check, int) {
+// runDoctor runs relay doctor and returns its checks by name, and its exit code.
+func (p *process) runDoctor(flags ...string) (map[string]doctor.Check, int) {
 	p.t.Helper()
 	cmd := p.command(append([]string{"doctor", "--data-dir", p.dir, "--json"}, flags...)...)
 	out, err := cmd.Output()
@@ -32,15 +32,15 @@ func (p *process) examine(flags ...string) (map[string]doctor.Check, int) {
 	return checks, cmd.ProcessState.ExitCode()
 }
 
-// findings waits until the checks that are not ok are these, each with a part of its text.
-func (p *process) findings(want map[string]string, flags ...string) {
+// awaitFindings waits until exactly the checks in want are not ok, each with a text that contains the value.
+func (p *process) awaitFindings(want map[string]string, flags ...string) {
 	p.t.Helper()
 	eventually(p.t, arrival, func() string {
-		checks, code := p.examine(flags...)
+		checks, code := p.runDoctor(flags...)
 		exit := command.ExitDone
 		for name, c := range checks {
 			if name == "writers" && strings.Contains(c.Text, "requires no key") {
-				continue // the engines of these tests have none
+				continue // does not apply to the engines of these tests
 			}
 			part, odd := want[name]
 			if c.State == doctor.StateFail {
@@ -51,7 +51,7 @@ func (p *process) findings(want map[string]string, flags ...string) {
 			}
 		}
 		all := 19
-		if _, known := checks["base URL"]; known { // only a node knows it
+		if _, known := checks["base URL"]; known { // only a node reports it
 			all++
 		}
 		if len(checks) != all {
@@ -64,20 +64,20 @@ func (p *process) findings(want map[string]string, flags ...string) {
 	})
 }
 
-// What is wrong is found, and what is not is not; by a node and, without one, from the engines themselves.
-func TestDoctor(t *testing.T) {
+// The doctor reports all planted faults and no others, through a node and, without one, directly from the engines.
+func TestDoctorFindsFaults(t *testing.T) {
 	t.Parallel()
 	tables := startEngine(t, "clickhouse")
 	c := newCluster(t, engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, tables.url}, "doctor",
 		"RELAY_TAKEOVER_SECONDS=6")
 	c.migrate()
 	n := c.node("a")
-	if out, code := ran(t, newProcess(t, n.dir, nil).
+	if out, code := runToEnd(t, newProcess(t, n.dir, nil).
 		command("doctor", "--data-dir", n.dir)); code != command.ExitNoProcess ||
 		!strings.Contains(out, "no running process answers") {
 		t.Errorf("without a process and without settings: %d\n%s", code, out)
 	}
-	n.findings(map[string]string{
+	n.awaitFindings(map[string]string{
 		"nodes": "fail: no node runs → start a node: relay serve", "clock": "warn: no node",
 		"dispatch": "fail: no record waits; 0 nodes",
 		"store":    "fail: no record waits; 0 nodes",
@@ -85,14 +85,14 @@ func TestDoctor(t *testing.T) {
 	n.start()
 	dest := newSink(t, nil)
 	ep, _, _ := n.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	n.waitStatus(n.send(ep, 1), "delivered", arrival)
-	n.findings(nil)
+	n.awaitStatus(n.send(ep, 1), "delivered", arrival)
+	n.awaitFindings(nil)
 
-	c.alter("outcomes", "retention.ms", "1000")
-	n.findings(map[string]string{
+	c.setTopicConfig("outcomes", "retention.ms", "1000")
+	n.awaitFindings(map[string]string{
 		"topics": "fail: 1 topic setting may lose events or stop the relay → run relay migrate --fix"})
 	c.migrate("--fix")
-	n.findings(nil)
+	n.awaitFindings(nil)
 
 	conf := stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix}
 	producer, err := stream.NewProducer(conf, "test")
@@ -105,10 +105,10 @@ func TestDoctor(t *testing.T) {
 	}
 	deadLetters := "warn: 2 records in the dead letter topic: they could not be read or stored → " +
 		"run relay dead list" // by both groups
-	n.findings(map[string]string{"dead": deadLetters})
+	n.awaitFindings(map[string]string{"dead": deadLetters})
 
 	tables.kill()
-	n.findings(map[string]string{"dead": deadLetters, "clickhouse": "fail: "})
+	n.awaitFindings(map[string]string{"dead": deadLetters, "clickhouse": "fail: "})
 	tables.start()
 
 	if err := n.stop(syscall.SIGTERM); err != nil {
@@ -126,12 +126,12 @@ func TestDoctor(t *testing.T) {
 		"dead": deadLetters, "redis": "warn: ping redis", "master keys": "warn: 3 of 3 secrets are not sealed with " +
 			"the first key, young → run relay keys rewrap",
 	}
-	n.findings(want)
+	n.awaitFindings(want)
 	n.kill()
 	want["nodes"], want["clock"] = "fail: no node", "warn: no node"
-	// The groups forget the node when its session is over.
+	// The groups forget the node when its session expires.
 	eventually(t, time.Minute, func() string {
-		if checks, _ := n.examine(); checks["dispatch"].State != doctor.StateFail ||
+		if checks, _ := n.runDoctor(); checks["dispatch"].State != doctor.StateFail ||
 			checks["store"].State != doctor.StateFail || checks["alerts"].State != doctor.StateFail {
 			return "the groups have members: " + checks["dispatch"].Text + ", " + checks["store"].Text + ", " +
 				checks["alerts"].Text
@@ -139,7 +139,7 @@ func TestDoctor(t *testing.T) {
 		return ""
 	})
 	want["dispatch"] = "fail: no record waits; 0 nodes"
-	// These commit from time to time, so that the node may have died with something waiting.
+	// These groups commit periodically, so the node may have ended with uncommitted records.
 	want["store"], want["alerts"] = "0 nodes in the consumer group", "0 nodes in the consumer group"
-	n.findings(want)
+	n.awaitFindings(want)
 }

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// startEngine starts `relay engine` on a directory of its own. Tests do not lose power: it need not
-// wait for the disk.
+// startEngine starts `relay engine` on a new directory, without fsync: these tests cut no power.
 func startEngine(t *testing.T, name string) *process {
 	t.Helper()
 	dir := t.TempDir()
@@ -18,12 +17,12 @@ func startEngine(t *testing.T, name string) *process {
 	return p
 }
 
-// Each engine alone: it prints its address, answers there, keeps a second one off, and ends with 0.
-func TestEngine(t *testing.T) {
+// Each engine prints its address, answers there, refuses a second process on the same data, and exits with 0.
+func TestEngineRunsAlone(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]string{
 		"kafka":      "is used by another process",
-		"redis":      "address already in use", // it keeps no data; the address is all there is to share
+		"redis":      "address already in use", // it stores no data, so only its address conflicts
 		"clickhouse": "is locked by another process",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,14 +33,14 @@ func TestEngine(t *testing.T) {
 				t.Fatal(err)
 			}
 			conn.Close()
-			if name != "clickhouse" || !testing.Short() { // it waits ten seconds for a holder that may be ending
+			if name != "clickhouse" || !testing.Short() { // ClickHouse waits ten seconds for a holder that may be ending
 				listen := "127.0.0.1:0"
 				if name == "redis" {
 					listen = p.url
 				}
 				out, err := p.command(append(p.args, "--listen", listen)...).CombinedOutput()
 				if err == nil || !strings.Contains(string(out), refusal) {
-					t.Errorf("a second one on the same data: %v\n%s", err, out)
+					t.Errorf("a second process on the same data: %v\n%s", err, out)
 				}
 			}
 			if err := p.stop(syscall.SIGTERM); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// rowsWith counts the rows of a database that hold a text where payloads are.
-func rowsWith(t *testing.T, url, text string) (n uint64) {
+// countRowsWith counts the rows of a database that contain the text in a payload column.
+func countRowsWith(t *testing.T, url, text string) (n uint64) {
 	t.Helper()
 	conn := openStore(t, url)
 	err := conn.QueryRow(t.Context(),
@@ -27,55 +27,56 @@ func rowsWith(t *testing.T, url, text string) (n uint64) {
 	return n
 }
 
-// erasing is an endpoint on two shards whose events have failed, each with a text of its own wherever a payload may be.
-type erasing struct {
+// erasure is an endpoint on two shards whose events have failed. Each event has its own text in every part of its
+// payload.
+type erasure struct {
 	t        *testing.T
 	a, b     client
 	endpoint string
 	in       string
 	shards   []string
-	texts    map[string]string // by event; of those that were not erased
+	texts    map[string]string // by event id, of the events that are not erased
 }
 
-// fail posts an event and waits until its delivery has failed.
-func (x *erasing) fail(text string) (event string) {
+// failedEvent posts an event and waits until its delivery has failed.
+func (x *erasure) failedEvent(text string) (event string) {
 	x.t.Helper()
 	res := x.a.post(x.in+"?q="+text, map[string]string{"X-Planted": text}, []byte(`{"planted":"`+text+`"}`))
 	event = res.Header.Get("Relay-Event-Id")
-	x.a.waitStatus(event, "failed", time.Minute)
+	x.a.awaitStatus(event, "failed", time.Minute)
 	x.texts[event] = text
 	return event
 }
 
-// erase erases a payload at one node; from the answer on the other shows nothing of it.
-func (x *erasing) erase(event string) (text string) {
+// erase erases a payload through one node and checks that the other node shows nothing of it from the answer on.
+func (x *erasure) erase(event string) (text string) {
 	x.t.Helper()
 	x.a.must(http.StatusOK, "DELETE", "/v1/events/"+event+"/payload", nil)
 	text = x.texts[event]
 	delete(x.texts, event)
 	read := x.b.must(http.StatusOK, "GET", "/v1/events/"+event, nil)
-	_, attempts, _ := x.b.call("GET", "/v1/events/"+event+"/attempts", nil) // 503 where they are on a server that is away
+	_, attempts, _ := x.b.call("GET", "/v1/events/"+event+"/attempts", nil) // 503 if they are on a server that is down
 	if shown := fmt.Sprint(read, attempts); strings.Contains(shown, text) || read["payload_erased_at"] == nil {
 		x.t.Errorf("the other node shows %s", shown)
 	}
 	status, answer, _ := x.b.call("POST", "/v1/events/"+event+"/replay", nil)
 	if e, _ := answer["error"].(map[string]any); status != http.StatusBadRequest || e["type"] != "invalid_state" ||
 		!strings.Contains(fmt.Sprint(e["message"]), "erased") {
-		x.t.Errorf("a replay of it is answered %d %v", status, answer)
+		x.t.Errorf("a replay of an erased event is answered %d %v", status, answer)
 	}
 	return text
 }
 
-// found compares what lists, searches and selections have with what was not erased.
-func (x *erasing) found(text, event string) {
+// checkFound compares lists, searches and selections with the events that are not erased.
+func (x *erasure) checkFound(text, event string) {
 	x.t.Helper()
 	for _, row := range x.b.list("&endpoint_id="+x.endpoint, 100) {
 		if erased := row["payload_erased_at"] != nil; erased != (x.texts[row["id"].(string)] == "") {
-			x.t.Errorf("the list says of %v that it was erased: %v", row["id"], erased)
+			x.t.Errorf("the list says of %v: erased %v", row["id"], erased)
 		}
 	}
 	if rows := x.b.list("&q="+text, 10); len(rows) > 0 {
-		x.t.Errorf("a search for what was erased finds %v", rows)
+		x.t.Errorf("a search for an erased text finds %v", rows)
 	}
 	for kept, other := range x.texts {
 		if rows := x.b.list("&q="+other, 10); len(rows) != 1 || rows[0]["id"] != kept {
@@ -83,14 +84,14 @@ func (x *erasing) found(text, event string) {
 		}
 	}
 	if rows := x.b.list("&q="+strings.ToLower(event), 10); len(rows) != 1 || rows[0]["id"] != event {
-		x.t.Errorf("a search for the id finds %v", rows)
+		x.t.Errorf("a search for the event's id finds %v", rows)
 	}
 	run := x.b.must(http.StatusOK, "POST", "/v1/replays",
 		map[string]any{"endpoint_id": x.endpoint, "since": anHourAgo(), "dry_run": true})
 	if run["events"] != float64(len(x.texts)) {
 		x.t.Errorf("a replay selects %v events, want %d", run["events"], len(x.texts))
 	}
-	job := x.b.job(x.t, x.b.must(
+	job := x.b.awaitJob(x.t, x.b.must(
 		http.StatusCreated, "POST", "/v1/recoveries",
 		map[string]any{"endpoint_id": x.endpoint, "since": anHourAgo(), "rate_per_second": 100}), time.Minute, "ready")
 	var items []string
@@ -101,55 +102,54 @@ func (x *erasing) found(text, event string) {
 	if want := slices.Sorted(maps.Keys(x.texts)); !slices.Equal(items, want) || job["total"] != float64(len(want)) {
 		x.t.Errorf("a recovery job selects %v, want %v", items, want)
 	}
-	x.b.act(job, "cancel")
+	x.b.doAction(job, "cancel")
 }
 
-// leaves waits until no row of the shards has a text.
-func (x *erasing) leaves(text string, shards ...string) {
+// awaitErased waits until no row of the shards contains the text.
+func (x *erasure) awaitErased(text string, shards ...string) {
 	x.t.Helper()
 	eventually(x.t, time.Minute, func() string {
 		for i, url := range shards {
-			if n := rowsWith(x.t, url, text); n > 0 {
-				return fmt.Sprintf("%d rows of %s, shard %d of these, have %s", n, url, i+1, text)
+			if n := countRowsWith(x.t, url, text); n > 0 {
+				return fmt.Sprintf("%d rows of %s, shard %d of those checked, contain %s", n, url, i+1, text)
 			}
 		}
 		return ""
 	})
 }
 
-// Payloads are erased on two ClickHouse servers: of an event that was moved from one to the other and replayed since,
-// of one that can be reached while the other server is away, of one whose server is away and which the log still has.
-// One that neither has cannot be erased then, nothing of it is half done, and the call is repeated when the server is
-// back.
+// Payloads are erased on two ClickHouse servers: of an event that was moved to the other server and replayed, of one on
+// the server that is up, and of one whose server is down but which the log still has. An event that neither the log nor
+// a running server has is refused with nothing erased, and the call succeeds when the server is back.
 func TestErasePayloadOnShards(t *testing.T) {
-	long(t)
+	skipShort(t)
 	t.Parallel()
 	stores := []*process{startEngine(t, "clickhouse"), startEngine(t, "clickhouse")}
-	x := &erasing{t: t, texts: map[string]string{}}
+	x := &erasure{t: t, texts: map[string]string{}}
 	for _, p := range stores {
 		x.shards = append(x.shards, "http://"+p.url+"/erase")
 	}
 	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", ""}, "erase", "RELAY_CLICKHOUSE_URL="+
 		strings.Join(x.shards, ","))
 	nodes := c.start("a", "b")
-	x.a, x.b = nodes[0].in(t), nodes[1].in(t)
+	x.a, x.b = nodes[0].forTest(t), nodes[1].forTest(t)
 	dest := newSink(t, func(received) int { return http.StatusInternalServerError })
 	x.endpoint, x.in, _ = x.a.endpoint(
 		map[string]any{"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "none"}})
 
-	trimmed := x.fail("planted-trimmed")
+	trimmed := x.failedEvent("planted-trimmed")
 	home := partitionOf(t, trimmed)
 	far, near := home%2, 1-home%2
-	moved, logged := x.fail("planted-moved"), x.fail("planted-logged")
+	moved, logged := x.failedEvent("planted-moved"), x.failedEvent("planted-logged")
 	brokers := c.brokers()
 	defer brokers.Close()
-	upTo := make(kadm.Offsets) // the first event is no longer in the log
+	upTo := make(kadm.Offsets) // deletes the first event from the log
 	upTo.AddOffset(c.prefix+"events", home, 1, -1)
 	if _, err := brokers.DeleteRecords(t.Context(), upTo); err != nil {
 		t.Fatal(err)
 	}
 	nodes[0].move(0, x.endpoint, int(home+1)%4, "--wait", "60s")
-	other := x.fail("planted-other")
+	other := x.failedEvent("planted-other")
 	if partitionOf(t, other)%2 != near {
 		t.Fatalf("the endpoint was not moved to the other shard")
 	}
@@ -162,34 +162,34 @@ func TestErasePayloadOnShards(t *testing.T) {
 		return ""
 	})
 	text := x.erase(moved)
-	x.found(text, moved)
-	x.leaves(text, x.shards...)
+	x.checkFound(text, moved)
+	x.awaitErased(text, x.shards...)
 
 	stores[far].kill()
-	x.leaves(x.erase(other), x.shards[near])
+	x.awaitErased(x.erase(other), x.shards[near])
 	text = x.erase(logged)
 	status, answer, header := x.a.call("DELETE", "/v1/events/"+trimmed+"/payload", nil)
 	if e, _ := answer["error"].(map[string]any); status != http.StatusServiceUnavailable || e["type"] != "unavailable" ||
 		header.Get("Retry-After") == "" {
-		t.Errorf("an erasure that cannot be checked is answered %d %v", status, answer)
+		t.Errorf("an erasure of an event that cannot be read is answered %d %v", status, answer)
 	}
 	if status, answer, _ := x.b.call("GET", "/v1/events", nil); status != http.StatusServiceUnavailable {
 		t.Errorf("a list without one of the shards is answered %d %v", status, answer)
 	}
 
 	stores[far].start()
-	x.leaves(text, x.shards...)
+	x.awaitErased(text, x.shards...)
 	eventually(t, time.Minute, func() string {
 		status, e, _ := x.b.call("GET", "/v1/events/"+trimmed, nil)
 		if status != http.StatusOK || !strings.Contains(fmt.Sprint(e["body"]), "planted-trimmed") ||
 			e["payload_erased_at"] != nil {
-			return fmt.Sprintf("what was not erased is read as %d %v", status, e)
+			return fmt.Sprintf("an event that is not erased is read as %d %v", status, e)
 		}
 		return ""
 	})
-	x.found(text, logged)
+	x.checkFound(text, logged)
 	text = x.erase(trimmed)
-	x.leaves(text, x.shards...)
+	x.awaitErased(text, x.shards...)
 	told := 0
 	for _, row := range x.a.must(http.StatusOK, "GET", "/v1/audit?limit=100", nil)["data"].([]any) {
 		if row.(map[string]any)["action"] == "erasure.created" {
@@ -197,6 +197,6 @@ func TestErasePayloadOnShards(t *testing.T) {
 		}
 	}
 	if told != 4 {
-		t.Errorf("the audit log tells of %d erasures, want 4", told)
+		t.Errorf("the audit log has %d erasures, want 4", told)
 	}
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// A full disk is 503, never a false 2xx. When there is room again the same process goes on, and everything
-// that was answered 2xx is there, also after a restart.
-func TestFullDisk(t *testing.T) {
+// With a full disk, requests are answered 503, never a false 2xx. When there is room again the same process continues,
+// and every event that was answered 2xx is listed, also after a restart.
+func TestFullDiskAnswers503(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}
 	dir := t.TempDir()
 	if err := syscall.Mount("relay-test", dir, "tmpfs", 0, "size=256m"); err != nil {
-		kit.SkipMissing(t, "a small file system that can be filled: mount: %v", err)
+		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
@@ -60,11 +60,11 @@ func TestFullDisk(t *testing.T) {
 		send()
 	}
 	if len(stored) != 20 {
-		t.Fatalf("before: %v", statuses)
+		t.Fatalf("statuses before the disk is full: %v", statuses)
 	}
 
 	filler := filepath.Join(dir, "filler")
-	fill(t, filler)
+	fillDisk(t, filler)
 	started := time.Now()
 	var clients sync.WaitGroup
 	for range 8 {
@@ -75,9 +75,9 @@ func TestFullDisk(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	t.Logf("full: %v", statuses)
+	t.Logf("statuses with a full disk: %v", statuses)
 	if statuses[http.StatusServiceUnavailable] == 0 || len(statuses) != 2 {
-		t.Errorf("answers of a full disk: %v", statuses)
+		t.Errorf("wrong answers with a full disk: %v", statuses)
 	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
@@ -90,19 +90,19 @@ func TestFullDisk(t *testing.T) {
 	h := &hostile{process: p, t: t}
 	check := func(when string) {
 		t.Helper()
-		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // the store had no room either
-			rows, missing := h.listed(ep), 0
+		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // the store must catch up
+			rows, missing := h.listStatuses(ep), 0
 			for id := range stored {
 				if rows[id] == "" {
 					missing++
 				}
 			}
 			if missing == 0 {
-				t.Logf("%s: all are listed, %v later", when, time.Since(began).Round(time.Millisecond))
+				t.Logf("%s: all events are listed after %v", when, time.Since(began).Round(time.Millisecond))
 				return
 			}
 			if time.Since(began) > busy*30*time.Second {
-				t.Fatalf("%s: %d of %d that were answered 2xx are not listed\n%s", when, missing, len(stored), p.logs)
+				t.Fatalf("%s: %d of %d events that were answered 2xx are not listed\n%s", when, missing, len(stored), p.logs)
 			}
 		}
 	}
@@ -112,11 +112,11 @@ func TestFullDisk(t *testing.T) {
 	}
 	p.start()
 	check("after a restart")
-	t.Logf("%d of %v were answered 2xx", len(stored), statuses)
+	t.Logf("%d requests were answered 2xx; all statuses: %v", len(stored), statuses)
 }
 
-// fill writes a file until the file system is full.
-func fill(t *testing.T, path string) {
+// fillDisk writes a file until the file system is full.
+func fillDisk(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
 	if err != nil {
@@ -132,19 +132,19 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// When only the store has no room, delivery goes on. Single events are found in the log, lists say how far they reach
-// or 503, and everything is there once there is room again, in the same process.
+// When only the store's disk is full, deliveries continue. Single events are read from the log; lists say how far they
+// reach or answer 503. When there is room again the same process stores everything.
 func TestFullDiskOfTheStore(t *testing.T) {
-	long(t)
+	skipShort(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	tables := filepath.Join(dir, "clickhouse")
-	// a directory that holds something is refused if others can enter it
+	// a non-empty directory that others can enter is refused
 	if err := os.MkdirAll(tables, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("relay-test", tables, "tmpfs", 0, "size=64m"); err != nil {
-		kit.SkipMissing(t, "a small file system that can be filled: mount: %v", err)
+		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(tables, syscall.MNT_DETACH); err != nil {
@@ -155,11 +155,11 @@ func TestFullDiskOfTheStore(t *testing.T) {
 	p := startDevProcess(t, dir)
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	tr := startTraffic(4, time.Millisecond, in)
-	tr.wait(t, 100)
+	tr.awaitCount(t, 100)
 	filler := filepath.Join(tables, "filler")
-	fill(t, filler)
+	fillDisk(t, filler)
 	full := tr.count()
-	tr.wait(t, full+300)
+	tr.awaitCount(t, full+300)
 	eventually(t, time.Minute, func() string {
 		if !strings.Contains(p.admin("/metrics"), "relay_store_unavailable_shards 1") {
 			return "the metrics do not say that the store takes no rows"
@@ -179,13 +179,13 @@ func TestFullDiskOfTheStore(t *testing.T) {
 		case status == http.StatusServiceUnavailable && header.Get("Retry-After") != "" &&
 			answer["error"].(map[string]any)["type"] == "unavailable":
 		default:
-			t.Errorf("a list (%q) without room is answered %d %v %v", filter, status, header, answer)
+			t.Errorf("a list (%q) while the store's disk is full is answered %d %v %v", filter, status, header, answer)
 		}
 	}
 	delivered := len(arrivals(dest))
 	eventually(t, time.Minute, func() string {
 		if now := len(arrivals(dest)); now < delivered+100 {
-			return fmt.Sprintf("%d deliveries since the store has no room", now-delivered)
+			return fmt.Sprintf("%d deliveries since the store's disk is full", now-delivered)
 		}
 		return ""
 	})
@@ -193,10 +193,10 @@ func TestFullDiskOfTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	accepted := tr.finish()
-	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint+"&source=provider", accepted, time.Minute)
-	t.Logf("%d accepted, %d before there was no room, %d duplicates; lists without room: %v", len(accepted), full,
+	duplicates := awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint+"&source=provider", accepted, time.Minute)
+	t.Logf("%d accepted, %d before the store's disk was full, %d duplicates; lists meanwhile: %v", len(accepted), full,
 		duplicates, answers)
 	if duplicates > 0 {
-		t.Errorf("%d duplicates, though only the store had no room", duplicates)
+		t.Errorf("%d duplicates, though only the store's disk was full", duplicates)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// hostile is a process under attack and what it has answered 2xx.
+// hostile is a process under attack and the events that it has answered with 2xx.
 type hostile struct {
 	*process
 	t *testing.T
@@ -30,30 +30,30 @@ type hostile struct {
 	stored map[string]bool
 }
 
-// reply is one answer that came over a connection.
+// reply is one HTTP response on a raw connection.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
-	late   bool // the client's half of the connection was closed before it came
+	late   bool // it arrived after the client closed its sending half
 }
 
 func (r reply) String() string { return fmt.Sprintf("%d %.300s", r.status, r.body) }
 
-// wire sends bytes as they are and returns every answer until the connection ends, and notes the events
-// that they name. A server that waits for more is told after a while that there is none; not before, for it
-// takes the end of a connection for the end of the client's interest.
-func (h *hostile) wire(text []byte) (replies []reply) {
+// exchange sends bytes as they are, returns every answer until the connection ends, and records the events that they
+// name. It closes its sending half only after a pause, because the server takes that for a client that no longer wants
+// its answer.
+func (h *hostile) exchange(text []byte) (replies []reply) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
 	if err != nil {
-		h.t.Fatalf("the process takes no connections: %v\n%s", err, h.logs)
+		h.t.Fatalf("the process refuses connections: %v\n%s", err, h.logs)
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(busy * 20 * time.Second))
-	_, _ = conn.Write(text) // refused before its end is an answer too
-	// Who closes its side takes back what it asked for: that may end in a 503.
+	_, _ = conn.Write(text) // an early refusal is an answer too
+	// A request whose client has closed its sending half may be answered 503.
 	var late atomic.Bool
-	whole, wait := isWhole(text), 200*time.Millisecond
+	whole, wait := isCompleteRequest(text), 200*time.Millisecond
 	if whole {
 		wait = 15 * time.Second
 	}
@@ -91,8 +91,8 @@ func (h *hostile) wire(text []byte) (replies []reply) {
 	}
 }
 
-// isWhole reports whether a text is one request to its end.
-func isWhole(text []byte) bool {
+// isCompleteRequest reports whether a text is exactly one complete request.
+func isCompleteRequest(text []byte) bool {
 	r := bufio.NewReader(bytes.NewReader(text))
 	req, err := http.ReadRequest(r)
 	if err != nil {
@@ -109,10 +109,10 @@ func (h *hostile) markStored(id string) {
 	h.stored[id] = true
 }
 
-// want sends bytes and demands one answer with the status, under /v1 in the contract's shape.
-func (h *hostile) want(status int, name string, text []byte) reply {
+// wantAnswer sends bytes and expects one answer with the status; under /v1 the answer must have the contract's shape.
+func (h *hostile) wantAnswer(status int, name string, text []byte) reply {
 	h.t.Helper()
-	replies := h.wire(text)
+	replies := h.exchange(text)
 	if len(replies) == 0 || replies[0].status != status {
 		h.t.Errorf("%s: answered %v, want %d", name, replies, status)
 		return reply{}
@@ -120,11 +120,11 @@ func (h *hostile) want(status int, name string, text []byte) reply {
 	return replies[0]
 }
 
-// wantAPI is want for the API: an error has the contract's shape and names the parameter.
-func (h *hostile) wantAPI(status int, param, method, path, body string, headers ...string) {
+// wantAPIError sends a request to the API and expects an error in the contract's shape that names the parameter.
+func (h *hostile) wantAPIError(status int, param, method, path, body string, headers ...string) {
 	h.t.Helper()
 	name := method + " " + path + " " + body[:min(len(body), 80)]
-	got := h.want(status, name, h.request(method, path, body, headers...))
+	got := h.wantAnswer(status, name, h.request(method, path, body, headers...))
 	var answer struct {
 		Error struct {
 			Type, Message, Param string
@@ -140,15 +140,15 @@ func (h *hostile) wantAPI(status int, param, method, path, body string, headers 
 	}
 }
 
-// request is the text of a request with the key and a length.
+// request returns the text of a request with the API key and Content-Length.
 func (h *hostile) request(method, path, body string, headers ...string) []byte {
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+
 		"%s\r\nContent-Length: %d\r\n%s\r\n%s",
 		method, path, h.key, len(body), strings.Join(append(headers, ""), "\r\n"), body)
 }
 
-// listed pages through all events, or those of one endpoint.
-func (h *hostile) listed(endpoint string) map[string]string {
+// listStatuses lists all events, or those of one endpoint, and returns their statuses by id.
+func (h *hostile) listStatuses(endpoint string) map[string]string {
 	h.t.Helper()
 	all, cursor := map[string]string{}, ""
 	for {
@@ -165,18 +165,16 @@ func (h *hostile) listed(endpoint string) map[string]string {
 	}
 }
 
-// Bounds of what all the attacks together may add: to the resident memory, most of which is garbage that waits
-// for Go's collector (a body becomes a record, a request of the log, a row, and their copies on the way), and
-// to what is in use after a collection. Not checked in short runs: the race detector, which does those, takes
-// memory of its own.
+// Bounds of what all attacks together may add to resident memory and to the heap in use after a garbage collection.
+// Most resident memory is garbage: a body becomes a record, a produce request, a row, and their copies. Short runs do
+// not check the bounds, because they use the race detector, which needs memory itself.
 const (
 	maxResident = 768 << 20
 	maxInUse    = 64 << 20
 )
 
-// Everything that can be wrong with a request, at both surfaces, while hundreds of clients send their
-// requests by the byte: clear answers, flat memory, a process that lives, and a list that has exactly what
-// was answered 2xx.
+// Malformed requests to the API and the ingest URLs, while hundreds of clients send theirs byte by byte: answers are
+// clear, memory stays bounded, the process survives, and exactly the events that were answered 2xx are listed.
 func TestHostileClients(t *testing.T) {
 	h := &hostile{process: startDevProcess(t, t.TempDir()), t: t, stored: map[string]bool{}}
 	capture := []any{map[string]any{"url": "https://example.com/h", "enabled": false}}
@@ -185,10 +183,10 @@ func TestHostileClients(t *testing.T) {
 		map[string]any{"destinations": capture, "verification": map[string]any{"type": "github", "secret": "s3cret"}})
 	wild, wildIn, _ := h.endpoint(map[string]any{"destinations": capture})
 	path := strings.TrimPrefix(in, h.url)
-	h.wire(h.request("POST", path, "warm"))
-	before, inUse := h.rss(), h.inUse()
+	h.exchange(h.request("POST", path, "warm"))
+	before, inUse := h.rss(), h.heapInUse()
 
-	slow := startSlow(h, path)
+	slow := startSlowClients(h, path)
 	step := func(name string, f func()) {
 		started := time.Now()
 		f()
@@ -197,10 +195,10 @@ func TestHostileClients(t *testing.T) {
 	step("ingest", func() { h.attackIngest(path, strings.TrimPrefix(signedIn, h.url)) })
 	step("API, requests", func() { h.attackAPI(ep) })
 	step("API, values", func() { h.attackValues() })
-	step("full bodies", func() { h.attackInNumbers(path) })
+	step("full bodies", func() { h.attackConcurrently(path) })
 	good := len(h.stored)
 	exact := maps.Clone(h.stored)
-	step("altered requests", func() { h.attackAltered(wild, strings.TrimPrefix(wildIn, h.url)) })
+	step("altered requests", func() { h.attackWithMutations(wild, strings.TrimPrefix(wildIn, h.url)) })
 	if !testing.Short() {
 		step("slow clients are cut off", slow)
 	}
@@ -211,32 +209,32 @@ func TestHostileClients(t *testing.T) {
 	if grown := h.rss() - before; grown > maxResident && !testing.Short() {
 		t.Errorf("resident memory grew by %d MB", grown>>20)
 	}
-	grown := h.inUse() - inUse
-	for range 10 { // memory of records in flight to the store and to alert evaluation is free again soon
+	grown := h.heapInUse() - inUse
+	for range 10 { // memory of records on their way to the store and to alert evaluation is freed soon
 		if grown <= maxInUse || testing.Short() {
 			break
 		}
 		time.Sleep(time.Second)
-		grown = h.inUse() - inUse
+		grown = h.heapInUse() - inUse
 	}
 	if t.Logf("memory in use grew by %d MB", grown>>20); grown > maxInUse && !testing.Short() {
 		t.Errorf("memory in use grew by %d MB", grown>>20)
 	}
-	rows := h.listed(ep)
+	rows := h.listStatuses(ep)
 	for id := range exact {
-		if rows[id] != "skipped" { // nothing is delivered: its only destination is off
+		if rows[id] != "skipped" { // skipped: the only destination is disabled
 			t.Errorf("%s was answered 2xx and is listed as %q", id, rows[id])
 		}
 	}
 	if len(rows) != good {
 		t.Errorf("%d events are listed, %d were answered 2xx", len(rows), good)
 	}
-	for id, status := range h.listed(signed) {
+	for id, status := range h.listStatuses(signed) {
 		if status != "rejected" {
 			t.Errorf("%s of the signed endpoint is %s", id, status)
 		}
 	}
-	rows = h.listed("")
+	rows = h.listStatuses("")
 	for id := range h.stored {
 		if rows[id] == "" {
 			t.Errorf("%s was answered 2xx and is not listed", id)
@@ -245,8 +243,8 @@ func TestHostileClients(t *testing.T) {
 	t.Logf("%d events were answered 2xx, %d are listed", len(h.stored), len(rows))
 }
 
-// inUse is the heap that is in use after a collection, in bytes, as the process itself says.
-func (h *hostile) inUse() int {
+// heapInUse returns the bytes of heap in use after a garbage collection, from the process's metrics.
+func (h *hostile) heapInUse() int {
 	h.t.Helper()
 	h.admin("/debug/pprof/heap?gc=1")
 	for line := range strings.Lines(h.admin("/metrics")) {
@@ -262,17 +260,18 @@ func (h *hostile) inUse() int {
 	return 0
 }
 
-// slowClients is how many clients of each kind hold a connection during the whole test.
+// slowClients is how many clients of each kind hold a connection throughout the test.
 const slowClients = 200
 
-// startSlow opens clients that never finish their headers, and some that never finish their bodies, on both
-// surfaces. The function that it returns waits until the first kind is cut off.
-func startSlow(h *hostile, path string) (wait func()) {
+// startSlowClients opens clients that never finish their headers, and some that never finish their bodies, on the API
+// and an ingest URL. The returned function waits until the server has disconnected the first kind.
+func startSlowClients(h *hostile, path string) (wait func()) {
 	var headers []net.Conn
 	for _, beginning := range []string{
 		"POST " + path + " HTTP/1.1\r\nHost: a\r\nX-A: ", "G",
 		"POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n{",
-		"POST /v1/endpoints HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", // without a key: nobody reads it
+		// without a key: the body is not read
+		"POST /v1/endpoints HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
 	} {
 		for range slowClients {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
@@ -288,7 +287,7 @@ func startSlow(h *hostile, path string) (wait func()) {
 			}
 		}
 	}
-	deadline := time.Now().Add(14 * time.Second) // the server gives them 10
+	deadline := time.Now().Add(14 * time.Second) // the server allows 10 s for headers
 	return func() {
 		for _, conn := range headers {
 			conn.SetReadDeadline(deadline)
@@ -305,59 +304,60 @@ func (h *hostile) attackIngest(path, signed string) {
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, _ = z.Write(bytes.Repeat([]byte("0"), 10<<20)) // 10 MiB of zeros in 10 KB: nothing unpacks it
+	_, _ = z.Write(bytes.Repeat([]byte("0"), 10<<20)) // 10 MiB of zeros in 10 KB, which nothing unpacks
 	z.Close()
 	binary := make([]byte, 100_000)
 	rand.Read(binary)
 
-	h.want(200, "compressed", h.request("POST", path, packed.String(), "Content-Encoding: gzip"))
-	h.want(200, "binary", h.request("PUT", path, string(binary)))
-	h.want(200, "chunked", raw("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"))
-	h.want(200, "empty", h.request("DELETE", path, ""))
-	h.want(200, "whole, then garbage",
+	h.wantAnswer(200, "compressed", h.request("POST", path, packed.String(), "Content-Encoding: gzip"))
+	h.wantAnswer(200, "binary", h.request("PUT", path, string(binary)))
+	h.wantAnswer(200, "chunked", raw("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"))
+	h.wantAnswer(200, "empty", h.request("DELETE", path, ""))
+	h.wantAnswer(200, "whole, then garbage",
 		append([]byte("POST "+path+" HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nwhole"), binary...))
-	h.want(200, "length beside chunks",
+	h.wantAnswer(200, "length beside chunks",
 		raw("Content-Length: 99\r\nTransfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n"))
-	h.want(413, "one byte too many", h.request("POST", path, strings.Repeat("x", 1<<20+1)))
-	h.want(413, "a terabyte promised", raw("Content-Length: 1099511627776\r\n", "x"))
-	h.want(413, "chunks without end",
+	h.wantAnswer(413, "one byte too many", h.request("POST", path, strings.Repeat("x", 1<<20+1)))
+	h.wantAnswer(413, "a terabyte promised", raw("Content-Length: 1099511627776\r\n", "x"))
+	h.wantAnswer(413, "chunks without end",
 		raw("Transfer-Encoding: chunked\r\n", strings.Repeat("10000\r\n"+strings.Repeat("x", 1<<16)+"\r\n", 17)))
-	h.want(431, "10,000 header lines", raw(strings.Repeat("a: b\r\n", 10_000), ""))
-	h.want(431, "a header of 100 KB", raw("A: "+strings.Repeat("b", 100<<10)+"\r\n", ""))
-	h.want(431, "headers without end", raw(strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 1000), ""))
-	h.want(400, "body cut off", raw("Content-Length: 10\r\n", "12345"))
-	h.want(400, "chunk cut off", raw("Transfer-Encoding: chunked\r\n", "ff\r\n12345"))
-	h.want(400, "no chunk", raw("Transfer-Encoding: chunked\r\n", "nonsense\r\n"))
-	h.want(400, "two lengths", raw("Content-Length: 1\r\nContent-Length: 2\r\n", "xy"))
-	h.want(400, "negative length", raw("Content-Length: -1\r\n", ""))
-	h.want(501, "unknown coding", raw("Transfer-Encoding: br\r\n", ""))
-	h.want(417, "unknown expectation", raw("Expect: miracles\r\n", ""))
-	h.want(405, "GET", h.request("GET", path, ""))
-	h.want(405, "OPTIONS", h.request("OPTIONS", path, ""))
+	h.wantAnswer(431, "10,000 header lines", raw(strings.Repeat("a: b\r\n", 10_000), ""))
+	h.wantAnswer(431, "a header of 100 KB", raw("A: "+strings.Repeat("b", 100<<10)+"\r\n", ""))
+	h.wantAnswer(431, "headers without end", raw(strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 1000), ""))
+	h.wantAnswer(400, "body cut off", raw("Content-Length: 10\r\n", "12345"))
+	h.wantAnswer(400, "chunk cut off", raw("Transfer-Encoding: chunked\r\n", "ff\r\n12345"))
+	h.wantAnswer(400, "no chunk", raw("Transfer-Encoding: chunked\r\n", "nonsense\r\n"))
+	h.wantAnswer(400, "two lengths", raw("Content-Length: 1\r\nContent-Length: 2\r\n", "xy"))
+	h.wantAnswer(400, "negative length", raw("Content-Length: -1\r\n", ""))
+	h.wantAnswer(501, "unknown coding", raw("Transfer-Encoding: br\r\n", ""))
+	h.wantAnswer(417, "unknown expectation", raw("Expect: miracles\r\n", ""))
+	h.wantAnswer(405, "GET", h.request("GET", path, ""))
+	h.wantAnswer(405, "OPTIONS", h.request("OPTIONS", path, ""))
 	for _, unknown := range []string{"/in/", "/in/nope", "/in/" + strings.Repeat("x", 10_000), path + "/", path + "%00",
 		"/in/%ff%fe", "/in/..%2f..%2fv1%2fme"} {
-		h.want(404, unknown[:min(len(unknown), 40)], h.request("POST", unknown, "x"))
+		h.wantAnswer(404, unknown[:min(len(unknown), 40)], h.request("POST", unknown, "x"))
 	}
 	for _, headers := range [][]string{
 		nil, {"X-Hub-Signature-256: sha256=00"}, {"X-Hub-Signature-256: sha256=" + strings.Repeat("0", 64)},
 		{"X-Hub-Signature-256: a", "X-Hub-Signature-256: b"}} {
-		h.want(401, "forged", h.request("POST", signed, strings.Repeat("x", 100_000), headers...))
+		h.wantAnswer(401, "forged", h.request("POST", signed, strings.Repeat("x", 100_000), headers...))
 	}
-	h.want(400, "no HTTP", []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n"))
-	h.wire(binary)
-	h.wire([]byte("\r\n\r\n\r\n\r\n"))
-	h.wire(bytes.Repeat([]byte{0}, 1<<20))
-	h.wire(bytes.Repeat([]byte("GET "), 100_000))
+	h.wantAnswer(400, "no HTTP", []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n"))
+	h.exchange(binary)
+	h.exchange([]byte("\r\n\r\n\r\n\r\n"))
+	h.exchange(bytes.Repeat([]byte{0}, 1<<20))
+	h.exchange(bytes.Repeat([]byte("GET "), 100_000))
 }
 
 func (h *hostile) attackAPI(ep string) {
 	send := "/v1/endpoints/" + ep + "/events"
-	h.wantAPI(400, "content-encoding", "POST", send, "\x1f\x8b\x08\x00", "Content-Encoding: gzip")
-	h.wantAPI(400, "content-type", "POST", send, "a=b", "Content-Type: application/x-www-form-urlencoded")
-	h.wantAPI(400, "", "POST", send, strings.Repeat(" ", 1<<20+1))
-	h.wantAPI(400, "", "POST", send, strings.Repeat("[", 100_000))
-	h.wantAPI(400, "", "POST", send, `{"type":"a.b","data":`+strings.Repeat(`{"a":`, 1000)+`1`+strings.Repeat(`}`, 1001))
-	h.wantAPI(400, "", "POST", send, "\x00\xff\xfe")
+	h.wantAPIError(400, "content-encoding", "POST", send, "\x1f\x8b\x08\x00", "Content-Encoding: gzip")
+	h.wantAPIError(400, "content-type", "POST", send, "a=b", "Content-Type: application/x-www-form-urlencoded")
+	h.wantAPIError(400, "", "POST", send, strings.Repeat(" ", 1<<20+1))
+	h.wantAPIError(400, "", "POST", send, strings.Repeat("[", 100_000))
+	h.wantAPIError(400, "", "POST", send, `{"type":"a.b","data":`+strings.Repeat(`{"a":`, 1000)+`1`+
+		strings.Repeat(`}`, 1001))
+	h.wantAPIError(400, "", "POST", send, "\x00\xff\xfe")
 	for body, param := range map[string]string{
 		`{}`: "type", `{"type":1,"data":{}}`: "type", `{"type":"a b","data":{}}`: "type", `{"type":"a.b"}`: "data",
 		`{"type":"a.b","data":[]}`:  "data",
@@ -365,20 +365,20 @@ func (h *hostile) attackAPI(ep string) {
 		`{"type":"a.b","type":"c","data":{}}`: "type", `{"id":"evt_1","type":"a.b","data":{}}`: "id",
 		`[]`: "", `{`: "", `null`: "", `{"type":"a.b","data":{}}x`: "", `{"type":"a.b","data":{"a":01}}`: "",
 	} {
-		h.wantAPI(400, param, "POST", send, body)
+		h.wantAPIError(400, param, "POST", send, body)
 	}
-	h.wantAPI(202, "", "POST", send, `{"type":"a.b","data":{"text":"\u0000 \ud800 <script>","a":1,"a":2}}`)
-	h.want(202, "chunked", []byte(
+	h.wantAPIError(202, "", "POST", send, `{"type":"a.b","data":{"text":"\u0000 \ud800 <script>","a":1,"a":2}}`)
+	h.wantAnswer(202, "chunked", []byte(
 		"POST "+send+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+h.key+
 			"\r\nTransfer-Encoding: chunked\r\n\r\n19\r\n{\"type\":\"a.b\",\"data\":{}} \r\n0\r\n\r\n"))
-	h.wantAPI(400, "", "POST", send, "{}", slices.Repeat([]string{"a: b"}, 10_000)...)
+	h.wantAPIError(400, "", "POST", send, "{}", slices.Repeat([]string{"a: b"}, 10_000)...)
 	for _, id := range []string{"evt_nope", "evt_", "ep_1", ep, "%00", "..", "%2e%2e", strings.Repeat("x", 5000),
 		"evt_01jd0000000000000000000000", "evt_8zzzzzzzzzzzzzzzzzzzzzzzzz"} {
 		for _, route := range []string{
 			"GET /v1/events/%s", "GET /v1/events/%s/attempts", "GET /v1/endpoints/x%s", "DELETE /v1/endpoints/x%s",
 			"PATCH /v1/endpoints/x%s", "POST /v1/endpoints/x%s/events", "GET /v1/%s/x"} {
 			method, path, _ := strings.Cut(fmt.Sprintf(route, id), " ")
-			h.wantAPI(404, "", method, path, "")
+			h.wantAPIError(404, "", method, path, "")
 		}
 	}
 	for query, param := range map[string]string{
@@ -387,28 +387,28 @@ func (h *hostile) attackAPI(ep string) {
 		"since=yesterday": "since", "until=9999-99-99": "until", "status=nope": "status", "nope=1": "nope",
 		"since=2027-01-01&until=2026-01-01": "until",
 	} {
-		h.wantAPI(400, param, "GET", "/v1/events?"+query, "")
+		h.wantAPIError(400, param, "GET", "/v1/events?"+query, "")
 	}
 	key := h.key
 	for _, wrong := range []string{"", "x", strings.Repeat("k", 50_000), "\x80\xff", key + "0"} {
 		h.key = wrong
-		h.wantAPI(401, "", "POST", send, `{"type":"a.b","data":{}}`)
-		h.wantAPI(401, "", "GET", "/v1/nope", "")
+		h.wantAPIError(401, "", "POST", send, `{"type":"a.b","data":{}}`)
+		h.wantAPIError(401, "", "GET", "/v1/nope", "")
 	}
 	h.key = testReadKey
-	h.wantAPI(403, "", "POST", send, `{"type":"a.b","data":{}}`)
-	h.wantAPI(403, "", "DELETE", "/v1/endpoints/nope", "")
+	h.wantAPIError(403, "", "POST", send, `{"type":"a.b","data":{}}`)
+	h.wantAPIError(403, "", "DELETE", "/v1/endpoints/nope", "")
 	h.key = key
 }
 
-// attackValues gives every member of an endpoint values that are none of its own. Each is either refused or
-// taken; a 5xx is neither.
+// attackValues gives every member of an endpoint invalid and unusual values. Each is either rejected or accepted; none
+// may be answered 5xx.
 func (h *hostile) attackValues() {
 	for _, url := range []string{
 		"http://example.com/h", "https://127.0.0.2:99999/h", "ftp://example.com", "https://", "//example.com",
 		"https://u:p@example.com/", "https://example.com/#f", "javascript:alert(1)", "https://10.0.0.1/", "https://[::1]/",
 		"https://0x7f.1/", strings.Repeat("h", 3000)} {
-		h.wantAPI(400, "destinations[0].url", "POST", "/v1/endpoints", fmt.Sprintf(`{"destinations":[{"url":%q}]}`, url))
+		h.wantAPIError(400, "destinations[0].url", "POST", "/v1/endpoints", fmt.Sprintf(`{"destinations":[{"url":%q}]}`, url))
 	}
 	members := []string{
 		"name", "description", "provider", "verification", "verification.type", "verification.secret", "verification.secrets",
@@ -431,7 +431,7 @@ func (h *hostile) attackValues() {
 				value = fmt.Sprintf(`{%q:%s}`, inner, v)
 			}
 			body := fmt.Sprintf(`{"url":"https://example.com/h",%q:%s}`, name, value)
-			replies := h.wire(h.request("POST", "/v1/endpoints", body))
+			replies := h.exchange(h.request("POST", "/v1/endpoints", body))
 			if len(replies) != 1 || replies[0].status != 201 && replies[0].status != 400 {
 				h.t.Errorf("%s: %v\n%s", body[:min(len(body), 200)], replies, h.logs)
 				continue
@@ -442,24 +442,24 @@ func (h *hostile) attackValues() {
 	h.t.Logf("values: %v", statuses)
 }
 
-// attackInNumbers sends many full bodies at once, and many that break off.
-func (h *hostile) attackInNumbers(path string) {
+// attackConcurrently sends many complete bodies and many truncated ones at the same time.
+func (h *hostile) attackConcurrently(path string) {
 	full := strings.Repeat("x", 1<<20)
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
 			for range 3 {
-				h.want(200, "full body", h.request("POST", path, full))
+				h.wantAnswer(200, "full body", h.request("POST", path, full))
 				whole := h.request("POST", path, full)
-				h.want(400, "full body cut off", whole[:len(whole)-1])
+				h.wantAnswer(400, "full body cut off", whole[:len(whole)-1])
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// attackAltered alters bytes of good requests at random. The seed is fixed: a failure comes again.
-func (h *hostile) attackAltered(ep, path string) {
+// attackWithMutations changes random bytes of valid requests. The seed is fixed, so a failure can be repeated.
+func (h *hostile) attackWithMutations(ep, path string) {
 	seeds := [][]byte{
 		h.request("POST", path, `{"type":"a.b"}`, "Content-Type: application/json", "X-GitHub-Event: push"),
 		h.request("PUT", path, "3\r\nabc\r\n0\r\n\r\n", "Transfer-Encoding: chunked"),
@@ -486,7 +486,7 @@ func (h *hostile) attackAltered(ep, path string) {
 						text = slices.Insert(text, at, text[at:min(at+1+random.IntN(8), len(text))]...)
 					}
 				}
-				for _, r := range h.wire(text) {
+				for _, r := range h.exchange(text) {
 					if r.status >= 500 && !r.late && r.status != http.StatusNotImplemented &&
 						r.status != http.StatusHTTPVersionNotSupported {
 						h.t.Errorf("%d %s for %q", r.status, r.body, text)

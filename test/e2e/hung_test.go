@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// quantile of sorted values; 0 when there are none.
+// quantile returns the q-quantile of sorted values, 0 if there are none.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -21,7 +21,7 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// rss is the resident memory of the process itself, in bytes.
+// rss returns the resident memory of the process without its children, in bytes.
 func (p *process) rss() int {
 	p.t.Helper()
 	for line := range strings.Lines(string(readFile(p.t, fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))) {
@@ -37,8 +37,8 @@ func (p *process) rss() int {
 	return 0
 }
 
-// files is how many file descriptors a process has open.
-func (p *process) files() int {
+// openFiles returns how many file descriptors the process has open.
+func (p *process) openFiles() int {
 	p.t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *process) files() int {
 	return len(entries)
 }
 
-// hungSink takes requests and does not answer until it is released; from then on it answers at once.
+// hungSink starts a destination that does not answer until release is called, and from then on answers at once.
 func hungSink(t *testing.T) (s *httptest.Server, release func()) {
 	t.Helper()
 	released := make(chan struct{})
@@ -61,11 +61,11 @@ func hungSink(t *testing.T) (s *httptest.Server, release func()) {
 	return s, release
 }
 
-// Destinations that never answer, as many as there are healthy ones and with as much traffic, cost the
-// healthy ones next to nothing: measured without them first, then beside them. What the hung ones cost in
-// memory and connections is bounded, and gone when they are: that is looked at beside the tests that run in parallel.
+// Destinations that never answer, as many as healthy ones and with as much traffic, barely slow the healthy ones: the
+// test measures without them first, then with them. Their memory and connections are bounded, and freed when they end;
+// this last check runs in parallel with other tests.
 func TestHungNeighbours(t *testing.T) {
-	long(t)
+	skipShort(t)
 	neighbours, rate := rounds(0, 100, 500), rounds(0, 200, 1000)
 	span := time.Duration(rounds(0, 8, 60)) * time.Second
 	dest := newTally(t, nil)
@@ -100,14 +100,14 @@ func TestHungNeighbours(t *testing.T) {
 		slices.Sort(took)
 		t.Logf("%s: %d accepted and delivered, p50 %v, p99 %v, worst %v; %d MB, %d files", name, len(accepted),
 			quantile(took, .5).Round(10*time.Microsecond), quantile(took, .99).Round(10*time.Microsecond),
-			quantile(took, 1).Round(time.Millisecond), p.rss()>>20, p.files())
+			quantile(took, 1).Round(time.Millisecond), p.rss()>>20, p.openFiles())
 		return took
 	}
 	measure("warm")
 	alone := measure("alone")
-	before := p.files()
+	before := p.openFiles()
 	l := startLoad(t, rate/2, 900, bad...)
-	time.Sleep(3 * time.Second) // until their lanes are full
+	time.Sleep(3 * time.Second) // their lanes fill up
 	beside := measure("beside hung ones")
 	besideMB := p.rss() >> 20
 	if again := measure("still beside them"); quantile(again, 1) > quantile(beside, 1) {
@@ -116,7 +116,8 @@ func TestHungNeighbours(t *testing.T) {
 	grown := p.rss()>>20 - besideMB
 	l.finish()
 	ratio := float64(quantile(beside, .99)) / float64(quantile(alone, .99))
-	t.Logf("p99 beside %d hung ones is %.2f of that without; memory grew by %d MB in %v", neighbours, ratio, grown, span)
+	t.Logf("p99 with %d hung destinations is %.2f times that without; memory grew by %d MB in %v", neighbours, ratio,
+		grown, span)
 	if worst := quantile(beside, 1); worst > time.Second {
 		t.Errorf("a healthy delivery took %v", worst)
 	}
@@ -124,10 +125,10 @@ func TestHungNeighbours(t *testing.T) {
 		t.Errorf("memory grew by %d MB while the destinations hung", grown)
 	}
 	release()
-	// What was measured needed the machine alone; that the connections end, nobody else need wait for.
+	// Only the measurement needs the machine alone; other tests need not wait until the connections have ended.
 	t.Parallel()
-	eventually(t, 5*time.Minute, func() string { // connections are kept for 90 s, and what was parked still comes
-		if now := p.files(); now > before+100 {
+	eventually(t, 5*time.Minute, func() string { // idle connections are kept for 90 s, and parked deliveries still arrive
+		if now := p.openFiles(); now > before+100 {
 			return fmt.Sprintf("%d files are open, %d before the destinations hung", now, before)
 		}
 		return ""

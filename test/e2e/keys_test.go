@@ -34,7 +34,7 @@ func TestKeysCommands(t *testing.T) {
 	if code != command.ExitDone || len(lines) != 3 || lines[1] != "read" || !strings.HasPrefix(lines[2], "rly_live_") {
 		t.Fatalf("create: %d %q", code, out)
 	}
-	as := p.with(lines[2])
+	as := p.withKey(lines[2])
 	as.must(http.StatusOK, "GET", "/v1/me", nil)
 	as.must(http.StatusForbidden, "POST", "/v1/endpoints", map[string]any{"destinations": []any{"https://example.com"}})
 	if out, code := relay("list", "--data-dir", dir, "--json"); code != command.ExitDone ||
@@ -44,14 +44,14 @@ func TestKeysCommands(t *testing.T) {
 	used := regexp.MustCompile("(?m)^" + lines[0] + `\tread\tactive\t.*\tused 20\S+ from 127\.0\.0\.1\tci$`)
 	eventually(t, 10*time.Second, func() string {
 		if out, _ := relay("list", "--data-dir", dir); !used.MatchString(out) {
-			return "its use is not listed:\n" + out
+			return "the key's use is not listed:\n" + out
 		}
 		return ""
 	})
 	if out, code := relay("revoke", lines[0], "--data-dir", dir); code != command.ExitDone {
 		t.Fatalf("revoke: %d %s", code, out)
 	}
-	// Who made, used and revoked it is in the audit log, the revocation at once.
+	// The audit log has who created, used and revoked the key; the revocation is there at once.
 	var actions []string
 	for _, row := range p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+lines[0], nil)["data"].([]any) {
 		row := row.(map[string]any)
@@ -70,11 +70,11 @@ func TestKeysCommands(t *testing.T) {
 	}
 	out, code = relay("list", "--data-dir", filepath.Join(dir, "nowhere"))
 	if code != command.ExitNoProcess || !strings.HasPrefix(out, "relay: no running process answers on ") {
-		t.Fatalf("without a process it ended with %d: %s", code, out)
+		t.Fatalf("without a running relay the command ended with %d: %s", code, out)
 	}
 }
 
-func TestKeysMisuse(t *testing.T) {
+func TestKeysRejectsMisuse(t *testing.T) {
 	f := func(want string, code int, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
@@ -94,15 +94,15 @@ func TestKeysMisuse(t *testing.T) {
 	f("id of one key", command.ExitMisused, "revoke")
 	f("id of one key", command.ExitMisused, "revoke", "key_a", "key_b")
 	f("-bogus", command.ExitMisused, "list", "--bogus")
-	// A part of a second must not become a key without an end.
+	// A fraction of a second must not become a key that never expires.
 	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "999ms")
 	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "-1h")
 }
 
-// The master key is changed as the help says it: what was sealed before opens afterwards without the old one.
-func TestMasterKeyIsChanged(t *testing.T) {
+// A master key is rotated as the help describes: secrets sealed with the old key can be opened without it afterwards.
+func TestMasterKeyRotation(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	old, young := config.GenerateMasterKey("old"), config.GenerateMasterKey("young")
 	p := newDevProcess(t, t.TempDir())
 	env := p.env
@@ -118,7 +118,7 @@ func TestMasterKeyIsChanged(t *testing.T) {
 	}
 	rewrap := func(want int, flags ...string) string {
 		t.Helper()
-		out, code := ran(t, p.command(append([]string{"keys", "rewrap", "--data-dir", p.dir}, flags...)...))
+		out, code := runToEnd(t, p.command(append([]string{"keys", "rewrap", "--data-dir", p.dir}, flags...)...))
 		if code != want {
 			t.Fatalf("rewrap ended with %d:\n%s", code, out)
 		}
@@ -132,7 +132,7 @@ func TestMasterKeyIsChanged(t *testing.T) {
 	})
 	deliver := func(n int) {
 		t.Helper()
-		p.waitStatus(p.send(ep, n), "delivered", arrival)
+		p.awaitStatus(p.send(ep, n), "delivered", arrival)
 		got := dest.wait(t, n, arrival)[n-1]
 		verifyDelivery(t, secret, got)
 		if got.header.Get("X-Planted") != "planted-header" {
@@ -146,7 +146,7 @@ func TestMasterKeyIsChanged(t *testing.T) {
 	deliver(1)
 	restart(young, old)
 	deliver(2)
-	// Token, provider's secret, signing secret, header.
+	// The ingest token, the provider's secret, the signing secret and the header.
 	if out := rewrap(command.ExitDone); !strings.HasSuffix(
 		out, "5 secrets of 2 entities were sealed with the first master key; none is left under another\n") {
 		t.Errorf("%s", out)
@@ -158,12 +158,12 @@ func TestMasterKeyIsChanged(t *testing.T) {
 	}
 	restart(young)
 	deliver(4)
-	// The other way round the log itself does not open: the process does not start, and nothing is harmed.
+	// With the old key alone the configuration log cannot be opened: the process does not start, and changes nothing.
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+old)
-	if out, code := ran(t, p.command(append(p.args, "--listen", "127.0.0.1:0")...)); code == command.ExitDone ||
+	if out, code := runToEnd(t, p.command(append(p.args, "--listen", "127.0.0.1:0")...)); code == command.ExitDone ||
 		!strings.Contains(out, "add that key to RELAY_MASTER_KEYS") {
 		t.Errorf("%d %s", code, out)
 	}
@@ -177,22 +177,22 @@ func TestMasterKeyIsChanged(t *testing.T) {
 	}
 }
 
-// What one node did is known to the other when it is killed: the use of a key, and a change that was just answered.
+// When a node is killed, the other node still knows the key's use and the change that the killed node just answered.
 func TestAuditSurvivesItsNode(t *testing.T) {
 	t.Parallel()
 	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
 	nodes := newCluster(t, on, "audited", "RELAY_TAKEOVER_SECONDS=6", "RELAY_ADMIN_LISTEN=127.0.0.1:0").start("a", "b")
 	a, b := nodes[0], nodes[1]
-	out, code := ran(t, a.command("keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", a.dir))
+	out, code := runToEnd(t, a.command("keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", a.dir))
 	key := strings.Fields(out)
 	if code != command.ExitDone || len(key) != 3 {
 		t.Fatalf("%d %s", code, out)
 	}
-	app := a.with(key[2])
+	app := a.withKey(key[2])
 	began := time.Now().Add(-time.Second)
 	app.must(http.StatusOK, "GET", "/v1/me", nil)
 	eventually(t, 30*time.Second, func() string {
-		out, _ := ran(t, b.command("keys", "list", "--json", "--data-dir", b.dir))
+		out, _ := runToEnd(t, b.command("keys", "list", "--json", "--data-dir", b.dir))
 		var keys []admin.Key
 		if err := json.Unmarshal([]byte(out), &keys); err != nil {
 			return out
@@ -218,16 +218,16 @@ func TestAuditSurvivesItsNode(t *testing.T) {
 		return strings.Join(words, ", ")
 	}
 	const want = "key endpoint.created, key key.used, operator key.created"
-	eventually(t, 10*time.Second, func() string { // a node under load applies a change a moment later
+	eventually(t, 10*time.Second, func() string { // a busy node applies a change a moment later
 		if got := actions(); got != want {
 			return got
 		}
 		return ""
 	})
-	// The one that is left tells the audit log, and writes the store when it has taken the partition over.
+	// The remaining node publishes the outbox, and writes the store after it has taken over the partition.
 	eventually(t, time.Minute, func() string {
 		if waiting := b.metric("relay_control_outbox_entries"); waiting != 0 {
-			return fmt.Sprintf("%v entries wait", waiting)
+			return fmt.Sprintf("%v entries are still in the outbox", waiting)
 		}
 		if got := actions(); got != want {
 			return got

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// traffic posts numbered events to ingest URLs, in turn, and remembers which were answered 2xx.
+// traffic posts numbered events to ingest URLs in turn and records which were answered 2xx.
 type traffic struct {
 	urls     []string
 	pause    time.Duration // of each client between two posts
@@ -52,7 +52,7 @@ func (tr *traffic) post() {
 	body := fmt.Appendf(nil, `{"n":%d,"pad":%q}`, n, strings.Repeat("x", int(n%900)))
 	resp, err := tr.client.Post(tr.urls[n%int64(len(tr.urls))], "application/json", bytes.NewReader(body))
 	if err != nil {
-		time.Sleep(20 * time.Millisecond) // nobody is listening at the moment
+		time.Sleep(20 * time.Millisecond) // the relay is down at the moment
 		return
 	}
 	_, _ = io.Copy(io.Discard, resp.Body)
@@ -64,15 +64,15 @@ func (tr *traffic) post() {
 	}
 }
 
-// count is how many were answered 2xx.
+// count returns how many events were answered 2xx.
 func (tr *traffic) count() int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	return len(tr.accepted)
 }
 
-// wait waits until so many were answered 2xx.
-func (tr *traffic) wait(t *testing.T, n int) {
+// awaitCount waits until n events were answered 2xx.
+func (tr *traffic) awaitCount(t *testing.T, n int) {
 	t.Helper()
 	eventually(t, time.Minute, func() string {
 		if have := tr.count(); have < n {
@@ -82,7 +82,7 @@ func (tr *traffic) wait(t *testing.T, n int) {
 	})
 }
 
-// finish stops posting and returns what was answered 2xx.
+// finish stops posting and returns the numbers of the events that were answered 2xx.
 func (tr *traffic) finish() map[int64]bool {
 	close(tr.stop)
 	tr.wg.Wait()
@@ -90,7 +90,7 @@ func (tr *traffic) finish() map[int64]bool {
 	return tr.accepted
 }
 
-// arrivals counts, by number, what the sink got.
+// arrivals counts the requests that the sink received, by event number.
 func arrivals(s *sink) map[int64]int {
 	got := map[int64]int{}
 	for _, r := range s.received() {
@@ -104,8 +104,9 @@ func arrivals(s *sink) map[int64]int {
 	return got
 }
 
-// settle waits until everything accepted has arrived and every event that the query lists is delivered.
-func settle(t *testing.T, c client, s *sink, query string, accepted map[int64]bool, limit time.Duration) (
+// awaitDelivered waits until all accepted events have arrived and every event that the query lists is delivered. It
+// returns how many requests were duplicates.
+func awaitDelivered(t *testing.T, c client, s *sink, query string, accepted map[int64]bool, limit time.Duration) (
 	duplicates int) {
 	t.Helper()
 	deadline := time.Now().Add(busy * limit)
@@ -145,16 +146,16 @@ func settle(t *testing.T, c client, s *sink, query string, accepted map[int64]bo
 	}
 }
 
-// outage is a time without a process or a broker.
+// outage is a time during which a process or a broker was down.
 type outage struct {
 	from, to time.Time
-	cut      bool // a link was cut: what was answered then may not have been heard
+	linkCut  bool // the network link was cut: answers may be lost
 }
 
-// redelivered counts deliveries of what was taken before. An outage causes one of each attempt at most, and
-// only if a request for the event arrived after the last commit before the outage: commits are made every
-// second. A request that failed may be made again beside its retry: then the redo and the retry are two chains. What
-// waited for a retry may have been put back while it had no room, and be there twice.
+// redelivered counts repeated successful deliveries, and fails the test if an outage does not explain one. An outage
+// repeats each attempt at most once, and only if a request for the event arrived after the last commit before the
+// outage; commits are made every second. A failed request may be repeated in addition to its retry; then both continue
+// as separate retry chains. A delivery that waited for a retry may have been parked again, and exist twice.
 func redelivered(t *testing.T, dest *sink, outages ...outage) (n int) {
 	t.Helper()
 	requests := map[string][]received{}
@@ -178,12 +179,13 @@ func redelivered(t *testing.T, dest *sink, outages ...outage) (n int) {
 					unused[attempt] = append(unused[attempt], outages...)
 				}
 			}
-			because := slices.IndexFunc(unused[attempt], func(o outage) bool { return o.repeats(all[:i], r) })
+			because := slices.IndexFunc(unused[attempt], func(o outage) bool { return o.explainsRepeat(all[:i], r) })
 			if because < 0 {
 				for _, r := range all {
 					t.Logf("%s, attempt %s, answered %d", r.at.Format(time.StampMilli), r.header.Get("Relay-Attempt"), r.status)
 				}
-				t.Fatalf("event %s was delivered again without a reason; see its requests above, outages %v", event, outages)
+				t.Fatalf("event %s was delivered again, and no outage explains it; see its requests above, outages %v",
+					event, outages)
 			}
 			unused[attempt] = slices.Delete(unused[attempt], because, because+1)
 			n++
@@ -192,22 +194,22 @@ func redelivered(t *testing.T, dest *sink, outages ...outage) (n int) {
 	return n
 }
 
-// repeats reports whether the outage explains that r came after the requests before it.
-func (o outage) repeats(before []received, r received) bool {
+// explainsRepeat reports whether the outage explains the request r after the requests before it.
+func (o outage) explainsRepeat(before []received, r received) bool {
 	const (
-		uncommitted = 3 * time.Second // a second, and what a busy machine adds
-		onTheWay    = time.Second     // what was sent before the end is read by the sink soon after it
+		uncommitted = 3 * time.Second // the commit interval of 1 s, and delays of a busy machine
+		onTheWay    = time.Second     // the sink reads what was sent before the outage's end soon after it
 	)
 	return r.at.After(o.from) && slices.ContainsFunc(before, func(b received) bool {
 		return b.at.After(o.from.Add(-uncommitted)) && b.at.Before(o.to.Add(onTheWay))
 	})
 }
 
-// long leaves a test out of -short.
-func long(t *testing.T) {
+// skipShort skips a test in short runs.
+func skipShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("left out by -short")
+		t.Skip("skipped by -short")
 	}
 }
 
@@ -221,14 +223,13 @@ func rounds(short, normal, torture int) int {
 	return normal
 }
 
-// Every event that was answered 2xx reaches the destination and ends delivered, however often the
-// whole process tree is killed in the middle of things.
+// Every event that was answered 2xx is delivered, however often the whole process tree is killed at random times.
 func TestKillEverything(t *testing.T) {
 	t.Parallel()
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir(), "RELAY_LEDGER_SECONDS=10")
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	// Each of them is read back over and over until the last one is stored: without a pause that takes minutes.
+	// awaitDelivered lists all events again and again until the last is stored. Without a pause that takes minutes.
 	tr := startTraffic(64, time.Duration(rounds(50, 50, 0))*time.Millisecond, in)
 	kills := rounds(2, 4, 50)
 	var worst time.Duration
@@ -238,15 +239,15 @@ func TestKillEverything(t *testing.T) {
 		began := time.Now()
 		p.start()
 		worst = max(worst, time.Since(began))
-		nothingLost(t, p.topics())
+		checkNothingLost(t, p.streamConfig())
 	}
 	time.Sleep(300 * time.Millisecond)
 	accepted := tr.finish()
-	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, 2*time.Minute)
-	p.shownLedger(t, settledDeliveries(t, p.topics(), len(accepted), dest))
+	duplicates := awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, 2*time.Minute)
+	p.awaitLedgerMetrics(t, awaitAllDelivered(t, p.streamConfig(), len(accepted), dest))
 	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates, worst start %v", kills, len(accepted), duplicates,
 		worst.Round(time.Millisecond))
-	// A commit is made every second or 5,000 completions, so a kill repeats at most what a second delivers.
+	// Offsets are committed every second or 5,000 completions, so a kill repeats at most 5,000 deliveries.
 	if bound := kills * 5000; duplicates > bound {
 		t.Errorf("%d duplicates, at most %d", duplicates, bound)
 	}
@@ -267,15 +268,15 @@ func TestKillClickHouse(t *testing.T) {
 		}
 	}
 	accepted := tr.finish()
-	duplicates := settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
-	settledDeliveries(t, p.topics(), len(accepted), dest)
+	duplicates := awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
+	awaitAllDelivered(t, p.streamConfig(), len(accepted), dest)
 	t.Logf("%d kills: %d accepted, 0 lost, %d duplicates", kills, len(accepted), duplicates)
 	if duplicates > 0 {
 		t.Errorf("%d duplicates, though only the store died", duplicates)
 	}
 }
 
-// childOf returns the only child of a process, waiting for one that is being started.
+// childOf returns the pid of a process's only child, and waits for a child that is being started.
 func childOf(t *testing.T, pid int) int {
 	t.Helper()
 	for deadline := time.Now().Add(busy * 10 * time.Second); time.Now().Before(deadline); time.Sleep(
@@ -299,8 +300,8 @@ func childOf(t *testing.T, pid int) int {
 	return 0
 }
 
-// A destination that is down for half a minute, just not long enough for its breaker to open, gets
-// everything afterwards, and no retry comes early.
+// A destination that is down for half a minute, not long enough for its circuit breaker to open, gets every event
+// afterwards, and no retry is early.
 func TestDestinationDown(t *testing.T) {
 	t.Parallel()
 	var down atomic.Bool
@@ -321,13 +322,13 @@ func TestDestinationDown(t *testing.T) {
 	back := time.After(time.Duration(rounds(3, 30, 30)) * time.Second) // the breaker opens after 30 s
 	time.Sleep(2 * time.Second)
 	accepted := tr.finish()
-	if r := nothingLost(t, p.topics()); r.InFlight == 0 {
+	if r := checkNothingLost(t, p.streamConfig()); r.InFlight == 0 {
 		t.Errorf("nothing is in flight while the destination is down: %v", r.Counts)
 	}
 	<-back
 	down.Store(false)
-	settle(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
-	settledDeliveries(t, p.topics(), len(accepted), dest)
+	awaitDelivered(t, p.client, dest, "&endpoint_id="+endpoint, accepted, time.Minute)
+	awaitAllDelivered(t, p.streamConfig(), len(accepted), dest)
 	last := map[string]time.Time{}
 	early := 0
 	var latest time.Duration
@@ -344,19 +345,18 @@ func TestDestinationDown(t *testing.T) {
 	}
 	t.Logf("%d events, latest retry %v behind its time", len(accepted), latest.Round(time.Millisecond))
 	if early > 0 {
-		t.Errorf("%d retries came early", early)
+		t.Errorf("%d retries were early", early)
 	}
-	// The tests of the dispatcher say it to the second, in fake time; here other tests fill the machine.
+	// The dispatcher's tests check this to the second in fake time. Here other tests keep the machine busy.
 	if latest > 15*time.Second {
-		t.Errorf("a retry came %v late", latest)
+		t.Errorf("a retry was %v late", latest)
 	}
 }
 
-// The event of the last minutes is found by its id while ClickHouse is frozen, every time; lists say 503
-// or serve what they have.
+// A recent event can always be read by its id while ClickHouse is frozen; lists answer 503 or what they have.
 func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	p := startDevProcess(t, t.TempDir())
 	endpoint, _, _ := p.endpoint(
 		map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
@@ -389,7 +389,7 @@ func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("lists do not come back: %d %v", status, answer)
+			t.Fatalf("lists still fail after ClickHouse was resumed: %d %v", status, answer)
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// topics is where the log of a relay is: of a node of a cluster where it was told, of `relay dev` behind a socket in
-// its data directory.
-func (p *process) topics() stream.Config {
+// streamConfig returns how to reach the log of a relay: of a cluster's node from its settings, of `relay dev` through
+// the socket in its data directory.
+func (p *process) streamConfig() stream.Config {
 	p.t.Helper()
 	c := stream.Config{Prefix: "relay."}
 	for _, setting := range p.env {
@@ -29,7 +29,7 @@ func (p *process) topics() stream.Config {
 			c.Prefix = value
 		}
 	}
-	if c.Brokers == nil { // `relay dev` tells its broker's address to nobody; its socket is enough
+	if c.Brokers == nil { // `relay dev` publishes no broker address; its socket is enough
 		c.Brokers = []string{"embedded"}
 		c.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return private.Dial(ctx, filepath.Join(p.dir, "run", "kafka.sock"))
@@ -38,15 +38,15 @@ func (p *process) topics() stream.Config {
 	return c
 }
 
-// nothingLost audits the log of a relay at this moment, whatever is on its way: there must be no residue.
-func nothingLost(t *testing.T, c stream.Config) ledger.Report {
+// checkNothingLost reconciles the log of a relay now, with deliveries in flight. There must be no residue.
+func checkNothingLost(t *testing.T, c stream.Config) ledger.Report {
 	t.Helper()
 	r, err := ledger.Audit(t.Context(), c, ledger.Span{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Residue > 0 || r.UndecodableOutcomes > 0 || r.UnidentifiedDead > 0 {
-		t.Errorf("residue of the ledger: %v; %d outcomes cannot be read, %d dead letters name no event", r.Counts,
+		t.Errorf("the ledger has a residue: %v; %d outcomes cannot be decoded, %d dead letters name no event", r.Counts,
 			r.UndecodableOutcomes, r.UnidentifiedDead)
 		for _, l := range r.Lost[:min(len(r.Lost), 20)] {
 			t.Errorf("lost: %v", l)
@@ -56,13 +56,13 @@ func nothingLost(t *testing.T, c stream.Config) ledger.Report {
 	return r
 }
 
-// settledLedger waits until nothing is in flight any more, prints the ledger of the case and asserts that it
-// is whole: what was accepted is what became of it.
-func settledLedger(t *testing.T, c stream.Config) ledger.Report {
+// awaitSettledLedger waits until nothing is in flight, logs the counts of the ledger, and checks that they add up: each
+// accepted event has an outcome.
+func awaitSettledLedger(t *testing.T, c stream.Config) ledger.Report {
 	t.Helper()
 	var r ledger.Report
 	eventually(t, time.Minute, func() string {
-		if r = nothingLost(t, c); r.InFlight > 0 {
+		if r = checkNothingLost(t, c); r.InFlight > 0 {
 			return fmt.Sprintf("work is still in flight: %v", r.Counts)
 		}
 		return ""
@@ -74,13 +74,13 @@ func settledLedger(t *testing.T, c stream.Config) ledger.Report {
 	return r
 }
 
-// settledDeliveries is settledLedger where every event has one destination, one of these, that took it in the
-// end. What the log says is compared with how many events clients were told are accepted, and with what
-// arrived: a client may not have heard that its event was accepted, but nothing that was accepted is
-// missing, and nothing is called delivered that did not arrive.
-func settledDeliveries(t *testing.T, c stream.Config, accepted int, dests ...*sink) ledger.Report {
+// awaitAllDelivered is awaitSettledLedger for events that each have one destination, one of dests, and were all
+// delivered. It compares the ledger with the number of events that clients know to be accepted and with the requests
+// that arrived. A client may have missed an answer, but no accepted event may be missing, and none may count as
+// delivered that did not arrive.
+func awaitAllDelivered(t *testing.T, c stream.Config, accepted int, dests ...*sink) ledger.Report {
 	t.Helper()
-	r := settledLedger(t, c)
+	r := awaitSettledLedger(t, c)
 	events, taken := map[string]bool{}, 0
 	for _, dest := range dests {
 		for _, x := range dest.received() {
@@ -92,18 +92,18 @@ func settledDeliveries(t *testing.T, c stream.Config, accepted int, dests ...*si
 	}
 	switch {
 	case r.Delivered != r.Accepted:
-		t.Errorf("the ledger says that %d of %d were not delivered", r.Accepted-r.Delivered, r.Accepted)
+		t.Errorf("the ledger counts %d of %d events as not delivered", r.Accepted-r.Delivered, r.Accepted)
 	case r.Accepted < accepted:
-		t.Errorf("%d events were answered 2xx, the ledger knows of %d", accepted, r.Accepted)
+		t.Errorf("%d events were answered 2xx, the ledger has only %d", accepted, r.Accepted)
 	case r.Delivered != len(events):
-		t.Errorf("the ledger says that %d were delivered, %d arrived", r.Delivered, len(events))
+		t.Errorf("the ledger counts %d delivered events, but %d arrived", r.Delivered, len(events))
 	case r.Duplicates > taken-len(events):
-		t.Errorf("the ledger says %d duplicates, only %d arrived", r.Duplicates, taken-len(events))
+		t.Errorf("the ledger counts %d duplicates, but only %d arrived", r.Duplicates, taken-len(events))
 	}
 	return r
 }
 
-// metric is the value of a metric without labels.
+// metric returns the value of a metric without labels.
 func (p *process) metric(name string) float64 {
 	p.t.Helper()
 	for line := range strings.Lines(p.admin("/metrics")) {
@@ -119,8 +119,8 @@ func (p *process) metric(name string) float64 {
 	return 0
 }
 
-// shownLedger waits until a node that dispatches everything shows the counts of a ledger that has settled.
-func (p *process) shownLedger(t *testing.T, want ledger.Report) {
+// awaitLedgerMetrics waits until the metrics of a node that owns all partitions show the counts of a settled ledger.
+func (p *process) awaitLedgerMetrics(t *testing.T, want ledger.Report) {
 	t.Helper()
 	eventually(t, time.Minute, func() string {
 		accepted, residue, inFlight := p.metric("relay_ledger_accepted"), p.metric("relay_ledger_residue"),
@@ -128,7 +128,8 @@ func (p *process) shownLedger(t *testing.T, want ledger.Report) {
 		if residue > 0 {
 			t.Fatalf("the node's own ledger shows a residue of %v\n%s", residue, p.logs)
 		}
-		if p.metric("relay_ledger_unaudited_total") > 0 { // there was more than it may read: it counts what came later
+		// the node had more records than it may read, and counts only later ones
+		if p.metric("relay_ledger_unaudited_total") > 0 {
 			want.Accepted = int(accepted)
 		}
 		if p.metric("relay_ledger_last_run_duration_seconds") == 0 || int(accepted) != want.Accepted || inFlight > 0 {

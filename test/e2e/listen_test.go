@@ -15,14 +15,14 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// `relay dev` with all it has started listens on two TCP ports, the main one and that of the metrics: whoever reached a
-// port of an engine could read and write everything. This holds in a data directory with a long name, too.
+// `relay dev` and its children listen on two TCP ports, the main one and the admin server's. A process that could reach
+// an engine's port could read and write everything. This also holds for a data directory with a long path.
 func TestDevListensOnTwoPorts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	dir = filepath.Join(dir, strings.Repeat("d", 91-len(dir))) // the command socket's path has 103 bytes
 	p := startDevProcess(t, dir)
-	var admin []string // the log may come after the ready line, which is on another pipe
+	var admin []string // the log and the ready line come over different pipes
 	eventually(t, time.Minute, func() string {
 		if admin = adminLine.FindStringSubmatch(p.logs.String()); admin == nil {
 			return "the log does not say where the metrics are"
@@ -32,7 +32,7 @@ func TestDevListensOnTwoPorts(t *testing.T) {
 	want := []string{strings.TrimPrefix(p.url, "http://"), admin[1]}
 	slices.Sort(want)
 	if got := kit.Listeners(t, p.cmd.Process.Pid); !slices.Equal(got, want) {
-		t.Errorf("it listens on %v, want %v", got, want)
+		t.Errorf("relay dev listens on %v, want %v", got, want)
 	}
 	for path, want := range map[string]os.FileMode{
 		"": os.ModeDir | 0o700, "run": os.ModeDir | 0o700, "run/kafka.sock": os.ModeSocket | 0o600,
@@ -45,8 +45,8 @@ func TestDevListensOnTwoPorts(t *testing.T) {
 	}
 }
 
-// An engine beyond loopback starts only with a secret, Redis not at all.
-func TestEngineStaysOnThisMachine(t *testing.T) {
+// An engine that listens beyond loopback starts only with a secret, Redis not at all.
+func TestEngineBeyondLoopbackNeedsASecret(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	write := func(text string, mode os.FileMode) {
 		t.Helper()
@@ -57,7 +57,7 @@ func TestEngineStaysOnThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// It ends before it has started anything: no library, or a context that has ended.
+	// The command ends before it starts anything: the library is missing, or the context has ended.
 	try := func(args ...string) (code int, said string) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -96,7 +96,7 @@ func TestEngineStaysOnThisMachine(t *testing.T) {
 	}
 }
 
-// What is kept in the data directory was known to others if others could read it.
+// A data directory, or a file of secrets in it, that other users can read is refused.
 func TestDevRefusesOpenSecretsAndDirectories(t *testing.T) {
 	try := func(dir string) string {
 		var out, errs bytes.Buffer
@@ -132,7 +132,7 @@ func TestDevRefusesOpenSecretsAndDirectories(t *testing.T) {
 	}
 }
 
-// The front of the engine stands before it as a process, too: see the table of TestGuard for the cases.
+// An engine as a process refuses requests of web pages as well. TestGuard has the cases.
 func TestEngineRefusesWebPages(t *testing.T) {
 	t.Parallel()
 	p := startEngine(t, "clickhouse")

@@ -23,8 +23,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// The test binary is the relay binary too: called with one of its commands it runs it. So the tests
-// start real processes, kill them, and cover what they cover.
+// The test binary is also the relay binary: called with a relay command, it runs that. So the tests start and kill real
+// processes, and these count for test coverage.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -32,18 +32,18 @@ func TestMain(m *testing.M) {
 		stop()
 		os.Exit(code)
 	}
-	// Tests name files from the root of the module.
+	// Paths in tests are relative to the root of the module.
 	if err := os.Chdir("../.."); err != nil {
 		panic(err)
 	}
-	// They wait for processes and for time to pass more than for the processor. A flag given by hand wins.
+	// Tests wait for processes and timers more than they use the CPU. A -test.parallel flag on the command line wins.
 	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
 	}
 	os.Exit(withBuilt(m.Run))
 }
 
-// withBuilt gives the tests a directory for the binaries that they build.
+// withBuilt runs the tests with a directory for the binaries that they build.
 func withBuilt(run func() int) int {
 	dir, err := os.MkdirTemp("", "relay-built")
 	if err != nil {
@@ -54,7 +54,7 @@ func withBuilt(run func() int) int {
 	return run()
 }
 
-// run is what main calls.
+// run runs a relay command, as main does.
 func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	return command.Run(ctx, "dev", args, getenv, stdout, stderr)
 }
@@ -74,32 +74,32 @@ const (
 	testReadKey = "test-read-0123456789abcdef"
 )
 
-// process is a relay process under test. Of an engine, the url is its host and port.
+// process is a relay or engine process under test. The url of an engine is its host and port.
 type process struct {
 	client
-	binary string    // the test binary unless set
-	host   *kit.Host // where it runs; nil = this machine
+	binary string    // default: the test binary
+	host   *kit.Host // where it runs; nil = on this machine
 	dir    string
 	args   []string
 	env    []string
-	// adminAt is the address of the metrics; unless set it is read from the log.
+	// adminAt is the address of the admin server; if empty it is read from the log.
 	adminAt string
-	printed tail // to standard output
+	printed tail // its standard output
 	cmd     *exec.Cmd
 	wg      sync.WaitGroup
-	over    chan struct{} // closed when the process has ended
+	done    chan struct{} // closed when the process has ended
 	exit    error         // set before over is closed
 }
 
-// newProcess prepares a relay whose deliveries reach sinks: loopback is allowed and their certificate is
-// trusted. It does not start it.
+// newProcess prepares a relay that may deliver to sinks: it allows loopback and trusts their certificate. start starts
+// it.
 func newProcess(t *testing.T, dir string, args []string, env ...string) *process {
 	t.Helper()
 	p := &process{client: client{t: t, key: testKey, logs: &tail{}}, binary: os.Args[0], dir: dir, args: args}
 	p.env = append([]string{
 		"RELAY_CHDB_LIB=" + kit.ChdbLibrary(t), "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_CA_FILE=" + sinkCA(t),
 		"RELAY_BOOTSTRAP_KEY=" + testKey, "RELAY_BOOTSTRAP_READ_KEY=" + testReadKey,
-		"RELAY_LOG_KEEP_MINUTES=1440", // the ledger counts what was done from the log, in tests all of it
+		"RELAY_LOG_KEEP_MINUTES=1440", // the ledger reads completed records from the log; keep all of them
 	}, env...)
 	t.Cleanup(func() {
 		p.kill()
@@ -124,17 +124,17 @@ func startDevProcess(t *testing.T, dir string, env ...string) *process {
 	return p
 }
 
-// readyLine is what a process prints when it takes requests: a relay, and an engine.
+// readyLine matches the line that a relay or an engine prints when it takes requests.
 var readyLine = regexp.MustCompile(`(?:EventRelay is ready at|^(?:kafka|redis|clickhouse) listens on) (\S+)$`)
 
-// command is one run of the relay binary with the settings of the process.
+// command returns a command of the relay binary with the environment of the process.
 func (p *process) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.binary, args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	return cmd
 }
 
-// output runs the relay binary to its end.
+// output runs a command of the relay binary to its end and returns what it printed.
 func (p *process) output(args ...string) (out []byte, err error) {
 	cmd := p.command(args...)
 	if p.host == nil {
@@ -149,7 +149,7 @@ func (p *process) output(args ...string) (out []byte, err error) {
 	return text.Bytes(), err
 }
 
-// start runs the process and waits for its ready line; a later start keeps the port of the first.
+// start starts the process and waits for its ready line. A later start uses the same port.
 func (p *process) start() {
 	p.t.Helper()
 	var listen string
@@ -176,7 +176,7 @@ func (p *process) start() {
 		p.t.Fatal(err)
 	}
 	ready, over := make(chan string, 1), make(chan struct{})
-	p.over = over
+	p.done = over
 	p.wg.Go(func() {
 		defer close(over)
 		defer close(ready)
@@ -209,7 +209,7 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// kill ends the whole process tree at once.
+// kill kills the whole process group with SIGKILL.
 func (p *process) kill() {
 	if p.cmd != nil && p.cmd.Process != nil {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
@@ -217,38 +217,38 @@ func (p *process) kill() {
 	p.wg.Wait()
 }
 
-// stop asks the process to end, waits for that and returns how it exited.
+// stop sends a signal to the process, waits until it ends and returns its exit error.
 func (p *process) stop(s syscall.Signal) error {
 	p.t.Helper()
 	p.signal(s)
-	return p.ended(busy * time.Minute)
+	return p.awaitExit(busy * time.Minute)
 }
 
-// ended waits for the end of the process and returns how it exited.
-func (p *process) ended(limit time.Duration) error {
+// awaitExit waits until the process ends and returns its exit error.
+func (p *process) awaitExit(limit time.Duration) error {
 	p.t.Helper()
 	select {
-	case <-p.over:
+	case <-p.done:
 		return p.exit
 	case <-time.After(limit):
 		p.kill()
-		p.t.Fatalf("relay %v runs on after %v:\n%s", p.args, limit, p.logs)
+		p.t.Fatalf("relay %v still runs after %v:\n%s", p.args, limit, p.logs)
 		return nil
 	}
 }
 
 var adminLine = regexp.MustCompile(`metrics and pprof" addr=(\S+)`)
 
-// adminAddress is where the server of metrics is.
+// adminAddress returns the address of the admin server, "" if it is not in the log yet.
 func (p *process) adminAddress() string {
 	address := p.adminAt
 	if found := adminLine.FindAllStringSubmatch(p.logs.String(), -1); address == "" && found != nil {
-		address = found[len(found)-1][1] // a later start has another port
+		address = found[len(found)-1][1] // a restart has another port
 	}
 	return address
 }
 
-// admin reads a page of the server of metrics.
+// admin reads a page of the admin server.
 func (p *process) admin(path string) string {
 	p.t.Helper()
 	res, err := http.Get("http://" + p.adminAddress() + path)
@@ -263,7 +263,7 @@ func (p *process) admin(path string) string {
 	return string(text)
 }
 
-// tail keeps the end of what a process writes.
+// tail keeps the end of a process's output.
 type tail = kit.Tail
 
 const busy = kit.BusyFactor

@@ -18,8 +18,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// ran is the output and the exit code of a command that has ended.
-func ran(t *testing.T, cmd *exec.Cmd) (output string, code int) {
+// runToEnd runs a command and returns its output and exit code.
+func runToEnd(t *testing.T, cmd *exec.Cmd) (output string, code int) {
 	t.Helper()
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -29,8 +29,8 @@ func ran(t *testing.T, cmd *exec.Cmd) (output string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Topics whose settings would lose events are refused by migrate and serve in the same words, set right by
-// --fix, and given more partitions under a running node.
+// Topics whose settings could lose events are refused by migrate and serve with the same message, corrected by --fix,
+// and given more partitions while a node runs.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	tables := startEngine(t, "clickhouse").url
@@ -54,7 +54,7 @@ func testMigrate(t *testing.T, c *cluster) {
 	n := c.node("a")
 	migrate := func(want int, flags ...string) string {
 		t.Helper()
-		out, code := ran(t, n.command(append([]string{"migrate"}, flags...)...))
+		out, code := runToEnd(t, n.command(append([]string{"migrate"}, flags...)...))
 		if code != want {
 			t.Fatalf("migrate %v ended with %d, want %d:\n%s", flags, code, want, out)
 		}
@@ -67,23 +67,23 @@ func testMigrate(t *testing.T, c *cluster) {
 		t.Errorf("second migrate:\n%s", out)
 	}
 
-	c.alter("events", "retention.ms", "604800000")
-	c.alter("retry.1h", "max.message.bytes", "1000")
+	c.setTopicConfig("events", "retention.ms", "604800000")
+	c.setTopicConfig("retry.1h", "max.message.bytes", "1000")
 	words := "topic " + c.prefix + "events: retention.ms is 604800000, want -1\n" +
 		"topic " + c.prefix + "retry.1h: max.message.bytes is 1000, want at least 12582912"
 	out := migrate(command.ExitRefused)
 	if !strings.Contains(out, words) || !strings.Contains(out, "`relay migrate --fix` sets them") {
 		t.Errorf("migrate:\n%s", out)
 	}
-	if out, code := ran(t, n.command(append(n.args, "--listen", "127.0.0.1:0")...)); code != command.ExitRefused ||
+	if out, code := runToEnd(t, n.command(append(n.args, "--listen", "127.0.0.1:0")...)); code != command.ExitRefused ||
 		!strings.Contains(out, words) {
 		t.Errorf("serve ended with %d:\n%s", code, out)
 	}
 	if out := migrate(command.ExitRefused, "--replication-factor", "2", "--fix"); !strings.Contains(
 		out, "replication.factor is 1, want at least 2") {
-		t.Errorf("more copies than there are:\n%s", out)
+		t.Errorf("a higher replication factor than there are brokers:\n%s", out)
 	}
-	c.alter("events", "retention.ms", "1000")
+	c.setTopicConfig("events", "retention.ms", "1000")
 	type setting struct {
 		Setting, Found, Want string
 		Fixed                bool
@@ -108,8 +108,8 @@ func testMigrate(t *testing.T, c *cluster) {
 		t.Errorf("migrate --finalize of a log that is at the newest level:\n%s", out)
 	}
 	dest := newSink(t, nil)
-	ep, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
-	n.in(t).waitStatus(n.in(t).send(ep, 1), "delivered", arrival)
+	ep, _, _ := n.forTest(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
+	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 1), "delivered", arrival)
 	if out := migrate(command.ExitRefused, "--partitions", "3"); !strings.Contains(
 		out, "partitions is 4, want 3: partitions cannot be removed") {
 		t.Errorf("fewer partitions:\n%s", out)
@@ -117,30 +117,29 @@ func testMigrate(t *testing.T, c *cluster) {
 	if out := migrate(command.ExitDone, "--partitions", "7"); strings.Count(out, " grown ") != keyed {
 		t.Errorf("more partitions:\n%s", out)
 	}
-	n.in(t).waitStatus(n.in(t).send(ep, 2), "delivered", arrival)
+	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 2), "delivered", arrival)
 	if err := n.stop(syscall.SIGTERM); err != nil {
 		t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
 	}
 	n.start()
-	n.in(t).waitStatus(n.in(t).send(ep, 3), "delivered", arrival)
-	// 24 endpoints miss three of seven partitions once in 700,000 times.
+	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 3), "delivered", arrival)
+	// The probability that 24 endpoints miss three of seven partitions is 1 in 700,000.
 	var last string
 	for range 24 {
-		made, _, _ := n.in(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
-		last = n.in(t).send(made, 4)
+		made, _, _ := n.forTest(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
+		last = n.forTest(t).send(made, 4)
 	}
-	n.in(t).waitStatus(last, "delivered", arrival)
-	if used := c.used("events"); used < 5 {
-		t.Errorf("new endpoints use %d partitions of 7", used)
+	n.forTest(t).awaitStatus(last, "delivered", arrival)
+	if used := c.usedPartitions("events"); used < 5 {
+		t.Errorf("new endpoints use only %d of 7 partitions", used)
 	}
-	if e := n.in(t).must(http.StatusOK, "GET", "/v1/events?limit=100", nil); len(e["data"].([]any)) != 27 {
+	if e := n.forTest(t).must(http.StatusOK, "GET", "/v1/events?limit=100", nil); len(e["data"].([]any)) != 27 {
 		t.Errorf("%d events are listed, want 27", len(e["data"].([]any)))
 	}
 }
 
-// admin speaks to the cluster's Kafka.
-// --print touches nothing: there is nobody at the addresses.
-func TestMigratePrints(t *testing.T) {
+// --print connects to nothing: nothing listens at the addresses.
+func TestMigratePrintTouchesNothing(t *testing.T) {
 	f := func(want int, text string, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer
@@ -170,8 +169,8 @@ func (c *cluster) admin() *kadm.Client {
 	return kadm.NewClient(cl)
 }
 
-// alter sets a setting of a topic.
-func (c *cluster) alter(topic, name, value string) {
+// setTopicConfig sets a configuration of a topic.
+func (c *cluster) setTopicConfig(topic, name, value string) {
 	c.t.Helper()
 	resp, err := c.admin().AlterTopicConfigs(
 		c.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, c.prefix+topic)
@@ -183,8 +182,8 @@ func (c *cluster) alter(topic, name, value string) {
 	}
 }
 
-// used is how many partitions of a topic hold records.
-func (c *cluster) used(topic string) (n int) {
+// usedPartitions counts the partitions of a topic that hold records.
+func (c *cluster) usedPartitions(topic string) (n int) {
 	c.t.Helper()
 	ends, err := c.admin().ListEndOffsets(c.t.Context(), c.prefix+topic)
 	if err != nil {

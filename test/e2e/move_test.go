@@ -17,13 +17,13 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// move runs relay endpoints move and returns its steps.
+// move runs relay endpoints move, expects the exit code want, and returns the steps that it reports.
 func (p *process) move(want int, ep string, partition int, flags ...string) (steps []admin.MoveStep, output string) {
 	p.t.Helper()
 	args := append([]string{"endpoints", "move", ep, "--partition", strconv.Itoa(partition), "--data-dir",
 		p.dir, "--json"},
 		flags...)
-	out, code := ran(p.t, p.command(args...))
+	out, code := runToEnd(p.t, p.command(args...))
 	if code != want {
 		p.t.Fatalf("move %v ended with %d, want %d:\n%s\n%s", flags, code, want, out, p.logs)
 	}
@@ -36,7 +36,7 @@ func (p *process) move(want int, ep string, partition int, flags ...string) (ste
 	return steps, out
 }
 
-// openStore is a connection to a database that ends with the test.
+// openStore connects to a database until the test ends.
 func openStore(t *testing.T, url string) driver.Conn {
 	t.Helper()
 	opts, err := clickhouse.ParseDSN(url)
@@ -47,12 +47,12 @@ func openStore(t *testing.T, url string) driver.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // nothing is pending on it
+	t.Cleanup(func() { _ = conn.Close() }) // nothing is pending on the connection
 	return conn
 }
 
-// storedOn is how many events a shard of two has; all of them must belong to it.
-func storedOn(t *testing.T, url string, shard int32) (n int) {
+// countStoredOn counts the events on one of two shards. All of them must belong to it.
+func countStoredOn(t *testing.T, url string, shard int32) (n int) {
 	t.Helper()
 	conn := openStore(t, url)
 	rows, err := conn.Query(t.Context(), "SELECT DISTINCT id FROM events")
@@ -75,7 +75,7 @@ func storedOn(t *testing.T, url string, shard int32) (n int) {
 	return n
 }
 
-// partitionOf is where an event was accepted.
+// partitionOf returns the partition in which an event was accepted.
 func partitionOf(t *testing.T, event string) int32 {
 	t.Helper()
 	e, err := id.Parse(id.Event, event)
@@ -85,18 +85,17 @@ func partitionOf(t *testing.T, event string) int32 {
 	return e.Partition()
 }
 
-// A busy endpoint is moved from partition to partition, between nodes: nothing is lost, nothing is delivered
-// twice, and every status is right; replays of earlier events too. Two ClickHouse servers share the rows, and each move
-// leads from one to the other.
+// A busy endpoint is moved between partitions of different nodes. No event is lost or delivered twice, and every status
+// is right, also after replays of earlier events. Two ClickHouse servers share the rows; each move changes the server.
 func TestMoveEndpoint(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	on := engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}
 	shards := []string{"http://" + on.clickhouse + "/move", "http://" + startEngine(t, "clickhouse").url + "/move"}
 	nodes := newCluster(t, on, "move", "RELAY_CLICKHOUSE_URL="+strings.Join(shards, ",")).start("a", "b")
-	a, b := nodes[0].in(t), nodes[1].in(t)
-	dest := newSink(t, func(r received) int { // every tenth event is late by a retry
-		if r.before == 0 && strings.ContainsAny(r.event()[len(r.event())-1:], "012") {
+	a, b := nodes[0].forTest(t), nodes[1].forTest(t)
+	dest := newSink(t, func(r received) int { // every tenth event needs a retry
+		if r.earlier == 0 && strings.ContainsAny(r.event()[len(r.event())-1:], "012") {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusOK
@@ -107,11 +106,11 @@ func TestMoveEndpoint(t *testing.T) {
 	})
 	first := a.send(ep, 0)
 	home := partitionOf(t, first)
-	a.waitStatus(first, "delivered", arrival)
+	a.awaitStatus(first, "delivered", arrival)
 	tr := startTraffic(4, 20*time.Millisecond, in, strings.Replace(in, a.url, b.url, 1))
 	moves := rounds(2, 3, 3)
 	for i := range moves {
-		tr.wait(t, tr.count()+100)
+		tr.awaitCount(t, tr.count()+100)
 		to := (int(home) + 1 + i) % 4
 		began := time.Now()
 		steps, out := nodes[i%2].move(command.ExitDone, ep, to, "--wait", "60s")
@@ -125,18 +124,18 @@ func TestMoveEndpoint(t *testing.T) {
 		}
 	}
 	accepted := tr.finish()
-	settle(t, b, dest, "&endpoint_id="+ep, accepted, time.Minute)
-	settledDeliveries(t, nodes[0].topics(), len(accepted)+1+moves, dest)
+	awaitDelivered(t, b, dest, "&endpoint_id="+ep, accepted, time.Minute)
+	awaitAllDelivered(t, nodes[0].streamConfig(), len(accepted)+1+moves, dest)
 	if listed := len(a.list("&endpoint_id="+ep, 100)); listed != len(accepted)+1+moves {
 		t.Errorf("%d events of the endpoint are listed, want %d", listed, len(accepted)+1+moves)
 	}
 	for i, url := range shards {
-		if n := storedOn(t, url, int32(i)); n == 0 {
+		if n := countStoredOn(t, url, int32(i)); n == 0 {
 			t.Errorf("shard %d has no events", i+1)
 		}
 	}
 	if duplicates := redelivered(t, dest); duplicates > 0 {
-		t.Errorf("%d duplicates, though nobody died", duplicates)
+		t.Errorf("%d duplicates, though no process was killed", duplicates)
 	}
 	used := map[int32]int{}
 	for _, r := range dest.received() {
@@ -144,9 +143,9 @@ func TestMoveEndpoint(t *testing.T) {
 	}
 	t.Logf("%d accepted, 0 lost, by partition %v", len(accepted), used)
 	if len(used) != moves+1 {
-		t.Errorf("events were accepted in %v", used)
+		t.Errorf("events were accepted in the partitions %v", used)
 	}
-	// A replay goes where its event is, and its result counts.
+	// A replay runs in its event's partition, and its result updates the event.
 	replayed := a.must(http.StatusOK, "POST", "/v1/events/"+first+"/replay", map[string]any{})
 	eventually(t, arrival, func() string {
 		e := a.must(http.StatusOK, "GET", "/v1/events/"+first, nil)
@@ -158,9 +157,9 @@ func TestMoveEndpoint(t *testing.T) {
 	})
 }
 
-// What is open for longer than the wait is refused and nothing has changed; a dry run changes nothing either;
-// what is in vain is moved back.
-func TestMoveRefuses(t *testing.T) {
+// A move is refused, and changes nothing, if deliveries are open for longer than --wait. A dry run changes nothing. A
+// move that cannot be completed is undone.
+func TestMoveRefusesOpenDeliveries(t *testing.T) {
 	t.Parallel()
 	p := startDevProcess(t, t.TempDir())
 	hang := make(chan struct{})
@@ -177,14 +176,14 @@ func TestMoveRefuses(t *testing.T) {
 	e := p.send(failing, 1)
 	home := int(partitionOf(t, e))
 	away := (home + 1) % 4
-	p.waitStatus(e, "retrying", arrival)
+	p.awaitStatus(e, "retrying", arrival)
 	refuse := func(want, ep string, partition int, flags ...string) {
 		t.Helper()
 		if _, out := p.move(command.ExitRefused, ep, partition, flags...); !strings.Contains(out, want) {
 			t.Errorf("%s\nwant %q", out, want)
 		}
 		if next := p.send(ep, 2); int(partitionOf(t, next)) == partition && partition != home {
-			t.Errorf("it was moved all the same")
+			t.Errorf("the endpoint was moved although the move was refused")
 		}
 	}
 	refuse("wait for a retry, the last until", failing, away)
@@ -197,11 +196,11 @@ func TestMoveRefuses(t *testing.T) {
 	p.must(http.StatusOK, "PATCH", "/v1/endpoints/"+failing, map[string]any{"paused": true})
 	refuse("the endpoint is paused", failing, away)
 	p.must(http.StatusOK, "PATCH", "/v1/endpoints/"+failing, map[string]any{"paused": false})
-	// With --leave the retries stay where they are.
+	// With --leave the open retries stay in the old partition.
 	eventually(t, time.Minute, func() string {
 		steps, _ := p.move(command.ExitDone, failing, away, "--leave", "--dry-run")
 		if steps[0].Open > 0 {
-			return fmt.Sprintf("something is still on its way: %+v", steps[0])
+			return fmt.Sprintf("deliveries are still in flight: %+v", steps[0])
 		}
 		return ""
 	})
@@ -210,7 +209,7 @@ func TestMoveRefuses(t *testing.T) {
 		t.Errorf("%+v", steps)
 	}
 	if next := p.send(failing, 3); int(partitionOf(t, next)) != away {
-		t.Errorf("it was not moved")
+		t.Errorf("the endpoint was not moved")
 	}
 
 	hanging, _, _ := p.endpoint(
@@ -225,9 +224,10 @@ func TestMoveRefuses(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if next := p.send(hanging, 2); int(partitionOf(t, next)) != home {
-		t.Error("it was not moved back")
+		t.Error("the endpoint was not moved back")
 	}
-	if out, code := ran(t, p.command("endpoints", "move", hanging, "--data-dir", p.dir)); code != command.ExitMisused ||
+	if out, code := runToEnd(
+		t, p.command("endpoints", "move", hanging, "--data-dir", p.dir)); code != command.ExitMisused ||
 		!strings.Contains(out, "--partition is required") {
 		t.Errorf("%d %s", code, out)
 	}

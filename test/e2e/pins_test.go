@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// What the build loads is compared with the sums of the repository each time: a file that somebody put in its place is
-// fetched again, whatever the stamp beside it says.
+// Downloaded files are compared with the repository's checksums at every build. A replaced file is downloaded again,
+// whatever the stamp file next to it says.
 func TestFetchedFilesAreCompared(t *testing.T) {
 	root := t.TempDir()
 	if err := os.CopyFS(filepath.Join(root, "deploy"), os.DirFS("deploy")); err != nil {
 		t.Fatal(err)
 	}
-	tools := t.TempDir() // in which fetching fails, so that nothing is fetched here
+	tools := t.TempDir() // contains download tools that fail, so that nothing is downloaded
 	for _, name := range []string{"npm", "mvn", "java"} {
 		if err := os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\nexit 7\n"), 0o700); err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestFetchedFilesAreCompared(t *testing.T) {
 		cmd.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"))
 		out, err := cmd.CombinedOutput()
 		if err == nil {
-			t.Errorf("%s is content:\n%s", script, out)
+			t.Errorf("%s accepts a replaced file:\n%s", script, out)
 		}
 		return string(out)
 	}
@@ -64,7 +64,7 @@ func TestFetchedFilesAreCompared(t *testing.T) {
 	}
 }
 
-// pip installs nothing whose sum the repository does not have, and runs no set-up script of a package.
+// pip installs only packages whose checksums are in the repository, and runs no set-up scripts of packages.
 func TestPythonPackagesArePinned(t *testing.T) {
 	for script, requirements := range map[string]string{
 		"deploy/vendors.sh":               "pkg/verify/testdata/vendors/requirements.txt",

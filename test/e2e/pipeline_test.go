@@ -19,8 +19,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// testPipeline is the suite of the main path, the same on embedded and on real engines: what is written
-// on one node is read on the other, which may be the same.
+// testPipeline tests the main path, on embedded and on real engines: it writes on one node and reads on another, which
+// may be the same.
 func testPipeline(t *testing.T, write, read *process, readRounds int) {
 	for _, c := range []struct {
 		name string
@@ -31,26 +31,26 @@ func testPipeline(t *testing.T, write, read *process, readRounds int) {
 		{"delivery is retried after 503", retriedDelivery},
 		{"event is replayed", replayedEvent},
 		{"secrets rotate on both sides", rotatedSecrets},
-		{"paused, purged, unpaused", heldByHand},
+		{"paused, purged, unpaused", pausedByHand},
 		{"list pages without gap or repeat", pagedList},
 		{"bytes stay the same", byteIdentity},
 		{"receipts never go back from processed", parallelReceipts},
 		{"usage counts every event once", usageCounts},
 		{"reads see what was written", func(t *testing.T, write, read client) { readYourWrites(t, write, read, readRounds) }},
 	} {
-		t.Run(c.name, func(t *testing.T) { c.run(t, write.in(t), read.in(t)) })
+		t.Run(c.name, func(t *testing.T) { c.run(t, write.forTest(t), read.forTest(t)) })
 	}
 	t.Run("ledger adds up", func(t *testing.T) {
-		if r := settledLedger(t, write.topics()); r.Delivered == 0 || r.Skipped == 0 || r.Rejected == 0 ||
+		if r := awaitSettledLedger(t, write.streamConfig()); r.Delivered == 0 || r.Skipped == 0 || r.Rejected == 0 ||
 			r.Failed+r.Dead > 0 {
-			t.Errorf("what was delivered, had no destination and was forged: %v", r.Counts)
+			t.Errorf("the ledger must count delivered, unrouted and forged events: %v", r.Counts)
 		}
 	})
 }
 
 const (
-	githubSecret = "it's a secret to everybody" // of GitHub's own example
-	arrival      = 10 * time.Second             // bounds the way of an event on a busy machine
+	githubSecret = "it's a secret to everybody" // from GitHub's documentation
+	arrival      = 10 * time.Second             // bounds the time until an event arrives on a busy machine
 )
 
 func githubHeader(body []byte) map[string]string { return githubHeaderBy(githubSecret, body) }
@@ -79,7 +79,7 @@ func providerEvent(t *testing.T, write, read client) {
 		t.Fatalf("delivered %q", got.body)
 	}
 	verifyDelivery(t, secret, got)
-	e := read.waitStatus(got.event(), "delivered", arrival)
+	e := read.awaitStatus(got.event(), "delivered", arrival)
 	if e["endpoint_id"] != ep || e["type"] != "pull_request" || e["body"] != string(body) {
 		t.Fatalf("read %v", e)
 	}
@@ -94,7 +94,7 @@ func providerEvent(t *testing.T, write, read client) {
 	}
 }
 
-// verifyDelivery asks the official library.
+// verifyDelivery checks a delivery's signature with the official Standard Webhooks library.
 func verifyDelivery(t *testing.T, secret string, got received) {
 	t.Helper()
 	verifier, err := standardwebhooks.NewWebhook(secret)
@@ -115,14 +115,14 @@ func sentEvent(t *testing.T, write, read client) {
 		t.Fatalf("event %s delivered as %s: %s", id, got.event(), got.body)
 	}
 	verifyDelivery(t, secret, got)
-	if e := read.waitStatus(id, "delivered", arrival); e["type"] != "order.paid" || e["source"] != "api" {
+	if e := read.awaitStatus(id, "delivered", arrival); e["type"] != "order.paid" || e["source"] != "api" {
 		t.Fatalf("read %v", e)
 	}
 }
 
 // onceUnavailable answers the first request for each event with 503.
 func onceUnavailable(r received) int {
-	if r.before == 0 {
+	if r.earlier == 0 {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusOK
@@ -137,9 +137,9 @@ func retriedDelivery(t *testing.T, write, read client) {
 	id := write.send(ep, 1)
 	got := dest.wait(t, 2, arrival)
 	if gap := got[1].at.Sub(got[0].at); gap < time.Second {
-		t.Errorf("the retry came after %v, before its time", gap)
+		t.Errorf("the retry was sent after %v, before its due time", gap)
 	}
-	attempts := read.waitStatus(id, "delivered", arrival)["attempts"].([]any)
+	attempts := read.awaitStatus(id, "delivered", arrival)["attempts"].([]any)
 	var answers []any
 	for _, a := range attempts {
 		answers = append(answers, a.(map[string]any)["response_status"])
@@ -153,8 +153,8 @@ func replayedEvent(t *testing.T, write, read client) {
 	dest := newSink(t, nil)
 	ep, _, _ := write.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	id := write.send(ep, 1)
-	read.waitStatus(id, "delivered", arrival)
-	// Asked for on the node that reads: it need not be the one that accepted.
+	read.awaitStatus(id, "delivered", arrival)
+	// The replay is requested on the reading node, which need not have accepted the event.
 	if run := read.must(http.StatusOK, "POST", "/v1/events/"+id+"/replay", map[string]any{}); run["queued"] != 1.0 {
 		t.Fatalf("replay %v", run)
 	}
@@ -202,7 +202,7 @@ func randomBytes(t *testing.T, n int) []byte {
 	return b
 }
 
-// byteIdentity: what arrives, what is stored and what is delivered are the same bytes.
+// byteIdentity checks that received, stored and delivered bodies are the same bytes.
 func byteIdentity(t *testing.T, write, read client) {
 	dest := newSink(t, nil)
 	_, in, _ := write.endpoint(map[string]any{"destinations": []any{dest.URL}})
@@ -211,7 +211,7 @@ func byteIdentity(t *testing.T, write, read client) {
 		t.Helper()
 		var reader io.Reader = bytes.NewReader(body)
 		if chunked {
-			reader = io.MultiReader(reader) // hides the length
+			reader = io.MultiReader(reader) // hides the length, so that the client sends chunks
 		}
 		before := len(dest.received())
 		resp, err := http.Post(in, "application/octet-stream", reader)
@@ -249,11 +249,10 @@ func byteIdentity(t *testing.T, write, read client) {
 	}
 }
 
-// readYourWrites: after a 202, the read and the list find the event, every time. A list that could not
-// wait for the store any longer says so and is asked again; that must stay rare.
-//
-// Most of a round is a wait for the flush that its reader asked for, of which there are ten a second: readers who
-// come together share one. So five readers take turns, each with an endpoint of its own.
+// readYourWrites checks that after a 202 a read and a list always find the event. A list that the store could not serve
+// in time says so and is read again; that must be rare. A round mostly waits for the flush that its read triggers.
+// There are ten flushes a second, and concurrent readers share one. So five readers run in parallel, each with its own
+// endpoint.
 func readYourWrites(t *testing.T, write, read client, rounds int) {
 	const readers = 5
 	var late atomic.Int64
@@ -273,7 +272,7 @@ func readYourWrites(t *testing.T, write, read client, rounds int) {
 	}
 }
 
-// readOwnWrite is one round.
+// readOwnWrite sends an event and reads it back, once.
 func readOwnWrite(t *testing.T, write, read client, ep string, i int, late *atomic.Int64) {
 	id := write.send(ep, i)
 	read.must(http.StatusOK, "GET", "/v1/events/"+id, nil)

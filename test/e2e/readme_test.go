@@ -24,11 +24,11 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// shownAnswer is the line below a command that shows its status and a part of its answer.
+// shownAnswer matches the line below a command that shows its status and a part of its answer.
 var shownAnswer = regexp.MustCompile(`^# \d{3}\b`)
 
-// readmeCommands are the commands in README.md's blocks of shell, in their order, each with the answer that is shown
-// for it. One may have several lines, while a quote is open.
+// readmeCommands returns the commands of README.md's shell blocks in order, each with the answer shown below it. A
+// command has several lines while a quote is open.
 func readmeCommands(t *testing.T) (commands []string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readFile(t, "README.md")), -1)
@@ -53,7 +53,7 @@ func readmeCommands(t *testing.T) (commands []string) {
 	return commands
 }
 
-// shell is a bash that runs one command after the other.
+// shell is a bash process that runs one command after the other.
 type shell struct {
 	t   *testing.T
 	dir string
@@ -61,7 +61,7 @@ type shell struct {
 	out *bufio.Scanner
 }
 
-// newShell starts a bash whose relay is the binary under test and whose curl says the status.
+// newShell starts a bash whose relay command is the binary under test and whose curl also prints the status.
 func newShell(t *testing.T, env ...string) *shell {
 	t.Helper()
 	bin := t.TempDir()
@@ -97,7 +97,7 @@ func newShell(t *testing.T, env ...string) *shell {
 	return s
 }
 
-// run returns what a command printed, and its exit code.
+// run runs a command and returns what it printed and its exit code.
 func (s *shell) run(command string) (output, code string) {
 	s.t.Helper()
 	const end = "== exit "
@@ -115,19 +115,19 @@ func (s *shell) run(command string) (output, code string) {
 	return "", ""
 }
 
-// readme plays the commands: relay dev is the service that most speak to, a node on engines of its own the cluster.
-type readme struct {
+// readmeRunner runs the commands. Most of them use a relay dev; those for a cluster use a node on its own engines.
+type readmeRunner struct {
 	t        *testing.T
-	values   map[string]string // of placeholders, by what stands before the dots
-	known    *strings.Replacer // what else a reader replaces
+	values   map[string]string // of placeholders, by the text before their dots
+	known    *strings.Replacer // the other values that a reader replaces
 	settings map[string]string // of the cluster
 	cluster  *cluster
 	dev      *process
 	dest     *sink
-	got      received // a delivery
-	secret   string   // that signed it
+	delivery received // an example delivery
+	secret   string   // that signed the delivery
 	port     int      // of the node
-	serving  bool     // the node runs
+	serving  bool     // whether the node runs
 	dead     string   // address of a record in the node's dead letter topic
 
 	onDev, onNode, aside *shell
@@ -142,8 +142,8 @@ var (
 	member      = regexp.MustCompile(`"[a-z_]+":`)
 )
 
-// fill puts values where the reader has to.
-func (r *readme) fill(command string) string {
+// fillPlaceholders replaces the placeholders of a command with values, as a reader does.
+func (r *readmeRunner) fillPlaceholders(command string) string {
 	r.t.Helper()
 	command = comment.ReplaceAllString(command, "")
 	command = placeholder.ReplaceAllStringFunc(command, func(match string) string {
@@ -154,7 +154,7 @@ func (r *readme) fill(command string) string {
 		return name + r.values[name]
 	})
 	if strings.Contains(command, "…") {
-		r.t.Fatalf("a placeholder of %s is not known", command)
+		r.t.Fatalf("%s has an unknown placeholder", command)
 	}
 	if r.known != nil {
 		command = r.known.Replace(command)
@@ -162,10 +162,10 @@ func (r *readme) fill(command string) string {
 	return strings.ReplaceAll(command, "P:O", r.dead)
 }
 
-// call runs a command of curl and holds its status against the one that README.md says.
-func (r *readme) call(command string) {
+// call runs a curl command and compares its status and answer with those in README.md.
+func (r *readmeRunner) call(command string) {
 	r.t.Helper()
-	line, streams := r.fill(command), strings.Contains(command, "/stream")
+	line, streams := r.fillPlaceholders(command), strings.Contains(command, "/stream")
 	if streams {
 		line += " --max-time 1"
 	}
@@ -176,7 +176,7 @@ func (r *readme) call(command string) {
 	case status == nil || status[1][0] != '2' || code != "0" && !streams:
 		r.t.Errorf("%s\nended with %s: %s", line, code, out)
 	case said != nil && said[1] != status[1]:
-		r.t.Errorf("%s\nis answered %s, README.md says %s", line, status[1], said[1])
+		r.t.Errorf("%s\nthe answer is %s, README.md shows %s", line, status[1], said[1])
 	case streams && !strings.Contains(out, "event: ready\n"):
 		r.t.Errorf("%s\nstreams %s", line, out)
 	}
@@ -190,16 +190,16 @@ func (r *readme) call(command string) {
 	}
 	named := map[string]bool{}
 	for _, m := range namedID.FindAllStringSubmatch(out, -1) {
-		if !named[m[1]] { // the first is that of the answer itself
+		if !named[m[1]] { // the first id is that of the answer itself
 			r.values[m[1]], named[m[1]] = m[2], true
 		}
 	}
 }
 
-// must runs a command that has to end well.
-func (r *readme) must(sh *shell, command string) string {
+// must runs a command that has to exit with 0.
+func (r *readmeRunner) must(sh *shell, command string) string {
 	r.t.Helper()
-	line := r.fill(command)
+	line := r.fillPlaceholders(command)
 	out, code := sh.run(line)
 	if code != "0" {
 		r.t.Errorf("%s\nended with %s: %s", line, code, out)
@@ -207,7 +207,7 @@ func (r *readme) must(sh *shell, command string) string {
 	return out
 }
 
-// Every command of README.md does what it says when it is pasted, with real values where it has placeholders.
+// Every command of README.md works when it is pasted, with real values for its placeholders.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"bash", "curl", "openssl"} {
@@ -222,15 +222,15 @@ func TestReadmeCommands(t *testing.T) {
 			if !strings.Contains(string(readFile(t, "Makefile")), "\n"+words[1]+":") {
 				t.Errorf("the Makefile has no %s", words[1])
 			}
-		case words[0] == "go": // its packages are there; to test them is another step's business
+		case words[0] == "go": // checks only that the packages exist; other steps run their tests
 			if out, err := exec.Command("go", "list", words[len(words)-1]).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", command, err, out)
 			}
-		case strings.HasPrefix(words[0], "sdk/"): // a step of its own
+		case strings.HasPrefix(words[0], "sdk/"): // runs in its own step of make test
 			if info, err := os.Stat(words[0]); err != nil || info.Mode()&0o100 == 0 {
 				t.Errorf("%s cannot be run: %v", words[0], err)
 			}
-		case words[0] == "openssl": // makes a key such as the one that these processes have
+		case words[0] == "openssl": // creates a master key like the one of these processes
 			if key := strings.TrimSpace(r.must(r.aside, command)); len(key) != len(r.values["main:"]) {
 				t.Errorf("%s prints %q", command, key)
 			}
@@ -238,13 +238,13 @@ func TestReadmeCommands(t *testing.T) {
 			r.call(command)
 		case strings.HasPrefix(command, "relay serve"):
 			r.must(r.onNode, command+" >serve.log 2>&1 &")
-			r.serves()
+			r.awaitServe()
 		case words[0] == "export" && !r.serving, elsewhere.MatchString(command):
 			r.must(r.onNode, command)
-		case words[0] == "export", strings.Contains(command, "--print"): // of a cluster that is not there
+		case words[0] == "export", strings.Contains(command, "--print"): // for a cluster that this test does not have
 			r.must(r.aside, command)
 		case strings.HasPrefix(command, "relay dead"):
-			r.deadLetters(command)
+			r.produceDeadLetter(command)
 		case strings.HasPrefix(command, "relay config export"):
 			r.must(r.onDev, command)
 			r.must(r.onNode, "cp "+r.onDev.dir+"/config.json .")
@@ -252,12 +252,12 @@ func TestReadmeCommands(t *testing.T) {
 			r.receive()
 			r.must(r.onDev, command)
 		case strings.Contains(command, "openssl dgst"):
-			want, signature := r.got.header.Get("Webhook-Signature"), strings.TrimSpace(r.must(r.onDev, command))
+			want, signature := r.delivery.header.Get("Webhook-Signature"), strings.TrimSpace(r.must(r.onDev, command))
 			if "v1,"+signature != want {
-				t.Errorf("%s\nmakes %s, the delivery has %s", command, signature, want)
+				t.Errorf("%s\ncomputes %s, the delivery has %s", command, signature, want)
 			}
-		case strings.HasPrefix(command, "relay endpoints move"): // from another partition than the one that it names
-			r.onDev.run(strings.Replace(r.fill(command), "--partition 7", "--partition 6", 1))
+		case strings.HasPrefix(command, "relay endpoints move"): // moves from another partition than the command names
+			r.onDev.run(strings.Replace(r.fillPlaceholders(command), "--partition 7", "--partition 6", 1))
 			r.must(r.onDev, command)
 		default:
 			r.must(r.onDev, command)
@@ -266,14 +266,14 @@ func TestReadmeCommands(t *testing.T) {
 	r.metrics()
 }
 
-// elsewhere are commands for the cluster, or for a relay without a configuration.
+// elsewhere matches commands for the cluster or for a relay without a configuration.
 var elsewhere = regexp.MustCompile(`^relay (migrate|config import)\b[^|]*$`)
 
-func newReadme(t *testing.T) *readme {
+func newReadme(t *testing.T) *readmeRunner {
 	t.Helper()
-	r := &readme{t: t, port: kit.FreePort(t), settings: map[string]string{}}
+	r := &readmeRunner{t: t, port: kit.FreePort(t), settings: map[string]string{}}
 	r.values = map[string]string{"whsec_": "0123456789abcdef", "services/": "T0/B0/x"}
-	r.dest = newSink(t, func(received) int { return http.StatusNotFound }) // what fails for good can be recovered
+	r.dest = newSink(t, func(received) int { return http.StatusNotFound }) // gives recovery jobs failed deliveries
 	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
 	r.cluster = newCluster(t, on, "readme")
 	for _, variable := range r.cluster.env {
@@ -282,7 +282,7 @@ func newReadme(t *testing.T) *readme {
 	}
 	node := r.cluster.node("a")
 	r.aside = newShell(t, append(node.env, "RELAY_DATA_DIR="+node.dir)...)
-	env := slices.DeleteFunc(slices.Clone(node.env), func(variable string) bool { // README.md says what is needed
+	env := slices.DeleteFunc(slices.Clone(node.env), func(variable string) bool { // the settings come from README.md
 		return regexp.MustCompile(`^RELAY_(MASTER_KEYS|KAFKA_BROKERS|CLICKHOUSE_URL|REDIS_URL)=`).MatchString(variable)
 	})
 	r.onNode = newShell(t, append(env, "RELAY_DATA_DIR="+node.dir)...)
@@ -291,8 +291,9 @@ func newReadme(t *testing.T) *readme {
 	return r
 }
 
-// startDev starts relay dev, with the cluster's master key: the configuration goes from one to the other.
-func (r *readme) startDev() {
+// startDev starts relay dev with the cluster's master key, because README.md imports its configuration into the
+// cluster.
+func (r *readmeRunner) startDev() {
 	r.t.Helper()
 	r.dev = startDevProcess(r.t, r.t.TempDir(),
 		"RELAY_MASTER_KEYS=main:"+r.values["main:"], "RELAY_PARTITIONS=8", "RELAY_DNS_SERVER=127.0.0.1:9")
@@ -308,8 +309,8 @@ func (r *readme) startDev() {
 		"0.0.0.0:8080", fmt.Sprintf("127.0.0.1:%d", r.port))
 }
 
-// serves waits for the node.
-func (r *readme) serves() {
+// awaitServe waits until the node is ready.
+func (r *readmeRunner) awaitServe() {
 	r.t.Helper()
 	r.serving = true
 	eventually(r.t, time.Minute, func() string {
@@ -325,8 +326,8 @@ func (r *readme) serves() {
 	})
 }
 
-// deadLetters puts a record into the dead letter topic before the first command asks for it.
-func (r *readme) deadLetters(command string) {
+// produceDeadLetter produces a dead letter before the first command that needs one.
+func (r *readmeRunner) produceDeadLetter(command string) {
 	r.t.Helper()
 	if r.dead == "" {
 		conf := stream.Config{Brokers: []string{r.cluster.kafka}, Prefix: r.cluster.prefix}
@@ -358,26 +359,26 @@ func (r *readme) deadLetters(command string) {
 	r.must(r.onNode, command)
 }
 
-// receive gives the shell what a receiver has of a delivery.
-func (r *readme) receive() {
+// receive sets the shell variables that a receiver has from a delivery.
+func (r *readmeRunner) receive() {
 	r.t.Helper()
-	r.got = r.dest.wait(r.t, 1, arrival)[0]
-	h := r.got.header
+	r.delivery = r.dest.wait(r.t, 1, arrival)[0]
+	h := r.delivery.header
 	r.onDev.run(fmt.Sprintf("SECRET='%s' WEBHOOK_ID='%s' WEBHOOK_TIMESTAMP='%s' BODY='%s'",
-		r.secret, h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), r.got.body))
+		r.secret, h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), r.delivery.body))
 }
 
 var metricName = regexp.MustCompile(`\brelay_[a-z_]+\b`)
 
-// metrics: those to alert on are there from the start, before they count anything.
-func (r *readme) metrics() {
+// metrics checks that the metrics of the alert list exist from the start, before they count anything.
+func (r *readmeRunner) metrics() {
 	r.t.Helper()
 	_, operating, _ := strings.Cut(string(readFile(r.t, "README.md")), "\n## Operating\n")
 	operating, _, _ = strings.Cut(operating, "\n## ")
 	fresh := startDevProcess(r.t, r.t.TempDir())
-	eventually(r.t, arrival, func() string { // its log comes by another pipe than its ready line
+	eventually(r.t, arrival, func() string { // the log and the ready line come over different pipes
 		if !adminLine.MatchString(fresh.logs.String()) {
-			return "it does not say where its metrics are"
+			return "the log does not have the address of the metrics"
 		}
 		return ""
 	})
@@ -385,7 +386,7 @@ func (r *readme) metrics() {
 	rules := string(readFile(r.t, "deploy/prometheus/rules.yaml"))
 	names := append(metricName.FindAllString(operating, -1), metricName.FindAllString(rules, -1)...)
 	if len(names) < 20 {
-		r.t.Errorf("only %q are to be alerted on", names)
+		r.t.Errorf("README.md alerts only on %q", names)
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		if !regexp.MustCompile(`(?m)^` + name + `(_count)?[{ ]`).MatchString(text) {

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// said is one receipt of many that were sent at the same time, and its answer.
-type said struct {
+// sentReceipt is one of many concurrent receipts, with its answer.
+type sentReceipt struct {
 	state       string
 	sent, heard time.Time
 	answer      map[string]any
 }
 
-// parallelReceipts sends 64 receipts for one event through two nodes at the same time. However they meet, the event
-// ends processed, every answer fits into one order of them, and each is read at once on the other node.
+// parallelReceipts sends 64 receipts for one event through two nodes at the same time. In any interleaving the event
+// ends as processed, the answers fit into one order, and each receipt can be read on the other node at once.
 func parallelReceipts(t *testing.T, write, read client) {
 	const receipts = 64
 	dest := newSink(t, nil)
 	ep, _, _ := write.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	event := write.send(ep, 1)
-	read.waitStatus(event, "delivered", arrival)
+	read.awaitStatus(event, "delivered", arrival)
 	listed := func(filter string) int { return len(read.list("&endpoint_id="+ep+"&processing="+filter, 10)) }
 	if listed("missing") != 1 || listed("none,failed") != 1 || listed("processed") != 0 {
-		t.Error("an event that was delivered and has no receipt is not found by that")
+		t.Error("processing=missing does not find a delivered event without a receipt")
 	}
 	path := "/v1/events/" + event + "/processing"
-	for i, state := range []string{"processing", "failed"} { // each seen on the other node
+	for i, state := range []string{"processing", "failed"} { // each must be visible on the other node
 		on, other := []client{write, read}[i], []client{read, write}[i]
 		a := on.must(http.StatusOK, "POST", path,
 			map[string]any{"state": state, "reference": "job 1", "details": map[string]any{"try": i}})
@@ -42,7 +42,7 @@ func parallelReceipts(t *testing.T, write, read client) {
 		}
 	}
 
-	all := make([]said, receipts)
+	all := make([]sentReceipt, receipts)
 	var wg sync.WaitGroup
 	for i := range all {
 		wg.Go(func() {
@@ -56,8 +56,8 @@ func parallelReceipts(t *testing.T, write, read client) {
 				switch status {
 				case http.StatusOK:
 					return ""
-				case http.StatusTooManyRequests: // so many may run at once, and on a busy machine more do
-					return fmt.Sprintf("receipt %d is refused: %v", i, answer)
+				case http.StatusTooManyRequests: // the number of parallel requests is limited; retry
+					return fmt.Sprintf("receipt %d is rate limited: %v", i, answer)
 				}
 				t.Errorf("receipt %d: %d %v", i, status, answer)
 				return ""
@@ -80,14 +80,14 @@ func parallelReceipts(t *testing.T, write, read client) {
 		}
 	}
 	if listed("missing,none,failed,processing") != 0 || listed("processed") != 1 {
-		t.Error("the list does not find the event by its receipt")
+		t.Error("processing=processed does not find the event")
 	}
 }
 
-// fitsOneOrder reports answers that no order of the receipts explains.
-func fitsOneOrder(t *testing.T, all []said) {
+// fitsOneOrder fails the test if no order of the receipts explains the answers.
+func fitsOneOrder(t *testing.T, all []sentReceipt) {
 	t.Helper()
-	var processed time.Time // when somebody first knew
+	var processed time.Time // when an answer first showed processed
 	for _, s := range all {
 		if s.state == "processed" && (processed.IsZero() || s.heard.Before(processed)) {
 			processed = s.heard
@@ -101,11 +101,11 @@ func fitsOneOrder(t *testing.T, all []said) {
 			t.Errorf("receipt %d: the first one came at %v, another answer says %v", i, s.answer["created_at"],
 				all[0].answer["created_at"])
 		case applied && (s.answer["state"] != s.state || s.answer["reference"] != fmt.Sprint(i)):
-			t.Errorf("receipt %d (%s) is said to be applied, but the answer is %v", i, s.state, s.answer)
+			t.Errorf("receipt %d (%s) is reported as applied, but the answer is %v", i, s.state, s.answer)
 		case !applied && (s.answer["state"] != "processed" || s.state == "processed"):
 			t.Errorf("receipt %d (%s) was not applied, but the answer is %v", i, s.state, s.answer)
 		case applied && s.state == "failed" && s.sent.After(processed):
-			t.Errorf("receipt %d (failed) was applied, though it was sent %v after processed was known", i,
+			t.Errorf("receipt %d (failed) was applied, though it was sent %v after an answer showed processed", i,
 				s.sent.Sub(processed))
 		case !applied:
 			kept++

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// recoverable makes an endpoint whose destination fails until it is mended, and so many events that failed for good.
-func (c client) recoverable(t *testing.T, n int) (endpoint string, dest *sink, mend func()) {
+// failedEvents creates an endpoint with n events that failed finally. Its destination fails until repair is called.
+func (c client) failedEvents(t *testing.T, n int) (endpoint string, dest *sink, repair func()) {
 	t.Helper()
-	var mended atomic.Bool
+	var repaired atomic.Bool
 	dest = newSink(t, func(received) int {
-		if mended.Load() {
+		if repaired.Load() {
 			return http.StatusOK
 		}
 		return http.StatusInternalServerError
@@ -24,7 +24,7 @@ func (c client) recoverable(t *testing.T, n int) (endpoint string, dest *sink, m
 		"destinations": []any{dest.URL}, "retry_policy": map[string]any{"strategy": "none", "max_attempts": 1},
 	})
 	c.sendMany(endpoint, n)
-	// A destination that only fails is asked by few at a time.
+	// A destination that only fails has a small in-flight window, so this takes a while.
 	dest.wait(t, n, time.Minute+time.Duration(n)*20*time.Millisecond)
 	eventually(t, time.Minute, func() string {
 		if failed := len(c.list("&status=failed&endpoint_id="+endpoint, 100)); failed < n {
@@ -32,10 +32,10 @@ func (c client) recoverable(t *testing.T, n int) (endpoint string, dest *sink, m
 		}
 		return ""
 	})
-	return endpoint, dest, func() { mended.Store(true) }
+	return endpoint, dest, func() { repaired.Store(true) }
 }
 
-// sendMany sends events in batches.
+// sendMany sends n events in batches.
 func (c client) sendMany(endpoint string, n int) {
 	c.t.Helper()
 	for sent := 0; sent < n; {
@@ -47,18 +47,18 @@ func (c client) sendMany(endpoint string, n int) {
 	}
 }
 
-// recover makes a recovery job and waits until it is ready.
-func (c client) recover(t *testing.T, endpoint string, rate int) (job map[string]any) {
+// prepareRecovery creates a recovery job and waits until it is ready.
+func (c client) prepareRecovery(t *testing.T, endpoint string, rate int) (job map[string]any) {
 	t.Helper()
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	job = c.must(http.StatusCreated, "POST", "/v1/recoveries",
 		map[string]any{"endpoint_id": endpoint, "since": since, "rate_per_second": rate})
-	return c.job(t, job, time.Minute, "ready")
+	return c.awaitJob(t, job, time.Minute, "ready")
 }
 
-// job polls a job until it has one of the states and nothing of an ended one is queued. At every poll its counters add
-// up.
-func (c client) job(t *testing.T, job map[string]any, limit time.Duration, states ...string) map[string]any {
+// awaitJob polls a job until it has one of the states; an ended job must also have nothing queued. At every poll its
+// counters must add up.
+func (c client) awaitJob(t *testing.T, job map[string]any, limit time.Duration, states ...string) map[string]any {
 	t.Helper()
 	eventually(t, limit, func() string {
 		status, now, _ := c.call("GET", "/v1/recoveries/"+job["id"].(string), nil)
@@ -86,31 +86,31 @@ func (c client) job(t *testing.T, job map[string]any, limit time.Duration, state
 	return job
 }
 
-// act takes an action on a job.
-func (c client) act(job map[string]any, action string) map[string]any {
+// doAction sends an action, such as canary, to a job.
+func (c client) doAction(job map[string]any, action string) map[string]any {
 	c.t.Helper()
 	return c.must(http.StatusOK, "POST", "/v1/recoveries/"+job["id"].(string), map[string]any{"action": action})
 }
 
-// Failed deliveries are selected, tested with a canary, and sent once somebody agrees.
-func TestRecovery(t *testing.T) {
+// A recovery job selects failed deliveries, sends a canary, and sends the rest after approval.
+func TestRecoveryJobWithCanary(t *testing.T) {
 	t.Parallel()
 	p := startDevProcess(t, t.TempDir())
-	endpoint, dest, mend := p.recoverable(t, 12)
-	job := p.recover(t, endpoint, 100)
+	endpoint, dest, repair := p.failedEvents(t, 12)
+	job := p.prepareRecovery(t, endpoint, 100)
 	if n := len(dest.received()); n != 12 || job["total"] != 12.0 || job["pending"] != 12.0 {
-		t.Fatalf("after the preparation the destination has had %d requests, and the job is %v", n, job)
+		t.Fatalf("after the preparation the destination has received %d requests, and the job is %v", n, job)
 	}
-	mend()
-	p.act(job, "canary")
-	job = p.job(t, job, 20*time.Second, "awaiting_approval")
+	repair()
+	p.doAction(job, "canary")
+	job = p.awaitJob(t, job, 20*time.Second, "awaiting_approval")
 	if n := len(dest.received()); n != 17 || job["delivered"] != 5.0 || job["pending"] != 7.0 {
-		t.Fatalf("after the canary the destination has had %d requests, and the job is %v", n, job)
+		t.Fatalf("after the canary the destination has received %d requests, and the job is %v", n, job)
 	}
-	p.act(job, "continue")
-	job = p.job(t, job, 20*time.Second, "completed")
+	p.doAction(job, "continue")
+	job = p.awaitJob(t, job, 20*time.Second, "completed")
 	if n := len(dest.received()); n != 24 || job["delivered"] != 12.0 {
-		t.Fatalf("at the end the destination has had %d requests, and the job is %v", n, job)
+		t.Fatalf("at the end the destination has received %d requests, and the job is %v", n, job)
 	}
 	triggers := map[any]int{}
 	for _, row := range p.list("&endpoint_id="+endpoint, 100) {
@@ -124,19 +124,19 @@ func TestRecovery(t *testing.T) {
 	if triggers["canary"] != 5 || triggers["recovery"] != 7 {
 		t.Errorf("triggers of the attempts: %v", triggers)
 	}
-	nothingLost(t, p.topics())
+	checkNothingLost(t, p.streamConfig())
 }
 
-// TestRecoveryUnderFire kills the whole process tree on every way of a job from state to state. The counters add up at
-// every poll, every delivery is made, and a kill repeats a page at most.
-func TestRecoveryUnderFire(t *testing.T) {
+// TestRecoverySurvivesKills kills the whole process tree in every state transition of a job. The counters add up at
+// every poll, every delivery is made, and a kill repeats at most one page of deliveries.
+func TestRecoverySurvivesKills(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	events := rounds(0, 600, 1500)
 	p := startDevProcess(t, t.TempDir())
-	var mended atomic.Bool
+	var repaired atomic.Bool
 	answer := func(received) int {
-		if mended.Load() {
+		if repaired.Load() {
 			return http.StatusOK
 		}
 		return http.StatusInternalServerError
@@ -147,14 +147,14 @@ func TestRecoveryUnderFire(t *testing.T) {
 		"retry_policy": map[string]any{"strategy": "none", "max_attempts": 1},
 	})
 	p.sendMany(endpoint, events)
-	eventually(t, 5*time.Minute, func() string { // seconds, unless everything else runs beside
+	eventually(t, 5*time.Minute, func() string { // takes seconds on an idle machine
 		if failed := len(p.list("&status=failed&endpoint_id="+endpoint, 100)); failed < events {
 			return fmt.Sprintf("%d of %d events have failed", failed, events)
 		}
 		return ""
 	})
-	time.Sleep(2 * time.Second) // the offsets are committed: no kill repeats what has failed
-	mended.Store(true)
+	time.Sleep(2 * time.Second) // offsets are committed, so no kill repeats the failed deliveries
+	repaired.Store(true)
 	kills := 0
 	kill := func(after time.Duration) {
 		time.Sleep(after)
@@ -164,7 +164,7 @@ func TestRecoveryUnderFire(t *testing.T) {
 	}
 
 	prepared := make(chan struct{})
-	go func() { // the answer is lost with the process
+	go func() { // the process is killed before it answers
 		defer close(prepared)
 		body := fmt.Sprintf(`{"endpoint_id":%q,"since":"2020-01-01","rate_per_second":100}`, endpoint)
 		req, err := http.NewRequest(http.MethodPost, p.url+"/v1/recoveries", strings.NewReader(body))
@@ -180,28 +180,28 @@ func TestRecoveryUnderFire(t *testing.T) {
 	<-prepared
 	var job map[string]any
 	if jobs := p.must(http.StatusOK, "GET", "/v1/recoveries", nil)["data"].([]any); len(jobs) == 1 {
-		job = p.job(t, jobs[0].(map[string]any), time.Minute, "ready")
+		job = p.awaitJob(t, jobs[0].(map[string]any), time.Minute, "ready")
 	} else {
-		job = p.recover(t, endpoint, 100)
+		job = p.prepareRecovery(t, endpoint, 100)
 	}
 	if job["total"] != float64(2*events) {
 		t.Fatalf("the job has selected %v of %d", job["total"], 2*events)
 	}
 	kill(0)
-	job = p.job(t, job, time.Minute, "ready")
-	p.act(job, "canary")
+	job = p.awaitJob(t, job, time.Minute, "ready")
+	p.doAction(job, "canary")
 	kill(time.Duration(rand.IntN(60)) * time.Millisecond)
-	job = p.job(t, job, time.Minute, "awaiting_approval")
+	job = p.awaitJob(t, job, time.Minute, "awaiting_approval")
 	kill(0)
-	job = p.job(t, job, time.Minute, "awaiting_approval")
-	p.act(job, "continue")
+	job = p.awaitJob(t, job, time.Minute, "awaiting_approval")
+	p.doAction(job, "continue")
 	for range rounds(0, 3, 15) {
 		kill(time.Duration(rand.IntN(1200)) * time.Millisecond)
-		p.job(t, job, time.Minute, "running", "completed")
+		p.awaitJob(t, job, time.Minute, "running", "completed")
 	}
-	job = p.job(t, job, 5*time.Minute, "completed")
+	job = p.awaitJob(t, job, 5*time.Minute, "completed")
 	kill(0)
-	job = p.job(t, job, time.Minute, "completed")
+	job = p.awaitJob(t, job, time.Minute, "completed")
 	if job["delivered"] != job["total"] {
 		t.Errorf("at the end the job is %v", job)
 	}
@@ -220,7 +220,7 @@ func TestRecoveryUnderFire(t *testing.T) {
 			}
 		}
 		if len(taken) != events {
-			t.Errorf("a destination has taken %d of %d events", len(taken), events)
+			t.Errorf("a destination has accepted %d of %d events", len(taken), events)
 		}
 		for _, n := range taken {
 			duplicates += n - 1
@@ -235,10 +235,10 @@ func TestRecoveryUnderFire(t *testing.T) {
 			t.Errorf("an event is %v", row)
 		}
 	}
-	nothingLost(t, p.topics())
+	checkNothingLost(t, p.streamConfig())
 }
 
-// items are those of a job that a query lists.
+// items lists the items of a job, with a query as the filter.
 func (c client) items(job map[string]any, query string) (all []map[string]any) {
 	c.t.Helper()
 	for cursor := ""; ; {
@@ -254,27 +254,27 @@ func (c client) items(job map[string]any, query string) (all []map[string]any) {
 	}
 }
 
-// A job of 100,000 deliveries runs at its rate to its end. It takes about 20 minutes.
-func TestRecoveryOfMany(t *testing.T) {
+// A job of 100,000 deliveries runs at its rate to its end. The test takes about 20 minutes.
+func TestRecoveryOf100000Deliveries(t *testing.T) {
 	n := rounds(0, 0, 100_000)
 	if n == 0 {
 		t.Skip("takes 20 minutes; set RELAY_TORTURE")
 	}
 	p := startDevProcess(t, t.TempDir())
-	endpoint, dest, mend := p.recoverable(t, n)
-	mend()
+	endpoint, dest, repair := p.failedEvents(t, n)
+	repair()
 	began := time.Now()
-	job := p.recover(t, endpoint, 100)
+	job := p.prepareRecovery(t, endpoint, 100)
 	t.Logf("prepared after %v", time.Since(began).Round(time.Millisecond))
-	p.act(job, "canary")
-	p.job(t, job, time.Minute, "awaiting_approval")
+	p.doAction(job, "canary")
+	p.awaitJob(t, job, time.Minute, "awaiting_approval")
 	began = time.Now()
-	p.act(job, "continue")
-	job = p.job(t, job, time.Hour, "completed")
+	p.doAction(job, "continue")
+	job = p.awaitJob(t, job, time.Hour, "completed")
 	took := time.Since(began)
 	if job["delivered"] != float64(n) || len(dest.received()) != 2*n {
 		t.Errorf("%d requests, and the job is %v", len(dest.received()), job)
 	}
 	t.Logf("%d deliveries in %v: %.1f a second", n, took.Round(time.Second), float64(n)/took.Seconds())
-	nothingLost(t, p.topics())
+	checkNothingLost(t, p.streamConfig())
 }

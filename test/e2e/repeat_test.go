@@ -15,8 +15,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// verifies reports whether a delivery is signed by a secret, by the official library.
-func verifies(t *testing.T, secret string, got received) bool {
+// isSignedBy reports whether the official Standard Webhooks library accepts a delivery's signature with the secret.
+func isSignedBy(t *testing.T, secret string, got received) bool {
 	t.Helper()
 	verifier, err := standardwebhooks.NewWebhook(secret)
 	if err != nil {
@@ -25,8 +25,8 @@ func verifies(t *testing.T, secret string, got received) bool {
 	return verifier.Verify(got.body, got.header) == nil
 }
 
-// rotatedSecrets changes the secrets on both sides of the relay without a moment in which one of the parties
-// must be refused.
+// rotatedSecrets rotates the provider's secret and the signing secret with overlaps, so that no valid request is
+// refused at any time.
 func rotatedSecrets(t *testing.T, write, read client) {
 	dest := newSink(t, nil)
 	ep, in, first := write.endpoint(map[string]any{
@@ -37,8 +37,8 @@ func rotatedSecrets(t *testing.T, write, read client) {
 	destinations := write.must(http.StatusOK, "GET", path, nil)["destinations"].([]any)
 	target := path + "/destinations/" + destinations[0].(map[string]any)["id"].(string)
 	secretOf := func(answer map[string]any) string { return answer["signing"].(map[string]any)["secret"].(string) }
-	// signed sends events until one is signed by exactly the secrets that are meant to live: another node may
-	// hear of a change a moment later.
+	// signed sends events until one is signed by exactly the live secrets: another node may apply a change a moment
+	// later.
 	signed := func(live, dead []string) {
 		t.Helper()
 		eventually(t, arrival, func() string {
@@ -49,13 +49,13 @@ func rotatedSecrets(t *testing.T, write, read client) {
 				return fmt.Sprintf("%d signatures, want %d", n, len(live))
 			}
 			for _, s := range live {
-				if !verifies(t, s, got) {
-					return "a living secret has not signed"
+				if !isSignedBy(t, s, got) {
+					return "a live secret has not signed"
 				}
 			}
 			for _, s := range dead {
-				if verifies(t, s, got) {
-					return "a dead secret has signed"
+				if isSignedBy(t, s, got) {
+					return "an expired secret has signed"
 				}
 			}
 			return ""
@@ -66,9 +66,9 @@ func rotatedSecrets(t *testing.T, write, read client) {
 	signed([]string{second, first}, nil)
 	third := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	write.must(http.StatusOK, "PATCH", target, map[string]any{"signing": map[string]any{"secret": third}})
-	signed([]string{third}, []string{first, second}) // brought along from elsewhere: at once
+	signed([]string{third}, []string{first, second}) // a secret given by the caller, without an overlap
 	fourth := secretOf(write.must(http.StatusOK, "POST", target+"/rotate_secret", map[string]any{"overlap_seconds": 1}))
-	signed([]string{fourth}, []string{third}) // when the overlap is over
+	signed([]string{fourth}, []string{third}) // after the overlap
 
 	const next = "the provider's next secret"
 	accepts := func(secret string, want int) {
@@ -92,7 +92,7 @@ func rotatedSecrets(t *testing.T, write, read client) {
 		map[string]any{"verification": map[string]any{"secrets": []string{"****" + next[len(next)-4:]}}})
 	accepts(githubSecret, http.StatusUnauthorized)
 	accepts(next, http.StatusOK)
-	eventually(t, arrival, func() string { // before the sink ends
+	eventually(t, arrival, func() string { // before the sink stops
 		for _, row := range read.list("&endpoint_id="+ep, 100) {
 			if row["status"] != "delivered" && row["status"] != "rejected" {
 				return fmt.Sprintf("%s is %s", row["id"], row["status"])
@@ -102,10 +102,10 @@ func rotatedSecrets(t *testing.T, write, read client) {
 	})
 }
 
-// repeats sends what was sent before, on another node where there is one: it is delivered once. Redis has 50 ms
-// for an answer, which a loaded machine may not give it; then an event is not recognised, which is allowed, and
-// the next round has another.
-func repeats(t *testing.T, write, read client) {
+// repeatedEvents sends events again, on another node if there is one, and expects one delivery of each. Redis has 50 ms
+// to answer. On a busy machine that may fail; then the repeat is accepted as a new event, which is allowed, and the
+// next round tries another event.
+func repeatedEvents(t *testing.T, write, read client) {
 	dest := newSink(t, nil)
 	ep, in, _ := write.endpoint(
 		map[string]any{"dedup": map[string]any{"key": "body:$.id", "window_seconds": 600}, "destinations": []any{dest.URL}})
@@ -131,7 +131,7 @@ func repeats(t *testing.T, write, read client) {
 		}
 		after := rows(func(rows []map[string]any) bool { return len(rows) == before+2 })
 		if len(after) != before+2 {
-			t.Fatalf("%d events are there, want %d", len(after), before+2)
+			t.Fatalf("%d events are listed, want %d", len(after), before+2)
 		}
 		first := after[1]["id"].(string)
 		if after[0]["status"] != "skipped" || after[0]["reason"] != "duplicate" ||
@@ -142,11 +142,11 @@ func repeats(t *testing.T, write, read client) {
 			len(e["deliveries"].([]any)) != 0 {
 			t.Fatalf("%v", e)
 		}
-		read.waitStatus(first, "delivered", arrival)
+		read.awaitStatus(first, "delivered", arrival)
 		return ""
 	}
-	tries(t, round)
-	tries(t, func(n int) string {
+	retryRound(t, round)
+	retryRound(t, func(n int) string {
 		send := func(c client, data string) (*http.Response, string) {
 			t.Helper()
 			req, err := http.NewRequest(http.MethodPost, c.url+"/v1/endpoints/"+ep+"/events", strings.NewReader(data))
@@ -189,12 +189,11 @@ func repeats(t *testing.T, write, read client) {
 	}
 }
 
-// A provider sends again what was not answered, while the node that takes it is killed in the middle of things and
-// Redis remembers: every event is there and delivered, and the only ones that may come twice are those that a death
-// left unanswered.
+// Providers repeat unanswered events while the node is killed at random times and Redis keeps the deduplication keys.
+// Every event is stored and delivered, and only events that a kill left unanswered may be duplicated.
 func TestProvidersRetryThroughKills(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	node := newCluster(t, engines{
 		startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}, "retries").start("a")[0]
 	dest := newSink(t, nil)
@@ -212,7 +211,7 @@ func TestProvidersRetryThroughKills(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					provide(t, in, strconv.FormatInt(next.Add(1), 10))
+					sendUntilAccepted(t, in, strconv.FormatInt(next.Add(1), 10))
 				}
 			}
 		})
@@ -236,15 +235,17 @@ func TestProvidersRetryThroughKills(t *testing.T) {
 		twice += len(events) - 1
 	}
 	duplicates := len(node.list("&status=skipped&endpoint_id="+ep, 100))
-	t.Logf("%d kills: %d events, 0 lost, %d repeats found out, %d delivered as another event", kills, sent,
+	t.Logf("%d kills: %d events, 0 lost, %d repeats recognised, %d delivered as new events", kills, sent,
 		duplicates, twice)
 	if twice > kills*providers {
-		t.Errorf("%d were delivered as another event, at most %d were left unanswered", twice, kills*providers)
+		t.Errorf("%d repeats were delivered as new events, but at most %d requests were left unanswered", twice,
+			kills*providers)
 	}
 }
 
-// provide sends an event until it is answered 200. A claim that its node has died with lasts for 30 s.
-func provide(t *testing.T, url, id string) {
+// sendUntilAccepted sends an event until it is answered 200. After a kill the deduplication claim of the dead node
+// blocks the event for 30 s.
+func sendUntilAccepted(t *testing.T, url, id string) {
 	client := http.Client{Timeout: 15 * time.Second}
 	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		req, err := http.NewRequest(http.MethodPost, url, strings.NewReader("{}"))
@@ -255,17 +256,17 @@ func provide(t *testing.T, url, id string) {
 		req.Header.Set("X-Id", id)
 		resp, err := client.Do(req)
 		if err != nil {
-			continue // nobody is listening at the moment
+			continue // the relay is down at the moment
 		}
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {
 			return
 		}
 	}
-	t.Errorf("event %s was never taken", id)
+	t.Errorf("event %s was never accepted", id)
 }
 
-// eventsByID are the events that the sink got, by what the provider calls them.
+// eventsByID returns the ids of the events that the sink received, by the provider's own id.
 func eventsByID(s *sink) map[string]map[string]bool {
 	got := map[string]map[string]bool{}
 	for _, r := range s.received() {
@@ -278,8 +279,8 @@ func eventsByID(s *sink) map[string]map[string]bool {
 	return got
 }
 
-// tries repeats a round that chance may spoil.
-func tries(t *testing.T, round func(n int) (fault string)) {
+// retryRound repeats a round that may fail by chance.
+func retryRound(t *testing.T, round func(n int) (fault string)) {
 	t.Helper()
 	fault := ""
 	for n := range 20 {
@@ -290,7 +291,7 @@ func tries(t *testing.T, round func(n int) (fault string)) {
 	t.Fatal(fault)
 }
 
-// idOf is the first id in an answer.
+// idOf returns the first id in an answer.
 func idOf(text string) string {
 	_, rest, _ := strings.Cut(text, `"id":"`)
 	id, _, _ := strings.Cut(rest, `"`)

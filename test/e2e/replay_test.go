@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// stored makes an endpoint with so many events that went nowhere yet, and enables its destination.
-func (c client) stored(dest *sink, n int) (endpoint string) {
+// undeliveredEvents creates an endpoint with n events that were skipped, and then enables its destination.
+func (c client) undeliveredEvents(dest *sink, n int) (endpoint string) {
 	c.t.Helper()
 	destination := map[string]any{"url": dest.URL, "enabled": false}
 	endpoint, _, _ = c.endpoint(map[string]any{"destinations": []any{destination}})
@@ -21,7 +21,7 @@ func (c client) stored(dest *sink, n int) (endpoint string) {
 	return endpoint
 }
 
-// replay asks for a replay of an endpoint under an Idempotency-Key. The relay may die meanwhile.
+// replay requests a replay of an endpoint's events with an Idempotency-Key. The relay may be killed meanwhile.
 func (c client) replay(key, endpoint, since string, rate int) (status int, answer map[string]any, err error) {
 	body := fmt.Sprintf(`{"endpoint_id":%q,"since":%q,"rate_per_second":%d}`, endpoint, since, rate)
 	req, err := http.NewRequest("POST", c.url+"/v1/replays", strings.NewReader(body))
@@ -41,14 +41,14 @@ func (c client) replay(key, endpoint, since string, rate int) (status int, answe
 
 func anHourAgo() string { return time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) }
 
-// The deliveries of a replay are as far apart as was asked, whatever the call takes, each event comes once, and its
-// run counts them.
+// The deliveries of a replay keep the requested rate however long the request takes, each event is delivered once, and
+// the run counts the deliveries.
 func TestReplayIsPaced(t *testing.T) {
 	t.Parallel()
 	n, rate := rounds(200, 600, 3000), 100
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir())
-	endpoint := p.stored(dest, n)
+	endpoint := p.undeliveredEvents(dest, n)
 	status, answer, err := p.replay("paced", endpoint, anHourAgo(), rate)
 	if err != nil || status != http.StatusOK || answer["events"] != float64(n) || answer["queued"] != float64(n) ||
 		answer["truncated"] != false {
@@ -57,12 +57,12 @@ func TestReplayIsPaced(t *testing.T) {
 	got := dest.wait(t, n, time.Duration(n/rate)*time.Second+time.Minute)
 	took := got[n-1].at.Sub(got[0].at)
 	perSecond := float64(n-1) / took.Seconds()
-	t.Logf("%d deliveries in %v: %.1f a second, asked for %d", n, took.Round(time.Millisecond), perSecond, rate)
-	// What is due goes out late when the machine stalls, the first as well as the last.
+	t.Logf("%d deliveries in %v: %.1f a second, requested %d", n, took.Round(time.Millisecond), perSecond, rate)
+	// On a busy machine any delivery may be late, the first as well as the last.
 	const stall = 400 * time.Millisecond
 	due := time.Duration(n-1) * time.Second / time.Duration(rate)
 	if took < due*9/10-stall || took > due*11/10+2*stall {
-		t.Errorf("%.1f deliveries a second, asked for %d", perSecond, rate)
+		t.Errorf("%.1f deliveries a second, requested %d", perSecond, rate)
 	}
 	run := answer["run_id"].(string)
 	eventually(t, time.Minute, func() string {
@@ -80,15 +80,15 @@ func TestReplayIsPaced(t *testing.T) {
 	}
 }
 
-// Killed while it queues: the run is interrupted with the number of deliveries that the log has, and a repeat under
-// its key gets that number and queues nothing.
-func TestReplayIsKilled(t *testing.T) {
-	long(t)
+// A relay that is killed while it queues a replay marks the run as interrupted, with the number of deliveries in the
+// log. A repeat with the same Idempotency-Key gets that number and queues nothing.
+func TestReplaySurvivesAKill(t *testing.T) {
+	skipShort(t)
 	t.Parallel()
 	const n = 20_000
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir())
-	endpoint := p.stored(dest, n)
+	endpoint := p.undeliveredEvents(dest, n)
 	since := anHourAgo()
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -129,7 +129,7 @@ func TestReplayIsKilled(t *testing.T) {
 		}
 		failure, _ := answer["error"].(map[string]any)
 		if status/100 != 5 || failure["run_id"] != run["run_id"] || failure["queued"] != run["queued"] {
-			t.Fatalf("the repeat is answered %d %v", status, answer)
+			t.Fatalf("the repeated request is answered %d %v", status, answer)
 		}
 	}
 	if have := queued(); have != run["queued"] {
@@ -137,17 +137,17 @@ func TestReplayIsKilled(t *testing.T) {
 	}
 }
 
-// The largest selection that one call takes: how long that is, and how much more memory the relay and its engines
-// hold meanwhile than before. Only the torture form.
-func TestReplayOfMany(t *testing.T) {
+// The largest selection of one request: measures its time and the additional memory of the relay and its engines. Runs
+// with RELAY_TORTURE=1 only.
+func TestLargestReplay(t *testing.T) {
 	n := rounds(0, 0, 100_000)
 	if n == 0 {
 		t.Skip("needs RELAY_TORTURE=1")
 	}
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir())
-	endpoint := p.stored(dest, n)
-	time.Sleep(5 * time.Second) // what was sent is stored
+	endpoint := p.undeliveredEvents(dest, n)
+	time.Sleep(5 * time.Second) // the store catches up
 	before := p.rss()
 	ended, most := make(chan struct{}), 0
 	var wg sync.WaitGroup

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// payloadIsErased erases the payload of an event that waits: nothing shows it any more, and it is not delivered.
+// payloadIsErased erases the payload of a parked event: nothing shows it any more, and it is not delivered.
 func payloadIsErased(t *testing.T, c client) {
 	const planted = "planted-payload"
 	dest := newSink(t, nil)
@@ -36,6 +36,6 @@ func payloadIsErased(t *testing.T, c client) {
 		t.Errorf("%d deliveries of an erased payload", len(got))
 	}
 	if audit := fmt.Sprint(c.must(http.StatusOK, "GET", "/v1/audit", nil)); !strings.Contains(audit, "erasure.created") {
-		t.Errorf("the audit log does not tell of it: %s", audit)
+		t.Errorf("the audit log has no entry for the erasure: %s", audit)
 	}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// planted are secrets by what they are.
+// planted holds the planted secrets by their names.
 type planted map[string]string
 
-// plant makes a secret that no other text holds.
+// plant creates a random secret that no other text contains.
 func (p planted) plant(what string, n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)
@@ -29,8 +29,8 @@ func (p planted) plant(what string, n int) []byte {
 	return b
 }
 
-// in names the secrets that stand in a text, however they are written.
-func (p planted) in(text string) (found []string) {
+// findIn returns the names of the secrets that a text contains, in any usual encoding.
+func (p planted) findIn(text string) (found []string) {
 	for what, secret := range p {
 		raw, err := hex.DecodeString(secret)
 		if err != nil {
@@ -47,11 +47,11 @@ func (p planted) in(text string) (found []string) {
 	return found
 }
 
-// No secret of ours or of the settings of an account stands in a topic, a table, a log, a metric or an answer,
-// whatever happens to the events: delivered, refused by the destination or by us, replayed, unreachable.
+// No secret of the relay or of an account's settings appears in a topic, a table, a log, a metric or an answer, whether
+// events are delivered, refused by the destination or the relay, replayed, or undeliverable.
 func TestPlantedSecretsAreNowhere(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	secrets := planted{}
 	apiKey := "rly_" + hex.EncodeToString(secrets.plant("bootstrap key", 16))
 	readerKey := "rly_" + hex.EncodeToString(secrets.plant("bootstrap read key", 16))
@@ -87,13 +87,13 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		return map[string]any{"url": url, "headers": map[string]any{"Authorization": header},
 			"signing": map[string]any{"secret": signing}}
 	}
-	// Alerts of the failures below go down these, which nobody answers, but for the last.
+	// Alerts of the failures below use these channels. Only the last one answers.
 	n.must(http.StatusOK, "PATCH", "/v1/alerts", map[string]any{
 		"email": "ops@example.com", "slack_webhook_url": "https://127.0.0.1:1/services/" + slack,
 		"channels": map[string]any{"webhook": map[string]any{"url": dest.URL + "/hook?token=" + hook, "secret": hookSecret}},
 		"rules":    map[string]any{"consecutive_failures": map[string]any{"threshold": 1}},
 	})
-	// What only those may know who may change it: it is stored with the attempts, and shown to nobody else.
+	// This text may be shown to keys with the scope read_write only. It is stored with the attempts.
 	capabilities := planted{}
 	hidden := dest.URL + "/hooks/1" + hex.EncodeToString(capabilities.plant("path of a destination", 16)) +
 		"?channel=" + hex.EncodeToString(capabilities.plant("query of a destination", 16))
@@ -107,7 +107,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	ep, in := made["id"].(string), made["ingest_url"].(string)
 	token := in[strings.LastIndex(in, "/")+1:]
 	delivered := n.send(ep, 1)
-	// What is no secret of ours is stored as it came: it shows that the search would find one.
+	// This text is no secret and is stored as it arrived: finding it shows that the search works.
 	decoy := planted{}
 	n.post(in, map[string]string{"X-Signature": hex.EncodeToString(decoy.plant("decoy", 16))}, []byte(`{"n":2}`))
 	dest.Config.Handler = nil
@@ -123,24 +123,24 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	eventually(t, arrival, func() string {
 		e := n.must(http.StatusOK, "GET", "/v1/events/"+delivered, nil)
 		if attempts := e["attempts"].([]any); len(attempts) < 5 {
-			return fmt.Sprintf("%d attempts are recorded, want one of each destination and a replayed one", len(attempts))
+			return fmt.Sprintf("%d attempts are recorded, want one for each destination and a replayed one", len(attempts))
 		}
 		return ""
 	})
 
 	tested := n.must(http.StatusOK, "POST", "/v1/alerts/test", nil)
-	if tested["failed"] != 3.0 { // the last answers 404 by now
+	if tested["failed"] != 3.0 { // the last channel answers 404 by now
 		t.Errorf("%v", tested)
 	}
 
 	seen := map[string]bool{}
 	check := func(where, text string) {
 		t.Helper()
-		if len(decoy.in(text)) > 0 {
+		if len(decoy.findIn(text)) > 0 {
 			seen[strings.Fields(where)[0]] = true
 		}
-		for _, what := range secrets.in(text) {
-			t.Errorf("the %s stands in %s", what, where)
+		for _, what := range secrets.findIn(text) {
+			t.Errorf("the %s appears in %s", what, where)
 		}
 	}
 	check("the test of the alert channels", fmt.Sprint(tested))
@@ -156,35 +156,35 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	} {
 		text := fmt.Sprint(n.must(http.StatusOK, "GET", path, nil))
 		check("GET "+path+" with a reading key", text)
-		for _, what := range capabilities.in(text) {
-			t.Errorf("the %s stands in GET %s with a reading key", what, path)
+		for _, what := range capabilities.findIn(text) {
+			t.Errorf("the %s appears in GET %s with a read key", what, path)
 		}
 		if strings.Contains(text, token) {
-			t.Errorf("the token of the ingest URL stands in GET %s with a reading key", path)
+			t.Errorf("the token of the ingest URL appears in GET %s with a read key", path)
 		}
 	}
 	n.key = apiKey
 	check("the metrics", n.admin("/metrics"))
-	if err := n.stop(15); err != nil { // SIGTERM: everything is written
+	if err := n.stop(15); err != nil { // SIGTERM, so that everything is flushed
 		t.Fatal(err)
 	}
 	records := everyRecord(t, log.url, check)
 	rows := everyRow(t, store.url, "secrets", check)
 	check("the log of the node", n.logs.String())
 	check("the log of the store", store.logs.String())
-	for _, what := range capabilities.in(n.logs.String()) {
-		t.Errorf("the %s stands in the log of the node", what)
+	for _, what := range capabilities.findIn(n.logs.String()) {
+		t.Errorf("the %s appears in the log of the node", what)
 	}
 	if strings.Contains(n.logs.String(), token) {
-		t.Error("the token of the ingest URL stands in the log of the node")
+		t.Error("the token of the ingest URL appears in the log of the node")
 	}
-	t.Logf("looked for %d secrets in %d records and %d rows", len(secrets), records, rows)
+	t.Logf("searched for %d secrets in %d records and %d rows", len(secrets), records, rows)
 	if !seen["topic"] || !seen["table"] {
-		t.Errorf("what was stored on purpose is found in %v only: the test looks in the wrong place", seen)
+		t.Errorf("the text that is no secret is found in %v only: the test searches in the wrong place", seen)
 	}
 }
 
-// everyRecord hands every record of every topic to check.
+// everyRecord calls check for every record of every topic and returns their number.
 func everyRecord(t *testing.T, brokers string, check func(where, text string)) (n int) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeRegex(), kgo.ConsumeTopics(".*"))
@@ -216,7 +216,7 @@ func everyRecord(t *testing.T, brokers string, check func(where, text string)) (
 	return n
 }
 
-// everyRow hands every row of every table to check.
+// everyRow calls check for every row of every table and returns their number.
 func everyRow(t *testing.T, address, database string, check func(where, text string)) (n int) {
 	t.Helper()
 	conn, err := clickhouse.Open(

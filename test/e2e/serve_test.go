@@ -19,21 +19,21 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// engines are addresses of Kafka, Redis and ClickHouse.
+// engines holds the addresses of Kafka, Redis and ClickHouse.
 type engines struct{ kafka, redis, clickhouse string }
 
-// cluster is a relay of several nodes, with topics and tables of its own on the engines.
+// cluster is a relay of several nodes, with its own topics and tables on the engines.
 type cluster struct {
 	t      *testing.T
-	kafka  string // brokers, with commas between
+	kafka  string // brokers, separated by commas
 	prefix string
 	env    []string
-	// network is where the nodes run, each on the host of its name; nil = on this machine.
+	// network is where the nodes run, each on its own host; nil = on this machine.
 	network *kit.Network
 	hosts   map[string]*kit.Host
 }
 
-// newCluster names a cluster; nothing of it is there before migrate.
+// newCluster prepares a cluster with a name. Its topics and tables are created by migrate.
 func newCluster(t *testing.T, e engines, name string, env ...string) *cluster {
 	c := &cluster{t: t, kafka: e.kafka, prefix: name + "."}
 	c.env = append([]string{
@@ -46,13 +46,13 @@ func newCluster(t *testing.T, e engines, name string, env ...string) *cluster {
 	return c
 }
 
-// node prepares one: its own name and data directory, the same settings as the others'.
+// node prepares a node with its own name and data directory and the settings of the cluster.
 func (c *cluster) node(name string, flags ...string) *process {
 	c.t.Helper()
 	dir := nodeDir(c.t)
 	p := newProcess(c.t, dir, append([]string{"serve", "--node-name", name, "--data-dir", dir}, flags...), c.env...)
 	if c.network != nil {
-		p.host, p.via = c.network.Hub, c.network.Hub.Transport()
+		p.host, p.transport = c.network.Hub, c.network.Hub.Transport()
 		if h := c.hosts[name]; h != nil {
 			p.host = h
 		}
@@ -60,15 +60,15 @@ func (c *cluster) node(name string, flags ...string) *process {
 	return p
 }
 
-// nodeDir is a data directory with a short path: the socket in it may have 103 bytes, and that of t.TempDir names the
-// test.
+// nodeDir creates a data directory with a short path. The path of the socket in it may have 103 bytes, and t.TempDir
+// contains the name of the test.
 func nodeDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // after the process has ended
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // runs after the process has ended
 	return dir
 }
 
@@ -80,7 +80,7 @@ func (c *cluster) migrate(flags ...string) {
 	}
 }
 
-// start migrates and starts nodes, and waits until they share the work.
+// start migrates, starts nodes, and waits until they share the partitions.
 func (c *cluster) start(names ...string) []*process {
 	c.t.Helper()
 	c.migrate()
@@ -89,11 +89,11 @@ func (c *cluster) start(names ...string) []*process {
 		nodes[i] = c.node(name)
 		nodes[i].start()
 	}
-	c.balanced(len(nodes))
+	c.awaitBalanced(len(nodes))
 	return nodes
 }
 
-// brokers returns a client of the cluster's Kafka.
+// brokers returns an admin client of the cluster's Kafka.
 func (c *cluster) brokers() *kadm.Client {
 	c.t.Helper()
 	options := []kgo.Opt{kgo.SeedBrokers(strings.Split(c.kafka, ",")...)}
@@ -107,8 +107,8 @@ func (c *cluster) brokers() *kadm.Client {
 	return cl
 }
 
-// balanced waits until so many members share the partitions of every group.
-func (c *cluster) balanced(members int) {
+// awaitBalanced waits until that many members share the partitions of every consumer group.
+func (c *cluster) awaitBalanced(members int) {
 	c.t.Helper()
 	cl := c.brokers()
 	defer cl.Close()
@@ -127,8 +127,8 @@ func (c *cluster) balanced(members int) {
 	})
 }
 
-// lags says how far behind the groups are, and who has what.
-func (c *cluster) lags() string {
+// describeLags returns the lag and the owner of every partition of the consumer groups, as text.
+func (c *cluster) describeLags() string {
 	cl := c.brokers()
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -154,7 +154,7 @@ func (c *cluster) lags() string {
 	return text.String()
 }
 
-// TestServe runs nodes on Apache Kafka, redis-server and the ClickHouse engine, each a process of its own.
+// TestServe runs nodes on Apache Kafka, redis-server and the ClickHouse engine, all separate processes.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	broker, limiter := kit.Kafka(t), kit.Redis(t)
@@ -171,7 +171,9 @@ func TestServe(t *testing.T) {
 	run("two nodes", "two", on, func(t *testing.T, c *cluster) {
 		nodes := c.start("a", "b")
 		testPipeline(t, nodes[0], nodes[1], rounds(10, 30, 100))
-		t.Run("what comes twice is delivered once", func(t *testing.T) { repeats(t, nodes[0].in(t), nodes[1].in(t)) })
+		t.Run("what comes twice is delivered once", func(t *testing.T) {
+			repeatedEvents(t, nodes[0].forTest(t), nodes[1].forTest(t))
+		})
 		t.Run("events are streamed by every node", func(t *testing.T) { eventStreams(t, nodes[0], nodes[1]) })
 		t.Run("revoked key is refused on the other node", func(t *testing.T) { revokedKeys(t, nodes[0], nodes[1]) })
 	})
@@ -192,19 +194,19 @@ func TestServe(t *testing.T) {
 		testPipeline(t, front, front, 10)
 	})
 	run("topics are missing", "missing", on, missingTopics)
-	run("two nodes of one name", "twins", on, twins)
+	run("two nodes of one name", "twins", on, duplicateNodeName)
 	run("bodies of 10 MiB", "large", on, largeBodies, "RELAY_MAX_BODY=10485760")
 }
 
-// The broker is stopped, then killed, in the middle of traffic: nothing accepted is lost.
+// The broker is stopped, and later killed, under traffic: no accepted event is lost.
 func TestBrokerRestart(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	broker := kit.Kafka(t)
 	c := newCluster(t, engines{broker.Addr, "127.0.0.1:1", startEngine(t, "clickhouse").url}, "restarted")
 	nodes := c.start("a", "b")
 	dest := newSink(t, nil)
-	tr := startTraffic(8, 5*time.Millisecond, spread(t, dest, nodes...)...)
+	tr := startTraffic(8, 5*time.Millisecond, spreadEndpoints(t, dest, nodes...)...)
 	var outages []outage
 	for i, end := range []func(testing.TB){broker.Stop, broker.Kill} {
 		time.Sleep(1500 * time.Millisecond)
@@ -213,34 +215,34 @@ func TestBrokerRestart(t *testing.T) {
 		time.Sleep(time.Second)
 		broker.Start(t)
 		up := time.Now()
-		tr.wait(t, tr.count()+50)
+		tr.awaitCount(t, tr.count()+50)
 		outages = append(outages, outage{from: from, to: time.Now()})
-		t.Logf("end %d: the broker was away for %v, events were accepted %v later", i, up.Sub(from).Round(time.Millisecond),
+		t.Logf("end %d: the broker was down for %v, events were accepted %v later", i, up.Sub(from).Round(time.Millisecond),
 			time.Since(up).Round(time.Millisecond))
 	}
 	accepted := tr.finish()
-	eventually(t, arrival, func() string { // events are accepted a moment before keys are
+	eventually(t, arrival, func() string { // a node accepts events a moment before API keys
 		status, answer, _ := nodes[1].call("GET", "/v1/endpoints?limit=1", nil)
 		if status != http.StatusOK {
-			return fmt.Sprintf("the node that is asked answers %d %v", status, answer)
+			return fmt.Sprintf("the node answers a request with a key %d %v", status, answer)
 		}
 		return ""
 	})
-	settle(t, nodes[1].client, dest, "", accepted, time.Minute)
-	settledDeliveries(t, nodes[1].topics(), len(accepted), dest)
+	awaitDelivered(t, nodes[1].client, dest, "", accepted, time.Minute)
+	awaitAllDelivered(t, nodes[1].streamConfig(), len(accepted), dest)
 	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outages...))
 }
 
-// The same nodes on the engines that the binary carries.
+// Nodes run on the engines that the binary contains.
 func TestServeOnEmbeddedEngines(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
 	nodes := newCluster(t, on, "embedded").start("a", "b")
 	testPipeline(t, nodes[0], nodes[1], 10)
 }
 
-// All faults of the settings are named at once.
+// The error of relay serve names all missing settings at once.
 func TestServeRefusesMissingSettings(t *testing.T) {
 	for name, want := range map[string][]string{
 		"serve":   {"RELAY_NODE_NAME", "RELAY_KAFKA_BROKERS", "RELAY_CLICKHOUSE_URL", "RELAY_MASTER_KEYS", "RELAY_MAX_BODY"},
@@ -253,7 +255,7 @@ func TestServeRefusesMissingSettings(t *testing.T) {
 		}
 		for _, setting := range want {
 			if strings.Count(errs.String(), setting+":") != 1 {
-				t.Errorf("%s: %s is not named once in:\n%s", name, setting, errs.String())
+				t.Errorf("%s: the error must name %s exactly once:\n%s", name, setting, errs.String())
 			}
 		}
 	}
@@ -267,11 +269,11 @@ func missingTopics(t *testing.T, c *cluster) {
 		t.Fatalf("without topics: %v\n%s", err, out)
 	}
 	c.migrate()
-	c.migrate() // a second time changes nothing
+	c.migrate() // a repeated migrate changes nothing
 	n.start()
 }
 
-// keys runs a command against the running node.
+// keys runs relay keys on the running node and returns what it printed.
 func (p *process) keys(args ...string) string {
 	p.t.Helper()
 	var out, errs bytes.Buffer
@@ -282,14 +284,14 @@ func (p *process) keys(args ...string) string {
 	return out.String()
 }
 
-// revokedKeys: from the answer to the revocation on, no node takes the key, a hanging one included.
+// revokedKeys checks that from the answer to a revocation on no node accepts the key, not even a frozen one.
 func revokedKeys(t *testing.T, a, b *process) {
 	make := func() (id string, other client) {
 		words := strings.Fields(a.keys("create", "--name", "short-lived", "--scope", "read"))
-		other = b.in(t).with(words[2])
+		other = b.forTest(t).withKey(words[2])
 		eventually(t, arrival, func() string {
 			if status, answer, _ := other.call("GET", "/v1/me", nil); status != http.StatusOK {
-				return fmt.Sprintf("the other node answers a new key with %d %v", status, answer)
+				return fmt.Sprintf("the other node answers a request with a new key %d %v", status, answer)
 			}
 			return ""
 		})
@@ -304,20 +306,20 @@ func revokedKeys(t *testing.T, a, b *process) {
 	b.signal(syscall.SIGSTOP)
 	began := time.Now()
 	a.keys("revoke", id)
-	t.Logf("revoked in %v while the other node hung", time.Since(began).Round(time.Millisecond))
+	t.Logf("revoked in %v while the other node was frozen", time.Since(began).Round(time.Millisecond))
 	b.signal(syscall.SIGCONT)
 	if status, answer, _ := other.call("GET", "/v1/me", nil); status == http.StatusOK {
-		t.Errorf("a node that hung took a revoked key: %v", answer)
+		t.Errorf("the thawed node accepted a revoked key: %v", answer)
 	}
 }
 
-// spread makes endpoints until every partition should have some, each with a path of its own at the
-// sink, and returns their ingest URLs on all nodes.
-func spread(t *testing.T, dest *sink, nodes ...*process) (ingest []string) {
+// spreadEndpoints creates so many endpoints that every partition should have some, each with its own path at the sink,
+// and returns their ingest URLs on all nodes.
+func spreadEndpoints(t *testing.T, dest *sink, nodes ...*process) (ingest []string) {
 	t.Helper()
 	const endpoints = 16
 	for i := range endpoints {
-		_, in, _ := nodes[0].in(t).endpoint(map[string]any{"destinations": []any{fmt.Sprintf("%s/%d", dest.URL, i)}})
+		_, in, _ := nodes[0].forTest(t).endpoint(map[string]any{"destinations": []any{fmt.Sprintf("%s/%d", dest.URL, i)}})
 		for _, n := range nodes {
 			ingest = append(ingest, n.url+strings.TrimPrefix(in, nodes[0].url))
 		}
@@ -325,22 +327,22 @@ func spread(t *testing.T, dest *sink, nodes ...*process) (ingest []string) {
 	return ingest
 }
 
-// killedNode: everything accepted is delivered through the other node, and a node that comes back takes
-// up its own partitions.
+// killedNode checks that after a kill all accepted events are delivered by the other node, and that the restarted node
+// gets its own partitions back.
 func killedNode(t *testing.T, c *cluster) {
 	nodes := c.start("a", "b")
 	a, b := nodes[0], nodes[1]
 	dest := newSink(t, nil)
-	tr := startTraffic(8, 5*time.Millisecond, spread(t, dest, a, b)...)
+	tr := startTraffic(8, 5*time.Millisecond, spreadEndpoints(t, dest, a, b)...)
 	time.Sleep(time.Duration(rounds(300, 1500, 1500)) * time.Millisecond)
 	a.kill()
 	killed := time.Now()
 	time.Sleep(time.Second)
 	accepted := tr.finish()
-	settle(t, b.client, dest, "", accepted, time.Minute)
-	settledDeliveries(t, b.topics(), len(accepted), dest)
+	awaitDelivered(t, b.client, dest, "", accepted, time.Minute)
+	awaitAllDelivered(t, b.streamConfig(), len(accepted), dest)
 	duplicates := redelivered(t, dest, outage{from: killed, to: killed})
-	took := silence(dest, killed)
+	took := longestSilence(dest, killed)
 	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates,
 		took.Round(time.Millisecond))
 	if limit := 6*time.Second + 10*time.Second; took > limit {
@@ -348,28 +350,28 @@ func killedNode(t *testing.T, c *cluster) {
 	}
 
 	a.start()
-	c.balanced(2)
+	c.awaitBalanced(2)
 	first, before := dest, len(accepted)
 	dest = newSink(t, nil)
-	urls := spread(t, dest, b)
+	urls := spreadEndpoints(t, dest, b)
 	tr = startTraffic(8, 5*time.Millisecond, urls...)
 	time.Sleep(500 * time.Millisecond)
 	a.kill()
 	killed = time.Now()
 	a.start()
 	accepted = tr.finish()
-	settle(t, b.client, dest, "", accepted, time.Minute)
-	settledDeliveries(t, b.topics(), before+len(accepted), first, dest)
+	awaitDelivered(t, b.client, dest, "", accepted, time.Minute)
+	awaitAllDelivered(t, b.streamConfig(), before+len(accepted), first, dest)
 	duplicates = redelivered(t, dest, outage{from: killed, to: killed})
-	t.Logf("killed and started again: %d accepted, 0 lost, %d duplicates, partitions rested for %v", len(accepted),
-		duplicates, silence(dest, killed).Round(time.Millisecond))
+	t.Logf("killed and restarted: %d accepted, 0 lost, %d duplicates, partitions were idle for %v", len(accepted),
+		duplicates, longestSilence(dest, killed).Round(time.Millisecond))
 }
 
-// silence is the longest time that an endpoint got nothing after the death of a node.
-func silence(dest *sink, died time.Time) (longest time.Duration) {
+// longestSilence returns the longest time for which an endpoint got nothing after a node was killed.
+func longestSilence(dest *sink, died time.Time) (longest time.Duration) {
 	next := map[string]bool{}
 	for _, r := range dest.received() {
-		// What the node had sent just before it died may still be read by the sink.
+		// The sink may still read what the node sent just before the kill.
 		if gap := r.at.Sub(died); gap > 50*time.Millisecond && !next[r.path] {
 			next[r.path] = true
 			longest = max(longest, gap)
@@ -378,15 +380,15 @@ func silence(dest *sink, died time.Time) (longest time.Duration) {
 	return longest
 }
 
-// restartedNodes: SIGTERM lets what is in flight finish and ends with 0. A node that comes back finds its
-// partitions where it left them; nobody else had them, so nothing is delivered twice.
+// restartedNodes checks that a node finishes its requests in flight after SIGTERM and exits with 0. A node that returns
+// in time gets its partitions back. No other node owned them, so there are no duplicates.
 func restartedNodes(t *testing.T, c *cluster) {
 	nodes := c.start("a", "b", "c")
 	dest := newSink(t, func(received) int {
 		time.Sleep(300 * time.Millisecond)
 		return http.StatusOK
 	})
-	tr := startTraffic(8, 20*time.Millisecond, spread(t, dest, nodes...)...)
+	tr := startTraffic(8, 20*time.Millisecond, spreadEndpoints(t, dest, nodes...)...)
 	for _, n := range nodes[:rounds(1, 3, 3)] {
 		time.Sleep(time.Second)
 		began := time.Now()
@@ -399,42 +401,42 @@ func restartedNodes(t *testing.T, c *cluster) {
 			time.Since(stopped).Round(time.Millisecond))
 	}
 	accepted := tr.finish()
-	if duplicates := settle(t, nodes[0].client, dest, "", accepted, time.Minute); duplicates > 0 {
-		t.Errorf("%d duplicates, though nobody died", duplicates)
+	if duplicates := awaitDelivered(t, nodes[0].client, dest, "", accepted, time.Minute); duplicates > 0 {
+		t.Errorf("%d duplicates, though no node was killed", duplicates)
 	}
-	settledDeliveries(t, nodes[0].topics(), len(accepted), dest)
+	awaitAllDelivered(t, nodes[0].streamConfig(), len(accepted), dest)
 	t.Logf("%d accepted, 0 lost", len(accepted))
 }
 
-// twins: the older of two processes with one name ends with an error that says so.
-func twins(t *testing.T, c *cluster) {
+// duplicateNodeName checks that of two processes with the same node name the older one ends with an error that says so.
+func duplicateNodeName(t *testing.T, c *cluster) {
 	a := c.start("a")[0]
 	twin := c.node("a")
 	twin.start()
-	if err := a.ended(time.Minute); err == nil ||
+	if err := a.awaitExit(time.Minute); err == nil ||
 		!strings.Contains(a.logs.String(), "another process uses this node's name") {
 		t.Fatalf("ended with %v\n%s", err, a.logs)
 	}
 	if err := twin.stop(syscall.SIGTERM); err != nil {
-		t.Fatalf("the newer one ended with %v\n%s", err, twin.logs)
+		t.Fatalf("the newer process ended with %v\n%s", err, twin.logs)
 	}
 }
 
-// largeBodies: the largest body that can be set passes through every topic that carries it.
+// largeBodies checks that the largest body that RELAY_MAX_BODY allows passes through all topics that carry bodies.
 func largeBodies(t *testing.T, c *cluster) {
 	a := c.start("a")[0]
 	dest := newSink(t, onceUnavailable)
-	_, in, _ := a.in(t).endpoint(map[string]any{
+	_, in, _ := a.forTest(t).endpoint(map[string]any{
 		"destinations": []any{dest.URL},
 		"retry_policy": map[string]any{"strategy": "schedule", "schedule_seconds": []any{1}, "max_attempts": 3, "jitter": 0},
 	})
 	body := randomBytes(t, 10<<20)
-	if resp := a.in(t).post(in, nil, body); resp.StatusCode != http.StatusOK {
-		t.Fatalf("10 MiB were answered %s\n%s", resp.Status, a.logs)
+	if resp := a.forTest(t).post(in, nil, body); resp.StatusCode != http.StatusOK {
+		t.Fatalf("a body of 10 MiB was answered %s\n%s", resp.Status, a.logs)
 	}
 	id := dest.wait(t, 2, arrival)[1].event()
-	a.in(t).waitStatus(id, "delivered", arrival)
-	a.in(t).must(http.StatusOK, "POST", "/v1/events/"+id+"/replay", map[string]any{})
+	a.forTest(t).awaitStatus(id, "delivered", arrival)
+	a.forTest(t).must(http.StatusOK, "POST", "/v1/events/"+id+"/replay", map[string]any{})
 	for i, r := range dest.wait(t, 3, arrival) {
 		if sum(r.body) != sum(body) {
 			t.Errorf("request %d has other bytes (%d, want %d)", i, len(r.body), len(body))

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// sink is a destination over TLS that keeps what it got.
+// sink is an HTTPS destination that keeps the requests that it receives.
 type sink struct {
 	*httptest.Server
 	answer func(received) (status int)
@@ -26,17 +26,17 @@ type sink struct {
 }
 
 type received struct {
-	path   string
-	header http.Header
-	body   []byte
-	at     time.Time
-	before int // how many requests for the event arrived earlier
-	status int // of the answer; 0 until it is given
+	path    string
+	header  http.Header
+	body    []byte
+	at      time.Time
+	earlier int // how many requests for the event arrived earlier
+	status  int // of the answer; 0 until it is sent
 }
 
 func (r received) event() string { return r.header.Get("Webhook-Id") }
 
-// newSink answers 200, or what answer says.
+// newSink starts a sink that answers with the status that answer returns; nil answers 200.
 func newSink(t *testing.T, answer func(received) (status int)) *sink {
 	t.Helper()
 	s := &sink{answer: answer, seen: map[string]int{}}
@@ -47,7 +47,7 @@ func newSink(t *testing.T, answer func(received) (status int)) *sink {
 	return s
 }
 
-// sinkCA is a file with the certificate of all sinks, for the relay to trust.
+// sinkCA returns a file with the certificate of all sinks, for RELAY_EGRESS_CA_FILE.
 func sinkCA(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -67,7 +67,7 @@ func (s *sink) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	got := received{path: r.URL.Path, header: r.Header.Clone(), body: body, at: time.Now()}
 	s.mu.Lock()
-	got.before = s.seen[got.event()]
+	got.earlier = s.seen[got.event()]
 	s.seen[got.event()]++
 	at := len(s.got)
 	s.got = append(s.got, got)
@@ -88,7 +88,7 @@ func (s *sink) received() []received {
 	return append([]received(nil), s.got...)
 }
 
-// wait returns what arrived once there are n.
+// wait waits until n requests have arrived and returns them.
 func (s *sink) wait(t *testing.T, n int, limit time.Duration) []received {
 	t.Helper()
 	for deadline := time.Now().Add(busy * limit); ; time.Sleep(10 * time.Millisecond) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// described is what the API's document says of its reads.
-type described struct {
+// apiDocument is the part of the OpenAPI document that describes GET requests.
+type apiDocument struct {
 	Paths map[string]struct {
 		Parameters []parameter
 		Get        *struct {
@@ -31,11 +31,11 @@ type parameter struct {
 	In   string
 }
 
-// SQL in any parameter of any read is text like any other: it is refused, or looked for and not found. Nothing of the
-// store's own words comes back, and nothing in it changes.
+// SQL in any parameter of any GET request is treated as text: it is rejected, or searched for and not found. Answers
+// contain no error texts of the store, and nothing in the store changes.
 func TestSQLInEveryParameter(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	p := startDevProcess(t, t.TempDir())
 	endpoint, _, _ := p.endpoint(
 		map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/hook", "enabled": false}}})
@@ -48,15 +48,15 @@ func TestSQLInEveryParameter(t *testing.T) {
 		return ""
 	})
 	asked := 0
-	for _, target := range injected(p.document(), []string{
+	for _, target := range injectedTargets(p.readAPIDocument(), []string{
 		"' OR '1'='1", `\' OR 1=1 -- `, "'; DROP TABLE events; --", "x') UNION ALL SELECT * FROM system.tables --",
 		"{db:Identifier}", "?", "$1",
 	}) {
 		asked++
-		p.harmless(target)
+		p.checkHarmless(target)
 	}
 	if asked < 200 {
-		t.Errorf("%d requests: the document was not understood", asked)
+		t.Errorf("only %d requests: the test does not understand the document", asked)
 	}
 	t.Logf("%d requests", asked)
 	if n := rows(); n != 3 {
@@ -64,7 +64,7 @@ func TestSQLInEveryParameter(t *testing.T) {
 	}
 }
 
-func (p *process) document() (d described) {
+func (p *process) readAPIDocument() (d apiDocument) {
 	p.t.Helper()
 	resp, err := http.Get(p.url + "/openapi.json")
 	if err != nil {
@@ -77,8 +77,8 @@ func (p *process) document() (d described) {
 	return d
 }
 
-// injected are the targets of all reads, each with one parameter that is one of the texts.
-func injected(d described, texts []string) (targets []string) {
+// injectedTargets returns the targets of all GET requests, each with one of the texts in one parameter.
+func injectedTargets(d apiDocument, texts []string) (targets []string) {
 	for path, item := range d.Paths {
 		if item.Get == nil {
 			continue
@@ -92,14 +92,14 @@ func injected(d described, texts []string) (targets []string) {
 			for _, text := range texts {
 				switch par.In {
 				case "path":
-					targets = append(targets, plain(strings.Replace(path, "{"+name+"}", url.PathEscape(text), 1)))
+					targets = append(targets, fillPathParameters(strings.Replace(path, "{"+name+"}", url.PathEscape(text), 1)))
 				case "query":
 					names := []string{par.Name}
 					if name == "body" || name == "header" {
 						names = []string{name + "[" + text + "]", name + "[a]"}
 					}
 					for _, member := range names {
-						targets = append(targets, plain(path)+"?"+url.Values{member: {text}}.Encode())
+						targets = append(targets, fillPathParameters(path)+"?"+url.Values{member: {text}}.Encode())
 					}
 				}
 			}
@@ -108,8 +108,8 @@ func injected(d described, texts []string) (targets []string) {
 	return targets
 }
 
-// plain fills what is left of a path's parameters.
-func plain(path string) string {
+// fillPathParameters replaces the remaining path parameters with plain values.
+func fillPathParameters(path string) string {
 	for {
 		before, rest, found := strings.Cut(path, "{")
 		if !found {
@@ -120,8 +120,8 @@ func plain(path string) string {
 	}
 }
 
-// harmless requests a target and checks the answer.
-func (p *process) harmless(target string) {
+// checkHarmless requests a target and checks that the answer shows no error of the store and finds nothing.
+func (p *process) checkHarmless(target string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
@@ -137,7 +137,7 @@ func (p *process) harmless(target string) {
 	}
 	defer resp.Body.Close()
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		return // it has begun, so that it took no offence
+		return // the stream has started, so the text was accepted
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode >= http.StatusInternalServerError || bytes.Contains(body, []byte("DB::")) ||

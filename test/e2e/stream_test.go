@@ -10,22 +10,23 @@ import (
 	"testing"
 )
 
-// streamLine is one event of an event stream, as far as tests look at it.
+// streamLine is one message of an event stream, with the fields that tests need.
 type streamLine struct {
 	id, kind string
 	event    string // evt_…
-	reason   string // of the end
+	reason   string // of a message "end"
 }
 
-// watching is an open event stream.
-type watching struct {
+// eventStream is an open event stream.
+type eventStream struct {
 	t      *testing.T
 	lines  *bufio.Scanner
 	cancel context.CancelFunc
 }
 
-// watch opens the stream of an endpoint, from after an event on unless last is empty, and waits until it is ready.
-func (c client) watch(endpoint, last string) *watching {
+// openStream opens the event stream of an endpoint, after the message last unless that is empty, and waits until it is
+// ready.
+func (c client) openStream(endpoint, last string) *eventStream {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/v1/endpoints/"+endpoint+"/stream", nil)
@@ -37,21 +38,21 @@ func (c client) watch(endpoint, last string) *watching {
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}
-	resp, err := (&http.Client{Transport: c.via}).Do(r)
+	resp, err := (&http.Client{Transport: c.transport}).Do(r)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { cancel(); resp.Body.Close() })
-	w := &watching{t: c.t, lines: bufio.NewScanner(resp.Body), cancel: cancel}
+	w := &eventStream{t: c.t, lines: bufio.NewScanner(resp.Body), cancel: cancel}
 	w.lines.Buffer(nil, 4<<20)
 	if first := w.next(); resp.StatusCode != http.StatusOK || first.kind != "ready" {
-		c.t.Fatalf("%s, begins with %+v\n%s", resp.Status, first, c.logs)
+		c.t.Fatalf("the stream is answered %s and begins with %+v\n%s", resp.Status, first, c.logs)
 	}
 	return w
 }
 
-// next is the next event; an empty one when the stream is over.
-func (w *watching) next() (l streamLine) {
+// next returns the next message; an empty one when the stream has ended.
+func (w *eventStream) next() (l streamLine) {
 	w.t.Helper()
 	for w.lines.Scan() {
 		name, value, _ := strings.Cut(w.lines.Text(), ": ")
@@ -75,8 +76,8 @@ func (w *watching) next() (l streamLine) {
 	return l
 }
 
-// known waits until a node answers a GET: configuration reaches the others a moment later.
-func (c client) known(path string) {
+// awaitKnown waits until a node answers a GET with 200: configuration reaches other nodes a moment later.
+func (c client) awaitKnown(path string) {
 	c.t.Helper()
 	eventually(c.t, arrival, func() string {
 		if status, answer, _ := c.call("GET", path, nil); status != http.StatusOK {
@@ -86,29 +87,29 @@ func (c client) known(path string) {
 	})
 }
 
-// eventStreams watches an endpoint on one node and goes on on the other, while both take events. Each is seen once, in
-// the order of the log; a revoked key and a deleted endpoint end what is open.
+// eventStreams reads an endpoint's stream on one node and resumes it on the other, while both accept events. Each event
+// is seen once, in the order of the log. Revoking the key and deleting the endpoint end open streams.
 func eventStreams(t *testing.T, a, b *process) {
-	near, far := a.in(t), b.in(t)
+	near, far := a.forTest(t), b.forTest(t)
 	dest := newSink(t, nil)
 	ep, _, _ := near.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	far.known("/v1/endpoints/" + ep)
+	far.awaitKnown("/v1/endpoints/" + ep)
 	const each = 30
-	w := near.watch(ep, "")
+	w := near.openStream(ep, "")
 	var sent, seen []string
 	last := ""
 	for n := range each {
 		for _, c := range []client{near, far} {
 			sent = append(sent, c.send(ep, n))
 		}
-		if n%10 == 9 { // leaves without what has come last, and goes on elsewhere
+		if n%10 == 9 { // disconnects before it reads the last message, and resumes on the other node
 			for range 5 {
 				l := w.next()
 				seen, last = append(seen, l.event), l.id
 			}
 			w.cancel()
 			near, far = far, near
-			w = near.watch(ep, last)
+			w = near.openStream(ep, last)
 		}
 	}
 	for len(seen) < len(sent) {
@@ -118,12 +119,12 @@ func eventStreams(t *testing.T, a, b *process) {
 		}
 		seen = append(seen, l.event)
 	}
-	if strings.Join(seen, " ") != strings.Join(sent, " ") { // one request after the other: the log has their order
+	if strings.Join(seen, " ") != strings.Join(sent, " ") { // requests are sequential, so the log has the same order
 		t.Errorf("seen %v\nsent %v", seen, sent)
 	}
 	made := strings.Fields(a.keys("create", "--name", "watcher", "--scope", "read"))
-	far.with(made[2]).known("/v1/me")
-	revoked := far.with(made[2]).watch(ep, "")
+	far.withKey(made[2]).awaitKnown("/v1/me")
+	revoked := far.withKey(made[2]).openStream(ep, "")
 	a.keys("revoke", made[0])
 	if l := revoked.next(); l.kind != "end" || l.reason != "key_revoked" {
 		t.Errorf("after the revocation: %+v", l)
@@ -133,7 +134,7 @@ func eventStreams(t *testing.T, a, b *process) {
 	if l := w.next(); l.event != test {
 		t.Errorf("a test event is shown as %+v", l)
 	}
-	detail := near.waitStatus(test, "delivered", arrival)
+	detail := near.awaitStatus(test, "delivered", arrival)
 	if attempts := detail["attempts"].([]any); attempts[0].(map[string]any)["trigger"] != "test" {
 		t.Errorf("a test event is delivered as %v", attempts[0])
 	}

@@ -17,12 +17,11 @@ import (
 	"time"
 )
 
-// tally is a destination for heavy traffic: of each numbered event it keeps when it came, how often, and
-// what it was answered. Over plain HTTP, so that the processor is left to the relay; its relay needs
-// RELAY_EGRESS_ALLOW_HTTP.
+// tally is a destination for heavy traffic. It records when and how often each numbered event arrived, and its answers.
+// It uses plain HTTP to leave the CPU to the relay, which needs RELAY_EGRESS_ALLOW_HTTP.
 type tally struct {
 	*httptest.Server
-	// answer may wait; it gets the request's arrival.
+	// answer returns the status of a request's answer, and may delay it.
 	answer func(hit) (status int)
 
 	mu   sync.Mutex // guards hits
@@ -34,11 +33,11 @@ type hit struct {
 	number  int64
 	path    string
 	from    string    // address of the node that sent it
-	posted  time.Time // when its client sent it to the relay
+	posted  time.Time // when the client posted it to the relay
 	at      time.Time
-	attempt int // relay-attempt
-	before  int // requests for the event that arrived earlier
-	status  int // of the answer; 0 until it is given
+	attempt int // of the header Relay-Attempt
+	earlier int // requests for the event that arrived earlier
+	status  int // of the answer; 0 until it is sent
 }
 
 const allowHTTP = "RELAY_EGRESS_ALLOW_HTTP=true"
@@ -64,12 +63,12 @@ func newTallyOn(t *testing.T, listener net.Listener, answer func(hit) int) *tall
 	return s
 }
 
-// numbered is the body of event n; pad bytes make it longer.
+// numbered returns the body of event n, padded by pad bytes.
 func numbered(n int64, pad int) []byte {
 	return fmt.Appendf(nil, `{"n":%d,"at":%d,"pad":%q}`, n, time.Now().UnixNano(), strings.Repeat("x", pad))
 }
 
-// readNumbered is the inverse of numbered.
+// readNumbered parses a body of numbered.
 func readNumbered(body []byte) (n int64, at time.Time, ok bool) {
 	var ns int64
 	_, err := fmt.Sscanf(string(body), `{"n":%d,"at":%d,`, &n, &ns)
@@ -89,7 +88,7 @@ func (s *tally) serve(w http.ResponseWriter, r *http.Request) {
 	h := hit{number: n, path: r.URL.Path, from: from, posted: posted, at: at, attempt: attempt}
 	s.mu.Lock()
 	i := len(s.hits[n])
-	h.before = i
+	h.earlier = i
 	s.hits[n] = append(s.hits[n], h)
 	s.mu.Unlock()
 	status := http.StatusOK
@@ -102,7 +101,7 @@ func (s *tally) serve(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// each calls f for every event that came, with its requests in order.
+// each calls f for every event that arrived, with its requests in order.
 func (s *tally) each(f func(n int64, hits []hit)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +110,7 @@ func (s *tally) each(f func(n int64, hits []hit)) {
 	}
 }
 
-// missing counts what was accepted and never answered 2xx.
+// missing counts the accepted events whose deliveries were never answered 200.
 func (s *tally) missing(accepted map[int64]bool) int {
 	taken := 0
 	s.each(func(n int64, hits []hit) {
@@ -125,11 +124,11 @@ func (s *tally) missing(accepted map[int64]bool) int {
 	return len(accepted) - taken
 }
 
-// duplicates counts what was delivered again after it was taken, and tells of those that no outage explains:
-// an attempt is made again after an outage if it was not committed before it. One that failed may go on twice
-// from then on.
+// duplicates counts successful deliveries beyond the first of each event, and describes those that no outage explains.
+// An outage repeats an attempt that was not committed before it. A repeated failed attempt continues as a second retry
+// chain.
 func (s *tally) duplicates(outages []outage) (all int, unexplained []string) {
-	outages = joined(outages)
+	outages = mergeOutages(outages)
 	s.each(func(n int64, hits []hit) {
 		taken := 0
 		for _, h := range hits {
@@ -138,21 +137,21 @@ func (s *tally) duplicates(outages []outage) (all int, unexplained []string) {
 			}
 		}
 		all += max(taken-1, 0)
-		if taken > 1 && taken > 1+repeated(hits, outages) {
+		if taken > 1 && taken > 1+countExplained(hits, outages) {
 			unexplained = append(unexplained, fmt.Sprintf("event %d: %s", n, history(hits)))
 		}
 	})
 	return all, unexplained
 }
 
-// repeated counts the attempts that were made again because of an outage, and those that were made because the answer
-// to the one before was not heard.
-func repeated(hits []hit, outages []outage) (n int) {
+// countExplained counts the requests that an outage explains: attempts repeated after it, and attempts made because the
+// answer to the one before was lost.
+func countExplained(hits []hit, outages []outage) (n int) {
 	for i, h := range hits {
 		if slices.ContainsFunc(hits[:i], func(before hit) bool {
 			return slices.ContainsFunc(outages, func(o outage) bool {
 				return before.attempt == h.attempt && o.explains(h.posted, before.at, h.at) ||
-					before.attempt+1 == h.attempt && o.muffles(before.at)
+					before.attempt+1 == h.attempt && o.mayHideAnswer(before.at)
 			})
 		}) {
 			n++
@@ -161,7 +160,7 @@ func repeated(hits []hit, outages []outage) (n int) {
 	return n
 }
 
-// history is every request for an event, in order.
+// history describes the requests for an event, in order.
 func history(hits []hit) string {
 	var text strings.Builder
 	for _, h := range hits {
@@ -170,37 +169,37 @@ func history(hits []hit) string {
 	return text.String()
 }
 
-// explains reports whether an attempt for an event, first made and taken then, may be made again because of the
-// outage. The offset is committed every second while there is a log to commit to and a group to do it for, which
-// takes its members some seconds after the outage. What was taken before it is covered by a commit by then. What
-// waited through it, parked or for a retry, may be there twice: the outage may fall between the record that continues
-// work and the commit of what it continues, and copies are delivered whenever their time comes. What was posted
-// after it is delivered once.
+// explains reports whether the outage may repeat, at the time again, an attempt that was first made at the time first.
+// Offsets are committed every second while the log is up and the consumer group is stable, which is up to rejoinLimit
+// after the outage. Attempts made before commitLimit are committed and not repeated. A delivery that was parked or
+// waited for a retry during the outage may exist twice: the outage may fall between the record that continues it and
+// the commit of the record that it continues, and both copies are delivered when they are due. An event that was posted
+// after the outage is delivered once.
 func (o outage) explains(posted, first, again time.Time) bool {
-	return again.After(o.from) && first.After(o.from.Add(-uncommitted)) && posted.Before(o.to.Add(rejoined))
+	return again.After(o.from) && first.After(o.from.Add(-commitLimit)) && posted.Before(o.to.Add(rejoinLimit))
 }
 
-// muffles reports whether the answer to a request that arrived then may not have been heard.
-func (o outage) muffles(at time.Time) bool {
-	return o.cut && at.After(o.from.Add(-unheard)) && at.Before(o.to)
+// mayHideAnswer reports whether the outage may have lost the answer to a request that arrived at that time.
+func (o outage) mayHideAnswer(at time.Time) bool {
+	return o.linkCut && at.After(o.from.Add(-answerDelay)) && at.Before(o.to)
 }
 
-// unheard is how long before the cut of a link a request may have arrived whose answer was held up by it: a busy
-// destination takes a moment.
-const unheard = 500 * time.Millisecond
+// answerDelay is how long before a link cut a request may have arrived whose answer the cut lost: a busy destination
+// answers late.
+const answerDelay = 500 * time.Millisecond
 
-const uncommitted, rejoined = 3 * time.Second, 5 * time.Second
+const commitLimit, rejoinLimit = 3 * time.Second, 5 * time.Second
 
-// joined makes one outage of those that follow each other without a commit in between for sure.
-func joined(outages []outage) []outage {
+// mergeOutages merges outages that follow each other so soon that no commit in between is certain.
+func mergeOutages(outages []outage) []outage {
 	slices.SortFunc(outages, func(a, b outage) int { return a.from.Compare(b.from) })
 	var all []outage
 	for _, o := range outages {
-		if n := len(all); n > 0 && o.from.Before(all[n-1].to.Add(rejoined)) {
+		if n := len(all); n > 0 && o.from.Before(all[n-1].to.Add(rejoinLimit)) {
 			if all[n-1].to.Before(o.to) {
 				all[n-1].to = o.to
 			}
-			all[n-1].cut = all[n-1].cut || o.cut
+			all[n-1].linkCut = all[n-1].linkCut || o.linkCut
 			continue
 		}
 		all = append(all, o)
@@ -208,8 +207,8 @@ func joined(outages []outage) []outage {
 	return all
 }
 
-// faultSeed is the seed of a test of chance: RELAY_SEED, or a new one. It is printed, so that a failure can
-// be repeated.
+// faultSeed returns the seed of a randomised test: RELAY_SEED, or a new one. It is logged, so that a failure can be
+// repeated.
 func faultSeed(t *testing.T) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -223,10 +222,10 @@ func faultSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// lastNumber is of the event that was posted last; no two loads share a number.
+// lastNumber is the number of the last posted event of all loads, so that no two loads share a number.
 var lastNumber atomic.Int64
 
-// load posts numbered events at a rate, on a schedule that a slow answer does not move.
+// load posts numbered events at a rate. It is an open loop: slow answers do not delay later posts.
 type load struct {
 	urls     []string
 	pad      int
@@ -236,20 +235,20 @@ type load struct {
 	wg       sync.WaitGroup
 	mu       sync.Mutex // guards accepted and statuses
 	accepted map[int64]bool
-	statuses map[int]int // 0 = no answer
+	statuses map[int]int // requests by status; 0 = no answer
 }
 
-// startLoad posts rate events a second to the URLs in turn. Up to 256 posts wait for their answers at once;
-// beyond that the schedule slips.
+// startLoad posts rate events a second to the URLs in turn. At most 256 posts wait for answers at a time; beyond that
+// later posts are delayed.
 func startLoad(t *testing.T, rate int, pad int, urls ...string) *load {
 	t.Helper()
 	return startLoadVia(&http.Transport{MaxIdleConnsPerHost: posters}, rate, pad, urls...)
 }
 
-// posters bounds how many posts of a load wait for their answers at once.
+// posters bounds how many posts of a load wait for their answers at a time.
 const posters = 256
 
-// startLoadVia is startLoad from a place where the transport connects from.
+// startLoadVia is startLoad with an HTTP transport, which may connect from another host.
 func startLoadVia(via *http.Transport, rate int, pad int, urls ...string) *load {
 	l := &load{
 		urls: urls, pad: pad, stop: make(chan struct{}), accepted: map[int64]bool{}, statuses: map[int]int{},
@@ -294,7 +293,7 @@ func (l *load) post() {
 		resp.Body.Close()
 		status = resp.StatusCode
 	} else {
-		time.Sleep(20 * time.Millisecond) // nobody is listening at the moment
+		time.Sleep(20 * time.Millisecond) // the relay is down at the moment
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -304,14 +303,14 @@ func (l *load) post() {
 	}
 }
 
-// count is how many were answered 2xx.
+// count returns how many events were answered 2xx.
 func (l *load) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.accepted)
 }
 
-// finish stops posting and returns what was answered 2xx.
+// finish stops posting and returns the numbers of the events that were answered 2xx.
 func (l *load) finish() map[int64]bool {
 	close(l.stop)
 	l.wg.Wait()

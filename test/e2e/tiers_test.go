@@ -9,14 +9,14 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Deliveries wait in every retry tier when the whole process tree is killed. All of them are made, none
-// before its time; those that wait longer than a test may are made by a process whose clock is two hours ahead.
+// The whole process tree is killed while deliveries wait in every retry tier. All of them are made, and none before its
+// due time. Those due later than the test can wait are made by a process whose clock is two hours ahead.
 func TestTiersSurviveAKill(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	events := rounds(0, 100, 10_000)
 	dest := newTally(t, func(h hit) int {
-		if h.before == 0 {
+		if h.earlier == 0 {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusOK
@@ -44,17 +44,17 @@ func TestTiersSurviveAKill(t *testing.T) {
 		for n := range l.finish() {
 			accepted[n], delays[n] = true, tier.Delay
 		}
-		// each of them waits for its second attempt, none for a first one behind a breaker that has opened meanwhile
+		// every event waits for its second attempt, none for its first behind an open circuit breaker
 		eventually(t, 20*time.Second, func() string {
 			tried := 0
 			dest.each(func(int64, []hit) { tried++ })
 			if tried < len(accepted) {
-				return fmt.Sprintf("%d of %d events were tried", tried, len(accepted))
+				return fmt.Sprintf("%d of %d events had an attempt", tried, len(accepted))
 			}
 			return ""
 		})
 	}
-	// what waits short is due while the process is away
+	// short delays are due while the process is down
 	p.kill()
 	p.start()
 	const shortest = 30 * time.Second
@@ -67,7 +67,7 @@ func TestTiersSurviveAKill(t *testing.T) {
 				}
 			}
 			if missing := dest.missing(short); missing > 0 {
-				return fmt.Sprintf("%d of %d deliveries that waited at most %v were not made\n%s", missing, len(short),
+				return fmt.Sprintf("%d of %d deliveries with a delay of at most %v were not made\n%s", missing, len(short),
 					longest, p.logs)
 			}
 			return ""
@@ -88,9 +88,10 @@ func TestTiersSurviveAKill(t *testing.T) {
 		}
 	})
 	if early > 0 {
-		t.Errorf("%d deliveries came before their time", early)
+		t.Errorf("%d deliveries were made before their due time", early)
 	}
-	t.Logf("%d events in %d tiers; of those that waited at most %v none is lost, %d were early, the last was %v behind "+
+	t.Logf("%d events in %d tiers; of those with a delay of at most %v none is lost, %d were early, the last was %v "+
+		"behind "+
 		"its time",
 		len(accepted), len(stream.Tiers()), shortest, early, latest.Round(time.Millisecond))
 
@@ -101,11 +102,11 @@ func TestTiersSurviveAKill(t *testing.T) {
 	wrongStatuses(t, p.client, 0, 2*time.Minute)
 }
 
-// The store is away for longer than anything is kept in memory, then comes back: deliveries go on meanwhile,
-// and afterwards every event is there as it ended.
-func TestStoreIsAwayForLong(t *testing.T) {
+// The store is unavailable for longer than records are kept in memory. Deliveries continue meanwhile, and afterwards
+// every event is stored with its final status.
+func TestStoreUnavailableForLong(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	log, store := startEngine(t, "kafka"), startEngine(t, "clickhouse")
 	n := newCluster(t, engines{log.url, "127.0.0.1:1", store.url}, "away", allowHTTP).start("a")[0]
 	dest := newTally(t, nil)
@@ -116,7 +117,8 @@ func TestStoreIsAwayForLong(t *testing.T) {
 	accepted := l.finish()
 	eventually(t, time.Minute, func() string {
 		if missing := dest.missing(accepted); missing > 0 {
-			return fmt.Sprintf("%d of %d events were not delivered while the store was away\n%s", missing, len(accepted), n.logs)
+			return fmt.Sprintf("%d of %d events were not delivered while the store was unavailable\n%s", missing,
+				len(accepted), n.logs)
 		}
 		return ""
 	})
@@ -127,8 +129,8 @@ func TestStoreIsAwayForLong(t *testing.T) {
 	began := time.Now()
 	wrongStatuses(t, n.client, len(accepted), 5*time.Minute)
 	if all, _ := dest.duplicates(nil); all > 0 {
-		t.Errorf("%d events were delivered twice, though only the store was away", all)
+		t.Errorf("%d events were delivered twice, though only the store was unavailable", all)
 	}
-	t.Logf("%d accepted and delivered without the store; it had caught up %v after its return", len(accepted),
+	t.Logf("%d events accepted and delivered without the store; it caught up %v after its restart", len(accepted),
 		time.Since(began).Round(time.Millisecond))
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// usageCounts sends events of every kind and compares what usage says of their endpoints before and after. Other tests
-// send at the same time, so the endpoints' own figures are looked at, and of the whole only that it adds up.
+// usageCounts sends events of every kind and compares the usage of their endpoints before and after. Other tests send
+// at the same time, so of the account's totals it only checks that they add up.
 func usageCounts(t *testing.T, write, read client) {
 	dest := newSink(t, onceUnavailable)
 	ep, in, _ := write.endpoint(map[string]any{
@@ -22,17 +22,17 @@ func usageCounts(t *testing.T, write, read client) {
 			t.Fatalf("request %d was answered %d", i, status)
 		}
 	}
-	for i := range 40 { // more than any other endpoint here, so that it is among those that are named
+	for i := range 40 { // more than any other endpoint of these tests, so that usage names this endpoint
 		write.send(ep, i)
 	}
 	first := dest.wait(t, 1, arrival)[0].event()
-	read.waitStatus(first, "delivered", arrival) // in its second attempt
+	read.awaitStatus(first, "delivered", arrival) // by the second attempt
 	write.must(http.StatusOK, "POST", "/v1/events/"+first+"/replay", nil)
 
 	for _, c := range []client{write, read} {
 		asked := time.Now().Truncate(time.Millisecond)
 		var u map[string]any
-		eventually(t, arrival, func() string { // a store that is behind says so
+		eventually(t, arrival, func() string { // retried while the store is behind
 			u = c.must(http.StatusOK, "GET", "/v1/usage", nil)
 			if asOf, err := time.Parse(time.RFC3339, u["as_of"].(string)); err != nil || asOf.Before(asked) {
 				return fmt.Sprintf("usage is as of %v, asked at %v, %v", u["as_of"], asked, err)
@@ -46,7 +46,7 @@ func usageCounts(t *testing.T, write, read client) {
 			}
 		}
 		if mine == nil || mine["received"] != 1.0 || mine["sent"] != 40.0 || mine["total"] != 41.0 {
-			t.Errorf("the endpoint counts as %v", mine)
+			t.Errorf("the usage of the endpoint is %v", mine)
 		}
 		days := 0.0
 		for _, day := range u["daily"].([]any) {
@@ -55,22 +55,22 @@ func usageCounts(t *testing.T, write, read client) {
 		total := u["events"].(map[string]any)["total"].(float64)
 		if days != total || total < 41 || u["attempts"].(float64) <= u["deliveries"].(float64) ||
 			u["deliveries"].(float64) < 1 {
-			t.Errorf("the days come to %v: %v", days, u)
+			t.Errorf("the days add up to %v: %v", days, u)
 		}
 	}
 }
 
-// allowanceIsUsedUp reads usage that is beyond an allowance of 5, after the tests of the main path. Nothing was
-// refused.
+// allowanceIsUsedUp checks the usage beyond an allowance of 5 after the tests of the main path, which accepted all
+// events.
 func allowanceIsUsedUp(t *testing.T, c client) {
 	u := c.must(http.StatusOK, "GET", "/v1/usage", nil)
 	total := u["events"].(map[string]any)["total"].(float64)
 	over, projection := u["overage"].(map[string]any), u["projection"].(map[string]any)
 	if u["allowance"] != 5.0 || u["remaining"] != 0.0 || total <= 5 || over["events"] != total-5 {
-		t.Errorf("of an allowance of 5: %v", u)
+		t.Errorf("wrong usage with an allowance of 5: %v", u)
 	}
 	if projection["confidence"] != "low" || projection["events"].(float64) < total ||
 		projection["overage_events"] != projection["events"].(float64)-5 {
-		t.Errorf("an account that is minutes old expects %v", projection)
+		t.Errorf("the projection of an account that is minutes old is %v", projection)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/node/admin"
 )
 
-// usersCommands plays the life of a user on a process whose environment names admin@example.com.
+// usersCommands creates, lists, changes and removes a user on a process whose environment names admin@example.com.
 func usersCommands(t *testing.T, p *process) {
 	t.Helper()
 	relay := func(want int, words string, args ...string) string {
@@ -59,12 +59,12 @@ func usersCommands(t *testing.T, p *process) {
 	}
 	for _, secret := range []string{"planted-password", token} {
 		if strings.Contains(p.logs.String(), secret) {
-			t.Error("a secret is in the log")
+			t.Error("the log contains a secret")
 		}
 	}
 }
 
-func TestUsersMisuse(t *testing.T) {
+func TestUsersRejectsMisuse(t *testing.T) {
 	f := func(want string, code int, args ...string) {
 		t.Helper()
 		var out, errs bytes.Buffer

@@ -15,27 +15,27 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// chance breaks the parts of a cluster at random, each part by itself, from one seed.
-type chance struct {
+// faultInjector breaks the parts of a cluster at random and independently of each other, from one seed.
+type faultInjector struct {
 	t    *testing.T
 	stop chan struct{}
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	outages []outage
-	diary   []string
+	history []string
 }
 
 // fault is one way in which a part breaks. It returns when the part works again.
 type fault struct {
 	name string
-	// repeats: what was delivered and not committed may be delivered again because of it.
+	// repeats says that the fault may repeat deliveries whose offsets were not committed.
 	repeats bool
 	run     func(hold time.Duration)
 }
 
-// on breaks one part again and again until the end: calm, a fault held for a while, calm.
-func (c *chance) on(seed uint64, part string, calm, hold time.Duration, faults ...fault) {
+// breakRepeatedly breaks one part until stopFaults: it waits about calm, then injects a fault for about hold.
+func (c *faultInjector) breakRepeatedly(seed uint64, part string, calm, hold time.Duration, faults ...fault) {
 	r := rand.New(rand.NewPCG(seed, uint64(len(part))<<8|uint64(part[len(part)-1])))
 	between := func(d time.Duration) time.Duration { return d/4 + time.Duration(r.Int64N(int64(d))) }
 	c.wg.Go(func() {
@@ -49,7 +49,7 @@ func (c *chance) on(seed uint64, part string, calm, hold time.Duration, faults .
 			from := time.Now()
 			f.run(held)
 			c.mu.Lock()
-			c.diary = append(c.diary,
+			c.history = append(c.history,
 				fmt.Sprintf("%s: %s %s for %v", from.Format("15:04:05.000"), f.name, part,
 					time.Since(from).Round(time.Millisecond)))
 			if f.repeats {
@@ -60,20 +60,20 @@ func (c *chance) on(seed uint64, part string, calm, hold time.Duration, faults .
 	})
 }
 
-// end stops the faults; every part works when it returns.
-func (c *chance) end() []outage {
+// stopFaults stops the faults and returns their outages. All parts work again when it returns.
+func (c *faultInjector) stopFaults() []outage {
 	close(c.stop)
 	c.wg.Wait()
 	return c.outages
 }
 
-// processFaults kill and freeze a process.
+// processFaults returns the faults of a process: killed and restarted, and frozen.
 func processFaults(p *process, repeats bool) []fault {
 	return []fault{
 		{"kill", repeats, func(hold time.Duration) {
 			p.kill()
 			time.Sleep(hold)
-			p.start() // it waits for a log that is away as well
+			p.start() // waits for the log if that is down too
 		}},
 		{"freeze", repeats, func(hold time.Duration) {
 			p.signal(syscall.SIGSTOP)
@@ -83,11 +83,11 @@ func processFaults(p *process, repeats bool) []fault {
 	}
 }
 
-// flushRedis empties a Redis.
+// flushRedis deletes all keys of a Redis server.
 func flushRedis(t *testing.T, addr string) {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
-		return // it is away at the moment
+		return // it is down at the moment
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
@@ -97,12 +97,12 @@ func flushRedis(t *testing.T, addr string) {
 	_, _ = conn.Read(make([]byte, 64))
 }
 
-// Nodes, log, store and limiter are killed, frozen, flushed and restarted, and the destination is slow or
-// refuses, all at random and at once, under load. Nothing that was accepted is lost, every status is right at
-// the end, and what was delivered twice is explained by a fault.
+// Under load, nodes, log, store and Redis are killed, frozen, flushed and restarted at random and at the same time, and
+// the destination is slow or answers errors. No accepted event is lost, every status is right at the end, and every
+// duplicate delivery is explained by a fault.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
-	long(t)
+	skipShort(t)
 	seed := faultSeed(t)
 	log, limiter, store := startEngine(t, "kafka"), startEngine(t, "redis"), startEngine(t, "clickhouse")
 	relay := newCluster(t, engines{log.url, limiter.url, store.url}, "chance", allowHTTP, "RELAY_TAKEOVER_SECONDS=6",
@@ -116,7 +116,7 @@ func TestRandomFaults(t *testing.T) {
 		n.start()
 		nodes = append(nodes, n)
 	}
-	relay.balanced(len(nodes))
+	relay.awaitBalanced(len(nodes))
 
 	var slow, refusing atomic.Bool
 	dest := newTally(t, func(hit) int {
@@ -147,23 +147,23 @@ func TestRandomFaults(t *testing.T) {
 	}
 
 	span := time.Duration(rounds(10, 25, 600)) * time.Second
-	c := &chance{t: t, stop: make(chan struct{})}
+	c := &faultInjector{t: t, stop: make(chan struct{})}
 	tr := startLoad(t, rounds(300, 300, 2000), 900, urls...)
-	c.on(seed, "node a", 8*time.Second, 2*time.Second, processFaults(nodes[0], true)...)
-	c.on(seed, "node b", 8*time.Second, 2*time.Second, processFaults(nodes[1], true)...)
-	c.on(seed, "log", 12*time.Second, time.Second, processFaults(log, true)...)
-	c.on(seed, "store", 6*time.Second, 2*time.Second, processFaults(store, false)...)
-	c.on(seed, "limiter", 4*time.Second, time.Second, append(processFaults(limiter, false),
+	c.breakRepeatedly(seed, "node a", 8*time.Second, 2*time.Second, processFaults(nodes[0], true)...)
+	c.breakRepeatedly(seed, "node b", 8*time.Second, 2*time.Second, processFaults(nodes[1], true)...)
+	c.breakRepeatedly(seed, "log", 12*time.Second, time.Second, processFaults(log, true)...)
+	c.breakRepeatedly(seed, "store", 6*time.Second, 2*time.Second, processFaults(store, false)...)
+	c.breakRepeatedly(seed, "limiter", 4*time.Second, time.Second, append(processFaults(limiter, false),
 		fault{"flush", false, func(time.Duration) { flushRedis(t, limiter.url) }})...)
-	c.on(seed, "destination", 3*time.Second, 2*time.Second, fault{"slow", false, flag(&slow)},
+	c.breakRepeatedly(seed, "destination", 3*time.Second, 2*time.Second, fault{"slow", false, flag(&slow)},
 		fault{"refusing", false, flag(&refusing)})
 	time.Sleep(span)
-	outages := c.end()
+	outages := c.stopFaults()
 	accepted := tr.finish()
 	healed := time.Now()
 	defer func() {
 		if t.Failed() {
-			t.Logf("RELAY_SEED=%d, in order:\n%s\n%s", seed, strings.Join(c.diary, "\n"), relay.lags())
+			t.Logf("RELAY_SEED=%d, in order:\n%s\n%s", seed, strings.Join(c.history, "\n"), relay.describeLags())
 			for _, n := range nodes {
 				t.Logf("%v:\n%s\n%s", n.args, n.logs, n.admin("/debug/pprof/goroutine?debug=1"))
 			}
@@ -179,9 +179,9 @@ func TestRandomFaults(t *testing.T) {
 	recovered := time.Since(healed)
 	wrong := wrongStatuses(t, nodes[1].client, len(accepted), 2*time.Minute)
 	duplicates, unexplained := dest.duplicates(outages)
-	t.Logf("%v, %d faults: %d accepted, all delivered, %d delivered twice, %d of them without a reason; lost 0, wrong "+
+	t.Logf("%v, %d faults: %d accepted, all delivered, %d delivered twice, %d of them unexplained; lost 0, wrong "+
 		"%d; all arrived %v after the last fault; answers %v",
-		span, len(c.diary), len(accepted), duplicates, len(unexplained), wrong, recovered.Round(time.Millisecond),
+		span, len(c.history), len(accepted), duplicates, len(unexplained), wrong, recovered.Round(time.Millisecond),
 		tr.statuses)
 	if len(unexplained) > 0 || wrong > 0 {
 		t.Errorf("%d statuses are wrong; no fault explains these duplicates:\n%s", wrong,
@@ -189,8 +189,8 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// wrongStatuses waits until the store shows at least so many events as delivered and none as anything else,
-// and returns how many others there are at the end.
+// wrongStatuses waits until the store lists at least want events as delivered and none with another status. It returns
+// how many have another status at the limit.
 func wrongStatuses(t *testing.T, c client, want int, limit time.Duration) (wrong int) {
 	t.Helper()
 	const others = "&status=pending,retrying,failed,skipped,rejected"

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// heldByHand pauses a destination and its endpoint, through the API: what is sent is stored and waits, is delivered
-// when the pause ends, and what was purged meanwhile never is.
-func heldByHand(t *testing.T, write, read client) {
+// pausedByHand pauses a destination and its endpoint through the API. Events sent meanwhile are stored, and delivered
+// when the pause ends. Purged ones are never delivered.
+func pausedByHand(t *testing.T, write, read client) {
 	dest := newSink(t, nil)
 	ep, _, _ := write.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	path := "/v1/endpoints/" + ep
@@ -27,7 +27,7 @@ func heldByHand(t *testing.T, write, read client) {
 			return ""
 		})
 	}
-	const step = 30 * time.Second // what is parked comes up every 5 s, on a machine with time
+	const step = 30 * time.Second // parked deliveries are re-checked every 5 s, later on a busy machine
 
 	write.must(http.StatusOK, "PATCH", target, map[string]any{"paused": true})
 	if d := first(read.must(http.StatusOK, "GET", path, nil)); d["state"] != "paused" || d["state_reason"] != "manual" {
@@ -38,7 +38,7 @@ func heldByHand(t *testing.T, write, read client) {
 	write.must(http.StatusOK, "POST", target+"/purge", nil)
 	kept := write.send(ep, 2)
 	held(kept)
-	if e := read.waitStatus(purged, "skipped", step); e["reason"] != "purged" ||
+	if e := read.awaitStatus(purged, "skipped", step); e["reason"] != "purged" ||
 		e["why"] != "skipped: it was still open when the destination was purged" {
 		t.Errorf("%v", e)
 	}
@@ -50,8 +50,8 @@ func heldByHand(t *testing.T, write, read client) {
 		t.Fatalf("%d requests during the pauses", n)
 	}
 	write.must(http.StatusOK, "PATCH", path, map[string]any{"paused": false})
-	read.waitStatus(kept, "delivered", step)
-	read.waitStatus(later, "delivered", step)
+	read.awaitStatus(kept, "delivered", step)
+	read.awaitStatus(later, "delivered", step)
 	if got := dest.received(); len(got) != 2 {
 		t.Errorf("%d requests, want 2", len(got))
 	}
