@@ -15,13 +15,13 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// slow is a client that reads its response only when the test lets it.
-type slow struct {
+// slowClient is a client that reads its response only when the test lets it.
+type slowClient struct {
 	*httptest.ResponseRecorder
 	read chan struct{}
 }
 
-func (s slow) Write(b []byte) (int, error) {
+func (s slowClient) Write(b []byte) (int, error) {
 	<-s.read
 	return s.ResponseRecorder.Write(b)
 }
@@ -38,7 +38,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 			return a.write(t.Context(), w, most, func() any { return text })
 		}
 		for range 4 {
-			go func() { ended <- serve(slow{httptest.NewRecorder(), reads}, largeAnswerBudget/4, large) }()
+			go func() { ended <- serve(slowClient{httptest.NewRecorder(), reads}, largeAnswerBudget/4, large) }()
 		}
 		synctest.Wait()
 		began := time.Now()
@@ -63,7 +63,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 		for range 10 { // the bound of each is the whole budget
 			reads := make(chan struct{})
 			go func() {
-				ended <- serve(slow{httptest.NewRecorder(), reads}, 10*largeAnswerBudget, strings.Repeat("x", maxSmallAnswer))
+				ended <- serve(slowClient{httptest.NewRecorder(), reads}, 10*largeAnswerBudget, strings.Repeat("x", maxSmallAnswer))
 			}()
 			defer func() { close(reads); <-ended }()
 			synctest.Wait()

@@ -233,10 +233,10 @@ func TestErrorPrecedence(t *testing.T) {
 	c.do("POST", "/v1/endpoints/"+ep+"/events", "broken").wantError(400, "invalid_request", "")
 }
 
-// lapsed is a configuration whose lease has expired.
-type lapsed struct{ *config.Control }
+// expiredLease is a configuration whose lease has expired.
+type expiredLease struct{ *config.Control }
 
-func (lapsed) Authenticate(string) (*config.Key, error) { return nil, config.ErrLease }
+func (expiredLease) Authenticate(string) (*config.Key, error) { return nil, config.ErrLease }
 
 // unavailableLog is a configuration whose log does not answer writes.
 type unavailableLog struct{ *config.Control }
@@ -250,7 +250,7 @@ func (unavailableLog) UpdateEndpoint(context.Context, string, func(*config.Endpo
 }
 
 func TestConfigurationErrors(t *testing.T) {
-	a := newClient(t, withConfig(lapsed{configuration})).do("GET", "/v1/me", nil).wantError(503, "unavailable", "")
+	a := newClient(t, withConfig(expiredLease{configuration})).do("GET", "/v1/me", nil).wantError(503, "unavailable", "")
 	if a.Header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
 	}

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// nearlyMebi is the length of the bodies below, without the bytes around the repeated part.
-const nearlyMebi = 1<<20 - 300
+// bodyLength is the length of the bodies below, without the bytes around the repeated part.
+const bodyLength = 1<<20 - 300
 
 // repeated returns a text many times, separated by commas; %06x in it becomes the number of the repetition.
 func repeated(unit string) string {
 	var b strings.Builder
-	for i := 0; b.Len() < nearlyMebi-len(unit); i++ {
+	for i := 0; b.Len() < bodyLength-len(unit); i++ {
 		if i > 0 {
 			b.WriteByte(',')
 		}
@@ -25,8 +25,8 @@ func repeated(unit string) string {
 	return b.String()
 }
 
-// wantCheap posts a body and fails if the route needs more than ten times as long as json.Valid.
-func (c *client) wantCheap(method, path, contentType, body string) {
+// wantLinearCost posts a body and fails if the route needs more than ten times as long as json.Valid.
+func (c *client) wantLinearCost(method, path, contentType, body string) {
 	c.t.Helper()
 	const maxCost = 10
 	valid, took := time.Hour, time.Hour
@@ -60,12 +60,12 @@ func TestBodyCostIsLinear(t *testing.T) {
 	sent := "/v1/events/" + c.send(created.text("id"))
 	f := func(method, path, body string) {
 		t.Helper()
-		c.wantCheap(method, path, "application/json", body)
+		c.wantLinearCost(method, path, "application/json", body)
 	}
 	// The longest names for which a similar name is searched.
 	misspelt := `"destinatoins-` + strings.Repeat("x", 45) + `%06x":0`
 	unknown := repeated(misspelt)
-	deep, escapes := strings.Repeat("[", nearlyMebi), strings.Repeat(`\u00e9`, nearlyMebi/6)
+	deep, escapes := strings.Repeat("[", bodyLength), strings.Repeat(`\u00e9`, bodyLength/6)
 	bodies := []string{"{" + repeated(`"%06x":0`) + "}", "{" + unknown + "}", `{"a":` + deep, `{"a":[` +
 		repeated(`{"%x":{}}`) + "]}"}
 	for _, route := range []string{
@@ -80,7 +80,7 @@ func TestBodyCostIsLinear(t *testing.T) {
 		}
 	}
 	// Known members of an endpoint and of its parts.
-	names, ids, digits := repeated(`"%06x"`), repeated(`{"id":"%06x"}`), strings.Repeat("9", nearlyMebi)
+	names, ids, digits := repeated(`"%06x"`), repeated(`{"id":"%06x"}`), strings.Repeat("9", bodyLength)
 	for _, name := range []string{"headers", "filter", "signing", "rate_limit", "name", "url"} {
 		f("PATCH", dst, `{"`+name+`":{`+unknown+"}}")
 		f("PATCH", dst, `{"`+name+`":[`+names+"]}")
@@ -100,9 +100,9 @@ func TestBodyCostIsLinear(t *testing.T) {
 	f("PATCH", dst, `{"filter":{"body":{`+repeated(`"a.%06x":1`)+"}}}")
 	f("PATCH", dst, `{"filter":{"types":[`+repeated(`"a.%06x"`)+"]}}")
 	f("POST", ep+"/events/batch", `{"events":[`+repeated("{"+misspelt+"}")+"]}")
-	f("POST", ep+"/events/batch", `{"events":[`+digits[:1000]+strings.Repeat(",1", nearlyMebi/2-1000)+"]}")
+	f("POST", ep+"/events/batch", `{"events":[`+digits[:1000]+strings.Repeat(",1", bodyLength/2-1000)+"]}")
 	lines := strings.Repeat("{"+unknownMembers(15)+`"type":"a.b"}`+"\n", 999)
-	c.wantCheap("POST", ep+"/events/batch", "application/x-ndjson", lines)
+	c.wantLinearCost("POST", ep+"/events/batch", "application/x-ndjson", lines)
 }
 
 // unknownMembers returns n unknown members, each followed by a comma.

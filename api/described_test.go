@@ -46,8 +46,8 @@ type describedHeader struct {
 	schema   *jsonschema.Schema
 }
 
-// theContract is read once for all tests of the package.
-var theContract = sync.OnceValues(func() (*contract, error) {
+// loadContract reads the document once for all tests of the package.
+var loadContract = sync.OnceValues(func() (*contract, error) {
 	text, err := api.OpenAPIDocument()
 	if err != nil {
 		return nil, err
@@ -213,8 +213,8 @@ func (c *contract) close(v any, branch bool) any {
 	return out
 }
 
-// everywhere lists the headers that the document leaves to HTTP.
-var everywhere = []string{
+// undescribedHeaders lists the headers that the document leaves to HTTP.
+var undescribedHeaders = []string{
 	"Content-Type", "Content-Length", "Content-Security-Policy", "X-Content-Type-Options", "Cache-Control",
 	"Strict-Transport-Security",
 	"Access-Control-Allow-Origin", "Date",
@@ -247,7 +247,7 @@ func (c *contract) checkAnswer(method, path string, status int, header http.Head
 	}
 	for name, values := range header {
 		h, known := res.headers[name]
-		if !known && !slices.Contains(everywhere, name) {
+		if !known && !slices.Contains(undescribedHeaders, name) {
 			return fmt.Errorf("%s %s, %d: header %s is not in the document", o.method, o.template, status, name)
 		}
 		if known {
@@ -324,7 +324,7 @@ func validate(schema *jsonschema.Schema, body []byte) error {
 // described fails the test if the document does not describe the answer.
 func (a *answer) described(method, path string) {
 	a.t.Helper()
-	c, err := theContract()
+	c, err := loadContract()
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -339,7 +339,7 @@ func (a *answer) described(method, path string) {
 
 // checkAnswer must refuse answers that the document does not describe.
 func TestDocumentCheckFindsViolations(t *testing.T) {
-	c, err := theContract()
+	c, err := loadContract()
 	if err != nil {
 		t.Fatal(err)
 	}

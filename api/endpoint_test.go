@@ -314,25 +314,25 @@ func TestListEndpoints(t *testing.T) {
 	c.do("GET", "/v1/endpoints?cursor=x", nil).wantError(400, "invalid_request", "cursor")
 }
 
-// behind is the configuration log of a node that knows the newest endpoints only after Sync.
-type behind struct {
+// laggingConfiguration is the configuration log of a node that knows the newest endpoints only after Sync.
+type laggingConfiguration struct {
 	*config.Control
 	caughtUp bool
 }
 
-func (b *behind) Sync(ctx context.Context) error {
+func (b *laggingConfiguration) Sync(ctx context.Context) error {
 	b.caughtUp = true
 	return b.Control.Sync(ctx)
 }
 
-func (b *behind) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (b *laggingConfiguration) Endpoint(id string) (*config.Endpoint, config.Presence) {
 	if !b.caughtUp {
 		return nil, config.Unknown
 	}
 	return b.Control.Endpoint(id)
 }
 
-func (b *behind) Endpoints(account string, before int64, limit int) ([]*config.Endpoint, bool) {
+func (b *laggingConfiguration) Endpoints(account string, before int64, limit int) ([]*config.Endpoint, bool) {
 	if !b.caughtUp {
 		return nil, false
 	}
@@ -343,7 +343,7 @@ func (b *behind) Endpoints(account string, before int64, limit int) ([]*config.E
 func TestNewEndpointOnAnotherNode(t *testing.T) {
 	id := newClient(t).endpoint(nil).text("id")
 	other := func(method, target string, body any) *answer {
-		return newClient(t, func(_ *api.Config, d *api.Deps) { d.Config = &behind{Control: configuration} }).
+		return newClient(t, func(_ *api.Config, d *api.Deps) { d.Config = &laggingConfiguration{Control: configuration} }).
 			do(method, target, body)
 	}
 	if a := other("GET", "/v1/endpoints?limit=1", nil).want(200); len(a.get("data").([]any)) != 1 {

@@ -53,11 +53,13 @@ func TestErasePayload(t *testing.T) {
 	c.do("GET", path+"/payload", nil).want(404)
 }
 
-// failing is a configuration log that refuses erasures.
-type failing struct{ err error }
+// failingErasures is a configuration log that refuses erasures.
+type failingErasures struct{ err error }
 
-func (f failing) ErasePayload(context.Context, id.ID) (time.Time, error) { return time.Time{}, f.err }
-func (f failing) ErasedAt(id.ID) time.Time                               { return time.Time{} }
+func (f failingErasures) ErasePayload(context.Context, id.ID) (time.Time, error) {
+	return time.Time{}, f.err
+}
+func (f failingErasures) ErasedAt(id.ID) time.Time { return time.Time{} }
 
 func TestErasePayloadFails(t *testing.T) {
 	for err, status := range map[error]int{
@@ -65,7 +67,7 @@ func TestErasePayloadFails(t *testing.T) {
 		config.ErrRecoveryHistoryFull: 429, config.ErrTooManyEndpoints: 400,
 		config.ErrEntityTooLarge: 400, event.ErrUnavailable: 503, errors.New("other"): 500,
 	} {
-		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Erasures = failing{err} })
+		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Erasures = failingErasures{err} })
 		c.do("DELETE", "/v1/events/"+c.send(c.endpoint(nil).text("id"))+"/payload", nil).want(status)
 	}
 }

@@ -192,9 +192,9 @@ func (a *faultyAnswers) ClaimAnswer(ctx context.Context, claim *config.Answer, s
 	return a.Answers.ClaimAnswer(ctx, claim, spare)
 }
 
-// dying returns an API whose calls do their work and then die before they remember the answer, while dead is true;
-// ahead moves its clock.
-func dying(t *testing.T) (c *client, dead *atomic.Bool, ahead *atomic.Int64) {
+// newDyingAPI returns an API whose calls do their work and then die before they remember the answer, while dead is
+// true; ahead moves its clock.
+func newDyingAPI(t *testing.T) (c *client, dead *atomic.Bool, ahead *atomic.Int64) {
 	dead, ahead = new(atomic.Bool), new(atomic.Int64)
 	a := &faultyAnswers{Answers: configuration}
 	a.ChangeFunc = func() error {
@@ -212,7 +212,7 @@ func dying(t *testing.T) (c *client, dead *atomic.Bool, ahead *atomic.Int64) {
 // The work was done but no answer remembered. After claimLife the repeat finds the created resource and answers with
 // it, secrets included; nothing is created twice.
 func TestRepeatAfterCrash(t *testing.T) {
-	c, dead, ahead := dying(t)
+	c, dead, ahead := newDyingAPI(t)
 	ep := c.endpoint(nil)
 	name, dest := ep.text("id"), ep.text("destinations.0.id")
 	sent := c.send(name)
@@ -265,7 +265,7 @@ func TestRepeatAfterCrash(t *testing.T) {
 // A repeat of an interrupted run gets the run's id and its queued deliveries, and queues nothing, however often it
 // comes.
 func TestRepeatOfAnInterruptedRun(t *testing.T) {
-	c, dead, ahead := dying(t)
+	c, dead, ahead := newDyingAPI(t)
 	ep := c.endpoint(nil).text("id")
 	for range 5 {
 		c.send(ep)
@@ -321,7 +321,7 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error { return event.ErrUnavailable }
 	c.sendOnce("/v1/replays", "behind", body).wantError(503, "unavailable", "").replayed(false)
 	c.fake.SelectFunc = nil
-	c.sendOnce("/v1/replays", "behind", body).counted(5, 5).replayed(false)
+	c.sendOnce("/v1/replays", "behind", body).wantCounts(5, 5).replayed(false)
 }
 
 // runsInMemory keeps replay runs in memory, for tests in fake time.
@@ -415,7 +415,7 @@ func TestSilentRunsAreInterrupted(t *testing.T) {
 
 // On a route whose work could be done twice, the repeat of a call that died gets a conflict.
 func TestRepeatOfUnknownOutcomeConflicts(t *testing.T) {
-	c, dead, ahead := dying(t)
+	c, dead, ahead := newDyingAPI(t)
 	calls := 0
 	handle := api.Remembered(c.api, configuration.Account().ID, "/v1/some/{other}", func() error { calls++; return nil })
 	once := func() error {

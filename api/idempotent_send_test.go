@@ -231,27 +231,27 @@ func (m *stillRunning) MarkStored(_ context.Context, _ string, event id.ID, _ st
 	return nil
 }
 
-// frozen is a copy of the configuration, for tests in fake time.
-type frozen struct {
+// frozenConfiguration is a copy of the configuration, for tests in fake time.
+type frozenConfiguration struct {
 	*config.Control
 	endpoint *config.Endpoint
 }
 
-func (f frozen) Authenticate(string) (*config.Key, error) {
+func (f frozenConfiguration) Authenticate(string) (*config.Key, error) {
 	return &config.Key{ID: "key_1", Account: f.endpoint.Account, Scope: config.ReadWrite}, nil
 }
 
-func (f frozen) Endpoint(string) (*config.Endpoint, config.Presence) {
+func (f frozenConfiguration) Endpoint(string) (*config.Endpoint, config.Presence) {
 	return f.endpoint, config.Present
 }
 
-// waiters runs a test in fake time against an API in which the first call never ends.
-func waiters(t *testing.T, test func(t *testing.T, c *client, memory *stillRunning, target string)) {
+// testWhileClaimed runs a test in fake time while another call, which never ends, has claimed every key.
+func testWhileClaimed(t *testing.T, test func(t *testing.T, c *client, memory *stillRunning, target string)) {
 	name := newClient(t).endpoint(nil).text("id")
 	ep, _ := configuration.Endpoint(name)
 	synctest.Test(t, func(t *testing.T) {
 		memory := &stillRunning{}
-		c := newClient(t, withConfig(frozen{configuration, ep}), func(_ *api.Config, d *api.Deps) {
+		c := newClient(t, withConfig(frozenConfiguration{configuration, ep}), func(_ *api.Config, d *api.Deps) {
 			memory.event, _ = d.IDs.New(ep.Partition)
 			d.LimiterStore = memory
 		})
@@ -261,7 +261,7 @@ func waiters(t *testing.T, test func(t *testing.T, c *client, memory *stillRunni
 }
 
 func TestRepeatWaitsFiveSeconds(t *testing.T) {
-	waiters(t, func(t *testing.T, c *client, memory *stillRunning, target string) {
+	testWhileClaimed(t, func(t *testing.T, c *client, memory *stillRunning, target string) {
 		began := time.Now()
 		a := c.sendOnce(target, "k", paid).wantError(429, "rate_limited", "Idempotency-Key").replayed(false)
 		if waited := time.Since(began); waited != 5*time.Second || a.Header.Get("Retry-After") != "1" ||
@@ -289,7 +289,7 @@ func TestRepeatWaitsFiveSeconds(t *testing.T) {
 }
 
 func TestWaitingRepeatsAreBounded(t *testing.T) {
-	waiters(t, func(t *testing.T, c *client, _ *stillRunning, target string) {
+	testWhileClaimed(t, func(t *testing.T, c *client, _ *stillRunning, target string) {
 		began := time.Now()
 		var mu sync.Mutex // guards waits
 		waits := map[time.Duration]int{}

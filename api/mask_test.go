@@ -81,8 +81,8 @@ func (x capabilities) url() string {
 		x.credential
 }
 
-// planted creates an endpoint with capabilities in all of its URLs, and an event with attempts.
-func (c *client) planted() (ep *answer, evt string, x capabilities) {
+// createWithCapabilities creates an endpoint with capabilities in all of its URLs, and an event with attempts.
+func (c *client) createWithCapabilities() (ep *answer, evt string, x capabilities) {
 	c.t.Helper()
 	x = capabilities{
 		path: "Tr3asure" + id.Random(""), query: "Qu3ry" + id.Random(""), bare: "B4re" + id.Random(""), credential: "K3y" +
@@ -125,7 +125,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	}
 	s := newStreamServer(t, withJobsOf(3))
 	c := s.client
-	ep, evt, x := c.planted()
+	ep, evt, x := c.createWithCapabilities()
 	name := ep.text("id")
 	c.do("PATCH", "/v1/endpoints/"+name, `{"destinations":[{"id":"`+ep.text("destinations.0.id")+`","url":"`+x.url()+
 		`&more=1"},"`+x.url()+`&second=1"]}`).want(200)
@@ -153,7 +153,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 		c := c.as(key)
 		for _, path := range paths {
 			if strings.HasSuffix(path, "/stream") {
-				if found := x.in(s.listened(name, key)); len(found) > 0 {
+				if found := x.in(s.readStreamStart(name, key)); len(found) > 0 {
 					t.Errorf("GET %s shows %v", path, found)
 				}
 				continue
@@ -173,8 +173,8 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	}
 }
 
-// listened returns the start of a stream with one event.
-func (s *streamServer) listened(endpoint, key string) string {
+// readStreamStart returns the start of a stream with one event.
+func (s *streamServer) readStreamStart(endpoint, key string) string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
@@ -208,7 +208,7 @@ func (s *streamServer) listened(endpoint, key string) string {
 // A read-write key can send back what a read-only key has read: masks mean unchanged.
 func TestMaskedEndpointIsSentBack(t *testing.T) {
 	c := newClient(t)
-	ep, _, x := c.planted()
+	ep, _, x := c.createWithCapabilities()
 	route := "/v1/endpoints/" + ep.text("id")
 	before := c.do("GET", route, nil).want(200)
 	read := c.as(readKey).do("GET", route, nil).want(200)

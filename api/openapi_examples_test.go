@@ -12,7 +12,7 @@ import (
 // Every request example of the document is sent, on an endpoint and an event of its own, and succeeds as the
 // document says. The harness compares the answer with its schema.
 func TestExamplesOfTheDocument(t *testing.T) {
-	doc, err := theContract()
+	doc, err := loadContract()
 	if err != nil {
 		t.Fatal(err)
 	}

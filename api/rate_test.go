@@ -60,19 +60,19 @@ func TestRatesAreSharedByNodes(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	through := hammer(t, nodes[:], rate, 3*time.Second)
+	through := countAllowed(t, nodes[:], rate, 3*time.Second)
 	// The first and the last second are incomplete, and each may be used up early.
 	if most := 2*rate + rate*(time.Since(began).Seconds()+1.5); through < 2*rate || float64(through) > most {
 		t.Errorf("%d were let through, want at most %.0f", through, most)
 	}
 	stop()
-	if through := hammer(t, nodes[:], rate, time.Second); through == 0 {
+	if through := countAllowed(t, nodes[:], rate, time.Second); through == 0 {
 		t.Error("without Redis nothing is let through")
 	}
 }
 
-// hammer sends requests to all nodes as fast as they answer, and counts those that are allowed.
-func hammer(t *testing.T, nodes []*client, rate int, d time.Duration) (through int) {
+// countAllowed sends requests to all nodes as fast as they answer, and counts those that are allowed.
+func countAllowed(t *testing.T, nodes []*client, rate int, d time.Duration) (through int) {
 	for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
 		for _, n := range nodes {
 			a := n.do("GET", "/v1/me", nil)

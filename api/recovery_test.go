@@ -59,13 +59,13 @@ func (f *fake) RecoveryItems(_ context.Context, job event.RecoveryJob, before, l
 	return page, nil
 }
 
-// prepares is a configuration in which new jobs are ready at once.
-type prepares struct {
+// instantPreparation is a configuration in which new jobs are ready at once.
+type instantPreparation struct {
 	*config.Control
 	sendable int
 }
 
-func (p prepares) AddRecovery(ctx context.Context, j *config.Recovery) (*config.Recovery, error) {
+func (p instantPreparation) AddRecovery(ctx context.Context, j *config.Recovery) (*config.Recovery, error) {
 	if _, err := p.Control.AddRecovery(ctx, j); err != nil {
 		return nil, err
 	}
@@ -77,11 +77,11 @@ func (p prepares) AddRecovery(ctx context.Context, j *config.Recovery) (*config.
 }
 
 func withJobsOf(sendable int) func(*api.Config, *api.Deps) {
-	return withConfig(prepares{configuration, sendable})
+	return withConfig(instantPreparation{configuration, sendable})
 }
 
-// becomes changes a job as its runner would.
-func becomes(t *testing.T, job *answer, change func(*config.Recovery)) {
+// changeJob changes a job as its runner would.
+func changeJob(t *testing.T, job *answer, change func(*config.Recovery)) {
 	t.Helper()
 	_, err := configuration.UpdateRecovery(t.Context(), job.text("id"), func(j *config.Recovery) error {
 		change(j)
@@ -183,7 +183,7 @@ func TestRecoveryView(t *testing.T) {
 	path := "/v1/recoveries/" + job.text("id")
 	f := func(change func(*config.Recovery), counts event.RecoveryCounts, want string) {
 		t.Helper()
-		becomes(t, job, change)
+		changeJob(t, job, change)
 		c.fake.recoveries[job.text("id")] = counts
 		got := c.do("GET", path, nil).want(200)
 		sum := 0.0
@@ -264,12 +264,12 @@ func TestRecoveryActions(t *testing.T) {
 	}
 	moved("canary", "canary_running")
 	refused("continue", "allowed now: cancel")
-	becomes(t, job, func(j *config.Recovery) { j.Reserved, j.State = 5, config.RecoveryAwaitingApproval })
+	changeJob(t, job, func(j *config.Recovery) { j.Reserved, j.State = 5, config.RecoveryAwaitingApproval })
 	refused("canary", "allowed now: continue, cancel")
 	moved("continue", "running")
 	moved("continue", "running")
 	refused("canary", "allowed now: cancel")
-	becomes(t, job, func(j *config.Recovery) { j.Reserved = 6; j.End(config.RecoveryCompleted, "", time.Now()) })
+	changeJob(t, job, func(j *config.Recovery) { j.Reserved = 6; j.End(config.RecoveryCompleted, "", time.Now()) })
 	moved("continue", "completed") // the answer was lost, but the action took effect
 	refused("canary", "none of the actions is allowed any more")
 	refused("cancel", "none of the actions is allowed any more")
@@ -279,7 +279,7 @@ func TestRecoveryActions(t *testing.T) {
 		config.RecoveryRunning,
 	} {
 		job = c.recovery(ep)
-		becomes(t, job, func(j *config.Recovery) { j.State = state })
+		changeJob(t, job, func(j *config.Recovery) { j.State = state })
 		got := moved("cancel", "cancelled")
 		if got.get("skipped") != 6.0 || got.get("stop_reason") != "cancelled" || got.get("finished_at") == nil {
 			t.Errorf("cancelled while %s: %s", state, got.raw)
@@ -289,7 +289,7 @@ func TestRecoveryActions(t *testing.T) {
 	}
 	for _, state := range []config.RecoveryState{config.RecoveryStopped, config.RecoveryExpired, config.RecoveryFailed} {
 		job = c.recovery(ep)
-		becomes(t, job, func(j *config.Recovery) { j.End(state, "", time.Now()) })
+		changeJob(t, job, func(j *config.Recovery) { j.End(state, "", time.Now()) })
 		refused("cancel", string(state))
 		refused("canary", string(state))
 		refused("continue", string(state))
@@ -330,7 +330,7 @@ func TestOneRecoverySendsToADestination(t *testing.T) {
 		}
 	}
 	c.act(elsewhere, "canary").want(200)
-	becomes(t, first, func(j *config.Recovery) { j.Reserved, j.State = 5, config.RecoveryAwaitingApproval })
+	changeJob(t, first, func(j *config.Recovery) { j.Reserved, j.State = 5, config.RecoveryAwaitingApproval })
 	c.act(second, "canary").want(200)
 	c.act(first, "continue").wantError(400, "invalid_state", "action")
 	c.act(second, "cancel").want(200)
@@ -344,7 +344,7 @@ func TestContinueRacesCancel(t *testing.T) {
 	ep := c.endpoint(nil).text("id")
 	for range 10 {
 		job := c.recovery(ep)
-		becomes(t, job, func(j *config.Recovery) {
+		changeJob(t, job, func(j *config.Recovery) {
 			j.Canary.Total, j.Reserved, j.State = 5, 5, config.RecoveryAwaitingApproval
 		})
 		var both sync.WaitGroup
@@ -430,7 +430,7 @@ func TestRecoveryItems(t *testing.T) {
 		x.Seq, x.Event, x.Destination = i, ids.NewUnbounded(0), "dst_a"
 		c.fake.items = append(c.fake.items, x)
 	}
-	becomes(t, job, func(j *config.Recovery) {
+	changeJob(t, job, func(j *config.Recovery) {
 		j.Canary.Total, j.Reserved, j.Sendable = 1, 2, 3
 		j.End(config.RecoveryStopped, config.StopDeliveryFailed, at)
 	})
@@ -477,7 +477,7 @@ func TestRecoveryWithoutTheStore(t *testing.T) {
 	c := newClient(t, withJobsOf(6))
 	job := c.recovery(c.endpoint(nil).text("id"))
 	c.act(job, "canary").want(200)
-	becomes(t, job, func(j *config.Recovery) { j.Reserved = 5 })
+	changeJob(t, job, func(j *config.Recovery) { j.Reserved = 5 })
 	c.do("GET", "/v1/recoveries/"+job.text("id"), nil).wantError(503, "unavailable", "")
 	got := c.act(job, "cancel").want(200)
 	if got.get("queued") != 5.0 || got.get("skipped") != 1.0 || got.Header.Get("Relay-Data-As-Of") == "" {

@@ -65,15 +65,15 @@ func TestNothingReleasedIsRemoved(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
-	if found := breaks(t, released, documentFile(t)); found != "" {
+	if found := breakingChanges(t, released, documentFile(t)); found != "" {
 		t.Error(found)
 	}
 }
 
-// breaks returns the breaking changes between two documents, nothing if all changes are additions.
-func breaks(t *testing.T, before, after string) string {
+// breakingChanges returns the breaking changes between two documents, nothing if all changes are additions.
+func breakingChanges(t *testing.T, before, after string) string {
 	t.Helper()
-	found := takenAway(readYAML(t, before), readYAML(t, after), "")
+	found := removals(readYAML(t, before), readYAML(t, after), "")
 	// A parameter of a path applies to each of its operations.
 	if out, err := oasdiff(t, "breaking", "--flatten-params", "--fail-on", "WARN", before, after); err != nil {
 		found = append(found, err.Error(), out)
@@ -127,7 +127,7 @@ func TestBreakingChangesAreFound(t *testing.T) {
 	whole := documentFile(t)
 	f := func(name, old, replacement string) {
 		t.Helper()
-		if breaks(t, whole, changed(t, name, old, replacement)) == "" {
+		if breakingChanges(t, whole, changed(t, name, old, replacement)) == "" {
 			t.Errorf("%s passes", name)
 		}
 	}
@@ -171,7 +171,7 @@ func TestAdditionsPass(t *testing.T) {
 	whole := documentFile(t)
 	f := func(name, old, replacement string) {
 		t.Helper()
-		if found := breaks(t, whole, changed(t, name, old, replacement)); found != "" {
+		if found := breakingChanges(t, whole, changed(t, name, old, replacement)); found != "" {
 			t.Errorf("%s: %s", name, found)
 		}
 	}
@@ -213,9 +213,9 @@ func readYAML(t *testing.T, path string) map[string]any {
 	return doc
 }
 
-// takenAway returns what oasdiff ignores or considers harmless: removed enum values, statuses, members and headers,
+// removals returns what oasdiff ignores or considers harmless: removed enum values, statuses, members and headers,
 // and open enums that became closed. It compares schemas by their place, so it does not find moved ones.
-func takenAway(before, after any, at string) (gone []string) {
+func removals(before, after any, at string) (gone []string) {
 	old, isMap := before.(map[string]any)
 	now, still := after.(map[string]any)
 	if !isMap || !still {
@@ -238,7 +238,7 @@ func takenAway(before, after any, at string) (gone []string) {
 				}
 			}
 		}
-		gone = append(gone, takenAway(old[key], value, at+"/"+key)...)
+		gone = append(gone, removals(old[key], value, at+"/"+key)...)
 	}
 	return gone
 }

@@ -23,8 +23,8 @@ import (
 // since returns the start of a window of one hour.
 func since() string { return time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) }
 
-// counted checks events and queued of a replay.
-func (a *answer) counted(events, queued int) *answer {
+// wantCounts checks the counts events and queued of a replay.
+func (a *answer) wantCounts(events, queued int) *answer {
 	a.t.Helper()
 	if a.want(200).get("events") != float64(events) || a.get("queued") != float64(queued) || a.get("truncated") != false {
 		a.t.Fatalf("want %d events, %d queued: %s", events, queued, a.raw)
@@ -58,13 +58,13 @@ func TestReplaySelection(t *testing.T) {
 	}
 
 	body := map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}
-	dry := c.do("POST", "/v1/replays", body).counted(3, 5)
+	dry := c.do("POST", "/v1/replays", body).wantCounts(3, 5)
 	if dry.get("run_id") != nil || len(c.fake.commands) > 0 || !strings.Contains(string(dry.raw), `"run_id":null`) {
 		t.Fatalf("a dry run: %s, %d commands", dry.raw, len(c.fake.commands))
 	}
 	body["dry_run"], body["rate_per_second"] = false, 100
 	began := time.Now()
-	a := c.do("POST", "/v1/replays", body).counted(3, 5)
+	a := c.do("POST", "/v1/replays", body).wantCounts(3, 5)
 	want := []struct {
 		event, dest string
 		prior       event.Status
@@ -87,11 +87,11 @@ func TestReplaySelection(t *testing.T) {
 	// Restricted to destinations, even one created after the events; its endpoint is found.
 	c.fake.commands = nil
 	c.do("POST", "/v1/replays", map[string]any{"destination_id": []string{typed, disabled}, "since": since()}).
-		counted(3, 1)
+		wantCounts(3, 1)
 	if len(c.fake.commands) != 1 || c.fake.commands[0].Dest != typed {
 		t.Errorf("%+v", c.fake.commands)
 	}
-	none := c.do("POST", "/v1/replays", map[string]any{"destination_id": disabled, "since": since()}).counted(3, 0)
+	none := c.do("POST", "/v1/replays", map[string]any{"destination_id": disabled, "since": since()}).wantCounts(3, 0)
 	if none.text("warnings.0.param") != "destination_id" || none.text("run_id") == "" {
 		t.Errorf("%s", none.raw)
 	}
@@ -100,8 +100,9 @@ func TestReplaySelection(t *testing.T) {
 		d.Reverify = func(*config.Endpoint, *event.Event) (event.Reason, error) { return "", nil }
 	})
 	good.fake.events = c.fake.events
-	good.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).counted(4, 7)
-	good.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "status": "rejected", "since": since()}).counted(1, 2)
+	good.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).wantCounts(4, 7)
+	onlyRejected := map[string]any{"endpoint_id": ep, "status": "rejected", "since": since()}
+	good.do("POST", "/v1/replays", onlyRejected).wantCounts(1, 2)
 	verdictSent := func(want event.Verdict) {
 		t.Helper()
 		if sent := good.fake.commands[len(good.fake.commands)-1].Event.Verdict; sent != want {
@@ -113,12 +114,12 @@ func TestReplaySelection(t *testing.T) {
 	good.do("POST", "/v1/events/"+rejected+"/replay", nil).want(200)
 	verdictSent(event.VerdictUnverified)
 	// Unknown or deleted endpoints select or deliver nothing, with a warning.
-	gone := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": "ep_nope", "since": since()}).counted(0, 0)
+	gone := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": "ep_nope", "since": since()}).wantCounts(0, 0)
 	if gone.text("warnings.0.param") != "endpoint_id" {
 		t.Errorf("%s", gone.raw)
 	}
 	c.do("DELETE", "/v1/endpoints/"+ep, nil).want(200)
-	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).counted(3, 0)
+	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).wantCounts(3, 0)
 }
 
 func mustID(t testing.TB, name string) id.ID {
@@ -252,19 +253,19 @@ func TestReplayBounds(t *testing.T) {
 		return c.do("POST", "/v1/replays", body)
 	}
 	one := created.text("destinations.0.id")
-	selecting(50_000, 1, "").counted(50_000, 100_000)
+	selecting(50_000, 1, "").wantCounts(50_000, 100_000)
 	selecting(50_001, 1, "").wantError(400, "selection_too_large", "")
-	selecting(100_000, 1, one).counted(100_000, 100_000)
+	selecting(100_000, 1, one).wantCounts(100_000, 100_000)
 	over := selecting(100_001, 1, one).wantError(400, "selection_too_large", "")
 	if !strings.Contains(over.text("error.message"), "/v1/recoveries") {
 		t.Errorf("%s", over.raw)
 	}
-	selecting(1024, 512<<10, "").counted(1024, 2048) // 1 GiB
+	selecting(1024, 512<<10, "").wantCounts(1024, 2048) // 1 GiB
 	selecting(1024, 512<<10+1, "").wantError(400, "selection_too_large", "")
 	// Events without a destination are limited too.
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"destinations":[{"url":"https://a.example","enabled":false},{"url":"https://`+
 		`b.example","enabled":false}]}`).want(200)
-	selecting(1_000_000, 1, "").counted(1_000_000, 0)
+	selecting(1_000_000, 1, "").wantCounts(1_000_000, 0)
 	selecting(1_000_001, 1, "").wantError(400, "selection_too_large", "")
 	if len(c.fake.commands) > 0 {
 		t.Errorf("%d commands", len(c.fake.commands))
@@ -288,16 +289,16 @@ func TestReplayReadsABoundedNumberOfRejectedEvents(t *testing.T) {
 		read = 0
 		return c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true})
 	}
-	selecting(100_000, 1).counted(0, 0)
+	selecting(100_000, 1).wantCounts(0, 0)
 	selecting(100_001, 1).wantError(400, "selection_too_large", "")
 	if read > 100_000 {
 		t.Errorf("%d were read", read)
 	}
-	selecting(1<<14, 64<<10).counted(0, 0) // 1 GiB
+	selecting(1<<14, 64<<10).wantCounts(0, 0) // 1 GiB
 	selecting(1<<14+1, 64<<10).wantError(400, "selection_too_large", "")
 	// Without verification none of them is read, but they still match.
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"provider":"generic","verification":null}`).want(200)
-	selecting(1_000_000, 64<<10).counted(0, 0)
+	selecting(1_000_000, 64<<10).wantCounts(0, 0)
 	if read > 0 {
 		t.Errorf("%d were read", read)
 	}
@@ -338,12 +339,12 @@ func TestReplayOfRejectedEventsWithoutAVerification(t *testing.T) {
 		return c.do("POST", "/v1/replays", body)
 	}
 	for _, more := range []map[string]any{nil, {"type": "a.b"}, {"status": []string{"pending", "delivered"}}} {
-		if a := selecting(more).counted(1, 1); a.get("warnings") != nil || len(c.fake.commands) != 1 ||
+		if a := selecting(more).wantCounts(1, 1); a.get("warnings") != nil || len(c.fake.commands) != 1 ||
 			c.fake.commands[0].Event.ID.Text(id.Event) != good {
 			t.Errorf("%v: %s", more, a.raw)
 		}
 	}
-	a := selecting(map[string]any{"status": "rejected"}).counted(1, 1)
+	a := selecting(map[string]any{"status": "rejected"}).wantCounts(1, 1)
 	if a.text("warnings.0.param") != "status" || !strings.Contains(a.text("warnings.0.message"),
 		"1 of these events") || c.fake.commands[0].Event.ID.Text(id.Event) != forged {
 		t.Errorf("%s", a.raw)
@@ -371,7 +372,7 @@ func TestReplayPages(t *testing.T) {
 		return nil
 	}
 	a := c.do("POST", "/v1/replays", map[string]any{"filter": map[string]any{"endpoint_id": ep}, "since": since()}).
-		counted(events, events)
+		wantCounts(events, events)
 	if !slices.Equal(noted, []int{500, 1000}) {
 		t.Errorf("noted %v", noted)
 	}
@@ -535,7 +536,7 @@ func TestOneReplayPerEndpoint(t *testing.T) {
 func TestReplayWaitsFiveSeconds(t *testing.T) {
 	ep, _ := configuration.Endpoint(newClient(t).endpoint(nil).text("id"))
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, withConfig(frozen{configuration, ep}))
+		c := newClient(t, withConfig(frozenConfiguration{configuration, ep}))
 		hold := make(chan struct{})
 		c.fake.SelectFunc = func(_ context.Context, q event.Query, _ func([]event.Match) error) error {
 			if len(q.Statuses) > 0 {
@@ -575,7 +576,7 @@ func TestReplayWaitsFiveSeconds(t *testing.T) {
 func TestReplayCountsTwoAtATime(t *testing.T) {
 	ep, _ := configuration.Endpoint(newClient(t).endpoint(nil).text("id"))
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, withConfig(frozen{configuration, ep}))
+		c := newClient(t, withConfig(frozenConfiguration{configuration, ep}))
 		hold := make(chan struct{})
 		var running, most atomic.Int32
 		c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error {

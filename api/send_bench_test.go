@@ -12,19 +12,19 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// nowhere accepts events and drops them.
-type nowhere struct{}
+// discardingAccepter accepts events and drops them.
+type discardingAccepter struct{}
 
-func (nowhere) Accept(context.Context, *event.Event, *config.Endpoint) error { return nil }
+func (discardingAccepter) Accept(context.Context, *event.Event, *config.Endpoint) error { return nil }
 
-func (nowhere) AcceptAll(_ context.Context, es []*event.Event, _ *config.Endpoint) []error {
+func (discardingAccepter) AcceptAll(_ context.Context, es []*event.Event, _ *config.Endpoint) []error {
 	return make([]error, len(es))
 }
 
 // BenchmarkSend1KB measures one send of 1 KB from the router to the answer, without net/http's server and without
 // the log.
 func BenchmarkSend1KB(b *testing.B) {
-	c := newClient(b, func(_ *api.Config, d *api.Deps) { d.Accept = nowhere{} })
+	c := newClient(b, func(_ *api.Config, d *api.Deps) { d.Accept = discardingAccepter{} })
 	ep := c.endpoint(nil).text("id")
 	body := `{"type":"order.paid","data":{"items":[` +
 		strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 26), ",") + `]}}`

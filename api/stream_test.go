@@ -170,7 +170,7 @@ func (w *openStream) next() (f frame) {
 
 func (w *openStream) described(item string) {
 	w.t.Helper()
-	c, err := theContract()
+	c, err := loadContract()
 	if err != nil {
 		w.t.Fatal(err)
 	}

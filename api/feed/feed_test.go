@@ -28,23 +28,23 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a log with a feed on it, and the events that were written.
-type world struct {
+// harness is a log with a feed on it, and the events that were written.
+type harness struct {
 	testing.TB
-	feed     *feed.Feed
-	producer *stream.Producer
-	ids      *id.Generator
-	trimmed  map[int32]int64 // by partition: the reported start offset of the log
-	forgets  bool            // the log does not report its start offset
-	asked    int             // calls of the store
-	erased   map[id.ID]bool
-	stop     func()
+	feed       *feed.Feed
+	producer   *stream.Producer
+	ids        *id.Generator
+	trimmed    map[int32]int64 // by partition: the reported start offset of the log
+	hidesStart bool            // the log does not report its start offset
+	storeCalls int             // calls of the store
+	erased     map[id.ID]bool
+	stop       func()
 
 	mu     sync.Mutex
 	events map[int32][]event.EventAtOffset // by partition, in order
 }
 
-func newWorld(t testing.TB) *world {
+func newHarness(t testing.TB) *harness {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -55,7 +55,7 @@ func newWorld(t testing.TB) *world {
 	if _, err := stream.Migrate(t.Context(), conf, partitions, 1); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, ids: id.NewGenerator(nil), trimmed: map[int32]int64{}, events: map[int32][]event.EventAtOffset{}}
+	w := &harness{TB: t, ids: id.NewGenerator(nil), trimmed: map[int32]int64{}, events: map[int32][]event.EventAtOffset{}}
 	if w.producer, err = stream.NewProducer(conf, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +86,10 @@ func newWorld(t testing.TB) *world {
 // trimmedLog is a log that reports a later start than it has.
 type trimmedLog struct {
 	*stream.Reader
-	w *world
+	w *harness
 }
 
-// At is where the log begins: all that is trimmed is old.
+// OffsetsForTime returns no offset before the reported start, as if all trimmed records were older than t.
 func (l trimmedLog) OffsetsForTime(ctx context.Context, topic string, t time.Time) (map[stream.Partition]int64, error) {
 	at, err := l.Reader.OffsetsForTime(ctx, topic, t)
 	for p := range at {
@@ -101,7 +101,7 @@ func (l trimmedLog) OffsetsForTime(ctx context.Context, topic string, t time.Tim
 func (l trimmedLog) Starts(ctx context.Context, topics ...string) (map[stream.Partition]int64, error) {
 	starts, err := l.Reader.Starts(ctx, topics...)
 	for p := range starts {
-		if !l.w.forgets {
+		if !l.w.hidesStart {
 			starts[p] = max(starts[p], l.w.trimmed[p.Index])
 		}
 	}
@@ -119,10 +119,10 @@ func (l trimmedLog) ReadRanges(
 }
 
 // EventsByOffset implements a store that has everything.
-func (w *world) EventsByOffset(_ context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
+func (w *harness) EventsByOffset(_ context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asked++
+	w.storeCalls++
 	page := event.OffsetPage{Next: q.To, Since: q.Since}
 	for _, x := range w.events[q.Partition] {
 		if x.Endpoint == q.Endpoint && x.Offset >= q.From && x.Offset < q.To && !x.ReceivedAt().Before(q.Since) &&
@@ -134,7 +134,7 @@ func (w *world) EventsByOffset(_ context.Context, q event.OffsetQuery) (event.Of
 }
 
 // put writes an event of an endpoint to a partition.
-func (w *world) put(endpoint string, partition int32, body []byte) {
+func (w *harness) put(endpoint string, partition int32, body []byte) {
 	w.Helper()
 	d, err := w.ids.New(partition)
 	if err != nil {
@@ -152,14 +152,14 @@ func (w *world) put(endpoint string, partition int32, body []byte) {
 	})
 }
 
-func (w *world) flush() {
+func (w *harness) flush() {
 	w.Helper()
 	if err := w.producer.Flush(w.Context()); err != nil {
 		w.Fatal(err)
 	}
 }
 
-func (w *world) watch(endpoint string, from *feed.Cursor, partitions ...int32) *feed.Watcher {
+func (w *harness) watch(endpoint string, from *feed.Cursor, partitions ...int32) *feed.Watcher {
 	w.Helper()
 	x, err := w.feed.Watch(w.Context(), account, endpoint, partitions, from)
 	if err != nil {
@@ -170,7 +170,7 @@ func (w *world) watch(endpoint string, from *feed.Cursor, partitions ...int32) *
 }
 
 // next reads n events; a gap fails the test.
-func (w *world) next(x *feed.Watcher, n int) (got []feed.Item) {
+func (w *harness) next(x *feed.Watcher, n int) (got []feed.Item) {
 	w.Helper()
 	for len(got) < n {
 		items, err := x.Next(w.Context(), 10*time.Second)
@@ -189,7 +189,7 @@ func (w *world) next(x *feed.Watcher, n int) (got []feed.Item) {
 
 // wantAll checks that the items are all events of an endpoint from an offset in each partition, in the order of each
 // partition.
-func (w *world) wantAll(endpoint string, got []feed.Item, from map[int32]int64) {
+func (w *harness) wantAll(endpoint string, got []feed.Item, from map[int32]int64) {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,7 +213,7 @@ func (w *world) wantAll(endpoint string, got []feed.Item, from map[int32]int64) 
 
 // A watcher that reads nothing keeps a bounded number of events in memory and misses none.
 func TestWatcherBehindMissesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	idle, busy := w.watch("ep_a", nil, 0), w.watch("ep_a", nil, 0)
 	const n = 4*feed.MaxQueued + 7
 	most := 0
@@ -248,7 +248,7 @@ func TestQueuedBytesAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("puts 100 MB through a log, with the goroutines of the others")
 	}
-	w := newWorld(t)
+	w := newHarness(t)
 	x := w.watch("ep_a", nil, 0)
 	body := make([]byte, feed.MaxBody)
 	for range 100 {
@@ -279,7 +279,7 @@ func TestEachEventOnce(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			w := newWorld(t)
+			w := newHarness(t)
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			all := []int32{0, 1, 2}
 			x := w.watch("ep_a", nil, all[:2]...)
@@ -339,7 +339,7 @@ func TestEachEventOnce(t *testing.T) {
 }
 
 func TestGapsAreReported(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.put("ep_a", 0, nil)
 	w.flush()
 	now := time.Now()
@@ -360,7 +360,7 @@ func TestGapsAreReported(t *testing.T) {
 
 // An endpoint moved to another partition while its client was gone, and that partition was trimmed since.
 func TestPartitionMissingInTheCursor(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	x := w.watch("ep_a", nil, 0)
 	begin := x.Cursor()
 	for i := range 20 {
@@ -374,7 +374,7 @@ func TestPartitionMissingInTheCursor(t *testing.T) {
 
 // An event whose payload was erased is never delivered to a watcher, neither from the log nor from the store.
 func TestErasedEventsAreSkipped(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	x := w.watch("ep_a", nil, 0)
 	begin := x.Cursor()
 	for range 10 {
@@ -395,7 +395,7 @@ func TestErasedEventsAreSkipped(t *testing.T) {
 
 // The embedded log does not report its start offset after a restart.
 func TestLogWithoutStartOffset(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	x := w.watch("ep_a", nil, 0)
 	begin := x.Cursor()
 	for i := range 500 {
@@ -403,16 +403,16 @@ func TestLogWithoutStartOffset(t *testing.T) {
 	}
 	w.flush()
 	w.next(x, 250) // the tail has read them, so later watchers do not get them from memory
-	w.trimmed[0], w.forgets = 400, true
+	w.trimmed[0], w.hidesStart = 400, true
 	again := w.watch("ep_a", &begin, 0)
 	w.wantAll("ep_a", w.next(again, 250), nil)
-	if w.asked == 0 || w.asked > 3 {
-		t.Errorf("the store was asked %d times", w.asked)
+	if w.storeCalls == 0 || w.storeCalls > 3 {
+		t.Errorf("the store was asked %d times", w.storeCalls)
 	}
 }
 
 func TestStoppedFeed(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	x := w.watch("ep_a", nil, 0)
 	w.stop()
 	if _, err := x.Next(t.Context(), time.Minute); !errors.Is(err, feed.ErrStopped) {
