@@ -17,7 +17,8 @@
 //   - What a receiver can make us hold is bounded: 64 KB of response headers, 64 KB of flow control
 //     window per HTTP/2 stream (TestHeaderFlood, TestStreamWindow).
 //   - Requests of two destinations are never on one connection at the same time, and no host has a limit of
-//     connections: a destination that hangs does not slow down another at the same host (TestHangingDestinationDoesNotSlowNeighbours).
+//     connections: a destination that hangs does not slow down another at the same host
+//     (TestHangingDestinationDoesNotSlowNeighbours).
 //
 // The deadline of an attempt is the request's context; without one a silent receiver holds its
 // connection for ever. The package starts no goroutine of its own; net/http's end with their
