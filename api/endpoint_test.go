@@ -163,7 +163,7 @@ func TestDestinationMustNotBeTheRelay(t *testing.T) {
 	})
 	body := `{"destinations":["https://a.example/in/x",{"url":"https://hooks.example.com/in/tok"}]}`
 	refused := c.do("POST", "/v1/endpoints", body).wantError(400, "invalid_request", "destinations[1].url")
-	if !strings.Contains(refused.text("error.message"), "leads back to this relay") {
+	if !strings.Contains(refused.text("error.message"), "points to this relay") {
 		t.Errorf("%s", refused.raw)
 	}
 	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/v1/endpoints/ep_1/test"}`).wantError(

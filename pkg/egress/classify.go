@@ -20,13 +20,12 @@ import (
 // maxMessage is the longest error message of an attempt, in characters.
 const maxMessage = 500
 
-// Classify returns the error code of an attempt whose RoundTrip, or whose reading of the response,
-// ended in err; empty for nil. A status is not an error here: http_status and redirect_blocked are the
-// caller's. A request that the caller itself cancelled is network_error; whoever cancels knows it
-// before asking.
+// Classify returns the error code of an attempt that failed with err, in RoundTrip or while reading the response; empty
+// for nil. The caller sets http_status and redirect_blocked from the response. A request that the caller cancelled is
+// network_error; callers check for that first.
 //
-// A name that cannot be resolved in time is dns_error when the resolver says so and timeout when the
-// attempt's own deadline was first.
+// A DNS lookup that takes too long is dns_error if the resolver gave up and timeout if the attempt's deadline expired
+// first.
 func Classify(err error) event.ErrorCode {
 	var blocked *AddressBlockedError
 	var dns *net.DNSError
@@ -55,16 +54,15 @@ func Classify(err error) event.ErrorCode {
 	return event.CodeNetwork
 }
 
-// isTimeout covers the attempt's deadline, a connect or handshake that took too long, and TCP giving
-// up on a peer (ETIMEDOUT), all of which answer Timeout.
+// isTimeout covers the attempt's deadline, a connect or handshake that took too long, and a TCP timeout (ETIMEDOUT).
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// isTLS covers certificates that do not verify, a peer that does not speak TLS, and alerts from either
-// side. crypto/tls has types for some of its errors only; the rest begin with its name.
+// isTLS covers invalid certificates, a peer that does not speak TLS, and alerts from either side. crypto/tls has types
+// for some of its errors only; the texts of the others begin with "tls: ".
 func isTLS(err error) bool {
 	var verification *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -88,22 +86,22 @@ func isUnreachable(err error) bool {
 		errors.Is(err, syscall.ENETDOWN) || errors.Is(err, syscall.EHOSTDOWN)
 }
 
-// isHeaderTooLarge knows net/http's refusals of a header block by their text, there being no type: the
-// test holds them against servers that send one over HTTP/1 and over HTTP/2. An HTTP/2 block that is
-// over by much ends the connection with PROTOCOL_ERROR, as a broken frame does; that one is left as
-// network_error, for the text does not tell which of the two it was.
+// isHeaderTooLarge recognises net/http's errors for a header block that is too large by their text, because they have
+// no type. TestClassifyErrors compares the texts with HTTP/1 and HTTP/2 servers. An HTTP/2 block far above the limit
+// ends the connection with PROTOCOL_ERROR, as a broken frame does; it stays network_error, because the text does not
+// tell them apart.
 func isHeaderTooLarge(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "server response headers exceeded") ||
 		strings.Contains(text, "response header list larger than advertised limit") ||
 		strings.Contains(text, "header list too large") ||
-		// One header longer than the whole limit cannot be unpacked, which ends the HTTP/2 connection. An
-		// encoder that is simply broken reads the same; it is the rarer of the two.
+		// A single header longer than the limit fails HPACK decoding and ends the HTTP/2 connection. A broken encoder gives
+		// the same error; it is less likely.
 		strings.Contains(text, "connection error: COMPRESSION_ERROR")
 }
 
-// streamError has the shape by which net/http shows that the peer reset an HTTP/2 stream (its errors
-// of that kind convert themselves to any such struct).
+// streamError matches net/http's error for an HTTP/2 stream that the peer reset: errors.As converts it to any struct
+// with these fields.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -112,7 +110,7 @@ type streamError struct {
 
 func (streamError) Error() string { return "stream error" }
 
-// isReset covers a connection that ended before the response did, in whatever way the peer chose.
+// isReset covers connections and streams that ended before the response was complete.
 func isReset(err error) bool {
 	var stream streamError
 	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNABORTED) ||
@@ -120,8 +118,7 @@ func isReset(err error) bool {
 		errors.As(err, &stream)
 }
 
-// isInternal knows a request that net/http refused to send, for the fault is in what we built, and that this machine or
-// process has no open files left.
+// isInternal covers faults on our side: a request that net/http refuses to send, and no file descriptor left.
 func isInternal(err error) bool {
 	text := err.Error()
 	return isOutOfFiles(err) || strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "http: nil ") ||
@@ -143,8 +140,8 @@ func rootText(err error) string {
 	}
 }
 
-// Message returns the text of err as an attempt shows it: one line of at most 500 printable
-// characters, since a receiver can put its own bytes into it, and without the address of our resolver.
+// Message returns the text of err for an attempt: one line of at most 500 printable characters, because it may contain
+// bytes of the receiver, and without the address of the operator's resolver.
 func Message(err error) string {
 	if err == nil {
 		return ""
@@ -166,7 +163,7 @@ func Message(err error) string {
 	return text
 }
 
-// dnsMessage leaves out what the resolver says of itself: its address is in most of its texts.
+// dnsMessage describes a DNS error without the resolver's address, which is in most of the original texts.
 func dnsMessage(err *net.DNSError) string {
 	switch {
 	case err.IsNotFound:

@@ -1,28 +1,26 @@
-// Package egress is the only way out: every request the service sends to a host that a customer
-// named goes through its Transport.
+// Package egress sends all requests to hosts that a customer named, and protects the operator's network from them
+// (server-side request forgery).
 //
-// In flow a destination's URL, when it is saved ([Policy.CheckURL]), and a request to it, when it is
-// delivered ([Transport.RoundTrip]); out flows the response, or an error that [Classify] turns into
-// the word an attempt is recorded with. Every decision about an address is one pure function with a
-// named verdict ([Policy.Judge]), so the error, the log, the metric and the test say the same.
+// [Policy.CheckURL] validates a destination's URL when it is saved. [Transport.RoundTrip] sends a request to it and
+// returns the response, or an error that [Classify] maps to the error code of the attempt. [Policy.ClassifyAddr]
+// decides whether an address may be reached; its [TargetClass] is the same word in errors, logs, metrics and tests.
+// Begin there, then read guard.go and pool.go.
 //
-// Guaranteed, each with its test:
-//   - No connection is made to an address that is not public, whatever DNS says and however the
-//     target is written: the address is judged after it was resolved, in the dialer's control
-//     function, between socket and connect, for every candidate of a name. A name that changes its
-//     address between two answers gains nothing (TestHostileTargets, TestRebinding,
-//     TestEveryCandidateIsChecked, FuzzCheckURL).
-//   - No proxy, from the environment or otherwise, and no redirect is followed: there is no
-//     http.Client here (TestRedirectIsNotFollowed, TestProxyIsIgnored).
-//   - What a receiver can make us hold is bounded: 64 KB of response headers, 64 KB of flow control
-//     window per HTTP/2 stream (TestHeaderFlood, TestStreamWindow).
-//   - Requests of two destinations are never on one connection at the same time, and no host has a limit of
-//     connections: a destination that hangs does not slow down another at the same host
+// Guarantees, each with its test:
+//   - No connection is made to an address that is not public, whatever DNS answers and however the target is written.
+//     The dialer's control function checks the resolved address between socket and connect, for every candidate address
+//     of a name, so DNS rebinding has no effect (TestHostileTargets, TestRebinding, TestEveryCandidateIsChecked,
+//     FuzzCheckURL).
+//   - No proxy is used, not even from the environment, and no redirect is followed (TestRedirectIsNotFollowed,
+//     TestProxyIsIgnored).
+//   - The memory that a receiver can occupy is limited: 64 KiB of response headers, 64 KiB of flow control window per
+//     HTTP/2 stream (TestClassifyErrors, TestStreamWindow).
+//   - Requests of two destinations never share a connection at the same time, and connections per host are not
+//     limited: a destination that hangs does not slow down another at the same host
 //     (TestHangingDestinationDoesNotSlowNeighbours).
 //
-// The deadline of an attempt is the request's context; without one a silent receiver holds its
-// connection for ever. The package starts no goroutine of its own; net/http's end with their
-// connections, the idle ones by [Transport.CloseIdleConnections].
+// The request's context is the deadline of an attempt; without a deadline a silent receiver holds its connection
+// forever. Goroutines of net/http end with their connections; [Transport.CloseIdleConnections] closes the idle ones.
 package egress
 
 import (
@@ -38,58 +36,57 @@ import (
 	"time"
 )
 
-// MaxIdle is how many idle connections a Transport keeps unless told otherwise: at some 50 KB each with TLS, 200 MB.
+// MaxIdle is the default of Config.MaxIdle: at about 50 KB per TLS connection, 200 MB.
 const MaxIdle = 4096
 
 // The limits of the shared Transport.
 const (
-	// maxPoolIdle bounds the idle connections of a pool, of which a destination has one. With fewer, a busy
-	// destination is connected to anew all the time.
+	// maxPoolIdle limits the idle connections of a pool, which serves one destination at a time. With a smaller limit, a
+	// busy destination would open new connections all the time.
 	maxPoolIdle = 256
 	idleTimeout = 90 * time.Second
-	// connectTimeout covers resolving and connecting to all candidates of a name, handshakeTimeout TLS.
-	// An attempt's own deadline (15 s unless set otherwise) is usually what ends a wait.
+	// connectTimeout covers the DNS lookup and connecting to all candidates of a name; handshakeTimeout covers TLS. The
+	// attempt's own deadline (default 15 s) may be shorter.
 	connectTimeout   = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
-	// maxResponseHeader bounds a header block, 1xx responses included.
+	// maxResponseHeader limits a header block, including 1xx responses.
 	maxResponseHeader = 64 << 10
-	// streamWindow and connWindow bound what an HTTP/2 peer may send before we read: by default 4 MB a
-	// stream, 32 GB with 8,192 requests in flight. 64 KB is all of a response that is read.
+	// streamWindow and connWindow limit what an HTTP/2 peer may send before we read. net/http's default of 4 MB per
+	// stream could use 32 GB with 8,192 requests in flight; no more than 64 KiB of a response is read.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
-	// A connection without a frame for pingAfter is asked for a sign of life; without an answer, or
-	// when nothing can be written, it is closed and its requests fail rather than wait.
+	// An HTTP/2 connection without a frame for pingAfter is pinged. If there is no answer within pingTimeout, or a write
+	// blocks for writeTimeout, the connection is closed and its requests fail.
 	pingAfter    = 20 * time.Second
 	pingTimeout  = 10 * time.Second
 	writeTimeout = 30 * time.Second
-	// sessions is how many TLS sessions are kept to be resumed, about 2 KB each.
+	// maxTLSSessions limits the cached TLS sessions for resumption, about 2 KB each.
 	maxTLSSessions = 2048
 )
 
-// Config is what a Transport is made from.
+// Config configures a Transport.
 type Config struct {
 	Policy Policy
-	// CAFile names a PEM file with root certificates that are trusted besides the system's
-	// (RELAY_EGRESS_CA_FILE). Empty for none.
+	// CAFile is a PEM file with root certificates that are trusted in addition to the system's (RELAY_EGRESS_CA_FILE).
+	// Empty for none.
 	CAFile string
 	// DNSServer is the resolver for outbound names (RELAY_DNS_SERVER), see [NewResolver]. Empty for the
 	// system's.
 	DNSServer string
-	// MaxIdle bounds the idle connections; 0 = [MaxIdle]. The oldest are closed.
+	// MaxIdle limits the idle connections; 0 = [MaxIdle]. Above it the oldest are closed.
 	MaxIdle int
 }
 
-// Transport is the shared round tripper, for any number of goroutines. It must not be wrapped into an
-// http.Client, which follows redirects.
+// Transport is an http.RoundTripper for concurrent use. Do not wrap it into an http.Client, which follows redirects.
 type Transport struct {
 	policy Policy
 	inner  *http.Transport
 	pools  pools
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	tls    *tls.Config // without the name of a server
+	tls    *tls.Config // without ServerName
 }
 
-// NewTransport reads the certificates and prepares a Transport; it connects to nothing.
+// NewTransport reads the certificates and creates a Transport. It opens no connection.
 func NewTransport(cfg Config) (*Transport, error) {
 	roots, err := rootCAs(cfg.CAFile)
 	if err != nil {
@@ -111,7 +108,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 	return t, nil
 }
 
-// newHTTPTransport makes what sends requests, once a request has a pool.
+// newHTTPTransport creates the http.Transport that sends requests once they have a pool.
 func (t *Transport) newHTTPTransport(idle int) *http.Transport {
 	return &http.Transport{
 		Proxy: nil, // a proxy would resolve and connect in our place, past the guard
@@ -119,13 +116,13 @@ func (t *Transport) newHTTPTransport(idle int) *http.Transport {
 			return t.connect(ctx, network, addressOf(ctx))
 		},
 		DialTLSContext: t.dialTLS,
-		// The receiver's bytes are shown as they came, and a small body cannot unpack into a large one.
+		// The response is stored byte for byte, and a small body cannot decompress into a large one.
 		DisableCompression:     true,
 		MaxIdleConns:           idle,
 		MaxIdleConnsPerHost:    maxPoolIdle,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxResponseHeader,
-		ForceAttemptHTTP2:      true, // a dialer of our own turns it off otherwise
+		ForceAttemptHTTP2:      true, // net/http disables HTTP/2 for custom dialers otherwise
 		HTTP2: &http.HTTP2Config{
 			SendPingTimeout:               pingAfter,
 			PingTimeout:                   pingTimeout,
@@ -136,7 +133,7 @@ func (t *Transport) newHTTPTransport(idle int) *http.Transport {
 	}
 }
 
-// connect dials. Without an open file left it gives up the idle connections and tries once more.
+// connect dials. If no file descriptor is left, it closes the idle connections and tries once more.
 func (t *Transport) connect(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := t.dial(ctx, network, address)
 	if isOutOfFiles(err) {
@@ -146,7 +143,8 @@ func (t *Transport) connect(ctx context.Context, network, address string) (net.C
 	return conn, err
 }
 
-// dialTLS connects to the address of the request's pool. net/http would take the pool's name for that of the server.
+// dialTLS connects to the address of the request's pool and performs the TLS handshake. net/http would use the pool's
+// name as the server name.
 func (t *Transport) dialTLS(ctx context.Context, network, _ string) (net.Conn, error) {
 	address := addressOf(ctx)
 	conn, err := t.connect(ctx, network, address)
@@ -168,8 +166,8 @@ func (t *Transport) dialTLS(ctx context.Context, network, _ string) (net.Conn, e
 	return secured, nil
 }
 
-// RoundTrip sends one request and returns its response, redirects included. A target that the policy
-// refuses gives an [AddressBlockedError] before anything is sent.
+// RoundTrip sends one request and returns its response, also if it is a redirect. For a target that the policy blocks
+// it returns an [AddressBlockedError] before anything is sent.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL != nil && req.URL.Scheme == "http" && !t.policy.AllowHTTP {
 		if req.Body != nil {
@@ -177,24 +175,24 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &AddressBlockedError{Class: PlainHTTP}
 	}
-	if t.policy.OwnURLs.Matches(req.URL) { // saved when the relay had another base URL
+	if t.policy.OwnURLs.Matches(req.URL) { // the destination may have been saved under another base URL of the relay
 		if req.Body != nil {
 			req.Body.Close()
 		}
 		return nil, &AddressBlockedError{Class: OwnURL}
 	}
 	if req.URL == nil || req.URL.Host == "" {
-		return t.inner.RoundTrip(req) // which says what is wrong
+		return t.inner.RoundTrip(req) // returns the error
 	}
 	return t.roundTrip(req)
 }
 
-// CloseIdleConnections closes what is not in use. Connections in use stay until their response is read
-// and then return to the pool, so a shutdown calls it after the last delivery.
+// CloseIdleConnections closes the idle connections. Connections in use return to their pool when the response is read,
+// so call it after the last delivery at shutdown.
 func (t *Transport) CloseIdleConnections() { t.inner.CloseIdleConnections() }
 
-// rootCAs returns the system's roots and those of the file. Without a file it is nil, by which
-// crypto/tls asks the system itself.
+// rootCAs returns the system's root certificates and those of the file. Without a file it returns nil: crypto/tls then
+// uses the system's.
 func rootCAs(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// AddressBlockedError is the refusal of a connection. Its text is shown to the customer, so it names
-// the verdict and not the address: a resolver of ours may know names that are nobody else's business.
+// AddressBlockedError is returned for a connection that the policy blocks. Customers see its text, so it contains the
+// class and not the address: the operator's resolver may know internal names.
 type AddressBlockedError struct {
 	Class TargetClass
-	Addr  netip.Addr // the resolved address, for the operator's log; invalid when none was judged
+	Addr  netip.Addr // the resolved address, for the operator's log; invalid if the name was not resolved
 }
 
 func (e *AddressBlockedError) Error() string {
@@ -21,20 +21,20 @@ func (e *AddressBlockedError) Error() string {
 	case PlainHTTP:
 		return "destination blocked: http is not allowed, only https"
 	case OwnURL:
-		return "destination blocked: it leads back to this relay, where each event would become another one"
+		return "destination blocked: it points to this relay, which would turn each event into a new one"
 	case Port:
 		return "destination blocked: a public address is reached at port 443 or 1024 to 65535 only"
 	case NotAName:
 		return "destination blocked: a public host must be given by its full name"
 	}
-	return "destination blocked: it leads to an address that is not public (" + string(e.Class) + ")"
+	return "destination blocked: its address is not public (" + string(e.Class) + ")"
 }
 
-// guard makes connections, each to an address that the policy has judged.
+// guard opens connections, only to addresses that the policy allows.
 type guard struct {
 	policy      Policy
-	dottedNames net.Dialer // for dotted names
-	allowedOnly net.Dialer // for literals and one-label names, which are taken inside Policy.Allow only
+	dottedNames net.Dialer // for names with a dot
+	allowedOnly net.Dialer // for address literals and one-label names, which are allowed inside Policy.Allow only
 }
 
 func newGuard(policy Policy, resolver *net.Resolver) *guard {
@@ -54,21 +54,20 @@ func (g *guard) dialer(resolver *net.Resolver, name bool) net.Dialer {
 	}
 }
 
-// judge decides about one candidate, after its socket was made and before it connects. The address
-// is the one the kernel is about to be given, so there is no time between the judgement and its use.
+// checkCandidate checks one candidate address between socket and connect. address is the one that the kernel connects
+// to, so DNS cannot change it between check and use.
 func (g *guard) checkCandidate(address string, name bool) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &AddressBlockedError{Class: Invalid}
 	}
-	if v := g.policy.classifyTarget(target, name); v.Blocked() {
-		return &AddressBlockedError{Class: v, Addr: target.Addr()}
+	if class := g.policy.classifyTarget(target, name); class.Blocked() {
+		return &AddressBlockedError{Class: class, Addr: target.Addr()}
 	}
 	return nil
 }
 
-// dial is the Transport's DialContext. Of a name with several addresses those that are blocked count
-// as unreachable and the next is tried.
+// dial is the Transport's DialContext. A blocked address of a name counts as unreachable; the next one is tried.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &g.allowedOnly
 	if isDottedName(address) {
@@ -77,13 +76,13 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	conn, err := d.DialContext(ctx, network, address)
 	var blocked *AddressBlockedError
 	if errors.As(err, &blocked) {
-		return nil, blocked // without net.OpError, whose text has the address
+		return nil, blocked // without the net.OpError: its text contains the address
 	}
 	return conn, err
 }
 
-// isDottedName reports whether the host of host:port has the form that CheckURL takes outside Allow. A
-// URL that came past CheckURL is held to it too.
+// isDottedName reports whether the host of host:port has the form that CheckURL accepts outside Allow. It also protects
+// against a URL that CheckURL has not checked.
 func isDottedName(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || strings.Contains(host, ":") {

@@ -301,7 +301,7 @@ func TestLookupWarning(t *testing.T) {
 	f(Policy{}, "public.example.com", "")
 	// One sentence for all of them: it does not tell what kind of network is inside, nor how many addresses are.
 	blocked := func(host string) string {
-		return host + " has an address that is not public; deliveries never go to such a one"
+		return host + " resolves to an address that is not public; deliveries to such an address are blocked"
 	}
 	f(Policy{}, "inside.example.com", blocked("inside.example.com"))
 	f(Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}, "inside.example.com", "")

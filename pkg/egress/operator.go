@@ -6,14 +6,14 @@ import (
 	"net"
 )
 
-// Operator is the way to hosts that the operator named in a setting, such as a mail server: their addresses are not
-// judged, for they may well be inside. Nothing that a customer wrote may be dialled with it.
+// OperatorDialer connects to hosts that the operator named in a setting, such as a mail server, without checking their
+// addresses: they may be in a private network. Never use it for a host that a customer named.
 type OperatorDialer struct {
 	dialer net.Dialer
 	tls    *tls.Config
 }
 
-// NewOperatorDialer reads the certificates of the same file and asks the same resolver as NewTransport.
+// NewOperatorDialer returns a dialer; the parameters are those of Config.CAFile and Config.DNSServer.
 func NewOperatorDialer(caFile, dnsServer string) (*OperatorDialer, error) {
 	roots, err := rootCAs(caFile)
 	if err != nil {
@@ -34,5 +34,5 @@ func (o *OperatorDialer) Dial(ctx context.Context, network, address string) (net
 	return o.dialer.DialContext(ctx, network, address)
 }
 
-// TLS is what such a connection is secured with; the caller clones it and names the server.
+// TLS returns the configuration for these connections; the caller clones it and sets ServerName.
 func (o *OperatorDialer) TLS() *tls.Config { return o.tls }

@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// How the addresses of an installation are followed.
+// How often the addresses of an installation are refreshed, and how long a refresh may take.
 const (
 	ownAddrsInterval = time.Minute
-	ownAddrsTimeout  = 5 * time.Second // for all names together
+	ownAddrsTimeout  = 5 * time.Second // for all DNS lookups together
 )
 
-// Own are the addresses of this installation: of the machine's interfaces and of the engines that it stands on. A
-// destination cannot lead to them by a public address. They are looked up each minute, for interfaces come and go and
-// names move. An engine's name without an answer keeps the addresses that it had. Nil is none.
+// OwnAddrs holds the addresses of this installation: of the machine's interfaces and of the engines (Kafka, ClickHouse,
+// Redis). Destinations must not reach them through a public address. They are refreshed each minute, because interfaces
+// and DNS names change. If an engine's name does not resolve, its last known addresses stay. A nil *OwnAddrs is empty.
 type OwnAddrs struct {
 	log          *slog.Logger
-	engineHosts  func(context.Context) []string // their hosts
+	engineHosts  func(context.Context) []string
 	lookup       func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	addrs        atomic.Pointer[map[netip.Addr]bool]
-	lastResolved map[string][]netip.Addr // by host of an engine; only the one that refreshes uses it
+	lastResolved map[string][]netip.Addr // by host of an engine; used by refresh only
 }
 
-// NewOwnAddrs looks all addresses up once. Of the interfaces they must be known; a name that does not resolve now is
-// looked up again.
+// NewOwnAddrs lists all addresses once. It fails if the interfaces cannot be listed; a name that does not resolve is
+// tried again by Run.
 func NewOwnAddrs(ctx context.Context, log *slog.Logger, engines func(context.Context) []string) (*OwnAddrs, error) {
 	o := &OwnAddrs{log: log, engineHosts: engines, lookup: net.DefaultResolver.LookupNetIP,
 		lastResolved: map[string][]netip.Addr{}}
 	return o, o.refresh(ctx)
 }
 
-// Run looks the addresses up again each minute.
+// Run refreshes the addresses each minute until ctx ends.
 func (o *OwnAddrs) Run(ctx context.Context) error {
 	tick := time.NewTicker(ownAddrsInterval)
 	defer tick.Stop()
@@ -45,14 +45,14 @@ func (o *OwnAddrs) Run(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 			if err := o.refresh(ctx); err != nil {
-				o.log.LogAttrs(ctx, slog.LevelWarn, "cannot list the addresses of this machine, the last ones stand",
+				o.log.LogAttrs(ctx, slog.LevelWarn, "cannot list the addresses of this machine; using the last ones",
 					slog.Any("error", err))
 			}
 		}
 	}
 }
 
-// refresh is called by one goroutine at a time.
+// refresh lists the addresses again. It must not be called concurrently.
 func (o *OwnAddrs) refresh(ctx context.Context) error {
 	interfaces, err := net.InterfaceAddrs()
 	if err != nil {
@@ -71,7 +71,7 @@ func (o *OwnAddrs) refresh(ctx context.Context) error {
 		found, err := o.lookup(ctx, "ip", host)
 		if err != nil {
 			found = o.lastResolved[host]
-			o.log.LogAttrs(ctx, slog.LevelWarn, "cannot resolve the host of an engine, destinations may lead to it",
+			o.log.LogAttrs(ctx, slog.LevelWarn, "cannot resolve the host of an engine; destinations may reach it",
 				slog.String("host", host), slog.Int("addresses_known", len(found)), slog.Any("error", err))
 		}
 		known[host] = found
@@ -84,7 +84,7 @@ func (o *OwnAddrs) refresh(ctx context.Context) error {
 	return nil
 }
 
-// has reports whether the address is one of them.
+// contains reports whether addr belongs to this installation.
 func (o *OwnAddrs) contains(addr netip.Addr) bool {
 	if o == nil {
 		return false

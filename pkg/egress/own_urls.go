@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// Self are the URLs that lead back to this relay. A destination there would make of each event another one, and of
-// fifty such destinations fifty, until the disk is full. A detour through other names and proxies is not seen here;
-// such loops end by the header relay-hops.
+// OwnURLs recognises URLs of this relay. A destination with such a URL would turn each event into a new one, in a loop.
+// Loops through other names and proxies are not recognised here; the header relay-hops ends them.
 type OwnURLs struct {
 	scheme string
 	port   uint16
@@ -17,11 +16,11 @@ type OwnURLs struct {
 	base   string // path of the base URL
 }
 
-// ownPaths are the surfaces that make events or findings of what is posted to them, or deliver events again. Those of
-// the API ask for a key, which a destination may add as a header.
+// ownPaths are the paths whose handlers create events or deliver them again. Those of the API need a key, which a
+// destination could send as a header.
 var ownPaths = []string{"/in", "/drain", "/api", "/v1", "/mcp"}
 
-// NewOwnURLs takes the public address of the relay and the other names that it is called by.
+// NewOwnURLs returns the URLs of a relay with this base URL and these other host names; nil if the base URL is invalid.
 func NewOwnURLs(baseURL string, names []string) *OwnURLs {
 	u, err := url.Parse(baseURL)
 	if err != nil {
@@ -38,7 +37,7 @@ func NewOwnURLs(baseURL string, names []string) *OwnURLs {
 		}
 	}
 	for host := range s.hosts {
-		if isLoopbackName(host) { // which has several
+		if isLoopbackName(host) { // loopback has several names
 			s.hosts["localhost"], s.hosts["127.0.0.1"], s.hosts["::1"] = true, true, true
 			break
 		}
@@ -51,7 +50,7 @@ func isLoopbackName(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// Leads reports whether a URL leads to one of the relay's own surfaces that take events.
+// Matches reports whether the relay itself would handle a request to u as one of ownPaths.
 func (s *OwnURLs) Matches(u *url.URL) bool {
 	if s == nil || u == nil || u.Scheme != s.scheme {
 		return false
@@ -64,10 +63,10 @@ func (s *OwnURLs) Matches(u *url.URL) bool {
 	if err != nil || !s.hosts[host] {
 		return false
 	}
-	// A proxy may clean the path before the relay sees it.
-	way, below := strings.CutPrefix(path.Clean("/"+u.Path), s.base)
+	// A proxy may normalise the path before the relay sees it.
+	relative, below := strings.CutPrefix(path.Clean("/"+u.Path), s.base)
 	for _, own := range ownPaths {
-		if below && (way == own || strings.HasPrefix(way, own+"/")) {
+		if below && (relative == own || strings.HasPrefix(relative, own+"/")) {
 			return true
 		}
 	}

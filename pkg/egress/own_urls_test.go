@@ -12,7 +12,7 @@ import (
 func TestOwnURLBeforeScheme(t *testing.T) {
 	policy := Policy{OwnURLs: NewOwnURLs("http://localhost:8080", nil)}
 	if _, err := policy.CheckURL("http://localhost:8080/in/tok"); err == nil ||
-		!strings.Contains(err.Error(), "leads back to this relay") {
+		!strings.Contains(err.Error(), "points to this relay") {
 		t.Error(err)
 	}
 }
@@ -28,7 +28,7 @@ func TestOwnURLsAreRefused(t *testing.T) {
 		}
 		_, err := policy.CheckURL(target)
 		var refused *URLError
-		if got := errors.As(err, &refused) && strings.Contains(refused.Reason, "leads back to this relay"); got != own {
+		if got := errors.As(err, &refused) && strings.Contains(refused.Reason, "points to this relay"); got != own {
 			t.Errorf("%s of %s, saved: %v", target, base, err)
 		}
 		if !own {

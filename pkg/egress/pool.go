@@ -13,51 +13,51 @@ import (
 	"time"
 )
 
-// destinationKey and poolKey are of values in a request's context.
+// destinationKey and poolKey are the keys of context values of a request.
 type (
 	destinationKey struct{}
 	poolKey        struct{}
 )
 
-// WithDestination names the destination that the requests of the context belong to. Requests of two destinations are
-// never on one connection at the same time.
+// WithDestination returns a context for the requests of the destination with this id. Requests of two destinations
+// never share a connection at the same time.
 func WithDestination(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, destinationKey{}, id)
 }
 
-// origin is what connections are made to.
+// origin is the scheme and host that connections are made to.
 type origin struct{ scheme, host string }
 
-// pool is a set of connections to one origin. net/http keeps it apart from others by its name, which stands in place
-// of the host in the URL that net/http sees.
+// pool is a set of connections to one origin. net/http keeps connections per host, so roundTrip replaces the host in
+// the URL by the pool's name.
 type pool struct {
 	owner    *originPools
-	dest     string // that uses it, while inFlight > 0
-	name     string // with the port
+	dest     string // id of the destination that uses it; valid while inFlight > 0
+	name     string // host:port in the URL that net/http sees
 	address  string // host:port to connect to
 	inFlight int
-	timedOut bool // a request on it was cut short
+	timedOut bool // the context of a request ended before its response did
 	freedAt  time.Time
 }
 
-// originPools are the pools of one origin. While a destination has requests in flight it has a pool for itself; the
-// next destination of the origin takes it over with the idle connections in it. So a destination that hangs holds no
-// connection, no HTTP/2 stream and no flow control window of another, and many quiet destinations of one host need a
-// few connections together.
+// originPools are the pools of one origin. A destination with requests in flight has a pool of its own. When they have
+// ended, the next destination of the origin takes over the pool with its idle connections. So a hanging destination
+// uses no connection, HTTP/2 stream or flow control window of another, and many destinations with little traffic share
+// a few connections.
 type originPools struct {
 	used map[string]*pool // by destination
-	free []*pool          // the one that was used last at the end
+	free []*pool          // most recently used last
 }
 
 // pools are all pools of a Transport.
 type pools struct {
-	mu        sync.Mutex // guards the rest and all pools
+	mu        sync.Mutex // guards the fields below and all pools
 	origins   map[origin]*originPools
-	created   uint64 // pools ever made
+	created   uint64 // number of pools ever created
 	lastSweep time.Time
 }
 
-// acquire returns the pool for one more request of a destination. The caller releases it.
+// acquire returns the pool for one more request of a destination. The caller must release it.
 func (ps *pools) acquire(u *url.URL, dest string) *pool {
 	o := origin{u.Scheme, u.Host}
 	ps.mu.Lock()
@@ -80,8 +80,8 @@ func (ps *pools) acquire(u *url.URL, dest string) *pool {
 	return p
 }
 
-// release ends a request. The connections of a pool in which a request was cut short are not passed on, for they may
-// be dead: they close after idleTimeout.
+// release ends a request. A pool in which a request timed out is not reused, because its connections may be dead; they
+// close after idleTimeout.
 func (ps *pools) release(p *pool, timedOut bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -96,7 +96,8 @@ func (ps *pools) release(p *pool, timedOut bool) {
 	}
 }
 
-// takeFree returns the free pool that was used last, nil if it has no connections any more: then none has.
+// takeFree returns the most recently used free pool, or nil if its idle connections have expired; those of the other
+// pools have expired then, too.
 func (o *originPools) takeFree(now time.Time) *pool {
 	last := len(o.free) - 1
 	if last < 0 {
@@ -125,7 +126,7 @@ func (ps *pools) newPool(u *url.URL, owner *originPools) *pool {
 	}
 }
 
-// sweep forgets pools whose connections have closed, at most once per idleTimeout.
+// sweep deletes pools whose idle connections have expired, at most once per idleTimeout.
 func (ps *pools) sweep(now time.Time) {
 	if now.Sub(ps.lastSweep) < idleTimeout {
 		return
@@ -143,24 +144,24 @@ func (ps *pools) sweep(now time.Time) {
 	}
 }
 
-// exchange is one request over a pool and the body of its response.
+// exchange is a request over a pool and the body of its response. Closing it releases the pool.
 type exchange struct {
 	io.ReadCloser // the body
 	pools         *pools
 	pool          *pool
 	ctx           context.Context
-	url           url.URL // as net/http sees it
+	url           url.URL // with the pool's name as host
 	released      atomic.Bool
 }
 
-// release ends the exchange, once.
+// release releases the pool once.
 func (x *exchange) release() {
 	if !x.released.Swap(true) {
 		x.pools.release(x.pool, x.ctx.Err() != nil)
 	}
 }
 
-// Close releases the pool: the response was read, or will not be.
+// Close closes the body and releases the pool.
 func (x *exchange) Close() error {
 	err := x.ReadCloser.Close()
 	x.release()
@@ -191,7 +192,7 @@ func (t *Transport) roundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// addressOf returns what the request connects to for which net/http dials.
+// addressOf returns the host:port of the pool in the context with which net/http dials.
 func addressOf(ctx context.Context) string {
 	return ctx.Value(poolKey{}).(*pool).address
 }

@@ -2,17 +2,17 @@ package egress
 
 import "net/netip"
 
-// TargetClass names what an address is, or why a target may not be reached. It is the same word in an
-// error, a log line, a metric and a test.
+// TargetClass is the class of an address, or the reason why a target is blocked. It is the same word in errors, logs,
+// metrics and tests.
 type TargetClass string
 
-// What may be reached.
+// Classes that may be reached.
 const (
-	Public  TargetClass = "public"  // global unicast that no registry sets apart
+	Public  TargetClass = "public"  // global unicast, and not in a special-purpose registry
 	Allowed TargetClass = "allowed" // inside Policy.Allow, whatever else it is
 )
 
-// Addresses that may not.
+// Classes of addresses that are blocked.
 const (
 	Invalid             TargetClass = "invalid"
 	Unspecified         TargetClass = "unspecified"
@@ -41,25 +41,24 @@ const (
 	OwnAddress          TargetClass = "own_address"
 )
 
-// Targets that may not be reached although the address might.
+// Targets that are blocked although the address is not.
 const (
-	Port      TargetClass = "port"       // a port that is only open inside Policy.Allow
+	Port      TargetClass = "port"       // a port that is allowed inside Policy.Allow only
 	NotAName  TargetClass = "not_a_name" // an address literal or a one-label name outside Policy.Allow
 	PlainHTTP TargetClass = "plain_http" // http without Policy.AllowHTTP
-	OwnURL    TargetClass = "own_url"    // a surface of the relay itself that takes events
+	OwnURL    TargetClass = "own_url"    // a URL of the relay itself; see OwnURLs
 )
 
-// Blocked reports whether the guard refuses what has this class. Every word it does not know is
-// refused.
+// Blocked reports whether connections to this class are refused. An unknown class is blocked.
 func (v TargetClass) Blocked() bool { return v != Public && v != Allowed }
 
-// special lists the blocks of the IANA special-purpose registries (RFC 6890 and its updates) that are
-// not globally reachable, and those whose addresses carry an IPv4 address inside. The first match
-// decides, so a narrow block stands before the one around it. Read only.
+// special lists the blocks of the IANA special-purpose registries (RFC 6890 and its updates) that are not globally
+// reachable, and those whose addresses carry an IPv4 address inside. The first match decides, so a narrow block
+// precedes the block that contains it. Read only.
 //
-// An address that embeds an IPv4 address is refused by the name of its form, whatever is inside: what
-// a translator or a tunnel would make of it is not ours to guess. A network that reaches IPv4 only
-// through NAT64 adds 64:ff9b::/96 to RELAY_EGRESS_ALLOW and filters at the translator.
+// An IPv6 address that embeds an IPv4 address is blocked whatever the IPv4 address is, because the relay cannot know
+// where a translator or tunnel sends it. An operator who reaches IPv4 only through NAT64 adds 64:ff9b::/96 to
+// RELAY_EGRESS_ALLOW and filters at the translator.
 var specialPrefixes = []struct {
 	prefix netip.Prefix
 	class  TargetClass
@@ -107,11 +106,11 @@ var specialPrefixes = []struct {
 	{netip.MustParsePrefix("fec0::/10"), SiteLocal},            // RFC 3879, deprecated
 	{netip.MustParsePrefix("ff00::/8"), Multicast},             // RFC 4291, 2.7
 	{netip.MustParsePrefix("2000::/3"), Public},                // RFC 4291, 2.4: the only global unicast assigned so far
-	{netip.MustParsePrefix("::/0"), Reserved},                  // what is not assigned is not public
+	{netip.MustParsePrefix("::/0"), Reserved},                  // unassigned
 }
 
-// Judge says what an address is, from the registries alone. It is pure; [Policy.Judge] adds what an
-// installation allows and which addresses are its own.
+// ClassifyAddr returns the class of an address by the IANA registries alone. [Policy.ClassifyAddr] adds an
+// installation's allowed and own addresses.
 func ClassifyAddr(addr netip.Addr) TargetClass {
 	if !addr.IsValid() {
 		return Invalid
@@ -122,5 +121,5 @@ func ClassifyAddr(addr netip.Addr) TargetClass {
 			return s.class
 		}
 	}
-	return Public // IPv4 only: the last IPv6 line takes all
+	return Public // IPv4 only: ::/0 matches every other IPv6 address
 }

@@ -9,7 +9,7 @@ func TestClassifyAddr(t *testing.T) {
 	f := func(addr string, want TargetClass) {
 		t.Helper()
 		if got := ClassifyAddr(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("Judge(%s) = %s, want %s", addr, got, want)
+			t.Errorf("ClassifyAddr(%s) = %s, want %s", addr, got, want)
 		}
 		if blocked := want != Public; want.Blocked() != blocked {
 			t.Errorf("%s: Blocked is %t", want, !blocked)
@@ -142,7 +142,7 @@ func TestPolicyClassifyAddr(t *testing.T) {
 	f := func(addr string, want TargetClass) {
 		t.Helper()
 		if got := p.ClassifyAddr(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("Judge(%s) = %s, want %s", addr, got, want)
+			t.Errorf("ClassifyAddr(%s) = %s, want %s", addr, got, want)
 		}
 	}
 	f("127.0.0.1", Allowed)
@@ -165,7 +165,7 @@ func TestClassifyTarget(t *testing.T) {
 	f := func(p Policy, target string, name bool, want TargetClass) {
 		t.Helper()
 		if got := p.classifyTarget(netip.MustParseAddrPort(target), name); got != want {
-			t.Errorf("judgeDial(%s, name %t) = %s, want %s", target, name, got, want)
+			t.Errorf("classifyTarget(%s, name %t) = %s, want %s", target, name, got, want)
 		}
 	}
 	f(strict, "8.8.8.8:443", true, Public)

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// maxURL is the longest destination URL in bytes, before and after the host is put into ASCII.
+// maxURL limits a destination URL in bytes, before and after its host is converted to ASCII.
 const maxURL = 2048
 
-// URLError is every refusal of [Policy.CheckURL]: a sentence for the person who saves the
-// destination. It begins with the word URL and says what to do instead; the caller adds the parameter.
+// URLError is the type of all errors of [Policy.CheckURL]: a sentence for the user that begins with the word URL and
+// says what to do instead. The caller adds the parameter.
 type URLError struct {
 	Reason string
 }
@@ -25,23 +25,23 @@ func urlError(format string, args ...any) error {
 	return &URLError{Reason: "URL " + fmt.Sprintf(format, args...)}
 }
 
-// CheckURL judges a URL at the moment it is saved, by its text alone: nothing is resolved, because the
-// answer could be another one at the time of the delivery. What it lets pass is judged again when the
-// connection is made, and that judgement is the one that protects.
+// CheckURL validates a URL when it is saved, by its text alone. It does not resolve the host, because DNS may answer
+// differently at the time of the delivery. The address is checked when the connection is made; that check is the
+// protection.
 //
-// The URL that comes back is the one to store and to dial: the host in lower-case ASCII, the port
-// without leading zeros, the rest as written but for characters that must be percent-encoded.
+// Store and dial the returned URL: its host is in lower-case ASCII, its port has no leading zeros, and characters that
+// must be percent-encoded are encoded.
 func (p Policy) CheckURL(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
 		return nil, urlError("is longer than %d bytes; shorten it", maxURL)
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		// The parser's text repeats the URL, which may hold a token.
+		// The parser's error contains the URL, which may contain a token.
 		return nil, urlError("cannot be read; write it as https://host/path, with special characters percent-encoded")
 	}
-	if p.OwnURLs.Matches(u) { // first: that the URL of the relay in dev is http:// is not what is wrong with it
-		return nil, urlError("leads back to this relay, where each event would become another one; name the receiver itself")
+	if p.OwnURLs.Matches(u) { // before the scheme: in dev the relay's URL is http://, but that is not the problem
+		return nil, urlError("points to this relay, which would turn each event into a new one; use the receiver's own URL")
 	}
 	if err := p.checkParts(u, raw); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkParts judges everything but the host and the port.
+// checkParts validates everything but host and port.
 func (p Policy) checkParts(u *url.URL, raw string) error {
 	switch {
 	case u.Scheme == "http" && !p.AllowHTTP:
@@ -82,17 +82,17 @@ func (p Policy) checkParts(u *url.URL, raw string) error {
 	return nil
 }
 
-// checkTarget judges the host, in ASCII, and the port. Literals and one-label names may carry any
-// port, because they are only taken inside Allow; a dotted name is held to the public rule, because
-// whether it leads inside cannot be known without resolving it.
+// checkTarget validates the ASCII host and the port. Address literals and one-label names may have any port, because
+// they are accepted inside Allow only. A name with a dot follows the rules for public hosts, because only DNS knows
+// whether it is inside Allow.
 func (p Policy) checkTarget(host string, port uint16) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
-		if v := p.ClassifyAddr(addr); v == Allowed {
+		if class := p.ClassifyAddr(addr); class == Allowed {
 			return nil
-		} else if v.Blocked() {
-			return urlError("names an address that is not public (%s); use the name of a public host", v)
+		} else if class.Blocked() {
+			return urlError("names an address that is not public (%s); use the name of a public host", class)
 		}
-		return urlError("must name its host; an address is not accepted")
+		return urlError("must have a host name; an IP address is not accepted")
 	}
 	labels := strings.Split(host, ".")
 	last := labels[len(labels)-1]
@@ -111,19 +111,17 @@ func (p Policy) checkTarget(host string, port uint16) error {
 	return nil
 }
 
-// allowsLoopback reports whether localhost (RFC 6761, 6.3: the name and everything under it) leads
-// inside Allow.
+// allowsLoopback reports whether localhost (RFC 6761, 6.3: the name and everything under it) is inside Allow.
 func (p Policy) allowsLoopback() bool {
 	return p.ClassifyAddr(netip.AddrFrom4([4]byte{127, 0, 0, 1})) == Allowed ||
 		p.ClassifyAddr(netip.IPv6Loopback()) == Allowed
 }
 
-// asciiHost returns the host as it is resolved: a literal without its brackets, or a name in
-// lower-case ASCII (RFC 5891). net/http does this conversion too, but by one profile for the address
-// it dials and by another for the Host header; done once, here, both see the same name and so does the
-// judgement: full-width digits and dots (１２７。0。0。1) are an address only after it.
+// asciiHost returns the host as it is resolved: an address literal without brackets, or a name in lower-case ASCII (RFC
+// 5891). net/http converts names too, but with different profiles for dialling and for the Host header. Converting here
+// makes both use the checked name: full-width digits and dots (１２７。0。0。1) become an address.
 func asciiHost(host string) (string, error) {
-	if strings.Contains(host, ":") { // only in brackets: the parser has split off the port
+	if strings.Contains(host, ":") { // an IPv6 literal in brackets: the port is already split off
 		addr, err := netip.ParseAddr(host)
 		if err != nil {
 			return "", urlError("has a host in brackets that is not an IPv6 address")
@@ -147,9 +145,9 @@ func asciiHost(host string) (string, error) {
 	return host, nil
 }
 
-// checkName judges the form of a name in ASCII: RFC 1123, 2.1, and the underscore, which is common in
-// host names although no standard has it. A dot at the end would be legal; it is refused because the
-// same host then has two spellings, of which certificates know one.
+// checkName validates the syntax of an ASCII name: RFC 1123, 2.1, plus the underscore, which is common in host names
+// although no standard allows it. A dot at the end is legal but refused: the host would have two spellings, and
+// certificates contain only one.
 func checkName(host string) error {
 	if strings.HasSuffix(host, ".") {
 		return urlError("has a dot at the end of its host; remove it")
@@ -172,9 +170,8 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// isNumber reports whether a last label makes the host an IPv4 address in the eyes of a resolver that
-// still reads inet_aton's forms (2130706433, 0x7f.1, 0177.0.0.1), by the rule of the WHATWG URL
-// standard ("ends in a number").
+// isNumber reports whether a resolver that accepts inet_aton's forms (2130706433, 0x7f.1, 0177.0.0.1) reads a host with
+// this last label as an IPv4 address, by the rule of the WHATWG URL standard ("ends in a number").
 func isNumber(label string) bool {
 	digits := "0123456789"
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
@@ -183,7 +180,7 @@ func isNumber(label string) bool {
 	return strings.Trim(label, digits) == ""
 }
 
-// portOf returns the port that is dialled.
+// portOf returns the port of u, or the default port of its scheme.
 func portOf(u *url.URL) (uint16, error) {
 	text := u.Port()
 	if text == "" {
@@ -199,8 +196,8 @@ func portOf(u *url.URL) (uint16, error) {
 	return uint16(port), nil
 }
 
-// escapeQuery percent-encodes what cannot stand in a request line and what the URL standard encodes in
-// a query. net/url keeps a query as it was written, spaces included; escapes that are there stay.
+// escapeQuery percent-encodes the bytes that are not allowed in a request line and those that the URL standard encodes
+// in a query. net/url leaves a query unchanged, including spaces. Existing escapes stay.
 func escapeQuery(query string) string {
 	bad := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' }
 	var b strings.Builder
@@ -214,7 +211,7 @@ func escapeQuery(query string) string {
 	return b.String()
 }
 
-// joinHost is the host of the stored URL. A port that was not written stays away.
+// joinHost returns the host of the stored URL, with the port only if it was written.
 func joinHost(host, written string, port uint16) string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"

@@ -24,7 +24,7 @@ func TestCheckURLAccepts(t *testing.T) {
 		}
 		again, err := p.CheckURL(u.String())
 		if err != nil || again.String() != want {
-			t.Errorf("%q judged again becomes %q, %v", want, again, err)
+			t.Errorf("%q checked again becomes %q, %v", want, again, err)
 		}
 	}
 	same := func(p Policy, raw string) {
@@ -40,7 +40,7 @@ func TestCheckURLAccepts(t *testing.T) {
 	same(Policy{}, "https://example.com/%2e%2e/%00?q=%23")
 	same(Policy{}, "https://my_host.example.com/")
 	same(Policy{}, "https://1.2.3.4.nip.io/")
-	same(Policy{}, "https://metadata.google.internal/") // names are judged when they are dialled
+	same(Policy{}, "https://metadata.google.internal/") // names are checked when they are dialled
 	same(Policy{}, "https://xn--bcher-kva.example/")
 	same(Policy{}, "https://example.x0/")
 	same(Policy{}, "https://localhost.example.com/")

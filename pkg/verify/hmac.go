@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// HMAC is the configurable scheme's verification type.
+// HMAC is the verification type of the configurable scheme.
 const HMAC = "hmac"
 
 var custom = Scheme{Name: HMAC, check: checkCustom, sign: signCustom, validate: validateCustom, Sample: plainSample}
@@ -25,13 +25,13 @@ const (
 // listSeparators stand between the items of a signature header that is a list; providers use any of these.
 const listSeparators = ",; "
 
-// checkCustom judges by the configurable scheme: prefix + MAC in one header, over a template, by default the body
-// alone.
+// checkCustom verifies by the configurable scheme: one header with prefix and MAC, over a template that is by default
+// the body alone.
 //
-// A `{timestamp}` in the template comes from the signature header itself, which then is a list such as
-// `t=1760000000,v1=<MAC>` (or `ts=`; items between commas, semicolons or spaces; each with the prefix is a candidate).
-// `{timestamp:X-Sent-At}` comes from the header of that name. The text is signed as it stands and judged for age as
-// parseCustomTime reads it.
+// `{timestamp}` in the template is taken from the signature header itself, which then is a list such as
+// `t=1760000000,v1=<MAC>` (or `ts=`; separated by commas, semicolons or spaces; each item with the prefix may be the
+// signature). `{timestamp:X-Sent-At}` is taken from the header of that name. The signature covers the unchanged text;
+// parseCustomTime parses it for the age.
 func checkCustom(c Config, r Request) (time.Time, Reason) {
 	form, known := newMACForm(c.algorithm(), c.encoding())
 	t, err := parseTemplate(c.template())

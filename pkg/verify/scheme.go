@@ -23,8 +23,8 @@ type Scheme struct {
 	// IDHeader is a signed header that must be set before [Sign], "" for none.
 	IDHeader string
 
-	// check judges the signature alone and returns the time that is signed with it, zero where the scheme signs none. The
-	// time means nothing unless the reason is empty. nil: the provider is not known to sign.
+	// check verifies the signature without its age and returns the signed time, zero if the scheme signs none. Use the
+	// time only if the reason is empty. nil: the provider has no known signature.
 	check func(Config, Request) (time.Time, Reason)
 	// sign sets the headers that check reads; stamp is the time of the request in seconds.
 	sign func(c Config, r Request, stamp string) error

@@ -21,7 +21,7 @@ const twilio = require("twilio");
 const { isValidSlackRequest } = require("@slack/bolt");
 
 const NOW = 1760000000; // seconds; 2025-10-09T08:53:20Z
-Date.now = () => NOW * 1000; // the svix verifier judges the age and takes no other clock
+Date.now = () => NOW * 1000; // the svix verifier checks the age and has no other clock
 
 const HOOK = "https://relay.example.com/in/tok";
 const vectors = [];
