@@ -11,7 +11,7 @@ import (
 )
 
 // serviceCases test the sentences of "What the service does" and of "Events". It is one long function because it is one
-// table.
+// table. One function because it is one table.
 func serviceCases() []testCase {
 	return []testCase{
 		{"Service 1", "an endpoint receives events from a provider", func(c *C) {
