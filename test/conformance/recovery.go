@@ -189,8 +189,7 @@ func stateCases() []testCase {
 	}
 }
 
-// recoveryCases test the "Rules for recovery" and the fields of jobs and items. It is one long function because it is
-// one table. One function because it is one table.
+// recoveryCases test the "Rules for recovery" and the fields of jobs and items. One function because it is one table.
 func recoveryCases() []testCase {
 	return []testCase{
 		{"Recovery rules 1", "rate_per_second must be an integer from 1 to 100", func(c *C) {

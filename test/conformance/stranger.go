@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// strangerCases test the rows of the table at the end of the HTTP contract, in its order, that no other group tests. It
-// is one long function because it is one table. One function because it is one table.
+// strangerCases test the rows of the table at the end of the HTTP contract, in its order, that no other group tests.
+// One function because it is one table.
 func strangerCases() []testCase {
 	return []testCase{
 		{"Stranger 3", "an endpoint is made without DNS", func(c *C) {
