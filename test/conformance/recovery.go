@@ -75,8 +75,7 @@ func (c *C) doAction(job object, action string) object {
 	return c.must(200, "POST", "/v1/recoveries/"+text(job, "id"), object{"action": action})
 }
 
-// stateCases test the sentences of "States and transitions". It is one long function because it is one table. One
-// function because it is one table.
+// stateCases test the sentences of "States and transitions". One function because it is one table.
 func stateCases() []testCase {
 	return []testCase{
 		{"Receipt states 1", "a completed receipt is not downgraded by a late failure", func(c *C) {
