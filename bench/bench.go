@@ -1,10 +1,10 @@
-// Package bench measures a relay on this machine. A scenario starts what it needs, posts numbered
-// events, receives them at a destination of its own, and prints what it cost.
+// Package bench measures a relay on this machine. A scenario starts a relay and a destination, posts numbered events,
+// receives their deliveries, and prints throughput, latency and cost per event. The load generator (bench/load) and the
+// destination (bench/sink) are separate processes, because they share the cores with the relay: CPU time is read from
+// the kernel for each process, and the benchmark's own cost is always printed. Every event has its own number, so every
+// run counts losses and duplicates. Memory is bounded however long a run lasts.
 //
-// Load and destination are processes of their own (bench/load, bench/sink), for they share the cores with
-// what is measured: CPU is read from the kernel for each process apart, and what the benchmark itself
-// costs is always told. Every event has a number of its own, so losses and duplicates are counted in
-// every run, and memory is bounded however long one lasts.
+// Begin with definitions in scenarios.go, the table of scenarios, and benchRun in measure.go, which runs one.
 package bench
 
 import (
@@ -32,7 +32,7 @@ type Scenario struct {
 	Run func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 }
 
-// Scenarios are all that this package knows, in the order in which help lists them.
+// Scenarios returns all scenarios, in the order in which help lists them.
 func Scenarios() []Scenario {
 	var out []Scenario
 	for _, d := range definitions() {
@@ -45,7 +45,7 @@ func Scenarios() []Scenario {
 		Scenario{"read", readSummary, read})
 }
 
-// Helper runs the process that a scenario starts besides the relay; false = there is none of this name.
+// Helper runs a helper process that a scenario starts besides the relay. known is false if there is none of that name.
 func Helper(
 	ctx context.Context, name string, args []string, stdin io.Reader, stdout, stderr io.Writer,
 ) (known bool, err error) {
@@ -60,26 +60,26 @@ func Helper(
 	return false, nil
 }
 
-// lockFile is the file of a data directory that a running relay locks.
+// lockFile is the file in a data directory that a running relay locks.
 const lockFile = "relay.lock"
 
-// MisuseError is an error of whoever typed the command.
+// MisuseError is an error in the command line.
 type MisuseError struct{ error }
 
 func (e MisuseError) Unwrap() error { return e.error }
 
-// definition is a scenario that measures a bed.
+// definition is a scenario that runs in a benchRun.
 type definition struct {
 	name, summary string
 	run           func(context.Context, *benchRun) error
-	flags         func(*options, *flag.FlagSet)                  // those of its own; nil = there are none
-	presets       []string                                       // other defaults of flags, name=value
+	flags         func(*options, *flag.FlagSet)                  // declares its own flags; nil = it has none
+	presets       []string                                       // its own defaults of flags, as name=value
 	start         func(context.Context, options) (*relay, error) // nil = startRelay
-	peers         bool                                           // it can run against any webhook service
+	peers         bool                                           // it can measure another webhook service
 }
 
 type options struct {
-	self     string // this binary, for helpers
+	self     string // this binary, for helper processes
 	relay    string
 	dir      string
 	posters  int
@@ -97,17 +97,17 @@ type options struct {
 	tls      bool
 	http2    bool
 
-	endpoints  int  // busy ones; 0 = one, of a cluster some for each node
-	configured int  // idle ones besides
-	backlog    int  // events that wait in the log
-	partitions int  // of the topics; 0 = as the relay has them
-	probe      int  // events a second to a neighbour
-	sameHost   bool // the neighbour is slow and takes many requests at the same time
-	stopped    bool // what is started has no dispatcher
+	endpoints  int  // busy endpoints; 0 = one, or endpointsPerNode for each node of a cluster
+	configured int  // additional idle endpoints
+	backlog    int  // events of paused endpoints that wait in the log
+	partitions int  // of the topics; 0 = the relay's default
+	probe      int  // events a second to a second, healthy endpoint
+	sameHost   bool // the other destination is slow, has a large in-flight window, and shares host and port
+	stopped    bool // the relay is started without a dispatcher
 
 	serve              int // nodes; 0 = dev
 	kafka              string
-	deliver            string // URL of the first destination, for what is told by its command line
+	deliver            string // URL of the first destination, for the floor's command line
 	target, key, admin string
 	pids               []int
 	peer               *peer
@@ -116,58 +116,60 @@ type options struct {
 	sinkHTTP           bool
 }
 
-// flags declares what all scenarios understand.
+// flags declares the flags of all scenarios.
 func (o *options) flags(fs *flag.FlagSet) {
 	fs.StringVar(&o.relay, "relay", o.relay, "binary under test")
-	fs.StringVar(&o.dir, "data-dir", "", "data directory; empty = a new one, removed afterwards")
-	fs.IntVar(&o.posters, "posters", 32, "connections that post in a closed loop")
-	fs.IntVar(&o.rate, "rate", 0, "events a second (with --batch: in batches), sent on time whatever the answers do; 0 "+
+	fs.StringVar(&o.dir, "data-dir", "", "data directory; empty = a new one that is removed afterwards")
+	fs.IntVar(&o.posters, "posters", 32, "connections that post in a closed loop: each posts its next request after "+
+		"the answer")
+	fs.IntVar(&o.rate, "rate", 0, "events a second (with --batch: in batches) in an open loop, which slow answers do "+
+		"not delay; 0 "+
 		"= as fast as the posters can")
 	fs.DurationVar(&o.duration, "duration", 10*time.Second, "how long to post")
 	fs.IntVar(&o.size, "size", 1024, "bytes of an event's data")
-	fs.IntVar(&o.batch, "batch", 0, "events a request, to the batch route; 0 = one by one to the send route")
-	fs.BoolVar(&o.fsync, "fsync", true, "acknowledge only what is on disk")
-	fs.DurationVar(&o.idle, "idle", 0, "also measure this long without any work, before the load")
+	fs.IntVar(&o.batch, "batch", 0, "events per request, to the batch route; 0 = single events to the send route")
+	fs.BoolVar(&o.fsync, "fsync", true, "acknowledge only records that are synced to disk")
+	fs.DurationVar(&o.idle, "idle", 0, "before the load, also measure the idle relay for this long")
 	fs.StringVar(&o.profile, "profile", "", "write a CPU profile of the relay under load to this file")
-	fs.BoolVar(&o.stages, "stages", false, "take a CPU profile and say which stage costs how much; --profile does so too")
+	fs.BoolVar(&o.stages, "stages", false, "take a CPU profile and print the cost of each stage; --profile does so too")
 	fs.BoolVar(&o.json, "json", false, "print one line of JSON instead of the table")
-	fs.BoolVar(&o.quiet, "quiet", false, "no line a second on standard error")
-	fs.IntVar(&o.configured, "configured", 0, "so many endpoints exist besides, and get nothing; --data-dir keeps them "+
+	fs.BoolVar(&o.quiet, "quiet", false, "do not print a progress line each second")
+	fs.IntVar(&o.configured, "configured", 0, "number of additional idle endpoints; --data-dir keeps them "+
 		"for the next run")
-	fs.IntVar(&o.partitions, "partitions", 0, "partitions of the topics of what is started; 0 = as many as it makes "+
-		"by itself")
-	fs.IntVar(&o.serve, "serve", 0, "start so many serve nodes, and their engines as processes of their own, "+
-		"instead of dev")
-	fs.StringVar(&o.kafka, "kafka", "", "with --serve: host:port of a Kafka that runs already; --pids counts its CPU too")
+	fs.IntVar(&o.partitions, "partitions", 0, "partitions of the started relay's topics; 0 = its default")
+	fs.IntVar(&o.serve, "serve", 0, "start this many serve nodes with separate engine processes, instead of dev")
+	fs.StringVar(&o.kafka, "kafka", "", "with --serve: host:port of a running Kafka; --pids includes its CPU time")
 	fs.StringVar(&o.target, "target", "",
-		"URL of a relay, or a balancer before several, that runs already; none is started")
-	fs.StringVar(&o.key, "key", "", "with --target: an API key that may write")
-	fs.StringVar(&o.admin, "admin", "", "with --target: host:port of its metrics and pprof")
-	fs.Func("pids", "with --target, --peer or --kafka: process ids whose CPU and memory count, with commas between",
+		"URL of a running relay, or of a load balancer in front of several; none is started")
+	fs.StringVar(&o.key, "key", "", "with --target: an API key with the scope read_write")
+	fs.StringVar(&o.admin, "admin", "", "with --target: host:port of its admin server, for metrics and profiles")
+	fs.Func("pids", "with --target, --peer or --kafka: comma-separated process ids whose CPU time and memory are included",
 		o.parsePids)
-	fs.StringVar(&o.sinkListen, "sink-listen", "127.0.0.1:0", "where the destination listens")
-	fs.StringVar(&o.sinkURL, "sink-url", "", "how the destination is reached from the relay; empty = where it listens")
-	fs.BoolVar(&o.sinkHTTP, "sink-net-http", false, "serve the destination with net/http: dearer, but it takes bodies "+
-		"of unknown length")
+	fs.StringVar(&o.sinkListen, "sink-listen", "127.0.0.1:0", "address on which the destination listens")
+	fs.StringVar(&o.sinkURL, "sink-url", "", "URL under which the relay reaches the destination; empty = the address "+
+		"on which it listens")
+	fs.BoolVar(&o.sinkHTTP, "sink-net-http", false,
+		"serve the destination with net/http: uses more CPU, but accepts bodies "+
+			"of unknown length")
 }
 
 func (o *options) parsePids(s string) error {
 	for _, text := range strings.Split(s, ",") {
 		pid, err := strconv.Atoi(text)
 		if err != nil || pid <= 0 {
-			return fmt.Errorf("%q is no process id", text)
+			return fmt.Errorf("%q is not a process id", text)
 		}
 		o.pids = append(o.pids, pid)
 	}
 	return nil
 }
 
-// validate names every fault at once.
+// validate returns all faults of the options at once.
 func (o *options) validate() error {
 	var errs []error
 	bound := func(name string, n, least, most int) {
 		if n < least || n > most {
-			errs = append(errs, fmt.Errorf("--%s: %d is not from %d to %d", name, n, least, most))
+			errs = append(errs, fmt.Errorf("--%s: %d is out of range, use %d to %d", name, n, least, most))
 		}
 	}
 	bound("posters", o.posters, 1, 4096)
@@ -182,48 +184,49 @@ func (o *options) validate() error {
 	bound("probe", o.probe, 0, 100_000)
 	bound("partitions", o.partitions, 0, maxPartitions)
 	if o.duration < 100*time.Millisecond || o.duration > 24*time.Hour {
-		errs = append(errs, fmt.Errorf("--duration: %v is not from 100ms to 24h", o.duration))
+		errs = append(errs, fmt.Errorf("--duration: %v is out of range, use 100ms to 24h", o.duration))
 	}
 	if o.target != "" && o.peer != nil {
-		errs = append(errs, errors.New("--target and --peer: give one of them"))
+		errs = append(errs, errors.New("--target and --peer: use only one of them"))
 	}
 	if o.target != "" && o.key == "" {
-		errs = append(errs, errors.New("--target: --key is missing"))
+		errs = append(errs, errors.New("--target: --key is missing too"))
 	}
 	if o.target == "" && (o.key != "" || o.admin != "") {
-		errs = append(errs, errors.New("--key, --admin: they belong to --target"))
+		errs = append(errs, errors.New("--key, --admin: use them with --target"))
 	}
 	if o.kafka != "" && o.serve == 0 {
-		errs = append(errs, errors.New("--kafka: it belongs to --serve"))
+		errs = append(errs, errors.New("--kafka: use it with --serve"))
 	}
 	if o.serve > 0 && (o.target != "" || o.peer != nil) {
-		errs = append(errs, errors.New("--serve: nothing is started with --target or --peer"))
+		errs = append(errs, errors.New("--serve: cannot be used with --target or --peer, which start nothing"))
 	}
 	if (o.configured > 0 || o.partitions > 0) && (o.target != "" || o.peer != nil) {
-		errs = append(errs, errors.New("--configured, --partitions: they are for what the benchmark starts"))
+		errs = append(errs, errors.New(
+			"--configured, --partitions: cannot be used with --target or --peer, which start nothing"))
 	}
 	if o.peer != nil && (o.endpoints > 0 || o.backlog > 0) {
-		errs = append(errs, errors.New("--endpoints, --backlog: they are for a relay"))
+		errs = append(errs, errors.New("--endpoints, --backlog: cannot be used with --peer"))
 	}
 	if o.stopped && (o.target != "" || o.serve > 0) {
-		errs = append(errs, errors.New("--stopped: it is for relay dev"))
+		errs = append(errs, errors.New("--stopped: cannot be used with --target or --serve"))
 	}
 	if o.backlog > 0 && o.target != "" && o.admin == "" {
-		errs = append(errs, errors.New("--backlog: --admin is missing, its metrics say when the backlog waits"))
+		errs = append(errs, errors.New("--backlog: --admin is missing; its metrics say when the backlog is parked"))
 	}
 	if len(o.pids) > 0 && o.target == "" && o.peer == nil && o.kafka == "" {
-		errs = append(errs, errors.New("--pids: it belongs to --target, --peer or --kafka"))
+		errs = append(errs, errors.New("--pids: use it with --target, --peer or --kafka"))
 	}
 	if _, _, err := net.SplitHostPort(o.sinkListen); err != nil {
 		errs = append(errs, fmt.Errorf("--sink-listen: %w", err))
 	}
 	if o.profile != "" && o.target != "" && o.admin == "" {
-		errs = append(errs, errors.New("--profile: --admin is missing, it comes from there"))
+		errs = append(errs, errors.New("--profile: --admin is missing; the profile is read from there"))
 	}
 	return errors.Join(errs...)
 }
 
-// settings is what the first line of a table says.
+// settings describes the run in the first line of a table.
 func (o *options) settings() string {
 	s := fmt.Sprintf("%d posters", o.posters)
 	if o.batch > 0 {
@@ -239,17 +242,17 @@ func (o *options) settings() string {
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{o.endpoints, "endpoints"}, {o.configured, "configured besides"}, {o.backlog, "waiting in the log"},
+	}{{o.endpoints, "endpoints"}, {o.configured, "idle endpoints"}, {o.backlog, "parked in the log"},
 		{o.partitions, "partitions"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(", %d %s", x.n, x.what)
 		}
 	}
 	if o.sameHost {
-		s += ", a slow neighbour at the same host and port"
+		s += ", a slow destination at the same host and port"
 	}
 	if o.stopped {
-		s += ", no dispatcher while they are posted"
+		s += ", no dispatcher while events are posted"
 	}
 	switch {
 	case o.http2:
@@ -285,7 +288,7 @@ func (d definition) command(ctx context.Context, args []string, stdout, stderr i
 	return errors.Join(o.print(r, stdout), r.verdict())
 }
 
-// options parses a command line; its errors are of whoever typed it.
+// options parses a command line. Its errors are MisuseErrors.
 func (d definition) options(args []string, stderr io.Writer) (options, error) {
 	own, err := os.Executable()
 	if err != nil {
@@ -298,7 +301,7 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 	fs := newFlags(d.name, "[flags]", d.summary)
 	o.flags(fs)
 	if d.peers {
-		fs.Func("peer", "a file that describes another webhook service, see deploy/bench/README.md; none is started",
+		fs.Func("peer", "file that describes another, running webhook service, see deploy/bench/README.md",
 			func(file string) (err error) {
 				o.peer, err = readPeer(file)
 				return err
@@ -323,11 +326,12 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 	}
 	err = o.validate()
 	if d.name == "drain" && (o.stages || o.profile != "") {
-		err = errors.Join(err, errors.New("--stages, --profile: nobody knows beforehand how long a drain takes"))
+		err = errors.Join(err, errors.New(
+			"--stages, --profile: cannot be used with drain, whose duration is not known beforehand"))
 	}
 	if d.start != nil && (o.target != "" || o.serve > 0 || o.configured > 0 || o.partitions > 0) {
 		err = errors.Join(err, fmt.Errorf(
-			"--target, --serve, --configured, --partitions: %s measures what it starts itself", d.name))
+			"--target, --serve, --configured, --partitions: cannot be used with %s, which starts its own pipeline", d.name))
 	}
 	if err != nil {
 		return o, MisuseError{err}
@@ -344,7 +348,7 @@ func (d definition) measure(ctx context.Context, o options, stderr io.Writer) (*
 	case start == nil || o.target != "":
 		start = startRelay
 	}
-	b, err := openBed(ctx, o, d.name, stderr, start)
+	b, err := newBenchRun(ctx, o, d.name, stderr, start)
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +362,7 @@ func (d definition) measure(ctx context.Context, o options, stderr io.Writer) (*
 	return &b.result, nil
 }
 
-// print writes what was asked for.
+// print writes the result as a table or, with --json, as one line of JSON.
 func (o *options) print(r *Result, stdout io.Writer) error {
 	if o.json {
 		return json.NewEncoder(stdout).Encode(r)
@@ -367,7 +371,7 @@ func (o *options) print(r *Result, stdout io.Writer) error {
 	return nil
 }
 
-// verdict is an error when events were lost: whatever a run cost then says nothing.
+// verdict returns an error if events were lost: the costs of such a run mean nothing.
 func (r *Result) verdict() error {
 	if r.Lost > 0 {
 		return fmt.Errorf("%d events were lost", r.Lost)

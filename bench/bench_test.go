@@ -114,7 +114,7 @@ func fakeProcess(what string) error {
 			fmt.Fprintf(w, "relay_dispatch_outcomes_total{status=\"held\",reason=\"paused\"} %d\n", time.Now().UnixMilli())
 		}))
 	}()
-	f := startFakeRelay(once, os.Getenv("RELAY_BOOTSTRAP_KEY"))
+	f := startFakeRelay(deliverOnce, os.Getenv("RELAY_BOOTSTRAP_KEY"))
 	defer f.stop()
 	if os.Getenv("RELAY_ROLES") != "" {
 		f.log = held
@@ -137,7 +137,7 @@ type fakeRelay struct {
 	// late is for how long what is delivered again waits.
 	late time.Duration
 	// behind is how many first pages the store is behind for; negative = there is no store.
-	behind atomic.Int64
+	pagesBehind atomic.Int64
 	// answer is the status for the event of a mark; nil = 202.
 	answer func(count.Mark) int
 	client http.Client
@@ -174,7 +174,7 @@ func startFakeRelay(deliver func(count.Mark) int, key string) *fakeRelay {
 	mux.HandleFunc("POST /v1/endpoints/{id}/events/batch", f.accept)
 	mux.HandleFunc("POST /peer/{id}", f.accept)
 	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, _ *http.Request) {
-		switch n := f.behind.Add(-1); {
+		switch n := f.pagesBehind.Add(-1); {
 		case n%3 == 2:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case n >= 0:
@@ -252,7 +252,7 @@ func (f *fakeRelay) accept(w http.ResponseWriter, r *http.Request) {
 		}
 		status = f.answer(mark)
 		if f.log != "" {
-			f.keep(r.PathValue("id") + " " + strings.TrimSpace(event) + "\n")
+			f.logEvent(r.PathValue("id") + " " + strings.TrimSpace(event) + "\n")
 			continue
 		}
 		for i := range f.deliver(mark) {
@@ -272,7 +272,7 @@ func (f *fakeRelay) accept(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-func (f *fakeRelay) keep(line string) {
+func (f *fakeRelay) logEvent(line string) {
 	out, err := os.OpenFile(f.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		_, err = out.WriteString(line)
@@ -301,14 +301,14 @@ func (f *fakeRelay) send(e *fakeEndpoint, event string) {
 }
 
 // figures runs a scenario and returns its line of JSON.
-func figures(t *testing.T, name string, args ...string) (Result, string, error) {
+func runScenario(t *testing.T, name string, args ...string) (Result, string, error) {
 	t.Helper()
 	for _, s := range Scenarios() {
 		if s.Name != name {
 			continue
 		}
 		var out bytes.Buffer
-		var fault text
+		var fault lockedText
 		err := s.Run(t.Context(), append([]string{"--json", "--duration", "500ms"}, args...), &out, &fault)
 		var r Result
 		if out.Len() > 0 {
@@ -323,29 +323,29 @@ func figures(t *testing.T, name string, args ...string) (Result, string, error) 
 }
 
 // text is what several write to.
-type text struct {
+type lockedText struct {
 	mu sync.Mutex // guards b
 	b  strings.Builder
 }
 
-func (t *text) Write(p []byte) (int, error) {
+func (t *lockedText) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.b.Write(p)
 }
 
-func (t *text) String() string {
+func (t *lockedText) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.b.String()
 }
 
-func once(count.Mark) int { return 1 }
+func deliverOnce(count.Mark) int { return 1 }
 
 func TestCountsAddUp(t *testing.T) {
 	t.Parallel()
-	f := newFakeRelay(t, once)
-	r, progress, err := figures(
+	f := newFakeRelay(t, deliverOnce)
+	r, progress, err := runScenario(
 		t, "flat", "--target", f.URL, "--key", "secret", "--posters", "4", "--pids", fmt.Sprint(os.Getpid()))
 	if err != nil {
 		t.Fatal(err, progress)
@@ -388,7 +388,7 @@ func TestPlantedLossAndDuplicateAreFound(t *testing.T) {
 		}
 		return 1
 	})
-	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
+	b := runPosts(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
 	if r := b.result; r.Accepted != 100 || r.Lost != 1 || r.Duplicates != 1 || r.Delivered != 99 || r.verdict() == nil {
 		t.Errorf("accepted %d, lost %d, duplicates %d, delivered %d, verdict %v", r.Accepted, r.Lost, r.Duplicates,
 			r.Delivered, r.verdict())
@@ -406,11 +406,11 @@ func TestLateDuplicateIsFoundAndTheStoreWaitedFor(t *testing.T) {
 		return 1
 	})
 	f.late = time.Second
-	f.behind.Store(7)
-	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
-	if r := b.result; r.Accepted != 100 || r.Lost != 0 || r.Duplicates != 1 || f.behind.Load() >= 0 {
+	f.pagesBehind.Store(7)
+	b := runPosts(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
+	if r := b.result; r.Accepted != 100 || r.Lost != 0 || r.Duplicates != 1 || f.pagesBehind.Load() >= 0 {
 		t.Errorf("accepted %d, lost %d, duplicates %d; the store is behind for %d pages", r.Accepted, r.Lost, r.Duplicates,
-			f.behind.Load())
+			f.pagesBehind.Load())
 	}
 	if f := b.result.Figures; len(f) != 1 || f[0].Value < 0.6 || f[0].Value > 10 {
 		t.Errorf("%+v", f)
@@ -418,7 +418,7 @@ func TestLateDuplicateIsFoundAndTheStoreWaitedFor(t *testing.T) {
 }
 
 // The CPU and the memory of what a process has started are counted with it.
-func TestChildrenAreCounted(t *testing.T) {
+func TestChildProcessesAreCounted(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("sh", "-c", "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo done; read x; :'; :")
 	in, err := cmd.StdinPipe()
@@ -459,7 +459,7 @@ func TestRefusedEventHidesNoLoss(t *testing.T) {
 		}
 		return 202
 	}
-	b := runBed(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
+	b := runPosts(t, f, "steady", func(o *options) { o.rate = 200 }, time.Second)
 	if r := b.result; r.Accepted != 99 || r.Refused != 1 || r.Lost != 1 || r.Delivered != 99 ||
 		r.Streams[0].Answers[503] != 1 {
 		t.Errorf("accepted %d, refused %d, lost %d, delivered %d, answers %v", r.Accepted, r.Refused, r.Lost, r.Delivered,
@@ -467,8 +467,8 @@ func TestRefusedEventHidesNoLoss(t *testing.T) {
 	}
 }
 
-// runBed measures one stream to a fake relay, waiting so long for the last event.
-func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait time.Duration) *benchRun {
+// runPosts measures one stream to a fake relay, waiting so long for the last event.
+func runPosts(t *testing.T, f *fakeRelay, name string, set func(*options), wait time.Duration) *benchRun {
 	t.Helper()
 	own, err := os.Executable()
 	if err != nil {
@@ -477,12 +477,12 @@ func runBed(t *testing.T, f *fakeRelay, name string, set func(*options), wait ti
 	o := options{self: own, target: f.URL, key: "secret", posters: 4, duration: 500 * time.Millisecond,
 		sinkListen: "127.0.0.1:0", quiet: true}
 	set(&o)
-	b, err := openBed(t.Context(), o, name, io.Discard, startRelay)
+	b, err := newBenchRun(t.Context(), o, name, io.Discard, startRelay)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.close)
-	posts, err := b.sources(t.Context(), b.to("ok"), 0)
+	posts, err := b.endpointPosts(t.Context(), b.destinations("ok"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -514,8 +514,8 @@ func TestScenariosAddUp(t *testing.T) {
 		}
 		t.Run(c.name+" "+c.args, func(t *testing.T) {
 			t.Parallel()
-			f := newFakeRelay(t, once)
-			r, said, err := figures(t, c.name,
+			f := newFakeRelay(t, deliverOnce)
+			r, said, err := runScenario(t, c.name,
 				append(strings.Fields(c.args), "--target", f.URL, "--key", "secret", "--quiet")...)
 			if err != nil {
 				t.Fatal(err, said)
@@ -554,7 +554,7 @@ func TestDrainOfAStoppedDispatcher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, said, err := figures(t, "drain", "--stopped", "--relay", own, "--events", "30", "--batch", "10", "--quiet")
+	r, said, err := runScenario(t, "drain", "--stopped", "--relay", own, "--events", "30", "--batch", "10", "--quiet")
 	if err != nil || r.Accepted != 30 || r.Delivered != 30 || r.Lost+r.Duplicates != 0 || r.AllSeconds <= 0 ||
 		len(r.Figures) != 3 || r.Figures[2].Value <= 0 {
 		t.Errorf("%v: accepted %d, delivered %d in %v s, figures %v\n%s", err, r.Accepted, r.Delivered, r.AllSeconds,
@@ -563,13 +563,13 @@ func TestDrainOfAStoppedDispatcher(t *testing.T) {
 }
 
 // Every node of a cluster gets its share of the load, and its processes are counted.
-func TestServeNodes(t *testing.T) {
+func TestServeNodesShareTheLoad(t *testing.T) {
 	t.Parallel()
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, said, err := figures(t, "steady", "--relay", own, "--serve", "2", "--rate", "200")
+	r, said, err := runScenario(t, "steady", "--relay", own, "--serve", "2", "--rate", "200")
 	if err != nil {
 		t.Fatal(err, said)
 	}
@@ -584,20 +584,20 @@ func TestServeNodes(t *testing.T) {
 	if want := []string{"relay", "clickhouse", "kafka", "redis", "load", "sink"}; !slices.Equal(names, want) {
 		t.Errorf("processes %v, want %v", names, want)
 	}
-	if _, said, err := figures(t, "flat", "--relay", "/nowhere", "--serve", "1"); err == nil {
+	if _, said, err := runScenario(t, "flat", "--relay", "/nowhere", "--serve", "1"); err == nil {
 		t.Errorf("a cluster of nothing was started: %s", said)
 	}
 }
 
 // Two binaries are run in turns, each as often, and what they cost is set side by side.
-func TestCompare(t *testing.T) {
+func TestCompareAlternatesBinaries(t *testing.T) {
 	t.Parallel()
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) (string, string, error) {
-		var out, said text
+		var out, said lockedText
 		err := compare(t.Context(), args, &out, &said)
 		return out.String(), said.String(), err
 	}
@@ -623,7 +623,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("the table is\n%s", b.String())
 	}
 	for args, want := range map[string]string{
-		"":                               "--base: which binary",
+		"":                               "--base is missing",
 		"--base x --turns 0":             "--turns: 0",
 		"--base x nothing":               `no scenario "nothing"`,
 		"--base x floor":                 `no scenario "floor"`,
@@ -647,10 +647,10 @@ func TestSpread(t *testing.T) {
 }
 
 // The bare pipeline delivers what it accepts, and its metrics and processes are read as the relay's are.
-func TestFloor(t *testing.T) {
+func TestFloorDeliversWhatItAccepts(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "cpu.pprof")
-	r, said, err := figures(t, "floor", "--posters", "4", "--relay", "none", "--profile", file)
+	r, said, err := runScenario(t, "floor", "--posters", "4", "--relay", "none", "--profile", file)
 	if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost+r.Duplicates+r.Refused != 0 {
 		t.Fatalf("%v: accepted %d, delivered %d, lost %d, duplicates %d\n%s", err, r.Accepted, r.Delivered, r.Lost,
 			r.Duplicates, said)
@@ -666,19 +666,19 @@ func TestFloor(t *testing.T) {
 	if _, err := readProfile(file); err != nil || shares < 0.999 || shares > 1.001 {
 		t.Errorf("%v: stages %v", err, r.Stages)
 	}
-	if _, _, err := figures(t, "drain", "--stages"); err == nil ||
-		!strings.Contains(err.Error(), "how long a drain takes") {
+	if _, _, err := runScenario(t, "drain", "--stages"); err == nil ||
+		!strings.Contains(err.Error(), "cannot be used with drain") {
 		t.Error(err)
 	}
-	if _, _, err := figures(t, "floor", "--target", "http://127.0.0.1:1", "--key", "k"); err == nil ||
-		!strings.Contains(err.Error(), "measures what it starts itself") {
+	if _, _, err := runScenario(t, "floor", "--target", "http://127.0.0.1:1", "--key", "k"); err == nil ||
+		!strings.Contains(err.Error(), "starts its own pipeline") {
 		t.Errorf("floor of a target: %v", err)
 	}
 }
 
-func TestPeer(t *testing.T) {
+func TestPeerReceivesPosts(t *testing.T) {
 	t.Parallel()
-	f := newFakeRelay(t, once)
+	f := newFakeRelay(t, deliverOnce)
 	file := filepath.Join(t.TempDir(), "peer.json")
 	description := fmt.Sprintf(
 		`{"name":"other","url":"%s/peer/0","headers":{"X-Number":"{{n}}"},"body":{"mark":"{{mark}}","text":"{{filler}}"}}`,
@@ -692,7 +692,7 @@ func TestPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.endpoints["0"] = &fakeEndpoint{urls: []string{"http://" + addr + "/any"}}
-	r, said, err := figures(t, "steady", "--peer", file, "--rate", "100", "--sink-listen", addr)
+	r, said, err := runScenario(t, "steady", "--peer", file, "--rate", "100", "--sink-listen", addr)
 	if err != nil || r.Accepted != 50 || r.Delivered != 50 || r.Lost != 0 || !strings.Contains(r.Settings, "other") {
 		t.Errorf("%v: %+v\n%s", err, r, said)
 	}
@@ -704,14 +704,14 @@ func TestPeerFaultsAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`:                                         "unexpected EOF",
 		good + `,"colour":1}`:                       `unknown field "colour"`,
-		good + `,"expect":[20]}`:                    "expect: 20 is no status",
+		good + `,"expect":[20]}`:                    "expect: 20 is not an HTTP status",
 		good + `,"expect":[]}`:                      "expect: no status",
-		good + `,"method":"post"}`:                  `method: "post" is none`,
+		good + `,"method":"post"}`:                  `method: "post" is not an HTTP method`,
 		good + `,"headers":{"a b":"c"}}`:            `headers: "a b" cannot be sent`,
 		good + `,"headers":{"content-length":"1"}}`: "content-length is set by the benchmark",
 		good + `,"headers":{"A":"b\r\nC: d"}}`:      `headers: "A" cannot be sent`,
-		`{"url":"https://h/","body":"{{mark}}"}`:    `url: "https://h/" is no http:// URL`,
-		`{"url":"http://h/","body":"x"}`:            "body: {{mark}} stands nowhere",
+		`{"url":"https://h/","body":"{{mark}}"}`:    `url: "https://h/" is not an http:// URL`,
+		`{"url":"http://h/","body":"x"}`:            "body: {{mark}} is missing",
 		good + `,"expect":[200],"method":"PUT","headers":{"A":"b"}}`: "",
 	} {
 		_, err := parsePeer([]byte(text))
@@ -724,22 +724,22 @@ func TestPeerFaultsAreNamed(t *testing.T) {
 func TestMisuseIsNamed(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"--posters 0":                           "--posters: 0 is not from 1 to 4096",
-		"--duration 1ms":                        "--duration: 1ms is not from 100ms",
+		"--posters 0":                           "--posters: 0 is out of range, use 1 to 4096",
+		"--duration 1ms":                        "--duration: 1ms is out of range, use 100ms",
 		"--batch 1001":                          "--batch: 1001",
 		"--target http://127.0.0.1:1":           "--key is missing",
-		"--key x":                               "belong to --target",
-		"--serve 17":                            "--serve: 17 is not from 0 to 16",
-		"--kafka h:1":                           "--kafka: it belongs to --serve",
-		"--serve 1 --target http://x --key k":   "--serve: nothing is started",
-		"--pids 1":                              "--pids: it belongs to",
-		"--target http://x --key k --pids x":    `"x" is no process id`,
+		"--key x":                               "use them with --target",
+		"--serve 17":                            "--serve: 17 is out of range, use 0 to 16",
+		"--kafka h:1":                           "--kafka: use it with --serve",
+		"--serve 1 --target http://x --key k":   "--serve: cannot be used with --target",
+		"--pids 1":                              "--pids: use it with",
+		"--target http://x --key k --pids x":    `"x" is not a process id`,
 		"--sink-listen nowhere":                 "--sink-listen",
 		"--peer /nowhere.json":                  "no such file",
 		"--target http://x --key k --profile f": "--admin is missing",
 		"more":                                  `no argument "more"`,
 	} {
-		_, said, err := figures(t, "flat", strings.Fields(args)...)
+		_, said, err := runScenario(t, "flat", strings.Fields(args)...)
 		var misuse MisuseError
 		if !errors.As(err, &misuse) || !strings.Contains(err.Error()+said, want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
@@ -748,26 +748,26 @@ func TestMisuseIsNamed(t *testing.T) {
 }
 
 // What is posted in the background ends when it is told to, and says what became of it.
-func TestPostsInTheBackground(t *testing.T) {
+func TestBackgroundPostsStop(t *testing.T) {
 	t.Parallel()
-	f := newFakeRelay(t, once)
-	b := runBed(t, f, "steady", func(o *options) { o.rate = 100 }, time.Second)
+	f := newFakeRelay(t, deliverOnce)
+	b := runPosts(t, f, "steady", func(o *options) { o.rate = 100 }, time.Second)
 	b.o.duration = time.Hour
-	posts, err := b.sources(t.Context(), b.to("ok"), 0)
+	posts, err := b.endpointPosts(t.Context(), b.destinations("ok"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := b.begin(t.Context(), posts[0])
+	g, err := b.startBackground(t.Context(), posts[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := wait.For(t.Context(), 300*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	if rate, refused, err := g.end(); err != nil || rate < 20 || rate > 110 || refused != 0 {
+	if rate, refused, err := g.stop(); err != nil || rate < 20 || rate > 110 || refused != 0 {
 		t.Errorf("%.0f events a second, %d refused: %v", rate, refused, err)
 	}
-	if rate, refused, err := (*background)(nil).end(); err != nil || rate != 0 || refused != 0 {
+	if rate, refused, err := (*background)(nil).stop(); err != nil || rate != 0 || refused != 0 {
 		t.Errorf("of nothing: %.0f events a second, %d refused: %v", rate, refused, err)
 	}
 }
@@ -775,9 +775,9 @@ func TestPostsInTheBackground(t *testing.T) {
 func TestFillMisusesAreNamed(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"":                             "one of --data-dir and --clickhouse-url",
+		"":                             "either --data-dir or --clickhouse-url",
 		"--data-dir x --events 0":      "events must be 1 to",
-		"--data-dir x --endpoints 0":   "endpoints must be 1 to 20000, not 0",
+		"--data-dir x --endpoints 0":   "--endpoints: 0 is out of range, use 1 to 20000",
 		"--data-dir x --outage -1":     "outage must be 0 to",
 		"--clickhouse-url x --batch 0": "batch must be 1 to",
 	} {

@@ -12,16 +12,16 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 )
 
-// maxNodes bounds --serve: they all run on this machine.
+// maxNodes bounds --serve, because all nodes run on this machine.
 const maxNodes = 16
 
-// endpointsPerNode spreads a cluster's load: an endpoint belongs to one partition, and so to one node.
+// endpointsPerNode spreads a cluster's load over its nodes: an endpoint belongs to one partition and so to one node.
 const endpointsPerNode = 4
 
 var engineLine = regexp.MustCompile(`listens on (\S+)`)
 
-// startCluster starts engines, each a process of its own, and so many serve nodes on them. With --kafka the
-// log is there already.
+// startCluster starts the engines as separate processes, and --serve nodes that use them. With --kafka it uses a
+// running Kafka.
 func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 	r := &relay{key: apiKey, pids: o.pids}
 	defer func() {
@@ -37,7 +37,7 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 		e := &relay{}
 		r.parts = append(r.parts, e)
 		args := []string{"engine", name, "--data", filepath.Join(o.dir, name), fmt.Sprintf("--fsync=%t", o.fsync)}
-		if name != "kafka" { // whose clients know no sockets
+		if name != "kafka" { // Kafka clients cannot use Unix sockets
 			args = append(args, "--listen", "unix:"+filepath.Join(o.dir, name+".sock"))
 		}
 		if err := e.start(ctx, o.relay, args, nil, engineLine); err != nil {
@@ -45,15 +45,15 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 		}
 		addresses[name] = e.url
 	}
-	// A name of its own, for a log that is there already may hold those of an earlier run.
+	// A unique name: a running Kafka may still have the topics of an earlier run.
 	name := fmt.Sprintf("bench%d", os.Getpid())
 	r.masterKeys = config.GenerateMasterKey("bench")
 	env := append(o.environment(),
 		"RELAY_KAFKA_BROKERS="+addresses["kafka"], "RELAY_REDIS_URL="+redisURL(addresses["redis"]),
-		"RELAY_CLICKHOUSE_URL="+tablesURL(addresses["clickhouse"], name), "RELAY_TOPIC_PREFIX="+name+".",
+		"RELAY_CLICKHOUSE_URL="+clickhouseURL(addresses["clickhouse"], name), "RELAY_TOPIC_PREFIX="+name+".",
 		"RELAY_MASTER_KEYS="+r.masterKeys, "RELAY_REPLICATION_FACTOR=1",
 		"RELAY_PARTITIONS="+fmt.Sprint(cmp.Or(o.partitions, endpointsPerNode*o.serve)),
-		// as in dev: the path is measured, not a limit
+		// no rate limits, as in dev: they would limit the measurement
 		"RELAY_API_RATE_READ=0", "RELAY_API_RATE_WRITE=0", "RELAY_API_RATE_SEND=0",
 	)
 	migrate := &relay{}
@@ -75,7 +75,7 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 	return r, nil
 }
 
-// redisURL is the setting for an engine that says that it listens on an address: host and port, or unix:/path.
+// redisURL returns the setting RELAY_REDIS_URL for the address of an engine: host:port or unix:/path.
 func redisURL(address string) string {
 	if path, unix := strings.CutPrefix(address, "unix:"); unix {
 		return "unix://" + path
@@ -83,15 +83,15 @@ func redisURL(address string) string {
 	return "redis://" + address
 }
 
-// tablesURL is the same for a database of ClickHouse.
-func tablesURL(address, database string) string {
+// clickhouseURL returns the setting RELAY_CLICKHOUSE_URL for the address of an engine and a database.
+func clickhouseURL(address, database string) string {
 	if path, unix := strings.CutPrefix(address, "unix:"); unix {
 		return "unix://" + path + "?database=" + database
 	}
 	return "http://" + address + "/" + database
 }
 
-// addNode starts one node, and has it answer requests and tell its metrics with the others.
+// addNode starts a node and adds its URL and admin server to the cluster's.
 func (r *relay) addNode(ctx context.Context, o options, i int, env []string) error {
 	admin, err := freeAddress(ctx)
 	if err != nil {
@@ -117,9 +117,9 @@ func (r *relay) addNode(ctx context.Context, o options, i int, env []string) err
 	return nil
 }
 
-// sources are posts to endpoints in turn, one for each node of a cluster, so that all of them have work: to
-// --endpoints in all, or to one, or to some for each node.
-func (b *benchRun) sources(ctx context.Context, destinations []object, to ...int) ([]post, error) {
+// endpointPosts creates the endpoints and returns one stream of posts for each node of a cluster, so that all nodes
+// have work. There are --endpoints endpoints in all; by default one, or endpointsPerNode for each node.
+func (b *benchRun) endpointPosts(ctx context.Context, destinations []object, to ...int) ([]post, error) {
 	if b.o.peer != nil {
 		return []post{b.post("events", b.o.peer.URL, to...)}, nil
 	}
@@ -142,13 +142,13 @@ func (b *benchRun) sources(ctx context.Context, destinations []object, to ...int
 		if len(own) == 0 {
 			break // fewer endpoints than nodes
 		}
-		posts = append(posts, b.post("events", (&relay{url: node}).events(own[0]), to...).inTurn(own))
+		posts = append(posts, b.post("events", (&relay{url: node}).eventsURL(own[0]), to...).roundRobin(own))
 	}
-	return share(posts), nil
+	return divideLoad(posts), nil
 }
 
-// inTurn has a post's requests go to several endpoints, one after the other.
-func (p post) inTurn(ids []string) post {
+// roundRobin makes the requests of a post go to several endpoints in turn.
+func (p post) roundRobin(ids []string) post {
 	for _, id := range ids {
 		path := eventsPath(id)
 		if p.Batch > 0 {
@@ -159,8 +159,8 @@ func (p post) inTurn(ids []string) post {
 	return p
 }
 
-// share gives each of several posts its part of connections and rate.
-func share(posts []post) []post {
+// divideLoad divides connections and rate equally among the posts.
+func divideLoad(posts []post) []post {
 	for i := range posts {
 		posts[i].Rate /= float64(len(posts))
 		posts[i].Conns = max(posts[i].Conns/len(posts), 1)

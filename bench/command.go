@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Exit codes of relay-bench, as those of relay.
+// Exit codes of relay-bench, the same as those of relay.
 const (
 	exitDone    = 0
 	exitFailed  = 1
@@ -35,7 +35,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return MisuseError{errors.New("which scenario? relay-bench help lists them")}
+		return MisuseError{errors.New("a scenario is missing; relay-bench help lists them")}
 	}
 	name, args := args[0], args[1:]
 	if name == "help" || name == "-h" || name == "--help" {
@@ -61,7 +61,7 @@ func help(w io.Writer) {
 	fmt.Fprint(w, "\nrelay-bench <scenario> --help lists the flags of a scenario.\n")
 }
 
-// newFlags makes the flags of a scenario, whose help says what it is for. args are the words besides flags.
+// newFlags creates the flag set of a scenario. Its help shows summary and args, the synopsis of the arguments.
 func newFlags(name, args, summary string) *flag.FlagSet {
 	fs := flag.NewFlagSet("relay-bench "+name, flag.ContinueOnError)
 	fs.Usage = func() {
@@ -71,7 +71,7 @@ func newFlags(name, args, summary string) *flag.FlagSet {
 	return fs
 }
 
-// parse reads flags. What is wrong with them is told in one line, for all of them would hide it.
+// parse parses flags. An error is one line without the list of flags, which would hide it.
 func parse(fs *flag.FlagSet, args []string, stderr io.Writer) error {
 	fs.SetOutput(io.Discard)
 	err := fs.Parse(args)
@@ -86,25 +86,25 @@ func parse(fs *flag.FlagSet, args []string, stderr io.Writer) error {
 	return nil
 }
 
-// series are the flags of what runs scenarios several times.
-type series struct {
+// repeatFlags are the flags of commands that run scenarios several times.
+type repeatFlags struct {
 	turns int
 	json  bool
 }
 
-func (s *series) flags(fs *flag.FlagSet, turns int) {
-	fs.IntVar(&s.turns, "turns", turns, "how often each is run")
+func (s *repeatFlags) flags(fs *flag.FlagSet, turns int) {
+	fs.IntVar(&s.turns, "turns", turns, "how often each scenario runs")
 	fs.BoolVar(&s.json, "json", false, "print one line of JSON instead of the table")
 }
 
-func (s *series) validate() error {
+func (s *repeatFlags) validate() error {
 	if s.turns < 1 || s.turns > 1000 {
-		return MisuseError{fmt.Errorf("--turns: %d is not from 1 to 1000", s.turns)}
+		return MisuseError{fmt.Errorf("--turns: %d is out of range, use 1 to 1000", s.turns)}
 	}
 	return nil
 }
 
-// relayBeside is the relay that lies in the directory of this binary, where make build puts both.
+// relayBeside returns the path of the relay binary in the directory of this binary, where make build puts both.
 func relayBeside() (string, error) {
 	own, err := os.Executable()
 	if err != nil {

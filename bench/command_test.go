@@ -16,7 +16,7 @@ func TestCommandLine(t *testing.T) {
 	if out, _, code := run("help"); code != exitDone || strings.Count(out, "\n  ") != len(Scenarios()) {
 		t.Errorf("help: %d\n%s", code, out)
 	}
-	if _, fault, code := run(); code != exitMisused || !strings.Contains(fault, "which scenario?") {
+	if _, fault, code := run(); code != exitMisused || !strings.Contains(fault, "a scenario is missing") {
 		t.Errorf("no scenario: %d\n%s", code, fault)
 	}
 	if _, fault, code := run("nothing"); code != exitMisused || !strings.Contains(fault, `unknown scenario "nothing"`) {
@@ -30,7 +30,7 @@ func TestCommandLine(t *testing.T) {
 		_, fault, code := run(s.Name, "--no-such-flag")
 		if want := "relay-bench " + s.Name + " --help lists the flags\n"; code != exitMisused ||
 			!strings.HasSuffix(fault, want) || strings.Count(fault, "\n") != 1 {
-			t.Errorf("%s with a flag that is not there: %d\n%s", s.Name, code, fault)
+			t.Errorf("%s with an unknown flag: %d\n%s", s.Name, code, fault)
 		}
 	}
 }

@@ -10,24 +10,24 @@ import (
 	"strings"
 )
 
-// comparison is what `relay-bench compare` says.
+// comparison is the result of `relay-bench compare`.
 type comparison struct {
-	Scenario string       `json:"scenario"`
-	Settings string       `json:"settings"`
-	Base     string       `json:"base"` // version
-	New      string       `json:"new"`
-	Turns    int          `json:"turns"`
-	Machine  Machine      `json:"machine"`
-	Figures  []comparedOf `json:"figures"`
+	Scenario string           `json:"scenario"`
+	Settings string           `json:"settings"`
+	Base     string           `json:"base"` // version
+	New      string           `json:"new"`
+	Turns    int              `json:"turns"`
+	Machine  Machine          `json:"machine"`
+	Figures  []comparedFigure `json:"figures"`
 }
 
-// comparedOf is one figure of both, with the smallest and the largest of all turns beside the median.
-type comparedOf struct {
+// comparedFigure is one figure of both binaries: median, minimum and maximum of all turns.
+type comparedFigure struct {
 	Name  string `json:"name"`
 	Base  spread `json:"base"`
 	New   spread `json:"new"`
-	Ratio spread `json:"ratio"` // new to base, turn by turn
-	More  spread `json:"more"`  // new less base, turn by turn
+	Ratio spread `json:"ratio"` // new ÷ base of each turn
+	More  spread `json:"more"`  // new − base of each turn
 }
 
 type spread struct {
@@ -48,17 +48,17 @@ func newSpread(values []float64) spread {
 	return spread{mid, v[0], v[len(v)-1]}
 }
 
-const compareSummary = "two binaries in turns: a scenario's figures, and how they differ"
+const compareSummary = "runs a scenario on two binaries alternately and compares the figures"
 
-// compare runs a scenario on two binaries in turns, base first in even turns and second in odd ones, so that
-// a machine that gets busier or quieter meanwhile favours neither.
+// compare runs a scenario on two binaries alternately. Base runs first in even turns and second in odd ones, so that a
+// machine that gets busier or quieter meanwhile favours neither.
 func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	beside, err := relayBeside()
 	if err != nil {
 		return err
 	}
 	var base, with string
-	var each series
+	var each repeatFlags
 	fs := newFlags("compare", "--base FILE [flags] [scenario [its flags]]", compareSummary)
 	fs.StringVar(&base, "base", "", "binary to compare with")
 	fs.StringVar(&with, "relay", beside, "binary under test")
@@ -73,34 +73,36 @@ func compare(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	i := slices.IndexFunc(definitions(), func(d definition) bool { return d.name == name && d.start == nil })
 	switch {
 	case base == "":
-		return MisuseError{errors.New("--base: which binary is to be compared with?")}
+		return MisuseError{errors.New("--base is missing: name the binary to compare with")}
 	case i < 0:
-		return MisuseError{fmt.Errorf("no scenario %q that runs a relay; relay-bench help lists them", name)}
+		return MisuseError{fmt.Errorf(
+			"there is no scenario %q that runs a relay; relay-bench help lists the scenarios", name)}
 	}
 	side := func(binary string) variant {
 		return variant{definitions()[i], append(slices.Clone(rest), "--relay", binary), binary}
 	}
-	results, err := inTurns(ctx, [2]variant{side(base), side(with)}, each.turns, stderr)
+	results, err := runAlternating(ctx, [2]variant{side(base), side(with)}, each.turns, stderr)
 	if err != nil {
 		return err
 	}
 	return newComparison(results).write(stdout, each.json)
 }
 
-// variant is one of two things that are compared.
+// variant is one of the two sides of a comparison.
 type variant struct {
 	definition
 	args []string
 	name string // for errors
 }
 
-// inTurns runs two variants.
-func inTurns(ctx context.Context, variants [2]variant, turns int, stderr io.Writer) (results [2][]*Result, err error) {
+// runAlternating runs two variants alternately and returns the results of each.
+func runAlternating(ctx context.Context, variants [2]variant, turns int, stderr io.Writer) (
+	results [2][]*Result, err error) {
 	for turn := range turns {
 		for k := range 2 {
 			which := (turn + k) % 2
 			v := variants[which]
-			r, err := v.once(ctx, append(slices.Clone(v.args), "--quiet"), stderr)
+			r, err := v.parseAndMeasure(ctx, append(slices.Clone(v.args), "--quiet"), stderr)
 			if err == nil {
 				err = r.verdict()
 			}
@@ -115,8 +117,8 @@ func inTurns(ctx context.Context, variants [2]variant, turns int, stderr io.Writ
 	return results, nil
 }
 
-// once parses a scenario's flags and runs it.
-func (d definition) once(ctx context.Context, args []string, stderr io.Writer) (*Result, error) {
+// parseAndMeasure parses a scenario's flags and runs it.
+func (d definition) parseAndMeasure(ctx context.Context, args []string, stderr io.Writer) (*Result, error) {
 	o, err := d.options(args, stderr)
 	if err != nil {
 		return nil, err
@@ -124,26 +126,26 @@ func (d definition) once(ctx context.Context, args []string, stderr io.Writer) (
 	return d.measure(ctx, o, stderr)
 }
 
-// compared are the figures of a comparison.
-var compared = []struct {
+// comparedFigures are the figures of a comparison.
+var comparedFigures = []struct {
 	name string
 	of   func(*Result) float64
 }{
-	{"accepted a second", func(r *Result) float64 { return rate(r.Accepted, r.PostSeconds) }},
-	{"delivered a second", func(r *Result) float64 { return rate(r.Delivered, r.AllSeconds) }},
-	{"CPU µs an event", (*Result).relayCost},
+	{"accepted per second", func(r *Result) float64 { return rate(r.Accepted, r.PostSeconds) }},
+	{"delivered per second", func(r *Result) float64 { return rate(r.Delivered, r.AllSeconds) }},
+	{"CPU µs per event", (*Result).relayCost},
 	{"  relay", func(r *Result) float64 { return r.CPU[0].PerEvent }},
-	{"allocations an event", func(r *Result) float64 { return r.Mallocs }},
-	{"bytes allocated an event", func(r *Result) float64 { return r.Bytes }},
+	{"allocations per event", func(r *Result) float64 { return r.Mallocs }},
+	{"bytes allocated per event", func(r *Result) float64 { return r.Bytes }},
 	{"accept p50 ms", func(r *Result) float64 { return r.Streams[0].Accept.P50 }},
 	{"accept p99 ms", func(r *Result) float64 { return r.Streams[0].Accept.P99 }},
 	{"arrival p50 ms", func(r *Result) float64 { return r.arrival().P50 }},
 	{"arrival p99 ms", func(r *Result) float64 { return r.arrival().P99 }},
-	{"most memory MB", func(r *Result) float64 { return float64(r.RSSMax) / (1 << 20) }},
-	{"disk B an event", func(r *Result) float64 { return float64(r.Disk) }},
+	{"memory MB, max", func(r *Result) float64 { return float64(r.RSSMax) / (1 << 20) }},
+	{"disk B per event", func(r *Result) float64 { return float64(r.Disk) }},
 }
 
-// arrival is the latency of the first destination that is counted.
+// arrival returns the latency of the first destination that is counted.
 func (r *Result) arrival() Latency {
 	for _, s := range r.Streams {
 		if len(s.Arrivals) > 0 {
@@ -160,7 +162,7 @@ func newComparison(results [2][]*Result) comparison {
 		Turns: len(results[0]), Machine: first.Machine,
 	}
 	c.Machine.LoadAfter = last.Machine.LoadAfter
-	for _, f := range compared {
+	for _, f := range comparedFigures {
 		var values [2][]float64
 		var ratios, more []float64
 		for i := range results[0] {
@@ -171,13 +173,13 @@ func newComparison(results [2][]*Result) comparison {
 			}
 		}
 		c.Figures = append(c.Figures,
-			comparedOf{f.name, newSpread(values[0]), newSpread(values[1]), newSpread(ratios), newSpread(more)})
+			comparedFigure{f.name, newSpread(values[0]), newSpread(values[1]), newSpread(ratios), newSpread(more)})
 	}
 	return c
 }
 
 func (c comparison) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, %s: base %s, new %s, %d turns, load average %.1f → %.1f; median (least … most)\n",
+	fmt.Fprintf(w, "%s, %s: base %s, new %s, %d turns, load average %.1f → %.1f; median (min … max)\n",
 		c.Scenario, c.Settings, c.Base, c.New, c.Turns, c.Machine.LoadBefore, c.Machine.LoadAfter)
 	row := func(name, base, with, ratio, more string) {
 		text := fmt.Sprintf("  %-26s %-28s %-28s %-22s %s", name, base, with, ratio, more)
@@ -198,7 +200,7 @@ func (c comparison) write(w io.Writer, asJSON bool) error {
 	return nil
 }
 
-// String is the median with the least and the most.
+// String returns the median with minimum and maximum.
 func (s spread) String() string {
 	return fmt.Sprintf("%s (%s … %s)", number(s.Median), number(s.Min), number(s.Max))
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// price is what something costs an event.
+// price is the cost per event of a stage or process.
 type price struct {
 	CPU     float64 `json:"us"`
 	Mallocs float64 `json:"mallocs"`
@@ -22,48 +22,49 @@ func (p price) plus(q price) price {
 	return price{p.CPU + q.CPU, p.Mallocs + q.Mallocs, p.Bytes + q.Bytes}
 }
 
-// sheet is what `relay-bench costs` says: prices by stage of the relay, of the bare pipeline, and of its parts.
+// sheet is the result of `relay-bench costs`: the prices of the relay and of the bare pipeline by stage, and of the
+// pipeline's parts.
 type sheet struct {
 	Settings  string           `json:"settings"`
 	Version   string           `json:"version"`
 	Turns     int              `json:"turns"`
 	Machine   Machine          `json:"machine"`
-	Rates     map[string]int64 `json:"events_per_second"` // by scenario, of the last turn
+	Rates     map[string]int64 `json:"events_per_second"` // by scenario, in the last turn
 	Relay     map[string]price `json:"relay"`
 	Floor     map[string]price `json:"floor"`
 	Parts     map[string]price `json:"parts"`
-	Processes map[string]price `json:"processes"` // of the relay's engines; their CPU alone is known
+	Processes map[string]price `json:"processes"` // of the relay's engines; only their CPU time is known
 }
 
-// sheetStages are the rows of the sheet, in the order in which an event meets them.
+// sheetStages are the rows of the sheet, in the order in which an event passes them.
 var sheetStages = []string{
 	"HTTP server", "accept", "produce", "log client", "broker", "barrier", "consume", "lanes, deliver", "sign",
 	"HTTP client", "TLS", "outcome", "store rows", "GC", "scheduler", "others",
 }
 
-// part is a part of the floor that runs by itself, with the stages of the relay that do the same.
-type part struct {
-	scenario, says string
-	stages         []string
-	process        string // an engine whose CPU belongs to it; empty = none
+// floorPart is a part of the bare pipeline that runs alone, with the relay's stages that do the same work.
+type floorPart struct {
+	scenario, description string
+	stages                []string
+	process               string // engine whose CPU time belongs to the part; empty = none
 }
 
-var floors = []part{
-	{"floor-http", "a bare net/http exchange: a request in, a request out",
+var floors = []floorPart{
+	{"floor-http", "a bare net/http exchange: one request in, one request out",
 		[]string{"HTTP server", "HTTP client", "TLS"}, ""},
 	{"floor-log", "a record, its barrier, its consumer and an outcome record on the embedded broker",
 		[]string{"produce", "log client", "broker", "barrier", "consume"}, ""},
 	{"floor-row", "a row in ClickHouse, native insert", []string{"store rows"}, "clickhouse"},
 }
 
-const costsSummary = "the cost sheet: what an event costs by stage, beside the least that it could cost"
+const costsSummary = "prints the cost of an event by stage, next to that of a bare pipeline"
 
-// costs runs the relay, the bare pipeline and its parts in turns and prints the cost sheet.
+// costs runs the relay, the bare pipeline and its parts alternately and prints the cost sheet.
 func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var runs series
+	var runs repeatFlags
 	var each time.Duration
 	fs := newFlags("costs", "[flags] [-- flags of all runs, such as --posters]", costsSummary)
-	fs.DurationVar(&each, "each", 8*time.Second, "how long each is run in a turn")
+	fs.DurationVar(&each, "each", 8*time.Second, "how long each scenario runs in a turn")
 	runs.flags(fs, 3)
 	own, rest := args, []string(nil)
 	if i := slices.Index(args, "--"); i >= 0 {
@@ -73,7 +74,7 @@ func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if fs.NArg() > 0 {
-		return MisuseError{fmt.Errorf("costs takes no argument %q; flags of the runs stand behind --", fs.Arg(0))}
+		return MisuseError{fmt.Errorf("costs takes no argument %q; put the flags of the runs after --", fs.Arg(0))}
 	}
 	rest = append(rest, "--duration", each.String(), "--stages", "--quiet")
 	results := map[string][]*Result{}
@@ -81,7 +82,7 @@ func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		for _, name := range []string{"flat", "floor", "floor-http", "floor-log", "floor-row"} {
 			all := definitions()
 			d := all[slices.IndexFunc(all, func(d definition) bool { return d.name == name })]
-			r, err := d.once(ctx, rest, stderr)
+			r, err := d.parseAndMeasure(ctx, rest, stderr)
 			if err == nil {
 				err = r.verdict()
 			}
@@ -117,7 +118,7 @@ func newSheet(results map[string][]*Result) sheet {
 		s.Parts[f.scenario] = medianPrice(results[f.scenario], func(r *Result) price {
 			p := price{r.relayCost(), r.Mallocs, r.Bytes}
 			if f.process != "" {
-				p.CPU += r.process("load") // who fills the blocks
+				p.CPU += r.process("load") // the load process creates the blocks
 			}
 			return p
 		})
@@ -130,7 +131,7 @@ func newSheet(results map[string][]*Result) sheet {
 	return s
 }
 
-// process is the CPU of a kind of process, in microseconds an event.
+// process returns the CPU time of a kind of process, in microseconds per event.
 func (r *Result) process(name string) float64 {
 	for _, p := range r.CPU {
 		if p.Name == name {
@@ -167,14 +168,14 @@ func medianPrice(runs []*Result, of func(*Result) price) price {
 	return price{newSpread(cpu).Median, newSpread(mallocs).Median, newSpread(bytes).Median}
 }
 
-// print writes two tables of Markdown: the relay by stage beside the bare pipeline's stages, and the parts by
-// themselves.
+// print writes two Markdown tables: the relay's stages next to those of the bare pipeline, and the pipeline's parts
+// alone.
 func (s sheet) print(w io.Writer) {
-	fmt.Fprintf(w, "`relay-bench costs`: %s; %s; %d cores, %s, load average %.1f → %.1f; medians of %d turns. Events a "+
+	fmt.Fprintf(w, "`relay-bench costs`: %s; %s; %d cores, %s, load average %.1f → %.1f; medians of %d turns. Events per "+
 		"second: flat %d, bare pipeline %d.\n\n",
 		s.Settings, s.Version, s.Machine.Cores, s.Machine.CPU, s.Machine.LoadBefore, s.Machine.LoadAfter, s.Turns,
 		s.Rates["flat"], s.Rates["floor"])
-	fmt.Fprint(w, "| an event | CPU µs | allocations | bytes | bare pipeline: CPU µs | allocations | bytes | CPU ÷ "+
+	fmt.Fprint(w, "| per event | CPU µs | allocations | bytes | bare pipeline: CPU µs | allocations | bytes | CPU ÷ "+
 		"bare |\n|---|---|---|---|---|---|---|---|\n")
 	row := func(name string, p, floor price) {
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", name, cell(p.CPU), cell(p.Mallocs), cell(p.Bytes),
@@ -194,9 +195,10 @@ func (s sheet) print(w io.Writer) {
 		}
 	}
 	row("**all**", all, floor)
-	fmt.Fprint(w, "\n| by itself | CPU µs | allocations | bytes | the same stages of the relay: CPU µs | allocations | "+
+	fmt.Fprint(w, "\n| alone | CPU µs | allocations | bytes | the same stages of the relay: CPU µs | allocations | "+
 		"bytes | CPU ÷ floor |\n|---|---|---|---|---|---|---|---|\n")
-	// What is by itself pays for its own garbage and its own waking up; so does a stage here, by its share.
+	// A part that runs alone includes its own garbage collection and scheduling, so each stage gets its share of them
+	// too.
 	share := relay.CPU / max(relay.CPU-s.Relay["GC"].CPU-s.Relay["scheduler"].CPU, 1)
 	compare := func(name, does string, floor, p price) {
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s%s | %s | %s | %s |\n", name, cell(floor.CPU), cell(floor.Mallocs),
@@ -211,21 +213,21 @@ func (s sheet) print(w io.Writer) {
 		p.CPU = p.CPU*share + s.Processes[f.process].CPU
 		part := s.Parts[f.scenario]
 		least, same = least.plus(part), same.plus(p)
-		compare(f.says, strings.Join(f.does(), ", ")+": ", part, p)
+		compare(f.description, strings.Join(f.names(), ", ")+": ", part, p)
 	}
 	compare("**all of it**", "", least, same)
 	compare("**the whole event**", "", least, all)
 }
 
-// does names the stages, and the process.
-func (p part) does() []string {
+// names returns the names of the stages, and of the process.
+func (p floorPart) names() []string {
 	if p.process == "" {
 		return p.stages
 	}
 	return append(slices.Clone(p.stages), p.process)
 }
 
-// cell is a number of a table, empty when there is none.
+// cell formats a number of a table; 0 is an empty cell.
 func cell(v float64) string {
 	if v == 0 {
 		return ""
@@ -233,7 +235,7 @@ func cell(v float64) string {
 	return number(v)
 }
 
-// ratio is empty when there is nothing to compare with.
+// ratio formats v ÷ floor; it is empty if one of them is 0.
 func ratio(v, floor float64) string {
 	if v == 0 || floor == 0 {
 		return ""

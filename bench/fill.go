@@ -19,19 +19,19 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// mostEndpoints bounds --endpoints: each is made through the API.
-const mostEndpoints = 20_000
+// maxFillEndpoints bounds --endpoints, because each endpoint is created through the API.
+const maxFillEndpoints = 20_000
 
-// fillOptions are those of the scenario fill. One of dir and url is set.
+// fillOptions are the options of the scenario fill. Either dir or url is set.
 type fillOptions struct {
 	relay     string
-	dir       string // of a relay dev that does not run
-	url       string // of a store whose tables exist
+	dir       string // data directory of a stopped relay dev
+	url       string // of a ClickHouse whose tables exist
 	endpoints int
 	fill.Config
 }
 
-const fillSummary = "fill a store with many events, for the scenario read"
+const fillSummary = "fills a store with many events, for the scenario read"
 
 // fillStore fills a store with many events, for the scenario read.
 func fillStore(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -40,13 +40,13 @@ func fillStore(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return err
 	}
 	if o.dir == "" {
-		return fillTables(ctx, o.url, o.Config, stdout)
+		return fillClickHouse(ctx, o.url, o.Config, stdout)
 	}
 	fmt.Fprintf(stdout, "configuring %d endpoints\n", o.endpoints)
-	if o.Account, o.Config.Endpoints, err = configure(ctx, o.relay, o.dir, o.endpoints); err != nil {
+	if o.Account, o.Config.Endpoints, err = createFillEndpoints(ctx, o.relay, o.dir, o.endpoints); err != nil {
 		return err
 	}
-	return fillDir(ctx, o, stdout)
+	return fillDataDir(ctx, o, stdout)
 }
 
 func readFillOptions(args []string, stderr io.Writer) (o fillOptions, err error) {
@@ -55,40 +55,42 @@ func readFillOptions(args []string, stderr io.Writer) (o fillOptions, err error)
 		return o, err
 	}
 	flags := newFlags("fill", "[flags]", fillSummary)
-	flags.StringVar(&o.relay, "relay", relay, "binary whose engine holds the store")
-	flags.StringVar(&o.dir, "data-dir", "", "data directory of a relay dev that does not run; made when it is missing")
-	flags.StringVar(&o.url, "clickhouse-url", "", "fill this store instead, which relay migrate has prepared; "+
+	flags.StringVar(&o.relay, "relay", relay, "binary whose embedded ClickHouse holds the store")
+	flags.StringVar(&o.dir, "data-dir", "", "data directory of a stopped relay dev; created if it is missing")
+	flags.StringVar(&o.url, "clickhouse-url", "", "fill this ClickHouse instead, whose tables relay migrate has created; "+
 		"its endpoints are in no configuration")
 	flags.StringVar(&o.Account, "account", "acc_bench", "account of the events, with --clickhouse-url; "+
-		"with --data-dir it is the one that is there")
-	flags.IntVar(&o.Events, "events", 1_000_000, "how many events")
+		"with --data-dir it is the account of the relay")
+	flags.IntVar(&o.Events, "events", 1_000_000, "number of events")
 	flags.IntVar(&o.Outage, "outage", 100_000,
-		"how many of them failed one after the other at one endpoint; at most a fifth")
-	flags.IntVar(&o.Days, "days", 30, "how many days they are spread over")
-	flags.IntVar(&o.endpoints, "endpoints", 1_500, "how many endpoints; the nth gets 1/n of what the first gets")
-	flags.IntVar(&o.Batch, "batch", 50_000, "events of one insert")
-	flags.BoolVar(&o.Merge, "merge", true, "merge all parts at the end, as they are after a while")
-	flags.Uint64Var(&o.Seed, "seed", 1, "changes what happens to the events")
+		"how many events failed one after the other at one endpoint; at most a fifth of all")
+	flags.IntVar(&o.Days, "days", 30, "number of days over which the events are spread")
+	flags.IntVar(&o.endpoints, "endpoints", 1_500, "number of endpoints; the nth gets 1/n of the events of the first")
+	flags.IntVar(&o.Batch, "batch", 50_000, "events per insert")
+	flags.BoolVar(&o.Merge, "merge", true, "merge all parts at the end, as ClickHouse does over time")
+	flags.Uint64Var(&o.Seed, "seed", 1, "seed of the random events")
 	if err := parse(flags, args, stderr); err != nil {
 		return o, err
 	}
 	if (o.dir == "") == (o.url == "") {
-		return o, MisuseError{errors.New("fill: give one of --data-dir and --clickhouse-url")}
+		return o, MisuseError{errors.New("fill: use either --data-dir or --clickhouse-url")}
 	}
-	if o.endpoints < 1 || o.endpoints > mostEndpoints {
-		return o, MisuseError{fmt.Errorf("fill: endpoints must be 1 to %d, not %d", mostEndpoints, o.endpoints)}
+	if o.endpoints < 1 || o.endpoints > maxFillEndpoints {
+		return o, MisuseError{fmt.Errorf(
+			"fill: --endpoints: %[2]d is out of range, use 1 to %[1]d", maxFillEndpoints, o.endpoints)}
 	}
 	o.Outage = min(o.Outage, o.Events/5)
-	o.Config.Endpoints = inventEndpoints(o.endpoints) // of a data directory they are known later
+	// for the validation; createFillEndpoints replaces those of a data directory
+	o.Config.Endpoints = fakeEndpoints(o.endpoints)
 	if err := o.Validate(); err != nil {
 		return o, MisuseError{err}
 	}
 	return o, nil
 }
 
-// fillDir fills the store of a data directory, on the embedded ClickHouse without fsync. No relay can start on the
-// directory meanwhile.
-func fillDir(ctx context.Context, o fillOptions, stdout io.Writer) error {
+// fillDataDir fills the store of a data directory with the embedded ClickHouse, without fsync. It locks the directory,
+// so that no relay can start on it meanwhile.
+func fillDataDir(ctx context.Context, o fillOptions, stdout io.Writer) error {
 	dir, err := filepath.Abs(o.dir)
 	if err != nil {
 		return err
@@ -98,15 +100,15 @@ func fillDir(ctx context.Context, o fillOptions, stdout io.Writer) error {
 		return err
 	}
 	defer unlock()
-	tables, err := startTables(ctx, options{relay: o.relay, dir: dir})
+	tables, err := startClickHouse(ctx, options{relay: o.relay, dir: dir})
 	if err != nil {
 		return err
 	}
 	defer tables.stop()
-	return fillTables(ctx, tablesURL(tables.url, "relay"), o.Config, stdout)
+	return fillClickHouse(ctx, clickhouseURL(tables.url, "relay"), o.Config, stdout)
 }
 
-func fillTables(ctx context.Context, url string, cfg fill.Config, stdout io.Writer) error {
+func fillClickHouse(ctx context.Context, url string, cfg fill.Config, stdout io.Writer) error {
 	var next time.Duration
 	r, err := fill.Run(ctx, url, cfg, func(now fill.Progress) {
 		const every = 5 * time.Second
@@ -144,8 +146,8 @@ func printFilled(w io.Writer, r fill.Result) {
 	}
 }
 
-// inventEndpoints names endpoints that no configuration has.
-func inventEndpoints(n int) []fill.Endpoint {
+// fakeEndpoints returns n endpoints that are in no configuration.
+func fakeEndpoints(n int) []fill.Endpoint {
 	destination := func(i int) fill.Destination { return fill.Destination{ID: fmt.Sprintf("dst_%026d", i), URL: fillURL} }
 	out := make([]fill.Endpoint, n)
 	for i := range out {
@@ -158,16 +160,18 @@ func inventEndpoints(n int) []fill.Endpoint {
 }
 
 const (
-	// fillURL is what filled events were delivered to; nothing is ever sent there, for the name cannot exist.
+	// fillURL is the destination of filled events. Nothing is ever sent there: names under .invalid never resolve (RFC
+	// 6761).
 	fillURL = "https://receiver.bench.invalid/hook"
-	// fillName begins the names of the endpoints of a fill.
+	// fillName is the prefix of the names of a fill's endpoints.
 	fillName = "bench fill "
-	// secondDestination says that each fifth endpoint has two destinations.
+	// secondDestination: every fifth endpoint has two destinations.
 	secondDestination = 5
 )
 
-// configure starts a relay on the data directory, sees to it that n endpoints of a fill are there, and stops it.
-func configure(ctx context.Context, binary, dir string, n int) (account string, endpoints []fill.Endpoint, err error) {
+// createFillEndpoints starts a relay on the data directory, creates endpoints until n of a fill exist, and stops it.
+func createFillEndpoints(ctx context.Context, binary, dir string, n int) (
+	account string, endpoints []fill.Endpoint, err error) {
 	r, err := startRelay(ctx, options{relay: binary, dir: dir})
 	if err != nil {
 		return "", nil, err
@@ -179,12 +183,12 @@ func configure(ctx context.Context, binary, dir string, n int) (account string, 
 	if err := r.call(ctx, http.MethodGet, "/v1/me", nil, &me); err != nil {
 		return "", nil, err
 	}
-	there, err := r.filled(ctx)
+	there, err := r.filledEndpoints(ctx)
 	if err != nil {
 		return "", nil, err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(creators)
+	g.SetLimit(maxCreators)
 	for i := len(there); i < n; i++ {
 		g.Go(func() error {
 			destinations := []object{object{"url": fillURL}}
@@ -198,14 +202,14 @@ func configure(ctx context.Context, binary, dir string, n int) (account string, 
 	if err := g.Wait(); err != nil {
 		return "", nil, err
 	}
-	if there, err = r.filled(ctx); err != nil {
+	if there, err = r.filledEndpoints(ctx); err != nil {
 		return "", nil, err
 	}
 	return me.Account, there[:min(n, len(there))], nil
 }
 
-// filled lists the endpoints of a fill, the oldest, which are the busiest, first.
-func (r *relay) filled(ctx context.Context) (out []fill.Endpoint, err error) {
+// filledEndpoints lists the endpoints of a fill, oldest first. The oldest are the busiest.
+func (r *relay) filledEndpoints(ctx context.Context) (out []fill.Endpoint, err error) {
 	for cursor := ""; ; {
 		var page struct {
 			Data []struct {
@@ -232,6 +236,6 @@ func (r *relay) filled(ctx context.Context) (out []fill.Endpoint, err error) {
 			break
 		}
 	}
-	slices.Reverse(out) // the list begins with the newest
+	slices.Reverse(out) // the API lists the newest first
 	return out, nil
 }

@@ -9,46 +9,46 @@ import (
 	"strings"
 )
 
-// pair is little and much of one thing.
+// pair compares a small and a large amount of one thing.
 type pair struct {
-	name, says string
-	base, with string // scenarios with their flags; {n} stands for how many
-	n          int    // 0 = nothing is counted
+	name, description string
+	base, with        string // scenarios with their flags; {n} stands for the amount
+	n                 int    // default amount; 0 = the pair has none
 }
 
 var pairs = []pair{
-	{"endpoints", "many endpoints busy in turn, against one",
+	{"endpoints", "many endpoints that get events in turn, against one",
 		"flat", "flat --endpoints {n}", 1000},
-	{"configured", "many endpoints that get nothing, against none",
+	{"configured", "many idle endpoints, against none",
 		"flat", "flat --configured {n}", 100_000},
-	{"partitions", "as many endpoints on many partitions, against four",
+	{"partitions", "64 endpoints on many partitions, against four partitions",
 		"flat --endpoints 64 --partitions 4", "flat --endpoints 64 --partitions {n}", 64},
-	{"backlog", "events of paused neighbours that wait in the log, against none",
+	{"backlog", "events of other, paused endpoints that wait in the log, against none",
 		"flat", "flat --backlog {n}", 1_000_000},
-	{"longer", "a long backlog, against one of 20,000 that comes by as often",
+	{"longer", "a long backlog, against one of 20,000 events",
 		"flat --backlog 20000", "flat --backlog {n}", 1_000_000},
-	{"drain", "a backlog posted to a paused endpoint and then delivered, against events that are delivered at once",
+	{"drain", "a backlog posted to a paused endpoint and then delivered, against events that are delivered immediately",
 		"flat", "drain --events {n}", 1_000_000},
-	{"stopped", "a backlog that has come while no dispatcher ran",
+	{"stopped", "a backlog posted while no dispatcher ran, against events that are delivered immediately",
 		"flat", "drain --stopped --events {n}", 1_000_000},
-	{"tls", "a destination that speaks TLS, against plain HTTP",
+	{"tls", "a destination with TLS, against plain HTTP",
 		"flat --sink-net-http", "tls", 0},
-	{"http2", "a destination that speaks HTTP/2, against HTTP/1.1, both over TLS",
+	{"http2", "a destination with HTTP/2, against HTTP/1.1, both with TLS",
 		"tls", "tls --http2", 0},
 }
 
-const growthSummary = "little and much of something in turns: whether an event costs more"
+const growthSummary = "runs a small and a large amount of something alternately: does an event cost more?"
 
-// growth compares little with much of a thing, in turns.
+// growth compares a small with a large amount of a thing, in alternating runs.
 func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var n int
-	var each series
+	var each repeatFlags
 	summary := growthSummary + "\n"
 	for _, p := range pairs {
-		summary += fmt.Sprintf("\n  %-11s %s: %s", p.name, p.says, strings.ReplaceAll(p.with, "{n}", fmt.Sprint(p.n)))
+		summary += fmt.Sprintf("\n  %-11s %s: %s", p.name, p.description, strings.ReplaceAll(p.with, "{n}", fmt.Sprint(p.n)))
 	}
 	fs := newFlags("growth", "[flags] PAIR [flags of both scenarios]", summary)
-	fs.IntVar(&n, "n", 0, "how much is much; 0 = as the list says")
+	fs.IntVar(&n, "n", 0, "the large amount; 0 = as listed above")
 	each.flags(fs, 5)
 	if err := errors.Join(parse(fs, args, stderr), each.validate()); err != nil {
 		return err
@@ -56,25 +56,26 @@ func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	i := slices.IndexFunc(pairs, func(p pair) bool { return p.name == fs.Arg(0) })
 	switch {
 	case fs.NArg() == 0:
-		return MisuseError{errors.New("growth of what? relay-bench growth --help lists the pairs")}
+		return MisuseError{errors.New("growth: a pair is missing; relay-bench growth --help lists them")}
 	case i < 0:
-		return MisuseError{fmt.Errorf("no pair %q; relay-bench growth --help lists them", fs.Arg(0))}
+		return MisuseError{fmt.Errorf("growth: there is no pair %q; relay-bench growth --help lists them", fs.Arg(0))}
 	case n < 0 || n > 0 && pairs[i].n == 0:
-		return MisuseError{fmt.Errorf("--n: %d of %s cannot be had", n, pairs[i].name)}
+		return MisuseError{fmt.Errorf("--n: %d cannot be used with %s", n, pairs[i].name)}
 	case slices.ContainsFunc(fs.Args(), func(a string) bool { return strings.Contains(a, "-data-dir") }):
 		return MisuseError{errors.New(
-			"--data-dir: each run begins with nothing, or the base would have what the new one has")}
+			"--data-dir: cannot be used with growth, because each run needs a new directory")}
 	}
 	for _, a := range fs.Args()[1:] {
 		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); strings.HasPrefix(a, "-") && fs.Lookup(name) != nil {
-			return MisuseError{fmt.Errorf("--%s comes before %s: flags behind it are for both scenarios", name, pairs[i].name)}
+			return MisuseError{fmt.Errorf(
+				"--%s: put it before %s; flags after the pair are for both scenarios", name, pairs[i].name)}
 		}
 	}
 	if n == 0 {
 		n = pairs[i].n
 	}
 	side := func(command string) variant { return pairs[i].variant(command, n, fs.Args()[1:]) }
-	results, err := inTurns(ctx, [2]variant{side(pairs[i].base), side(pairs[i].with)}, each.turns, stderr)
+	results, err := runAlternating(ctx, [2]variant{side(pairs[i].base), side(pairs[i].with)}, each.turns, stderr)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func growth(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 
 func describe(r *Result) string { return r.Scenario + " (" + r.Settings + ")" }
 
-// variant is one side of a pair, with the flags that both are given besides.
+// variant returns one side of a pair, with the flags for both sides.
 func (p pair) variant(command string, n int, both []string) variant {
 	words := strings.Fields(strings.ReplaceAll(command, "{n}", fmt.Sprint(n)))
 	all := definitions()

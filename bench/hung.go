@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// The slow neighbour of hung --same-host. It answers at once until the relay lets it have as many requests in flight
-// as its max_in_flight, and then after 10 s: at 100 events a second it holds 1,000 requests.
+// The slow destination of hung --same-host. It answers its first quickFirst requests at once, so that its in-flight
+// window grows to max_in_flight, and later ones after 10 s: at 100 events a second it holds 1,000 requests.
 const (
 	slowInFlight = 1000
 	quickFirst   = 1100
@@ -17,18 +17,18 @@ var slowNeighbour = fmt.Sprintf("slow10000after%d", quickFirst)
 
 func hungFlags(o *options, fs *flag.FlagSet) {
 	fs.BoolVar(&o.sameHost, "same-host", false,
-		"the other destination answers after 10 s and takes 1,000 requests at a time, at the same host and port")
-	fs.BoolVar(&o.tls, "tls", false, "the destinations speak TLS")
-	fs.BoolVar(&o.http2, "http2", false, "with --tls: they speak HTTP/2")
+		"the other destination answers after 10 s, has up to 1,000 requests in flight, and shares host and port")
+	fs.BoolVar(&o.tls, "tls", false, "the destinations use TLS")
+	fs.BoolVar(&o.http2, "http2", false, "with --tls: they use HTTP/2")
 }
 
-// hung measures a healthy destination alone, then beside one that hangs. Costs are of the second part.
+// hung measures a healthy destination alone, then next to one that hangs. Costs are those of the second part.
 func hung(ctx context.Context, b *benchRun) error {
-	healthy, err := b.r.makeEndpoint(ctx, object{"destinations": b.one(0, "ok")})
+	healthy, err := b.r.makeEndpoint(ctx, object{"destinations": b.destinationAt(0, "ok")})
 	if err != nil {
 		return err
 	}
-	other := b.one(1, "hang")
+	other := b.destinationAt(1, "hang")
 	if b.o.sameHost {
 		other = []object{{"url": b.sink.url(1, slowNeighbour), "max_in_flight": slowInFlight}}
 	}
@@ -36,41 +36,42 @@ func hung(ctx context.Context, b *benchRun) error {
 	if err != nil {
 		return err
 	}
-	if err := b.run(ctx, arriveWithin, b.post("alone", b.r.events(healthy), 0)); err != nil {
+	if err := b.run(ctx, arrivalLimit, b.post("alone", b.r.eventsURL(healthy), 0)); err != nil {
 		return err
 	}
 	first := b.result
-	b.result = first.again()
+	b.result = first.newPart()
 	if b.o.sameHost {
-		if err := b.widen(ctx, b.r.events(sick)); err != nil {
+		if err := b.fillWindow(ctx, b.r.eventsURL(sick)); err != nil {
 			return err
 		}
 	}
-	beside, neighbour := b.post("beside a hung one", b.r.events(healthy), 0), b.post("hung", b.r.events(sick))
-	if err := b.measure(ctx, []post{beside, neighbour}, arriveWithin, nil); err != nil {
+	beside, neighbour := b.post("beside a hung one", b.r.eventsURL(healthy), 0), b.post("hung", b.r.eventsURL(sick))
+	if err := b.measure(ctx, []post{beside, neighbour}, arrivalLimit, nil); err != nil {
 		return err
 	}
 	b.result.Streams = append(first.Streams, b.result.Streams...)
 	b.result.Lost += first.Lost
 	b.result.Duplicates += first.Duplicates
 	a, c := first.Streams[0].Arrivals[0], b.result.Streams[1].Arrivals[0]
-	b.add(
+	b.addFigures(
 		Figure{"arrival p50 beside the hung one", c.Latency.P50 / max(a.Latency.P50, 0.001), "times that alone"},
 		Figure{"arrival p99 beside the hung one", c.Latency.P99 / max(a.Latency.P99, 0.001), "times that alone"},
 		Figure{"requests beside the hung one", float64(c.Requests) / float64(max(c.Arrived, 1)), "an event"})
 	return nil
 }
 
-// widen sends the slow neighbour what it answers at once, so that its in-flight window has its full size.
-func (b *benchRun) widen(ctx context.Context, url string) error {
-	p := b.postAt(pace{conns: 8, batch: b.o.batch}, "hung", url, 1).count(quickFirst)
+// fillWindow sends the slow destination the requests that it answers at once, so that its in-flight window reaches its
+// full size.
+func (b *benchRun) fillWindow(ctx context.Context, url string) error {
+	p := b.postAt(pace{conns: 8, batch: b.o.batch}, "hung", url, 1).limitEvents(quickFirst)
 	r, _, err := b.generate(ctx, nil, p)
 	if err != nil {
 		return err
 	}
-	arrived, err := b.arrive(ctx, []post{p}, r, arriveWithin, nil)
+	arrived, err := b.awaitArrival(ctx, []post{p}, r, arrivalLimit, nil)
 	if err == nil && !arrived {
-		err = fmt.Errorf("not all of %d events arrived at %s", quickFirst, b.sink.base)
+		err = fmt.Errorf("fewer than %d events arrived at %s", quickFirst, b.sink.base)
 	}
 	return err
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// post is a stream of events and the destinations that are to get all of it.
+// post is a stream of events and the destinations that shall receive all of them.
 type post struct {
 	load.Stream
-	name string
-	to   []int
+	name         string
+	destinations []int
 }
 
 // benchRun is one run of a scenario: the relay, the sink, and the figures so far.
@@ -32,14 +32,14 @@ type benchRun struct {
 	stderr io.Writer
 	result Result
 
-	runs   int  // of marks, given out so far
-	remove bool // the data directory, when closed
+	runs   int  // number of the next run of marks
+	remove bool // whether close removes the data directory
 
-	engine *http.Client // of the embedded ClickHouse, where that is what is measured; see tablesClient
+	engine *http.Client // of the embedded ClickHouse, if that is measured; see clickhouseClient
 }
 
-// openBed starts sink and relay. The sink is first, for a relay must know its certificate.
-func openBed(
+// newBenchRun starts sink and relay. The sink is first, because the relay needs its certificate.
+func newBenchRun(
 	ctx context.Context, o options, name string, stderr io.Writer, start func(context.Context, options) (*relay, error),
 ) (*benchRun, error) {
 	b := &benchRun{o: o, stderr: stderr}
@@ -50,7 +50,7 @@ func openBed(
 			return nil, err
 		}
 		b.remove = true
-	} else if err := private.EnsureDir(o.dir, lockFile); err != nil { // before the sink's certificate is written there
+	} else if err := private.EnsureDir(o.dir, lockFile); err != nil { // before the sink writes its certificate there
 		return nil, err
 	}
 	if b.sink, err = startSink(ctx, b.o, stderr); err == nil {
@@ -58,7 +58,7 @@ func openBed(
 		b.r, err = start(ctx, b.o)
 	}
 	if err == nil {
-		err = b.configure(ctx)
+		err = b.createIdleEndpoints(ctx)
 	}
 	if err != nil {
 		b.close()
@@ -68,7 +68,7 @@ func openBed(
 	return b, nil
 }
 
-// close ends all processes: the sink first, or deliveries that hang would hold the relay up.
+// close ends all processes, the sink first: hanging deliveries would delay the end of the relay.
 func (b *benchRun) close() {
 	if b.sink != nil {
 		_ = b.sink.close()
@@ -81,17 +81,18 @@ func (b *benchRun) close() {
 	}
 }
 
-// pace is how a stream is posted.
+// pace is how a stream is posted: connections, events per second, events per request.
 type pace struct{ conns, rate, batch int }
 
-// post makes a stream at the pace of the command line. Its events go to a URL and are to arrive at destinations.
+// post returns a stream at the pace of the command line. Its events are posted to url and shall arrive at the
+// destinations.
 func (b *benchRun) post(name, url string, to ...int) post {
 	return b.postAt(pace{b.o.posters, b.o.rate, b.o.batch}, name, url, to...)
 }
 
-// postAt makes a stream with a run of marks of its own.
+// postAt returns a stream with its own run of marks, at a pace.
 func (b *benchRun) postAt(at pace, name, url string, to ...int) post {
-	p := post{name: name, to: to}
+	p := post{name: name, destinations: to}
 	p.Run, p.URL, p.Conns, p.Rate, p.Batch = b.runs, url, at.conns, float64(at.rate), at.batch
 	b.runs++
 	p.Header = map[string]string{"Authorization": "Bearer " + b.r.key, "Content-Type": "application/json"}
@@ -106,11 +107,11 @@ func (b *benchRun) postAt(at pace, name, url string, to ...int) post {
 	return p
 }
 
-// warm sends one event of a post to each of its endpoints through the whole path, so that connections, lanes and
-// tables exist.
-func (b *benchRun) warm(ctx context.Context, p post) error {
+// warmUp sends one event of a post to each of its endpoints and waits until it has arrived, so that connections, lanes
+// and tables exist.
+func (b *benchRun) warmUp(ctx context.Context, p post) error {
 	n := max(len(p.Paths), 1)
-	p.Run, p.Conns, p.Rate, p.For, p.Events = b.runs, min(n, creators), 0, 0, int64(n)
+	p.Run, p.Conns, p.Rate, p.For, p.Events = b.runs, min(n, maxCreators), 0, 0, int64(n)
 	p.Batch = min(p.Batch, 1)
 	b.runs++
 	r, _, err := b.generate(ctx, nil, p)
@@ -118,17 +119,17 @@ func (b *benchRun) warm(ctx context.Context, p post) error {
 		return err
 	}
 	if t := r.Streams[0]; t.Accepted != p.Events {
-		return fmt.Errorf("%s: the first event was refused (%d of %d); answers by status: %v %s", p.name, t.Refused, p.Events,
+		return fmt.Errorf("%s: %d of %d first events were refused; answers by status: %v %s", p.name, t.Refused, p.Events,
 			t.Answers, t.NoAnswer)
 	}
-	arrived, err := b.arrive(ctx, []post{p}, r, arriveWithin, nil)
+	arrived, err := b.awaitArrival(ctx, []post{p}, r, arrivalLimit, nil)
 	if err == nil && !arrived {
 		err = fmt.Errorf("%s: the first event did not arrive at %s", p.name, b.sink.base)
 	}
 	return err
 }
 
-// measureIdle measures the relay before the load.
+// measureIdle measures the idle relay before the load.
 func (b *benchRun) measureIdle(ctx context.Context) error {
 	c, err := b.r.idleCost(ctx, b.o.idle)
 	if err != nil {
@@ -141,25 +142,25 @@ func (b *benchRun) measureIdle(ctx context.Context) error {
 	return nil
 }
 
-// run measures the relay at rest, sends an event of each post ahead and measures the posts.
+// run measures the idle relay, warms up each post and measures the posts.
 func (b *benchRun) run(ctx context.Context, patience time.Duration, posts ...post) error {
 	if err := b.measureIdle(ctx); err != nil {
 		return err
 	}
 	for _, p := range posts {
-		if err := b.warm(ctx, p); err != nil {
+		if err := b.warmUp(ctx, p); err != nil {
 			return err
 		}
 	}
 	return b.measure(ctx, posts, patience, nil)
 }
 
-// measure posts, waits at most so long until all has arrived, and adds what it cost to the result. meanwhile,
-// if there is one, is called once the posts are done.
+// measure posts, waits at most patience until all events have arrived, and adds the costs to the result. meanwhile,
+// unless nil, is called after the posts.
 func (b *benchRun) measure(
 	ctx context.Context, posts []post, patience time.Duration, meanwhile func(context.Context) error,
 ) error {
-	before, err := b.r.cost(ctx)
+	before, err := b.r.readCost(ctx)
 	if err != nil {
 		return err
 	}
@@ -169,47 +170,47 @@ func (b *benchRun) measure(
 	}
 	sinkBefore, began := b.sink.cpu(), w.began
 	profiles := b.takeProfiles(ctx, posts)
-	done, loadCPU, err := b.generate(ctx, w.second, posts...)
+	done, loadCPU, err := b.generate(ctx, w.sample, posts...)
 	if err == nil && meanwhile != nil {
 		err = meanwhile(ctx)
 	}
 	if err == nil {
-		_, err = b.arrive(ctx, posts, done, patience, w)
+		_, err = b.awaitArrival(ctx, posts, done, patience, w)
 	}
 	if err == nil {
-		err = b.stored(ctx)
+		err = b.awaitStored(ctx)
 	}
 	if err = errors.Join(err, profiles.taken.Wait()); err != nil {
 		return err
 	}
-	after, err := b.r.cost(ctx)
+	after, err := b.r.readCost(ctx)
 	if err != nil {
 		return err
 	}
 	spent := after.since(before)
 	spent.byKind["load"], spent.byKind["sink"] = loadCPU, b.sink.cpu()-sinkBefore
-	if err := wait.For(ctx, afterwards); err != nil {
+	if err := wait.For(ctx, duplicateWait); err != nil {
 		return err
 	}
-	if err := b.tally(posts, done, began); err != nil {
+	if err := b.countArrivals(posts, done, began); err != nil {
 		return err
 	}
-	b.account(spent, w, time.Since(began))
-	return b.classify(profiles)
+	b.addCosts(spent, w, time.Since(began))
+	return b.addStages(profiles)
 }
 
 const (
-	// afterwards is how long duplicates are waited for when all has arrived: a request whose answer was lost is made again
-	// after a second.
-	afterwards = 1200 * time.Millisecond
-	// storedWithin is how long the store may take to catch up.
-	storedWithin = 10 * time.Minute
+	// duplicateWait is how long to wait for duplicates after the last arrival: a request whose answer was lost is
+	// repeated after a second.
+	duplicateWait = 1200 * time.Millisecond
+	// storeLimit bounds how long the store may take to catch up.
+	storeLimit = 10 * time.Minute
 )
 
-// stored waits until the store has what was accepted and delivered: its rows belong to the cost of an event. The newest
-// page says so, for it waits for them, or tells that they are not all there. What has no such page, as the bare
-// pipeline, has no store.
-func (b *benchRun) stored(ctx context.Context) error {
+// awaitStored waits until the store has all accepted and delivered events: writing their rows belongs to the cost of an
+// event. The newest page of the events list waits for them, or says in Relay-Data-As-Of that it is behind. A service
+// without that page, such as the bare pipeline, has no store.
+func (b *benchRun) awaitStored(ctx context.Context) error {
 	if b.o.peer != nil {
 		return nil
 	}
@@ -226,10 +227,11 @@ func (b *benchRun) stored(ctx context.Context) error {
 		case status != http.StatusOK && status != http.StatusServiceUnavailable:
 			return nil
 		case status == http.StatusOK && asOf == "":
-			b.add(Figure{"all stored, after the last arrival", time.Since(began).Seconds(), "s"})
+			b.addFigures(Figure{"all events stored after the last arrival", time.Since(began).Seconds(), "s"})
 			return nil
-		case time.Since(began) > storedWithin:
-			return fmt.Errorf("the store is still behind %v after the last event arrived: %d as of %q", storedWithin,
+		case time.Since(began) > storeLimit:
+			return fmt.Errorf("the store is still behind %v after the last event arrived: GET /v1/events answers %d as of %q",
+				storeLimit,
 				status, asOf)
 		}
 		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
@@ -238,20 +240,20 @@ func (b *benchRun) stored(ctx context.Context) error {
 	}
 }
 
-// arrive waits until all that was accepted has arrived, and reports whether it has.
-func (b *benchRun) arrive(
+// awaitArrival waits until all accepted events have arrived, and reports whether they have.
+func (b *benchRun) awaitArrival(
 	ctx context.Context, posts []post, done load.Report, patience time.Duration, w *watch,
 ) (bool, error) {
 	deadline, next := time.Now().Add(patience), time.Now()
 	for {
-		r, err := b.sink.report(query(done))
+		r, err := b.sink.report(refusedQuery(done))
 		if err != nil {
 			return false, err
 		}
 		missing := int64(0)
 		for i, p := range posts {
-			for _, to := range p.to {
-				t := arrived(r, p.Run, to)
+			for _, to := range p.destinations {
+				t := tallyOf(r, p.Run, to)
 				missing += max(done.Streams[i].Accepted-(t.Arrived-t.Refused), 0)
 			}
 		}
@@ -260,7 +262,7 @@ func (b *benchRun) arrive(
 		}
 		if w != nil && time.Now().After(next) {
 			next = time.Now().Add(time.Second)
-			if err := w.second(done, 0); err != nil {
+			if err := w.sample(done, 0); err != nil {
 				return false, err
 			}
 		}
@@ -270,7 +272,7 @@ func (b *benchRun) arrive(
 	}
 }
 
-func query(done load.Report) sink.Query {
+func refusedQuery(done load.Report) sink.Query {
 	q := sink.Query{Refused: map[int][]int64{}}
 	for _, s := range done.Streams {
 		q.Refused[s.Run] = s.RefusedNumbers
@@ -278,7 +280,7 @@ func query(done load.Report) sink.Query {
 	return q
 }
 
-func arrived(r sink.Report, run, to int) sink.Tally {
+func tallyOf(r sink.Report, run, to int) sink.Tally {
 	i := slices.IndexFunc(r.Tallies, func(t sink.Tally) bool { return t.Run == run && t.Destination == to })
 	if i < 0 {
 		return sink.Tally{Run: run, Destination: to}
@@ -286,9 +288,9 @@ func arrived(r sink.Report, run, to int) sink.Tally {
 	return r.Tallies[i]
 }
 
-// tally adds what became of the posts to the result.
-func (b *benchRun) tally(posts []post, done load.Report, began time.Time) error {
-	q := query(done)
+// countArrivals adds the accepted, arrived, lost and duplicate events of the posts to the result.
+func (b *benchRun) countArrivals(posts []post, done load.Report, began time.Time) error {
+	q := refusedQuery(done)
 	q.Durations = true
 	r, err := b.sink.report(q)
 	if err != nil {
@@ -300,8 +302,8 @@ func (b *benchRun) tally(posts []post, done load.Report, began time.Time) error 
 		l := done.Streams[i]
 		s := Stream{Name: p.name, Accepted: l.Accepted, Refused: l.Refused, Late: l.Late, Answers: l.Answers,
 			NoAnswer: l.NoAnswer, Accept: newLatency(l.Latency)}
-		for _, to := range p.to {
-			t := arrived(r, p.Run, to)
+		for _, to := range p.destinations {
+			t := tallyOf(r, p.Run, to)
 			a := Arrival{
 				Destination: to, Arrived: t.Arrived, Duplicates: t.Duplicates, Requests: t.Requests, Latency: newLatency(t.Latency),
 				Retry: newLatency(t.Retry),
@@ -327,11 +329,13 @@ func (b *benchRun) tally(posts []post, done load.Report, began time.Time) error 
 	return nil
 }
 
-// add adds figures that only some scenarios have.
-func (b *benchRun) add(figures ...Figure) { b.result.Figures = append(b.result.Figures, figures...) }
+// addFigures adds figures that only some scenarios have.
+func (b *benchRun) addFigures(figures ...Figure) {
+	b.result.Figures = append(b.result.Figures, figures...)
+}
 
-// account adds what was spent.
-func (b *benchRun) account(spent cost, w *watch, took time.Duration) {
+// addCosts adds CPU, memory, disk and batch sizes to the result.
+func (b *benchRun) addCosts(spent cost, w *watch, took time.Duration) {
 	res := &b.result
 	n := max(res.Accepted, 1)
 	res.CPU = processes(spent.byKind, took, n)
@@ -339,19 +343,19 @@ func (b *benchRun) account(spent cost, w *watch, took time.Duration) {
 	res.RSSLoaded, res.RSSMax = w.rss(res.RSSIdle)
 	memory := b.r.memory()
 	for i := range res.CPU {
-		w.memoryOf(&res.CPU[i], memory)
+		w.addMemory(&res.CPU[i], memory)
 	}
 	if b.o.target == "" && b.o.peer == nil {
 		res.Disk = diskUse(b.o.dir) / n
 	}
 	res.Batches = batches(spent.metrics, n)
 	res.Series = w.series
-	b.add(slopes(w.series)...)
-	b.add(behind(w.series, spent.metrics)...)
+	b.addFigures(slopes(w.series)...)
+	b.addFigures(consumerLags(w.series, spent.metrics)...)
 	res.Machine.LoadAfter = loadAverage()
 }
 
-// processes makes a table of CPU times, the relay first, then its engines, then the benchmark's own.
+// processes lists the CPU times by process: the relay, its engines, the benchmark's own processes.
 func processes(byKind map[string]time.Duration, took time.Duration, events int64) []Process {
 	var out []Process
 	for _, name := range []string{"relay", "clickhouse", "kafka", "redis", "load", "sink"} {
@@ -366,17 +370,17 @@ func processes(byKind map[string]time.Duration, took time.Duration, events int64
 	return out
 }
 
-// ratios of metrics that say how many things went together.
+// ratios are quotients of metrics: average batch sizes.
 var ratios = []struct{ name, over, under string }{
-	{"rows a store insert", "relay_store_rows_total", "relay_store_flush_seconds_count"},
-	{"files synced a barrier", "relay_embedded_kafka_synced_files_total", "relay_embedded_kafka_barrier_seconds_count"},
+	{"rows per store insert", "relay_store_rows_total", "relay_store_flush_seconds_count"},
+	{"files synced per barrier", "relay_embedded_kafka_synced_files_total", "relay_embedded_kafka_barrier_seconds_count"},
 }
 
-// perEvent are metrics of which an event takes a share.
+// perEvent are counters by which the number of events is divided.
 var perEvent = []struct{ name, under string }{
-	{"events a barrier of events", `relay_embedded_kafka_barrier_seconds_count{topics="durable"}`},
-	{"events a produce request", `relay_embedded_kafka_requests_total{kind="produce"}`},
-	{"events a fetch", `relay_embedded_kafka_requests_total{kind="fetch"}`},
+	{"events per barrier of events", `relay_embedded_kafka_barrier_seconds_count{topics="durable"}`},
+	{"events per produce request", `relay_embedded_kafka_requests_total{kind="produce"}`},
+	{"events per fetch", `relay_embedded_kafka_requests_total{kind="fetch"}`},
 }
 
 func batches(metrics map[string]float64, events int64) []Batch {
@@ -394,12 +398,12 @@ func batches(metrics map[string]float64, events int64) []Batch {
 	return out
 }
 
-// eventBody is one event with so many bytes of data besides its mark; all of a run have the same.
+// eventBody returns the body of an event with size bytes of data in addition to its mark. All events of a run share it.
 func eventBody(size int) string {
 	return `{"type":"bench.event","data":{"mark":"{{mark}}","filler":"` + filler(size) + `"}}`
 }
 
-// filler is text that does not repeat itself, so that compression says little about it.
+// filler returns pseudo-random hexadecimal text, which compresses badly.
 func filler(size int) string {
 	var b strings.Builder
 	for x := uint32(2463534242); b.Len() < size; {

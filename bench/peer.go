@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// peer is another webhook service, as a file describes it. It runs already, and whoever wrote the file has
-// set it up to deliver what is posted to URL to the sink's address.
+// peer is another webhook service, described by a file. It must already run and deliver what is posted to URL to the
+// sink's address.
 type peer struct {
 	Name    string            `json:"name"`
 	URL     string            `json:"url"`     // where to post
-	Method  string            `json:"method"`  // POST when it is left out
+	Method  string            `json:"method"`  // default: POST
 	Headers map[string]string `json:"headers"` // may hold {{n}}
-	// Body is an object, or a string that holds the body itself. Somewhere in it stands {{mark}}, which must
-	// come out at the sink unchanged.
+	// Body is an object, or a string with the body itself. It must contain {{mark}}, which must arrive at the sink
+	// unchanged.
 	Body   json.RawMessage `json:"body"`
-	Expect []int           `json:"expect"` // statuses that accept an event; 200, 201 and 202 when it is left out
+	Expect []int           `json:"expect"` // statuses that accept an event; default: 200, 201 and 202
 
 	body string
 }
@@ -38,7 +38,7 @@ func readPeer(file string) (*peer, error) {
 	return p, nil
 }
 
-// parsePeer names every fault of a description.
+// parsePeer parses a description and returns all its faults at once.
 func parsePeer(raw []byte) (*peer, error) {
 	p := peer{Name: "peer", Method: "POST", Expect: []int{200, 201, 202}}
 	in := json.NewDecoder(bytes.NewReader(raw))
@@ -48,10 +48,10 @@ func parsePeer(raw []byte) (*peer, error) {
 	}
 	var errs []error
 	if u, err := url.Parse(p.URL); err != nil || u.Scheme != "http" || u.Host == "" {
-		errs = append(errs, fmt.Errorf("url: %q is no http:// URL", p.URL))
+		errs = append(errs, fmt.Errorf("url: %q is not an http:// URL", p.URL))
 	}
 	if p.Method != strings.ToUpper(p.Method) || strings.ContainsAny(p.Method, " \r\n") {
-		errs = append(errs, fmt.Errorf("method: %q is none", p.Method))
+		errs = append(errs, fmt.Errorf("method: %q is not an HTTP method", p.Method))
 	}
 	for name, value := range p.Headers {
 		if name == "" || strings.ContainsAny(name, ": \r\n") || strings.ContainsAny(value, "\r\n") {
@@ -63,7 +63,7 @@ func parsePeer(raw []byte) (*peer, error) {
 	}
 	for _, status := range p.Expect {
 		if status < 100 || status > 599 {
-			errs = append(errs, fmt.Errorf("expect: %d is no status", status))
+			errs = append(errs, fmt.Errorf("expect: %d is not an HTTP status", status))
 		}
 	}
 	if len(p.Expect) == 0 {
@@ -75,17 +75,17 @@ func parsePeer(raw []byte) (*peer, error) {
 		}
 	}
 	if !strings.Contains(p.body, "{{mark}}") {
-		errs = append(errs, errors.New("body: {{mark}} stands nowhere in it, so nothing could be counted"))
+		errs = append(errs, errors.New("body: {{mark}} is missing, without it events cannot be counted"))
 	}
 	return &p, errors.Join(errs...)
 }
 
-// start starts nothing: a peer runs already.
+// start starts nothing, because a peer already runs.
 func (p *peer) start(_ context.Context, o options) (*relay, error) {
 	return &relay{url: p.URL, pids: o.pids}, nil
 }
 
-// apply makes a post one to the peer.
+// apply makes a post go to the peer.
 func (p *peer) apply(out *post, size int) {
 	out.URL, out.Method, out.Header, out.Expect, out.Batch = p.URL, p.Method, p.Headers, p.Expect, 0
 	out.Body = strings.ReplaceAll(p.body, "{{filler}}", filler(size))

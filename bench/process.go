@@ -20,7 +20,7 @@ import (
 	"github.com/eventrelay/relay/bench/sink"
 )
 
-// child is a process of the benchmark's own, spoken to in lines of JSON.
+// child is a helper process of the benchmark. It is controlled by lines of JSON on its standard input and output.
 type child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -46,12 +46,12 @@ func startChild(ctx context.Context, o options, stderr io.Writer, args ...string
 	return c, nil
 }
 
-// close ends the process by ending its input.
+// close ends the process by closing its input, and waits for it.
 func (c *child) close() error {
 	return errors.Join(c.in.Close(), c.cmd.Wait())
 }
 
-// cpu is what the process has used so far.
+// cpu returns the CPU time that the process has used so far.
 func (c *child) cpu() time.Duration { return cpu(c.cmd.Process.Pid) }
 
 // destination is the sink's process.
@@ -83,12 +83,12 @@ func startSink(ctx context.Context, o options, stderr io.Writer) (*destination, 
 	return d, nil
 }
 
-// url is a destination's address; behaviour is what [sink] documents.
+// url returns the address of destination n; [sink] documents the behaviours.
 func (d *destination) url(n int, behaviour string) string {
 	return fmt.Sprintf("%s/%d/%s", d.base, n, behaviour)
 }
 
-// report asks what has arrived.
+// report returns what has arrived so far.
 func (d *destination) report(q sink.Query) (r sink.Report, err error) {
 	if err := d.enc.Encode(q); err != nil {
 		return r, fmt.Errorf("ask sink: %w", err)
@@ -114,8 +114,8 @@ func startLoad(ctx context.Context, o options, stderr io.Writer, p load.Plan) (*
 	return c, nil
 }
 
-// generate posts streams from a process of its own. each is told every report; the last one is returned with
-// the CPU that the process used.
+// generate posts streams from a helper process and calls each with every report. It returns the last report and the CPU
+// time of the process.
 func (b *benchRun) generate(
 	ctx context.Context, each func(load.Report, time.Duration) error, posts ...post,
 ) (load.Report, time.Duration, error) {
@@ -151,8 +151,8 @@ type background struct {
 	last    load.Report
 }
 
-// begin posts a stream until its end, or [background.end].
-func (b *benchRun) begin(ctx context.Context, p post) (*background, error) {
+// startBackground posts a stream until its end, or until [background.stop].
+func (b *benchRun) startBackground(ctx context.Context, p post) (*background, error) {
 	c, err := startLoad(ctx, b.o, b.stderr, plan(p))
 	if err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func (b *benchRun) begin(ctx context.Context, p post) (*background, error) {
 	return g, nil
 }
 
-// end stops the stream and returns how many events a second were accepted, and how many were not at all.
-func (g *background) end() (rate float64, refused int64, err error) {
+// stop stops the stream and returns how many events per second were accepted, and how many were refused in all.
+func (g *background) stop() (rate float64, refused int64, err error) {
 	if g == nil {
 		return 0, 0, nil
 	}
@@ -180,7 +180,7 @@ func (g *background) end() (rate float64, refused int64, err error) {
 	return float64(t.Accepted) / time.Since(t.Began).Seconds(), t.Refused, nil
 }
 
-// withChildren are processes and all that they started.
+// withChildren returns processes and all their descendants.
 func withChildren(pids ...int) []int {
 	for i := 0; i < len(pids); i++ {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pids[i]))
@@ -196,15 +196,15 @@ func withChildren(pids ...int) []int {
 	return pids
 }
 
-// engines are how the command lines of engines are recognised.
+// engines are the parts of command lines by which engine processes are recognised.
 var engines = []struct{ in, name string }{
 	{"engine clickhouse", "clickhouse"}, {"clickhouse-server", "clickhouse"}, {"engine kafka", "kafka"},
 	{"kafka.Kafka", "kafka"},
 	{"engine redis", "redis"}, {"redis-server", "redis"},
 }
 
-// kind names what a process is, for the table: the relay unless its command line says an engine.
-func kind(pid int) string {
+// processKind returns what a process is, for the table: an engine by its command line, otherwise the relay.
+func processKind(pid int) string {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return "relay"
@@ -219,7 +219,7 @@ func kind(pid int) string {
 	return "relay"
 }
 
-// cpu is the user and system time of processes, in steps of 10 ms. One that has ended counts as nothing.
+// cpu returns the user and system time of processes, in steps of 10 ms. Ended processes count 0.
 func cpu(pids ...int) (sum time.Duration) {
 	for _, pid := range pids {
 		sum += time.Duration(stat(pid).CPUTime() * float64(time.Second))
@@ -227,7 +227,7 @@ func cpu(pids ...int) (sum time.Duration) {
 	return sum
 }
 
-// rss is the resident memory of processes, in bytes.
+// rss returns the resident memory of processes, in bytes.
 func rss(pids ...int) (sum int64) {
 	for _, pid := range pids {
 		sum += int64(stat(pid).ResidentMemory())
@@ -244,7 +244,7 @@ func stat(pid int) procfs.ProcStat {
 	return s
 }
 
-// loadAverage is the machine's, of the last minute.
+// loadAverage returns the machine's load average of the last minute.
 func loadAverage() float64 {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -257,7 +257,7 @@ func loadAverage() float64 {
 	return load.Load1
 }
 
-// diskUse is the size of all files of a directory, in bytes.
+// diskUse returns the size of all files of a directory, in bytes.
 func diskUse(dir string) int64 {
 	var total int64
 	_ = filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {

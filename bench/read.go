@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// readOptions are those of the scenario read.
+// readOptions are the options of the scenario read.
 type readOptions struct {
 	relay    string
 	dir      string
@@ -28,9 +28,9 @@ type readOptions struct {
 	only     string
 }
 
-const readSummary = "lists, single reads and usage on a store that fill has filled"
+const readSummary = "measures lists, single reads and usage on a store that fill has filled"
 
-// read measures reads of a store that relay-bench fill has filled.
+// read measures reads on a store that relay-bench fill has filled.
 func read(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parseReadOptions(args, stderr)
 	if err != nil {
@@ -41,7 +41,7 @@ func read(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	const untilItIsStopped = 24 * time.Hour
-	b, err := openBed(ctx, options{
+	b, err := newBenchRun(ctx, options{
 		self: self, relay: o.relay, dir: o.dir, fsync: true, size: 1024, duration: untilItIsStopped,
 		sinkListen: "127.0.0.1:0",
 	}, "read", stderr, startRelay)
@@ -49,7 +49,7 @@ func read(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer b.close()
-	m := &reading{o: o, bed: b, relay: b.r, stdout: stdout}
+	m := &readBench{o: o, bench: b, relay: b.r, stdout: stdout}
 	return m.run(ctx)
 }
 
@@ -61,18 +61,18 @@ func parseReadOptions(args []string, stderr io.Writer) (o readOptions, err error
 	flags := newFlags("read", "--data-dir DIR [flags]", readSummary)
 	flags.StringVar(&o.relay, "relay", beside, "binary under test")
 	flags.StringVar(&o.dir, "data-dir", "", "data directory that relay-bench fill has filled")
-	flags.IntVar(&o.requests, "requests", 100, "requests of each kind, one after the other")
-	flags.DurationVar(&o.limit, "limit", 20*time.Second, "longest time for the requests of one kind; those that were "+
-		"made count")
-	flags.IntVar(&o.write, "write", 1_000, "events a second that are sent meanwhile, through the batch route; 0 = none")
-	flags.IntVar(&o.deep, "deep", 500, "the page that is meant by deep")
+	flags.IntVar(&o.requests, "requests", 100, "requests of each kind, made one after the other")
+	flags.DurationVar(&o.limit, "limit", 20*time.Second, "maximum time for the requests of one kind; later requests "+
+		"are left out")
+	flags.IntVar(&o.write, "write", 1_000, "events per second to send meanwhile through the batch route; 0 = none")
+	flags.IntVar(&o.deep, "deep", 500, "number of the page that the kind deep reads")
 	flags.StringVar(&o.only, "only", "", "measure only kinds whose name contains this")
 	if err := parse(flags, args, stderr); err != nil {
 		return o, err
 	}
 	switch {
 	case o.dir == "":
-		return o, MisuseError{errors.New("read: give --data-dir, which relay-bench fill has filled")}
+		return o, MisuseError{errors.New("read: --data-dir is missing; name a directory that relay-bench fill has filled")}
 	case o.requests < 1 || o.write < 0 || o.deep < 1:
 		return o, MisuseError{errors.New("read: --requests and --deep must be positive, --write not negative")}
 	}
@@ -83,42 +83,42 @@ func parseReadOptions(args []string, stderr io.Writer) (o readOptions, err error
 }
 
 // reading is one run of the scenario.
-type reading struct {
+type readBench struct {
 	o      readOptions
-	bed    *benchRun
-	relay  *relay // of the bed
+	bench  *benchRun
+	relay  *relay // of bench
 	stdout io.Writer
 
 	endpoints []fill.Endpoint
-	events    int64     // of this month
-	old       []string  // ids of events of any age
-	ago       time.Time // far back
-	results   []kindResult
+	events    int64     // number of events of this month
+	eventIDs  []string  // of events of any age
+	longAgo   time.Time // a time before most events
+	results   []readResult
 }
 
 // request is one kind of read.
-type request struct {
+type readKind struct {
 	name   string
 	budget time.Duration
-	// path is that of the nth request.
+	// path returns the path of the nth request.
 	path func(n int) string
-	// apart is the pause before each request: an answer that is kept for a while is not to be measured.
-	apart time.Duration
+	// pause is the time before each request, so that no cached answer is measured.
+	pause time.Duration
 }
 
-// kindResult is what one kind took. Times are in milliseconds.
-type kindResult struct {
+// readResult is the result of one kind of read. Times are in milliseconds.
+type readResult struct {
 	Name     string  `json:"name"`
 	Requests int     `json:"requests"`
 	P50      float64 `json:"p50_ms"`
 	P99      float64 `json:"p99_ms"`
 	Max      float64 `json:"max_ms"`
 	Budget   float64 `json:"budget_ms"`
-	CPU      float64 `json:"cpu_ms"` // of the relay and its engines, a request; what is written meanwhile included
-	Rows     int     `json:"rows"`   // of the last answer
+	CPU      float64 `json:"cpu_ms"` // of the relay and its engines per request, including concurrent writes
+	Rows     int     `json:"rows"`   // in the last answer
 }
 
-// Budgets of kinds of reads, for the 99th percentile.
+// Budgets of the kinds of reads, for the 99th percentile.
 const (
 	pageBudget      = 60 * time.Millisecond
 	singleBudget    = 30 * time.Millisecond
@@ -127,8 +127,8 @@ const (
 	selectionBudget = 2 * time.Second
 )
 
-func (m *reading) run(ctx context.Context) error {
-	if err := m.lookAround(ctx); err != nil {
+func (m *readBench) run(ctx context.Context) error {
+	if err := m.findData(ctx); err != nil {
 		return err
 	}
 	writes, err := m.startWrites(ctx)
@@ -136,7 +136,7 @@ func (m *reading) run(ctx context.Context) error {
 		return err
 	}
 	measured := m.measureAll(ctx)
-	sent, refused, err := writes.end()
+	sent, refused, err := writes.stop()
 	if err := errors.Join(measured, err); err != nil {
 		return err
 	}
@@ -151,23 +151,23 @@ func (m *reading) run(ctx context.Context) error {
 	return nil
 }
 
-// startWrites begins to send events in batches, each for a twentieth of a second, to an endpoint of their own; nil when
-// none are to be sent.
-func (m *reading) startWrites(ctx context.Context) (*background, error) {
+// startWrites starts sending events to their own endpoint, in up to 20 batches a second. It returns nil if --write is
+// 0.
+func (m *readBench) startWrites(ctx context.Context) (*background, error) {
 	if m.o.write == 0 {
 		return nil, nil
 	}
 	const batchesASecond, largestBatch = 20, 1_000
-	id, err := m.relay.makeEndpoint(ctx, object{"destinations": m.bed.to("ok")})
+	id, err := m.relay.makeEndpoint(ctx, object{"destinations": m.bench.destinations("ok")})
 	if err != nil {
 		return nil, err
 	}
 	p := pace{rate: m.o.write, batch: min(max(m.o.write/batchesASecond, 1), largestBatch)}
-	return m.bed.begin(ctx, m.bed.postAt(p, "writes", m.relay.events(id), 0))
+	return m.bench.startBackground(ctx, m.bench.postAt(p, "writes", m.relay.eventsURL(id), 0))
 }
 
-// measureAll measures every kind that was asked for.
-func (m *reading) measureAll(ctx context.Context) error {
+// measureAll measures every kind that --only selects.
+func (m *readBench) measureAll(ctx context.Context) error {
 	fmt.Fprintf(m.stdout, "%d events this month; %d events a second are written meanwhile; %d requests of each kind\n",
 		m.events, m.o.write, m.o.requests)
 	fmt.Fprintf(m.stdout, "%-42s %8s %9s %9s %9s %9s %9s\n", "", "requests", "p50 ms", "p99 ms", "max ms",
@@ -189,13 +189,13 @@ func (m *reading) measureAll(ctx context.Context) error {
 	return nil
 }
 
-// lookAround finds out what there is to read.
-func (m *reading) lookAround(ctx context.Context) (err error) {
-	if m.endpoints, err = m.relay.filled(ctx); err != nil {
+// findData finds the endpoints and events that can be read.
+func (m *readBench) findData(ctx context.Context) (err error) {
+	if m.endpoints, err = m.relay.filledEndpoints(ctx); err != nil {
 		return err
 	}
 	if len(m.endpoints) < 2 {
-		return errors.New("there are no endpoints of a fill; run relay-bench fill on this data directory first")
+		return errors.New("the data directory has no endpoints of a fill; run relay-bench fill on it first")
 	}
 	var use struct {
 		Events struct{ Total int64 }
@@ -211,17 +211,17 @@ func (m *reading) lookAround(ctx context.Context) (err error) {
 			return err
 		}
 		if len(rows) > 0 {
-			m.old, m.ago = append(m.old, rows...), until.AddDate(0, 0, -1)
+			m.eventIDs, m.longAgo = append(m.eventIDs, rows...), until.AddDate(0, 0, -1)
 		}
 	}
-	if len(m.old) == 0 {
+	if len(m.eventIDs) == 0 {
 		return errors.New("the store has no events; run relay-bench fill on this data directory first")
 	}
 	return nil
 }
 
 // page reads a page of the list of events and returns the ids of its rows.
-func (m *reading) page(ctx context.Context, query string) (ids []string, next string, err error) {
+func (m *readBench) page(ctx context.Context, query string) (ids []string, next string, err error) {
 	var page struct {
 		Data []struct{ ID string }
 		Next string `json:"next_cursor"`
@@ -233,13 +233,13 @@ func (m *reading) page(ctx context.Context, query string) (ids []string, next st
 	return ids, page.Next, err
 }
 
-// kinds are all reads whose requests do not depend on each other.
-func (m *reading) kinds() []request {
+// kinds returns all reads whose requests are independent of each other.
+func (m *readBench) kinds() []readKind {
 	busy, rare := m.endpoints[0], m.endpoints[len(m.endpoints)-1]
-	ago := url.QueryEscape(m.ago.UTC().Format(time.RFC3339))
-	event := func(n int) string { return "/v1/events/" + m.old[n*37%len(m.old)] }
+	ago := url.QueryEscape(m.longAgo.UTC().Format(time.RFC3339))
+	event := func(n int) string { return "/v1/events/" + m.eventIDs[n*37%len(m.eventIDs)] }
 	attempts := func(n int) string { return event(n) + "/attempts" }
-	all := []request{
+	all := []readKind{
 		list("newest", ""),
 		list("endpoint, busy", "endpoint_id="+busy.ID),
 		list("endpoint, rare", "endpoint_id="+rare.ID),
@@ -266,9 +266,9 @@ func (m *reading) kinds() []request {
 		list("endpoint busy, delivered", "status=delivered&endpoint_id="+busy.ID),
 		list("endpoint busy, type rare", "type=account.closed&endpoint_id="+busy.ID),
 		list("failed, type rare", "status=failed&type=account.closed"),
-		request{name: "single event", budget: singleBudget, path: event},
-		request{name: "attempts of an event", budget: singleBudget, path: attempts},
-		request{name: "usage, counted anew", budget: usageBudget, path: always("/v1/usage"), apart: usageKept},
+		readKind{name: "single event", budget: singleBudget, path: event},
+		readKind{name: "attempts of an event", budget: singleBudget, path: attempts},
+		readKind{name: "usage, counted anew", budget: usageBudget, path: fixedPath("/v1/usage"), pause: usageCacheTime},
 		search("12 letters that are nowhere", "q=zq7xk0vwp3hj"),
 		search("8 letters that are nowhere", "q=zq7xk0vw"),
 		search("6 letters that are nowhere", "q=zq7xk0"),
@@ -280,31 +280,31 @@ func (m *reading) kinds() []request {
 	)
 }
 
-// always is the path of all requests of a kind.
-func always(path string) func(int) string { return func(int) string { return path } }
+// fixedPath returns the same path for all requests of a kind.
+func fixedPath(path string) func(int) string { return func(int) string { return path } }
 
-// list is a page of the list of events.
-func list(name, query string) request {
-	return request{name: name, budget: pageBudget, path: always("/v1/events?" + query)}
+// list reads a page of the events list.
+func list(name, query string) readKind {
+	return readKind{name: name, budget: pageBudget, path: fixedPath("/v1/events?" + query)}
 }
 
-// search is one page of a search of 30 days, which may have to end before it has looked at all of them.
-func search(name, query string) request {
-	return request{name: "search, " + name, budget: searchBudget, path: func(int) string {
+// search reads one page of a search over 30 days, which may end before it has searched all of them.
+func search(name, query string) readKind {
+	return readKind{name: "search, " + name, budget: searchBudget, path: func(int) string {
 		return "/v1/events?since=" + url.QueryEscape(time.Now().UTC().AddDate(0, 0, -30).Format(time.RFC3339)) + "&" + query
 	}}
 }
 
-// usageKept is a little longer than the answer of usage is kept.
-const usageKept = 5100 * time.Millisecond
+// usageCacheTime is slightly longer than the relay caches the answer of usage.
+const usageCacheTime = 5100 * time.Millisecond
 
-// warmUps are the requests of a kind that do not count.
+// warmUps is how many requests of a kind are not measured.
 const warmUps = 3
 
-// rowCount is how many rows the data of an answer are. That of a single event may be the event's own, which is no row.
+// rowCount is the number of rows in the data of an answer. The data of a single event is its own and counts 0.
 type rowCount int
 
-// UnmarshalJSON counts what is in an array.
+// UnmarshalJSON counts the elements of an array; any other value counts 0.
 func (c *rowCount) UnmarshalJSON(data []byte) error {
 	var rows []json.RawMessage
 	if len(data) > 0 && data[0] == '[' {
@@ -317,16 +317,16 @@ func (c *rowCount) UnmarshalJSON(data []byte) error {
 }
 
 // measure makes the requests of one kind.
-func (m *reading) measure(ctx context.Context, k request) error {
+func (m *readBench) measure(ctx context.Context, k readKind) error {
 	var took []time.Duration
 	rows := 0
-	began, before := time.Now(), m.relay.spent()
+	began, before := time.Now(), m.relay.cpuUsed()
 	for n := -warmUps; n < m.o.requests && (time.Since(began) < m.o.limit || len(took) == 0); n++ {
 		if n == 0 {
-			before = m.relay.spent()
+			before = m.relay.cpuUsed()
 		}
 		var answer struct{ Data rowCount }
-		if err := wait.For(ctx, k.apart); err != nil {
+		if err := wait.For(ctx, k.pause); err != nil {
 			return err
 		}
 		start := time.Now()
@@ -337,15 +337,15 @@ func (m *reading) measure(ctx context.Context, k request) error {
 			took = append(took, time.Since(start))
 		}
 	}
-	m.add(k.name, k.budget, took, rows, m.relay.spent()-before)
+	m.addResult(k.name, k.budget, took, rows, m.relay.cpuUsed()-before)
 	return nil
 }
 
-func (m *reading) add(name string, budget time.Duration, took []time.Duration, rows int, cpu time.Duration) {
+func (m *readBench) addResult(name string, budget time.Duration, took []time.Duration, rows int, cpu time.Duration) {
 	slices.Sort(took)
 	ms := func(d time.Duration) float64 { return float64(d.Round(100*time.Microsecond).Microseconds()) / 1000 }
 	at := func(q float64) float64 { return ms(took[min(int(q*float64(len(took))), len(took)-1)]) }
-	r := kindResult{name, len(took), at(0.5), at(0.99), at(1), ms(budget), ms(cpu / time.Duration(len(took))), rows}
+	r := readResult{name, len(took), at(0.5), at(0.99), at(1), ms(budget), ms(cpu / time.Duration(len(took))), rows}
 	m.results = append(m.results, r)
 	mark := ""
 	if r.P99 > r.Budget {
@@ -355,7 +355,7 @@ func (m *reading) add(name string, budget time.Duration, took []time.Duration, r
 		r.P50, r.P99, r.Max, r.CPU, r.Budget, mark)
 }
 
-// rowsOf says how many rows an answer had, if it had any.
+// rowsOf describes how many rows an answer had, if any.
 func rowsOf(n int) string {
 	if n == 0 {
 		return ""
@@ -363,16 +363,16 @@ func rowsOf(n int) string {
 	return fmt.Sprintf(" (%d rows)", n)
 }
 
-// spent is the CPU that the relay and its engines have used so far, in steps of 10 ms.
-func (r *relay) spent() time.Duration { return cpu(withChildren(r.pids...)...) }
+// cpuUsed returns the CPU time that the relay and its engines have used so far, in steps of 10 ms.
+func (r *relay) cpuUsed() time.Duration { return cpu(withChildren(r.pids...)...) }
 
-// measureDeep goes through the newest pages one by one, then reads the last of them again and again.
-func (m *reading) measureDeep(ctx context.Context) error {
+// measureDeep reads the newest pages one by one, then the last of them repeatedly.
+func (m *readBench) measureDeep(ctx context.Context) error {
 	if !strings.Contains("deep paging", m.o.only) {
 		return nil
 	}
 	var took []time.Duration
-	cursor, rows, before := "", 0, m.relay.spent()
+	cursor, rows, before := "", 0, m.relay.cpuUsed()
 	for range m.o.deep {
 		start := time.Now()
 		ids, next, err := m.page(ctx, "cursor="+url.QueryEscape(cursor))
@@ -385,7 +385,7 @@ func (m *reading) measureDeep(ctx context.Context) error {
 		}
 		cursor = next
 	}
-	m.add(fmt.Sprintf("deep paging, pages 1 to %d", len(took)), pageBudget, took, rows, m.relay.spent()-before)
+	m.addResult(fmt.Sprintf("deep paging, pages 1 to %d", len(took)), pageBudget, took, rows, m.relay.cpuUsed()-before)
 	return m.measure(ctx, list(fmt.Sprintf("deep paging, page %d", len(took)+1), "cursor="+url.QueryEscape(cursor)))
 }
 
@@ -393,12 +393,12 @@ func (m *reading) measureDeep(ctx context.Context) error {
 const recoveries = 5
 
 // measureRecovery prepares recovery jobs for the endpoint that had an outage, and cancels them.
-func (m *reading) measureRecovery(ctx context.Context) error {
+func (m *readBench) measureRecovery(ctx context.Context) error {
 	if !strings.Contains("recovery selection", m.o.only) {
 		return nil
 	}
 	var took []time.Duration
-	total, before := 0, m.relay.spent()
+	total, before := 0, m.relay.cpuUsed()
 	for range recoveries {
 		var job struct {
 			ID, State string
@@ -420,6 +420,6 @@ func (m *reading) measureRecovery(ctx context.Context) error {
 			return err
 		}
 	}
-	m.add("recovery selection", selectionBudget, took, total, m.relay.spent()-before)
+	m.addResult("recovery selection", selectionBudget, took, total, m.relay.cpuUsed()-before)
 	return nil
 }

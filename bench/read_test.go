@@ -13,7 +13,7 @@ import (
 )
 
 // The rows of a list are counted; an event's own data are none, whatever they are.
-func TestRowCount(t *testing.T) {
+func TestOnlyRowsOfListsAreCounted(t *testing.T) {
 	for text, want := range map[string]rowCount{
 		`{"data":[{"id":"evt_1"},{"id":"evt_2"}]}`: 2, `{"data":[]}`: 0, `{"data":{"n":1}}`: 0, `{"data":"text"}`: 0, `{}`: 0,
 	} {
@@ -25,7 +25,7 @@ func TestRowCount(t *testing.T) {
 }
 
 // One status that the list does not know would end the whole run.
-func TestStatusesThatAreReadAreThere(t *testing.T) {
+func TestReadStatusesExistInTheAPI(t *testing.T) {
 	document, err := os.ReadFile("../api/openapi/events.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestStatusesThatAreReadAreThere(t *testing.T) {
 	}
 	known, asked := strings.Split(string(enum[1]), ", "), 0
 	one := fill.Endpoint{ID: "ep_1", Dests: []fill.Destination{{ID: "dst_1"}}}
-	m := &reading{endpoints: []fill.Endpoint{one, one}, old: []string{"evt_1"}}
+	m := &readBench{endpoints: []fill.Endpoint{one, one}, eventIDs: []string{"evt_1"}}
 	for _, k := range m.kinds() {
 		u, err := url.Parse(k.path(0))
 		if err != nil {

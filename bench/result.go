@@ -9,45 +9,46 @@ import (
 	"github.com/eventrelay/relay/bench/count"
 )
 
-// Result is a run's figures: the line of --json, and what the table shows.
+// Result has the figures of a run. It is the JSON of --json, and the table shows it.
 type Result struct {
 	Scenario string    `json:"scenario"`
-	Settings string    `json:"settings"` // of the scenario, as the table's first line says them
-	Version  string    `json:"version"`  // of the binary under test; empty when it is not one of ours
+	Settings string    `json:"settings"` // of the scenario, as in the table's first line
+	Version  string    `json:"version"`  // of the binary under test; empty with --target or --peer
 	Began    time.Time `json:"began"`
 	Machine  Machine   `json:"machine"`
-	// PostSeconds is how long events were posted, AllSeconds until the last one had arrived; costs are of AllSeconds.
+	// PostSeconds is how long events were posted, AllSeconds the time until the last one arrived. Costs are of
+	// AllSeconds.
 	PostSeconds float64 `json:"post_seconds"`
 	AllSeconds  float64 `json:"all_seconds"`
 
 	Accepted   int64    `json:"accepted"`
 	Refused    int64    `json:"refused"`
-	Delivered  int64    `json:"delivered"` // different events, per destination
+	Delivered  int64    `json:"delivered"` // distinct events, per destination
 	Lost       int64    `json:"lost"`
 	Duplicates int64    `json:"duplicates"`
 	Streams    []Stream `json:"streams"`
 
 	CPU []Process `json:"cpu"`
-	// Mallocs and Bytes are allocations an event of the relay's own process.
+	// Mallocs and Bytes are the allocations per event of the relay's own process.
 	Mallocs float64 `json:"mallocs_per_event"`
 	Bytes   float64 `json:"bytes_per_event"`
-	// Resident memory in bytes, engines included: before the load, its mean under load, and the most.
+	// Resident memory in bytes, engines included: before the load, the mean and the maximum under load.
 	RSSIdle   int64 `json:"rss_idle"`
 	RSSLoaded int64 `json:"rss_loaded"`
 	RSSMax    int64 `json:"rss_max"`
 	Disk      int64 `json:"disk_per_event"` // bytes
-	// ReadyMS is from the start of the process to its ready line; 0 = it ran already.
+	// ReadyMS is the time from the start of the process to its ready line; 0 = it was already running.
 	ReadyMS int64 `json:"ready_ms"`
-	// Idle is the share of a core that a relay without work takes, by process; only with --idle.
+	// Idle is the CPU use of an idle relay, in shares of a core by process; only with --idle.
 	Idle    []Process `json:"idle,omitempty"`
 	Batches []Batch   `json:"batches,omitempty"`
 	Stages  []Stage   `json:"stages,omitempty"`
 	Series  []Sample  `json:"series,omitempty"`
-	// Figures are what a scenario measures besides.
+	// Figures are additional numbers of a scenario.
 	Figures []Figure `json:"figures,omitempty"`
 }
 
-// Machine is where it ran, and how busy that was.
+// Machine describes the machine of a run and its load.
 type Machine struct {
 	Cores      int     `json:"cores"`
 	CPU        string  `json:"cpu"`
@@ -56,27 +57,27 @@ type Machine struct {
 	LoadAfter  float64 `json:"load_after"`
 }
 
-// Stream is what became of one kind of post.
+// Stream has the results of one stream of posts.
 type Stream struct {
 	Name     string        `json:"name"`
 	Accepted int64         `json:"accepted"`
 	Refused  int64         `json:"refused"`
 	Late     int64         `json:"late"` // posted more than 10 ms after they were due
 	Answers  map[int]int64 `json:"answers"`
-	NoAnswer string        `json:"no_answer,omitempty"` // why the first of those without one has none
-	Accept   Latency       `json:"accept"`              // from due to the answer
-	// Arrivals are of each destination that is to get all of it, in order.
+	NoAnswer string        `json:"no_answer,omitempty"` // error of the first request without an answer
+	Accept   Latency       `json:"accept"`              // from the due time to the answer
+	// Arrivals has one entry for each destination that shall receive the stream, in order.
 	Arrivals []Arrival `json:"arrivals"`
 }
 
-// Arrival is what arrived at one destination.
+// Arrival has the arrivals at one destination.
 type Arrival struct {
 	Destination int     `json:"destination"`
 	Arrived     int64   `json:"arrived"`
-	Lost        int64   `json:"lost"` // accepted and did not arrive in time
+	Lost        int64   `json:"lost"` // accepted, but not arrived in time
 	Duplicates  int64   `json:"duplicates"`
 	Requests    int64   `json:"requests"`
-	Latency     Latency `json:"latency"` // from due to arrival
+	Latency     Latency `json:"latency"` // from the due time to the arrival
 	// Retry is from an answer of 500 to the next request of the same event.
 	Retry Latency `json:"retry"`
 }
@@ -96,18 +97,18 @@ func newLatency(d count.Durations) Latency {
 	return Latency{ms(0.5), ms(0.9), ms(0.99), ms(0.999), ms(1), d}
 }
 
-// Process is what one kind of process cost.
+// Process has the cost of one kind of process.
 type Process struct {
 	Name     string  `json:"name"`
 	Seconds  float64 `json:"seconds"`
 	PerEvent float64 `json:"us_per_event"`
 	Cores    float64 `json:"cores"` // mean, 1 = one core
-	// Resident memory in bytes under load, its mean and the most; 0 of what is not the relay's.
+	// Resident memory in bytes under load: mean and maximum; 0 for the benchmark's own processes.
 	RSS    int64 `json:"rss,omitempty"`
 	RSSMax int64 `json:"rss_max,omitempty"`
 }
 
-// Batch is how many things went together, on the average.
+// Batch is an average batch size.
 type Batch struct {
 	Name string  `json:"name"`
 	Mean float64 `json:"mean"`
@@ -119,7 +120,7 @@ type Stage struct {
 	Share    float64 `json:"share"`        // of the relay's CPU
 	PerEvent float64 `json:"us_per_event"` //
 	Syscalls float64 `json:"syscalls"`     // share of the stage
-	// Allocations an event, with --stages.
+	// Allocations per event, with --stages.
 	Mallocs float64 `json:"mallocs_per_event"`
 	Bytes   float64 `json:"bytes_per_event"`
 }

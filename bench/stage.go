@@ -20,7 +20,7 @@ const (
 	kgo         = "github.com/twmb/franz-go/pkg/kgo."
 	broker      = relayModule + "pkg/embedded/kafka."
 	dispatch    = relayModule + "dispatcher.(*Dispatcher)."
-	callers     = "" // the stage of what works for its callers
+	callerStage = "" // the stage of what works for its callers
 )
 
 // A sample of a CPU profile belongs to the innermost function that a rule knows: what encodes, copies or
@@ -68,7 +68,7 @@ var rules = []struct {
 		relayModule + "ingest.", relayModule + "pkg/verify.", relayModule + "api.", relayModule + "pkg/web.",
 	}},
 	{"store rows", []string{relayModule + "store", "github.com/ClickHouse/"}},
-	{callers, []string{relayModule + "pkg/event.", relayModule + "pkg/id.", relayModule + "pkg/transform."}},
+	{callerStage, []string{relayModule + "pkg/event.", relayModule + "pkg/id.", relayModule + "pkg/transform."}},
 	{"others", []string{relayModule}}, // configuration, limits, ledger, usage, alerts
 	{"HTTP server", []string{"net/http."}},
 	{"others", []string{
@@ -84,7 +84,7 @@ func stageOf(stack []string) string {
 			if !slices.ContainsFunc(r.prefixes, begins) {
 				continue
 			}
-			if r.stage != callers {
+			if r.stage != callerStage {
 				return r.stage
 			}
 			break
@@ -94,18 +94,18 @@ func stageOf(stack []string) string {
 }
 
 // kernels are the beginnings of the names of system calls.
-var kernels = []string{
+var syscallPrefixes = []string{
 	"internal/runtime/syscall", "syscall.", "runtime.futex", "runtime.madvise", "runtime.usleep", "runtime.osyield",
 	"runtime.tgkill",
 }
 
 // kernel reports whether a function is a system call.
-func kernel(f string) bool {
-	return slices.ContainsFunc(kernels, func(prefix string) bool { return strings.HasPrefix(f, prefix) })
+func isSyscall(f string) bool {
+	return slices.ContainsFunc(syscallPrefixes, func(prefix string) bool { return strings.HasPrefix(f, prefix) })
 }
 
-// byStage calls f for each sample with its stage and its stack, innermost function first.
-func byStage(p *profile.Profile, f func(stage string, stack []string, values []int64)) {
+// eachSample calls f for each sample with its stage and its stack, innermost function first.
+func eachSample(p *profile.Profile, f func(stage string, stack []string, values []int64)) {
 	for _, s := range p.Sample {
 		if len(s.Value) == 0 {
 			continue
@@ -126,11 +126,11 @@ func byStage(p *profile.Profile, f func(stage string, stack []string, values []i
 func stages(p *profile.Profile, perEvent float64) []Stage {
 	var all float64
 	sums, inKernel := map[string]float64{}, map[string]float64{}
-	byStage(p, func(stage string, stack []string, values []int64) {
+	eachSample(p, func(stage string, stack []string, values []int64) {
 		v := float64(values[len(values)-1])
 		all += v
 		sums[stage] += v
-		if len(stack) > 0 && kernel(stack[0]) {
+		if len(stack) > 0 && isSyscall(stack[0]) {
 			inKernel[stage] += v
 		}
 	})
@@ -151,11 +151,11 @@ func stages(p *profile.Profile, perEvent float64) []Stage {
 
 // allocated shares the allocations of an event out to the stages of a profile of them, and adds stages that have
 // nothing else.
-func allocated(to []Stage, p *profile.Profile, mallocs, bytes float64) []Stage {
+func addAllocations(to []Stage, p *profile.Profile, mallocs, bytes float64) []Stage {
 	var objects, space float64
 	type sum struct{ objects, space float64 }
 	sums := map[string]sum{}
-	byStage(p, func(stage string, _ []string, values []int64) {
+	eachSample(p, func(stage string, _ []string, values []int64) {
 		if len(values) < 2 {
 			return
 		}
@@ -193,8 +193,8 @@ type profiles struct {
 	taken       errgroup.Group
 }
 
-// longestProfile bounds a profile: more of a long run says nothing else.
-const longestProfile = time.Minute
+// maxProfile bounds a profile: more of a long run says nothing else.
+const maxProfile = time.Minute
 
 // takeProfiles begins to take what the command line asks for. None is taken of a run by count, for nobody knows how
 // long it takes.
@@ -213,14 +213,14 @@ func (b *benchRun) takeProfiles(ctx context.Context, posts []post) *profiles {
 	}
 	for what, file := range map[string]string{"profile": p.cpu, "allocs": p.allocs} {
 		if file != "" {
-			p.taken.Go(func() error { return b.r.profile(ctx, what, file, min(longest, longestProfile)) })
+			p.taken.Go(func() error { return b.r.profile(ctx, what, file, min(longest, maxProfile)) })
 		}
 	}
 	return p
 }
 
 // classify adds the stages of the profiles that were taken, if they were.
-func (b *benchRun) classify(taken *profiles) error {
+func (b *benchRun) addStages(taken *profiles) error {
 	if taken.cpu == "" {
 		return nil
 	}
@@ -235,6 +235,6 @@ func (b *benchRun) classify(taken *profiles) error {
 	if p, err = readProfile(taken.allocs); err != nil {
 		return err
 	}
-	b.result.Stages = allocated(b.result.Stages, p, b.result.Mallocs, b.result.Bytes)
+	b.result.Stages = addAllocations(b.result.Stages, p, b.result.Mallocs, b.result.Bytes)
 	return nil
 }

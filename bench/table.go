@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// table prints a result for people.
+// table prints a result as text.
 func table(w io.Writer, r *Result) {
 	fmt.Fprintf(w, "%s, %s: %d accepted, %d refused, %d lost, %d duplicates\n", r.Scenario, r.Settings, r.Accepted,
 		r.Refused, r.Lost, r.Duplicates)
@@ -24,10 +24,10 @@ func table(w io.Writer, r *Result) {
 	each := ""
 	for _, p := range r.CPU {
 		if p.RSSMax > 0 {
-			each += fmt.Sprintf("; %s %d, most %d", p.Name, p.RSS>>20, p.RSSMax>>20)
+			each += fmt.Sprintf("; %s %d, max %d", p.Name, p.RSS>>20, p.RSSMax>>20)
 		}
 	}
-	fmt.Fprintf(w, "  %sRSS idle %d MB, loaded %d MB, most %d MB%s   disk %d B/event   load average %.1f → %.1f\n",
+	fmt.Fprintf(w, "  %sRSS idle %d MB, loaded %d MB, max %d MB%s   disk %d B/event   load average %.1f → %.1f\n",
 		ready, r.RSSIdle>>20, r.RSSLoaded>>20, r.RSSMax>>20, each, r.Disk, r.Machine.LoadBefore, r.Machine.LoadAfter)
 	for _, line := range memoryLines(r) {
 		fmt.Fprintf(w, "  %s\n", line)
@@ -50,7 +50,7 @@ func table(w io.Writer, r *Result) {
 		fmt.Fprintf(w, "  idle: %s of a core\n", strings.Join(parts, ", "))
 	}
 	for _, s := range r.Stages {
-		fmt.Fprintf(w, "  %-14s %5.1f %%  %6.1f µs/event  of which system calls %3.0f %%", s.Name, 100*s.Share, s.PerEvent,
+		fmt.Fprintf(w, "  %-14s %5.1f %%  %6.1f µs/event  in system calls %3.0f %%", s.Name, 100*s.Share, s.PerEvent,
 			100*s.Syscalls)
 		if s.Mallocs > 0 {
 			fmt.Fprintf(w, "  mallocs/event %5.1f  B/event %6.0f", s.Mallocs, s.Bytes)
@@ -59,7 +59,7 @@ func table(w io.Writer, r *Result) {
 	}
 }
 
-// streamLines print what became of each stream.
+// streamLines prints the results of each stream.
 func streamLines(w io.Writer, streams []Stream) {
 	for _, s := range streams {
 		name := ""
@@ -73,14 +73,14 @@ func streamLines(w io.Writer, streams []Stream) {
 			if len(s.Arrivals) > 1 {
 				to += fmt.Sprintf(" %d", a.Destination)
 			}
-			fmt.Fprintf(w, "  %-22s %s%s\n", to, a.Latency, a.trouble())
+			fmt.Fprintf(w, "  %-22s %s%s\n", to, a.Latency, a.faults())
 		}
 		if s.Late > 0 {
-			fmt.Fprintf(w, "  %s%d events were posted more than 10 ms late, for want of a connection or of CPU; their "+
-				"latency counts from when they were due\n", name, s.Late)
+			fmt.Fprintf(w, "  %s%d events were posted more than 10 ms late, because a connection or CPU was missing; their "+
+				"latency counts from their due time\n", name, s.Late)
 		}
 		if s.Refused > 0 {
-			fmt.Fprintf(w, "  %sanswers by status (0 = none): %s\n", name, answers(s.Answers))
+			fmt.Fprintf(w, "  %sanswers by status (0 = none): %s\n", name, statusCounts(s.Answers))
 			if s.NoAnswer != "" {
 				fmt.Fprintf(w, "  %sthe first without an answer: %s\n", name, s.NoAnswer)
 			}
@@ -88,7 +88,7 @@ func streamLines(w io.Writer, streams []Stream) {
 	}
 }
 
-// relayCost is the CPU of the relay and its engines, in microseconds an event.
+// relayCost returns the CPU time of the relay and its engines, in microseconds per event.
 func (r *Result) relayCost() (sum float64) {
 	for _, p := range r.CPU {
 		if p.Name != "load" && p.Name != "sink" {
@@ -103,19 +103,19 @@ func (r *Result) costs() string {
 	for i, p := range r.CPU {
 		parts[i] = fmt.Sprintf("%s %.1f", p.Name, p.PerEvent)
 		if p.Name == "load" {
-			parts[i] = "besides: " + parts[i]
+			parts[i] = "benchmark: " + parts[i]
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// String is the quantiles, for a table.
+// String returns the quantiles for a table.
 func (l Latency) String() string {
 	ms := func(v float64) time.Duration { return time.Duration(v*1000) * time.Microsecond }
 	return fmt.Sprintf("p50 %v  p99 %v  p99.9 %v  max %v", ms(l.P50), ms(l.P99), ms(l.P999), ms(l.Max))
 }
 
-func (a Arrival) trouble() string {
+func (a Arrival) faults() string {
 	var s string
 	if a.Lost > 0 {
 		s += fmt.Sprintf("  %d lost", a.Lost)
@@ -129,7 +129,7 @@ func (a Arrival) trouble() string {
 	return s
 }
 
-func answers(m map[int]int64) string {
+func statusCounts(m map[int]int64) string {
 	var parts []string
 	for status, n := range m {
 		parts = append(parts, fmt.Sprintf("%d × %d", status, n))
@@ -145,7 +145,7 @@ func rate(n int64, seconds float64) float64 {
 	return float64(n) / seconds
 }
 
-// number prints three digits that matter.
+// number formats a value with three significant digits.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 100:

@@ -48,10 +48,10 @@ func TestTableSaysWhatWentWrong(t *testing.T) {
 	var b bytes.Buffer
 	table(&b, example())
 	for _, want := range []string{
-		"20000 accepted, 3 refused, 1 lost, 2 duplicates", "CPU µs/event 2000 (relay 1000.0, clickhouse 1000.0, besides: " +
+		"20000 accepted, 3 refused, 1 lost, 2 duplicates", "CPU µs/event 2000 (relay 1000.0, clickhouse 1000.0, benchmark: " +
 			"load 1000.0)", "1 lost  2 duplicates  20000 requests",
 		"posted more than 10 ms late", "202 × 1, 503 × 3", "without an answer: EOF", "drained: 12345 a second", "rows 12.0",
-		"relay 0.10 %", "broker          50.0 %    10.0 µs/event  of which system calls  20 %",
+		"relay 0.10 %", "broker          50.0 %    10.0 µs/event  in system calls  20 %",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())

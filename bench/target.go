@@ -26,28 +26,27 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// relay is what is measured: a process that was started for it, or a service that runs already.
+// relay is the service under test: a process that the benchmark started, or a running service.
 type relay struct {
-	cmd   *exec.Cmd // nil when it runs already
-	pids  []int     // its processes; none when it runs elsewhere
+	cmd   *exec.Cmd // nil if it was already running
+	pids  []int     // its processes; none if it runs elsewhere
 	url   string
 	key   string
-	admin string        // address of metrics and pprof; empty = unknown
+	admin string        // address of the admin server; empty = unknown
 	ready time.Duration // from the start of the process to its ready line
 
-	// Of a cluster: its engines and nodes in the order in which they were started, the nodes' URLs, and the
-	// admin servers besides the first.
+	// Of a cluster: its engines and nodes in start order, the nodes' URLs, and the admin servers after the first.
 	parts  []*relay
 	nodes  []string
 	admins []string
 
-	// Of what was started: the directory of its command socket, and the master keys when they are in no file of it.
+	// Of a started relay: the directory of its command socket, and the master keys if they are in no file of it.
 	dir, masterKeys string
 }
 
 var readyLine = regexp.MustCompile(`is ready at (\S+)`)
 
-// startRelay starts what o says: `relay dev` of a binary, or nothing where a target is given.
+// startRelay starts `relay dev`, or a cluster with --serve; with --target it starts nothing.
 func startRelay(ctx context.Context, o options) (*relay, error) {
 	if o.target != "" {
 		return &relay{url: strings.TrimSuffix(o.target, "/"), key: o.key, pids: o.pids, admin: o.admin}, nil
@@ -73,10 +72,10 @@ func startRelay(ctx context.Context, o options) (*relay, error) {
 	return r, r.start(ctx, o.relay, args, env, readyLine)
 }
 
-// apiKey is that of every relay that is started. Whoever could use it is on this machine, as the relay is.
+// apiKey is the API key of every started relay. Started relays listen on loopback only.
 const apiKey = "benchmark-key-0123456789-abcdef"
 
-// environment are the settings of every relay that is started.
+// environment returns the settings of every started relay.
 func (o *options) environment() []string {
 	env := []string{"RELAY_BOOTSTRAP_KEY=" + apiKey, "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true"}
 	if o.tls {
@@ -85,23 +84,23 @@ func (o *options) environment() []string {
 	return env
 }
 
-// endWithin is how long a process may take to end by itself when the benchmark is interrupted.
-const endWithin = 20 * time.Second
+// stopLimit bounds how long a process may take to end when the benchmark is interrupted.
+const stopLimit = 20 * time.Second
 
-// start starts the process and waits until a line of it says that it is ready, and where.
+// start starts the process and waits for the line that says that it is ready and at which address.
 func (r *relay) start(ctx context.Context, binary string, args, env []string, ready *regexp.Regexp) error {
 	r.cmd = exec.CommandContext(ctx, binary, args...)
 	r.cmd.Env = append(os.Environ(), env...)
 	r.cmd.Stderr = os.Stderr
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	r.cmd.Cancel, r.cmd.WaitDelay = func() error { return r.cmd.Process.Signal(os.Interrupt) }, endWithin
+	r.cmd.Cancel, r.cmd.WaitDelay = func() error { return r.cmd.Process.Signal(os.Interrupt) }, stopLimit
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	started := time.Now()
 	if err := r.cmd.Start(); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no binary %s; run make build, or name another with --relay", binary)
+		return fmt.Errorf("there is no binary %s; run make build or set --relay", binary)
 	} else if err != nil {
 		return err
 	}
@@ -127,7 +126,7 @@ func (r *relay) stop() {
 	_ = r.cmd.Wait()
 }
 
-// cost is what the relay has used so far.
+// cost is what the relay has used since its start.
 type cost struct {
 	own, engines   time.Duration // CPU of its own processes, and of its engines'
 	byKind         map[string]time.Duration
@@ -149,14 +148,14 @@ func (c cost) since(before cost) cost {
 	return d
 }
 
-// cost reads CPU from the kernel and all else from the metrics, where there are any.
-func (r *relay) cost(ctx context.Context) (cost, error) {
-	c := r.used()
+// readCost reads CPU times from the kernel and everything else from the metrics, if there are any.
+func (r *relay) readCost(ctx context.Context) (cost, error) {
+	c := r.currentCost()
 	if r.admin == "" {
 		return c, nil
 	}
 	for _, admin := range append([]string{r.admin}, r.admins...) {
-		if err := c.read(ctx, admin); err != nil {
+		if err := c.addMetrics(ctx, admin); err != nil {
 			return c, err
 		}
 	}
@@ -164,9 +163,9 @@ func (r *relay) cost(ctx context.Context) (cost, error) {
 	return c, nil
 }
 
-// read adds the metrics of one admin server.
-func (c *cost) read(ctx context.Context, admin string) error {
-	resp, err := get(ctx, admin, "/metrics")
+// addMetrics adds the metrics of one admin server.
+func (c *cost) addMetrics(ctx context.Context, admin string) error {
+	resp, err := getAdmin(ctx, admin, "/metrics")
 	if err != nil {
 		return err
 	}
@@ -188,11 +187,11 @@ func (c *cost) read(ctx context.Context, admin string) error {
 	return lines.Err()
 }
 
-// used is the CPU of all processes so far.
-func (r *relay) used() cost {
+// currentCost returns the CPU times of all processes so far.
+func (r *relay) currentCost() cost {
 	c := cost{byKind: map[string]time.Duration{}, metrics: map[string]float64{}}
 	for _, pid := range withChildren(r.pids...) {
-		name, used := kind(pid), cpu(pid)
+		name, used := processKind(pid), cpu(pid)
 		c.byKind[name] += used
 		if name == "relay" {
 			c.own += used
@@ -203,20 +202,20 @@ func (r *relay) used() cost {
 	return c
 }
 
-// rss is the resident memory of all processes, in bytes.
+// rss returns the resident memory of all processes, in bytes.
 func (r *relay) rss() int64 { return rss(withChildren(r.pids...)...) }
 
-// memory is the same by kind of process.
+// memory returns the resident memory by kind of process, in bytes.
 func (r *relay) memory() map[string]int64 {
 	out := map[string]int64{}
 	for _, pid := range withChildren(r.pids...) {
-		out[kind(pid)] += rss(pid)
+		out[processKind(pid)] += rss(pid)
 	}
 	return out
 }
 
-// get asks an admin server.
-func get(ctx context.Context, admin, path string) (*http.Response, error) {
+// getAdmin sends a GET to an admin server.
+func getAdmin(ctx context.Context, admin, path string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+path, http.NoBody)
 	if err != nil {
 		return nil, err
@@ -224,9 +223,9 @@ func get(ctx context.Context, admin, path string) (*http.Response, error) {
 	return http.DefaultClient.Do(req)
 }
 
-// profile writes a profile of the next seconds to a file: of CPU ("profile") or of allocations ("allocs").
+// profile writes a profile of the time d from now to a file: of CPU ("profile") or of allocations ("allocs").
 func (r *relay) profile(ctx context.Context, what, file string, d time.Duration) error {
-	resp, err := get(ctx, r.admin, fmt.Sprintf("/debug/pprof/%s?seconds=%d", what, max(int(d.Seconds()), 1)))
+	resp, err := getAdmin(ctx, r.admin, fmt.Sprintf("/debug/pprof/%s?seconds=%d", what, max(int(d.Seconds()), 1)))
 	if err != nil {
 		return err
 	}
@@ -242,7 +241,7 @@ func (r *relay) profile(ctx context.Context, what, file string, d time.Duration)
 	return errors.Join(err, out.Close())
 }
 
-// freeAddress finds a port for the admin server. Somebody else may take it in between; then the run fails.
+// freeAddress returns a free address for the admin server. If another process takes it first, the run fails.
 func freeAddress(ctx context.Context) (string, error) {
 	var c net.ListenConfig
 	l, err := c.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -290,7 +289,7 @@ func (r *relay) call(ctx context.Context, method, path string, body, out any) er
 // object is the body of an API request.
 type object = map[string]any
 
-// makeEndpoint makes an endpoint and returns its id.
+// makeEndpoint creates an endpoint and returns its id.
 func (r *relay) makeEndpoint(ctx context.Context, body object) (string, error) {
 	var made struct{ ID string }
 	err := r.call(ctx, http.MethodPost, "/v1/endpoints", body, &made)
@@ -303,14 +302,14 @@ func (r *relay) makeEndpoint(ctx context.Context, body object) (string, error) {
 	return made.ID, nil
 }
 
-// creators is how many endpoints are created at once: each waits for the log.
-const creators = 16
+// maxCreators is how many endpoints are created in parallel, because each creation waits for the log.
+const maxCreators = 16
 
-// makeEndpoints makes so many endpoints that differ in nothing but their ids.
+// makeEndpoints creates n endpoints that differ only in their ids.
 func (r *relay) makeEndpoints(ctx context.Context, n int, body object) ([]string, error) {
 	ids := make([]string, n)
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(creators)
+	g.SetLimit(maxCreators)
 	for i := range ids {
 		g.Go(func() (err error) {
 			ids[i], err = r.makeEndpoint(gctx, body)
@@ -328,12 +327,12 @@ func (r *relay) idleCost(ctx context.Context, d time.Duration) (cost, error) {
 	if err := wait.For(ctx, idleSettle); err != nil {
 		return cost{}, err
 	}
-	before := r.used()
+	before := r.currentCost()
 	if err := wait.For(ctx, d); err != nil {
 		return cost{}, err
 	}
-	return r.used().since(before), nil
+	return r.currentCost().since(before), nil
 }
 
-// idleSettle is how long what the start has set going may take before the idle time is measured.
+// idleSettle is the time between the start and the idle measurement, in which start-up work ends.
 const idleSettle = 3 * time.Second

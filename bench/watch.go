@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/bench/sink"
 )
 
-// watch samples a run each second and says how it goes.
+// watch samples a run each second and prints its progress.
 type watch struct {
 	b      *benchRun
 	posts  []post
@@ -31,17 +31,18 @@ func newWatch(b *benchRun, posts []post) (*watch, error) {
 	}
 	began := time.Now()
 	w := &watch{b: b, posts: posts, began: began, at: began}
-	w.arrived, w.arrivals = w.sum(first)
-	w.used = b.r.used().byKind
+	w.arrived, w.arrivals = w.sumArrivals(first)
+	w.used = b.r.currentCost().byKind
 	w.used["sink"] = b.sink.cpu()
 	return w, nil
 }
 
-// sum is what arrived of all posts, hung and failing destinations excepted.
-func (w *watch) sum(r sink.Report) (n int64, d count.Durations) {
+// sumArrivals returns the number and latencies of arrived events of all posts, at the destinations that shall receive
+// them.
+func (w *watch) sumArrivals(r sink.Report) (n int64, d count.Durations) {
 	for _, p := range w.posts {
-		for _, to := range p.to {
-			t := arrived(r, p.Run, to)
+		for _, to := range p.destinations {
+			t := tallyOf(r, p.Run, to)
 			n += t.Arrived
 			d.Merge(t.Latency)
 		}
@@ -49,15 +50,15 @@ func (w *watch) sum(r sink.Report) (n int64, d count.Durations) {
 	return n, d
 }
 
-// second takes one sample and prints a line.
-func (w *watch) second(l load.Report, loadCPU time.Duration) error {
+// sample takes one sample and prints a line.
+func (w *watch) sample(l load.Report, loadCPU time.Duration) error {
 	r, err := w.b.sink.report(sink.Query{Durations: true})
 	if err != nil {
 		return err
 	}
 	now := time.Now()
 	took := now.Sub(w.at).Seconds()
-	if took < 0.3 { // the last report of the load comes at any time; a sample of a moment says nothing
+	if took < 0.3 { // the last report comes at any time, and a sample needs some time to be meaningful
 		return nil
 	}
 	var accepted int64
@@ -66,8 +67,8 @@ func (w *watch) second(l load.Report, loadCPU time.Duration) error {
 		accepted += s.Accepted
 		accept.Merge(s.Latency)
 	}
-	n, arrivals := w.sum(r)
-	used := w.b.r.used().byKind
+	n, arrivals := w.sumArrivals(r)
+	used := w.b.r.currentCost().byKind
 	used["sink"] = w.b.sink.cpu()
 	s := Sample{
 		At: now.Sub(w.began).Seconds(), Accepted: float64(accepted-w.accepted) / took, Arrived: float64(n-w.arrived) / took,
@@ -95,7 +96,7 @@ func (w *watch) second(l load.Report, loadCPU time.Duration) error {
 	return nil
 }
 
-// rss is the mean and the most of the samples, and at least what is there now.
+// rss returns the mean and the maximum of the samples and of the current resident memory, in bytes.
 func (w *watch) rss(idle int64) (mean, most int64) {
 	now := w.b.r.rss()
 	sum, most := now, max(idle, now)
@@ -106,8 +107,8 @@ func (w *watch) rss(idle int64) (mean, most int64) {
 	return sum / int64(len(w.series)+1), most
 }
 
-// memoryOf adds the mean and the most of what a process took, as rss does for all of them.
-func (w *watch) memoryOf(p *Process, now map[string]int64) {
+// addMemory adds the mean and the maximum of a process's memory, as rss does for all processes.
+func (w *watch) addMemory(p *Process, now map[string]int64) {
 	p.RSSMax = now[p.Name]
 	sum := now[p.Name]
 	for _, s := range w.series {

@@ -1,8 +1,7 @@
-// Package count counts events and how long they took, in memory that is bounded whatever a run does.
-//
-// Each posted event carries a mark: the run it belongs to, its number in that run, and when it was due.
-// The text of a mark has a fixed width, so a load generator overwrites it in a request that it made once,
-// and it survives whoever encodes the body anew.
+// Package count has the marks of events and a histogram of durations. Its memory is bounded however long a run is. Each
+// posted event carries a mark: its run, its number in that run, and when it was due. The text of a mark has a fixed
+// width, so that the load generator can overwrite it in a prepared request, and it consists of letters, digits and
+// dots, so that it survives when the body is encoded again. Begin with Mark and Durations.
 package count
 
 import (
@@ -10,7 +9,7 @@ import (
 	"time"
 )
 
-// Bounds of a mark; numbers beyond are no marks.
+// Limits of a mark. Find ignores marks beyond them.
 const (
 	MaxRuns   = 256
 	MaxNumber = 1 << 30 // events of a run
@@ -28,7 +27,7 @@ const (
 // MarkWidth is the length of a mark's text, in bytes.
 const MarkWidth = timeOffset + timeWidth
 
-// Mark is what an event says of itself.
+// Mark identifies an event.
 type Mark struct {
 	Run    int
 	Number int64
@@ -53,7 +52,7 @@ func digits(b []byte, n int64) {
 	}
 }
 
-// Find returns the first mark in b; false when there is none.
+// Find returns the first mark in b, false if there is none.
 func Find(b []byte) (Mark, bool) {
 	i := bytes.Index(b, []byte(prefix))
 	if i < 0 || len(b) < i+MarkWidth {
@@ -79,7 +78,7 @@ func number(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// String is the mark's text.
+// String returns the text of the mark.
 func (m Mark) String() string {
 	var b [MarkWidth]byte
 	m.Put(b[:])

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestMarks(t *testing.T) {
+func TestMarksSurviveEncodings(t *testing.T) {
 	t.Parallel()
 	want := Mark{Run: 7, Number: 123456, Due: time.Unix(0, 1_760_000_000_123_456_789)}
 	text := want.String()
@@ -64,17 +64,17 @@ func TestQuantiles(t *testing.T) {
 	d = Durations{}
 	d.Add(100 * time.Hour)
 	if got := d.Quantile(0.5); got < 2*time.Hour {
-		t.Errorf("what is too long counts as %v", got)
+		t.Errorf("a duration beyond the maximum counts as %v", got)
 	}
 	if (Durations{}).Quantile(0.5) != 0 {
-		t.Error("nothing has a median")
+		t.Error("the median of no durations is not 0")
 	}
 	if raw, err := json.Marshal(Durations{}); err != nil || json.Unmarshal(raw, &d) != nil || d.N() != 0 {
-		t.Errorf("nothing is read as %d durations from %s: %v", d.N(), raw, err)
+		t.Errorf("an empty histogram is decoded as %d durations from %s: %v", d.N(), raw, err)
 	}
 }
 
-func TestDurationsTogetherAndApart(t *testing.T) {
+func TestDurationsMergeAndSubtract(t *testing.T) {
 	t.Parallel()
 	var d Durations
 	d.Add(time.Millisecond)

@@ -6,25 +6,25 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The histogram counts microseconds, two digits that matter, up to 2.4 hours; what took longer counts as that.
+// The histogram counts microseconds with two significant digits, up to 2.4 hours; longer durations count as 2.4 hours.
 const (
 	maxMicros  = 1<<33 - 1
 	digitsKept = 2
 )
 
-// Durations is an HDR histogram of durations. The zero value is empty. As text it is the histogram's compressed V2
-// encoding in base64, which the tools for HDR histograms read. It is for one caller at a time.
+// Durations is an HDR histogram of durations. The zero value is empty. As text it is the compressed V2 encoding of
+// HdrHistogram in base64, which its tools read. It is not safe for concurrent use.
 type Durations struct{ h *hdrhistogram.Histogram }
 
-// Add counts one duration; a negative one, of clocks that disagree, counts as 0.
+// Add counts one duration. A negative one, from clocks that differ, counts as 0.
 func (d *Durations) Add(t time.Duration) {
 	if d.h == nil {
 		d.h = hdrhistogram.New(1, maxMicros, digitsKept)
 	}
-	_ = d.h.RecordValue(min(max(t.Microseconds(), 0), maxMicros)) // only a value out of range fails
+	_ = d.h.RecordValue(min(max(t.Microseconds(), 0), maxMicros)) // fails only for values out of range
 }
 
-// N is how many durations there are.
+// N returns how many durations were counted.
 func (d Durations) N() int64 {
 	if d.h == nil {
 		return 0
@@ -32,7 +32,7 @@ func (d Durations) N() int64 {
 	return d.h.TotalCount()
 }
 
-// Quantile returns the duration that a share of q is not longer than, at most 0.8 % too long; nothing counted is 0.
+// Quantile returns the q-quantile, at most 0.8 % too long; 0 if nothing was counted.
 func (d Durations) Quantile(q float64) time.Duration {
 	if d.h == nil {
 		return 0
@@ -40,7 +40,7 @@ func (d Durations) Quantile(q float64) time.Duration {
 	return time.Duration(d.h.ValueAtQuantile(100*q)) * time.Microsecond
 }
 
-// Merge adds what others counted.
+// Merge adds the durations of others.
 func (d *Durations) Merge(others ...Durations) {
 	for _, other := range others {
 		switch {
@@ -59,7 +59,7 @@ func (d Durations) Clone() (out Durations) {
 	return out
 }
 
-// Since returns what d counted that an earlier copy of it had not.
+// Since returns the durations that d has counted since an earlier copy of it.
 func (d Durations) Since(earlier Durations) Durations {
 	if d.h == nil || earlier.h == nil {
 		return d
@@ -71,7 +71,7 @@ func (d Durations) Since(earlier Durations) Durations {
 	return Durations{hdrhistogram.Import(now)}
 }
 
-// MarshalText writes the histogram, nothing when it is empty.
+// MarshalText encodes the histogram; an empty one is an empty text.
 func (d Durations) MarshalText() ([]byte, error) {
 	if d.N() == 0 {
 		return nil, nil
@@ -79,7 +79,7 @@ func (d Durations) MarshalText() ([]byte, error) {
 	return d.h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText decodes the output of MarshalText.
 func (d *Durations) UnmarshalText(text []byte) (err error) {
 	if d.h = nil; len(text) > 0 {
 		d.h, err = hdrhistogram.Decode(text)

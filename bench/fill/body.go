@@ -37,10 +37,10 @@ var words = []string{
 	"zone",
 }
 
-// shape is one kind of body: what it begins with, and how an entry of its list looks.
+// shape is one kind of body: its beginning, and the form of its list entries.
 type shape struct {
 	head  string // between the type and some words
-	tail  string // between these and the list that fills the body up
+	tail  string // between these words and the list that fills the body
 	entry func(b []byte, rnd *rand.Rand) []byte
 }
 
@@ -98,7 +98,7 @@ func sample(b []byte, rnd *rand.Rand) []byte {
 	return append(b, `,"ok":true}`...)
 }
 
-// appendBody appends a JSON object of about size bytes, never less.
+// appendBody appends a JSON object of at least size bytes, and not many more.
 func (s *shape) appendBody(b []byte, rnd *rand.Rand, kind string, n, size int) []byte {
 	end := len(b) + size
 	b = append(b, `{"id":"`...)
@@ -120,7 +120,7 @@ func (s *shape) appendBody(b []byte, rnd *rand.Rand, kind string, n, size int) [
 	return append(b, "]}"...)
 }
 
-// appendCode appends n characters, at most 12, that cannot be guessed.
+// appendCode appends n pseudo-random characters from x, at most 12.
 func appendCode(b []byte, x uint64, n int) []byte {
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 	for range n {
@@ -130,7 +130,7 @@ func appendCode(b []byte, x uint64, n int) []byte {
 	return b
 }
 
-// appendWords appends n words, at most 8.
+// appendWords appends n words chosen by x, at most 8.
 func appendWords(b []byte, x uint64, n int) []byte {
 	for i := range n {
 		if i > 0 {

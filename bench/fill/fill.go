@@ -1,12 +1,9 @@
-// Package fill fills the store with events that look like those of a busy service, many millions of them, so that
-// reads can be measured at their size.
-//
-// In: a number of events, days and endpoints. Out: rows in ClickHouse, written through write.Bulk, which has the
-// columns of the writer, day after day from the oldest on. The same configuration and seed give the same events but
-// for the random part of their ids. It knows nothing of the log: what it wrote cannot be delivered again by a
-// retry, only by a replay or a recovery job.
-//
-// Run makes the rows of the next insert while the last one is written; it holds the rows of two inserts.
+// Package fill fills the store with up to a billion events that look like those of a busy service, so that reads can be
+// measured at that size. Config says how many events, days and endpoints. Run writes the rows through write.Bulk, which
+// has the columns of the writer, day by day from the oldest on. The same configuration and seed give the same events
+// except for the random part of their ids. Nothing is written to the log: filled events can be delivered only by a
+// replay or a recovery job. Run generates the rows of the next insert while it writes the last one, and holds the rows
+// of two inserts. Begin with Run, then generate.go and outcomes.go.
 package fill
 
 import (
@@ -25,7 +22,7 @@ import (
 type Config struct {
 	// Account is the account that all events belong to.
 	Account string
-	// Endpoints are named from the busiest to the rarest: the nth gets about 1/n of the events of the first.
+	// Endpoints are ordered from the busiest to the rarest: the nth gets about 1/n of the events of the first.
 	Endpoints []Endpoint
 	// Events is the number of events.
 	Events int
@@ -33,16 +30,16 @@ type Config struct {
 	Days int
 	// Batch is the number of events of one insert; 0 = 50,000.
 	Batch int
-	// Outage is the number of events of the second endpoint, one after the other, that failed for good a few days ago:
-	// what a recovery job selects. They are among Events, of which they may be half.
+	// Outage is the number of consecutive events of the second endpoint that failed finally two days ago, for a
+	// recovery job to select. They are included in Events and at most half of them.
 	Outage int
 	// Merge merges the parts of every partition when all is written.
 	Merge bool
-	// Seed changes what happens to the events.
+	// Seed is the seed of the random events.
 	Seed uint64
 }
 
-// Endpoint is one that events come to.
+// Endpoint is an endpoint that receives events.
 type Endpoint struct {
 	ID    string
 	Dests []Destination
@@ -82,14 +79,14 @@ func (c Config) Validate() error {
 	return err
 }
 
-// Progress is how far Run is.
+// Progress is the progress of Run.
 type Progress struct {
 	Events, Of int
 	Took       time.Duration
-	Step       string // what it does now
+	Step       string // the current step, in words
 }
 
-// Left is how long writing the rest will take at the speed so far.
+// Left estimates how long writing the other events will take at the speed so far.
 func (p Progress) Left() time.Duration {
 	if p.Events == 0 {
 		return 0
@@ -105,7 +102,8 @@ type Result struct {
 	Tables                                 []write.TableSize
 }
 
-// Run writes the events into the store of a URL, whose tables exist. told hears of every insert.
+// Run writes the events into the ClickHouse at a URL, whose tables must exist. It calls told after every insert and
+// before other steps.
 func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Result, err error) {
 	cfg.Batch = cmp.Or(cfg.Batch, defaultBatch)
 	if err := cfg.Validate(); err != nil {
@@ -117,7 +115,7 @@ func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Re
 	}
 	defer func() { err = errors.Join(err, bulk.Close()) }()
 	began := time.Now()
-	w := newWorld(cfg, began.UTC())
+	w := newGenerator(cfg, began.UTC())
 	r.From, r.To = w.from, w.to
 	if err := insert(ctx, bulk, w, cfg, &r, told); err != nil {
 		return r, err
@@ -144,11 +142,11 @@ func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Re
 	return r, err
 }
 
-// write makes one batch while the last one is inserted.
-func insert(ctx context.Context, bulk *write.Bulk, w *world, cfg Config, r *Result, told func(Progress)) error {
+// insert generates one batch while the last one is inserted.
+func insert(ctx context.Context, bulk *write.Bulk, w *generator, cfg Config, r *Result, told func(Progress)) error {
 	began := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
-	made := make(chan *rows) // the one that waits, and the one that is made
+	made := make(chan *rows) // generated batches
 	free := make(chan *rows, 2)
 	free <- new(rows)
 	free <- new(rows)

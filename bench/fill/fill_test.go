@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 const events, outage, days = 20_000, 1_000, 4
 
-// filled is a database of a test's own with a fill in it.
+// filled returns a new database that is filled, and the result of the fill.
 func filled(t *testing.T) (driver.Conn, fill.Result) {
 	t.Helper()
 	url := "http://" + address + "/f" + strings.ToLower(id.Random("")[:16])
@@ -69,8 +69,8 @@ func config() fill.Config {
 	return cfg
 }
 
-// TestFill looks at what a fill has left in the store: as much of everything as a busy service would have.
-func TestFill(t *testing.T) {
+// A filled store has all kinds of events, outcomes and receipts in the shares of a busy service.
+func TestFillLooksLikeABusyService(t *testing.T) {
 	conn, r := filled(t)
 	number := func(statement string) (n float64) {
 		t.Helper()
@@ -126,8 +126,8 @@ func TestFill(t *testing.T) {
 		"currentDatabase() AND table = 'events' GROUP BY partition))", 1)
 }
 
-// TestBodies reads every body as JSON.
-func TestBodies(t *testing.T) {
+// Every body is JSON, and every event has the common headers.
+func TestBodiesAreJSON(t *testing.T) {
 	conn, _ := filled(t)
 	rows, err := conn.Query(t.Context(), "SELECT type, body, headers FROM events ORDER BY id")
 	if err != nil {
@@ -179,8 +179,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestStop ends a fill in the middle.
-func TestStop(t *testing.T) {
+// A fill stops when its context ends.
+func TestFillStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	url := "http://" + address + "/s" + strings.ToLower(id.Random("")[:16])
 	if _, err := schema.Migrate(t.Context(), schema.Config{URL: url, RetentionDays: 30}); err != nil {
@@ -189,11 +189,11 @@ func TestStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if _, err := fill.Run(ctx, url, config(), func(fill.Progress) { cancel() }); err == nil {
-		t.Error("it went on to its end")
+		t.Error("the fill continued after its context had ended")
 	}
 }
 
-func TestLeft(t *testing.T) {
+func TestTimeLeft(t *testing.T) {
 	t.Parallel()
 	if left := (fill.Progress{Events: 25, Of: 100, Took: time.Second}).Left(); left != 3*time.Second {
 		t.Error(left)

@@ -1,12 +1,12 @@
-// Package floor is the bare pipeline that a relay cannot beat on the same libraries: net/http in, a record
-// to the embedded broker with its barrier, a consumer, net/http out, one outcome record. There is no
-// store, no configuration, no signature, no lane, no limit, and no retry: an event that the destination does
-// not answer with 2xx is counted as lost by the benchmark.
+// Package floor is the bare pipeline, the lower bound of an event's cost with the same libraries: an HTTP request in, a
+// record to the embedded broker with its barrier, a consumer, an HTTP request out, and an outcome record. It has no
+// store, configuration, signatures, lanes, limits or retries: the benchmark counts an event as lost if the destination
+// does not answer 2xx.
 //
-// It speaks to the log through pkg/stream, as all of the relay does, so it is the floor of our own wrapper.
+// It uses the log through pkg/stream, as the relay does, so the cost of that package is included.
 //
-// Its parts run by themselves too: http is a request in and a request out, without a log; log is a closed loop of
-// records through the broker, without a request.
+// Its parts can run alone: http is a request in and a request out, without a log; log is a closed loop of records
+// through the broker, without HTTP. Begin with Main.
 package floor
 
 import (
@@ -31,9 +31,9 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// The shape of the pipeline, as near to the relay's as a figure can be.
+// Parameters of the pipeline, close to those of the relay.
 const (
-	partition   = 0   // one endpoint has one partition
+	partition   = 0   // an endpoint has one partition
 	inFlight    = 256 // requests to the destination at the same time
 	maxBody     = 1 << 20
 	commitEvery = time.Second
@@ -46,20 +46,20 @@ const (
 	finishedMetric = "floor_finished_total"
 )
 
-// pipe is the pipeline at work.
+// pipe is the running pipeline.
 type pipe struct {
-	part     string
-	deliver  string // URL
-	producer *stream.Producer
-	group    *stream.Group
-	client   *http.Client
-	work     chan *stream.Record // unbuffered: what is not delivered yet is not read either
-	log      *slog.Logger
-	finished prometheus.Counter
+	part        string
+	destination string // URL
+	producer    *stream.Producer
+	group       *stream.Group
+	client      *http.Client
+	work        chan *stream.Record // unbuffered, so that the consumer waits for deliveries
+	log         *slog.Logger
+	finished    prometheus.Counter
 
-	mu   sync.Mutex // guards what follows
-	base int64      // lowest offset that is not done
-	done map[int64]bool
+	mu         sync.Mutex // guards what follows
+	lowestOpen int64      // lowest offset that is not completed
+	done       map[int64]bool
 }
 
 // Main is the command `relay-bench floor-pipe`: it serves until ctx ends.
@@ -70,18 +70,18 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	deliver := flags.String("deliver", "", "URL of the destination")
 	admin := flags.String("admin", "127.0.0.1:0", "address of metrics and pprof")
 	fsync := flags.Bool("fsync", true, "acknowledge only what is on disk")
-	part := flags.String("part", wholePipe, "what runs: pipe, http or log")
-	posters := flags.Int("posters", 32, "records on their way at once, of the part log")
-	size := flags.Int("size", 1024, "bytes of a record, of the part log")
+	part := flags.String("part", wholePipe, "the part to run: pipe, http or log")
+	posters := flags.Int("posters", 32, "concurrent records of the part log")
+	size := flags.Int("size", 1024, "bytes per record of the part log")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector())
 	p := &pipe{
-		part: *part, deliver: *deliver, work: make(chan *stream.Record), done: map[int64]bool{},
+		part: *part, destination: *deliver, work: make(chan *stream.Record), done: map[int64]bool{},
 		finished: prometheus.NewCounter(
-			prometheus.CounterOpts{Name: finishedMetric, Help: "Records whose outcome the log has."}),
+			prometheus.CounterOpts{Name: finishedMetric, Help: "Records whose outcome is in the log."}),
 	}
 	registry.MustRegister(p.finished)
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -96,7 +96,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	var ended error
-	run, stop := context.WithCancel(context.WithoutCancel(ctx)) // the broker goes last
+	run, stop := context.WithCancel(context.WithoutCancel(ctx)) // the broker stops last
 	wg.Go(func() { ended = broker.Run(run); cancel() })
 	defer stop()
 	select {
@@ -111,7 +111,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return p.serve(ctx, broker, *posters, *size, stdout)
 }
 
-// serve runs the pipeline on a broker that is ready.
+// serve runs the pipeline on a ready broker until ctx ends.
 func (p *pipe) serve(ctx context.Context, broker *kafka.Server, posters, size int, stdout io.Writer) error {
 	cfg := stream.Config{Brokers: []string{broker.Addr()}, Prefix: prefix, DialFunc: broker.DialContext, Log: p.log}
 	if _, err := stream.Migrate(ctx, cfg, 1, 1); err != nil {
@@ -143,13 +143,13 @@ func (p *pipe) serve(ctx context.Context, broker *kafka.Server, posters, size in
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for range inFlight {
-		wg.Go(func() { p.deliverAll(ctx) })
+		wg.Go(func() { p.deliverLoop(ctx) })
 	}
 	wg.Go(func() { p.consume(ctx) })
 	wg.Go(func() { p.commit(ctx) })
 	if p.part == logPart {
 		for range posters {
-			wg.Go(func() { p.produceAll(ctx, size) })
+			wg.Go(func() { p.produceLoop(ctx, size) })
 		}
 	}
 	fmt.Fprintf(stdout, "floor is ready at http://%s\n", listener.Addr())
@@ -159,7 +159,7 @@ func (p *pipe) serve(ctx context.Context, broker *kafka.Server, posters, size in
 	return nil
 }
 
-// accept answers when the event is durable.
+// accept answers 202 when the event is durable.
 func (p *pipe) accept(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -175,7 +175,7 @@ func (p *pipe) accept(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// produce returns when a record is durable.
+// produce produces a record and returns when it is durable.
 func (p *pipe) produce(body []byte) error {
 	durable := make(chan error, 1)
 	p.producer.Produce(stream.Events, partition, &stream.Record{Value: body}, func(_ *stream.Record, err error) {
@@ -184,11 +184,11 @@ func (p *pipe) produce(body []byte) error {
 	return <-durable
 }
 
-// produceAll is what posts without a request, one record after the other.
-func (p *pipe) produceAll(ctx context.Context, size int) {
+// produceLoop produces one record after the other until ctx ends.
+func (p *pipe) produceLoop(ctx context.Context, size int) {
 	for ctx.Err() == nil {
 		if err := p.produce(make([]byte, size)); err != nil && ctx.Err() == nil {
-			p.log.Warn("produce", "error", err)
+			p.log.Warn("cannot produce a record", "error", err)
 		}
 	}
 }
@@ -204,13 +204,13 @@ func (p *pipe) consume(ctx context.Context) {
 			}
 		})
 		if err != nil && ctx.Err() == nil {
-			p.log.Warn("poll", "error", err)
+			p.log.Warn("cannot poll records", "error", err)
 		}
 	}
 }
 
-// deliverAll is one of the workers.
-func (p *pipe) deliverAll(ctx context.Context) {
+// deliverLoop is one of inFlight workers that deliver records until ctx ends.
+func (p *pipe) deliverLoop(ctx context.Context) {
 	for {
 		select {
 		case r := <-p.work:
@@ -235,9 +235,9 @@ func (p *pipe) attempt(ctx context.Context, r *stream.Record) {
 	})
 }
 
-// request sends a body to the destination and returns the status of its answer; 0 = there was none.
+// request sends a body to the destination and returns the status of the answer, 0 if there was none.
 func (p *pipe) request(ctx context.Context, body []byte) int {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.deliver, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.destination, bytes.NewReader(body))
 	if err != nil {
 		return 0
 	}
@@ -251,15 +251,15 @@ func (p *pipe) request(ctx context.Context, body []byte) int {
 	return resp.StatusCode
 }
 
-// finish moves the lowest offset that is not done.
+// finish marks an offset as completed and advances lowestOpen.
 func (p *pipe) finish(offset int64) {
 	p.finished.Inc()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done[offset] = true
-	for p.done[p.base] {
-		delete(p.done, p.base)
-		p.base++
+	for p.done[p.lowestOpen] {
+		delete(p.done, p.lowestOpen)
+		p.lowestOpen++
 	}
 }
 
@@ -273,7 +273,7 @@ func (p *pipe) commit(ctx context.Context) {
 			return
 		}
 		p.mu.Lock()
-		base := p.base
+		base := p.lowestOpen
 		p.mu.Unlock()
 		if base == last {
 			continue
@@ -282,12 +282,12 @@ func (p *pipe) commit(ctx context.Context) {
 		if err := p.group.Commit(ctx, mark); err == nil {
 			last = base
 		} else if ctx.Err() == nil {
-			p.log.Warn("commit", "error", err)
+			p.log.Warn("cannot commit the offset", "error", err)
 		}
 	}
 }
 
-// serveAdmin serves what the benchmark reads: metrics and CPU profiles.
+// serveAdmin serves what the benchmark reads: metrics, CPU profiles and allocation profiles.
 func serveAdmin(ctx context.Context, address string, registry *prometheus.Registry, wg *sync.WaitGroup) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -18,19 +18,19 @@ import (
 
 // Placeholders of a template.
 const (
-	markHere   = "{{mark}}"
-	numberHere = "{{n}}"
+	markPlaceholder   = "{{mark}}"
+	numberPlaceholder = "{{n}}"
 )
 
 const numberWidth = 10 // of {{n}}
 
-// template is a whole request with places for marks and numbers, the events of a batch one after the other.
+// template is the text of a request with the positions of marks and numbers. The events of a batch follow each other.
 type template struct {
 	address string // host:port
 	head    []byte // without Content-Length
 	pathAt  int    // where the path begins in head
-	body    []byte // of one event, with its line's end
-	marks   []int  // where marks are in body
+	body    []byte // of one event, with a newline in a batch
+	marks   []int  // positions of marks in body
 	numbers []int
 }
 
@@ -55,33 +55,33 @@ func newTemplate(s Stream) (template, error) {
 	t.head = fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, u.Host)
 	for name, value := range s.Header {
 		if strings.ContainsAny(name+value, "\r\n") {
-			return template{}, fmt.Errorf("header %q holds the end of a line", name)
+			return template{}, fmt.Errorf("header %q contains a line break", name)
 		}
 		t.head = fmt.Appendf(t.head, "%s: %s\r\n", name, value)
 	}
 	if s.Batch > 0 {
 		t.body = append(t.body, '\n')
 	}
-	// The placeholders become text of the width that they will have.
-	t.body, t.marks, t.numbers = places(t.body)
+	// Placeholders are replaced by text of their final width.
+	t.body, t.marks, t.numbers = expandPlaceholders(t.body)
 	if len(t.marks) == 0 {
-		return template{}, fmt.Errorf("body: there is no %s in it, so nothing could be counted", markHere)
+		return template{}, fmt.Errorf("body: %s is missing, without it events cannot be counted", markPlaceholder)
 	}
 	return t, nil
 }
 
-// places widens the placeholders of a text and says where they are.
-func places(text []byte) (out []byte, marks, numbers []int) {
+// expandPlaceholders widens the placeholders of a text and returns their positions.
+func expandPlaceholders(text []byte) (out []byte, marks, numbers []int) {
 	for len(text) > 0 {
 		switch {
-		case bytes.HasPrefix(text, []byte(markHere)):
+		case bytes.HasPrefix(text, []byte(markPlaceholder)):
 			marks = append(marks, len(out))
 			out = append(out, make([]byte, count.MarkWidth)...)
-			text = text[len(markHere):]
-		case bytes.HasPrefix(text, []byte(numberHere)):
+			text = text[len(markPlaceholder):]
+		case bytes.HasPrefix(text, []byte(numberPlaceholder)):
 			numbers = append(numbers, len(out))
 			out = append(out, strings.Repeat("0", numberWidth)...)
-			text = text[len(numberHere):]
+			text = text[len(numberPlaceholder):]
 		default:
 			out = append(out, text[0])
 			text = text[1:]
@@ -90,31 +90,31 @@ func places(text []byte) (out []byte, marks, numbers []int) {
 	return out, marks, numbers
 }
 
-// connection posts one request after the other over a kept-alive connection, dialled when it is needed.
+// connection posts one request after the other over a kept-alive connection, which it dials when needed.
 type connection struct {
 	s        *stream
 	conn     net.Conn
 	deadline time.Time
 	buf      []byte // the answer
-	held     int    // bytes of it that were read
+	buffered int    // bytes of it that are read
 
-	request       []byte // of events events, patched for each
-	events        int64
-	marks         []int
-	numbers       []int // of the body
-	headNumbers   []int // of the head: the first event's
-	retryDialling time.Time
+	request     []byte // text of a request of that many events; marks and numbers are overwritten for each post
+	events      int64
+	marks       []int
+	numbers     []int // of the body
+	headNumbers []int // of the head: the first event's
+	nextDial    time.Time
 }
 
-// Bounds of the time for an answer and for a connection.
+// Time limits of answers and connections.
 const (
 	answerTimeout = 30 * time.Second
 	dialTimeout   = 5 * time.Second
-	dialAgain     = 20 * time.Millisecond // pause after a connection failed
-	// maxIdle is how old a connection may be that is used again, shorter than servers leave one open: one that closes it
-	// at the very moment of a post leaves that without an answer. Go's client uses none after 90 seconds.
-	maxIdle   = time.Minute
-	maxAnswer = 4 << 20 // bytes
+	dialPause     = 20 * time.Millisecond // pause after a connection failed
+	// maxConnAge is how long after its last answer a connection is reused. It is shorter than servers' idle timeouts: a
+	// post on a connection that the server just closes gets no answer. Go's client uses 90 seconds.
+	maxConnAge = time.Minute
+	maxAnswer  = 4 << 20 // bytes
 )
 
 func (s *stream) connection() *connection {
@@ -124,16 +124,16 @@ func (s *stream) connection() *connection {
 func (c *connection) close() {
 	if c.conn != nil {
 		c.conn.Close()
-		c.conn, c.held = nil, 0
+		c.conn, c.buffered = nil, 0
 	}
 }
 
-// prepare makes the request of n events.
+// prepare builds the text of a request of n events.
 func (c *connection) prepare(n int64) {
 	t := &c.s.request
 	c.events, c.marks, c.numbers = n, nil, nil
 	head := fmt.Appendf(slices.Clip(t.head), "Content-Length: %d\r\n\r\n", int(n)*len(t.body))
-	c.request, _, c.headNumbers = places(head)
+	c.request, _, c.headNumbers = expandPlaceholders(head)
 	for range n {
 		for _, at := range t.marks {
 			c.marks = append(c.marks, len(c.request)+at)
@@ -145,7 +145,7 @@ func (c *connection) prepare(n int64) {
 	}
 }
 
-// post sends n events from number first on and notes what became of them.
+// post sends n events from number first on and records the answer.
 func (c *connection) post(ctx context.Context, first, n int64, due time.Time) {
 	if c.events != n {
 		c.prepare(n)
@@ -183,7 +183,7 @@ func putNumber(b []byte, n int64) {
 // exchange writes the request and reads the answer.
 func (c *connection) exchange(ctx context.Context) (answer, error) {
 	now := time.Now()
-	if c.conn != nil && now.Sub(c.deadline) > maxIdle-answerTimeout {
+	if c.conn != nil && now.Sub(c.deadline) > maxConnAge-answerTimeout {
 		c.close()
 	}
 	if c.conn == nil {
@@ -191,7 +191,7 @@ func (c *connection) exchange(ctx context.Context) (answer, error) {
 			return answer{}, err
 		}
 	}
-	// A deadline costs as much as the rest of the bookkeeping together, so it is moved once a second.
+	// Setting a deadline is expensive here, so it is moved only once a second.
 	if c.deadline.Sub(now) < answerTimeout-time.Second {
 		c.deadline = now.Add(answerTimeout)
 		if err := c.conn.SetDeadline(c.deadline); err != nil {
@@ -201,63 +201,63 @@ func (c *connection) exchange(ctx context.Context) (answer, error) {
 	if _, err := c.conn.Write(c.request); err != nil {
 		return answer{}, err
 	}
-	return c.read()
+	return c.readAnswer()
 }
 
 func (c *connection) dial(ctx context.Context) error {
-	if err := wait.For(ctx, time.Until(c.retryDialling)); err != nil {
+	if err := wait.For(ctx, time.Until(c.nextDial)); err != nil {
 		return err
 	}
-	c.retryDialling = time.Now().Add(dialAgain)
+	c.nextDial = time.Now().Add(dialPause)
 	d := net.Dialer{Timeout: dialTimeout}
 	conn, err := d.DialContext(ctx, "tcp", c.s.request.address)
 	if err != nil {
 		return err
 	}
-	c.conn, c.deadline, c.held = conn, time.Time{}, 0
+	c.conn, c.deadline, c.buffered = conn, time.Time{}, 0
 	return nil
 }
 
-// answer is what is read of a response; status 0 is none.
+// answer is the parsed response to a request; status 0 = there was none.
 type answer struct {
 	status int
-	failed []int64 // positions in a batch that were refused
-	err    error   // why there is none
+	failed []int64 // positions of refused events in a batch
+	err    error   // why there is no response
 }
 
 // read reads one response.
-func (c *connection) read() (answer, error) {
+func (c *connection) readAnswer() (answer, error) {
 	for {
-		r, err := parse(c.buf[:c.held])
+		r, err := parseResponse(c.buf[:c.buffered])
 		if err != nil {
 			return answer{}, err
 		}
 		if r.size > 0 {
 			a := answer{status: r.status}
 			if c.s.Batch > 0 {
-				a.failed = failures(r.body)
+				a.failed = failedPositions(r.body)
 			}
-			c.held = copy(c.buf, c.buf[r.size:c.held])
-			if r.last {
+			c.buffered = copy(c.buf, c.buf[r.size:c.buffered])
+			if r.closes {
 				c.close()
 			}
 			return a, nil
 		}
-		if c.held == len(c.buf) {
-			if c.held >= maxAnswer {
-				return answer{}, fmt.Errorf("answer is longer than %d bytes", maxAnswer)
+		if c.buffered == len(c.buf) {
+			if c.buffered >= maxAnswer {
+				return answer{}, fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
 			}
 			c.buf = append(c.buf, make([]byte, len(c.buf))...)
 		}
-		n, err := c.conn.Read(c.buf[c.held:])
-		if c.held += n; n == 0 && err != nil {
+		n, err := c.conn.Read(c.buf[c.buffered:])
+		if c.buffered += n; n == 0 && err != nil {
 			return answer{}, err
 		}
 	}
 }
 
-// failures are the positions with an error in the answer to a batch.
-func failures(body []byte) []int64 {
+// failedPositions returns the positions of the events with an error in the answer to a batch.
+func failedPositions(body []byte) []int64 {
 	if !bytes.Contains(body, []byte(`"error":`)) {
 		return nil
 	}
@@ -279,26 +279,27 @@ func failures(body []byte) []int64 {
 	return out
 }
 
-// response is where things are in the text of an answer; size 0 = it is not whole yet.
+// response is a parsed HTTP response; size 0 = it is not complete yet.
 type response struct {
 	size, status int
 	body         []byte
-	last         bool
+	closes       bool
 }
 
-// parse reads the answer at the start of b. It knows Content-Length, chunks, and answers without a body.
-func parse(b []byte) (response, error) {
+// parseResponse parses the response at the start of b. It supports Content-Length, chunked encoding, and responses
+// without a body.
+func parseResponse(b []byte) (response, error) {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
 		return response{}, nil
 	}
 	if end < len("HTTP/1.1 200") || !bytes.HasPrefix(b, []byte("HTTP/1.")) {
-		return response{}, fmt.Errorf("answer is no HTTP/1: %.40q", b)
+		return response{}, fmt.Errorf("the answer is not HTTP/1: %.40q", b)
 	}
 	var r response
 	var err error
 	if r.status, err = strconv.Atoi(string(b[9:12])); err != nil || r.status < 100 {
-		return response{}, fmt.Errorf("answer has no status: %.40q", b)
+		return response{}, fmt.Errorf("the answer has no status: %.40q", b)
 	}
 	_, fields, _ := bytes.Cut(b[:end], []byte("\r\n"))
 	length, chunked := 0, false
@@ -307,14 +308,14 @@ func parse(b []byte) (response, error) {
 		field, fields, _ = bytes.Cut(fields, []byte("\r\n"))
 		name, value, _ := bytes.Cut(field, []byte(":"))
 		switch {
-		case is(name, "Content-Length"):
+		case equalHeader(name, "Content-Length"):
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil || length < 0 {
-				return response{}, fmt.Errorf("answer has content length %q", value)
+				return response{}, fmt.Errorf("the answer has an invalid content length %q", value)
 			}
-		case is(name, "Transfer-Encoding"):
+		case equalHeader(name, "Transfer-Encoding"):
 			chunked = bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked"))
-		case is(name, "Connection"):
-			r.last = bytes.EqualFold(bytes.TrimSpace(value), []byte("close"))
+		case equalHeader(name, "Connection"):
+			r.closes = bytes.EqualFold(bytes.TrimSpace(value), []byte("close"))
 		}
 	}
 	rest := b[end+4:]
@@ -328,11 +329,11 @@ func parse(b []byte) (response, error) {
 	return r, nil
 }
 
-func is(name []byte, want string) bool {
+func equalHeader(name []byte, want string) bool {
 	return len(name) == len(want) && bytes.EqualFold(name, []byte(want))
 }
 
-// unchunk reads a chunked body, which begins at offset start of the answer.
+// unchunk parses a chunked body, which begins at offset start of the response.
 func unchunk(r response, rest []byte, start int) (response, error) {
 	for at := 0; ; {
 		line, _, ok := bytes.Cut(rest[at:], []byte("\r\n"))
@@ -342,7 +343,7 @@ func unchunk(r response, rest []byte, start int) (response, error) {
 		digits, _, _ := bytes.Cut(line, []byte(";"))
 		size, err := strconv.ParseInt(string(bytes.TrimSpace(digits)), 16, 32)
 		if err != nil || size < 0 {
-			return response{}, fmt.Errorf("answer has a chunk of size %q", line)
+			return response{}, fmt.Errorf("the answer has a chunk of invalid size %q", line)
 		}
 		at += len(line) + 2
 		if len(rest) < at+int(size)+2 {

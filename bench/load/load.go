@@ -1,13 +1,10 @@
-// Package load posts marked events, as a process of its own: it reads a [Plan] from its standard input and
-// writes a [Report] a line to its standard output, one each second and a last one. It ends when its
-// input ends, done or not, so that what it cost can be read from the kernel before.
-//
-// At a rate it is an open loop: events are due at fixed times whatever the answers do, and latency counts
-// from when an event was due, so a stall counts against every event that it held up. Without a rate each
-// connection posts the next event when the last one was answered.
-//
-// It shares its cores with what is measured, so it does not use net/http: a request is made once for each
-// connection, and an event costs the digits of its mark, one write and one read.
+// Package load is the load generator of the benchmark, a separate process that posts marked events. It reads a [Plan]
+// from its standard input and writes a [Report] per line to its standard output, one each second and a last one. It
+// ends when its input ends, finished or not, so that its CPU time can be read from the kernel before. With a rate it is
+// an open loop: events are due at fixed times however slow the answers are, and latency counts from the due time, so a
+// stall counts for every event that it delays. Without a rate it is a closed loop: each connection posts its next event
+// after the last answer. It shares the cores with the relay, so it does not use net/http: a request is built once per
+// connection, and an event costs the digits of its mark, one write and one read. Begin with Run, then pace.go.
 package load
 
 import (
@@ -26,34 +23,34 @@ import (
 	"github.com/eventrelay/relay/bench/count"
 )
 
-// Plan is all that is posted, its streams at the same time.
+// Plan is what to post. Its streams run at the same time.
 type Plan struct {
 	Streams []Stream `json:"streams"`
 }
 
-// Stream is one kind of post.
+// Stream is a sequence of posts of one kind.
 type Stream struct {
 	Run    int    `json:"run"` // of the marks; each stream has its own
 	URL    string `json:"url"` // http
 	Method string `json:"method"`
-	// Paths are those of the URL's host that requests go to in turn, all of one length; none = the URL's own.
+	// Paths are the paths on the URL's host that get requests in turn, all of the same length; empty = the URL's path.
 	Paths  []string          `json:"paths,omitempty"`
 	Header map[string]string `json:"header"`
-	// Body may hold {{mark}} and {{n}}, as headers may: the event's mark, and its number alone, ten digits.
+	// Body must contain {{mark}}, the event's mark. Body and headers may contain {{n}}, its number in ten digits.
 	Body   string        `json:"body"`
-	Batch  int           `json:"batch"`  // bodies a request, a line each; 0 = one, without a line's end
+	Batch  int           `json:"batch"`  // events per request, one per line; 0 = one, without a newline
 	Conns  int           `json:"conns"`  // connections
-	Rate   float64       `json:"rate"`   // events a second in an open loop; 0 = as fast as the connections can
+	Rate   float64       `json:"rate"`   // events per second in an open loop; 0 = closed loop
 	Events int64         `json:"events"` // stop after so many; 0 = count.MaxNumber
 	For    time.Duration `json:"for"`    // stop after this time; 0 = after Events only
 	Expect []int         `json:"expect"` // statuses that accept an event
 }
 
-// Validate names every fault of a plan.
+// Validate returns all faults of a plan at once.
 func (p Plan) Validate() error {
 	var errs []error
 	if len(p.Streams) == 0 {
-		errs = append(errs, errors.New("streams: there is none"))
+		errs = append(errs, errors.New("streams: the list is empty"))
 	}
 	for i, s := range p.Streams {
 		if err := s.validate(); err != nil {
@@ -66,11 +63,11 @@ func (p Plan) Validate() error {
 func (s Stream) validate() error {
 	var errs []error
 	if u, err := url.Parse(s.URL); err != nil || u.Scheme != "http" || u.Host == "" {
-		errs = append(errs, fmt.Errorf("url: %q is no http:// URL", s.URL))
+		errs = append(errs, fmt.Errorf("url: %q is not an http:// URL", s.URL))
 	}
 	bound := func(name string, n, least, most int64) {
 		if n < least || n > most {
-			errs = append(errs, fmt.Errorf("%s: %d is not from %d to %d", name, n, least, most))
+			errs = append(errs, fmt.Errorf("%s: %d is out of range, use %d to %d", name, n, least, most))
 		}
 	}
 	bound("run", int64(s.Run), 0, count.MaxRuns-1)
@@ -78,17 +75,17 @@ func (s Stream) validate() error {
 	bound("batch", int64(s.Batch), 0, 10_000)
 	bound("events", s.Events, 0, count.MaxNumber)
 	if s.Rate < 0 || s.Rate > 1e6 {
-		errs = append(errs, fmt.Errorf("rate: %v is not from 0 to 1000000", s.Rate))
+		errs = append(errs, fmt.Errorf("rate: %v is out of range, use 0 to 1000000", s.Rate))
 	}
 	if s.Events == 0 && s.For <= 0 {
 		errs = append(errs, errors.New("events, for: one of them must say when to stop"))
 	}
 	if len(s.Paths) > maxPaths {
-		errs = append(errs, fmt.Errorf("paths: %d are more than %d", len(s.Paths), maxPaths))
+		errs = append(errs, fmt.Errorf("paths: %d are more than the maximum %d", len(s.Paths), maxPaths))
 	}
 	for _, p := range s.Paths {
 		if !strings.HasPrefix(p, "/") || len(p) != len(s.Paths[0]) || strings.ContainsAny(p, " {}\r\n") {
-			errs = append(errs, fmt.Errorf("paths: %q is no path, or not as long as the first", p))
+			errs = append(errs, fmt.Errorf("paths: %q is not a path, or not as long as the first one", p))
 		}
 	}
 	if len(s.Expect) == 0 {
@@ -97,38 +94,38 @@ func (s Stream) validate() error {
 	return errors.Join(errs...)
 }
 
-// Report is what was done so far.
+// Report has the results so far.
 type Report struct {
 	Streams []Tally `json:"streams"`
 	Done    bool    `json:"done"`
 }
 
-// Tally is what was done of one stream.
+// Tally has the results of one stream.
 type Tally struct {
 	Run      int   `json:"run"`
 	Accepted int64 `json:"accepted"` // events
-	Refused  int64 `json:"refused"`  // events; a post whose answer never came counts here
+	Refused  int64 `json:"refused"`  // events, including those of posts without an answer
 	// Answers counts requests by status; 0 stands for none.
 	Answers map[int]int64 `json:"answers"`
-	// NoAnswer says why the first of those without one has none.
+	// NoAnswer is the error of the first request without an answer.
 	NoAnswer string `json:"no_answer,omitempty"`
-	// RefusedNumbers are the refused events, the first maxRefused of them: some may have been stored.
+	// RefusedNumbers are the numbers of the first maxRefused refused events. Some of them may have been stored.
 	RefusedNumbers []int64 `json:"refused_numbers,omitempty"`
-	// Late is how many events of an open loop were posted more than 10 ms after they were due, for want of
-	// a free connection or of CPU. Their latency counts from when they were due all the same.
+	// Late is how many events of an open loop were posted more than 10 ms after they were due, because a connection or
+	// CPU was missing. Their latency still counts from the due time.
 	Late    int64           `json:"late"`
 	Began   time.Time       `json:"began"`
 	Ended   time.Time       `json:"ended"`   // last answer
-	Latency count.Durations `json:"latency"` // of accepted requests, from due to answered
+	Latency count.Durations `json:"latency"` // of accepted requests, from the due time to the answer
 }
 
 // maxPaths bounds the paths of a stream.
 const maxPaths = 10_000
 
-// maxRefused bounds the refused numbers that are remembered of a stream.
+// maxRefused bounds the refused numbers that are kept of a stream.
 const maxRefused = 100_000
 
-// lateAfter is when a post is late.
+// lateAfter is the delay after which a post counts as late.
 const lateAfter = 10 * time.Millisecond
 
 // Main is the command `relay-bench load`.
@@ -142,14 +139,14 @@ func Main(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { // whoever wanted the load is gone, or knows what it cost, when the input ends
+	wg.Go(func() { // when the input ends, the starter has ended or has read the CPU time
 		defer cancel()
 		_, _ = io.Copy(io.Discard, io.MultiReader(in.Buffered(), stdin))
 	})
 	return Run(ctx, p, stdout)
 }
 
-// Run posts all of a plan and writes reports; it returns when the plan is done or ctx ends.
+// Run posts a plan and writes reports. It returns when the plan is done or ctx ends.
 func Run(ctx context.Context, p Plan, stdout io.Writer) error {
 	if err := p.Validate(); err != nil {
 		return err
@@ -191,7 +188,7 @@ func Run(ctx context.Context, p Plan, stdout io.Writer) error {
 	}
 }
 
-// stream is a Stream at work.
+// stream is a running Stream.
 type stream struct {
 	Stream
 	request  template
@@ -212,7 +209,7 @@ func newStream(s Stream) (*stream, error) {
 	}
 	for _, status := range s.Expect {
 		if status < 100 || status > 999 {
-			return nil, fmt.Errorf("expect: %d is no status", status)
+			return nil, fmt.Errorf("expect: %d is not an HTTP status", status)
 		}
 		out.expected[status] = true
 	}
@@ -221,7 +218,7 @@ func newStream(s Stream) (*stream, error) {
 	return out, err
 }
 
-// report is the tally so far; what was refused is in the last one only.
+// report returns the tally so far. RefusedNumbers are in the last one only.
 func (s *stream) report(done bool) Tally {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +230,8 @@ func (s *stream) report(done bool) Tally {
 	return t
 }
 
-// recordAnswer counts the answer to a request that carried n events from number first on. failed are the positions
-// of those that were refused though the request was not.
+// recordAnswer counts the answer to a request that carried n events from number first on. a.failed has the positions of
+// events that were refused although the request was accepted.
 func (s *stream) recordAnswer(first, n int64, due time.Time, a answer) {
 	now, refused := time.Now(), a.failed
 	if !s.expected[a.status] {

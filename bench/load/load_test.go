@@ -19,15 +19,15 @@ import (
 	"github.com/eventrelay/relay/bench/count"
 )
 
-// received is what a server got.
+// received records the requests of a server.
 type received struct {
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the following
 	numbers []int64
 	bodies  []string
 	heads   []http.Header
 }
 
-func (r *received) take(req *http.Request) (marks []count.Mark) {
+func (r *received) record(req *http.Request) (marks []count.Mark) {
 	body, _ := io.ReadAll(req.Body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func upTo(n int64) (out []int64) {
 func TestEachNumberIsPostedOnce(t *testing.T) {
 	t.Parallel()
 	var got received
-	tally := post(t, func(w http.ResponseWriter, r *http.Request) { got.take(r); w.WriteHeader(202) },
+	tally := post(t, func(w http.ResponseWriter, r *http.Request) { got.record(r); w.WriteHeader(202) },
 		Stream{URL: "/a?b=c", Header: map[string]string{"X-N": "n{{n}}"}, Body: `{"m":"{{mark}}","n":"{{n}}"}`, Conns: 8,
 			Events: 500})
 	if !slices.Equal(got.sorted(), upTo(500)) || tally.Accepted != 500 || tally.Refused != 0 ||
@@ -97,11 +97,11 @@ func TestEachNumberIsPostedOnce(t *testing.T) {
 	}
 }
 
-func TestBatches(t *testing.T) {
+func TestRefusedEventsOfABatchAreCounted(t *testing.T) {
 	t.Parallel()
 	var got received
 	tally := post(t, func(w http.ResponseWriter, r *http.Request) {
-		marks := got.take(r)
+		marks := got.record(r)
 		var data []string
 		for i, m := range marks {
 			if m.Number == 13 {
@@ -112,7 +112,7 @@ func TestBatches(t *testing.T) {
 		}
 		w.WriteHeader(202)
 		for _, part := range strings.SplitAfter(`{"data":[`+strings.Join(data, ",")+`]}`, ",") {
-			fmt.Fprint(w, part) // longer than net/http buffers, so it goes out in chunks
+			fmt.Fprint(w, part) // longer than net/http's buffer, so it is sent in chunks
 			_ = http.NewResponseController(w).Flush()
 		}
 	}, Stream{URL: "/", Body: "{{mark}}", Batch: 10, Conns: 2, Events: 25})
@@ -122,14 +122,14 @@ func TestBatches(t *testing.T) {
 }
 
 // Requests go to the paths in turn, each number once, in batches too.
-func TestPathsInTurn(t *testing.T) {
+func TestPathsTakeTurns(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []int{0, 5} {
 		var got received
 		var mu sync.Mutex
 		byPath := map[string][]int64{}
 		tally := post(t, func(w http.ResponseWriter, r *http.Request) {
-			marks := got.take(r)
+			marks := got.record(r)
 			mu.Lock()
 			for _, m := range marks {
 				byPath[r.URL.Path] = append(byPath[r.URL.Path], m.Number/int64(max(batch, 1))%3)
@@ -148,11 +148,11 @@ func TestPathsInTurn(t *testing.T) {
 	}
 }
 
-// At a rate, what is late counts from when it was due: a server that stalls once slows many events.
+// In an open loop, latency counts from the due time: a server that stalls once delays many events.
 func TestOpenLoopCountsFromWhenDue(t *testing.T) {
 	t.Parallel()
 	var first atomic.Bool
-	var due [100]time.Time // what arrives is measured from there too
+	var due [100]time.Time // the sink measures from the due time too
 	tally := post(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if m, ok := count.Find(body); ok && m.Number < 100 {
@@ -198,7 +198,7 @@ func TestRefusalsAndBrokenConnections(t *testing.T) {
 	}
 }
 
-// A server closes what nobody used for a while, perhaps while a post is on its way.
+// A server closes idle connections, perhaps while a post is on its way, so old ones are not reused.
 func TestOldConnectionIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	var dialled atomic.Int64
@@ -211,7 +211,7 @@ func TestOldConnectionIsNotUsedAgain(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	s, err := newStream(Stream{URL: server.URL, Body: markHere, Expect: []int{202}})
+	s, err := newStream(Stream{URL: server.URL, Body: markPlaceholder, Expect: []int{202}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestOldConnectionIsNotUsedAgain(t *testing.T) {
 	defer c.close()
 	for i, want := range []int64{1, 1, 2} {
 		if i == 2 {
-			c.deadline = c.deadline.Add(-maxIdle)
+			c.deadline = c.deadline.Add(-maxConnAge)
 		}
 		c.post(t.Context(), int64(i), 1, time.Now())
 		if n := dialled.Load(); n != want {
@@ -231,26 +231,26 @@ func TestOldConnectionIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-func TestAnswersOtherThanHTTP(t *testing.T) {
+func TestAnswersMustBeHTTP(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"SSH-2.0-x\r\n\r\n":                                               "no HTTP/1",
+		"SSH-2.0-x\r\n\r\n":                                               "not HTTP/1",
 		"HTTP/1.1 abc\r\n\r\n":                                            "no status",
 		"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n":                    "content length",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n": "chunk",
 	} {
-		if _, err := parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseResponse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 	whole := "HTTP/1.1 204 No Content\r\ntransfer-encoding: Chunked\r\nConnection: Close\r\n\r\n3;x=y\r\nabc\r\n0\r\n\r\n"
 	for i := range whole {
-		if r, err := parse([]byte(whole[:i])); err != nil || r.size != 0 {
+		if r, err := parseResponse([]byte(whole[:i])); err != nil || r.size != 0 {
 			t.Fatalf("%q: %+v %v", whole[:i], r, err)
 		}
 	}
-	if r, err := parse([]byte(whole + "HTTP")); err != nil || r.size != len(whole) || string(r.body) != "abc" ||
-		r.status != 204 || !r.last {
+	if r, err := parseResponse([]byte(whole + "HTTP")); err != nil || r.size != len(whole) || string(r.body) != "abc" ||
+		r.status != 204 || !r.closes {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -285,8 +285,8 @@ func TestPlanFaultsAreNamed(t *testing.T) {
 	}
 }
 
-// A load whose starter is gone does not go on.
-func TestEndsWithItsInput(t *testing.T) {
+// A load ends when its input ends, so that it does not outlive the process that started it.
+func TestLoadEndsWithItsInput(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) }))
 	defer server.Close()
@@ -301,6 +301,6 @@ func TestEndsWithItsInput(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):
-		t.Fatal("it goes on")
+		t.Fatal("the load still runs after its input has ended")
 	}
 }

@@ -26,7 +26,7 @@ func (s *stream) run(ctx context.Context) {
 		wg.Go(func() {
 			defer c.close()
 			for stop.Err() == nil {
-				first, n := s.take()
+				first, n := s.nextEvents()
 				if n == 0 {
 					return
 				}
@@ -36,38 +36,38 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// take is the next request's events, at most a batch; none are left when it is 0.
-func (s *stream) take() (first, n int64) {
+// nextEvents returns the events of the next request, at most a batch; n = 0 means that none are left.
+func (s *stream) nextEvents() (first, n int64) {
 	size := int64(max(s.Batch, 1))
 	first = s.next.Add(size) - size
 	return first, max(min(size, s.Events-first), 0)
 }
 
-// order is one request of an open loop.
-type order struct {
+// duePost is one request of an open loop.
+type duePost struct {
 	first, n int64
 	due      time.Time
 }
 
-// poster is a connection that waits for orders.
+// poster is a connection that waits for due posts.
 type poster struct {
 	*connection
-	orders chan order // of capacity 1: who hands over an order never waits
+	due chan duePost // of capacity 1, so that sending to it never blocks
 }
 
-// openLoop hands each request, when it is due, to the connection that was free last, so that a slow rate
-// uses few connections, as pools of clients do. While none is free it waits, and the requests that
-// become due meanwhile are posted late.
+// openLoop gives each request, when it is due, to the connection that became free last, so that a low rate uses few
+// connections, as the pools of clients do. If none is free it waits, and the requests that become due meanwhile are
+// posted late.
 func (s *stream) openLoop(ctx, stop context.Context, wg *sync.WaitGroup) {
 	free := newStack(s.Conns)
 	posters := make([]*poster, s.Conns)
 	for i := range posters {
-		p := &poster{s.connection(), make(chan order, 1)}
+		p := &poster{s.connection(), make(chan duePost, 1)}
 		posters[i] = p
 		free.push(p)
 		wg.Go(func() {
 			defer p.close()
-			for o := range p.orders {
+			for o := range p.due {
 				p.post(ctx, o.first, o.n, o.due)
 				free.push(p)
 			}
@@ -75,13 +75,13 @@ func (s *stream) openLoop(ctx, stop context.Context, wg *sync.WaitGroup) {
 	}
 	defer func() {
 		for _, p := range posters {
-			close(p.orders)
+			close(p.due)
 		}
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		first, n := s.take()
+		first, n := s.nextEvents()
 		if n == 0 {
 			return
 		}
@@ -104,15 +104,15 @@ func (s *stream) openLoop(ctx, stop context.Context, wg *sync.WaitGroup) {
 		if time.Since(due) > lateAfter {
 			s.late.Add(n)
 		}
-		p.orders <- order{first, n, due}
+		p.due <- duePost{first, n, due}
 	}
 }
 
-// stack holds the free connections.
+// stack holds the free connections, the last one on top.
 type stack struct {
 	mu    sync.Mutex // guards free
 	free  []*poster
-	count chan struct{} // a token for each free one; capacity is the number of connections
+	count chan struct{} // one token per free connection; the capacity is the number of connections
 }
 
 func newStack(n int) *stack { return &stack{count: make(chan struct{}, n)} }

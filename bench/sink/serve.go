@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// Bounds of a request: what is longer is malformed.
+// Limits of a request in bytes. Longer requests are malformed.
 const (
 	maxHead = 64 << 10
 	maxBody = 16 << 20
 )
 
-// answers are the whole responses, made once.
+// answers are the complete responses by status.
 var answers = map[int][]byte{
 	200: []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
 	400: []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
@@ -41,16 +41,16 @@ func (s *Sink) serve(ctx context.Context, l net.Listener) {
 			defer c.Close()
 			stop := context.AfterFunc(ctx, func() { c.Close() })
 			defer stop()
-			s.converse(ctx, c)
+			s.serveConn(ctx, c)
 		})
 	}
 }
 
-// converse answers the requests of one connection, one after the other.
+// serveConn answers the requests of one connection, one after the other.
 //
-// A request that fits into the buffer, as nearly all do, costs one read and one write.
-func (s *Sink) converse(ctx context.Context, c net.Conn) {
-	buf, held := make([]byte, 8<<10), 0 // what was read and not yet answered is buf[:held]
+// A request that fits into the buffer of 8 KiB, as nearly all do, costs one read and one write.
+func (s *Sink) serveConn(ctx context.Context, c net.Conn) {
+	buf, held := make([]byte, 8<<10), 0 // buf[:held] is read and not answered yet
 	var path string
 	var does behaviour
 	for {
@@ -74,22 +74,22 @@ func (s *Sink) converse(ctx context.Context, c net.Conn) {
 			path = string(h.path)
 			does = parsePath(path)
 		}
-		if _, err := c.Write(answers[s.receive(ctx, does, buf[h.body:size])]); err != nil || h.last {
+		if _, err := c.Write(answers[s.receive(ctx, does, buf[h.body:size])]); err != nil || h.closes {
 			return
 		}
 		held = copy(buf, buf[size:held])
 	}
 }
 
-// head is what is read of a request besides its body.
+// head is the part of a request before its body.
 type head struct {
-	path []byte
-	body int  // where the body begins
-	last bool // Connection: close
+	path   []byte
+	body   int  // where the body begins
+	closes bool // Connection: close
 }
 
-// request reads the request at the start of b and returns its size with its body, 0 when its head is not
-// whole yet; a status other than 0 says why it is no request.
+// request parses the request at the start of b and returns its size including the body, 0 if its head is incomplete. A
+// status other than 0 is the answer to a malformed request.
 func request(b []byte) (size int, h head, status int) {
 	end := bytes.Index(b, []byte("\r\n\r\n"))
 	if end < 0 {
@@ -120,7 +120,7 @@ func request(b []byte) (size int, h head, status int) {
 		case len(name) == len("Transfer-Encoding") && bytes.EqualFold(name, []byte("Transfer-Encoding")):
 			return 0, h, 411
 		case len(name) == len("Connection") && bytes.EqualFold(name, []byte("Connection")):
-			h.last = bytes.EqualFold(bytes.TrimSpace(value), []byte("close"))
+			h.closes = bytes.EqualFold(bytes.TrimSpace(value), []byte("close"))
 		}
 	}
 	return h.body + max(length, 0), h, 0

@@ -1,13 +1,10 @@
-// Package sink is the destination of a benchmark, a process of its own: it answers webhooks and counts
-// their marks. What it does with one is said by the path it is sent to: /<destination>/<behaviour>, with
-// the behaviours ok (200), hang (no answer), fail<percent> (500 by chance) and slow<milliseconds>, or
-// slow<milliseconds>after<requests> for one that answers the first requests at once.
-//
-// It shares its cores with what is measured, so plain HTTP is served by a loop of its own, at a third of
-// net/http's price: it reads a request's line, its Content-Length and its body, and nothing else. TLS,
-// HTTP/2 and bodies of unknown length are served by net/http.
-//
-// It is asked over its standard input, a [Query] a line, and answers a [Report] a line; it ends with its input.
+// Package sink is the destination of a benchmark, a separate process that answers webhooks and counts their marks. The
+// path of a request selects the behaviour: /<destination>/<behaviour>, with the behaviours ok (200), hang (no answer),
+// fail<percent> (500 at random) and slow<milliseconds>, or slow<milliseconds>after<requests> to answer the first
+// requests at once. It shares the cores with the relay, so plain HTTP has its own server loop, at a third of the CPU
+// time of net/http: it reads only the request line, Content-Length, Connection and the body. TLS, HTTP/2 and bodies of
+// unknown length are served by net/http. It reads one [Query] per line from its standard input, answers each with a
+// [Report] on its standard output, and ends when its input ends. Begin with Main and Sink.receive.
 package sink
 
 import (
@@ -32,7 +29,7 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// MaxDestinations bounds the destinations that are counted apart.
+// MaxDestinations is the number of destinations that are counted separately.
 const MaxDestinations = 16
 
 // Hello is the first line that a sink writes.
@@ -42,10 +39,10 @@ type Hello struct {
 
 // Query asks for a report.
 type Query struct {
-	// Refused are numbers of a run whose post was not accepted: they are told apart where they arrived all
-	// the same, for what arrived of them makes up for no loss.
+	// Refused are the numbers, by run, of events whose post was not accepted. Those that arrived nevertheless are
+	// counted separately, so that they do not hide the loss of others.
 	Refused map[int][]int64 `json:"refused,omitempty"`
-	// Durations asks for those too, which are dear to write.
+	// Durations requests the histograms too, which are expensive to encode.
 	Durations bool `json:"durations,omitempty"`
 }
 
@@ -53,39 +50,39 @@ type Query struct {
 type Report struct {
 	Tallies   []Tally `json:"tallies"`
 	Unmarked  int64   `json:"unmarked"`  // requests without a mark
-	Malformed int64   `json:"malformed"` // requests that are no HTTP, or of unknown length
+	Malformed int64   `json:"malformed"` // requests that are not HTTP, or of unknown length
 }
 
-// Tally is what arrived of one run at one destination.
+// Tally counts what arrived of one run at one destination.
 type Tally struct {
 	Run         int             `json:"run"`
 	Destination int             `json:"destination"`
 	Requests    int64           `json:"requests"`
-	Arrived     int64           `json:"arrived"`          // different numbers answered with 200
+	Arrived     int64           `json:"arrived"`          // distinct numbers answered with 200
 	Duplicates  int64           `json:"duplicates"`       // answered with 200 again
-	Refused     int64           `json:"refused"`          // of Arrived: those that Query.Refused names
+	Refused     int64           `json:"refused"`          // of Arrived: numbers in Query.Refused
 	Last        time.Time       `json:"last,omitzero"`    // when the last new number arrived
-	Latency     count.Durations `json:"latency,omitzero"` // from due to the arrival of a new number
+	Latency     count.Durations `json:"latency,omitzero"` // from the due time to the arrival of a new number
 	Retry       count.Durations `json:"retry,omitzero"`   // from an answer of 500 to the next request of its number
 }
 
-// tally is a Tally at work. Its mutex guards all of it.
+// tally is a Tally that is being counted. Its mutex guards all fields.
 type tally struct {
 	mu sync.Mutex
 	Tally
-	seen   bitset.BitSet       // numbers answered with 200: a bit each up to the highest
-	failed map[int64]time.Time // numbers that were answered with 500 and not asked for again; at most as many as wait
+	seen   bitset.BitSet       // numbers answered with 200
+	failed map[int64]time.Time // numbers answered with 500 and not retried yet, with the time of the answer
 }
 
-// requested counts a request before anything is done with it.
-func (t *tally) requested() {
+// addRequest counts a request when it arrives.
+func (t *tally) addRequest() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Requests++
 }
 
-// answer counts a request with a mark that came at a time and returns the status to answer it with.
-func (t *tally) answer(mark count.Mark, came time.Time, fails bool) int {
+// record counts a marked request that arrived at the time came, and returns the status of its answer.
+func (t *tally) record(mark count.Mark, came time.Time, fails bool) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if at, ok := t.failed[mark.Number]; ok {
@@ -110,8 +107,8 @@ func (t *tally) answer(mark count.Mark, came time.Time, fails bool) int {
 	return 200
 }
 
-// read returns what was counted.
-func (t *tally) read(q Query) Tally {
+// snapshot returns the counts for a query.
+func (t *tally) snapshot(q Query) Tally {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := t.Tally
@@ -131,11 +128,11 @@ func (t *tally) read(q Query) Tally {
 // Sink counts what arrives. The zero value is ready.
 type Sink struct {
 	tallies             [count.MaxRuns][MaxDestinations]atomic.Pointer[tally]
-	quick               [MaxDestinations]atomic.Int64 // requests to behaviours with after
+	quickRequests       [MaxDestinations]atomic.Int64 // requests so far to behaviours with "after"
 	unmarked, malformed atomic.Int64
 }
 
-// tally is where a run's arrivals at a destination are counted.
+// tally returns the tally of a run at a destination.
 func (s *Sink) tally(run, destination int) *tally {
 	at := &s.tallies[run][destination]
 	if at.Load() == nil {
@@ -149,9 +146,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	flags := flag.NewFlagSet("relay-bench sink", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	listen := flags.String("listen", "127.0.0.1:0", "address to serve on")
-	library := flags.Bool("net-http", false, "serve with net/http, which takes bodies of unknown length")
-	ca := flags.String("tls", "", "serve HTTPS with a certificate made now; its PEM is written to this file")
-	http2 := flags.Bool("http2", false, "with --tls: offer HTTP/2 too")
+	library := flags.Bool("net-http", false, "serve with net/http, which accepts bodies of unknown length")
+	ca := flags.String("tls", "", "serve HTTPS with a new certificate, which is written to this file as PEM")
+	http2 := flags.Bool("http2", false, "with --tls: also offer HTTP/2")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -165,12 +162,12 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	switch {
 	case *ca != "":
 		scheme = "https"
-		if l, err = secure(l, *ca, *http2); err != nil {
+		if l, err = listenTLS(l, *ca, *http2); err != nil {
 			return err
 		}
-		serve = s.serveLibrary
+		serve = s.serveNetHTTP
 	case *library:
-		serve = s.serveLibrary
+		serve = s.serveNetHTTP
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -181,11 +178,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	if err := out.Encode(Hello{URL: scheme + "://" + l.Addr().String()}); err != nil {
 		return err
 	}
-	return s.answer(stdin, out)
+	return s.answerQueries(stdin, out)
 }
 
-// answer answers queries until the input ends.
-func (s *Sink) answer(stdin io.Reader, out *json.Encoder) error {
+// answerQueries answers queries until the input ends.
+func (s *Sink) answerQueries(stdin io.Reader, out *json.Encoder) error {
 	for in := json.NewDecoder(bufio.NewReader(stdin)); ; {
 		var q Query
 		switch err := in.Decode(&q); {
@@ -206,14 +203,14 @@ func (s *Sink) Report(q Query) Report {
 	for run := range s.tallies {
 		for destination := range s.tallies[run] {
 			if t := s.tallies[run][destination].Load(); t != nil {
-				r.Tallies = append(r.Tallies, t.read(q))
+				r.Tallies = append(r.Tallies, t.snapshot(q))
 			}
 		}
 	}
 	return r
 }
 
-// behaviour is what a path asks for.
+// behaviour is how to answer the requests of a path.
 type behaviour struct {
 	destination int
 	hang        bool
@@ -222,7 +219,7 @@ type behaviour struct {
 	after       int64 // requests that are not slow
 }
 
-// parsePath reads /<destination>/<behaviour>; what it does not know is destination 0, answered at once.
+// parsePath parses /<destination>/<behaviour>. An unknown path is destination 0 with the behaviour ok.
 func parsePath(path string) (b behaviour) {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if n, err := strconv.Atoi(first); err == nil && n >= 0 && n < MaxDestinations {
@@ -244,7 +241,7 @@ func parsePath(path string) (b behaviour) {
 	return b
 }
 
-// receive counts a body and returns the status to answer with; it waits as the path asks, until ctx ends.
+// receive counts a body and returns the status of the answer. It waits as the behaviour says, at most until ctx ends.
 func (s *Sink) receive(ctx context.Context, b behaviour, body []byte) int {
 	mark, ok := count.Find(body)
 	if !ok {
@@ -252,13 +249,13 @@ func (s *Sink) receive(ctx context.Context, b behaviour, body []byte) int {
 		return 200
 	}
 	came, t := time.Now(), s.tally(mark.Run, b.destination)
-	t.requested()
+	t.addRequest()
 	if b.hang {
 		<-ctx.Done()
 		return 503
 	}
-	if b.slow > 0 && (b.after == 0 || s.quick[b.destination].Add(1) > b.after) {
-		_ = wait.For(ctx, b.slow) // a client that left is answered too
+	if b.slow > 0 && (b.after == 0 || s.quickRequests[b.destination].Add(1) > b.after) {
+		_ = wait.For(ctx, b.slow) // counted even if the client has disconnected
 	}
-	return t.answer(mark, came, b.fail > 0 && rand.IntN(100) < b.fail)
+	return t.record(mark, came, b.fail > 0 && rand.IntN(100) < b.fail)
 }

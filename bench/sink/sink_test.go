@@ -19,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/bench/count"
 )
 
-// run runs a sink as its command does, and returns its URL and a way to ask it.
+// run runs a sink as its command does, and returns its URL and a function that sends queries.
 func run(t *testing.T, args ...string) (url string, ask func(Query) Report) {
 	t.Helper()
 	inR, inW := io.Pipe()
@@ -57,8 +57,8 @@ func mark(run int, n int64) string {
 	return count.Mark{Run: run, Number: n, Due: time.Now()}.String()
 }
 
-// talk writes text to the sink in pieces and returns the statuses of so many answers.
-func talk(t *testing.T, url string, answers int, pieces ...string) (statuses []string) {
+// exchange writes text to the sink in pieces and returns the statuses of that many answers.
+func exchange(t *testing.T, url string, answers int, pieces ...string) (statuses []string) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
@@ -88,10 +88,10 @@ func TestRequestsAreReadWhole(t *testing.T) {
 	t.Parallel()
 	url, ask := run(t)
 	large := mark(1, 2) + strings.Repeat("x", 100_000)
-	got := talk(t, url, 5,
+	got := exchange(t, url, 5,
 		"POST /3/ok HTTP/1.1\r\nHost: h\r\nContent-Length: ", fmt.Sprint(count.MarkWidth), "\r\n", "\r\n", mark(1, 0)[:20],
 		mark(1, 0)[20:],
-		// two at once, and a third whose name of the length is written in another way
+		// two requests in one write, with different spellings of Content-Length
 		fmt.Sprintf("POST /3/ok HTTP/1.1\r\nContent-Length:%d\r\n\r\n%sPOST /3/ok HTTP/1.1\r\ncontent-length: "+
 			"%[1]d\r\n\r\n%[2]s", count.MarkWidth, mark(1, 1)),
 		fmt.Sprintf("POST /0/ok HTTP/1.1\r\nX: y\r\nCONTENT-LENGTH: %d \r\n\r\n%s", len(large), large),
@@ -103,11 +103,11 @@ func TestRequestsAreReadWhole(t *testing.T) {
 		"POST /\r\n\r\n", "nonsense\r\n\r\n", "POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
 		"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
 	} {
-		if got := talk(t, url, 1, wrong); got[0] != "400" {
+		if got := exchange(t, url, 1, wrong); got[0] != "400" {
 			t.Errorf("%q: %v", wrong, got)
 		}
 	}
-	if got := talk(t, url, 1, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"); got[0] != "411" {
+	if got := exchange(t, url, 1, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"); got[0] != "411" {
 		t.Errorf("chunks: %v", got)
 	}
 	r := ask(Query{Refused: map[int][]int64{1: {1, 7}}, Durations: true})
@@ -122,7 +122,7 @@ func TestRequestsAreReadWhole(t *testing.T) {
 	}
 }
 
-func TestBehaviours(t *testing.T) {
+func TestPathsChooseBehaviours(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]behaviour{
 		"/0/ok": {}, "/15/hang": {destination: 15, hang: true}, "/1/fail50": {destination: 1, fail: 50},
@@ -184,8 +184,8 @@ func TestBehaviours(t *testing.T) {
 	}
 }
 
-// The first requests of a destination can be quick.
-func TestSlowAfter(t *testing.T) {
+// A behaviour with "after" answers the first requests at once.
+func TestSlowAfterQuickRequests(t *testing.T) {
 	t.Parallel()
 	url, _ := run(t)
 	for n, slow := range []bool{false, false, true} {
@@ -201,8 +201,8 @@ func TestSlowAfter(t *testing.T) {
 	}
 }
 
-// The forms that net/http serves: bodies of unknown length, TLS, HTTP/2.
-func TestLibraryForms(t *testing.T) {
+// net/http serves bodies of unknown length, TLS and HTTP/2.
+func TestNetHTTPServesChunksTLSAndHTTP2(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	for _, c := range []struct {

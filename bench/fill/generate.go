@@ -13,44 +13,44 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// world is what the events have in common. It is for one caller at a time.
-type world struct {
-	cfg      Config
-	rnd      *rand.Rand
-	from, to time.Time
-	clock    time.Time // of the event that is made
-	ids      *id.Generator
-	attempts *id.Generator
-	shapes   []shape
-	sizes    []int
-	places   []place
-	turns    []int32  // numbers of places, each as often as it has a share
-	runs     []string // one of each day
-	number   int      // of the next event
-	offset   int64    // of the next event and outcome
-	last     id.ID    // of the event before, whose duplicate the next may be
-	scratch  []byte
+// generator generates the events and their outcomes. It is not safe for concurrent use.
+type generator struct {
+	cfg       Config
+	rnd       *rand.Rand
+	from, to  time.Time
+	clock     time.Time // time of the current event
+	ids       *id.Generator
+	attempts  *id.Generator
+	shapes    []shape
+	sizes     []int
+	endpoints []endpointState
+	weighted  []int32  // indexes of endpoints, each as often as its share of the events
+	runs      []string // ids of replay runs, one for each day
+	number    int      // of the next event
+	offset    int64    // log offset of the next rows
+	last      id.ID    // the previous event, which the next may duplicate
+	scratch   []byte
 }
 
-// place is an endpoint with what is worked out of it once.
-type place struct {
+// endpointState is an endpoint with values that are computed once.
+type endpointState struct {
 	Endpoint
 	dests     []string
 	partition int32
 	types     []string
 }
 
-// rows are those of one insert, with memory that is used again for the one after the next.
+// rows are the rows of one insert. Their memory is reused for the insert after the next.
 type rows struct {
 	write.BulkRows
-	attempts int
-	bodies   []byte
-	text     strings.Builder
-	tries    []event.Attempt
-	headers  []event.Field
+	attempts    int
+	bodies      []byte
+	text        strings.Builder
+	attemptRows []event.Attempt
+	headers     []event.Field
 }
 
-// partitions are those of the topics in dev.
+// partitions is the number of partitions of the topics in dev.
 const partitions = 4
 
 // rareType is the type of one event in rareEvery.
@@ -59,27 +59,28 @@ const (
 	rareEvery = 20_000
 )
 
-func newWorld(cfg Config, now time.Time) *world {
-	w := &world{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, 1)), to: now.Truncate(time.Millisecond), shapes: shapes()}
-	// what is at the edge of the retention would soon be beyond it
+func newGenerator(cfg Config, now time.Time) *generator {
+	w := &generator{cfg: cfg, rnd: rand.New(rand.NewPCG(cfg.Seed, 1)), to: now.Truncate(time.Millisecond),
+		shapes: shapes()}
+	// not quite at the retention limit, where the oldest events would expire at once
 	w.from = w.to.AddDate(0, 0, -cfg.Days).Add(5 * time.Minute)
 	now = w.from
 	w.clock = w.from
 	clock := func() time.Time { return w.clock }
 	w.ids, w.attempts = id.NewGenerator(clock), id.NewGenerator(clock)
 	w.sizes = drawSizes(w.rnd)
-	w.turns = shares(len(cfg.Endpoints))
+	w.weighted = shares(len(cfg.Endpoints))
 	kinds := []string{"order.created", "order.paid", "order.shipped", "invoice.created", "invoice.paid", "push",
 		"pull_request.opened", "sensor.reading"}
 	for i, e := range cfg.Endpoints {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(e.ID)) // never fails
-		p := place{Endpoint: e, partition: int32(h.Sum32() % partitions),
+		p := endpointState{Endpoint: e, partition: int32(h.Sum32() % partitions),
 			types: []string{kinds[i%len(kinds)], kinds[(i+1)%len(kinds)]}}
 		for _, d := range e.Dests {
 			p.dests = append(p.dests, d.ID)
 		}
-		w.places = append(w.places, p)
+		w.endpoints = append(w.endpoints, p)
 	}
 	runs := id.NewGenerator(func() time.Time { return now })
 	for ; now.Before(w.to); now = now.AddDate(0, 0, 1) {
@@ -88,7 +89,7 @@ func newWorld(cfg Config, now time.Time) *world {
 	return w
 }
 
-// shares is a list of numbers below n in which number i occurs 1/(i+1) times as often as number 0, at least once.
+// shares returns a list of numbers below n in which i occurs 1/(i+1) times as often as 0, at least once.
 func shares(n int) []int32 {
 	const length = 1 << 16
 	sum := 0.0
@@ -103,14 +104,14 @@ func shares(n int) []int32 {
 	return out
 }
 
-// next makes the rows of up to n more events, all of one day, and reports whether there are any.
-func (w *world) next(b *rows, n int) bool {
+// next generates the rows of up to n more events, all of one day, and reports whether there are any.
+func (w *generator) next(b *rows, n int) bool {
 	n = min(n, w.cfg.Events-w.number)
 	if n == 0 {
 		return false
 	}
 	b.Events, b.Outcomes, b.Receipts, b.Offset = b.Events[:0], b.Outcomes[:0], b.Receipts[:0], w.offset
-	b.attempts, b.bodies, b.tries, b.headers = 0, b.bodies[:0], b.tries[:0], b.headers[:0]
+	b.attempts, b.bodies, b.attemptRows, b.headers = 0, b.bodies[:0], b.attemptRows[:0], b.headers[:0]
 	day := w.at(w.number).Truncate(24 * time.Hour)
 	for ; n > 0; n-- {
 		at := w.at(w.number)
@@ -125,24 +126,24 @@ func (w *world) next(b *rows, n int) bool {
 	return true
 }
 
-// at is when the nth event came: they come evenly, for a day must not be slow only because it was busy.
-func (w *world) at(n int) time.Time {
+// at returns the time of the nth event. Events are evenly distributed, so that no day is slower because it is busier.
+func (w *generator) at(n int) time.Time {
 	return w.from.Add(time.Duration(float64(w.to.Sub(w.from)) * float64(n) / float64(w.cfg.Events)))
 }
 
-// event makes one event and what becomes of it.
-func (w *world) event(b *rows) {
+// event generates one event and its outcomes.
+func (w *generator) event(b *rows) {
 	x := w.rnd.Uint64()
-	p := &w.places[w.turns[x%uint64(len(w.turns))]]
+	p := &w.endpoints[w.weighted[x%uint64(len(w.weighted))]]
 	x >>= 20
-	out := w.isOut(w.number)
+	out := w.inOutage(w.number)
 	if out {
-		p = &w.places[1%len(w.places)]
+		p = &w.endpoints[1%len(w.endpoints)]
 	}
 	e := event.Event{
 		ID: w.ids.NewUnbounded(p.partition), Account: w.cfg.Account, Endpoint: p.ID, Source: event.SourceProvider,
 		Verdict: event.VerdictVerified,
-		Type:    p.types[x&1], Method: "POST", RemoteIP: remote(byte(x >> 1)), Dests: p.dests,
+		Type:    p.types[x&1], Method: "POST", RemoteIP: documentationAddr(byte(x >> 1)), Dests: p.dests,
 	}
 	if x>>9&3 == 0 {
 		e.Source, e.Verdict = event.SourceAPI, event.VerdictUnverified
@@ -155,21 +156,21 @@ func (w *world) event(b *rows) {
 	b.bodies = w.shapes[x>>40%uint64(len(w.shapes))].appendBody(b.bodies, w.rnd, e.Type, w.number, size)
 	e.Body = b.bodies[from:len(b.bodies):len(b.bodies)]
 	e.Header = w.header(b, len(e.Body))
-	w.become(b, p, &e, out)
+	w.addOutcomes(b, p, &e, out)
 	b.Events = append(b.Events, e)
 	w.last = e.ID
 }
 
-// isOut reports whether the nth event is one of the outage: each second one of a time that ended two days ago.
-func (w *world) isOut(n int) bool {
+// inOutage reports whether the nth event belongs to the outage: every second event of a period that ended two days ago.
+func (w *generator) inOutage(n int) bool {
 	const daysAgo = 2
 	end := w.cfg.Events - w.cfg.Events*daysAgo/max(w.cfg.Days, daysAgo+1)
 	from := max(end-2*w.cfg.Outage, 0)
 	return n >= from && n < from+2*w.cfg.Outage && n%2 == 0
 }
 
-// keep is the text of bytes that will change.
-func (b *rows) keep(text []byte) string {
+// copyText copies bytes that will change into a string, in pieces of 1 MiB.
+func (b *rows) copyText(text []byte) string {
 	const piece = 1 << 20
 	if b.text.Cap()-b.text.Len() < len(text) {
 		b.text = strings.Builder{}
@@ -180,19 +181,19 @@ func (b *rows) keep(text []byte) string {
 	return b.text.String()[from:]
 }
 
-// header makes the header of a request: some lines that all have, a few that none shares.
-func (w *world) header(b *rows, size int) []event.Field {
+// header generates the header of a request: some lines that all requests share, and a few unique ones.
+func (w *generator) header(b *rows, size int) []event.Field {
 	from := len(b.headers)
 	w.scratch = appendCode(append(w.scratch[:0], "t=1760000000,v1="...), w.rnd.Uint64(), 12)
 	for range 4 {
 		w.scratch = appendCode(w.scratch, w.rnd.Uint64(), 12)
 	}
-	signature := b.keep(w.scratch)
+	signature := b.copyText(w.scratch)
 	w.scratch = appendCode(w.scratch[:0], w.rnd.Uint64(), 12)
-	request := b.keep(w.scratch)
+	request := b.copyText(w.scratch)
 	w.scratch = appendNumber(w.scratch[:0], size)
 	b.headers = append(b.headers,
-		event.Field{Name: "Accept", Value: "*/*"}, event.Field{Name: "Content-Length", Value: b.keep(w.scratch)},
+		event.Field{Name: "Accept", Value: "*/*"}, event.Field{Name: "Content-Length", Value: b.copyText(w.scratch)},
 		event.Field{Name: "Content-Type", Value: "application/json; charset=utf-8"},
 		event.Field{Name: "User-Agent", Value: "Provider/1.0 (+https://example.com/docs/webhooks)"},
 		event.Field{Name: "X-Provider-Request", Value: request}, event.Field{Name: "X-Provider-Signature", Value: signature})

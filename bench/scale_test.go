@@ -76,22 +76,22 @@ func fakeConfig(args []string) error {
 }
 
 // Busy endpoints in turn, idle ones besides and a backlog in front: all that is accepted arrives, and is counted once.
-func TestManyOfEach(t *testing.T) {
+func TestEndpointsAndBacklogAddUp(t *testing.T) {
 	t.Parallel()
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, said, err := figures(t, "flat", "--relay", own, "--endpoints", "3", "--configured", "5", "--backlog", "20",
+	r, said, err := runScenario(t, "flat", "--relay", own, "--endpoints", "3", "--configured", "5", "--backlog", "20",
 		"--partitions", "8", "--rate", "200", "--quiet")
 	if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost+r.Duplicates+r.Refused != 0 {
 		t.Fatalf("%v: accepted %d, delivered %d, lost %d, duplicates %d\n%s", err, r.Accepted, r.Delivered, r.Lost,
 			r.Duplicates, said)
 	}
-	if !strings.Contains(r.Settings, "3 endpoints, 5 configured besides, 20 waiting in the log, 8 partitions") {
+	if !strings.Contains(r.Settings, "3 endpoints, 5 idle endpoints, 20 parked in the log, 8 partitions") {
 		t.Errorf("settings %q", r.Settings)
 	}
-	if len(r.Figures) != 5 || r.Figures[0].Name != "endpoints configured besides" || r.Figures[0].Value != 4 ||
+	if len(r.Figures) != 5 || r.Figures[0].Name != "idle endpoints created" || r.Figures[0].Value != 4 ||
 		r.Figures[2].Name != "backlog posted" {
 		t.Errorf("figures %v", r.Figures)
 	}
@@ -106,7 +106,7 @@ func TestLossAmongEndpointsIsFound(t *testing.T) {
 		}
 		return 1
 	})
-	b := runBed(t, f, "steady", func(o *options) { o.rate, o.endpoints = 200, 7 }, time.Second)
+	b := runPosts(t, f, "steady", func(o *options) { o.rate, o.endpoints = 200, 7 }, time.Second)
 	if r := b.result; r.Accepted != 100 || r.Lost != 1 || r.Delivered != 99 || r.verdict() == nil {
 		t.Errorf("accepted %d, lost %d, delivered %d, verdict %v", r.Accepted, r.Lost, r.Delivered, r.verdict())
 	}
@@ -114,8 +114,8 @@ func TestLossAmongEndpointsIsFound(t *testing.T) {
 
 func TestAcceptDeliversNothing(t *testing.T) {
 	t.Parallel()
-	f := newFakeRelay(t, once)
-	r, said, err := figures(t, "accept", "--target", f.URL, "--key", "secret", "--posters", "2", "--endpoints", "3")
+	f := newFakeRelay(t, deliverOnce)
+	r, said, err := runScenario(t, "accept", "--target", f.URL, "--key", "secret", "--posters", "2", "--endpoints", "3")
 	if err != nil || r.Accepted == 0 || r.Delivered != 0 || len(r.Streams) != 1 || len(r.Streams[0].Arrivals) != 0 {
 		t.Errorf("%v: accepted %d, delivered %d, streams %v\n%s", err, r.Accepted, r.Delivered, r.Streams, said)
 	}
@@ -124,17 +124,16 @@ func TestAcceptDeliversNothing(t *testing.T) {
 func TestManyMisusesAreNamed(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"--endpoints 10001":   "--endpoints: 10001 is not from 0 to 10000",
-		"--configured 200001": "--configured: 200001",
-		"--backlog -1":        "--backlog: -1",
-		"--partitions 257":    "--partitions: 257",
-		"--target http://x --key k --configured 1": "--configured, --partitions: they are for what the " +
-			"benchmark starts",
+		"--endpoints 10001":                                  "--endpoints: 10001 is out of range, use 0 to 10000",
+		"--configured 200001":                                "--configured: 200001",
+		"--backlog -1":                                       "--backlog: -1",
+		"--partitions 257":                                   "--partitions: 257",
+		"--target http://x --key k --configured 1":           "--configured, --partitions: cannot be used with --target",
 		"--target http://x --key k --backlog 1":              "--backlog: --admin is missing",
 		"--target http://x --key k --admin x --partitions 4": "--configured, --partitions",
 	} {
 		var misuse MisuseError
-		if _, _, err := figures(t, "flat", strings.Fields(args)...); !errors.As(err, &misuse) ||
+		if _, _, err := runScenario(t, "flat", strings.Fields(args)...); !errors.As(err, &misuse) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}
@@ -142,7 +141,7 @@ func TestManyMisusesAreNamed(t *testing.T) {
 }
 
 // Every copy is an endpoint of its own: its ids, its token and secrets that open under its name.
-func TestMultiply(t *testing.T) {
+func TestIdleCopiesAreDistinct(t *testing.T) {
 	t.Parallel()
 	keys, err := config.NewKeyring(config.GenerateMasterKey("k"))
 	if err != nil {
@@ -152,7 +151,7 @@ func TestMultiply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, made, err := multiply(one, keys, 9)
+	document, made, err := addIdleCopies(one, keys, 9)
 	if err != nil || made != 8 {
 		t.Fatalf("%d made: %v", made, err)
 	}
@@ -185,20 +184,20 @@ func TestMultiply(t *testing.T) {
 	if err != nil || head.Entities != 10 || len(partitions) != 4 {
 		t.Errorf("%d entities, partitions %v: %v", head.Entities, partitions, err)
 	}
-	if _, made, err := multiply(document, keys, 9); err != nil || made != 0 {
+	if _, made, err := addIdleCopies(document, keys, 9); err != nil || made != 0 {
 		t.Errorf("%d made although they are there: %v", made, err)
 	}
 }
 
 // Little and much run in turns, each with the flags of both.
-func TestGrowth(t *testing.T) {
+func TestGrowthAlternatesScenarios(t *testing.T) {
 	t.Parallel()
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) (string, error) {
-		var out, said text
+		var out, said lockedText
 		err := growth(t.Context(), args, &out, &said)
 		return out.String(), err
 	}
@@ -213,18 +212,18 @@ func TestGrowth(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, f := range c.Figures {
-		if f.Name == "accepted a second" && (f.More.Median != f.New.Median-f.Base.Median || f.Base.Median == 0) {
+		if f.Name == "accepted per second" && (f.More.Median != f.New.Median-f.Base.Median || f.Base.Median == 0) {
 			t.Errorf("%+v", f)
 		}
 	}
 	for args, want := range map[string]string{
-		"":                    "growth of what",
+		"":                    "growth: a pair is missing",
 		"nothing":             `no pair "nothing"`,
 		"--turns 0 tls":       "--turns: 0",
-		"--n 5 tls":           "--n: 5 of tls",
-		"tls --data-dir x":    "--data-dir: each run begins with nothing",
-		"drain --n=5":         "--n comes before drain",
-		"tls --turns 5":       "--turns comes before tls",
+		"--n 5 tls":           "--n: 5 cannot be used with tls",
+		"tls --data-dir x":    "--data-dir: cannot be used with growth",
+		"drain --n=5":         "--n: put it before drain",
+		"tls --turns 5":       "--turns: put it before tls",
 		"endpoints --nothing": "turn 1 of flat",
 	} {
 		if _, err := run(strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
@@ -235,7 +234,7 @@ func TestGrowth(t *testing.T) {
 		for _, command := range []string{p.base, p.with} {
 			if v := p.variant(command, p.n, nil); v.name == "" || strings.Contains(strings.Join(v.args, " "), "{") {
 				t.Errorf("%s: %+v", p.name, v)
-			} else if _, err := v.options(v.args, &text{}); err != nil {
+			} else if _, err := v.options(v.args, &lockedText{}); err != nil {
 				t.Errorf("%s: %s: %v", p.name, command, err)
 			}
 		}
@@ -271,11 +270,12 @@ func TestBehind(t *testing.T) {
 	metrics := map[string]float64{"relay_log_unread_records": 907, `relay_log_unread_records{group="alerts"}`: 900,
 		`relay_log_unread_records{group="store"}`: 7}
 	long := []Sample{{At: 1}, {At: slopeSeconds}}
-	if got := behind(long, metrics); len(got) != 2 || got[0] != (Figure{"left by alerts", 900, "records in the log"}) ||
+	if got := consumerLags(long, metrics); len(got) != 2 ||
+		got[0] != (Figure{"lag of alerts", 900, "records in the log"}) ||
 		got[1].Value != 7 {
 		t.Errorf("%v", got)
 	}
-	if got := behind(long[:1], metrics); got != nil {
+	if got := consumerLags(long[:1], metrics); got != nil {
 		t.Errorf("nobody has looked at the log of a short run: %v", got)
 	}
 }
@@ -290,7 +290,7 @@ func TestAllocationsByStage(t *testing.T) {
 			&profile.Sample{Value: []int64{1, int64(100 * (1 + 2*i)), 0, 0},
 				Location: []*profile.Location{{Line: []profile.Line{{Function: f}}}}})
 	}
-	got := allocated([]Stage{{Name: "broker", PerEvent: 3}}, p, 10, 4000)
+	got := addAllocations([]Stage{{Name: "broker", PerEvent: 3}}, p, 10, 4000)
 	want := []Stage{{Name: "broker", PerEvent: 3, Mallocs: 5, Bytes: 1000}, {Name: "HTTP server", Mallocs: 5, Bytes: 3000}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -305,12 +305,12 @@ func TestFloorParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"floor-http", "floor-log", "floor-row"} {
-		r, said, err := figures(t, name, "--posters", "4", "--relay", own, "--quiet")
+		r, said, err := runScenario(t, name, "--posters", "4", "--relay", own, "--quiet")
 		if err != nil || r.Accepted == 0 || r.Delivered != r.Accepted || r.Lost != 0 || r.PostSeconds < 0.4 {
 			t.Errorf("%s: %v: accepted %d, delivered %d in %v s\n%s", name, err, r.Accepted, r.Delivered, r.PostSeconds, said)
 		}
 		if name == "floor-log" && (r.Mallocs == 0 || len(r.Batches) == 0) || name == "floor-row" &&
-			r.Accepted%rowsAnInsert != 0 {
+			r.Accepted%rowsPerInsert != 0 {
 			t.Errorf("%s: %v mallocs, batches %v, %d rows", name, r.Mallocs, r.Batches, r.Accepted)
 		}
 	}
@@ -352,7 +352,7 @@ func TestSheet(t *testing.T) {
 	var b bytes.Buffer
 	newSheet(results).print(&b)
 	for _, want := range []string{
-		"medians of 2 turns. Events a second: flat 1000, bare pipeline 1000",
+		"medians of 2 turns. Events per second: flat 1000, bare pipeline 1000",
 		"| HTTP server | 30.0 | 6.00 | 600 | 15.0 | 3.00 | 100 | 2.00 |", "| **the process** | 100 | 6.00 | 600 | 15.0 |",
 		"| clickhouse, its process | 20.0 |", "| **all** | 120 |", "| a row in ClickHouse, native insert | 125 | 8.00 | " +
 			"800 | store rows, clickhouse: 60.0 |", "| **the whole event** | 365 |",

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// serveLibrary is serve with net/http: for TLS, HTTP/2 and bodies of unknown length.
-func (s *Sink) serveLibrary(ctx context.Context, l net.Listener) {
+// serveNetHTTP is serve with net/http, for TLS, HTTP/2 and bodies of unknown length.
+func (s *Sink) serveNetHTTP(ctx context.Context, l net.Listener) {
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -33,15 +33,16 @@ func (s *Sink) serveLibrary(ctx context.Context, l net.Listener) {
 		}),
 		ReadHeaderTimeout: time.Minute,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          log.New(io.Discard, "", 0), // connections that are closed while nothing is on its way
+		ErrorLog:          log.New(io.Discard, "", 0), // net/http logs idle connections that are closed
 	}
 	stop := context.AfterFunc(ctx, func() { server.Close() })
 	defer stop()
 	_ = server.Serve(l)
 }
 
-// secure makes a certificate for the listener's host, writes it to a file and speaks TLS on the listener.
-func secure(l net.Listener, file string, http2 bool) (net.Listener, error) {
+// listenTLS creates a certificate for the listener's host, writes it to file as PEM, and returns a TLS listener with
+// it.
+func listenTLS(l net.Listener, file string, http2 bool) (net.Listener, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func secure(l net.Listener, file string, http2 bool) (net.Listener, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
 	if err != nil {
-		return nil, fmt.Errorf("make certificate: %w", err)
+		return nil, fmt.Errorf("create certificate: %w", err)
 	}
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
 		return nil, err

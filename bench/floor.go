@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// startFloor starts the bare pipeline, or a part of it.
+// startFloor returns a function that starts the bare pipeline of [floor], or a part of it.
 func startFloor(part string) func(context.Context, options) (*relay, error) {
 	return func(ctx context.Context, o options) (*relay, error) {
 		admin, err := freeAddress(ctx)
@@ -34,28 +34,28 @@ func startFloor(part string) func(context.Context, options) (*relay, error) {
 	}
 }
 
-// bare posts to the pipeline of [floor].
-func bare(ctx context.Context, b *benchRun) error {
-	return b.run(ctx, arriveWithin, b.post("events", b.r.url+"/in", 0))
+// floorRequests posts to the pipeline of [floor].
+func floorRequests(ctx context.Context, b *benchRun) error {
+	return b.run(ctx, arrivalLimit, b.post("events", b.r.url+"/in", 0))
 }
 
-// bareLog lets the records of the pipeline's log run for a while: it posts them itself.
-func bareLog(ctx context.Context, b *benchRun) error {
-	return b.during(ctx, func(ctx context.Context, before cost) (int64, error) {
+// floorLog lets the part log of the pipeline run for --duration. That part produces its own records.
+func floorLog(ctx context.Context, b *benchRun) error {
+	return b.measureWork(ctx, func(ctx context.Context, before cost) (int64, error) {
 		if err := wait.For(ctx, b.o.duration); err != nil {
 			return 0, err
 		}
-		now, err := b.r.cost(ctx)
+		now, err := b.r.readCost(ctx)
 		return int64(now.metrics["floor_finished_total"] - before.metrics["floor_finished_total"]), err
 	})
 }
 
-// during measures what work costs that is no stream of posts. It returns how many events it was.
-func (b *benchRun) during(ctx context.Context, work func(ctx context.Context, before cost) (int64, error)) error {
+// measureWork measures the cost of work that is no stream of posts. work returns the number of its events.
+func (b *benchRun) measureWork(ctx context.Context, work func(ctx context.Context, before cost) (int64, error)) error {
 	if err := b.measureIdle(ctx); err != nil {
 		return err
 	}
-	before, err := b.r.cost(ctx)
+	before, err := b.r.readCost(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (b *benchRun) during(ctx context.Context, work func(ctx context.Context, be
 	if err != nil {
 		return err
 	}
-	after, err := b.r.cost(ctx)
+	after, err := b.r.readCost(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,12 +73,12 @@ func (b *benchRun) during(ctx context.Context, work func(ctx context.Context, be
 	res := &b.result
 	res.Accepted, res.Delivered = n, n
 	res.PostSeconds, res.AllSeconds = took.Seconds(), took.Seconds()
-	b.account(spent, &watch{b: b}, took)
+	b.addCosts(spent, &watch{b: b}, took)
 	return nil
 }
 
-// startTables starts the embedded ClickHouse by itself.
-func startTables(ctx context.Context, o options) (*relay, error) {
+// startClickHouse starts the embedded ClickHouse without a relay.
+func startClickHouse(ctx context.Context, o options) (*relay, error) {
 	r := &relay{}
 	args := []string{
 		"engine", "clickhouse", "--data", filepath.Join(o.dir, "clickhouse"), fmt.Sprintf("--fsync=%t", o.fsync),
@@ -87,24 +87,25 @@ func startTables(ctx context.Context, o options) (*relay, error) {
 	return r, r.start(ctx, o.relay, args, nil, engineLine)
 }
 
-// rowsAnInsert is a flush of a busy relay.
-const rowsAnInsert = 5_000
+// rowsPerInsert is the size of a busy relay's flush.
+const rowsPerInsert = 5_000
 
-// bareRows inserts one block of rows again and again. A row is the least that an event needs: an id, a time, a body.
-func bareRows(ctx context.Context, b *benchRun) error {
+// floorRows inserts blocks of rows for --duration. A row has the minimum of an event: an id, a time and a body.
+func floorRows(ctx context.Context, b *benchRun) error {
 	statements := []string{
 		"CREATE DATABASE IF NOT EXISTS floor",
 		"CREATE TABLE IF NOT EXISTS floor.rows (id FixedString(16), ts Int64, body String CODEC(ZSTD(1))) " +
 			"ENGINE = MergeTree ORDER BY id",
 	}
 	for _, s := range statements {
-		if err := b.tables(ctx, s, nil); err != nil {
+		if err := b.queryClickHouse(ctx, s, nil); err != nil {
 			return err
 		}
 	}
-	return b.during(ctx, func(ctx context.Context, _ cost) (n int64, err error) {
-		for began := time.Now(); time.Since(began) < b.o.duration; n += rowsAnInsert {
-			if err := b.tables(ctx, "INSERT INTO floor.rows FORMAT Native", nativeBlock(n, rowsAnInsert, b.o.size)); err != nil {
+	return b.measureWork(ctx, func(ctx context.Context, _ cost) (n int64, err error) {
+		for began := time.Now(); time.Since(began) < b.o.duration; n += rowsPerInsert {
+			if err := b.queryClickHouse(
+				ctx, "INSERT INTO floor.rows FORMAT Native", nativeBlock(n, rowsPerInsert, b.o.size)); err != nil {
 				return n, err
 			}
 		}
@@ -112,14 +113,14 @@ func bareRows(ctx context.Context, b *benchRun) error {
 	})
 }
 
-// tables sends one statement to the embedded ClickHouse, with rows or nil.
-func (b *benchRun) tables(ctx context.Context, statement string, rows []byte) error {
+// queryClickHouse sends one statement to the embedded ClickHouse. rows is its input in the format Native, or nil.
+func (b *benchRun) queryClickHouse(ctx context.Context, statement string, rows []byte) error {
 	address := "http://localhost/?query=" + url.QueryEscape(statement)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(rows))
 	if err != nil {
 		return err
 	}
-	resp, err := b.tablesClient().Do(req)
+	resp, err := b.clickhouseClient().Do(req)
 	if err != nil {
 		return err
 	}
@@ -131,8 +132,8 @@ func (b *benchRun) tables(ctx context.Context, statement string, rows []byte) er
 	return err
 }
 
-// tablesClient sends requests to the embedded ClickHouse, over its unix socket; it keeps its connections.
-func (b *benchRun) tablesClient() *http.Client {
+// clickhouseClient returns the HTTP client for the embedded ClickHouse's Unix socket. It keeps its connections.
+func (b *benchRun) clickhouseClient() *http.Client {
 	if b.engine == nil {
 		path := strings.TrimPrefix(b.r.url, "unix:")
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return private.Dial(ctx, path) }
@@ -141,7 +142,7 @@ func (b *benchRun) tablesClient() *http.Client {
 	return b.engine
 }
 
-// nativeBlock is n rows in ClickHouse's format Native, the first with the number first.
+// nativeBlock returns n rows in ClickHouse's format Native. The ids begin with the number first.
 func nativeBlock(first int64, n, size int) []byte {
 	text := func(b []byte, s string) []byte { return append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 	column := func(b []byte, name, kind string) []byte { return text(text(b, name), kind) }

@@ -9,26 +9,25 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// What becomes of events, in events of 10,000. The rest is delivered by the first attempt.
+// How many of 10,000 events end in which way. The other events are delivered by the first attempt.
 const (
 	outOf      = 10_000
 	rejected   = 80
-	unrouted   = 60 // there was no destination
+	unrouted   = 60 // without a destination
 	duplicates = 40
 	tests      = 10
-	failed     = 100 // for good, half of them after several attempts
+	failed     = 100 // finally, half of them after several attempts
 	retrying   = 30
 	retried    = 200 // delivered by the second or third attempt
-	replayed   = 20  // delivered, and once more by a replay
-	received   = 600 // delivered, and the receiver said what became of it
+	replayed   = 20  // delivered, and delivered again by a replay
+	received   = 600 // delivered, with a processing receipt
 )
 
-// atWork is how many of the newest events wait for a place at their destination.
-const atWork = 50
+// pendingEvents is how many of the newest events are pending because their lane is full.
+const pendingEvents = 50
 
-// become decides what becomes of an event and appends what was said about it. One that came while the destination was
-// out has failed.
-func (w *world) become(b *rows, p *place, e *event.Event, out bool) {
+// addOutcomes chooses an event's outcomes at random and appends their rows. Events of the outage have failed.
+func (w *generator) addOutcomes(b *rows, p *endpointState, e *event.Event, out bool) {
 	fate := int(w.rnd.Uint64() % outOf)
 	if out {
 		fate = rejected + unrouted + duplicates + tests + fate%failed
@@ -49,7 +48,7 @@ func (w *world) become(b *rows, p *place, e *event.Event, out bool) {
 	case is(tests):
 		e.Source, e.Verdict = event.SourceTest, event.VerdictUnverified
 	}
-	if w.number >= w.cfg.Events-atWork {
+	if w.number >= w.cfg.Events-pendingEvents {
 		for i := range p.Dests {
 			b.Outcomes = append(b.Outcomes, event.Outcome{
 				Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, Dest: p.Dests[i].ID, Type: e.Type,
@@ -59,21 +58,21 @@ func (w *world) become(b *rows, p *place, e *event.Event, out bool) {
 		return
 	}
 	for i := range p.Dests {
-		c := chain{w: w, b: b, e: e, to: &p.Dests[i], at: w.clock.Add(20 * time.Millisecond)}
+		c := deliveryChain{w: w, b: b, e: e, to: &p.Dests[i], at: w.clock.Add(20 * time.Millisecond)}
 		switch n := fate; {
 		case n < 0:
-			c.ends(event.Delivered, 1)
+			c.addAttempts(event.Delivered, 1)
 		case n < failed:
-			c.ends(event.Failed, 1+4*(n&1))
+			c.addAttempts(event.Failed, 1+4*(n&1))
 		case n < failed+retrying:
-			c.ends(event.Retrying, 3)
+			c.addAttempts(event.Retrying, 3)
 		case n < failed+retrying+retried:
-			c.ends(event.Delivered, 2+n&1)
+			c.addAttempts(event.Delivered, 2+n&1)
 		case n < failed+retrying+retried+replayed:
-			c.ends(event.Delivered, 1)
+			c.addAttempts(event.Delivered, 1)
 			c.replay()
 		default:
-			c.ends(event.Delivered, 1)
+			c.addAttempts(event.Delivered, 1)
 		}
 	}
 	if fate >= outOf-rejected-unrouted-duplicates-tests-received {
@@ -81,9 +80,9 @@ func (w *world) become(b *rows, p *place, e *event.Event, out bool) {
 	}
 }
 
-// chain is what happens to one delivery.
-type chain struct {
-	w   *world
+// deliveryChain appends the attempts of one delivery.
+type deliveryChain struct {
+	w   *generator
 	b   *rows
 	e   *event.Event
 	to  *Destination
@@ -91,8 +90,8 @@ type chain struct {
 	run string
 }
 
-// ends appends the outcomes of n attempts, of which the last leads to the status.
-func (c *chain) ends(status event.Status, n int) {
+// addAttempts appends the outcomes of n attempts, of which the last has the status.
+func (c *deliveryChain) addAttempts(status event.Status, n int) {
 	trigger := event.TriggerInitial
 	for i := 1; i < n; i++ {
 		c.attempt(trigger, event.Retrying, "")
@@ -109,18 +108,18 @@ func (c *chain) ends(status event.Status, n int) {
 	}
 }
 
-// replay appends the outcome of a replay of the same day.
-func (c *chain) replay() {
+// replay appends the outcome of a replay on the same day.
+func (c *deliveryChain) replay() {
 	day := int(c.w.clock.Sub(c.w.from) / (24 * time.Hour))
 	c.run, c.at = c.w.runs[min(day, len(c.w.runs)-1)], c.at.Add(time.Hour)
 	c.attempt(event.TriggerReplay, event.Delivered, "")
 }
 
-func (c *chain) attempt(trigger event.Trigger, status event.Status, reason event.Reason) {
+func (c *deliveryChain) attempt(trigger event.Trigger, status event.Status, reason event.Reason) {
 	w, b, x := c.w, c.b, c.w.rnd.Uint64()
 	a := event.Attempt{
 		ID: w.attempts.NewUnbounded(c.e.ID.Partition()), StartedAt: c.at, Trigger: trigger, OK: true, Code: 200,
-		RemoteIP: remote(7),
+		RemoteIP: documentationAddr(7),
 		URL:      c.to.URL, Method: "POST",
 		Duration: time.Duration(15+x%200) * time.Millisecond, TTFB: time.Duration(10+x%190) * time.Millisecond,
 		ResponseBody:   accepted,
@@ -128,19 +127,19 @@ func (c *chain) attempt(trigger event.Trigger, status event.Status, reason event
 	}
 	if status != event.Delivered {
 		a.OK, a.Code, a.ErrorCode, a.ErrorMessage, a.ResponseBody = false, 503, event.CodeHTTPStatus,
-			"answered 503 Service Unavailable", refusedPage
+			"answered 503 Service Unavailable", errorPage
 	}
-	if x>>60 == 0 && !a.OK { // some do not answer at all
+	if x>>60 == 0 && !a.OK { // one of 16 failures has no answer
 		a.Code, a.ErrorCode, a.ErrorMessage, a.ResponseBody, a.ResponseHeader = 0, event.CodeTimeout,
 			"no answer within 15 s", nil, ""
 		a.Duration = 15 * time.Second
 	}
-	a.RequestHeader = w.sent(b, c.e, trigger)
-	b.tries = append(b.tries, a)
+	a.RequestHeader = w.requestHeader(b, c.e, trigger)
+	b.attemptRows = append(b.attemptRows, a)
 	o := event.Outcome{
 		Event: c.e.ID, Account: c.e.Account, Endpoint: c.e.Endpoint, Dest: c.to.ID, Type: c.e.Type, Status: status,
 		Reason: reason, Code: a.Code,
-		At: c.at.Add(a.Duration), Run: c.run, Attempt: &b.tries[len(b.tries)-1],
+		At: c.at.Add(a.Duration), Run: c.run, Attempt: &b.attemptRows[len(b.attemptRows)-1],
 	}
 	if status == event.Retrying {
 		o.NextAt = c.at.Add(time.Hour)
@@ -149,8 +148,8 @@ func (c *chain) attempt(trigger event.Trigger, status event.Status, reason event
 	b.attempts++
 }
 
-// sent are the lines of a delivery: those that were received, and ours.
-func (w *world) sent(b *rows, e *event.Event, trigger event.Trigger) event.Lines {
+// requestHeader returns the header lines of a delivery: the received ones and the relay's own.
+func (w *generator) requestHeader(b *rows, e *event.Event, trigger event.Trigger) event.Lines {
 	s := w.scratch[:0]
 	for _, f := range e.Header {
 		s = append(append(append(append(s, f.Name...), ": "...), f.Value...), '\n')
@@ -164,11 +163,11 @@ func (w *world) sent(b *rows, e *event.Event, trigger event.Trigger) event.Lines
 	}
 	s = append(s, "\nWebhook-Timestamp: "...)
 	w.scratch = append(strconv.AppendInt(s, w.clock.Unix(), 10), '\n')
-	return event.Lines(b.keep(w.scratch))
+	return event.Lines(b.copyText(w.scratch))
 }
 
-// receipt appends what the receiver said about the event.
-func (w *world) receipt(b *rows, e *event.Event) {
+// receipt appends a processing receipt for the event.
+func (w *generator) receipt(b *rows, e *event.Event) {
 	r := event.Receipt{Event: e.ID, Account: e.Account, Endpoint: e.Endpoint, State: event.ProcessingDone,
 		At: w.clock.Add(2 * time.Second), Reference: "job-1"}
 	switch w.rnd.Uint64() % 10 {
@@ -180,14 +179,14 @@ func (w *world) receipt(b *rows, e *event.Event) {
 	b.Receipts = append(b.Receipts, r)
 }
 
-// Bodies of answers.
+// Bodies of the destinations' answers.
 var (
-	accepted    = []byte(`{"ok":true}`)
-	refusedPage = []byte("<html><head><title>503 Service Temporarily " +
+	accepted  = []byte(`{"ok":true}`)
+	errorPage = []byte("<html><head><title>503 Service Temporarily " +
 		"Unavailable</title></head><body><center><h1>503</h1></center></body></html>")
 )
 
-// remote is an address of those that are kept for documentation.
-func remote(n byte) netip.Addr { return netip.AddrFrom4([4]byte{203, 0, 113, n}) }
+// documentationAddr returns an address in 203.0.113.0/24, which is reserved for documentation (RFC 5737).
+func documentationAddr(n byte) netip.Addr { return netip.AddrFrom4([4]byte{203, 0, 113, n}) }
 
 func appendNumber(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }

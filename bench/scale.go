@@ -20,7 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
-// What there may be many of.
+// Limits of flags that say how many of something exist.
 const (
 	maxBusy       = 10_000
 	maxConfigured = 200_000
@@ -28,12 +28,12 @@ const (
 	maxPartitions = 256
 )
 
-// idleName is what the endpoints that get nothing are called.
+// idleName is the name of the idle endpoints.
 const idleName = "bench idle"
 
-// configure sees to it that so many idle endpoints exist: one is made through the API, the others are copies of it in
-// an export, each with secrets of its own, that is imported again.
-func (b *benchRun) configure(ctx context.Context) error {
+// createIdleEndpoints creates idle endpoints until --configured exist. It creates one through the API, exports the
+// configuration, adds copies with their own secrets, and imports it again.
+func (b *benchRun) createIdleEndpoints(ctx context.Context) error {
 	if b.o.configured == 0 {
 		return nil
 	}
@@ -54,11 +54,11 @@ func (b *benchRun) configure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	had, err := b.command(ctx, "config", "export")
+	had, err := b.runRelay(ctx, "config", "export")
 	if err != nil {
 		return err
 	}
-	document, made, err := multiply(had, keys, b.o.configured)
+	document, made, err := addIdleCopies(had, keys, b.o.configured)
 	if err != nil || made == 0 {
 		return err
 	}
@@ -66,21 +66,21 @@ func (b *benchRun) configure(ctx context.Context) error {
 	if err := os.WriteFile(file, document, 0o600); err != nil {
 		return err
 	}
-	if _, err := b.command(ctx, "config", "import", file); err != nil {
+	if _, err := b.runRelay(ctx, "config", "import", file); err != nil {
 		return err
 	}
 	took := time.Since(began)
-	if err := b.settle(ctx); err != nil {
+	if err := b.awaitIdle(ctx); err != nil {
 		return err
 	}
-	b.add(
-		Figure{"endpoints configured besides", float64(made), fmt.Sprintf("in %.1f s", took.Seconds())},
+	b.addFigures(
+		Figure{"idle endpoints created", float64(made), fmt.Sprintf("in %.1f s", took.Seconds())},
 		Figure{"memory since then", float64(b.r.rss()-before) / (1 << 20), "MB more"})
 	return os.Remove(file)
 }
 
-// command runs a command of an operator on what was started, and returns what it says.
-func (b *benchRun) command(ctx context.Context, words ...string) ([]byte, error) {
+// runRelay runs a relay command on the started relay's data directory and returns what it printed.
+func (b *benchRun) runRelay(ctx context.Context, words ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, b.o.relay, append(words, "--data-dir", b.r.dir)...)
 	var fault bytes.Buffer
 	cmd.Stderr = &fault
@@ -91,8 +91,8 @@ func (b *benchRun) command(ctx context.Context, words ...string) ([]byte, error)
 	return out, nil
 }
 
-// multiply returns an export with as many idle endpoints as wanted, and how many of them are new.
-func multiply(export []byte, keys *config.Keyring, wanted int) (document []byte, made int, err error) {
+// addIdleCopies returns an export with wanted idle endpoints, and how many of them are new.
+func addIdleCopies(export []byte, keys *config.Keyring, wanted int) (document []byte, made int, err error) {
 	var lines []exportLine
 	var model *config.Endpoint
 	head, err := config.ReadExport(bytes.NewReader(export), func(kind string, value json.RawMessage) error {
@@ -117,7 +117,7 @@ func multiply(export []byte, keys *config.Keyring, wanted int) (document []byte,
 		return nil, 0, errors.New("the export has no idle endpoint")
 	}
 	for ; made < wanted; made++ {
-		e, err := copyOf(model, keys, int32(made)%head.Partitions)
+		e, err := copyEndpoint(model, keys, int32(made)%head.Partitions)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -145,8 +145,8 @@ type exportLine struct {
 	value json.RawMessage
 }
 
-// copyOf is another endpoint with the same settings, in a partition.
-func copyOf(model *config.Endpoint, keys *config.Keyring, partition int32) (*config.Endpoint, error) {
+// copyEndpoint returns a copy of an endpoint in a partition, with its own ids, token and secrets.
+func copyEndpoint(model *config.Endpoint, keys *config.Keyring, partition int32) (*config.Endpoint, error) {
 	e, token := *model, id.Random("")
 	hash := sha256.Sum256([]byte(token))
 	e.ID, e.Partition, e.TokenHash = id.Random(id.Endpoint), partition, hash[:]
@@ -168,29 +168,31 @@ func copyOf(model *config.Endpoint, keys *config.Keyring, partition int32) (*con
 }
 
 const (
-	// waiters are the paused endpoints of a backlog: with as many it lies in every partition that has a busy one.
-	waiters = 64
-	// heldWithin bounds the time in which a backlog is put aside, for each event and in all at least.
-	heldWithin, leastHeldWithin = time.Millisecond, time.Minute
+	// backlogEndpoints is how many paused endpoints a backlog has: so many that every partition with a busy endpoint
+	// has some.
+	backlogEndpoints = 64
+	// parkLimitPerEvent bounds the time until a backlog is parked, per event; minParkLimit is the minimum for all of
+	// it.
+	parkLimitPerEvent, minParkLimit = time.Millisecond, time.Minute
 )
 
-// wait posts the backlog to endpoints that are paused, and waits until the dispatcher has put all of it aside.
-func (b *benchRun) wait(ctx context.Context) error {
+// postBacklog posts the backlog to paused endpoints, and waits until the dispatcher has parked all of it.
+func (b *benchRun) postBacklog(ctx context.Context) error {
 	if b.o.backlog == 0 {
 		return nil
 	}
-	before, err := b.held(ctx)
+	before, err := b.parkedDeliveries(ctx)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	paused := object{"name": "bench backlog", "paused": true, "destinations": b.to("ok")}
-	ids, err := b.r.makeEndpoints(ctx, waiters, paused)
+	paused := object{"name": "bench backlog", "paused": true, "destinations": b.destinations("ok")}
+	ids, err := b.r.makeEndpoints(ctx, backlogEndpoints, paused)
 	if err != nil {
 		return err
 	}
 	at := pace{conns: 2, batch: min(1000, b.o.backlog)}
-	p := b.postAt(at, "backlog", b.r.events(ids[0])).inTurn(ids).count(b.o.backlog)
+	p := b.postAt(at, "backlog", b.r.eventsURL(ids[0])).roundRobin(ids).limitEvents(b.o.backlog)
 	r, _, err := b.generate(ctx, b.postedProgress("backlog: %d of %d posted", b.o.backlog), p)
 	if err != nil {
 		return err
@@ -198,30 +200,30 @@ func (b *benchRun) wait(ctx context.Context) error {
 	if t := r.Streams[0]; t.Accepted != p.Events {
 		return fmt.Errorf("backlog: %d of %d events were refused; answers by status: %v", t.Refused, p.Events, t.Answers)
 	}
-	posted, limit := time.Since(began), max(time.Duration(b.o.backlog)*heldWithin, leastHeldWithin)
+	posted, limit := time.Since(began), max(time.Duration(b.o.backlog)*parkLimitPerEvent, minParkLimit)
 	for held := before; held-before < float64(b.o.backlog); {
 		if time.Since(began) > posted+limit {
-			return fmt.Errorf("backlog: %.0f of %d events were put aside in %v", held-before, b.o.backlog, limit)
+			return fmt.Errorf("backlog: only %.0f of %d events were parked within %v", held-before, b.o.backlog, limit)
 		}
 		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
-		if held, err = b.held(ctx); err != nil {
+		if held, err = b.parkedDeliveries(ctx); err != nil {
 			return err
 		}
 	}
 	aside := time.Since(began)
-	if err := b.settle(ctx); err != nil {
+	if err := b.awaitIdle(ctx); err != nil {
 		return err
 	}
-	b.add(Figure{"backlog posted", posted.Seconds(), "s"}, Figure{"backlog put aside", aside.Seconds(), "s"})
+	b.addFigures(Figure{"backlog posted", posted.Seconds(), "s"}, Figure{"backlog parked", aside.Seconds(), "s"})
 	return nil
 }
 
-// held is how many deliveries the dispatcher has put aside so far, because their endpoint is paused or for another
-// reason.
-func (b *benchRun) held(ctx context.Context) (sum float64, err error) {
-	c, err := b.r.cost(ctx)
+// parkedDeliveries returns how many deliveries the dispatcher has held so far, because their endpoint is paused or for
+// another reason.
+func (b *benchRun) parkedDeliveries(ctx context.Context) (sum float64, err error) {
+	c, err := b.r.readCost(ctx)
 	for name, n := range c.metrics {
 		if strings.HasPrefix(name, "relay_dispatch_outcomes_total{") && strings.Contains(name, `status="held"`) {
 			sum += n
@@ -231,19 +233,19 @@ func (b *benchRun) held(ctx context.Context) (sum float64, err error) {
 }
 
 const (
-	settled      = 0.25 // of a core, in a second: what is left to do is no burst any more
-	settleWithin = 2 * time.Minute
+	idleCores = 0.25 // cores: a relay that uses less in a second has finished its work
+	idleLimit = 2 * time.Minute
 )
 
-// settle waits until the relay has done what was set going, or for settleWithin.
-func (b *benchRun) settle(ctx context.Context) error {
+// awaitIdle waits until the relay uses less than idleCores of CPU for a second, at most for idleLimit.
+func (b *benchRun) awaitIdle(ctx context.Context) error {
 	began := time.Now()
-	for before := b.r.spent(); time.Since(began) < settleWithin; {
+	for before := b.r.cpuUsed(); time.Since(began) < idleLimit; {
 		if err := wait.For(ctx, time.Second); err != nil {
 			return err
 		}
-		now := b.r.spent()
-		if (now - before).Seconds() < settled {
+		now := b.r.cpuUsed()
+		if (now - before).Seconds() < idleCores {
 			return nil
 		}
 		before = now
@@ -251,8 +253,8 @@ func (b *benchRun) settle(ctx context.Context) error {
 	return nil
 }
 
-// postedProgress returns a function that prints how many events of a stream are posted, unless quiet is set. format
-// takes that number and all.
+// postedProgress returns a function that prints how many events of a stream are posted, unless quiet is set. The
+// arguments of format are that number and all.
 func (b *benchRun) postedProgress(format string, all int) func(load.Report, time.Duration) error {
 	return func(r load.Report, _ time.Duration) error {
 		if !b.o.quiet {
