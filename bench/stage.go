@@ -58,7 +58,8 @@ var rules = []struct {
 		"net/http.(*http2clientStream", "golang.org/x/net/http2.", relayModule + "pkg/egress.",
 	}},
 	{"outcome", []string{
-		dispatch + "conclude", dispatch + "outcome", relayModule + "pkg/event.(*Outcome)", relayModule + "pkg/event.Outcome",
+		dispatch + "recordAttempt", relayModule + "dispatcher.newOutcome", relayModule + "pkg/event.(*Outcome)", relayModule +
+			"pkg/event.Outcome",
 	}},
 	{"others", []string{relayModule + "dispatcher/recovery."}},
 	{"accept", []string{relayModule + "bench/floor.(*pipe).accept"}},
