@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Bounds of a challenge.
+// Limits of a challenge.
 const (
-	maxChallenge     = 512  // characters that are ever echoed
+	maxChallenge     = 512  // characters of an answer
 	maxChallengeBody = 4096 // bytes; Slack's handshake has about 200
 )
 
-// Challenge returns the text with which to answer a provider that asks, before it sends events, whether the address is
-// ours:
+// Challenge returns the text that answers a URL verification: before it sends events, a provider checks that the URL
+// expects them. It returns false if the request is not a challenge:
 //   - Slack posts `{"type":"url_verification","challenge":…}`,
 //   - WebSub and Meta get `?hub.challenge=…`,
 //   - Dropbox gets `?challenge=…`.
 //
-// Only text of `[A-Za-z0-9._~+/=-]{1,512}` is ever given back, so the answer cannot carry markup or script of whoever
-// asks. Anything else is not a challenge.
+// Only text that matches `[A-Za-z0-9._~+/=-]{1,512}` is returned, so the answer cannot contain markup or a script. A
+// request with any other text is not a challenge.
 func Challenge(r Request) (string, bool) {
 	var text string
 	switch r.Method {
@@ -37,7 +37,7 @@ func Challenge(r Request) (string, bool) {
 }
 
 func slackChallenge(body []byte) string {
-	// The look for the word keeps the JSON parser away from ordinary events.
+	// Ordinary events do not contain the word and are not parsed as JSON.
 	if len(body) > maxChallengeBody || !bytes.Contains(body, []byte("url_verification")) {
 		return ""
 	}
@@ -51,7 +51,8 @@ func slackChallenge(body []byte) string {
 	return handshake.Challenge
 }
 
-// queryChallenge returns hub.challenge, else challenge, of a query; the first of each.
+// queryChallenge returns the first hub.challenge of the address's query, otherwise its first challenge; empty if it has
+// neither.
 func queryChallenge(address string) string {
 	_, query, _ := strings.Cut(address, "?")
 	var dropbox string

@@ -15,7 +15,7 @@ func TestChallenge(t *testing.T) {
 			t.Errorf("%s %s %s: got %q %v, want %q", method, query, body, got, ok, want)
 		}
 	}
-	// The requests of the vendors' own pages.
+	// The examples of the providers' documentation.
 	f(http.MethodPost, "", `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl",`+
 		`"challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`,
 		"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")

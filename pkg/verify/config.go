@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a configuration.
+// Limits and defaults of a configuration.
 const (
-	MaxSecrets       = 3               // live at once, so that a rotation never has to hurry
-	DefaultTolerance = 5 * time.Minute // what the providers' own libraries use
+	MaxSecrets       = 3               // valid at the same time, for rotation
+	DefaultTolerance = 5 * time.Minute // the default of the providers' own libraries
 	MinTolerance     = time.Second
 	MaxTolerance     = 24 * time.Hour
 
@@ -22,28 +22,28 @@ const (
 	maxTemplate = 256 // bytes
 )
 
-// Config is what an endpoint's verification says.
+// Config is the configuration of an endpoint's verification.
 type Config struct {
 	Type string
-	// Secrets in clear, opened by the caller: one to MaxSecrets, any of which may match.
+	// Secrets are one to MaxSecrets secrets in clear text. A signature by any of them is accepted; Sign uses the first.
 	Secrets []string
-	// Tolerance is how far a signed time may be from now, in either direction; used where the scheme signs a time.
+	// Tolerance is how far the signed time may be in the past or in the future. Schemes that sign no time ignore it.
 	Tolerance time.Duration
 
-	// The rest is for HMAC alone and ignored elsewhere.
+	// Only HMAC uses the fields below.
 
-	Header    string // of the signature; default X-Signature
+	Header    string // name of the signature header; default X-Signature
 	Algorithm string // sha256 (default), sha1, sha512
 	Encoding  string // hex (default, lower-case) or base64 (padded)
 	Prefix    string // before the MAC in the header, such as "sha256="
-	// SignedContent is the signed text: literal text around one {body}, with {timestamp} from the signature header's own
-	// `t=` or {timestamp:Header-Name} from another header. Default {body}.
+	// SignedContent is a template of the signed text: literal text with one {body}, and optionally {timestamp}, the `t=`
+	// or `ts=` of the signature header, or {timestamp:Header-Name}, the value of another header. Default {body}.
 	SignedContent string
 }
 
-// Fault is one thing that is wrong with a configuration.
+// Fault is one invalid member of a configuration.
 type Fault struct {
-	// Param is the member at fault as the API names it: type, secret, secrets, secrets[1], tolerance_seconds, header,
+	// Param is the name of the invalid member in the API: type, secret, secrets, secrets[1], tolerance_seconds, header,
 	// algorithm, encoding, prefix, signed_content.
 	Param   string
 	Message string
@@ -51,10 +51,10 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.Param + " " + f.Message }
 
-// addFault adds a fault of a configuration.
+// addFault adds a Fault of the parameter; format and args make its message.
 type addFault = func(param, format string, args ...any)
 
-// Validate returns nil or all faults, joined, each a [*Fault]; errors.As finds the first. No message repeats a secret.
+// Validate returns nil, or all faults joined, each a [*Fault]; errors.As finds the first. No message contains a secret.
 func (c Config) Validate() error {
 	var faults []error
 	add := func(param, format string, args ...any) {
@@ -95,8 +95,8 @@ func secretParam(i, n int) string {
 	return fmt.Sprintf("secrets[%d]", i)
 }
 
-// secretFault says what is wrong with one secret, "" if nothing. The rules are those that catch a bad paste: apart from
-// Standard Webhooks the vendors promise no form.
+// secretFault returns what is wrong with a secret, or "". Its rules catch mistakes of copying: except for Standard
+// Webhooks, the providers specify no format.
 func secretFault(secret string) string {
 	switch {
 	case secret == "":

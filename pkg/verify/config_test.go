@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// faults returns the members at fault, in order.
+// faults returns the invalid members, in order.
 func faults(err error) []string {
 	var params []string
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -88,7 +88,7 @@ func TestValidate(t *testing.T) {
 	f(func(c *Config) { c.SignedContent, c.Prefix = "{timestamp}.{body}", "t=" }, "prefix")
 	f(func(c *Config) { c.SignedContent, c.Prefix = "{timestamp:X-Ts}.{body}", "t=" })
 
-	// Members of the configurable scheme mean nothing elsewhere.
+	// Other schemes ignore the members of the configurable scheme.
 	f(func(c *Config) { c.Type, c.Algorithm, c.Header, c.SignedContent = Stripe, "md5", "X Y", "x" })
 }
 

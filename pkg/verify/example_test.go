@@ -8,8 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
-// A provider that signs `timestamp.body` and sends the time inside the signature header, while its old secret is still
-// live.
+// A provider signs `timestamp.body` and sends the timestamp inside the signature header. Its old secret is still valid.
 func Example() {
 	config := verify.Config{
 		Type:          verify.HMAC,
@@ -31,12 +30,12 @@ func Example() {
 		Body: []byte(`{"type":"order.created"}`),
 		Now:  time.Unix(1760000003, 0),
 	}
-	fmt.Printf("good: %q\n", verify.Check(config, request))
+	fmt.Printf("valid: %q\n", verify.Check(config, request))
 
 	request.Body = []byte(`{"type":"order.deleted"}`)
 	fmt.Printf("changed: %q\n", verify.Check(config, request))
 
 	// Output:
-	// good: ""
+	// valid: ""
 	// changed: "signature_mismatch"
 }

@@ -16,7 +16,7 @@ import (
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 )
 
-// Whatever stands in the header: what is accepted holds the signature that Stripe's own library computes.
+// For any header, an accepted request contains the signature that Stripe's own library computes.
 func FuzzStripe(f *testing.F) {
 	c, r := pick(f, Stripe)
 	good := r.Header.Get("Stripe-Signature")
@@ -36,7 +36,7 @@ func FuzzStripe(f *testing.F) {
 	})
 }
 
-// Whatever stands in the headers: what is accepted is accepted by the standard's own library.
+// For any headers, the reference library of Standard Webhooks accepts each request that Check accepts.
 func FuzzStandardWebhooks(f *testing.F) {
 	c, r := pick(f, StandardWebhooks)
 	library, err := standardwebhooks.NewWebhook(c.Secrets[0])
@@ -59,7 +59,7 @@ func FuzzStandardWebhooks(f *testing.F) {
 	})
 }
 
-// Any body, signed in any scheme, is accepted; with any byte of it or of a signature header changed it is not.
+// Any body signed in any scheme is accepted. If any byte of the body or of a signature header changes, it is rejected.
 func FuzzMutation(f *testing.F) {
 	headers := maps.Clone(signatureHeaders)
 	headers[HMAC] = []string{"X-Signature"}
@@ -75,7 +75,7 @@ func FuzzMutation(f *testing.F) {
 		}
 		c, r := signed(t, schemes[i], body)
 		if got := CheckIgnoringAge(c, r); got != "" {
-			t.Fatalf("%s: own signature is refused: %s", c.Type, got)
+			t.Fatalf("%s: own signature is rejected: %s", c.Type, got)
 		}
 		if len(body) > 0 {
 			changed := r
@@ -99,7 +99,7 @@ func FuzzMutation(f *testing.F) {
 	})
 }
 
-// signed makes a request of a scheme over any bytes, which the libraries that take strings could not.
+// signed returns a signed request with any bytes as its body; the providers' libraries accept only text.
 func signed(t testing.TB, scheme string, body []byte) (Config, Request) {
 	t.Helper()
 	const secret, stamp = otherSecret, "1760000000"
@@ -133,12 +133,12 @@ func signed(t testing.TB, scheme string, body []byte) (Config, Request) {
 	case HMAC:
 		r.Header = http.Header{"X-Signature": {mac(hexSHA256(), secret, "")}}
 	default:
-		t.Fatalf("nothing signs as %s does", scheme)
+		t.Fatalf("no signature for the scheme %s", scheme)
 	}
 	return Config{Type: scheme, Secrets: []string{secret}, Tolerance: DefaultTolerance}, r
 }
 
-// The form is decoded and sorted as net/url and a plain sort would do it.
+// signedFields decodes and sorts a form as net/url and a plain sort do.
 func FuzzTwilioForm(f *testing.F) {
 	all, _ := vectors(f)
 	for _, v := range all {
@@ -151,7 +151,7 @@ func FuzzTwilioForm(f *testing.F) {
 		got, ok := signedFields(body)
 		values, err := url.ParseQuery(string(body))
 		if strings.Contains(string(body), ";") || strings.Count(string(body), "&") >= maxFormFields {
-			return // net/url refuses the first, we the second
+			return // net/url rejects the former, signedFields the latter
 		}
 		if ok != (err == nil) {
 			t.Fatalf("%q: ok %v, net/url says %v", body, ok, err)
@@ -169,7 +169,7 @@ func FuzzTwilioForm(f *testing.F) {
 	})
 }
 
-// Every spelling of a URL means the same URL, apart from its port.
+// All spellings of a URL are equivalent, apart from the port.
 func FuzzTwilioURL(f *testing.F) {
 	for _, address := range []string{
 		"h/in/t?a=1&b=%20+", "[::1]:80?x", "h:/", "", "h?%", "h/?a=b?c=d", "u:p@h:8443/", "?://",
@@ -194,7 +194,7 @@ func FuzzTwilioURL(f *testing.F) {
 	})
 }
 
-// A configuration that Validate takes accepts what is signed by it and nothing else; no configuration panics.
+// A valid configuration accepts what is signed with it and nothing else. No configuration causes a panic.
 func FuzzHMAC(f *testing.F) {
 	f.Add("{body}", "", "deadbeef", "", []byte("x"))
 	f.Add("{timestamp}.{body}", "v1=", "t=1760000000,v1=00", "", []byte("{}"))
@@ -229,10 +229,10 @@ func FuzzHMAC(f *testing.F) {
 			r.Header.Set(tpl.header, stamp)
 		}
 		if http.CanonicalHeaderKey(tpl.header) == "X-Signature" {
-			return // signs itself: cannot be satisfied
+			return // the signature would cover itself
 		}
 		if got := CheckIgnoringAge(c, r); got != "" {
-			t.Fatalf("%+v: own signature %q is refused: %s", c, header, got)
+			t.Fatalf("%+v: own signature %q is rejected: %s", c, header, got)
 		}
 		r.Body = append(slices.Clone(body), 'x')
 		if CheckIgnoringAge(c, r) == "" {

@@ -1,6 +1,6 @@
 package verify
 
-// Generic is the provider of which nothing is known.
+// Generic is the provider of endpoints without a known provider. It has no signature.
 const Generic = "generic"
 
 var generic = Scheme{Name: Generic, Sample: plainSample}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// GitHub is its verification type.
+// GitHub is the name of the provider GitHub and of its verification type.
 const GitHub = "github"
 
 var github = Scheme{
@@ -24,7 +24,7 @@ var github = Scheme{
 const githubHeader, githubPrefix = "X-Hub-Signature-256", "sha256="
 
 // checkGitHub reads `X-Hub-Signature-256: sha256=<hex>`, HMAC-SHA256 of the body. GitHub still sends the older
-// `X-Hub-Signature` (SHA-1) beside it; that one alone counts as missing.
+// `X-Hub-Signature` (SHA-1) too; without the SHA-256 header, the signature is missing.
 func checkGitHub(c Config, r Request) (time.Time, Reason) {
 	return time.Time{}, checkBodySignature(c, r, githubHeader, githubPrefix, hexSHA256())
 }

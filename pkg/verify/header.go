@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// maxHeader bounds, in bytes, a header value this package looks into. The longest genuine one is a list of a few
-// signatures of about 100 bytes.
+// maxHeader limits a header value, in bytes. The longest that providers send is a list of a few signatures of about 100
+// bytes each.
 const maxHeader = 4096
 
-// maxSecondsDigits bounds a timestamp in seconds: 12 digits reach the year 33658, and milliseconds have 13 today.
+// maxSecondsDigits limits the digits of a timestamp in seconds. 12 digits reach the year 33658; a current timestamp in
+// milliseconds has 13.
 const maxSecondsDigits = 12
 
-// single returns the value of a header that must come once.
+// singleValue returns the value of a header that must occur once.
 func singleValue(h http.Header, name string) (string, Reason) {
 	values := h.Values(name)
 	if len(values) > 1 {
@@ -29,9 +30,9 @@ func singleValue(h http.Header, name string) (string, Reason) {
 	return values[0], ""
 }
 
-// parseSignatureList splits a header that carries its own timestamp: one item `t=…` or `ts=…`, and every well-formed
-// MAC behind the prefix. Items of other names are passed over. Two timestamps are malformed, since only one of them was
-// signed.
+// parseSignatureList parses a header with a timestamp and signatures: the value of one item `t=…` or `ts=…`, empty if
+// there is none, and every well-formed MAC after the prefix. Other items are ignored. ok is false if there is no such
+// MAC, or if there are two timestamps: only one of them can be signed.
 func parseSignatureList(value, separators, prefix string, form macForm) (stamp string, signatures []string, ok bool) {
 	signatures = make([]string, 0, 4)
 	for value != "" {
@@ -60,8 +61,7 @@ func cutTimestamp(item string) (string, bool) {
 	return strings.CutPrefix(item, "ts=")
 }
 
-// parseUnixSeconds reads a timestamp of digits only. No sign, space or leading plus: the text is signed as it stands,
-// and two spellings of one time would be two texts.
+// parseUnixSeconds parses a timestamp of 1 to 12 decimal digits. Signs and spaces are invalid: no provider sends them.
 func parseUnixSeconds(s string) (time.Time, bool) {
 	if len(s) > maxSecondsDigits || !isNumber(s) {
 		return time.Time{}, false
@@ -79,7 +79,7 @@ func isNumber(s string) bool {
 	return s != ""
 }
 
-// isToken reports a valid header name (RFC 9110 §5.6.2).
+// isToken reports whether s is a valid header name (RFC 9110 §5.6.2).
 func isToken(s string) bool {
 	for i := range len(s) {
 		if !isTokenByte(s[i]) {

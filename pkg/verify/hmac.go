@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// HMAC is the verification type of the configurable scheme.
+// HMAC is the verification type of the configurable scheme, for providers that have no scheme of their own here.
 const HMAC = "hmac"
 
 var custom = Scheme{Name: HMAC, check: checkCustom, sign: signCustom, validate: validateCustom, Sample: plainSample}
 
-// Defaults of the configurable scheme, for the members that are left out.
+// Defaults of the configurable scheme for empty members.
 const (
 	defaultHeader    = "X-Signature"
 	defaultAlgorithm = "sha256"
@@ -22,16 +22,16 @@ const (
 	defaultTemplate  = "{body}"
 )
 
-// listSeparators stand between the items of a signature header that is a list; providers use any of these.
+// listSeparators separate the items of a signature header that is a list. Each of them is used by some provider.
 const listSeparators = ",; "
 
-// checkCustom verifies by the configurable scheme: one header with prefix and MAC, over a template that is by default
-// the body alone.
+// checkCustom verifies the configurable scheme: one header with prefix and MAC. The MAC covers the text of a template,
+// by default only the body.
 //
 // `{timestamp}` in the template is taken from the signature header itself, which then is a list such as
-// `t=1760000000,v1=<MAC>` (or `ts=`; separated by commas, semicolons or spaces; each item with the prefix may be the
-// signature). `{timestamp:X-Sent-At}` is taken from the header of that name. The signature covers the unchanged text;
-// parseCustomTime parses it for the age.
+// `t=1760000000,v1=<MAC>` (or `ts=`; separated by commas, semicolons or spaces; any item with the prefix may be the
+// signature). `{timestamp:X-Sent-At}` is the value of the header of that name. The MAC covers the timestamp's unchanged
+// text; parseCustomTime parses it to check the age.
 func checkCustom(c Config, r Request) (time.Time, Reason) {
 	form, known := newMACForm(c.algorithm(), c.encoding())
 	t, err := parseTemplate(c.template())
@@ -59,12 +59,12 @@ func (c Config) template() string  { return cmp.Or(c.SignedContent, defaultTempl
 // template is a parsed signed_content.
 type template struct {
 	head, tail  string // around {body}
-	placeholder string // the timestamp's, braces included; "" when none is signed
-	header      string // where the timestamp comes from; "" for the signature header's own list
+	placeholder string // for the timestamp, with braces; "" if none is signed
+	header      string // that contains the timestamp; "" for the signature header
 }
 
-// parseTemplate reads literal text with exactly one {body} and at most one kind of {timestamp} or
-// {timestamp:Header-Name}.
+// parseTemplate parses literal text with exactly one {body} and any number of either {timestamp} or one
+// {timestamp:Header-Name}. Its errors complete a sentence that begins with the parameter.
 func parseTemplate(text string) (template, error) {
 	var t template
 	var found bool
@@ -94,10 +94,11 @@ func parseTemplate(text string) (template, error) {
 	return t, nil
 }
 
-// timestampInList reports that the timestamp comes from the signature header.
+// timestampInList reports whether the timestamp is an item of the signature header.
 func (t template) timestampInList() bool { return t.placeholder != "" && t.header == "" }
 
-// read takes the timestamp, when one is signed, and the candidate signatures from the headers.
+// readHeaders returns the timestamp, if one is signed, and the signatures from the headers. Any of the signatures may
+// be the valid one.
 func (t template) readHeaders(c Config, r Request, form macForm) (stamp string, signatures []string, reason Reason) {
 	value, reason := singleValue(r.Header, cmp.Or(c.Header, defaultHeader))
 	if reason != "" {
@@ -122,6 +123,7 @@ func (t template) readHeaders(c Config, r Request, form macForm) (stamp string, 
 	return stamp, []string{signature}, ""
 }
 
+// render returns the signed text: the template with the timestamp and the body.
 func (t template) render(stamp string, body []byte) message {
 	if t.placeholder == "" {
 		return message{head: t.head, body: body, tail: t.tail}
@@ -133,15 +135,17 @@ func (t template) render(stamp string, body []byte) message {
 	}
 }
 
-// adjoins reports a timestamp that touches the body with nothing in between.
+// timestampTouchesBody reports whether nothing separates the timestamp from the body. Call it only if a timestamp is
+// signed.
 func (t template) timestampTouchesBody() bool {
 	return strings.HasSuffix(t.head, t.placeholder) || strings.HasPrefix(t.tail, t.placeholder)
 }
 
-// parseCustomTime reads seconds, milliseconds (13 digits) or RFC 3339. Next to the body no milliseconds: whoever moves
-// the first three digits of a body into a timestamp in seconds would make a fresh one with the same signature.
-func parseCustomTime(s string, adjoins bool) (time.Time, bool) {
-	if len(s) == maxSecondsDigits+1 && !adjoins && isNumber(s) {
+// parseCustomTime parses seconds, milliseconds (13 digits) or RFC 3339. Milliseconds are invalid if the timestamp
+// touches the body. Otherwise an attacker could move three digits of the body into a timestamp in seconds, which then
+// reads as milliseconds, without invalidating the signature.
+func parseCustomTime(s string, touchesBody bool) (time.Time, bool) {
+	if len(s) == maxSecondsDigits+1 && !touchesBody && isNumber(s) {
 		ms, err := strconv.ParseInt(s, 10, 64)
 		return time.UnixMilli(ms), err == nil
 	}
@@ -156,7 +160,7 @@ func signCustom(c Config, r Request, stamp string) error {
 	form, known := newMACForm(c.algorithm(), c.encoding())
 	t, err := parseTemplate(c.template())
 	if !known || err != nil {
-		return fmt.Errorf("scheme of the endpoint: %w", errors.Join(err))
+		return fmt.Errorf("invalid hmac configuration: %w", errors.Join(err))
 	}
 	value := c.Prefix + form.sign(c, t.render(stamp, r.Body))
 	switch {
@@ -194,12 +198,14 @@ func validateCustom(c Config, add addFault) {
 	}
 }
 
-// isPrintable reports printable ASCII (RFC 9110 §5.5 allows more in a header value, but no provider uses it).
+// isPrintable reports whether s is printable ASCII (RFC 9110 §5.5 allows more in a header value, but no provider uses
+// it).
 func isPrintable(s string) bool {
 	return everyByte(s, func(c byte) bool { return c >= ' ' && c <= '~' })
 }
 
+// isListPrefix reports whether s can be the prefix of an item in a list with a timestamp.
 func isListPrefix(s string) bool {
-	_, stamp := cutTimestamp(s)
-	return !stamp && !strings.ContainsAny(s, listSeparators)
+	_, isTimestamp := cutTimestamp(s)
+	return !isTimestamp && !strings.ContainsAny(s, listSeparators)
 }

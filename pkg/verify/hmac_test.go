@@ -37,7 +37,7 @@ func TestHMACKnownAnswers(t *testing.T) {
 			"9758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737")
 }
 
-// The shapes of real providers, each told as a configuration.
+// The signature formats of real providers, each written as a configuration.
 func TestHMACTemplates(t *testing.T) {
 	const body, key = `{"a":1}`, "secret"
 	now := time.Unix(1760000000, 250e6)
@@ -106,8 +106,8 @@ func TestHMACFaults(t *testing.T) {
 	f(SignatureMismatch, "{timestamp:X-Ts}.{body}", "v1="+mac, "1760000001")
 }
 
-// Three digits moved from the body to a timestamp that touches it would read as milliseconds: of the same moment when
-// they follow the timestamp, of a later one when they precede it.
+// Three digits that are moved from the body to an adjacent timestamp would turn seconds into milliseconds: of the same
+// time if they follow the timestamp, of a later time if they precede it.
 func TestHMACTimestampBesideTheBody(t *testing.T) {
 	f := func(content, stamp, body string, now int64, reason Reason) {
 		t.Helper()

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// macForm is how a scheme computes a MAC and writes it down.
+// macForm is the algorithm of a MAC and its text encoding.
 type macForm struct {
 	hash     func() hash.Hash
 	size     int // bytes of the MAC
 	encoding string
 }
 
-// newMACForm knows the algorithms and encodings of a configuration; false for any other.
+// newMACForm returns the form for the words of a configuration; false if one of them is unknown.
 func newMACForm(algorithm, encoding string) (macForm, bool) {
 	f := macForm{encoding: encoding}
 	switch algorithm {
@@ -33,10 +33,10 @@ func newMACForm(algorithm, encoding string) (macForm, bool) {
 	return f, f.hash != nil && (encoding == hexText || encoding == base64Text)
 }
 
-// Algorithms are those that newMACForm knows.
+// Algorithms returns the valid values of Config.Algorithm.
 func Algorithms() []string { return []string{"sha256", "sha1", "sha512"} }
 
-// Encodings are those that newMACForm knows.
+// Encodings returns the valid values of Config.Encoding.
 func Encodings() []string { return []string{hexText, base64Text} }
 
 // The encodings of a MAC.
@@ -51,7 +51,7 @@ func base64SHA256() macForm {
 }
 func base64SHA1() macForm { return macForm{hash: sha1.New, size: sha1.Size, encoding: base64Text} }
 
-// wellFormed reports whether s could be a MAC of this form.
+// wellFormed reports whether s has the length and the characters of a MAC of this form.
 func (f macForm) wellFormed(s string) bool {
 	if f.encoding == hexText {
 		return len(s) == hex.EncodedLen(f.size) && everyByte(s, isLowerHex)
@@ -74,16 +74,16 @@ func isBase64(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '+' || c == '/' || c == '='
 }
 
-// message is the text under a signature, in parts so that the body is hashed where it lies.
+// message is a signed text, in three parts so that the body is not copied.
 type message struct {
 	head string
 	body []byte
 	tail string
 }
 
-// verify looks for one signature that one of the keys made over the message.
+// verify returns the empty Reason if one of the keys made one of the signatures over the message.
 func (f macForm) verify(keys []string, m message, signatures ...string) Reason {
-	var space [2 * sha512.Size]byte // the longest written MAC: SHA-512 in hex
+	var space [2 * sha512.Size]byte // the longest encoded MAC: SHA-512 in hex
 	for _, key := range keys {
 		if key == "" {
 			continue // anyone can sign with the empty key
@@ -98,7 +98,7 @@ func (f macForm) verify(keys []string, m message, signatures ...string) Reason {
 	return SignatureMismatch
 }
 
-// appendMAC appends the written MAC of the message to dst.
+// appendMAC appends the encoded MAC of the message to dst.
 func (f macForm) appendMAC(dst []byte, key string, m message) []byte {
 	mac := hmac.New(f.hash, []byte(key))
 	mac.Write([]byte(m.head))
@@ -112,10 +112,10 @@ func (f macForm) appendMAC(dst []byte, key string, m message) []byte {
 	return base64.StdEncoding.AppendEncode(dst, sum)
 }
 
-// sign makes the MAC with the first secret, as text.
+// sign returns the encoded MAC of the message, made with the first secret.
 func (f macForm) sign(c Config, m message) string { return string(f.appendMAC(nil, c.Secrets[0], m)) }
 
-// checkBodySignature verifies the simplest kind of scheme: one header with one MAC, over the body alone.
+// checkBodySignature verifies the simplest scheme: one header with a prefix and one MAC over the body alone.
 func checkBodySignature(c Config, r Request, header, prefix string, form macForm) Reason {
 	value, reason := singleValue(r.Header, header)
 	if reason != "" {

@@ -6,31 +6,32 @@ import (
 	"time"
 )
 
-// schemes are all providers, in the order in which documents list them. Each has a file of its own; a new one is a file
-// and a line here. Validation, the API's words, defaults and samples are taken from it, and a test holds the enums of
-// the OpenAPI document and the table in README.md to it.
+// schemes are all providers, in the order of the documents. To add one, add a file and an entry here. Validation, the
+// API's enums, defaults and samples use this list; tests compare it with the OpenAPI document and the table in
+// README.md.
 var schemes = []*Scheme{&generic, &stripe, &github, &shopify, &slack, &twilio, &standardWebhooks, &custom}
 
-// Scheme is what is known of a provider: how it signs, and what its endpoints have unless they say otherwise.
+// Scheme describes a provider: how it signs, the defaults of its endpoints, and a sample request.
 type Scheme struct {
 	Name string
-	// TypeSource is where the type of its events stands, "" if it has no usual place.
+	// TypeSource is the default type_source of its endpoints: where its requests contain the event type. "" for none.
 	TypeSource string
-	// Answer is what it wants to read when its event is durable, nil for the usual one.
+	// Answer is the default response to its events, nil for the common one.
 	Answer *Answer
-	// Sample is a request as the provider sends it.
+	// Sample is an example of its requests.
 	Sample Sample
-	// IDHeader is a signed header that must be set before [Sign], "" for none.
+	// IDHeader is a signed header that the caller sets before [Sign], "" for none.
 	IDHeader string
 
-	// check verifies the signature without its age and returns the signed time, zero if the scheme signs none. Use the
-	// time only if the reason is empty. nil: the provider has no known signature.
+	// check verifies the signature without its age and returns the signed time, zero if the scheme signs none. The time is
+	// valid only if the reason is empty. nil if the provider has no known signature.
 	check func(Config, Request) (time.Time, Reason)
-	// sign sets the headers that check reads; stamp is the time of the request in seconds.
+	// sign sets the headers that check reads; stamp is the time of the request in Unix seconds.
 	sign func(c Config, r Request, stamp string) error
-	// secretFault says what is wrong with a secret that is good text; nil: there is no more to a secret.
+	// secretFault returns what is wrong with a secret, or "", after the common rules; nil if the scheme has no rule of its
+	// own.
 	secretFault func(secret string) string
-	// validate adds the faults of the members that only this scheme has; nil: it has none of its own.
+	// validate adds the faults of the members that only this scheme uses; nil if there are none.
 	validate func(Config, addFault)
 }
 
@@ -40,10 +41,10 @@ type Answer struct{ ContentType, Body string }
 // Signs reports whether the provider can be verified, which makes its name a verification type.
 func (s *Scheme) Signs() bool { return s.check != nil }
 
-// Configurable reports whether the members of [Config] after Tolerance mean something.
+// Configurable reports whether the scheme uses the members of [Config] after Tolerance.
 func (s *Scheme) Configurable() bool { return s.validate != nil }
 
-// ByName returns the scheme of a provider, that of [Generic] for a name of which nothing is known.
+// ByName returns the scheme of a provider, or that of [Generic] for an unknown name.
 func ByName(name string) *Scheme {
 	for _, s := range schemes {
 		if s.Name == name {
@@ -53,45 +54,45 @@ func ByName(name string) *Scheme {
 	return &generic
 }
 
-// Providers are the names of all.
+// Providers returns the names of all providers, including [Generic].
 func Providers() []string { return schemeNames(func(*Scheme) bool { return true }) }
 
-// Types are the names of those that sign: the verification types.
+// Types returns the verification types: the names of the providers with a known signature.
 func Types() []string { return schemeNames((*Scheme).Signs) }
 
-func schemeNames(of func(*Scheme) bool) (all []string) {
+func schemeNames(include func(*Scheme) bool) (all []string) {
 	for _, s := range schemes {
-		if of(s) {
+		if include(s) {
 			all = append(all, s.Name)
 		}
 	}
 	return all
 }
 
-// Sample is a small request of a provider, with nobody's data in it.
+// Sample is a small example request of a provider. It contains no personal data.
 type Sample struct {
-	Type        string // of the event, unless another is asked for
+	Type        string // default event type
 	UserAgent   string
 	ContentType string
-	Header      func(x SampleValues) map[string]string // nil: no more
+	Header      func(x SampleValues) map[string]string // further headers; nil for none
 	Body        func(x SampleValues) string
 }
 
-// Sampling is what differs from one sample to the next.
+// SampleValues are the values that differ between two samples.
 type SampleValues struct {
 	Type string
-	ID   string // 26 characters that occur once
+	ID   string // unique, 26 characters
 	At   time.Time
 }
 
-// unix and iso are the time of the sample as providers write it.
+// unix and iso return the time of the sample in Unix seconds and in RFC 3339.
 func (x SampleValues) unix() int64 { return x.At.Unix() }
 
 func (x SampleValues) iso() string { return x.At.UTC().Format(time.RFC3339) }
 
 const jsonType = "application/json"
 
-// plainSample is the sample of providers that may send anything.
+// plainSample is the sample of schemes that do not define the content of a request.
 var plainSample = Sample{
 	Type: "sample.created", UserAgent: "webhook-sample/1", ContentType: jsonType,
 	Body: func(x SampleValues) string {
@@ -100,7 +101,7 @@ var plainSample = Sample{
 	},
 }
 
-// setHeader sets a header of a request that is signed.
+// setHeader sets a header of a request and replaces its former values.
 func setHeader(r Request, name, value string) {
 	r.Header[http.CanonicalHeaderKey(name)] = []string{value}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Shopify is its verification type.
+// Shopify is the name of the provider Shopify and of its verification type.
 const Shopify = "shopify"
 
 var shopify = Scheme{

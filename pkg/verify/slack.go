@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Slack is its verification type.
+// Slack is the name of the provider Slack and of its verification type.
 const Slack = "slack"
 
 var slack = Scheme{
@@ -30,9 +30,9 @@ func checkSlack(c Config, r Request) (time.Time, Reason) {
 	if reason != "" {
 		return time.Time{}, reason
 	}
-	signedAt, timely := parseUnixSeconds(stamp)
+	signedAt, parsed := parseUnixSeconds(stamp)
 	signature, found := strings.CutPrefix(value, slackPrefix)
-	if !timely || !found || !hexSHA256().wellFormed(signature) {
+	if !parsed || !found || !hexSHA256().wellFormed(signature) {
 		return time.Time{}, SignatureMalformed
 	}
 	return signedAt, hexSHA256().verify(c.Secrets, slackMessage(r, stamp), signature)

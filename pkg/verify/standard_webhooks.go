@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// StandardWebhooks is its verification type.
+// StandardWebhooks is the verification type of providers that follow the Standard Webhooks specification.
 const StandardWebhooks = "standard_webhooks"
 
 var standardWebhooks = Scheme{
@@ -24,11 +24,11 @@ var standardWebhooks = Scheme{
 
 // checkStandard reads `webhook-id`, `webhook-timestamp` and `webhook-signature: v1,<base64> [v1,<base64>…]`,
 // HMAC-SHA256 of `id.timestamp.body`, keyed with the decoded secret (Standard Webhooks 1.0.0). Other versions in the
-// list, such as the asymmetric v1a, are passed over.
+// list, such as the asymmetric v1a, are ignored.
 //
-// Svix writes the same under `svix-…`. Those are read only when no `webhook-…` header is there: a mixture would let
-// someone put a new webhook-id, which destinations deduplicate by, beside a captured svix signature that does not cover
-// it.
+// Svix sends the same headers as `svix-…`. They are read only if the request has no `webhook-…` header. Otherwise an
+// attacker could add a new webhook-id, by which destinations deduplicate, to a captured request whose svix signature
+// does not cover it.
 func checkStandard(c Config, r Request) (time.Time, Reason) {
 	prefix := "Webhook-"
 	if len(r.Header["Webhook-Id"])+len(r.Header["Webhook-Timestamp"])+len(r.Header["Webhook-Signature"]) == 0 {
@@ -46,9 +46,9 @@ func checkStandard(c Config, r Request) (time.Time, Reason) {
 	if reason != "" {
 		return time.Time{}, reason
 	}
-	signedAt, timely := parseUnixSeconds(stamp)
+	signedAt, parsed := parseUnixSeconds(stamp)
 	signatures := v1Signatures(list)
-	if !timely || len(signatures) == 0 || hidesTimestamp(id) {
+	if !parsed || len(signatures) == 0 || hidesTimestamp(id) {
 		return time.Time{}, SignatureMalformed
 	}
 	keys := make([]string, 0, MaxSecrets)
@@ -61,7 +61,7 @@ func checkStandard(c Config, r Request) (time.Time, Reason) {
 	return signedAt, base64SHA256().verify(keys, m, signatures...)
 }
 
-// v1Signatures returns the well-formed v1 signatures of a list separated by spaces.
+// v1Signatures returns the well-formed v1 signatures of a space-separated list.
 func v1Signatures(list string) []string {
 	signatures := make([]string, 0, 4)
 	for item := range strings.SplitSeq(list, " ") {
@@ -72,9 +72,10 @@ func v1Signatures(list string) []string {
 	return signatures
 }
 
-// hidesTimestamp reports an id with a number between its full stops. `id.timestamp.body` can be cut in a second place
-// only when the body begins like a timestamp, and then the signed timestamp ends up inside the id; the standard warns
-// of it.
+// hidesTimestamp reports whether a part of id after its first full stop is a number. The signature covers
+// `id.timestamp.body`. If a body begins with a number and a full stop, an attacker could use that number as the
+// timestamp and the signed `id.timestamp` as the id, with the same signature. The specification warns of full stops in
+// ids.
 func hidesTimestamp(id string) bool {
 	_, rest, more := strings.Cut(id, ".")
 	for more {
@@ -87,7 +88,8 @@ func hidesTimestamp(id string) bool {
 	return false
 }
 
-// decodeStandardSecret decodes `whsec_` + base64; the vendors' libraries take the base64 alone as well.
+// decodeStandardSecret decodes a secret in base64, with or without the prefix `whsec_`; the vendors' libraries accept
+// both.
 func decodeStandardSecret(secret string) (string, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	return string(key), err

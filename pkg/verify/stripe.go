@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stripe is its verification type.
+// Stripe is the name of the provider Stripe and of its verification type.
 const Stripe = "stripe"
 
 var stripe = Scheme{
@@ -19,8 +19,8 @@ var stripe = Scheme{
 const stripeHeader = "Stripe-Signature"
 
 // checkStripe reads `Stripe-Signature: t=1760000000,v1=<hex>[,v1=<hex>…][,v0=…]`, HMAC-SHA256 of `t.body`, keyed with
-// the whole secret, `whsec_` included. Several v1 come while Stripe rolls a secret; v0 is a test scheme that Stripe
-// says to ignore, and other names are left for what Stripe may add.
+// the whole secret, `whsec_` included. There are several v1 while a secret is rotated. v0 is a test scheme that Stripe
+// says to ignore; items with other names are ignored too.
 func checkStripe(c Config, r Request) (time.Time, Reason) {
 	value, reason := singleValue(r.Header, stripeHeader)
 	if reason != "" {

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// Twilio is its verification type.
+// Twilio is the name of the provider Twilio and of its verification type.
 const Twilio = "twilio"
 
 var twilio = Scheme{
 	Name: Twilio, check: checkTwilio, sign: signTwilio,
-	// Twilio reads answers as TwiML and reports an error for any other.
+	// Twilio parses responses as TwiML and reports an error if they are anything else.
 	Answer: &Answer{ContentType: "text/xml", Body: "<Response/>"},
 	Sample: Sample{
 		UserAgent: "TwilioProxy/1.1", ContentType: "application/x-www-form-urlencoded; charset=UTF-8", Body: twilioSample,
@@ -30,16 +30,16 @@ var twilio = Scheme{
 
 const twilioHeader = "X-Twilio-Signature"
 
-// maxFormFields bounds the parameters of one Twilio request. Twilio sends some dozens; without a bound, sorting a body
-// of `a&a&a…` would cost thirty times its size.
+// maxFormFields limits the parameters of a Twilio request. Twilio sends some dozens. Without a limit, sorting a body of
+// `a&a&a…` would need thirty times its size in memory.
 const maxFormFields = 1000
 
 // checkTwilio reads `X-Twilio-Signature: <base64>`, HMAC-SHA1 of the URL followed by the form parameters, keyed with
-// the account's auth token. A request that is not a form has the SHA-256 of its body in the query parameter bodySHA256,
-// and the URL alone is signed. No time is signed: Twilio's signatures do not age.
+// the account's auth token. If the body is not a form, its SHA-256 is in the query parameter bodySHA256 and the
+// signature covers only the URL. No time is signed, so the age cannot be checked.
 //
-// A body without bodySHA256 is always taken as a form, whatever its Content-Type says: otherwise the signature of an
-// empty request would stand for any JSON put behind it.
+// Without bodySHA256 the body is always parsed as a form, whatever its Content-Type. Otherwise the signature of a
+// request without a body would be valid for any JSON body.
 func checkTwilio(c Config, r Request) (time.Time, Reason) {
 	return time.Time{}, twilioReason(c, r)
 }
@@ -74,7 +74,7 @@ func twilioReason(c Config, r Request) Reason {
 func signTwilio(c Config, r Request, _ string) error {
 	fields, ok := signedFields(r.Body)
 	if !ok {
-		return errors.New("the body is no form")
+		return errors.New("body is not a form")
 	}
 	setHeader(r, twilioHeader, base64SHA1().sign(c, message{head: r.URL, body: fields}))
 	return nil
@@ -114,14 +114,14 @@ func (f field) compare(g field) int {
 
 func (f field) equal(g field) bool { return f.compare(g) == 0 }
 
-// signedFields returns what Twilio signs of a form: name and value of every parameter with nothing between them, sorted
-// by name, a repeated name by value, equal pairs once. False for a body that is no form Twilio could have written.
+// signedFields returns the text of a form that Twilio signs: all names and values without separators, sorted by name
+// and then by value, equal pairs once. False if the body is not a valid form or has more than maxFormFields parameters.
 func signedFields(body []byte) ([]byte, bool) {
 	if bytes.Count(body, []byte("&")) >= maxFormFields {
 		return nil, false
 	}
 	fields := make([]field, 0, 32)
-	decoded := make([]byte, 0, len(body)) // every field lies in here; decoding never lengthens
+	decoded := make([]byte, 0, len(body)) // holds all fields; decoded text is never longer
 	for item := range bytes.SplitSeq(body, []byte("&")) {
 		name, value, _ := bytes.Cut(item, []byte("="))
 		var f field
@@ -141,7 +141,8 @@ func signedFields(body []byte) ([]byte, bool) {
 	return signed, true
 }
 
-// unescape decodes one form component behind dst and returns both; false for a broken escape.
+// unescape appends a decoded form component to dst. It returns the extended dst and the component; false for an invalid
+// escape.
 func unescape[T string | []byte](dst []byte, s T) (all, component []byte, ok bool) {
 	start := len(dst)
 	for i := 0; i < len(s); i++ {
@@ -170,8 +171,8 @@ func unhex(c byte) byte {
 	return c&^0x20 - 'A' + 10
 }
 
-// signedURLs returns the spellings of an address that Twilio may have signed: its back ends do not agree on whether the
-// port is written and how the query is escaped, so Twilio's own library tries them one after the other too.
+// signedURLs returns the spellings of an address that Twilio may have signed, at most four. Twilio's servers differ in
+// whether they write the port and how they escape the query; Twilio's own library tries them all too.
 func signedURLs(address string) []string {
 	scheme, rest, found := strings.Cut(address, "://")
 	if !found {
@@ -197,7 +198,8 @@ func signedURLs(address string) []string {
 	return urls
 }
 
-// cutPort splits `host:port`; the colons of an IPv6 address in brackets belong to the host.
+// cutPort splits `host:port` and returns the port with its colon. The colons of an IPv6 address in brackets belong to
+// the host.
 func cutPort(host string) (bare, port string) {
 	i := strings.LastIndexByte(host, ':')
 	if i < 0 || i < strings.LastIndexByte(host, ']') {
@@ -206,8 +208,8 @@ func cutPort(host string) (bare, port string) {
 	return host[:i], host[i:]
 }
 
-// legacyQuery escapes the query anew, as Twilio's older back ends do: everything but letters, digits and -_.!~*'() as
-// %XX, and each name with its `=`. False when that changes nothing or the query is broken.
+// legacyQuery returns path with its query escaped as Twilio's older servers do: everything but letters, digits and
+// -_.!~*'() as %XX, and each name followed by `=`. False if that changes nothing or the query has an invalid escape.
 func legacyQuery(path string) (string, bool) {
 	before, query, found := strings.Cut(path, "?")
 	if !found || query == "" {

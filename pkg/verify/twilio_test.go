@@ -52,7 +52,8 @@ func TestSignedURLs(t *testing.T) {
 	f("/in/t", "/in/t")
 }
 
-// The signature of a request without parameters must not carry a body that is no form, nor one whose hash is another's.
+// A signature is not valid for another body, whatever its Content-Type: neither for one that is not a form nor for one
+// with another hash.
 func TestTwilioBodyIsAlwaysCovered(t *testing.T) {
 	all, now := vectors(t)
 	for _, v := range all {
@@ -72,7 +73,7 @@ func TestTwilioBodyIsAlwaysCovered(t *testing.T) {
 	}
 }
 
-// A megabyte of separators is refused before anything is allocated for it.
+// A megabyte of separators is rejected before any memory is allocated for it.
 func TestTwilioFormIsBounded(t *testing.T) {
 	body := bytes.Repeat([]byte("a&"), 1<<19)
 	if n := testing.AllocsPerRun(10, func() { signedFields(body) }); n > 0 {

@@ -38,7 +38,8 @@ func (v vector) request(now time.Time) Request {
 	return Request{Method: v.Method, URL: v.URL, Header: h, Body: []byte(v.Body), Now: now}
 }
 
-// signatureHeaders are those that hold a signature or are signed; every byte of them counts.
+// signatureHeaders are the headers that contain a signature or are signed. A change of any byte in them must be
+// rejected.
 var signatureHeaders = map[string][]string{
 	Stripe:  {"Stripe-Signature"},
 	GitHub:  {"X-Hub-Signature-256"},
@@ -49,7 +50,8 @@ var signatureHeaders = map[string][]string{
 		"Svix-Signature"},
 }
 
-// vectors returns every vector: those of the npm and PyPI libraries from the files, those of the Go modules made here.
+// vectors returns all vectors: those of the npm and PyPI libraries are read from files, those of the Go modules are
+// created here.
 func vectors(t testing.TB) (all []vector, now time.Time) {
 	t.Helper()
 	for _, name := range []string{"vectors.json", "slack.json"} {
@@ -122,13 +124,13 @@ func TestVendorSignaturesAreAccepted(t *testing.T) {
 		seen[v.Type]++
 	}
 	for _, scheme := range Types() {
-		if scheme != HMAC && (seen[scheme] == 0 || len(signatureHeaders[scheme]) == 0) { // HMAC is nobody's
+		if scheme != HMAC && (seen[scheme] == 0 || len(signatureHeaders[scheme]) == 0) { // no provider's library signs HMAC
 			t.Errorf("%s has %d vectors and %d signature headers", scheme, seen[scheme], len(signatureHeaders[scheme]))
 		}
 	}
 }
 
-// Whatever has a line in the table signs what it checks, and has a sample.
+// Every scheme of the list has a sample, and those with a check can sign.
 func TestEverySchemeIsComplete(t *testing.T) {
 	for _, name := range Providers() {
 		s := ByName(name)
@@ -159,17 +161,17 @@ func TestVendorSignaturesAge(t *testing.T) {
 				}
 			}
 			c.Secrets = []string{otherSecret}
-			want(t, c, r, SignatureMismatch) // forged and stale: nothing is said about the age
+			want(t, c, r, SignatureMismatch) // forged and too old: the reason is the signature
 		})
 	}
 }
 
-// Every byte of the body and of the signature headers is changed in every bit; no change may be accepted.
+// Each bit of the body and of the signature headers is flipped in turn; every change is rejected.
 func TestVendorSignaturesCoverEveryByte(t *testing.T) {
 	all, now := vectors(t)
 	for _, v := range all {
 		if strings.HasSuffix(v.Name, "-rotating") {
-			continue // its other signatures are not needed, so they may be anything
+			continue // one valid signature is enough, so the others may change
 		}
 		t.Run(v.Name, func(t *testing.T) {
 			c := v.config()
@@ -207,8 +209,8 @@ func TestVendorSignaturesCoverEveryByte(t *testing.T) {
 	}
 }
 
-// sameForm reports a Twilio form that decodes to the same parameters: those are what Twilio signs, `%2b` and `%2B`
-// alike.
+// sameForm reports whether a Twilio form decodes to the same parameters. Twilio signs the decoded parameters, so `%2b`
+// and `%2B` are equal.
 func sameForm(v vector, body []byte) bool {
 	if v.Type != Twilio || strings.Contains(v.URL, "bodySHA256") {
 		return false
@@ -216,7 +218,7 @@ func sameForm(v vector, body []byte) bool {
 	return formText(v.Body) == formText(string(body))
 }
 
-// formText is the parameters by way of net/url, sorted and without repeats.
+// formText returns the parameters as net/url decodes them, sorted and without duplicates.
 func formText(body string) string {
 	values, err := url.ParseQuery(body)
 	if err != nil {
@@ -232,7 +234,7 @@ func formText(body string) string {
 	return values.Encode()
 }
 
-// The vectors are made again by the libraries themselves, so that the committed ones cannot be anything else.
+// The providers' libraries create the vectors again; the result equals the committed files.
 func TestVectorsMatchProviderLibraries(t *testing.T) {
 	t.Run("node", func(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(vendors, "node_modules")); err != nil {

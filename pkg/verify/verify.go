@@ -1,23 +1,24 @@
 // Package verify checks whether a received webhook was signed by its provider.
 //
-// [Check] takes an endpoint's configuration ([Config], secrets in clear text) and the received [Request], with the raw
+// [Check] takes an endpoint's verification ([Config], secrets in clear text) and the received [Request] with its raw
 // body. It returns a [Reason], empty if the signature is valid. All functions are pure: no I/O, no clock, no state,
-// safe for concurrent use. Each scheme has its own file; scheme.go lists them, and mac.go and header.go have what they
-// share. Begin with scheme.go.
+// safe for concurrent use. Each scheme has its own file; mac.go and header.go contain what they share. Begin with
+// scheme.go, which lists the schemes.
 //
 // Guarantees:
-//   - A request is accepted only when one of the configured secrets made a signature in it over exactly these bytes. A
-//     configuration that [Config.Validate] rejects (unknown type, no secret, an invalid template) accepts nothing.
-//   - MACs are compared in constant time, as text: another spelling of a valid signature (upper-case hex, other base64
-//     padding bits) is not accepted.
+//   - A request is accepted only if it carries a signature that one of the configured secrets made over exactly these
+//     bytes. A configuration with an unknown type, algorithm or encoding, without a secret or with an invalid template
+//     accepts nothing. Check does not enforce the other rules of [Config.Validate].
+//   - MACs are compared as text, in constant time. Another spelling of a valid signature (upper-case hex, other base64
+//     padding bits) is rejected.
 //   - The age is checked after the signature, so [TimestampOutsideTolerance] always means that the provider signed the
 //     request.
 //   - A header that carries the signature, or that is signed with the body, must occur once. Of two values, a proxy,
 //     this package and the destination might each use a different one (RFC 9110 §5.3 allows repeats only for
 //     list-valued fields).
 //   - Work and memory are bounded by the body and by constants: header values over [maxHeader] bytes are rejected
-//     without parsing, and the body is hashed at most once per secret (Twilio: once per secret and spelling of the URL,
-//     of which there are at most four).
+//     without parsing, and the body is hashed at most once per secret (Twilio: once per secret and spelling of the
+//     URL, of which there are at most four).
 package verify
 
 import (
@@ -28,23 +29,24 @@ import (
 	"time"
 )
 
-// Reason says why a request was rejected. The values are those of an event's reason.
+// Reason says why a request was rejected. The values are those of an event's reason in the API.
 type Reason string
 
 // Reasons; the empty Reason means that the signature is valid.
 const (
 	// SignatureMissing: a header that the scheme needs is absent or empty.
 	SignatureMissing Reason = "signature_missing"
-	// SignatureMalformed: the header does not have the scheme's form, or occurs more than once.
+	// SignatureMalformed: a header does not have the scheme's form, or occurs more than once.
 	SignatureMalformed Reason = "signature_malformed"
-	// SignatureMismatch: the header is well-formed, but the signature was made with none of the secrets over this
-	// request.
+	// SignatureMismatch: the header is well-formed, but none of the secrets made its signature over this request. Also the
+	// result for an invalid configuration and for a Twilio body that is not a form.
 	SignatureMismatch Reason = "signature_mismatch"
-	// TimestampOutsideTolerance: the signature is valid, but its time is too far in the past or in the future.
+	// TimestampOutsideTolerance: the signature is valid, but its time is more than the tolerance in the past or in the
+	// future.
 	TimestampOutsideTolerance Reason = "timestamp_outside_tolerance"
 )
 
-// Request is a received request.
+// Request is a received request, or one to be signed by [Sign].
 type Request struct {
 	Method string
 	// URL is the public address the provider called, query included, as the provider wrote it. Twilio signs it.
@@ -53,11 +55,12 @@ type Request struct {
 	Header http.Header
 	// Body is the raw body. It is not changed or retained.
 	Body []byte
-	// Now is the time with which the age of a signature is computed.
+	// Now is the time that Check compares with the signed time, and the time that Sign signs.
 	Now time.Time
 }
 
 // Check verifies the signature of a request and its age. Any one of the configured secrets may have made the signature.
+// It returns the empty Reason if the request is accepted.
 func Check(c Config, r Request) Reason {
 	signedAt, reason := c.checkSignature(r)
 	if reason == "" && !signedAt.IsZero() && r.Now.Sub(signedAt).Abs() > c.Tolerance {
@@ -66,14 +69,14 @@ func Check(c Config, r Request) Reason {
 	return reason
 }
 
-// CheckIgnoringAge is Check without the age. It is for rejected events that are replayed: by then every timestamp is
-// old.
+// CheckIgnoringAge is Check without the check of the age. It is for rejected events that their owner replays: by then
+// every timestamp is old.
 func CheckIgnoringAge(c Config, r Request) Reason {
 	_, reason := c.checkSignature(r)
 	return reason
 }
 
-// signature verifies the signature alone and returns the signed time; see Scheme.check.
+// checkSignature verifies the signature without its age and returns the signed time; see Scheme.check.
 func (c Config) checkSignature(r Request) (time.Time, Reason) {
 	if s := ByName(c.Type); s.Signs() {
 		return s.check(c, r)
@@ -81,8 +84,9 @@ func (c Config) checkSignature(r Request) (time.Time, Reason) {
 	return time.Time{}, SignatureMismatch
 }
 
-// Sign adds the provider's signature headers to the request, made with the first secret at r.Now, so that Check accepts
-// it. For Standard Webhooks the request must already have its Webhook-Id.
+// Sign adds the provider's signature headers to r.Header, made with the first secret at r.Now, so that Check accepts
+// the request. For Standard Webhooks, set Webhook-Id before. It fails if there is no secret, the scheme is unknown, or
+// the configuration or the body does not suit the scheme.
 func Sign(c Config, r Request) error {
 	if len(c.Secrets) == 0 {
 		return errors.New("sign: there is no secret")

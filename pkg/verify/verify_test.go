@@ -21,7 +21,7 @@ func want(t *testing.T, c Config, r Request, reason Reason) {
 	}
 }
 
-// hexMAC is HMAC-SHA256 in hex, for requests that no library makes.
+// hexMAC returns the HMAC-SHA256 in hex, for requests that no library signs.
 func hexMAC(key, text string) string {
 	mac := hmac.New(sha256.New, []byte(key))
 	mac.Write([]byte(text))
@@ -122,7 +122,7 @@ func TestMalformedSignatures(t *testing.T) {
 	f(StandardWebhooks, "Webhook-Id", "msg.a.1.b")
 }
 
-// A configuration that Validate refuses accepts nothing, not even what the empty key signed.
+// Invalid configurations accept nothing, not even a signature by the empty key.
 func TestBrokenConfigurationsAcceptNothing(t *testing.T) {
 	now := time.Unix(1760000000, 0)
 	r := Request{Body: []byte("body"), Now: now, Header: http.Header{}}
@@ -163,11 +163,12 @@ func TestStripeRollsSecrets(t *testing.T) {
 		r.Header.Set("Stripe-Signature", value)
 		want(t, c, r, "")
 	}
-	r.Header.Set("Stripe-Signature", stamp+strings.Repeat(","+other, 50)) // many candidates are compared, not hashed
+	// many signatures are compared, but the body is hashed once per secret
+	r.Header.Set("Stripe-Signature", stamp+strings.Repeat(","+other, 50))
 	want(t, c, r, SignatureMismatch)
 }
 
-// Headers of the two spellings never complete each other.
+// Headers named webhook-… and svix-… are not combined.
 func TestStandardWebhooksSpellingsDoNotMix(t *testing.T) {
 	c, r := pick(t, StandardWebhooks)
 	svix := http.Header{}
@@ -187,7 +188,7 @@ func TestStandardWebhooksIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := "evt.order.created" // unwise of a sender, but unambiguous
+	id := "evt.order.created" // not recommended, but unambiguous
 	m := message{head: id + ".1760000000.", body: r.Body}
 	r.Header.Set("Webhook-Id", id)
 	r.Header.Set("Webhook-Signature", "v1,"+string(base64SHA256().appendMAC(nil, key, m)))
