@@ -22,7 +22,7 @@ const (
 	maxPartitions = 4096
 )
 
-// Producer appends a record and calls done once, when the record is durable or has failed.
+// Producer appends a record and calls done once, when the record is durable or was given up.
 type Producer interface {
 	Produce(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
 	// ProduceUnordered is Produce without order among the records that are in flight.
@@ -101,7 +101,7 @@ func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint,
 			return a.countRefusal(err)
 		}
 	}
-	if ep.IngestLimit != nil && e.Verdict != event.VerdictRejected { // reject.go limits these
+	if ep.IngestLimit != nil && e.Verdict != event.VerdictRejected { // reject.go limits rejected requests
 		if err := a.checkIngestLimit(e, ep); err != nil {
 			return err
 		}
@@ -110,9 +110,10 @@ func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint,
 		return err
 	}
 	e.Account, e.Endpoint = ep.Account, ep.ID
-	partition := e.ID.Partition() // everything about an event stays in the partition of its id, even if its endpoint moves
-	c := &a.breakers[partition&(maxPartitions-1)]
-	opened, err := c.admit(len(e.Body), time.Now())
+	// all records of an event use the partition in its id, even if the endpoint moves to another
+	partition := e.ID.Partition()
+	breaker := &a.breakers[partition&(maxPartitions-1)]
+	opened, err := breaker.admit(len(e.Body), time.Now())
 	if opened {
 		a.metrics.stalled.Inc()
 	}
@@ -120,14 +121,14 @@ func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint,
 		return a.countRefusal(err)
 	}
 	put(stream.Events, partition, e.Record(), func(_ *stream.Record, err error) {
-		a.recordAnswer(c, e, err)
+		a.recordAnswer(breaker, e, err)
 		done(err)
 	})
 	return nil
 }
 
-// countRefusal counts an event that was not stored, or possibly not, and returns the error for the sender. nil stays
-// nil.
+// countRefusal counts an event that was not stored, or perhaps not, and returns its error. Unless the error is known to
+// mean that the event was not stored, it wraps it in ErrOutcomeUnknown. nil stays nil.
 func (a *Acceptor) countRefusal(err error) error {
 	if err == nil {
 		return nil
@@ -150,8 +151,8 @@ func (a *Acceptor) giveUp(errs []error, why error) []error {
 	return errs
 }
 
-// assignID assigns the event its id. It fails if this node's clock is more than id.MaxAhead away from the broker's,
-// because the id carries the time.
+// assignID assigns the event an id, unless it has one. It fails if this node's clock differs from the broker's by more
+// than id.MaxAhead, because the id contains the time.
 func (a *Acceptor) assignID(e *event.Event, ep *config.Endpoint) (err error) {
 	defer func() {
 		if err != nil {
@@ -163,15 +164,16 @@ func (a *Acceptor) assignID(e *event.Event, ep *config.Endpoint) (err error) {
 	}
 	if e.ID.IsZero() {
 		if e.ID, err = a.ids.New(ep.Partition); err != nil {
-			return fmt.Errorf("give the event an id: %w", err)
+			return fmt.Errorf("assign the event an id: %w", err)
 		}
 	}
 	return nil
 }
 
-// recordAnswer records the log's answer, even after AcceptAll has returned.
-func (a *Acceptor) recordAnswer(c *partitionBreaker, e *event.Event, err error) {
-	if c.complete(len(e.Body), err == nil, time.Now()) {
+// recordAnswer updates the partition's circuit breaker and the metrics with the log's answer, even after AcceptAll has
+// returned.
+func (a *Acceptor) recordAnswer(breaker *partitionBreaker, e *event.Event, err error) {
+	if breaker.complete(len(e.Body), err == nil, time.Now()) {
 		a.metrics.stalled.Dec()
 	}
 	if err == nil {

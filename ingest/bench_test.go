@@ -28,7 +28,7 @@ func BenchmarkHandler(b *testing.B) {
 	confirm := producerFunc(func(_ string, _ int32, r *record, done func(*record, error)) { done(r, nil) })
 	run := func(name string, alter func(w *world, ep *config.Endpoint)) {
 		b.Run(name, func(b *testing.B) {
-			w := newStage(b, options{maxBody: maxBody, endpoint: alter}, confirm)
+			w := newIngest(b, options{maxBody: maxBody, endpoint: alter}, confirm)
 			handler := w.ingest.Handler()
 			reader := bytes.NewReader(body)
 			r, err := http.NewRequest("POST", baseURL+PathPrefix+token, io.NopCloser(reader))

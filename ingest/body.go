@@ -13,7 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of reading request bodies.
+// Limits of reading request bodies.
 const (
 	// maxReadingBytes limits the received bytes of all bodies that are being read at the same time. Buffers grow by
 	// doubling, so they hold at most twice as much. Records that wait in the producer's buffer are not part of it.
@@ -37,12 +37,12 @@ var (
 	errReadShare  = errors.New("too much is being read for one endpoint or client")
 )
 
-// bodyReader reads request bodies within these limits.
+// bodyReader reads request bodies within the limits above.
 type bodyReader struct {
 	maxBytes     int64
 	budget       int64         // bytes of all bodies together
-	grace        time.Duration // the Front has set the first read deadline after it
-	readingBytes atomic.Int64  // bytes
+	grace        time.Duration // as bodyGrace; the Front has set it as the first read deadline
+	readingBytes atomic.Int64  // of all tracked bodies
 
 	mu     sync.Mutex // guards shares
 	shares map[shareKey]*share
@@ -58,7 +58,8 @@ type shareKey struct {
 type share struct{ bytes, bodies int64 }
 
 // read returns the whole body byte for byte, one of the errors above, or the error of the connection. The buffer grows
-// with the received bytes, never with Content-Length, and never beyond the smaller of Content-Length and maxBytes.
+// with the received bytes, never with Content-Length. It holds at most the smaller of Content-Length and maxBytes, and
+// one byte more.
 func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, endpoint string, client netip.Addr) ([]byte, error) {
 	most := b.maxBytes
 	switch {
@@ -92,7 +93,7 @@ func (b *bodyReader) read(w http.ResponseWriter, r *http.Request, endpoint strin
 		case err != nil:
 			return nil, err
 		case int64(len(buf)) == r.ContentLength:
-			continue // only its end is missing
+			continue // all bytes are here; the next read returns io.EOF
 		}
 		// Most bodies are complete after the first read and are not tracked.
 		if held == nil {

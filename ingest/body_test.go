@@ -32,7 +32,7 @@ func TestMinimumBodyRate(t *testing.T) {
 	f := func(name string, status int, after time.Duration, first, each, total int) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newStage(t, options{maxBody: maxBody}, confirm)
+				w := newIngest(t, options{maxBody: maxBody}, confirm)
 				server, client := net.Pipe()
 				defer client.Close()
 				var sending sync.WaitGroup

@@ -44,5 +44,5 @@ func isSlackHandshake(body []byte) bool {
 // writeChallenge writes the text as text/plain. verify.Challenge has restricted its characters.
 func writeChallenge(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, text) // a client that has disconnected will ask again
+	_, _ = io.WriteString(w, text) // a provider whose connection failed asks again
 }

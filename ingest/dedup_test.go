@@ -285,7 +285,7 @@ func TestRejectedRequestsDoNotClaim(t *testing.T) {
 	}
 }
 
-// An event that is refused because of the clock claims no deduplication key.
+// An event that is not accepted because of the clock claims no deduplication key.
 func TestClockFaultDoesNotClaim(t *testing.T) {
 	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), endpoint: deduplicated("body:$.id")})
 	w.skew.Store(int64(time.Hour))

@@ -29,7 +29,7 @@ type prepared struct {
 type preparer struct {
 	keyring *config.Keyring
 
-	mu         sync.RWMutex // guards have
+	mu         sync.RWMutex // guards byEndpoint
 	byEndpoint map[string]*prepared
 }
 
@@ -57,12 +57,12 @@ func (p *preparer) get(ep *config.Endpoint) (*prepared, error) {
 func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	made := &prepared{rev: ep.Rev, dests: ep.EnabledDestinations()}
 	if ep.TypeSource != nil {
-		// It was validated when it was saved. One that a newer version of the relay wrote may not parse; its events have no
-		// type then, but they are stored.
+		// The API has validated it. If a newer version of the relay wrote it, it may be invalid here; then the events are
+		// stored without a type.
 		made.types, _ = event.ParseTypeSource(*ep.TypeSource)
 	}
 	if ep.Dedup != nil {
-		if key, err := event.ParseDedupKey(ep.Dedup.Key); err == nil { // as above
+		if key, err := event.ParseDedupKey(ep.Dedup.Key); err == nil { // otherwise a newer version wrote it: no deduplication
 			made.dedup = &key
 		}
 	}

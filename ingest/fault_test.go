@@ -32,7 +32,7 @@ func (w *world) wantBusy(a answer) {
 	}
 }
 
-// A log that rejects records is answered 503, for accepted and for rejected events.
+// If the log rejects records, the response is 503, for accepted and for rejected requests.
 func TestLogRefuses(t *testing.T) {
 	w := newWorld(t, options{endpoint: func(w *world, ep *config.Endpoint) {
 		ep.Verification = w.verification("github", "secret")
@@ -86,7 +86,7 @@ func TestProducerIsFull(t *testing.T) {
 	}
 }
 
-// A clock that stepped back by more than id.MaxAhead makes no ids: their time would be wrong.
+// After the clock has stepped back by more than id.MaxAhead no ids are created: their time would be wrong.
 func TestClockSteppedBack(t *testing.T) {
 	var offset atomic.Int64
 	w := newWorld(t, options{idClock: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }})
@@ -108,17 +108,17 @@ func TestClockSteppedBack(t *testing.T) {
 // While CheckCapacity returns an error, because a consumer group is about to lose unread records, no event is accepted.
 func TestNoCapacityRefusesEvents(t *testing.T) {
 	w := newWorld(t, options{})
-	w.refuse = fmt.Errorf("group store is behind: %w", stream.ErrBufferFull)
+	w.capacityErr = fmt.Errorf("group store is behind: %w", stream.ErrBufferFull)
 	w.wantBusy(w.post("x"))
-	w.refuse = nil
+	w.capacityErr = nil
 	w.want(w.post("x"), 200)
 	if n := len(w.stored()); n != 1 {
 		t.Errorf("%d events are stored, want 1", n)
 	}
 }
 
-// More than 30 s away from the broker's clock, in either direction, no event is accepted: its id would carry a wrong
-// time.
+// If the clock differs from the broker's by more than 30 s, in either direction, no event is accepted: its id would
+// contain a wrong time.
 func TestClockFarFromTheBrokers(t *testing.T) {
 	w := newWorld(t, options{})
 	for _, skew := range []time.Duration{31 * time.Second, -31 * time.Second} {
@@ -157,7 +157,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *world)) {
 			t.Fatal(err)
 		}
 		defer reader.Close()
-		w := newStage(t, options{maxBody: maxBody}, producer)
+		w := newIngest(t, options{maxBody: maxBody}, producer)
 		w.cluster, w.reader = cluster, reader
 		bad := *w.endpoints[token]
 		bad.ID, bad.Partition = "ep_2", 1
@@ -183,8 +183,8 @@ func (w *world) waiting(partition int) int {
 	return c.waiting
 }
 
-// The log stops answering and recovers: the first event waits for acceptTimeout, later ones are refused immediately,
-// and the circuit breaker closes by itself. Every event that was answered 2xx is in the log.
+// The log stops answering and recovers: the first event waits for acceptTimeout, later ones are answered 503
+// immediately, and the circuit breaker closes by itself. Every event that was answered 2xx is in the log.
 func TestLogHangs(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		confirmed := map[string]bool{}

@@ -77,7 +77,7 @@ func FuzzRequest(f *testing.F) {
 		}
 	}
 	log := &memoryLog{}
-	w := newStage(f, options{maxBody: 4 << 10}, log)
+	w := newIngest(f, options{maxBody: 4 << 10}, log)
 	handler := w.ingest.Handler()
 	f.Fuzz(func(t *testing.T, provider byte, text []byte) {
 		parse := func() *http.Request {

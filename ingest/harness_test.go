@@ -40,18 +40,18 @@ const (
 
 // options of a world; the zero value has an endpoint without verification, deduplication and limits.
 type options struct {
-	endpoint    func(w *world, ep *config.Endpoint) // changes the endpoint with the token tok
+	endpoint    func(w *world, ep *config.Endpoint) // changes the endpoint with the token "tok"
 	baseURL     string
 	maxBody     int64
 	bodyTimeout time.Duration
 	produce     func(next Producer) Producer // wraps the producer
-	now         func() time.Time             // of the stage
+	now         func() time.Time             // of the Ingest
 	idClock     func() time.Time             // of the ids
 	partitions  int32
 	redis       string // its address; empty = none
 }
 
-// world is a log, a configuration of one endpoint, and the stage on a real HTTP server.
+// world is a log, a configuration with one endpoint, and an Ingest behind a real HTTP server.
 type world struct {
 	tb       testing.TB
 	cluster  *kfake.Cluster
@@ -63,8 +63,8 @@ type world struct {
 	ingest   *Ingest
 	url      string // of the server
 
-	skew   atomic.Int64 // of the broker's clock
-	refuse error        // what CheckCapacity returns
+	skew        atomic.Int64 // of the broker's clock
+	capacityErr error        // what CheckCapacity returns
 
 	mu        sync.Mutex // guards endpoints
 	endpoints map[string]*config.Endpoint
@@ -111,22 +111,22 @@ func newWorld(tb testing.TB, o options) *world {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(reader.Close)
-	w := newStage(tb, o, producer)
+	w := newIngest(tb, o, producer)
 	w.cluster, w.reader, w.log = cluster, reader, producer
 	w.listen()
 	return w
 }
 
-// second starts a second node: its own stage on the same log and the same configuration.
+// second starts a second node: its own Ingest with the same log and the same configuration.
 func (w *world) second(o options) *world {
 	w.tb.Helper()
-	other := newStage(w.tb, o, w.log)
+	other := newIngest(w.tb, o, w.log)
 	other.cluster, other.reader = w.cluster, w.reader
 	other.listen()
 	return other
 }
 
-// listen starts the HTTP server of the stage.
+// listen starts the HTTP server of the Ingest.
 func (w *world) listen() {
 	tb := w.tb
 	srv := httptest.NewUnstartedServer(w.ingest.Handler())
@@ -140,8 +140,8 @@ func (w *world) listen() {
 	w.url = srv.URL
 }
 
-// newStage creates the stage and its endpoint with the given producer, without an HTTP server.
-func newStage(tb testing.TB, o options, log Producer) *world {
+// newIngest creates an Ingest and its endpoint with the given producer, without an HTTP server.
+func newIngest(tb testing.TB, o options, log Producer) *world {
 	tb.Helper()
 	keyring, err := config.NewKeyring(config.GenerateMasterKey("test"))
 	if err != nil {
@@ -172,7 +172,7 @@ func newStage(tb testing.TB, o options, log Producer) *world {
 		ClockSkew: func() time.Duration {
 			return time.Duration(w.skew.Load())
 		}, Claims: limiter(tb, o.redis), Limits: limits(tb, o.now), EventInLog: w.eventInLog,
-		CheckCapacity: func() error { return w.refuse },
+		CheckCapacity: func() error { return w.capacityErr },
 		Front: &web.Front{
 			Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
 	})
@@ -198,7 +198,7 @@ func limiter(tb testing.TB, address string) *limit.Limiter {
 	return l
 }
 
-// limits returns a limiter without Redis, on the clock of the stage.
+// limits returns a limiter without Redis, on the clock of the Ingest.
 func limits(tb testing.TB, now func() time.Time) *limit.Limiter {
 	tb.Helper()
 	l, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: now})

@@ -1,8 +1,9 @@
 // Package ingest receives webhooks from providers: it finds the endpoint by the token in the URL, verifies the
 // provider's signature over the raw body, assigns the event its id and produces it to the topic events.
 //
-// In: HTTP requests at {base_url}/in/{token}. Out: records of the topic events, and the endpoint's own response once
-// the record is durable. This path uses no database.
+// Requests arrive at {base_url}/in/{token}. The endpoint's configured response is sent once the record is durable. The
+// path does not use ClickHouse. Redis holds the deduplication claims and the shared rate limits. Without Redis, events
+// are accepted without deduplication and each node limits for itself.
 //
 // Guarantees: a 2xx is sent only after the log has the event durably (challenges and HEAD are not events). Duplicates
 // are stored as events. Rejected requests are stored with their reason, up to 10 per second and endpoint and up to 64
@@ -38,7 +39,7 @@ import (
 // PathPrefix precedes the endpoint's token in the path of an ingest URL.
 const PathPrefix = "/in/"
 
-// Config of the stage.
+// Config configures an Ingest.
 type Config struct {
 	BaseURL string // public URL of the relay without a trailing slash; part of what Twilio signs
 	MaxBody int64  // bytes
@@ -50,7 +51,7 @@ type Endpoints interface {
 	EndpointByToken(token string) *config.Endpoint
 }
 
-// Deps are the stage's dependencies. All but CheckCapacity are required.
+// Deps are the dependencies of an Ingest. All but CheckCapacity are required.
 type Deps struct {
 	Metrics   prometheus.Registerer
 	Endpoints Endpoints
@@ -79,7 +80,7 @@ type Ingest struct {
 	preparer preparer
 }
 
-// New returns the stage.
+// New returns an Ingest and registers its metrics.
 func New(cfg Config, deps Deps) *Ingest {
 	m := newMetrics(deps.Metrics)
 	front := *deps.Front
@@ -96,7 +97,7 @@ func New(cfg Config, deps Deps) *Ingest {
 	}
 }
 
-// Acceptor returns the acceptor, which the API uses for sent events.
+// Acceptor returns the acceptor, which the API uses for events that are sent through it.
 func (g *Ingest) Acceptor() *Acceptor { return g.acceptor }
 
 // Handler answers requests at PathPrefix.
@@ -199,8 +200,8 @@ func verifyRequest(conf verify.Config, mode string, req verify.Request) (event.V
 	}
 }
 
-// acceptError maps an error of Acceptor.Accept or store to a response. While the log is unavailable there are thousands
-// of refusals per second; they are counted, not logged.
+// acceptError maps an error of Acceptor.Accept or store to a response. An event whose outcome is known gets no cause,
+// so it is not logged: while the log is unavailable, thousands per second fail, and a metric counts them.
 func acceptError(err error) error {
 	if decided, ok := errors.AsType[*web.Error](err); ok {
 		return decided

@@ -44,8 +44,8 @@ func (a *Acceptor) checkIngestLimit(e *event.Event, ep *config.Endpoint) error {
 	return nil
 }
 
-// rateLimitedError is the 429 of an endpoint. It wraps stream.ErrBufferFull: the event was not queued, so its
-// deduplication claim is released.
+// rateLimitedError is the 429 of an endpoint. It wraps stream.ErrBufferFull because the event was not queued; store
+// then releases its deduplication claim.
 func rateLimitedError(wait time.Duration, what string) error {
 	return &web.Error{
 		Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),

@@ -17,7 +17,7 @@ import (
 )
 
 // Over its limit an endpoint answers 429, for provider events and for sent ones, and for each event of a batch
-// separately. A refused event is not stored, claims no deduplication key, and is accepted later.
+// separately. An event over the limit is not stored, claims no deduplication key, and is accepted later.
 func TestIngestLimit(t *testing.T) {
 	var clock atomic.Int64
 	clock.Store(1_800_000_000)
@@ -46,7 +46,7 @@ func TestIngestLimit(t *testing.T) {
 	clock.Add(1)
 	w.want(w.post(`{"id":3}`), 200)
 	if e := w.stored()[3]; e.DuplicateOf != "" {
-		t.Error("the refused event has claimed its deduplication key")
+		t.Error("the event over the limit has claimed its deduplication key")
 	}
 	clock.Add(1)
 	long := `{"long":"` + strings.Repeat("x", 3<<10) + `"}`

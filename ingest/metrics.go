@@ -25,8 +25,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_refused_total",
-			Help: "Events answered 503, by cause: clock, full (producer or partition), stalled (partition), unknown " +
-				"(not confirmed), body_memory (of all requests), body_memory_share (of one endpoint or client).",
+			Help: "Requests and events answered 503, by cause: clock, full (producer, partition or consumer lag), stalled " +
+				"(partition), unknown " +
+				"(the log did not confirm), body_memory (of all requests), body_memory_share (of one endpoint or client).",
 		}, []string{"cause"}),
 		stalled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_ingest_stalled_partitions",
@@ -43,7 +44,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		limited: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_limited_total",
 			Help: "Requests and events answered 429, by limit: events or bytes (of the endpoint's ingest_limit), " +
-				"rejected (more than 100 rejected requests per second).",
+				"rejected (more than 100 rejected requests per second and endpoint).",
 		}, []string{"limit"}),
 		dedup: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_dedup_total",

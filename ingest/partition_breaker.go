@@ -27,9 +27,9 @@ var (
 
 // partitionBreaker is the circuit breaker of one partition. It opens when the partition stalls and then admits one
 // event at a time, the probe. The first acknowledgement of the log closes it. Events that were admitted before it
-// opened are probes too: the producer still retries them.
+// opened are probes too, because the producer still retries them; while they wait, no other event is admitted.
 type partitionBreaker struct {
-	mu           sync.Mutex // guards the rest
+	mu           sync.Mutex // guards the fields below
 	waiting      int        // admitted events that the log has not answered
 	bytes        int        // of the bodies of these events
 	lastProgress time.Time  // the last acknowledgement, or the admission of an event when none waited

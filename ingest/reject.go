@@ -20,8 +20,8 @@ const (
 )
 
 // reject stores a rejected request, within the limits, and returns 401, or 429 beyond maxRejected per second. If
-// storing fails, the response is that of any other event (503): the endpoint's settings may be wrong, so the provider
-// has to send it again.
+// storing fails, it returns the 503 of other events, so that the provider sends the request again: the signature may be
+// valid and the endpoint's secret wrong.
 func (g *Ingest) reject(ep *config.Endpoint, e *event.Event) error {
 	g.metrics.rejected.WithLabelValues(string(e.Reason)).Inc()
 	if wait, _ := g.deps.Limits.TakeSharedToken(limitRejected, ep.ID, maxRejected); wait > 0 {

@@ -17,9 +17,10 @@ import (
 var ErrUnknownProvider = errors.New("unknown provider")
 
 // Sample builds a test event as the provider would send it to the endpoint. kind is the event type; empty for the
-// provider's typical one. The event is signed with the endpoint's secret if the endpoint verifies that provider,
-// otherwise it is unsigned. Sample does not store it.
-func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
+// default type of the provider's sample. eventID is the event's id, whose time becomes the time of the sample. The
+// event is signed with the endpoint's secret if the endpoint verifies that provider, otherwise it is unsigned. Sample
+// does not store it.
+func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, eventID id.ID) (*event.Event, error) {
 	scheme := verify.ByName(provider)
 	if scheme.Name != provider {
 		return nil, fmt.Errorf("%w %q", ErrUnknownProvider, provider)
@@ -29,7 +30,7 @@ func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, d id.ID) (*e
 		return nil, err
 	}
 	s := &scheme.Sample
-	x := verify.SampleValues{Type: cmp.Or(kind, s.Type), ID: d.String(), At: d.Time()}
+	x := verify.SampleValues{Type: cmp.Or(kind, s.Type), ID: eventID.String(), At: eventID.Time()}
 	header := http.Header{"Content-Type": {s.ContentType}, "User-Agent": {s.UserAgent}, "Accept": {"*/*"}}
 	if s.Header != nil {
 		for name, value := range s.Header(x) {
@@ -37,7 +38,7 @@ func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, d id.ID) (*e
 		}
 	}
 	e := &event.Event{
-		ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified,
+		ID: eventID, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified,
 		Method: http.MethodPost,
 		Dests:  p.dests, Body: []byte(s.Body(x)),
 	}

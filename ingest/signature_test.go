@@ -60,7 +60,7 @@ func vectors(t *testing.T) (all []vector, now time.Time) {
 	return all, now
 }
 
-// signatureHeader is the one that holds the signature of a vector.
+// signatureHeader returns the name of the header that contains the signature.
 func (v vector) signatureHeader() string {
 	for name := range v.Headers {
 		if lower := strings.ToLower(name); strings.Contains(lower, "signature") || strings.Contains(lower, "hmac") {
@@ -272,8 +272,8 @@ func TestCheckVerification(t *testing.T) {
 	f(config.Verification{Type: "hmac", ToleranceSeconds: 300, SignedContent: "{nope}"}, "signed_content", "x")
 }
 
-// A secret that cannot be decrypted is answered 500. Nothing is stored, and neither response nor log contains the
-// secret.
+// If a secret cannot be decrypted, the response is 500. Nothing is stored, and neither the response nor the log
+// contains the secret.
 func TestUndecryptableSecretAnswers500(t *testing.T) {
 	w := newWorld(t, options{endpoint: func(_ *world, ep *config.Endpoint) {
 		ep.Verification = &config.Verification{Type: "github", Secrets: []config.Sealed{"old:c2VjcmV0"}}
