@@ -87,9 +87,9 @@ func isUnreachable(err error) bool {
 }
 
 // isHeaderTooLarge recognises net/http's errors for a header block that is too large by their text, because they have
-// no type. TestClassifyErrors compares the texts with HTTP/1 and HTTP/2 servers. An HTTP/2 block far above the limit
-// ends the connection with PROTOCOL_ERROR, as a broken frame does; it stays network_error, because the text does not
-// tell them apart.
+// no type. TestClassifyPlain and TestClassifyTLS compare the texts with HTTP/1 and HTTP/2 servers. An HTTP/2 block far
+// above the limit ends the connection with PROTOCOL_ERROR, as a broken frame does; it stays network_error, because the
+// text does not tell them apart.
 func isHeaderTooLarge(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "server response headers exceeded") ||
@@ -118,7 +118,7 @@ func isReset(err error) bool {
 		errors.As(err, &stream)
 }
 
-// isInternal covers faults on our side: a request that net/http refuses to send, and no file descriptor left.
+// isInternal covers errors of the relay itself: a request that net/http refuses to send, and no file descriptor left.
 func isInternal(err error) bool {
 	text := err.Error()
 	return isOutOfFiles(err) || strings.HasPrefix(text, "net/http: invalid ") || strings.HasPrefix(text, "http: nil ") ||
@@ -141,7 +141,7 @@ func rootText(err error) string {
 }
 
 // Message returns the text of err for an attempt: one line of at most 500 printable characters, because it may contain
-// bytes of the receiver, and without the address of the operator's resolver.
+// bytes that the receiver sent. It does not contain the address of the operator's resolver.
 func Message(err error) string {
 	if err == nil {
 		return ""

@@ -22,10 +22,10 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// discardLog keeps net/http's servers from writing about the faults that the tests make.
+// discardLog discards what net/http's servers log about the errors that the tests cause.
 var discardLog = log.New(io.Discard, "", 0)
 
-// rawServer accepts connections on 127.0.0.1 and hands each to serve, which closes it by returning.
+// rawServer accepts connections on 127.0.0.1 and calls serve for each, which is closed when serve returns.
 func rawServer(t *testing.T, serve func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -44,7 +44,7 @@ func rawServer(t *testing.T, serve func(net.Conn)) (address string) {
 				defer c.Close()
 				serve(c)
 			})
-			wg.Go(func() { // what hangs on purpose ends with the test
+			wg.Go(func() { // connections that hang on purpose end with the test
 				<-ended
 				c.Close()
 			})
@@ -67,7 +67,7 @@ func answer(text string) func(net.Conn) {
 	}
 }
 
-// reset makes the close of c a reset.
+// reset makes Close of c send a TCP reset.
 func reset(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }
 
 func refusedAddress(t *testing.T) string {
@@ -80,15 +80,15 @@ func refusedAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// patience is the deadline of a request: short where the deadline is what is tested.
-func patience(want event.ErrorCode) time.Duration {
+// requestTimeout returns the time limit of a request: short if the test expects a timeout.
+func requestTimeout(want event.ErrorCode) time.Duration {
 	if want == event.CodeTimeout {
 		return 300 * time.Millisecond
 	}
 	return 10 * time.Second
 }
 
-// TestClassifyPlain holds the faults of TCP and of HTTP/1 against real sockets.
+// TestClassifyPlain checks the error codes of TCP and HTTP/1 errors on real sockets.
 func TestClassifyPlain(t *testing.T) {
 	tr := newTransport(t, Config{
 		Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true},
@@ -104,7 +104,7 @@ func TestClassifyPlain(t *testing.T) {
 	})
 	f := func(name, url string, want event.ErrorCode) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience(want))
+		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout(want))
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
 		if err != nil {
@@ -157,7 +157,7 @@ func TestClassifyPlain(t *testing.T) {
 	f("no host", "http:///", event.CodeInternal)
 }
 
-// TestClassifyTLS holds the faults of TLS and of HTTP/2 against real sockets.
+// TestClassifyTLS checks the error codes of TLS and HTTP/2 errors on real sockets.
 func TestClassifyTLS(t *testing.T) {
 	srv, good := startTLS(t, true, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -191,7 +191,7 @@ func TestClassifyTLS(t *testing.T) {
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	wantsCert := srv.TLS.Clone()
 	wantsCert.ClientAuth = tls.RequireAnyClientCert
-	wantsCert.MaxVersion = tls.VersionTLS12 // with 1.3 the refusal comes after the handshake and races our request
+	wantsCert.MaxVersion = tls.VersionTLS12 // in TLS 1.3 the alert comes after the handshake and races with the request
 	handshake := func(cfg *tls.Config) func(net.Conn) {
 		return func(c net.Conn) {
 			tc := tls.Server(c, cfg)
@@ -202,7 +202,7 @@ func TestClassifyTLS(t *testing.T) {
 	}
 	f := func(name string, tr *Transport, url string, want event.ErrorCode) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), patience(want))
+		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout(want))
 		defer cancel()
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
 		if err != nil {
@@ -242,7 +242,7 @@ func TestClassifyTLS(t *testing.T) {
 	f("a hung server", tr, good+"/hang", event.CodeTimeout)
 }
 
-// TestClassifyErrors holds what no socket on loopback gives.
+// TestClassifyErrors checks errors that sockets on loopback do not cause.
 func TestClassifyErrors(t *testing.T) {
 	f := func(err error, want event.ErrorCode) {
 		t.Helper()

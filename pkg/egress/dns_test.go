@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// answerFunc gives the addresses of a name, lower case and without the dot at its end. n counts the
-// questions of this type for this name, from 1. Returning nil means the name does not exist.
+// answerFunc returns the addresses of a name, which is in lower case and without a dot at its end. n counts the
+// questions of the same type for the name, from 1. nil means that the name does not exist.
 type answerFunc func(name string, n int) []netip.Addr
 
 // dnsServer is a name server on loopback that answers A and AAAA questions over UDP.
@@ -89,7 +89,7 @@ func (s *dnsServer) reply(packet []byte) []byte {
 	return reply
 }
 
-// always answers every name with the same addresses.
+// always returns an answerFunc with the same addresses for every name.
 func always(addrs ...string) answerFunc {
 	parsed := []netip.Addr{}
 	for _, a := range addrs {

@@ -3,8 +3,8 @@
 //
 // [Policy.CheckURL] validates a destination's URL when it is saved. [Transport.RoundTrip] sends a request to it and
 // returns the response, or an error that [Classify] maps to the error code of the attempt. [Policy.ClassifyAddr]
-// decides whether an address may be reached; its [TargetClass] is the same word in errors, logs, metrics and tests.
-// Begin there, then read guard.go and pool.go.
+// decides whether an address may be reached; errors, logs, metrics and tests contain its [TargetClass]. Begin with
+// policy.go, then read guard.go and pool.go.
 //
 // Guarantees, each with its test:
 //   - No connection is made to an address that is not public, whatever DNS answers and however the target is written.
@@ -14,7 +14,7 @@
 //   - No proxy is used, not even from the environment, and no redirect is followed (TestRedirectIsNotFollowed,
 //     TestProxyIsIgnored).
 //   - The memory that a receiver can occupy is limited: 64 KiB of response headers, 64 KiB of flow control window per
-//     HTTP/2 stream (TestClassifyErrors, TestStreamWindow).
+//     HTTP/2 stream (TestClassifyPlain, TestClassifyTLS, TestStreamWindow).
 //   - Requests of two destinations never share a connection at the same time, and connections per host are not
 //     limited: a destination that hangs does not slow down another at the same host
 //     (TestHangingDestinationDoesNotSlowNeighbours).
@@ -143,8 +143,8 @@ func (t *Transport) connect(ctx context.Context, network, address string) (net.C
 	return conn, err
 }
 
-// dialTLS connects to the address of the request's pool and performs the TLS handshake. net/http would use the pool's
-// name as the server name.
+// dialTLS connects to the address of the request's pool and performs the TLS handshake. It does the handshake itself,
+// because net/http would use the name of the pool as the server name.
 func (t *Transport) dialTLS(ctx context.Context, network, _ string) (net.Conn, error) {
 	address := addressOf(ctx)
 	conn, err := t.connect(ctx, network, address)
@@ -166,7 +166,7 @@ func (t *Transport) dialTLS(ctx context.Context, network, _ string) (net.Conn, e
 	return secured, nil
 }
 
-// RoundTrip sends one request and returns its response, also if it is a redirect. For a target that the policy blocks
+// RoundTrip sends one request and returns its response, even if it is a redirect. For a target that the policy blocks
 // it returns an [AddressBlockedError] before anything is sent.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL != nil && req.URL.Scheme == "http" && !t.policy.AllowHTTP {
@@ -175,7 +175,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, &AddressBlockedError{Class: PlainHTTP}
 	}
-	if t.policy.OwnURLs.Matches(req.URL) { // the destination may have been saved under another base URL of the relay
+	if t.policy.OwnURLs.Matches(req.URL) { // the base URL of the relay may have changed since the destination was saved
 		if req.Body != nil {
 			req.Body.Close()
 		}

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// notPublic is a second opinion about addresses, from the standard library's predicates and the
-// registry's largest blocks, written without our table.
+// notPublic checks addresses independently of specialPrefixes, with the standard library's predicates and the
+// registries' largest blocks.
 func notPublic(addr netip.Addr) bool {
 	addr = addr.WithZone("")
 	if addr.IsLoopback() || addr.IsPrivate() || addr.IsLinkLocalUnicast() || addr.IsMulticast() || addr.IsUnspecified() ||
@@ -30,8 +30,8 @@ func notPublic(addr netip.Addr) bool {
 		(b[2] < 2 || b[2] == 0x0d && b[3] == 0xb8)
 }
 
-// FuzzClassifyAddr: no address that the standard library or the second opinion calls special is public, a zone
-// changes nothing, and Allow decides for exactly what it contains.
+// FuzzClassifyAddr checks that no address that notPublic reports is public, that a zone changes nothing, and that
+// exactly the addresses in Allow are allowed.
 func FuzzClassifyAddr(f *testing.F) {
 	for _, s := range specialPrefixes {
 		f.Add(s.prefix.Addr().AsSlice(), s.prefix.Addr().AsSlice(), uint8(s.prefix.Bits()))
@@ -74,8 +74,7 @@ func FuzzClassifyAddr(f *testing.F) {
 
 var errRecorded = errors.New("recorded instead of connected")
 
-// recorder is a Transport whose connections stop after the guard has let them pass, with the addresses
-// at which they would have been made.
+// recorder is a Transport that does not connect. It records the addresses that the guard allowed.
 type recorder struct {
 	*Transport
 	mu      sync.Mutex // guards reached
@@ -106,7 +105,7 @@ func newRecorder(tb testing.TB, p Policy, dnsServer string) *recorder {
 	return r
 }
 
-func (r *recorder) take() []netip.AddrPort {
+func (r *recorder) drain() []netip.AddrPort {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	reached := r.reached
@@ -114,9 +113,8 @@ func (r *recorder) take() []netip.AddrPort {
 	return reached
 }
 
-// FuzzCheckURL: whatever the text and wherever its name leads, an accepted URL reaches no address that
-// is not public; it is accepted again as it is stored; and a refused one, dialled all the same, reaches
-// nothing either.
+// FuzzCheckURL checks for any text and any DNS answer that an accepted URL reaches only public addresses and that its
+// stored form is accepted again. A rejected URL that is requested nevertheless reaches only public addresses too.
 func FuzzCheckURL(f *testing.F) {
 	refused, rebound := targets(f)
 	for _, target := range append(refused, rebound...) {
@@ -171,7 +169,7 @@ func FuzzCheckURL(f *testing.F) {
 		if _, err := rec.RoundTrip(req); err == nil {
 			t.Fatalf("%q was answered", dialled)
 		}
-		for _, reached := range rec.take() {
+		for _, reached := range rec.drain() {
 			port := reached.Port()
 			if notPublic(reached.Addr()) || port != 443 && port < 1024 {
 				t.Fatalf("%q reached %s", dialled, reached)

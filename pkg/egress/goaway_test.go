@@ -17,7 +17,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// frameServer returns a transport to a server that answers a frame at a time, and its URL.
+// frameServer returns a Transport that connects to a server, and its URL. The server calls answer for each request,
+// which writes HTTP/2 frames.
 func frameServer(t *testing.T, answer func(n int64, f *http2.Framer, stream uint32)) (*Transport, string) {
 	t.Helper()
 	srv, _ := startTLS(t, true, http.NotFound)
@@ -42,8 +43,8 @@ func deliver(t *testing.T, tr *Transport, url string, limit time.Duration) (*htt
 	return res, err
 }
 
-// GOAWAY (RFC 9113, 6.8) says which requests were taken: those are answered on the old connection, and the
-// next one goes over a new connection.
+// GOAWAY (RFC 9113, 6.8) names the last request that the server processes. Requests up to it are answered on the old
+// connection; the next one uses a new connection.
 func TestGoAway(t *testing.T) {
 	tr, url := frameServer(t, func(_ int64, f *http2.Framer, stream uint32) {
 		_ = f.WriteGoAway(stream, http2.ErrCodeNo, nil) // a restart of the receiver
@@ -56,7 +57,7 @@ func TestGoAway(t *testing.T) {
 	}
 }
 
-// A request that the receiver says it has not looked at may be sent again, which is not a second attempt.
+// A request that the receiver reports as not processed is sent again; this is not a second attempt.
 func TestGoAwayBeforeTheRequest(t *testing.T) {
 	var sent atomic.Int64
 	tr, url := frameServer(t, func(n int64, f *http2.Framer, stream uint32) {
@@ -72,7 +73,7 @@ func TestGoAwayBeforeTheRequest(t *testing.T) {
 	}
 }
 
-// A GOAWAY with an error ends what was in flight, as a failure that is told apart from an answer.
+// A GOAWAY with an error ends the requests in flight with an error, not with a response.
 func TestGoAwayWithError(t *testing.T) {
 	tr, url := frameServer(t, func(_ int64, f *http2.Framer, stream uint32) {
 		_ = f.WriteGoAway(stream, http2.ErrCodeEnhanceYourCalm, []byte("calm down"))
@@ -87,8 +88,8 @@ func TestGoAwayWithError(t *testing.T) {
 	}
 }
 
-// The receiver closes its half of the connection instead of answering, or answers a byte at a time: both end,
-// the second by the deadline, and the next request finds a connection.
+// The receiver closes its half of the connection instead of responding, or sends one byte at a time. Both requests
+// fail, the second at its deadline, and the next request succeeds.
 func TestHalfClosedAndSlowResponses(t *testing.T) {
 	var mode atomic.Value
 	mode.Store("half-close")

@@ -13,7 +13,7 @@ import (
 // class and not the address: the operator's resolver may know internal names.
 type AddressBlockedError struct {
 	Class TargetClass
-	Addr  netip.Addr // the resolved address, for the operator's log; invalid if the name was not resolved
+	Addr  netip.Addr // the blocked address, for the operator's log; invalid if the URL itself is blocked
 }
 
 func (e *AddressBlockedError) Error() string {
@@ -67,7 +67,8 @@ func (g *guard) checkCandidate(address string, name bool) error {
 	return nil
 }
 
-// dial is the Transport's DialContext. A blocked address of a name counts as unreachable; the next one is tried.
+// dial connects to host:port. If an address of a name is blocked, the next one is tried; if all fail, the error is that
+// of the first.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &g.allowedOnly
 	if isDottedName(address) {
@@ -81,8 +82,8 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 	return conn, err
 }
 
-// isDottedName reports whether the host of host:port has the form that CheckURL accepts outside Allow. It also protects
-// against a URL that CheckURL has not checked.
+// isDottedName reports whether the host of host:port has the form that CheckURL accepts outside Allow. It is checked
+// again here for URLs that CheckURL has not checked.
 func isDottedName(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || strings.Contains(host, ":") {

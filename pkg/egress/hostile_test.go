@@ -19,8 +19,8 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// targets reads testdata/targets.txt: what must be refused when it is saved, and names that are accepted and
-// lead to a blocked address.
+// targets reads testdata/targets.txt: URLs that CheckURL rejects, and URLs that it accepts but whose names resolve to
+// blocked addresses.
 func targets(tb testing.TB) (refused, rebound []string) {
 	tb.Helper()
 	text, err := os.ReadFile("testdata/targets.txt")
@@ -59,7 +59,7 @@ func canary(t *testing.T) (port string, connections *atomic.Int64) {
 	}
 	_, port, _ = net.SplitHostPort(v4.Addr().String())
 	listeners := []net.Listener{v4}
-	if v6, err := net.Listen("tcp6", "[::1]:"+port); err == nil { // IPv6 may be off
+	if v6, err := net.Listen("tcp6", "[::1]:"+port); err == nil { // IPv6 may be disabled
 		listeners = append(listeners, v6)
 	}
 	var wg sync.WaitGroup
@@ -94,7 +94,7 @@ func newTransport(tb testing.TB, cfg Config) *Transport {
 	return tr
 }
 
-// get sends a GET with a deadline that only a hung test reaches.
+// get sends a GET with a deadline that expires only if the request hangs.
 func get(t *testing.T, tr *Transport, url string) (*http.Response, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -111,9 +111,9 @@ func get(t *testing.T, tr *Transport, url string) (*http.Response, error) {
 func TestHostileTargets(t *testing.T) {
 	refused, rebound := targets(t)
 	port, connections := canary(t)
-	// The worst name server: every name leads to this machine.
+	// The worst case: every name resolves to this machine.
 	tr := newTransport(t, Config{DNSServer: startDNS(t, always("127.0.0.1", "::1"))})
-	// What is refused by form alone must also hold when http is allowed.
+	// URLs that are rejected because of their form are blocked even if http is allowed.
 	withHTTP := newTransport(
 		t, Config{Policy: Policy{AllowHTTP: true}, DNSServer: startDNS(t, always("127.0.0.1", "::1"))})
 
@@ -131,8 +131,8 @@ func TestHostileTargets(t *testing.T) {
 				t.Errorf("%q: was reached (error %v)", target, err)
 				continue
 			}
-			// Either the guard refused it, or it got no further than net/url and net/http, which did not take
-			// it for a request, or than the resolver, which knows that a number is no name.
+			// It was blocked by the guard, or net/url or net/http rejected the request, or the resolver rejected a number as a
+			// name.
 			if code := Classify(err); code != event.CodeAddressBlocked && code != event.CodeDNS && !notSent(err) {
 				t.Errorf("%q: %s: %v", target, code, err)
 			}
@@ -146,7 +146,7 @@ func TestHostileTargets(t *testing.T) {
 	}
 }
 
-// notSent reports whether a request was refused before anything was resolved.
+// notSent reports whether a request failed before its host was resolved.
 func notSent(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "parse ") || strings.HasPrefix(text, "unsupported protocol scheme") ||
@@ -154,8 +154,8 @@ func notSent(err error) bool {
 		strings.HasPrefix(text, "invalid URL port") || strings.HasPrefix(text, "net/http: invalid")
 }
 
-// TestRebinding resolves a name as an attacker's name server would have it: public when the
-// destination is saved, this machine when the delivery is made.
+// TestRebinding uses a name server of an attacker: the name resolves to a public address when the destination is saved,
+// and to this machine when the delivery is sent.
 func TestRebinding(t *testing.T) {
 	port, connections := canary(t)
 	server := startDNS(t, func(name string, n int) []netip.Addr {
@@ -186,8 +186,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestEveryCandidateIsChecked gives a name one address for each verdict DNS can carry. A guard that
-// looked at the first alone would connect to one of the others.
+// TestEveryCandidateIsChecked resolves a name to one address of each class that DNS can return. A guard that checked
+// only the first one would connect to another.
 func TestEveryCandidateIsChecked(t *testing.T) {
 	port, connections := canary(t)
 	var hostile []string
@@ -209,7 +209,7 @@ func TestEveryCandidateIsChecked(t *testing.T) {
 	}
 }
 
-// What is public is reached, by name and at an open port only.
+// Public addresses are reached only by name and only at allowed ports.
 func TestPublicNameIsReached(t *testing.T) {
 	rec := newRecorder(t, Policy{}, startDNS(t, always("93.184.215.14")))
 	f := func(url string, want error, reached ...netip.AddrPort) {
@@ -218,7 +218,7 @@ func TestPublicNameIsReached(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want.Error()) {
 			t.Errorf("%s: %v, want %v", url, err, want)
 		}
-		if got := rec.take(); !slices.Equal(got, reached) {
+		if got := rec.drain(); !slices.Equal(got, reached) {
 			t.Errorf("%s: reached %v, want %v", url, got, reached)
 		}
 	}
@@ -230,7 +230,7 @@ func TestPublicNameIsReached(t *testing.T) {
 	f("https://[2606:4700:4700::1111]/", &AddressBlockedError{Class: NotAName})
 }
 
-// A blocked candidate does not spoil the ones that may be reached.
+// A blocked address does not prevent a connection to the allowed addresses of the same name.
 func TestBlockedCandidateIsSkipped(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.2:0")
 	if err != nil {
@@ -253,7 +253,7 @@ func TestBlockedCandidateIsSkipped(t *testing.T) {
 	}
 }
 
-// The text that a customer sees names the verdict and nothing of the network inside.
+// The text that a customer sees contains the class and nothing about the internal network.
 func TestAddressBlockedErrorText(t *testing.T) {
 	tr := newTransport(t, Config{DNSServer: startDNS(t, always("10.20.30.40"))})
 	_, err := get(t, tr, "https://inside.example.com/")
@@ -299,7 +299,7 @@ func TestLookupWarning(t *testing.T) {
 		}
 	}
 	f(Policy{}, "public.example.com", "")
-	// One sentence for all of them: it does not tell what kind of network is inside, nor how many addresses are.
+	// The sentence is the same for all: it reveals neither the class nor the number of the internal addresses.
 	blocked := func(host string) string {
 		return host + " resolves to an address that is not public; deliveries to such an address are blocked"
 	}
@@ -310,8 +310,8 @@ func TestLookupWarning(t *testing.T) {
 	f(Policy{}, "nobody.example.com", "")
 	f(Policy{}, "127.0.0.1", blocked("127.0.0.1"))
 
-	// A name server that does not answer costs half a second and no warning. The lookup itself outlives
-	// the question (net shares it between callers), hence the release.
+	// If the name server does not answer, LookupWarning returns no warning after half a second. The lookup continues after
+	// that (net shares it between callers), so the test ends it.
 	release := make(chan struct{})
 	defer close(release)
 	resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {

@@ -7,8 +7,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// deadProxy is where no proxy is: 192.0.2.0/24 is for documentation. It stands in the environment of
-// all tests, because net/http reads these variables once in a process.
+// deadProxy is an address without a proxy: 192.0.2.0/24 is for documentation. All tests have it in their environment,
+// because net/http reads the proxy variables once per process.
 const deadProxy = "http://192.0.2.1:9"
 
 func TestMain(m *testing.M) {

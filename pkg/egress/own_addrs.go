@@ -17,8 +17,9 @@ const (
 )
 
 // OwnAddrs holds the addresses of this installation: of the machine's interfaces and of the engines (Kafka, ClickHouse,
-// Redis). Destinations must not reach them through a public address. They are refreshed each minute, because interfaces
-// and DNS names change. If an engine's name does not resolve, its last known addresses stay. A nil *OwnAddrs is empty.
+// Redis). Destinations must not reach them even if they are public. They are refreshed each minute, because interfaces
+// and DNS names change. If an engine's name does not resolve, its last known addresses stay. A nil *OwnAddrs contains
+// no address.
 type OwnAddrs struct {
 	log          *slog.Logger
 	engineHosts  func(context.Context) []string

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ownOf are addresses that do not change.
+// ownOf returns an OwnAddrs with fixed addresses.
 func ownOf(texts ...string) *OwnAddrs {
 	addrs := make(map[netip.Addr]bool)
 	for _, text := range texts {
@@ -32,8 +32,8 @@ func TestInterfaceAddrsAreOwn(t *testing.T) {
 	}
 }
 
-// The addresses of the engines are blocked, those that they move to within a minute too, and a resolver that does not
-// answer opens nothing.
+// The addresses of the engines are blocked, new ones after at most a minute. If the resolver does not answer, the last
+// known addresses stay blocked.
 func TestEngineAddrsAreOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var answer atomic.Pointer[string]

@@ -8,7 +8,8 @@ import (
 )
 
 // OwnURLs recognises URLs of this relay. A destination with such a URL would turn each event into a new one, in a loop.
-// Loops through other names and proxies are not recognised here; the header relay-hops ends them.
+// Loops through other names and proxies are not recognised here; the header relay-hops, which counts deliveries, ends
+// them.
 type OwnURLs struct {
 	scheme string
 	port   uint16
@@ -17,7 +18,7 @@ type OwnURLs struct {
 }
 
 // ownPaths are the paths whose handlers create events or deliver them again. Those of the API need a key, which a
-// destination could send as a header.
+// destination can send in a configured header.
 var ownPaths = []string{"/in", "/drain", "/api", "/v1", "/mcp"}
 
 // NewOwnURLs returns the URLs of a relay with this base URL and these other host names; nil if the base URL is invalid.

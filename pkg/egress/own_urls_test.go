@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// In dev the relay is http:// itself: the refusal says that it is the relay, not that https is missing.
+// In dev mode the relay's own URL begins with http://. The error says that the URL points to the relay, not that https
+// is missing.
 func TestOwnURLBeforeScheme(t *testing.T) {
 	policy := Policy{OwnURLs: NewOwnURLs("http://localhost:8080", nil)}
 	if _, err := policy.CheckURL("http://localhost:8080/in/tok"); err == nil ||
@@ -17,8 +18,8 @@ func TestOwnURLBeforeScheme(t *testing.T) {
 	}
 }
 
-// What leads back to the relay is refused when it is saved and when it is sent, by every name and spelling; its other
-// paths, ports and schemes are not.
+// URLs of the relay are rejected when a destination is saved and blocked when a request is sent, with every name and
+// spelling. Its other paths, ports and schemes are accepted.
 func TestOwnURLsAreRefused(t *testing.T) {
 	f := func(base string, names []string, target string, own bool) {
 		t.Helper()

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// gateway is one host with many destinations behind it, each at a path of its own.
+// gateway is one host with many destinations, each with its own path.
 type gateway struct {
 	*httptest.Server
 	url     string
@@ -29,7 +29,7 @@ type gateway struct {
 	release chan struct{}
 }
 
-// startGateway starts one that gives an HTTP/2 connection so many streams, 0 for HTTP/1.1.
+// startGateway starts a gateway that allows this number of streams per HTTP/2 connection; 0 for HTTP/1.1.
 func startGateway(t *testing.T, streams int) *gateway {
 	t.Helper()
 	g := &gateway{release: make(chan struct{})}
@@ -61,7 +61,7 @@ func startGateway(t *testing.T, streams int) *gateway {
 	return g
 }
 
-// postAs posts a body for a destination and reads the answer.
+// postAs posts a body for a destination and reads the response.
 func postAs(ctx context.Context, tr *Transport, dest, url string, body []byte) error {
 	req, err := http.NewRequestWithContext(WithDestination(ctx, dest), http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -79,9 +79,9 @@ func postAs(ctx context.Context, tr *Transport, dest, url string, body []byte) e
 	return err
 }
 
-// A destination that hangs with its bodies unread holds up no request to another at the same host, whether the host
-// gives a connection few streams or many. A request that waits for one that hangs waits for ever, so the bound is long:
-// a slow machine is not to be taken for that.
+// A destination that hangs and reads no bodies does not delay requests to another destination of the same host, whether
+// the host allows few or many streams per connection. A request that waited for a hanging one would wait forever, so
+// the limit is generous for slow machines.
 func TestHangingDestinationDoesNotSlowNeighbours(t *testing.T) {
 	const allowed = 30 * time.Second
 	f := func(streams, hanging int) {
@@ -123,7 +123,7 @@ func TestHangingDestinationDoesNotSlowNeighbours(t *testing.T) {
 	f(250, 50)
 }
 
-// Two hundred destinations of one host with a request now and then share its connections: none is made for each.
+// 200 destinations of one host with few requests share a few connections.
 func TestQuietDestinationsShareConnections(t *testing.T) {
 	for _, streams := range []int{0, 250} {
 		g := startGateway(t, streams)
@@ -139,8 +139,8 @@ func TestQuietDestinationsShareConnections(t *testing.T) {
 	}
 }
 
-// A hundred destinations of one host that send at the same time each have connections of their own, which then serve
-// all of them.
+// 100 destinations of one host that send at the same time each have their own connections. Afterwards any of them uses
+// these connections.
 func TestFreedPoolsAreReused(t *testing.T) {
 	const destinations, each = 100, 2
 	for _, streams := range []int{0, 250} {
@@ -174,7 +174,7 @@ func TestFreedPoolsAreReused(t *testing.T) {
 	}
 }
 
-// A connection on which a request was cut short serves no other destination, for it may be dead.
+// A connection on which a request timed out is not used for another destination, because it may be dead.
 func TestPoolsWithTimeoutsAreNotReused(t *testing.T) {
 	g := startGateway(t, 250)
 	tr := transportTo(t, g.Server)
@@ -191,7 +191,7 @@ func TestPoolsWithTimeoutsAreNotReused(t *testing.T) {
 	}
 }
 
-// Without an open file left the idle connections are given up.
+// If no file descriptor is left, the idle connections are closed.
 func TestIdleConnectionsFreeFileDescriptors(t *testing.T) {
 	g := startGateway(t, 0)
 	tr := transportTo(t, g.Server)
@@ -207,7 +207,7 @@ func TestIdleConnectionsFreeFileDescriptors(t *testing.T) {
 			t.Error(err)
 		}
 		full.Store(true)
-		url := strings.Replace(g.url, "example.com", "localhost", 1) // another host, to which there is no connection
+		url := strings.Replace(g.url, "example.com", "localhost", 1) // another host, without an open connection
 		if err := postAs(t.Context(), tr, dest, url, nil); Classify(err) != "tls_error" || full.Load() {
 			t.Errorf("without files: %v", err)
 		}
@@ -217,7 +217,7 @@ func TestIdleConnectionsFreeFileDescriptors(t *testing.T) {
 	}
 }
 
-// What is remembered of hosts ends with their connections.
+// The pools of a host are deleted after its connections have expired.
 func TestUnusedPoolsAreDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ps := pools{origins: make(map[origin]*originPools), lastSweep: time.Now()}

@@ -35,9 +35,10 @@ func NewResolver(server string) (*net.Resolver, error) {
 }
 
 // LookupWarning resolves the host of a URL that CheckURL accepted and returns a sentence if any of its addresses is
-// blocked now, otherwise the empty string. It is a warning for the response that saves a destination; the dial decides.
-// A failed lookup, or one longer than half a second, gives no warning, because the name may resolve later. The sentence
-// is the same for every class and number of blocked addresses, so it reveals nothing about the internal network.
+// blocked now, otherwise the empty string. It is a warning in the response that saves a destination; deliveries are
+// blocked when they connect. A failed lookup, or one longer than half a second, gives no warning, because the name may
+// resolve later. The sentence is the same for every class and number of blocked addresses, so it reveals nothing about
+// the internal network.
 func (p Policy) LookupWarning(ctx context.Context, resolver *net.Resolver, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, lookupWarningTimeout)
 	defer cancel()

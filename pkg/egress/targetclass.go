@@ -2,8 +2,8 @@ package egress
 
 import "net/netip"
 
-// TargetClass is the class of an address, or the reason why a target is blocked. It is the same word in errors, logs,
-// metrics and tests.
+// TargetClass is the class of an address, or the reason why a target is blocked. Errors, logs, metrics and tests
+// contain this word.
 type TargetClass string
 
 // Classes that may be reached.
@@ -41,7 +41,7 @@ const (
 	OwnAddress          TargetClass = "own_address"
 )
 
-// Targets that are blocked although the address is not.
+// Targets that are blocked although their address is public, or before it is known.
 const (
 	Port      TargetClass = "port"       // a port that is allowed inside Policy.Allow only
 	NotAName  TargetClass = "not_a_name" // an address literal or a one-label name outside Policy.Allow
@@ -52,9 +52,9 @@ const (
 // Blocked reports whether connections to this class are refused. An unknown class is blocked.
 func (v TargetClass) Blocked() bool { return v != Public && v != Allowed }
 
-// special lists the blocks of the IANA special-purpose registries (RFC 6890 and its updates) that are not globally
-// reachable, and those whose addresses carry an IPv4 address inside. The first match decides, so a narrow block
-// precedes the block that contains it. Read only.
+// specialPrefixes lists the blocks of the IANA special-purpose registries (RFC 6890 and its updates) that are not
+// globally reachable, the blocks whose addresses embed an IPv4 address, and the rest of the IPv6 space. The first match
+// decides, so a narrow block precedes the block that contains it. Read only.
 //
 // An IPv6 address that embeds an IPv4 address is blocked whatever the IPv4 address is, because the relay cannot know
 // where a translator or tunnel sends it. An operator who reaches IPv4 only through NAT64 adds 64:ff9b::/96 to
@@ -109,8 +109,8 @@ var specialPrefixes = []struct {
 	{netip.MustParsePrefix("::/0"), Reserved},                  // unassigned
 }
 
-// ClassifyAddr returns the class of an address by the IANA registries alone. [Policy.ClassifyAddr] adds an
-// installation's allowed and own addresses.
+// ClassifyAddr returns the class of an address by specialPrefixes alone, which is the same for every installation.
+// [Policy.ClassifyAddr] adds an installation's allowed and own addresses.
 func ClassifyAddr(addr netip.Addr) TargetClass {
 	if !addr.IsValid() {
 		return Invalid
@@ -121,5 +121,5 @@ func ClassifyAddr(addr netip.Addr) TargetClass {
 			return s.class
 		}
 	}
-	return Public // IPv4 only: ::/0 matches every other IPv6 address
+	return Public // only IPv4 addresses: ::/0 matches every IPv6 address
 }

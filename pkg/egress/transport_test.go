@@ -23,8 +23,8 @@ import (
 
 var loopbackAllowed = Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 
-// startTLS starts a server for handler and returns it with the URL of its name, https://example.com:port,
-// which its certificate has. HTTP/2 is offered when asked for.
+// startTLS starts a server with a certificate for example.com and returns it with its URL, https://example.com:port.
+// http2 enables HTTP/2.
 func startTLS(t *testing.T, http2 bool, handler http.HandlerFunc) (*httptest.Server, string) {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(handler)
@@ -36,7 +36,7 @@ func startTLS(t *testing.T, http2 bool, handler http.HandlerFunc) (*httptest.Ser
 	return srv, "https://example.com:" + port
 }
 
-// caFile writes the server's certificate as a file of roots.
+// caFile writes the server's certificate to a file of root certificates and returns its path.
 func caFile(t *testing.T, srv *httptest.Server) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.pem")
@@ -47,14 +47,14 @@ func caFile(t *testing.T, srv *httptest.Server) string {
 	return file
 }
 
-// transportTo returns a Transport that trusts srv and finds every name on 127.0.0.1.
+// transportTo returns a Transport that trusts srv and resolves every name to 127.0.0.1.
 func transportTo(t *testing.T, srv *httptest.Server) *Transport {
 	t.Helper()
 	return newTransport(t, Config{
 		Policy: loopbackAllowed, CAFile: caFile(t, srv), DNSServer: startDNS(t, always("127.0.0.1"))})
 }
 
-// read drains a response and returns its body.
+// read reads and closes the body of a response and returns it.
 func read(t *testing.T, res *http.Response) string {
 	t.Helper()
 	body, err := io.ReadAll(res.Body)
@@ -104,7 +104,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	f(true, "HTTP/2.0")
 }
 
-// A receiver that closes its connections pays one full handshake, not one each time.
+// If a receiver closes each connection, only the first one needs a full handshake.
 func TestTLSSessionsAreResumed(t *testing.T) {
 	srv, url := startTLS(t, false, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })
 	tr := transportTo(t, srv)
@@ -176,7 +176,7 @@ func TestResponsesAreNotDecompressed(t *testing.T) {
 	}
 }
 
-// http needs AllowHTTP, and the refusal closes the request's body as a RoundTripper must.
+// http needs AllowHTTP. A blocked request's body is closed, as http.RoundTripper requires.
 func TestPlainHTTP(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }))
 	defer srv.Close()
@@ -192,7 +192,7 @@ func TestPlainHTTP(t *testing.T) {
 		t.Errorf("without AllowHTTP: %v", err)
 	}
 	if !body.closed {
-		t.Error("the body of a refused request stays open")
+		t.Error("the body of a blocked request is not closed")
 	}
 	res, err := send(Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true})
 	if err != nil {
@@ -210,8 +210,8 @@ type closeRecorder struct {
 
 func (c *closeRecorder) Close() error { c.closed = true; return nil }
 
-// No host has a limit of connections: all requests are in flight at once, and their connections are kept for those
-// that come after, as many as a pool keeps.
+// The connections per host are not limited: all requests are in flight at the same time. Later requests use their
+// connections again, up to maxPoolIdle.
 func TestConnectionsPerHostAreNotLimited(t *testing.T) {
 	const requests = 600
 	var open, opened atomic.Int64
@@ -220,7 +220,7 @@ func TestConnectionsPerHostAreNotLimited(t *testing.T) {
 		if open.Add(1) == requests {
 			close(full)
 		}
-		select { // nobody is answered before all are in flight
+		select { // no response is sent before all requests are in flight
 		case <-full:
 		case <-r.Context().Done():
 		}
@@ -253,10 +253,10 @@ func TestConnectionsPerHostAreNotLimited(t *testing.T) {
 	}
 }
 
-// More requests at once than an HTTP/2 connection has streams get a second connection and do not wait
-// for the first.
+// More concurrent requests than an HTTP/2 connection allows streams use a second connection instead of waiting for the
+// first.
 func TestHTTP2OpensFurtherConnections(t *testing.T) {
-	const requests = 300 // net/http's server gives a connection 250 streams
+	const requests = 300 // net/http's server allows 250 streams per connection
 	var open atomic.Int64
 	all := make(chan struct{})
 	srv, url := startTLS(t, true, func(_ http.ResponseWriter, r *http.Request) {
@@ -278,7 +278,7 @@ func TestHTTP2OpensFurtherConnections(t *testing.T) {
 	wg.Wait()
 }
 
-// post sends a request and reads no more of its answer than the head.
+// post sends a request and reads only the header of the response.
 func post(ctx context.Context, t *testing.T, tr *Transport, url string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
 	if err != nil {
@@ -293,7 +293,7 @@ func post(ctx context.Context, t *testing.T, tr *Transport, url string) {
 	res.Body.Close()
 }
 
-// TestStreamWindow lets a receiver send as much as it can to a caller that does not read.
+// TestStreamWindow measures how much a receiver can send to a caller that does not read.
 func TestStreamWindow(t *testing.T) {
 	sent := make(chan int, 1)
 	srv, url := startTLS(t, true, func(w http.ResponseWriter, _ *http.Request) {
@@ -319,8 +319,8 @@ func TestStreamWindow(t *testing.T) {
 	}
 }
 
-// TestSilentHTTP2ConnectionIsClosed: a peer that vanished without a word costs its requests a bounded
-// time, whatever deadline they have, and the next request gets a new connection.
+// TestSilentHTTP2ConnectionIsClosed checks that requests to a peer that vanished silently fail within a limited time,
+// whatever their deadline, and that the next request uses a new connection.
 func TestSilentHTTP2ConnectionIsClosed(t *testing.T) {
 	cert := httptest.NewUnstartedServer(nil)
 	cert.StartTLS()
@@ -372,7 +372,7 @@ func TestSilentHTTP2ConnectionIsClosed(t *testing.T) {
 	})
 }
 
-// pipeListener hands out the server ends of pipes.
+// pipeListener accepts the server ends of pipes.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -395,7 +395,7 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 func (l *pipeListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// mutedConn drops what the server writes while muted, as a network does whose other end is gone.
+// mutedConn discards what the server writes while muted, like a network whose other end is gone.
 type mutedConn struct {
 	net.Conn
 	muted *atomic.Bool
@@ -422,20 +422,20 @@ func TestCAFile(t *testing.T) {
 	}
 	f(filepath.Join(dir, "missing.pem"), "no such file")
 	f(empty, "no certificate in PEM form")
-	// The system's roots stay: a CA file adds.
+	// The CA file is added to the system's root certificates.
 	srv, _ := startTLS(t, false, func(http.ResponseWriter, *http.Request) {})
 	pool, err := rootCAs(caFile(t, srv))
 	if err != nil {
 		t.Fatal(err)
 	}
-	subjects := pool.Subjects() //nolint:staticcheck // a look at our own addition
+	subjects := pool.Subjects() //nolint:staticcheck // only the added certificate is checked
 	if !bytes.Contains(bytes.Join(subjects, nil), srv.Certificate().RawSubject) {
 		t.Error("the file's certificate is not in the pool")
 	}
 }
 
-// BenchmarkRoundTrip is one delivery of 1 KB over a connection that is there, with both ends in this
-// process, to one of as many destinations of the host as take turns.
+// BenchmarkRoundTrip measures one delivery of 1 KB over an open connection, with both ends in this process. The
+// destinations of the host take turns.
 func BenchmarkRoundTrip(b *testing.B) {
 	srv := httptest.NewServer(
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }))

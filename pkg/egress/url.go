@@ -146,7 +146,7 @@ func asciiHost(host string) (string, error) {
 }
 
 // checkName validates the syntax of an ASCII name: RFC 1123, 2.1, plus the underscore, which is common in host names
-// although no standard allows it. A dot at the end is legal but refused: the host would have two spellings, and
+// although no standard allows it. A dot at the end is legal but rejected: the host would have two spellings, and
 // certificates contain only one.
 func checkName(host string) error {
 	if strings.HasSuffix(host, ".") {
@@ -196,8 +196,8 @@ func portOf(u *url.URL) (uint16, error) {
 	return uint16(port), nil
 }
 
-// escapeQuery percent-encodes the bytes that are not allowed in a request line and those that the URL standard encodes
-// in a query. net/url leaves a query unchanged, including spaces. Existing escapes stay.
+// escapeQuery percent-encodes the bytes that are not allowed in a request line and those of the query percent-encode
+// set (WHATWG URL standard, 1.3). net/url leaves a query unchanged, including spaces. Existing escapes stay.
 func escapeQuery(query string) string {
 	bad := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' }
 	var b strings.Builder

@@ -40,7 +40,7 @@ func TestCheckURLAccepts(t *testing.T) {
 	same(Policy{}, "https://example.com/%2e%2e/%00?q=%23")
 	same(Policy{}, "https://my_host.example.com/")
 	same(Policy{}, "https://1.2.3.4.nip.io/")
-	same(Policy{}, "https://metadata.google.internal/") // names are checked when they are dialled
+	same(Policy{}, "https://metadata.google.internal/") // the address is checked when the connection is made
 	same(Policy{}, "https://xn--bcher-kva.example/")
 	same(Policy{}, "https://example.x0/")
 	same(Policy{}, "https://localhost.example.com/")
@@ -76,7 +76,8 @@ func TestCheckURLAccepts(t *testing.T) {
 	same(benchmark, "http://localhost/hook")
 }
 
-// TestCheckURLRefuses holds what is refused with which advice. Hostile targets are in hostile_test.go.
+// TestCheckURLRefuses checks the advice in the error for each kind of invalid URL. Hostile targets are in
+// hostile_test.go.
 func TestCheckURLRefuses(t *testing.T) {
 	loopback := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	private := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
@@ -153,7 +154,7 @@ func TestCheckURLRefuses(t *testing.T) {
 	f(Policy{OwnAddrs: ownOf("8.8.4.4")}, "https://8.8.4.4/", "not public (own_address)")
 }
 
-// The message goes into an API answer; what was sent may be a secret and must not come back in it.
+// The message is part of an API response. It must not repeat the URL, which may contain a secret.
 func TestURLErrorDoesNotRepeatTheURL(t *testing.T) {
 	for _, raw := range []string{
 		"https://user:hunter2@example.com/", "https://exa mple.com/hunter2", "https://127.0.0.1/hunter2",
