@@ -110,7 +110,7 @@ func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint,
 		return err
 	}
 	e.Account, e.Endpoint = ep.Account, ep.ID
-	// all records of an event use the partition in its id, even if the endpoint moves to another
+	// All records of an event use the partition in its id, even if the endpoint moves to another
 	partition := e.ID.Partition()
 	breaker := &a.breakers[partition&(maxPartitions-1)]
 	opened, err := breaker.admit(len(e.Body), time.Now())

@@ -25,9 +25,9 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_ingest_refused_total",
-			Help: "Requests and events answered 503, by cause: clock, full (producer, partition or consumer lag), stalled " +
-				"(partition), unknown " +
-				"(the log did not confirm), body_memory (of all requests), body_memory_share (of one endpoint or client).",
+			Help: "Requests and events answered 503, by cause: clock, full (producer, partition or consumer lag), " +
+				"stalled (partition), unknown (the log did not confirm), body_memory (of all requests), " +
+				"body_memory_share (of one endpoint or client).",
 		}, []string{"cause"}),
 		stalled: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_ingest_stalled_partitions",
