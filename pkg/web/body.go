@@ -12,35 +12,37 @@ import (
 	"time"
 )
 
-// defaultBodyTimeout is that of a Front that names none.
+// defaultBodyTimeout is the BodyTimeout of a Front that sets none.
 const defaultBodyTimeout = 30 * time.Second
 
-// SetReadDeadline sets the end of reading from the client. Where that cannot be done, as in tests without
-// a connection, there is no slow client either.
+// SetReadDeadline sets the time until which the request's body can be read. It ignores a ResponseWriter that does not
+// support deadlines, as in tests without a connection.
 func SetReadDeadline(w http.ResponseWriter, at time.Time) {
 	_ = http.NewResponseController(w).SetReadDeadline(at)
 }
 
-// NDJSONType is the media type of a body that holds one JSON text a line.
+// NDJSONType is the media type of a body with one JSON text per line.
 const NDJSONType = "application/x-ndjson"
 
-// CheckContentType accepts a body without a type, application/json and any +json type, with any parameters.
+// CheckContentType returns an invalid_request error (400) unless the Content-Type is missing, application/json or any
+// +json type, with any parameters, and the body is not compressed (Content-Encoding).
 func CheckContentType(r *http.Request) error {
 	_, err := contentType(r, "must be application/json")
 	return err
 }
 
-// CheckBatchType accepts NDJSONType besides, and reports whether it is that.
+// CheckBatchType is CheckContentType, but also accepts NDJSONType; lines reports whether the body has that type.
 func CheckBatchType(r *http.Request) (lines bool, err error) {
 	kind, err := contentType(r, "must be application/json or "+NDJSONType, NDJSONType)
 	return kind == NDJSONType, err
 }
 
-// contentType returns the media type of a request's body, empty for JSON, if it is JSON or one of others.
+// contentType returns the media type of the body: empty for JSON, or one of others. For any other type it returns an
+// error that says want.
 func contentType(r *http.Request, want string, others ...string) (string, error) {
 	if values := r.Header.Values("Content-Encoding"); len(values) > 0 &&
 		!strings.EqualFold(strings.Join(values, ","), "identity") {
-		return "", Invalid("content-encoding", "compressed bodies are not accepted; send the JSON as it is")
+		return "", Invalid("content-encoding", "compressed bodies are not accepted; send the JSON uncompressed")
 	}
 	values := r.Header.Values("Content-Type")
 	if len(values) == 0 || len(values) == 1 && values[0] == "application/json" {
@@ -57,8 +59,9 @@ func contentType(r *http.Request, want string, others ...string) (string, error)
 	return "", Invalid("content-type", "is %.100q, but %s", values[0], want)
 }
 
-// ReadBody reads the whole body into buf, at most limit bytes. Memory grows with what has arrived, never
-// with what a header promises. The deadline for it is the Front's; net/http lifts it when the body is whole.
+// ReadBody reads the whole body into buf. A body larger than limit bytes is a payload_too_large error (400), one that
+// is cut off or too slow an invalid_request error (400). Memory grows with the bytes that arrive, not with
+// Content-Length. The Front sets the read deadline; net/http removes it after the last byte of the body.
 func ReadBody(r *http.Request, buf *bytes.Buffer, limit int64) error {
 	if r.ContentLength > limit {
 		Discard(r)
@@ -71,40 +74,42 @@ func ReadBody(r *http.Request, buf *bytes.Buffer, limit int64) error {
 		return tooLarge(limit)
 	case err != nil:
 		return &Error{Status: http.StatusBadRequest, Type: InvalidRequest,
-			Message: "the body did not arrive whole and in time", Err: err}
+			Message: "the body did not arrive completely and in time; send it again", Err: err}
 	}
 	return nil
 }
 
-// maxDiscarded bounds what is read of a body that is refused for its size, in bytes.
+// maxDiscarded is how much Discard reads of a body that is too large: 16 MiB.
 const maxDiscarded = 16 << 20
 
-// Discard reads on in a body that is too large. Most clients send all of it before they look for an
-// answer: closing the connection on them, as net/http does 256 KB further on, turns a clear error into a
-// broken pipe. A client that asks first (RFC 9110, 10.1.1) is told at once.
+// Discard reads and drops up to 16 MiB more of a body that is too large. Most clients send all of it before they read
+// the response: without Discard net/http closes the connection after another 256 KiB, and the client sees a broken pipe
+// instead of the error. It reads nothing if the client waits for permission to send (Expect: RFC 9110, 10.1.1).
 func Discard(r *http.Request) {
 	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded) // whatever stops it, the answer follows
+		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded) // the error response follows in any case
 	}
 }
 
+// tooLarge returns the payload_too_large error (400).
 func tooLarge(limit int64) error {
 	return &Error{Status: http.StatusBadRequest, Type: PayloadTooLarge,
 		Message: fmt.Sprintf("the body is larger than %d bytes", limit)}
 }
 
-// InvalidJSON is the 400 for an error of ParseObject or ParseArray; param names the member, empty for the body.
+// InvalidJSON returns the invalid_request error (400) for an error of ParseObject or ParseArray. param is the path of
+// the member that was parsed, empty for the body.
 func InvalidJSON(param string, err error) error {
 	if d, ok := errors.AsType[*DuplicateError](err); ok {
-		return Invalid(JoinPath(param, d.Name), "stands twice; send it once")
+		return Invalid(JoinPath(param, d.Name), "appears twice; send it once")
 	}
 	if param != "" {
-		return Invalid(param, "is not the JSON that is wanted: %v", err)
+		return Invalid(param, "is not the expected JSON: %v", err)
 	}
-	return Invalid("", "the body is not the JSON that is wanted: %v", err)
+	return Invalid("", "the body is not the expected JSON: %v", err)
 }
 
-// Join is the path of a member below another path.
+// JoinPath returns the dotted path of the member name below path; path is empty for the body.
 func JoinPath(path, name string) string {
 	if path == "" {
 		return name

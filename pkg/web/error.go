@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Types of errors. The set is closed; each has its anchor in the documentation.
+// Error types of the API. Clients may rely on this set being complete. Each has an anchor of its name at DocsPath.
 const (
 	InvalidRequest         = "invalid_request"
 	InvalidState           = "invalid_state"
@@ -32,24 +32,26 @@ const (
 	Timeout                = "timeout"
 )
 
+// internalMessage is what clients see of an error whose cause must not reach them.
 const internalMessage = "something failed on our side; the request id names it in our logs"
 
-// Error is an answer that is not a success. Message, Param and Code are for the client; Err is for the log.
-// A message with a parameter is a predicate ("must be an integer"): the answer puts the parameter before it.
+// Error is an error response. The client sees all fields but Err, which is for the log. If Param is set, Message is a
+// predicate ("must be an integer"), and the response puts the parameter before it ("limit: must be an integer").
 type Error struct {
 	Status  int
 	Type    string
 	Message string
-	Param   string // dotted path with indexes; query and header names as sent
-	Code    string // a finer word than Type, where one exists
-	// RetryAfter becomes the header, rounded up to whole seconds; zero for none.
+	Param   string // dotted path with indexes, or the name of a query parameter or header
+	Code    string // a more specific word than Type; may be empty
+	// RetryAfter is sent as the Retry-After header, rounded up to whole seconds; zero sends none.
 	RetryAfter time.Duration
-	// Run and Queued say how far a replay came before it failed; empty outside of replays.
+	// Run and Queued are the id of a replay that failed and how many events it had queued by then; empty for other calls.
 	Run    string
 	Queued int
 	Err    error
 }
 
+// Error returns the text for logs, with the cause.
 func (e *Error) Error() string {
 	text := e.Type + ": " + e.Message
 	if e.Param != "" {
@@ -63,11 +65,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxShownParam bounds a parameter in an answer, in bytes: it may be a name that the client made up.
+// maxShownParam limits the length of a parameter in a response, in bytes: it may be a name that the client invented.
 const maxShownParam = 200
 
-// TruncateParam is a parameter as it stands in answers: cut when it is longer than one is worth, to 200 bytes with the
-// mark.
+// TruncateParam returns param for a response. It cuts it to at most 200 bytes, between characters, with "…" at the end.
 func TruncateParam(param string) string {
 	const mark = "…"
 	if len(param) <= maxShownParam {
@@ -76,7 +77,7 @@ func TruncateParam(param string) string {
 	return strings.ToValidUTF8(param[:maxShownParam-len(mark)], "") + mark
 }
 
-// text is the message as a client reads it. It names the parameter: many clients show nothing else.
+// clientMessage returns the message with the parameter before it: many clients show the message only.
 func (e *Error) clientMessage() string {
 	if e.Param == "" {
 		return e.Message
@@ -84,29 +85,30 @@ func (e *Error) clientMessage() string {
 	return TruncateParam(e.Param) + ": " + e.Message
 }
 
-// Invalid is the 400 for one parameter; an empty param names none.
+// Invalid returns an invalid_request error (400) about the parameter param; param may be empty.
 func Invalid(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: InvalidRequest, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// State is the 400 for something that is not allowed in the present state of things.
+// WrongState returns an invalid_state error (400): the request is valid, but not in the present state of its object.
 func WrongState(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: InvalidState, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// Missing is the 404 of an id or a route.
+// Missing returns a not_found error (404) for an id or a route.
 func Missing(format string, args ...any) *Error {
 	return &Error{Status: http.StatusNotFound, Type: NotFound, Message: fmt.Sprintf(format, args...)}
 }
 
-// Away is the 503 of something that will be back: err is logged unless it is nil, message is shown.
+// ServiceUnavailable returns an unavailable error (503) for a temporary failure, with Retry-After: 1. The client sees
+// message; WriteError logs err unless it is nil.
 func ServiceUnavailable(err error, message string) *Error {
 	return &Error{Status: http.StatusServiceUnavailable, Type: Unavailable, Message: message,
 		RetryAfter: time.Second, Err: err}
 }
 
-// From is the one mapping of an error to an answer. What is no *Error becomes a 500 without a detail, a
-// deadline of ours a 504.
+// FromError returns the error response for err: the [*Error] that err wraps, a 504 for context.DeadlineExceeded, and
+// otherwise a 500 without details. It is the only place that maps errors to responses.
 func FromError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -118,12 +120,12 @@ func FromError(err error) *Error {
 	return &Error{Status: http.StatusInternalServerError, Type: Internal, Message: internalMessage, Err: err}
 }
 
-// errorBody is the wire form.
+// errorBody is the JSON body of an error response.
 type errorBody struct {
 	Error ErrorView `json:"error"`
 }
 
-// ErrorView is what a client reads of an Error.
+// ErrorView is the JSON form of an Error.
 type ErrorView struct {
 	Type      string `json:"type"`
 	Message   string `json:"message"`
@@ -135,11 +137,12 @@ type ErrorView struct {
 	RequestID string `json:"request_id"`
 }
 
-// DocsPath is where the types of errors are explained, each at an anchor of its own name.
+// DocsPath is the path of the page that explains the error types, each at an anchor of its name.
 const DocsPath = "/docs/errors"
 
-// WriteError answers with the error and logs it when it is our fault. Nobody hears of a client that left,
-// and a 5xx without a cause is left to the metrics: a log that is away would fill the disk with lines.
+// WriteError writes err as a JSON error response. It logs a 5xx that has a cause (Err), unless log is nil or the client
+// has closed the connection. Only metrics count a 5xx without a cause: during an outage of Kafka every request gets
+// one, and a line for each would fill the disk.
 func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	e := FromError(err)
 	if log != nil && e.Status >= 500 && e.Err != nil && r.Context().Err() == nil {
@@ -158,7 +161,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 	WriteJSON(w, e.Status, errorBody{ViewOf(r, e)})
 }
 
-// ViewOf is an error as it stands in answers: alone, or as the part of a request that went wrong.
+// ViewOf returns the JSON form of e, for an error response or for one failed element of a batch response.
 func ViewOf(r *http.Request, e *Error) ErrorView {
 	info := InfoOf(r)
 	v := ErrorView{

@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// members is an object of n members with names of equal length.
+// members returns an object of n members with names of equal length.
 func members(n int) []byte {
 	b := []byte("{")
 	for i := range n {
@@ -35,9 +35,9 @@ func TestParseObjectBoundsMembers(t *testing.T) {
 	}
 	inside := fmt.Appendf(nil, `{"data":%s}`, members(5*web.MaxMembers))
 	if _, err := web.ParseObject(nil, inside); err != nil {
-		t.Error("the members of a member count:", err)
+		t.Error("MaxMembers applies to an inner object:", err)
 	}
-	// A duplicate is found on either side of the place where a map takes over.
+	// Duplicates are found below and above the number of members from which a map is used.
 	for _, n := range []int{1, 15, 16, 17, 40, web.MaxMembers - 1} {
 		for _, twice := range []int{0, n / 2, n - 1} {
 			body := fmt.Appendf(bytes.TrimSuffix(members(n), []byte("}")), `,"%06x":1}`, twice)
@@ -48,7 +48,7 @@ func TestParseObjectBoundsMembers(t *testing.T) {
 	}
 }
 
-// expensive are texts of about a mebibyte that would cost a careless reader most.
+// expensive returns texts of about 1 MiB, each of a form that takes a careless parser more than linear time or memory.
 func expensive() map[string][]byte {
 	const size = 1 << 20
 	fill := func(before, unit, after string) []byte {
@@ -74,12 +74,12 @@ func expensive() map[string][]byte {
 	}
 }
 
-// maxCost is how many times the work of json.Valid reading a body may cost.
+// maxCost is the most processor time that parsing a body may take, as a multiple of that of json.Valid.
 const maxCost = 10
 
-// cost is how many times the processor time of json.Valid a reader takes for body. Of several rounds the quickest
-// count: other programs and the garbage collector only ever add to one. It returns as soon as they are within the
-// bound.
+// cost returns the processor time of read as a multiple of that of json.Valid for body. It compares the fastest of up
+// to 20 rounds, because other programs and the garbage collector only make a round slower, and stops as soon as they
+// are within maxCost.
 func cost(t *testing.T, body []byte, read func()) float64 {
 	t.Helper()
 	runtime.LockOSThread()
@@ -98,8 +98,8 @@ func cost(t *testing.T, body []byte, read func()) float64 {
 	return float64(reader) / float64(valid)
 }
 
-// threadTime is the processor time that this thread has used. Unlike the clock it stands still while other programs
-// run.
+// threadTime returns the processor time that this thread has used. Unlike the clock it does not advance while other
+// programs run.
 func threadTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Timespec
@@ -121,7 +121,7 @@ func TestParseCostDependsOnLengthOnly(t *testing.T) {
 		f("ParseEnvelope", func() { _, _ = web.ParseEnvelope(body) })
 		array := bytes.TrimSuffix(bytes.TrimPrefix(body, []byte(`{"data":`)), []byte("}"))
 		f("ParseArray", func() { _, _ = web.ParseArray(array, 1000) })
-		if items, err := web.ParseEnvelopeArray(array, len(array)); err == nil { // as those of a batch
+		if items, err := web.ParseEnvelopeArray(array, len(array)); err == nil { // as the API parses a batch
 			f("ParseObject of each element", func() {
 				for _, item := range items {
 					_, _ = web.ParseObject(nil, item)

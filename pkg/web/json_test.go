@@ -36,10 +36,10 @@ func TestParseObjectRefuses(t *testing.T) {
 			t.Errorf("%.60q: error %v, want %q", body, err, reason)
 		}
 	}
-	f(``, "an object is wanted at byte 0")
-	f(`[]`, "an object is wanted at byte 0")
-	f(`null`, "an object is wanted")
-	f(`"x"`, "an object is wanted")
+	f(``, "expected an object at byte 0")
+	f(`[]`, "expected an object at byte 0")
+	f(`null`, "expected an object")
+	f(`"x"`, "expected an object")
 	f(`{`, "a member name")
 	f(`{"a"`, "a colon")
 	f(`{"a":`, "ends early")
@@ -62,11 +62,11 @@ func TestParseObjectRefuses(t *testing.T) {
 	f(`{"a":"\u00`, "unknown escape")
 	f(`{"a":[1,]}`, "a JSON value")
 	f(`{"a":[1}`, "a comma")
-	f(`{}{}`, "something follows")
-	f(`{} x`, "something follows")
+	f(`{}{}`, "unexpected text after")
+	f(`{} x`, "unexpected text after")
 	f("{\"a\":\"\xff\"}", "not UTF-8")
-	f("\ufeff{}", "an object is wanted") // RFC 8259, 8.1: no byte order mark
-	f(`{"a":1,"\u0061":2}`, `"a" stands twice`)
+	f("\ufeff{}", "expected an object") // RFC 8259, 8.1: no byte order mark
+	f(`{"a":1,"\u0061":2}`, `"a" appears twice`)
 	f(`{"a":`+nested(web.MaxDepth+1)+`}`, "nesting is deeper than 64")
 	f(`{"a":`+strings.Repeat("[", 1<<20), "nesting is deeper")
 	if _, err := web.ParseObject(nil, []byte(`{"a":`+nested(web.MaxDepth)+`}`)); err != nil {
@@ -84,11 +84,11 @@ func TestParseArray(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{}", "[", "[1", "[1]2", "[,]"} {
 		if _, err := web.ParseArray([]byte(bad), 4); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 	if _, err := web.ParseArray([]byte(`[1,2,3]`), 2); !errors.As(err, new(*web.LimitError)) {
-		t.Errorf("three elements of two: %v", err)
+		t.Errorf("three elements with a limit of two: %v", err)
 	}
 }
 
@@ -100,8 +100,8 @@ func toStrings(in [][]byte) []string {
 	return out
 }
 
-// FuzzParseObject holds the scanner to encoding/json: what one takes as an object the other must too,
-// but for the rules that are stricter here.
+// FuzzParseObject compares ParseObject with encoding/json: both must accept the same objects, except that ParseObject
+// also limits depth and members and refuses duplicates and text that is not UTF-8.
 func FuzzParseObject(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1}`, `{"a":[{"b":-0.5e-7},null,true,false,"\u00e9\\"]}`, `[1]`, `{"a":"x`,
 		`{"a":1,"a":2}`, "{\"\xff\":1}", `{"a":` + nested(65) + `}`, "{\"a\":\"\x7f\"}"} {
@@ -113,11 +113,11 @@ func FuzzParseObject(f *testing.F) {
 		wantErr := json.Unmarshal(body, &want)
 		isObject := wantErr == nil && want != nil
 		if err == nil && !isObject {
-			t.Fatalf("%q was taken: %v", body, wantErr)
+			t.Fatalf("%q was accepted: %v", body, wantErr)
 		}
 		if err != nil {
 			var syntax *web.SyntaxError
-			// depth and members
+			// The reasons with " than " are those of MaxDepth and MaxMembers.
 			stricter := !utf8.Valid(body) || errors.As(err, new(*web.DuplicateError)) || errors.As(err, &syntax) &&
 				strings.Contains(syntax.Reason, " than ")
 			if isObject && !stricter {
@@ -148,7 +148,7 @@ func BenchmarkParseObject1KB(b *testing.B) {
 	}
 }
 
-// BenchmarkEncodingJSONValid1KB is the comparison for the scanner: json.Valid of the same text.
+// BenchmarkEncodingJSONValid1KB is the comparison for BenchmarkParseObject1KB: json.Valid of the same text.
 func BenchmarkEncodingJSONValid1KB(b *testing.B) {
 	body := []byte(`{"type":"order.paid","data":{"items":[` +
 		strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 25), ",") + `]}}`)

@@ -12,14 +12,15 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// Bounds of the header block of a request that reaches a handler. They keep an event's record under what
-// the log takes beside a full body.
+// Limits of the headers of a request. They keep the record of an event with the largest body below the limit of a Kafka
+// record.
 const (
 	maxHeaderBytes = 64 << 10
 	maxHeaderLines = 200
 )
 
-// CheckHeader refuses a header block over 64 KB or 200 lines. Which status that is depends on the surface.
+// CheckHeader returns an error if the headers of a request have more than 64 KiB or 200 lines. The caller chooses the
+// status of the response.
 func CheckHeader(r *http.Request) error {
 	lines, size := 0, 0
 	for name, values := range r.Header {
@@ -30,15 +31,15 @@ func CheckHeader(r *http.Request) error {
 	}
 	switch {
 	case lines > maxHeaderLines:
-		return fmt.Errorf("the request has more than %d header lines", maxHeaderLines)
+		return fmt.Errorf("the request has more than %d header lines; send fewer", maxHeaderLines)
 	case size > maxHeaderBytes:
-		return errors.New("the request has more than 64 KB of headers")
+		return errors.New("the request has more than 64 KiB of headers; send less")
 	}
 	return nil
 }
 
-// HeaderFields are the header lines of a request, names sorted, the lines of one name in their order. Host
-// is among them: net/http keeps it apart, but it was received, and it says by which name the sender called.
+// HeaderFields returns the header lines of a request, sorted by name; lines of the same name keep their order. It
+// includes Host, which net/http keeps apart: it says under which host name the sender reached the service.
 func HeaderFields(r *http.Request) []event.Field {
 	n := 1
 	for _, values := range r.Header {
@@ -57,13 +58,14 @@ func HeaderFields(r *http.Request) []event.Field {
 	return fields
 }
 
-// ClientAddr is the address of whoever sent the request: the peer's, or behind trusted proxies the
-// right-most entry of X-Forwarded-For that no trusted proxy has. Everything left of that entry was
-// written by the client and means nothing.
+// ClientAddr returns the address of the client. If the peer is not in proxies, that is the peer. Otherwise it is the
+// right-most entry of X-Forwarded-For that is not in proxies: the client itself may have written everything left of it.
+// If all entries are in proxies, it is the left-most one; entries left of an invalid one do not count. The result is
+// invalid for a connection without IP addresses, such as a unix socket.
 func ClientAddr(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return netip.Addr{} // a socket without addresses
+		return netip.Addr{} // a unix socket
 	}
 	client := peer.Addr().Unmap().WithZone("")
 	trusted := func(a netip.Addr) bool {
@@ -76,7 +78,7 @@ func ClientAddr(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	for _, entry := range slices.Backward(entries) {
 		addr, ok := forwardedAddr(entry)
 		if !ok {
-			return client // unreadable: the nearest address that a trusted proxy vouched for
+			return client // invalid entry: the last address that a trusted proxy reported
 		}
 		client = addr
 		if !trusted(addr) {
@@ -86,7 +88,7 @@ func ClientAddr(r *http.Request, proxies []netip.Prefix) netip.Addr {
 	return client
 }
 
-// forwardedAddr reads one entry of X-Forwarded-For; some proxies write the port too.
+// forwardedAddr parses one entry of X-Forwarded-For, an address with or without a port: some proxies add it.
 func forwardedAddr(entry string) (netip.Addr, bool) {
 	entry = strings.TrimSpace(entry)
 	if ap, err := netip.ParseAddrPort(entry); err == nil {
@@ -96,9 +98,10 @@ func forwardedAddr(entry string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), err == nil
 }
 
+// typeName returns the Go type of v.
 func typeName(v any) string { return fmt.Sprintf("%T", v) }
 
-// HostName is a host without its port, in one spelling.
+// HostName returns host in lower case without its port, the brackets of an IPv6 address and a trailing full stop.
 func HostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

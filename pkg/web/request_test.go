@@ -37,12 +37,12 @@ func TestClientAddr(t *testing.T) {
 		}
 	}
 	f("203.0.113.9:4711", "203.0.113.9")
-	f("203.0.113.9:4711", "203.0.113.9", "198.51.100.1") // the peer is no proxy: its word means nothing
+	f("203.0.113.9:4711", "203.0.113.9", "198.51.100.1") // the peer is no proxy: its header is ignored
 	f("10.0.0.1:1", "10.0.0.1")                          // a proxy that forwards nothing
 	f("10.0.0.1:1", "198.51.100.1", "198.51.100.1")
 	f("10.0.0.1:1", "198.51.100.1", "1.1.1.1, 198.51.100.1, 10.2.3.4")
-	f("10.0.0.1:1", "198.51.100.1", "1.1.1.1", "198.51.100.1", "10.2.3.4") // repeats are one list
-	f("10.0.0.1:1", "10.9.9.9", "10.9.9.9, 10.2.3.4")                      // only proxies: the farthest
+	f("10.0.0.1:1", "198.51.100.1", "1.1.1.1", "198.51.100.1", "10.2.3.4") // several header lines are one list
+	f("10.0.0.1:1", "10.9.9.9", "10.9.9.9, 10.2.3.4")                      // only proxies: the left-most
 	f("10.0.0.1:1", "10.2.3.4", "8.8.8.8, garbage, 10.2.3.4")
 	f("10.0.0.1:1", "2001:db8::1", "[2001:db8::1]:443")
 	f("10.0.0.1:1", "198.51.100.1", "198.51.100.1:55")
@@ -116,7 +116,7 @@ func TestReadBodyBounds(t *testing.T) {
 			got = web.FromError(err).Type
 		}
 		if got != kind || err == nil && buf.String() != body {
-			t.Errorf("body of %d, said to be %d, limit %d: %v", len(body), length, limit, err)
+			t.Errorf("body of %d bytes, Content-Length %d, limit %d: %v", len(body), length, limit, err)
 		}
 	}
 	f("", 0, 10, "")
@@ -127,7 +127,7 @@ func TestReadBodyBounds(t *testing.T) {
 	f("", 1<<40, 10, web.PayloadTooLarge)
 }
 
-// failing is a body that breaks off.
+// failing is a body that ends too early.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -157,7 +157,7 @@ func TestFront(t *testing.T) {
 		}
 		id := w.Header().Get("X-Request-Id")
 		if w.Code != status || done.Status != status || id == "" {
-			t.Errorf("%s: status %d, told %d, request id %q", name, w.Code, done.Status, id)
+			t.Errorf("%s: status %d, Done got %d, request id %q", name, w.Code, done.Status, id)
 		}
 		if kind != "" {
 			var body struct {
@@ -173,7 +173,7 @@ func TestFront(t *testing.T) {
 			}
 		}
 		if strings.Contains(w.Body.String()+log.String(), "hunter2") || strings.Contains(log.String(), "secret-path") {
-			t.Errorf("%s: a secret got out: %s %s", name, w.Body, log.String())
+			t.Errorf("%s: the response or the log contains a secret: %s %s", name, w.Body, log.String())
 		}
 		if (log.Len() > 0) != logged {
 			t.Errorf("%s: log %q", name, log.String())
@@ -183,9 +183,9 @@ func TestFront(t *testing.T) {
 		web.WriteJSON(w, 201, map[string]int{"a": 1})
 		return nil
 	}, 201, "", false)
-	f("implicit", func(w http.ResponseWriter, _ *http.Request) error { _, err := w.Write([]byte("x")); return err },
+	f("no WriteHeader", func(w http.ResponseWriter, _ *http.Request) error { _, err := w.Write([]byte("x")); return err },
 		200, "", false)
-	f("implicit, a string", func(w http.ResponseWriter, _ *http.Request) error {
+	f("no WriteHeader, a string", func(w http.ResponseWriter, _ *http.Request) error {
 		_, err := io.WriteString(
 			w, "x")
 		return err
@@ -197,10 +197,10 @@ func TestFront(t *testing.T) {
 		return fmt.Errorf("x: %w", web.WrongState("a", "b"))
 	}, 400, web.InvalidState, false)
 	f("missing", func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }, 404, web.NotFound, false)
-	f("away", func(http.ResponseWriter, *http.Request) error {
+	f("unavailable, with a cause", func(http.ResponseWriter, *http.Request) error {
 		return web.ServiceUnavailable(errors.New("x"), "y")
 	}, 503, web.Unavailable, true)
-	f("away, known", func(http.ResponseWriter, *http.Request) error {
+	f("unavailable, without a cause", func(http.ResponseWriter, *http.Request) error {
 		return web.ServiceUnavailable(nil, "y")
 	}, 503, web.Unavailable, false)
 	f("deadline", func(http.ResponseWriter, *http.Request) error {
@@ -213,7 +213,7 @@ func TestFront(t *testing.T) {
 	}, 500, web.Internal, true)
 }
 
-// A client that shows the message alone still says which parameter it is about.
+// The message contains the parameter, for clients that show the message only.
 func TestMessageNamesItsParameter(t *testing.T) {
 	f := func(param, shown, want string) {
 		t.Helper()
@@ -229,7 +229,7 @@ func TestMessageNamesItsParameter(t *testing.T) {
 	}
 	f("destinations[0].url", "destinations[0].url", "destinations[0].url: must be a string")
 	f("", "", "must be a string")
-	// A name that the client made up is repeated up to 200 bytes, whole characters of it.
+	// A parameter is cut to 200 bytes, between characters.
 	f(strings.Repeat("x", 200), strings.Repeat("x", 200), strings.Repeat("x", 200)+": must be a string")
 	cut := strings.Repeat("x", 197) + "…"
 	f(strings.Repeat("x", 300), cut, cut+": must be a string")
@@ -251,8 +251,8 @@ func TestErrorHeaders(t *testing.T) {
 	}
 }
 
-// net/http reads what is left of a body before it answers. A sender that stops in the middle, where nobody
-// wants the body at all, must not keep its connection for that.
+// net/http reads the rest of a body before it sends the response. A client that stops sending in the middle must not
+// keep its connection longer than BodyTimeout, even if the handler does not read the body.
 func TestUnreadSlowBodyTimesOut(t *testing.T) {
 	front := &web.Front{BodyTimeout: 50 * time.Millisecond}
 	srv := httptest.NewServer(front.Wrap(func(http.ResponseWriter, *http.Request) error { return web.Missing("x") }))
@@ -272,7 +272,7 @@ func TestUnreadSlowBodyTimesOut(t *testing.T) {
 	}
 }
 
-// A request may run longer than its body may take: the deadline is over when the body is here.
+// BodyTimeout does not limit how long a handler runs: the read deadline ends with the last byte of the body.
 func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
 	front := &web.Front{BodyTimeout: 50 * time.Millisecond}
 	srv := httptest.NewServer(front.Wrap(func(w http.ResponseWriter, r *http.Request) error {
@@ -298,7 +298,7 @@ func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
 	}
 }
 
-// An answer that has begun is cut off, so that nobody takes half of it for the whole.
+// An error after the first byte closes the connection, so that the client does not take a part for the whole response.
 func TestErrorAfterTheFirstByteBreaksTheConnection(t *testing.T) {
 	front := &web.Front{}
 	srv := httptest.NewServer(front.Wrap(func(w http.ResponseWriter, _ *http.Request) error {
@@ -310,11 +310,11 @@ func TestErrorAfterTheFirstByteBreaksTheConnection(t *testing.T) {
 	defer srv.Close()
 	res, err := srv.Client().Get(srv.URL)
 	if err != nil {
-		return // broken before the header: as good
+		return // closed before the headers arrived, which is fine too
 	}
 	defer res.Body.Close()
 	if b, err := io.ReadAll(res.Body); err == nil {
-		t.Fatalf("answer is whole: %q", b)
+		t.Fatalf("the client got a complete response: %q", b)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// A client that sends all of a body before it looks for the answer finds the answer.
+// A client that sends all of a body that is too large before it reads the response gets the error, not a broken pipe.
 func TestErrorReachesClientThatSendsWholeBody(t *testing.T) {
 	front := &web.Front{}
 	srv := httptest.NewServer(front.Wrap(func(_ http.ResponseWriter, r *http.Request) error {

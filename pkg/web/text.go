@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// Text removes from a text of a stranger (a name, a user agent, a path) what changes how the text around it is shown,
-// or is not shown at all: control characters except newline, bidirectional controls, zero-width and tag characters.
-// Whatever shows such a text to a person or to an agent (mail, Slack, a page) passes it through Text or [Line].
+// SanitizeText removes characters from an untrusted text (a name, a user agent, a path) that are invisible or change
+// how the text around them is shown: control characters except newline, bidirectional controls, zero-width and tag
+// characters. Use it or [SanitizeLine] before showing such a text to a person or an agent (mail, Slack, a page).
 func SanitizeText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && isInvisible(r) {
@@ -17,7 +17,7 @@ func SanitizeText(s string) string {
 	}, s)
 }
 
-// Line is [Text] where one line is shown: newlines and tabs become spaces.
+// SanitizeLine is [SanitizeText] for a text that must stay on one line: newlines and tabs become spaces.
 func SanitizeLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -30,9 +30,10 @@ func SanitizeLine(s string) string {
 	}, s)
 }
 
-// hidden reports whether a character has no shape of its own. Of the format characters (Cf), which are the
-// bidirectional controls, zero-width and tag characters, only the Arabic number marks have one. The variation
-// selectors stay: they choose the shape of the character before them.
+// isInvisible reports whether a character is never visible itself: controls, line separators, characters that Unicode
+// ignores by default, and format characters (Cf), such as bidirectional controls, zero-width and tag characters.
+// Visible are the format characters that Unicode calls prepended concatenation marks, such as the Arabic number signs.
+// Variation selectors are kept: they choose the form of the character before them.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) ||
 		unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)

@@ -16,10 +16,10 @@ func TestSanitizeText(t *testing.T) {
 		"\xff": {"\ufffd", "\ufffd"},
 	} {
 		if got := SanitizeText(in); got != want.text {
-			t.Errorf("Text(%q) is %q, want %q", in, got, want.text)
+			t.Errorf("SanitizeText(%q) is %q, want %q", in, got, want.text)
 		}
 		if got := SanitizeLine(in); got != want.line {
-			t.Errorf("Line(%q) is %q, want %q", in, got, want.line)
+			t.Errorf("SanitizeLine(%q) is %q, want %q", in, got, want.line)
 		}
 	}
 }

@@ -1,11 +1,14 @@
-// Package web holds what every HTTP surface of the service shares: errors and the one place where they
-// become an answer, request ids, the headers that keep an answer from being run by a browser, panics,
-// the address of a client behind proxies, bounds on header blocks and bodies, texts of strangers as they
-// may be shown, and a strict reader of JSON that keeps the bytes of every value.
+// Package web contains what all HTTP servers of the service share:
 //
-// In flows a handler that returns an error; out flows an http.Handler that answers every request, also
-// one that panics, in the shape of the contract. No error text of ours reaches a client unless a handler
-// put it into an [Error].
+//   - web.go: Front turns a handler that returns an error into an http.Handler with request ids and timeouts. It also
+//     recovers from panics and sets response headers that keep browsers from running a response.
+//   - error.go, write.go: error types, and how errors and values become responses.
+//   - request.go, body.go, text.go: the client's address behind proxies, limits of headers and bodies, untrusted text.
+//   - json.go: a strict JSON parser that keeps the bytes of every value.
+//
+// A client sees the text of an error only if a handler put it into an [Error]. An error or panic before the first byte
+// becomes an error response; after it the connection is closed, so that no client takes a part for the whole. Start
+// reading at Front.Wrap.
 package web
 
 import (
@@ -22,46 +25,48 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Front stands before the handlers of one surface. The zero value works but logs nowhere.
+// Front wraps the handlers of one HTTP server. The zero value works, but does not log.
 type Front struct {
 	Log *slog.Logger
-	// Proxies are the networks whose X-Forwarded-For counts (RELAY_TRUSTED_PROXIES).
+	// Proxies are the networks of the proxies whose X-Forwarded-For is trusted (RELAY_TRUSTED_PROXIES).
 	Proxies []netip.Prefix
-	// BaseURL is the public address, without a trailing slash; errors link to their explanation there.
+	// BaseURL is the public URL, without a trailing slash. Errors link to their documentation below it.
 	BaseURL string
-	// BodyTimeout is how long a body may take to arrive, however slowly, unless a handler sets another end; zero for
-	// 30 s. It bounds a body that no handler reads too: net/http reads on for a while before it sends an answer.
+	// BodyTimeout is how long a body may take to arrive, unless a handler sets another read deadline; zero means 30 s. It
+	// also limits a body that no handler reads: net/http reads up to 256 KiB of it before it sends the response.
 	BodyTimeout time.Duration
-	// WriteTimeout is how long the answer may take to be read, from its first byte on; zero for a minute. A handler whose
-	// answer goes on sets a write deadline of its own before each write.
+	// WriteTimeout is how long a client may take to read the response, from its first byte on; zero means one minute. A
+	// handler that streams sets its own write deadline before each write.
 	WriteTimeout time.Duration
-	// Done is told of every request after its answer; nil for nobody.
+	// Done is called after each request, unless it is nil. It is not called for a response that was cut off after its
+	// first byte, by an error or a panic.
 	Done func(Exchange)
 }
 
-// HandlerFunc answers a request or returns why it could not.
+// HandlerFunc handles a request. If it returns an error before it has written anything, Front writes the error
+// response.
 type HandlerFunc func(w http.ResponseWriter, r *http.Request) error
 
-// Exchange is what is known of a request when it has been answered.
+// Exchange describes a finished request, for metrics.
 type Exchange struct {
 	Method  string
-	Route   string // the template, never the path: paths may be capabilities
-	Status  int
+	Route   string // the route's template, never the path: a path may contain a secret
+	Status  int    // 0 if the handler wrote nothing: net/http then sends 200
 	Elapsed time.Duration
 }
 
-// Info goes with a request from its beginning.
+// Info is what a Front and the router know of a request. InfoOf returns it.
 type Info struct {
-	ID     string            // X-Request-Id of the answer
+	ID     string            // X-Request-Id of the response
 	Client netip.Addr        // see ClientAddr
 	Route  string            // set by the router
-	Vars   map[string]string // the values in the path, by their names in the route; set by the router
-	docs   string            // absolute address of DocsPath
+	Vars   map[string]string // path parameters by name; set by the router
+	docs   string            // BaseURL and DocsPath
 }
 
 type infoKey struct{}
 
-// InfoOf is what the Front knows of the request. Outside of a Front it is empty and of no effect.
+// InfoOf returns the Info of a request. Without a Front it returns a new, empty one.
 func InfoOf(r *http.Request) *Info {
 	if info, ok := r.Context().Value(infoKey{}).(*Info); ok {
 		return info
@@ -69,7 +74,8 @@ func InfoOf(r *http.Request) *Info {
 	return &Info{}
 }
 
-// Wrap makes next an http.Handler.
+// Wrap returns an http.Handler that calls next and writes a response for its error or panic: 500 for a panic. If the
+// response has begun, it closes the connection instead.
 func (f *Front) Wrap(next HandlerFunc) http.Handler {
 	overTLS := strings.HasPrefix(f.BaseURL, "https://")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -100,30 +106,32 @@ func (f *Front) Wrap(next HandlerFunc) http.Handler {
 	})
 }
 
-// defaultWriteTimeout bounds an answer of 6 MiB to a client that reads 100 KB a second.
+// defaultWriteTimeout is enough for 6 MB to a client that reads 100 KB/s.
 const defaultWriteTimeout = time.Minute
 
-// transportSecurity lets browsers that have seen the service over TLS never ask for it without, for a year.
+// transportSecurity is the HSTS header: browsers use TLS only for a year after a response over TLS (RFC 6797).
 var transportSecurity = []string{"max-age=31536000"}
 
-// SetSandbox sets the headers of everything that is not a page of the dashboard: the host is shared with
-// it, so nothing that is answered here may run as one of its pages, whatever bytes a customer put into it.
+// SetSandbox sets the security headers of every response that is not a page of the dashboard: the dashboard has the
+// same origin, so that customers' bytes in a response must not run as a page of it. It also forbids caching.
 func SetSandbox(h http.Header) {
-	values := []string{"sandbox; default-src 'none'", "nosniff", "no-store"} // one piece of memory
+	values := []string{"sandbox; default-src 'none'", "nosniff", "no-store"} // one allocation for all three
 	h["Content-Security-Policy"], h["X-Content-Type-Options"], h["Cache-Control"] = values[0:1:1], values[1:2:2],
 		values[2:3:3]
 }
 
+// answerError writes the response for err. It closes the connection if the response has begun.
 func (f *Front) answerError(res *response, r *http.Request, err error) {
-	if res.status != 0 { // the answer has begun: it can only be cut off, so that nobody takes it for whole
-		f.log().LogAttrs(r.Context(), slog.LevelError, "answer broke off", slog.String("error", err.Error()),
+	if res.status != 0 { // closing the connection shows the client that the response is incomplete
+		f.log().LogAttrs(r.Context(), slog.LevelError, "response cut off by an error", slog.String("error", err.Error()),
 			slog.String("request_id", InfoOf(r).ID))
 		panic(http.ErrAbortHandler)
 	}
 	WriteError(res, r, f.log(), err)
 }
 
-// panicked answers 500. The value of a panic may hold anything a request held: only its type is logged.
+// answerPanic writes a 500 response, or closes the connection if the response has begun. It logs the type of the
+// panic's value only: the value may contain secrets of the request.
 func (f *Front) answerPanic(res *response, r *http.Request, v any) {
 	if v == http.ErrAbortHandler { //nolint:errorlint // compared as net/http compares it
 		panic(v)
@@ -146,19 +154,19 @@ func (f *Front) log() *slog.Logger {
 	return f.Log
 }
 
-// response remembers the status, so that an error after the first byte is not written into the answer, and bounds the
-// time of writing. It begins with the answer: a call may run for long before that, as a replay that queues for an hour
-// does.
+// response records the status, so that Front knows whether the response has begun, and sets the write deadline when it
+// begins. The time before that does not count: a replay may queue events for an hour before it responds.
 type response struct {
 	http.ResponseWriter
 	timeout time.Duration
 	status  int
 }
 
+// start records the first final status (not 1xx) and sets the write deadline.
 func (w *response) start(status int) {
 	if w.status == 0 && status >= 200 {
 		w.status = status
-		// Where that cannot be done, as in tests without a connection, nothing has to be bounded.
+		// The error is ignored: tests without a connection do not support deadlines.
 		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.timeout))
 	}
 }
@@ -173,11 +181,11 @@ func (w *response) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteString spares io.WriteString a copy.
+// WriteString lets io.WriteString write without copying the string.
 func (w *response) WriteString(s string) (int, error) {
 	w.start(http.StatusOK)
 	return io.WriteString(w.ResponseWriter, s)
 }
 
-// Unwrap lets http.ResponseController through.
+// Unwrap lets http.ResponseController reach the wrapped ResponseWriter.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }

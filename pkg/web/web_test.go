@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// pipes is a listener of one connection without a network, so that time can be the test's.
+// pipes is a listener for in-memory connections, which synctest needs for its fake clock.
 type pipes struct{ conns chan net.Conn }
 
 func (p *pipes) Accept() (net.Conn, error) {
@@ -24,7 +24,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// exchange sends one request to the handler and returns the connection after it.
+// exchange sends one request to the handler and returns the client's end of the connection.
 func exchange(t *testing.T, handler http.Handler) net.Conn {
 	t.Helper()
 	client, served := net.Pipe()
@@ -45,8 +45,8 @@ func exchange(t *testing.T, handler http.Handler) net.Conn {
 	return client
 }
 
-// A client has a minute to read its answer. How long the call takes before it does not count, and a handler whose
-// answer goes on says so with deadlines of its own.
+// A client has one minute to read a response, from its first byte on. The time before that does not count, and a
+// handler that streams extends the deadline before each write.
 func TestWriteDeadline(t *testing.T) {
 	t.Run("a client that does not read", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -54,17 +54,17 @@ func TestWriteDeadline(t *testing.T) {
 			exchange(t, new(Front).Wrap(func(w http.ResponseWriter, _ *http.Request) error {
 				_, err := w.Write(make([]byte, 1<<20))
 				if err == nil {
-					t.Error("the answer was read")
+					t.Error("writing to a client that does not read succeeded")
 				}
 				failed <- time.Since(began)
 				return nil
 			}))
 			if took := <-failed; took != time.Minute {
-				t.Errorf("the answer was given up after %v, want a minute", took)
+				t.Errorf("the write failed after %v, want one minute", took)
 			}
 		})
 	})
-	t.Run("a call of an hour", func(t *testing.T) {
+	t.Run("a handler that runs for an hour", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			client := exchange(t, new(Front).Wrap(func(w http.ResponseWriter, _ *http.Request) error {
 				time.Sleep(time.Hour)
@@ -109,7 +109,7 @@ func TestWriteDeadline(t *testing.T) {
 	})
 }
 
-// Browsers are told to come over TLS only where the service is served so.
+// Strict-Transport-Security is sent only if the base URL is https.
 func TestTransportSecurity(t *testing.T) {
 	for base, want := range map[string]string{
 		"https://relay.example.com": "max-age=31536000", "http://relay.example.com": "", "": ""} {

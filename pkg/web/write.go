@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// TimeFormat is how times are written: UTC, milliseconds.
+// TimeFormat is the format of times in the API: UTC with milliseconds.
 const TimeFormat = "2006-01-02T15:04:05.000Z"
 
-// Time is a time as the API writes it; the zero value is null.
+// Time is a time that is encoded in TimeFormat, the zero time as null.
 type Time time.Time
 
-// MarshalJSON writes TimeFormat.
+// MarshalJSON returns the time in TimeFormat, truncated to milliseconds, or null.
 func (t Time) MarshalJSON() ([]byte, error) {
 	if time.Time(t).IsZero() {
 		return []byte("null"), nil
@@ -26,15 +26,16 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(b, '"'), nil
 }
 
-// typicalAnswer is what most answers fit in, in bytes: an event's row, an error.
+// typicalAnswer is the first size of a response buffer in bytes; one event or an error fits.
 const typicalAnswer = 768
 
-// WriteJSON answers with v.
+// WriteJSON writes a response with v as JSON. It panics if v cannot be encoded.
 func WriteJSON(w http.ResponseWriter, status int, v any) { WriteEncoded(w, status, Encode(v)) }
 
-// Encode is v as it is answered. HTML is not escaped: nothing here is ever shown as a page.
+// Encode returns v as JSON for a response, with a newline. It does not escape HTML: browsers do not show JSON responses
+// as pages (see SetSandbox).
 //
-// A value that cannot be encoded is a fault of the program; it panics before the first byte is sent.
+// It panics if v cannot be encoded, which is a bug; no byte of the response has been sent by then.
 func Encode(v any) []byte {
 	var buf bytes.Buffer
 	buf.Grow(typicalAnswer)
@@ -46,10 +47,10 @@ func Encode(v any) []byte {
 	return buf.Bytes()
 }
 
-// WriteEncoded answers with what Encode returned.
+// WriteEncoded writes a response with body, the result of Encode.
 func WriteEncoded(w http.ResponseWriter, status int, body []byte) {
 	h, values := w.Header(), []string{"application/json", strconv.Itoa(len(body))}
 	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that left cannot be told
+	_, _ = w.Write(body) // an error means that the client has gone
 }
