@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// checkPeer returns ErrOtherUser unless the process that made the other end of a connection, or that listens there,
-// runs as this user or as one of others.
+// checkPeer returns an error that wraps ErrOtherUser unless the process at the other end of a connection runs as this
+// user or as one of the users others. It uses SO_PEERCRED: the user at the time of connect(2) or listen(2) (unix(7)).
 func checkPeer(conn *net.UnixConn, others ...int) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -23,7 +23,7 @@ func checkPeer(conn *net.UnixConn, others ...int) error {
 		return err
 	}
 	if peerErr != nil {
-		return fmt.Errorf("ask who is at the other end: %w", peerErr)
+		return fmt.Errorf("read the user at the other end of the socket: %w", peerErr)
 	}
 	if uid := int(peer.Uid); uid != os.Geteuid() && !slices.Contains(others, uid) {
 		return fmt.Errorf("%w (user %d)", ErrOtherUser, uid)

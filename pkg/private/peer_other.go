@@ -4,5 +4,5 @@ package private
 
 import "net"
 
-// checkPeer knows nothing of the other end on this system; the mode of the socket and of its directory keep others off.
+// checkPeer checks nothing on this system: only the modes of the socket and of its directory keep other users out.
 func checkPeer(*net.UnixConn, ...int) error { return nil }

@@ -1,14 +1,14 @@
-// Package private keeps directories, files and unix sockets to the user of the process.
+// Package private restricts directories, files and unix sockets to the user of the process.
 //
-// Paths in, opened and checked objects out. Every check is made on the open object (fstat), not on its name, so that
-// nobody can swap it between the check and the use.
+//   - EnsureDir creates a directory with mode 0700, or restricts one that this user owns: TestEnsureDir.
+//   - LockDir keeps a second process out of a directory: TestLockDir.
+//   - ReadFile reads a file that this user owns and no other user has any permission on: TestReadFile.
+//   - Listen and Dial connect processes of one user; a Listener also accepts root. On Linux the kernel names the user
+//     of the other process (SO_PEERCRED): TestPeer. On other systems only the file modes protect a socket.
+//     Paths may be longer than a socket address, which holds 108 bytes (Linux only): TestLongPath.
 //
-//   - Dir makes a directory with mode 0700, or takes one that exists and belongs to this user: TestEnsureDir.
-//   - Lock keeps a second process out of a directory: TestLockDir.
-//   - ReadFile reads a file that this user owns and nobody else can read: TestReadFile.
-//   - Listen and Dial connect processes of one user only: the kernel says whose process is at the other end
-//     (SO_PEERCRED, Linux): TestPeer. They take paths of any length, where a socket address has room for 108 bytes:
-//     TestLongPath.
+// EnsureDir and ReadFile check owner and mode of the opened file (fstat), so that nobody can replace it between the
+// check and the use. Start reading at EnsureDir; sockets are in socket.go.
 package private
 
 import (
@@ -24,9 +24,10 @@ import (
 // othersMode are the permissions of everybody but the owner.
 const othersMode = 0o077
 
-// Dir makes a directory that only this user can enter, or takes over one that exists. A directory of another user is
-// refused. One that others can enter is closed to them if it is empty or holds the file mark, which shows that it is
-// ours; any other directory is refused, for it may be one that the system or other programs need, such as /tmp.
+// EnsureDir creates path, with its parents, as a directory of mode 0700, or checks one that exists. It refuses a
+// directory of another user. An existing directory that other users have permissions on is restricted to mode 0700 if
+// it is empty, or if it contains the file mark and others cannot write to it. Any other such directory is refused: the
+// system or other programs may need it, such as /tmp.
 func EnsureDir(path, mark string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)
@@ -37,7 +38,7 @@ func EnsureDir(path, mark string) error {
 	}
 	d, err := os.OpenFile(path, os.O_RDONLY|follow, 0)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("directory %s belongs to another user; choose another directory, or one inside it", path)
+		return fmt.Errorf("no permission to open directory %s, it may belong to another user; choose another directory", path)
 	}
 	if err != nil {
 		return fmt.Errorf("open directory: %w", err)
@@ -63,20 +64,21 @@ func EnsureDir(path, mark string) error {
 	}
 	const writableByOthers = 0o022
 	if !ours && info.Mode().Perm()&writableByOthers != 0 {
-		return fmt.Errorf("directory %s is for others too (mode %04o); choose a directory inside it, such as %s",
+		return fmt.Errorf("other users can write to directory %s (mode %04o); choose a directory inside it, such as %s",
 			path, info.Mode().Perm(), filepath.Join(path, "relay"))
 	}
 	if !ours {
-		return fmt.Errorf("others can enter directory %s (mode %04o); if it is for the relay alone, run: chmod 700 %s",
+		return fmt.Errorf("other users can enter directory %s (mode %04o); if only the relay uses it, run: chmod 700 %s",
 			path, info.Mode().Perm(), path)
 	}
 	if err := d.Chmod(0o700); err != nil {
-		return fmt.Errorf("close directory to others: %w", err)
+		return fmt.Errorf("restrict directory to its owner: %w", err)
 	}
 	return nil
 }
 
-// Lock keeps a second process out of a data directory until unlock is called, by a lock on a file in it.
+// LockDir takes an exclusive lock (flock) on a file in dir, which it creates if needed, so that no second process uses
+// the directory. It does not wait: it fails if another process has the lock. The lock ends with unlock or the process.
 func LockDir(dir, file string) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, file), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -90,8 +92,9 @@ func LockDir(dir, file string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// checkLink refuses a symbolic link that another user made, who could lead us from one directory of ours to another.
-// The flag that it returns keeps the link from appearing only now.
+// checkLink refuses a symbolic link that belongs to a user other than this one and root: that user could redirect the
+// process to another directory. If path is no link, flag is O_NOFOLLOW, so that opening path fails if it has become
+// one.
 func checkLink(path string) (flag int, err error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -101,14 +104,15 @@ func checkLink(path string) (flag int, err error) {
 		return syscall.O_NOFOLLOW, nil
 	}
 	if owner := ownerOf(info); owner != os.Geteuid() && owner != 0 {
-		return 0, fmt.Errorf("directory %s is a link that belongs to user %d; remove the link, or name the directory itself",
+		return 0, fmt.Errorf("directory %s is a symbolic link that belongs to user %d; remove it, or give the path of the "+
+			"directory itself",
 			path, owner)
 	}
 	return 0, nil
 }
 
-// mayRestrict says whether a directory may be closed to others: it is empty, or it holds the file mark and nobody else
-// could have put that there.
+// mayRestrict reports whether EnsureDir may take away other users' permissions on a directory: it is empty, or it
+// contains the file mark and no other user can write to it, so that the mark is this user's.
 func mayRestrict(d *os.File, mode fs.FileMode, mark string) (bool, error) {
 	names, err := d.Readdirnames(1)
 	if errors.Is(err, io.EOF) {
@@ -128,8 +132,8 @@ func mayRestrict(d *os.File, mode fs.FileMode, mark string) (bool, error) {
 	return err == nil, err
 }
 
-// ReadFile reads a secret. A file that others can read, or that belongs to another user, is refused: whoever could put
-// it there knows the secret, or has chosen it.
+// ReadFile reads a file with a secret. It refuses a file that belongs to another user or on which others have any
+// permission (mode & 077): they may know the secret or have chosen it. It also refuses what is not a regular file.
 func ReadFile(path string) ([]byte, error) {
 	// Without O_NONBLOCK opening a FIFO would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -147,13 +151,14 @@ func ReadFile(path string) ([]byte, error) {
 	case owner != os.Geteuid():
 		return nil, fmt.Errorf("secret file %s belongs to user %d, this process runs as user %d", path, owner, os.Geteuid())
 	case info.Mode().Perm()&othersMode != 0:
-		return nil, fmt.Errorf("others can read or change secret file %s (mode %04o); make a new secret, or run: "+
+		return nil, fmt.Errorf("other users have access to secret file %s (mode %04o); create a new secret, or run: "+
 			"chmod 600 %s",
 			path, info.Mode().Perm(), path)
 	}
 	return io.ReadAll(f)
 }
 
+// ownerOf returns the user id of a file's owner, -1 if the system has none.
 func ownerOf(info fs.FileInfo) int {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(st.Uid)

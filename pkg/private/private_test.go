@@ -40,10 +40,10 @@ func TestEnsureDir(t *testing.T) {
 		refuse string
 	}{
 		"new":                    {dir: filepath.Join(t.TempDir(), "a", "b")},
-		"ours":                   {dir: makeDir(t, 0o700, "other")},
+		"private already":        {dir: makeDir(t, 0o700, "other")},
 		"empty":                  {dir: makeDir(t, 0o755)},
-		"open, with our mark":    {dir: makeDir(t, 0o755, "mark", "other")},
-		"open, of other things":  {dir: makeDir(t, 0o755, "other"), refuse: "chmod 700"},
+		"open, with the mark":    {dir: makeDir(t, 0o755, "mark", "other")},
+		"open, without the mark": {dir: makeDir(t, 0o755, "other"), refuse: "chmod 700"},
 		"others can write there": {dir: makeDir(t, 0o777|os.ModeSticky, "mark"), refuse: "inside it, such as"},
 	} {
 		err := private.EnsureDir(c.dir, "mark")
@@ -68,7 +68,7 @@ func TestEnsureDir(t *testing.T) {
 	}
 }
 
-// A directory is locked for one process at a time, and free again when that one is done.
+// LockDir lets one holder lock a directory at a time; after unlock the next one can.
 func TestLockDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -115,13 +115,14 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// nobody is a user that no test runs as.
+// nobody is the id of a user and group that no test runs as.
 const nobody = 65534
 
+// asRoot skips the rest of the test unless it runs as root, which can create files and processes of other users.
 func asRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Log("not run as root: what other users do is left out")
+		t.Log("not run as root: skips the checks with a process or file of another user")
 		t.SkipNow()
 	}
 }
@@ -147,6 +148,7 @@ func serve(t *testing.T, l net.Listener) {
 	})
 }
 
+// greeting dials path and returns what the server there writes.
 func greeting(t *testing.T, path string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -160,7 +162,7 @@ func greeting(t *testing.T, path string) (string, error) {
 	return string(text), err
 }
 
-// abandon leaves a socket that nobody listens on any more.
+// abandon creates a socket at path that nobody listens on.
 func abandon(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -173,15 +175,15 @@ func abandon(t *testing.T, path string) {
 	}
 }
 
-// What is no socket stays, and Close leaves alone what came after.
+// Listen does not replace a regular file, and Close does not remove a socket that has replaced its own.
 func TestListenReplacesOnlyUnusedSockets(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.sock")
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := private.Listen(path); err == nil || !strings.Contains(err.Error(), "is no socket: remove it") {
-		t.Errorf("in place of a file: %v", err)
+	if _, err := private.Listen(path); err == nil || !strings.Contains(err.Error(), "is not a socket: remove it") {
+		t.Errorf("Listen where a file exists: %v", err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "mine" {
 		t.Errorf("the file holds %q, %v", text, err)
@@ -205,11 +207,11 @@ func TestListenReplacesOnlyUnusedSockets(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(path); err != nil {
-		t.Errorf("the socket of another: %v", err)
+		t.Errorf("Close removed another process's socket: %v", err)
 	}
 }
 
-// A process that listens keeps its socket; one that is about to end gets a moment.
+// Listen waits for a process that listens at the path to end, and then replaces its socket.
 func TestListenWaitsForDyingProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	first, err := private.Listen(path)
@@ -225,7 +227,7 @@ func TestListenWaitsForDyingProcess(t *testing.T) {
 		}
 		taken <- err
 	})
-	conn, err := first.Accept() // it has looked
+	conn, err := first.Accept() // the second Listen has found the first one listening
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,12 +252,12 @@ func TestLinkOfOtherUserIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := private.EnsureDir(link, ""); err == nil ||
-		!strings.Contains(err.Error(), "a link that belongs to user 65534; remove") {
+		!strings.Contains(err.Error(), "a symbolic link that belongs to user 65534; remove") {
 		t.Errorf("the link of another user: %v", err)
 	}
 }
 
-// A socket replaces an old one, is closed to others whatever the umask is, and is gone after Close.
+// Listen replaces an unused socket, creates its own with mode 0600 whatever the umask is, and Close removes it.
 func TestListen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	abandon(t, path)
@@ -298,7 +300,7 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
-// TestMain plays the process of another user, see TestPeer.
+// TestMain also runs as the dialling or listening process of another user that TestPeer starts.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("PRIVATE_TEST_DIAL"); path != "" {
 		conn, err := net.Dial("unix", path)
@@ -324,16 +326,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Neither side speaks to a process of another user, even where the modes of directory and socket would let it.
+// Neither Accept nor Dial connects to a process of another user, even if the modes of directory and socket allow it.
 func TestPeer(t *testing.T) {
 	asRoot(t)
-	// Not in $TMPDIR: where that is a private directory, the other user could enter nothing in it.
+	// Not in $TMPDIR: it may be a directory that the other user cannot enter.
 	dir, err := os.MkdirTemp("/tmp", "peer")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	binary := filepath.Join(dir, "test") // os.Args[0] stands in a directory that others cannot enter
+	binary := filepath.Join(dir, "test") // a copy: os.Args[0] is in a directory that others cannot enter
 	text, err := os.ReadFile(os.Args[0])
 	if err := errors.Join(err, os.Chmod(dir, 0o777), os.WriteFile(binary, text, 0o755)); err != nil {
 		t.Fatal(err)
@@ -374,7 +376,7 @@ func TestPeer(t *testing.T) {
 		return cmd
 	}
 	cmd := listening()
-	// in a directory for all
+	// Everybody can write to the directory, so its owner proves nothing.
 	if conn, err := private.DialOwner(t.Context(), theirs); !errors.Is(err, private.ErrOtherUser) {
 		t.Errorf("spoke to another user's process: %v, %v", conn, err)
 	}
@@ -400,7 +402,7 @@ func TestPeer(t *testing.T) {
 	}
 	conn, err := private.DialOwner(t.Context(), theirs)
 	if err != nil {
-		t.Fatalf("root does not reach a process in its user's own directory: %v", err)
+		t.Fatalf("root cannot dial a process in a directory that only its user can enter: %v", err)
 	}
 	conn.Close()
 	if err := cmd.Wait(); err != nil {
