@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// MaxAhead bounds how far a generator may run ahead of its clock, after the clock stepped back or
-// when more than 4,096 ids were made in each millisecond. Beyond it New fails, so that event times
-// stay meaningful; callers answer 503.
+// MaxAhead is how far the time of an id from New may be ahead of the clock. The ids run ahead after the clock stepped
+// back, or while more than 4,096 ids a millisecond are made. Beyond MaxAhead New fails, so that an id's time stays
+// meaningful; the API responds with 503.
 const MaxAhead = 30 * time.Second
 
-// ErrClock is returned when the clock is so far behind the last id that a new one would lie about its time.
+// ErrClock is returned by New if the time of the next id would be more than MaxAhead ahead of the clock.
 var ErrClock = errors.New("clock is more than 30 s behind the last id")
 
-// Generator makes time-ordered ids. The zero value is not usable; see NewGenerator.
+// Generator makes time-ordered ids. Create it with NewGenerator; its methods may be called from any goroutine.
 type Generator struct {
 	now     func() time.Time
 	onStall func(wait time.Duration)
 
-	mu      sync.Mutex // guards the rest
-	ms      int64
-	seq     uint16
-	stalled bool // New fails
+	mu      sync.Mutex // guards the fields below
+	ms      int64      // unix milliseconds of the last id
+	seq     uint16     // sequence of the last id in its millisecond, 0 to 4,095
+	stalled bool       // the last call of New failed
 }
 
-// NewGenerator returns a generator on the given clock; nil means time.Now.
+// NewGenerator returns a generator that reads the time from now; nil means time.Now.
 func NewGenerator(now func() time.Time) *Generator {
 	if now == nil {
 		now = time.Now
@@ -35,13 +35,13 @@ func NewGenerator(now func() time.Time) *Generator {
 	return &Generator{now: now, onStall: func(time.Duration) {}}
 }
 
-// OnStall sets what is told when New begins to fail: how long it will go on failing, unless the clock is set.
-// It is told 0 when New works again. OnStall must be called before the generator is used.
-func (g *Generator) OnStall(told func(wait time.Duration)) { g.onStall = told }
+// OnStall sets a function that New calls when it begins to fail, with the time until it works again if nobody sets the
+// clock, and with 0 at its first success after that. Call OnStall before the generator is used.
+func (g *Generator) OnStall(report func(wait time.Duration)) { g.onStall = report }
 
-// New returns the next id for a partition. It never goes back in time: after a clock step back the
-// last millisecond goes on being used, 4,096 ids each, until the clock has caught up. Further ahead of
-// the clock than MaxAhead it returns ErrClock.
+// New returns the next id for a partition (0–4095). It is greater than all ids before: after the clock stepped back,
+// New continues from the last id's millisecond, and goes to the next one after 4,096 ids, until the clock has caught
+// up. It returns ErrClock, and uses up no id, if the next id's time is more than MaxAhead ahead of the clock.
 func (g *Generator) New(partition int32) (ID, error) {
 	wall := g.now().UnixMilli()
 	g.mu.Lock()
@@ -62,8 +62,8 @@ func (g *Generator) New(partition int32) (ID, error) {
 	return compose(ms, seq, partition), nil
 }
 
-// Next is New for ids whose time means nothing and that only bring things into order: it works however far
-// the clock is behind.
+// NewUnbounded is New without the limit MaxAhead: it never fails. It is for ids that only have to be in order, such as
+// those of attempts, and whose time nobody relies on.
 func (g *Generator) NewUnbounded(partition int32) ID {
 	wall := g.now().UnixMilli()
 	g.mu.Lock()
@@ -73,7 +73,7 @@ func (g *Generator) NewUnbounded(partition int32) ID {
 	return compose(ms, seq, partition)
 }
 
-// Ahead is how far the next id would be ahead of the clock, 0 if not at all.
+// Ahead returns how far the time of the next id is ahead of the clock, 0 if it is not.
 func (g *Generator) Ahead() time.Duration {
 	wall := g.now().UnixMilli()
 	g.mu.Lock()
@@ -82,7 +82,7 @@ func (g *Generator) Ahead() time.Duration {
 	return time.Duration(ms-wall) * time.Millisecond
 }
 
-// next is the time and the number of the id after the last. g.mu is held.
+// next returns the millisecond and the sequence of the next id at the clock time wall. g.mu is held.
 func (g *Generator) next(wall int64) (ms int64, seq uint16) {
 	switch {
 	case wall > g.ms:
@@ -94,6 +94,7 @@ func (g *Generator) next(wall int64) (ms int64, seq uint16) {
 	}
 }
 
+// compose returns the id with the layout that ID documents.
 func compose(ms int64, seq uint16, partition int32) ID {
 	var d ID
 	binary.BigEndian.PutUint64(d[:8], uint64(ms)<<16|uint64(partition&0xfff)<<4|uint64(seq>>8))

@@ -1,12 +1,13 @@
-// Package id makes and parses the identifiers of the service: a prefix plus 26 characters of
-// lower-case Crockford base32 over 128 bits.
+// Package id makes and parses the service's ids: a prefix and 128 bits as 26 characters of lower-case Crockford base32.
 //
-// Two kinds exist. Time-ordered ids (events, attempts, runs, jobs) carry the millisecond they were
-// made in and the partition they belong to, so that an id alone says where and when to look. All
-// others are random. Delivery ids are derived: the same event and destination give the same id on
-// every node.
+// Three kinds exist:
+//   - Time-ordered ids (events, attempts, replay runs, recovery jobs) contain the millisecond they were made in and the
+//     partition they belong to, so that a read by id needs to search one partition around one time only.
+//   - Derived ids (deliveries, items of recovery jobs) are hashes: the same input gives the same id on every node.
+//   - All others are random.
 //
-// Guarantee: ids of one Generator are strictly increasing, whatever the wall clock does.
+// The ids of one Generator are strictly increasing, whatever the wall clock does. An id has exactly one spelling.
+// Start reading at ID and Generator.New.
 package id
 
 import (
@@ -19,7 +20,7 @@ import (
 	"time"
 )
 
-// Prefixes of the identifiers that the service makes.
+// Prefixes of ids. Packages that make other ids, such as req_ for requests, have the prefixes of those themselves.
 const (
 	Endpoint    = "ep_"
 	Destination = "dst_"
@@ -35,16 +36,18 @@ const (
 	Account     = "acc_"
 )
 
-// ID is the 128-bit value behind the printed form. A time-ordered one is, big-endian: 48 bits of unix
+// ID is the 128-bit value of an id, without its prefix. The layout of a time-ordered id, big-endian: 48 bits of unix
 // milliseconds, 12 bits of partition, 12 bits of sequence, 56 random bits.
 type ID [16]byte
 
+// alphabet is Crockford base32 in lower case: without i, l, o and u. Its order is that of ASCII, so texts sort as ids
+// do.
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// textLen is ceil(128/5); the first character holds 3 bits only.
+// textLen is ceil(128/5): the first character holds 3 bits, each of the other 25 holds 5.
 const textLen = 26
 
-// ErrMalformed is returned for a text that is no id of the wanted kind.
+// ErrMalformed is what every error of Parse wraps: the text is not an id with the expected prefix.
 var ErrMalformed = errors.New("malformed id")
 
 // String returns the 26 characters without a prefix.
@@ -67,20 +70,21 @@ func (d ID) Append(dst []byte) []byte {
 	return append(dst, out[:]...)
 }
 
-// Time is the millisecond a time-ordered id was made in.
+// Time returns the millisecond of a time-ordered id, in UTC. It may be ahead of the clock: up to MaxAhead for an id
+// from New, any time for one from NewUnbounded.
 func (d ID) Time() time.Time { return time.UnixMilli(d.UnixMilli()).UTC() }
 
-// UnixMilli is Time as unix milliseconds.
+// UnixMilli returns Time as unix milliseconds.
 func (d ID) UnixMilli() int64 { return int64(binary.BigEndian.Uint64(d[:8]) >> 16) }
 
-// Partition is the partition a time-ordered id belongs to (0–4095).
+// Partition returns the partition that a time-ordered id belongs to (0–4095).
 func (d ID) Partition() int32 { return int32(binary.BigEndian.Uint16(d[6:8]) >> 4) }
 
-// IsZero reports whether the id was never set.
+// IsZero reports whether d is the zero ID.
 func (d ID) IsZero() bool { return d == ID{} }
 
-// Parse reads prefix plus 26 characters. One value has exactly one spelling: upper case, the
-// look-alikes I, L, O and values beyond 128 bits are refused.
+// Parse parses prefix and 26 characters. It accepts the spelling that Text writes only: it refuses upper case, the
+// characters i, l, o and u, and values of more than 128 bits. Its errors wrap ErrMalformed.
 func Parse(prefix, s string) (ID, error) {
 	rest, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(rest) != textLen {
@@ -101,26 +105,27 @@ func Parse(prefix, s string) (ID, error) {
 	return d, nil
 }
 
-// Random returns prefix plus 128 random bits.
+// Random returns prefix and 128 random bits as 26 characters.
 func Random(prefix string) string {
 	var d ID
 	rand.Read(d[:]) // never fails: crypto/rand ends the process instead
 	return d.Text(prefix)
 }
 
-// DeliveryOf derives the id of the delivery of one event to one destination.
+// DeliveryOf returns the id of the delivery of an event to a destination: a hash of both, the same on every node.
 func DeliveryOf(event ID, destination string) string {
 	sum := sha256.Sum256(append(append(make([]byte, 0, 64), event[:]...), destination...))
 	return ID(sum[:16]).Text(Delivery)
 }
 
-// ItemOf derives the id of an item of a recovery job from its number.
+// ItemOf returns the id of item number seq of a recovery job: a hash of both.
 func ItemOf(job string, seq int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", job, seq))
 	return ID(sum[:16]).Text(Item)
 }
 
-// Lowest is the smallest time-ordered id of the millisecond t: a bound for reads by time.
+// Lowest returns a lower bound of the time-ordered ids of the millisecond of t and later, for reads by time. A time
+// before 1970 counts as 1970.
 func Lowest(t time.Time) ID {
 	ms := max(t.UnixMilli(), 0)
 	var d ID

@@ -48,12 +48,12 @@ func TestGeneratorNeverGoesBack(t *testing.T) {
 	}
 }
 
-// What is only put in order by its id gets one however wrong the clock is, and refusals use up none.
+// NewUnbounded works while New fails with a clock an hour behind, and failed calls of New use up no id.
 func TestNewUnboundedNeverFails(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	g := id.NewGenerator(func() time.Time { return now })
-	var told []time.Duration
-	g.OnStall(func(wait time.Duration) { told = append(told, wait) })
+	var reported []time.Duration
+	g.OnStall(func(wait time.Duration) { reported = append(reported, wait) })
 	last := g.NewUnbounded(1)
 	now = now.Add(-time.Hour)
 	for range 10_000 {
@@ -75,8 +75,9 @@ func TestNewUnboundedNeverFails(t *testing.T) {
 		t.Errorf("%v ahead after 10,000 ids, want 2 ms more", a)
 	}
 	now = now.Add(time.Hour)
-	if _, err := g.New(1); err != nil || len(told) != 2 || told[0] != time.Hour-id.MaxAhead || told[1] != 0 {
-		t.Errorf("%v, told %v", err, told)
+	if _, err := g.New(1); err != nil || len(reported) != 2 ||
+		reported[0] != time.Hour-id.MaxAhead || reported[1] != 0 {
+		t.Errorf("%v, OnStall reported %v", err, reported)
 	}
 }
 
