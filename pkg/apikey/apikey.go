@@ -1,4 +1,11 @@
-// Package apikey makes and recognises the text of the service's own API keys.
+// Package apikey makes the service's API keys and recognises their text.
+//
+// A key is rly_live_, 32 random characters and a checksum of 6. New makes one; HasFormat recognises one by its
+// checksum, which a search for leaked keys uses. Bootstrap keys, which an operator sets, may be any text: Weak reports
+// those that are easy to guess, and a node warns of them.
+//
+// The package keeps no keys and does not authenticate: package config stores their hashes and looks keys up by them.
+// Start reading at New.
 package apikey
 
 import (
@@ -15,7 +22,7 @@ const (
 )
 
 // New makes an API key: rly_live_, 32 random base62 characters (190 bits), and their CRC32 (IEEE) as 6 base62
-// characters, so that a leaked key is recognised without asking anybody.
+// characters. The checksum lets a secret scanner recognise a leaked key offline.
 func New() string {
 	random := make([]byte, 32)
 	for i := range random {
@@ -28,6 +35,7 @@ func New() string {
 	return prefix + string(random) + checksum(string(random))
 }
 
+// checksum returns the CRC32 (IEEE) of random as 6 base62 characters, left-padded with 0.
 func checksum(random string) string {
 	sum := crc32.ChecksumIEEE([]byte(random))
 	var out [6]byte // 62^6 > 2^32
@@ -38,8 +46,8 @@ func checksum(random string) string {
 	return string(out[:])
 }
 
-// Is reports whether s has the form and the checksum of a key that New made. Leak detection uses it; authentication
-// never does, for bootstrap keys may be any text.
+// HasFormat reports whether s has the form and the checksum of a key from New. Package secrets finds leaked keys with
+// it. Authentication must not use it: bootstrap keys may be any text.
 func HasFormat(s string) bool {
 	rest, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(rest) != 38 || strings.Trim(rest, base62) != "" {
@@ -48,15 +56,15 @@ func HasFormat(s string) bool {
 	return checksum(rest[:32]) == rest[32:]
 }
 
-// What a key should have, so that it cannot be found by trying: 24 random characters of an alphabet as small as hex
-// are 96 bits, and nearly always show 10 different ones.
+// Minimum of a key that is too hard to guess: 24 random hex characters are 96 bits, and nearly always contain at least
+// 10 different ones.
 const (
 	minLength   = 24 // bytes
-	minDistinct = 10 // different bytes
+	minDistinct = 10 // different characters
 )
 
-// Weak reports whether a key is easier to guess than it should be, by its length and by how little it varies. An empty
-// one is none.
+// Weak reports whether a key is easy to guess: it has less than 24 bytes or less than 10 different characters. An empty
+// text is no key and therefore not weak.
 func Weak(text string) bool {
 	different := make(map[rune]bool)
 	for _, r := range text {
@@ -65,5 +73,5 @@ func Weak(text string) bool {
 	return text != "" && (len(text) < minLength || len(different) < minDistinct)
 }
 
-// Last4 is what is shown of a key.
+// Last4 returns the last 4 bytes of a key, the part of it that the API shows; a shorter text is returned whole.
 func Last4(text string) string { return text[max(0, len(text)-4):] }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNewKeyHasFormat holds the form of the contract: 32 base62 and their CRC32 as 6, left-padded.
+// A key has the format that the API documents: 32 base62 characters and their CRC32 as 6 more, left-padded.
 func TestNewKeyHasFormat(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 200 {
@@ -30,7 +30,7 @@ func TestNewKeyHasFormat(t *testing.T) {
 	f := func(s string) {
 		t.Helper()
 		if HasFormat(s) {
-			t.Errorf("%q is taken for a key", s)
+			t.Errorf("HasFormat(%q) is true", s)
 		}
 	}
 	text := New()
@@ -49,7 +49,7 @@ func TestWeak(t *testing.T) {
 			t.Errorf("%q is weak: %v, want %v", text, got, want)
 		}
 	}
-	f("", false) // none at all
+	f("", false) // no key
 	f(New(), false)
 	f("3f9a0c7d5e1b8642f0a1b2c3d", false)
 	f("3f9a0c7d5e1b8642f0a1b2c", true) // 23 characters
