@@ -2,6 +2,6 @@
 
 package sign
 
-// raceEnabled is set where sync.Pool drops values on purpose, so that counting allocations means
-// nothing.
+// raceEnabled is true if the test runs with the race detector, under which sync.Pool drops values at random: counts of
+// allocations mean nothing then.
 const raceEnabled = true

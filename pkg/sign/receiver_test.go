@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// delivery is what a receiver gets, and whether it has to accept it.
+// delivery is a request to a receiver; Valid says whether the receiver must accept it.
 type delivery struct {
 	Name    string            `json:"name"`
 	Secret  string            `json:"secret"`
@@ -26,7 +26,7 @@ type delivery struct {
 	Valid   bool              `json:"valid"`
 }
 
-// deliveries are right ones and what an attacker may make of them.
+// deliveries returns valid deliveries, and invalid ones that an attacker could send.
 func deliveries(t *testing.T) []delivery {
 	t.Helper()
 	current, old := sign.NewSecret(), sign.NewSecret()
@@ -47,7 +47,7 @@ func deliveries(t *testing.T) []delivery {
 			d.Headers["webhook-signature"] = sign.Sign([]sign.Secret{current}, "evt_01J", then, []byte(d.Body))
 		}
 	}
-	// signedWith signs what no relay signs: any timestamp, any key.
+	// signedWith signs with any key and any timestamp, also with those that the relay never uses.
 	signedWith := func(key, timestamp string) func(*delivery) {
 		return func(d *delivery) {
 			mac := hmac.New(sha256.New, []byte(key))
@@ -67,7 +67,7 @@ func deliveries(t *testing.T) []delivery {
 			signedWith(key, d.Headers["webhook-timestamp"])(d)
 		}
 	}
-	// cut signs body as the relay does and then cuts id.timestamp.body in other places.
+	// cut signs body as the relay does and then splits the signed text id.timestamp.body in other places.
 	cut := func(age time.Duration, body, id, timestamp, rest string) func(*delivery) {
 		return func(d *delivery) {
 			then := time.Now().Add(-age)
@@ -128,7 +128,7 @@ func deliveries(t *testing.T) []delivery {
 	}
 }
 
-// readmeBlock is the code of one language under "Verify a delivery" in README.md.
+// readmeBlock returns the first code block of a language in README.md.
 func readmeBlock(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")
@@ -163,7 +163,7 @@ func TestReceiverInGo(t *testing.T) {
 	}
 }
 
-// README.md's receivers in JavaScript and Python do the same.
+// README.md's receivers in JavaScript and Python accept what the relay signs and refuse everything else.
 func TestReceiversInOtherLanguages(t *testing.T) {
 	for _, l := range []struct{ language, program, file, harness string }{
 		{"js", "node", "receiver.mjs", `
@@ -193,7 +193,7 @@ print(json.dumps([d["name"] for d in json.load(sys.stdin) if valid(d) != d["vali
 			if err != nil && os.Getenv("RELAY_TEST_ENGINES") == "required" {
 				t.Fatal(err)
 			} else if err != nil {
-				t.Skipf("left out: README.md's receiver in %s: %v", l.language, err)
+				t.Skipf("skipped: README.md's receiver in %s: %v", l.language, err)
 			}
 			file := filepath.Join(t.TempDir(), l.file)
 			if err := os.WriteFile(file, []byte(readmeBlock(t, l.language)+l.harness), 0o600); err != nil {

@@ -13,37 +13,37 @@ import (
 	"sync"
 )
 
-// Prefix begins every symmetric secret (Standard Webhooks 1.0.0, "Secret serialization").
+// Prefix is the start of the text of every symmetric secret (Standard Webhooks 1.0.0, "Secret serialization").
 const Prefix = "whsec_"
 
-// The standard asks for 24 to 64 bytes (192 to 512 bits). A new secret has 32, the output size of
-// SHA-256: a longer key does not make the MAC stronger.
+// Lengths of a secret in bytes. The standard requires 24 to 64 (192 to 512 bits). A new secret has 32, the output size
+// of SHA-256: a longer key does not make the HMAC stronger.
 const (
 	minSecretLen = 24
 	maxSecretLen = 64
 	newSecretLen = 32
 )
 
-// ErrSecret is what every refusal of [ParseSecret] wraps. Its text never contains the secret.
+// ErrSecret is what every error of [ParseSecret] wraps. The texts of these errors do not contain the secret.
 var ErrSecret = errors.New("not a signing secret")
 
-// Secret is the signing secret of one destination. The zero Secret signs nothing. Copies share the
-// hash states, and all methods may be called from any goroutine. Keep it for as long as the
-// destination lives: the reuse of its states is what makes signing cheap.
+// Secret is a signing secret of one destination. The zero Secret signs nothing. Copies share the HMAC states, and all
+// methods may be called from any goroutine. Parse it once and keep it while the destination exists: reusing its states
+// makes signing cheap.
 type Secret struct{ k *key }
 
-// key stands between a Secret and its bytes, which are two pointers away on purpose. Where a Secret is
-// an unexported field fmt cannot call our methods, and for a verb that does not fit a pointer (%s) it
-// prints what the pointer points to; it follows one pointer, not two.
+// key puts a second pointer between a Secret and its bytes, so that fmt cannot print them. If a Secret is an unexported
+// field, fmt cannot call its methods. For a verb that does not fit a pointer (%s) it prints what the pointer points to,
+// but it follows one pointer, not two.
 type key struct{ m *material }
 
-// material is the secret itself and the hash states made from it.
+// material is the bytes of a secret and the HMAC states that use them as key.
 type material struct {
 	raw    []byte
-	states sync.Pool // of *state, keyed with raw
+	states sync.Pool // of *state
 }
 
-// state is an HMAC ready for Reset, with room for id.timestamp. and, after it, the sum.
+// state is an HMAC keyed with a secret, and a buffer: first for id.timestamp. and then, in the same place, for the sum.
 type state struct {
 	mac     hash.Hash
 	scratch []byte
@@ -60,19 +60,19 @@ func newSecret(raw []byte) Secret {
 // NewSecret makes a secret of 32 random bytes.
 func NewSecret() Secret {
 	raw := make([]byte, newSecretLen)
-	rand.Read(raw) // never fails: it ends the process rather than return weak bytes
+	rand.Read(raw) // never fails: crypto/rand ends the process instead
 	return newSecret(raw)
 }
 
-// ParseSecret reads whsec_ and the base64 of 24 to 64 bytes. Only the canonical form is taken, padded
-// and without line breaks: the libraries that receivers use differ in what else they decode, and a
-// secret that two of them read differently verifies at one and fails at the other.
+// ParseSecret parses whsec_ and the base64 of 24 to 64 bytes. It accepts canonical base64 only, with padding and
+// without line breaks: receivers' libraries differ in what else they decode, so that another form might verify with one
+// library and fail with the next. Its errors wrap ErrSecret.
 func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(text, Prefix)
 	if !ok {
 		return Secret{}, fmt.Errorf("%w: it must begin with %q", ErrSecret, Prefix)
 	}
-	// The bound comes before the decoding, so that a huge text costs nothing.
+	// Checked before decoding, so that a huge text costs nothing.
 	if len(encoded) > base64.StdEncoding.EncodedLen(maxSecretLen) {
 		return Secret{}, fmt.Errorf("%w: it must hold at most %d bytes", ErrSecret, maxSecretLen)
 	}
@@ -87,7 +87,7 @@ func ParseSecret(text string) (Secret, error) {
 	return newSecret(raw), nil
 }
 
-// Reveal returns the whole secret as ParseSecret reads it, empty for the zero Secret.
+// Reveal returns the whole secret in the form that ParseSecret parses, empty for the zero Secret.
 func (s Secret) Reveal() string {
 	if s.k == nil {
 		return ""
@@ -95,8 +95,8 @@ func (s Secret) Reveal() string {
 	return Prefix + base64.StdEncoding.EncodeToString(s.k.m.raw)
 }
 
-// Last4 returns the last four characters of the secret's text, what a read of a destination shows
-// as secret_last4. They give away at most three of its 24 or more bytes.
+// Last4 returns the last four characters of the secret's text, which the API shows as secret_last4 of a destination.
+// They reveal at most three of the secret's 24 or more bytes.
 func (s Secret) Last4() string {
 	text := s.Reveal()
 	return text[max(0, len(text)-4):]
@@ -105,7 +105,7 @@ func (s Secret) Last4() string {
 // IsZero reports whether s is the zero Secret.
 func (s Secret) IsZero() bool { return s.k == nil }
 
-// String returns the mask: whsec_**** and the last four characters.
+// String returns the mask: whsec_**** and the last four characters. It is empty for the zero Secret.
 func (s Secret) String() string {
 	if s.k == nil {
 		return ""
@@ -113,12 +113,12 @@ func (s Secret) String() string {
 	return Prefix + "****" + s.Last4()
 }
 
-// GoString returns the mask too: %#v must not be a way around it.
+// GoString returns the mask, for %#v.
 func (s Secret) GoString() string { return s.String() }
 
 // LogValue returns the mask, for slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText returns the mask, so that a Secret left in a value that becomes JSON does no harm. There
-// is no UnmarshalText: a mask is not a secret.
+// MarshalText returns the mask, so that JSON of a value with a Secret does not contain it. There is no UnmarshalText: a
+// mask cannot be parsed back.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

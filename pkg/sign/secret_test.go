@@ -99,7 +99,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 			t.Errorf("%q shows the secret", out)
 		}
 	}
-	// An unexported field is out of reach of our methods: what fmt shows then is a pointer.
+	// fmt cannot call the methods of an unexported field: it prints a pointer.
 	raw := []string{whole, fmt.Sprint(s.k.m.raw), fmt.Sprintf("%x", s.k.m.raw), fmt.Sprintf("%X", s.k.m.raw)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%X", "%d"} {
 		out := fmt.Sprintf(verb, holder{s, s}) + fmt.Sprintf(verb, []Secret{s}) + fmt.Sprintf(verb, &s)

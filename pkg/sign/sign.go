@@ -1,16 +1,16 @@
 // Package sign signs deliveries by Standard Webhooks 1.0.0 (HMAC-SHA256, identifier v1).
 //
-// In flows what a delivery carries (its webhook id, the second of the attempt, the body exactly as
-// it is sent) and the secrets of its destination; out flows the value of the webhook-signature
-// header. While a secret is being rotated two live, and one signature of each is given, newest
-// first, so that a receiver verifies with either.
+// [Sign] takes the webhook id of a delivery, the time of the attempt, the body exactly as it is sent, and the secrets
+// of the destination. It returns the value of the webhook-signature header. During the rotation of a secret a
+// destination has two: the header then contains one signature for each, newest first, so that a receiver can verify
+// with either.
 //
-// The package guarantees that no secret is printed: a [Secret] shows its last four characters to
-// fmt and slog, and only [Secret.Reveal] gives all of it, for the answer that creates it and for
-// sealing it into the configuration log.
+// The package does not print secrets: fmt, slog and JSON show at most the last four characters of a [Secret]. Only
+// [Secret.Reveal] returns all of it, for the API response that creates it and for encrypting it into the configuration
+// log.
 //
-// Nothing here starts a goroutine or holds state beyond the hash states of a secret, which are
-// owned by that secret and reused between signatures.
+// The package starts no goroutines and has no global state. A Secret owns HMAC states, which it reuses between
+// signatures. Start reading at [AppendSignature]; secrets are in secret.go.
 package sign
 
 import (
@@ -19,14 +19,14 @@ import (
 	"time"
 )
 
-// Scheme is what the API calls this way to sign.
+// Scheme is the name of this signature scheme in the API.
 const Scheme = "standard_webhooks"
 
-// version is the identifier of symmetric signatures, with the comma that follows it.
+// version is the identifier of symmetric (HMAC-SHA256) signatures and the comma after it.
 const version = "v1,"
 
-// signatureLen is the length in bytes of one signature as it stands in the header: the version and
-// the 44 characters of a base64 SHA-256 sum.
+// signatureLen is the length of one signature in the header, in bytes: the version and the 44 characters of a base64
+// SHA-256 sum.
 const signatureLen = len(version) + 44
 
 // Sign returns the value of the webhook-signature header: one signature per secret, separated by a
@@ -35,13 +35,12 @@ func Sign(secrets []Secret, id string, ts time.Time, body []byte) string {
 	return string(AppendSignature(make([]byte, 0, len(secrets)*(signatureLen+1)), secrets, id, ts, body))
 }
 
-// AppendSignature appends to dst what [Sign] returns. It allocates nothing when dst has room for 48
-// bytes per secret. The zero Secret signs nothing and is passed over.
+// AppendSignature appends to dst what [Sign] returns. It allocates nothing if dst has room for 48 bytes per secret and
+// the secret has signed before. It skips the zero Secret.
 //
-// What is signed is id.timestamp.body with the timestamp in whole unix seconds, the same number
-// that webhook-timestamp carries. The standard asks for ids and timestamps without a full stop, so
-// that the three parts cannot be shifted against each other: our ids are base32, and a timestamp is
-// made here from a number.
+// The signed text is id.timestamp.body. The timestamp is ts in whole unix seconds; the webhook-timestamp header must
+// have the same number. The standard forbids a full stop in ids and timestamps, so that nobody can shift the borders of
+// the three parts. AppendSignature does not check id: the service's ids are base32 and have none.
 func AppendSignature(dst []byte, secrets []Secret, id string, ts time.Time, body []byte) []byte {
 	first := true
 	for _, s := range secrets {
@@ -57,8 +56,8 @@ func AppendSignature(dst []byte, secrets []Secret, id string, ts time.Time, body
 	return dst
 }
 
-// appendSignature appends one signature. The hash state comes from the secret's own pool: setting up
-// an HMAC costs two SHA-256 blocks and five allocations, which is most of the cost of a small body.
+// appendSignature appends one signature. It takes the HMAC state from the secret's pool: creating one costs two SHA-256
+// blocks and five allocations, most of the cost of signing a small body.
 func (m *material) appendSignature(dst []byte, id string, unix int64, body []byte) []byte {
 	st := m.states.Get().(*state)
 	defer m.states.Put(st)

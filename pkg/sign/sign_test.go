@@ -14,9 +14,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// The standard's text shows a signature but not the secret it was made with, so the known answer is
-// the one in the standard's own libraries (TestWebhookSign of the Go one, the same numbers in the
-// JavaScript and Python ones).
+// The known answer is that of the standard's own libraries (TestWebhookSign in Go; the JavaScript and Python ones use
+// the same values): the standard's text shows a signature without the secret.
 const (
 	knownSecret    = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	knownID        = "msg_p5jXN8AQM9LWM0D4loKWxJek"
@@ -43,7 +42,7 @@ func TestSignKnownAnswer(t *testing.T) {
 	}
 }
 
-// verifyGo verifies with the official Go library, in which an old timestamp is an error of its own.
+// verifyGo verifies with the official Go library, which also refuses timestamps that are too far from now.
 func verifyGo(t *testing.T, secret Secret, id string, ts time.Time, signature string, body []byte) error {
 	t.Helper()
 	wh, err := standardwebhooks.NewWebhook(secret.Reveal())
@@ -99,8 +98,7 @@ func TestSignVerifiesWithOfficialGoLibrary(t *testing.T) {
 	}
 }
 
-// A rotation sends one signature per live secret, newest first, and each is the one its secret gives
-// alone.
+// With two secrets the header has one signature for each, in their order, each the same as with that secret alone.
 func TestSignTwoSecrets(t *testing.T) {
 	now := time.Unix(knownUnix, 0)
 	a, b := NewSecret(), mustParse(t, knownSecret)
@@ -153,7 +151,7 @@ func TestSignOddIDsAndTimes(t *testing.T) {
 	f("after a long one", knownUnix)
 }
 
-// One secret is used by every worker of its destination at once.
+// Goroutines can sign with one secret at once, as concurrent deliveries to one destination do.
 func TestSignConcurrently(t *testing.T) {
 	s := NewSecret()
 	var wg sync.WaitGroup
