@@ -156,7 +156,7 @@ func FuzzCheckURL(f *testing.F) {
 				t.Fatalf("%q becomes %q, which becomes %v, %v", raw, dialled, again, err)
 			}
 			if !isDottedName(net.JoinHostPort(u.Hostname(), "443")) {
-				t.Fatalf("%q is accepted, its host is no name with a dot", raw)
+				t.Fatalf("%q is accepted, but its host has no dot", raw)
 			}
 		}
 		req, reqErr := http.NewRequestWithContext(t.Context(), http.MethodGet, dialled, nil)

@@ -28,8 +28,8 @@ func TestOwnURLsAreRefused(t *testing.T) {
 			Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")},
 		}
 		_, err := policy.CheckURL(target)
-		var refused *URLError
-		if got := errors.As(err, &refused) && strings.Contains(refused.Reason, "points to this relay"); got != own {
+		var rejected *URLError
+		if got := errors.As(err, &rejected) && strings.Contains(rejected.Reason, "points to this relay"); got != own {
 			t.Errorf("%s of %s, saved: %v", target, base, err)
 		}
 		if !own {

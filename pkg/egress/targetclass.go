@@ -49,7 +49,7 @@ const (
 	OwnURL    TargetClass = "own_url"    // a URL of the relay itself; see OwnURLs
 )
 
-// Blocked reports whether connections to this class are refused. An unknown class is blocked.
+// Blocked reports whether connections to this class are blocked. An unknown class is blocked.
 func (v TargetClass) Blocked() bool { return v != Public && v != Allowed }
 
 // specialPrefixes lists the blocks of the IANA special-purpose registries (RFC 6890 and its updates) that are not

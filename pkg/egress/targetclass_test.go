@@ -130,7 +130,7 @@ func TestClassifyAddr(t *testing.T) {
 		t.Errorf("the zero address is %s", got)
 	}
 	if !TargetClass("a word of tomorrow").Blocked() || !TargetClass("").Blocked() {
-		t.Error("an unknown verdict is not blocked")
+		t.Error("an unknown class is not blocked")
 	}
 }
 

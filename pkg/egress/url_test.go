@@ -84,8 +84,8 @@ func TestCheckURLRefuses(t *testing.T) {
 	f := func(p Policy, raw, advice string) {
 		t.Helper()
 		u, err := p.CheckURL(raw)
-		var refused *URLError
-		if !errors.As(err, &refused) {
+		var rejected *URLError
+		if !errors.As(err, &rejected) {
 			t.Errorf("%q: accepted as %v or a wrong error: %v", raw, u, err)
 			return
 		}
