@@ -29,7 +29,7 @@ const (
 	maxAnswer   = 64 << 20
 )
 
-// ErrNoProcess: no running process answers on the command socket.
+// ErrNoProcess means that no running process answers on the command socket.
 var ErrNoProcess = errors.New("no running process answers")
 
 type noProcessError struct{ path string }

@@ -41,7 +41,7 @@ type harness struct {
 	stop       func()
 
 	mu     sync.Mutex
-	events map[int32][]event.EventAtOffset // by partition, in order
+	events map[int32][]event.AtOffset // by partition, in order
 }
 
 func newHarness(t testing.TB) *harness {
@@ -55,7 +55,7 @@ func newHarness(t testing.TB) *harness {
 	if _, err := stream.Migrate(t.Context(), conf, partitions, 1); err != nil {
 		t.Fatal(err)
 	}
-	w := &harness{TB: t, ids: id.NewGenerator(nil), trimmed: map[int32]int64{}, events: map[int32][]event.EventAtOffset{}}
+	w := &harness{TB: t, ids: id.NewGenerator(nil), trimmed: map[int32]int64{}, events: map[int32][]event.AtOffset{}}
 	if w.producer, err = stream.NewProducer(conf, "test"); err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func (w *harness) put(endpoint string, partition int32, body []byte) {
 			w.Error(err)
 		}
 		w.mu.Lock()
-		w.events[partition] = append(w.events[partition], event.EventAtOffset{Event: e, Offset: r.Offset, Size: len(body)})
+		w.events[partition] = append(w.events[partition], event.AtOffset{Event: e, Offset: r.Offset, Size: len(body)})
 		w.mu.Unlock()
 	})
 }
@@ -382,7 +382,7 @@ func TestErasedEventsAreSkipped(t *testing.T) {
 	}
 	w.flush()
 	w.erased = map[id.ID]bool{w.events[0][3].ID: true, w.events[0][9].ID: true}
-	w.events[0] = slices.DeleteFunc(slices.Clone(w.events[0]), func(x event.EventAtOffset) bool { return w.erased[x.ID] })
+	w.events[0] = slices.DeleteFunc(slices.Clone(w.events[0]), func(x event.AtOffset) bool { return w.erased[x.ID] })
 	w.wantAll("ep_a", w.next(x, 8), nil)
 	again := w.watch("ep_a", &begin, 0)
 	w.wantAll("ep_a", w.next(again, 8), nil)

@@ -64,13 +64,13 @@ type OffsetQuery struct {
 // OffsetPage is one page of events in the order of their offsets. The query for the next page has From = Next and
 // Since = Since of this page. The last page has Next = OffsetQuery.To. A page may be empty without being the last.
 type OffsetPage struct {
-	Rows  []EventAtOffset
+	Rows  []AtOffset
 	Next  int64
 	Since time.Time
 }
 
-// EventAtOffset is an event with the offset of its record in its partition.
-type EventAtOffset struct {
+// AtOffset is an event with the offset of its record in its partition.
+type AtOffset struct {
 	*Event
 	Offset int64
 	Size   int // of the body

@@ -102,7 +102,7 @@ func (r *Reader) findOffsets(ctx context.Context, q event.OffsetQuery, since, un
 
 // eventsAtOffsets reads the events that were found.
 func (r *Reader) eventsAtOffsets(ctx context.Context, q event.OffsetQuery, found []eventOffset) (
-	[]event.EventAtOffset, error) {
+	[]event.AtOffset, error) {
 	ids := make([]id.ID, len(found))
 	for i, x := range found {
 		ids[i] = x.id
@@ -122,10 +122,10 @@ func (r *Reader) eventsAtOffsets(ctx context.Context, q event.OffsetQuery, found
 		events[e.ID] = e
 		return err
 	})
-	rows := make([]event.EventAtOffset, 0, len(found))
+	rows := make([]event.AtOffset, 0, len(found))
 	for _, x := range found {
 		if e := events[x.id]; e != nil { // nil: its retention has just ended
-			rows = append(rows, event.EventAtOffset{Event: e, Offset: x.offset, Size: x.size})
+			rows = append(rows, event.AtOffset{Event: e, Offset: x.offset, Size: x.size})
 		}
 	}
 	return rows, err
