@@ -198,7 +198,7 @@ func TestAdditionsPass(t *testing.T) {
 			"{type: array, items: {type: object}}}\n")
 	f("a transformation in requests", "    TransformationInput: {type: \"null\",",
 		"    TransformationInput: {type: [object, \"null\"], properties: {ops: {type: array, items: {type: object}}},")
-	f("scanned payloads", "    ScanPayloads: {type: boolean, const: false}\n", "    ScanPayloads: {type: boolean}\n")
+	f("scanned payloads", "    ScanPayloads: {type: boolean, const: false, d", "    ScanPayloads: {type: boolean, d")
 	f("an item of the stream", "x-extensible-enum: [ready, event, gap, end]",
 		"x-extensible-enum: [ready, event, gap, end, note]")
 }
