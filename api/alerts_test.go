@@ -93,7 +93,7 @@ func TestAlertURLsAreMasked(t *testing.T) {
 		return all
 	}
 	before := saved()
-	// Send back what was read, and then each mask alone, in both forms.
+	// Send back the answer of the read, and then each mask alone, in both forms.
 	for _, body := range []string{
 		string(read.raw), `{"slack_webhook_url":"https://hooks.slack.com/****a1b2"}`,
 		`{"webhook_url":"https://ops.example.com/****"}`,

@@ -29,7 +29,7 @@ const (
 	defaultKeepAlive = 15 * time.Second
 	// streamTick is how often a stream checks whether its key and its endpoint still exist.
 	streamTick = 500 * time.Millisecond
-	// streamWriteTimeout is how long a client may take to read what was written before the stream is closed.
+	// streamWriteTimeout is how long a client may take to read the bytes already written before the stream is closed.
 	streamWriteTimeout = 30 * time.Second
 	// streamRetryLimit is how long a stream retries while events cannot be read.
 	streamRetryLimit = 30 * time.Second

@@ -395,8 +395,7 @@ func TestPlantedLossAndDuplicateAreFound(t *testing.T) {
 	}
 }
 
-// What comes twice a while after everything else has arrived is found too, and the run ends when the store has all of
-// it.
+// A duplicate that arrives long after all other events is found, and the run ends when the store has all rows.
 func TestLateDuplicateIsFoundAndTheStoreWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := newFakeRelay(t, func(m count.Mark) int {

@@ -66,7 +66,7 @@ type Config struct {
 	AllowanceEvents   int      `flag:"allowance-events" default:"0" help:"Agreed number of events per month, shown by GET /v1/usage. Events above it are accepted. 0 means no allowance."`
 	SMTPURL           string   `section:"Alerts and checks" flag:"smtp-url" unset:"no mail" secret:"yes" help:"Mail server for alerts: smtp:// or smtps://user:password@host:port?from=address. TLS is required except on loopback or with &tls=opportunistic."`
 	AlertDomains      []string `flag:"alert-domains" unset:"any domain" help:"Domains that alert mail may go to. Subdomains are not included."`
-	LedgerSeconds     int      `flag:"ledger-seconds" default:"60" help:"How often, in seconds, a node that dispatches compares what was accepted with what was completed and waits, to find lost deliveries. 0 to 3600; 0 means never."`
+	LedgerSeconds     int      `flag:"ledger-seconds" default:"60" help:"Seconds between two checks for lost deliveries, 0 to 3600: a node that dispatches compares accepted deliveries with completed and waiting ones. 0 means never."`
 
 	// Decided by the command, not by a setting.
 	Version  string

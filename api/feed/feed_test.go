@@ -300,7 +300,7 @@ func TestEachEventOnce(t *testing.T) {
 					}
 				}
 				w.flush()
-				if rnd.IntN(4) == 0 { // the log is trimmed, regardless of what was read
+				if rnd.IntN(4) == 0 { // the log is trimmed, whether its records were read or not
 					p := int32(rnd.IntN(3))
 					w.mu.Lock()
 					if n := len(w.events[p]); n > 0 {

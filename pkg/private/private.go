@@ -24,6 +24,9 @@ import (
 // othersMode are the permissions of everybody but the owner.
 const othersMode = 0o077
 
+// writableByOthers are the permission bits that let the group or other users write.
+const writableByOthers = 0o022
+
 // EnsureDir creates path, with its parents, as a directory of mode 0700, or checks one that exists. It refuses a
 // directory of another user. An existing directory that other users have permissions on is restricted to mode 0700 if
 // it is empty, or if it contains the file mark and others cannot write to it. Any other such directory is refused: the
@@ -62,7 +65,6 @@ func EnsureDir(path, mark string) error {
 	if err != nil {
 		return fmt.Errorf("check directory: %w", err)
 	}
-	const writableByOthers = 0o022
 	if !ours && info.Mode().Perm()&writableByOthers != 0 {
 		return fmt.Errorf("other users can write to directory %s (mode %04o); choose a directory inside it, such as %s",
 			path, info.Mode().Perm(), filepath.Join(path, "relay"))
@@ -121,7 +123,6 @@ func mayRestrict(d *os.File, mode fs.FileMode, mark string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	const writableByOthers = 0o022
 	if mark == "" || len(names) == 0 || mode.Perm()&writableByOthers != 0 {
 		return false, nil
 	}
