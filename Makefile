@@ -6,6 +6,9 @@ SHELL := /bin/bash
 COMMIT := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
 LDFLAGS := -X main.commit=$(COMMIT)
 
+# Without -trimpath the build cache is keyed by the directory of the clone: another clone would compile everything again.
+export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
+
 .PHONY: build run test fuzz bench bench-compare bench-go torture lint vuln vendors engines image need-go need-npm
 
 build: need-go need-npm

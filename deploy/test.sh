@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 required=${RELAY_TEST_ENGINES:-}
 left_out=()
 containers=
+# The race detector waits a second at the end of each process for reports of others, which tests do not leave running.
+export GORACE="atexit_sleep_ms=10 ${GORACE:-}"
 started=$SECONDS
 
 # step NAME COMMAND... runs a command and prints its output when it has ended, because two steps run at a time. After a
