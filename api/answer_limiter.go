@@ -79,8 +79,8 @@ func attemptBytes(rows []event.AttemptRow) (n int) {
 	return escapedByte * n
 }
 
-// errTooManyReads is the 429 for a key that already has its maximum of concurrent event reads.
+// errTooManyReads is the 429 for a key or a person that already has its maximum of concurrent event reads.
 func errTooManyReads() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
-		Message: "the API key already has as many event reads running as one key may have; wait for one to finish"}
+		Message: "as many event reads are running as one API key or person may have; wait for one to finish"}
 }

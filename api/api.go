@@ -15,7 +15,7 @@
 // responses up to 2 s for memory.
 //
 // Run ends replay runs whose node died while it queued them. Begin reading at resources.routes (all routes), then
-// router.serve (what happens to every request).
+// router.serve (what happens to every request). API.Call is the way of the dashboard's pages.
 package api
 
 import (
@@ -66,6 +66,8 @@ func (c Config) Validate() error {
 
 // API serves /v1.
 type API struct {
+	front      *web.Front
+	router     *router
 	handler    http.Handler
 	idempotent *idempotentCalls
 	streams    *streams
@@ -90,9 +92,10 @@ func New(cfg Config, deps Deps) (*API, error) {
 		streams:    x.streams,
 		watch:      runWatch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
 	}
-	front := &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
+	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
-	a.handler = front.Wrap(newRouter(&cfg, &deps, x.routes(), a.idempotent).serve)
+	a.router = newRouter(&cfg, &deps, x.routes(), a.idempotent)
+	a.handler = a.front.Wrap(a.router.serve)
 	return a, nil
 }
 
@@ -181,7 +184,7 @@ func (x *resources) routes() []route {
 		{"/v1/alerts", methods{"GET": x.alerts.readAlerts, "PATCH": x.alerts.updateAlerts}},
 		{"/v1/alerts/test", methods{"POST": x.alerts.testAlerts}},
 		{"/v1/endpoints/{endpoint}/test", methods{"POST": x.sender.testEndpoint}},
-		{"/v1/endpoints/{endpoint}/stream", methods{"GET": x.streams.streamEvents}},
+		{streamPath, methods{"GET": x.streams.streamEvents}},
 		{"/v1/recoveries", methods{"GET": x.recoveries.listRecoveries, "POST": x.recoveries.createRecovery}},
 		{"/v1/recoveries/{recovery}", methods{"GET": x.recoveries.readRecovery, "POST": x.recoveries.actOnRecovery}},
 		{"/v1/recoveries/{recovery}/items", methods{"GET": x.recoveries.listRecoveryItems}},

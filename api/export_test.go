@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,15 @@ func OpenAPIDocument() ([]byte, error) {
 		return nil, err
 	}
 	return writeYAML(document)
+}
+
+// Routes returns the methods of each path of /v1.
+func Routes(a *API) map[string][]string {
+	routes := map[string][]string{}
+	for path, route := range a.router.routes {
+		routes[path] = slices.Sorted(maps.Keys(route.methods))
+	}
+	return routes
 }
 
 // RememberedAnswer wraps a test route like all POST routes.

@@ -238,32 +238,12 @@ type rememberedError struct {
 	Queued                          int
 }
 
-// recorder captures the answer of a handler.
-type recorder struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (w *recorder) Header() http.Header { return w.header }
-
-func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-}
-
-func (w *recorder) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.body.Write(b)
-}
-
 // runClaimed runs the handler for a claimed key, remembers its answer, and sends it.
 func (a *idempotentCalls) runClaimed(w http.ResponseWriter, r *http.Request, key *config.Key, c *call, resumable bool,
 	next handlerFunc) error {
-	recorded := &recorder{header: http.Header{}}
+	recorded := &web.Recorder{}
 	err := toWebError(next(recorded, r.WithContext(context.WithValue(r.Context(), callKey{}, c)), key))
-	status, answer := recorded.status, rememberedAnswer{Header: recorded.header, Body: recorded.body.Bytes()}
+	status, answer := recorded.Status, rememberedAnswer{Header: recorded.Header(), Body: recorded.Body.Bytes()}
 	if err != nil {
 		e := web.FromError(err)
 		status = e.Status
@@ -283,11 +263,11 @@ func (a *idempotentCalls) runClaimed(w http.ResponseWriter, r *http.Request, key
 		return err
 	}
 	h := w.Header()
-	for name, values := range recorded.header {
+	for name, values := range recorded.Header() {
 		h[name] = values
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(recorded.body.Bytes()) // the client may have left
+	_, _ = w.Write(recorded.Body.Bytes()) // the client may have left
 	return nil
 }
 

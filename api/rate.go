@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -39,14 +40,14 @@ type Limits interface {
 	TakeSharedToken(class, key string, perSecond float64) (wait time.Duration, left float64)
 }
 
-// limitRate takes a token and sets the X-RateLimit headers, or returns the 429. Only valid keys get here, so there
-// are at most as many buckets as keys.
-func (rt *router) limitRate(h http.Header, key string, c class) error {
+// limitRate takes a token and sets the X-RateLimit headers, or returns the 429. Only valid keys and signed-in people
+// get here, so there are at most as many buckets as keys and people.
+func (rt *router) limitRate(h http.Header, key *config.Key, c class) error {
 	rate := rt.rates[c]
 	if rate == 0 {
 		return nil
 	}
-	wait, left := rt.limits.TakeSharedToken(classNames[c], key, float64(rate))
+	wait, left := rt.limits.TakeSharedToken(classNames[c], key.ID, float64(rate))
 	h.Set("X-RateLimit-Limit", strconv.Itoa(rate))
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(int(max(left, 0))))
 	// seconds until the bucket is full
@@ -54,7 +55,11 @@ func (rt *router) limitRate(h http.Header, key string, c class) error {
 	if wait == 0 {
 		return nil
 	}
+	who := "the API key"
+	if isPerson(key) {
+		who = "you"
+	}
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
-		Message: "the API key may make " + strconv.Itoa(rate) +
+		Message: who + " may make " + strconv.Itoa(rate) +
 			" requests of this kind a second; wait as long as Retry-After says"}
 }

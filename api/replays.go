@@ -153,16 +153,13 @@ func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, 
 	return q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunQueued })
 }
 
-// reauthenticate checks the API key of a long request again. It waits up to 5 s while this node cannot confirm keys.
+// reauthenticate checks the API key or the session of a long request again. It waits up to 5 s while this node cannot
+// confirm it.
 func (a *replays) reauthenticate(ctx context.Context, r *http.Request) error {
 	return a.retryUntilDone(ctx, func() (bool, error) {
-		text, _ := bearer(r)
-		key, err := a.keys.Authenticate(text)
-		switch {
-		case errors.Is(err, config.ErrLease):
-			return false, err
-		case err != nil:
-			return true, errInvalidKey()
+		key, err := currentKey(a.keys, r)
+		if err != nil {
+			return !errors.Is(err, config.ErrLease), err
 		}
 		return true, authorize(key, r.Method)
 	})

@@ -89,9 +89,7 @@ func (rt *router) match(r *http.Request) (route, map[string]string) {
 	return rt.routes[match.Route.GetName()], match.Vars
 }
 
-// serve calls the handler of a request after these checks: 401 for the key, 429 for its rate, 404 for an unknown route
-// or method, 403 for its scope, 400 for headers and host. The handler checks the ids in the path (404) before the body
-// (400).
+// serve answers a request from the network: public pages, 401 for an invalid key, and everything else as serveFor does.
 func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
 		return rt.public.servePublic(w, r)
@@ -100,14 +98,21 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	rt.uses.RecordUse(key.Account, key.ID, key.Name, web.InfoOf(r).Client)
+	return rt.serveFor(w, r, key)
+}
+
+// serveFor calls the handler of a request from key, an API key or a person (see API.Call), after these checks: 429 for
+// its rate, 404 for an unknown route or method, 403 for its scope, 400 for headers and host. The handler checks the ids
+// in the path (404) before the body (400).
+func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	info := web.InfoOf(r)
-	rt.uses.RecordUse(key.Account, key.ID, key.Name, info.Client)
 	found, vars := rt.match(r)
 	method := r.Method
 	if method == http.MethodHead { // net/http omits the body
 		method = http.MethodGet
 	}
-	if err := rt.limitRate(w.Header(), key.ID, classOf(method, found.path)); err != nil {
+	if err := rt.limitRate(w.Header(), key, classOf(method, found.path)); err != nil {
 		return err
 	}
 	handle, ok := found.methods[method]
@@ -137,6 +142,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	return toWebError(handle(w, r, key))
 }
+
+// isPerson reports whether a key stands for a signed-in person; see API.Call.
+func isPerson(key *config.Key) bool { return strings.HasPrefix(key.ID, id.User) }
 
 func (m methods) allowHeader() string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
@@ -173,7 +181,7 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(text), strings.EqualFold(scheme, "bearer") // RFC 9110, 11.1: schemes are case-insensitive
 }
 
-// authorize checks the key's scope by the method alone, before any id is looked up.
+// authorize checks the scope of the key or person by the method alone, before any id is looked up.
 func authorize(key *config.Key, method string) error {
 	switch {
 	case method == http.MethodGet:
@@ -181,6 +189,9 @@ func authorize(key *config.Key, method string) error {
 	case key.Agent:
 		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
 			Message: "an agent key cannot make changes through the API; a person approves them in the dashboard"}
+	case key.Scope != config.ReadWrite && isPerson(key):
+		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
+			Message: "you may only read; ask a person with the scope read_write to make this change or to change your scope"}
 	case key.Scope != config.ReadWrite:
 		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
 			Message: "the key may only read; use a key with the scope read_write"}

@@ -2,6 +2,7 @@
 //
 //   - web.go: Front turns a handler that returns an error into an http.Handler with request ids and timeouts. It also
 //     recovers from panics and sets response headers that keep browsers from running a response.
+//   - call.go: the same for a request made inside this process.
 //   - error.go, write.go: error types, and how errors and values become responses.
 //   - request.go, body.go, text.go: the client's address behind proxies, limits of headers and bodies, untrusted text.
 //   - json.go: a strict JSON parser that keeps the bytes of every value.
@@ -79,10 +80,7 @@ func InfoOf(r *http.Request) *Info {
 func (f *Front) Wrap(next HandlerFunc) http.Handler {
 	overTLS := strings.HasPrefix(f.BaseURL, "https://")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		started := time.Now()
 		info := &Info{ID: id.Random("req_"), Client: ClientAddr(r, f.Proxies), docs: f.BaseURL + DocsPath}
-		r = r.WithContext(context.WithValue(r.Context(), infoKey{}, info))
-		res := &response{ResponseWriter: w, timeout: cmp.Or(f.WriteTimeout, defaultWriteTimeout)}
 		if r.ContentLength != 0 {
 			SetReadDeadline(w, time.Now().Add(cmp.Or(f.BodyTimeout, defaultBodyTimeout)))
 		}
@@ -92,18 +90,26 @@ func (f *Front) Wrap(next HandlerFunc) http.Handler {
 		if overTLS {
 			h["Strict-Transport-Security"] = transportSecurity
 		}
-		defer func() {
-			if v := recover(); v != nil {
-				f.answerPanic(res, r, v)
-			}
-			if f.Done != nil {
-				f.Done(Exchange{Method: r.Method, Route: info.Route, Status: res.status, Elapsed: time.Since(started)})
-			}
-		}()
-		if err := next(res, r); err != nil {
-			f.answerError(res, r, err)
-		}
+		f.serve(w, r, info, next)
 	})
+}
+
+// serve calls next for a request with that Info, and answers its error or panic.
+func (f *Front) serve(w http.ResponseWriter, r *http.Request, info *Info, next HandlerFunc) {
+	started := time.Now()
+	r = r.WithContext(context.WithValue(r.Context(), infoKey{}, info))
+	res := &response{ResponseWriter: w, timeout: cmp.Or(f.WriteTimeout, defaultWriteTimeout)}
+	defer func() {
+		if v := recover(); v != nil {
+			f.answerPanic(res, r, v)
+		}
+		if f.Done != nil {
+			f.Done(Exchange{Method: r.Method, Route: info.Route, Status: res.status, Elapsed: time.Since(started)})
+		}
+	}()
+	if err := next(res, r); err != nil {
+		f.answerError(res, r, err)
+	}
 }
 
 // defaultWriteTimeout is enough for 6 MB to a client that reads 100 KB/s.
@@ -122,7 +128,7 @@ func SetSandbox(h http.Header) {
 
 // answerError writes the response for err. It closes the connection if the response has begun.
 func (f *Front) answerError(res *response, r *http.Request, err error) {
-	if res.status != 0 { // closing the connection shows the client that the response is incomplete
+	if !res.restart() { // closing the connection shows the client that the response is incomplete
 		f.log().LogAttrs(r.Context(), slog.LevelError, "response cut off by an error", slog.String("error", err.Error()),
 			slog.String("request_id", InfoOf(r).ID))
 		panic(http.ErrAbortHandler)
@@ -141,7 +147,7 @@ func (f *Front) answerPanic(res *response, r *http.Request, v any) {
 	f.log().LogAttrs(r.Context(), slog.LevelError, "handler panicked",
 		slog.String("type", typeName(v)), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID),
 		slog.String("stack", string(stack)))
-	if res.status != 0 {
+	if !res.restart() {
 		panic(http.ErrAbortHandler)
 	}
 	WriteError(res, r, nil, &Error{Status: http.StatusInternalServerError, Type: Internal, Message: internalMessage})
@@ -169,6 +175,15 @@ func (w *response) start(status int) {
 		// The error is ignored: tests without a connection do not support deadlines.
 		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.timeout))
 	}
+}
+
+// restart reports whether an error response can still be written. It drops what was written to a Recorder.
+func (w *response) restart() bool {
+	if rec, ok := w.ResponseWriter.(*Recorder); ok {
+		rec.Body.Reset()
+		rec.Status, w.status = 0, 0
+	}
+	return w.status == 0
 }
 
 func (w *response) WriteHeader(status int) {

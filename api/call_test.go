@@ -1,0 +1,301 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// person returns a user of the shared configuration in the form in which a session passes it to Call.
+func person(t testing.TB, email string, scope config.Scope) *config.Key {
+	t.Helper()
+	for _, u := range configuration.Users() {
+		if u.Email == email {
+			return &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: scope}
+		}
+	}
+	_, u, err := configuration.AddUser(t.Context(), email)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: scope}
+}
+
+// call makes a call in the process for a page's request from 192.0.2.1. target is a path with an optional query.
+func (c *client) call(who *config.Key, method, target string, body any, nonce string) *answer {
+	c.t.Helper()
+	return c.callCtx(c.t.Context(), who, method, target, body, nonce)
+}
+
+func (c *client) callCtx(ctx context.Context, who *config.Key, method, target string, body any, nonce string) *answer {
+	c.t.Helper()
+	text, isText := body.(string)
+	if !isText && body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		text = string(raw)
+	}
+	path, rawQuery, _ := strings.Cut(target, "?")
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	a := &answer{t: c.t, call: "Call " + method + " " + path}
+	front := &web.Front{}
+	w := httptest.NewRecorder()
+	front.Wrap(func(_ http.ResponseWriter, r *http.Request) error {
+		a.Status, a.Header, a.raw = c.api.Call(r.Context(), who, method, path, query, []byte(text), nonce)
+		return nil
+	}).ServeHTTP(w, httptest.NewRequestWithContext(ctx, "POST", "/app/page", nil))
+	if id := w.Header().Get("X-Request-Id"); a.Header.Get("X-Request-Id") != id {
+		c.t.Errorf("%s: request id %s, the page has %s", a.call, a.Header.Get("X-Request-Id"), id)
+	}
+	if err := json.Unmarshal(a.raw, &a.Body); err != nil {
+		c.t.Fatalf("%s: %v\n%s", a.call, err, a.raw)
+	}
+	a.described(method, path)
+	return a
+}
+
+// filled returns a path with the ids of existing things.
+func filled(path string, ids map[string]string) string {
+	for name, id := range ids {
+		path = strings.ReplaceAll(path, "{"+name+"}", id)
+	}
+	return path
+}
+
+// Every route gives the same status and JSON over HTTP and in the process: reads of what exists, and the refusals of
+// every write, for a wrong body and for an unknown id.
+func TestCallAnswersAsHTTPDoes(t *testing.T) {
+	c := newClient(t)
+	who := person(t, "routes@example.com", config.ReadWrite)
+	ep := c.endpoint(nil)
+	job := c.do("POST", "/v1/recoveries",
+		map[string]any{"endpoint_id": ep.text("id"), "since": since(), "rate_per_second": 1})
+	run := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep.text("id"), "since": since()}).want(200)
+	known := map[string]string{"endpoint": ep.text("id"), "destination": ep.text("destinations.0.id"),
+		"event": c.send(ep.text("id")), "recovery": job.want(201).text("id"), "run": run.text("run_id")}
+	unknown := map[string]string{}
+	for name := range known {
+		unknown[name] = "nope"
+	}
+	compare := func(method, target, body string) int {
+		t.Helper()
+		over := c.do(method, target, body)
+		in := c.call(who, method, target, body, "")
+		for _, a := range []*answer{over, in} {
+			if e, ok := a.Body["error"].(map[string]any); ok {
+				delete(e, "request_id")
+			}
+		}
+		if diff := gocmp.Diff(over.Body, in.Body); over.Status != in.Status || diff != "" {
+			t.Errorf("%s %s: %d over HTTP, %d in the process\n%s", method, target, over.Status, in.Status, diff)
+		}
+		return in.Status
+	}
+	for path, methods := range api.Routes(c.api) {
+		for _, method := range methods {
+			switch {
+			case path == "/v1/endpoints/{endpoint}/stream":
+				c.call(who, "GET", filled(path, known), nil, "").wantError(400, "invalid_request", "")
+			case path == "/v1/me":
+				me := c.call(who, "GET", path, nil, "").want(200)
+				if me.text("key_id") != who.ID || me.text("key_name") != who.Name || me.text("scope") != "read_write" {
+					t.Errorf("%s", me.raw)
+				}
+			case method == "GET":
+				if status := compare(method, filled(path, known), ""); status != 200 {
+					t.Errorf("%s %s: %d", method, path, status)
+				}
+			case method != "DELETE":
+				if status := compare(method, filled(path, known), "{"); status != 400 && path != "/v1/alerts/test" {
+					t.Errorf("%s %s with half a body: %d", method, path, status)
+				}
+			}
+			if path != "/v1/endpoints/{endpoint}/stream" && strings.Contains(path, "{") {
+				if status := compare(method, filled(path, unknown), "{}"); status != 404 {
+					t.Errorf("%s %s of an unknown id: %d", method, path, status)
+				}
+			}
+		}
+	}
+	for _, path := range []string{"/healthz", "/v1", "/v1/nope", "/v1/events%2f..", "/docs"} {
+		if status, _, body := c.api.Call(t.Context(), who, "GET", path, nil, nil, ""); status != 404 {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	c.call(who, "PUT", "/v1/events", nil, "").wantError(404, "not_found", "")
+	c.call(who, "GET", "/v1/events?limit=x", nil, "").wantError(400, "invalid_request", "limit")
+	if len(c.fake.uses) == 0 || strings.Contains(strings.Join(c.fake.uses, " "), who.ID) {
+		t.Errorf("a session counts as the use of a key: %q", c.fake.uses)
+	}
+}
+
+// A nonce is an Idempotency-Key: a form that is sent twice does its work once, and only the person who sent it sees
+// its secret again.
+func TestCallRepeats(t *testing.T) {
+	c := newClient(t)
+	who, other := person(t, "one@example.com", config.ReadWrite), person(t, "two@example.com", config.ReadWrite)
+	body := map[string]any{"destinations": []string{"https://example.com/h"}}
+	nonce := strconv.FormatInt(time.Now().UnixNano(), 36)
+	first := c.call(who, "POST", "/v1/endpoints", body, nonce).want(201)
+	again := c.call(who, "POST", "/v1/endpoints", body, nonce).want(201)
+	if string(again.raw) != string(first.raw) || again.Header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("%v %s\n%s", again.Header, again.raw, first.raw)
+	}
+	secret := first.text("destinations.0.signing.secret")
+	if a := c.call(other, "POST", "/v1/endpoints", body, nonce).want(201); strings.Contains(string(a.raw), secret) ||
+		a.text("id") != first.text("id") {
+		t.Errorf("%s", a.raw)
+	}
+	c.call(who, "POST", "/v1/endpoints", map[string]any{}, nonce).wantError(400, "idempotency_mismatch", "Idempotency-Key")
+	c.call(who, "POST", "/v1/endpoints", body, "\n").wantError(400, "invalid_request", "Idempotency-Key")
+}
+
+// The audit log shows a change through a page with the person, and the request id and address of the page's request.
+func TestCallIsAudited(t *testing.T) {
+	c := newClient(t)
+	who := person(t, "audited@example.com", config.ReadWrite)
+	ep := c.endpoint(nil).text("id")
+	changed := c.call(who, "PATCH", "/v1/endpoints/"+ep, `{"name":"x"}`, "").want(200)
+	a := c.do("GET", "/v1/audit?entity_id="+ep, nil).want(200)
+	if a.text("data.0.actor.type") != "user" || a.text("data.0.actor.id") != who.ID ||
+		a.text("data.0.actor.name") != "audited@example.com" || a.text("data.0.remote_ip") != "192.0.2.1" ||
+		a.text("data.0.request_id") != changed.Header.Get("X-Request-Id") {
+		t.Errorf("%s", a.raw)
+	}
+	job := c.call(who, "POST", "/v1/recoveries",
+		map[string]any{"endpoint_id": ep, "since": since(), "rate_per_second": 1}, "")
+	if job.want(201).text("created_by") != who.ID {
+		t.Errorf("%s", job.raw)
+	}
+}
+
+// A person with the scope read changes nothing and sees the masks of a read key.
+func TestCallOfAReader(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(map[string]any{"destinations": []string{"https://example.com/h?token=abcdefghijklmnop"}})
+	reader, writer := person(t, "reader@example.com", config.Read), person(t, "writer@example.com", config.ReadWrite)
+	target := "/v1/endpoints/" + ep.text("id")
+	if in, over := c.call(reader, "GET", target, nil, ""), c.as(readKey).do("GET", target, nil); in.want(200).text(
+		"ingest_url") != over.text("ingest_url") || in.text("destinations.0.url") != "https://example.com/h?token=****mnop" {
+		t.Errorf("%s", in.raw)
+	}
+	if a := c.call(writer, "GET", target, nil, "").want(200); a.text("ingest_url") != ep.text("ingest_url") {
+		t.Errorf("%s", a.raw)
+	}
+	for path, methods := range api.Routes(c.api) {
+		for _, method := range methods {
+			if method != "GET" {
+				c.call(reader, method, filled(path, map[string]string{"endpoint": "nope"}), "{", "n").wantError(
+					403, "insufficient_scope", "")
+			}
+		}
+	}
+}
+
+// A person has rate limits of their own, with the headers of a key's.
+func TestCallIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, withRates(2, 2, 2), withConfig(fixedKeys{}))
+		who := &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.Read}
+		for range 2 {
+			h := c.call(who, "GET", "/v1/me", nil, "").want(200).Header
+			if h.Get("X-RateLimit-Limit") != "2" {
+				t.Errorf("%v", h)
+			}
+		}
+		a := c.call(who, "GET", "/v1/me", nil, "").wantError(429, "rate_limited", "")
+		if a.Header.Get("Retry-After") != "1" || !strings.HasPrefix(a.text("error.message"), "you may make 2 requests") {
+			t.Errorf("%v %s", a.Header, a.raw)
+		}
+		c.call(&config.Key{ID: "usr_2", Account: "acc_1", Scope: config.Read}, "GET", "/v1/me", nil, "").want(200)
+		c.do("GET", "/v1/me", nil).want(200)
+	})
+}
+
+// A handler that panics answers 500, and the page goes on.
+func TestCallSurvivesAPanic(t *testing.T) {
+	c := newClient(t)
+	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { panic("hunter2") }
+	a := c.call(person(t, "panics@example.com", config.Read), "GET", "/v1/events", nil, "").wantError(500, "internal", "")
+	if strings.Contains(c.log.String()+string(a.raw), "hunter2") || !strings.Contains(c.log.String(), "handler panicked") {
+		t.Errorf("%s %s", c.log, a.raw)
+	}
+}
+
+// A replay checks the session before each page: it ends when the session ended or may only read.
+func TestCallReplayChecksTheSession(t *testing.T) {
+	c := newClient(t)
+	who := person(t, "replays@example.com", config.ReadWrite)
+	ep := c.endpoint(nil).text("id")
+	for range 501 {
+		c.send(ep)
+	}
+	body := map[string]any{"endpoint_id": ep, "since": since()}
+	if a := c.call(who, "POST", "/v1/replays", body, "").want(200); a.get("queued") != 501.0 {
+		t.Errorf("%s", a.raw)
+	}
+	f := func(status int, kind string, second func() (*config.Key, error)) {
+		t.Helper()
+		checks := 0
+		ctx := config.WithSessionCheck(t.Context(), func() (*config.Key, error) {
+			if checks++; checks > 1 {
+				return second()
+			}
+			return who, nil
+		})
+		a := c.callCtx(ctx, who, "POST", "/v1/replays", body, "").wantError(status, kind, "")
+		if a.get("error.queued") != 500.0 {
+			t.Errorf("%s", a.raw)
+		}
+	}
+	f(401, "authentication_required", func() (*config.Key, error) { return nil, config.ErrNotFound })
+	f(403, "insufficient_scope", func() (*config.Key, error) { return person(t, "replays@example.com", config.Read), nil })
+}
+
+// BenchmarkCall compares a read over HTTP, without the network, with a call in the process.
+func BenchmarkCall(b *testing.B) {
+	c := newClient(b)
+	who := person(b, "bench@example.com", config.ReadWrite)
+	b.Run("ServeHTTP", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r, err := http.NewRequestWithContext(b.Context(), "GET", "/v1/me", nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			r.Host, r.RemoteAddr = "relay.example.com", "192.0.2.1:1234"
+			r.Header.Set("Authorization", "Bearer "+writeKey)
+			w := httptest.NewRecorder()
+			if c.api.Handler().ServeHTTP(w, r); w.Code != 200 {
+				b.Fatal(w.Code, w.Body)
+			}
+		}
+	})
+	b.Run("Call", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if status, _, body := c.api.Call(b.Context(), who, "GET", "/v1/me", nil, nil, ""); status != 200 {
+				b.Fatal(status, string(body))
+			}
+		}
+	})
+}
