@@ -498,6 +498,7 @@ func changes(t *testing.T) map[string]change {
 		"A setting":                                   {},
 		"A subcommand":                                {},
 		"A table":                                     {},
+		"A page of the dashboard":                     {},
 	}
 }
 

@@ -41,12 +41,12 @@ type alertsAnswer struct {
 // alerts serves an account's alert settings.
 type alerts struct {
 	*core
-	config   AlertSettings
-	keyring  *config.Keyring
-	notifier Notifier
-	egress   egress.Policy
-	baseURL  string
-	domains  notify.Domains // mail domains that alerts may be sent to
+	config       AlertSettings
+	keyring      *config.Keyring
+	notifier     Notifier
+	egress       egress.Policy
+	dashboardURL string
+	domains      notify.Domains // mail domains that alerts may be sent to
 }
 
 // alertsView renders the settings. revealed is the webhook secret that this response may show, empty for none.
@@ -204,7 +204,7 @@ func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) 
 
 // testMessage has the form of an alert message but reports no alert.
 func (a *alerts) testMessage() notify.Message {
-	link := a.baseURL + "/app"
+	link := a.dashboardURL + "/app"
 	return notify.Message{
 		ID: id.Random("alrt_"), Type: "alert.test", At: a.now(), Link: link,
 		Title: "Test alert from EventRelay",

@@ -19,6 +19,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -34,6 +35,7 @@ import (
 // Config holds the settings of the API.
 type Config struct {
 	BaseURL        string // the public address, without a trailing slash
+	DashboardURL   string // the address of the dashboard, for links to it; empty: BaseURL
 	MaxBody        int64  // bytes of a request body
 	RetentionDays  int    // days for which events can be read
 	Version        string // version of the program, for GET /v1/me
@@ -139,7 +141,7 @@ func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *r
 		},
 		alerts: &alerts{
 			core: c, config: deps.Config, keyring: deps.Keyring, notifier: deps.Notifier, egress: deps.Egress,
-			baseURL: cfg.BaseURL, domains: cfg.AlertDomains,
+			dashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL), domains: cfg.AlertDomains,
 		},
 		streams: &streams{
 			core: c, feed: deps.Feed, keys: deps.Config, keepAlive: cfg.KeepAlive,

@@ -251,7 +251,11 @@ func (s Settings) Validate(name string) error {
 
 // validateHosts reports values that are not host names.
 func (s Settings) validateHosts(fault func(env, format string, args ...any)) {
-	for env, hosts := range map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts} {
+	lists := map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts}
+	if s.DashboardHost != "" {
+		lists["RELAY_DASHBOARD_HOST"] = []string{s.DashboardHost}
+	}
+	for env, hosts := range lists {
 		for _, h := range hosts {
 			if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" ||
 				strings.HasSuffix(h, ":") {

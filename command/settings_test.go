@@ -263,9 +263,10 @@ func TestSettingsAreRead(t *testing.T) {
 }
 
 func TestHostsSettings(t *testing.T) {
-	f := func(hosts string, ok bool) {
+	lists := []string{"RELAY_ALLOWED_HOSTS", "RELAY_ADMIN_HOSTS"}
+	f := func(hosts string, ok bool, settings ...string) {
 		t.Helper()
-		for _, env := range []string{"RELAY_ALLOWED_HOSTS", "RELAY_ADMIN_HOSTS"} {
+		for _, env := range settings {
 			s, err := loadSettings("dev", nil, func(name string) string {
 				return map[string]string{env: hosts}[name]
 			}, &bytes.Buffer{})
@@ -277,13 +278,16 @@ func TestHostsSettings(t *testing.T) {
 			}
 		}
 	}
-	f("", true)
-	f("relay.example.com, inside", true)
-	f("relay.example.com:8080", false)
-	f("relay.example.com:", false)
-	f("https://relay.example.com", false)
-	f("relay.example.com/x", false)
-	f("me@relay.example.com", false)
+	f("relay.example.com, inside", true, lists...)
+	f("relay.example.com, inside", false, "RELAY_DASHBOARD_HOST")
+	all := append(lists, "RELAY_DASHBOARD_HOST")
+	f("", true, all...)
+	f("relay.example.com", true, all...)
+	f("relay.example.com:8080", false, all...)
+	f("relay.example.com:", false, all...)
+	f("https://relay.example.com", false, all...)
+	f("relay.example.com/x", false, all...)
+	f("me@relay.example.com", false, all...)
 }
 
 // The README's table is made from the settings, so that it cannot drift.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -37,7 +38,8 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 		return nil, err
 	}
 	cfg := api.Config{
-		BaseURL: n.url, MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays, Version: n.s.Version,
+		BaseURL: n.url, DashboardURL: n.dashboardURL(), MaxBody: int64(n.s.MaxBody), RetentionDays: n.s.RetentionDays,
+		Version:        n.s.Version,
 		TrustedProxies: n.proxies, AllowedHosts: n.s.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
 		RateRead:     n.s.rate(n.s.APIRateRead, 500),
@@ -60,6 +62,9 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 	}
 	return n.api.Run, nil
 }
+
+// dashboardURL returns the address of the dashboard, which links to its pages begin with.
+func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.s.DashboardHost) }
 
 // newServer creates the HTTP server for ingest and the API, with TLS if the settings name a certificate.
 func (n *Node) newServer() (func(context.Context) error, error) {

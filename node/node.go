@@ -180,7 +180,11 @@ func (n *Node) newListener() (func(context.Context) error, error) {
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.url = n.s.baseURL(n.listener.Addr().String())
-	n.policy.OwnURLs = egress.NewOwnURLs(n.url, n.s.AllowedHosts)
+	own := slices.Clone(n.s.AllowedHosts)
+	if n.s.DashboardHost != "" {
+		own = append(own, n.s.DashboardHost)
+	}
+	n.policy.OwnURLs = egress.NewOwnURLs(n.url, own)
 	return func(ctx context.Context) error {
 		<-ctx.Done()
 		_ = n.listener.Close() // the server above has closed it, unless it was never started
@@ -375,11 +379,12 @@ func (n *Node) newNotifier() (func(context.Context) error, error) {
 
 // newAlerts creates the evaluation of alert rules for the partitions that this node dispatches.
 func (n *Node) newAlerts() (func(context.Context) error, error) {
-	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.url}, alert.Deps{
-		Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Sender: n.notifier,
-		Now: n.control.Now, Metrics: n.registry,
-		Usage: allowance{n.usage, n.control}, Events: n.reader,
-	})
+	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
+		alert.Deps{
+			Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Sender: n.notifier,
+			Now: n.control.Now, Metrics: n.registry,
+			Usage: allowance{n.usage, n.control}, Events: n.reader,
+		})
 	if err != nil {
 		return nil, err
 	}

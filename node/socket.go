@@ -21,7 +21,7 @@ func (n *Node) newSocket() (func(context.Context) error, error) {
 	}
 	handler, err := admin.New(admin.Deps{
 		Log: n.log, Keys: n.control, Uses: n.reader, Users: n.control, Config: n.control, Producer: n.producer,
-		Endpoints: n.control, Doctor: n.doctor, BaseURL: n.url, Now: n.now,
+		Endpoints: n.control, Doctor: n.doctor, BaseURL: n.dashboardURL(), Now: n.now,
 		CheckURL: func(text string) error {
 			_, err := n.policy.CheckURL(text)
 			return err

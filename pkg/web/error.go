@@ -145,20 +145,29 @@ const DocsPath = "/docs/errors"
 // one, and a line for each would fill the disk.
 func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
 	e := FromError(err)
+	logError(r, log, e)
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	setErrorHeaders(w.Header(), e)
+	WriteJSON(w, e.Status, errorBody{ViewOf(r, e)})
+}
+
+// logError logs a 5xx that has a cause.
+func logError(r *http.Request, log *slog.Logger, e *Error) {
 	if log != nil && e.Status >= 500 && e.Err != nil && r.Context().Err() == nil {
 		log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.Int("status", e.Status),
 			slog.String("method", r.Method), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID),
 			slog.String("error", e.Error()))
 	}
-	h := w.Header()
+}
+
+// setErrorHeaders sets the headers of every error response.
+func setErrorHeaders(h http.Header, e *Error) {
 	h.Del("Content-Length")
-	if e.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", "Bearer")
-	}
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
-	WriteJSON(w, e.Status, errorBody{ViewOf(r, e)})
 }
 
 // ViewOf returns the JSON form of e, for an error response or for one failed element of a batch response.

@@ -39,6 +39,8 @@ type Front struct {
 	// WriteTimeout is how long a client may take to read the response, from its first byte on; zero means one minute. A
 	// handler that streams sets its own write deadline before each write.
 	WriteTimeout time.Duration
+	// Respond writes the response for an error, unless it is nil: then it is JSON. The headers are set by then.
+	Respond func(w http.ResponseWriter, r *http.Request, e *Error)
 	// Done is called after each request, unless it is nil. It is not called for a response that was cut off after its
 	// first byte, by an error or a panic.
 	Done func(Exchange)
@@ -133,7 +135,19 @@ func (f *Front) answerError(res *response, r *http.Request, err error) {
 			slog.String("request_id", InfoOf(r).ID))
 		panic(http.ErrAbortHandler)
 	}
-	WriteError(res, r, f.log(), err)
+	f.writeError(res, r, err)
+}
+
+// writeError logs err and writes the response for it.
+func (f *Front) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	if f.Respond == nil {
+		WriteError(w, r, f.log(), err)
+		return
+	}
+	e := FromError(err)
+	logError(r, f.log(), e)
+	setErrorHeaders(w.Header(), e)
+	f.Respond(w, r, e)
 }
 
 // answerPanic writes a 500 response, or closes the connection if the response has begun. It logs the type of the
@@ -150,7 +164,7 @@ func (f *Front) answerPanic(res *response, r *http.Request, v any) {
 	if !res.restart() {
 		panic(http.ErrAbortHandler)
 	}
-	WriteError(res, r, nil, &Error{Status: http.StatusInternalServerError, Type: Internal, Message: internalMessage})
+	f.writeError(res, r, &Error{Status: http.StatusInternalServerError, Type: Internal, Message: internalMessage})
 }
 
 func (f *Front) log() *slog.Logger {

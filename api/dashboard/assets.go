@@ -1,0 +1,133 @@
+package dashboard
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// staticFiles are the style sheets and scripts. make build adds htmx; a program built without it works too, as its
+// pages work without scripts.
+//
+//go:embed static
+var staticFiles embed.FS
+
+// staticPath is below which the files lie, in a folder whose name changes with them.
+const staticPath = "/static/"
+
+// styles and scripts are the files that every page loads, in this order. The policy for trusted types is in app.js.
+var (
+	styles  = []string{"tokens.css", "dashboard.css"}
+	scripts = []string{"app.js", "htmx.min.js"}
+)
+
+// staticTypes maps file extensions to media types. The system's table differs between machines.
+var staticTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+
+// asset is one file, plain and compressed.
+type asset struct {
+	mediaType      string
+	plain, gzipped []byte
+}
+
+// assets are the files by the path under which they are served.
+type assets struct {
+	folder          string // with a slash at both ends
+	files           map[string]*asset
+	Styles, Scripts []string // paths
+}
+
+func newAssets() (*assets, error) {
+	entries, err := staticFiles.ReadDir("static")
+	if err != nil {
+		return nil, err
+	}
+	sum, contents := sha256.New(), map[string][]byte{}
+	for _, e := range entries {
+		if staticTypes[path.Ext(e.Name())] == "" {
+			continue // licence and version stamp
+		}
+		body, err := staticFiles.ReadFile("static/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		contents[e.Name()] = body
+		fmt.Fprintf(sum, "%s %d\n", e.Name(), len(body))
+		sum.Write(body)
+	}
+	a := &assets{folder: staticPath + hex.EncodeToString(sum.Sum(nil)[:8]) + "/", files: map[string]*asset{}}
+	for name, body := range contents {
+		if a.files[a.folder+name], err = newAsset(staticTypes[path.Ext(name)], body); err != nil {
+			return nil, err
+		}
+	}
+	a.Styles, a.Scripts = a.existing(styles), a.existing(scripts)
+	return a, nil
+}
+
+// existing returns the paths of those files that the program has.
+func (a *assets) existing(names []string) (paths []string) {
+	for _, name := range names {
+		if a.files[a.folder+name] != nil {
+			paths = append(paths, a.folder+name)
+		}
+	}
+	return paths
+}
+
+func newAsset(mediaType string, body []byte) (*asset, error) {
+	var buf bytes.Buffer
+	z, err := gzip.NewWriterLevel(&buf, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(body); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return &asset{mediaType: mediaType, plain: body, gzipped: buf.Bytes()}, nil
+}
+
+// serve sends a file. Its path changes with its content, so browsers may keep it for a year.
+func (a *assets) serve(w http.ResponseWriter, r *http.Request, method string) error {
+	f := a.files[r.URL.Path]
+	if f == nil || method != http.MethodGet {
+		return web.Missing("There is no such file. Reload the page: the program may have changed.")
+	}
+	h, body := w.Header(), f.plain
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("Content-Type", f.mediaType)
+	if acceptsGzip(r) {
+		h.Set("Content-Encoding", "gzip")
+		body = f.gzipped
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) // the client may have left
+	return nil
+}
+
+// acceptsGzip reports whether Accept-Encoding names gzip, with a weight other than 0.
+func acceptsGzip(r *http.Request) bool {
+	for element := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		coding, weight, _ := strings.Cut(element, ";")
+		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+			_, q, _ := strings.Cut(strings.ReplaceAll(weight, " ", ""), "=")
+			zero, err := strconv.ParseFloat(q, 64)
+			return err != nil || zero > 0
+		}
+	}
+	return false
+}

@@ -1,0 +1,57 @@
+package dashboard
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// Deps are the dependencies of the dashboard. Now and Log may be nil: time.Now and no log.
+type Deps struct {
+	Log         *slog.Logger
+	Now         func() time.Time
+	Account     func() string // id of the account
+	API         Caller
+	People      People
+	SessionKeys SessionKeys
+	SignInLimit SignInLimit
+}
+
+// Caller calls a handler of /v1 in this process, after its authentication: all rules, limits and the audit apply to
+// principal. The body of an error is the JSON error of the API. idempotencyKey may be empty.
+type Caller interface {
+	Call(ctx context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
+		idempotencyKey string) (status int, header http.Header, json []byte)
+}
+
+// People signs people in and out.
+type People interface {
+	// SignIn returns the person with that email address and password, or ErrSignIn.
+	SignIn(ctx context.Context, email, password string) (*config.User, error)
+	// RedeemLink uses up a one-time link and returns its person, or ErrNotFound.
+	RedeemLink(ctx context.Context, token string) (*config.User, error)
+	// SetPassword sets the password, ends all sessions of the person, and returns the person with the new epoch.
+	SetPassword(ctx context.Context, userID, password string) (*config.User, error)
+	// SessionUser returns the person of a session, ErrSessionEnded, or ErrLease when this node cannot know.
+	SessionUser(userID string, epoch int) (*config.User, error)
+	// EndSessions ends all sessions of the person. When it returns nil, no node accepts one.
+	EndSessions(ctx context.Context, userID string) error
+}
+
+// SessionKeys returns the key that seals the cookies of sessions, the same on every node.
+type SessionKeys interface {
+	SessionKey(ctx context.Context) ([32]byte, error)
+}
+
+// SignInLimit counts failed sign-ins per email address and client address.
+type SignInLimit interface {
+	// Refused returns how long the pair must wait before it may try again; 0 = it may try now.
+	Refused(ctx context.Context, email string, from netip.Addr) time.Duration
+	// Failed counts a failure.
+	Failed(ctx context.Context, email string, from netip.Addr)
+}

@@ -1,0 +1,166 @@
+package dashboard
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// form is what a page draws of a form: its values, the errors of its fields, and a nonce.
+type form struct {
+	// Nonce is the Idempotency-Key of the call that the form leads to.
+	Nonce string
+	// Version is the state of the thing when the form was drawn, such as its updated_at; empty for a new thing.
+	Version string
+	// Error is why the form was not accepted; empty for a new form. Param is the field at fault.
+	Error, Param string
+	// Stale says that somebody has changed the thing since the form was drawn; see setStale.
+	Stale  bool
+	values url.Values
+	stored map[string]string // what is stored now, by field, where it differs from the value in the form
+}
+
+// newForm returns a form with these values. Names of fields are the API's names of parameters, so that errors find
+// them.
+func newForm(values url.Values, version string) *form {
+	return &form{Nonce: newNonce(), Version: version, values: values}
+}
+
+func newNonce() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+var nonceFormat = regexp.MustCompile(`^[A-Za-z0-9_-]{22}$`)
+
+// form returns the form that was sent, with its values, nonce and version.
+func (v *visit) form() (*form, error) {
+	f := &form{Nonce: v.values.Get("nonce"), Version: v.values.Get("version"), values: v.values}
+	if !nonceFormat.MatchString(f.Nonce) {
+		return nil, web.Invalid("", "The form is incomplete. Open the page again and send it once more.")
+	}
+	return f, nil
+}
+
+// Value returns the value of a field; empty if it has none.
+func (f *form) Value(name string) string { return f.values.Get(name) }
+
+// Has reports whether value is one of the values of a field, for checkboxes and options.
+func (f *form) Has(name, value string) bool { return slices.Contains(f.values[name], value) }
+
+// setError shows an error of the API in the form, at the field that it names, and returns the status of the page. A
+// form that may have taken effect keeps its nonce, so that sending it again does nothing twice; a rejected one gets a
+// new one, since it will be sent with other values.
+func (f *form) setError(e *apiError) (status int) {
+	f.Error, f.Param = sentence(e.Message), e.Param
+	if e.Status == http.StatusBadRequest {
+		f.Nonce = newNonce()
+	}
+	return e.Status
+}
+
+// setStale marks the form as drawn from an older state: version is the present one, stored the present values of its
+// fields. The page then shows both and asks again.
+func (f *form) setStale(version string, stored map[string]string) (status int) {
+	f.Stale, f.Version, f.Nonce, f.stored = true, version, newNonce(), map[string]string{}
+	for name, value := range stored {
+		if value != f.Value(name) {
+			f.stored[name] = value
+		}
+	}
+	return http.StatusBadRequest
+}
+
+// field is one control of a form for the template "field".
+type field struct {
+	ID, Name, Label, Hint, Value, Error string
+	Stored                              *string // what is stored now, if it differs
+	Type, Autocomplete, Placeholder     string
+	Max, Min, Pattern, Rows             string
+	Required, Focus, ReadOnly           bool
+	Options                             []option
+	Empty                               string // text of the empty option; "" = none
+	Many                                bool   // boxes in place of circles
+}
+
+// option is one choice of a select or of a group of options.
+type option struct {
+	Value, Text, Hint string
+	Chosen            bool
+}
+
+// newField returns a field of f. Each setting is a word ("required", "focus", "readonly") or name=value with the names
+// label, hint, type, autocomplete, placeholder, max (characters), min, pattern, rows.
+func newField(f *form, name string, settings ...string) (field, error) {
+	x := field{ID: "f-" + name, Name: name, Label: name, Type: "text"}
+	if f != nil {
+		x.Value = f.Value(name)
+		if f.Param == name {
+			x.Error = f.Error
+		}
+		if stored, ok := f.stored[name]; ok {
+			x.Stored = &stored
+		}
+	}
+	texts := map[string]*string{"label": &x.Label, "hint": &x.Hint, "type": &x.Type, "autocomplete": &x.Autocomplete,
+		"placeholder": &x.Placeholder, "max": &x.Max, "min": &x.Min, "pattern": &x.Pattern, "rows": &x.Rows,
+		"empty": &x.Empty}
+	words := map[string]*bool{"required": &x.Required, "focus": &x.Focus, "readonly": &x.ReadOnly, "many": &x.Many}
+	for _, s := range settings {
+		name, value, ok := strings.Cut(s, "=")
+		switch {
+		case ok && texts[name] != nil:
+			*texts[name] = value
+		case !ok && words[name] != nil:
+			*words[name] = true
+		default:
+			return field{}, fmt.Errorf("field %s: unknown setting %q", x.Name, s)
+		}
+	}
+	if x.Type == "password" {
+		x.Value = ""
+	}
+	return x, nil
+}
+
+// newChoice returns a field of f with options, for the templates "select" and "options".
+func newChoice(f *form, name string, options []option, settings ...string) (field, error) {
+	x, err := newField(f, name, settings...)
+	x.Options = slices.Clone(options)
+	for i := range x.Options {
+		x.Options[i].Chosen = f != nil && f.Has(name, x.Options[i].Value)
+	}
+	return x, err
+}
+
+// readBody returns the body of a request, at most limit bytes.
+func readBody(r *http.Request, limit int64) (string, error) {
+	if r.ContentLength > limit {
+		web.Discard(r)
+		return "", errFormTooLarge(limit)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+	switch {
+	case err != nil:
+		return "", &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest, Err: err,
+			Message: "The form did not arrive completely and in time. Send it again."}
+	case int64(len(body)) > limit:
+		web.Discard(r)
+		return "", errFormTooLarge(limit)
+	}
+	return string(body), nil
+}
+
+func errFormTooLarge(limit int64) error {
+	return &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge,
+		Message: fmt.Sprintf("The form has more than %d bytes.", limit)}
+}

@@ -1,0 +1,290 @@
+package dashboard
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// people is a dashboard's people in memory: one person, ops@example.com.
+type people struct {
+	person   config.User
+	password string
+	link     string
+	err      error // of every call, unless it is nil
+	ended    int   // calls of EndSessions
+}
+
+const goodPassword = "correct horse battery"
+
+func newPeople() *people {
+	return &people{
+		person: config.User{
+			Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Epoch: 7},
+		password: goodPassword, link: "link-token",
+	}
+}
+
+func (p *people) SignIn(_ context.Context, email, password string) (*config.User, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	if email != p.person.Email || password != p.password {
+		return nil, ErrSignIn
+	}
+	return p.current(), nil
+}
+
+func (p *people) RedeemLink(_ context.Context, token string) (*config.User, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	if token != p.link {
+		return nil, config.ErrNotFound
+	}
+	p.link = ""
+	return p.current(), nil
+}
+
+func (p *people) SetPassword(_ context.Context, _, password string) (*config.User, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	p.password = password
+	p.person.Epoch++
+	return p.current(), nil
+}
+
+func (p *people) SessionUser(user string, epoch int) (*config.User, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	if user != p.person.ID || epoch != p.person.Epoch {
+		return nil, ErrSessionEnded
+	}
+	return p.current(), nil
+}
+
+func (p *people) EndSessions(context.Context, string) error {
+	if p.err != nil {
+		return p.err
+	}
+	p.ended++
+	p.person.Epoch++
+	return nil
+}
+
+func (p *people) current() *config.User {
+	copied := p.person
+	return &copied
+}
+
+// sessionKey is a key in memory.
+type sessionKey [32]byte
+
+func (k *sessionKey) SessionKey(context.Context) ([32]byte, error) { return *k, nil }
+
+// failures is a SignInLimit of five failures, which never ends.
+type failures map[string]int
+
+func (f failures) Refused(_ context.Context, email string, from netip.Addr) time.Duration {
+	if f[email+from.String()] >= 5 {
+		return 42 * time.Second
+	}
+	return 0
+}
+
+func (f failures) Failed(_ context.Context, email string, from netip.Addr) { f[email+from.String()]++ }
+
+// apiCall is one call of the API.
+type apiCall struct {
+	Principal    *config.Key
+	Method, Path string
+	Query        url.Values
+	Body, Key    string
+}
+
+// api answers every call with the response of its method and path, and otherwise with 404.
+type api struct {
+	calls     []apiCall
+	responses map[string]func(apiCall) (int, http.Header, string)
+}
+
+func (a *api) Call(_ context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
+	idempotencyKey string) (int, http.Header, []byte) {
+	c := apiCall{principal, method, path, query, string(body), idempotencyKey}
+	a.calls = append(a.calls, c)
+	if respond := a.responses[method+" "+path]; respond != nil {
+		status, header, text := respond(c)
+		return status, header, []byte(text)
+	}
+	return http.StatusNotFound, http.Header{}, []byte(`{"error":{"type":"not_found","message":"there is nothing here"}}`)
+}
+
+// on sets the response to a method and path.
+func (a *api) on(route string, status int, body string) {
+	a.responses[route] = func(apiCall) (int, http.Header, string) { return status, http.Header{}, body }
+}
+
+// rig is a dashboard with everything that it depends on in memory.
+type rig struct {
+	t      *testing.T
+	d      *Dashboard
+	people *people
+	api    *api
+	limit  failures
+	key    *sessionKey
+	now    time.Time
+	log    *strings.Builder
+}
+
+// origin is the address of the dashboard in tests.
+const origin = "http://relay.example.com"
+
+func newRig(t *testing.T, change ...func(*Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, people: newPeople(), limit: failures{}, key: &sessionKey{1, 2, 3}, log: &strings.Builder{},
+		api: &api{responses: map[string]func(apiCall) (int, http.Header, string){}},
+		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)}
+	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[]}`)
+	cfg := Config{BaseURL: origin, Version: "1.2.3"}
+	for _, f := range change {
+		f(&cfg)
+	}
+	var err error
+	r.d, err = New(cfg, Deps{
+		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
+		Account: func() string { return "acc_1" }, API: r.api, People: r.people, SessionKeys: r.key, SignInLimit: r.limit,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// browser is a client with cookies that behaves as a browser does: it sends Sec-Fetch-Site and Origin with a POST.
+type browser struct {
+	*rig
+	origin  string
+	cookies map[string]*http.Cookie
+}
+
+func (r *rig) browser() *browser { return &browser{r, origin, map[string]*http.Cookie{}} }
+
+// signedIn is a browser with a session.
+func (r *rig) signedIn() *browser {
+	r.t.Helper()
+	b := r.browser()
+	if a := b.post("/app/sign-in", url.Values{"email": {"ops@example.com"}, "password": {goodPassword}}); a.code != 303 {
+		r.t.Fatalf("sign in: %d %s", a.code, a.body)
+	}
+	return b
+}
+
+// answer is a response.
+type answer struct {
+	t      *testing.T
+	code   int
+	header http.Header
+	body   string
+}
+
+// get opens a page.
+func (b *browser) get(path string, headers ...string) *answer {
+	return b.send("GET", path, nil, headers...)
+}
+
+// post sends a form. headers are names and values; an empty value removes the header.
+func (b *browser) post(path string, form url.Values, headers ...string) *answer {
+	return b.send("POST", path, form, append([]string{"Sec-Fetch-Site", "same-origin", "Origin", b.origin}, headers...)...)
+}
+
+func (b *browser) send(method, path string, form url.Values, headers ...string) *answer {
+	b.t.Helper()
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	r := httptest.NewRequest(method, path, body)
+	r.Host = strings.TrimPrefix(strings.TrimPrefix(b.origin, "https://"), "http://")
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		switch {
+		case headers[i] == "Host":
+			r.Host = headers[i+1]
+		case headers[i+1] == "":
+			r.Header.Del(headers[i])
+		default:
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	for _, c := range b.cookies {
+		r.AddCookie(c)
+	}
+	w := httptest.NewRecorder()
+	b.d.Handler().ServeHTTP(w, r)
+	res := w.Result()
+	for _, c := range res.Cookies() {
+		if c.MaxAge < 0 {
+			delete(b.cookies, c.Name)
+		} else {
+			b.cookies[c.Name] = c
+		}
+	}
+	return &answer{b.t, res.StatusCode, res.Header, w.Body.String()}
+}
+
+// want fails unless the response has that status and contains every text.
+func (a *answer) want(code int, texts ...string) *answer {
+	a.t.Helper()
+	if a.code != code {
+		a.t.Fatalf("status %d, want %d: %s", a.code, code, a.main())
+	}
+	for _, text := range texts {
+		if !strings.Contains(a.body, text) {
+			a.t.Errorf("the page lacks %q: %s", text, a.main())
+		}
+	}
+	return a
+}
+
+// main is the page without the parts that all pages share.
+func (a *answer) main() string {
+	if _, main, ok := strings.Cut(a.body, "<main"); ok {
+		return main
+	}
+	return a.body
+}
+
+// wantRedirect fails unless the response sends the browser to path.
+func (a *answer) wantRedirect(path string) *answer {
+	a.t.Helper()
+	if a.want(http.StatusSeeOther); a.header.Get("Location") != path {
+		a.t.Errorf("redirected to %q, want %q", a.header.Get("Location"), path)
+	}
+	return a
+}
+
+var nonceField = regexp.MustCompile(`name="nonce" value="([^"]+)"`)
+
+// nonce is that of the first form of the page.
+func (a *answer) nonce() string {
+	a.t.Helper()
+	m := nonceField.FindStringSubmatch(a.body)
+	if m == nil {
+		a.t.Fatalf("the page has no nonce: %s", a.body)
+	}
+	return m[1]
+}

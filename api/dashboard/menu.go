@@ -1,0 +1,74 @@
+package dashboard
+
+// menuGroup is a part of the navigation with an optional heading.
+type menuGroup struct {
+	Heading string
+	Items   []menuItem
+}
+
+// menuItem is a page of the navigation. A page belongs to the item with the longest Path that its own path begins with.
+type menuItem struct {
+	Path, Name, Icon string
+	Tabs             []menuItem // pages that the page shows as tabs; the item leads to the first of them
+}
+
+// menu is the navigation. Pages that have no route yet are left out.
+func menu() []menuGroup {
+	return []menuGroup{
+		{"", []menuItem{{Path: "/app", Name: "Start", Icon: "overview"}}},
+		{"Traffic", []menuItem{
+			{Path: "/app/endpoints", Name: "Endpoints", Icon: "endpoint"},
+			{Path: "/app/events", Name: "Events", Icon: "events"},
+		}},
+		{"Account", []menuItem{
+			{Path: "/app/settings", Name: "Settings", Icon: "settings", Tabs: []menuItem{
+				{Path: "/app/settings/keys", Name: "API keys"},
+				{Path: "/app/settings/people", Name: "People"},
+				{Path: "/app/settings/about", Name: "About"},
+			}},
+		}},
+	}
+}
+
+// existing returns the groups without the pages that have no route.
+func (d *Dashboard) existing(groups []menuGroup) (out []menuGroup) {
+	for _, g := range groups {
+		g.Items = d.existingItems(g.Items)
+		if len(g.Items) > 0 {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+func (d *Dashboard) existingItems(items []menuItem) (out []menuItem) {
+	for _, item := range items {
+		item.Tabs = d.existingItems(item.Tabs)
+		if _, ok := d.routes[item.Path]["GET"]; ok || len(item.Tabs) > 0 {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// Target is the path that the item leads to.
+func (x menuItem) Target() string {
+	if len(x.Tabs) > 0 {
+		return x.Tabs[0].Path
+	}
+	return x.Path
+}
+
+// Holds reports whether a path belongs to the item.
+func (x menuItem) Holds(path string) bool {
+	if x.Path == "/app" {
+		return path == x.Path
+	}
+	return path == x.Path || len(path) > len(x.Path) && path[:len(x.Path)+1] == x.Path+"/"
+}
+
+// Has reports whether the dashboard has a page.
+func (d *Dashboard) has(path string) bool {
+	_, ok := d.routes[path]["GET"]
+	return ok
+}

@@ -1,0 +1,182 @@
+package dashboard
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// templateFiles are layout.html, the parts that pages share, and the pages.
+//
+//go:embed templates
+var templateFiles embed.FS
+
+// view is what the templates see.
+type view struct {
+	Data     any // of the page
+	Person   *config.User
+	CanWrite bool
+	Menu     []menuGroup
+	Path     string // of the request
+	Version  string
+	Toast    string
+	AsOf     string // time of the data in RFC 3339; empty: it is current
+	Assets   *assets
+	Search   bool // there is a page that lists events
+}
+
+// parsePages parses a template for each file in templates/pages, by its name without the extension.
+func (d *Dashboard) parsePages() (map[string]*template.Template, error) {
+	shared, err := template.New("").Funcs(d.functions()).ParseFS(templateFiles, "templates/layout.html",
+		"templates/parts/*.html")
+	if err != nil {
+		return nil, err
+	}
+	files, err := fs.Glob(templateFiles, "templates/pages/*.html")
+	if err != nil {
+		return nil, err
+	}
+	pages := make(map[string]*template.Template, len(files))
+	for _, file := range files {
+		page, err := shared.Clone()
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if pages[name], err = page.ParseFS(templateFiles, file); err != nil {
+			return nil, err
+		}
+	}
+	return pages, nil
+}
+
+// isFragment reports whether htmx asks for a part of a page. When it restores a page from the history it needs all of
+// it.
+func (v *visit) isFragment() bool {
+	h := v.r.Header
+	return h.Get("HX-Request") == "true" && h.Get("HX-History-Restore-Request") != "true" && h.Get("HX-Boosted") != "true"
+}
+
+// page writes the page templates/pages/NAME.html with data and v.status, or the part of it that htmx asks for.
+func (v *visit) page(name string, data any) error {
+	t, ok := v.pages[name]
+	if !ok {
+		return fmt.Errorf("there is no page %q", name)
+	}
+	block := "layout"
+	if v.isFragment() {
+		block = "fragment"
+		if part := "#" + v.r.Header.Get("HX-Target"); t.Lookup(part) != nil {
+			block = part
+		}
+	}
+	x := view{
+		Data: data, Person: v.person, CanWrite: v.canWrite(), Menu: v.menu, Path: v.r.URL.Path, Version: v.cfg.Version,
+		AsOf: v.asOf, Assets: v.assets, Search: v.has("/app/events"),
+	}
+	if block == "layout" {
+		x.Toast = v.takeToast()
+	}
+	var buf bytes.Buffer
+	if err := t.ExecuteTemplate(&buf, block, x); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(buf.Len()))
+	v.w.WriteHeader(v.status)
+	_, _ = v.w.Write(buf.Bytes()) // the client may have left
+	return nil
+}
+
+// setHeaders sets the security headers of every response. Scripts are allowed from the folder of static files alone:
+// other paths of this host serve scripts and customers' bytes too.
+func (v *visit) setHeaders() {
+	var scripts strings.Builder
+	if v.hosts.check(v.r) == nil {
+		for _, origin := range v.hosts.origins(v.r) {
+			scripts.WriteString(" " + origin + v.assets.folder)
+		}
+	} else {
+		scripts.WriteString(" 'none'")
+	}
+	h := v.w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; script-src"+scripts.String()+"; style-src 'self'; "+
+		"img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "+
+		"require-trusted-types-for 'script'; trusted-types default")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+}
+
+// errorView is the data of the page of an error.
+type errorView struct {
+	Title, Message, Works, Todo string
+	RetryAt                     time.Time // zero: not known
+	RequestID                   string
+	SignIn                      string // path of the sign-in page, if that is what to do
+	DashboardURL                string // if that is what to open instead
+}
+
+// errorPage writes the page of an error; see [web.Front].Respond.
+func (d *Dashboard) errorPage(w http.ResponseWriter, r *http.Request, e *web.Error) {
+	v := visitOf(r)
+	if v.r == nil { // it did not come as far as serve
+		v.w, v.r = w, r
+		v.setHeaders()
+	}
+	v.w, v.status = w, e.Status
+	x := v.describe(e)
+	if e.RetryAfter > 0 {
+		x.RetryAt = v.retryTime(e.RetryAfter)
+	}
+	if err := v.page("error", x); err != nil {
+		http.Error(w, x.Title+": "+x.Message, e.Status)
+	}
+}
+
+// describe says what an error means for the person, what still works, and what to do.
+func (v *visit) describe(e *web.Error) errorView {
+	x := errorView{Message: sentence(e.Message), RequestID: web.InfoOf(v.r).ID}
+	switch {
+	case e.Code == codeHost:
+		x.Title, x.Todo = "Unknown host name", "To allow this name, add it to RELAY_ALLOWED_HOSTS or set "+
+			"RELAY_DASHBOARD_HOST on the server."
+		x.DashboardURL = v.hosts.publicURL + "/app"
+	case e.Code == codeOrigin:
+		x.Title = "Request from another site"
+		x.Todo = "Open the page here and send its form again. If you did that, check that RELAY_BASE_URL is the address in " +
+			"your browser, and that no extension removes the Origin header."
+	case e.Status == http.StatusUnauthorized:
+		x.Title, x.SignIn = "Signed out", signInPath
+	case e.Status == http.StatusForbidden:
+		x.Title, x.Works = "Not allowed", "You may open every page."
+	case e.Status == http.StatusNotFound:
+		x.Title, x.Todo = "Not found", "It may have been deleted in the meantime, or its retention has ended."
+	case e.Status == http.StatusTooManyRequests:
+		x.Title, x.Todo = "Too many requests", "Wait, then try again."
+	case e.Status == http.StatusServiceUnavailable, e.Status == http.StatusGatewayTimeout:
+		x.Title, x.Works = "Unavailable at the moment", "Events are still accepted and delivered as far as the log allows."
+		x.Todo = "Reload the page in some seconds. relay doctor says which part does not answer."
+	case e.Status >= http.StatusInternalServerError:
+		x.Title = "Something failed"
+		x.Todo = "Check whether your change took effect before you repeat it. The log names the request id."
+	default:
+		x.Title, x.Todo = "Not possible", "Go back, change what it names, and try again."
+	}
+	return x
+}

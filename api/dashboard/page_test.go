@@ -1,0 +1,197 @@
+package dashboard
+
+import (
+	"compress/gzip"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+)
+
+// addPage adds a page for a test, with the template as its block "main".
+func (r *rig) addPage(x route, name, text string) {
+	r.t.Helper()
+	r.d.addRoute(x)
+	if name == "" {
+		return
+	}
+	page, err := r.d.pages["start"].Clone()
+	if err == nil {
+		_, err = page.Parse(`{{define "title"}}Test{{end}}{{define "main"}}` + text + `{{end}}`)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.d.pages[name] = template.Must(page, nil)
+}
+
+func TestUnknownPathsArePages(t *testing.T) {
+	b := newRig(t).signedIn()
+	for _, path := range []string{
+		"/app/", "/app/nothing", "/app//", "/app/../v1/me", "/app/%2e%2e", "/static/", "/static/0/x.js"} {
+		a := b.get(path).want(404, "<!doctype html>", "Not found", "Request <code")
+		if strings.Contains(a.header.Get("Content-Security-Policy"), "sandbox") {
+			t.Errorf("%s is sandboxed", path)
+		}
+	}
+}
+
+func TestStaticFilesAreCachedAndCompressed(t *testing.T) {
+	rig := newRig(t)
+	for _, path := range append(rig.d.assets.Styles, rig.d.assets.Scripts...) {
+		a := rig.browser().get(path, "Accept-Encoding", "br, gzip;q=0.5").want(200)
+		if a.header.Get("Content-Encoding") != "gzip" || a.header.Get("Vary") != "Accept-Encoding" ||
+			a.header.Get("Cache-Control") != "public, max-age=31536000, immutable" ||
+			a.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v", path, a.header)
+		}
+		z, err := gzip.NewReader(strings.NewReader(a.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unpacked, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := rig.browser().get(path, "Accept-Encoding", "gzip;q=0").want(200)
+		if plain.body != string(unpacked) || plain.header.Get("Content-Encoding") != "" {
+			t.Errorf("%s: %d bytes plain, %d unpacked", path, len(plain.body), len(unpacked))
+		}
+		kind := "text/css; charset=utf-8"
+		if strings.HasSuffix(path, ".js") {
+			kind = "text/javascript; charset=utf-8"
+		}
+		if a.header.Get("Content-Type") != kind {
+			t.Errorf("%s has the type %s", path, a.header.Get("Content-Type"))
+		}
+	}
+	rig.browser().post(rig.d.assets.Styles[0], url.Values{}).want(404)
+}
+
+// What a first visit loads, compressed: style sheets, scripts and a page.
+func TestFirstLoadIsSmall(t *testing.T) {
+	const most, mostStyles = 90 << 10, 20480
+	rig := newRig(t)
+	size, styles := len(rig.signedIn().get("/app").want(200).body), 0
+	for _, f := range rig.d.assets.files {
+		size += len(f.gzipped)
+		if strings.HasPrefix(f.mediaType, "text/css") {
+			styles += len(f.plain)
+		}
+	}
+	if size > most || styles > mostStyles {
+		t.Errorf("a first visit loads %d bytes, at most %d; the style sheets have %d, at most %d",
+			size, most, styles, mostStyles)
+	}
+}
+
+func TestFragments(t *testing.T) {
+	rig := newRig(t)
+	rig.addPage(route{"GET", "/app/test", reader, func(v *visit) error { return v.page("test", "here") }}, "test",
+		`<p>all</p>{{template "#rows" .}}{{end}}{{define "#rows"}}<p id="rows">{{.Data}}</p>`)
+	b := rig.signedIn()
+	b.get("/app/test").want(200, "<!doctype html>", "<p>all</p>", `<p id="rows">here</p>`)
+	if got := b.get("/app/test", "HX-Request", "true").want(200).body; strings.Contains(got, "<nav") ||
+		!strings.Contains(got, "<title>Test · EventRelay</title>") || !strings.Contains(got, "<p>all</p>") {
+		t.Errorf("the fragment is %s", got)
+	}
+	if got := b.get("/app/test", "HX-Request", "true", "HX-Target", "rows").want(200).
+		body; got != `<p id="rows">here</p>` {
+		t.Errorf("the part is %s", got)
+	}
+	b.get("/app/test", "HX-Request", "true", "HX-Target", "nothing").want(200, "<p>all</p>")
+	b.get("/app/test", "HX-Request", "true", "HX-History-Restore-Request", "true").want(200, "<!doctype html>")
+	a := rig.browser().get("/app/test", "HX-Request", "true").want(200)
+	if got := a.header.Get("HX-Redirect"); got != "/app/sign-in?next=%2Fapp%2Ftest" {
+		t.Errorf("signed out, htmx is sent to %q", got)
+	}
+}
+
+// Every text that somebody else wrote is escaped, and its invisible characters are visible.
+func TestForeignTextIsHarmless(t *testing.T) {
+	const script = `<script>alert(1)</script>"'><img src=x onerror=alert(1)>`
+	rig := newRig(t)
+	rig.people.person.Email = script + "@example.com"
+	rig.api.on("GET /v1/endpoints", 503, `{"error":{"type":"unavailable","message":"`+
+		strings.ReplaceAll(script, `"`, `\"`)+`"}}`)
+	rig.addPage(route{"POST", "/app/test", writer, func(v *visit) error { return v.redirect("/app", script) }}, "", "")
+	b := rig.browser()
+	b.post("/app/sign-in", url.Values{"email": {script}, "password": {"x"}}).want(400)
+	b.get("/app/sign-in?next=" + url.QueryEscape(script)).want(200)
+	b.get("/app/" + url.PathEscape(script)).want(404)
+	signed := rig.signedInAs()
+	signed.post("/app/test", url.Values{}).wantRedirect("/app")
+	for _, a := range []*answer{signed.get("/app"), b.post("/app/sign-in", url.Values{"email": {script}})} {
+		if strings.Contains(a.body, "<script>alert") || strings.Contains(a.body, "<img src=x") {
+			t.Errorf("a script runs: %s", a.body)
+		}
+	}
+	for text, want := range map[string]string{
+		"a\u202eb": `a\u{202e}b`, "a\x00b\x1b": "a␀b␛", "\x7f": "␡", "\u0085": `\u{85}`, "tab\tline\n": "tab\tline\n",
+		"\xff": `\xff`, "\u200b": `\u{200b}`, "é 日本": "é 日本", "\uFFFD": "\uFFFD",
+	} {
+		if got := plain(text); got != want {
+			t.Errorf("plain(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// signedInAs is a browser with a session of the person, whatever the address.
+func (r *rig) signedInAs() *browser {
+	email := r.people.person.Email
+	r.people.person.Email = "ops@example.com"
+	b := r.signedIn()
+	r.people.person.Email = email
+	return b
+}
+
+func TestPanicsAndErrorsArePages(t *testing.T) {
+	rig := newRig(t)
+	rig.addPage(route{"GET", "/app/panic", reader, func(*visit) error { panic("secret value") }}, "", "")
+	rig.addPage(route{"GET", "/app/fails", reader, func(*visit) error { return io.ErrUnexpectedEOF }}, "", "")
+	b := rig.signedIn()
+	for _, path := range []string{"/app/panic", "/app/fails"} {
+		a := b.get(path).want(500, "<!doctype html>", "Something failed", "ops@example.com", a500)
+		if strings.Contains(a.body, "secret value") || strings.Contains(a.body, "EOF") {
+			t.Errorf("%s shows its cause: %s", path, a.body)
+		}
+		if !strings.Contains(rig.log.String(), a.header.Get("X-Request-Id")) {
+			t.Errorf("%s is not logged", path)
+		}
+	}
+}
+
+const a500 = "Request <code"
+
+func TestDashboardDoesNotStartWithoutItsDependencies(t *testing.T) {
+	if _, err := New(Config{BaseURL: origin}, Deps{}); err == nil {
+		t.Error("it starts without any")
+	}
+	if _, err := New(Config{BaseURL: "relay"}, newRig(t).d.deps); err == nil {
+		t.Error("it starts without a base URL")
+	}
+}
+
+// The scripts that the repository holds use no function that the policy forbids.
+func TestOwnScriptsObeyThePolicy(t *testing.T) {
+	for _, name := range scripts {
+		text, err := os.ReadFile("static/" + name)
+		if os.IsNotExist(err) || strings.HasPrefix(name, "htmx") {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"eval(", "Function(", "innerHTML", "outerHTML", "document.write", "style="} {
+			if strings.Contains(string(text), word) {
+				t.Errorf("%s has %s", name, word)
+			}
+		}
+	}
+}
+
+func TestHead(t *testing.T) {
+	newRig(t).signedIn().send(http.MethodHead, "/app", nil).want(200)
+}

@@ -1,0 +1,244 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// access says who may use a route.
+type access int
+
+const (
+	public access = iota // everybody: no session is needed
+	reader               // everybody who is signed in
+	writer               // people with the scope read_write
+)
+
+// route is one page, or one action of a page.
+type route struct {
+	method string // GET or POST
+	path   string // with variables such as {endpoint}
+	access access
+	handle func(v *visit) error
+}
+
+// methods are the routes of one path by method.
+type methods map[string]route
+
+// routes is the table of all pages and actions.
+func routes() []route {
+	return []route{
+		{"GET", "/app", reader, (*visit).start},
+
+		{"GET", signInPath, public, (*visit).signInForm},
+		{"POST", signInPath, public, (*visit).signIn},
+		{"POST", "/app/sign-out", reader, (*visit).signOut},
+		{"POST", "/app/sign-out-everywhere", reader, (*visit).signOutEverywhere},
+	}
+}
+
+// Serves reports whether a path belongs to the dashboard.
+func Serves(path string) bool {
+	return path == "/app" || strings.HasPrefix(path, "/app/") || strings.HasPrefix(path, staticPath)
+}
+
+// visit is one request to the dashboard and what is known of it.
+type visit struct {
+	*Dashboard
+	w      http.ResponseWriter
+	r      *http.Request
+	person *config.User // who is signed in; nil = nobody
+	vars   map[string]string
+	values url.Values // of the form in a POST
+	status int        // of the page; 200 if no handler sets another
+	asOf   string     // Relay-Data-As-Of of the calls; empty: the data is current
+}
+
+type visitKey struct{}
+
+func withVisit(ctx context.Context, v *visit) context.Context {
+	return context.WithValue(ctx, visitKey{}, v)
+}
+
+func visitOf(r *http.Request) *visit {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	return v
+}
+
+// serve checks a request in this order: the host (400), the origin of what is not GET (403), the path (404), the
+// session (303 to the sign-in page, 503 if this node cannot confirm it), the scope (403), the form (400). Then it calls
+// the handler.
+func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
+	v := visitOf(r)
+	v.w, v.r = w, r
+	v.setHeaders()
+	if err := d.hosts.check(r); err != nil {
+		return err
+	}
+	method := r.Method
+	if method == http.MethodHead { // net/http omits the body
+		method = http.MethodGet
+	}
+	if method != http.MethodGet {
+		if err := d.hosts.checkOrigin(r); err != nil {
+			return err
+		}
+	}
+	if strings.HasPrefix(r.URL.Path, staticPath) {
+		web.InfoOf(r).Route = staticPath + "{hash}/{file}"
+		return d.assets.serve(w, r, method)
+	}
+	if err := web.CheckHeader(r); err != nil {
+		return web.Invalid("", "%v", err)
+	}
+	found, match := d.match(r)
+	x, ok := found[method]
+	if ok {
+		web.InfoOf(r).Route = x.path // never the path: that of a one-time link holds its token
+		v.vars = match.Vars
+	}
+	sessionErr := v.openSession()
+	switch {
+	case found == nil:
+		return web.Missing("There is no such page.")
+	case !ok:
+		w.Header().Set("Allow", strings.Join(slices.Sorted(maps.Keys(found)), ", "))
+		return web.Missing("This page cannot be used with %s.", cleanMethod(r.Method))
+	}
+	if x.access != public {
+		if err := v.admit(x.access, sessionErr); err != nil || v.person == nil {
+			return err
+		}
+	}
+	if method != http.MethodGet {
+		if err := v.readForm(x.access); err != nil {
+			return err
+		}
+	}
+	return toWebError(x.handle(v))
+}
+
+func (d *Dashboard) addRoute(x route) {
+	if d.routes[x.path] == nil {
+		d.routes[x.path] = methods{}
+		d.mux.Path(x.path).Name(x.path)
+	}
+	d.routes[x.path][x.method] = x
+}
+
+// match returns the routes of a path by method; nil if there are none.
+func (d *Dashboard) match(r *http.Request) (methods, mux.RouteMatch) {
+	var m mux.RouteMatch
+	if !d.mux.Match(r, &m) {
+		return nil, m
+	}
+	return d.routes[m.Route.GetName()], m
+}
+
+// cleanMethod returns a method for a message.
+func cleanMethod(method string) string { return web.SanitizeLine(method[:min(len(method), 20)]) }
+
+// admit checks the session and the scope. It sends people who are not signed in to the sign-in page: the person of v is
+// then nil.
+func (v *visit) admit(a access, sessionErr error) error {
+	switch {
+	case sessionErr != nil:
+		return sessionErr
+	case v.person == nil && v.r.Method != http.MethodGet && v.r.Method != http.MethodHead:
+		return &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
+			Message: "You are signed out. Nothing was done: sign in and send the form again."}
+	case v.person == nil:
+		v.sendTo(signInPath + "?" + url.Values{"next": {v.r.URL.RequestURI()}}.Encode())
+		return nil
+	case a == writer && !v.canWrite():
+		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
+			Message: "You may only read. Ask a person with the scope read_write to do this or to change your scope."}
+	}
+	return nil
+}
+
+// Largest form in bytes: of people who are signed in, and of others.
+const (
+	maxForm       = 1 << 20
+	maxPublicForm = 16 << 10
+)
+
+// readForm reads the body of a POST into v.values.
+func (v *visit) readForm(a access) error {
+	limit := int64(maxForm)
+	if a == public {
+		limit = maxPublicForm
+	}
+	kind, _, err := mime.ParseMediaType(v.r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/x-www-form-urlencoded" {
+		return web.Invalid("", "The form was not sent as application/x-www-form-urlencoded.")
+	}
+	body, err := readBody(v.r, limit)
+	if err != nil {
+		return err
+	}
+	if v.values, err = url.ParseQuery(body); err != nil {
+		return web.Invalid("", "The form could not be read. Open the page again and send it once more.")
+	}
+	return nil
+}
+
+// canWrite reports whether the person may change anything.
+func (v *visit) canWrite() bool { return v.person != nil && scopeOf(v.person) == config.ReadWrite }
+
+// redirect answers an action: the browser opens path, which shows message once. path is one of ours, with ids in it
+// escaped.
+func (v *visit) redirect(path, message string) error {
+	if message != "" {
+		if err := v.setToast(message); err != nil {
+			return err
+		}
+	}
+	v.sendTo(path)
+	return nil
+}
+
+// sendTo makes the browser open path with GET, htmx by a header: it would follow a redirect and show its page as a
+// part.
+func (v *visit) sendTo(path string) {
+	if v.isFragment() {
+		v.w.Header().Set("HX-Redirect", path)
+		v.w.WriteHeader(http.StatusOK)
+		return
+	}
+	v.w.Header().Set("Location", path)
+	v.w.WriteHeader(http.StatusSeeOther)
+}
+
+// toWebError translates errors of pkg/config that reach a page.
+func toWebError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, config.ErrLease):
+		return web.ServiceUnavailable(nil, "This node cannot confirm sign-ins at the moment. Try again in some seconds.")
+	case errors.Is(err, config.ErrNotFound):
+		return web.Missing("It does not exist any more.")
+	case errors.Is(err, config.ErrConflict):
+		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict,
+			Message: "Somebody else changed it at the same time. Open the page again and repeat the change."}
+	case errors.Is(err, config.ErrUnavailable):
+		return web.ServiceUnavailable(err, "The configuration log does not answer at the moment. Check whether the change "+
+			"took effect before you repeat it.")
+	}
+	if e, ok := errors.AsType[*apiError](err); ok {
+		return e.webError()
+	}
+	return err
+}

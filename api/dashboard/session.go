@@ -1,0 +1,176 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// session is what the cookie of a person who is signed in holds.
+type session struct {
+	User   string `json:"user"`
+	Issued int64  `json:"issued"` // Unix time in seconds
+	Epoch  int    `json:"epoch"`  // of the person; a higher one ends the session
+}
+
+const (
+	// sessionLife is how long a session lasts after the last request.
+	sessionLife = 12 * time.Hour
+	// sessionRenewal is the age at which a cookie is replaced by one that lasts the whole life.
+	sessionRenewal = 5 * time.Minute
+	// clockSkew is by how much the clock of the node that issued a cookie may be ahead of this one's.
+	clockSkew = 2 * time.Minute
+)
+
+// cookieName returns the name of a cookie. It differs between relays, since browsers send the cookies of a host to all
+// of its ports. With https the prefix __Host- keeps other hosts of the domain from setting it.
+func (d *Dashboard) cookieName(suffix string) string {
+	sum := sha256.Sum256([]byte(d.deps.Account() + " " + d.cfg.BaseURL))
+	name := "relay-" + hex.EncodeToString(sum[:4]) + suffix
+	if d.isSecure() {
+		return "__Host-" + name
+	}
+	return name
+}
+
+func (d *Dashboard) isSecure() bool { return d.hosts.scheme == "https" }
+
+// setCookie writes a cookie that lasts for life; a life of 0 or less deletes it.
+func (v *visit) setCookie(suffix, value string, life time.Duration) {
+	age := int(life / time.Second)
+	if life <= 0 {
+		age = -1
+	}
+	http.SetCookie(v.w, &http.Cookie{Name: v.cookieName(suffix), Value: value, Path: "/", MaxAge: age,
+		Secure: v.isSecure(), HttpOnly: true, SameSite: http.SameSiteLaxMode})
+}
+
+// setSealed writes a cookie whose value is content, sealed: AES-256-GCM under the session key, with the name of the
+// cookie as additional data, so that no cookie is taken for another.
+func (v *visit) setSealed(suffix string, content any, life time.Duration) error {
+	seal, err := v.sealer(v.r.Context())
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("encode a cookie: %w", err)
+	}
+	sealed := seal.Seal(nil, nil, text, []byte(v.cookieName(suffix)))
+	v.setCookie(suffix, base64.RawURLEncoding.EncodeToString(sealed), life)
+	return nil
+}
+
+// maxCookies bounds how many cookies of one name are tried: on plain http another program on the host can add some.
+const maxCookies = 4
+
+// openSealed reads a cookie into content and reports whether there is one that opens. Others are ignored: a new data
+// directory meets the cookies of the old one.
+func (v *visit) openSealed(suffix string, content any) (bool, error) {
+	name := v.cookieName(suffix)
+	cookies := v.r.CookiesNamed(name)
+	if len(cookies) == 0 {
+		return false, nil
+	}
+	seal, err := v.sealer(v.r.Context())
+	if err != nil {
+		return false, err
+	}
+	for _, c := range cookies[:min(len(cookies), maxCookies)] {
+		sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
+		if err != nil || len(sealed) < seal.Overhead() {
+			continue
+		}
+		text, err := seal.Open(nil, nil, sealed, []byte(name))
+		if err == nil && json.Unmarshal(text, content) == nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (d *Dashboard) sealer(ctx context.Context) (cipher.AEAD, error) {
+	key, err := d.deps.SessionKeys.SessionKey(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("session key: %w", toWebError(err))
+	}
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// openSession sets the person whose session the cookie holds, if there is one, and renews the cookie. An error means
+// that the session cannot be confirmed at the moment.
+func (v *visit) openSession() error {
+	var s session
+	found, err := v.openSealed("", &s)
+	if !found || err != nil {
+		return err
+	}
+	age := v.deps.Now().Sub(time.Unix(s.Issued, 0))
+	if age >= sessionLife || age < -clockSkew {
+		return nil
+	}
+	person, err := v.deps.People.SessionUser(s.User, s.Epoch)
+	switch {
+	case errors.Is(err, ErrSessionEnded):
+		return nil
+	case err != nil:
+		return toWebError(err)
+	}
+	v.person = person
+	if age >= sessionRenewal {
+		return v.beginSession(person)
+	}
+	return nil
+}
+
+// beginSession writes a new cookie for a person.
+func (v *visit) beginSession(person *config.User) error {
+	return v.setSealed("", session{person.ID, v.deps.Now().Unix(), person.Epoch}, sessionLife)
+}
+
+// endSession deletes the cookie.
+func (v *visit) endSession() { v.setCookie("", "", 0) }
+
+// principal returns the person as a caller of the API.
+func (v *visit) principal() *config.Key {
+	return &config.Key{ID: v.person.ID, Account: v.person.Account, Name: v.person.Email, Scope: scopeOf(v.person)}
+}
+
+// toastLife is how long a message waits for the page that shows it.
+const toastLife = time.Minute
+
+// toastCookie is the suffix of the cookie that holds the message of a redirect.
+const toastCookie = "-toast"
+
+// setToast makes the next page show a message of at most 300 bytes.
+func (v *visit) setToast(message string) error {
+	const most = 300
+	if len(message) > most {
+		message = truncate(message, most)
+	}
+	return v.setSealed(toastCookie, message, toastLife)
+}
+
+// takeToast returns the message for this page, once.
+func (v *visit) takeToast() string {
+	var message string
+	if found, err := v.openSealed(toastCookie, &message); !found || err != nil {
+		return ""
+	}
+	v.setCookie(toastCookie, "", 0)
+	return message
+}

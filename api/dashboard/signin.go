@@ -1,0 +1,107 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const signInPath = "/app/sign-in"
+
+// signInPage is the data of the sign-in page.
+type signInPage struct {
+	Email, Next, Error string
+	// BaseURL is set if nobody has set RELAY_BASE_URL and the page was opened under another name; Host is that name.
+	BaseURL, Host string
+}
+
+func (v *visit) signInPage() signInPage {
+	p := signInPage{Next: localPath(v.r.URL.Query().Get("next"))}
+	if v.hosts.isForeignName(v.r) {
+		p.BaseURL, p.Host = v.cfg.BaseURL, v.r.Host
+	}
+	return p
+}
+
+// signInForm shows the sign-in page, or the page behind it to a person who is signed in.
+func (v *visit) signInForm() error {
+	p := v.signInPage()
+	if v.person != nil {
+		return v.redirect(p.Next, "")
+	}
+	return v.page("sign-in", p)
+}
+
+// signIn checks the password and begins a session.
+func (v *visit) signIn() error {
+	p := v.signInPage()
+	p.Next, p.Email = localPath(v.values.Get("next")), strings.TrimSpace(v.values.Get("email"))
+	email, err := config.NormalizeEmail(p.Email)
+	if err != nil {
+		p.Error = "The e-mail " + err.Error() + "."
+		v.status = http.StatusBadRequest
+		return v.page("sign-in", p)
+	}
+	ctx, from := v.r.Context(), web.InfoOf(v.r).Client
+	if wait := v.deps.SignInLimit.Refused(ctx, email, from); wait > 0 {
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,
+			Message: "There were too many failed sign-ins with this e-mail from your address."}
+	}
+	person, err := v.deps.People.SignIn(ctx, email, v.values.Get("password"))
+	switch {
+	case errors.Is(err, ErrSignIn):
+		v.deps.SignInLimit.Failed(ctx, email, from)
+		p.Error = "No person has this e-mail and password."
+		v.status = http.StatusForbidden
+		return v.page("sign-in", p)
+	case err != nil:
+		return err
+	}
+	if err := v.beginSession(person); err != nil {
+		return err
+	}
+	return v.redirect(p.Next, "")
+}
+
+// signOut ends this session.
+func (v *visit) signOut() error {
+	v.endSession()
+	return v.redirect(signInPath, "You are signed out.")
+}
+
+// signOutEverywhere ends all sessions of the person, on every node.
+func (v *visit) signOutEverywhere() error {
+	if err := v.deps.People.EndSessions(v.r.Context(), v.person.ID); err != nil {
+		return err
+	}
+	v.endSession()
+	return v.redirect(signInPath, "You are signed out in all browsers.")
+}
+
+// localPath returns next if it is a page of the dashboard, and otherwise the start page.
+func localPath(next string) string {
+	const start = "/app"
+	u, err := url.Parse(next)
+	switch {
+	case err != nil, u.Scheme != "", u.Host != "", u.User != nil, u.Opaque != "", strings.ContainsAny(next, "\\\r\n\t"):
+	case path.Clean(u.Path) != u.Path, u.Path != start && !strings.HasPrefix(u.Path, start+"/"):
+	case u.Path == signInPath, strings.HasPrefix(u.Path, linkPath):
+	default:
+		return u.RequestURI()
+	}
+	return start
+}
+
+// retryTime returns when a request may be repeated, for a page.
+func (d *Dashboard) retryTime(after time.Duration) time.Time {
+	return d.deps.Now().Add(after).Truncate(time.Second).Add(time.Second)
+}
+
+// linkPath is below which one-time links lie.
+const linkPath = "/app/link/"

@@ -1,0 +1,184 @@
+package dashboard
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// functions are what templates can call.
+func (d *Dashboard) functions() template.FuncMap {
+	return template.FuncMap{
+		"at":     d.moment,
+		"bytes":  byteSize,
+		"number": number,
+		"plain":  plain,
+		"nonce":  newNonce,
+		"field":  newField,
+		"choice": newChoice,
+		"status": newStatus,
+	}
+}
+
+// moment is a time for the template "time".
+type moment struct {
+	ISO      string // for machines, in UTC with milliseconds
+	Exact    string // for the title
+	Relative string // from now
+}
+
+// moment returns a time for a page. t is a time.Time or a time of the API; nil, empty and zero give the zero moment.
+func (d *Dashboard) moment(t any) (moment, error) {
+	var at time.Time
+	switch t := t.(type) {
+	case nil:
+	case time.Time:
+		at = t
+	case *time.Time:
+		if t != nil {
+			at = *t
+		}
+	case string:
+		if t != "" {
+			var err error
+			if at, err = time.Parse(time.RFC3339, t); err != nil {
+				return moment{}, err
+			}
+		}
+	default:
+		return moment{}, fmt.Errorf("%T is no time", t)
+	}
+	if at.IsZero() {
+		return moment{}, nil
+	}
+	at = at.UTC()
+	return moment{ISO: at.Format("2006-01-02T15:04:05.000Z"), Exact: at.Format("2006-01-02 15:04:05.000") + "\u00a0UTC",
+		Relative: relative(d.deps.Now().Sub(at))}, nil
+}
+
+// relative returns a distance in time in its largest unit: 3 min ago, in 2 h.
+func relative(ago time.Duration) string {
+	distance := ago.Abs()
+	text := ""
+	switch {
+	case distance < time.Second:
+		return "now"
+	case distance < time.Minute:
+		text = strconv.Itoa(int(distance/time.Second)) + "\u00a0s"
+	case distance < time.Hour:
+		text = strconv.Itoa(int(distance/time.Minute)) + "\u00a0min"
+	case distance < 48*time.Hour:
+		text = strconv.Itoa(int(distance/time.Hour)) + "\u00a0h"
+	default:
+		text = strconv.Itoa(int(distance/(24*time.Hour))) + "\u00a0days"
+	}
+	if ago < 0 {
+		return "in " + text
+	}
+	return text + " ago"
+}
+
+// byteSize returns a number of bytes with its unit.
+func byteSize(n int) string {
+	const unit = 1024
+	switch {
+	case n < unit:
+		return strconv.Itoa(n) + "\u00a0bytes"
+	case n < unit*unit:
+		return strconv.FormatFloat(float64(n)/unit, 'f', 1, 64) + "\u00a0KiB"
+	default:
+		return strconv.FormatFloat(float64(n)/(unit*unit), 'f', 1, 64) + "\u00a0MiB"
+	}
+}
+
+// number returns a whole number with commas between thousands.
+func number(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	digits := strings.TrimPrefix(text, "-")
+	var out []byte
+	for i := range len(digits) {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			out = append(out, ',')
+		}
+		out = append(out, digits[i])
+	}
+	return text[:len(text)-len(digits)] + string(out)
+}
+
+// plain makes the characters of an untrusted text visible that are invisible or change how the text around them is
+// shown: control characters, bidirectional controls, zero-width and tag characters, and bytes that are not UTF-8. New
+// lines and tabs stay as they are. html/template escapes the result.
+func plain(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, isHidden) {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r < ' ': // the pictures of control characters
+			b.WriteRune('\u2400' + r)
+		case r == '\x7f':
+			b.WriteRune('\u2421')
+		case isHidden(r):
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func isHidden(r rune) bool {
+	if r == '\n' || r == '\t' {
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) ||
+		unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+}
+
+// statuses are the states that have a mark and a colour of their own.
+var statuses = []string{"pending", "retrying", "held", "delivered", "failed", "skipped", "rejected"}
+
+// status is a state for the templates "status" and "mark".
+type status struct {
+	Word string // as the API says it
+	Mark string // one of statuses, or "note"
+	On   bool   // somebody is needed: it gets a tint
+}
+
+func newStatus(word string) status {
+	s := status{Word: word, Mark: word, On: slices.Contains([]string{"retrying", "held", "failed", "rejected"}, word)}
+	if !slices.Contains(statuses, word) {
+		s.Mark = "note"
+	}
+	return s
+}
+
+// sentence returns a message of the API as a sentence.
+func sentence(message string) string {
+	r, n := utf8.DecodeRuneInString(message)
+	if n == 0 {
+		return ""
+	}
+	message = string(unicode.ToUpper(r)) + message[n:]
+	if strings.HasSuffix(message, ".") {
+		return message
+	}
+	return message + "."
+}
+
+// truncate returns the first bytes of a text, cut between characters, with "…" at the end.
+func truncate(text string, most int) string {
+	const mark = "…"
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len(mark)], "") + mark
+}
