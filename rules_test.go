@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
@@ -57,10 +58,21 @@ type source struct {
 	fset      *token.FileSet
 }
 
+// sources are all Go files of the module, parsed once for all tests.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var out []source
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	out, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 20 {
+		t.Fatalf("found %d Go files: the rules look in the wrong place", len(out))
+	}
+	return out
+}
+
+var parsed = sync.OnceValues(func() (out []source, err error) {
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -79,14 +91,8 @@ func sources(t *testing.T) []source {
 		out = append(out, source{filepath.ToSlash(filepath.Dir(path)), path, strings.HasSuffix(path, "_test.go"), f, fset})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(out) < 20 {
-		t.Fatalf("found %d Go files: the rules look in the wrong place", len(out))
-	}
-	return out
-}
+	return out, err
+})
 
 func within(dir, room string) bool { return dir == room || strings.HasPrefix(dir, room+"/") }
 
