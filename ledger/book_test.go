@@ -12,7 +12,7 @@ import (
 
 // A book takes no more memory than Span.Limit promises.
 func TestBookIsCompact(t *testing.T) {
-	const events = 200_000
+	const events = 30_000
 	ids := id.NewGenerator(time.Now)
 	heap := func() int {
 		runtime.GC()

@@ -32,21 +32,27 @@ type logFixture struct {
 	ids      *id.Generator
 }
 
-// onEngines runs a test on the embedded log and on Apache Kafka.
-func onEngines(t *testing.T, f func(*testing.T, *logFixture)) {
-	t.Run("embedded", func(t *testing.T) {
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(cluster.Close)
-		f(t, newLogFixture(t, cluster.ListenAddrs()))
-	})
-	t.Run("apache", func(t *testing.T) { f(t, newLogFixture(t, []string{kit.Kafka(t).Addr})) })
+// onEmbedded runs a test on the embedded log.
+func onEmbedded(t *testing.T, f func(*testing.T, *logFixture)) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	f(t, newLogFixture(t, cluster.ListenAddrs()))
+}
+
+// TestOnApacheKafka runs TestAuditOnEngines and TestRunShowsCountsOnEngines, which use the embedded log, on one broker
+// of Apache Kafka.
+func TestOnApacheKafka(t *testing.T) {
+	brokers := []string{kit.Kafka(t).Addr}
+	t.Run("audit", func(t *testing.T) { auditOneOfEachKind(t, newLogFixture(t, brokers)) })
+	t.Run("run", func(t *testing.T) { runShowsCounts(t, newLogFixture(t, brokers)) })
 }
 
 func newLogFixture(t *testing.T, brokers []string) *logFixture {
-	b := &logFixture{t: t, stream: stream.Config{Brokers: brokers, Prefix: "ledger."}, ids: id.NewGenerator(time.Now)}
+	b := &logFixture{t: t, stream: stream.Config{Brokers: brokers, Prefix: id.Random("ledger.") + "."},
+		ids: id.NewGenerator(time.Now)}
 	if _, err := stream.Migrate(t.Context(), b.stream, 2, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -127,112 +133,112 @@ func (b *logFixture) audit(span ledger.Span) ledger.Report {
 }
 
 // One delivery of each kind, over the real protocol.
-func TestAuditOnEngines(t *testing.T) {
-	onEngines(t, func(t *testing.T, b *logFixture) {
-		began := time.Now()
-		ok, twice, later, hop := b.accept(0, "a", "b"), b.accept(0, "a"), b.accept(0, "a"), b.accept(0, "a")
-		b.accept(0) // no destination
-		waiting := b.accept(1, "a")
-		b.produceOutcome(ok, "a", event.Delivered, time.Time{})
-		b.produceOutcome(ok, "b", event.Failed, time.Time{})
-		b.produceOutcome(twice, "a", event.Delivered, time.Time{})
-		b.produceOutcome(twice, "a", event.Delivered, time.Time{})
-		b.produceOutcome(later, "a", event.Retrying, time.Now().Add(time.Hour))
-		b.produceOutcome(hop, "a", event.Retrying, time.Now().Add(time.Hour))
-		b.retry("retry.5s", ok, "a")
-		b.retry("retry.5s", later, "a")
-		b.retry("retry.5s", hop, "a")
-		b.retry("retry.1h", hop, "a")
-		b.commit(stream.Events, 0, 5)
-		b.commit("retry.5s", 0, 1, stream.Hole{From: 2, To: 3})
+func TestAuditOnEngines(t *testing.T) { onEmbedded(t, auditOneOfEachKind) }
 
-		want := ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 1, InFlight: 3, Duplicates: 1}
-		if d := cmp.Diff(want, b.audit(ledger.Span{}).Counts); d != "" {
-			t.Error(d)
-		}
-		if got := b.audit(ledger.Span{Partitions: []int32{1}}).Counts; got != (ledger.Counts{Accepted: 1, InFlight: 1}) {
-			t.Errorf("partition 1: %v", got)
-		}
-		if got := b.audit(ledger.Span{Until: began}).Counts; got != (ledger.Counts{}) {
-			t.Errorf("before anything was accepted: %v", got)
-		}
-		if _, err := ledger.Audit(t.Context(), b.stream, ledger.Span{Limit: 5}); !errors.Is(err, ledger.ErrTooMany) {
-			t.Errorf("more than five things in one partition: %v", err)
-		}
-		// A commit passes a record that was not completed, and the event of partition 1 ends.
-		b.commit("retry.5s", 0, 3)
-		b.produceOutcome(waiting, "a", event.Skipped, time.Time{})
-		r := b.audit(ledger.Span{Since: began.Add(-time.Minute)})
-		want = ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 2, InFlight: 1, Residue: 1, Duplicates: 1}
-		if d := cmp.Diff(want, r.Counts); d != "" {
-			t.Error(d)
-		}
-		lost := []ledger.Lost{{Event: later.ID, Dest: "a", Status: event.Retrying, Offset: 4}}
-		if d := cmp.Diff(lost, r.Lost); d != "" {
-			t.Error(d)
-		}
-	})
+func auditOneOfEachKind(t *testing.T, b *logFixture) {
+	began := time.Now()
+	ok, twice, later, hop := b.accept(0, "a", "b"), b.accept(0, "a"), b.accept(0, "a"), b.accept(0, "a")
+	b.accept(0) // no destination
+	waiting := b.accept(1, "a")
+	b.produceOutcome(ok, "a", event.Delivered, time.Time{})
+	b.produceOutcome(ok, "b", event.Failed, time.Time{})
+	b.produceOutcome(twice, "a", event.Delivered, time.Time{})
+	b.produceOutcome(twice, "a", event.Delivered, time.Time{})
+	b.produceOutcome(later, "a", event.Retrying, time.Now().Add(time.Hour))
+	b.produceOutcome(hop, "a", event.Retrying, time.Now().Add(time.Hour))
+	b.retry("retry.5s", ok, "a")
+	b.retry("retry.5s", later, "a")
+	b.retry("retry.5s", hop, "a")
+	b.retry("retry.1h", hop, "a")
+	b.commit(stream.Events, 0, 5)
+	b.commit("retry.5s", 0, 1, stream.Hole{From: 2, To: 3})
+
+	want := ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 1, InFlight: 3, Duplicates: 1}
+	if d := cmp.Diff(want, b.audit(ledger.Span{}).Counts); d != "" {
+		t.Error(d)
+	}
+	if got := b.audit(ledger.Span{Partitions: []int32{1}}).Counts; got != (ledger.Counts{Accepted: 1, InFlight: 1}) {
+		t.Errorf("partition 1: %v", got)
+	}
+	if got := b.audit(ledger.Span{Until: began}).Counts; got != (ledger.Counts{}) {
+		t.Errorf("before anything was accepted: %v", got)
+	}
+	if _, err := ledger.Audit(t.Context(), b.stream, ledger.Span{Limit: 5}); !errors.Is(err, ledger.ErrTooMany) {
+		t.Errorf("more than five things in one partition: %v", err)
+	}
+	// A commit passes a record that was not completed, and the event of partition 1 ends.
+	b.commit("retry.5s", 0, 3)
+	b.produceOutcome(waiting, "a", event.Skipped, time.Time{})
+	r := b.audit(ledger.Span{Since: began.Add(-time.Minute)})
+	want = ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 2, InFlight: 1, Residue: 1, Duplicates: 1}
+	if d := cmp.Diff(want, r.Counts); d != "" {
+		t.Error(d)
+	}
+	lost := []ledger.Lost{{Event: later.ID, Dest: "a", Status: event.Retrying, Offset: 4}}
+	if d := cmp.Diff(lost, r.Lost); d != "" {
+		t.Error(d)
+	}
 }
 
 // A node follows its partitions and exports what it finds: deliveries in flight, their end, and work that a commit
 // has passed.
-func TestRunShowsCountsOnEngines(t *testing.T) {
-	onEngines(t, func(t *testing.T, b *logFixture) {
-		registry := prometheus.NewRegistry()
-		cfg := ledger.DefaultConfig()
-		cfg.Every = time.Second
-		var errs lockedBuffer
-		l, err := ledger.New(cfg,
-			ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, waiting := b.accept(0, "a"), b.accept(0, "a", "b")
-		b.produceOutcome(before, "a", event.Delivered, time.Time{})
-		b.accept(1, "a") // followed by another node
-		l.SetPartitions([]int32{0})
-		ctx, stop := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if err := l.Run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		defer wg.Wait()
-		defer stop()
-		wantMetrics := func(want map[string]float64) {
-			t.Helper()
-			got := map[string]float64{}
-			for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-				got = map[string]float64{}
-				families, err := registry.Gather()
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, f := range families {
-					name := strings.TrimPrefix(f.GetName(), "relay_ledger_")
-					if _, ok := want[name]; ok {
-						got[name] = f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
-					}
-				}
-				if maps.Equal(got, want) {
-					return
-				}
-			}
-			t.Fatalf("the metrics are %v, want %v\n%s", got, want, errs.String())
-		}
-		wantMetrics(map[string]float64{"accepted": 3, "delivered": 1, "in_flight": 2, "residue": 0, "unproven": 0})
-		b.produceOutcome(waiting, "a", event.Failed, time.Time{})
-		b.accept(0)
-		wantMetrics(map[string]float64{
-			"accepted": 4, "delivered": 1, "failed": 1, "skipped": 1, "in_flight": 1, "residue": 0, "unaudited_total": 0})
-		b.commit(stream.Events, 0, 3)
-		wantMetrics(map[string]float64{"accepted": 4, "in_flight": 0, "residue": 1})
-		if want := waiting.ID.Text(id.Event) +
-			" to b: no outcome since it was accepted"; strings.Count(errs.String(), want) != 1 {
-			t.Errorf("the log must name %q once:\n%s", want, errs.String())
+func TestRunShowsCountsOnEngines(t *testing.T) { onEmbedded(t, runShowsCounts) }
+
+func runShowsCounts(t *testing.T, b *logFixture) {
+	registry := prometheus.NewRegistry()
+	cfg := ledger.DefaultConfig()
+	cfg.Every = time.Second
+	var errs lockedBuffer
+	l, err := ledger.New(cfg,
+		ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, waiting := b.accept(0, "a"), b.accept(0, "a", "b")
+	b.produceOutcome(before, "a", event.Delivered, time.Time{})
+	b.accept(1, "a") // followed by another node
+	l.SetPartitions([]int32{0})
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := l.Run(ctx); err != nil {
+			t.Error(err)
 		}
 	})
+	defer wg.Wait()
+	defer stop()
+	wantMetrics := func(want map[string]float64) {
+		t.Helper()
+		got := map[string]float64{}
+		for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			got = map[string]float64{}
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				name := strings.TrimPrefix(f.GetName(), "relay_ledger_")
+				if _, ok := want[name]; ok {
+					got[name] = f.GetMetric()[0].GetGauge().GetValue() + f.GetMetric()[0].GetCounter().GetValue()
+				}
+			}
+			if maps.Equal(got, want) {
+				return
+			}
+		}
+		t.Fatalf("the metrics are %v, want %v\n%s", got, want, errs.String())
+	}
+	wantMetrics(map[string]float64{"accepted": 3, "delivered": 1, "in_flight": 2, "residue": 0, "unproven": 0})
+	b.produceOutcome(waiting, "a", event.Failed, time.Time{})
+	b.accept(0)
+	wantMetrics(map[string]float64{
+		"accepted": 4, "delivered": 1, "failed": 1, "skipped": 1, "in_flight": 1, "residue": 0, "unaudited_total": 0})
+	b.commit(stream.Events, 0, 3)
+	wantMetrics(map[string]float64{"accepted": 4, "in_flight": 0, "residue": 1})
+	if want := waiting.ID.Text(id.Event) +
+		" to b: no outcome since it was accepted"; strings.Count(errs.String(), want) != 1 {
+		t.Errorf("the log must name %q once:\n%s", want, errs.String())
+	}
 }
 
 // lockedBuffer is a buffer that a logger fills while the test reads it.

@@ -46,18 +46,22 @@ func migrated(t testing.TB, conf stream.Config) stream.Config {
 // bubble runs a test in a synctest bubble (fake time), with Kafka on an in-memory network.
 func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		var network kfake.VirtualNetwork
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			cluster.Close()
-			synctest.Wait()
-		})
-		f(t, migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}))
+	synctest.Test(t, func(t *testing.T) { f(t, bubbleBroker(t)) })
+}
+
+// bubbleBroker starts an empty Kafka within a bubble.
+func bubbleBroker(t *testing.T) stream.Config {
+	t.Helper()
+	var network kfake.VirtualNetwork
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cluster.Close()
+		synctest.Wait()
 	})
+	return migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext})
 }
 
 func keyring(t testing.TB) *Keyring {

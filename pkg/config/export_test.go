@@ -79,77 +79,79 @@ func importInto(t *testing.T, n *testNode, doc []byte, replace bool) (ImportProg
 
 // An export that is imported into an empty log restores the configuration: every kind, in the same order.
 func TestImportRestoresTheExport(t *testing.T) {
-	a := node(t, broker(t), Config{Node: "a", BootstrapKey: "bootstrap-key-of-before"})
-	endpoints := []*Endpoint{a.create(t), a.create(t), a.create(t)}
-	text, k, err := a.CreateKey(t.Context(), "ci", ReadWrite, true, time.Now().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, g, err := a.CreateKey(t.Context(), "gone", Read, false, time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.RevokeKey(t.Context(), g.ID); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.UpdateEndpoint(t.Context(), endpoints[1].ID, func(e *Endpoint) error {
-		e.Name = "</script>\u2028é"
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	oneOfEach(t, a)
-	doc := exportOf(t, a)
-	if strings.Contains(string(doc), text) || strings.Contains(string(doc), "bootstrap-key-of-before") ||
-		strings.Contains(string(doc), "answer_1") {
-		t.Errorf("%s", doc)
-	}
-	want := exportedEntities(a)
-
-	conf := broker(t)
-	b := node(t, conf, Config{Node: "b", BootstrapKey: "bootstrap-key-of-after"})
-	b.SetOwner(true)
-	im, err := importInto(t, b, doc, false)
-	if err != nil || im.Done != len(want) || im.Entities != len(want) || im.Removed != 0 || len(im.Warnings) > 0 {
-		t.Fatalf("%+v, %v", im, err)
-	}
-	kept := slices.DeleteFunc(exportedEntities(b), func(e string) bool {
-		return strings.HasPrefix(e, "key ") && !slices.Contains(want, e) &&
-			strings.Contains(e, `"account":"`+a.Account().ID+`"`) && strings.Contains(e, `"bootstrap":true`)
-	})
-	if !slices.Equal(kept, want) {
-		t.Errorf("%s\nwant %s", strings.Join(kept, "\n"), strings.Join(want, "\n"))
-	}
-	if got, err := b.Authenticate(text); err != nil || got.ID != k.ID || !got.Agent {
-		t.Errorf("its key: %+v, %v", got, err)
-	}
-	if got, err := b.Authenticate("bootstrap-key-of-after"); err != nil || got.Account != a.Account().ID {
-		t.Errorf("the node's own key: %+v, %v", got, err)
-	}
-	for _, text := range []string{gone, "bootstrap-key-of-before"} {
-		if _, err := b.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
-			t.Errorf("a key that must be rejected: %v", err)
+	bubble(t, func(t *testing.T, before stream.Config) {
+		a := node(t, before, Config{Node: "a", BootstrapKey: "bootstrap-key-of-before"})
+		endpoints := []*Endpoint{a.create(t), a.create(t), a.create(t)}
+		text, k, err := a.CreateKey(t.Context(), "ci", ReadWrite, true, time.Now().Add(time.Hour))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	token, err := b.keyring.OpenString(endpoints[0].ID, FieldToken, endpoints[0].Token)
-	if e := b.EndpointByToken(token); err != nil || e == nil || e.ID != endpoints[0].ID {
-		t.Errorf("its ingest token: %v, %v", e, err)
-	}
-	if page, _ := b.Endpoints(a.Account().ID, 0, 10); len(page) != 3 || page[0].ID != endpoints[2].ID ||
-		page[2].ID != endpoints[0].ID {
-		t.Error("endpoints are listed in another order")
-	}
-	// A second import changes nothing, so an interrupted import can be continued.
-	seq := exportedEntities(b)
-	if im, err := importInto(t, b, doc, false); err != nil || im.Done != len(want) ||
-		!slices.Equal(seq, exportedEntities(b)) {
-		t.Errorf("once more: %+v, %v", im, err)
-	}
-	waitFor(t, "the outbox is empty", func() bool { return b.View().Len(conflog.KindOutbox) == 0 })
-	if words := auditText(t, conf); !slices.Contains(words, "operator  account.adopted []") ||
-		!slices.Contains(words, "operator  endpoint.created []") {
-		t.Errorf("%q", words)
-	}
+		gone, g, err := a.CreateKey(t.Context(), "gone", Read, false, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.RevokeKey(t.Context(), g.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.UpdateEndpoint(t.Context(), endpoints[1].ID, func(e *Endpoint) error {
+			e.Name = "</script>\u2028é"
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		oneOfEach(t, a)
+		doc := exportOf(t, a)
+		if strings.Contains(string(doc), text) || strings.Contains(string(doc), "bootstrap-key-of-before") ||
+			strings.Contains(string(doc), "answer_1") {
+			t.Errorf("%s", doc)
+		}
+		want := exportedEntities(a)
+
+		conf := bubbleBroker(t)
+		b := node(t, conf, Config{Node: "b", BootstrapKey: "bootstrap-key-of-after"})
+		b.SetOwner(true)
+		im, err := importInto(t, b, doc, false)
+		if err != nil || im.Done != len(want) || im.Entities != len(want) || im.Removed != 0 || len(im.Warnings) > 0 {
+			t.Fatalf("%+v, %v", im, err)
+		}
+		kept := slices.DeleteFunc(exportedEntities(b), func(e string) bool {
+			return strings.HasPrefix(e, "key ") && !slices.Contains(want, e) &&
+				strings.Contains(e, `"account":"`+a.Account().ID+`"`) && strings.Contains(e, `"bootstrap":true`)
+		})
+		if !slices.Equal(kept, want) {
+			t.Errorf("%s\nwant %s", strings.Join(kept, "\n"), strings.Join(want, "\n"))
+		}
+		if got, err := b.Authenticate(text); err != nil || got.ID != k.ID || !got.Agent {
+			t.Errorf("its key: %+v, %v", got, err)
+		}
+		if got, err := b.Authenticate("bootstrap-key-of-after"); err != nil || got.Account != a.Account().ID {
+			t.Errorf("the node's own key: %+v, %v", got, err)
+		}
+		for _, text := range []string{gone, "bootstrap-key-of-before"} {
+			if _, err := b.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
+				t.Errorf("a key that must be rejected: %v", err)
+			}
+		}
+		token, err := b.keyring.OpenString(endpoints[0].ID, FieldToken, endpoints[0].Token)
+		if e := b.EndpointByToken(token); err != nil || e == nil || e.ID != endpoints[0].ID {
+			t.Errorf("its ingest token: %v, %v", e, err)
+		}
+		if page, _ := b.Endpoints(a.Account().ID, 0, 10); len(page) != 3 || page[0].ID != endpoints[2].ID ||
+			page[2].ID != endpoints[0].ID {
+			t.Error("endpoints are listed in another order")
+		}
+		// A second import changes nothing, so an interrupted import can be continued.
+		seq := exportedEntities(b)
+		if im, err := importInto(t, b, doc, false); err != nil || im.Done != len(want) ||
+			!slices.Equal(seq, exportedEntities(b)) {
+			t.Errorf("once more: %+v, %v", im, err)
+		}
+		waitFor(t, "the outbox is empty", func() bool { return b.View().Len(conflog.KindOutbox) == 0 })
+		if words := auditText(t, conf); !slices.Contains(words, "operator  account.adopted []") ||
+			!slices.Contains(words, "operator  endpoint.created []") {
+			t.Errorf("%q", words)
+		}
+	})
 }
 
 // An import refuses to replace a configuration, unless Replace is set; then it deletes the entities that are not in the

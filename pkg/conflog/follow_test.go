@@ -15,31 +15,27 @@ import (
 // A node without permission to read the configuration log keeps its state, logs the error, and continues when it has
 // the permission again.
 func TestFollowContinuesAfterAuthorizationError(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	conf := migrated(t, stream.Config{Brokers: cluster.ListenAddrs()})
-	n := node(t, conf, Config{Node: "a"})
-	first := n.create(t)
-	for _, topic := range []string{stream.Control, stream.Nodes} {
-		cluster.Fault(kfake.Fault{
-			Keys: []kmsg.Key{kmsg.Fetch}, Topic: "relay." + topic, Err: kerr.TopicAuthorizationFailed, Count: 3})
-	}
-	deadline := time.Now().Add(2 * time.Minute)
-	for topic := range map[string]bool{stream.Control: true, stream.Nodes: true} {
-		for !strings.Contains(string(n.log.Bytes()), "topic="+topic+" error=") && time.Now().Before(deadline) {
-			time.Sleep(20 * time.Millisecond)
+	bubbleCluster(t, func(t *testing.T, cluster *kfake.Cluster, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"})
+		first := n.create(t)
+		for _, topic := range []string{stream.Control, stream.Nodes} {
+			cluster.Fault(kfake.Fault{
+				Keys: []kmsg.Key{kmsg.Fetch}, Topic: "relay." + topic, Err: kerr.TopicAuthorizationFailed, Count: 3})
 		}
-	}
-	if log := string(n.log.Bytes()); strings.Count(log, "cannot read the topic") < 2 {
-		t.Fatalf("the refusals were not logged:\n%s", log)
-	}
-	second := n.create(t) // returns when the node has read it
-	for _, e := range []*Thing{first, second} {
-		if n.get(e.ID) == nil {
-			t.Errorf("endpoint %s is missing", e.ID)
+		time.Sleep(20 * time.Second) // until both have read again
+		for _, topic := range []string{stream.Control, stream.Nodes} {
+			if !strings.Contains(string(n.log.Bytes()), "topic="+topic+" error=") {
+				t.Errorf("the refusal of %s was not logged", topic)
+			}
 		}
-	}
+		if log := string(n.log.Bytes()); strings.Count(log, "cannot read the topic") < 2 {
+			t.Fatalf("the refusals were not logged:\n%s", log)
+		}
+		second := n.create(t) // returns when the node has read it
+		for _, e := range []*Thing{first, second} {
+			if n.get(e.ID) == nil {
+				t.Errorf("endpoint %s is missing", e.ID)
+			}
+		}
+	})
 }

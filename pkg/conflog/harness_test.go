@@ -148,6 +148,12 @@ func migrated(t testing.TB, conf stream.Config) stream.Config {
 // bubble runs a test in a synctest bubble (fake time), with Kafka on an in-memory network.
 func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 	t.Helper()
+	bubbleCluster(t, func(t *testing.T, _ *kfake.Cluster, conf stream.Config) { f(t, conf) })
+}
+
+// bubbleCluster is bubble for a test that makes the cluster fail.
+func bubbleCluster(t *testing.T, f func(t *testing.T, cluster *kfake.Cluster, conf stream.Config)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
 		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
@@ -158,7 +164,7 @@ func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 			cluster.Close()
 			synctest.Wait()
 		})
-		f(t, migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}))
+		f(t, cluster, migrated(t, stream.Config{Brokers: cluster.ListenAddrs(), DialFunc: network.DialContext}))
 	})
 }
 

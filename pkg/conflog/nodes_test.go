@@ -27,19 +27,25 @@ func pair(t *testing.T, confA, confB stream.Config) (a, b *testNode) {
 func TestConcurrentUpdatesAreSerial(t *testing.T) { concurrentUpdates(t, broker(t)) }
 
 func concurrentUpdates(t *testing.T, conf stream.Config) {
-	const each = 100
+	const each = 40
 	a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
 	e := a.create(t)
 	var mu sync.Mutex
 	revs := make(map[int64]int)
 	conflicts := 0
-	var wg sync.WaitGroup
+	var wg, haveRead sync.WaitGroup
+	haveRead.Add(2)
 	for _, n := range []*testNode{a, b} {
+		meet := sync.OnceFunc(func() { // the first update of each node changes the same revision: one is refused
+			haveRead.Done()
+			haveRead.Wait()
+		})
 		wg.Go(func() {
 			for range each {
 				for {
 					count := 0
 					after, err := n.update(t.Context(), e.ID, func(e *Thing) {
+						meet()
 						e.Count++
 						count = e.Count
 					})

@@ -336,7 +336,7 @@ func refusesToStart(t *testing.T, conf stream.Config) {
 func TestSnapshotAfterTheInterval(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a"}, func(c *Log) {
-			c.timing.HeartbeatInterval, c.timing.SnapshotInterval = 4*time.Second, 5*time.Minute
+			c.timing.HeartbeatInterval, c.timing.SnapshotInterval = 4*time.Second, time.Minute
 		})
 		n.SetOwner(true)
 		f := func(wait time.Duration, want float64) {
@@ -346,12 +346,12 @@ func TestSnapshotAfterTheInterval(t *testing.T) {
 				t.Fatalf("%v snapshots, want %v", got, want)
 			}
 		}
-		f(4*time.Minute, 0)
-		f(2*time.Minute, 1) // the account
-		f(20*time.Minute, 1)
+		f(45*time.Second, 0)
+		f(25*time.Second, 1) // the account
+		f(4*time.Minute, 1)
 		for i := range 4 {
 			n.create(t)
-			f(6*time.Minute, float64(2+i))
+			f(75*time.Second, float64(2+i))
 		}
 		starts, err := n.reader.Starts(t.Context(), stream.Control, stream.ControlSnapshots)
 		if err != nil {

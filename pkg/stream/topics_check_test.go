@@ -9,8 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/eventrelay/relay/test/kit"
 )
 
 // found is what brokers report of topics.
@@ -201,16 +199,6 @@ func TestWrongSettingsAreFixed(t *testing.T) {
 		Events:  {"retention.ms": "1000", "cleanup.policy": "compact", "max.message.bytes": "100"},
 		Control: {"retention.bytes": "1"},
 		Nodes:   {"message.timestamp.type": "CreateTime"},
-	})
-}
-
-func TestWrongSettingsAreFixedOnApacheKafka(t *testing.T) {
-	c := Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: "mended."}
-	fixWrongSettings(t, c, map[string]map[string]string{
-		Events:     {"retention.ms": "1000", "max.message.bytes": "100", "min.insync.replicas": "2"},
-		Control:    {"cleanup.policy": "compact", "retention.bytes": "1"},
-		Nodes:      {"message.timestamp.type": "CreateTime"},
-		"retry.1h": {"unclean.leader.election.enable": "true"},
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -51,20 +52,32 @@ func TestTrimFollowsCommits(t *testing.T) {
 	trimGoesByCommits(t, c, p)
 }
 
-func TestTrimOnApacheKafka(t *testing.T) {
+// TestOnApacheKafka checks with a real broker that trimming follows commits and that wrong settings are fixed.
+func TestOnApacheKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts an Apache Kafka")
 	}
-	c := Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: "trim."}
-	if _, err := Migrate(t.Context(), c, 1, 1); err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewProducer(c, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	trimGoesByCommits(t, c, p)
+	brokers := []string{kit.Kafka(t).Addr}
+	t.Run("trim", func(t *testing.T) {
+		c := Config{Brokers: brokers, Prefix: id.Random("trim.") + "."}
+		if _, err := Migrate(t.Context(), c, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewProducer(c, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		trimGoesByCommits(t, c, p)
+	})
+	t.Run("settings", func(t *testing.T) {
+		fixWrongSettings(t, Config{Brokers: brokers, Prefix: id.Random("fixed.") + "."}, map[string]map[string]string{
+			Events:     {"retention.ms": "1000", "max.message.bytes": "100", "min.insync.replicas": "2"},
+			Control:    {"cleanup.policy": "compact", "retention.bytes": "1"},
+			Nodes:      {"message.timestamp.type": "CreateTime"},
+			"retry.1h": {"unclean.leader.election.enable": "true"},
+		})
+	})
 }
 
 func trimGoesByCommits(t *testing.T, c Config, p *Producer) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -18,122 +19,128 @@ import (
 // After a restart the state is rebuilt without announcing anything again, and outcomes from in between are evaluated.
 // Rejected events are counted across the restart too.
 func TestRunContinuesAfterARestart(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay."}
-	if _, err := stream.Migrate(t.Context(), conf, 2, 1); err != nil {
-		t.Fatal(err)
-	}
-	producer, err := stream.NewProducer(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(producer.Close)
-	k := testKeyring(t)
-	m, o := newFakeConfig(k), &fakeSender{}
-	m.endpoint.Partition = 1
-	writer := rigOn(t, "writer", k, m, o)
-	writer.enableOnly(func(rules *config.AlertRules) {
-		rules.Recovery.Enabled = true
-		rules.ConsecutiveFailures, rules.VerificationFailed = config.AlertThresholdRule{Enabled: true, Threshold: 6},
-			config.AlertThresholdRule{Enabled: true, Threshold: 4}
-	})
-	m.jobs = []*config.Recovery{
-		{Meta: config.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
-	produceOutcome := func(ok bool) {
-		t.Helper()
-		e, err := writer.ids.New(1)
+	synctest.Test(t, func(t *testing.T) {
+		var network kfake.VirtualNetwork
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(network.Listen))
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(),
-			Attempt: writer.attempt(ok)}
-		if ok {
-			out.Status = event.Delivered
-		}
-		if err := producer.ProduceSync(t.Context(), stream.Outcomes, 1, out.Record()); err != nil {
+		t.Cleanup(func() {
+			cluster.Close()
+			synctest.Wait()
+		})
+		conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay.", DialFunc: network.DialContext}
+		if _, err := stream.Migrate(t.Context(), conf, 2, 1); err != nil {
 			t.Fatal(err)
 		}
-	}
-	reject := func() {
-		t.Helper()
-		e, err := writer.ids.New(1)
+		producer, err := stream.NewProducer(conf, "test")
 		if err != nil {
 			t.Fatal(err)
 		}
-		rejected := event.Event{ID: e, Endpoint: testEndpoint, Verdict: event.VerdictRejected}
-		if err := producer.ProduceSync(t.Context(), stream.Events, 1, rejected.Record()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run := func() (stop func()) {
-		r := rigOn(t, "a", k, m, o)
-		r.partitions = map[int32]*partitionState{}
-		r.deps.Stream = conf
-		ctx, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		all.Go(func() {
-			if err := r.Run(ctx); err != nil {
-				t.Error(err)
+		t.Cleanup(producer.Close)
+		k := testKeyring(t)
+		m, o := newFakeConfig(k), &fakeSender{}
+		m.endpoint.Partition = 1
+		writer := rigOn(t, "writer", k, m, o)
+		writer.enableOnly(func(rules *config.AlertRules) {
+			rules.Recovery.Enabled = true
+			rules.ConsecutiveFailures, rules.VerificationFailed = config.AlertThresholdRule{Enabled: true, Threshold: 6},
+				config.AlertThresholdRule{Enabled: true, Threshold: 4}
+		})
+		m.jobs = []*config.Recovery{
+			{Meta: config.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
+		produceOutcome := func(ok bool) {
+			t.Helper()
+			e, err := writer.ids.New(1)
+			if err != nil {
+				t.Fatal(err)
 			}
-		})
-		return func() {
-			cancel()
-			all.Wait()
+			out := event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(),
+				Attempt: writer.attempt(ok)}
+			if ok {
+				out.Status = event.Delivered
+			}
+			if err := producer.ProduceSync(t.Context(), stream.Outcomes, 1, out.Record()); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	reader, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(reader.Close)
-	committed := func(n int64) {
-		t.Helper()
-		until(t, func() bool {
-			done, err := reader.Committed(t.Context(), stream.AlertGroup, stream.Outcomes)
-			return err == nil && done[stream.Partition{Topic: stream.Outcomes, Index: 1}] == n
-		})
-	}
-	const jobEnded = "alert.recovery.completed" // is sent whenever the account rules run
-	wantSent := func(types ...string) {
-		t.Helper()
-		have := func() []string {
-			return slices.DeleteFunc(o.types(notify.Webhook), func(kind string) bool { return kind == jobEnded })
+		reject := func() {
+			t.Helper()
+			e, err := writer.ids.New(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rejected := event.Event{ID: e, Endpoint: testEndpoint, Verdict: event.VerdictRejected}
+			if err := producer.ProduceSync(t.Context(), stream.Events, 1, rejected.Record()); err != nil {
+				t.Fatal(err)
+			}
 		}
-		until(t, func() bool { return len(have()) >= len(types) })
-		if got := have(); !slices.Equal(got, types) {
-			t.Fatalf("sent %v, want %v", got, types)
+		run := func() (stop func()) {
+			r := rigOn(t, "a", k, m, o)
+			r.partitions = map[int32]*partitionState{}
+			r.deps.Stream = conf
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() {
+				if err := r.Run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			return func() {
+				cancel()
+				all.Wait()
+			}
 		}
-	}
-	for range 4 {
+		reader, err := stream.NewReader(conf, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(reader.Close)
+		committed := func(n int64) {
+			t.Helper()
+			until(t, func() bool {
+				done, err := reader.Committed(t.Context(), stream.AlertGroup, stream.Outcomes)
+				return err == nil && done[stream.Partition{Topic: stream.Outcomes, Index: 1}] == n
+			})
+		}
+		const jobEnded = "alert.recovery.completed" // is sent whenever the account rules run
+		wantSent := func(types ...string) {
+			t.Helper()
+			have := func() []string {
+				return slices.DeleteFunc(o.types(notify.Webhook), func(kind string) bool { return kind == jobEnded })
+			}
+			until(t, func() bool { return len(have()) >= len(types) })
+			if got := have(); !slices.Equal(got, types) {
+				t.Fatalf("sent %v, want %v", got, types)
+			}
+		}
+		for range 4 {
+			produceOutcome(false)
+		}
+		for range 3 {
+			reject()
+		}
+		stop := run()
+		committed(4)
+		stop()
+		produceOutcome(false) // while no node evaluates
+		stop = run()
+		committed(5)
+		wantSent()
 		produceOutcome(false)
-	}
-	for range 3 {
+		wantSent("alert.destination.failing")
 		reject()
-	}
-	stop := run()
-	committed(4)
-	stop()
-	produceOutcome(false) // while no node evaluates
-	stop = run()
-	committed(5)
-	wantSent()
-	produceOutcome(false)
-	wantSent("alert.destination.failing")
-	reject()
-	wantSent("alert.destination.failing", "alert.endpoint.verification_failed")
-	committed(6)
-	stop()
-	stop = run()
-	produceOutcome(false)
-	committed(7)
-	produceOutcome(true)
-	wantSent("alert.destination.failing", "alert.endpoint.verification_failed", "alert.destination.failing.resolved")
-	until(t, func() bool { return slices.Contains(o.types(notify.Webhook), jobEnded) })
-	stop()
+		wantSent("alert.destination.failing", "alert.endpoint.verification_failed")
+		committed(6)
+		stop()
+		stop = run()
+		produceOutcome(false)
+		committed(7)
+		produceOutcome(true)
+		wantSent("alert.destination.failing", "alert.endpoint.verification_failed", "alert.destination.failing.resolved")
+		until(t, func() bool { return slices.Contains(o.types(notify.Webhook), jobEnded) })
+		stop()
+	})
 }
 
 func until(t *testing.T, holds func() bool) {

@@ -51,7 +51,11 @@ func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Chi
 // TestKillsLoseNothing kills the engine during inserts. Every acknowledged insert is there afterwards, at the same
 // address.
 func TestKillsLoseNothing(t *testing.T) {
-	const kills, size = 5, 5000
+	const size = 5000
+	kills := 3
+	if os.Getenv("RELAY_TORTURE") != "" {
+		kills = 30
+	}
 	child, stop := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	conn := connect(t, child.Socket())
 	mustExec(t, conn, "CREATE DATABASE d")
@@ -99,7 +103,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	<-inserted
 	cancel()
 	wg.Wait()
-	if child.Restarts() != kills {
+	if child.Restarts() != int64(kills) {
 		t.Errorf("%d restarts, want %d", child.Restarts(), kills)
 	}
 	for _, n := range acknowledged {
@@ -118,7 +122,7 @@ func TestKillsLoseNothing(t *testing.T) {
 // TestRequestsWaitForRestart: a connection made while no engine runs is answered after the restart.
 func TestRequestsWaitForRestart(t *testing.T) {
 	child, _ := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
-	for range 3 {
+	for range 2 {
 		pid := child.PID()
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
@@ -316,15 +320,15 @@ func TestMemoryStaysFlat(t *testing.T) {
 			if err := errors.Join(err, batch.Send()); err != nil {
 				t.Fatal(err)
 			}
-			mustExec(t, conn, "SELECT repeat('x', 1000) FROM numbers(2000)")
+			mustExec(t, conn, "SELECT repeat('x', 1000) FROM numbers(10_000)") // 10 MB: what is not freed is seen soon
 			if err := conn.Exec(t.Context(), "SELECT * FROM d.nope"); err == nil {
 				t.Fatal("the statement returned no error")
 			}
 		}
 	}
-	round(50)
+	round(20)
 	before := residentMemory(t, child.PID())
-	round(150)
+	round(40)
 	after := residentMemory(t, child.PID())
 	t.Logf("resident %d MiB, then %d MiB", before>>20, after>>20)
 	if after > before+150<<20 {
