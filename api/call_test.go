@@ -28,7 +28,7 @@ func person(t testing.TB, email string, scope config.Scope) *config.Key {
 			return &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: scope}
 		}
 	}
-	_, u, err := configuration.AddUser(t.Context(), email)
+	_, u, err := configuration.AddUser(t.Context(), email, scope)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
 )
@@ -17,7 +16,7 @@ import (
 
 func TestContract01EveryCallNeedsAKey(t *testing.T) {
 	c := newClient(t)
-	text, key, err := configuration.CreateKey(t.Context(), "revoked", config.ReadWrite, false, time.Time{})
+	text, key, err := configuration.CreateKey(t.Context(), config.NewKey{Name: "revoked", Scope: config.ReadWrite})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,8 @@ func TestContract02ReadKeyCannotWrite(t *testing.T) {
 	c := newClient(t)
 	known := c.endpoint(nil)
 	ep, dst := known.text("id"), known.text("destinations.0.id")
-	agent, _, err := configuration.CreateKey(t.Context(), "agent", config.ReadWrite, true, time.Time{})
+	agent, _, err := configuration.CreateKey(t.Context(), config.NewKey{
+		Name: "agent", Scope: config.ReadWrite, Agent: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 // Another API key that knows the Idempotency-Key and the body gets the same answer with the secret masked.
 func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 	c := newClient(t)
-	text, _, err := configuration.CreateKey(t.Context(), "other", config.ReadWrite, false, time.Time{})
+	text, _, err := configuration.CreateKey(t.Context(), config.NewKey{Name: "other", Scope: config.ReadWrite})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,8 @@ import (
 // makeKey creates a key in the shared configuration.
 func makeKey(t *testing.T, scope config.Scope, agent bool, expires time.Time) (text string, k *config.Key) {
 	t.Helper()
-	text, k, err := configuration.CreateKey(t.Context(), t.Name(), scope, agent, expires)
+	text, k, err := configuration.CreateKey(t.Context(), config.NewKey{
+		Name: t.Name(), Scope: scope, Agent: agent, ExpiresAt: expires})
 	if err != nil {
 		t.Fatal(err)
 	}

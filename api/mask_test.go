@@ -119,7 +119,8 @@ func (x capabilities) in(text string) (found []string) {
 
 // Read-only keys and agent keys find no capability in any answer.
 func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
-	agent, _, err := configuration.CreateKey(t.Context(), "agent", config.ReadWrite, true, time.Time{})
+	agent, _, err := configuration.CreateKey(t.Context(), config.NewKey{
+		Name: "agent", Scope: config.ReadWrite, Agent: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -401,7 +401,7 @@ func TestReplayStopsWhenItsKeyIsRevoked(t *testing.T) {
 	for range 700 {
 		c.send(ep)
 	}
-	text, k, err := configuration.CreateKey(t.Context(), "replays", config.ReadWrite, false, time.Time{})
+	text, k, err := configuration.CreateKey(t.Context(), config.NewKey{Name: "replays", Scope: config.ReadWrite})
 	if err != nil {
 		t.Fatal(err)
 	}

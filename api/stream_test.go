@@ -374,11 +374,12 @@ func TestFiveStreamsOfAKey(t *testing.T) {
 func TestStreamEnds(t *testing.T) {
 	s := newStreamServer(t)
 	ep := s.createEndpoint(nil)
-	text, key, err := configuration.CreateKey(t.Context(), "watcher", config.Read, false, time.Time{})
+	text, key, err := configuration.CreateKey(t.Context(), config.NewKey{Name: "watcher", Scope: config.Read})
 	if err != nil {
 		t.Fatal(err)
 	}
-	brief, _, err := configuration.CreateKey(t.Context(), "brief", config.Read, false, time.Now().Add(time.Second))
+	brief, _, err := configuration.CreateKey(t.Context(), config.NewKey{
+		Name: "brief", Scope: config.Read, ExpiresAt: time.Now().Add(time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}

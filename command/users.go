@@ -13,15 +13,17 @@ import (
 // Users returns the commands for dashboard users.
 func Users() Group {
 	return Group{name: "users", help: `Usage:
-  relay users add EMAIL
+  relay users add EMAIL [--scope read|read_write]
   relay users list
   relay users reset EMAIL
   relay users remove EMAIL
 
 add and reset print a link. It works once, within 10 minutes, and lets the user choose a password for the dashboard.
 reset also removes the password and ends all sessions of the user.
-`, verbs: map[string]verb{
-		"add": linkUser("/users"), "list": listUsers, "reset": linkUser("/users/reset"), "remove": removeUser}}
+
+--scope says what the user may do: read sees everything except secrets and changes nothing, read_write is the default.
+The first user always has read_write, and the last one with read_write cannot be removed: add another one first.
+`, verbs: map[string]verb{"add": addUser, "list": listUsers, "reset": resetUser, "remove": removeUser}}
 }
 
 // exactlyOneEmail reports a misuse of a command that takes one email address.
@@ -32,16 +34,25 @@ func exactlyOneEmail(arguments []string) string {
 	return ""
 }
 
-// linkUser makes a command that prints a new link.
-func linkUser(path string) verb {
-	return func(*flag.FlagSet) action {
-		return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *Client, arguments []string) error {
-			var u admin.User
-			return c.call(ctx, http.MethodPost, path, admin.Email{Email: arguments[0]}, &u, func() {
-				fmt.Fprintf(c.out, "%s\n%s\n%s\n", u.ID, u.Email, u.Link)
-			})
-		}}
-	}
+func addUser(flags *flag.FlagSet) action {
+	scope := flags.String("scope", "read_write", "read or read_write")
+	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *Client, arguments []string) error {
+		return printLink(ctx, c, "/users", admin.AddUser{Email: arguments[0], Scope: *scope})
+	}}
+}
+
+func resetUser(*flag.FlagSet) action {
+	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *Client, arguments []string) error {
+		return printLink(ctx, c, "/users/reset", admin.Email{Email: arguments[0]})
+	}}
+}
+
+// printLink sends a command that is answered with a user and a new link.
+func printLink(ctx context.Context, c *Client, path string, body any) error {
+	var u admin.User
+	return c.call(ctx, http.MethodPost, path, body, &u, func() {
+		fmt.Fprintf(c.out, "%s\n%s\n%s\n", u.ID, u.Email, u.Link)
+	})
 }
 
 func listUsers(*flag.FlagSet) action {
@@ -57,7 +68,12 @@ func listUsers(*flag.FlagSet) action {
 				default:
 					state = "cannot sign in; relay users reset prints a new link"
 				}
-				fmt.Fprintf(c.out, "%s\t%s\t%s\t%s\n", u.ID, u.Email, u.CreatedAt.Format(time.RFC3339), state)
+				signedIn := "never signed in"
+				if u.LastSignInAt != nil {
+					signedIn = "signed in " + u.LastSignInAt.Format(time.RFC3339)
+				}
+				fmt.Fprintf(c.out, "%s\t%s\t%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Scope,
+					u.CreatedAt.Format(time.RFC3339), signedIn, state)
 			}
 		})
 	}}

@@ -85,8 +85,8 @@ func New(d Deps) (http.Handler, error) {
 		"DELETE /keys/{id}":  s.handle(keys.revoke),
 		"POST /keys/rewrap":  s.handleWithProgress(keys.rewrap),
 		"GET /users":         s.handle(users.list),
-		"POST /users":        s.handle(users.link(d.Users.AddUser)),
-		"POST /users/reset":  s.handle(users.link(d.Users.ResetUser)),
+		"POST /users":        s.handle(users.add),
+		"POST /users/reset":  s.handle(users.reset),
 		"POST /users/remove": s.handle(users.remove),
 		"GET /config":        configurations.exportDocument,
 		"POST /config":       s.handleWithProgressUpTo(maxImport, configurations.importDocument),
@@ -143,6 +143,9 @@ func (s server) handleWithProgressUpTo(
 
 // commandError adds to errors of the configuration log what the operator can do.
 func commandError(err error) error {
+	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+		return web.Invalid(invalid.Param, "%s", invalid.Message)
+	}
 	if errors.Is(err, config.ErrLevel) {
 		return web.ServiceUnavailable(err, "this needs the upgrade to be finished: "+
 			"when every node runs the new version, run relay migrate --finalize")

@@ -95,8 +95,10 @@ func (m *moving) Refresh(context.Context) (dispatcher.OpenRecords, error) {
 // noUsers has no users.
 type noUsers struct{}
 
-func (noUsers) Users() []*config.User                                           { return nil }
-func (noUsers) AddUser(context.Context, string) (string, *config.User, error)   { return "", nil, nil }
+func (noUsers) Users() []*config.User { return nil }
+func (noUsers) AddUser(context.Context, string, config.Scope) (string, *config.User, error) {
+	return "", nil, nil
+}
 func (noUsers) ResetUser(context.Context, string) (string, *config.User, error) { return "", nil, nil }
 func (noUsers) RemoveUser(context.Context, string) error                        { return nil }
 

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -57,8 +54,7 @@ type Rewrap struct {
 type Keys interface {
 	Account() *config.Account
 	Keys(account string) []*config.Key
-	CreateKey(ctx context.Context, name string, scope config.Scope, agent bool, expires time.Time) (
-		text string, k *config.Key, err error)
+	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	RevokeKey(ctx context.Context, key string) error
 	Rewrap(ctx context.Context, progress func(config.RewrapProgress)) (config.RewrapProgress, error)
 }
@@ -113,23 +109,14 @@ func (x *keys) create(r *http.Request) (any, error) {
 	if err := readCommand(r, &c); err != nil {
 		return nil, err
 	}
-	scope := config.Scope(c.Scope)
-	if scope != config.Read && scope != config.ReadWrite {
-		return nil, web.Invalid("scope", "must be read or read_write")
-	}
-	// relay keys list prints the name unchanged, one key per line.
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	if n := utf8.RuneCountInString(c.Name); n < 1 || n > 100 || strings.ContainsFunc(c.Name, unprintable) {
-		return nil, web.Invalid("name", "must have 1 to 100 printable characters")
-	}
+	n := config.NewKey{Name: c.Name, Scope: config.Scope(c.Scope), Agent: c.Agent}
 	if c.ExpiresSeconds < 0 {
 		return nil, web.Invalid("expires_seconds", "must not be negative")
 	}
-	var expires time.Time
 	if c.ExpiresSeconds > 0 {
-		expires = x.now().Add(time.Duration(c.ExpiresSeconds) * time.Second)
+		n.ExpiresAt = x.now().Add(time.Duration(c.ExpiresSeconds) * time.Second)
 	}
-	text, k, err := x.keys.CreateKey(r.Context(), c.Name, scope, c.Agent, expires)
+	text, k, err := x.keys.CreateKey(r.Context(), n)
 	if err != nil {
 		return nil, err
 	}

@@ -12,12 +12,20 @@ import (
 
 // User may sign in to the dashboard. Link, a one-time link, is set only in the answer that creates it.
 type User struct {
-	ID          string     `json:"id"`
-	Email       string     `json:"email"`
-	CreatedAt   time.Time  `json:"created_at"`
-	PasswordSet bool       `json:"password_set"`
-	Link        string     `json:"link,omitempty"`
-	LinkExpires *time.Time `json:"link_expires_at"`
+	ID           string     `json:"id"`
+	Email        string     `json:"email"`
+	Scope        string     `json:"scope"`
+	CreatedAt    time.Time  `json:"created_at"`
+	PasswordSet  bool       `json:"password_set"`
+	LastSignInAt *time.Time `json:"last_sign_in_at"` // null: never
+	Link         string     `json:"link,omitempty"`
+	LinkExpires  *time.Time `json:"link_expires_at"`
+}
+
+// AddUser asks for a new user.
+type AddUser struct {
+	Email string `json:"email"`
+	Scope string `json:"scope"`
 }
 
 // Email names a user.
@@ -25,15 +33,15 @@ type Email struct {
 	Email string `json:"email"`
 }
 
-// linkPath is the dashboard's path for one-time links.
-const linkPath = "/app/link/"
+// LinkPath is the dashboard's path for one-time links, to which the token is appended.
+const LinkPath = "/app/link/"
 
 // Users reads and changes the dashboard's users. AddUser and ResetUser return the token of a one-time link.
 type Users interface {
 	Users() []*config.User
-	AddUser(ctx context.Context, email string) (token string, u *config.User, err error)
-	ResetUser(ctx context.Context, email string) (token string, u *config.User, err error)
-	RemoveUser(ctx context.Context, email string) error
+	AddUser(ctx context.Context, email string, scope config.Scope) (token string, u *config.User, err error)
+	ResetUser(ctx context.Context, userID string) (token string, u *config.User, err error)
+	RemoveUser(ctx context.Context, userID string) error
 }
 
 // users are the handlers of relay users.
@@ -43,9 +51,13 @@ type users struct {
 }
 
 func commandUser(u *config.User, link string) User {
-	j := User{ID: u.ID, Email: u.Email, CreatedAt: u.CreatedAt, PasswordSet: u.Password != "", Link: link}
+	j := User{ID: u.ID, Email: u.Email, Scope: string(u.Scope), CreatedAt: u.CreatedAt, PasswordSet: u.Password != "",
+		Link: link}
 	if u.Link != nil {
 		j.LinkExpires = &u.Link.Expires
+	}
+	if !u.LastSignInAt.IsZero() {
+		j.LastSignInAt = &u.LastSignInAt
 	}
 	return j
 }
@@ -58,46 +70,65 @@ func (x *users) list(*http.Request) (any, error) {
 	return shown, nil
 }
 
-// readEmail decodes a command about one user.
-func readEmail(r *http.Request) (string, error) {
+// readUserID decodes a command about one user, and returns the user's id and address.
+func readUserID(r *http.Request) (userID, email string, err error) {
 	var c Email
 	if err := readCommand(r, &c); err != nil {
-		return "", err
+		return "", "", err
 	}
-	email, err := config.NormalizeEmail(c.Email)
-	if err != nil {
-		return "", web.Invalid("email", "%v", err)
+	if email, err = config.NormalizeEmail(c.Email); err != nil {
+		return "", "", web.Invalid("email", "%v", err)
 	}
-	return email, nil
+	return config.UserID(email), email, nil
 }
 
-// link makes a handler of AddUser or ResetUser.
-func (x *users) link(do func(context.Context, string) (string, *config.User, error)) func(*http.Request) (any, error) {
-	return func(r *http.Request) (any, error) {
-		email, err := readEmail(r)
-		if err != nil {
-			return nil, err
-		}
-		token, u, err := do(r.Context(), email)
-		switch {
-		case errors.Is(err, config.ErrNotFound):
-			return nil, web.Missing("no user has this address; relay users list shows them")
-		case errors.Is(err, config.ErrConflict):
-			return nil, web.WrongState("email", "already belongs to a user; relay users reset creates a new link")
-		case err != nil:
-			return nil, err
-		}
-		return commandUser(u, x.baseURL+linkPath+token), nil
+func (x *users) add(r *http.Request) (any, error) {
+	var c AddUser
+	if err := readCommand(r, &c); err != nil {
+		return nil, err
 	}
+	token, u, err := x.users.AddUser(r.Context(), c.Email, config.Scope(c.Scope))
+	if err != nil {
+		return nil, userError(err)
+	}
+	return commandUser(u, x.baseURL+LinkPath+token), nil
+}
+
+func (x *users) reset(r *http.Request) (any, error) {
+	userID, _, err := readUserID(r)
+	if err != nil {
+		return nil, err
+	}
+	token, u, err := x.users.ResetUser(r.Context(), userID)
+	if err != nil {
+		return nil, userError(err)
+	}
+	return commandUser(u, x.baseURL+LinkPath+token), nil
 }
 
 func (x *users) remove(r *http.Request) (any, error) {
-	email, err := readEmail(r)
-	if err == nil {
-		err = x.users.RemoveUser(r.Context(), email)
+	userID, email, err := readUserID(r)
+	if err != nil {
+		return nil, err
 	}
-	if errors.Is(err, config.ErrNotFound) {
-		return nil, web.Missing("no user has this address; relay users list shows them")
+	if err := x.users.RemoveUser(r.Context(), userID); err != nil {
+		return nil, userError(err)
 	}
-	return map[string]any{"email": email, "removed": true}, err
+	return map[string]any{"email": email, "removed": true}, nil
+}
+
+// userError says what the operator can do about an error.
+func userError(err error) error {
+	switch {
+	case errors.Is(err, config.ErrNotFound):
+		return web.Missing("no user has this address; relay users list shows them")
+	case errors.Is(err, config.ErrConflict):
+		return web.WrongState("email", "already belongs to a user; relay users reset creates a new link")
+	case errors.Is(err, config.ErrLastWriter):
+		return web.WrongState("", "this is the last user with the scope read_write; add another one first: "+
+			"relay users add EMAIL --scope read_write")
+	case errors.Is(err, config.ErrTooManyUsers):
+		return web.WrongState("", "%v; remove one first", err)
+	}
+	return err
 }

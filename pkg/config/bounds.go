@@ -22,6 +22,8 @@ const (
 	MaxRecoveries = 5_000
 	// maxAlerts is the maximum number of alerts.
 	maxAlerts = 100_000
+	// MaxUsers is the maximum number of users. A sign-in link is searched for among all of them.
+	MaxUsers = 1000
 )
 
 // Errors of the bounds. Changes that only restrict or revoke something never return them.
@@ -32,6 +34,8 @@ var (
 	ErrRecoveryHistoryFull = fmt.Errorf("the maximum of %d recovery jobs in 30 days is reached", MaxRecoveries)
 	// ErrTooManyEndpoints means that there are MaxEndpoints endpoints.
 	ErrTooManyEndpoints = fmt.Errorf("the maximum of %d endpoints is reached", MaxEndpoints)
+	// ErrTooManyUsers means that there are MaxUsers users.
+	ErrTooManyUsers = fmt.Errorf("the maximum of %d users is reached", MaxUsers)
 )
 
 // isExempt reports whether a change only restricts or revokes something, so that it is allowed when a bound is reached.
@@ -42,12 +46,36 @@ func isExempt(old, new value) bool {
 		return onlyRestricts(old, new.(*Endpoint))
 	case *Key:
 		return old.RevokedAt.IsZero() && !new.(*Key).RevokedAt.IsZero()
-	case *User: // a reset removes the password and ends every session
-		return new.(*User).Password == ""
+	case *User:
+		return onlyRestrictsUser(old, new.(*User))
 	case *Answer: // the end of a call, without its answer
 		return new.(*Answer).Answer == ""
 	}
 	return false
+}
+
+// onlyRestrictsUser reports whether two versions of a user differ only in a password that was removed, sessions that
+// were ended, or a scope that is now read. With a password a new link may take its place.
+func onlyRestrictsUser(before, after *User) bool {
+	want := *before
+	want.UpdatedAt = after.UpdatedAt
+	if after.Password == "" {
+		want.Password, want.Link, want.ChoosePassword = "", after.Link, false
+	}
+	if after.Epoch > before.Epoch {
+		want.Epoch = after.Epoch
+	}
+	if after.Scope == Read {
+		want.Scope = Read
+	}
+	return sameJSON(&want, after)
+}
+
+// sameJSON reports whether two values have the same JSON.
+func sameJSON(a, b any) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
 }
 
 // onlyRestricts reports whether two versions of an endpoint differ only in what was disabled, paused, purged or
@@ -74,9 +102,7 @@ func onlyRestricts(before, after *Endpoint) bool {
 		d.Secrets = now.Secrets
 		want.Destinations = append(want.Destinations, d)
 	}
-	x, errX := json.Marshal(&want)
-	y, errY := json.Marshal(after)
-	return errX == nil && errY == nil && string(x) == string(y)
+	return sameJSON(&want, after)
 }
 
 // BoundUsage is how much of a bound is used.

@@ -28,13 +28,12 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			ctx := t.Context()
 			n := node(t, broker(t), Config{Node: "a"})
 			e := n.create(t)
-			_, k, err := n.CreateKey(ctx, "k", ReadWrite, false, time.Time{})
+			_, k, err := n.CreateKey(ctx, NewKey{Name: "k", Scope: ReadWrite})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := n.AddUser(ctx, "ops@example.com"); err != nil {
-				t.Fatal(err)
-			}
+			ops := addUser(t, n, "ops@example.com", ReadWrite)
+			second := addUser(t, n, "second@example.com", ReadWrite)
 			f.change(n)
 			if _, err := n.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, f.want) {
 				t.Errorf("a new endpoint: %v", err)
@@ -57,9 +56,15 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			})
 			must("disabling", err)
 			must("revoking", n.RevokeKey(ctx, k.ID))
-			_, _, err = n.ResetUser(ctx, "ops@example.com")
+			must("ending sessions", n.EndSessions(ctx, ops.ID))
+			_, err = n.SetUserScope(ctx, second.ID, Read)
+			must("taking the right to write", err)
+			_, _, err = n.ResetUser(ctx, ops.ID)
 			must("resetting a user", err)
-			must("removing a user", n.RemoveUser(ctx, "ops@example.com"))
+			must("removing a user", n.RemoveUser(ctx, second.ID))
+			if _, err := n.SetUserScope(ctx, ops.ID, Read); !errors.Is(err, ErrLastWriter) {
+				t.Errorf("the last user with read_write: %v", err)
+			}
 			must("deleting", n.DeleteEndpoint(ctx, e.ID))
 			d, err := id.NewGenerator(nil).New(0)
 			must("an id", err)
@@ -104,7 +109,7 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 // Keys expire by the corrected clock that all nodes share.
 func TestKeysExpireByTheBrokersClock(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	text, _, err := n.CreateKey(t.Context(), "k", Read, false, time.Now().Add(time.Hour))
+	text, _, err := n.CreateKey(t.Context(), NewKey{Name: "k", Scope: Read, ExpiresAt: time.Now().Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}

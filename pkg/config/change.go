@@ -3,12 +3,9 @@ package config
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -110,49 +107,6 @@ func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string) error {
 	return c.Barrier(ctx, res)
 }
 
-// CreateKey creates an API key and returns its text, which is stored nowhere. A zero expires means that it never
-// expires.
-func (c keys) CreateKey(ctx context.Context, name string, scope Scope, agent bool, expires time.Time) (
-	text string, k *Key, err error) {
-	if scope != Read && scope != ReadWrite {
-		return "", nil, fmt.Errorf("create key: unknown scope %q", scope)
-	}
-	if err := c.WaitReady(ctx); err != nil {
-		return "", nil, err
-	}
-	text = apikey.New()
-	hash := hashOf(text)
-	res, err := c.create(ctx, kindKey, &Key{
-		ID: id.Random(id.Key), Account: c.Account().ID, Name: name, Scope: scope, Agent: agent,
-		Hash: hash[:], Last4: apikey.Last4(text), CreatedAt: c.now().UTC(), ExpiresAt: expires,
-	})
-	if err != nil {
-		return "", nil, err
-	}
-	c.WaitForPeers(ctx, res)
-	return text, c.key(res.Entity), nil
-}
-
-// RevokeKey revokes a key for good. When it returns nil, every node rejects the key. Revoking a revoked key waits in
-// the same way, so that a client can repeat the call after a lost answer.
-func (c keys) RevokeKey(ctx context.Context, key string) error {
-	before, res, err := c.change(ctx, kindKey, key, isExempt, func(old value) (value, error) {
-		k := *old.(*Key)
-		if !k.RevokedAt.IsZero() {
-			return nil, nil
-		}
-		k.RevokedAt = c.now().UTC()
-		return &k, nil
-	})
-	if err != nil {
-		return fmt.Errorf("revoke key: %w", err)
-	}
-	if before == res.Entity {
-		res = c.CurrentPosition()
-	}
-	return c.Barrier(ctx, res)
-}
-
 // ensureAccount creates the account if there is none.
 func (c *core) ensureAccount(ctx context.Context) error {
 	if c.Account() != nil {
@@ -163,27 +117,4 @@ func (c *core) ensureAccount(ctx context.Context) error {
 		return nil // another node created it
 	}
 	return err
-}
-
-// ensureBootstrapKeys creates the keys of the environment that have no entity yet. A revoked key keeps its entity, so
-// it stays revoked. The ids derive from the hashes, so nodes that start together do not create a key twice.
-func (c *core) ensureBootstrapKeys(ctx context.Context) error {
-	for _, b := range []struct {
-		name, text string
-		scope      Scope
-	}{{"bootstrap", c.cfg.BootstrapKey, ReadWrite}, {"bootstrap read", c.cfg.BootstrapReadKey, Read}} {
-		hash := hashOf(b.text)
-		if b.text == "" || c.View().FindByHash(kindKey, hash) != nil {
-			continue
-		}
-		derived := sha256.Sum256(append([]byte("bootstrap key "), hash[:]...))
-		_, err := c.create(ctx, kindKey, &Key{
-			ID: id.ID(derived[:16]).Text(id.Key), Account: c.Account().ID, Name: b.name, Scope: b.scope,
-			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.now().UTC(), Bootstrap: true,
-		})
-		if err != nil && !errors.Is(err, ErrConflict) {
-			return err
-		}
-	}
-	return nil
 }

@@ -40,6 +40,14 @@ var (
 	ErrInvalidKey = errors.New("unknown, expired or revoked API key")
 )
 
+// InvalidError says what is wrong with a value that a person has given.
+type InvalidError struct {
+	Param   string // name of the value, such as scope
+	Message string // a predicate, such as "must be read or read_write"
+}
+
+func (e *InvalidError) Error() string { return e.Param + " " + e.Message }
+
 // Sealed is a secret that is encrypted with a master key: "key name:base64(nonce, AES-GCM ciphertext)".
 type Sealed string
 
@@ -65,6 +73,7 @@ type Control struct {
 	recoveries
 	alerts
 	users
+	secrets
 	erasures
 	documents
 }
@@ -78,6 +87,7 @@ type core struct {
 	now             func() time.Time
 	bootstrapScopes map[[conflog.HashLen]byte]Scope // of the bootstrap keys in the environment, by the hash of the key
 	sweepInterval   time.Duration                   // between two removals of expired entities
+	passwords       *passwords
 	cache           cache
 }
 
@@ -94,12 +104,12 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	}
 	core := &core{
 		cfg: cfg, log: deps.Log, keyring: deps.Keyring, now: deps.Now, bootstrapScopes: cfg.bootstrapScopes(),
-		sweepInterval: time.Minute,
+		sweepInterval: time.Minute, passwords: newPasswords(),
 	}
 	c := &Control{
 		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
-		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, erasures: erasures{core},
-		documents: documents{core},
+		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, secrets: secrets{core},
+		erasures: erasures{core}, documents: documents{core},
 	}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified

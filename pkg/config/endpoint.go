@@ -173,21 +173,23 @@ type Response struct {
 
 // Key is an API key. Only the SHA-256 of its text is stored.
 type Key struct {
-	ID        string    `json:"id"`
-	Account   string    `json:"account"`
-	Name      string    `json:"name"`
-	Scope     Scope     `json:"scope"`
-	Agent     bool      `json:"agent"`
-	Hash      []byte    `json:"hash"`
-	Last4     string    `json:"last4"`
-	CreatedAt time.Time `json:"created_at"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	ID      string `json:"id"`
+	Account string `json:"account"`
+	Name    string `json:"name"`
+	Scope   Scope  `json:"scope"`
+	Agent   bool   `json:"agent"`
+	Hash    []byte `json:"hash"`
+	Last4   string `json:"last4"`
+	// Fingerprint is that of the text; see KeyFingerprint. Empty: the key was stored without one, or is a bootstrap key.
+	Fingerprint string    `json:"fingerprint,omitempty"`
+	CreatedAt   time.Time `json:"created_at"`
+	ExpiresAt   time.Time `json:"expires_at,omitzero"`
+	RevokedAt   time.Time `json:"revoked_at,omitzero"`
 	// Bootstrap marks a key that is valid only while the environment of the node names it.
 	Bootstrap bool `json:"bootstrap"`
 }
 
-// Scope is what a key permits.
+// Scope is what an API key or a user may do.
 type Scope string
 
 // Scopes.
@@ -200,6 +202,9 @@ const (
 type Account struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
+	// FPSalt has 16 random bytes, which distinguish the fingerprints of this account from those of others. It is created
+	// when it is needed for the first time, and is no secret.
+	FPSalt []byte `json:"fp_salt,omitempty"`
 }
 
 // hashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by

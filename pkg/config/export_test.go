@@ -36,7 +36,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 			UpdatedAt: n.now().UTC()}
 		switch v := value(v).(type) {
 		case *User:
-			v.Email, v.ID = "ops@example.com", userID("ops@example.com")
+			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
 		case *Recovery:
 			v.State, v.RatePerSecond = RecoveryReady, 1
 		case *Erasure:
@@ -82,11 +82,12 @@ func TestImportRestoresTheExport(t *testing.T) {
 	bubble(t, func(t *testing.T, before stream.Config) {
 		a := node(t, before, Config{Node: "a", BootstrapKey: "bootstrap-key-of-before"})
 		endpoints := []*Endpoint{a.create(t), a.create(t), a.create(t)}
-		text, k, err := a.CreateKey(t.Context(), "ci", ReadWrite, true, time.Now().Add(time.Hour))
+		text, k, err := a.CreateKey(t.Context(), NewKey{
+			Name: "ci", Scope: ReadWrite, Agent: true, ExpiresAt: time.Now().Add(time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		gone, g, err := a.CreateKey(t.Context(), "gone", Read, false, time.Time{})
+		gone, g, err := a.CreateKey(t.Context(), NewKey{Name: "gone", Scope: Read})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +164,7 @@ func TestImportReplaces(t *testing.T) {
 	kept := a.create(t)
 	doc := exportOf(t, a)
 	other := a.create(t)
-	text, _, err := a.CreateKey(ctx, "later", Read, false, time.Time{})
+	text, _, err := a.CreateKey(ctx, NewKey{Name: "later", Scope: Read})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +308,7 @@ func withChecksum(t *testing.T, doc []byte, from, to string) []byte {
 func TestImportValidatesTheDocument(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
 	a.create(t)
-	token, _, err := a.AddUser(t.Context(), "ops@example.com")
+	token, _, err := a.AddUser(t.Context(), "ops@example.com", ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,8 +119,13 @@ func (im *importing) read(from io.Reader) (err error) {
 			im.progress.Entities++
 			return nil
 		}
-		if e, ok := v.(*Endpoint); ok {
-			im.fitPartitions(e)
+		switch v := v.(type) {
+		case *Endpoint:
+			im.fitPartitions(v)
+		case *User: // sessions that were ended since the export stay ended
+			if u, _ := findEntity[*User](im.core, kindUser, v.ID); u != nil {
+				v.Epoch = max(v.Epoch, u.Epoch)
+			}
 		}
 		if _, unread := v.(*Opaque); !unread { // encode it as validated: without unknown members
 			if raw, err = json.Marshal(v); err != nil {
@@ -253,7 +258,8 @@ func (im *importing) madeAtStart(e *conflog.Entity) bool {
 
 // write writes the account, deletes the unlisted entities, and then writes the entities of the document in order.
 func (im *importing) write(ctx context.Context, unlisted []*conflog.Entity) error {
-	if own := im.Account(); own.ID != im.account.ID {
+	if own := im.Account(); own.ID != im.account.ID ||
+		len(im.account.FPSalt) > 0 && !bytes.Equal(own.FPSalt, im.account.FPSalt) {
 		raw, err := json.Marshal(im.account)
 		if err != nil {
 			return fmt.Errorf("encode the account: %w", err)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -43,8 +44,7 @@ type kindInfo struct {
 	holdsSecrets bool         // values may hold sealed secrets; eachSealed finds them
 }
 
-// kindTable has every kind. This version stores those from settings on, which only a later version creates, as opaque
-// values; see Opaque.
+// kindTable has every kind. Only a later version creates those that are opaque; this version stores them, see Opaque.
 var kindTable = [kinds]kindInfo{
 	// registered by the log itself
 	kindLog: {conflog.KindInfo{Name: "log"}, func() value { return &LogSecret{} }, false, true},
@@ -73,7 +73,12 @@ var kindTable = [kinds]kindInfo{
 	kindAlert: {
 		info("alert", conflog.AuditNone, conflog.Bounds{MaxCount: maxAlerts, ErrCount: ErrStateFull, AllowWhenFull: true}),
 		func() value { return &Alert{} }, true, false},
-	kindUser: {info("user", conflog.AuditAll, conflog.Bounds{}), func() value { return &User{} }, true, false},
+	kindUser: {
+		info("user", conflog.AuditAll, conflog.Bounds{MaxCount: MaxUsers, ErrCount: ErrTooManyUsers}),
+		func() value { return &User{} }, true, false},
+	kindServiceSecret: {info("service_secret", conflog.AuditAll, conflog.Bounds{}), func() value {
+		return &ServiceSecret{}
+	}, true, true},
 	// Erasures are small, and must always be possible.
 	kindErasure: {info("erasure", conflog.AuditCreateDelete,
 		conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
@@ -81,8 +86,7 @@ var kindTable = [kinds]kindInfo{
 			return &Erasure{}
 		}, true, false},
 
-	kindSettings:      opaque("settings", conflog.AuditAll),
-	kindServiceSecret: opaque("service_secret", conflog.AuditAll),
+	kindSettings: opaque("settings", conflog.AuditAll),
 	// changes that the service makes by itself are not audited
 	kindFinding:  opaque("finding", conflog.AuditRequested),
 	kindDrain:    opaque("drain", conflog.AuditAll),
@@ -155,6 +159,9 @@ func decodeValue(k kind, b []byte) (value, error) {
 	h := v.secretHash()
 	if len(h) != conflog.HashLen && (k == kindEndpoint || k == kindKey || len(h) > 0) {
 		return nil, fmt.Errorf("decode %s: hash of %d bytes", kindTable[k].Name, len(h))
+	}
+	if u, ok := v.(*User); ok {
+		u.Scope = cmp.Or(u.Scope, ReadWrite)
 	}
 	return v, nil
 }

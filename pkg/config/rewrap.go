@@ -207,6 +207,8 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 		v.eachSealed(f)
 	case *LogSecret:
 		f(v.ID, FieldLogSecret, &v.Secret)
+	case *ServiceSecret:
+		f(v.ID, FieldServiceSecret, &v.Sealed.Secret)
 	case *Opaque:
 		for field, s := range v.Sealed {
 			f(v.ID, field, &s)

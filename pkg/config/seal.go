@@ -24,6 +24,7 @@ import (
 // \tdst_…/header/<Name>   added header values   Destination.Headers[Name], the name as stored
 // \tacc_…/alerts/…        channels of alerts    see FieldAlertURL and FieldAlertSecret
 // \tlog/secret            of the log itself     LogSecret.Secret
+// \tservice_secret/secret of the service        ServiceSecret.Sealed.Secret
 const (
 	FieldToken        = "token"
 	FieldVerification = "verification"

@@ -149,7 +149,7 @@ func TestNoSecretInClear(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		text, k, err := n.CreateKey(ctx, "ci", ReadWrite, false, time.Time{})
+		text, k, err := n.CreateKey(ctx, NewKey{Name: "ci", Scope: ReadWrite})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -120,7 +120,7 @@ func loadedNode(b *testing.B) (c *testNode, tokens, ids []string, key string) {
 	for _, id := range ids {
 		tokens = append(tokens, "tok_"+id)
 	}
-	key, _, err := c.CreateKey(context.Background(), "k", Read, false, time.Time{})
+	key, _, err := c.CreateKey(context.Background(), NewKey{Name: "k", Scope: Read})
 	if err != nil {
 		b.Fatal(err)
 	}

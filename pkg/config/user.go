@@ -2,16 +2,15 @@ package config
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/mail"
+	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/crypto/argon2"
 
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -24,13 +23,18 @@ type users struct{ *core }
 type User struct {
 	Meta
 	Email string `json:"email"` // normalized; see NormalizeEmail
+	// Scope is what the user may do. A user that was stored without one has ReadWrite.
+	Scope Scope `json:"scope"`
 	// Password is an argon2id hash in PHC string format; empty: the user can sign in with a link only.
 	Password string `json:"password,omitempty"`
 	Link     *Link  `json:"link,omitempty"`
-	// SessionsSince invalidates the sessions that began before it.
-	SessionsSince time.Time `json:"sessions_since"`
-	// Epoch invalidates all sessions with a lower epoch.
+	// ChoosePassword says that the user has redeemed a link and may choose a password.
+	ChoosePassword bool `json:"choose_password,omitempty"`
+	// Epoch is that of the valid sessions. Raising it ends them on every node, whatever the clocks. It begins with a
+	// random number, so that sessions of a user who was removed and added again stay ended.
 	Epoch int `json:"epoch,omitempty"`
+	// LastSignInAt is when the user signed in last, within a minute; zero: never.
+	LastSignInAt time.Time `json:"last_sign_in_at,omitzero"`
 	// FromEnvironment marks the first user, whom a node created from its environment.
 	FromEnvironment bool `json:"from_environment,omitempty"`
 }
@@ -44,31 +48,8 @@ type Link struct {
 // linkLife is how long a link is valid.
 const linkLife = 10 * time.Minute
 
-// Length of a password in bytes. The maximum bounds the work of hashing.
-const (
-	MinPassword = 12
-	MaxPassword = 1000
-)
-
-// Cost of a hash: 19 MiB and two passes, about 30 ms, the minimum for argon2id in the OWASP Password Storage Cheat
-// Sheet.
-const (
-	argonMemory  = 19 << 10 // KiB
-	argonPasses  = 2
-	argonThreads = 1
-	argonSalt    = 16
-	argonHash    = 32
-)
-
-// hashPassword returns the argon2id hash of a password in PHC string format.
-func hashPassword(password string) string {
-	var salt [argonSalt]byte
-	rand.Read(salt[:]) // never fails: crypto/rand ends the process instead
-	sum := argon2.IDKey([]byte(password), salt[:], argonPasses, argonMemory, argonThreads, argonHash)
-	text := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonPasses, argonThreads,
-		text(salt[:]), text(sum))
-}
+// ErrLastWriter means that after the change no user would have the scope ReadWrite.
+var ErrLastWriter = errors.New("no other user has the scope read_write")
 
 // NormalizeEmail returns the normalized form of an email address, or an error that says what is wrong. It converts to
 // lower case, the local part too: two users whose addresses differ only in case would be confused.
@@ -86,20 +67,24 @@ func NormalizeEmail(text string) (string, error) {
 	return strings.ToLower(text), nil
 }
 
-// userID derives the id of a user from the normalized email address.
-func userID(email string) string {
+// UserID returns the id of the user with that normalized email address.
+func UserID(email string) string {
 	sum := sha256.Sum256([]byte("user " + email))
 	return id.ID(sum[:16]).Text(id.User)
 }
 
+// newEpoch returns a random first epoch below 2^48, which every JSON parser reads exactly.
+func newEpoch() int { return 1 + rand.IntN(1<<48) }
+
 // newLink returns a new link and its token of 256 random bits.
 func (c users) newLink() (token string, l *Link) {
-	var random [32]byte
-	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
-	token = base64.RawURLEncoding.EncodeToString(random[:])
+	token = base64.RawURLEncoding.EncodeToString(randomBytes(32))
 	hash := hashOf(token)
-	return token, &Link{Hash: hash[:], Expires: c.now().UTC().Add(linkLife)}
+	return token, &Link{Hash: hash[:], Expires: c.Now().UTC().Add(linkLife)}
 }
+
+// errScope is the error for a scope that does not exist.
+func errScope() error { return &InvalidError{"scope", "must be read or read_write"} }
 
 // Users returns the users of the account, newest first.
 func (c users) Users() []*User {
@@ -107,35 +92,132 @@ func (c users) Users() []*User {
 	return all
 }
 
-// AddUser creates a user and returns the token of a sign-in link. email must be normalized. It returns ErrConflict when
-// the address exists.
-func (c users) AddUser(ctx context.Context, email string) (token string, u *User, err error) {
+// hasWriter reports whether a user other than the one with the id except may change something.
+func (c users) hasWriter(except string) bool {
+	return slices.ContainsFunc(c.Users(), func(u *User) bool { return u.ID != except && u.Scope == ReadWrite })
+}
+
+// AddUser creates a user and returns the token of a sign-in link. While nobody has the scope ReadWrite, the new user
+// gets it, whatever scope says. It returns an *InvalidError for an unusable address or scope, and ErrConflict when the
+// address exists.
+func (c users) AddUser(ctx context.Context, email string, scope Scope) (token string, u *User, err error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return "", nil, err
+	}
+	if email, err = NormalizeEmail(email); err != nil {
+		return "", nil, &InvalidError{"email", err.Error()}
+	}
+	if scope != Read && scope != ReadWrite {
+		return "", nil, errScope()
+	}
+	if !c.hasWriter("") {
+		scope = ReadWrite
+	}
 	token, link := c.newLink()
 	u, err = addEntity(ctx, c.core, kindUser,
-		&User{Meta: Meta{ID: userID(email)}, Email: email, Link: link, SessionsSince: c.now().UTC()})
+		&User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: scope, Link: link, Epoch: newEpoch()})
 	return token, u, err
 }
 
-// ResetUser removes the password, ends all sessions on every node, and returns the token of a new sign-in link.
-func (c users) ResetUser(ctx context.Context, email string) (token string, u *User, err error) {
-	token, link := c.newLink()
-	u, err = updateEntity(ctx, c.core, kindUser, userID(email), func(u *User) error {
-		u.Password, u.Link, u.SessionsSince = "", link, c.now().UTC()
-		return nil
-	})
+// updateEverywhere changes a user. When it returns nil, no node acts on the user as it was before.
+func (c users) updateEverywhere(ctx context.Context, userID string, alter func(*User) error) (*User, error) {
+	u, _, err := updateWithoutWait(ctx, c.core, kindUser, userID, alter)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	return token, u, c.Barrier(ctx, c.CurrentPosition())
+	return u, c.Barrier(ctx, c.CurrentPosition())
 }
 
-// RemoveUser deletes a user. When it returns nil, no node knows the user.
-func (c users) RemoveUser(ctx context.Context, email string) error {
-	res, err := c.Delete(ctx, kindUser, userID(email))
+// SetUserScope changes what a user may do. When the scope is now Read and it returns nil, no node lets the user change
+// anything. It returns ErrLastWriter when nobody else has the scope ReadWrite.
+func (c users) SetUserScope(ctx context.Context, userID string, scope Scope) (*User, error) {
+	if scope != Read && scope != ReadWrite {
+		return nil, errScope()
+	}
+	u, err := c.updateEverywhere(ctx, userID, func(u *User) error {
+		if scope == Read && u.Scope == ReadWrite && !c.hasWriter(userID) {
+			return ErrLastWriter
+		}
+		u.Scope = scope
+		return nil
+	})
+	if err != nil || c.hasWriter("") {
+		return u, err
+	}
+	// Another call has changed or removed the other writers in the meantime.
+	if _, err := c.SetUserScope(ctx, userID, ReadWrite); err != nil {
+		return nil, err
+	}
+	return nil, ErrLastWriter
+}
+
+// ResetUser removes the password, ends all sessions on every node, and returns the token of a new sign-in link.
+func (c users) ResetUser(ctx context.Context, userID string) (token string, u *User, err error) {
+	token, link := c.newLink()
+	u, err = c.updateEverywhere(ctx, userID, func(u *User) error {
+		u.Password, u.Link, u.ChoosePassword = "", link, false
+		u.Epoch++
+		return nil
+	})
+	return token, u, err
+}
+
+// RemoveUser deletes a user. When it returns nil, no node accepts the user's sessions. It returns ErrLastWriter when
+// nobody else has the scope ReadWrite.
+func (c users) RemoveUser(ctx context.Context, userID string) error {
+	if err := c.WaitReady(ctx); err != nil {
+		return err
+	}
+	u, _ := findEntity[*User](c.core, kindUser, userID)
+	if u == nil {
+		return ErrNotFound
+	}
+	if u.Scope == ReadWrite && !c.hasWriter(userID) {
+		return ErrLastWriter
+	}
+	res, err := c.Delete(ctx, kindUser, userID)
 	if err != nil {
 		return err
 	}
+	if u.Scope == ReadWrite && !c.hasWriter("") {
+		return c.restoreUser(ctx, u)
+	}
 	return c.Barrier(ctx, res)
+}
+
+// restoreUser creates a user again who was the last one with the scope ReadWrite: another call has changed or removed
+// the others in the meantime. It returns ErrLastWriter.
+func (c users) restoreUser(ctx context.Context, u *User) error {
+	again := *u
+	again.Epoch++
+	if _, err := c.create(ctx, kindUser, &again); err != nil && !errors.Is(err, ErrConflict) {
+		return fmt.Errorf("restore the last user with the scope read_write: %w", err)
+	}
+	return ErrLastWriter
+}
+
+// FirstLink returns the token of a new sign-in link for the user with that address, while no user has a password. It
+// creates the user, with the scope ReadWrite, when there is no user. It returns an empty token when a user has a
+// password, or there are other users only. The sessions of the user stay valid.
+func (c users) FirstLink(ctx context.Context, email string) (token string, err error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return "", err
+	}
+	all := c.Users()
+	if len(all) == 0 {
+		token, _, err = c.AddUser(ctx, email, ReadWrite)
+		return token, err
+	}
+	i := slices.IndexFunc(all, func(u *User) bool { return u.ID == UserID(email) })
+	if i < 0 || slices.ContainsFunc(all, func(u *User) bool { return u.Password != "" }) {
+		return "", nil
+	}
+	token, link := c.newLink()
+	_, err = updateEntity(ctx, c.core, kindUser, all[i].ID, func(u *User) error {
+		u.Link = link
+		return nil
+	})
+	return token, err
 }
 
 // ensureAdmin creates the user of the environment when there is no user.
@@ -149,8 +231,8 @@ func (c users) ensureAdmin(ctx context.Context) error {
 	}
 	now := c.now().UTC()
 	_, err = c.create(ctx, kindUser, &User{
-		Meta: Meta{ID: userID(email), Account: c.Account().ID, CreatedAt: now, UpdatedAt: now}, Email: email,
-		Password: hashPassword(c.cfg.AdminPassword), SessionsSince: now, FromEnvironment: true,
+		Meta: Meta{ID: UserID(email), Account: c.Account().ID, CreatedAt: now, UpdatedAt: now}, Email: email,
+		Scope: ReadWrite, Password: c.passwords.hash(c.cfg.AdminPassword), Epoch: newEpoch(), FromEnvironment: true,
 	})
 	if errors.Is(err, ErrConflict) {
 		return nil // another node created the user

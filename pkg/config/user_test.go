@@ -1,14 +1,13 @@
 package config
 
 import (
-	"encoding/base64"
+	"bytes"
+	"context"
 	"errors"
-	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/crypto/argon2"
 
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -21,6 +20,7 @@ func TestNormalizeEmail(t *testing.T) {
 		}
 	}
 	f("ops@example.com", "ops@example.com")
+	f("dev@localhost", "dev@localhost")
 	f(" Ops+Relay@Example.COM\n", "ops+relay@example.com")
 	f("", "")
 	f("ops", "")
@@ -37,26 +37,14 @@ func TestNormalizeEmail(t *testing.T) {
 	f("x"+longest, "")
 }
 
-// isHashOf reports whether the text is an argon2id hash of the password, with the parameters in the text.
-func isHashOf(t *testing.T, text, password string) bool {
+// addUser adds a user.
+func addUser(t *testing.T, n *testNode, email string, scope Scope) *User {
 	t.Helper()
-	parts := strings.Split(text, "$")
-	var version int
-	var memory, passes uint32
-	var threads uint8
-	if len(parts) != 6 || parts[1] != "argon2id" {
-		t.Fatalf("%q", text)
+	_, u, err := n.AddUser(t.Context(), email, scope)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &memory, &passes,
-		&threads); err != nil || version != argon2.Version || memory < 19456 || passes < 2 {
-		t.Fatalf("%q: %v", text, err)
-	}
-	salt, err := base64.RawStdEncoding.DecodeString(parts[4])
-	if err != nil || len(salt) < 16 {
-		t.Fatalf("%q: %v", text, err)
-	}
-	sum := argon2.IDKey([]byte(password), salt, passes, memory, threads, 32)
-	return base64.RawStdEncoding.EncodeToString(sum) == parts[5]
+	return u
 }
 
 func TestUsers(t *testing.T) {
@@ -64,9 +52,10 @@ func TestUsers(t *testing.T) {
 		ctx := t.Context()
 		a := node(t, conf, Config{Node: "a"})
 		b := node(t, conf, Config{Node: "b"})
-		token, u, err := a.AddUser(ctx, "ops@example.com")
+		addUser(t, a, "first@example.com", ReadWrite)
+		token, u, err := a.AddUser(ctx, " Ops@Example.com", ReadWrite)
 		if err != nil || !strings.HasPrefix(u.ID, "usr_") || u.Account != a.Account().ID || len(token) != 43 ||
-			u.Password != "" {
+			u.Password != "" || u.Email != "ops@example.com" {
 			t.Fatalf("%+v, %v", u, err)
 		}
 		if hash := hashOf(token); string(u.Link.Hash) != string(hash[:]) ||
@@ -76,38 +65,149 @@ func TestUsers(t *testing.T) {
 		if err := b.Sync(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := b.AddUser(ctx, "ops@example.com"); !errors.Is(err, ErrConflict) {
+		if _, _, err := b.AddUser(ctx, "ops@example.com", Read); !errors.Is(err, ErrConflict) {
 			t.Errorf("the same address twice: %v", err)
 		}
-		time.Sleep(time.Minute)
-		again, r, err := b.ResetUser(ctx, "ops@example.com")
-		if err != nil || again == token || r.ID != u.ID || !r.SessionsSince.After(u.SessionsSince) || r.Password != "" {
+		again, r, err := b.ResetUser(ctx, u.ID)
+		if err != nil || again == token || r.ID != u.ID || r.Epoch == u.Epoch || r.Password != "" {
 			t.Errorf("%+v, %v", r, err)
 		}
 		// When a reset is answered, every node rejects the earlier sessions.
-		if got := a.Users(); len(got) != 1 || !got[0].SessionsSince.Equal(r.SessionsSince) {
-			t.Errorf("the other node knows %+v", got)
+		if _, err := a.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) {
+			t.Errorf("a session from before the reset: %v", err)
 		}
 		doc := string(exportOf(t, &testNode{Control: a.Control}))
 		if !strings.Contains(doc, "ops@example.com") || strings.Contains(doc, token) || strings.Contains(doc, again) {
 			t.Errorf("%s", doc)
 		}
-		if err := a.RemoveUser(ctx, "ops@example.com"); err != nil || len(b.Users()) > 0 {
+		if err := a.RemoveUser(ctx, u.ID); err != nil || len(b.Users()) != 1 {
 			t.Errorf("%v, and the other node knows %+v", err, b.Users())
 		}
-		if err := a.RemoveUser(ctx, "ops@example.com"); !errors.Is(err, ErrNotFound) {
+		if err := a.RemoveUser(ctx, u.ID); !errors.Is(err, ErrNotFound) {
 			t.Error(err)
 		}
-		if _, _, err := a.ResetUser(ctx, "ops@example.com"); !errors.Is(err, ErrNotFound) {
+		if _, _, err := a.ResetUser(ctx, u.ID); !errors.Is(err, ErrNotFound) {
 			t.Error(err)
 		}
-		time.Sleep(time.Second)
-		// Created again, it is the same user, whose earlier sessions stay invalid.
-		if _, n, err := a.AddUser(ctx, "ops@example.com"); err != nil || n.ID != u.ID ||
-			!n.SessionsSince.After(r.SessionsSince) {
-			t.Errorf("%+v, %v", n, err)
+		// Added again, it is the same user, whose earlier sessions stay ended.
+		if n := addUser(t, a, "ops@example.com", Read); n.ID != u.ID || n.Epoch == u.Epoch || n.Epoch == r.Epoch {
+			t.Errorf("%+v", n)
 		}
 	})
+}
+
+func TestInvalidUsersAreRefused(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	f := func(param string, err error) {
+		t.Helper()
+		if invalid, ok := errors.AsType[*InvalidError](err); !ok || invalid.Param != param {
+			t.Errorf("%v, want a fault of %s", err, param)
+		}
+	}
+	_, _, err := n.AddUser(t.Context(), "ops", Read)
+	f("email", err)
+	_, _, err = n.AddUser(t.Context(), "ops@example.com", "admin")
+	f("scope", err)
+	_, err = n.SetUserScope(t.Context(), "usr_nope", "")
+	f("scope", err)
+	if _, err := n.SetUserScope(t.Context(), "usr_nope", Read); !errors.Is(err, ErrNotFound) || len(n.Users()) > 0 {
+		t.Errorf("%v, %+v", err, n.Users())
+	}
+}
+
+// The first user has the scope read_write, whatever was asked for, and the last user with it keeps it.
+func TestSomebodyMayAlwaysWrite(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	first := addUser(t, n, "first@example.com", Read)
+	second := addUser(t, n, "second@example.com", Read)
+	if first.Scope != ReadWrite || second.Scope != Read {
+		t.Fatalf("%s, %s", first.Scope, second.Scope)
+	}
+	if _, err := n.SetUserScope(ctx, first.ID, Read); !errors.Is(err, ErrLastWriter) {
+		t.Errorf("demoting the last writer: %v", err)
+	}
+	if err := n.RemoveUser(ctx, first.ID); !errors.Is(err, ErrLastWriter) {
+		t.Errorf("removing the last writer: %v", err)
+	}
+	if u, err := n.SetUserScope(ctx, second.ID, ReadWrite); err != nil || u.Scope != ReadWrite {
+		t.Fatalf("%+v, %v", u, err)
+	}
+	if u, err := n.SetUserScope(ctx, first.ID, Read); err != nil || u.Scope != Read {
+		t.Errorf("%+v, %v", u, err)
+	}
+	if err := n.RemoveUser(ctx, first.ID); err != nil {
+		t.Error(err)
+	}
+	if err := n.RemoveUser(ctx, second.ID); !errors.Is(err, ErrLastWriter) || len(n.Users()) != 1 {
+		t.Errorf("removing the last user: %v", err)
+	}
+}
+
+// Two nodes that demote or remove the last two writers at once leave one.
+func TestSomebodyMayAlwaysWriteWhicheverNodesRemove(t *testing.T) {
+	remove := func(ctx context.Context, n *testNode, id string) error { return n.RemoveUser(ctx, id) }
+	demote := func(ctx context.Context, n *testNode, id string) error {
+		_, err := n.SetUserScope(ctx, id, Read)
+		return err
+	}
+	for name, take := range map[string][2]func(context.Context, *testNode, string) error{
+		"remove": {remove, remove}, "demote": {demote, demote}, "both": {remove, demote},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, conf stream.Config) {
+				a, b := pair(t, conf, conf)
+				ids := [2]string{addUser(t, a, "1@example.com", ReadWrite).ID, addUser(t, a, "2@example.com", ReadWrite).ID}
+				var wg sync.WaitGroup
+				var errs [2]error
+				for i, n := range []*testNode{a, b} {
+					wg.Go(func() { errs[i] = take[i](t.Context(), n, ids[i]) })
+				}
+				wg.Wait()
+				if !errors.Is(errors.Join(errs[:]...), ErrLastWriter) {
+					t.Errorf("%v", errs)
+				}
+				for _, n := range []*testNode{a, b} {
+					if !n.hasWriter("") {
+						t.Errorf("nobody may write: %+v", n.Users())
+					}
+				}
+			})
+		})
+	}
+}
+
+// The number of users is bounded.
+func TestNumberOfUsersIsBounded(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	n.inject(kindUser, "len", MaxUsers-1)
+	addUser(t, n, "last@example.com", ReadWrite)
+	if _, _, err := n.AddUser(t.Context(), "more@example.com", Read); !errors.Is(err, ErrTooManyUsers) {
+		t.Error(err)
+	}
+}
+
+// A user whom an earlier version stored has the scope read_write, and keeps the member that this version does not use.
+func TestUsersOfEarlierVersions(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	id := UserID("ops@example.com")
+	raw := `{"id":"` + id + `","account":"` + n.Account().ID + `","created_at":"2026-01-01T00:00:00Z",` +
+		`"updated_at":"2026-01-01T00:00:00Z","email":"ops@example.com","sessions_since":"2026-01-02T00:00:00Z"}`
+	if _, err := n.Create(t.Context(), kindUser, id, []byte(raw)); err != nil {
+		t.Fatal(err)
+	}
+	if u, err := n.SessionUser(id, 0); err != nil || u.Scope != ReadWrite {
+		t.Fatalf("%+v, %v", u, err)
+	}
+	if _, _, err := n.ResetUser(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	after := n.Value(n.View().FindLiving(kindUser, id))
+	for _, want := range []string{`"sessions_since":"2026-01-02T00:00:00Z"`, `"scope":"read_write"`, `"epoch":1`} {
+		if !bytes.Contains(after, []byte(want)) {
+			t.Errorf("%s lacks %s", after, want)
+		}
+	}
 }
 
 // The first user is created from the environment when there is none, and only once when nodes start together.
@@ -117,8 +217,11 @@ func TestFirstUser(t *testing.T) {
 	a := node(t, conf, admin)
 	users := a.Users()
 	if len(users) != 1 || users[0].Email != "ops@example.com" || !users[0].FromEnvironment ||
-		!isHashOf(t, users[0].Password, "planted-password") || isHashOf(t, users[0].Password, "planted-passwore") {
+		users[0].Scope != ReadWrite {
 		t.Fatalf("%+v", users)
+	}
+	if u, err := a.SignIn(t.Context(), "ops@example.com", "planted-password"); err != nil || u.ID != users[0].ID {
+		t.Errorf("%+v, %v", u, err)
 	}
 	if raw := string(exportOf(t, a)); strings.Contains(raw, "planted") {
 		t.Errorf("%s", raw)
@@ -132,7 +235,68 @@ func TestFirstUser(t *testing.T) {
 	if again := c.Users(); len(again) != 1 || again[0].Password != users[0].Password {
 		t.Errorf("%+v", again)
 	}
-	if one, two := hashPassword("x"), hashPassword("x"); one == two {
-		t.Error("two hashes of one password are the same")
+}
+
+// While nobody has a password, each call of FirstLink returns a new link for the first user, and the one before no
+// longer works.
+func TestFirstLink(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	link := func() string {
+		t.Helper()
+		token, err := n.FirstLink(ctx, "dev@localhost")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
 	}
+	unused := link()
+	token := link()
+	if _, err := n.RedeemLink(ctx, unused); !errors.Is(err, ErrLink) {
+		t.Errorf("an earlier link: %v", err)
+	}
+	u, err := n.RedeemLink(ctx, token)
+	if err != nil || u.Email != "dev@localhost" || u.Scope != ReadWrite || len(n.Users()) != 1 {
+		t.Fatalf("%+v, %v", u, err)
+	}
+	token = link() // redeemed, but no password chosen
+	if _, err := n.SessionUser(u.ID, u.Epoch); err != nil {
+		t.Errorf("the session of the link before: %v", err)
+	}
+	if u, err = n.RedeemLink(ctx, token); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.SetPassword(ctx, u.ID, "a long password"); err != nil {
+		t.Fatal(err)
+	}
+	if token := link(); token != "" {
+		t.Error("a link although somebody has a password")
+	}
+	other := node(t, broker(t), Config{Node: "a"})
+	addUser(t, other, "ops@example.com", ReadWrite)
+	if token, err := other.FirstLink(ctx, "dev@localhost"); token != "" || err != nil || len(other.Users()) != 1 {
+		t.Errorf("somebody else is there: %q, %v", token, err)
+	}
+}
+
+// A member that only restricts a user is exempt from the bounds, and nothing else is.
+func TestOnlyRestrictionsOfUsersAreExempt(t *testing.T) {
+	base := User{Email: "ops@example.com", Scope: ReadWrite, Password: "hash", Epoch: 7}
+	f := func(what string, want bool, alter func(*User)) {
+		t.Helper()
+		after := base
+		alter(&after)
+		if got := isExempt(&base, &after); got != want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	f("sessions ended", true, func(u *User) { u.Epoch++ })
+	f("sessions revived", false, func(u *User) { u.Epoch-- })
+	f("reset", true, func(u *User) { u.Password, u.Link, u.Epoch = "", &Link{}, 8 })
+	f("a link beside the password", false, func(u *User) { u.Link = &Link{} })
+	f("another password", false, func(u *User) { u.Password = "other" })
+	f("demoted", true, func(u *User) { u.Scope = Read })
+	f("a sign-in", false, func(u *User) { u.LastSignInAt = time.Now() })
+	base.Scope = Read
+	f("promoted", false, func(u *User) { u.Scope = ReadWrite })
 }

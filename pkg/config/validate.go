@@ -25,10 +25,12 @@ func validate(v value, checkURL func(string) error) error {
 	case *Key:
 		return requireOneOf("scope", string(v.Scope), string(Read), string(ReadWrite))
 	case *User:
-		v.Link = nil // a link of an import must not let anybody sign in
-		email, err := NormalizeEmail(v.Email)
-		if err != nil || email != v.Email || v.ID != userID(email) {
-			return fmt.Errorf("email %.100q does not belong to this id", v.Email)
+		return v.validate()
+	case *ServiceSecret:
+		return requireOneOf("id", v.ID, serviceSecretID)
+	case *Account:
+		if n := len(v.FPSalt); n != 0 && n != fpSaltBytes {
+			return fmt.Errorf("fp_salt must have %d bytes, not %d", fpSaltBytes, n)
 		}
 	case *Recovery:
 		if !slices.Contains(RecoveryStates(), v.State) {
@@ -45,6 +47,19 @@ func validate(v value, checkURL func(string) error) error {
 		return err
 	}
 	return nil
+}
+
+func (u *User) validate() error {
+	u.Link = nil // a link of an import must not let anybody sign in
+	email, err := NormalizeEmail(u.Email)
+	if err != nil || email != u.Email || u.ID != UserID(email) {
+		return fmt.Errorf("email %.100q does not belong to this id", u.Email)
+	}
+	if u.Password != "" {
+		_, err = parseHash(u.Password)
+	}
+	return errors.Join(err, requireOneOf("scope", string(u.Scope), string(Read), string(ReadWrite)),
+		requireRange("epoch", u.Epoch, 0, 1<<53))
 }
 
 func (s *AlertSettings) validateChannels() error {

@@ -59,7 +59,7 @@ type outbox struct{ *Log }
 
 // setOrigin sets the origin of a record, and the names of the members that it changes.
 func (l outbox) setOrigin(ctx context.Context, r *record) {
-	from := originOf(ctx)
+	from := OriginOf(ctx)
 	r.By, r.RequestID, r.RemoteIP = from.Actor, from.RequestID, from.RemoteIP
 	r.ByName = l.entities.ActorName(l.view.Load(), r.By)
 	if r.replaced != nil && r.Value != nil && l.kinds.infos[r.kind].Audited != AuditNone {

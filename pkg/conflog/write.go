@@ -31,7 +31,8 @@ func WithOrigin(ctx context.Context, from Origin) context.Context {
 	return context.WithValue(ctx, originKey{}, from)
 }
 
-func originOf(ctx context.Context) Origin {
+// OriginOf returns the origin of the changes that are made with a context; zero for none.
+func OriginOf(ctx context.Context) Origin {
 	from, _ := ctx.Value(originKey{}).(Origin)
 	return from
 }

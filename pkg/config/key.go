@@ -1,0 +1,171 @@
+package config
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// keys has the methods for API keys.
+type keys struct{ *core }
+
+// NewKey describes an API key that CreateKey creates.
+type NewKey struct {
+	Name      string    // 1 to 100 printable characters
+	Scope     Scope     // Read or ReadWrite
+	Agent     bool      // the key changes nothing by itself; see Key.Agent
+	ExpiresAt time.Time // zero: never
+	// Nonce makes a repeated call harmless: calls with the same nonce create one key. Empty = every call creates a key.
+	// A caller draws it at random for each form.
+	Nonce string
+}
+
+// ErrAlreadyCreated means that an earlier call with the same nonce has created the key.
+var ErrAlreadyCreated = errors.New("the key was created before, and its text is not shown again")
+
+// validate returns an *InvalidError for the first member that is wrong.
+func (n *NewKey) validate(now time.Time) error {
+	// relay keys list prints the name unchanged, one key per line.
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	length := utf8.RuneCountInString(n.Name)
+	switch {
+	case length < 1 || length > maxNameText || strings.ContainsFunc(n.Name, unprintable):
+		return &InvalidError{"name", "must have 1 to 100 printable characters"}
+	case n.Scope != Read && n.Scope != ReadWrite:
+		return errScope()
+	case !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(now):
+		return &InvalidError{"expires_at", "must be in the future"}
+	}
+	return nil
+}
+
+// CreateKey creates an API key and returns its text, which is stored nowhere. It returns an *InvalidError when n is
+// invalid. When a call with the same nonce has created a key before, it returns that key and ErrAlreadyCreated,
+// whatever else n says.
+func (c keys) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, err error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return "", nil, err
+	}
+	if err := n.validate(c.Now()); err != nil {
+		return "", nil, err
+	}
+	text = apikey.New()
+	fingerprint, err := secrets(c).KeyFingerprint(ctx, text)
+	if err != nil {
+		return "", nil, fmt.Errorf("create key: %w", err)
+	}
+	hash := hashOf(text)
+	key := &Key{
+		ID: id.Random(id.Key), Account: c.Account().ID, Name: n.Name, Scope: n.Scope, Agent: n.Agent,
+		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.now().UTC(), ExpiresAt: n.ExpiresAt,
+	}
+	if n.Nonce != "" {
+		derived := sha256.Sum256([]byte("key of nonce " + key.Account + " " + n.Nonce))
+		key.ID = id.ID(derived[:16]).Text(id.Key)
+	}
+	res, err := c.create(ctx, kindKey, key)
+	if n.Nonce != "" && errors.Is(err, ErrConflict) { // this node has applied the record of the earlier call
+		if earlier, _ := findEntity[*Key](c.core, kindKey, key.ID); earlier != nil {
+			return "", earlier, ErrAlreadyCreated
+		}
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	c.WaitForPeers(ctx, res)
+	return text, c.key(res.Entity), nil
+}
+
+// Keys returns the API keys of an account, newest first, revoked and expired keys included.
+func (c keys) Keys(account string) []*Key {
+	var keys []*Key
+	for e := range c.View().NewestFirst(kindKey, 0) {
+		if k := c.key(e); k.Account == account {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// Authenticate returns the API key with that text. It returns ErrInvalidKey when the key is unknown, revoked, expired,
+// or a bootstrap key that this node's environment does not name. It returns ErrLease when this node cannot authenticate
+// anybody now. It does not check the form of the text.
+func (c keys) Authenticate(text string) (*Key, error) {
+	// Check the lease before loading the view: so the view has everything that the lease covers.
+	if _, ok := c.Lease(); !ok {
+		return nil, ErrLease
+	}
+	hash := hashOf(text)
+	e := c.View().FindByHash(kindKey, hash)
+	if e == nil {
+		return nil, ErrInvalidKey
+	}
+	k := c.key(e)
+	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
+		return nil, ErrInvalidKey
+	}
+	if !k.Bootstrap {
+		return k, nil
+	}
+	scope, named := c.bootstrapScopes[hash]
+	if !named {
+		return nil, ErrInvalidKey
+	}
+	if scope == k.Scope {
+		return k, nil
+	}
+	as := *k // the scope in the environment wins, even if it named the key with the other scope before
+	as.Scope = scope
+	return &as, nil
+}
+
+// RevokeKey revokes a key for good. When it returns nil, every node rejects the key. Revoking a revoked key waits in
+// the same way, so that a client can repeat the call after a lost answer.
+func (c keys) RevokeKey(ctx context.Context, key string) error {
+	before, res, err := c.change(ctx, kindKey, key, isExempt, func(old value) (value, error) {
+		k := *old.(*Key)
+		if !k.RevokedAt.IsZero() {
+			return nil, nil
+		}
+		k.RevokedAt = c.now().UTC()
+		return &k, nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoke key: %w", err)
+	}
+	if before == res.Entity {
+		res = c.CurrentPosition()
+	}
+	return c.Barrier(ctx, res)
+}
+
+// ensureBootstrapKeys creates the keys of the environment that have no entity yet. A revoked key keeps its entity, so
+// it stays revoked. The ids derive from the hashes, so nodes that start together do not create a key twice.
+func (c *core) ensureBootstrapKeys(ctx context.Context) error {
+	for _, b := range []struct {
+		name, text string
+		scope      Scope
+	}{{"bootstrap", c.cfg.BootstrapKey, ReadWrite}, {"bootstrap read", c.cfg.BootstrapReadKey, Read}} {
+		hash := hashOf(b.text)
+		if b.text == "" || c.View().FindByHash(kindKey, hash) != nil {
+			continue
+		}
+		derived := sha256.Sum256(append([]byte("bootstrap key "), hash[:]...))
+		_, err := c.create(ctx, kindKey, &Key{
+			ID: id.ID(derived[:16]).Text(id.Key), Account: c.Account().ID, Name: b.name, Scope: b.scope,
+			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.now().UTC(), Bootstrap: true,
+		})
+		if err != nil && !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}

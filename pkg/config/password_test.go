@@ -1,0 +1,73 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestPasswordHash(t *testing.T) {
+	p := newPasswords()
+	text := p.hash("correct horse")
+	if !p.matches(text, "correct horse") || p.matches(text, "correct horsf") || p.matches(text, "") ||
+		p.hash("correct horse") == text {
+		t.Errorf("%s", text)
+	}
+	if !strings.HasPrefix(text, "$argon2id$v=19$m=19456,t=2,p=1$") {
+		t.Errorf("%s is weaker than the OWASP minimum", text)
+	}
+	// made by the reference implementation of argon2 with other parameters
+	const foreign = "$argon2id$v=19$m=256,t=2,p=2$c29tZXNhbHQ$bQk8UB/VmZZF4Oo79iDXuL5/0ttZwg2f/5U52iv1cDc"
+	if !p.matches(foreign, "password") || p.matches(foreign, "passwort") {
+		t.Error("a hash with other parameters does not match")
+	}
+	if p.matches("", "") || p.matches("", "x") {
+		t.Error("a user without a password matches")
+	}
+}
+
+func TestParseHashRefuses(t *testing.T) {
+	const good = "$argon2id$v=19$m=256,t=2,p=2$c29tZXNhbHQ$bQk8UB/VmZZF4Oo79iDXuL5/0ttZwg2f/5U52iv1cDc"
+	if _, err := parseHash(good); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{
+		good: "", "$argon2id": "x$argon2id", "argon2id": "argon2i", "v=19": "v=16", "m=256": "m=8", "t=2": "t=0",
+		"p=2": "p=0", "m=256,": "m=1000000000,", "t=2,": "t=1000000,", ",p=2$": ",p=2 $", "c29tZXNhbHQ$": "c29t$",
+		"$bQk8": "$!Qk8", "m=256,t": "m=0256,t", "HQ$bQk8UB/VmZZF4Oo79iDXuL5/0ttZwg2f/5U52iv1cDc": "HQ$",
+	} {
+		if _, err := parseHash(strings.Replace(good, from, to, 1)); err == nil {
+			t.Errorf("accepted with %q instead of %q", to, from)
+		}
+	}
+}
+
+// At most four passwords are hashed at once. Others wait for at most three seconds, or until their caller gives up.
+func TestHashesAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPasswords()
+		for range maxHashes {
+			p.slots <- struct{}{}
+		}
+		began := time.Now()
+		if err := p.do(t.Context(), func() { t.Error("a fifth hash runs") }); !errors.Is(err, ErrSignInBusy) ||
+			time.Since(began) != maxHashWait {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began = time.Now()
+		if err := p.do(ctx, func() {}); !errors.Is(err, ErrSignInBusy) || time.Since(began) != time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		<-p.slots
+		ran := false
+		if err := p.do(t.Context(), func() { ran = len(p.slots) == maxHashes }); err != nil || !ran ||
+			len(p.slots) != maxHashes-1 {
+			t.Errorf("%v, %v", err, ran)
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// secrets has the methods for keys that all nodes derive from the service secret.
+type secrets struct{ *core }
+
+// ServiceSecret holds the secret from which all nodes derive their common keys. Unlike the master keys, which only seal
+// it, it never changes, except that an import brings the secret of the imported configuration. Its id is
+// serviceSecretID.
+type ServiceSecret struct {
+	Meta
+	// Sealed has the members that Opaque has.
+	Sealed struct {
+		Secret Sealed `json:"secret"` // 32 random bytes
+	} `json:"sealed"`
+}
+
+const (
+	serviceSecretID = "service_secret"
+	// FieldServiceSecret is the field under which ServiceSecret.Sealed.Secret is sealed. It is also the name of its JSON
+	// member, as for every Opaque value.
+	FieldServiceSecret = "secret"
+)
+
+// Purposes of keys that are derived from the service secret: the info of HKDF-SHA256 (RFC 5869).
+const (
+	infoFingerprints = "finding-fp|" // followed by the id of the account
+	infoState        = "request-state"
+	infoSession      = "session"
+)
+
+// SessionKey returns the key that seals the cookies of dashboard sessions. It is the same on every node, and stays the
+// same when the master keys change. The first call creates the service secret.
+func (c secrets) SessionKey(ctx context.Context) ([32]byte, error) {
+	return c.deriveKey(ctx, infoSession)
+}
+
+// StateKey returns the key that authenticates state which a client keeps and sends back unchanged; see SessionKey.
+func (c secrets) StateKey(ctx context.Context) ([32]byte, error) { return c.deriveKey(ctx, infoState) }
+
+// KeyFingerprint returns the fingerprint of the text of an API key: fpr_ and 32 hex digits. It is stored with the key,
+// so that a copy of the text that is found elsewhere can be attributed to the key. Without the service secret nobody
+// can compute it.
+func (c secrets) KeyFingerprint(ctx context.Context, text string) (string, error) {
+	account, err := c.accountWithSalt(ctx)
+	if err != nil {
+		return "", err
+	}
+	key, err := c.deriveKey(ctx, infoFingerprints+account.ID)
+	if err != nil {
+		return "", err
+	}
+	return "fpr_" + hex.EncodeToString(mac(key[:], mac(account.FPSalt, []byte(text)))[:16]), nil
+}
+
+// deriveKey derives a key for one purpose from the service secret.
+func (c secrets) deriveKey(ctx context.Context, info string) (key [32]byte, err error) {
+	s, err := c.serviceSecret(ctx)
+	if err != nil {
+		return key, fmt.Errorf("service secret: %w", err)
+	}
+	secret, err := c.keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
+	if err != nil {
+		return key, err
+	}
+	derived, err := hkdf.Key(sha256.New, []byte(secret), nil, info, len(key))
+	copy(key[:], derived)
+	return key, err
+}
+
+// serviceSecret returns the service secret, and creates it if there is none. When several nodes create it at once, the
+// first one in the log counts.
+func (c secrets) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return nil, err
+	}
+	if s, _ := findEntity[*ServiceSecret](c.core, kindServiceSecret, serviceSecretID); s != nil {
+		return s, nil
+	}
+	s := &ServiceSecret{Meta: Meta{ID: serviceSecretID}}
+	s.Sealed.Secret = c.keyring.SealString(s.ID, FieldServiceSecret, string(randomBytes(32)))
+	added, err := addEntity(ctx, c.core, kindServiceSecret, s)
+	if errors.Is(err, ErrConflict) { // another call was first, and this node has applied its record
+		if added, _ = findEntity[*ServiceSecret](c.core, kindServiceSecret, serviceSecretID); added != nil {
+			return added, nil
+		}
+	}
+	return added, err
+}
+
+// fpSaltBytes is the length of Account.FPSalt.
+const fpSaltBytes = 16
+
+// accountWithSalt returns the account, and sets its FPSalt if it has none.
+func (c secrets) accountWithSalt(ctx context.Context) (*Account, error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return nil, err
+	}
+	account := c.Account()
+	if len(account.FPSalt) > 0 {
+		return account, nil
+	}
+	_, res, err := c.change(ctx, kindAccount, account.ID, isExempt, func(old value) (value, error) {
+		a := *old.(*Account)
+		if len(a.FPSalt) > 0 {
+			return nil, nil // another node was first
+		}
+		a.FPSalt = randomBytes(fpSaltBytes)
+		return &a, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set the salt of the fingerprints: %w", err)
+	}
+	c.WaitForPeers(ctx, res)
+	return c.value(res.Entity).(*Account), nil
+}
+
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	rand.Read(b) // never fails: crypto/rand ends the process instead
+	return b
+}

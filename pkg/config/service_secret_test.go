@@ -1,0 +1,199 @@
+package config
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// derivedKeys returns every key that a node derives from the service secret.
+func derivedKeys(t *testing.T, n *testNode) (keys struct {
+	session, state [32]byte
+	fingerprint    string
+}) {
+	t.Helper()
+	var errs [3]error
+	keys.session, errs[0] = n.SessionKey(t.Context())
+	keys.state, errs[1] = n.StateKey(t.Context())
+	keys.fingerprint, errs[2] = n.KeyFingerprint(t.Context(), "rly_live_x")
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// Nodes that need the service secret for the first time at once agree on it.
+func TestNodesAgreeOnTheServiceSecret(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		var wg sync.WaitGroup
+		for _, n := range []*testNode{a, b} {
+			wg.Go(func() { derivedKeys(t, n) })
+			wg.Go(func() { derivedKeys(t, n) })
+		}
+		wg.Wait()
+		keys := derivedKeys(t, a)
+		if other := derivedKeys(t, b); keys != other || keys.session == keys.state || keys.session == [32]byte{} {
+			t.Errorf("%+v, %+v", keys, other)
+		}
+		if a.View().Len(kindServiceSecret) != 1 || len(b.Account().FPSalt) != 16 {
+			t.Errorf("%d service secrets, salt %x", a.View().Len(kindServiceSecret), b.Account().FPSalt)
+		}
+	})
+}
+
+// Changing the master keys changes no derived key: rewrapping changes the seal, not the secret.
+func TestDerivedKeysOutlastMasterKeys(t *testing.T) {
+	conf := broker(t)
+	old, young := GenerateMasterKey("old"), GenerateMasterKey("young")
+	a := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, old)))
+	keys := derivedKeys(t, a)
+	text, k, err := a.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.stop()
+	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, young, old)))
+	if got := derivedKeys(t, b); got != keys {
+		t.Error("the keys differ on another node")
+	}
+	if _, err := b.Rewrap(t.Context(), func(RewrapProgress) {}); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	c := node(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, young)))
+	if got := derivedKeys(t, c); got != keys {
+		t.Error("the keys differ after the old master key was removed")
+	}
+	if got, err := c.KeyFingerprint(t.Context(), text); err != nil || got != k.Fingerprint || len(got) != 36 {
+		t.Errorf("fingerprint %s, was %s: %v", got, k.Fingerprint, err)
+	}
+}
+
+// An import brings its service secret and salt, and every node derives its keys anew.
+func TestImportReplacesTheServiceSecret(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a"})
+	want := derivedKeys(t, a)
+	text, k, err := a.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := exportOf(t, a)
+	conf := broker(t)
+	b, c := node(t, conf, Config{Node: "b"}), node(t, conf, Config{Node: "c"})
+	if got := derivedKeys(t, b); got.session == want.session || got.fingerprint == want.fingerprint {
+		t.Fatal("two installations have the same keys")
+	}
+	if _, err := importInto(t, b, doc, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*testNode{b, c} {
+		if got := derivedKeys(t, n); got != want {
+			t.Errorf("node %s derives other keys than before the export", n.cfg.Node)
+		}
+		if got, err := n.KeyFingerprint(t.Context(), text); err != nil || got != k.Fingerprint {
+			t.Errorf("fingerprint %s, want %s: %v", got, k.Fingerprint, err)
+		}
+	}
+	if im, err := importInto(t, b, doc, false); err != nil || im.Changed != 0 {
+		t.Errorf("the same again: %+v, %v", im, err)
+	}
+	// Of a document without a salt, as the account of an earlier version, the node makes its own.
+	d := node(t, broker(t), Config{Node: "d"})
+	doc = exportOf(t, d)
+	derivedKeys(t, d)
+	if _, err := importInto(t, d, doc, true); err != nil || len(d.Account().FPSalt) != fpSaltBytes {
+		t.Errorf("salt %x, %v", d.Account().FPSalt, err)
+	}
+}
+
+// A sender of findings computes the inner MAC, for which it knows the salt; only the service can compute the outer one.
+func TestKeyFingerprint(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	const text = "rly_live_x"
+	got, err := n.KeyFingerprint(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := n.value(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
+	secret, err := n.keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
+	if err != nil || len(secret) != 32 {
+		t.Fatalf("a secret of %d bytes, %v", len(secret), err)
+	}
+	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "finding-fp|"+n.Account().ID, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := hmac.New(sha256.New, n.Account().FPSalt)
+	sent.Write([]byte(text))
+	stored := hmac.New(sha256.New, key)
+	stored.Write(sent.Sum(nil))
+	if want := fmt.Sprintf("fpr_%x", stored.Sum(nil)[:16]); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	const bootstrap = "bootstrap-key-0123456789"
+	b := node(t, broker(t), Config{Node: "b", BootstrapKey: bootstrap})
+	k, err := b.Authenticate(bootstrap)
+	if err != nil || k.Fingerprint != "" {
+		t.Errorf("a bootstrap key: %+v, %v", k, err)
+	}
+}
+
+// Two calls with the same nonce create one key, whose text is shown once.
+func TestKeyIsCreatedOncePerNonce(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		var wg sync.WaitGroup
+		var texts [2]string
+		var keys [2]*Key
+		var errs [2]error
+		for i, n := range []*testNode{a, b} {
+			wg.Go(func() {
+				texts[i], keys[i], errs[i] = n.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read, Nonce: "form-1"})
+			})
+		}
+		wg.Wait()
+		if (texts[0] == "") == (texts[1] == "") || !errors.Is(errors.Join(errs[:]...), ErrAlreadyCreated) ||
+			keys[0].ID != keys[1].ID || string(keys[0].Hash) != string(keys[1].Hash) {
+			t.Fatalf("%v, %+v, %v", texts, keys, errs)
+		}
+		if err := a.RevokeKey(t.Context(), keys[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if text, k, err := b.CreateKey(t.Context(), NewKey{Name: "other", Scope: ReadWrite, Nonce: "form-1"}); text != "" ||
+			!errors.Is(err, ErrAlreadyCreated) || k.ID != keys[0].ID || k.RevokedAt.IsZero() {
+			t.Errorf("after it was revoked: %q, %+v, %v", text, k, err)
+		}
+		if _, k, err := b.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read, Nonce: "form-2"}); err != nil ||
+			k.ID == keys[0].ID {
+			t.Errorf("another form: %+v, %v", k, err)
+		}
+	})
+}
+
+func TestInvalidKeysAreRefused(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	f := func(param string, k NewKey) {
+		t.Helper()
+		_, _, err := n.CreateKey(t.Context(), k)
+		if invalid, ok := errors.AsType[*InvalidError](err); !ok || invalid.Param != param {
+			t.Errorf("%v, want a fault of %s", err, param)
+		}
+	}
+	f("name", NewKey{Scope: Read})
+	f("name", NewKey{Scope: Read, Name: "two\nlines"})
+	f("name", NewKey{Scope: Read, Name: string(make([]byte, 101))})
+	f("scope", NewKey{Name: "ci"})
+	f("scope", NewKey{Name: "ci", Scope: "admin"})
+	f("expires_at", NewKey{Name: "ci", Scope: Read, ExpiresAt: time.Now().Add(-time.Second)})
+	if len(n.Keys(n.Account().ID)) > 0 {
+		t.Error("a refused key was created")
+	}
+}

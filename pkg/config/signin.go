@@ -1,0 +1,186 @@
+package config
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
+)
+
+// Errors of sign-ins and sessions.
+var (
+	ErrSignIn           = errors.New("the email address or the password is wrong")
+	ErrLink             = fmt.Errorf("the link is unknown, expired or was used before: %w", ErrNotFound)
+	ErrSessionEnded     = errors.New("the session has ended")
+	ErrNoPasswordChoice = errors.New("a password can be chosen only after a sign-in link was used")
+)
+
+// signInPrecision is how exact User.LastSignInAt is. Within it a further sign-in of the same user writes no record.
+const signInPrecision = time.Minute
+
+// SignIn returns the user with that email address and password, and records the sign-in. It returns ErrSignIn when
+// either is wrong, ErrLease when this node cannot authenticate anybody now, and ErrSignInBusy when too many sign-ins
+// are running. It takes as long for an unknown address as for a known one. The caller limits failures.
+func (c users) SignIn(ctx context.Context, email, password string) (*User, error) {
+	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
+		return nil, ErrLease
+	}
+	if len(password) > MaxPassword {
+		return nil, ErrSignIn
+	}
+	var hash string
+	var u *User
+	if normalized, err := NormalizeEmail(email); err == nil {
+		if u, _ = findEntity[*User](c.core, kindUser, UserID(normalized)); u != nil {
+			hash = u.Password
+		}
+	}
+	matches := false
+	if err := c.passwords.do(ctx, func() { matches = c.passwords.matches(hash, password) }); err != nil {
+		return nil, err
+	}
+	if !matches {
+		return nil, ErrSignIn
+	}
+	return c.recordSignIn(ctx, u)
+}
+
+// recordSignIn records that a user has signed in with the password that u has. A sign-in does not fail because it
+// cannot be recorded, but it does when the user or the password has changed meanwhile.
+func (c users) recordSignIn(ctx context.Context, u *User) (*User, error) {
+	signedIn, _, err := updateWithoutWait(actingAs(ctx, u.ID), c.core, kindUser, u.ID, func(now *User) error {
+		if now.Password != u.Password {
+			return ErrSignIn
+		}
+		if at := c.Now().UTC(); at.Sub(now.LastSignInAt) >= signInPrecision {
+			now.LastSignInAt = at
+		}
+		return nil
+	})
+	switch {
+	case err == nil:
+		return signedIn, nil
+	case errors.Is(err, ErrSignIn), errors.Is(err, ErrNotFound):
+		return nil, ErrSignIn
+	}
+	c.log.LogAttrs(ctx, slog.LevelWarn, "cannot record a sign-in", slog.String("user", u.ID), slog.Any("error", err))
+	if _, ok := c.Lease(); !ok {
+		return nil, ErrLease
+	}
+	if now, _ := findEntity[*User](c.core, kindUser, u.ID); now != nil && now.Password == u.Password {
+		return now, nil
+	}
+	return nil, ErrSignIn
+}
+
+// actingAs returns a context whose changes the user makes, unless it names an actor already.
+func actingAs(ctx context.Context, user string) context.Context {
+	from := conflog.OriginOf(ctx)
+	if from.Actor == "" {
+		from.Actor = user
+	}
+	return WithOrigin(ctx, from)
+}
+
+// RedeemLink signs a user in by the token of a link. A link works once, whichever nodes it is sent to. Afterwards the
+// user may choose a password; see User.ChoosePassword. It returns ErrLink for any other token, and ErrLease as SignIn
+// does.
+func (c users) RedeemLink(ctx context.Context, token string) (*User, error) {
+	if _, ok := c.Lease(); !ok {
+		return nil, ErrLease
+	}
+	hash := hashOf(token)
+	u := c.userByLink(hash)
+	if u == nil {
+		return nil, ErrLink
+	}
+	signedIn, err := updateEntity(actingAs(ctx, u.ID), c.core, kindUser, u.ID, func(u *User) error {
+		now := c.Now().UTC()
+		if !u.Link.opensWith(hash, now) {
+			return ErrLink
+		}
+		u.Link, u.ChoosePassword, u.LastSignInAt = nil, true, now
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrLink
+	}
+	return signedIn, err
+}
+
+// userByLink returns the user whose link has that hash and has not expired, or nil.
+func (c users) userByLink(hash [conflog.HashLen]byte) *User {
+	now := c.Now()
+	for e := range c.View().NewestFirst(kindUser, 0) {
+		if u := c.value(e).(*User); u.Link.opensWith(hash, now) {
+			return u
+		}
+	}
+	return nil
+}
+
+// opensWith reports whether the link can be used with a token of that hash.
+func (l *Link) opensWith(hash [conflog.HashLen]byte, now time.Time) bool {
+	return l != nil && now.Before(l.Expires) && subtle.ConstantTimeCompare(l.Hash, hash[:]) == 1
+}
+
+// SetPassword sets the password of a user who has redeemed a link, and ends the user's sessions on every node, that of
+// the caller too: the returned user has the epoch for a new one. It returns an *InvalidError for a password that is too
+// short or too long, ErrNoPasswordChoice when the user has redeemed no link since the last password, and ErrSignInBusy
+// as SignIn does.
+func (c users) SetPassword(ctx context.Context, userID, password string) (*User, error) {
+	if len(password) < MinPassword || len(password) > MaxPassword {
+		return nil, &InvalidError{"password", fmt.Sprintf("must have %d to %d bytes", MinPassword, MaxPassword)}
+	}
+	mayChoose := func(u *User) error {
+		if u == nil {
+			return ErrNotFound
+		}
+		if !u.ChoosePassword {
+			return ErrNoPasswordChoice
+		}
+		return nil
+	}
+	u, _ := findEntity[*User](c.core, kindUser, userID)
+	if err := mayChoose(u); err != nil {
+		return nil, err
+	}
+	var hash string
+	if err := c.passwords.do(ctx, func() { hash = c.passwords.hash(password) }); err != nil {
+		return nil, err
+	}
+	return c.updateEverywhere(ctx, userID, func(u *User) error {
+		if err := mayChoose(u); err != nil { // another call was first
+			return err
+		}
+		u.Password, u.Link, u.ChoosePassword = hash, nil, false
+		u.Epoch++
+		return nil
+	})
+}
+
+// SessionUser returns the user of a session that began with that epoch. It returns ErrSessionEnded when the user's
+// sessions were ended since, or there is no such user any more, and ErrLease when this node cannot tell now.
+func (c users) SessionUser(userID string, epoch int) (*User, error) {
+	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
+		return nil, ErrLease
+	}
+	u, _ := findEntity[*User](c.core, kindUser, userID)
+	if u == nil || u.Epoch != epoch {
+		return nil, ErrSessionEnded
+	}
+	return u, nil
+}
+
+// EndSessions ends all sessions of a user. When it returns nil, no node accepts them.
+func (c users) EndSessions(ctx context.Context, userID string) error {
+	_, err := c.updateEverywhere(ctx, userID, func(u *User) error {
+		u.Epoch++
+		return nil
+	})
+	return err
+}

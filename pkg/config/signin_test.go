@@ -1,0 +1,348 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// cheapHashes replaces argon2id on nodes, and returns the number of hashes that they have computed.
+func cheapHashes(nodes ...*testNode) *atomic.Int64 {
+	var n atomic.Int64
+	for _, node := range nodes {
+		node.passwords.sum = func(password, salt []byte, _, _ uint32, _ uint8, length uint32) []byte {
+			n.Add(1)
+			return mac(salt, password)[:length]
+		}
+	}
+	return &n
+}
+
+// withPassword adds a user who has chosen a password.
+func withPassword(t *testing.T, n *testNode, email, password string) *User {
+	t.Helper()
+	token, _, err := n.AddUser(t.Context(), email, ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := n.RedeemLink(t.Context(), token)
+	if err == nil {
+		u, err = n.SetPassword(t.Context(), u.ID, password)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+const goodPassword = "a good password"
+
+func TestSignIn(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a, b := pair(t, conf, conf)
+		hashes := cheapHashes(a, b)
+		u := withPassword(t, a, "ops@example.com", goodPassword)
+		time.Sleep(time.Hour)
+		before := b.View().Sequence()
+		signedIn, err := b.SignIn(ctx, " OPS@example.com ", goodPassword)
+		if err != nil || signedIn.ID != u.ID || signedIn.Epoch != u.Epoch || time.Since(signedIn.LastSignInAt) > time.Second {
+			t.Fatalf("%+v, %v", signedIn, err)
+		}
+		if got := b.View().Sequence() - before; got != 1 {
+			t.Errorf("a sign-in wrote %d records", got)
+		}
+		if again, err := b.SignIn(ctx, "ops@example.com", goodPassword); err != nil ||
+			again.LastSignInAt != signedIn.LastSignInAt || b.View().Sequence()-before != 1 {
+			t.Errorf("a second sign-in within the minute wrote a record: %+v, %v", again, err)
+		}
+		if got, err := a.SessionUser(u.ID, signedIn.Epoch); err != nil || got.ID != u.ID {
+			t.Errorf("its session: %+v, %v", got, err)
+		}
+		addUser(t, a, "link@example.com", Read)
+		if err := b.Sync(ctx); err != nil {
+			t.Fatal(err)
+		}
+		// Every failure takes one hash, whether or not the user exists: the time does not tell.
+		f := func(email, password string, want int64) {
+			t.Helper()
+			was := hashes.Load()
+			if u, err := b.SignIn(ctx, email, password); !errors.Is(err, ErrSignIn) || u != nil {
+				t.Errorf("%s: %+v, %v", email, u, err)
+			}
+			if got := hashes.Load() - was; got != want {
+				t.Errorf("%s: %d hashes, want %d", email, got, want)
+			}
+		}
+		f("ops@example.com", goodPassword+"x", 1)
+		f("ops@example.com", "", 1)
+		f("unknown@example.com", goodPassword, 1)
+		f("no address", goodPassword, 1)
+		f("link@example.com", "", 1)
+		f("ops@example.com", strings.Repeat("x", MaxPassword+1), 0)
+		f("unknown@example.com", strings.Repeat("x", MaxPassword+1), 0)
+	})
+}
+
+// A password that changes while it is verified signs nobody in.
+func TestSignInWithAPasswordThatChanges(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	cheapHashes(n)
+	u := withPassword(t, n, "ops@example.com", goodPassword)
+	addUser(t, n, "other@example.com", ReadWrite)
+	sum := n.passwords.sum
+	during := func(change func() error) error {
+		n.passwords.sum = func(password, salt []byte, passes, memory uint32, threads uint8, length uint32) []byte {
+			n.passwords.sum = sum
+			if err := change(); err != nil {
+				t.Error(err)
+			}
+			return sum(password, salt, passes, memory, threads, length)
+		}
+		_, err := n.SignIn(t.Context(), "ops@example.com", goodPassword)
+		return err
+	}
+	err := during(func() error {
+		_, _, err := n.ResetUser(t.Context(), u.ID)
+		return err
+	})
+	if !errors.Is(err, ErrSignIn) {
+		t.Errorf("reset: %v", err)
+	}
+	if err := n.RemoveUser(t.Context(), u.ID); err != nil {
+		t.Fatal(err)
+	}
+	withPassword(t, n, "ops@example.com", goodPassword)
+	if err := during(func() error { return n.RemoveUser(t.Context(), u.ID) }); !errors.Is(err, ErrSignIn) {
+		t.Errorf("removed: %v", err)
+	}
+}
+
+// A sign-in that cannot be recorded because the configuration is full succeeds.
+func TestSignInWhileTheConfigurationIsFull(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	cheapHashes(n)
+	u := withPassword(t, n, "ops@example.com", goodPassword)
+	_, _, err := n.change(t.Context(), kindUser, u.ID, isExempt, func(old value) (value, error) {
+		never := *old.(*User)
+		never.LastSignInAt = time.Time{}
+		return &never, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.inject(kindAlertSettings, "bytes", conflog.MaxStateBytes)
+	if got, err := n.SignIn(t.Context(), "ops@example.com", goodPassword); err != nil || got.ID != u.ID ||
+		!got.LastSignInAt.IsZero() {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestRedeemLink(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a, b := pair(t, conf, conf)
+		cheapHashes(a, b)
+		token, added, err := a.AddUser(ctx, "ops@example.com", ReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, wrong := range []string{"", "x", token + "x", token[:42]} {
+			if u, err := b.RedeemLink(ctx, wrong); !errors.Is(err, ErrLink) || u != nil {
+				t.Errorf("%q: %+v, %v", wrong, u, err)
+			}
+		}
+		if _, err := a.SetPassword(ctx, added.ID, goodPassword); !errors.Is(err, ErrNoPasswordChoice) {
+			t.Errorf("a password before the link was used: %v", err)
+		}
+		// Two nodes redeem it at once: one wins.
+		var wg sync.WaitGroup
+		var users [2]*User
+		var errs [2]error
+		for i, n := range []*testNode{a, b} {
+			wg.Go(func() { users[i], errs[i] = n.RedeemLink(ctx, token) })
+		}
+		wg.Wait()
+		u := users[0]
+		if u == nil {
+			u = users[1]
+		}
+		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs[:]...), ErrLink) || !u.ChoosePassword ||
+			u.Link != nil || u.Epoch != added.Epoch || u.LastSignInAt.IsZero() {
+			t.Fatalf("%+v, %v", users, errs)
+		}
+		for _, n := range []*testNode{a, b} {
+			if _, err := n.RedeemLink(ctx, token); !errors.Is(err, ErrLink) {
+				t.Errorf("once more: %v", err)
+			}
+		}
+		// The password ends the sessions from before it, and may be chosen once.
+		for _, wrong := range []string{"", "eleven byte", strings.Repeat("x", MaxPassword+1)} {
+			if _, err := a.SetPassword(ctx, u.ID, wrong); !errors.As(err, new(*InvalidError)) {
+				t.Errorf("a password of %d bytes: %v", len(wrong), err)
+			}
+		}
+		set, err := a.SetPassword(ctx, u.ID, goodPassword)
+		if err != nil || set.ChoosePassword || set.Epoch == u.Epoch {
+			t.Fatalf("%+v, %v", set, err)
+		}
+		if _, err := b.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) {
+			t.Errorf("a session from before the password: %v", err)
+		}
+		if _, err := b.SessionUser(u.ID, set.Epoch); err != nil {
+			t.Error(err)
+		}
+		if _, err := a.SetPassword(ctx, u.ID, "another password"); !errors.Is(err, ErrNoPasswordChoice) {
+			t.Errorf("a second password: %v", err)
+		}
+		if _, err := b.SignIn(ctx, "ops@example.com", goodPassword); err != nil {
+			t.Error(err)
+		}
+		if _, err := a.SetPassword(ctx, "usr_nope", goodPassword); !errors.Is(err, ErrNotFound) {
+			t.Error(err)
+		}
+	})
+}
+
+func TestLinkExpires(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"})
+		f := func(wait time.Duration, want error) {
+			t.Helper()
+			token, err := n.FirstLink(t.Context(), "dev@localhost")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(wait)
+			if _, err := n.RedeemLink(t.Context(), token); !errors.Is(err, want) {
+				t.Errorf("after %s: %v", wait, err)
+			}
+		}
+		f(linkLife-2*time.Second, nil)
+		f(linkLife, ErrLink)
+	})
+}
+
+// The audit log says who signed in, and from where.
+func TestSignInsAreAudited(t *testing.T) {
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"})
+	cheapHashes(n)
+	token, u, err := n.AddUser(t.Context(), "ops@example.com", ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.RedeemLink(WithOrigin(t.Context(), Origin{RequestID: "req_1"}), token); err != nil {
+		t.Fatal(err)
+	}
+	n.SetOwner(true)
+	waitFor(t, "the outbox is empty", func() bool { return n.View().Len(conflog.KindOutbox) == 0 })
+	words := auditText(t, conf)
+	want := "user " + u.Email + " user.updated [choose_password last_sign_in_at link]"
+	if !strings.Contains(strings.Join(words, "\n"), want) {
+		t.Errorf("%q lacks %q", words, want)
+	}
+}
+
+// EndSessions ends sessions on every node when it returns, although one node's clock is 20 s ahead, and a node that is
+// cut off accepts none.
+func TestSessionsEndEverywhere(t *testing.T) {
+	ahead := func(o *options) { o.deps.Now = func() time.Time { return time.Now().Add(20 * time.Second) } }
+	f := func(name string, end func(t *testing.T, n *testNode, u *User) error) {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, conf stream.Config) {
+				var cold kit.Freezer
+				a, b := pair(t, conf, conf)
+				c := node(t, freezable(&cold, conf), Config{Node: "c"}, ahead)
+				nodes := []*testNode{a, b, c}
+				time.Sleep(2 * time.Second)
+				cheapHashes(nodes...)
+				u := withPassword(t, a, "ops@example.com", goodPassword)
+				addUser(t, a, "other@example.com", ReadWrite)
+				for i, by := range nodes {
+					for _, n := range nodes {
+						if _, err := n.SessionUser(u.ID, u.Epoch); err != nil {
+							t.Fatalf("before: %v", err)
+						}
+					}
+					began := time.Now()
+					if i == len(nodes)-1 { // the last time the node with the wrong clock is cut off
+						cold.Freeze(t)
+						by = a
+					}
+					if err := end(t, by, u); err != nil {
+						t.Fatal(err)
+					}
+					if took := time.Since(began); took > 6*time.Second || i < len(nodes)-1 && took > time.Second {
+						t.Errorf("node %s took %s", by.cfg.Node, took)
+					}
+					for _, n := range nodes {
+						if _, err := n.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) && !errors.Is(err, ErrLease) {
+							t.Errorf("ended by %s, node %s: %v", by.cfg.Node, n.cfg.Node, err)
+						}
+					}
+					if i < len(nodes)-1 {
+						u, _ = findEntity[*User](a.core, kindUser, u.ID)
+						if u == nil {
+							u = withPassword(t, a, "ops@example.com", goodPassword)
+						}
+						time.Sleep(time.Second)
+					}
+				}
+				if _, err := c.SignIn(t.Context(), "ops@example.com", goodPassword); !errors.Is(err, ErrLease) {
+					t.Errorf("a sign-in on the node that is cut off: %v", err)
+				}
+				if _, err := c.RedeemLink(t.Context(), "x"); !errors.Is(err, ErrLease) {
+					t.Errorf("a link on the node that is cut off: %v", err)
+				}
+			})
+		})
+	}
+	f("log out everywhere", func(t *testing.T, n *testNode, u *User) error { return n.EndSessions(t.Context(), u.ID) })
+	f("reset", func(t *testing.T, n *testNode, u *User) error {
+		_, _, err := n.ResetUser(t.Context(), u.ID)
+		return err
+	})
+	f("remove", func(t *testing.T, n *testNode, u *User) error { return n.RemoveUser(t.Context(), u.ID) })
+}
+
+// A user who may no longer write may write on no node.
+func TestScopeIsTakenEverywhere(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		u := addUser(t, a, "ops@example.com", ReadWrite)
+		addUser(t, a, "other@example.com", ReadWrite)
+		if _, err := a.SetUserScope(t.Context(), u.ID, Read); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.SessionUser(u.ID, u.Epoch); err != nil || got.Scope != Read {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// An import does not revive sessions that were ended since the export.
+func TestImportKeepsSessionsEnded(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	u := addUser(t, n, "ops@example.com", ReadWrite)
+	doc := exportOf(t, n)
+	if err := n.EndSessions(t.Context(), u.ID); err != nil {
+		t.Fatal(err)
+	}
+	if im, err := importInto(t, n, doc, true); err != nil || im.Warnings != nil {
+		t.Fatalf("%+v, %v", im, err)
+	}
+	if _, err := n.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) {
+		t.Errorf("a session from before: %v", err)
+	}
+	if im, err := importInto(t, n, doc, false); err != nil || im.Changed != 0 {
+		t.Errorf("the same again: %+v, %v", im, err)
+	}
+}
