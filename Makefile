@@ -1,5 +1,5 @@
 # make run   fetch what is missing, build, start a relay with nothing else installed
-# make test  everything that decides whether a change may land
+# make test  everything that decides whether a change may land; make check is the quick part of it
 SHELL := /bin/bash
 
 # The commit is appended to VERSION in builds that are no release.
@@ -9,7 +9,7 @@ LDFLAGS := -X main.commit=$(COMMIT)
 # Without -trimpath the build cache is keyed by the directory of the clone: another clone would compile everything again.
 export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 
-.PHONY: build run test fuzz bench bench-compare bench-go torture lint vuln vendors engines image need-go need-npm
+.PHONY: build run test check fuzz bench bench-compare bench-go torture lint vuln vendors engines image need-go need-npm
 
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
@@ -25,6 +25,10 @@ run: build
 # Go tests, the suites on real engines where available, the race detector, the linters.
 test: need-go need-npm
 	@deploy/test.sh
+
+# The quick loop, at most 90 s: formatting, linters and short tests of the packages that a change concerns.
+check: need-go
+	@export CGO_ENABLED=0; go build -o bin/suite ./test/suite && bin/suite check
 
 # The vendors' own signature libraries, with which tests compare ours.
 vendors:

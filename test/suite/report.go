@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// testEvent is a line of go test -json: see `go doc test2json` and `go help buildjson`.
+type testEvent struct {
+	Action, Package, Test, Output, ImportPath string
+	Elapsed                                   float64 // seconds
+}
+
+// figure begins what a passing test reports to its reader: t.Log("figure: 3 duplicates").
+const figure = "figure: "
+
+// reporter prints the output of failed tests, the reasons of skipped ones, and one line for each package.
+type reporter struct {
+	step    string
+	out     io.Writer
+	records io.Writer
+	running map[string]*runningPackage // by import path
+
+	ended  map[string]bool // packages with a result
+	failed bool            // a package failed
+}
+
+func newReporter(step string, out, records io.Writer) *reporter {
+	return &reporter{step: step, out: out, records: records,
+		running: map[string]*runningPackage{}, ended: map[string]bool{}}
+}
+
+// runningPackage is what a package has printed and not yet got a result for.
+type runningPackage struct {
+	tests   map[string]*runningTest // by name; "" has what the package prints outside of tests
+	order   []string                // names in the order in which they began
+	passed  int
+	skipped []string // with the reasons
+}
+
+type runningTest struct {
+	result string // "" while it runs
+	output strings.Builder
+}
+
+// reportRun copies a run from in to out, readably, and appends its tests to the file of records.
+func reportRun(step, records string, in io.Reader, out io.Writer) error {
+	file, err := os.OpenFile(records, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	err = newReporter(step, out, file).copy(in)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+func (r *reporter) copy(in io.Reader) error {
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		var e testEvent
+		switch {
+		case line == "":
+		case json.Unmarshal([]byte(line), &e) != nil || e.Action == "":
+			fmt.Fprint(r.out, line) // go test prints some errors as text
+		case e.Action == "build-output":
+			fmt.Fprint(r.out, e.Output)
+		case e.Package != "":
+			if err := r.apply(e); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// apply adds one event to what is known of its package.
+func (r *reporter) apply(e testEvent) error {
+	p := r.running[e.Package]
+	if p == nil {
+		p = &runningPackage{tests: map[string]*runningTest{}}
+		r.running[e.Package] = p
+	}
+	t := p.tests[e.Test]
+	if t == nil {
+		t = &runningTest{}
+		p.tests[e.Test] = t
+		p.order = append(p.order, e.Test)
+	}
+	switch e.Action {
+	case "output":
+		if !isProgress(e.Output) {
+			t.output.WriteString(e.Output)
+		}
+	case "pass", "fail", "skip":
+		t.result = e.Action
+		if e.Test == "" {
+			return r.endPackage(e, p)
+		}
+		return r.endTest(e, p, t)
+	}
+	return nil
+}
+
+// isProgress reports whether a line says only that a test begins or ends, or how a package ended.
+func isProgress(line string) bool {
+	line = strings.TrimLeft(line, " ")
+	for _, prefix := range []string{
+		"=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- PASS", "PASS\n", "FAIL\n", "FAIL\t", "ok  \t",
+	} {
+		if strings.HasPrefix(line, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reporter) endTest(e testEvent, p *runningPackage, t *runningTest) error {
+	for line := range strings.Lines(t.output.String()) {
+		if at := strings.Index(line, figure); at >= 0 && e.Action == "pass" {
+			fmt.Fprintf(r.out, "%s: %s\n", e.Test, strings.TrimSpace(line[at:]))
+		}
+	}
+	if e.Action == "skip" {
+		p.skipped = append(p.skipped, e.Test+": "+skipReason(t.output.String()))
+	}
+	if e.Action != "fail" {
+		t.output.Reset()
+	}
+	if strings.Contains(e.Test, "/") {
+		return nil
+	}
+	if e.Action == "pass" {
+		p.passed++
+	}
+	if e.Action == "fail" {
+		p.printFailed(r.out, func(name string) bool { return name == e.Test || strings.HasPrefix(name, e.Test+"/") })
+	}
+	_, err := fmt.Fprintf(r.records, "%.2f\t%s\t%s\t%s\t%s\n", e.Elapsed, e.Action, e.Package, e.Test, r.step)
+	return err
+}
+
+// skipReason is the text that a test gave to Skip.
+func skipReason(output string) string {
+	reason := ""
+	for line := range strings.Lines(output) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--- SKIP") {
+			reason = line
+		}
+	}
+	if _, text, ok := strings.Cut(reason, ".go:"); ok { // file.go:12: reason
+		_, reason, _ = strings.Cut(text, ": ")
+	}
+	return reason
+}
+
+// printFailed prints what the selected tests have printed, if they failed or did not end.
+func (p *runningPackage) printFailed(out io.Writer, selected func(test string) bool) {
+	for _, name := range p.order {
+		if t := p.tests[name]; selected(name) && (t.result == "fail" || t.result == "") {
+			fmt.Fprint(out, t.output.String())
+			t.output.Reset()
+		}
+	}
+}
+
+func (r *reporter) endPackage(e testEvent, p *runningPackage) error {
+	delete(r.running, e.Package)
+	r.ended[e.Package] = true
+	took := time.Duration(e.Elapsed * float64(time.Second)).Round(100 * time.Millisecond)
+	switch {
+	case e.Action == "fail":
+		r.failed = true
+		p.printFailed(r.out, func(string) bool { return true }) // also the tests that a panic or the timeout ended
+		fmt.Fprintf(r.out, "FAIL %s %v\n", e.Package, took)
+	case p.passed+len(p.skipped) > 0:
+		fmt.Fprintf(r.out, "ok   %s %v, %d tests\n", e.Package, took, p.passed)
+		for _, skipped := range p.skipped {
+			fmt.Fprintf(r.out, "     skipped %s\n", skipped)
+		}
+	}
+	return nil
+}
