@@ -69,6 +69,19 @@ func detailBytes(d *event.Detail) int {
 // that senders and receivers chose. They include the quotes and commas around 200 header lines.
 const detailFrame, deliveryBytes, attemptFrame = 32 << 10, 1 << 10, 2 << 10
 
+// rowFrame and stateBytes bound the JSON of a list row without its type, and of a delivery in it.
+const rowFrame, stateBytes = 1 << 10, 160
+
+// rowBytes is an upper bound of a page of list rows as JSON. An event has a delivery for every destination that it was
+// ever replayed to.
+func rowBytes(rows []event.Summary) int {
+	n := len(rows) * rowFrame
+	for i := range rows {
+		n += escapedByte*len(rows[i].Type) + stateBytes*len(rows[i].Deliveries)
+	}
+	return n
+}
+
 // attemptBytes is an upper bound of attempts as JSON.
 func attemptBytes(rows []event.AttemptRow) (n int) {
 	for i := range rows {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -105,6 +106,30 @@ func TestAnswerSizeBoundHolds(t *testing.T) {
 		if got, most := len(web.Encode(attemptsOf(viewer{capabilities: true}, d.ID, d.Attempts))),
 			attemptBytes(d.Attempts); got > most {
 			t.Errorf("%q: attempts of %d bytes are counted for %d", text, got, most)
+		}
+	}
+}
+
+// No page of a list is larger than the bound it was counted with.
+func TestRowSizeBoundHolds(t *testing.T) {
+	a := &events{core: &core{}, erasures: noErasures{}}
+	at := time.Date(2026, 8, 21, 0, 0, 0, 0, time.UTC)
+	for _, text := range []string{"\x01", "<", "ü", "\xff", ""} {
+		rows := make([]event.Summary, 100)
+		for i := range rows {
+			rows[i] = event.Summary{
+				ID: id.Lowest(at), Type: strings.Repeat(text, 128), Endpoint: "ep_01jd0000000000000000000000",
+				Status: event.Skipped, Reason: event.DeliveryLoop, Source: event.SourceProvider, Proof: "unverified",
+				Counts: event.Counts{Total: 1e6, Delivered: 1e6, Failed: 1e6, Pending: 1e6}, Processing: event.ProcessingRunning,
+				Size: 1e9, Attempts: 1e9, LastAttemptAt: at, NextAttemptAt: at,
+				Deliveries: slices.Repeat([]event.Delivery{{
+					Destination: "dst_01jd0000000000000000000000", Status: event.Delivered, Reason: event.TimestampTolerance}}, i),
+			}
+		}
+		for n := range rows {
+			if got, most := len(web.Encode(a.rowsOf(rows[:n+1]))), rowBytes(rows[:n+1]); got > most {
+				t.Errorf("%q: %d rows of %d bytes are counted for %d", text, n+1, got, most)
+			}
 		}
 	}
 }

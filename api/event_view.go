@@ -14,14 +14,13 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// eventRow is an event in a list, and the response to a send.
-type eventRow struct {
+// eventBase is what a list and the single read show of an event.
+type eventBase struct {
 	ID            string           `json:"id"`
 	Object        string           `json:"object"`
 	EndpointID    string           `json:"endpoint_id"`
 	Type          *string          `json:"type"`
 	Status        event.Status     `json:"status"`
-	Attempts      any              `json:"attempts"` // their number in lists, the attempts themselves in the single read
 	Source        event.Source     `json:"source"`
 	Destinations  countsView       `json:"destinations"`
 	Processing    event.Processing `json:"processing"`
@@ -33,6 +32,22 @@ type eventRow struct {
 	Why           string           `json:"why"`
 	// PayloadErasedAt is when the payload was erased on request.
 	PayloadErasedAt web.Time `json:"payload_erased_at"`
+	// Verification is how far the origin of the event is proved; its deliveries carry it as relay-verification.
+	Verification event.Proof `json:"verification"`
+}
+
+// eventRow is an event in a list, and the response to a send.
+type eventRow struct {
+	eventBase
+	Attempts   int             `json:"attempts"`
+	Deliveries []deliveryState `json:"deliveries"`
+}
+
+// deliveryState is the state of an event at one destination, in a list.
+type deliveryState struct {
+	DestinationID string        `json:"destination_id"`
+	Status        event.Status  `json:"status"`
+	Reason        *event.Reason `json:"reason"`
 }
 
 type countsView struct {
@@ -43,16 +58,25 @@ type countsView struct {
 }
 
 func rowOf(s *event.Summary) eventRow {
-	row := eventRow{
+	row := eventRow{eventBase: baseOf(s), Attempts: s.Attempts, Deliveries: make([]deliveryState, len(s.Deliveries))}
+	for i := range s.Deliveries {
+		x := &s.Deliveries[i]
+		row.Deliveries[i] = deliveryState{x.Destination, x.Status, orNull(x.Reason)}
+	}
+	return row
+}
+
+func baseOf(s *event.Summary) eventBase {
+	base := eventBase{
 		ID: s.ID.Text(id.Event), Object: "event", EndpointID: s.Endpoint, Type: orNull(s.Type), Status: s.Status,
-		Attempts: s.Attempts, Source: s.Source, Destinations: countsView(s.Counts), Processing: s.Processing,
+		Source: s.Source, Verification: s.Proof, Destinations: countsView(s.Counts), Processing: s.Processing,
 		SizeBytes: s.Size, ReceivedAt: web.Time(s.ID.Time()), LastAttemptAt: web.Time(s.LastAttemptAt),
 		NextAttemptAt: web.Time(s.NextAttemptAt), Reason: orNull(s.Reason), Why: summaryWhy(s),
 	}
-	if row.Processing == "" {
-		row.Processing = event.ProcessingNone
+	if base.Processing == "" {
+		base.Processing = event.ProcessingNone
 	}
-	return row
+	return base
 }
 
 // orNull returns nil for the empty text.
@@ -65,7 +89,8 @@ func orNull[T ~string](s T) *T {
 
 // eventDetail is the response to GET /v1/events/{event}.
 type eventDetail struct {
-	eventRow
+	eventBase
+	Attempts          []attemptView     `json:"attempts"`
 	Headers           map[string]string `json:"headers"`
 	HeadersRaw        [][2]string       `json:"headers_raw"`
 	Body              string            `json:"body"`
@@ -103,7 +128,7 @@ type receiptView struct {
 func (a *events) detailOf(by viewer, d *event.Detail) eventDetail {
 	e := d.Event
 	v := eventDetail{
-		eventRow: rowOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
+		eventBase: baseOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
 		ContentType: orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
 		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
 		Deliveries: deliveriesOf(d), AttemptsTruncated: d.AttemptsTruncated,

@@ -33,13 +33,14 @@ func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.
 	if err != nil {
 		return err
 	}
-	out := list[eventRow]{Data: a.rowsOf(page.Rows)}
-	if page.More && len(page.Rows) > 0 {
-		out.NextCursor = params.hash.cursor(rowKey(page.Rows[len(page.Rows)-1].ID))
-	}
 	setAsOf(w, page.AsOf)
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return a.answers.write(r.Context(), w, rowBytes(page.Rows), func() any {
+		out := list[eventRow]{Data: a.rowsOf(page.Rows)}
+		if page.More && len(page.Rows) > 0 {
+			out.NextCursor = params.hash.cursor(rowKey(page.Rows[len(page.Rows)-1].ID))
+		}
+		return out
+	})
 }
 
 // rowsOf renders the rows of a list.

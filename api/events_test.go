@@ -55,7 +55,7 @@ func TestSendBuildsTheEnvelope(t *testing.T) {
 		t.Errorf("%s", read.raw)
 	}
 	for k, v := range sent.Body {
-		if k != "attempts" && gocmp.Diff(v, read.Body[k]) != "" {
+		if k != "attempts" && k != "deliveries" && gocmp.Diff(v, read.Body[k]) != "" {
 			t.Errorf("%s is %v in the answer, %v in the read", k, v, read.Body[k])
 		}
 	}
@@ -105,6 +105,51 @@ func TestSendValidatesItsBody(t *testing.T) {
 	c.do("POST", target, frame, "Content-Encoding", "gzip").wantError(400, "invalid_request", "content-encoding")
 	c.do("POST", target, frame, "Content-Type", "text/plain").wantError(400, "invalid_request", "content-type")
 	c.do("POST", target, frame, "Content-Type", "application/cloudevents+json").want(202)
+}
+
+// A list row and the answer to a send show the state at each destination, and both reads how the signature was checked.
+func TestRowsShowVerificationAndDeliveries(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil)
+	dst := ep.text("destinations.0.id")
+	queued := []any{map[string]any{"destination_id": dst, "status": "pending", "reason": "queued"}}
+	sent := c.do("POST", "/v1/endpoints/"+ep.text("id")+"/events", `{"type":"a.b","data":{}}`).want(202)
+	if diff := gocmp.Diff(queued, sent.get("deliveries")); diff != "" || sent.text("verification") != "sent" {
+		t.Errorf("%s\n%s", diff, sent.raw)
+	}
+	d, err := id.Parse(id.Event, sent.text("id"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(want string, source event.Source, verdict event.Verdict, ds ...event.Delivery) {
+		t.Helper()
+		c.fake.events[d].Source, c.fake.events[d].Verdict = source, verdict
+		c.fake.details[d] = func(x *event.Detail) { x.Deliveries = ds }
+		states := make([]any, len(ds))
+		for i, d := range ds {
+			states[i] = map[string]any{"destination_id": d.Destination, "status": string(d.Status), "reason": nil}
+			if d.Reason != "" {
+				states[i].(map[string]any)["reason"] = string(d.Reason)
+			}
+		}
+		row := c.do("GET", "/v1/events?limit=1&endpoint_id="+ep.text("id"), nil).want(200)
+		single := c.do("GET", "/v1/events/"+sent.text("id"), nil).want(200)
+		if row.text("data.0.verification") != want || single.text("verification") != want {
+			t.Errorf("want %s:\n%s\n%s", want, row.raw, single.raw)
+		}
+		if diff := gocmp.Diff(states, row.get("data.0.deliveries")); diff != "" {
+			t.Errorf("%s\n%s", diff, row.raw)
+		}
+	}
+	other := "dst_" + strings.Repeat("0", 26)
+	f("sent", event.SourceTest, event.VerdictUnverified)
+	f("verified", event.SourceProvider, event.VerdictVerified, event.Delivery{Destination: dst, Status: event.Delivered},
+		event.Delivery{Destination: other, Status: event.Failed, Reason: event.Gone410})
+	f("observed", event.SourceProvider, event.VerdictObserved)
+	f("unverified", event.SourceProvider, event.VerdictUnverified)
+	c.fake.events[d].Reason = event.SignatureMissing
+	f("rejected", event.SourceProvider, event.VerdictRejected)
+	f("rejected", event.SourceProvider, event.VerdictRejected, event.Delivery{Destination: dst, Status: event.Delivered})
 }
 
 func TestSendStates(t *testing.T) {

@@ -285,7 +285,10 @@ func (f *fake) detail(e *event.Event) *event.Detail {
 	status, reason, counts := event.Summarize(e, nil)
 	d.Summary = event.Summary{
 		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Status: status, Reason: reason, Source: e.Source,
-		Counts: counts, Processing: event.ProcessingNone, Size: len(e.Body),
+		Proof: e.Proof(), Counts: counts, Processing: event.ProcessingNone, Size: len(e.Body),
+	}
+	for _, dest := range e.Dests {
+		d.Deliveries = append(d.Deliveries, event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued})
 	}
 	if set := f.details[e.ID]; set != nil {
 		set(d)

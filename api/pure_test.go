@@ -127,7 +127,7 @@ func TestWhyOfDetail(t *testing.T) {
 	}
 	f := func(want string, status event.Status, ds ...event.Delivery) {
 		t.Helper()
-		d := &event.Detail{Summary: event.Summary{Status: status}, Deliveries: ds, Attempts: attempts}
+		d := &event.Detail{Summary: event.Summary{Status: status, Deliveries: ds}, Attempts: attempts}
 		if got := eventWhy(d); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -165,16 +165,17 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *qu
 	if err != nil {
 		return err
 	}
-	out := searchPage{list: list[eventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned}
-	switch {
-	case page.Partial:
-		out.NextCursor = params.hash.searchCursor(searchPosition{page.ResumeBefore, q.Since})
-	case page.More && len(page.Rows) > 0:
-		out.NextCursor = params.hash.searchCursor(searchPosition{page.Rows[len(page.Rows)-1].ID, q.Since})
-	}
 	setAsOf(w, page.AsOf)
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return a.answers.write(r.Context(), w, rowBytes(page.Rows), func() any {
+		out := searchPage{list: list[eventRow]{Data: a.rowsOf(page.Rows)}, Partial: page.Partial, Scanned: page.Scanned}
+		switch {
+		case page.Partial:
+			out.NextCursor = params.hash.searchCursor(searchPosition{page.ResumeBefore, q.Since})
+		case page.More && len(page.Rows) > 0:
+			out.NextCursor = params.hash.searchCursor(searchPosition{page.Rows[len(page.Rows)-1].ID, q.Since})
+		}
+		return out
+	})
 }
 
 // searchPosition is where a search continues.

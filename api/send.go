@@ -286,10 +286,14 @@ func transportHeader(name string) bool {
 
 // acceptedRow returns the list row of an event that was just stored.
 func acceptedRow(e *event.Event) eventRow {
+	deliveries := make([]event.Delivery, len(e.Dests))
+	for i, dest := range e.Dests {
+		deliveries[i] = event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued}
+	}
 	s := event.Summary{
 		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Status: event.Pending, Reason: event.Queued,
-		Source: e.Source, Counts: event.Counts{Total: len(e.Dests), Pending: len(e.Dests)}, Processing: event.ProcessingNone,
-		Size: len(e.Body),
+		Source: e.Source, Proof: e.Proof(), Counts: event.Counts{Total: len(e.Dests), Pending: len(e.Dests)},
+		Processing: event.ProcessingNone, Size: len(e.Body), Deliveries: deliveries,
 	}
 	if len(e.Dests) == 0 {
 		s.Status, s.Reason = event.Skipped, e.Reason

@@ -38,11 +38,15 @@ type Summary struct {
 	DuplicateOf   string // evt_… of the event that it repeats; empty = none
 	Attempts      int    // HTTP attempts of all destinations
 	Source        Source
+	Proof         Proof
 	Counts        Counts
 	Processing    Processing
 	Size          int
 	LastAttemptAt time.Time
 	NextAttemptAt time.Time
+	// Deliveries has one delivery for each destination; one without an outcome is pending. Only Reader.Event counts their
+	// attempts.
+	Deliveries []Delivery
 }
 
 // Counts are the deliveries of an event by status. Pending includes retrying and held ones; skipped ones count in Total
@@ -80,7 +84,6 @@ type AtOffset struct {
 type Detail struct {
 	Summary
 	Event             *Event
-	Deliveries        []Delivery   // a delivery without an outcome is pending
 	Attempts          []AttemptRow // the newest 200, oldest first, bodies cut to 1 KiB
 	AttemptsTruncated bool
 	Receipt           *Receipt

@@ -99,8 +99,8 @@ func scanDelivery(rows driver.Rows) (d event.Delivery, of id.ID, err error) {
 	return d, of, err
 }
 
-// addAttemptsAndReceipts adds the number and time of the attempts and the state of processing to the rows of a page,
-// and with addStatus their statuses. States of processing that the filter has read are not read again.
+// addAttemptsAndReceipts adds the deliveries, the number and time of the attempts and the state of processing to the
+// rows of a page, and with addStatus their statuses. States of processing that the filter has read are not read again.
 func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, page []candidate, addStatus bool) error {
 	if len(page) == 0 {
 		return nil
@@ -128,6 +128,7 @@ func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, p
 	for i := range page {
 		s, tried := &page[i].summary, attempts[page[i].ID]
 		s.Attempts, s.LastAttemptAt = tried.n, tried.last
+		s.Deliveries = withPending(&page[i].Event, page[i].deliveries)
 		if state, ok := receipts[page[i].ID]; ok {
 			s.Processing = state
 		}

@@ -122,8 +122,9 @@ func (r eventReader) readLog(
 	if asOf.IsZero() {
 		asOf = r.fence.lastPassedAt()
 	}
-	detail := &event.Detail{Event: e, Deliveries: withPending(e, nil), AsOf: asOf}
-	detail.Summary = summarize(e, detail.Deliveries, len(e.Body))
+	detail := &event.Detail{Event: e, AsOf: asOf}
+	detail.Summary = summarize(e, nil, len(e.Body))
+	detail.Deliveries = withPending(e, nil)
 	if r.erased(d) {
 		detail.Event = store.WithoutPayload(e)
 	}
@@ -133,6 +134,7 @@ func (r eventReader) readLog(
 // readStore reads the event and everything about it from ClickHouse.
 func (r eventReader) readStore(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
 	detail := new(event.Detail)
+	var deliveries []event.Delivery
 	var counts map[string]attemptCount
 	size := 0
 	g, gctx := errgroup.WithContext(ctx)
@@ -142,7 +144,7 @@ func (r eventReader) readStore(ctx context.Context, account string, d id.ID) (*e
 	})
 	g.Go(func() (err error) {
 		// Deliveries before attempts: the writer inserts the attempts first, so none of a delivery is missing.
-		if detail.Deliveries, err = r.deliveries(gctx, account, d); err != nil {
+		if deliveries, err = r.deliveries(gctx, account, d); err != nil {
 			return err
 		}
 		detail.Attempts, detail.AttemptsTruncated, err = r.attempts(gctx, account, d, id.ID{}, detailAttempts, detailBody)
@@ -161,8 +163,8 @@ func (r eventReader) readStore(ctx context.Context, account string, d id.ID) (*e
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	detail.Deliveries = withPending(detail.Event, detail.Deliveries)
-	detail.Summary = summarize(detail.Event, detail.Deliveries, size)
+	detail.Summary = summarize(detail.Event, deliveries, size)
+	detail.Deliveries = withPending(detail.Event, deliveries)
 	for i := range detail.Deliveries {
 		c := counts[detail.Deliveries[i].Destination]
 		detail.Deliveries[i].Attempts = c.n
@@ -191,11 +193,11 @@ func withPending(e *event.Event, ds []event.Delivery) []event.Delivery {
 	return ds
 }
 
-// summarize derives the list row of an event with a body of size bytes, without attempts and receipt.
+// summarize derives the list row of an event with a body of size bytes, without deliveries, attempts and receipt.
 func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
 	s := event.Summary{
-		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, DuplicateOf: e.DuplicateOf,
-		Processing: event.ProcessingNone, Size: size,
+		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, Proof: e.Proof(),
+		DuplicateOf: e.DuplicateOf, Processing: event.ProcessingNone, Size: size,
 	}
 	s.Status, s.Reason, s.Counts = event.Summarize(e, ds)
 	for _, d := range ds {

@@ -182,6 +182,17 @@ func (e *modelEvent) deliveries() (ds []event.Delivery) {
 	return ds
 }
 
+// shownDeliveries returns the deliveries with outcomes, and one that is queued for each other destination of the event.
+func (e *modelEvent) shownDeliveries(ds []event.Delivery) []event.Delivery {
+	ds = slices.Clone(ds)
+	for _, dest := range e.Dests {
+		if len(e.states[dest]) == 0 && e.Verdict != event.VerdictRejected {
+			ds = append(ds, event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued})
+		}
+	}
+	return ds
+}
+
 // want returns the expected list for a query, all pages together.
 func (h *history) want(q event.Query) (want []event.Summary) {
 	// Ids of one millisecond are ordered by their partition first, not in the order of acceptance.
@@ -190,7 +201,7 @@ func (h *history) want(q event.Query) (want []event.Summary) {
 		ds := e.deliveries()
 		s := event.Summary{
 			ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Source: e.Source, Attempts: e.attempts,
-			Processing: e.processing(), Size: len(e.Body),
+			Processing: e.processing(), Size: len(e.Body), Proof: e.Proof(), Deliveries: e.shownDeliveries(ds),
 		}
 		s.Status, s.Reason, s.Counts = event.Summarize(e.Event, ds)
 		dests, runs, held := slices.Clone(e.Dests), []string{}, false
@@ -263,6 +274,9 @@ func (h *history) randomQuery() event.Query {
 func untimed(rows []event.Summary) []event.Summary {
 	for i := range rows {
 		rows[i].LastAttemptAt, rows[i].NextAttemptAt = time.Time{}, time.Time{}
+		for j, d := range rows[i].Deliveries {
+			rows[i].Deliveries[j] = event.Delivery{Destination: d.Destination, Status: d.Status, Reason: d.Reason, Run: d.Run}
+		}
 	}
 	return rows
 }
