@@ -58,7 +58,7 @@ func TestEventsByOffsetAreCompleteAndInOrder(t *testing.T) {
 		size   int
 		body   int
 	}
-	for range 5 {
+	for range storetest.Rounds(2, 2, 5) {
 		from, to, limit := rnd.IntN(300), 300+rnd.IntN(301), 1+rnd.IntN(60)
 		maxBody := 20 + rnd.IntN(40)
 		q := event.OffsetQuery{Account: storetest.Account, Endpoint: "ep_0", From: int64(from), To: int64(to), Limit: limit,

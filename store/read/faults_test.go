@@ -20,12 +20,18 @@ import (
 // correct, or the error is ErrUnavailable. A list that was cut short is never returned as complete.
 func TestEveryReadUnderFaults(t *testing.T) {
 	b := newBench(t)
-	h := newHistory(b, 11)
-	h.addEvents(120)
+	h := newHistory(b, storetest.Seed(t))
+	h.clock = time.Now().Add(-3 * time.Hour) // few windows, so that a list takes few statements
+	h.addEvents(60)
+	for range 5 { // to recover
+		e := b.Event(1)
+		b.resend(e)
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
+	}
 	g := storetest.NewFaultProxy(b.Bench)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.ReaderWith(read.ReaderConfig{
-		URL: g.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: 2 * time.Second, SelectPage: 20}, w)
+		URL: g.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute, SelectPage: 20}, w)
 	ctx := t.Context()
 	old, now := time.Now().AddDate(0, 0, -20), time.Now().Add(time.Minute)
 	some := make([]id.ID, 20)

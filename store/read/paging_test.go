@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// TestPagingWhileRowsArrive pages through 3,000 events (20,000 with RELAY_TORTURE) while more arrive and parts are
+// TestPagingWhileRowsArrive pages through 2,000 events (20,000 with RELAY_TORTURE) while more arrive and parts are
 // merged. Every event that was acknowledged before the first page is listed exactly once.
 func TestPagingWhileRowsArrive(t *testing.T) { pagingWhileRowsArrive(t, true) }
 
@@ -23,12 +23,12 @@ func TestPagingWhileRowsArrive(t *testing.T) { pagingWhileRowsArrive(t, true) }
 func TestPagingWithoutMerges(t *testing.T) { pagingWhileRowsArrive(t, false) }
 
 func pagingWhileRowsArrive(t *testing.T, merging bool) {
-	n, seven, one := 3_000, 350, 100
+	n, seven, one := 2_000, 105, 15
 	switch {
 	case os.Getenv("RELAY_TORTURE") != "":
 		n, seven, one = 20_000, 20_000, 20_000
 	case testing.Short() || storetest.TwoShards(t) || !merging:
-		n, seven, one = 2_000, 210, 50
+		n, seven, one = 1_000, 70, 10
 	}
 	b := newBench(t)
 	if !merging {
@@ -36,7 +36,7 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 			b.Exec("SYSTEM STOP MERGES " + table)
 		}
 	}
-	w, _ := b.Writer(write.WriterConfig{FlushRows: 2_000, FlushEvery: 100 * time.Millisecond})
+	w, _ := b.Writer(write.WriterConfig{FlushRows: n / 4, FlushEvery: 100 * time.Millisecond})
 	r := b.Reader(w)
 	var known, fifth []id.ID
 	for i := range n {
@@ -79,7 +79,7 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 		q.Account = storetest.Account
 		var got []id.ID
 		for ; len(got) < len(want); pages++ {
-			if merging && pages%15 == 0 {
+			if merging && pages%5 == 0 {
 				select {
 				case merge <- struct{}{}:
 				default: // a merge is pending already

@@ -90,7 +90,8 @@ func TestEveryFilterIsDefined(t *testing.T) {
 }
 
 // Every plan applies every filter. Each filter is used alone and with each other one, in all the ways that choose
-// another plan, and the list agrees with the model.
+// another plan, and the list agrees with the model. Each plan has each combination of filters once, with random values;
+// RELAY_TORTURE tries every value.
 func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 	seed := storetest.Seed(t)
 	b := newBench(t)
@@ -98,14 +99,20 @@ func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 	r := b.Reader(w)
 	h := newHistory(b, seed)
 	h.clock = time.Now().Add(-3 * time.Hour) // few windows, so that a list takes few statements
-	h.addEvents(120)
+	h.addEvents(80)
 	b.WaitCaughtUp(r)
 	all, members := samples(h), filterMembers()
 	asked := map[string]uint{} // filters that were used, by plan
 	takes := map[string]uint{}
+	checked := map[string]bool{} // plans with the filters that were used
 	check := func(q event.Query) {
 		t.Helper()
 		name, may := r.PlanOf(q)
+		once := fmt.Sprint(name, read.UsedFilters(q))
+		if storetest.Rounds(0, 0, 1) == 0 && checked[once] {
+			return
+		}
+		checked[once] = true
 		asked[name] |= read.UsedFilters(q)
 		takes[name] |= may
 		want := h.want(q)

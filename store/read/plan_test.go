@@ -75,7 +75,7 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 		list("rejected", 60_000, only(event.Rejected)), list("held", 4_000, only(event.Held)),
 		list("type common", 9_000, kind("order.paid")), list("type prefix", 9_000, kind("invoice.*")),
 		list("type rare", 21_000, kind("account.closed")), list("type none", 13_000, kind("no.such")),
-		list("source", 290_000, func(q *event.Query) { q.Sources = []event.Source{event.SourceTest} }),
+		list("source", 180_000, func(q *event.Query) { q.Sources = []event.Source{event.SourceTest} }),
 		list("processing failed", 65_000, func(q *event.Query) { q.Processing = []event.Processing{event.ProcessingFailed} }),
 		list("processing missing", 40_000, func(q *event.Query) {
 			q.Processing = []event.Processing{
@@ -129,7 +129,7 @@ func traffic(name string, most uint64, account string, span time.Duration) bound
 
 // planStore is the store that TestPlans fills: 15,000 events a day, so that each day has fifteen granules of events.
 func planStore() fill.Config {
-	cfg := fill.Config{Account: storetest.Account, Events: 60_000, Days: 4, Merge: true}
+	cfg := fill.Config{Account: storetest.Account, Events: 30_000, Days: 2, Merge: true}
 	for i := range 60 {
 		cfg.Endpoints = append(cfg.Endpoints, fill.Endpoint{
 			ID: fmt.Sprintf("ep_%d", i), Dests: []fill.Destination{{ID: fmt.Sprintf("dst_%d", i), URL: "https://example.com/h"}},
@@ -181,7 +181,7 @@ func TestPlans(t *testing.T) {
 func (b *bench) delivered() (d id.ID) {
 	b.Helper()
 	b.ForEachShard(func(conn driver.Conn) error {
-		return conn.QueryRow(b.Context(), "SELECT id FROM attempts WHERE ts < now() - INTERVAL 2 DAY GROUP BY id HAVING "+
+		return conn.QueryRow(b.Context(), "SELECT id FROM attempts WHERE ts < now() - INTERVAL 1 DAY GROUP BY id HAVING "+
 			"count() = 1 ORDER BY id DESC LIMIT 1").Scan((*[16]byte)(&d))
 	})
 	return d

@@ -16,7 +16,7 @@ import (
 func TestRedoChangesNothing(t *testing.T) {
 	b := newBench(t)
 	h := newHistory(b, 7)
-	n := storetest.Rounds(30, 30, 60)
+	n := storetest.Rounds(10, 10, 60)
 	h.addEvents(n)
 	all := event.Query{Account: storetest.Account, Limit: 100}
 	read := func() []*event.Detail {
@@ -40,7 +40,7 @@ func TestRedoChangesNothing(t *testing.T) {
 	if len(first) != n {
 		t.Fatalf("%d of %d events", len(first), n)
 	}
-	for range 3 {
+	for range storetest.Rounds(2, 2, 5) {
 		b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return rand.Int64N(max(committed, 0) + 1) })
 		if diff := gocmp.Diff(first, read(), storetest.CompareIPs); diff != "" {
 			t.Fatal(diff)

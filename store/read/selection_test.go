@@ -23,10 +23,14 @@ func TestSelectionAgreesWithModel(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	h := newHistory(b, uint64(time.Now().UnixNano()))
+	h := newHistory(b, storetest.Seed(t))
+	queries := storetest.Rounds(8, 8, 12)
+	if storetest.TwoShards(t) {
+		queries = storetest.Rounds(4, 4, 12)
+	}
 	for range storetest.Rounds(1, 1, 2) {
-		h.addEvents(150)
-		for i := range 12 {
+		h.addEvents(100)
+		for i := range queries {
 			q := h.randomQuery()
 			want := h.want(q)
 			q.Limit = pick(h, 0, 10, 100)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -156,11 +155,11 @@ func TestSearchOfUnusualBodiesAgreesWithModel(t *testing.T) {
 
 func searchOfUnusualBodies(b *bench, t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
-	seed := rand.Uint64()
+	seed := storetest.Seed(t)
 	a := jsonWriter{rand.New(rand.NewPCG(seed, 1))}
 	var events []*event.Event
 	var records []*stream.Record
-	for range 400 {
+	for range storetest.Rounds(200, 200, 400) {
 		e := b.Event(1, func(e *event.Event) { e.Body = []byte(a.body()) })
 		events, records = append(events, e), append(records, e.Record())
 	}
@@ -168,10 +167,7 @@ func searchOfUnusualBodies(b *bench, t *testing.T) {
 	slices.Reverse(events)
 	r := b.Reader(w)
 	b.BuildIndexes(r)
-	searches, hits := 25, 0
-	if os.Getenv("RELAY_TORTURE") == "1" {
-		searches = 1000
-	}
+	searches, hits := storetest.Rounds(20, 20, 1000), 0
 	for range searches {
 		s := a.search()
 		var want []id.ID
@@ -188,7 +184,7 @@ func searchOfUnusualBodies(b *bench, t *testing.T) {
 		}
 		for _, e := range events {
 			if is, should := slices.Contains(got, e.ID), slices.Contains(want, e.ID); is != should {
-				t.Errorf("seed %d: %q finds %q: %t, want %t", seed, s, e.Body, is, should)
+				t.Errorf("%q finds %q: %t, want %t", s, e.Body, is, should)
 				break
 			}
 		}

@@ -95,7 +95,8 @@ func TestExpandThenFinalize(t *testing.T) {
 }
 
 // TestInterruptedMigrationIsCompleted: a migration that is interrupted before or after any statement is completed by
-// the next one. Each run gets one statement further than the run before.
+// the next one. Each run gets one statement further than the run before. The interruptions before and after a statement
+// take turns, each in every run with RELAY_TORTURE.
 func TestInterruptedMigrationIsCompleted(t *testing.T) {
 	b := newBench(t)
 	all := filesWithMigrations(t, len(fakeMigrations))
@@ -104,13 +105,15 @@ func TestInterruptedMigrationIsCompleted(t *testing.T) {
 	}
 	want := b.TableDefinitions()
 	g := storetest.NewFaultProxy(b.Bench)
-	for _, f := range []storetest.Fault{storetest.Cut, storetest.Lost} {
+	faults := [][2]storetest.Fault{{storetest.Cut, storetest.Lost}, {storetest.Lost, storetest.Cut}}
+	first := storetest.Seed(t) % 2
+	for _, f := range append(slices.Clone(faults[first:]), faults[:first]...)[:storetest.Rounds(1, 1, 2)] {
 		b.DropDatabase()
 		n := 0
 		for ; ; n++ {
 			g.SetRule(func(nth int, _ string) storetest.Fault {
 				if nth == n {
-					return f
+					return f[n%2]
 				}
 				return storetest.NoFault
 			})

@@ -73,7 +73,7 @@ func (e *erasures) runEraserUntilFinished(t *testing.T, r *read.Reader) {
 		}, Metrics: prometheus.NewRegistry()},
 		Erasures: e, Now: time.Now,
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var running sync.WaitGroup
 	running.Go(func() {

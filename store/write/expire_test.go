@@ -34,7 +34,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 		b.Produce("events", e.ID.Partition(), r)
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
 	}
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 7, FenceWait: 20 * time.Second}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 7, FenceWait: time.Minute}, w)
 	if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 1 {
 		t.Fatalf("%+v", rows)
 	}
@@ -67,7 +67,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 		}
 		return n
 	}
-	for deadline := time.Now().Add(2 * time.Minute); rowsLeft() > 4 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(5 * time.Minute); rowsLeft() > 4 && time.Now().Before(deadline); {
 		time.Sleep(20 * time.Millisecond)
 	}
 	cancel()

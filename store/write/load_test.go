@@ -154,7 +154,7 @@ func cpuTime(t *testing.T) time.Duration {
 // its id. The rate is computed from CPU time, so that a busy machine does not decide the result.
 func TestWriterCatchesUp(t *testing.T) {
 	const live = 1_000 // events a second
-	n := live * storetest.Rounds(5, 20, 3600)
+	n := live * storetest.Rounds(5, 10, 3600)
 	b := newBench(t)
 	p, reg := storetest.NewProxy(t), prometheus.NewRegistry()
 	p.Cut()

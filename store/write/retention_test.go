@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
@@ -41,16 +42,16 @@ func (b *bench) storeFailedEvent(at time.Time, partition int) *event.Event {
 func newRunID(b *bench) string { return b.IDs.NewUnbounded(0).Text(id.Run) }
 
 // TestRetention lowers the retention: from then on no read shows, finds, selects or counts an event that is older, and
-// every read has the event that is a minute younger. Usage does not change.
+// every read has the event that is ten minutes younger, longer than the test takes. Usage does not change.
 func TestRetention(t *testing.T) {
 	const day = 24 * time.Hour
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	edge := time.Now().Add(-7 * day)
-	expired, readable := b.storeFailedEvent(edge.Add(-time.Minute), 1), b.storeFailedEvent(edge.Add(time.Minute), 2)
+	expired, readable := b.storeFailedEvent(edge.Add(-time.Minute), 1), b.storeFailedEvent(edge.Add(10*time.Minute), 2)
 	reading := func(days int) *read.Reader {
 		return b.ReaderWith(read.ReaderConfig{
-			URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute}, w)
+			URL: b.URL, RetentionDays: days, FenceWait: time.Minute, Timeout: time.Minute}, w)
 	}
 	before, r := reading(30), reading(7)
 	ctx, since := t.Context(), time.Now().Add(-29*day)
@@ -219,7 +220,7 @@ func TestRetentionShowsWholeDays(t *testing.T) {
 	now := time.Now()
 	listed := func(days int) (n int) {
 		r := b.ReaderWith(read.ReaderConfig{
-			URL: b.URL, RetentionDays: days, FenceWait: 20 * time.Second, Timeout: time.Minute},
+			URL: b.URL, RetentionDays: days, FenceWait: time.Minute, Timeout: time.Minute},
 			w)
 		return len(storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1))
 	}
@@ -368,16 +369,22 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 // TestBatchOfManyDays: one batch has events of more days than ClickHouse accepts partitions per block by default (100),
 // as a recovery of a year's failures does.
 func TestBatchOfManyDays(t *testing.T) {
-	const days = 110
+	const days = 101
 	b := newBench(t)
 	if err := storetest.Migrate(t.Context(), b.URL, 365); err != nil {
 		t.Fatal(err)
 	}
 	for i := range days {
-		b.storeFailedEvent(time.Now().AddDate(0, 0, -i).Add(-time.Minute), 1)
+		at := time.Now().AddDate(0, 0, -i).Add(-time.Minute)
+		b.IDs = id.NewGenerator(func() time.Time { return at })
+		e := b.Event(1)
+		r := e.Record()
+		r.Timestamp = time.Time{} // the producer gives up on records with an old timestamp
+		b.Produce(stream.Events, e.ID.Partition(), r)
+		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
 	}
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Second})
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 365, FenceWait: 20 * time.Second, Timeout: time.Minute},
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 365, FenceWait: time.Minute, Timeout: time.Minute},
 		w)
 	b.WaitCaughtUp(r)
 	for _, table := range []string{"events", "deliveries", "attempts"} {

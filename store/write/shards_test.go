@@ -10,10 +10,11 @@ import (
 func TestOnTwoShardsWrites(t *testing.T) {
 	tests := map[string]func(*testing.T){
 		"versions": TestDeliveryVersions, "unavailable": TestClickHouseUnavailable, "erased": TestErasedPayloadStaysErased,
-		"not recovered": TestErasedEventsAreNotRecovered, "expired": TestExpiredDaysAreDropped, "retention": TestRetention,
+		"not recovered": TestErasedEventsAreNotRecovered, "expired": TestExpiredDaysAreDropped,
 	}
 	thorough := map[string]func(*testing.T){
-		"poison": TestPoisonBecomesDeadLetters, "writers": TestWritersShareTheLog, "write and read": TestWriteAndRead,
+		"retention": TestRetention,
+		"poison":    TestPoisonBecomesDeadLetters, "writers": TestWritersShareTheLog, "write and read": TestWriteAndRead,
 	}
 	storetest.OnTwoShards(t, tests, thorough, "unavailable", "erased")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
 )
@@ -48,9 +49,10 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	w, _ := b.WriterWithMetrics(g.WriterConfig(
 		write.WriterConfig{FlushEvery: time.Millisecond, ThrottleParts: 8, PartsInterval: 20 * time.Millisecond}), reg)
 	n := 0
-	send := func() {
+	send := func() { // every 5 ms at most: without a throttle each event would be a flush
 		b.ProduceEvents(b.Event(1))
 		n++
+		_ = wait.For(t.Context(), 5*time.Millisecond)
 	}
 	for storetest.Metric(t, reg, "relay_store_throttled") == 0 {
 		send()
@@ -61,12 +63,12 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	throttled := g.CountInserts("events")
 	r := b.Reader(w)
 	began := time.Now()
-	for time.Since(began) < time.Second {
+	for range 100 {
 		send()
 	}
 	// One flush was due already.
-	if got, most := throttled(), 2+int(time.Since(began)/(5*time.Second)); got > most {
-		t.Errorf("%d inserts in a second while there are too many parts, want %d at most", got, most)
+	if got, took := throttled(), time.Since(began); got > 2+int(took/(5*time.Second)) {
+		t.Errorf("%d inserts of 100 events in %v while there are too many parts, want one every 5 s", got, took)
 	}
 
 	b.Exec("ALTER TABLE events MODIFY SETTING parts_to_throw_insert = 5")
@@ -76,11 +78,11 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	}
 	rejected := g.CountInserts("events")
 	began = time.Now()
-	for time.Since(began) < 1500*time.Millisecond {
+	for range 150 {
 		send()
 	}
-	if got, most := rejected(), 1+int(time.Since(began)/(tooManyPartsPause/2)); got > most {
-		t.Errorf("%d inserts are rejected with TOO_MANY_PARTS in 1.5 s, want %d at most", got, most)
+	if got, took := rejected(), time.Since(began); got > 1+int(took/(tooManyPartsPause/2)) {
+		t.Errorf("%d inserts are rejected with TOO_MANY_PARTS in %v, want one every %v", got, took, tooManyPartsPause/2)
 	}
 	b.Exec("SYSTEM START MERGES events")
 	b.Exec("OPTIMIZE TABLE events FINAL")

@@ -144,7 +144,7 @@ func TestClickHouseUnavailable(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	cfg := write.WriterConfig{URL: p.URL(b.Bench), FlushRows: 500}
 	w, _ := b.WriterWithMetrics(cfg, reg)
-	r := b.ReaderWith(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 20 * time.Second}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: time.Minute}, w)
 	before := b.Event(1)
 	b.ProduceEvents(before)
 	if _, err := r.Event(t.Context(), storetest.Account, before.ID); err != nil {
@@ -211,7 +211,7 @@ func TestReadAfterWrite(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	for i := range storetest.Rounds(100, 100, 1000) {
+	for i := range storetest.Rounds(25, 25, 1000) {
 		e := b.Event(i)
 		b.ProduceEvents(e)
 		if i%2 == 0 {

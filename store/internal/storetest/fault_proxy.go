@@ -56,6 +56,7 @@ type FaultProxy struct {
 func NewFaultProxy(b *Bench) *FaultProxy {
 	g := &FaultProxy{TB: b, engine: Engines.ClickHouse, client: &http.Client{Transport: &http.Transport{}},
 		released: make(chan struct{}), StuckStatement: make(chan struct{}, 1), RefusalCode: 243}
+	b.spoil()
 	g.releaseStuck = sync.OnceFunc(func() { close(g.released) })
 	server := httptest.NewServer(g)
 	g.URL = strings.Replace(b.URL, Engines.ClickHouse, server.Listener.Addr().String(), 1)

@@ -10,15 +10,6 @@ import (
 // onShards begins the names of the tests whose subtests run on two shards.
 const onShards = "TestOnTwoShards"
 
-// urlOf returns the URL of a database, or of its two shards.
-func urlOf(t testing.TB, name string) string {
-	url := "http://" + Engines.ClickHouse + "/" + name
-	if TwoShards(t) {
-		return url + "," + url + "_2"
-	}
-	return url
-}
-
 // TwoShards reports whether t is a subtest of OnTwoShards.
 func TwoShards(t testing.TB) bool { return strings.HasPrefix(t.Name(), onShards) }
 

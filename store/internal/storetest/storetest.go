@@ -123,37 +123,66 @@ type Bench struct {
 	Logger      *slog.Logger // for writers and readers
 	Erased      func(id.ID) bool
 	SearchIndex bool // readers use the text index
+
+	mu      sync.Mutex // guards the fields below
+	conns   map[string]driver.Conn
+	spoiled bool // no other test may use the database
 }
 
 // NewBench returns a bench with Partitions partitions per topic.
 func NewBench(t testing.TB) *Bench {
 	t.Helper()
-	return NewBenchWithPartitions(t, Partitions)
+	return newBench(t, Partitions, false)
 }
 
 // NewBenchWithPartitions returns a bench with the given number of partitions per topic.
 func NewBenchWithPartitions(t testing.TB, partitions int32) *Bench {
 	t.Helper()
-	name := "t" + strings.ToLower(id.Random("")[:16])
+	return newBench(t, partitions, false)
+}
+
+// NewBenchWithSearchIndex is a bench with the text index. Its granules have two events, so that a wrong answer of the
+// index hides an event from a search.
+func NewBenchWithSearchIndex(t testing.TB) *Bench {
+	t.Helper()
+	return newBench(t, Partitions, true)
+}
+
+func newBench(t testing.TB, partitions int32, searchIndex bool) *Bench {
+	t.Helper()
+	d := takeDatabase(t, databaseKind{twoShards: TwoShards(t), searchIndex: searchIndex})
 	b := &Bench{
-		TB: t, URL: urlOf(t, name),
-		Stream: stream.Config{Brokers: []string{Engines.Kafka}, Prefix: name + ".", Log: testLog(t)},
-		IDs:    id.NewGenerator(nil), Logger: testLog(t),
+		TB: t, URL: d.url(),
+		Stream: stream.Config{
+			Brokers: []string{Engines.Kafka}, Prefix: "t" + strings.ToLower(id.Random("")[:16]) + ".", Log: testLog(t)},
+		IDs: id.NewGenerator(nil), Logger: testLog(t), SearchIndex: searchIndex, conns: map[string]driver.Conn{},
 	}
+	t.Cleanup(func() {
+		err := d.giveBack(!b.spoiled && !t.Failed())
+		for _, conn := range b.conns {
+			err = errors.Join(err, conn.Close())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
 	if _, err := stream.Migrate(t.Context(), b.Stream, partitions, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := Migrate(t.Context(), b.URL, 30); err != nil {
-		t.Fatal(err)
-	}
-	url := b.URL // a test may change b.URL
-	t.Cleanup(func() { b.dropDatabases(url) })
 	var err error
 	if b.Producer, err = stream.NewProducer(b.Stream, "test"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Producer.Close)
 	return b
+}
+
+// spoil keeps the bench's database from other tests: it has settings that its definition does not show, or statements
+// of this test may arrive after its end.
+func (b *Bench) spoil() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spoiled = true
 }
 
 func testLog(t testing.TB) *slog.Logger {
@@ -200,7 +229,7 @@ func (b *Bench) Reader(w store.FlushRequester) *read.Reader {
 	b.Helper()
 	// Long waits, because the machine may be busy; tests of short ones set them.
 	return b.ReaderWith(read.ReaderConfig{
-		URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Second, Timeout: time.Minute},
+		URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute},
 		w)
 }
 
@@ -281,6 +310,9 @@ func (b *Bench) QuerySum(statement string) (sum uint64) {
 // Exec runs a statement on every shard.
 func (b *Bench) Exec(statement string) {
 	b.Helper()
+	if strings.HasPrefix(statement, "SYSTEM ") {
+		b.spoil()
+	}
 	b.ForEachShard(func(conn driver.Conn) error { return conn.Exec(b.Context(), statement) })
 }
 
@@ -288,30 +320,32 @@ func (b *Bench) Exec(statement string) {
 func (b *Bench) ForEachShard(f func(driver.Conn) error) {
 	b.Helper()
 	for url := range strings.SplitSeq(b.URL, ",") {
-		opts, err := clickhouse.ParseDSN(url)
-		if err != nil {
-			b.Fatal(err)
+		conn, err := b.conn(url)
+		if err == nil {
+			err = f(conn)
 		}
-		conn, err := clickhouse.Open(opts)
 		if err != nil {
-			b.Fatal(err)
-		}
-		if err := errors.Join(f(conn), conn.Close()); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// dropDatabases drops the databases of a bench when its test ends: a hundred idle ones take a fifth of a core, and make
-// each new one slower to create.
-func (b *Bench) dropDatabases(urls string) {
-	for url := range strings.SplitSeq(urls, ",") {
-		shard := *b
-		shard.URL = url
-		shard.ForEachShard(func(conn driver.Conn) error {
-			return conn.Exec(context.Background(), "DROP DATABASE IF EXISTS "+shard.Database())
-		})
+// conn returns the bench's connection to a database. It is kept, because tests that wait for a condition use it often.
+func (b *Bench) conn(url string) (driver.Conn, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if conn := b.conns[url]; conn != nil {
+		return conn, nil
 	}
+	opts, err := clickhouse.ParseDSN(url)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := clickhouse.Open(opts)
+	if err == nil {
+		b.conns[url] = conn
+	}
+	return conn, err
 }
 
 // RewindOffsets sets the committed offsets of the writer's group back, as a crash between insert and commit leaves
@@ -368,7 +402,10 @@ func NewProxy(t testing.TB) *proxy {
 }
 
 // URL returns the bench's URL through the proxy.
-func (p *proxy) URL(b *Bench) string { return strings.ReplaceAll(b.URL, Engines.ClickHouse, p.Address) }
+func (p *proxy) URL(b *Bench) string {
+	b.spoil()
+	return strings.ReplaceAll(b.URL, Engines.ClickHouse, p.Address)
+}
 
 func (p *proxy) Restore() {
 	p.Helper()
