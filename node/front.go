@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/eventrelay/relay/api"
@@ -63,6 +64,23 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 	return n.api.Run, nil
 }
 
+// newDashboard creates the pages under /app.
+func (n *Node) newDashboard() (func(context.Context) error, error) {
+	cfg := dashboard.Config{
+		BaseURL: n.url, BaseURLIsDefault: n.s.BaseURL == "", Host: n.s.DashboardHost, AllowedHosts: n.s.AllowedHosts,
+		Dev: n.s.Embedded, TrustedProxies: n.proxies, Version: n.s.Version,
+	}
+	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
+		cfg.Listen = a.Addr()
+	}
+	var err error
+	n.dashboard, err = dashboard.New(cfg, dashboard.Deps{
+		Log: n.log, Now: n.control.Now, Account: func() string { return n.control.Account().ID }, API: n.api,
+		People: n.control, SessionKeys: n.control, SignInLimit: n.limiter.NewSignIns(),
+	})
+	return nil, err
+}
+
 // dashboardURL returns the address of the dashboard, which links to its pages begin with.
 func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.s.DashboardHost) }
 
@@ -72,6 +90,10 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 	notServed := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
 		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
 	})
+	pages := notServed
+	if n.dashboard != nil {
+		pages = n.dashboard.Handler()
+	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Requests for ingest skip the router of the API: they have to be fast.
 		isIngest, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
@@ -80,6 +102,8 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 			ingestHandler.ServeHTTP(w, r)
 		case isIngest || v1 && !n.s.hasRole("api"):
 			notServed.ServeHTTP(w, r)
+		case dashboard.Serves(r.URL.Path):
+			pages.ServeHTTP(w, r)
 		default:
 			apiHandler.ServeHTTP(w, r)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/dispatcher/recovery"
@@ -84,6 +85,7 @@ type Node struct {
 	feed               *feed.Feed
 	readiness          *api.Readiness
 	api                *api.API
+	dashboard          *dashboard.Dashboard // nil without the role api
 }
 
 // URL is the public address of the node.
@@ -129,6 +131,7 @@ func (n *Node) starts() []start {
 		{name: "event feed", new: n.newFeed},
 		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
 		{name: "api", new: n.newAPI},
+		{name: "dashboard", role: "api", new: n.newDashboard},
 		{name: "http server", new: n.newServer},
 		{name: "command socket", new: n.newSocket},
 		{name: "admin server", new: n.newAdmin},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -61,7 +62,8 @@ func (v *visit) send(method, path string, body any, nonce string, out any) error
 
 // call calls the API as the person. If the store is behind, the page says as of when its data is.
 func (v *visit) call(method, path string, query url.Values, body []byte, nonce string, out any) error {
-	status, header, text := v.deps.API.Call(v.r.Context(), v.principal(), method, path, query, body, nonce)
+	ctx := config.WithSessionCheck(v.r.Context(), v.checkSession)
+	status, header, text := v.deps.API.Call(ctx, v.principal(), method, path, query, body, nonce)
 	if at := header.Get("Relay-Data-As-Of"); at != "" && (v.asOf == "" || at < v.asOf) {
 		v.asOf = at // the format sorts by time
 	}

@@ -33,7 +33,7 @@ type Caller interface {
 type People interface {
 	// SignIn returns the person with that email address and password, or ErrSignIn.
 	SignIn(ctx context.Context, email, password string) (*config.User, error)
-	// RedeemLink uses up a one-time link and returns its person, or ErrNotFound.
+	// RedeemLink uses up a one-time link and returns its person, or ErrLink.
 	RedeemLink(ctx context.Context, token string) (*config.User, error)
 	// SetPassword sets the password, ends all sessions of the person, and returns the person with the new epoch.
 	SetPassword(ctx context.Context, userID, password string) (*config.User, error)

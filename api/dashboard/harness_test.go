@@ -21,8 +21,9 @@ type people struct {
 	person   config.User
 	password string
 	link     string
-	err      error // of every call, unless it is nil
-	ended    int   // calls of EndSessions
+	err      error  // of every call, unless it is nil
+	ended    int    // calls of EndSessions
+	during   func() // is called during SignIn, unless it is nil
 }
 
 const goodPassword = "correct horse battery"
@@ -30,7 +31,8 @@ const goodPassword = "correct horse battery"
 func newPeople() *people {
 	return &people{
 		person: config.User{
-			Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Epoch: 7},
+			Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Epoch: 7,
+			Scope: config.ReadWrite},
 		password: goodPassword, link: "link-token",
 	}
 }
@@ -39,8 +41,11 @@ func (p *people) SignIn(_ context.Context, email, password string) (*config.User
 	if p.err != nil {
 		return nil, p.err
 	}
+	if p.during != nil {
+		p.during()
+	}
 	if email != p.person.Email || password != p.password {
-		return nil, ErrSignIn
+		return nil, config.ErrSignIn
 	}
 	return p.current(), nil
 }
@@ -50,16 +55,22 @@ func (p *people) RedeemLink(_ context.Context, token string) (*config.User, erro
 		return nil, p.err
 	}
 	if token != p.link {
-		return nil, config.ErrNotFound
+		return nil, config.ErrLink
 	}
-	p.link = ""
+	p.link, p.person.ChoosePassword = "", true
 	return p.current(), nil
 }
 
 func (p *people) SetPassword(_ context.Context, _, password string) (*config.User, error) {
-	if p.err != nil {
+	switch {
+	case p.err != nil:
 		return nil, p.err
+	case len(password) < config.MinPassword:
+		return nil, &config.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
+	case !p.person.ChoosePassword:
+		return nil, config.ErrNoPasswordChoice
 	}
+	p.person.ChoosePassword = false
 	p.password = password
 	p.person.Epoch++
 	return p.current(), nil
@@ -70,7 +81,7 @@ func (p *people) SessionUser(user string, epoch int) (*config.User, error) {
 		return nil, p.err
 	}
 	if user != p.person.ID || epoch != p.person.Epoch {
-		return nil, ErrSessionEnded
+		return nil, config.ErrSessionEnded
 	}
 	return p.current(), nil
 }
@@ -112,6 +123,7 @@ type apiCall struct {
 	Method, Path string
 	Query        url.Values
 	Body, Key    string
+	check        func() (*config.Key, error)
 }
 
 // api answers every call with the response of its method and path, and otherwise with 404.
@@ -120,9 +132,9 @@ type api struct {
 	responses map[string]func(apiCall) (int, http.Header, string)
 }
 
-func (a *api) Call(_ context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
+func (a *api) Call(ctx context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
 	idempotencyKey string) (int, http.Header, []byte) {
-	c := apiCall{principal, method, path, query, string(body), idempotencyKey}
+	c := apiCall{principal, method, path, query, string(body), idempotencyKey, config.SessionCheck(ctx)}
 	a.calls = append(a.calls, c)
 	if respond := a.responses[method+" "+path]; respond != nil {
 		status, header, text := respond(c)

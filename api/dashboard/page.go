@@ -28,6 +28,7 @@ type view struct {
 	CanWrite bool
 	Menu     []menuGroup
 	Path     string // of the request
+	Bare     bool   // the page stands alone, without navigation
 	Version  string
 	Toast    string
 	AsOf     string // time of the data in RFC 3339; empty: it is current
@@ -81,7 +82,8 @@ func (v *visit) page(name string, data any) error {
 		}
 	}
 	x := view{
-		Data: data, Person: v.person, CanWrite: v.canWrite(), Menu: v.menu, Path: v.r.URL.Path, Version: v.cfg.Version,
+		Data: data, Person: v.person, Bare: v.person == nil || v.person.ChoosePassword, CanWrite: v.canWrite(), Menu: v.menu,
+		Path: v.r.URL.Path, Version: v.cfg.Version,
 		AsOf: v.asOf, Assets: v.assets, Search: v.has("/app/events"),
 	}
 	if block == "layout" {
@@ -165,6 +167,8 @@ func (v *visit) describe(e *web.Error) errorView {
 		x.Title, x.SignIn = "Signed out", signInPath
 	case e.Status == http.StatusForbidden:
 		x.Title, x.Works = "Not allowed", "You may open every page."
+	case e.Code == codeLink:
+		x.Title, x.Todo = "The link does not work", "On the server, relay users reset EMAIL prints a new one."
 	case e.Status == http.StatusNotFound:
 		x.Title, x.Todo = "Not found", "It may have been deleted in the meantime, or its retention has ended."
 	case e.Status == http.StatusTooManyRequests:

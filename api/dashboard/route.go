@@ -43,8 +43,12 @@ func routes() []route {
 
 		{"GET", signInPath, public, (*visit).signInForm},
 		{"POST", signInPath, public, (*visit).signIn},
-		{"POST", "/app/sign-out", reader, (*visit).signOut},
+		{"POST", signOutPath, reader, (*visit).signOut},
 		{"POST", "/app/sign-out-everywhere", reader, (*visit).signOutEverywhere},
+		{"GET", linkPath + "{token}", public, (*visit).linkForm},
+		{"POST", linkPath + "{token}", public, (*visit).redeemLink},
+		{"GET", passwordPath, reader, (*visit).passwordForm},
+		{"POST", passwordPath, reader, (*visit).choosePassword},
 	}
 }
 
@@ -117,7 +121,7 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 		return web.Missing("This page cannot be used with %s.", cleanMethod(r.Method))
 	}
 	if x.access != public {
-		if err := v.admit(x.access, sessionErr); err != nil || v.person == nil {
+		if admitted, err := v.admit(x, sessionErr); err != nil || !admitted {
 			return err
 		}
 	}
@@ -125,6 +129,7 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 		if err := v.readForm(x.access); err != nil {
 			return err
 		}
+		v.setOrigin(x.access)
 	}
 	return toWebError(x.handle(v))
 }
@@ -149,23 +154,37 @@ func (d *Dashboard) match(r *http.Request) (methods, mux.RouteMatch) {
 // cleanMethod returns a method for a message.
 func cleanMethod(method string) string { return web.SanitizeLine(method[:min(len(method), 20)]) }
 
-// admit checks the session and the scope. It sends people who are not signed in to the sign-in page: the person of v is
-// then nil.
-func (v *visit) admit(a access, sessionErr error) error {
+// setOrigin names the person as the author of changes for the audit log. Who signs in is named by pkg/config.
+func (v *visit) setOrigin(a access) {
+	info := web.InfoOf(v.r)
+	from := config.Origin{RequestID: info.ID, RemoteIP: info.Client}
+	if a != public {
+		from.Actor = v.person.ID
+	}
+	v.r = v.r.WithContext(config.WithOrigin(v.r.Context(), from))
+}
+
+// admit checks the session and the scope. admitted is false if it has sent the person to another page: to sign in, or
+// to choose a password.
+func (v *visit) admit(x route, sessionErr error) (admitted bool, err error) {
+	changes := x.method != http.MethodGet
 	switch {
 	case sessionErr != nil:
-		return sessionErr
-	case v.person == nil && v.r.Method != http.MethodGet && v.r.Method != http.MethodHead:
-		return &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
+		return false, sessionErr
+	case v.person == nil && changes:
+		return false, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
 			Message: "You are signed out. Nothing was done: sign in and send the form again."}
 	case v.person == nil:
 		v.sendTo(signInPath + "?" + url.Values{"next": {v.r.URL.RequestURI()}}.Encode())
-		return nil
-	case a == writer && !v.canWrite():
-		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
+		return false, nil
+	case v.person.ChoosePassword && x.path != passwordPath && x.path != signOutPath:
+		v.sendTo(passwordPath) // nothing of an action has been done
+		return false, nil
+	case x.access == writer && !v.canWrite():
+		return false, &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
 			Message: "You may only read. Ask a person with the scope read_write to do this or to change your scope."}
 	}
-	return nil
+	return true, nil
 }
 
 // Largest form in bytes: of people who are signed in, and of others.
@@ -195,7 +214,7 @@ func (v *visit) readForm(a access) error {
 }
 
 // canWrite reports whether the person may change anything.
-func (v *visit) canWrite() bool { return v.person != nil && scopeOf(v.person) == config.ReadWrite }
+func (v *visit) canWrite() bool { return v.person != nil && v.person.Scope == config.ReadWrite }
 
 // redirect answers an action: the browser opens path, which shows message once. path is one of ours, with ids in it
 // escaped.
@@ -228,6 +247,8 @@ func toWebError(err error) error {
 		return nil
 	case errors.Is(err, config.ErrLease):
 		return web.ServiceUnavailable(nil, "This node cannot confirm sign-ins at the moment. Try again in some seconds.")
+	case errors.Is(err, config.ErrSignInBusy):
+		return web.ServiceUnavailable(nil, "Too many people sign in at the moment. Try again in some seconds.")
 	case errors.Is(err, config.ErrNotFound):
 		return web.Missing("It does not exist any more.")
 	case errors.Is(err, config.ErrConflict):

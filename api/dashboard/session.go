@@ -125,7 +125,7 @@ func (v *visit) openSession() error {
 	}
 	person, err := v.deps.People.SessionUser(s.User, s.Epoch)
 	switch {
-	case errors.Is(err, ErrSessionEnded):
+	case errors.Is(err, config.ErrSessionEnded):
 		return nil
 	case err != nil:
 		return toWebError(err)
@@ -146,8 +146,19 @@ func (v *visit) beginSession(person *config.User) error {
 func (v *visit) endSession() { v.setCookie("", "", 0) }
 
 // principal returns the person as a caller of the API.
-func (v *visit) principal() *config.Key {
-	return &config.Key{ID: v.person.ID, Account: v.person.Account, Name: v.person.Email, Scope: scopeOf(v.person)}
+func (v *visit) principal() *config.Key { return principalOf(v.person) }
+
+func principalOf(person *config.User) *config.Key {
+	return &config.Key{ID: person.ID, Account: person.Account, Name: person.Email, Scope: person.Scope}
+}
+
+// checkSession returns the person as a caller of the API, as the configuration says now; see [config.WithSessionCheck].
+func (v *visit) checkSession() (*config.Key, error) {
+	person, err := v.deps.People.SessionUser(v.person.ID, v.person.Epoch)
+	if err != nil {
+		return nil, err
+	}
+	return principalOf(person), nil
 }
 
 // toastLife is how long a message waits for the page that shows it.

@@ -12,7 +12,10 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-const signInPath = "/app/sign-in"
+const (
+	signInPath  = "/app/sign-in"
+	signOutPath = "/app/sign-out"
+)
 
 // signInPage is the data of the sign-in page.
 type signInPage struct {
@@ -50,23 +53,30 @@ func (v *visit) signIn() error {
 	}
 	ctx, from := v.r.Context(), web.InfoOf(v.r).Client
 	if wait := v.deps.SignInLimit.Refused(ctx, email, from); wait > 0 {
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,
-			Message: "There were too many failed sign-ins with this e-mail from your address."}
+		return errTooManySignIns(wait)
 	}
 	person, err := v.deps.People.SignIn(ctx, email, v.values.Get("password"))
-	switch {
-	case errors.Is(err, ErrSignIn):
-		v.deps.SignInLimit.Failed(ctx, email, from)
-		p.Error = "No person has this e-mail and password."
-		v.status = http.StatusForbidden
-		return v.page("sign-in", p)
-	case err != nil:
+	if err != nil && !errors.Is(err, config.ErrSignIn) {
 		return err
+	}
+	// Others that were sent at the same time may have failed meanwhile. A right password gets the same answer then.
+	if wait := v.deps.SignInLimit.Refused(ctx, email, from); wait > 0 {
+		return errTooManySignIns(wait)
+	}
+	if err != nil {
+		v.deps.SignInLimit.Failed(ctx, email, from)
+		p.Error, v.status = "No person has this e-mail and password.", http.StatusForbidden
+		return v.page("sign-in", p)
 	}
 	if err := v.beginSession(person); err != nil {
 		return err
 	}
 	return v.redirect(p.Next, "")
+}
+
+func errTooManySignIns(wait time.Duration) error {
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,
+		Message: "There were too many sign-ins with this e-mail from your address."}
 }
 
 // signOut ends this session.
@@ -102,6 +112,3 @@ func localPath(next string) string {
 func (d *Dashboard) retryTime(after time.Duration) time.Time {
 	return d.deps.Now().Add(after).Truncate(time.Second).Add(time.Second)
 }
-
-// linkPath is below which one-time links lie.
-const linkPath = "/app/link/"

@@ -1,9 +1,15 @@
 package dashboard
 
 import (
+	"net/netip"
 	"net/url"
+	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
 )
+
+var goodSignIn = url.Values{"email": {"ops@example.com"}, "password": {goodPassword}}
 
 func TestSignInAndOut(t *testing.T) {
 	b := newRig(t).browser()
@@ -12,7 +18,145 @@ func TestSignInAndOut(t *testing.T) {
 	form := url.Values{"email": {" Ops@Example.com"}, "password": {goodPassword}, "next": {"/app?x=1"}}
 	b.post("/app/sign-in", form).wantRedirect("/app?x=1")
 	b.get("/app").want(200, "ops@example.com", "Start")
+	b.get("/app/sign-in?next=/app%3Fx=1").wantRedirect("/app?x=1")
 	b.post("/app/sign-out", url.Values{}).wantRedirect("/app/sign-in")
 	b.get("/app/sign-in").want(200, "You are signed out.")
 	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+}
+
+// A sign-in leads to our own pages only.
+func TestNextIsAPageOfTheDashboard(t *testing.T) {
+	for next, want := range map[string]string{
+		"": "/app", "/app": "/app", "/app/events?q=a%20b&x=1": "/app/events?q=a%20b&x=1", "/app/x/%2F": "/app",
+		"https://evil.example/app": "/app", "//evil.example/app": "/app", "/\\evil.example": "/app",
+		"/app\\..\\..": "/app", "/app/../v1/me": "/app", "/application": "/app", "/v1/me": "/app", "app": "/app",
+		"javascript:alert(1)": "/app", "/app\r\nSet-Cookie: x": "/app", "/app//evil.example": "/app", "/app?\x00": "/app",
+		"/app/sign-in": "/app", "/app/link/token": "/app", "/app#x": "/app", "http:/app": "/app", "/app/%2e%2e/v1": "/app",
+	} {
+		if got := localPath(next); got != want {
+			t.Errorf("%q leads to %q, want %q", next, got, want)
+		}
+	}
+}
+
+func TestWrongPasswordsAreLimited(t *testing.T) {
+	rig := newRig(t)
+	b := rig.browser()
+	wrong := url.Values{"email": {"ops@example.com"}, "password": {"wrong"}}
+	for range 5 {
+		a := b.post("/app/sign-in", wrong).want(403, "No person has this e-mail and password", `value="ops@example.com"`)
+		if strings.Contains(a.body, `value="wrong"`) {
+			t.Error("the page shows the password")
+		}
+	}
+	a := b.post("/app/sign-in", goodSignIn).want(429, "Too many requests", "Try again", "at 2026-08-21 22:25:19")
+	if a.header.Get("Retry-After") != "42" || len(b.cookies) > 0 {
+		t.Errorf("Retry-After is %q, cookies are %v", a.header.Get("Retry-After"), b.cookies)
+	}
+	unknown := url.Values{"email": {"nobody@example.com"}, "password": {"wrong"}}
+	b.post("/app/sign-in", unknown).want(403, "No person has this e-mail and password")
+	b.post("/app/sign-in", url.Values{"email": {"no address"}}).want(400, "The e-mail must be an address")
+
+	rig.people.err = config.ErrSignInBusy
+	b.post("/app/sign-in", unknown).want(503, "Too many people sign in")
+	rig.people.err = config.ErrLease
+	b.post("/app/sign-in", unknown).want(503, "cannot confirm sign-ins at the moment")
+	if n := rig.limit["nobody@example.com192.0.2.1"]; n != 1 {
+		t.Errorf("%d failures are counted, want 1: a busy service is no wrong password", n)
+	}
+}
+
+// Of passwords that are tried at once, none opens a session after five failures, and none gets another answer.
+func TestSignInsAtTheSameTimeAreLimited(t *testing.T) {
+	rig := newRig(t)
+	rig.people.during = func() { rig.limit["ops@example.com192.0.2.1"] = 5 }
+	for _, password := range []string{goodPassword, "wrong"} {
+		delete(rig.limit, "ops@example.com192.0.2.1")
+		b := rig.browser()
+		b.post("/app/sign-in", url.Values{"email": {"ops@example.com"}, "password": {password}}).want(429)
+		if len(b.cookies) > 0 {
+			t.Errorf("%s: the cookies are %v", password, b.cookies)
+		}
+	}
+}
+
+// Nobody guesses why ingest URLs do not work: the page says so.
+func TestSignInPageNamesAnUnsetBaseURL(t *testing.T) {
+	const text = "RELAY_BASE_URL is not set"
+	open := func(host string, change func(*Config)) string {
+		rig := newRig(t, func(c *Config) {
+			c.BaseURL, c.Listen = "http://localhost:8080", netip.IPv4Unspecified()
+			c.BaseURLIsDefault = true
+			change(c)
+		})
+		return rig.browser().get("/app/sign-in", "Host", host).want(200).main()
+	}
+	if got := open("192.0.2.7:8080", func(*Config) {}); !strings.Contains(got, text) ||
+		!strings.Contains(got, "http://localhost:8080") || !strings.Contains(got, "192.0.2.7:8080") {
+		t.Errorf("the page is %s", got)
+	}
+	if got := open("localhost:8080", func(*Config) {}); strings.Contains(got, text) {
+		t.Error("it says so under the base URL")
+	}
+	set := func(c *Config) { c.BaseURLIsDefault, c.AllowedHosts = false, []string{"inside"} }
+	if got := open("inside", set); strings.Contains(got, text) {
+		t.Error("it says so of a base URL that is set")
+	}
+}
+
+func TestLinkLeadsToAPassword(t *testing.T) {
+	rig := newRig(t)
+	rig.people.password = ""
+	b := rig.browser()
+	for range 2 { // a program that previews links uses nothing up
+		a := b.get("/app/link/link-token").want(200, "Use the link")
+		if strings.Contains(a.body, "link-token") || a.header.Get("Referrer-Policy") != "strict-origin" {
+			t.Errorf("the page or its Referer shows the token: %s", a.body)
+		}
+	}
+	b.post("/app/link/other", url.Values{}).want(404, "The link does not work", "relay users reset")
+	b.post("/app/link/link-token", url.Values{}, "Sec-Fetch-Site", "cross-site").want(403)
+	b.post("/app/link/link-token", url.Values{}).wantRedirect("/app/password")
+	rig.browser().post("/app/link/link-token", url.Values{}).want(404, "The link does not work")
+
+	b.get("/app").wantRedirect("/app/password")
+	b.post("/app/sign-out-everywhere", url.Values{}).wantRedirect("/app/password")
+	if rig.people.ended > 0 {
+		t.Error("an action is done before a password is chosen")
+	}
+	if page := b.get("/app/password").want(200, "Choose a password", `minlength="12"`); strings.Contains(
+		page.body, "<nav") {
+		t.Error("the page offers more than the password")
+	}
+	b.post("/app/password", url.Values{"password": {"a long password"}, "again": {"another"}}).
+		want(400, "The two passwords differ", `id="f-again-err"`)
+	a := b.post("/app/password", url.Values{"password": {"short"}, "again": {"short"}}).
+		want(400, "Must have 12 to 1000 bytes", `id="f-password-err"`)
+	if strings.Contains(a.body, `"short"`) {
+		t.Error("the page shows the password")
+	}
+	before := b.session()
+	good := url.Values{"password": {"a long password"}, "again": {"a long password"}}
+	b.post("/app/password", good).wantRedirect("/app")
+	if b.session() == before {
+		t.Error("the session is the one from before")
+	}
+	b.get("/app").want(200, "Your password is set.")
+	b.get("/app/password").wantRedirect("/app")
+	b.post("/app/password", good).wantRedirect("/app")
+	rig.browser().post("/app/sign-in",
+		url.Values{"email": {"ops@example.com"}, "password": {"a long password"}}).wantRedirect("/app")
+	if log := rig.log.String(); strings.Contains(log, "link-token") || strings.Contains(log, "long password") {
+		t.Errorf("the log has a secret: %s", log)
+	}
+}
+
+// A failed link leaves its route in the log, not its path.
+func TestTokenIsNotLogged(t *testing.T) {
+	rig := newRig(t)
+	rig.people.err = config.ErrUnavailable
+	rig.browser().post("/app/link/link-token", url.Values{}).want(503)
+	if log := rig.log.String(); strings.Contains(log, "link-token") || !strings.Contains(log, "/app/link/{token}") {
+		t.Errorf("the log is %s", log)
+	}
 }

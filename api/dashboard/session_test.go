@@ -1,0 +1,200 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// session is the value of the session's cookie; empty without one.
+func (b *browser) session() string {
+	if c := b.cookies[b.d.cookieName("")]; c != nil {
+		return c.Value
+	}
+	return ""
+}
+
+func TestCookieProperties(t *testing.T) {
+	for _, base := range []string{origin, "https://relay.example.com"} {
+		rig := newRig(t, func(c *Config) { c.BaseURL = base })
+		b := rig.browser()
+		b.origin = base
+		a := b.post("/app/sign-in", goodSignIn).wantRedirect("/app")
+		secure := strings.HasPrefix(base, "https")
+		for _, c := range b.cookies {
+			if !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.Secure != secure ||
+				c.MaxAge != 12*60*60 || strings.HasPrefix(c.Name, "__Host-relay-") != secure ||
+				!strings.HasPrefix(strings.TrimPrefix(c.Name, "__Host-"), "relay-") {
+				t.Errorf("the cookie is %v", c)
+			}
+			if strings.Contains(c.Value, "usr_") {
+				t.Errorf("the cookie can be read: %s", c.Value)
+			}
+		}
+		if len(b.cookies) != 1 {
+			t.Errorf("%d cookies", len(b.cookies))
+		}
+		if hsts := a.header.Get("Strict-Transport-Security"); (hsts != "") != secure {
+			t.Errorf("Strict-Transport-Security is %q at %s", hsts, base)
+		}
+	}
+}
+
+// Browsers send the cookies of a host to all of its ports.
+func TestTwoRelaysOnAHostDoNotSignEachOtherOut(t *testing.T) {
+	names := map[string]bool{}
+	for _, base := range []string{"http://localhost:8080", "http://localhost:8081"} {
+		names[newRig(t, func(c *Config) { c.BaseURL = base }).d.cookieName("")] = true
+	}
+	if len(names) != 2 {
+		t.Errorf("the names of their cookies are %v", names)
+	}
+	if a, b := newRig(t), newRig(t); a.d.cookieName("") != b.d.cookieName("") {
+		t.Error("two nodes of one relay have different names")
+	}
+}
+
+func TestCookieThatDoesNotOpenIsSignedOut(t *testing.T) {
+	rig := newRig(t)
+	b := rig.signedIn()
+	name, value := rig.d.cookieName(""), b.session()
+	for what, bad := range map[string]string{
+		"empty": "", "no base64": "%%%", "short": "AAAA", "cut": value[:len(value)-4], "changed": "A" + value[1:],
+	} {
+		b.cookies[name] = &http.Cookie{Name: name, Value: bad}
+		if a := b.get("/app"); a.code != 303 {
+			t.Errorf("%s: %d", what, a.code)
+		}
+	}
+	b.cookies[name] = &http.Cookie{Name: name, Value: value}
+	b.get("/app").want(200)
+	rig.key[0]++ // another data directory, or an import
+	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+	b.post("/app/sign-in", goodSignIn).wantRedirect("/app")
+}
+
+// A cookie of another purpose is no session.
+func TestCookieOfAMessageIsNoSession(t *testing.T) {
+	rig := newRig(t)
+	rig.addPage(route{"POST", "/app/toast", writer, func(v *visit) error {
+		return v.setSealed(toastCookie, session{"usr_1", rig.now.Unix(), 7}, time.Minute)
+	}}, "", "")
+	b := rig.signedIn()
+	b.post("/app/toast", url.Values{}).want(200)
+	name := rig.d.cookieName("")
+	b.cookies[name] = &http.Cookie{Name: name, Value: b.cookies[rig.d.cookieName(toastCookie)].Value}
+	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+}
+
+// Another program on the host can add a cookie of the same name over plain http. It does not sign anybody out.
+func TestForeignCookieOfTheSameNameIsIgnored(t *testing.T) {
+	b := newRig(t).signedIn()
+	b.get("/app", "Cookie", b.d.cookieName("")+"=planted").want(200)
+}
+
+func TestSessionsSlide(t *testing.T) {
+	rig := newRig(t)
+	b := rig.signedIn()
+	first := b.session()
+	rig.now = rig.now.Add(4 * time.Minute)
+	b.get("/app").want(200)
+	if b.session() != first {
+		t.Error("the cookie is replaced before it is 5 minutes old")
+	}
+	rig.now = rig.now.Add(2 * time.Minute)
+	b.get("/app").want(200)
+	if b.session() == first {
+		t.Error("the cookie is not replaced")
+	}
+	for range 3 {
+		rig.now = rig.now.Add(11 * time.Hour)
+		b.get("/app").want(200)
+	}
+	rig.now = rig.now.Add(12 * time.Hour)
+	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+}
+
+// The clock of the node that issued a cookie may be ahead; a cookie from the far future is none.
+func TestClocksOfNodesDiffer(t *testing.T) {
+	rig := newRig(t)
+	b := rig.signedIn()
+	rig.now = rig.now.Add(-20 * time.Second)
+	b.get("/app").want(200)
+	rig.now = rig.now.Add(-time.Hour)
+	b.get("/app").want(303)
+}
+
+func TestLogOutEverywhere(t *testing.T) {
+	rig := newRig(t)
+	one, two := rig.signedIn(), rig.signedIn()
+	kept := one.session()
+	one.post("/app/sign-out-everywhere", url.Values{}).wantRedirect("/app/sign-in")
+	if rig.people.ended != 1 {
+		t.Fatalf("the sessions were ended %d times", rig.people.ended)
+	}
+	two.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+	one.cookies[rig.d.cookieName("")] = &http.Cookie{Name: rig.d.cookieName(""), Value: kept}
+	one.get("/app").want(303)
+}
+
+// What an open tab sends after the session has ended does nothing, and says so.
+func TestOpenTabAfterSigningOut(t *testing.T) {
+	rig := newRig(t)
+	rig.addThings()
+	b := rig.signedIn()
+	form := url.Values{"nonce": {b.get("/app/thing").nonce()}, "version": {"1"}, "name": {"x"}}
+	rig.people.person.Epoch++
+	b.post("/app/thing", form).want(401, "Signed out", "Nothing was done", `href="/app/sign-in"`)
+	b.post("/app/thing", form, "HX-Request", "true").want(401, "Nothing was done")
+	if len(rig.api.calls) > 0 {
+		t.Errorf("the calls are %+v", rig.api.calls)
+	}
+}
+
+// A node whose lease has ended confirms no session, and does not sign anybody out either.
+func TestNodeWithoutALeaseConfirmsNoSession(t *testing.T) {
+	rig := newRig(t)
+	b := rig.signedIn()
+	rig.people.err = config.ErrLease
+	b.get("/app").want(503, "cannot confirm sign-ins at the moment")
+	b.post("/app/sign-out-everywhere", url.Values{}).want(503)
+	rig.people.err = nil
+	b.get("/app").want(200)
+}
+
+func TestReadPersonChangesNothing(t *testing.T) {
+	rig := newRig(t)
+	rig.addThings()
+	rig.people.person.Scope = config.Read
+	b := rig.signedIn()
+	form := url.Values{"nonce": {b.get("/app/thing").nonce()}, "version": {"1"}, "name": {"x"}}
+	b.post("/app/thing", form).want(403, "You may only read")
+	if len(rig.api.calls) > 0 {
+		t.Errorf("the calls are %+v", rig.api.calls)
+	}
+	b.get("/app").want(200, "You may read everything and change nothing")
+	if got := rig.api.calls[0].Principal.Scope; got != config.Read {
+		t.Errorf("the API is called with the scope %s", got)
+	}
+}
+
+// A long call asks again whether its session is still valid.
+func TestCallsCarryTheSession(t *testing.T) {
+	rig := newRig(t)
+	rig.signedIn().get("/app").want(200)
+	check := rig.api.calls[0].check
+	if check == nil {
+		t.Fatal("the call has no check of its session")
+	}
+	if key, err := check(); err != nil || key.ID != "usr_1" {
+		t.Errorf("the check returns %+v, %v", key, err)
+	}
+	rig.people.person.Epoch++
+	if _, err := check(); err == nil {
+		t.Error("the check accepts a session that has ended")
+	}
+}
