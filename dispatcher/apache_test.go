@@ -20,7 +20,7 @@ func TestApacheKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts an Apache Kafka")
 	}
-	const partitions, events = 4, 800
+	const partitions, events = 4, 400
 	w := newWorldOn(t, stream.Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: id.Random("test.") + "."},
 		testClient(t, loopback()).transport, partitions)
 	seen := map[string]int{}

@@ -35,7 +35,7 @@ func TestDownForThreeDays(t *testing.T) {
 		t.Skip("an hour starts the same goroutines")
 	}
 	o := outage{
-		every: 30 * time.Second, lasts: 72 * time.Hour, drain: 2 * time.Minute,
+		every: 90 * time.Second, lasts: 72 * time.Hour, drain: 2 * time.Minute,
 		observeAt: []time.Duration{time.Hour, 24 * time.Hour, 71 * time.Hour},
 		down:      func() (time.Duration, int) { return time.Millisecond, 0 },
 	}
@@ -48,12 +48,9 @@ func TestDownForThreeDays(t *testing.T) {
 // A destination hangs for an hour while many events arrive.
 func TestDownForAnHour(t *testing.T) {
 	o := outage{
-		every: 100 * time.Millisecond, lasts: time.Hour, drain: 2 * time.Minute,
+		every: 400 * time.Millisecond, lasts: time.Hour, drain: 2 * time.Minute,
 		observeAt: []time.Duration{5 * time.Minute, 30 * time.Minute, 50 * time.Minute},
 		down:      func() (time.Duration, int) { return time.Hour, 0 },
-	}
-	if testing.Short() {
-		o.every = 400 * time.Millisecond
 	}
 	if full() {
 		o.every, o.drain = 10*time.Millisecond, 10*time.Minute
