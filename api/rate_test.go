@@ -60,20 +60,18 @@ func TestRatesAreSharedByNodes(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	through := countAllowed(t, nodes[:], rate, 3*time.Second)
+	through := countAllowed(t, nodes[:], rate, 3*time.Second, 2*rate)
 	// The first and the last second are incomplete, and each may be used up early.
-	if most := 2*rate + rate*(time.Since(began).Seconds()+1.5); through < 2*rate || float64(through) > most {
+	if most := 2*rate + rate*(time.Since(began).Seconds()+1.5); float64(through) > most {
 		t.Errorf("%d were let through, want at most %.0f", through, most)
 	}
 	stop()
-	if through := countAllowed(t, nodes[:], rate, time.Second); through == 0 {
-		t.Error("without Redis nothing is let through")
-	}
+	countAllowed(t, nodes[:], rate, 0, 1) // without Redis requests are let through too
 }
 
-// countAllowed sends requests to all nodes as fast as they answer, and counts those that are allowed.
-func countAllowed(t *testing.T, nodes []*client, rate int, d time.Duration) (through int) {
-	for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
+// countAllowed sends requests to all nodes for d and until at least so many are allowed, and counts those that are.
+func countAllowed(t *testing.T, nodes []*client, rate int, d time.Duration, least int) (through int) {
+	for began := time.Now(); time.Since(began) < d || through < least; time.Sleep(2 * time.Millisecond) {
 		for _, n := range nodes {
 			a := n.do("GET", "/v1/me", nil)
 			left, err := strconv.Atoi(a.Header.Get("X-RateLimit-Remaining"))

@@ -101,16 +101,25 @@ func documentFile(t *testing.T) (path string) {
 	return path
 }
 
-// changed writes the document with one change to a file.
-func changed(t *testing.T, name, old, replacement string) (path string) {
+// documentChange is a change of the document that the comparison must find, or must accept.
+type documentChange struct {
+	name, old, replacement string
+	found                  string // what the comparison says of it; empty for an addition
+}
+
+// changed writes the document with all the changes to a file.
+func changed(t *testing.T, changes []documentChange) (path string) {
 	t.Helper()
 	text := servedDocument(t)
-	after := strings.Replace(text, old, replacement, 1)
-	if after == text {
-		t.Fatalf("%s: the document has no %q", name, old)
+	for _, c := range changes {
+		after := strings.Replace(text, c.old, c.replacement, 1)
+		if after == text {
+			t.Fatalf("%s: the document has no %q", c.name, c.old)
+		}
+		text = after
 	}
 	path = filepath.Join(t.TempDir(), "openapi.yaml")
-	if err := os.WriteFile(path, []byte(after), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -122,48 +131,79 @@ var strategies = "enum: [" + strings.Join(config.RetryStrategyNames(), ", ") + "
 // timeout is the upper bound of a member in the document.
 const timeout = "        timeout_seconds:\n          type: integer\n          minimum: 1\n          maximum: 60\n"
 
-// The comparison must refuse each of these changes.
+// The comparison must find each of these changes. Changes of one place are in different documents: one would hide the
+// other.
 func TestBreakingChangesAreFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
+	const name = "        name: {type: [string, \"null\"], maxLength: 100, "
 	whole := documentFile(t)
-	f := func(name, old, replacement string) {
-		t.Helper()
-		if breakingChanges(t, whole, changed(t, name, old, replacement)) == "" {
-			t.Errorf("%s passes", name)
+	for _, changes := range [][]documentChange{
+		{
+			{"a path is gone", "\n  /v1/me:", "\n  /v1/self:",
+				"/paths//v1/me is gone"},
+			{"a method is gone", "    delete:\n      operationId: deleteEndpoint", "    put:\n      operationId: deleteEndpoint",
+				"in API DELETE /v1/endpoints/{endpoint_id}\n\t\tapi removed"},
+			{"a word of an answer is gone", "x-extensible-enum: [provider, api, test]", "x-extensible-enum: [provider, api]",
+				"source/x-extensible-enum has no test any more"},
+			{"a status of an event is gone", "enum: [pending, retrying, delivered, failed, skipped, rejected]",
+				"enum: [pending, retrying, delivered, failed, skipped]",
+				"EventStatus/enum has no rejected any more"},
+			{"a reason is gone", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [",
+				"EventReason/x-extensible-enum has no signature_missing any more"},
+			{"a transformation is something else", "transformation:\n          type: [object, ",
+				"transformation:\n          type: [array, ",
+				"transformation` response's property `type` changed"},
+			{"a word of a request is gone", strategies, strings.Replace(strategies, ", "+config.RetryNone+"]", "]", 1),
+				"removed the enum value `none` of the request property `retry_policy/strategy`"},
+			{"a bound of a request is smaller", timeout,
+				strings.Replace(timeout, "60", "30", 1),
+				"`timeout_seconds` request property's max was decreased"},
+			{"a request needs more", name, strings.Replace(name, "[string, \"null\"]", "string", 1),
+				"request property `name` became not nullable"},
+			{"a text of a request has a form", "        reference:\n          type: [string, \"null\"]\n          " +
+				"maxLength: 255\n",
+				"        reference:\n          type: [string, \"null\"]\n          maxLength: 255\n          "+
+					"pattern: \"^[a-z]*$\"\n",
+				"added the pattern `^[a-z]*$` to the request property `reference`"},
+			{"a status is gone", "        \"429\": {$ref: \"#/components/responses/TooManyRequests\"}\n", "",
+				"/paths//v1/endpoints/get/responses/429 is gone"},
+			{"a header is gone", "            ETag: {$ref: \"#/components/headers/ETag\"}\n", "",
+				"response header `etag` removed"},
+			{"a filter is gone", "        - name: run_id\n          in: query", "        - name: run\n          in: query",
+				"deleted the `query` request parameter `run_id`"},
+			{"an item of the stream is gone", "x-extensible-enum: [ready, event, gap, end]",
+				"x-extensible-enum: [ready, event, end]",
+				"StreamItem/properties/event/x-extensible-enum has no gap any more"},
+		},
+		{
+			{"a member of an answer is gone", "        key_name: {type: string}\n", "",
+				"removed the required property `key_name`"},
+			{"a member of an answer may be left out", "required: [account_id, key_id, ", "required: [key_id, ",
+				"response property `account_id` became optional"},
+			{"a member of an answer is something else", "        agent:\n          type: boolean",
+				"        agent:\n          type: string",
+				"`agent` response's property `type` changed from `boolean` to `string`"},
+			{"a closed set of an answer has another word", "enum: [pending, retrying, delivered, failed, skipped, rejected]",
+				"enum: [pending, lost, retrying, delivered, failed, skipped, rejected]",
+				"added the new `lost` enum value"},
+			{"the reasons are closed", "x-extensible-enum: [signature_missing, ", "enum: [signature_missing, ",
+				"EventReason is no open set any more"},
+		},
+		{
+			{"a member of an answer may be null", "        key_name: {type: string}\n",
+				"        key_name: {type: [string, \"null\"]}\n",
+				"response property `key_name` became nullable"},
+		},
+	} {
+		found := breakingChanges(t, whole, changed(t, changes))
+		for _, c := range changes {
+			if !strings.Contains(found, c.found) {
+				t.Errorf("%s passes: %q is not in\n%s", c.name, c.found, found)
+			}
 		}
 	}
-	f("a path is gone", "\n  /v1/me:", "\n  /v1/self:")
-	f("a method is gone", "    delete:\n      operationId: deleteEndpoint", "    put:\n      operationId: deleteEndpoint")
-	f("a member of an answer is gone", "        key_name: {type: string}\n", "")
-	f("a member of an answer may be left out", "required: [account_id, key_id, ", "required: [key_id, ")
-	f("a member of an answer is something else", "        agent:\n          type: boolean",
-		"        agent:\n          type: string")
-	f("a member of an answer may be null", "        key_name: {type: string}\n",
-		"        key_name: {type: [string, \"null\"]}\n")
-	f("a word of an answer is gone", "x-extensible-enum: [provider, api, test]", "x-extensible-enum: [provider, api]")
-	f("a status of an event is gone", "enum: [pending, retrying, delivered, failed, skipped, rejected]",
-		"enum: [pending, retrying, delivered, failed, skipped]")
-	f("a closed set of an answer has another word", "enum: [pending, retrying, delivered, failed, skipped, rejected]",
-		"enum: [pending, lost, retrying, delivered, failed, skipped, rejected]")
-	f("a reason is gone", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [")
-	f("the reasons are closed", "x-extensible-enum: [signature_missing, ", "enum: [signature_missing, ")
-	f("a transformation is something else", "transformation:\n          type: [object, ",
-		"transformation:\n          type: [array, ")
-	f("a word of a request is gone", strategies, strings.Replace(strategies, ", "+config.RetryNone+"]", "]", 1))
-	f("a bound of a request is smaller", timeout,
-		strings.Replace(timeout, "60", "30", 1))
-	const name = "        name: {type: [string, \"null\"], maxLength: 100, "
-	f("a request needs more", name, strings.Replace(name, "[string, \"null\"]", "string", 1))
-	f("a text of a request has a form", "        reference:\n          type: [string, \"null\"]\n          "+
-		"maxLength: 255\n",
-		"        reference:\n          type: [string, \"null\"]\n          maxLength: 255\n          pattern: \"^[a-z]*$\"\n")
-	f("a status is gone", "        \"429\": {$ref: \"#/components/responses/TooManyRequests\"}\n", "")
-	f("a header is gone", "            ETag: {$ref: \"#/components/headers/ETag\"}\n", "")
-	f("a filter is gone", "        - name: run_id\n          in: query", "        - name: run\n          in: query")
-	f("an item of the stream is gone", "x-extensible-enum: [ready, event, gap, end]",
-		"x-extensible-enum: [ready, event, end]")
 }
 
 // The comparison must accept each of these changes.
@@ -171,36 +211,35 @@ func TestAdditionsPass(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a tool")
 	}
-	whole := documentFile(t)
-	f := func(name, old, replacement string) {
-		t.Helper()
-		if found := breakingChanges(t, whole, changed(t, name, old, replacement)); found != "" {
-			t.Errorf("%s: %s", name, found)
-		}
+	additions := []documentChange{
+		{"a path", "\n  /v1/me:\n", "\n  /v1/more:\n    get:\n      operationId: readMore\n      responses: {\"200\": " +
+			"{description: More.}}\n  /v1/me:\n", ""},
+		{"a member of an answer", "        key_name: {type: string}\n",
+			"        key_name: {type: string}\n        team: {type: string}\n", ""},
+		{"a member of a request", "    EndpointUpdate:\n      type: object\n      properties:\n",
+			"    EndpointUpdate:\n      type: object\n      properties:\n        team: {type: [object, \"null\"]}\n", ""},
+		{"a reason", "x-extensible-enum: [signature_missing, ",
+			"x-extensible-enum: [of_a_later_version, signature_missing, ", ""},
+		{"a word of an answer", "x-extensible-enum: [provider, api, test]",
+			"x-extensible-enum: [provider, api, test, forwarder]", ""},
+		{"a word of a request", strategies, strings.Replace(strategies, "]", ", of_a_later_version]", 1), ""},
+		{"a wider bound", timeout,
+			strings.Replace(timeout, "60", "120", 1), ""},
+		{"a filter", "        - name: run_id\n          in: query", "        - name: team\n          in: query\n          " +
+			"schema: {type: string}\n        - name: run_id\n          in: query", ""},
+		{"a transformation in answers", "transformation:\n          type: [object, \"null\"]\n          " +
+			"additionalProperties: true\n",
+			"transformation:\n          type: [object, \"null\"]\n          required: [ops]\n          properties: {ops: " +
+				"{type: array, items: {type: object}}}\n", ""},
+		{"a transformation in requests", "    TransformationInput: {type: \"null\",",
+			"    TransformationInput: {type: [object, \"null\"], properties: {ops: {type: array, items: {type: object}}},", ""},
+		{"scanned payloads", "    ScanPayloads: {type: boolean, const: false, d", "    ScanPayloads: {type: boolean, d", ""},
+		{"an item of the stream", "x-extensible-enum: [ready, event, gap, end]",
+			"x-extensible-enum: [ready, event, gap, end, note]", ""},
 	}
-	f("a path", "\n  /v1/me:\n", "\n  /v1/more:\n    get:\n      operationId: readMore\n      responses: {\"200\": "+
-		"{description: More.}}\n  /v1/me:\n")
-	f("a member of an answer", "        key_name: {type: string}\n",
-		"        key_name: {type: string}\n        team: {type: string}\n")
-	f("a member of a request", "    EndpointUpdate:\n      type: object\n      properties:\n",
-		"    EndpointUpdate:\n      type: object\n      properties:\n        team: {type: [object, \"null\"]}\n")
-	f("a reason", "x-extensible-enum: [signature_missing, ", "x-extensible-enum: [of_a_later_version, signature_missing, ")
-	f("a word of an answer", "x-extensible-enum: [provider, api, test]",
-		"x-extensible-enum: [provider, api, test, forwarder]")
-	f("a word of a request", strategies, strings.Replace(strategies, "]", ", of_a_later_version]", 1))
-	f("a wider bound", timeout,
-		strings.Replace(timeout, "60", "120", 1))
-	f("a filter", "        - name: run_id\n          in: query", "        - name: team\n          in: query\n          "+
-		"schema: {type: string}\n        - name: run_id\n          in: query")
-	f("a transformation in answers", "transformation:\n          type: [object, \"null\"]\n          "+
-		"additionalProperties: true\n",
-		"transformation:\n          type: [object, \"null\"]\n          required: [ops]\n          properties: {ops: "+
-			"{type: array, items: {type: object}}}\n")
-	f("a transformation in requests", "    TransformationInput: {type: \"null\",",
-		"    TransformationInput: {type: [object, \"null\"], properties: {ops: {type: array, items: {type: object}}},")
-	f("scanned payloads", "    ScanPayloads: {type: boolean, const: false, d", "    ScanPayloads: {type: boolean, d")
-	f("an item of the stream", "x-extensible-enum: [ready, event, gap, end]",
-		"x-extensible-enum: [ready, event, gap, end, note]")
+	if found := breakingChanges(t, documentFile(t), changed(t, additions)); found != "" {
+		t.Error(found)
+	}
 }
 
 func readYAML(t *testing.T, path string) map[string]any {

@@ -157,8 +157,8 @@ func (n *deadNode) tick() {
 	}
 }
 
-// 500 destinations are down, and 500 deliveries wait for each, 10,000 with RELAY_TORTURE. All of them together are re-checked within the
-// budget, each at least once an hour, and hardly a request is sent.
+// 500 destinations are down, and 500 deliveries wait for each, 10,000 with RELAY_TORTURE. All of them together are
+// re-checked within the budget, each at least once an hour, and hardly a request is sent.
 func TestManyDeadDestinations(t *testing.T) {
 	dests, each, perSecond := 500, 500, 2_000
 	if full() {
