@@ -164,7 +164,7 @@ func TestBreakingChangesAreFound(t *testing.T) {
 				"request property `name` became not nullable"},
 			{"a text of a request has a form", "        reference:\n          type: [string, \"null\"]\n          " +
 				"maxLength: 255\n",
-				"        reference:\n          type: [string, \"null\"]\n          maxLength: 255\n          "+
+				"        reference:\n          type: [string, \"null\"]\n          maxLength: 255\n          " +
 					"pattern: \"^[a-z]*$\"\n",
 				"added the pattern `^[a-z]*$` to the request property `reference`"},
 			{"a status is gone", "        \"429\": {$ref: \"#/components/responses/TooManyRequests\"}\n", "",
