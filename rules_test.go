@@ -135,6 +135,8 @@ func importFault(s source, path string) string {
 			!within(s.dir, "node") &&
 			!within(s.dir, "test/e2e"):
 			return "main, command and node stand above everything else"
+		case within(s.dir, "api/dashboard") && !within(inner, "pkg"):
+			return "pages call the API through an interface, as a person"
 		case within(s.dir, "pkg") && !within(inner, "pkg"):
 			return "pkg imports pkg only"
 		case within(s.dir, "pkg/secrets") && within(inner, "pkg/config"):

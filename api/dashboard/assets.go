@@ -31,7 +31,9 @@ var (
 )
 
 // staticTypes maps file extensions to media types. The system's table differs between machines.
-var staticTypes = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+var staticTypes = map[string]string{
+	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}
 
 // asset is one file, plain and compressed.
 type asset struct {
@@ -44,6 +46,7 @@ type assets struct {
 	folder          string // with a slash at both ends
 	files           map[string]*asset
 	Styles, Scripts []string // paths
+	Icon            string   // path
 }
 
 func newAssets() (*assets, error) {
@@ -70,7 +73,7 @@ func newAssets() (*assets, error) {
 			return nil, err
 		}
 	}
-	a.Styles, a.Scripts = a.existing(styles), a.existing(scripts)
+	a.Styles, a.Scripts, a.Icon = a.existing(styles), a.existing(scripts), a.folder+"icon.svg"
 	return a, nil
 }
 

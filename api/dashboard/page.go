@@ -31,6 +31,7 @@ type view struct {
 	Bare     bool   // the page stands alone, without navigation
 	Version  string
 	Toast    string
+	Now      moment
 	AsOf     string // time of the data in RFC 3339; empty: it is current
 	Assets   *assets
 	Search   bool // there is a page that lists events
@@ -81,7 +82,12 @@ func (v *visit) page(name string, data any) error {
 			block = part
 		}
 	}
+	now, err := v.moment(v.deps.Now())
+	if err != nil {
+		return err
+	}
 	x := view{
+		Now:  now,
 		Data: data, Person: v.person, Bare: v.person == nil || v.person.ChoosePassword, CanWrite: v.canWrite(), Menu: v.menu,
 		Path: v.r.URL.Path, Version: v.cfg.Version,
 		AsOf: v.asOf, Assets: v.assets, Search: v.has("/app/events"),

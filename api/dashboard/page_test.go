@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,7 +42,7 @@ func TestUnknownPathsArePages(t *testing.T) {
 
 func TestStaticFilesAreCachedAndCompressed(t *testing.T) {
 	rig := newRig(t)
-	for _, path := range append(rig.d.assets.Styles, rig.d.assets.Scripts...) {
+	for _, path := range slices.Concat(rig.d.assets.Styles, rig.d.assets.Scripts, []string{rig.d.assets.Icon}) {
 		a := rig.browser().get(path, "Accept-Encoding", "br, gzip;q=0.5").want(200)
 		if a.header.Get("Content-Encoding") != "gzip" || a.header.Get("Vary") != "Accept-Encoding" ||
 			a.header.Get("Cache-Control") != "public, max-age=31536000, immutable" ||
@@ -63,6 +64,8 @@ func TestStaticFilesAreCachedAndCompressed(t *testing.T) {
 		kind := "text/css; charset=utf-8"
 		if strings.HasSuffix(path, ".js") {
 			kind = "text/javascript; charset=utf-8"
+		} else if strings.HasSuffix(path, ".svg") {
+			kind = "image/svg+xml"
 		}
 		if a.header.Get("Content-Type") != kind {
 			t.Errorf("%s has the type %s", path, a.header.Get("Content-Type"))

@@ -23,6 +23,7 @@ func TestKeysCommands(t *testing.T) {
 	dir := t.TempDir()
 	p := startDevProcess(t, dir, "RELAY_ADMIN_EMAIL=Admin@example.com", "RELAY_ADMIN_PASSWORD=planted-password")
 	usersCommands(t, p)
+	dashboardSessions(t, p)
 	relay := func(args ...string) (string, int) {
 		t.Helper()
 		var out, errs bytes.Buffer

@@ -21,10 +21,32 @@ document.addEventListener('submit', (event) => {
 }, true);
 
 // A page that comes back from the history, or an answer that leaves the form, can send it again.
-const release = () => {
+function release() {
   for (const form of document.querySelectorAll('form[data-sent]')) {
     delete form.dataset.sent;
   }
-};
+}
 window.addEventListener('pageshow', release);
 document.addEventListener('htmx:afterRequest', release);
+
+// The server writes times relative to its answer. They go on while the page is open; relative in view.go has the same
+// units. The clock of the browser may be wrong, so the time since the page was loaded is added to the server's.
+const units = [[48 * 3600, 24 * 3600, 'days'], [3600, 3600, 'h'], [60, 60, 'min'], [1, 1, 's']];
+
+function relative(seconds) {
+  for (const [from, unit, name] of units) {
+    if (Math.abs(seconds) >= from) {
+      const text = `${Math.floor(Math.abs(seconds) / unit)}\u00a0${name}`;
+      return seconds < 0 ? `in ${text}` : `${text} ago`;
+    }
+  }
+  return 'now';
+}
+
+function advance() {
+  const now = Date.parse(document.documentElement.dataset.now) + performance.now();
+  for (const element of document.querySelectorAll('time[data-relative]')) {
+    element.textContent = relative((now - Date.parse(element.dateTime)) / 1000);
+  }
+}
+setInterval(advance, 10_000);

@@ -1,0 +1,51 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A Front with Respond writes errors and panics in another form; what is logged and sent as headers stays the same.
+func TestRespondWritesErrors(t *testing.T) {
+	var log strings.Builder
+	front := &Front{Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Respond: func(w http.ResponseWriter, r *http.Request, e *Error) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(e.Status)
+			fmt.Fprintf(w, "<h1>%s %s", e.Message, InfoOf(r).ID)
+		}}
+	for name, c := range map[string]struct {
+		handle HandlerFunc
+		status int
+		text   string
+		logged string
+	}{
+		"error": {func(http.ResponseWriter, *http.Request) error {
+			return &Error{Status: 503, Message: "wait", RetryAfter: 1500 * time.Millisecond, Err: errors.New("the cause")}
+		}, 503, "wait", "the cause"},
+		"panic": {func(http.ResponseWriter, *http.Request) error {
+			panic("secret")
+		}, 500, internalMessage, "handler panicked"},
+	} {
+		log.Reset()
+		w := httptest.NewRecorder()
+		front.Wrap(c.handle).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		id := w.Header().Get("X-Request-Id")
+		if w.Code != c.status || w.Body.String() != "<h1>"+c.text+" "+id || w.Header().Get("Content-Type") != "text/html" {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if !strings.Contains(log.String(), c.logged) || !strings.Contains(log.String(), id) {
+			t.Errorf("%s is logged as %s", name, log.String())
+		}
+		if got := w.Header().Get("Retry-After"); (got == "2") != (c.status == 503) ||
+			w.Header().Get("WWW-Authenticate") != "" {
+			t.Errorf("%s: the headers are %v", name, w.Header())
+		}
+	}
+}

@@ -1,0 +1,59 @@
+// Runs the first script of the dashboard as a browser does: as a classic script with a window and a document.
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import test from 'node:test'
+import vm from 'node:vm'
+
+const script = readFileSync(new URL('../../api/dashboard/static/app.js', import.meta.url), 'utf8')
+
+// load runs the script and returns what it has registered.
+function load({ times = [], forms = [], elapsed = 0 } = {}) {
+  const page = { listeners: {}, policies: {}, intervals: [] }
+  const document = {
+    documentElement: { dataset: { now: '2026-08-21T22:24:36.000Z' } },
+    addEventListener: (name, listener) => { page.listeners[name] = listener },
+    querySelectorAll: (selector) => (selector.startsWith('time') ? times : forms),
+  }
+  const window = {
+    trustedTypes: { createPolicy: (name, policy) => { page.policies[name] = policy } },
+    addEventListener: (name, listener) => { page.listeners[name] = listener },
+  }
+  const globals = { window, document, performance: { now: () => elapsed }, Date, Math,
+    setInterval: (f) => page.intervals.push(f) }
+  vm.runInNewContext(script, globals, { filename: 'app.js' })
+  return page
+}
+
+test('one policy for trusted types, which makes HTML only', () => {
+  const { policies } = load()
+  assert.deepEqual(Object.keys(policies), ['default'])
+  assert.deepEqual(Object.keys(policies.default), ['createHTML'])
+  assert.equal(policies.default.createHTML('<p>'), '<p>')
+})
+
+test('a form is sent once, until its page comes back', () => {
+  const form = { method: 'post', dataset: {} }
+  const { listeners } = load({ forms: [form] })
+  let prevented = 0
+  const submit = () => listeners.submit({ target: form, preventDefault: () => { prevented += 1 } })
+  submit()
+  assert.equal(prevented, 0)
+  submit()
+  assert.equal(prevented, 1)
+  listeners.pageshow()
+  submit()
+  assert.equal(prevented, 1)
+  const search = { method: 'get', dataset: {} }
+  listeners.submit({ target: search })
+  assert.deepEqual(search.dataset, {})
+})
+
+test('relative times go on by the clock of the server', () => {
+  const at = (dateTime) => ({ dateTime, textContent: '' })
+  const times = [at('2026-08-21T22:24:36.500Z'), at('2026-08-21T22:24:06.000Z'), at('2026-08-21T22:26:36.000Z'),
+    at('2026-08-21T20:24:36.000Z'), at('2026-08-18T22:24:36.000Z')]
+  const { intervals } = load({ times, elapsed: 1000 })
+  intervals[0]()
+  assert.deepEqual(times.map((x) => x.textContent),
+    ['now', '31\u00a0s ago', 'in 1\u00a0min', '2\u00a0h ago', '3\u00a0days ago'])
+})
