@@ -30,20 +30,19 @@ func TestDeliver(t *testing.T) {
 }
 
 func TestRetryUntilDelivered(t *testing.T) {
-	w := newWorld(t, 1)
-	s := &sink{answer: func(n int, _ received) int {
-		if n < 3 {
-			return 503
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		url, _ := w.serve(80, &sink{answer: func(n int, _ received) int {
+			if n < 3 {
+				return 503
+			}
+			return 204
+		}})
+		w.endpoint(url)
+		w.start(testConfig())
+		w.accept(w.newEvent(`{}`))
+		got := w.outcomes(count(1, event.Delivered))
+		if len(got) != 3 || got[0].Status != event.Retrying || got[1].Status != event.Retrying {
+			t.Fatalf("outcomes: %+v", got)
 		}
-		return 204
-	}}
-	srv := httptest.NewServer(s)
-	defer srv.Close()
-	w.endpoint(srv.URL)
-	w.start(testConfig())
-	w.accept(w.newEvent(`{}`))
-	got := w.outcomes(count(1, event.Delivered))
-	if len(got) != 3 || got[0].Status != event.Retrying || got[1].Status != event.Retrying {
-		t.Fatalf("outcomes: %+v", got)
-	}
+	})
 }

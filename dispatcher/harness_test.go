@@ -80,7 +80,7 @@ func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partition
 	}
 	w := &world{
 		tb: tb, stream: sc, keyring: keyring, producer: producer, ids: id.NewGenerator(nil), view: newView(),
-		secret: sign.NewSecret(), now: time.Now, rt: rt, patience: time.Minute,
+		secret: sign.NewSecret(), now: time.Now, rt: rt, patience: 10 * time.Minute,
 	}
 	tb.Cleanup(w.shut)
 	return w

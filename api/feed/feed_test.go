@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -273,9 +274,9 @@ func TestQueuedBytesAreBounded(t *testing.T) {
 
 // Watchers start, stop and resume from their cursors, on several partitions and a log that is trimmed meanwhile.
 func TestEachEventOnce(t *testing.T) {
-	seeds := uint64(4)
-	if testing.Short() {
-		seeds = 2
+	seeds := uint64(2)
+	if os.Getenv("RELAY_TORTURE") != "" {
+		seeds = 50
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -187,18 +187,29 @@ func TestPathsChooseBehaviours(t *testing.T) {
 // A behaviour with "after" answers the first requests at once.
 func TestSlowAfterQuickRequests(t *testing.T) {
 	t.Parallel()
+	const slow = 200 * time.Millisecond
 	url, _ := run(t)
-	for n, slow := range []bool{false, false, true} {
+	post := func(destination, number int) time.Duration {
 		began := time.Now()
-		resp, err := http.Post(url+"/4/slow200after2", "text/plain", strings.NewReader(mark(0, int64(n))))
+		resp, err := http.Post(fmt.Sprintf("%s/%d/slow200after2", url, destination), "text/plain",
+			strings.NewReader(mark(0, int64(number))))
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if took := time.Since(began); (took >= 200*time.Millisecond) != slow {
-			t.Errorf("request %d took %v", n+1, took)
+		return time.Since(began)
+	}
+	var quick time.Duration
+	for destination := range 10 { // a busy machine may answer late
+		quick = max(post(destination, 0), post(destination, 1))
+		if took := post(destination, 2); took < slow {
+			t.Errorf("the third request took %v", took)
+		}
+		if quick < slow {
+			return
 		}
 	}
+	t.Errorf("one of the first two requests always took long, the last %v", quick)
 }
 
 // net/http serves bodies of unknown length, TLS and HTTP/2.

@@ -85,7 +85,7 @@ func requestTimeout(want event.ErrorCode) time.Duration {
 	if want == event.CodeTimeout {
 		return 300 * time.Millisecond
 	}
-	return 10 * time.Second
+	return 2 * time.Minute
 }
 
 // TestClassifyPlain checks the error codes of TCP and HTTP/1 errors on real sockets.

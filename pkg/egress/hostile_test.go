@@ -322,7 +322,7 @@ func TestLookupWarning(t *testing.T) {
 	if w := (Policy{}).LookupWarning(t.Context(), resolver, "inside.example.com"); w != "" {
 		t.Errorf("no answer gives a warning: %s", w)
 	}
-	if d := time.Since(start); d > 5*lookupWarningTimeout {
+	if d := time.Since(start); d > time.Minute {
 		t.Errorf("it took %s", d)
 	}
 }

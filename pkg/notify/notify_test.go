@@ -369,7 +369,7 @@ func TestHungServersAreGivenUp(t *testing.T) {
 		start := time.Now()
 		r := s.Send(ctx, c, message())
 		cancel()
-		if r.OK || r.Error != event.CodeTimeout || time.Since(start) > 3*time.Second {
+		if r.OK || r.Error != event.CodeTimeout || time.Since(start) > time.Minute {
 			t.Errorf("%s: %+v after %v", c.Kind, r, time.Since(start))
 		}
 	}

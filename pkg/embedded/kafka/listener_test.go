@@ -61,13 +61,13 @@ func TestListenerCloses(t *testing.T) {
 		waiting <- err
 	}()
 	// A connection that was not accepted yet does not delay Close.
-	stray, err := net.DialTimeout("tcp", tcp.Addr().String(), time.Second)
+	stray, err := net.DialTimeout("tcp", tcp.Addr().String(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stray.Close()
 	<-waiting
-	second, err := net.DialTimeout("tcp", tcp.Addr().String(), time.Second)
+	second, err := net.DialTimeout("tcp", tcp.Addr().String(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestSecret(t *testing.T) {
 	}
 	ask := func(opts ...kgo.Opt) error {
 		cl := client(t, s.Addr(), append(opts, kgo.RetryTimeout(300*time.Millisecond), kgo.RequestRetries(0))...)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		_, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl)
 		return err
