@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 seed=${RELAY_SEED:-$((RANDOM + 1))}
-seconds=${RELAY_SECONDS:-45}
+seconds=${RELAY_SECONDS:-20}
 venv=bin/contract/schemathesis
 pins=deploy/contract/requirements.txt
 

@@ -211,12 +211,12 @@ func readerAttacks() []testCase {
 	}
 }
 
-// wantQuick expects do to end within 5 s. The bound is generous because test machines are slow.
+// wantQuick expects do to end within half a minute, for slow machines: what these attacks exploit takes minutes.
 func (c *C) wantQuick(what string, do func()) {
 	c.Helper()
 	began := time.Now()
 	do()
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		c.Errorf("%s took %v", what, took)
 	}
 }

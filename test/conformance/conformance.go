@@ -223,13 +223,13 @@ func (c *C) wantMembers(what string, o object, members ...string) {
 	}
 }
 
-// eventually calls ask every 25 ms until it returns "". At the limit the test fails with the last fault.
+// eventually calls ask until it returns "". It pauses for twice as long as ask took, at least 25 ms and at most a
+// second. At the limit the test fails with the last fault.
 func (c *C) eventually(limit time.Duration, ask func() (fault string)) {
 	c.Helper()
 	deadline := time.After(limit)
-	pause := time.NewTicker(25 * time.Millisecond)
-	defer pause.Stop()
 	for {
+		asked := time.Now()
 		fault := ask()
 		if fault == "" {
 			return
@@ -237,13 +237,14 @@ func (c *C) eventually(limit time.Duration, ask func() (fault string)) {
 		select {
 		case <-deadline:
 			c.Fatal(fault)
-		case <-pause.C:
+		case <-time.After(min(max(25*time.Millisecond, 2*time.Since(asked)), time.Second)):
 		}
 	}
 }
 
-// waitLimit bounds each wait for something asynchronous: a delivery, a first retry, a page of a recovery.
-const waitLimit = 30 * time.Second
+// waitLimit bounds each wait for something asynchronous: a delivery, a first retry, a page of a recovery. Only what
+// hangs takes so long.
+const waitLimit = 2 * time.Minute
 
 // member returns a nested member by names and indexes: member(e, "deliveries", 0, "status"). It returns nil if there is
 // none.
@@ -356,6 +357,7 @@ func (c *C) list(path string, limit int) (all []object) {
 			c.Fatalf("GET %s: %d %.500s", path, a.status, a.raw)
 		}
 		if cursor == "" && a.header.Get("Relay-Data-As-Of") != "" && time.Since(began) < waitLimit {
+			<-time.After(25 * time.Millisecond)
 			continue
 		}
 		page := a.body

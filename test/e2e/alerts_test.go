@@ -70,10 +70,7 @@ func (b *alertInbox) withMails(mail *kit.MailServer) []alertMessage {
 // alertsOfThreeNodes checks alerts while a node dies. The destinations of eight endpoints fail while three nodes share
 // the work, one node is killed when the first alert arrives, and the destinations recover. Every channel gets one
 // firing and one resolved alert for each endpoint.
-func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
-	mail := kit.NewMailServer(t, nil, kit.MailOptions{})
-	c.env = append(c.env, "RELAY_SMTP_URL=smtp://"+mail.Addr+"?from=relay@example.com")
-	nodes := c.start("a", "b", "c")
+func alertsOfThreeNodes(t *testing.T, c *cluster, nodes []*process, mail *kit.MailServer) {
 	b := &alertInbox{}
 	channels := newSink(t, b.receive)
 	var dead atomic.Bool
@@ -90,7 +87,7 @@ func alertsOfThreeNodes(t *testing.T, c *cluster, _ uint64) {
 		"email": "ops@example.com", "slack_webhook_url": channels.URL + "/slack", "webhook_url": channels.URL + "/webhook",
 		"cooldown_seconds": 3600,
 		"rules": map[string]any{"delivery_failed": off, "failure_rate": off, "backlog_age": off, "destination_state": off,
-			"consecutive_failures": map[string]any{"threshold": 4}},
+			"consecutive_failures": map[string]any{"threshold": 2}},
 	})
 	if settings["warnings"] != nil {
 		t.Fatalf("%v", settings)

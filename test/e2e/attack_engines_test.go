@@ -16,13 +16,13 @@ import (
 
 // TestAttacksOnEngines attacks the engines directly, as another user of the machine, a web page in its browser, or a
 // program with access to Kafka would. Related tests: clickhouse.TestStatementsStayInside for statements that reach out
-// of ClickHouse, kafka.TestSecret for SASL mechanisms, TestDevListensOnTwoPorts for dev, which opens no engine port.
+// of ClickHouse, kafka.TestSecret for SASL mechanisms, TestEngineBeyondLoopbackNeedsASecret for other addresses,
+// TestDevListensOnTwoPorts for dev, which opens no engine port.
 func TestAttacksOnEngines(t *testing.T) {
 	t.Parallel()
 	t.Run("clickhouse", attackClickHouse)
 	t.Run("kafka", attackKafka)
 	t.Run("redis", attackRedis)
-	t.Run("every engine keeps to this machine", enginesBeyondLoopback)
 	t.Run("records of others change no configuration", forgedConfiguration)
 }
 
@@ -55,9 +55,9 @@ func sendRequest(t *testing.T, method, address, host, body string, header ...str
 // read no files.
 func attackClickHouse(t *testing.T) {
 	t.Parallel()
-	p := startEngine(t, "clickhouse")
-	address := "http://" + p.url + "/"
-	_, port, _ := net.SplitHostPort(p.url)
+	host := sharedEngine(t, "clickhouse")
+	address := "http://" + host + "/"
+	_, port, _ := net.SplitHostPort(host)
 	const works = "SELECT 1"
 	read := address + "?query=" + url.QueryEscape(works)
 	if status, text := sendRequest(t, "POST", address, "", works); status != 200 || !strings.HasPrefix(text, "1") {
@@ -87,7 +87,7 @@ func attackClickHouse(t *testing.T) {
 		}
 	}
 	for _, sql := range []string{
-		"SELECT * FROM file('/etc/hosts','LineAsString','l String')", "SELECT * FROM url('http://" + p.url +
+		"SELECT * FROM file('/etc/hosts','LineAsString','l String')", "SELECT * FROM url('http://" + host +
 			"/','LineAsString','l String')",
 		"INSERT INTO FUNCTION file('" + filepath.Join(t.TempDir(), "keys") + "','TSVRaw','l String') SELECT 'x'",
 		"SELECT * FROM remote('127.0.0.1', system.one)", "BACKUP DATABASE default TO Disk('default','x')",
@@ -128,9 +128,9 @@ func attackKafka(t *testing.T) {
 // engine listens on a Unix socket.)
 func attackRedis(t *testing.T) {
 	t.Parallel()
-	p := startEngine(t, "redis")
+	host := sharedEngine(t, "redis")
 	ask := func(text string) string {
-		conn, err := net.Dial("tcp", p.url)
+		conn, err := net.Dial("tcp", host)
 		if err != nil {
 			t.Fatalf("the engine takes no connections: %v", err)
 		}
@@ -145,7 +145,7 @@ func attackRedis(t *testing.T) {
 	}
 	const set = "SET stranger 1\r\n"
 	for _, text := range []string{"POST / HTTP/1.1\r\nHost: evil.example\r\n\r\n" + set, "GET / HTTP/1.1\r\nHost: " +
-		p.url + "\r\n\r\n" + set, set} {
+		host + "\r\n\r\n" + set, set} {
 		ask(text)
 		if got := ask("*2\r\n$3\r\nGET\r\n$8\r\nstranger\r\n"); got != "$-1\r\n" {
 			t.Errorf("%q was executed: %q", text, got)
@@ -156,26 +156,11 @@ func attackRedis(t *testing.T) {
 	}
 }
 
-// enginesBeyondLoopback checks that no engine listens beyond loopback without a secret, and Redis not at all.
-func enginesBeyondLoopback(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"kafka", "redis", "clickhouse"} {
-		for _, listen := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:0"} {
-			dir := t.TempDir()
-			p := newProcess(t, dir, nil)
-			if out, err := p.output("engine", name, "--data", dir, "--listen", listen); err == nil ||
-				strings.Contains(string(out), "listens on") {
-				t.Errorf("%s on %s: %v %s", name, listen, err, out)
-			}
-		}
-	}
-}
-
 // forgedConfiguration checks that a program that can write to Kafka can neither create an API key nor stop a node, now
 // or at its next start.
 func forgedConfiguration(t *testing.T) {
 	t.Parallel()
-	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
+	on := sharedEngines(t)
 	c := newCluster(t, on, "forged")
 	node := c.start("a")[0]
 	client, err := kgo.NewClient(kgo.SeedBrokers(on.kafka), kgo.DefaultProduceTopic(c.prefix+"control"))

@@ -117,10 +117,10 @@ func (c client) post(url string, header map[string]string, body []byte) *http.Re
 	return resp
 }
 
-// aawaitStatus reads an event until it has the status, and returns it.
+// awaitStatus reads an event until it has the status, and returns it.
 func (c client) awaitStatus(id, want string, limit time.Duration) map[string]any {
 	c.t.Helper()
-	for deadline := time.Now().Add(busy * limit); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(busy * limit); ; time.Sleep(30 * time.Millisecond) {
 		e := c.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
 		if e["status"] == want {
 			return e
@@ -130,6 +130,13 @@ func (c client) awaitStatus(id, want string, limit time.Duration) map[string]any
 				e["deliveries"], c.logs)
 		}
 	}
+}
+
+// hasOpen reports whether a list of events has one that is not final, or is behind.
+func (c client) hasOpen(query string) bool {
+	c.t.Helper()
+	status, page, header := c.call("GET", "/v1/events?limit=1&status=pending,retrying"+query, nil)
+	return status != http.StatusOK || header.Get("Relay-Data-As-Of") != "" || len(page["data"].([]any)) > 0
 }
 
 // list reads all pages of a list of events. It reads the first page again while Relay-Data-As-Of says that the page is
@@ -145,6 +152,7 @@ func (c client) list(query string, limit int) []map[string]any {
 			c.t.Fatalf("GET %s: %d %v\n%s", path, status, page, c.logs)
 		}
 		if cursor == "" && header.Get("Relay-Data-As-Of") != "" && time.Since(began) < busy*time.Minute {
+			time.Sleep(20 * time.Millisecond)
 			continue
 		}
 		for _, row := range page["data"].([]any) {

@@ -25,20 +25,19 @@ func awaitInSync(t *testing.T, c *cluster, b *kit.Brokers) {
 
 // leaderKilled kills the broker that leads a partition of the events topic. The other two take over; the killed one
 // restarts and catches up.
-func leaderKilled(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint64) {
-	nodes := c.start("a", "b", "c")
-	f := putUnderLoad(t, seed, nodes, newTally(t, nil), rounds(150, 150, 400), nil)
+func leaderKilled(t *testing.T, c *cluster, nodes []*process, brokers *kit.Brokers, seed uint64) {
+	f := putUnderLoad(t, seed, nodes, newTally(t, nil), rounds(50, 50, 400), nil)
 	for range rounds(1, 1, 8) {
 		f.runFor(time.Second)
 		leader := brokers.Leader(t, c.prefix+"events", int32(f.rand.IntN(4)))
 		from := time.Now()
 		leader.Kill(t)
-		f.awaitAccepted(150) // without the killed broker
+		f.awaitAccepted(100) // without the killed broker
 		led := time.Since(from)
 		leader.Start(t)
 		awaitInSync(t, c, brokers)
 		f.addOutage(from)
-		t.Logf("%s was killed, 150 more events were accepted after %v, its replicas were in sync again after %v",
+		t.Logf("%s was killed, 100 more events were accepted after %v, its replicas were in sync again after %v",
 			leader.Description, led.Round(time.Millisecond), time.Since(from).Round(time.Millisecond))
 	}
 	f.awaitAccepted(100)
@@ -46,10 +45,9 @@ func leaderKilled(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint64) {
 }
 
 // brokersRestarted kills all brokers at once, then restarts them one after the other. The nodes stay up.
-func brokersRestarted(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint64) {
-	nodes := c.start("a", "b", "c")
-	f := putUnderLoad(t, seed, nodes, newTally(t, nil), rounds(150, 150, 400), nil)
-	for range rounds(1, 1, 4) {
+func brokersRestarted(t *testing.T, c *cluster, nodes []*process, brokers *kit.Brokers, seed uint64) {
+	f := putUnderLoad(t, seed, nodes, newTally(t, nil), 400, nil)
+	for range 4 {
 		f.runFor(time.Second)
 		from := time.Now()
 		for _, b := range brokers.Engines {
@@ -66,7 +64,7 @@ func brokersRestarted(t *testing.T, c *cluster, brokers *kit.Brokers, seed uint6
 			up.Round(time.Millisecond),
 			time.Since(from).Round(time.Millisecond))
 		awaitInSync(t, c, brokers)
-		for _, b := range brokers.Engines[:rounds(1, 1, 3)] {
+		for _, b := range brokers.Engines {
 			from := time.Now()
 			b.Stop(t)
 			f.awaitAccepted(100)

@@ -8,22 +8,20 @@ import (
 	"time"
 )
 
-// nodeWithWrongClock runs three nodes of which one has a clock that is an hour off. That node refuses events and is not
-// ready, but delivers what its partitions hold. After it is killed the others deliver the rest. No retry is early or
-// late.
-func nodeWithWrongClock(t *testing.T, c *cluster, seed uint64, offset string) {
-	nodes := c.start("a", "b")
+// nodeWithWrongClock adds a node whose clock is an hour off to a cluster. That node refuses events and is not ready,
+// but delivers what its partitions hold. After it is killed the others deliver the rest. No retry is early or late.
+func nodeWithWrongClock(t *testing.T, c *cluster, nodes []*process, seed uint64, offset string) {
 	odd := c.node("odd")
 	odd.binary, odd.env = buildRelay(t, "faults"), append(odd.env, "RELAY_FAULT_CLOCK="+offset)
 	odd.start()
-	c.awaitBalanced(3)
+	c.awaitBalanced(len(nodes) + 1)
 	dest := newTally(t, func(h hit) int {
 		if h.number%4 == 0 && h.attempt == 1 {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusOK
 	})
-	f := putUnderLoad(t, seed, nodes, dest, rounds(100, 100, 200), nil)
+	f := putUnderLoad(t, seed, nodes, dest, rounds(50, 50, 200), nil)
 	endpoint, in, _ := odd.forTest(t).endpoint(map[string]any{"destinations": []any{"https://example.com/h"}})
 	for path, body := range map[string]string{
 		in: `{}`, odd.url + "/v1/endpoints/" + endpoint + "/events": `{"type":"a","data":{}}`} {
@@ -37,13 +35,13 @@ func nodeWithWrongClock(t *testing.T, c *cluster, seed uint64, offset string) {
 		t.Errorf("a node whose clock is off by %s says it is ready: %d %v", offset, status, answer)
 	}
 	for range rounds(1, 1, 4) {
-		f.runFor(2 * time.Second)
+		f.runFor(time.Second)
 		from := time.Now()
 		odd.kill()
-		c.awaitBalanced(2)
+		c.awaitBalanced(len(nodes))
 		f.awaitAccepted(100)
 		odd.start()
-		c.awaitBalanced(3)
+		c.awaitBalanced(len(nodes) + 1)
 		f.addOutage(from)
 	}
 	f.awaitAccepted(100)
@@ -51,8 +49,9 @@ func nodeWithWrongClock(t *testing.T, c *cluster, seed uint64, offset string) {
 	early, earliest, latest := dest.retryPunctuality(time.Second)
 	t.Logf("clock %s: of the retries after 1 s %d were early, by %v at most, the latest %v after its time",
 		offset, early, earliest.Round(time.Millisecond), latest.Round(time.Millisecond))
-	// Clocks are compared by heartbeats, which are late on a busy machine.
-	if limit := 300 * time.Millisecond; earliest > limit {
+	// Clocks are compared by heartbeats, which are late on a busy machine. A clock that is not corrected at all makes a
+	// retry early by its whole wait.
+	if limit := 700 * time.Millisecond; earliest > limit {
 		t.Errorf("a retry was %v early", earliest)
 	}
 	if limit := 2 * time.Minute; latest > limit {

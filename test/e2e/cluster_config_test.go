@@ -9,15 +9,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/eventrelay/relay/test/kit"
 )
 
 // concurrentPatches changes one endpoint through two nodes at the same time; each node counts up its own number in the
 // metadata. Every answer shows both numbers and so which changes came before it. The answers must fit into one order,
 // and none may be missing at the end.
-func concurrentPatches(t *testing.T, c *cluster, seed uint64) {
-	nodes := c.start("a", "b")
+func concurrentPatches(t *testing.T, nodes []*process, seed uint64) {
 	each := rounds(50, 50, 500)
 	endpoint, _, _ := nodes[0].forTest(t).endpoint(
 		map[string]any{"destinations": []any{"https://example.com/h"}, "metadata": map[string]any{"a": "0", "b": "0"}})
@@ -32,7 +29,7 @@ func concurrentPatches(t *testing.T, c *cluster, seed uint64) {
 	if t.Failed() {
 		return
 	}
-	for i, n := range nodes {
+	for i, n := range nodes[:2] {
 		got, err := metadataCounts(n.forTest(t).must(http.StatusOK, "GET", "/v1/endpoints/"+endpoint, nil))
 		if err != nil || got != (changeCounts{each, each}) {
 			t.Errorf("at the end node %d shows %v (%v), want %d changes of each", i, got, err, each)
@@ -105,10 +102,9 @@ func checkSerial(a, b []changeCounts) (fault string) {
 // revokedWhileHung revokes keys while Redis is down and one node is frozen. The revocation is answered when that node's
 // lease has expired. From then on no node accepts the key, not even the frozen one for requests that waited in its
 // queue.
-func revokedWhileHung(t *testing.T, c *cluster, limiter *kit.Engine, seed uint64) {
-	nodes := c.start("a", "b", "c")
+func revokedWhileHung(t *testing.T, nodes []*process, limiter *process, seed uint64) {
 	a, b, hung := nodes[0], nodes[1], nodes[2]
-	limiter.Kill(t)
+	limiter.kill()
 	var worst time.Duration
 	taken := 0
 	for range rounds(1, 1, 20) {

@@ -140,21 +140,28 @@ func (w *commitWatch) finish(t *testing.T) {
 	}
 }
 
-// A node that is cut off accepts no API key after its lease has expired, acknowledges nothing and commits nothing; the
-// others take over its partitions. When its link is back it joins again. A key that is revoked meanwhile is refused by
-// all nodes once the revocation is answered.
-func TestCutOffNodeAcceptsNothing(t *testing.T) {
+// TestCutOffAndOneOwner runs three nodes on separate hosts. First the link of one is cut; then nodes are
+// restarted, and no partition may have two owners.
+func TestCutOffAndOneOwner(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
 	seed := faultSeed(t)
 	c := newNamespacedCluster(t, "cut", []string{"a", "b", "c"})
 	nodes := c.start("a", "b", "c")
+	t.Run("one is cut off", func(t *testing.T) { cutOffNode(t, c, nodes, seed) })
+	t.Run("a partition has one owner", func(t *testing.T) { ownersWhileRestarting(t, c, nodes, seed) })
+}
+
+// cutOffNode checks that a node that is cut off accepts no API key after its lease has expired, acknowledges nothing
+// and commits nothing, and that the others take over its partitions. When its link is back it joins again. A key that
+// is revoked meanwhile is refused by all nodes once the revocation is answered.
+func cutOffNode(t *testing.T, c *cluster, nodes []*process, seed uint64) {
 	a, b, host := nodes[0], nodes[1], c.hosts["c"]
 	local := nodes[2].forTest(t)
 	local.transport = host.Transport()
 
 	dest := newTallyOn(t, c.network.Hub.Listen(t), nil)
-	f := putUnderLoad(t, seed, nodes[:2], dest, rounds(100, 100, 200), c.network.Hub.Transport())
+	f := putUnderLoad(t, seed, nodes[:2], dest, rounds(50, 50, 200), c.network.Hub.Transport())
 	f.topics.DialFunc = c.network.Hub.DialContext
 	// Requests from the node's own host, before, during and after the cut.
 	lonely := startLoadVia(host.Transport(), 10, 600, ingestURLs(t, dest, "/lonely/", nodes[2])...)
@@ -182,7 +189,7 @@ func TestCutOffNodeAcceptsNothing(t *testing.T) {
 			n.forTest(t).withKey(revoked).must(http.StatusUnauthorized, "GET", "/v1/me", nil)
 		}
 		lonelyBefore := lonely.count()
-		time.Sleep(time.Until(cut.Add(12 * time.Second)))
+		time.Sleep(time.Until(cut.Add(noLease + time.Second)))
 		if n := lonely.count() - lonelyBefore; n > 0 {
 			t.Errorf("the cut-off node acknowledged %d events", n)
 		}
@@ -210,17 +217,19 @@ func TestCutOffNodeAcceptsNothing(t *testing.T) {
 	commits.finish(t)
 }
 
+// noLease is how long after a cut the node's lease has certainly expired.
+const noLease = 5500 * time.Millisecond
+
 // checkKeys checks the answers of the node that was cut off, and returns for how long it still accepted keys.
 func (f *clusterUnderLoad) checkKeys(steady, gone []keyAnswer, cut, answered, healed time.Time) time.Duration {
 	f.t.Helper()
-	const lease = 5500 * time.Millisecond
 	last := lastAccepted(steady, cut, healed)
-	if took := last.Sub(cut); took > lease {
-		f.t.Errorf("the cut-off node accepted a key %v after the cut, at most %v", took, lease)
+	if took := last.Sub(cut); took > noLease {
+		f.t.Errorf("the cut-off node accepted a key %v after the cut, at most %v", took, noLease)
 	}
 	statuses := map[int]int{}
 	for _, s := range steady {
-		if s.asked.After(cut.Add(lease)) && s.answered.Before(healed) {
+		if s.asked.After(cut.Add(noLease)) && s.answered.Before(healed) && s.status != 0 {
 			statuses[s.status]++
 		}
 	}
@@ -233,34 +242,33 @@ func (f *clusterUnderLoad) checkKeys(steady, gone []keyAnswer, cut, answered, he
 	return max(0, last.Sub(cut))
 }
 
-// No partition has two owners: an endpoint's deliveries come from one node, then from another, and never alternate. A
-// restart within RELAY_TAKEOVER_SECONDS changes no owner; a longer one changes the owner and back.
-func TestPartitionsHaveOneOwner(t *testing.T) {
-	t.Parallel()
-	skipShort(t)
-	seed := faultSeed(t)
-	// longer than a restart takes
-	c := newNamespacedCluster(t, "owner", []string{"a", "b", "c"}, "RELAY_TAKEOVER_SECONDS=15")
-	nodes := c.start("a", "b", "c")
+// ownersWhileRestarting checks that no partition has two owners: an endpoint's deliveries come from one node, then from
+// another, and never alternate. A restart within the takeover time changes no owner; a longer one changes the owner and
+// back.
+func ownersWhileRestarting(t *testing.T, c *cluster, nodes []*process, seed uint64) {
 	dest := newTallyOn(t, c.network.Hub.Listen(t), func(hit) int {
 		time.Sleep(50 * time.Millisecond)
 		return http.StatusOK
 	})
-	f := putUnderLoad(t, seed, nodes, dest, rounds(100, 100, 200), c.network.Hub.Transport())
+	f := putUnderLoad(t, seed, nodes, dest, rounds(50, 50, 200), c.network.Hub.Transport())
 	f.topics.DialFunc = c.network.Hub.DialContext
+	const shortRestart = 5 * time.Second // less than RELAY_TAKEOVER_SECONDS
 	absences := 0
 	for range rounds(1, 1, 4) {
 		for i, n := range nodes {
 			f.runFor(500 * time.Millisecond)
+			from := time.Now()
 			if err := n.stop(syscall.SIGTERM); err != nil {
 				t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)
 			}
 			if i == 1 {
 				c.awaitBalanced(2) // the others own its partitions
-				absences++
 			}
 			n.start()
 			c.awaitBalanced(3)
+			if time.Since(from) > shortRestart {
+				absences++ // the others may have taken over
+			}
 			f.awaitAccepted(50)
 		}
 	}

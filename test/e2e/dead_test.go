@@ -27,7 +27,7 @@ type deadLetterNode struct {
 }
 
 func newDeadLetterNode(t *testing.T) *deadLetterNode {
-	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}, "dead")
+	c := newCluster(t, engines{sharedEngine(t, "kafka"), "127.0.0.1:1", sharedEngine(t, "clickhouse")}, "dead")
 	b := &deadLetterNode{process: c.start("a")[0], t: t, conf: stream.Config{Brokers: []string{c.kafka}, Prefix: c.prefix},
 		ids: id.NewGenerator(time.Now)}
 	var err error

@@ -17,7 +17,7 @@ import (
 func TestDevPipeline(t *testing.T) {
 	t.Parallel()
 	p := startDevProcess(t, t.TempDir(), "RELAY_ALLOWANCE_EVENTS=5")
-	testPipeline(t, p, p, 10) // TestReadYourWrites runs more rounds
+	testPipeline(t, p, p, 5) // TestReadYourWrites runs more rounds
 	t.Run("allowance is used up", func(t *testing.T) { allowanceIsUsedUp(t, p.forTest(t)) })
 	t.Run("what comes twice is delivered once", func(t *testing.T) { repeatedEvents(t, p.forTest(t), p.forTest(t)) })
 	t.Run("events are streamed", func(t *testing.T) { eventStreams(t, p, p) })
@@ -68,13 +68,13 @@ func TestDevRestart(t *testing.T) {
 
 func TestReadYourWrites(t *testing.T) {
 	t.Parallel()
-	p := startDevProcess(t, t.TempDir())
-	readYourWrites(t, p.client, p.client, rounds(50, 50, 500))
+	p := sharedDev(t)
+	readYourWrites(t, p.client, p.client, rounds(25, 25, 500))
 }
 
 func TestSecondProcessOnTheSameDataIsRefused(t *testing.T) {
 	t.Parallel()
-	p := startDevProcess(t, t.TempDir())
+	p := sharedDev(t)
 	out, err := p.command(append(p.args, "--listen", "127.0.0.1:0")...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "in use by another relay process") {
 		t.Fatalf("%v: %s", err, out)

@@ -68,7 +68,7 @@ func (p *process) awaitFindings(want map[string]string, flags ...string) {
 func TestDoctorFindsFaults(t *testing.T) {
 	t.Parallel()
 	tables := startEngine(t, "clickhouse")
-	c := newCluster(t, engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, tables.url}, "doctor",
+	c := newCluster(t, engines{sharedEngine(t, "kafka"), sharedEngine(t, "redis"), tables.url}, "doctor",
 		"RELAY_TAKEOVER_SECONDS=6")
 	c.migrate()
 	n := c.node("a")

@@ -129,7 +129,7 @@ func TestErasePayloadOnShards(t *testing.T) {
 	for _, p := range stores {
 		x.shards = append(x.shards, "http://"+p.url+"/erase")
 	}
-	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", ""}, "erase", "RELAY_CLICKHOUSE_URL="+
+	c := newCluster(t, engines{sharedEngine(t, "kafka"), "127.0.0.1:1", ""}, "erase", "RELAY_CLICKHOUSE_URL="+
 		strings.Join(x.shards, ","))
 	nodes := c.start("a", "b")
 	x.a, x.b = nodes[0].forTest(t), nodes[1].forTest(t)

@@ -181,8 +181,8 @@ func TestMasterKeyRotation(t *testing.T) {
 // When a node is killed, the other node still knows the key's use and the change that the killed node just answered.
 func TestAuditSurvivesItsNode(t *testing.T) {
 	t.Parallel()
-	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
-	nodes := newCluster(t, on, "audited", "RELAY_TAKEOVER_SECONDS=6", "RELAY_ADMIN_LISTEN=127.0.0.1:0").start("a", "b")
+	c := newCluster(t, sharedEngines(t), "audited", "RELAY_TAKEOVER_SECONDS=6", "RELAY_ADMIN_LISTEN=127.0.0.1:0")
+	nodes := c.start("a", "b")
 	a, b := nodes[0], nodes[1]
 	out, code := runToEnd(t, a.command("keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", a.dir))
 	key := strings.Fields(out)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -37,13 +38,13 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	// Tests wait for processes and timers more than they use the CPU. A -test.parallel flag on the command line wins.
-	if err := flag.Set("test.parallel", "3"); err != nil {
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
 	os.Exit(withBuilt(m.Run))
 }
 
-// withBuilt runs the tests with a directory for the binaries that they build.
+// withBuilt runs the tests with a directory for the binaries that they build and the processes that they share.
 func withBuilt(run func() int) int {
 	dir, err := os.MkdirTemp("", "relay-built")
 	if err != nil {
@@ -51,7 +52,11 @@ func withBuilt(run func() int) int {
 	}
 	defer os.RemoveAll(dir)
 	built.dir, built.of = dir, map[string]string{}
-	return run()
+	if sinkCA, err = writeSinkCA(dir); err != nil {
+		panic(err)
+	}
+	shared.dir, shared.of = filepath.Join(dir, "shared"), map[string]*process{}
+	return endShared(run())
 }
 
 // run runs a relay command, as main does.
@@ -95,18 +100,25 @@ type process struct {
 // it.
 func newProcess(t *testing.T, dir string, args []string, env ...string) *process {
 	t.Helper()
-	p := &process{client: client{t: t, key: testKey, logs: &tail{}}, binary: os.Args[0], dir: dir, args: args}
-	p.env = append([]string{
-		"RELAY_CHDB_LIB=" + kit.ChdbLibrary(t), "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_CA_FILE=" + sinkCA(t),
-		"RELAY_BOOTSTRAP_KEY=" + testKey, "RELAY_BOOTSTRAP_READ_KEY=" + testReadKey,
-		"RELAY_LOG_KEEP_MINUTES=1440", // the ledger reads completed records from the log; keep all of them
-	}, env...)
+	p := unmanagedProcess(t, dir, args, env...)
 	t.Cleanup(func() {
 		p.kill()
 		if strings.Contains(p.logs.String(), "DATA RACE") {
 			t.Errorf("the race detector reports:\n%s", p.logs)
 		}
 	})
+	return p
+}
+
+// unmanagedProcess is newProcess for a process that does not end with the test.
+func unmanagedProcess(t *testing.T, dir string, args []string, env ...string) *process {
+	t.Helper()
+	p := &process{client: client{t: t, key: testKey, logs: &tail{}}, binary: os.Args[0], dir: dir, args: args}
+	p.env = append([]string{
+		"RELAY_CHDB_LIB=" + kit.ChdbLibrary(t), "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_CA_FILE=" + sinkCA,
+		"RELAY_BOOTSTRAP_KEY=" + testKey, "RELAY_BOOTSTRAP_READ_KEY=" + testReadKey,
+		"RELAY_LOG_KEEP_MINUTES=1440", // the ledger reads completed records from the log; keep all of them
+	}, env...)
 	return p
 }
 

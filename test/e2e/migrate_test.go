@@ -33,14 +33,14 @@ func runToEnd(t *testing.T, cmd *exec.Cmd) (output string, code int) {
 // and given more partitions while a node runs.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	tables := startEngine(t, "clickhouse").url
+	tables := sharedEngine(t, "clickhouse")
 	t.Run("on Apache Kafka", func(t *testing.T) {
 		t.Parallel()
 		testMigrate(t, newCluster(t, engines{kit.Kafka(t).Addr, "127.0.0.1:1", tables}, "wrong"))
 	})
 	t.Run("on the embedded engine", func(t *testing.T) {
 		t.Parallel()
-		testMigrate(t, newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", tables}, "wrongembedded"))
+		testMigrate(t, newCluster(t, engines{sharedEngine(t, "kafka"), "127.0.0.1:1", tables}, "wrongembedded"))
 	})
 }
 

@@ -90,7 +90,7 @@ func partitionOf(t *testing.T, event string) int32 {
 func TestMoveEndpoint(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	on := engines{startEngine(t, "kafka").url, "127.0.0.1:1", startEngine(t, "clickhouse").url}
+	on := engines{sharedEngine(t, "kafka"), "127.0.0.1:1", sharedEngine(t, "clickhouse")}
 	shards := []string{"http://" + on.clickhouse + "/move", "http://" + startEngine(t, "clickhouse").url + "/move"}
 	nodes := newCluster(t, on, "move", "RELAY_CLICKHOUSE_URL="+strings.Join(shards, ",")).start("a", "b")
 	a, b := nodes[0].forTest(t), nodes[1].forTest(t)
@@ -107,8 +107,8 @@ func TestMoveEndpoint(t *testing.T) {
 	first := a.send(ep, 0)
 	home := partitionOf(t, first)
 	a.awaitStatus(first, "delivered", arrival)
-	tr := startTraffic(4, 20*time.Millisecond, in, strings.Replace(in, a.url, b.url, 1))
-	moves := rounds(2, 3, 3)
+	tr := startTraffic(4, 40*time.Millisecond, in, strings.Replace(in, a.url, b.url, 1))
+	moves := rounds(2, 2, 3)
 	for i := range moves {
 		tr.awaitCount(t, tr.count()+100)
 		to := (int(home) + 1 + i) % 4

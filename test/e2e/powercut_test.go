@@ -73,8 +73,8 @@ func TestPowerCut(t *testing.T) {
 	d := newDisk(t)
 	p := startDevProcess(t, filepath.Join(d.dir, "data"))
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	tr := startTraffic(8, time.Millisecond, in)
-	tr.awaitCount(t, 500)
+	tr := startTraffic(8, 10*time.Millisecond, in)
+	tr.awaitCount(t, 200)
 	listed := len(p.list("&endpoint_id="+endpoint, 100)) // flushes some events to the store
 	time.Sleep(1500 * time.Millisecond)                  // and their offsets are committed
 	child := childOf(t, p.cmd.Process.Pid)

@@ -146,12 +146,12 @@ func TestRandomFaults(t *testing.T) {
 		}
 	}
 
-	span := time.Duration(rounds(10, 25, 600)) * time.Second
+	span := time.Duration(rounds(10, 12, 600)) * time.Second
 	c := &faultInjector{t: t, stop: make(chan struct{})}
-	tr := startLoad(t, rounds(300, 300, 2000), 900, urls...)
-	c.breakRepeatedly(seed, "node a", 8*time.Second, 2*time.Second, processFaults(nodes[0], true)...)
-	c.breakRepeatedly(seed, "node b", 8*time.Second, 2*time.Second, processFaults(nodes[1], true)...)
-	c.breakRepeatedly(seed, "log", 12*time.Second, time.Second, processFaults(log, true)...)
+	tr := startLoad(t, rounds(100, 100, 2000), 900, urls...)
+	c.breakRepeatedly(seed, "node a", 6*time.Second, 2*time.Second, processFaults(nodes[0], true)...)
+	c.breakRepeatedly(seed, "node b", 6*time.Second, 2*time.Second, processFaults(nodes[1], true)...)
+	c.breakRepeatedly(seed, "log", 8*time.Second, time.Second, processFaults(log, true)...)
 	c.breakRepeatedly(seed, "store", 6*time.Second, 2*time.Second, processFaults(store, false)...)
 	c.breakRepeatedly(seed, "limiter", 4*time.Second, time.Second, append(processFaults(limiter, false),
 		fault{"flush", false, func(time.Duration) { flushRedis(t, limiter.url) }})...)

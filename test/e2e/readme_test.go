@@ -169,7 +169,13 @@ func (r *readmeRunner) call(command string) {
 	if streams {
 		line += " --max-time 1"
 	}
-	out, code := r.onDev.run(line)
+	var out, code string
+	eventually(r.t, time.Minute, func() string { // a job is prepared in the background
+		if out, code = r.onDev.run(line); strings.Contains(out, "while the job is preparing") {
+			return out
+		}
+		return ""
+	})
 	status := statusLine.FindStringSubmatch(out)
 	said := saidStatus.FindStringSubmatch(command)
 	switch {
@@ -274,8 +280,7 @@ func newReadme(t *testing.T) *readmeRunner {
 	r := &readmeRunner{t: t, port: kit.FreePort(t), settings: map[string]string{}}
 	r.values = map[string]string{"whsec_": "0123456789abcdef", "services/": "T0/B0/x"}
 	r.dest = newSink(t, func(received) int { return http.StatusNotFound }) // gives recovery jobs failed deliveries
-	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
-	r.cluster = newCluster(t, on, "readme")
+	r.cluster = newCluster(t, sharedEngines(t), "readme")
 	for _, variable := range r.cluster.env {
 		name, value, _ := strings.Cut(variable, "=")
 		r.settings[name] = value

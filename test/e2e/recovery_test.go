@@ -95,7 +95,7 @@ func (c client) doAction(job map[string]any, action string) map[string]any {
 // A recovery job selects failed deliveries, sends a canary, and sends the rest after approval.
 func TestRecoveryJobWithCanary(t *testing.T) {
 	t.Parallel()
-	p := startDevProcess(t, t.TempDir())
+	p := sharedDev(t)
 	endpoint, dest, repair := p.failedEvents(t, 12)
 	job := p.prepareRecovery(t, endpoint, 100)
 	if n := len(dest.received()); n != 12 || job["total"] != 12.0 || job["pending"] != 12.0 {
@@ -132,7 +132,7 @@ func TestRecoveryJobWithCanary(t *testing.T) {
 func TestRecoverySurvivesKills(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	events := rounds(0, 600, 1500)
+	events := rounds(0, 150, 1500)
 	p := startDevProcess(t, t.TempDir())
 	var repaired atomic.Bool
 	answer := func(received) int {
@@ -195,8 +195,8 @@ func TestRecoverySurvivesKills(t *testing.T) {
 	kill(0)
 	job = p.awaitJob(t, job, time.Minute, "awaiting_approval")
 	p.doAction(job, "continue")
-	for range rounds(0, 3, 15) {
-		kill(time.Duration(rand.IntN(1200)) * time.Millisecond)
+	for range rounds(0, 2, 15) {
+		kill(time.Duration(rand.IntN(800)) * time.Millisecond)
 		p.awaitJob(t, job, time.Minute, "running", "completed")
 	}
 	job = p.awaitJob(t, job, 5*time.Minute, "completed")

@@ -194,8 +194,7 @@ func repeatedEvents(t *testing.T, write, read client) {
 func TestProvidersRetryThroughKills(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	node := newCluster(t, engines{
-		startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}, "retries").start("a")[0]
+	node := newCluster(t, sharedEngines(t), "retries").start("a")[0]
 	dest := newSink(t, nil)
 	ep, in, _ := node.endpoint(
 		map[string]any{"dedup": map[string]any{"key": "header:X-Id"}, "destinations": []any{dest.URL}})

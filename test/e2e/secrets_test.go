@@ -74,7 +74,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		}
 	})
 	log, store := startEngine(t, "kafka"), startEngine(t, "clickhouse")
-	c := newCluster(t, engines{log.url, startEngine(t, "redis").url, store.url}, "secrets",
+	c := newCluster(t, engines{log.url, sharedEngine(t, "redis"), store.url}, "secrets",
 		"RELAY_MASTER_KEYS=planted:"+base64.StdEncoding.EncodeToString(master), "RELAY_BOOTSTRAP_KEY="+apiKey,
 		"RELAY_BOOTSTRAP_READ_KEY="+readerKey, "RELAY_ADMIN_LISTEN=127.0.0.1:0",
 		"RELAY_SMTP_URL=smtp://relay:"+mailPassword+"@127.0.0.1:1?from=relay@example.com")

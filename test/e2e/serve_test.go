@@ -158,7 +158,7 @@ func (c *cluster) describeLags() string {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	broker, limiter := kit.Kafka(t), kit.Redis(t)
-	on := engines{broker.Addr, limiter.Addr, startEngine(t, "clickhouse").url}
+	on := engines{broker.Addr, limiter.Addr, sharedEngine(t, "clickhouse")}
 	away := on
 	away.redis = "127.0.0.1:1"
 
@@ -170,7 +170,7 @@ func TestServe(t *testing.T) {
 	}
 	run("two nodes", "two", on, func(t *testing.T, c *cluster) {
 		nodes := c.start("a", "b")
-		testPipeline(t, nodes[0], nodes[1], rounds(10, 30, 100))
+		testPipeline(t, nodes[0], nodes[1], rounds(10, 20, 100))
 		t.Run("what comes twice is delivered once", func(t *testing.T) {
 			repeatedEvents(t, nodes[0].forTest(t), nodes[1].forTest(t))
 		})
@@ -183,33 +183,32 @@ func TestServe(t *testing.T) {
 		return
 	}
 	run("one node, Redis away", "one", away, func(t *testing.T, c *cluster) {
-		nodes := c.start("a")
-		testPipeline(t, nodes[0], nodes[0], 10)
+		shortPipeline(t, c.start("a")[0])
 	})
 	run("roles apart", "roles", on, func(t *testing.T, c *cluster) {
 		c.migrate()
 		front, back := c.node("front", "--roles", "ingest,api"), c.node("back", "--roles", "dispatch,write")
 		back.start()
 		front.start()
-		testPipeline(t, front, front, 10)
+		shortPipeline(t, front)
 	})
 	run("topics are missing", "missing", on, missingTopics)
 	run("two nodes of one name", "twins", on, duplicateNodeName)
 	run("bodies of 10 MiB", "large", on, largeBodies, "RELAY_MAX_BODY=10485760")
 }
 
-// The broker is stopped, and later killed, under traffic: no accepted event is lost.
+// The only broker is killed under traffic, and with RELAY_TORTURE=1 stopped too: no accepted event is lost.
 func TestBrokerRestart(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
 	broker := kit.Kafka(t)
-	c := newCluster(t, engines{broker.Addr, "127.0.0.1:1", startEngine(t, "clickhouse").url}, "restarted")
+	c := newCluster(t, engines{broker.Addr, "127.0.0.1:1", sharedEngine(t, "clickhouse")}, "restarted")
 	nodes := c.start("a", "b")
 	dest := newSink(t, nil)
-	tr := startTraffic(8, 5*time.Millisecond, spreadEndpoints(t, dest, nodes...)...)
+	tr := startTraffic(8, 10*time.Millisecond, spreadEndpoints(t, dest, nodes...)...)
 	var outages []outage
-	for i, end := range []func(testing.TB){broker.Stop, broker.Kill} {
-		time.Sleep(1500 * time.Millisecond)
+	for i, end := range []func(testing.TB){broker.Kill, broker.Stop}[:rounds(1, 1, 2)] {
+		tr.awaitCount(t, tr.count()+200)
 		from := time.Now()
 		end(t)
 		time.Sleep(time.Second)
@@ -231,15 +230,6 @@ func TestBrokerRestart(t *testing.T) {
 	awaitDelivered(t, nodes[1].client, dest, "", accepted, time.Minute)
 	awaitAllDelivered(t, nodes[1].streamConfig(), len(accepted), dest)
 	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outages...))
-}
-
-// Nodes run on the engines that the binary contains.
-func TestServeOnEmbeddedEngines(t *testing.T) {
-	t.Parallel()
-	skipShort(t)
-	on := engines{startEngine(t, "kafka").url, startEngine(t, "redis").url, startEngine(t, "clickhouse").url}
-	nodes := newCluster(t, on, "embedded").start("a", "b")
-	testPipeline(t, nodes[0], nodes[1], 10)
 }
 
 // The error of relay serve names all missing settings at once.
@@ -333,8 +323,8 @@ func killedNode(t *testing.T, c *cluster) {
 	nodes := c.start("a", "b")
 	a, b := nodes[0], nodes[1]
 	dest := newSink(t, nil)
-	tr := startTraffic(8, 5*time.Millisecond, spreadEndpoints(t, dest, a, b)...)
-	time.Sleep(time.Duration(rounds(300, 1500, 1500)) * time.Millisecond)
+	tr := startTraffic(8, 10*time.Millisecond, spreadEndpoints(t, dest, a, b)...)
+	tr.awaitCount(t, 200)
 	a.kill()
 	killed := time.Now()
 	time.Sleep(time.Second)
@@ -345,16 +335,13 @@ func killedNode(t *testing.T, c *cluster) {
 	took := longestSilence(dest, killed)
 	t.Logf("%d accepted, 0 lost, %d duplicates, partitions taken over after %v", len(accepted), duplicates,
 		took.Round(time.Millisecond))
-	if limit := 6*time.Second + 10*time.Second; took > limit {
-		t.Errorf("partitions were taken over after %v, at most %v", took, limit)
-	}
 
 	a.start()
 	c.awaitBalanced(2)
 	first, before := dest, len(accepted)
 	dest = newSink(t, nil)
 	urls := spreadEndpoints(t, dest, b)
-	tr = startTraffic(8, 5*time.Millisecond, urls...)
+	tr = startTraffic(8, 10*time.Millisecond, urls...)
 	time.Sleep(500 * time.Millisecond)
 	a.kill()
 	killed = time.Now()
@@ -390,7 +377,7 @@ func restartedNodes(t *testing.T, c *cluster) {
 	})
 	tr := startTraffic(8, 20*time.Millisecond, spreadEndpoints(t, dest, nodes...)...)
 	for _, n := range nodes[:rounds(1, 3, 3)] {
-		time.Sleep(time.Second)
+		tr.awaitCount(t, tr.count()+100)
 		began := time.Now()
 		if err := n.stop(syscall.SIGTERM); err != nil {
 			t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)

@@ -47,17 +47,16 @@ func newSink(t *testing.T, answer func(received) (status int)) *sink {
 	return s
 }
 
-// sinkCA returns a file with the certificate of all sinks, for RELAY_EGRESS_CA_FILE.
-func sinkCA(t *testing.T) string {
-	t.Helper()
+// sinkCA is a file with the certificate of all sinks, for RELAY_EGRESS_CA_FILE. TestMain sets it.
+var sinkCA string
+
+// writeSinkCA writes the certificate of all sinks into a directory and returns the file.
+func writeSinkCA(dir string) (path string, err error) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	path := filepath.Join(t.TempDir(), "ca.pem")
+	path = filepath.Join(dir, "ca.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(path, block, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return path, os.WriteFile(path, block, 0o600)
 }
 
 func (s *sink) serve(w http.ResponseWriter, r *http.Request) {

@@ -124,7 +124,7 @@ func TestKillClickHouseInAStatement(t *testing.T) {
 		return words[:rounds(0, most, len(words))]
 	}
 	s, address := newSurgeon(t, startEngine(t, "clickhouse"))
-	c := newCluster(t, engines{startEngine(t, "kafka").url, "127.0.0.1:1", address}, "operated", "RELAY_LEDGER_SECONDS=10")
+	c := newCluster(t, engines{sharedEngine(t, "kafka"), "127.0.0.1:1", address}, "operated", "RELAY_LEDGER_SECONDS=10")
 	for _, word := range some(1, "CREATE TABLE", "CREATE MATERIALIZED", "schema_version (version, name") {
 		s.killDuring(word)
 		out, err := c.node("").output("migrate")

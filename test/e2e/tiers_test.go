@@ -14,7 +14,7 @@ import (
 func TestTiersSurviveAKill(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	events := rounds(0, 100, 10_000)
+	events := rounds(0, 50, 10_000)
 	dest := newTally(t, func(h hit) int {
 		if h.earlier == 0 {
 			return http.StatusServiceUnavailable
@@ -57,7 +57,7 @@ func TestTiersSurviveAKill(t *testing.T) {
 	// short delays are due while the process is down
 	p.kill()
 	p.start()
-	const shortest = 30 * time.Second
+	shortest := time.Duration(rounds(0, 5, 30)) * time.Second
 	arrived := func(longest time.Duration) func() string {
 		return func() string {
 			short := map[int64]bool{}
@@ -107,13 +107,13 @@ func TestTiersSurviveAKill(t *testing.T) {
 func TestStoreUnavailableForLong(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	log, store := startEngine(t, "kafka"), startEngine(t, "clickhouse")
-	n := newCluster(t, engines{log.url, "127.0.0.1:1", store.url}, "away", allowHTTP).start("a")[0]
+	store := startEngine(t, "clickhouse")
+	n := newCluster(t, engines{sharedEngine(t, "kafka"), "127.0.0.1:1", store.url}, "away", allowHTTP).start("a")[0]
 	dest := newTally(t, nil)
 	_, in, _ := n.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	store.kill()
-	l := startLoad(t, rounds(0, 300, 2000), 900, in)
-	time.Sleep(time.Duration(rounds(0, 8, 600)) * time.Second)
+	l := startLoad(t, rounds(0, 200, 2000), 900, in)
+	time.Sleep(time.Duration(rounds(0, 4, 600)) * time.Second)
 	accepted := l.finish()
 	eventually(t, time.Minute, func() string {
 		if missing := dest.missing(accepted); missing > 0 {

@@ -10,13 +10,13 @@ import (
 // that long.
 const BusyFactor = 5
 
-// Eventually calls ask every 20 ms until it returns "". After BusyFactor × limit it fails the test with the last fault;
-// limit is what an idle machine needs.
+// Eventually calls ask until it returns "". It pauses for three times as long as ask took, at least 20 ms and at most a
+// second, so that expensive questions leave the CPU to what they wait for. After BusyFactor × limit it fails the test
+// with the last fault; limit is what an idle machine needs.
 func Eventually(t *testing.T, limit time.Duration, ask func() (fault string)) {
 	t.Helper()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for deadline := time.Now().Add(BusyFactor * limit); ; <-again.C {
+	for deadline := time.Now().Add(BusyFactor * limit); ; {
+		asked := time.Now()
 		fault := ask()
 		if fault == "" {
 			return
@@ -24,6 +24,7 @@ func Eventually(t *testing.T, limit time.Duration, ask func() (fault string)) {
 		if time.Now().After(deadline) {
 			t.Fatal(fault)
 		}
+		<-time.After(min(max(20*time.Millisecond, 3*time.Since(asked)), time.Second))
 	}
 }
 

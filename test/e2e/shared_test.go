@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// shared holds the processes that several tests use at the same time. The first test that needs one starts it, and
+// TestMain ends it. A test must not stop, freeze or overload a shared process; its endpoints, or the topics and tables
+// of its cluster, are its own.
+var shared struct {
+	dir string
+	mu  sync.Mutex // guards of; held while a process starts, so that other tests wait for it
+	of  map[string]*process
+}
+
+// sharedEngine returns the address of a shared `relay engine`: kafka, redis or clickhouse.
+func sharedEngine(t *testing.T, name string) (address string) {
+	t.Helper()
+	return startShared(t, name, func(dir string) []string {
+		return []string{"engine", name, "--data", dir, "--fsync=false"}
+	}).url
+}
+
+// sharedEngines returns the addresses of the three shared engines.
+func sharedEngines(t *testing.T) engines {
+	t.Helper()
+	return engines{sharedEngine(t, "kafka"), sharedEngine(t, "redis"), sharedEngine(t, "clickhouse")}
+}
+
+// sharedDev returns the shared `relay dev`. Its data directory has the longest path that is allowed.
+func sharedDev(t *testing.T) *process {
+	t.Helper()
+	started := startShared(t, "dev", func(dir string) []string { return []string{"dev", "--data-dir", dir} })
+	return &process{
+		client: started.forTest(t), binary: started.binary, dir: started.dir, args: started.args, env: started.env,
+		adminAt: started.adminAt, cmd: started.cmd,
+	}
+}
+
+// longestDataDir is how long the path of a data directory may be: the path of the command socket in it has 103 bytes.
+const longestDataDir = 92
+
+// startShared returns the shared process with this name, and starts it if no test has done so. args returns its
+// arguments for its data directory.
+func startShared(t *testing.T, name string, args func(dir string) []string) *process {
+	t.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if p := shared.of[name]; p != nil {
+		return p
+	}
+	dir := filepath.Join(shared.dir, name)
+	dir = filepath.Join(dir, strings.Repeat("d", max(1, longestDataDir-1-len(dir))))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := unmanagedProcess(t, dir, args(dir))
+	if name == "dev" {
+		p.adminAt = fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))
+		p.args = append(p.args, "--admin-listen", p.adminAt)
+	}
+	p.start()
+	shared.of[name] = p
+	return p
+}
+
+// endShared ends the shared processes. It returns 1 if the race detector has reported something, else code.
+func endShared(code int) int {
+	for name, p := range shared.of {
+		p.kill()
+		if strings.Contains(p.logs.String(), "DATA RACE") {
+			fmt.Fprintf(os.Stderr, "the race detector reports in the shared %s:\n%s\n", name, p.logs)
+			code = max(code, 1)
+		}
+	}
+	return code
+}
