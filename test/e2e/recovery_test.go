@@ -132,7 +132,7 @@ func TestRecoveryJobWithCanary(t *testing.T) {
 func TestRecoverySurvivesKills(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	events := rounds(0, 150, 1500)
+	events := rounds(0, 80, 1500)
 	p := startDevProcess(t, t.TempDir())
 	var repaired atomic.Bool
 	answer := func(received) int {

@@ -32,7 +32,7 @@ func TestTiersSurviveAKill(t *testing.T) {
 			"retry_policy": map[string]any{
 				"strategy": "schedule", "schedule_seconds": []any{tier.Delay.Seconds()}, "max_attempts": 5, "jitter": 0},
 		})
-		l := startLoad(t, 2000, 100, in)
+		l := startLoad(t, rounds(0, 200, 2000), 100, in)
 		eventually(t, 2*time.Minute, func() string {
 			l.mu.Lock()
 			defer l.mu.Unlock()
