@@ -123,7 +123,12 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(stdout, banner(n.URL(), s.BootstrapKey))
+	link, isSignIn, err := n.DashboardLink(st.Context())
+	if err != nil { // everything else works without the dashboard
+		log.LogAttrs(st.Context(), slog.LevelWarn, "nobody can sign in to the dashboard yet; relay users add prints a link",
+			slog.Any("error", err))
+	}
+	fmt.Fprint(stdout, banner(n.URL(), s.BootstrapKey, dashboardLine(link, isSignIn)))
 	return nil
 }
 
@@ -133,13 +138,24 @@ func socketURL(path, database string) string {
 	return u.String()
 }
 
+// dashboardLine is the part of the banner that says where the dashboard is; empty without a link.
+func dashboardLine(link string, isSignIn bool) string {
+	switch {
+	case link == "":
+		return ""
+	case isSignIn:
+		return fmt.Sprintf("Dashboard, as %s, once within 10 minutes: %s\n", node.FirstUser, link)
+	}
+	return fmt.Sprintf("Dashboard: %s\n", link)
+}
+
 // banner is what dev prints when it is ready. Its commands work when they are pasted as a whole.
-func banner(url, key string) string {
+func banner(url, key, dashboard string) string {
 	return fmt.Sprintf(`
 EventRelay is ready at %[1]s
 
 API key (read and write): %[2]s
-
+%[3]s
 Try it: create an endpoint that only captures, post an event to it, and read the event.
 
   AUTH='Authorization: Bearer %[2]s' JSON='Content-Type: application/json'
@@ -151,7 +167,7 @@ Try it: create an endpoint that only captures, post an event to it, and read the
   curl -sS "%[1]s/v1/events/$EVT" -H "$AUTH"; echo
 
 Ctrl-C stops it. The data stays.
-`, url, key)
+`, url, key, dashboard)
 }
 
 // loadOrCreateSecret reads a secret from a file, or creates it and writes it there with mode 0600.

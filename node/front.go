@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -83,6 +85,25 @@ func (n *Node) newDashboard() (func(context.Context) error, error) {
 
 // dashboardURL returns the address of the dashboard, which links to its pages begin with.
 func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.s.DashboardHost) }
+
+// FirstUser is the email address of the user whom relay dev creates.
+const FirstUser = "dev@localhost"
+
+// DashboardLink returns the address at which a person opens the dashboard. While nobody has a password it is a one-time
+// link that signs FirstUser in; see config.FirstLink. It is empty on a node without the role api.
+func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, err error) {
+	if !n.s.hasRole("api") {
+		return "", false, nil
+	}
+	token, err := n.control.FirstLink(ctx, FirstUser)
+	if err != nil {
+		return "", false, fmt.Errorf("create the sign-in link of %s: %w", FirstUser, err)
+	}
+	if token == "" {
+		return n.dashboardURL() + "/app", false, nil
+	}
+	return n.dashboardURL() + admin.LinkPath + token, true, nil
+}
 
 // newServer creates the HTTP server for ingest and the API, with TLS if the settings name a certificate.
 func (n *Node) newServer() (func(context.Context) error, error) {

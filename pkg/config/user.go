@@ -35,7 +35,7 @@ type User struct {
 	Epoch int `json:"epoch,omitempty"`
 	// LastSignInAt is when the user signed in last, within a minute; zero: never.
 	LastSignInAt time.Time `json:"last_sign_in_at,omitzero"`
-	// FromEnvironment marks the first user, whom a node created from its environment.
+	// FromEnvironment marks the first user, whom a node created by itself at its start.
 	FromEnvironment bool `json:"from_environment,omitempty"`
 }
 
@@ -196,23 +196,24 @@ func (c users) restoreUser(ctx context.Context, u *User) error {
 	return ErrLastWriter
 }
 
-// FirstLink returns the token of a new sign-in link for the user with that address, while no user has a password. It
-// creates the user, with the scope ReadWrite, when there is no user. It returns an empty token when a user has a
-// password, or there are other users only. The sessions of the user stay valid.
+// FirstLink returns the token of a new sign-in link for the user with that normalized address, while no user has a
+// password. It creates the user, with the scope ReadWrite, when there is no user. It returns an empty token when a user
+// has a password, or there are other users only. The sessions of the user stay valid.
 func (c users) FirstLink(ctx context.Context, email string) (token string, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return "", err
 	}
 	all := c.Users()
+	token, link := c.newLink()
 	if len(all) == 0 {
-		token, _, err = c.AddUser(ctx, email, ReadWrite)
+		_, err = addEntity(ctx, c.core, kindUser, &User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: ReadWrite,
+			Link: link, Epoch: newEpoch(), FromEnvironment: true})
 		return token, err
 	}
 	i := slices.IndexFunc(all, func(u *User) bool { return u.ID == UserID(email) })
 	if i < 0 || slices.ContainsFunc(all, func(u *User) bool { return u.Password != "" }) {
 		return "", nil
 	}
-	token, link := c.newLink()
 	_, err = updateEntity(ctx, c.core, kindUser, all[i].ID, func(u *User) error {
 		u.Link = link
 		return nil

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,12 +47,16 @@ func TestDevRestart(t *testing.T) {
 	ep, _, secret := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	id := p.send(ep, 1)
 	p.awaitStatus(id, "delivered", arrival)
+	link := p.signInLink(1)
 	if err := p.stop(syscall.SIGINT); err != nil {
 		t.Fatalf("Ctrl-C ended with %v\n%s", err, p.logs)
 	}
 	started := time.Now()
 	p.start()
 	t.Logf("the second start took %v", time.Since(started).Round(time.Millisecond))
+	if again := p.signInLink(2); again == link { // nobody has a password
+		t.Errorf("the second start printed the sign-in link of the first: %s", link)
+	}
 	if e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["status"] != "delivered" {
 		t.Fatalf("after the restart the event is %v", e)
 	}
@@ -64,6 +69,20 @@ func TestDevRestart(t *testing.T) {
 		t.Fatalf("after the restart %s was delivered, want %s", got.event(), next)
 	}
 	verifyDelivery(t, secret, got)
+}
+
+// signInLink waits until the process has printed n links for dev@localhost, and returns the last.
+func (p *process) signInLink(n int) string {
+	p.t.Helper()
+	line := regexp.MustCompile(`Dashboard, as dev@localhost, once within 10 minutes: (` + p.url + `/app/link/\S{43})\n`)
+	var found [][]string
+	eventually(p.t, arrival, func() string {
+		if found = line.FindAllStringSubmatch(p.printed.String(), -1); len(found) != n {
+			return "printed " + p.printed.String()
+		}
+		return ""
+	})
+	return found[n-1][1]
 }
 
 func TestReadYourWrites(t *testing.T) {

@@ -26,6 +26,12 @@ func usersCommands(t *testing.T, p *process) {
 		}
 		return out.String()
 	}
+	eventually(t, arrival, func() string { // somebody has a password, so no link is printed
+		if text := p.printed.String(); !strings.Contains(text, "\nDashboard: "+p.url+"/app\n") {
+			return "printed " + text
+		}
+		return ""
+	})
 	lines := strings.Fields(relay(command.ExitDone, "usr_", "add", "Ops@example.com"))
 	token, linked := strings.CutPrefix(lines[len(lines)-1], p.url+"/app/link/")
 	if len(lines) != 3 || lines[1] != "ops@example.com" || !linked || len(token) != 43 {
@@ -37,16 +43,26 @@ func usersCommands(t *testing.T, p *process) {
 		t.Errorf("%s", again)
 	}
 	list := relay(command.ExitDone, "admin@example.com\t", "list")
-	if !strings.Contains(list, "\thas a password\n") || !strings.Contains(list, "\thas a link until ") {
+	if !strings.Contains(list, "\tread_write\t") || !strings.Contains(list, "\tnever signed in\thas a password\n") ||
+		!strings.Contains(list, "\thas a link until ") {
 		t.Errorf("%s", list)
 	}
 	var users []admin.User
 	if err := json.Unmarshal([]byte(relay(command.ExitDone, "", "list", "--json")), &users); err != nil ||
-		len(users) != 2 || users[0].ID != lines[0] || users[0].Link != "" || !users[1].PasswordSet {
+		len(users) != 2 || users[0].ID != lines[0] || users[0].Link != "" || !users[1].PasswordSet ||
+		users[0].Scope != "read_write" || users[0].LastSignInAt != nil {
 		t.Errorf("%+v, %v", users, err)
 	}
+	relay(command.ExitRefused, "scope: must be read or read_write", "add", "reader@example.com", "--scope", "admin")
+	relay(command.ExitDone, "reader@example.com", "add", "reader@example.com", "--scope", "read")
+	if list := relay(command.ExitDone, "", "list"); !strings.Contains(list, "\treader@example.com\tread\t") {
+		t.Errorf("%s", list)
+	}
+	relay(command.ExitDone, "", "remove", "reader@example.com")
 	relay(command.ExitDone, "removed ops@example.com", "remove", "ops@example.com")
 	relay(command.ExitRefused, "no user has this address", "remove", "ops@example.com")
+	relay(command.ExitRefused, "last user with the scope read_write; add another one first: relay users add", "remove",
+		"admin@example.com")
 	relay(command.ExitRefused, "no user has this address", "reset", "ops@example.com")
 	var actions []string
 	for _, row := range p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+lines[0], nil)["data"].([]any) {
