@@ -1,12 +1,13 @@
 // Package config is the configuration of the service: account, endpoints, destinations, API keys, replay runs, recovery
-// jobs, alerts, users, erasures and the answers remembered for Idempotency-Keys. They are entities of the replicated
-// log in pkg/conflog, so every node has all of them in memory.
+// jobs, alerts, users, erasures, the service secret and the answers remembered for Idempotency-Keys. They are entities
+// of the replicated log in pkg/conflog, so every node has all of them in memory.
 //
 // Secrets that must be shown or used again are sealed (AES-256-GCM under a master key) in records, snapshots and
 // memory. API keys and ingest tokens are found by their SHA-256.
 //
 // Invariants, each with its test:
 //   - when a revocation is answered, every node rejects the key (TestKeys, TestRevocation… of pkg/conflog);
+//   - when the end of a user's sessions is answered, every node rejects them (TestSessionsEndEverywhere);
 //   - no secret is in clear text in a record, a snapshot or a log line (TestNoSecretInClear);
 //   - a node that changes an entity keeps the members that a newer version has written (TestUnknownMembersSurvive…);
 //   - a node loads 200,000 endpoints in 5 s and keeps them in less than 300 MB (TestCeiling).

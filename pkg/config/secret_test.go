@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
@@ -153,6 +155,22 @@ func TestNoSecretInClear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		token, err := n.FirstLink(ctx, "dev@localhost")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := n.RedeemLink(ctx, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.SetPassword(ctx, u.ID, "planted-password"); err != nil {
+			t.Fatal(err)
+		}
+		service := n.value(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
+		serviceSecret, err := n.keyring.OpenString(service.ID, FieldServiceSecret, service.Sealed.Secret)
+		if err != nil {
+			t.Fatal(err)
+		}
 		n.SetOwner(true)
 		time.Sleep(100 * time.Millisecond)
 		if err := n.RevokeKey(ctx, k.ID); err != nil {
@@ -175,7 +193,9 @@ func TestNoSecretInClear(t *testing.T) {
 			t.Fatal("the searched bytes are not what was written")
 		}
 		for _, secret := range []string{
-			bootstrap, text, text[9:41], "planted-token", "planted-verification", "planted-signing", "planted-header",
+			bootstrap, text, text[9:41], token, "planted-password",
+			serviceSecret, hex.EncodeToString([]byte(serviceSecret)), base64.StdEncoding.EncodeToString([]byte(serviceSecret)),
+			"planted-token", "planted-verification", "planted-signing", "planted-header",
 			"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
 		} {
 			if bytes.Contains(written.Bytes(), []byte(secret)) {
