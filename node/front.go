@@ -79,8 +79,19 @@ func (n *Node) newDashboard() (func(context.Context) error, error) {
 	n.dashboard, err = dashboard.New(cfg, dashboard.Deps{
 		Log: n.log, Now: n.control.Now, Account: func() string { return n.control.Account().ID }, API: n.api,
 		People: n.control, SessionKeys: n.control, SignInLimit: n.limiter.NewSignIns(),
+		Members: n.control, Keys: n.control, KeyUses: n.reader, Doctor: n.dashboardChecks,
 	})
 	return nil, err
+}
+
+// dashboardChecks are the checks of relay doctor.
+func (n *Node) dashboardChecks(ctx context.Context) ([]dashboard.Check, error) {
+	r, err := n.doctor(ctx)
+	checks := make([]dashboard.Check, len(r.Checks))
+	for i, c := range r.Checks {
+		checks[i] = dashboard.Check(c)
+	}
+	return checks, err
 }
 
 // dashboardURL returns the address of the dashboard, which links to its pages begin with.

@@ -30,6 +30,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -77,6 +78,8 @@ type Dashboard struct {
 	assets *assets
 	pages  map[string]*template.Template
 	front  http.Handler
+
+	examining sync.Mutex // held while deps.Doctor runs
 }
 
 // New validates cfg and deps, and parses the templates. It starts nothing.
@@ -127,6 +130,7 @@ func (d Deps) validate() error {
 	for name, missing := range map[string]bool{
 		"API": d.API == nil, "People": d.People == nil, "SessionKeys": d.SessionKeys == nil,
 		"SignInLimit": d.SignInLimit == nil, "Account": d.Account == nil,
+		"Members": d.Members == nil, "Keys": d.Keys == nil, "KeyUses": d.KeyUses == nil, "Doctor": d.Doctor == nil,
 	} {
 		if missing {
 			return errors.New("dashboard: dependency " + name + " is missing")

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -20,6 +21,11 @@ type Deps struct {
 	People      People
 	SessionKeys SessionKeys
 	SignInLimit SignInLimit
+	Members     Members
+	Keys        Keys
+	KeyUses     KeyUses
+	// Doctor examines this node and its engines, for up to half a minute.
+	Doctor func(ctx context.Context) ([]Check, error)
 }
 
 // Caller calls a handler of /v1 in this process, after its authentication: all rules, limits and the audit apply to
@@ -54,4 +60,30 @@ type SignInLimit interface {
 	Refused(ctx context.Context, email string, from netip.Addr) time.Duration
 	// Failed counts a failure.
 	Failed(ctx context.Context, email string, from netip.Addr)
+}
+
+// Members reads and changes who may sign in. A change returns when every node acts on it. The errors are
+// [config.InvalidError], [config.ErrConflict], [config.ErrLastWriter] and [config.ErrNotFound].
+type Members interface {
+	Users() []*config.User
+	// AddUser and ResetUser return the token of a one-time link. ResetUser returns ErrConflict if the person has another
+	// revision than rev.
+	AddUser(ctx context.Context, email string, scope config.Scope) (token string, u *config.User, err error)
+	ResetUser(ctx context.Context, userID string, rev int64) (token string, u *config.User, err error)
+	SetUserScope(ctx context.Context, userID string, scope config.Scope) (*config.User, error)
+	RemoveUser(ctx context.Context, userID string) error
+}
+
+// Keys reads and changes the API keys, as relay keys does.
+type Keys interface {
+	// Keys returns all keys of an account, newest first, revoked and expired ones included.
+	Keys(account string) []*config.Key
+	// CreateKey returns ErrAlreadyCreated and the key, without its text, if a call with the same nonce has created it.
+	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
+	RevokeKey(ctx context.Context, key string) error
+}
+
+// KeyUses returns the last use of each API key of an account, by the key's id.
+type KeyUses interface {
+	KeyUses(ctx context.Context, account string) (map[string]audit.Use, error)
 }

@@ -153,11 +153,13 @@ type rig struct {
 	t      *testing.T
 	d      *Dashboard
 	people *people
-	api    *api
-	limit  failures
-	key    *sessionKey
-	now    time.Time
-	log    *strings.Builder
+	// account has the people and the API keys that the settings show.
+	account *account
+	api     *api
+	limit   failures
+	key     *sessionKey
+	now     time.Time
+	log     *strings.Builder
 }
 
 // origin is the address of the dashboard in tests.
@@ -168,6 +170,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	r := &rig{t: t, people: newPeople(), limit: failures{}, key: &sessionKey{1, 2, 3}, log: &strings.Builder{},
 		api: &api{responses: map[string]func(apiCall) (int, http.Header, string){}},
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)}
+	r.account = &account{people: r.people, nonces: map[string]*config.Key{}}
 	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[]}`)
 	cfg := Config{BaseURL: origin, Version: "1.2.3"}
 	for _, f := range change {
@@ -177,6 +180,8 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	r.d, err = New(cfg, Deps{
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
 		Account: func() string { return "acc_1" }, API: r.api, People: r.people, SessionKeys: r.key, SignInLimit: r.limit,
+		Members: r.account, Keys: r.account, KeyUses: r.account,
+		Doctor: func(context.Context) ([]Check, error) { return r.account.checks() },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,19 @@ func routes() []route {
 	return []route{
 		{"GET", "/app", reader, (*visit).start},
 
+		{"GET", settingsPath, reader, (*visit).settings},
+		{"GET", keysPath, reader, (*visit).listKeys},
+		{"POST", keysPath, writer, (*visit).createKey},
+		{"POST", keysPath + "/{key}/revoke", writer, (*visit).revokeKey},
+		{"GET", peoplePath, reader, (*visit).listPeople},
+		{"POST", peoplePath, writer, (*visit).addPerson},
+		{"POST", peoplePath + "/{person}/scope", writer, (*visit).setPersonScope},
+		{"POST", peoplePath + "/{person}/sign-out", writer, (*visit).endPersonSessions},
+		{"POST", peoplePath + "/{person}/reset", writer, (*visit).resetPerson},
+		{"POST", peoplePath + "/{person}/remove", writer, (*visit).removePerson},
+		{"GET", aboutPath, reader, (*visit).about},
+		{"POST", aboutPath, writer, (*visit).examine},
+
 		{"GET", signInPath, public, (*visit).signInForm},
 		{"POST", signInPath, public, (*visit).signIn},
 		{"POST", signOutPath, reader, (*visit).signOut},

@@ -40,7 +40,7 @@ const LinkPath = "/app/link/"
 type Users interface {
 	Users() []*config.User
 	AddUser(ctx context.Context, email string, scope config.Scope) (token string, u *config.User, err error)
-	ResetUser(ctx context.Context, userID string) (token string, u *config.User, err error)
+	ResetUser(ctx context.Context, userID string, rev int64) (token string, u *config.User, err error)
 	RemoveUser(ctx context.Context, userID string) error
 }
 
@@ -99,7 +99,7 @@ func (x *users) reset(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, u, err := x.users.ResetUser(r.Context(), userID)
+	token, u, err := x.users.ResetUser(r.Context(), userID, 0)
 	if err != nil {
 		return nil, userError(err)
 	}

@@ -59,7 +59,7 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			must("ending sessions", n.EndSessions(ctx, ops.ID))
 			_, err = n.SetUserScope(ctx, second.ID, Read)
 			must("taking the right to write", err)
-			_, _, err = n.ResetUser(ctx, ops.ID)
+			_, _, err = n.ResetUser(ctx, ops.ID, 0)
 			must("resetting a user", err)
 			must("removing a user", n.RemoveUser(ctx, second.ID))
 			if _, err := n.SetUserScope(ctx, ops.ID, Read); !errors.Is(err, ErrLastWriter) {

@@ -113,7 +113,7 @@ func TestSignInWithAPasswordThatChanges(t *testing.T) {
 		return err
 	}
 	err := during(func() error {
-		_, _, err := n.ResetUser(t.Context(), u.ID)
+		_, _, err := n.ResetUser(t.Context(), u.ID, 0)
 		return err
 	})
 	if !errors.Is(err, ErrSignIn) {
@@ -320,7 +320,7 @@ func TestSessionsEndEverywhere(t *testing.T) {
 	}
 	f("log out everywhere", func(t *testing.T, n *testNode, u *User) error { return n.EndSessions(t.Context(), u.ID) })
 	f("reset", func(t *testing.T, n *testNode, u *User) error {
-		_, _, err := n.ResetUser(t.Context(), u.ID)
+		_, _, err := n.ResetUser(t.Context(), u.ID, 0)
 		return err
 	})
 	f("remove", func(t *testing.T, n *testNode, u *User) error { return n.RemoveUser(t.Context(), u.ID) })

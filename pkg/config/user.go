@@ -151,10 +151,14 @@ func (c users) SetUserScope(ctx context.Context, userID string, scope Scope) (*U
 	return nil, ErrLastWriter
 }
 
-// ResetUser removes the password, ends all sessions on every node, and returns the token of a new sign-in link.
-func (c users) ResetUser(ctx context.Context, userID string) (token string, u *User, err error) {
+// ResetUser removes the password, ends all sessions on every node, and returns the token of a new sign-in link. It
+// returns ErrConflict when rev is not zero and the user has another revision: it has changed since the caller read it.
+func (c users) ResetUser(ctx context.Context, userID string, rev int64) (token string, u *User, err error) {
 	token, link := c.newLink()
 	u, err = c.updateEverywhere(ctx, userID, func(u *User) error {
+		if rev != 0 && u.Rev != rev {
+			return ErrConflict
+		}
 		u.Password, u.Link, u.ChoosePassword = "", link, false
 		u.Epoch++
 		return nil

@@ -68,7 +68,10 @@ func TestUsers(t *testing.T) {
 		if _, _, err := b.AddUser(ctx, "ops@example.com", Read); !errors.Is(err, ErrConflict) {
 			t.Errorf("the same address twice: %v", err)
 		}
-		again, r, err := b.ResetUser(ctx, u.ID)
+		if _, _, err := b.ResetUser(ctx, u.ID, u.Rev+1); !errors.Is(err, ErrConflict) {
+			t.Errorf("reset of another revision: %v", err)
+		}
+		again, r, err := b.ResetUser(ctx, u.ID, u.Rev)
 		if err != nil || again == token || r.ID != u.ID || r.Epoch == u.Epoch || r.Password != "" {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -86,7 +89,7 @@ func TestUsers(t *testing.T) {
 		if err := a.RemoveUser(ctx, u.ID); !errors.Is(err, ErrNotFound) {
 			t.Error(err)
 		}
-		if _, _, err := a.ResetUser(ctx, u.ID); !errors.Is(err, ErrNotFound) {
+		if _, _, err := a.ResetUser(ctx, u.ID, 0); !errors.Is(err, ErrNotFound) {
 			t.Error(err)
 		}
 		// Added again, it is the same user, whose earlier sessions stay ended.
@@ -199,7 +202,7 @@ func TestUsersOfEarlierVersions(t *testing.T) {
 	if u, err := n.SessionUser(id, 0); err != nil || u.Scope != ReadWrite {
 		t.Fatalf("%+v, %v", u, err)
 	}
-	if _, _, err := n.ResetUser(t.Context(), id); err != nil {
+	if _, _, err := n.ResetUser(t.Context(), id, 0); err != nil {
 		t.Fatal(err)
 	}
 	after := n.Value(n.View().FindLiving(kindUser, id))

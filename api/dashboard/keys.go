@@ -1,0 +1,142 @@
+package dashboard
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const keysPath = "/app/settings/keys"
+
+// keyRow is one API key in the list.
+type keyRow struct {
+	*config.Key
+	Active  bool
+	Expired bool
+	LastUse *audit.Use // nil: never used, or not known
+}
+
+// keysPage is the data of the page of API keys.
+type keysPage struct {
+	Keys      []keyRow
+	Active    int  // how many of Keys work now
+	NoUses    bool // the store, which has the uses, does not answer
+	Form      *form
+	Scopes    []option
+	Lifetimes []option
+	// New and Text are the key that was created by this request. Text is shown this once.
+	New  *config.Key
+	Text string
+	// Repeated is the key that an earlier submission of the same form created.
+	Repeated *config.Key
+	BaseURL  string
+}
+
+// lifetimes are the choices of the field expires, in days; empty: the key never expires.
+var lifetimes = []option{
+	{Value: "", Text: "Never"}, {Value: "30", Text: "In 30 days"}, {Value: "90", Text: "In 90 days"},
+	{Value: "365", Text: "In a year"},
+}
+
+var keyScopes = []option{
+	{Value: string(config.Read), Text: "Read", Hint: "Reads everything, changes nothing. Enough for monitoring."},
+	{Value: string(config.ReadWrite), Text: "Read and write",
+		Hint: "Sends events, replays, recovers, and changes endpoints."},
+}
+
+// listKeys shows the API keys and, to a writer, the form for a new one.
+func (v *visit) listKeys() error {
+	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
+	return v.showKeys(&keysPage{Form: f})
+}
+
+// showKeys fills in the list. It is shown even while the store is unavailable: somebody may have to revoke a key just
+// then.
+func (v *visit) showKeys(p *keysPage) error {
+	p.Scopes, p.Lifetimes, p.BaseURL = keyScopes, lifetimes, v.cfg.BaseURL
+	account := v.person.Account
+	uses, err := v.deps.KeyUses.KeyUses(v.r.Context(), account)
+	if err != nil {
+		p.NoUses = true
+		v.deps.Log.LogAttrs(v.r.Context(), slog.LevelWarn, "cannot read the last uses of API keys", slog.Any("error", err))
+	}
+	now := v.deps.Now()
+	for _, k := range v.deps.Keys.Keys(account) {
+		row := keyRow{Key: k, Expired: !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt)}
+		row.Active = k.RevokedAt.IsZero() && !row.Expired
+		if u, used := uses[k.ID]; used {
+			row.LastUse = &u
+		}
+		if row.Active {
+			p.Active++
+		}
+		p.Keys = append(p.Keys, row)
+	}
+	slices.SortStableFunc(p.Keys, func(a, b keyRow) int { // the newest first among the active and among the others
+		switch {
+		case a.Active == b.Active:
+			return 0
+		case a.Active:
+			return -1
+		}
+		return 1
+	})
+	return v.page("keys", p)
+}
+
+// createKey creates an API key and shows its text, once: a second submission of the form shows it to nobody.
+func (v *visit) createKey() error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	n := config.NewKey{Name: strings.TrimSpace(f.Value("name")), Scope: config.Scope(f.Value("scope")), Nonce: f.Nonce}
+	switch f.Value("expires") {
+	case "":
+	case "30", "90", "365":
+		days := map[string]int{"30": 30, "90": 90, "365": 365}[f.Value("expires")]
+		n.ExpiresAt = v.deps.Now().AddDate(0, 0, days).UTC()
+	default:
+		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "expires", Message: "is not one of the choices"})
+		return v.showKeys(&keysPage{Form: f})
+	}
+	p := &keysPage{Form: newForm(map[string][]string{"scope": {string(config.Read)}}, "")}
+	p.Text, p.New, err = v.deps.Keys.CreateKey(v.r.Context(), n)
+	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message})
+		return v.showKeys(&keysPage{Form: f})
+	}
+	if errors.Is(err, config.ErrAlreadyCreated) {
+		p.New, p.Repeated, err = nil, p.New, nil
+	}
+	if err != nil {
+		return err
+	}
+	return v.showKeys(p)
+}
+
+// revokeKey revokes an API key, whose name the person has typed.
+func (v *visit) revokeKey() error {
+	all := v.deps.Keys.Keys(v.person.Account)
+	i := slices.IndexFunc(all, func(k *config.Key) bool { return k.ID == v.vars["key"] })
+	if i < 0 {
+		return web.Missing("There is no such API key.")
+	}
+	k := all[i]
+	if strings.TrimSpace(v.values.Get("confirm")) != k.Name {
+		v.status = http.StatusBadRequest
+		f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
+		f.Error = "To revoke a key, type its name. Nothing was revoked."
+		return v.showKeys(&keysPage{Form: f})
+	}
+	if err := v.deps.Keys.RevokeKey(v.r.Context(), k.ID); err != nil {
+		return err
+	}
+	return v.redirect(keysPath, "Revoked. The key works on no node any more.")
+}

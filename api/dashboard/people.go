@@ -1,0 +1,201 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const peoplePath = "/app/settings/people"
+
+// personRow is one person in the list.
+type personRow struct {
+	*config.User
+	You        bool
+	LastWriter bool // nobody else may change anything, so this person can be neither removed nor made a reader
+	LinkValid  bool // a one-time link waits to be used
+}
+
+// peoplePage is the data of the page of people.
+type peoplePage struct {
+	People []personRow
+	Form   *form
+	Scopes []option
+	// Link is a one-time link, shown this once, for the person For.
+	Link        string
+	For         *config.User
+	LinkExpires time.Time
+}
+
+var personScopes = []option{
+	{Value: string(config.ReadWrite), Text: "Read and write",
+		Hint: "Changes endpoints, replays, makes API keys and invites people."},
+	{Value: string(config.Read), Text: "Read",
+		Hint: "Sees everything but secrets and the full ingest URLs; changes nothing."},
+}
+
+// listPeople shows who may sign in and, to a writer, the form for an invitation.
+func (v *visit) listPeople() error {
+	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
+	return v.showPeople(&peoplePage{Form: f})
+}
+
+func (v *visit) showPeople(p *peoplePage) error {
+	p.Scopes = personScopes
+	users := v.deps.Members.Users()
+	writers := 0
+	for _, u := range users {
+		if u.Scope == config.ReadWrite {
+			writers++
+		}
+	}
+	for _, u := range users {
+		p.People = append(p.People, personRow{
+			User: u, You: u.ID == v.person.ID, LastWriter: u.Scope == config.ReadWrite && writers == 1,
+			LinkValid: u.Link != nil && v.deps.Now().Before(u.Link.Expires),
+		})
+	}
+	return v.page("people", p)
+}
+
+// addPerson invites a person and shows the one-time link.
+func (v *visit) addPerson() error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	token, u, err := v.deps.Members.AddUser(v.r.Context(), strings.TrimSpace(f.Value("email")),
+		config.Scope(f.Value("scope")))
+	if errors.Is(err, config.ErrConflict) {
+		err = &config.InvalidError{Param: "email",
+			Message: "already belongs to a person; reset that person for a new link"}
+	}
+	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message})
+		return v.showPeople(&peoplePage{Form: f})
+	}
+	if err != nil {
+		return err
+	}
+	return v.showLink(u, token)
+}
+
+// resetPerson removes a person's password, ends the sessions and shows a new one-time link. The form names the state
+// that it was drawn from: sent twice, it makes one link.
+func (v *visit) resetPerson() error {
+	u, err := v.personInPath()
+	if err != nil {
+		return err
+	}
+	rev, err := strconv.ParseInt(v.values.Get("version"), 10, 64)
+	if err != nil {
+		return web.Invalid("", "The form is incomplete. Open the page again and send it once more.")
+	}
+	token, u, err := v.deps.Members.ResetUser(v.r.Context(), u.ID, rev)
+	if errors.Is(err, config.ErrConflict) {
+		return v.personChanged()
+	}
+	if err != nil {
+		return err
+	}
+	if u.ID == v.person.ID { // this session has ended too; the link leads back in
+		v.endSession()
+	}
+	return v.showLink(u, token)
+}
+
+// personChanged answers a form that was drawn before the last change of a person. Nothing was done.
+func (v *visit) personChanged() error {
+	v.status = http.StatusBadRequest
+	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
+	f.Error = "This person has changed since you opened the page, perhaps by the same form. Nothing was done; this is " +
+		"the present state. A one-time link that was made before is not shown again: reset the person for a new one."
+	return v.showPeople(&peoplePage{Form: f})
+}
+
+func (v *visit) showLink(u *config.User, token string) error {
+	p := &peoplePage{For: u, Link: URL(v.cfg.BaseURL, v.cfg.Host) + linkPath + token,
+		Form: newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")}
+	if u.Link != nil {
+		p.LinkExpires = u.Link.Expires
+	}
+	return v.showPeople(p)
+}
+
+// setPersonScope changes what a person may do.
+func (v *visit) setPersonScope() error {
+	u, err := v.personInPath()
+	if err != nil {
+		return err
+	}
+	scope := config.Scope(v.values.Get("scope"))
+	if _, err = v.deps.Members.SetUserScope(v.r.Context(), u.ID, scope); err != nil {
+		return lastWriterError(err)
+	}
+	what := "may read and write now."
+	if scope == config.Read {
+		what = "may only read now."
+	}
+	return v.redirect(peoplePath, u.Email+" "+what)
+}
+
+// removePerson removes a person, whose address the caller has typed.
+func (v *visit) removePerson() error {
+	u, err := v.personInPath()
+	if err != nil {
+		return err
+	}
+	if typed, err := config.NormalizeEmail(v.values.Get("confirm")); err != nil || typed != u.Email {
+		v.status = http.StatusBadRequest
+		f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
+		f.Error = "To remove a person, type the e-mail address. Nobody was removed."
+		return v.showPeople(&peoplePage{Form: f})
+	}
+	if err := v.deps.Members.RemoveUser(v.r.Context(), u.ID); err != nil {
+		return lastWriterError(err)
+	}
+	if u.ID == v.person.ID {
+		v.endSession()
+		return v.redirect(signInPath, "You have removed yourself.")
+	}
+	return v.redirect(peoplePath, u.Email+" is removed, and signed out on every node.")
+}
+
+// endPersonSessions signs a person out everywhere.
+func (v *visit) endPersonSessions() error {
+	u, err := v.personInPath()
+	if err != nil {
+		return err
+	}
+	if u.ID == v.person.ID {
+		return v.signOutEverywhere()
+	}
+	if err := v.deps.People.EndSessions(v.r.Context(), u.ID); err != nil {
+		return err
+	}
+	return v.redirect(peoplePath, u.Email+" is signed out in all browsers.")
+}
+
+// personInPath returns the person that the path names.
+func (v *visit) personInPath() (*config.User, error) {
+	users := v.deps.Members.Users()
+	i := slices.IndexFunc(users, func(u *config.User) bool { return u.ID == v.vars["person"] })
+	if i < 0 {
+		return nil, web.Missing("There is no such person any more.")
+	}
+	return users[i], nil
+}
+
+// lastWriterError says why the last person with the scope read_write stays.
+func lastWriterError(err error) error {
+	if errors.Is(err, config.ErrLastWriter) {
+		return web.WrongState("", "Nobody else may change anything. Give somebody else the scope read and write first.")
+	}
+	return err
+}

@@ -1,0 +1,259 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// account is the API keys and the people of a dashboard in memory. Its person usr_1 is that of people.
+type account struct {
+	people  *people
+	others  []*config.User
+	keys    []*config.Key
+	nonces  map[string]*config.Key
+	uses    map[string]audit.Use
+	usesErr error
+	checks  func() ([]Check, error)
+	resets  int
+}
+
+func (a *account) Keys(string) []*config.Key { return a.keys }
+
+func (a *account) CreateKey(_ context.Context, n config.NewKey) (string, *config.Key, error) {
+	if n.Name == "" {
+		return "", nil, &config.InvalidError{Param: "name", Message: "must have 1 to 100 printable characters"}
+	}
+	if k := a.nonces[n.Nonce]; k != nil {
+		return "", k, config.ErrAlreadyCreated
+	}
+	k := &config.Key{ID: fmt.Sprint("key_", len(a.keys)+1), Name: n.Name, Scope: n.Scope, Last4: "zzzz",
+		ExpiresAt: n.ExpiresAt}
+	a.keys, a.nonces[n.Nonce] = append([]*config.Key{k}, a.keys...), k
+	return "rly_live_secret" + k.ID, k, nil
+}
+
+func (a *account) RevokeKey(_ context.Context, key string) error {
+	for _, k := range a.keys {
+		if k.ID == key {
+			k.RevokedAt = time.Date(2026, 8, 21, 0, 0, 0, 0, time.UTC)
+		}
+	}
+	return nil
+}
+
+func (a *account) KeyUses(context.Context, string) (map[string]audit.Use, error) {
+	return a.uses, a.usesErr
+}
+
+func (a *account) Users() []*config.User { return append(a.others, a.people.current()) }
+
+func (a *account) AddUser(_ context.Context, email string, scope config.Scope) (string, *config.User, error) {
+	for _, u := range a.Users() {
+		if u.Email == email {
+			return "", nil, config.ErrConflict
+		}
+	}
+	u := &config.User{Meta: config.Meta{ID: fmt.Sprint("usr_", len(a.others)+2), Rev: 1}, Email: email, Scope: scope,
+		Link: &config.Link{Expires: time.Date(2026, 8, 21, 22, 34, 36, 0, time.UTC)}}
+	a.others = append(a.others, u)
+	return "invitation-token", u, nil
+}
+
+func (a *account) ResetUser(_ context.Context, userID string, rev int64) (string, *config.User, error) {
+	for _, u := range a.Users() {
+		if u.ID == userID {
+			if u.Rev != rev {
+				return "", nil, config.ErrConflict
+			}
+			u.Rev++
+			a.resets++
+			return fmt.Sprint("reset-token-", a.resets), u, nil
+		}
+	}
+	return "", nil, config.ErrNotFound
+}
+
+func (a *account) SetUserScope(_ context.Context, userID string, scope config.Scope) (*config.User, error) {
+	writers := 0
+	for _, u := range a.Users() {
+		if u.Scope == config.ReadWrite && u.ID != userID {
+			writers++
+		}
+	}
+	if writers == 0 && scope == config.Read {
+		return nil, config.ErrLastWriter
+	}
+	for _, u := range a.others {
+		if u.ID == userID {
+			u.Scope = scope
+			return u, nil
+		}
+	}
+	return nil, nil
+}
+
+func (a *account) RemoveUser(_ context.Context, userID string) error {
+	if userID == a.people.person.ID {
+		return config.ErrLastWriter
+	}
+	a.others = nil
+	return nil
+}
+
+// nonceOf returns the nonce of the form that posts to action.
+func (a *answer) nonceOf(action string) string {
+	a.t.Helper()
+	_, form, ok := strings.Cut(a.body, `action="`+action+`"`)
+	_, value, found := strings.Cut(form, `name="nonce" value="`)
+	if !ok || !found {
+		a.t.Fatalf("no form leads to %s: %s", action, a.main())
+	}
+	value, _, _ = strings.Cut(value, `"`)
+	return value
+}
+
+func TestKeyIsMadeShownOnceAndRevoked(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	form := url.Values{"nonce": {b.get(keysPath).want(200, "No key yet").nonceOf(keysPath)},
+		"name": {"orders <b>"}, "scope": {"read"}, "expires": {"30"}}
+	made := b.post(keysPath, form).want(200, "rly_live_secretkey_1", "orders &lt;b&gt;", "only time it is shown")
+	if got := made.header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("a page with a secret may be cached: %q", got)
+	}
+	if k := r.account.keys[0]; k.Scope != config.Read || !k.ExpiresAt.Equal(r.now.AddDate(0, 0, 30)) {
+		t.Errorf("created %+v", k)
+	}
+
+	again := b.post(keysPath, form).want(200, "was sent before")
+	if strings.Contains(again.body, "rly_live_secret") || len(r.account.keys) != 1 {
+		t.Errorf("the second submission made or showed a key: %s", again.main())
+	}
+	if list := b.get(keysPath).want(200, "key_1", "zzzz", "1 active"); strings.Contains(list.body, "rly_live_secret") {
+		t.Error("the list shows the key")
+	}
+
+	revoke := keysPath + "/key_1/revoke"
+	b.post(revoke, url.Values{"confirm": {"orders"}}).want(400, "type its name")
+	if !r.account.keys[0].RevokedAt.IsZero() {
+		t.Error("revoked without the name")
+	}
+	b.post(revoke, url.Values{"confirm": {"orders <b>"}}).wantRedirect(keysPath)
+	b.get(keysPath).want(200, "Revoked.", "0 active")
+	b.post(keysPath+"/key_9/revoke", url.Values{"confirm": {"x"}}).want(404)
+}
+
+func TestKeyFormSaysWhatToChange(t *testing.T) {
+	b := newRig(t).signedIn()
+	nonce := b.get(keysPath).nonceOf(keysPath)
+	b.post(keysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {" "}}).want(400, `href="#f-name"`,
+		"Must have 1 to 100")
+	b.post(keysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {"a"}, "expires": {"31"}}).want(400,
+		`href="#f-expires"`)
+	b.post(keysPath, url.Values{"scope": {"read"}, "name": {"a"}}).want(400, "incomplete")
+}
+
+// A key may have to be revoked just while the store is unavailable.
+func TestKeysAreListedWithoutTheStore(t *testing.T) {
+	r := newRig(t)
+	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders", Scope: config.ReadWrite}}
+	r.account.uses = map[string]audit.Use{"key_1": {At: r.now.Add(-3 * time.Minute), Node: "n1",
+		RemoteIP: netip.MustParseAddr("203.0.113.9")}}
+	b := r.signedIn()
+	b.get(keysPath).want(200, "3\u00a0min ago", "203.0.113.9", "n1")
+	r.account.uses, r.account.usesErr = nil, errors.New("no store")
+	b.get(keysPath).want(200, "cannot be read at the moment", "unknown", "key_1/revoke")
+}
+
+func TestPersonIsInvitedResetAndRemoved(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	form := url.Values{"nonce": {b.get(peoplePath).want(200, "ops@example.com", "you").nonceOf(peoplePath)},
+		"email": {"new@example.com"}, "scope": {"read"}}
+	b.post(peoplePath, form).want(200, origin+linkPath+"invitation-token", "Send this link to new@example.com")
+	if again := b.post(peoplePath, form).want(400, "belongs to a person"); strings.Contains(again.body, "-token") {
+		t.Error("the second submission shows a link")
+	}
+
+	reset := url.Values{"version": {"1"}}
+	b.post(peoplePath+"/usr_2/reset", reset).want(200, "reset-token-1")
+	b.post(peoplePath+"/usr_2/reset", reset).want(400, "Nothing was done")
+	if r.account.resets != 1 {
+		t.Errorf("%d resets", r.account.resets)
+	}
+	b.post(peoplePath+"/usr_2/reset", url.Values{"version": {"x"}}).want(400)
+
+	b.post(peoplePath+"/usr_2/scope", url.Values{"scope": {"read_write"}}).wantRedirect(peoplePath)
+	b.post(peoplePath+"/usr_2/remove", url.Values{"confirm": {"old@example.com"}}).want(400, "Nobody was removed")
+	b.post(peoplePath+"/usr_2/remove", url.Values{"confirm": {"New@example.com"}}).wantRedirect(peoplePath)
+	if len(r.account.others) != 0 {
+		t.Error("the person was not removed")
+	}
+	b.post(peoplePath+"/usr_2/remove", url.Values{"confirm": {"new@example.com"}}).want(404)
+}
+
+func TestLastWriterStays(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	page := b.get(peoplePath).want(200, "Nobody else may change anything")
+	if strings.Contains(page.body, "usr_1/remove") || strings.Contains(page.body, "usr_1/scope") {
+		t.Error("the last writer can be removed or made a reader")
+	}
+	b.post(peoplePath+"/usr_1/scope", url.Values{"scope": {"read"}}).want(400, "Nobody else may change anything")
+	b.post(peoplePath+"/usr_1/remove", url.Values{"confirm": {"ops@example.com"}}).want(400, "Nobody else")
+}
+
+func TestOwnResetEndsTheSession(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	b.post(peoplePath+"/usr_1/reset", url.Values{"version": {"0"}}).want(200, "reset-token-1")
+	b.get(peoplePath).want(http.StatusSeeOther)
+	b = r.signedIn()
+	b.post(peoplePath+"/usr_1/sign-out", url.Values{}).wantRedirect(signInPath)
+	if r.people.ended != 1 {
+		t.Error("the sessions were not ended")
+	}
+}
+
+func TestReaderSeesNoControlsOfSettings(t *testing.T) {
+	r := newRig(t)
+	r.people.person.Scope = config.Read
+	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders", Scope: config.ReadWrite}}
+	b := r.signedIn()
+	for _, path := range []string{keysPath, peoplePath} {
+		page := b.get(path).want(200)
+		if strings.Contains(page.main(), "<form") || strings.Contains(page.main(), "popovertarget") {
+			t.Errorf("%s shows a reader a control: %s", path, page.main())
+		}
+	}
+	b.post(keysPath, url.Values{"name": {"a"}}).want(403)
+	b.post(peoplePath, url.Values{"email": {"a@example.com"}}).want(403)
+	b.get(settingsPath).wantRedirect(keysPath)
+}
+
+func TestAboutExaminesOnRequest(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	if page := b.get(aboutPath).want(200, "1.2.3", origin); strings.Contains(page.body, "kafka") {
+		t.Error("opening the page examined the engines")
+	}
+	r.account.checks = func() ([]Check, error) {
+		b.post(aboutPath, url.Values{}).want(200, "Another examination is running")
+		return []Check{{Name: "kafka", State: "warn", Text: "one <b>broker", Advice: "add one",
+			Details: make([]string, 100)}}, nil
+	}
+	page := b.post(aboutPath, url.Values{}).want(200, "kafka", "one &lt;b&gt;broker", "add one", "warn")
+	if n := strings.Count(page.main(), "<br><small></small>"); n != maxCheckDetails {
+		t.Errorf("%d lines of details, want %d", n, maxCheckDetails)
+	}
+}
