@@ -10,6 +10,9 @@ const (
 	aboutPath    = settingsPath + "/about"
 )
 
+// aboutPages shows this installation.
+type aboutPages struct{ *visit }
+
 // Check is the result of one check of an engine, of the configuration or of the ledger.
 type Check struct {
 	Name    string
@@ -33,7 +36,7 @@ type aboutPage struct {
 	Busy       bool // another examination is running on this node
 }
 
-func (v *visit) aboutPage() aboutPage {
+func (v aboutPages) aboutPage() aboutPage {
 	return aboutPage{
 		Version: v.cfg.Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		BaseURL: v.cfg.BaseURL, DashboardURL: URL(v.cfg.BaseURL, v.cfg.Host), Account: v.person.Account,
@@ -42,11 +45,11 @@ func (v *visit) aboutPage() aboutPage {
 }
 
 // about shows the version and the addresses of this installation.
-func (v *visit) about() error { return v.page("about", v.aboutPage()) }
+func (v aboutPages) about() error { return v.page("about", v.aboutPage()) }
 
 // examine checks the engines and the ledger as relay doctor does, one examination at a time: it reads the log of the
 // last hour.
-func (v *visit) examine() error {
+func (v aboutPages) examine() error {
 	p := v.aboutPage()
 	if !v.examining.TryLock() {
 		p.Busy = true
@@ -66,4 +69,4 @@ func (v *visit) examine() error {
 }
 
 // settings leads to the first page of the settings.
-func (v *visit) settings() error { return v.redirect(keysPath, "") }
+func (v aboutPages) settings() error { return v.redirect(keysPath, "") }

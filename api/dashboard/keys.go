@@ -14,6 +14,9 @@ import (
 
 const keysPath = "/app/settings/keys"
 
+// keyPages shows and changes the API keys.
+type keyPages struct{ *visit }
+
 // keyRow is one API key in the list.
 type keyRow struct {
 	*config.Key
@@ -51,14 +54,14 @@ var keyScopes = []option{
 }
 
 // listKeys shows the API keys and, to a writer, the form for a new one.
-func (v *visit) listKeys() error {
+func (v keyPages) listKeys() error {
 	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
 	return v.showKeys(&keysPage{Form: f})
 }
 
 // showKeys fills in the list. It is shown even while the store is unavailable: somebody may have to revoke a key just
 // then.
-func (v *visit) showKeys(p *keysPage) error {
+func (v keyPages) showKeys(p *keysPage) error {
 	p.Scopes, p.Lifetimes, p.BaseURL = keyScopes, lifetimes, v.cfg.BaseURL
 	account := v.person.Account
 	uses, err := v.deps.KeyUses.KeyUses(v.r.Context(), account)
@@ -91,7 +94,7 @@ func (v *visit) showKeys(p *keysPage) error {
 }
 
 // createKey creates an API key and shows its text, once: a second submission of the form shows it to nobody.
-func (v *visit) createKey() error {
+func (v keyPages) createKey() error {
 	f, err := v.form()
 	if err != nil {
 		return err
@@ -103,7 +106,8 @@ func (v *visit) createKey() error {
 		days := map[string]int{"30": 30, "90": 90, "365": 365}[f.Value("expires")]
 		n.ExpiresAt = v.deps.Now().AddDate(0, 0, days).UTC()
 	default:
-		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "expires", Message: "is not one of the choices"})
+		v.status = f.setError(
+			&apiError{Status: http.StatusBadRequest, Param: "expires", Message: "is not one of the choices"})
 		return v.showKeys(&keysPage{Form: f})
 	}
 	p := &keysPage{Form: newForm(map[string][]string{"scope": {string(config.Read)}}, "")}
@@ -122,7 +126,7 @@ func (v *visit) createKey() error {
 }
 
 // revokeKey revokes an API key, whose name the person has typed.
-func (v *visit) revokeKey() error {
+func (v keyPages) revokeKey() error {
 	all := v.deps.Keys.Keys(v.person.Account)
 	i := slices.IndexFunc(all, func(k *config.Key) bool { return k.ID == v.vars["key"] })
 	if i < 0 {

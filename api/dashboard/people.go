@@ -14,6 +14,9 @@ import (
 
 const peoplePath = "/app/settings/people"
 
+// peoplePages shows and changes who may sign in.
+type peoplePages struct{ *visit }
+
 // personRow is one person in the list.
 type personRow struct {
 	*config.User
@@ -41,12 +44,12 @@ var personScopes = []option{
 }
 
 // listPeople shows who may sign in and, to a writer, the form for an invitation.
-func (v *visit) listPeople() error {
+func (v peoplePages) listPeople() error {
 	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
 	return v.showPeople(&peoplePage{Form: f})
 }
 
-func (v *visit) showPeople(p *peoplePage) error {
+func (v peoplePages) showPeople(p *peoplePage) error {
 	p.Scopes = personScopes
 	users := v.deps.Members.Users()
 	writers := 0
@@ -65,7 +68,7 @@ func (v *visit) showPeople(p *peoplePage) error {
 }
 
 // addPerson invites a person and shows the one-time link.
-func (v *visit) addPerson() error {
+func (v peoplePages) addPerson() error {
 	f, err := v.form()
 	if err != nil {
 		return err
@@ -88,7 +91,7 @@ func (v *visit) addPerson() error {
 
 // resetPerson removes a person's password, ends the sessions and shows a new one-time link. The form names the state
 // that it was drawn from: sent twice, it makes one link.
-func (v *visit) resetPerson() error {
+func (v peoplePages) resetPerson() error {
 	u, err := v.personInPath()
 	if err != nil {
 		return err
@@ -111,7 +114,7 @@ func (v *visit) resetPerson() error {
 }
 
 // personChanged answers a form that was drawn before the last change of a person. Nothing was done.
-func (v *visit) personChanged() error {
+func (v peoplePages) personChanged() error {
 	v.status = http.StatusBadRequest
 	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
 	f.Error = "This person has changed since you opened the page, perhaps by the same form. Nothing was done; this is " +
@@ -119,7 +122,7 @@ func (v *visit) personChanged() error {
 	return v.showPeople(&peoplePage{Form: f})
 }
 
-func (v *visit) showLink(u *config.User, token string) error {
+func (v peoplePages) showLink(u *config.User, token string) error {
 	p := &peoplePage{For: u, Link: URL(v.cfg.BaseURL, v.cfg.Host) + linkPath + token,
 		Form: newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")}
 	if u.Link != nil {
@@ -129,7 +132,7 @@ func (v *visit) showLink(u *config.User, token string) error {
 }
 
 // setPersonScope changes what a person may do.
-func (v *visit) setPersonScope() error {
+func (v peoplePages) setPersonScope() error {
 	u, err := v.personInPath()
 	if err != nil {
 		return err
@@ -146,7 +149,7 @@ func (v *visit) setPersonScope() error {
 }
 
 // removePerson removes a person, whose address the caller has typed.
-func (v *visit) removePerson() error {
+func (v peoplePages) removePerson() error {
 	u, err := v.personInPath()
 	if err != nil {
 		return err
@@ -168,7 +171,7 @@ func (v *visit) removePerson() error {
 }
 
 // endPersonSessions signs a person out everywhere.
-func (v *visit) endPersonSessions() error {
+func (v peoplePages) endPersonSessions() error {
 	u, err := v.personInPath()
 	if err != nil {
 		return err
@@ -183,7 +186,7 @@ func (v *visit) endPersonSessions() error {
 }
 
 // personInPath returns the person that the path names.
-func (v *visit) personInPath() (*config.User, error) {
+func (v peoplePages) personInPath() (*config.User, error) {
 	users := v.deps.Members.Users()
 	i := slices.IndexFunc(users, func(u *config.User) bool { return u.ID == v.vars["person"] })
 	if i < 0 {

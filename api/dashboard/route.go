@@ -41,18 +41,18 @@ func routes() []route {
 	return []route{
 		{"GET", "/app", reader, (*visit).start},
 
-		{"GET", settingsPath, reader, (*visit).settings},
-		{"GET", keysPath, reader, (*visit).listKeys},
-		{"POST", keysPath, writer, (*visit).createKey},
-		{"POST", keysPath + "/{key}/revoke", writer, (*visit).revokeKey},
-		{"GET", peoplePath, reader, (*visit).listPeople},
-		{"POST", peoplePath, writer, (*visit).addPerson},
-		{"POST", peoplePath + "/{person}/scope", writer, (*visit).setPersonScope},
-		{"POST", peoplePath + "/{person}/sign-out", writer, (*visit).endPersonSessions},
-		{"POST", peoplePath + "/{person}/reset", writer, (*visit).resetPerson},
-		{"POST", peoplePath + "/{person}/remove", writer, (*visit).removePerson},
-		{"GET", aboutPath, reader, (*visit).about},
-		{"POST", aboutPath, writer, (*visit).examine},
+		{"GET", settingsPath, reader, on(aboutPages.settings)},
+		{"GET", keysPath, reader, on(keyPages.listKeys)},
+		{"POST", keysPath, writer, on(keyPages.createKey)},
+		{"POST", keysPath + "/{key}/revoke", writer, on(keyPages.revokeKey)},
+		{"GET", peoplePath, reader, on(peoplePages.listPeople)},
+		{"POST", peoplePath, writer, on(peoplePages.addPerson)},
+		{"POST", peoplePath + "/{person}/scope", writer, on(peoplePages.setPersonScope)},
+		{"POST", peoplePath + "/{person}/sign-out", writer, on(peoplePages.endPersonSessions)},
+		{"POST", peoplePath + "/{person}/reset", writer, on(peoplePages.resetPerson)},
+		{"POST", peoplePath + "/{person}/remove", writer, on(peoplePages.removePerson)},
+		{"GET", aboutPath, reader, on(aboutPages.about)},
+		{"POST", aboutPath, writer, on(aboutPages.examine)},
 
 		{"GET", signInPath, public, (*visit).signInForm},
 		{"POST", signInPath, public, (*visit).signIn},
@@ -63,6 +63,11 @@ func routes() []route {
 		{"GET", passwordPath, reader, (*visit).passwordForm},
 		{"POST", passwordPath, reader, (*visit).choosePassword},
 	}
+}
+
+// on returns the handler of a page that belongs to a family of pages: a type with the visit alone.
+func on[P ~struct{ *visit }](handle func(P) error) func(*visit) error {
+	return func(v *visit) error { return handle(P{v}) }
 }
 
 // Serves reports whether a path belongs to the dashboard.
