@@ -99,8 +99,10 @@ func (noUsers) Users() []*config.User { return nil }
 func (noUsers) AddUser(context.Context, string, config.Scope) (string, *config.User, error) {
 	return "", nil, nil
 }
-func (noUsers) ResetUser(context.Context, string, int64) (string, *config.User, error) { return "", nil, nil }
-func (noUsers) RemoveUser(context.Context, string) error                        { return nil }
+func (noUsers) ResetUser(context.Context, string, int64) (string, *config.User, error) {
+	return "", nil, nil
+}
+func (noUsers) RemoveUser(context.Context, string) error { return nil }
 
 func request(h http.Handler, method, path, body string) (status int, answer string) {
 	w := httptest.NewRecorder()
