@@ -67,6 +67,7 @@ func (v *visit) call(method, path string, query url.Values, body []byte, nonce s
 	if at := header.Get("Relay-Data-As-Of"); at != "" && (v.asOf == "" || at < v.asOf) {
 		v.asOf = at // the format sorts by time
 	}
+	v.replayed = v.replayed || header.Get("Idempotent-Replayed") == "true"
 	if status < 200 || status > 299 {
 		return decodeError(status, header, text)
 	}

@@ -38,7 +38,7 @@ type methods map[string]route
 
 // routes is the table of all pages and actions.
 func routes() []route {
-	return []route{
+	return slices.Concat([]route{
 		{"GET", "/app", reader, (*visit).start},
 
 		{"GET", settingsPath, reader, on(aboutPages.settings)},
@@ -62,7 +62,7 @@ func routes() []route {
 		{"POST", linkPath + "{token}", public, (*visit).redeemLink},
 		{"GET", passwordPath, reader, (*visit).passwordForm},
 		{"POST", passwordPath, reader, (*visit).choosePassword},
-	}
+	}, endpointRoutes())
 }
 
 // on returns the handler of a page that belongs to a family of pages: a type with the visit alone.
@@ -85,6 +85,9 @@ type visit struct {
 	values url.Values // of the form in a POST
 	status int        // of the page; 200 if no handler sets another
 	asOf   string     // Relay-Data-As-Of of the calls; empty: the data is current
+	// replayed says that the API has answered a call as it did before: the form was sent twice. Its secrets have been
+	// shown.
+	replayed bool
 }
 
 type visitKey struct{}

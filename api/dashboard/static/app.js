@@ -50,3 +50,21 @@ function advance() {
   }
 }
 setInterval(advance, 10_000);
+
+// A value to take away gets a button that copies it. Browsers allow that on https and on this machine only.
+if (navigator.clipboard) {
+  for (const value of document.querySelectorAll('[data-copy]')) {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'b';
+    button.textContent = 'Copy';
+    button.addEventListener('click', async () => {
+      await navigator.clipboard.writeText(value.textContent);
+      button.textContent = 'Copied';
+    });
+    const row = document.createElement('div');
+    row.className = 'row';
+    row.append(button);
+    value.after(row);
+  }
+}

@@ -1,0 +1,275 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// endpointData is an endpoint as the API returns it.
+type endpointData struct {
+	ID           string              `json:"id"`
+	Name         string              `json:"name"`
+	Description  *string             `json:"description"`
+	Provider     string              `json:"provider"`
+	Verification *verificationData   `json:"verification"`
+	TypeSource   *string             `json:"type_source"`
+	Dedup        *config.Dedup       `json:"dedup"`
+	IngestLimit  *config.IngestLimit `json:"ingest_limit"`
+	Destinations []destinationData   `json:"destinations"`
+	RetryPolicy  config.RetryPolicy  `json:"retry_policy"`
+	Alerts       alertsData          `json:"alerts"`
+	Response     config.Response     `json:"response"`
+	Enabled      bool                `json:"enabled"`
+	Paused       bool                `json:"paused"`
+	ScanPayloads bool                `json:"scan_payloads"`
+	Metadata     map[string]string   `json:"metadata"`
+	IngestURL    string              `json:"ingest_url"`
+	CreatedAt    string              `json:"created_at"`
+	UpdatedAt    string              `json:"updated_at"`
+	Warnings     []warningData       `json:"warnings"`
+}
+
+type verificationData struct {
+	Type             string `json:"type"`
+	Mode             string `json:"mode"`
+	ToleranceSeconds int    `json:"tolerance_seconds"`
+	SecretLast4      string `json:"secret_last4"`
+	Header           string `json:"header"`
+	Algorithm        string `json:"algorithm"`
+	Encoding         string `json:"encoding"`
+	Prefix           string `json:"prefix"`
+	SignedContent    string `json:"signed_content"`
+}
+
+type alertsData struct {
+	Enabled             bool     `json:"enabled"`
+	Channels            []string `json:"channels"` // nil = all
+	ConsecutiveFailures *int     `json:"consecutive_failures"`
+	FailureRatePercent  *int     `json:"failure_rate_percent"`
+	MutedUntil          *string  `json:"muted_until"`
+}
+
+// destinationData is a destination as the API returns it.
+type destinationData struct {
+	ID             string            `json:"id"`
+	Name           *string           `json:"name"`
+	URL            string            `json:"url"`
+	Enabled        bool              `json:"enabled"`
+	Paused         bool              `json:"paused"`
+	TimeoutSeconds int               `json:"timeout_seconds"`
+	Headers        map[string]string `json:"headers"`
+	RateLimit      *config.RateLimit `json:"rate_limit"`
+	MaxInFlight    int               `json:"max_in_flight"`
+	Filter         *config.Filter    `json:"filter"`
+	Signing        struct {
+		Secret      string `json:"secret"`
+		SecretLast4 string `json:"secret_last4"`
+	} `json:"signing"`
+	State       string        `json:"state"`
+	StateReason *string       `json:"state_reason"`
+	Warnings    []warningData `json:"warnings"`
+}
+
+// warningData says that a setting was ignored or will not work as it is.
+type warningData struct {
+	Param   string `json:"param"`
+	Message string `json:"message"`
+}
+
+// Text is the warning as a sentence.
+func (x warningData) Text() string { return sentence(strings.TrimSpace(x.Param + " " + x.Message)) }
+
+// endpointsPath is the list of endpoints; the pages of one lie below it.
+const endpointsPath = "/app/endpoints"
+
+// endpointPath and destinationPath are the pages of one endpoint and of one of its destinations, as routes.
+const (
+	endpointPath    = endpointsPath + "/{endpoint}"
+	destinationPath = endpointPath + "/destinations/{destination}"
+)
+
+// Path is the page of the endpoint.
+func (e *endpointData) Path() string { return endpointsPath + "/" + url.PathEscape(e.ID) }
+
+// api is the path of the endpoint in the API.
+func (e *endpointData) api() string { return "/v1/endpoints/" + url.PathEscape(e.ID) }
+
+// DestinationPath is the page of a destination of the endpoint.
+func (e *endpointData) DestinationPath(d *destinationData) string {
+	return e.Path() + "/destinations/" + url.PathEscape(d.ID)
+}
+
+func (e *endpointData) destinationAPI(d *destinationData) string {
+	return e.api() + "/destinations/" + url.PathEscape(d.ID)
+}
+
+// Title is the name of a destination, or its host if it has none.
+func (d *destinationData) Title() string {
+	if d.Name != nil && *d.Name != "" {
+		return *d.Name
+	}
+	if u, err := url.Parse(d.URL); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return d.ID
+}
+
+// Status is the state of a destination with the mark that says the same of a delivery.
+func (d *destinationData) Status() status {
+	switch d.State {
+	case "active":
+		return status{Word: d.State, Mark: "delivered"}
+	case "paused":
+		return status{Word: d.State, Mark: "held"}
+	case "disabled":
+		return status{Word: d.State, Mark: "skipped", On: d.StateReason != nil && *d.StateReason != "manual"}
+	}
+	return newStatus(d.State)
+}
+
+// MarkStatus is Status for a mark that stands alone: its word names the destination.
+func (d *destinationData) MarkStatus() status {
+	s := d.Status()
+	s.Word = d.Title() + ": " + s.Word
+	return s
+}
+
+// Why explains the state of a destination.
+func (d *destinationData) Why() string {
+	reason := ""
+	if d.StateReason != nil {
+		reason = *d.StateReason
+	}
+	switch {
+	case d.State == "active":
+		return ""
+	case reason == "gone_410":
+		return "Three events in a row were answered 410 Gone (gone_410). Nothing is sent until you enable it."
+	case reason == "breaker_open":
+		return "It failed many times in a row (breaker_open). Deliveries wait; single requests test it."
+	case reason == "consecutive_failures":
+		return "It failed too many times in a row (consecutive_failures)."
+	case d.State == "paused" && !d.Paused:
+		return "The endpoint is paused. Deliveries wait."
+	case d.State == "paused":
+		return "Paused by hand. Deliveries wait."
+	case d.State == "disabled" && reason == "manual":
+		return "Disabled by hand. New events are not sent to it."
+	}
+	return reason
+}
+
+// State describes what happens to a new request to the endpoint and its deliveries.
+func (e *endpointData) State() string {
+	switch {
+	case !e.Enabled:
+		return "Disabled: its ingest URL answers 404 and events cannot be sent to it. What is stored stays."
+	case e.Paused:
+		return "Paused: requests are accepted and stored. Nothing is delivered until you unpause it."
+	}
+	active, waiting := 0, []string{}
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		if d.State == "active" {
+			active++
+		} else {
+			waiting = append(waiting, d.Title()+" is "+d.State)
+		}
+	}
+	total := plural(len(e.Destinations), "destination", "destinations")
+	switch {
+	case active == len(e.Destinations):
+		return "Accepts requests and delivers them to " + total + "."
+	case active == 0 && len(waiting) > 1:
+		return "Accepts and stores requests. None of its " + total + " is active."
+	case active == 0:
+		return "Accepts and stores requests. Nothing is delivered: " + waiting[0] + "."
+	case len(waiting) > 3:
+		return fmt.Sprintf("Delivers to %d of %s.", active, total)
+	}
+	return fmt.Sprintf("Delivers to %d of %s: %s.", active, total, strings.Join(waiting, ", "))
+}
+
+// Status is the state of the endpoint itself; see State for what it means.
+func (e *endpointData) Status() status {
+	switch {
+	case !e.Enabled:
+		return status{Word: "disabled", Mark: "skipped"}
+	case e.Paused:
+		return status{Word: "paused", Mark: "held"}
+	}
+	return status{Word: "active", Mark: "delivered"}
+}
+
+// Destination returns the destination with that id, nil if there is none.
+func (e *endpointData) destination(id string) *destinationData {
+	i := slices.IndexFunc(e.Destinations, func(d destinationData) bool { return d.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &e.Destinations[i]
+}
+
+// plural returns a number with the word for it.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1\u00a0" + one
+	}
+	return number(int64(n)) + "\u00a0" + many
+}
+
+// endpoint reads the endpoint in the path. The error is a page that says what to do if somebody has deleted it.
+func (v *visit) endpoint() (*endpointData, error) {
+	e := &endpointData{}
+	err := v.get("/v1/endpoints/"+url.PathEscape(v.vars["endpoint"]), nil, e)
+	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
+		return nil, web.Missing("There is no such endpoint. If it was deleted, in another tab or by somebody else, " +
+			"nothing was changed now, and its events stay listed until their retention ends.")
+	}
+	return e, err
+}
+
+// destinationOf reads the endpoint and the destination in the path.
+func (v *visit) destinationOf() (*endpointData, *destinationData, error) {
+	e, err := v.endpoint()
+	if err != nil {
+		return nil, nil, err
+	}
+	d := e.destination(v.vars["destination"])
+	if d == nil {
+		return nil, nil, web.Missing("The endpoint %s has no such destination. If it was removed, in another tab or by "+
+			"somebody else, nothing was changed now.", plain(truncate(e.Name, 100)))
+	}
+	return e, d, nil
+}
+
+// FilterText says which events are sent to a destination.
+func (d *destinationData) FilterText() string {
+	if d.Filter == nil {
+		return "every event"
+	}
+	var parts []string
+	if len(d.Filter.Types) > 0 {
+		parts = append(parts, "types "+truncate(strings.Join(d.Filter.Types, ", "), 200))
+	}
+	if n := len(d.Filter.Body); n > 0 {
+		parts = append(parts, plural(n, "value", "values")+" in the body")
+	}
+	return strings.Join(parts, ", and ")
+}
+
+// LimitText says how fast events are sent to a destination.
+func (d *destinationData) LimitText() string {
+	text := fmt.Sprintf("%d\u00a0in flight, %d\u00a0s timeout", d.MaxInFlight, d.TimeoutSeconds)
+	if d.RateLimit != nil {
+		text = fmt.Sprintf("%v\u00a0a second, ", d.RateLimit.PerSecond) + text
+	}
+	return text
+}

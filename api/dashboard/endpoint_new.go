@@ -1,0 +1,108 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// newEndpoint is the data of the pages that create an endpoint.
+type newEndpoint struct {
+	*endpointPage
+	Presets []preset
+	Preset  *preset // the chosen one; nil: first choose one
+}
+
+// newEndpointForm shows the providers, and when one is chosen its form.
+func (v *visit) newEndpointForm() error {
+	p := newEndpoint{Presets: presets, endpointPage: &endpointPage{}}
+	provider := v.r.URL.Query().Get("provider")
+	if provider == "" {
+		return v.page("endpoint-new", p)
+	}
+	if p.Preset = presetOf(provider); p.Preset == nil {
+		return web.Missing("There is no such provider. Choose one of the list, or the one for another signature.")
+	}
+	p.show(newForm(createValues(p.Preset), ""))
+	return v.page("endpoint-new", p)
+}
+
+// show makes the page show a form.
+func (p *newEndpoint) show(f *form) {
+	p.endpointData, p.Form, p.Choices = newSettings(p.Preset), f, settingsChoices()
+	p.Choices["verification.mode"] = p.Choices["verification.mode"][:2]
+	inFront := []string{"name", "destinations", "verification.secret", "verification.mode", "verification.header",
+		"verification.algorithm", "verification.encoding", "verification.prefix", "verification.signed_content"}
+	p.Open = f.Param != "" && fieldOf(f.Param, fieldsOf(inFront...)) == ""
+}
+
+// createValues returns the defaults of a new endpoint's form.
+func createValues(p *preset) url.Values {
+	values := settingsValues(newSettings(p))
+	values.Set("destinations", "")
+	return values
+}
+
+func fieldsOf(names ...string) url.Values {
+	fields := url.Values{}
+	for _, name := range names {
+		fields[name] = nil
+	}
+	return fields
+}
+
+// created is the data of the page that shows secrets: after an endpoint or a destination was created, or a secret
+// rotated.
+type created struct {
+	*endpointPage
+	Title   string
+	Preset  *preset
+	Secrets []destinationData // with Signing.Secret
+	// Repeated says that the form was sent before, so its secrets have been shown.
+	Repeated bool
+	Next     string // path of the page to go on with
+	NextText string
+}
+
+// createEndpoint creates an endpoint and shows the signing secrets of its destinations, once.
+func (v *visit) createEndpoint() error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	p := newEndpoint{Presets: presets, Preset: presetOf(f.Value("provider")), endpointPage: &endpointPage{}}
+	if p.Preset == nil {
+		return web.Invalid("", "The form names no provider. Open the page again and choose one.")
+	}
+	stored := createValues(p.Preset)
+	body := settingsBody(f, stored, newSettings(p.Preset))
+	body["provider"], body["destinations"] = p.Preset.Provider, asLines(f.Value("destinations"))
+	e := &endpointData{}
+	err = v.send("POST", "/v1/endpoints", body, f.Nonce, e)
+	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden {
+		v.status = f.reject(nameLine(x), stored)
+		p.show(f)
+		return v.page("endpoint-new", p)
+	} else if err != nil {
+		return err
+	}
+	page := newEndpointPage(e)
+	page.Warnings = e.Warnings
+	return v.page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
+		Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Go on: set up the provider"})
+}
+
+// nameLine makes an error at a destination name the line of the field that holds all of them.
+func nameLine(e *apiError) *apiError {
+	const list = "destinations["
+	if !strings.HasPrefix(e.Param, list) {
+		return e
+	}
+	x := *e
+	index, _, _ := strings.Cut(e.Param[len(list):], "]")
+	x.Param, x.Message = "destinations", "URL "+lineNumber(index)+" "+e.Message
+	return &x
+}

@@ -1,0 +1,204 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// eventData is an event in a list of the API.
+type eventData struct {
+	ID           string  `json:"id"`
+	Type         *string `json:"type"`
+	Status       string  `json:"status"`
+	Source       string  `json:"source"`
+	ReceivedAt   string  `json:"received_at"`
+	Reason       *string `json:"reason"`
+	Why          string  `json:"why"`
+	Verification string  `json:"verification"`
+	Destinations struct {
+		Total     int `json:"total"`
+		Delivered int `json:"delivered"`
+		Failed    int `json:"failed"`
+		Pending   int `json:"pending"`
+	} `json:"destinations"`
+}
+
+// waitPage is the data of the page that waits for the first request of a provider.
+type waitPage struct {
+	*endpointPage
+	Preset      *preset
+	NeedsSecret bool       // the provider signs, but nothing is verified yet
+	Event       *eventData // the newest one; nil: nothing has arrived
+	EventPath   string     // page of the event, if there is one
+	Findings    []string   // what is wrong with its signature
+	Mend        string     // what to do about it
+	Unavailable string     // why the events could not be read
+}
+
+// waitForEvent shows what to do at the provider, and the newest event as soon as there is one.
+func (v *visit) waitForEvent() error {
+	e, err := v.endpoint()
+	if err != nil {
+		return err
+	}
+	p, err := v.waitPage(e)
+	if err != nil {
+		return err
+	}
+	return v.page("endpoint-wait", p)
+}
+
+func (v *visit) waitPage(e *endpointData) (*waitPage, error) {
+	p := &waitPage{endpointPage: newEndpointPage(e), Preset: presetOf(e.Provider)}
+	p.Tab = e.Path() + "/wait"
+	if p.Preset == nil {
+		p.Preset = presetOf("generic")
+	}
+	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
+	p.Form = editForm(url.Values{"verification.mode": {newSettings(p.Preset).mode()}})
+	p.Choices = settingsChoices()
+	p.Choices["verification.mode"] = p.Choices["verification.mode"][:2]
+	var list struct {
+		Data []eventData `json:"data"`
+	}
+	err := v.get("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {"1"}}, &list)
+	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
+		p.Unavailable = sentence(x.Message)
+		return p, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if len(list.Data) > 0 {
+		p.Event = &list.Data[0]
+		if v.has("/app/events/{event}") {
+			p.EventPath = "/app/events/" + url.PathEscape(p.Event.ID)
+		}
+		err = v.explain(p)
+	}
+	return p, err
+}
+
+// mode is how the endpoint verifies signatures.
+func (e *endpointData) mode() string {
+	if e.Verification == nil {
+		return modeOff
+	}
+	return e.Verification.Mode
+}
+
+// Verdict is what became of the newest event, in one sentence.
+func (p *waitPage) Verdict() string {
+	e := p.Event
+	switch {
+	case e.Status == "rejected":
+		return "It arrived and was rejected: " + e.Why + "."
+	case e.Status == "delivered" && !p.badSignature():
+		return "It arrived and was delivered."
+	}
+	return "It arrived. " + sentence(e.Why)
+}
+
+// badSignature reports whether the reason of the newest event is that of a signature, rejected or observed.
+func (p *waitPage) badSignature() bool {
+	if p.Event.Reason == nil {
+		return false
+	}
+	_, known := mends[*p.Event.Reason]
+	return known
+}
+
+// mends says what to do about a signature, by the reason of the API.
+var mends = map[string]string{
+	"signature_missing": "The sender did not sign. Enter the secret at the provider too, or check that it was the provider " +
+		"that sent this request.",
+	"signature_malformed": "The signature is not in the format of this provider. Check that the endpoint has the right " +
+		"provider.",
+	"signature_mismatch": "The request was signed with another secret, or changed on its way.",
+	"timestamp_outside_tolerance": "The request is too old or the clock of one side is wrong. Send a new one: a repeat by " +
+		"hand keeps its old time.",
+}
+
+// explain sets what is wrong with the signature of the newest event.
+func (v *visit) explain(p *waitPage) error {
+	if !p.badSignature() {
+		return nil
+	}
+	p.Mend = mends[*p.Event.Reason]
+	if *p.Event.Reason == "signature_mismatch" && p.Preset.Mistake != "" {
+		p.Mend += " " + p.Preset.Mistake
+	}
+	var answer struct {
+		Findings []struct {
+			Message string `json:"message"`
+		} `json:"findings"`
+	}
+	err := v.get("/v1/events/"+url.PathEscape(p.Event.ID)+"/signature", nil, &answer)
+	if x, ok := errors.AsType[*apiError](err); ok && (x.Status == http.StatusNotFound || x.isUnavailable() ||
+		x.Status == http.StatusBadRequest) {
+		return nil // what is known of the reason is shown
+	} else if err != nil {
+		return err
+	}
+	for _, x := range answer.Findings {
+		p.Findings = append(p.Findings, sentence(x.Message))
+	}
+	return nil
+}
+
+// saveSecret saves the provider's secret, which is often known only after the ingest URL was entered there.
+func (v *visit) saveSecret() error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	e, err := v.endpoint()
+	if err != nil {
+		return err
+	}
+	body := map[string]any{"verification": map[string]any{
+		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
+	err = v.send("PATCH", e.api(), body, "", nil)
+	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
+		p, err := v.waitPage(e)
+		if err != nil {
+			return err
+		}
+		f.Version = p.Form.Version
+		v.status = f.reject(x, fieldsOf("verification.secret", "verification.mode"))
+		p.Form = f
+		return v.page("endpoint-wait", p)
+	} else if err != nil {
+		return err
+	}
+	return v.redirect(e.Path()+"/wait", "Secret saved. Signatures are verified from now on.")
+}
+
+// lineNumber turns an index of the API, from 0, into the number of a line.
+func lineNumber(index string) string {
+	n, err := strconv.Atoi(index)
+	if err != nil {
+		return index
+	}
+	return strconv.Itoa(n + 1)
+}
+
+// Mark is the mark of the event's status.
+func (e *eventData) Mark() string { return newStatus(e.Status).Mark }
+
+// DeliveryText says how many destinations have it.
+func (e *eventData) DeliveryText() string {
+	n := e.Destinations
+	if n.Total == 0 {
+		return "delivered to no destination"
+	}
+	text := "delivered to " + strconv.Itoa(n.Delivered) + " of " + plural(n.Total, "destination", "destinations")
+	if n.Failed > 0 {
+		text += ", " + strconv.Itoa(n.Failed) + " failed"
+	}
+	if n.Pending > 0 {
+		text += ", " + strconv.Itoa(n.Pending) + " open"
+	}
+	return text
+}

@@ -1,0 +1,129 @@
+package dashboard
+
+import (
+	"errors"
+	"net/url"
+)
+
+// endpointsPage is the data of the list of endpoints.
+type endpointsPage struct {
+	Endpoints   []*endpointData
+	Unavailable string // why the list could not be read
+	BaseURL     string
+	First       bool   // it is the first page of the list
+	Next        string // path of the next page; empty: there is none
+}
+
+// listEndpoints shows the endpoints, newest first.
+func (v *visit) listEndpoints() error {
+	var list struct {
+		Data       []*endpointData `json:"data"`
+		NextCursor string          `json:"next_cursor"`
+	}
+	query, p := url.Values{"limit": {"50"}}, endpointsPage{First: true, BaseURL: v.cfg.BaseURL}
+	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+		p.First = false
+	}
+	err := v.get("/v1/endpoints", query, &list)
+	if e, ok := errors.AsType[*apiError](err); ok && e.isUnavailable() {
+		p.Unavailable, v.status = sentence(e.Message), e.Status
+	} else if err != nil {
+		return err
+	}
+	p.Endpoints = list.Data
+	if list.NextCursor != "" {
+		p.Next = endpointsPath + "?" + url.Values{"cursor": {list.NextCursor}}.Encode()
+	}
+	return v.page("endpoints", p)
+}
+
+// endpointPage is what every page of one endpoint shows.
+type endpointPage struct {
+	*endpointData
+	Tab   string // path of the current tab
+	Retry retryView
+	Form  *form
+	// Warnings are those of the API about what was saved just now.
+	Warnings []warningData
+	Facts    []fact
+	Choices  map[string][]option
+	Open     bool // show the part of the form that is closed otherwise
+}
+
+// fact is a setting for people who may only read.
+type fact struct {
+	Name, Value string
+	Code        bool
+}
+
+func newEndpointPage(e *endpointData) *endpointPage {
+	return &endpointPage{endpointData: e, Tab: e.Path(), Retry: newRetryView(&e.RetryPolicy)}
+}
+
+// Tabs are the pages of an endpoint.
+func (p *endpointPage) Tabs() []menuItem {
+	return []menuItem{
+		{Path: p.Path(), Name: "Destinations"}, {Path: p.Path() + "/retries", Name: "Retries"},
+		{Path: p.Path() + "/settings", Name: "Settings"}, {Path: p.Path() + "/wait", Name: "Set-up"},
+	}
+}
+
+// showEndpoint shows the destinations and the retry policy of an endpoint.
+func (v *visit) showEndpoint() error {
+	e, err := v.endpoint()
+	if err != nil {
+		return err
+	}
+	return v.page("endpoint", newEndpointPage(e))
+}
+
+// changeEndpoint changes members of the endpoint in the path that need no form and returns to its page.
+func (v *visit) changeEndpoint(members map[string]any, message string) error {
+	if _, err := v.form(); err != nil {
+		return err
+	}
+	e, err := v.endpoint()
+	if err != nil {
+		return err
+	}
+	if err := v.send("PATCH", e.api(), members, "", nil); err != nil {
+		return err
+	}
+	return v.redirect(e.Path(), message)
+}
+
+func (v *visit) pauseEndpoint() error {
+	return v.changeEndpoint(map[string]any{"paused": true}, "Paused. Events are stored and wait.")
+}
+
+func (v *visit) unpauseEndpoint() error {
+	return v.changeEndpoint(map[string]any{"paused": false}, "Unpaused. What waited is delivered now.")
+}
+
+func (v *visit) enableEndpoint() error {
+	return v.changeEndpoint(map[string]any{"enabled": true}, "Enabled. Its ingest URL accepts requests.")
+}
+
+// testEndpoint sends a test event and shows it, on the page of the set-up if the form asks for that.
+func (v *visit) testEndpoint() error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	e, err := v.endpoint()
+	if err != nil {
+		return err
+	}
+	var sent struct {
+		ID string `json:"id"`
+	}
+	if err := v.send("POST", e.api()+"/test", map[string]any{}, f.Nonce, &sent); err != nil {
+		return err
+	}
+	to := e.Path() + "/wait"
+	if f.Value("then") != "wait" && v.has("/app/events/{event}") {
+		to = "/app/events/" + url.PathEscape(sent.ID)
+	}
+	return v.redirect(to, "Test event sent")
+}
