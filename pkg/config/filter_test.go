@@ -209,14 +209,14 @@ func TestBodyFiltersAreBounded(t *testing.T) {
 		if !json.Valid(body) {
 			t.Fatalf("%s is not JSON", name)
 		}
-		// The fastest of several rounds counts: other programs only add time.
+		// Processor time, the least of several rounds, because other tests run at the same time.
 		valid, match := time.Hour, time.Hour
 		for range 10 {
-			began := time.Now()
+			began := processorTime()
 			json.Valid(body)
-			between := time.Now()
+			between := processorTime()
 			filters.Match(body)
-			valid, match = min(valid, between.Sub(began)), min(match, time.Since(between))
+			valid, match = min(valid, between-began), min(match, processorTime()-between)
 			if match <= 10*valid {
 				break
 			}

@@ -105,7 +105,7 @@ func TestOldRunsAreRemoved(t *testing.T) {
 	}
 	ahead.Store(int64(runRetention + 36*time.Hour))
 	removed := func(name string) bool { _, p := n.ReplayRun("run_" + name); return p == Unknown }
-	for end := time.Now().Add(10 * time.Second); !removed("1") &&
+	for end := time.Now().Add(2 * time.Minute); !removed("1") &&
 		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	if !removed("0") || !removed("1") || removed("2") {
