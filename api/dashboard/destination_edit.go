@@ -169,8 +169,8 @@ func destinationFacts(d *destinationData) []fact {
 }
 
 // newDestinationForm shows the form of a new destination.
-func (v *visit) newDestinationForm() error {
-	e, err := v.endpoint()
+func newDestinationForm(v *visit) error {
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
@@ -178,12 +178,12 @@ func (v *visit) newDestinationForm() error {
 }
 
 // addDestination adds a destination and shows its signing secret, once.
-func (v *visit) addDestination() error {
+func addDestination(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	e, err := v.endpoint()
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
@@ -201,11 +201,11 @@ func (v *visit) addDestination() error {
 	} else if err != nil {
 		return err
 	}
-	return v.showSecret(e, d, "Added "+d.Title())
+	return showSecret(v, e, d, "Added "+d.Title())
 }
 
 // showSecret shows the signing secret of one destination.
-func (v *visit) showSecret(e *endpointData, d *destinationData, title string) error {
+func showSecret(v *visit, e *endpointData, d *destinationData, title string) error {
 	p := newEndpointPage(e)
 	p.Warnings = d.Warnings
 	return v.page("endpoint-created", created{endpointPage: p, Title: title, Secrets: []destinationData{*d},
@@ -213,8 +213,8 @@ func (v *visit) showSecret(e *endpointData, d *destinationData, title string) er
 }
 
 // showDestination shows one destination and the form of its settings.
-func (v *visit) showDestination() error {
-	e, d, err := v.destinationOf()
+func showDestination(v *visit) error {
+	e, d, err := readDestination(v)
 	if err != nil {
 		return err
 	}
@@ -222,12 +222,12 @@ func (v *visit) showDestination() error {
 }
 
 // saveDestination saves the settings of a destination.
-func (v *visit) saveDestination() error {
+func saveDestination(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	e, d, err := v.destinationOf()
+	e, d, err := readDestination(v)
 	if err != nil {
 		return err
 	}
@@ -260,12 +260,12 @@ func (v *visit) saveDestination() error {
 	return v.redirect(p.Self(), "Saved")
 }
 
-// changeDestination changes members of the destination in the path that need no form.
-func (v *visit) changeDestination(members map[string]any, message string) error {
+// patchDestination changes members of the destination in the path that need no form.
+func patchDestination(v *visit, members map[string]any, message string) error {
 	if _, err := v.form(); err != nil {
 		return err
 	}
-	e, d, err := v.destinationOf()
+	e, d, err := readDestination(v)
 	if err != nil {
 		return err
 	}
@@ -275,25 +275,25 @@ func (v *visit) changeDestination(members map[string]any, message string) error 
 	return v.redirect(e.DestinationPath(d), message)
 }
 
-func (v *visit) pauseDestination() error {
-	return v.changeDestination(map[string]any{"paused": true}, "Paused. Its deliveries wait.")
+func pauseDestination(v *visit) error {
+	return patchDestination(v, map[string]any{"paused": true}, "Paused. Its deliveries wait.")
 }
 
-func (v *visit) unpauseDestination() error {
-	return v.changeDestination(map[string]any{"paused": false}, "Unpaused. What waited is delivered now.")
+func unpauseDestination(v *visit) error {
+	return patchDestination(v, map[string]any{"paused": false}, "Unpaused. What waited is delivered now.")
 }
 
-func (v *visit) enableDestination() error {
-	return v.changeDestination(map[string]any{"enabled": true}, "Enabled. New events are delivered to it.")
+func enableDestination(v *visit) error {
+	return patchDestination(v, map[string]any{"enabled": true}, "Enabled. New events are delivered to it.")
 }
 
 // rotateSecret gives a destination another signing secret and shows it, once.
-func (v *visit) rotateSecret() error {
+func rotateSecret(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	e, d, err := v.destinationOf()
+	e, d, err := readDestination(v)
 	if err != nil {
 		return err
 	}
@@ -302,19 +302,19 @@ func (v *visit) rotateSecret() error {
 	if err := v.send("POST", e.destinationAPI(d)+"/rotate_secret", body, f.Nonce, after); err != nil {
 		return err
 	}
-	return v.showSecret(e, after, "New signing secret of "+after.Title())
+	return showSecret(v, e, after, "New signing secret of "+after.Title())
 }
 
 // localTime matches the value of an input of the type datetime-local.
 var localTime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$`)
 
 // purgeDestination ends the open deliveries of a destination.
-func (v *visit) purgeDestination() error {
+func purgeDestination(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	e, d, err := v.destinationOf()
+	e, d, err := readDestination(v)
 	if err != nil {
 		return err
 	}
@@ -337,11 +337,11 @@ func (v *visit) purgeDestination() error {
 }
 
 // removeDestination removes a destination from its endpoint.
-func (v *visit) removeDestination() error {
+func removeDestination(v *visit) error {
 	if _, err := v.form(); err != nil {
 		return err
 	}
-	e, d, err := v.destinationOf()
+	e, d, err := readDestination(v)
 	if err != nil {
 		return err
 	}

@@ -225,8 +225,8 @@ func plural(n int, one, many string) string {
 	return number(int64(n)) + "\u00a0" + many
 }
 
-// endpoint reads the endpoint in the path. The error is a page that says what to do if somebody has deleted it.
-func (v *visit) endpoint() (*endpointData, error) {
+// readEndpoint reads the endpoint in the path. The error is a page that says what to do if somebody has deleted it.
+func readEndpoint(v *visit) (*endpointData, error) {
 	e := &endpointData{}
 	err := v.get("/v1/endpoints/"+url.PathEscape(v.vars["endpoint"]), nil, e)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
@@ -236,9 +236,9 @@ func (v *visit) endpoint() (*endpointData, error) {
 	return e, err
 }
 
-// destinationOf reads the endpoint and the destination in the path.
-func (v *visit) destinationOf() (*endpointData, *destinationData, error) {
-	e, err := v.endpoint()
+// readDestination reads the endpoint and the destination in the path.
+func readDestination(v *visit) (*endpointData, *destinationData, error) {
+	e, err := readEndpoint(v)
 	if err != nil {
 		return nil, nil, err
 	}

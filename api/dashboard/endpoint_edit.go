@@ -15,16 +15,16 @@ func settingsPage(e *endpointData, f *form) *endpointPage {
 	return p
 }
 
-func (v *visit) settingsForm() error {
-	e, err := v.endpoint()
+func settingsForm(v *visit) error {
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
 	return v.page("endpoint-settings", settingsPage(e, editForm(settingsValues(e))))
 }
 
-func (v *visit) saveSettings() error {
-	return v.saveEndpoint("endpoint-settings", settingsPage, settingsValues, settingsBody)
+func saveSettings(v *visit) error {
+	return saveEndpoint(v, "endpoint-settings", settingsPage, settingsValues, settingsBody)
 }
 
 // retriesPage returns the page of an endpoint's retry policy.
@@ -36,28 +36,28 @@ func retriesPage(e *endpointData, f *form) *endpointPage {
 
 func retriesOf(e *endpointData) url.Values { return retryValues(&e.RetryPolicy) }
 
-func (v *visit) retriesForm() error {
-	e, err := v.endpoint()
+func retriesForm(v *visit) error {
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
 	return v.page("endpoint-retries", retriesPage(e, editForm(retriesOf(e))))
 }
 
-func (v *visit) saveRetries() error {
-	return v.saveEndpoint("endpoint-retries", retriesPage, retriesOf,
+func saveRetries(v *visit) error {
+	return saveEndpoint(v, "endpoint-retries", retriesPage, retriesOf,
 		func(f *form, stored url.Values, _ *endpointData) map[string]any { return retryBody(f, stored) })
 }
 
 // saveEndpoint saves a form of an endpoint and shows its page again if it is stale, rejected, or saved with warnings.
-func (v *visit) saveEndpoint(name string, page func(*endpointData, *form) *endpointPage,
+func saveEndpoint(v *visit, name string, page func(*endpointData, *form) *endpointPage,
 	values func(*endpointData) url.Values, body func(*form, url.Values, *endpointData) map[string]any,
 ) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	e, err := v.endpoint()
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
@@ -169,17 +169,17 @@ func (e *endpointData) alertText() string {
 }
 
 // rotateURL gives the endpoint another ingest URL.
-func (v *visit) rotateURL() error {
+func rotateURL(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	e, err := v.endpoint()
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
-	overlap := asNumber(f.Value("overlap_seconds"))
-	if err := v.send("POST", e.api()+"/rotate-token", map[string]any{"overlap_seconds": overlap}, f.Nonce, nil); err != nil {
+	body := map[string]any{"overlap_seconds": asNumber(f.Value("overlap_seconds"))}
+	if err := v.send("POST", e.api()+"/rotate-token", body, f.Nonce, nil); err != nil {
 		return err
 	}
 	message := "The ingest URL is new. The old one has ended."
@@ -190,12 +190,12 @@ func (v *visit) rotateURL() error {
 }
 
 // deleteEndpoint deletes the endpoint in the path if its name was typed.
-func (v *visit) deleteEndpoint() error {
+func deleteEndpoint(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	e, err := v.endpoint()
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}

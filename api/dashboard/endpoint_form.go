@@ -163,7 +163,8 @@ func (x *edit) verification(e *endpointData) {
 	if unchanged && secret == "" {
 		return
 	}
-	v := map[string]any{"type": provider, "mode": mode, "tolerance_seconds": asNumber(x.value(name + ".tolerance_seconds"))}
+	v := map[string]any{"type": provider, "mode": mode,
+		"tolerance_seconds": asNumber(x.value(name + ".tolerance_seconds"))}
 	switch {
 	case secret == "":
 	case x.value(name+".keep") == "true" && e.Verification != nil:
@@ -290,31 +291,39 @@ func retryValues(p *config.RetryPolicy) url.Values {
 	const name = "retry_policy."
 	values := url.Values{}
 	set := func(member, value string) { values[name+member] = []string{value} }
-	positive := func(n int) string {
-		if n == 0 {
-			return ""
-		}
-		return strconv.Itoa(n)
-	}
-	var delays []string
-	for _, s := range p.ScheduleSeconds {
-		delays = append(delays, strconv.Itoa(s))
-	}
 	set("strategy", p.Strategy)
 	set("max_attempts", strconv.Itoa(p.MaxAttempts))
-	set("schedule_seconds", strings.Join(delays, ", "))
-	set("initial_seconds", positive(p.InitialSeconds))
-	set("multiplier", "")
-	if p.Multiplier != 0 {
-		set("multiplier", strconv.FormatFloat(p.Multiplier, 'f', -1, 64))
+	for _, strategy := range config.RetryStrategies() {
+		for _, m := range strategy.Members {
+			set(m.Name, memberText(m.Field(p)))
+		}
 	}
-	set("max_seconds", positive(p.MaxSeconds))
-	set("interval_seconds", positive(p.IntervalSeconds))
 	set("jitter", strconv.FormatFloat(p.Jitter, 'f', -1, 64))
 	set("respect_retry_after", boolText(p.RespectRetryAfter))
 	set("max_retry_after_seconds", strconv.Itoa(p.MaxRetryAfterSeconds))
 	set("retry_on", strings.Join(p.RetryOn, ", "))
 	return values
+}
+
+// memberText returns a member of a retry policy as its field shows it; empty if the policy does not have it.
+func memberText(member any) string {
+	switch at := member.(type) {
+	case *int:
+		if *at != 0 {
+			return strconv.Itoa(*at)
+		}
+	case *float64:
+		if *at != 0 {
+			return strconv.FormatFloat(*at, 'f', -1, 64)
+		}
+	case *[]int:
+		texts := make([]string, len(*at))
+		for i, n := range *at {
+			texts[i] = strconv.Itoa(n)
+		}
+		return strings.Join(texts, ", ")
+	}
+	return ""
 }
 
 // retryBody returns the members of a retry policy that a form changes, nil if there are none. An empty field of another
@@ -334,8 +343,7 @@ func retryBody(f *form, stored url.Values) map[string]any {
 			field := "retry_policy." + m.Name
 			if text := strings.TrimSpace(x.value(field)); x.changed(field) && (text != "" || s.Name == x.value(
 				"retry_policy.strategy") && s.Name == stored.Get("retry_policy.strategy")) {
-				policy[m.Name] = asNumber(text)
-				if m.Name == "schedule_seconds" {
+				if policy[m.Name] = asNumber(text); isList(m) {
 					policy[m.Name] = asNumbers(text)
 				}
 			}
@@ -345,6 +353,12 @@ func retryBody(f *form, stored url.Values) map[string]any {
 		return nil
 	}
 	return map[string]any{"retry_policy": policy}
+}
+
+// isList reports whether a member of a retry policy is a list of numbers.
+func isList(m config.RetryMember) bool {
+	_, list := m.Field(&config.RetryPolicy{}).(*[]int)
+	return list
 }
 
 func asWords(text string) []string { return append([]string{}, asList(text)...) }

@@ -17,7 +17,7 @@ type newEndpoint struct {
 }
 
 // newEndpointForm shows the providers, and when one is chosen its form.
-func (v *visit) newEndpointForm() error {
+func newEndpointForm(v *visit) error {
 	p := newEndpoint{Presets: presets, endpointPage: &endpointPage{}}
 	provider := v.r.URL.Query().Get("provider")
 	if provider == "" {
@@ -68,7 +68,7 @@ type created struct {
 }
 
 // createEndpoint creates an endpoint and shows the signing secrets of its destinations, once.
-func (v *visit) createEndpoint() error {
+func createEndpoint(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err

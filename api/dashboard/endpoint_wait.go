@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // eventData is an event in a list of the API.
@@ -25,7 +27,7 @@ type eventData struct {
 	} `json:"destinations"`
 }
 
-// waitPage is the data of the page that waits for the first request of a provider.
+// newWaitPage is the data of the page that waits for the first request of a provider.
 type waitPage struct {
 	*endpointPage
 	Preset      *preset
@@ -38,23 +40,23 @@ type waitPage struct {
 }
 
 // waitForEvent shows what to do at the provider, and the newest event as soon as there is one.
-func (v *visit) waitForEvent() error {
-	e, err := v.endpoint()
+func waitForEvent(v *visit) error {
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
-	p, err := v.waitPage(e)
+	p, err := newWaitPage(v, e)
 	if err != nil {
 		return err
 	}
 	return v.page("endpoint-wait", p)
 }
 
-func (v *visit) waitPage(e *endpointData) (*waitPage, error) {
+func newWaitPage(v *visit, e *endpointData) (*waitPage, error) {
 	p := &waitPage{endpointPage: newEndpointPage(e), Preset: presetOf(e.Provider)}
 	p.Tab = e.Path() + "/wait"
 	if p.Preset == nil {
-		p.Preset = presetOf("generic")
+		p.Preset = presetOf(verify.Generic)
 	}
 	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
 	p.Form = editForm(url.Values{"verification.mode": {newSettings(p.Preset).mode()}})
@@ -75,7 +77,7 @@ func (v *visit) waitPage(e *endpointData) (*waitPage, error) {
 		if v.has("/app/events/{event}") {
 			p.EventPath = "/app/events/" + url.PathEscape(p.Event.ID)
 		}
-		err = v.explain(p)
+		err = explainSignature(v, p)
 	}
 	return p, err
 }
@@ -111,17 +113,17 @@ func (p *waitPage) badSignature() bool {
 
 // mends says what to do about a signature, by the reason of the API.
 var mends = map[string]string{
-	"signature_missing": "The sender did not sign. Enter the secret at the provider too, or check that it was the provider " +
-		"that sent this request.",
+	"signature_missing": "The sender did not sign. Enter the secret at the provider too, or check that it was the " +
+		"provider that sent this request.",
 	"signature_malformed": "The signature is not in the format of this provider. Check that the endpoint has the right " +
 		"provider.",
 	"signature_mismatch": "The request was signed with another secret, or changed on its way.",
-	"timestamp_outside_tolerance": "The request is too old or the clock of one side is wrong. Send a new one: a repeat by " +
-		"hand keeps its old time.",
+	"timestamp_outside_tolerance": "The request is too old or the clock of one side is wrong. Send a new one: a repeat " +
+		"by hand keeps its old time.",
 }
 
-// explain sets what is wrong with the signature of the newest event.
-func (v *visit) explain(p *waitPage) error {
+// explainSignature sets what is wrong with the signature of the newest event.
+func explainSignature(v *visit, p *waitPage) error {
 	if !p.badSignature() {
 		return nil
 	}
@@ -148,12 +150,12 @@ func (v *visit) explain(p *waitPage) error {
 }
 
 // saveSecret saves the provider's secret, which is often known only after the ingest URL was entered there.
-func (v *visit) saveSecret() error {
+func saveSecret(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	e, err := v.endpoint()
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
@@ -161,7 +163,7 @@ func (v *visit) saveSecret() error {
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
 	err = v.send("PATCH", e.api(), body, "", nil)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
-		p, err := v.waitPage(e)
+		p, err := newWaitPage(v, e)
 		if err != nil {
 			return err
 		}

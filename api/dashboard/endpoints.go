@@ -15,7 +15,7 @@ type endpointsPage struct {
 }
 
 // listEndpoints shows the endpoints, newest first.
-func (v *visit) listEndpoints() error {
+func listEndpoints(v *visit) error {
 	var list struct {
 		Data       []*endpointData `json:"data"`
 		NextCursor string          `json:"next_cursor"`
@@ -70,20 +70,20 @@ func (p *endpointPage) Tabs() []menuItem {
 }
 
 // showEndpoint shows the destinations and the retry policy of an endpoint.
-func (v *visit) showEndpoint() error {
-	e, err := v.endpoint()
+func showEndpoint(v *visit) error {
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
 	return v.page("endpoint", newEndpointPage(e))
 }
 
-// changeEndpoint changes members of the endpoint in the path that need no form and returns to its page.
-func (v *visit) changeEndpoint(members map[string]any, message string) error {
+// patchEndpoint changes members of the endpoint in the path that need no form and returns to its page.
+func patchEndpoint(v *visit, members map[string]any, message string) error {
 	if _, err := v.form(); err != nil {
 		return err
 	}
-	e, err := v.endpoint()
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
@@ -93,25 +93,25 @@ func (v *visit) changeEndpoint(members map[string]any, message string) error {
 	return v.redirect(e.Path(), message)
 }
 
-func (v *visit) pauseEndpoint() error {
-	return v.changeEndpoint(map[string]any{"paused": true}, "Paused. Events are stored and wait.")
+func pauseEndpoint(v *visit) error {
+	return patchEndpoint(v, map[string]any{"paused": true}, "Paused. Events are stored and wait.")
 }
 
-func (v *visit) unpauseEndpoint() error {
-	return v.changeEndpoint(map[string]any{"paused": false}, "Unpaused. What waited is delivered now.")
+func unpauseEndpoint(v *visit) error {
+	return patchEndpoint(v, map[string]any{"paused": false}, "Unpaused. What waited is delivered now.")
 }
 
-func (v *visit) enableEndpoint() error {
-	return v.changeEndpoint(map[string]any{"enabled": true}, "Enabled. Its ingest URL accepts requests.")
+func enableEndpoint(v *visit) error {
+	return patchEndpoint(v, map[string]any{"enabled": true}, "Enabled. Its ingest URL accepts requests.")
 }
 
 // testEndpoint sends a test event and shows it, on the page of the set-up if the form asks for that.
-func (v *visit) testEndpoint() error {
+func testEndpoint(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	e, err := v.endpoint()
+	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}

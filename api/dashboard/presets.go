@@ -38,7 +38,7 @@ var presets = []preset{
 		Docs: "https://docs.stripe.com/webhooks",
 	},
 	{
-		Provider: verify.GitHub, Name: "GitHub", About: "Pushes, pull requests, releases and more. Signed without a timestamp.",
+		Provider: verify.GitHub, Name: "GitHub", About: "Pushes, pull requests and releases. Signed without a timestamp.",
 		Menu: "Repository or organization → Settings → Webhooks → Add webhook",
 		Steps: []string{
 			"Paste the ingest URL as Payload URL.",
@@ -56,7 +56,7 @@ var presets = []preset{
 		Docs: "https://docs.github.com/en/webhooks",
 	},
 	{
-		Provider: verify.Shopify, Name: "Shopify", About: "Orders, products and customers of a shop. Signed without a timestamp.",
+		Provider: verify.Shopify, Name: "Shopify", About: "Orders and products of a shop. Signed without a timestamp.",
 		Menu: "Shop admin → Settings → Notifications → Webhooks → Create webhook",
 		Steps: []string{
 			"Choose an Event, such as Order creation, and the format JSON.",
