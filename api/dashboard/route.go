@@ -41,6 +41,8 @@ func routes() []route {
 	return slices.Concat([]route{
 		{"GET", "/app", reader, (*visit).start},
 
+		{"GET", eventsPath, reader, on(eventPages.listEvents)},
+
 		{"GET", settingsPath, reader, on(aboutPages.settings)},
 		{"GET", keysPath, reader, on(keyPages.listKeys)},
 		{"POST", keysPath, writer, on(keyPages.createKey)},

@@ -1,0 +1,314 @@
+package dashboard
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const eventsPath = "/app/events"
+
+// eventPages shows the events.
+type eventPages struct{ *visit }
+
+// eventRow is an event in a list, as the API says it.
+type eventRow struct {
+	ID           string
+	EndpointID   string `json:"endpoint_id"`
+	Type         *string
+	Status       string
+	Source       string
+	Processing   string
+	SizeBytes    int       `json:"size_bytes"`
+	ReceivedAt   time.Time `json:"received_at"`
+	Reason       *string
+	Why          string
+	Verification string
+	Deliveries   []deliveryState
+
+	EndpointName string `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
+}
+
+// deliveryState is the state of an event at one destination.
+type deliveryState struct {
+	DestinationID string `json:"destination_id"`
+	Status        string
+	Reason        *string
+}
+
+// Held reports whether the event waits at every destination where it is open.
+func (e *eventRow) Held() bool {
+	held := false
+	for _, d := range e.Deliveries {
+		switch d.Status {
+		case "held":
+			held = true
+		case "pending", "retrying":
+			return false
+		}
+	}
+	return held && e.Status == "pending"
+}
+
+// Path is the page of the event.
+func (e *eventRow) Path() string { return eventsPath + "/" + url.PathEscape(e.ID) }
+
+// ShortID is the end of the id, which differs between events of the same time.
+func (e *eventRow) ShortID() string { return "…" + e.ID[max(0, len(e.ID)-8):] }
+
+// Clock is the time of receipt within its day, and Millis its milliseconds.
+func (e *eventRow) Clock() string  { return e.ReceivedAt.UTC().Format("15:04:05") }
+func (e *eventRow) Millis() string { return e.ReceivedAt.UTC().Format(".000") }
+
+// Day is the day of receipt if it is not the day of now.
+func (e *eventRow) Day(now time.Time) string {
+	if day := e.ReceivedAt.UTC().Format("2 Jan"); day != now.UTC().Format("2 Jan") {
+		return day
+	}
+	return ""
+}
+
+// chip is a filter that is on, with the page without it.
+type chip struct{ Text, Path string }
+
+// eventsPage is the data of the list of events.
+type eventsPage struct {
+	Events      []*eventRow
+	Unavailable string // why the list could not be read
+	Form        *form  // the filters
+	Endpoints   []option
+	// TooManyEndpoints says that the filter of endpoints is a text, because there are more than a choice can show.
+	TooManyEndpoints bool
+	Statuses         []option
+	Receipts         []option
+	Sources          []option
+	Chips            []chip
+	Live             string // path of this list, for the script; empty: it is not followed
+	Follow, Pause    string // paths of this list, followed and not
+	Next             string // path of the older events; empty: there are none
+	First            bool   // this is the first page
+	Search           bool   // texts in bodies and headers are searched
+	// Partial says that the search has ended before it reached the end of its time; Scanned is how many events it has
+	// read.
+	Partial bool
+	Scanned int64
+	Now     time.Time
+	BaseURL string
+}
+
+// Marks are the states that an event can have at a destination.
+func (p *eventsPage) Marks() []string { return statuses }
+
+// Hidden are the filters that are on and have no field.
+func (p *eventsPage) Hidden() (names []string) {
+	for _, name := range []string{"destination_id", "run_id"} {
+		if p.Form.Value(name) != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Last is the oldest event of the page; nil if there is none.
+func (p *eventsPage) Last() *eventRow {
+	if len(p.Events) == 0 {
+		return nil
+	}
+	return p.Events[len(p.Events)-1]
+}
+
+// filters are the parameters of the API that the page passes on.
+var filters = []string{"endpoint_id", "destination_id", "run_id", "status", "type", "processing", "source", "since",
+	"until", "q"}
+
+// searchPrefixes are the filters whose names have the path in a body or the name of a header: body[order.id]=42.
+var searchPrefixes = []string{"body", "header"}
+
+const (
+	eventsPerPage      = "50"
+	maxEndpointChoices = 100
+)
+
+func words(texts ...string) []option {
+	options := make([]option, len(texts))
+	for i, text := range texts {
+		options[i] = option{Value: text, Text: text}
+	}
+	return options
+}
+
+// listEvents shows the events that match the filters in the query, newest first.
+func (v eventPages) listEvents() error {
+	asked := v.r.URL.Query()
+	if v.findByID(asked.Get("q")) {
+		return nil
+	}
+	query, shown := eventsQuery(asked)
+	p := &eventsPage{
+		Form: newForm(shown, ""), Statuses: words("pending", "retrying", "delivered", "failed", "skipped", "rejected"),
+		Receipts: words("missing", "none", "processing", "processed", "failed"),
+		Sources:  words("provider", "api", "test"), Now: v.deps.Now(), First: query.Get("cursor") == "",
+		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.cfg.BaseURL,
+	}
+	if err := v.readEvents(query, p); err != nil {
+		return err
+	}
+	v.link(query, asked.Get("tail") == "1", p)
+	return v.page("events", p)
+}
+
+var eventID = regexp.MustCompile(`^evt_[0-9a-zA-Z]{26}$`)
+
+// findByID opens the page of an event if the search is for its id.
+func (v eventPages) findByID(q string) bool {
+	q = strings.TrimSpace(q)
+	if !eventID.MatchString(q) {
+		return false
+	}
+	v.sendTo(eventsPath + "/" + q)
+	return true
+}
+
+// eventsQuery returns the query of the API, and the values of the form's fields. The form has the path and the value of
+// a search in separate fields: body_path and body_value, header_path and header_value.
+func eventsQuery(asked url.Values) (query, shown url.Values) {
+	query, shown = url.Values{"limit": {eventsPerPage}}, url.Values{}
+	for _, name := range filters {
+		if text := strings.TrimSpace(asked.Get(name)); text != "" {
+			query.Set(name, text)
+			shown.Set(name, text)
+		}
+	}
+	for _, prefix := range searchPrefixes {
+		path, value := strings.TrimSpace(asked.Get(prefix+"_path")), asked.Get(prefix+"_value")
+		if path != "" {
+			query.Set(prefix+"["+path+"]", value)
+			shown.Set(prefix+"_path", path)
+			shown.Set(prefix+"_value", value)
+		}
+	}
+	if cursor := asked.Get("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	return query, shown
+}
+
+// searchIn reports whether a query has a filter by a body or a header.
+func searchIn(query url.Values) bool {
+	for name := range query {
+		if strings.HasSuffix(name, "]") {
+			return true
+		}
+	}
+	return false
+}
+
+// readEvents reads the events and the endpoints into p. A filter that the API refuses is an error at its field.
+func (v eventPages) readEvents(query url.Values, p *eventsPage) error {
+	var list struct {
+		Data       []*eventRow
+		NextCursor string `json:"next_cursor"`
+		Partial    bool
+		Scanned    int64
+	}
+	err := v.get("/v1/events", query, &list)
+	e, isAPI := errors.AsType[*apiError](err)
+	switch {
+	case isAPI && e.isUnavailable():
+		p.Unavailable, v.status = sentence(e.Message), e.Status
+	case isAPI && e.Status == http.StatusBadRequest:
+		for _, prefix := range searchPrefixes {
+			if strings.HasPrefix(e.Param, prefix+"[") {
+				e.Param = prefix + "_path"
+			}
+		}
+		v.status = p.Form.setError(e)
+	case err != nil:
+		return err
+	}
+	p.Events, p.Partial, p.Scanned = list.Data, list.Partial, list.Scanned
+	if list.NextCursor != "" {
+		next := maps.Clone(query)
+		next.Set("cursor", list.NextCursor)
+		p.Next = listPath(next)
+	}
+	return v.nameEndpoints(p)
+}
+
+// nameEndpoints reads the endpoints for the filter and for the names in the list.
+func (v eventPages) nameEndpoints(p *eventsPage) error {
+	var list struct {
+		Data []struct {
+			ID, Name string
+		}
+		NextCursor string `json:"next_cursor"`
+	}
+	query := url.Values{"limit": {strconv.Itoa(maxEndpointChoices)}}
+	if err := v.get("/v1/endpoints", query, &list); err != nil {
+		if e, ok := errors.AsType[*apiError](err); !ok || !e.isUnavailable() {
+			return err
+		}
+	}
+	p.TooManyEndpoints = list.NextCursor != ""
+	names := make(map[string]string, len(list.Data))
+	for _, e := range list.Data {
+		names[e.ID] = e.Name
+		p.Endpoints = append(p.Endpoints, option{Value: e.ID, Text: e.Name})
+	}
+	// An endpoint that was deleted keeps its events: the filter goes on naming it.
+	if id := p.Form.Value("endpoint_id"); id != "" && names[id] == "" && !p.TooManyEndpoints {
+		p.Endpoints = append(p.Endpoints, option{Value: id, Text: id})
+	}
+	for _, e := range p.Events {
+		e.EndpointName = names[e.EndpointID]
+	}
+	return nil
+}
+
+// link sets the paths that lead from the list to others. Only the first page can be followed: later ones do not change.
+func (v eventPages) link(query url.Values, tail bool, p *eventsPage) {
+	first := maps.Clone(query)
+	first.Del("cursor")
+	p.Pause = listPath(first)
+	p.Follow = listPath(first, "tail", "1")
+	if tail && p.First && p.Unavailable == "" && p.Form.Error == "" {
+		p.Live = p.Follow
+	}
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		if name == "limit" || name == "q" {
+			continue
+		}
+		without, text := maps.Clone(first), strings.TrimSuffix(name, "_id")+" "+first.Get(name)
+		without.Del(name)
+		p.Chips = append(p.Chips, chip{Text: truncate(text, 60), Path: listPath(without)})
+	}
+}
+
+// listPath returns the path of the list for a query of the API and further parameters of the page.
+func listPath(query url.Values, more ...string) string {
+	page := url.Values{}
+	for name, values := range query {
+		prefix, path, search := strings.Cut(strings.TrimSuffix(name, "]"), "[")
+		switch {
+		case name == "limit":
+		case search:
+			page.Set(prefix+"_path", path)
+			page.Set(prefix+"_value", values[0])
+		default:
+			page[name] = values
+		}
+	}
+	for i := 0; i < len(more); i += 2 {
+		page.Set(more[i], more[i+1])
+	}
+	if len(page) == 0 {
+		return eventsPath
+	}
+	return eventsPath + "?" + page.Encode()
+}

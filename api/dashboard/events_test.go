@@ -1,0 +1,110 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const oneEvent = `{"data":[{"id":"evt_0000000000000000000000000a","object":"event","endpoint_id":"ep_1","type":"a<b>",
+	"status":"pending","attempts":0,"source":"provider","processing":"none","size_bytes":12,
+	"received_at":"2026-08-21T22:24:35.123Z","reason":null,"why":"held: breaker <open>","verification":"verified",
+	"deliveries":[{"destination_id":"dst_1","status":"held","reason":"breaker_open"},
+	{"destination_id":"dst_2","status":"delivered","reason":null}]}],"next_cursor":"c2"}`
+
+func eventsRig(t *testing.T) *rig {
+	r := newRig(t)
+	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments"}]}`)
+	r.api.on("GET /v1/events", http.StatusOK, oneEvent)
+	return r
+}
+
+// listed returns the query of the last list of events.
+func (r *rig) listed() url.Values {
+	for i := len(r.api.calls) - 1; i >= 0; i-- {
+		if c := r.api.calls[i]; c.Path == "/v1/events" {
+			return c.Query
+		}
+	}
+	return nil
+}
+
+func TestEventsSayWhy(t *testing.T) {
+	b := eventsRig(t).signedIn()
+	b.get(eventsPath).want(200, "pending, held", "a&lt;b&gt;", "held: breaker &lt;open&gt;", "payments", "22:24:35",
+		`aria-label="delivered"`, "Older events", "cursor=c2",
+		`href="/app/events/evt_0000000000000000000000000a"`)
+}
+
+// Every filter of the page reaches the API under the name of the API, and stays in the form and in the links.
+func TestFiltersReachTheAPI(t *testing.T) {
+	r := eventsRig(t)
+	b := r.signedIn()
+	query := url.Values{"body_path": {"data.order.id"}, "body_value": {"4 2"}, "header_path": {"x-a"}, "header_value": {"1"}}
+	for _, name := range filters {
+		query.Set(name, "v-"+name)
+	}
+	page := b.get(eventsPath + "?" + query.Encode()).want(200)
+	got := r.listed()
+	for _, name := range filters {
+		if got.Get(name) != "v-"+name {
+			t.Errorf("%s reached the API as %q", name, got.Get(name))
+		}
+		if !strings.Contains(page.main(), `value="v-`+name+`"`) && !strings.Contains(page.main(), "v-"+name) {
+			t.Errorf("%s is not in the form", name)
+		}
+	}
+	if got.Get("body[data.order.id]") != "4 2" || got.Get("header[x-a]") != "1" || got.Get("limit") != "50" {
+		t.Errorf("%v", got)
+	}
+	next := url.Values{"cursor": {"c2"}}
+	for name := range query {
+		next.Set(name, query.Get(name))
+	}
+	page.want(200, `href="`+eventsPath+"?"+strings.NewReplacer("&", "&amp;", "+", "&#43;").Replace(next.Encode())+`"`)
+	b.get(eventsPath + "?unknown=1&limit=1000000")
+	if got := r.listed(); got.Has("unknown") || got.Get("limit") != "50" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestSearchForAnIDOpensTheEvent(t *testing.T) {
+	b := eventsRig(t).signedIn()
+	b.get(eventsPath + "?q=+evt_0000000000000000000000000A").
+		wantRedirect(eventsPath + "/evt_0000000000000000000000000A")
+	b.get(eventsPath + "?q=evt_").want(200)
+}
+
+func TestTailFollowsTheFirstPage(t *testing.T) {
+	b := eventsRig(t).signedIn()
+	b.get(eventsPath+"?tail=1&status=failed").want(200, `data-live="/app/events?status=failed&amp;tail=1"`,
+		`<noscript><meta http-equiv="refresh"`, "Following", "Pause")
+	part := b.get(eventsPath+"?tail=1", "HX-Request", "true", "HX-Target", "rows").want(200, `id="rows"`)
+	if strings.Contains(part.body, "<html") || strings.Contains(part.body, `id="filter"`) {
+		t.Errorf("the part is a page: %s", part.body)
+	}
+	if page := b.get(eventsPath + "?tail=1&cursor=c2").want(200); strings.Contains(page.body, "data-live") {
+		t.Error("an older page is followed")
+	}
+}
+
+func TestSearchSaysHowFarItCame(t *testing.T) {
+	r := eventsRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/events", 200, `{"data":[],"partial":true,"scanned":120000,"next_cursor":"c3"}`)
+	b.get(eventsPath+"?q=x").want(200, "Nothing found in the 120,000 events read so far", "Search on", "cursor=c3")
+	r.api.on("GET /v1/events", 200, `{"data":[],"scanned":9}`)
+	b.get(eventsPath+"?q=x").want(200, "No event matches", "31 days at most", "Searched 9 events")
+	r.api.on("GET /v1/events", 200, `{"data":[]}`)
+	b.get(eventsPath).want(200, "No event yet", origin+"/v1/endpoints/ep_")
+}
+
+func TestEventsWithoutTheStoreAndWithAWrongFilter(t *testing.T) {
+	r := eventsRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/events", 503, `{"error":{"type":"unavailable","message":"the event store is unavailable"}}`)
+	b.get(eventsPath).want(503, "The event store is unavailable.", "still accepted and delivered")
+	r.api.on("GET /v1/events", 400, `{"error":{"type":"invalid_request","param":"body[a","message":"body[a: is no path"}}`)
+	b.get(eventsPath+"?body_path=a").want(400, `href="#f-body_path"`, "Is no path.", "change the filter")
+}
