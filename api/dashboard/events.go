@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 const eventsPath = "/app/events"
@@ -124,8 +126,25 @@ func (p *eventsPage) Last() *eventRow {
 }
 
 // filters are the parameters of the API that the page passes on.
-var filters = []string{"endpoint_id", "destination_id", "run_id", "status", "type", "processing", "source", "since",
-	"until", "q"}
+func filters() []string {
+	names := []string{"since", "until", "q"}
+	for _, f := range event.Filters {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// filterChoices are the values of a filter of the API.
+func filterChoices(name string) (choices []option) {
+	for _, f := range event.Filters {
+		if f.Name == name {
+			for _, value := range f.AllowedValues {
+				choices = append(choices, option{Value: value, Text: value})
+			}
+		}
+	}
+	return choices
+}
 
 // searchPrefixes are the filters whose names have the path in a body or the name of a header: body[order.id]=42.
 var searchPrefixes = []string{"body", "header"}
@@ -135,14 +154,6 @@ const (
 	maxEndpointChoices = 100
 )
 
-func words(texts ...string) []option {
-	options := make([]option, len(texts))
-	for i, text := range texts {
-		options[i] = option{Value: text, Text: text}
-	}
-	return options
-}
-
 // listEvents shows the events that match the filters in the query, newest first.
 func (v eventPages) listEvents() error {
 	asked := v.r.URL.Query()
@@ -151,9 +162,8 @@ func (v eventPages) listEvents() error {
 	}
 	query, shown := eventsQuery(asked)
 	p := &eventsPage{
-		Form: newForm(shown, ""), Statuses: words("pending", "retrying", "delivered", "failed", "skipped", "rejected"),
-		Receipts: words("missing", "none", "processing", "processed", "failed"),
-		Sources:  words("provider", "api", "test"), Now: v.deps.Now(), First: query.Get("cursor") == "",
+		Form: newForm(shown, ""), Statuses: filterChoices("status"), Receipts: filterChoices("processing"),
+		Sources: filterChoices("source"), Now: v.deps.Now(), First: query.Get("cursor") == "",
 		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.cfg.BaseURL,
 	}
 	if err := v.readEvents(query, p); err != nil {
@@ -179,7 +189,7 @@ func (v eventPages) findByID(q string) bool {
 // a search in separate fields: body_path and body_value, header_path and header_value.
 func eventsQuery(asked url.Values) (query, shown url.Values) {
 	query, shown = url.Values{"limit": {eventsPerPage}}, url.Values{}
-	for _, name := range filters {
+	for _, name := range filters() {
 		if text := strings.TrimSpace(asked.Get(name)); text != "" {
 			query.Set(name, text)
 			shown.Set(name, text)

@@ -41,13 +41,14 @@ func TestEventsSayWhy(t *testing.T) {
 func TestFiltersReachTheAPI(t *testing.T) {
 	r := eventsRig(t)
 	b := r.signedIn()
-	query := url.Values{"body_path": {"data.order.id"}, "body_value": {"4 2"}, "header_path": {"x-a"}, "header_value": {"1"}}
-	for _, name := range filters {
+	query := url.Values{"body_path": {"data.order.id"}, "body_value": {"4 2"}, "header_path": {"x-a"},
+		"header_value": {"1"}}
+	for _, name := range filters() {
 		query.Set(name, "v-"+name)
 	}
 	page := b.get(eventsPath + "?" + query.Encode()).want(200)
 	got := r.listed()
-	for _, name := range filters {
+	for _, name := range filters() {
 		if got.Get(name) != "v-"+name {
 			t.Errorf("%s reached the API as %q", name, got.Get(name))
 		}
