@@ -55,7 +55,7 @@ type Config struct {
 	MasterKeys        string   `section:"Secrets and first users" flag:"master-keys" unset:"required by serve; dev creates one in the data directory" secret:"yes" help:"Keys that seal the secrets of the configuration, as name:base64 of 32 bytes, separated by commas. The first seals, all of them open."`
 	BootstrapKey      string   `flag:"bootstrap-key" unset:"none; dev creates one" secret:"yes" help:"Read-write API key that exists from the first start."`
 	BootstrapReadKey  string   `flag:"bootstrap-read-key" unset:"none" secret:"yes" help:"Read-only API key that exists from the first start."`
-	AdminEmail        string   `flag:"admin-email" unset:"none" help:"Email address of the first dashboard user. It is used only while there is no user."`
+	AdminEmail        string   `flag:"admin-email" unset:"none" help:"Email address of the first dashboard user. It is used only while there is no user, or only a dev@localhost who has never signed in."`
 	AdminPassword     string   `flag:"admin-password" unset:"none" secret:"yes" help:"Password of the first dashboard user, 12 to 1000 bytes."`
 	EgressAllow       []string `section:"Deliveries" flag:"egress-allow" unset:"public addresses only" help:"Networks (CIDR) that deliveries may reach although they are not public."`
 	EgressCAFile      string   `flag:"egress-ca-file" unset:"the system's root certificates" help:"PEM file with further root certificates for destinations."`

@@ -6,18 +6,19 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// derivedKeys returns every key that a node derives from the service secret.
-func derivedKeys(t *testing.T, n *testNode) (keys struct {
+// allKeys are the keys that a node derives from the service secret.
+type allKeys struct {
 	session, state [32]byte
 	fingerprint    string
-}) {
+}
+
+func derivedKeys(t *testing.T, n *testNode) (keys allKeys) {
 	t.Helper()
 	var errs [3]error
 	keys.session, errs[0] = n.SessionKey(t.Context())
@@ -32,16 +33,16 @@ func derivedKeys(t *testing.T, n *testNode) (keys struct {
 // Nodes that need the service secret for the first time at once agree on it.
 func TestNodesAgreeOnTheServiceSecret(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		a, b := pair(t, conf, conf)
-		var wg sync.WaitGroup
-		for _, n := range []*testNode{a, b} {
-			wg.Go(func() { derivedKeys(t, n) })
-			wg.Go(func() { derivedKeys(t, n) })
+		a, b, atOnce := racing(t, conf)
+		var found [4]allKeys
+		atOnce(func() { found[0] = derivedKeys(t, a) }, func() { found[1] = derivedKeys(t, b) },
+			func() { found[2] = derivedKeys(t, a) }, func() { found[3] = derivedKeys(t, b) })
+		keys := found[0]
+		if found != [4]allKeys{keys, keys, keys, keys} || keys.session == keys.state || keys.session == [32]byte{} {
+			t.Errorf("%+v", found)
 		}
-		wg.Wait()
-		keys := derivedKeys(t, a)
-		if other := derivedKeys(t, b); keys != other || keys.session == keys.state || keys.session == [32]byte{} {
-			t.Errorf("%+v, %+v", keys, other)
+		if later := derivedKeys(t, b); later != keys {
+			t.Errorf("%+v, later %+v", keys, later)
 		}
 		if a.View().Len(kindServiceSecret) != 1 || len(b.Account().FPSalt) != 16 {
 			t.Errorf("%d service secrets, salt %x", a.View().Len(kindServiceSecret), b.Account().FPSalt)
@@ -80,6 +81,7 @@ func TestDerivedKeysOutlastMasterKeys(t *testing.T) {
 // An import brings its service secret and salt, and every node derives its keys anew.
 func TestImportReplacesTheServiceSecret(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
+	before := exportOf(t, a)
 	want := derivedKeys(t, a)
 	text, k, err := a.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read})
 	if err != nil {
@@ -104,6 +106,18 @@ func TestImportReplacesTheServiceSecret(t *testing.T) {
 	}
 	if im, err := importInto(t, b, doc, false); err != nil || im.Changed != 0 {
 		t.Errorf("the same again: %+v, %v", im, err)
+	}
+	// The same account may have got another salt, after an import from before it had one.
+	e := node(t, broker(t), Config{Node: "e"})
+	if _, err := importInto(t, e, before, false); err != nil {
+		t.Fatal(err)
+	}
+	derivedKeys(t, e)
+	if _, err := importInto(t, e, doc, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := derivedKeys(t, e); got != want {
+		t.Error("the node derives other keys than before the export")
 	}
 	// Of a document without a salt, as the account of an earlier version, the node makes its own.
 	d := node(t, broker(t), Config{Node: "d"})
@@ -149,17 +163,13 @@ func TestKeyFingerprint(t *testing.T) {
 // Two calls with the same nonce create one key, whose text is shown once.
 func TestKeyIsCreatedOncePerNonce(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
-		a, b := pair(t, conf, conf)
-		var wg sync.WaitGroup
+		a, b, atOnce := racing(t, conf)
 		var texts [2]string
 		var keys [2]*Key
 		var errs [2]error
-		for i, n := range []*testNode{a, b} {
-			wg.Go(func() {
-				texts[i], keys[i], errs[i] = n.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read, Nonce: "form-1"})
-			})
-		}
-		wg.Wait()
+		form := NewKey{Name: "ci", Scope: Read, Nonce: "form-1"}
+		atOnce(func() { texts[0], keys[0], errs[0] = a.CreateKey(t.Context(), form) },
+			func() { texts[1], keys[1], errs[1] = b.CreateKey(t.Context(), form) })
 		if (texts[0] == "") == (texts[1] == "") || !errors.Is(errors.Join(errs[:]...), ErrAlreadyCreated) ||
 			keys[0].ID != keys[1].ID || string(keys[0].Hash) != string(keys[1].Hash) {
 			t.Fatalf("%v, %+v, %v", texts, keys, errs)

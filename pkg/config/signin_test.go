@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -151,7 +150,7 @@ func TestSignInWhileTheConfigurationIsFull(t *testing.T) {
 func TestRedeemLink(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		ctx := t.Context()
-		a, b := pair(t, conf, conf)
+		a, b, atOnce := racing(t, conf)
 		cheapHashes(a, b)
 		token, added, err := a.AddUser(ctx, "ops@example.com", ReadWrite)
 		if err != nil {
@@ -166,13 +165,10 @@ func TestRedeemLink(t *testing.T) {
 			t.Errorf("a password before the link was used: %v", err)
 		}
 		// Two nodes redeem it at once: one wins.
-		var wg sync.WaitGroup
 		var users [2]*User
 		var errs [2]error
-		for i, n := range []*testNode{a, b} {
-			wg.Go(func() { users[i], errs[i] = n.RedeemLink(ctx, token) })
-		}
-		wg.Wait()
+		atOnce(func() { users[0], errs[0] = a.RedeemLink(ctx, token) },
+			func() { users[1], errs[1] = b.RedeemLink(ctx, token) })
 		u := users[0]
 		if u == nil {
 			u = users[1]

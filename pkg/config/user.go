@@ -225,9 +225,11 @@ func (c users) FirstLink(ctx context.Context, email string) (token string, err e
 	return token, err
 }
 
-// ensureAdmin creates the user of the environment when there is no user.
+// ensureAdmin creates the user of the environment when there is no user, or only the one of FirstLink, who has never
+// signed in.
 func (c users) ensureAdmin(ctx context.Context) error {
-	if c.cfg.AdminEmail == "" || c.View().Len(kindUser) > 0 {
+	used := func(u *User) bool { return !u.FromEnvironment || u.Password != "" || !u.LastSignInAt.IsZero() }
+	if c.cfg.AdminEmail == "" || slices.ContainsFunc(c.Users(), used) {
 		return nil
 	}
 	email, err := NormalizeEmail(c.cfg.AdminEmail)

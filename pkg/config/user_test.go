@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 func TestNormalizeEmail(t *testing.T) {
@@ -147,6 +149,25 @@ func TestSomebodyMayAlwaysWrite(t *testing.T) {
 	}
 }
 
+// racing starts two nodes, and returns a function that makes calls at once: each sees the configuration without the
+// record of the other.
+func racing(t *testing.T, conf stream.Config) (a, b *testNode, atOnce func(calls ...func())) {
+	t.Helper()
+	var cold kit.Freezer
+	conf = freezable(&cold, conf)
+	a, b = pair(t, conf, conf)
+	return a, b, func(calls ...func()) {
+		cold.Freeze(t)
+		var wg sync.WaitGroup
+		for _, call := range calls {
+			wg.Go(call)
+		}
+		synctest.Wait() // until all wait for the log
+		cold.Thaw()
+		wg.Wait()
+	}
+}
+
 // Two nodes that demote or remove the last two writers at once leave one.
 func TestSomebodyMayAlwaysWriteWhicheverNodesRemove(t *testing.T) {
 	remove := func(ctx context.Context, n *testNode, id string) error { return n.RemoveUser(ctx, id) }
@@ -159,14 +180,11 @@ func TestSomebodyMayAlwaysWriteWhicheverNodesRemove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, conf stream.Config) {
-				a, b := pair(t, conf, conf)
+				a, b, atOnce := racing(t, conf)
 				ids := [2]string{addUser(t, a, "1@example.com", ReadWrite).ID, addUser(t, a, "2@example.com", ReadWrite).ID}
-				var wg sync.WaitGroup
 				var errs [2]error
-				for i, n := range []*testNode{a, b} {
-					wg.Go(func() { errs[i] = take[i](t.Context(), n, ids[i]) })
-				}
-				wg.Wait()
+				atOnce(func() { errs[0] = take[0](t.Context(), a, ids[0]) },
+					func() { errs[1] = take[1](t.Context(), b, ids[1]) })
 				if !errors.Is(errors.Join(errs[:]...), ErrLastWriter) {
 					t.Errorf("%v", errs)
 				}
@@ -276,6 +294,23 @@ func TestFirstLink(t *testing.T) {
 		t.Error("a link although somebody has a password")
 	}
 	other := node(t, broker(t), Config{Node: "a"})
+	if _, err := other.FirstLink(ctx, "dev@localhost"); err != nil {
+		t.Fatal(err)
+	}
+	other.cfg.AdminEmail, other.cfg.AdminPassword = "ops@example.com", goodPassword // set at a later start
+	for range 2 {
+		if err := other.ensureAdmin(ctx); err != nil || len(other.Users()) != 2 {
+			t.Errorf("the user of the environment, beside one who was never here: %v, %+v", err, other.Users())
+		}
+	}
+	if token, err := other.FirstLink(ctx, "dev@localhost"); token != "" || err != nil {
+		t.Errorf("somebody has a password: %q, %v", token, err)
+	}
+	n.cfg.AdminEmail, n.cfg.AdminPassword = "ops@example.com", goodPassword
+	if err := n.ensureAdmin(ctx); err != nil || len(n.Users()) != 1 {
+		t.Errorf("the user of the environment, beside one with a password: %v, %+v", err, n.Users())
+	}
+	other = node(t, broker(t), Config{Node: "a"})
 	addUser(t, other, "ops@example.com", ReadWrite)
 	if token, err := other.FirstLink(ctx, "dev@localhost"); token != "" || err != nil || len(other.Users()) != 1 {
 		t.Errorf("somebody else is there: %q, %v", token, err)

@@ -102,6 +102,20 @@ func TestWindowIsShared(t *testing.T) {
 	})
 }
 
+// A client that hangs up at once is counted on all nodes all the same.
+func TestFailedSignInsOfClientsThatHangUp(t *testing.T) {
+	url := "redis://" + embedded(t)
+	one, two := node(t, url).NewSignIns(), node(t, url).NewSignIns()
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	for range maxFailedSignIns {
+		one.Failed(gone, "ops@example.com", netip.MustParseAddr("192.0.2.1"))
+	}
+	if wait := two.Refused(t.Context(), "ops@example.com", netip.MustParseAddr("192.0.2.1")); wait <= 0 {
+		t.Error("not refused on the other node")
+	}
+}
+
 // Without Redis each node counts for itself, and no call waits for longer than its time-out.
 func TestWindowWithoutRedis(t *testing.T) {
 	l, err := New(Config{URL: "redis://127.0.0.1:1", Timeout: 50 * time.Millisecond, MaxBuckets: shardCount},
@@ -127,9 +141,7 @@ func TestFailedSignIns(t *testing.T) {
 		if wait := s.Refused(t.Context(), "ops@example.com", here); wait != 0 {
 			t.Fatalf("refused for %s after %d failures", wait, i)
 		}
-		gone, hangUp := context.WithCancel(t.Context())
-		hangUp()
-		s.Failed(gone, "ops@example.com", here)
+		s.Failed(t.Context(), "ops@example.com", here)
 		c.now = c.now.Add(time.Second)
 	}
 	f := func(email, from string, want time.Duration) {
