@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -140,27 +139,4 @@ func newChoice(f *form, name string, options []option, settings ...string) (fiel
 		x.Options[i].Chosen = f != nil && f.Has(name, x.Options[i].Value)
 	}
 	return x, err
-}
-
-// readBody returns the body of a request, at most limit bytes.
-func readBody(r *http.Request, limit int64) (string, error) {
-	if r.ContentLength > limit {
-		web.Discard(r)
-		return "", errFormTooLarge(limit)
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
-	switch {
-	case err != nil:
-		return "", &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest, Err: err,
-			Message: "The form did not arrive completely and in time. Send it again."}
-	case int64(len(body)) > limit:
-		web.Discard(r)
-		return "", errFormTooLarge(limit)
-	}
-	return string(body), nil
-}
-
-func errFormTooLarge(limit int64) error {
-	return &web.Error{Status: http.StatusBadRequest, Type: web.PayloadTooLarge,
-		Message: fmt.Sprintf("The form has more than %d bytes.", limit)}
 }

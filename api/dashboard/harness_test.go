@@ -150,7 +150,7 @@ func (a *api) on(route string, status int, body string) {
 
 // rig is a dashboard with everything that it depends on in memory.
 type rig struct {
-	t      *testing.T
+	t      testing.TB
 	d      *Dashboard
 	people *people
 	// account has the people and the API keys that the settings show.
@@ -165,7 +165,7 @@ type rig struct {
 // origin is the address of the dashboard in tests.
 const origin = "http://relay.example.com"
 
-func newRig(t *testing.T, change ...func(*Config)) *rig {
+func newRig(t testing.TB, change ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, people: newPeople(), limit: failures{}, key: &sessionKey{1, 2, 3}, log: &strings.Builder{},
 		api: &api{responses: map[string]func(apiCall) (int, http.Header, string){}},
@@ -210,7 +210,7 @@ func (r *rig) signedIn() *browser {
 
 // answer is a response.
 type answer struct {
-	t      *testing.T
+	t      testing.TB
 	code   int
 	header http.Header
 	body   string

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -82,11 +83,11 @@ type visit struct {
 	*Dashboard
 	w      http.ResponseWriter
 	r      *http.Request
-	person *config.User // who is signed in; nil = nobody
-	vars   map[string]string
-	values url.Values // of the form in a POST
-	status int        // of the page; 200 if no handler sets another
-	asOf   string     // Relay-Data-As-Of of the calls; empty: the data is current
+	person *config.User      // who is signed in; nil = nobody
+	vars   map[string]string // variables of the path, as they were sent: escaped, to be used in paths of the API
+	values url.Values        // of the form in a POST
+	status int               // of the page; 200 if no handler sets another
+	asOf   string            // Relay-Data-As-Of of the calls; empty: the data is current
 	// replayed says that the API has answered a call as it did before: the form was sent twice. Its secrets have been
 	// shown.
 	replayed bool
@@ -226,11 +227,11 @@ func (v *visit) readForm(a access) error {
 	if err != nil || kind != "application/x-www-form-urlencoded" {
 		return web.Invalid("", "The form was not sent as application/x-www-form-urlencoded.")
 	}
-	body, err := readBody(v.r, limit)
-	if err != nil {
+	var body bytes.Buffer
+	if err := web.ReadBody(v.r, &body, limit); err != nil {
 		return err
 	}
-	if v.values, err = url.ParseQuery(body); err != nil {
+	if v.values, err = url.ParseQuery(body.String()); err != nil {
 		return web.Invalid("", "The form could not be read. Open the page again and send it once more.")
 	}
 	return nil

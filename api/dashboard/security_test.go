@@ -68,7 +68,7 @@ func TestHostIsCheckedFirst(t *testing.T) {
 	}{
 		"base URL": {func(*Config) {}, []string{"relay.example.com", "relay.example.com:80", "RELAY.example.com."},
 			[]string{"localhost", "127.0.0.1", "192.0.2.7", "evil.example", "relay.example.com.evil.example",
-				"relay.example.com:80;script-src", ""}},
+				"relay.example.com:80;script-src", "relay.example.com:80/x", ""}},
 		"dev": {func(c *Config) { c.BaseURL, c.Dev = "http://127.0.0.1:8080", true },
 			[]string{"localhost:8080", "127.0.0.1:8080", "[::1]:8080"}, []string{"192.0.2.7", "evil.example", "127.0.0.2"}},
 		"allowed": {func(c *Config) { c.AllowedHosts = []string{"inside"} },

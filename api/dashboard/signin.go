@@ -99,11 +99,11 @@ func localPath(next string) string {
 	const start = "/app"
 	u, err := url.Parse(next)
 	switch {
-	case err != nil, u.Scheme != "", u.Host != "", u.User != nil, u.Opaque != "", strings.ContainsAny(next, "\\\r\n\t"):
+	case err != nil:
 	case path.Clean(u.Path) != u.Path, u.Path != start && !strings.HasPrefix(u.Path, start+"/"):
 	case u.Path == signInPath, strings.HasPrefix(u.Path, linkPath):
 	default:
-		return u.RequestURI()
+		return u.RequestURI() // path and query alone, escaped
 	}
 	return start
 }
