@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -236,9 +237,10 @@ func playHistory(t *testing.T, seed uint64) {
 		t.Log("merges are stopped")
 	}
 	for life := range 3 {
-		h.extend(10 + h.rnd.IntN(40))
+		h.extend(10 + h.rnd.IntN(25))
 		dies := h.rnd.IntN(2) == 0
-		g.SetRule(h.randomFaults(g, dies))
+		rule, hung := h.randomFaults(g, dies)
+		g.SetRule(rule)
 		w, stop := b.Writer(g.WriterConfig(
 			write.WriterConfig{FlushRows: 10 + h.rnd.IntN(100), FlushEvery: 20 * time.Millisecond, Drain: time.Millisecond}))
 		r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
@@ -250,9 +252,11 @@ func playHistory(t *testing.T, seed uint64) {
 			}
 			return len(g.StuckStatement) > 0 || r.CaughtUp(t.Context()) == nil
 		})
-		if len(g.StuckStatement) == 0 && life%2 == 1 {
+		if life%2 == 1 {
 			g.SetRule(nil)
-			h.compareAll(w, 3)
+			if !hung.Load() { // otherwise a statement hangs until its time-out, maybe one that no read waits for
+				h.compareAll(w, 2)
+			}
 		}
 		stop()
 		g.SetRule(nil)
@@ -265,18 +269,19 @@ func playHistory(t *testing.T, seed uint64) {
 		}
 	}
 	w, _ := b.Writer(write.WriterConfig{})
-	h.compareAll(w, 3)
+	h.compareAll(w, 2)
 	b.countUsage(w)
 	for _, table := range tables {
 		b.Exec("SYSTEM START MERGES " + table)
 		b.Exec("OPTIMIZE TABLE " + table + " FINAL")
 	}
-	h.compareAll(w, 3)
+	h.compareAll(w, 2)
 }
 
 // randomFaults returns a rule for the writer's statements: no faults, a few or many. With dies a late statement hangs,
-// so that the writer ends in the middle of it.
-func (h *faultHistory) randomFaults(g *storetest.FaultProxy, dies bool) func(int, string) storetest.Fault {
+// so that the writer ends in the middle of it; hung says that one does.
+func (h *faultHistory) randomFaults(g *storetest.FaultProxy, dies bool) (
+	rule func(int, string) storetest.Fault, hung *atomic.Bool) {
 	rnd := rand.New(rand.NewPCG(h.rnd.Uint64(), 1)) // guarded by the gate
 	percent := pick(h.history, 0, 3, 20)
 	last := -1
@@ -284,15 +289,17 @@ func (h *faultHistory) randomFaults(g *storetest.FaultProxy, dies bool) func(int
 		last = h.rnd.IntN(30)
 	}
 	g.RefusalCode = pick(h.history, 243, 252, 241, 210, 999)
+	hung = new(atomic.Bool)
 	return func(nth int, statement string) storetest.Fault {
 		switch {
 		case kindOf(statement) < 0:
 		case last >= 0 && nth >= last:
+			hung.Store(true)
 			return storetest.Stuck
 		case rnd.IntN(100) < percent:
 			return []storetest.Fault{
 				storetest.Refused, storetest.Cut, storetest.Torn, storetest.Lost, storetest.Half}[rnd.IntN(5)]
 		}
 		return storetest.NoFault
-	}
+	}, hung
 }

@@ -53,7 +53,7 @@ func TestReceiptResultFollowsLogOrder(t *testing.T) {
 		all = append(all, mine...)
 	}
 	if storetest.TwoShards(t) { // both have some
-		all = all[len(all)/2:]
+		all = all[len(all)-24:]
 	}
 	ask := func(r *read.Reader, all []sent) {
 		t.Helper()
@@ -77,7 +77,7 @@ func TestReceiptResultFollowsLogOrder(t *testing.T) {
 	impatient := read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Millisecond}
 	behind := b.ReaderWith(impatient, nil)
 	var wg sync.WaitGroup
-	for range 8 { // concurrent callers share one load
+	for range 4 { // concurrent callers share one load
 		wg.Go(func() { ask(behind, all[:9]) })
 	}
 	wg.Wait()

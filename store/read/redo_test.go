@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // TestRedoChangesNothing rewinds the writer to random offsets, as crashes between insert and commit do, and compares
@@ -29,7 +30,8 @@ func TestRedoChangesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := gocmp.Diff(row, d.Summary); diff != "" {
+			// Only the single read counts the attempts of each delivery.
+			if diff := gocmp.Diff(row, d.Summary, cmpopts.IgnoreFields(event.Delivery{}, "Attempts")); diff != "" {
 				t.Fatal("list and single read disagree", diff)
 			}
 			details = append(details, d)

@@ -184,7 +184,7 @@ func TestUsageSurvivesKills(t *testing.T) {
 	r := b.Reader(w)
 	b.compareUsage(r, 3)
 	b.countUsage(w)
-	b.compareUsage(r, 10)
+	b.compareUsage(r, 4)
 	b.Exec("OPTIMIZE TABLE usage_hour FINAL")
 	b.Exec("OPTIMIZE TABLE events FINAL")
 	b.compareUsage(r, 3)

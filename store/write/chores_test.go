@@ -23,11 +23,11 @@ import (
 func (b *bench) runChores(r *read.Reader, erased *erasures) (stop func()) {
 	b.Helper()
 	log, reg, owner := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), func() bool { return true }
-	eraser := write.NewEraser(write.EraserConfig{Every: 10 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
+	eraser := write.NewEraser(write.EraserConfig{Every: 40 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
 		ChoreDeps: write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg},
 		Erasures:  erased, Now: time.Now,
 	})
-	expirer := write.NewExpirer(10*time.Millisecond, write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg})
+	expirer := write.NewExpirer(40*time.Millisecond, write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{eraser.Run, expirer.Run} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
@@ -317,11 +317,11 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 	var ownerChecks atomic.Int64
 	log, reg := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	owner := func() bool { ownerChecks.Add(1); return true }
-	eraser := write.NewEraser(write.EraserConfig{Every: 20 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
+	eraser := write.NewEraser(write.EraserConfig{Every: 50 * time.Millisecond, Settle: time.Millisecond}, write.EraserDeps{
 		ChoreDeps: write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg},
 		Erasures:  erasures, Now: time.Now,
 	})
-	expirer := write.NewExpirer(20*time.Millisecond, write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg})
+	expirer := write.NewExpirer(50*time.Millisecond, write.ChoreDeps{Log: log, Store: r, IsOwner: owner, Metrics: reg})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{eraser.Run, expirer.Run} {
@@ -366,30 +366,42 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 	}
 }
 
-// TestBatchOfManyDays: one batch has events of more days than ClickHouse accepts partitions per block by default (100),
-// as a recovery of a year's failures does.
+// TestBatchOfManyDays: one batch has deliveries of more days than ClickHouse accepts partitions per block by default
+// (100), as a recovery of a year's failures does. All tables are inserted into with the setting that allows it.
 func TestBatchOfManyDays(t *testing.T) {
 	const days = 101
 	b := newBench(t)
 	if err := storetest.Migrate(t.Context(), b.URL, 365); err != nil {
 		t.Fatal(err)
 	}
-	for i := range days {
-		at := time.Now().AddDate(0, 0, -i).Add(-time.Minute)
-		b.IDs = id.NewGenerator(func() time.Time { return at })
-		e := b.Event(1)
-		r := e.Record()
-		r.Timestamp = time.Time{} // the producer gives up on records with an old timestamp
-		b.Produce(stream.Events, e.ID.Partition(), r)
-		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
+	g := storetest.NewFaultProxy(b.Bench)
+	var mu sync.Mutex // guards limits
+	limits := map[string]string{}
+	g.OnStatement = func(r *http.Request, statement string, _ time.Duration) {
+		if rest, ok := strings.CutPrefix(statement, "INSERT INTO "); ok {
+			table, _, _ := strings.Cut(rest, " ")
+			mu.Lock()
+			limits[table] = r.URL.Query().Get("max_partitions_per_insert_block")
+			mu.Unlock()
+		}
 	}
-	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Second})
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 365, FenceWait: time.Minute, Timeout: time.Minute},
-		w)
-	b.WaitCaughtUp(r)
-	for _, table := range []string{"events", "deliveries", "attempts"} {
-		if n := b.QuerySum("SELECT uniqExact(id) FROM " + table); n != days {
-			t.Errorf("%d of %d events have rows in %s", n, days, table)
+	b.storeFailedEvent(time.Now().Add(-time.Minute), 1)
+	for i := 1; i < days; i++ { // without an attempt: the rows of one table are enough
+		at := time.Now().AddDate(0, 0, -i)
+		b.IDs = id.NewGenerator(func() time.Time { return at })
+		b.ProduceOutcomes(b.Outcome(b.Event(1), "dst_a", event.Skipped, func(o *event.Outcome) { o.Attempt = nil }))
+	}
+	w, stop := b.Writer(g.WriterConfig(write.WriterConfig{FlushEvery: time.Second}))
+	b.WaitCaughtUp(b.Reader(w))
+	stop()
+	if n := b.QuerySum("SELECT uniqExact(id) FROM deliveries"); n != days {
+		t.Errorf("%d of %d deliveries are stored", n, days)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, table := range []string{"events", "deliveries", "attempts", "failure_candidates", "run_deliveries"} {
+		if limits[table] != "0" {
+			t.Errorf("inserts into %s have the limit %q, want 0: none", table, limits[table])
 		}
 	}
 	if dead := b.DeadLetters(1); len(dead) > 0 {
