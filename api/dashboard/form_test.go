@@ -105,7 +105,8 @@ func TestFormsAreBounded(t *testing.T) {
 	rig.addThings()
 	b := rig.signedIn()
 	b.post("/app/thing", url.Values{"name": {strings.Repeat("x", maxForm)}}).want(400, "larger than 1048576 bytes")
-	rig.browser().post("/app/sign-in", url.Values{"email": {strings.Repeat("x", maxPublicForm)}}).want(400, "larger than 16384 bytes")
+	rig.browser().post("/app/sign-in", url.Values{"email": {strings.Repeat("x", maxPublicForm)}}).
+		want(400, "larger than 16384 bytes")
 	b.post("/app/thing", url.Values{}, "Content-Type", "multipart/form-data").want(400)
 	b.post("/app/thing", url.Values{}, "Content-Type", "text/plain").want(400)
 }

@@ -109,6 +109,15 @@ func (h *hosts) origins(r *http.Request) []string {
 	return []string{h.origin, own}
 }
 
+// isTrustworthy reports whether browsers may take the page for trustworthy: it came by https or from this machine. Over
+// plain http from elsewhere they send no Sec-Fetch-Site, ignore Cross-Origin-Opener-Policy, and report that as an
+// error.
+func (h *hosts) isTrustworthy(r *http.Request) bool {
+	name := web.HostName(r.Host)
+	return h.scheme == "https" || r.TLS != nil || isLoopback(name) || strings.HasSuffix(name, ".localhost") ||
+		r.Header.Get("Sec-Fetch-Site") != ""
+}
+
 // codeOrigin marks the error of a request that does not come from our own page.
 const codeOrigin = "origin"
 

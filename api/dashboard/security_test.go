@@ -20,7 +20,7 @@ func TestEveryPageSetsTheHeaders(t *testing.T) {
 		t.Helper()
 		for header, want := range map[string]string{
 			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin",
 		} {
 			if got := a.header.Get(header); got != want {
 				t.Errorf("%s: %s is %q, want %q", name, header, got, want)
@@ -58,6 +58,24 @@ func TestEveryPageSetsTheHeaders(t *testing.T) {
 		}
 	}
 	check("404", b.get("/app/nothing"))
+}
+
+// Browsers report Cross-Origin-Opener-Policy as an error where they ignore it.
+func TestOpenerPolicyWhereBrowsersObeyIt(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://relay.example.com": "", "https://relay.example.com": "same-origin", "http://localhost:8080": "same-origin",
+		"http://127.0.0.1:8080": "same-origin", "http://[::1]:8080": "same-origin", "http://a.localhost": "same-origin",
+	} {
+		b := newRig(t, func(c *Config) { c.BaseURL = address }).browser()
+		b.origin = address
+		if got := b.get("/app/sign-in").want(200).header.Get("Cross-Origin-Opener-Policy"); got != want {
+			t.Errorf("%s gets %q, want %q", address, got, want)
+		}
+	}
+	proxied := newRig(t).browser().get("/app/sign-in", "Sec-Fetch-Site", "none") // https ends at a proxy
+	if got := proxied.header.Get("Cross-Origin-Opener-Policy"); got != "same-origin" {
+		t.Errorf("a trustworthy page gets %q", got)
+	}
 }
 
 func TestHostIsCheckedFirst(t *testing.T) {
