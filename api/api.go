@@ -114,6 +114,7 @@ func (a *API) Run(ctx context.Context) error { return a.watch.run(ctx) }
 type resources struct {
 	sender       *sender
 	events       *events
+	signatures   *signatures
 	payloads     *payloads
 	receipts     *receipts
 	replays      *replays
@@ -152,6 +153,7 @@ func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *r
 		keys:       &keyInfo{cfg.Version},
 		audit:      &auditLog{core: c, audit: deps.Audit},
 	}
+	x.signatures = &signatures{events: x.events, explain: deps.Explain, running: newExplanationLimit()}
 	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}
 	x.replays = &replays{
 		core: c, planner: &planner{core: c, selection: deps.Selection, reverify: deps.Reverify}, events: x.events,
@@ -169,6 +171,7 @@ func (x *resources) routes() []route {
 		{"/v1/events", methods{"GET": x.events.listEvents}},
 		{"/v1/events/{event}", methods{"GET": x.events.readEvent}},
 		{"/v1/events/{event}/attempts", methods{"GET": x.events.listAttempts}},
+		{"/v1/events/{event}/signature", methods{"GET": x.signatures.explainSignature}},
 		{"/v1/events/{event}/payload", methods{"DELETE": x.payloads.erasePayload}},
 		{"/v1/events/{event}/replay", methods{"POST": x.replays.replayEvent}},
 		{"/v1/events/{event}/processing", methods{"POST": x.receipts.receiveProcessing}},

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -97,8 +98,9 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 	job := c.do("POST", "/v1/recoveries",
 		map[string]any{"endpoint_id": ep.text("id"), "since": since(), "rate_per_second": 1})
 	run := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep.text("id"), "since": since()}).want(200)
+	_, received := c.receive("github", time.Now(), "{}", func(*event.Event) {})
 	known := map[string]string{"endpoint": ep.text("id"), "destination": ep.text("destinations.0.id"),
-		"event": c.send(ep.text("id")), "recovery": job.want(201).text("id"), "run": run.text("run_id")}
+		"event": received.Text(id.Event), "recovery": job.want(201).text("id"), "run": run.text("run_id")}
 	unknown := map[string]string{}
 	for name := range known {
 		unknown[name] = "nope"

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // Deps are the dependencies of the API. All but Resolver, Metrics and Ready are required; the zero Egress allows
@@ -55,6 +56,9 @@ type Deps struct {
 	// Reverify checks the signature of a rejected event again, with the current secrets and regardless of its age. An
 	// empty reason means that the signature is valid now.
 	Reverify func(ep *config.Endpoint, e *event.Event) (event.Reason, error)
+	// Explain explains the signature of an event with the endpoint's current secrets, nil if the endpoint verifies none.
+	// The explanation may contain the token of the ingest URL.
+	Explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)
 	// Sample builds a test event as the provider would send it, signed if the endpoint has the provider's secret. An
 	// empty kind selects the provider's most common type.
 	Sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
@@ -71,8 +75,8 @@ func (d Deps) validate() error {
 		"Usage": d.Usage != nil, "Limits": d.Limits != nil, "LimiterStore": d.LimiterStore != nil,
 		"Notifier": d.Notifier != nil,
 		"IDs":      d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,
-		"Reverify": d.Reverify != nil,
-		"Audit":    d.Audit != nil, "KeyUses": d.KeyUses != nil, "Sample": d.Sample != nil,
+		"Reverify": d.Reverify != nil, "Explain": d.Explain != nil,
+		"Audit": d.Audit != nil, "KeyUses": d.KeyUses != nil, "Sample": d.Sample != nil,
 	} {
 		if !present {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))

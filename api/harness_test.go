@@ -35,6 +35,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 const (
@@ -399,6 +400,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 			}, nil
 		},
 		Reverify: func(*config.Endpoint, *event.Event) (event.Reason, error) { return event.SignatureMismatch, nil },
+		Explain:  explainStored,
 	}
 	for _, s := range setup {
 		s(&cfg, &deps)
@@ -415,6 +417,25 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		t.Fatal(err)
 	}
 	return &client{t: t, api: a, fake: f, log: log, key: writeKey}
+}
+
+// explainStored explains the signature of an event as package ingest does.
+func explainStored(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error) {
+	conf := verify.Config{Type: ep.Verification.Type, Tolerance: verify.DefaultTolerance}
+	for _, sealed := range ep.Verification.Secrets {
+		secret, err := keyring().OpenString(ep.ID, config.FieldVerification, sealed)
+		if err != nil {
+			return nil, err
+		}
+		conf.Secrets = append(conf.Secrets, secret)
+	}
+	token, err := keyring().OpenString(ep.ID, config.FieldToken, ep.Token)
+	req := verify.Request{URL: baseURL + "/in/" + token + "?" + e.Query, Header: http.Header{}, Body: e.Body,
+		Now: e.ReceivedAt()}
+	for _, f := range e.Header {
+		req.Header.Add(f.Name, f.Value)
+	}
+	return verify.Explain(conf, req), err
 }
 
 func (c *client) as(key string) *client {

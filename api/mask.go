@@ -35,7 +35,7 @@ func (v viewer) ingestURL(base, token string) string {
 	if !v.capabilities {
 		token = maskText(token)
 	}
-	return base + "/in/" + token
+	return base + ingestPath + token
 }
 
 // destinationURL returns the configured URL of a destination.

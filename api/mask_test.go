@@ -135,6 +135,14 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 		"{endpoint_id}": name, "{event_id}": evt, "{run_id}": run, "{recovery_id}": c.recovery(name).text("id"),
 		"{destination_id}": ep.text("destinations.0.id"),
 	}
+	// Twilio signs the ingest URL, so the explanation of a signature contains it.
+	c.do("PATCH", "/v1/endpoints/"+name,
+		`{"provider":"twilio","verification":{"secret":"a secret of the test"}}`).want(200)
+	received, err := id.Parse(id.Event, evt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.fake.events[received].Source = event.SourceProvider
 	c.fake.entries = append(c.fake.entries,
 		audit.Entry{Action: "endpoint.updated", Changes: []string{"destinations"}, EntityType: "endpoint", Entity: name})
 	var paths []string
@@ -167,7 +175,8 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	}
 	// Counter-check: a read-write key sees the same capabilities, in attempts without the credential.
 	for path, want := range map[string]int{
-		"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3} {
+		"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3,
+		"/v1/events/" + evt + "/signature": 1} {
 		if a := c.do("GET", path, nil).want(200); len(x.in(string(a.raw))) != want {
 			t.Errorf("GET %s shows %v to a key that may write:\n%s", path, x.in(string(a.raw)), a.raw)
 		}

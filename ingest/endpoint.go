@@ -109,26 +109,44 @@ func (g *Ingest) Reverify(ep *config.Endpoint, e *event.Event) (event.Reason, er
 	if err != nil || p.verify == nil {
 		return "", err
 	}
-	header := make(http.Header, len(e.Header))
+	req, err := g.storedRequest(ep, p, e)
+	if err != nil {
+		return "", err
+	}
+	return event.Reason(verify.CheckIgnoringAge(*p.verify, req)), nil
+}
+
+// Explain explains the signature of a stored event, with the endpoint's current secrets and the age that it had when it
+// was received. It returns nil if the endpoint verifies no signatures. The explanation may contain the endpoint's token
+// as a part of the URL.
+func (g *Ingest) Explain(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error) {
+	p, err := g.preparer.get(ep)
+	if err != nil || p.verify == nil {
+		return nil, err
+	}
+	req, err := g.storedRequest(ep, p, e)
+	if err != nil {
+		return nil, err
+	}
+	return verify.Explain(*p.verify, req), nil
+}
+
+// storedRequest returns the request of a stored event, at the time of its receipt. Its URL has the endpoint's current
+// token, or the former one if the signature is valid for that.
+func (g *Ingest) storedRequest(ep *config.Endpoint, p *prepared, e *event.Event) (verify.Request, error) {
+	req := verify.Request{Method: e.Method, Header: make(http.Header, len(e.Header)), Body: e.Body, Now: e.ReceivedAt()}
 	for _, f := range e.Header {
-		header[f.Name] = append(header[f.Name], f.Value)
+		req.Header[f.Name] = append(req.Header[f.Name], f.Value)
 	}
-	tokens := []config.Sealed{ep.Token}
+	var err error
 	if ep.FormerToken != nil {
-		tokens = append(tokens, ep.FormerToken.Token)
-	}
-	var reason event.Reason
-	for _, token := range tokens {
-		url, err := g.signedURL(ep.ID, token, e.Query)
-		if err != nil {
-			return "", err
-		}
-		req := verify.Request{Method: e.Method, URL: url, Header: header, Body: e.Body}
-		if reason = event.Reason(verify.CheckIgnoringAge(*p.verify, req)); reason == "" {
-			break
+		req.URL, err = g.signedURL(ep.ID, ep.FormerToken.Token, e.Query)
+		if err != nil || verify.CheckIgnoringAge(*p.verify, req) == "" {
+			return req, err
 		}
 	}
-	return reason, nil
+	req.URL, err = g.signedURL(ep.ID, ep.Token, e.Query)
+	return req, err
 }
 
 // signedURL returns the ingest URL with the decrypted token, as the provider calls and signs it.

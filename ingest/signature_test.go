@@ -14,6 +14,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // vector is a request that a provider's own library signed; see pkg/verify/testdata/vendors.
@@ -252,8 +254,47 @@ func TestReverify(t *testing.T) {
 	ep := *w.EndpointByToken(token)
 	ep.Verification = &config.Verification{Type: "github", Secrets: []config.Sealed{"other:AAAA"}}
 	ep.Rev += 1000
+	if _, err := w.ingest.Explain(&ep, &event.Event{}); err == nil {
+		t.Error("no error for a secret that cannot be decrypted")
+	}
 	if _, err := w.ingest.Reverify(&ep, &event.Event{}); err == nil {
 		t.Error("no error for a secret that cannot be decrypted")
+	}
+}
+
+// Explain uses the endpoint's current secrets and the time of receipt; a signature may cover the former token.
+func TestExplain(t *testing.T) {
+	all, now := vectors(t)
+	w := newWorld(t, options{now: func() time.Time { return now }})
+	for i, v := range all {
+		base, rest, _ := strings.Cut(v.URL, PathPrefix+token)
+		w.ingest.cfg.BaseURL = base
+		ep := *w.EndpointByToken(token)
+		received, err := id.NewGenerator(func() time.Time { return now.Add(time.Hour) }).New(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &event.Event{ID: received, Method: v.Method, Query: strings.TrimPrefix(rest, "?"), Body: []byte(v.Body)}
+		for name, value := range v.Headers {
+			e.Header = append(e.Header, event.Field{Name: http.CanonicalHeaderKey(name), Value: value})
+		}
+		ep.Verification = w.verification(v.Type, otherSecret)
+		ep.Verification.Secrets = append(ep.Verification.Secrets, w.verification(v.Type, v.Secret).Secrets...)
+		ep.Verification.ToleranceSeconds = 60
+		ep.Rev += int64(i) + 1
+		ep.RotateToken(w.keyring.SealString(ep.ID, config.FieldToken, "another"), "", now)
+		out, err := w.ingest.Explain(&ep, e)
+		if err != nil || len(out.Secrets) != 2 || out.Secrets[0].Matches || !out.Secrets[1].Matches {
+			t.Fatalf("%s: %v %+v", v.Name, err, out)
+		}
+		if out.TimeSigned != (out.Reason == verify.TimestampOutsideTolerance) || out.URL != "" && out.URL != v.URL {
+			t.Errorf("%s: %+v", v.Name, out)
+		}
+	}
+	ep := *w.EndpointByToken(token)
+	ep.Verification, ep.Rev = nil, ep.Rev+1000
+	if out, err := w.ingest.Explain(&ep, &event.Event{}); out != nil || err != nil {
+		t.Errorf("without a verification: %v %v", out, err)
 	}
 }
 

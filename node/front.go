@@ -58,7 +58,8 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
 			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
-			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Sample: n.ingest.Sample,
+			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
+			Sample: n.ingest.Sample,
 		})
 	if err != nil || !n.s.hasRole("api") {
 		return nil, err

@@ -9,7 +9,9 @@ import (
 const GitHub = "github"
 
 var github = Scheme{
-	Name: GitHub, TypeSource: "header:X-GitHub-Event", check: checkGitHub, sign: signGitHub,
+	Name: GitHub, Title: "GitHub", TypeSource: "header:X-GitHub-Event", check: checkGitHub, sign: signGitHub,
+	layout:            githubLayout,
+	secretsOfOtherUse: map[string]string{"ghp_": "a personal access token", "github_pat_": "a personal access token"},
 	Sample: Sample{
 		Type: "push", UserAgent: "GitHub-Hookshot/sample", ContentType: jsonType, Body: githubSample,
 		Header: func(x SampleValues) map[string]string {
@@ -27,6 +29,10 @@ const githubHeader, githubPrefix = "X-Hub-Signature-256", "sha256="
 // `X-Hub-Signature` (SHA-1) too; without the SHA-256 header, the signature is missing.
 func checkGitHub(c Config, r Request) (time.Time, Reason) {
 	return time.Time{}, checkBodySignature(c, r, githubHeader, githubPrefix, hexSHA256())
+}
+
+func githubLayout(Config, Request) layout {
+	return layout{header: githubHeader, prefix: githubPrefix, form: hexSHA256()}
 }
 
 func signGitHub(c Config, r Request, _ string) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,10 @@ import (
 // HMAC is the verification type of the configurable scheme, for providers that have no scheme of their own here.
 const HMAC = "hmac"
 
-var custom = Scheme{Name: HMAC, check: checkCustom, sign: signCustom, validate: validateCustom, Sample: plainSample}
+var custom = Scheme{
+	Name: HMAC, Title: "the endpoint's HMAC", check: checkCustom, sign: signCustom, layout: customLayout,
+	validate: validateCustom, Sample: plainSample,
+}
 
 // Defaults of the configurable scheme for empty members.
 const (
@@ -154,6 +158,23 @@ func parseCustomTime(s string, touchesBody bool) (time.Time, bool) {
 	}
 	at, err := time.Parse(time.RFC3339, s)
 	return at, err == nil && !at.IsZero()
+}
+
+func customLayout(c Config, _ Request) layout {
+	form, known := newMACForm(c.algorithm(), c.encoding())
+	t, err := parseTemplate(c.template())
+	if !known || err != nil {
+		return layout{}
+	}
+	t.header = http.CanonicalHeaderKey(t.header)
+	l := layout{
+		header: http.CanonicalHeaderKey(cmp.Or(c.Header, defaultHeader)), prefix: c.Prefix, form: form, content: t,
+		configurable: true,
+	}
+	if t.timestampInList() {
+		l.separators = listSeparators
+	}
+	return l
 }
 
 func signCustom(c Config, r Request, stamp string) error {

@@ -100,16 +100,21 @@ func (f macForm) verify(keys []string, m message, signatures ...string) Reason {
 
 // appendMAC appends the encoded MAC of the message to dst.
 func (f macForm) appendMAC(dst []byte, key string, m message) []byte {
-	mac := hmac.New(f.hash, []byte(key))
-	mac.Write([]byte(m.head))
-	mac.Write(m.body)
-	mac.Write([]byte(m.tail))
 	var space [sha512.Size]byte
-	sum := mac.Sum(space[:0])
+	sum := f.appendSum(space[:0], key, m)
 	if f.encoding == hexText {
 		return hex.AppendEncode(dst, sum)
 	}
 	return base64.StdEncoding.AppendEncode(dst, sum)
+}
+
+// appendSum appends the MAC of the message to dst.
+func (f macForm) appendSum(dst []byte, key string, m message) []byte {
+	mac := hmac.New(f.hash, []byte(key))
+	mac.Write([]byte(m.head))
+	mac.Write(m.body)
+	mac.Write([]byte(m.tail))
+	return mac.Sum(dst)
 }
 
 // sign returns the encoded MAC of the message, made with the first secret.

@@ -13,7 +13,8 @@ var schemes = []*Scheme{&generic, &stripe, &github, &shopify, &slack, &twilio, &
 
 // Scheme describes a provider: how it signs, the defaults of its endpoints, and a sample request.
 type Scheme struct {
-	Name string
+	Name  string
+	Title string // its name in a sentence
 	// TypeSource is the default type_source of its endpoints: where its requests contain the event type. "" for none.
 	TypeSource string
 	// Answer is the default response to its events, nil for the common one.
@@ -28,6 +29,11 @@ type Scheme struct {
 	check func(Config, Request) (time.Time, Reason)
 	// sign sets the headers that check reads; stamp is the time of the request in Unix seconds.
 	sign func(c Config, r Request, stamp string) error
+	// secretsOfOtherUse names, by their prefixes, what the provider's users enter in place of the signing secret.
+	secretsOfOtherUse map[string]string
+	// layout describes the signature to Explain. It is nil if check is nil, and returns the zero value for an invalid
+	// configuration.
+	layout func(Config, Request) layout
 	// secretFault returns what is wrong with a secret, or "", after the common rules; nil if the scheme has no rule of its
 	// own.
 	secretFault func(secret string) string

@@ -9,7 +9,9 @@ import (
 const Shopify = "shopify"
 
 var shopify = Scheme{
-	Name: Shopify, TypeSource: "header:X-Shopify-Topic", check: checkShopify, sign: signShopify,
+	Name: Shopify, Title: "Shopify", TypeSource: "header:X-Shopify-Topic", check: checkShopify, sign: signShopify,
+	layout:            shopifyLayout,
+	secretsOfOtherUse: map[string]string{"shpat_": "an access token", "shpca_": "an access token"},
 	Sample: Sample{
 		Type: "orders/create", UserAgent: "Shopify-Captain-Hook", ContentType: jsonType, Body: shopifySample,
 		Header: func(x SampleValues) map[string]string {
@@ -27,6 +29,10 @@ const shopifyHeader = "X-Shopify-Hmac-Sha256"
 // checkShopify reads `X-Shopify-Hmac-Sha256: <base64>`, HMAC-SHA256 of the body, keyed with the app's client secret.
 func checkShopify(c Config, r Request) (time.Time, Reason) {
 	return time.Time{}, checkBodySignature(c, r, shopifyHeader, "", base64SHA256())
+}
+
+func shopifyLayout(Config, Request) layout {
+	return layout{header: shopifyHeader, form: base64SHA256()}
 }
 
 func signShopify(c Config, r Request, _ string) error {

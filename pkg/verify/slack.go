@@ -10,7 +10,9 @@ import (
 const Slack = "slack"
 
 var slack = Scheme{
-	Name: Slack, TypeSource: "body:$.event.type|body:$.type", check: checkSlack, sign: signSlack,
+	Name: Slack, Title: "Slack", TypeSource: "body:$.event.type|body:$.type", check: checkSlack, sign: signSlack,
+	layout:            slackLayout,
+	secretsOfOtherUse: map[string]string{"xoxb-": "a bot token", "xoxp-": "a user token", "xapp-": "an app-level token"},
 	Sample: Sample{
 		Type: "app_mention", UserAgent: "Slackbot 1.0 (+https://api.slack.com/robots)", ContentType: jsonType,
 		Body: slackSample,
@@ -40,6 +42,14 @@ func checkSlack(c Config, r Request) (time.Time, Reason) {
 
 func slackMessage(r Request, stamp string) message {
 	return message{head: "v0:" + stamp + ":", body: r.Body}
+}
+
+func slackLayout(Config, Request) layout {
+	const stamp = "{timestamp}"
+	return layout{
+		header: slackHeader, prefix: slackPrefix, form: hexSHA256(),
+		content: template{head: "v0:" + stamp + ":", placeholder: stamp, header: slackTimeHeader},
+	}
 }
 
 func signSlack(c Config, r Request, stamp string) error {

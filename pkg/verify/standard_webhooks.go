@@ -11,8 +11,8 @@ import (
 const StandardWebhooks = "standard_webhooks"
 
 var standardWebhooks = Scheme{
-	Name: StandardWebhooks, TypeSource: "body:$.type", IDHeader: "Webhook-Id",
-	check: checkStandard, sign: signStandard, secretFault: standardSecretFault,
+	Name: StandardWebhooks, Title: "Standard Webhooks", TypeSource: "body:$.type", IDHeader: "Webhook-Id",
+	check: checkStandard, sign: signStandard, layout: standardLayout, secretFault: standardSecretFault,
 	Sample: Sample{
 		Type: "invoice.paid", UserAgent: "standard-webhooks-sample/1", ContentType: jsonType,
 		Body: func(x SampleValues) string {
@@ -30,10 +30,7 @@ var standardWebhooks = Scheme{
 // attacker could add a new webhook-id, by which destinations deduplicate, to a captured request whose svix signature
 // does not cover it.
 func checkStandard(c Config, r Request) (time.Time, Reason) {
-	prefix := "Webhook-"
-	if len(r.Header["Webhook-Id"])+len(r.Header["Webhook-Timestamp"])+len(r.Header["Webhook-Signature"]) == 0 {
-		prefix = "Svix-"
-	}
+	prefix := standardPrefix(r)
 	list, reason := singleValue(r.Header, prefix+"Signature")
 	if reason != "" {
 		return time.Time{}, reason
@@ -59,6 +56,26 @@ func checkStandard(c Config, r Request) (time.Time, Reason) {
 	}
 	m := message{head: id + "." + stamp + ".", body: r.Body}
 	return signedAt, base64SHA256().verify(keys, m, signatures...)
+}
+
+// standardPrefix returns how the names of the request's headers begin.
+func standardPrefix(r Request) string {
+	if len(r.Header["Webhook-Id"])+len(r.Header["Webhook-Timestamp"])+len(r.Header["Webhook-Signature"]) == 0 {
+		return "Svix-"
+	}
+	return "Webhook-"
+}
+
+func standardLayout(_ Config, r Request) layout {
+	prefix := standardPrefix(r)
+	if len(r.Header["Svix-Id"])+len(r.Header["Svix-Timestamp"])+len(r.Header["Svix-Signature"]) == 0 {
+		prefix = "Webhook-" // the request has neither; these are the names of the specification
+	}
+	return layout{
+		header: prefix + "Signature", idHeader: prefix + "Id", separators: " ", prefix: "v1,", form: base64SHA256(),
+		content: template{head: "{timestamp}.", placeholder: "{timestamp}", header: prefix + "Timestamp"},
+		decode:  decodeStandardSecret,
+	}
 }
 
 // v1Signatures returns the well-formed v1 signatures of a space-separated list.

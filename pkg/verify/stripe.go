@@ -9,7 +9,9 @@ import (
 const Stripe = "stripe"
 
 var stripe = Scheme{
-	Name: Stripe, TypeSource: "body:$.type", check: checkStripe, sign: signStripe,
+	Name: Stripe, Title: "Stripe", TypeSource: "body:$.type", check: checkStripe, sign: signStripe, layout: stripeLayout,
+	secretsOfOtherUse: map[string]string{"sk_": "a secret API key", "rk_": "a restricted API key",
+		"pk_": "a publishable API key"},
 	Sample: Sample{
 		Type: "payment_intent.succeeded", UserAgent: "Stripe/1.0 (+https://stripe.com/docs/webhooks)",
 		ContentType: jsonType + "; charset=utf-8", Body: stripeSample,
@@ -35,6 +37,13 @@ func checkStripe(c Config, r Request) (time.Time, Reason) {
 		return time.Time{}, SignatureMalformed
 	}
 	return signedAt, hexSHA256().verify(c.Secrets, message{head: stamp + ".", body: r.Body}, signatures...)
+}
+
+func stripeLayout(Config, Request) layout {
+	return layout{
+		header: stripeHeader, separators: ",", prefix: "v1=", form: hexSHA256(),
+		content: template{head: "{timestamp}.", placeholder: "{timestamp}"},
+	}
 }
 
 func signStripe(c Config, r Request, stamp string) error {

@@ -17,7 +17,8 @@ import (
 const Twilio = "twilio"
 
 var twilio = Scheme{
-	Name: Twilio, check: checkTwilio, sign: signTwilio,
+	Name: Twilio, Title: "Twilio", check: checkTwilio, sign: signTwilio, layout: twilioLayout,
+	secretsOfOtherUse: map[string]string{"SK": "the id of an API key", "AC": "the id of the account"},
 	// Twilio parses responses as TwiML and reports an error if they are anything else.
 	Answer: &Answer{ContentType: "text/xml", Body: "<Response/>"},
 	Sample: Sample{
@@ -69,6 +70,10 @@ func twilioReason(c Config, r Request) Reason {
 		}
 	}
 	return SignatureMismatch
+}
+
+func twilioLayout(Config, Request) layout {
+	return layout{header: twilioHeader, form: base64SHA1(), signsURL: true}
 }
 
 func signTwilio(c Config, r Request, _ string) error {

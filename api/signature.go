@@ -1,0 +1,240 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// maxExplanations is how many signatures a node explains at the same time. One takes milliseconds for a common body and
+// up to a second of a processor for 10 MiB. A further one waits for explanationWait.
+const maxExplanations, explanationWait = 2, 2 * time.Second
+
+func newExplanationLimit() *semaphore.Weighted { return semaphore.NewWeighted(maxExplanations) }
+
+// signatures explains the signatures of received events.
+type signatures struct {
+	*events
+	explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)
+	running *semaphore.Weighted
+}
+
+// explainSignature shows how the signature of an event compares with the endpoint's current verification, and what is
+// probably wrong. It contains no secret and at most eight characters of an expected signature.
+func (a *signatures) explainSignature(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	d, err := a.detail(r, key)
+	if err != nil {
+		return err
+	}
+	ep, err := a.verifiedEndpoint(d.Event)
+	if err != nil {
+		return err
+	}
+	out, err := a.explainSoon(r.Context(), ep, d.Event)
+	if err != nil {
+		return err
+	}
+	setAsOf(w, d.AsOf)
+	return a.answers.write(r.Context(), w, explanationBytes(d.Event, out), func() any {
+		return explanationViewOf(viewerOf(key), ep, d.Event, out)
+	})
+}
+
+// explainSoon explains a signature when fewer than maxExplanations are being explained.
+func (a *signatures) explainSoon(ctx context.Context, ep *config.Endpoint, e *event.Event) (
+	*verify.Explanation, error) {
+	waiting, cancel := context.WithTimeout(ctx, explanationWait)
+	defer cancel()
+	if a.running.Acquire(waiting, 1) != nil {
+		return nil, web.ServiceUnavailable(nil, "this node is explaining other signatures; try again")
+	}
+	defer a.running.Release(1)
+	out, err := a.explain(ep, e)
+	if err == nil && out == nil {
+		err = errNoVerification()
+	}
+	return out, err
+}
+
+// verifiedEndpoint returns the endpoint of an event whose signature can be explained, or the 400.
+func (a *signatures) verifiedEndpoint(e *event.Event) (*config.Endpoint, error) {
+	if e.Source != event.SourceProvider {
+		return nil, web.WrongState("", "the event was sent through the API and carries no signature of a provider; read the "+
+			"signature of an event that came to the ingest URL")
+	}
+	if !a.erasures.ErasedAt(e.ID).IsZero() {
+		return nil, web.WrongState("", "the payload of the event was erased, and its signature with it; let the provider "+
+			"send the event again")
+	}
+	ep := a.presentEndpoint(e.Endpoint, e.Account)
+	switch {
+	case ep == nil:
+		return nil, web.WrongState("", "the endpoint of the event was deleted, and its secrets with it; let the provider "+
+			"send the event to another endpoint")
+	case ep.Verification == nil:
+		return nil, errNoVerification()
+	}
+	return ep, nil
+}
+
+func errNoVerification() error {
+	return web.WrongState("", "the endpoint verifies no signatures; set its verification with the provider's secret")
+}
+
+// explanationView is the response to GET /v1/events/{event}/signature.
+type explanationView struct {
+	Object  string        `json:"object"`
+	EventID string        `json:"event_id"`
+	Scheme  string        `json:"scheme"`
+	Verdict event.Verdict `json:"verdict"`
+	Reason  *event.Reason `json:"reason"`
+	Headers []headerView  `json:"headers"`
+	URL     *string       `json:"url"`
+
+	SignedContent          *string `json:"signed_content"`
+	SignedContentEncoding  string  `json:"signed_content_encoding"`
+	SignedContentTruncated bool    `json:"signed_content_truncated"`
+	SignedContentMasked    bool    `json:"signed_content_masked"`
+	SignedSizeBytes        *int    `json:"signed_size_bytes"`
+
+	Timestamp        *string  `json:"timestamp"`
+	SignedAt         web.Time `json:"signed_at"`
+	AgeSeconds       *int64   `json:"age_seconds"`
+	ToleranceSeconds *int     `json:"tolerance_seconds"`
+
+	ReceivedPrefix *string        `json:"received_prefix"`
+	Secrets        []secretResult `json:"secrets"`
+	Findings       []findingView  `json:"findings"`
+}
+
+// headerView is a header that the verification reads, with its values as received.
+type headerView struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+type secretResult struct {
+	Last4          *string `json:"last4"`
+	ExpectedPrefix *string `json:"expected_prefix"`
+	Matches        bool    `json:"matches"`
+}
+
+type findingView struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event, out *verify.Explanation) explanationView {
+	v := explanationView{
+		Object: "signature", EventID: e.ID.Text(id.Event), Scheme: out.Scheme, Verdict: event.VerdictVerified,
+		Reason: orNull(event.Reason(out.Reason)), Headers: make([]headerView, len(out.Headers)),
+		ReceivedPrefix: orNull(out.ReceivedPrefix), Secrets: make([]secretResult, len(out.Secrets)),
+		Findings: []findingView{},
+	}
+	switch {
+	case out.Reason != "" && ep.Verification.Mode == "observe":
+		v.Verdict = event.VerdictObserved
+	case out.Reason != "":
+		v.Verdict = event.VerdictRejected
+	}
+	for i, name := range out.Headers {
+		v.Headers[i] = headerView{name, []string{}}
+		for _, f := range e.Header {
+			if f.Name == name {
+				v.Headers[i].Values = append(v.Headers[i].Values, f.Value)
+			}
+		}
+	}
+	for i, s := range out.Secrets {
+		v.Secrets[i] = secretResult{orNull(s.Last4), orNull(s.ExpectedPrefix), s.Matches}
+	}
+	for _, f := range out.Findings {
+		v.Findings = append(v.Findings, findingView(f))
+	}
+	if e.Verdict == event.VerdictRejected && (out.Reason == "" || out.Reason == verify.TimestampOutsideTolerance) {
+		v.Findings = append(v.Findings, findingView{"valid_for_replay",
+			"The endpoint's current secret made the signature: replay the event to deliver it; a replay ignores the age."})
+	}
+	v.setContent(by, out)
+	v.setTime(ep, e, out)
+	return v
+}
+
+// setContent sets the signed text and the URL. The token in the URL is masked for readers.
+func (v *explanationView) setContent(by viewer, out *verify.Explanation) {
+	v.SignedContentEncoding = "utf8"
+	content, url := out.Content, out.URL
+	if v.SignedContentTruncated = len(content) < out.ContentSize; v.SignedContentTruncated {
+		content = wholeRunes(content)
+	}
+	if token := urlToken(url); token != "" && !by.capabilities {
+		masked := maskText(token)
+		url = strings.ReplaceAll(url, token, masked)
+		content = bytes.ReplaceAll(content, []byte(token), []byte(masked))
+		v.SignedContentMasked = true
+	}
+	v.URL = orNull(url)
+	if out.Content == nil {
+		return
+	}
+	text, encoding := bodyText(content)
+	v.SignedContent, v.SignedContentEncoding, v.SignedSizeBytes = &text, encoding, &out.ContentSize
+}
+
+// setTime sets the signed time and how old it was when the request came.
+func (v *explanationView) setTime(ep *config.Endpoint, e *event.Event, out *verify.Explanation) {
+	if !out.TimeSigned {
+		return
+	}
+	v.Timestamp, v.ToleranceSeconds = orNull(out.Timestamp), &ep.Verification.ToleranceSeconds
+	if !out.SignedAt.IsZero() {
+		age := int64(e.ReceivedAt().Sub(out.SignedAt) / time.Second)
+		v.SignedAt, v.AgeSeconds = web.Time(out.SignedAt), &age
+	}
+}
+
+// ingestPath precedes the token in an ingest URL.
+const ingestPath = "/in/"
+
+// urlToken returns the token in an ingest URL, "" if there is none.
+func urlToken(url string) string {
+	address, _, _ := strings.Cut(url, "?")
+	i := strings.LastIndex(address, ingestPath)
+	if i < 0 {
+		return ""
+	}
+	return address[i+len(ingestPath):]
+}
+
+// wholeRunes returns text without the part of a character at its end, if it is UTF-8 otherwise.
+func wholeRunes(text []byte) []byte {
+	for n := range utf8.UTFMax {
+		if n < len(text) && utf8.Valid(text[:len(text)-n]) {
+			return text[:len(text)-n]
+		}
+	}
+	return text
+}
+
+// explanationFrame bounds the JSON of an explanation without the texts that senders chose.
+const explanationFrame = 16 << 10
+
+// explanationBytes is an upper bound of an explanation as JSON.
+func explanationBytes(e *event.Event, out *verify.Explanation) int {
+	n := len(out.Content) + len(out.URL) + len(out.Timestamp)
+	for _, f := range e.Header {
+		n += len(f.Value)
+	}
+	return escapedByte*n + explanationFrame
+}

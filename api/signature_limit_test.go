@@ -1,0 +1,42 @@
+package api
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// A node explains two signatures at the same time. A further one waits for two seconds and is answered 503.
+func TestExplanationsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		finish, ended := make(chan struct{}), make(chan error)
+		a := &signatures{running: newExplanationLimit(), explain: func(*config.Endpoint, *event.Event) (
+			*verify.Explanation, error) {
+			<-finish
+			return &verify.Explanation{}, nil
+		}}
+		for range maxExplanations {
+			go func() { _, err := a.explainSoon(t.Context(), nil, nil); ended <- err }()
+		}
+		synctest.Wait()
+		began := time.Now()
+		if _, err := a.explainSoon(t.Context(), nil, nil); web.FromError(err).Status != 503 ||
+			time.Since(began) != explanationWait {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		close(finish)
+		for range maxExplanations {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := a.explainSoon(t.Context(), nil, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}

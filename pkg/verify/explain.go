@@ -1,0 +1,230 @@
+package verify
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// shownSignature is how many characters of a signature an explanation contains. The rest of an expected signature
+	// stays hidden: whoever reads an explanation must not be able to sign a request.
+	shownSignature = 8
+	// maxShownContent limits the signed text in an explanation, in bytes.
+	maxShownContent = 64 << 10
+	// shownSecret is how many characters at the end of a secret an explanation contains, if the secret has at least
+	// minShownSecret.
+	shownSecret, minShownSecret = 4, 12
+)
+
+// Explanation says how [Check] came to its result, without a secret and with at most eight characters of a signature.
+type Explanation struct {
+	Scheme string
+	Reason Reason // the result of Check
+	// Headers are the canonical names of the headers that the scheme reads.
+	Headers []string
+	// Content is the signed text, cut to 64 KiB; ContentSize is its length in bytes. Nil if a part of it is missing from
+	// the request.
+	Content     []byte
+	ContentSize int
+	// URL is the address that the scheme signs, as this service assumes it; empty if the scheme signs none.
+	URL string
+	// TimeSigned reports whether the scheme signs a time. Timestamp is its text, empty if the request has none, and
+	// SignedAt the time, zero if the text cannot be parsed.
+	TimeSigned bool
+	Timestamp  string
+	SignedAt   time.Time
+	Secrets    []SecretResult // in the order of the configuration
+	// ReceivedPrefix is the beginning of the first signature in the request, empty if there is none.
+	ReceivedPrefix string
+	// Findings say what is probably wrong and what to change. There is at least one unless Reason is empty.
+	Findings []Finding
+}
+
+// SecretResult is what one secret gives for a request.
+type SecretResult struct {
+	Last4          string // the end of the secret, empty for a short one
+	ExpectedPrefix string // the beginning of the signature that it makes; empty if the signed text is unknown
+	Matches        bool   // it made a signature of the request
+}
+
+// Finding is one probable cause of a failed verification.
+type Finding struct {
+	Code    string // one word for programs, such as body_newline
+	Message string // one sentence: what is wrong and what to change
+}
+
+// layout describes the signature of a scheme to Explain. Check does not use it.
+type layout struct {
+	header   string // that contains the signature
+	idHeader string // whose value and a full stop begin the signed text; "" for none
+	// separators are the bytes between the items of the header; "" if its value is one signature.
+	separators string
+	prefix     string // of a signature
+	form       macForm
+	content    template // signed text; the zero value is the body alone
+	// decode returns the key of a secret; nil if the secret is the key.
+	decode       func(secret string) (string, error)
+	signsURL     bool // Twilio: see twilioMessages
+	configurable bool // the owner of the endpoint can change the members of Config
+}
+
+// explainer collects an explanation.
+type explainer struct {
+	layout
+	config   Config
+	request  Request
+	scheme   *Scheme
+	stamp    string        // text of the timestamp
+	messages []message     // what the scheme signs; several spellings for Twilio; nil if a part is missing
+	received []receivedMAC // signatures in the header
+	out      *Explanation
+}
+
+// Explain returns how Check(c, r) came to its result. If the request is not accepted, it tries the usual mistakes: it
+// makes signatures with other forms of the secrets, of the signed text and of the signature, and compares them with
+// those of the request. Its work is bounded: at most 140 signatures for each secret, and 70 if the body has more than
+// 64 KiB.
+func Explain(c Config, r Request) *Explanation {
+	out := &Explanation{Scheme: c.Type, Reason: Check(c, r)}
+	x := &explainer{scheme: ByName(c.Type), config: c, request: r, out: out}
+	if x.scheme.Signs() {
+		x.layout = x.scheme.layout(c, r)
+	}
+	if x.form.hash == nil {
+		out.Findings = finding("unknown_scheme", "this version does not know the type of the verification or one of its "+
+			"settings: set `verification` again")
+		return out
+	}
+	x.readHeaders()
+	x.buildMessages()
+	x.checkSecrets()
+	if out.Reason != "" {
+		out.Findings = x.findings()
+	}
+	return out
+}
+
+// value returns the value of a header that must occur once, "" if it is missing, repeated or too long.
+func (x *explainer) value(name string) string {
+	value, _ := singleValue(x.request.Header, name)
+	return value
+}
+
+// readHeaders sets what the headers contain. It reads more forms of a signature than the scheme allows.
+func (x *explainer) readHeaders() {
+	for _, name := range []string{x.header, x.content.header, x.idHeader} {
+		if name = http.CanonicalHeaderKey(name); name != "" && !slices.Contains(x.out.Headers, name) {
+			x.out.Headers = append(x.out.Headers, name)
+		}
+	}
+	value := x.value(x.header)
+	x.received = receivedMACs(value)
+	x.out.ReceivedPrefix = firstCharacters(x.firstSignature(value))
+	x.out.TimeSigned = x.content.placeholder != ""
+	switch {
+	case x.content.header != "":
+		x.stamp = x.value(x.content.header)
+	case x.out.TimeSigned:
+		x.stamp = listTimestamp(value)
+	}
+	x.out.Timestamp = x.stamp
+	if x.out.TimeSigned {
+		x.out.SignedAt, _ = x.parseTime(x.stamp)
+	}
+}
+
+// firstSignature returns the first item of the signature header that has the scheme's prefix, without the prefix. If
+// none has it, it returns the first signature in any form, or the value.
+func (x *explainer) firstSignature(value string) string {
+	items := []string{value}
+	if x.separators != "" {
+		items = splitAny(value, x.separators)
+	}
+	for _, item := range items {
+		if s, found := strings.CutPrefix(item, x.prefix); found && s != "" {
+			if _, isTimestamp := cutTimestamp(item); !isTimestamp {
+				return s
+			}
+		}
+	}
+	switch {
+	case len(x.received) > 0:
+		return x.received[0].text
+	case x.separators != "":
+		return ""
+	}
+	return value
+}
+
+// parseTime parses the timestamp as the scheme does.
+func (x *explainer) parseTime(stamp string) (time.Time, bool) {
+	if x.configurable {
+		return parseCustomTime(stamp, x.content.timestampTouchesBody())
+	}
+	return parseUnixSeconds(stamp)
+}
+
+// buildMessages sets the signed text, unless a part of it is missing.
+func (x *explainer) buildMessages() {
+	if x.signsURL {
+		x.out.URL = x.request.URL
+		x.messages = twilioMessages(x.request.URL, x.request.Body)
+	} else if m, ok := x.messageOf(x.content, x.request.Body); ok {
+		x.messages = []message{m}
+	}
+	if len(x.messages) == 0 {
+		return
+	}
+	m := x.messages[0]
+	x.out.ContentSize = len(m.head) + len(m.body) + len(m.tail)
+	x.out.Content = make([]byte, 0, min(x.out.ContentSize, maxShownContent))
+	for _, part := range [][]byte{[]byte(m.head), m.body, []byte(m.tail)} {
+		room := maxShownContent - len(x.out.Content)
+		x.out.Content = append(x.out.Content, part[:min(len(part), room)]...)
+	}
+}
+
+// messageOf returns the signed text for another template or body. False if the timestamp or the id is missing.
+func (x *explainer) messageOf(content template, body []byte) (message, bool) {
+	m := content.render(x.stamp, body)
+	if content.placeholder != "" && x.stamp == "" {
+		return m, false
+	}
+	if x.idHeader != "" {
+		id := x.value(x.idHeader)
+		m.head = id + "." + m.head
+		return m, id != ""
+	}
+	return m, true
+}
+
+// keyOf returns the key of a secret, "" if the secret is invalid.
+func (x *explainer) keyOf(secret string) string {
+	if x.decode == nil {
+		return secret
+	}
+	key, _ := x.decode(secret)
+	return key
+}
+
+// checkSecrets sets the result of each secret. Check decides what matches.
+func (x *explainer) checkSecrets() {
+	for _, secret := range x.config.Secrets {
+		result := SecretResult{}
+		if len(secret) >= minShownSecret {
+			result.Last4 = secret[len(secret)-shownSecret:]
+		}
+		if key := x.keyOf(secret); key != "" && len(x.messages) > 0 {
+			result.ExpectedPrefix = firstCharacters(string(x.form.appendMAC(nil, key, x.messages[0])))
+		}
+		one := x.config
+		one.Secrets = []string{secret}
+		result.Matches = CheckIgnoringAge(one, x.request) == ""
+		x.out.Secrets = append(x.out.Secrets, result)
+	}
+}
+
+// firstCharacters returns the part of a signature that an explanation may contain.
+func firstCharacters(s string) string { return s[:min(len(s), shownSignature)] }
