@@ -170,9 +170,9 @@ func (d *destinationData) Why() string {
 func (e *endpointData) State() string {
 	switch {
 	case !e.Enabled:
-		return "Disabled: its ingest URL answers 404 and events cannot be sent to it. What is stored stays."
+		return "Its ingest URL answers 404 and events cannot be sent to it. What is stored stays."
 	case e.Paused:
-		return "Paused: requests are accepted and stored. Nothing is delivered until you unpause it."
+		return "Requests are accepted and stored. Nothing is delivered until you unpause it."
 	}
 	active, waiting := 0, []string{}
 	for i := range e.Destinations {
@@ -196,6 +196,9 @@ func (e *endpointData) State() string {
 	}
 	return fmt.Sprintf("Delivers to %d of %s: %s.", active, total, strings.Join(waiting, ", "))
 }
+
+// Count is the number of its destinations in words.
+func (e *endpointData) Count() string { return plural(len(e.Destinations), "destination", "destinations") }
 
 // Status is the state of the endpoint itself; see State for what it means.
 func (e *endpointData) Status() status {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -95,7 +96,7 @@ func (p *waitPage) Verdict() string {
 	e := p.Event
 	switch {
 	case e.Status == "rejected":
-		return "It arrived and was rejected: " + e.Why + "."
+		return "It arrived and was rejected: " + strings.TrimPrefix(e.Why, "rejected: ") + "."
 	case e.Status == "delivered" && !p.badSignature():
 		return "It arrived and was delivered."
 	}
