@@ -198,7 +198,9 @@ func (e *endpointData) State() string {
 }
 
 // Count is the number of its destinations in words.
-func (e *endpointData) Count() string { return plural(len(e.Destinations), "destination", "destinations") }
+func (e *endpointData) Count() string {
+	return plural(len(e.Destinations), "destination", "destinations")
+}
 
 // Status is the state of the endpoint itself; see State for what it means.
 func (e *endpointData) Status() status {

@@ -1,0 +1,549 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/verify"
+)
+
+// hostile is a text that must stay text on every page.
+const hostile = `<script>alert(1)</script>"'><img src=x onerror=alert(1)>`
+
+// sampleEndpoint is an endpoint of the API with a value in every member.
+const sampleEndpoint = `{"id":"ep_1","object":"endpoint","name":"orders","description":"of the shop",
+"provider":"shopify",
+"verification":{"type":"shopify","mode":"enforce","tolerance_seconds":300,"secret_set":true,"secret_last4":"c41e"},
+"type_source":"header:X-Shopify-Topic","dedup":{"key":"body:$.id","window_seconds":3600},
+"ingest_limit":{"events_per_second":10,"bytes_per_second":null},
+"destinations":[{"id":"dst_1","name":"billing","url":"https://billing.example.com/hooks","enabled":true,"paused":false,
+"timeout_seconds":15,"headers":{"Authorization":"****1234","X-Team":"billing"},"rate_limit":{"per_second":5,"burst":5},
+"max_in_flight":64,"filter":{"types":["order.*"],"body":{"data.paid":true}},
+"signing":{"scheme":"standard_webhooks","secret_last4":"JCo="},"state":"active","state_reason":null},
+{"id":"dst_2","name":null,"url":"https://archive.example.net/put","enabled":false,"paused":false,"timeout_seconds":15,
+"headers":{},"rate_limit":null,"max_in_flight":64,"filter":null,
+"signing":{"scheme":"standard_webhooks","secret_last4":"AAA="},"state":"disabled","state_reason":"gone_410"}],
+"retry_policy":{"strategy":"schedule","schedule_seconds":[5,300],"max_attempts":3,"jitter":0.1,
+"respect_retry_after":true,"max_retry_after_seconds":86400,"retry_on":["3xx","4xx"]},
+"alerts":{"enabled":true,"channels":null,"consecutive_failures":null,"failure_rate_percent":null,"muted_until":null},
+"transformation":null,"response":{"status":200,"content_type":"application/json","body":"a\nb"},
+"enabled":true,"paused":false,"scan_payloads":false,"metadata":{"team":"billing"},
+"ingest_url":"http://relay.example.com/in/token","created_at":"2026-08-21T22:00:00.000Z",
+"updated_at":"2026-08-21T22:00:00.000Z"}`
+
+// emptyList is a list of the API without an element.
+const emptyList = `{"data":[]}`
+
+// newEndpointRig is a dashboard with the sample endpoint.
+func newEndpointRig(t *testing.T) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.api.on("GET /v1/endpoints", 200, `{"data":[`+sampleEndpoint+`],"next_cursor":"abc"}`)
+	r.api.on("GET /v1/endpoints/ep_1", 200, sampleEndpoint)
+	r.api.on("GET /v1/events", 200, emptyList)
+	return r
+}
+
+// endpointPaths are all pages of endpoints that a GET shows.
+var endpointPaths = []string{
+	"/app/endpoints", "/app/endpoints/new", "/app/endpoints/new?provider=stripe", "/app/endpoints/new?provider=hmac",
+	"/app/endpoints/new?provider=generic", "/app/endpoints/ep_1", "/app/endpoints/ep_1/wait",
+	"/app/endpoints/ep_1/settings", "/app/endpoints/ep_1/retries", "/app/endpoints/ep_1/destinations/new",
+	"/app/endpoints/ep_1/destinations/dst_1", "/app/endpoints/ep_1/destinations/dst_2",
+}
+
+// lastBody is the body of the last changing call of the API.
+func (r *rig) lastBody(method, path string) map[string]any {
+	r.t.Helper()
+	for i := len(r.api.calls) - 1; i >= 0; i-- {
+		if c := r.api.calls[i]; c.Method == method && c.Path == path {
+			var body map[string]any
+			if err := json.Unmarshal([]byte(c.Body), &body); err != nil {
+				r.t.Fatal(err)
+			}
+			return body
+		}
+	}
+	r.t.Fatalf("%s %s was not called: %+v", method, path, r.api.calls)
+	return nil
+}
+
+// changes counts the calls that are not GET.
+func (r *rig) changes() (n int) {
+	for _, c := range r.api.calls {
+		if c.Method != http.MethodGet {
+			n++
+		}
+	}
+	return n
+}
+
+var (
+	inputTag  = regexp.MustCompile(`<(input|select|textarea)([^>]*)>`)
+	nameOf    = regexp.MustCompile(` name="([^"]*)"`)
+	valueOf   = regexp.MustCompile(` value="([^"]*)"`)
+	labelText = regexp.MustCompile(`(?s)<label[^>]*>.*?</label>`)
+)
+
+// Every page of endpoints opens, its controls have labels and its posts have nonces.
+func TestEndpointPagesHaveLabelsAndNonces(t *testing.T) {
+	b := newEndpointRig(t).signedIn()
+	for _, path := range endpointPaths {
+		a := b.get(path).want(200, "<h1>")
+		unlabelled := labelText.ReplaceAllString(a.body, "")
+		for _, tag := range inputTag.FindAllString(unlabelled, -1) {
+			if !strings.Contains(tag, "hidden") && !strings.Contains(tag, "aria-label") {
+				t.Errorf("%s: %s has no label", path, tag)
+			}
+		}
+		for _, form := range strings.Split(a.body, "<form")[1:] {
+			if strings.Contains(form, `method="post"`) && !strings.Contains(form, `action="/app/sign-out`) &&
+				!strings.Contains(strings.SplitN(form, "</form>", 2)[0], `name="nonce"`) {
+				t.Errorf("%s: a form has no nonce: %.100s", path, form)
+			}
+		}
+	}
+}
+
+// Text of the API stays text on every page of endpoints.
+func TestEndpointTextIsEscaped(t *testing.T) {
+	r := newEndpointRig(t)
+	quoted, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := strings.Trim(string(quoted), `"`)
+	text := sampleEndpoint
+	for _, word := range []string{"of the shop", `"orders"`, "billing", "order.*", "gone_410", "c41e", "JCo=", "body:$.id",
+		"https://archive.example.net/put", "header:X-Shopify-Topic", "in/token", `a\nb`} {
+		to := inner
+		if strings.HasPrefix(word, `"`) {
+			to = `"` + inner + `"`
+		}
+		text = strings.ReplaceAll(text, word, to)
+	}
+	r.api.on("GET /v1/endpoints", 200, `{"data":[`+text+`]}`)
+	r.api.on("GET /v1/endpoints/ep_1", 200, text)
+	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","type":`+string(quoted)+`,"status":"rejected","why":`+
+		string(quoted)+`,"reason":"signature_mismatch","received_at":"2026-08-21T22:00:00.000Z"}]}`)
+	r.api.on("GET /v1/events/evt_1/signature", 200, `{"findings":[{"code":"x","message":`+string(quoted)+`}]}`)
+	b := r.signedIn()
+	for _, path := range endpointPaths {
+		if a := b.get(path).want(200); strings.Contains(a.body, "<script>alert") || strings.Contains(a.body, "<img src=x") {
+			t.Errorf("%s: a script runs: %s", path, a.main())
+		}
+	}
+}
+
+// A person who may only read sees no control that would be refused, and no action is done.
+func TestReadersSeeNoControlsOfEndpoints(t *testing.T) {
+	r := newEndpointRig(t)
+	r.people.person.Scope = config.Read
+	b := r.signedIn()
+	for _, path := range endpointPaths {
+		if strings.HasSuffix(strings.SplitN(path, "?", 2)[0], "/new") {
+			b.get(path).want(403)
+			continue
+		}
+		if a := b.get(path).want(200); strings.Contains(a.main(), "<form") || strings.Contains(a.main(), "/new\"") {
+			t.Errorf("%s has a form: %s", path, a.main())
+		}
+	}
+	for _, x := range endpointRoutes() {
+		if x.method == http.MethodPost {
+			path := strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1").Replace(x.path)
+			b.post(path, url.Values{"nonce": {newNonce()}}).want(403)
+		}
+	}
+	if n := r.changes(); n > 0 {
+		t.Errorf("%d changes were made", n)
+	}
+	b.get("/app/endpoints/ep_1/settings").want(200, "enforced: a wrong one gets 401", "ends with c41e", "body:$.id")
+}
+
+func TestEmptyAndUnavailableLists(t *testing.T) {
+	r := newRig(t)
+	r.api.on("GET /v1/endpoints", 200, emptyList)
+	b := r.signedIn()
+	b.get("/app/endpoints").want(200, "No endpoints yet", "Create an endpoint", "curl "+origin+"/v1/endpoints")
+	r.api.on("GET /v1/endpoints", 503, `{"error":{"type":"unavailable","message":"the log is away"}}`)
+	b.get("/app/endpoints").want(503, "The log is away.", "Reload the page")
+	r.api.on("GET /v1/endpoints", 200, `{"data":[`+sampleEndpoint+`],"next_cursor":"a b"}`)
+	b.get("/app/endpoints").want(200, `href="/app/endpoints?cursor=a&#43;b"`, "Delivers to 1 of 2", "archive.example.net")
+}
+
+// An endpoint that was deleted in another tab gives a page that says so, for reads and for changes.
+func TestDeletedEndpointsSayThatNothingWasChanged(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	b.get("/app/endpoints/ep_9").want(404, "There is no such endpoint", "nothing was changed")
+	b.post("/app/endpoints/ep_9/settings", url.Values{"nonce": {newNonce()}}).want(404, "There is no such endpoint")
+	r.api.on("GET /v1/endpoints/ep_1", 200, sampleEndpoint)
+	b.post("/app/endpoints/ep_1/destinations/dst_9/purge", url.Values{"nonce": {newNonce()}}).
+		want(404, "no such destination")
+	if n := r.changes(); n > 0 {
+		t.Errorf("%d changes were made", n)
+	}
+}
+
+// fields returns what a browser sends of the form with that action, unchanged.
+func (a *answer) fields(action string) url.Values {
+	a.t.Helper()
+	_, form, found := strings.Cut(a.body, `action="`+action+`"`)
+	if !found {
+		a.t.Fatalf("there is no form %s: %s", action, a.main())
+	}
+	form, _, _ = strings.Cut(form, "</form>")
+	values := url.Values{}
+	for _, at := range inputTag.FindAllStringSubmatchIndex(form, -1) {
+		tag, kind := form[at[0]:at[1]], form[at[2]:at[3]]
+		name := nameOf.FindStringSubmatch(tag)
+		switch after := form[at[1]:]; {
+		case name == nil:
+		case kind == "textarea":
+			text, _, _ := strings.Cut(strings.TrimPrefix(after, "\n"), "</textarea>")
+			values.Add(name[1], strings.ReplaceAll(unescape(text), "\n", "\r\n")) // as browsers do
+		case kind == "select":
+			options, _, _ := strings.Cut(after, "</select>")
+			if chosen := regexp.MustCompile(`value="([^"]*)" selected`).FindStringSubmatch(options); chosen != nil {
+				values.Add(name[1], unescape(chosen[1]))
+			} else if first := valueOf.FindStringSubmatch(options); first != nil {
+				values.Add(name[1], unescape(first[1]))
+			}
+		case strings.Contains(tag, `type="checkbox"`) || strings.Contains(tag, `type="radio"`):
+			if strings.Contains(tag, " checked") {
+				values.Add(name[1], unescape(valueOf.FindStringSubmatch(tag)[1]))
+			}
+		default:
+			value := valueOf.FindStringSubmatch(tag)
+			values.Add(name[1], unescape(value[1]))
+		}
+	}
+	return values
+}
+
+func unescape(text string) string {
+	return html.UnescapeString(text)
+}
+
+// A form that is sent as it was drawn changes nothing: neither masks nor new lines are taken for new values.
+func TestUnchangedFormsChangeNothing(t *testing.T) {
+	for path, page := range map[string]string{
+		"/app/endpoints/ep_1/settings": "", "/app/endpoints/ep_1/retries": "", "/app/endpoints/ep_1/destinations/dst_1": "",
+	} {
+		r := newEndpointRig(t)
+		b := r.signedIn()
+		b.post(path, b.get(path+page).want(200).fields(path)).wantRedirect(path)
+		if n := r.changes(); n > 0 {
+			t.Errorf("%s: %d changes: %s", path, n, r.api.calls[len(r.api.calls)-1].Body)
+		}
+	}
+}
+
+// Only the members that were changed are sent.
+func TestFormsSendOnlyWhatChanged(t *testing.T) {
+	const endpoint, destination = "/app/endpoints/ep_1", "/app/endpoints/ep_1/destinations/dst_1"
+	for _, x := range []struct {
+		path, api string
+		change    url.Values
+		want      string
+	}{
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"name": {"new"}}, `{"name":"new"}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"description": {""}, "enabled": nil},
+			`{"description":null,"enabled":false}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"dedup.key": {""}}, `{"dedup":null}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"dedup.window_seconds": {"60"}},
+			`{"dedup":{"window_seconds":60}}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"ingest_limit.events_per_second": {""}},
+			`{"ingest_limit":null}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"ingest_limit.bytes_per_second": {"x"}},
+			`{"ingest_limit":{"bytes_per_second":"x"}}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"metadata": {`{"a":"b"}`}},
+			`{"metadata":{"a":"b","team":null}}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"alerts.channels": {"slack"}},
+			`{"alerts":{"channels":["slack"]}}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"verification.mode": {"off"}}, `{"verification":null}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"verification.mode": {"observe"}},
+			`{"verification":{"type":"shopify","mode":"observe","tolerance_seconds":300}}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1",
+			url.Values{"verification.secret": {"new secret"}, "verification.keep": {"true"}},
+			`{"verification":{"type":"shopify","mode":"enforce","tolerance_seconds":300,"secrets":["new secret","****c41e"]}}`},
+		{endpoint + "/settings", "/v1/endpoints/ep_1", url.Values{"provider": {"generic"}},
+			`{"provider":"generic","verification":null}`},
+		{endpoint + "/retries", "/v1/endpoints/ep_1", url.Values{"retry_policy.schedule_seconds": {"5, 60 600"}},
+			`{"retry_policy":{"schedule_seconds":[5,60,600]}}`},
+		{endpoint + "/retries", "/v1/endpoints/ep_1",
+			url.Values{"retry_policy.strategy": {"linear"}, "retry_policy.interval_seconds": {"30"}},
+			`{"retry_policy":{"strategy":"linear","interval_seconds":30}}`},
+		{endpoint + "/retries", "/v1/endpoints/ep_1", url.Values{"retry_policy.retry_on": {""}},
+			`{"retry_policy":{"retry_on":[]}}`},
+		{destination, "/v1/endpoints/ep_1/destinations/dst_1", url.Values{"headers": {"Authorization: ****1234"}},
+			`{"headers":{"Authorization":"****1234","X-Team":null}}`},
+		{destination, "/v1/endpoints/ep_1/destinations/dst_1", url.Values{"filter.types": {""}, "filter.body": {""}},
+			`{"filter":null}`},
+		{destination, "/v1/endpoints/ep_1/destinations/dst_1", url.Values{"filter.types": {"a.b\r\nc.*"}},
+			`{"filter":{"types":["a.b","c.*"],"body":{"data.paid":true}}}`},
+		{destination, "/v1/endpoints/ep_1/destinations/dst_1", url.Values{"rate_limit.per_second": {""}},
+			`{"rate_limit":null}`},
+		{destination, "/v1/endpoints/ep_1/destinations/dst_1",
+			url.Values{"rate_limit.per_second": {"2.5"}, "rate_limit.burst": {""}},
+			`{"rate_limit":{"per_second":2.5,"burst":3}}`},
+		{destination, "/v1/endpoints/ep_1/destinations/dst_1", url.Values{"signing.secret": {"whsec_x"}},
+			`{"signing":{"secret":"whsec_x"}}`},
+	} {
+		r := newEndpointRig(t)
+		r.api.on("PATCH "+x.api, 200, sampleEndpoint)
+		b := r.signedIn()
+		form := b.get(x.path).want(200).fields(x.path)
+		for name, values := range x.change {
+			form[name] = values
+		}
+		b.post(x.path, form).wantRedirect(x.path)
+		var want map[string]any
+		if err := json.Unmarshal([]byte(x.want), &want); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.lastBody("PATCH", x.api); !reflect.DeepEqual(got, want) {
+			t.Errorf("%v: the body is %v, want %v", x.change, got, want)
+		}
+	}
+}
+
+// A form that was drawn before somebody else's change saves nothing and shows what is stored now.
+func TestStaleEndpointForms(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("PATCH /v1/endpoints/ep_1", 200, sampleEndpoint)
+	b := r.signedIn()
+	const path = "/app/endpoints/ep_1/settings"
+	form := b.get(path).want(200).fields(path)
+	form.Set("description", "mine")
+	r.api.on("GET /v1/endpoints/ep_1", 200, strings.Replace(sampleEndpoint, `"name":"orders"`, `"name":"theirs"`, 1))
+	a := b.post(path, form).want(400, "Somebody changed this", "Stored now: <code>theirs</code>", `value="mine"`)
+	if n := r.changes(); n > 0 {
+		t.Fatalf("%d changes were made", n)
+	}
+	b.post(path, a.fields(path)).wantRedirect(path)
+	if got := r.lastBody("PATCH", "/v1/endpoints/ep_1"); got["description"] != "mine" || got["name"] != "orders" {
+		t.Errorf("the second answer saves %v", got)
+	}
+}
+
+// Errors of the API stand at the field that they are about, also those of a part of it.
+func TestErrorsOfEndpointsStandAtTheirFields(t *testing.T) {
+	for _, x := range []struct{ path, api, param, field string }{
+		{"/app/endpoints/ep_1/settings", "/v1/endpoints/ep_1", "metadata.team", "metadata"},
+		{"/app/endpoints/ep_1/settings", "/v1/endpoints/ep_1", "dedup.key", "dedup.key"},
+		{"/app/endpoints/ep_1/retries", "/v1/endpoints/ep_1", "retry_policy.schedule_seconds[1]",
+			"retry_policy.schedule_seconds"},
+		{"/app/endpoints/ep_1/destinations/dst_1", "/v1/endpoints/ep_1/destinations/dst_1", "headers.X-Team", "headers"},
+		{"/app/endpoints/ep_1/destinations/dst_1", "/v1/endpoints/ep_1/destinations/dst_1", "filter.types[0]",
+			"filter.types"},
+	} {
+		r := newEndpointRig(t)
+		r.api.on("PATCH "+x.api, 400, `{"error":{"type":"invalid_request","param":"`+x.param+`","message":"`+x.param+
+			`: is not good"}}`)
+		b := r.signedIn()
+		form := b.get(x.path).want(200).fields(x.path)
+		for _, field := range []string{"name", "retry_policy.max_attempts"} {
+			if form.Has(field) {
+				form.Set(field, "7")
+			}
+		}
+		b.post(x.path, form).want(400, `id="f-`+x.field+`-err"`, "s not good", `href="#f-`)
+	}
+}
+
+// A new endpoint is made once, with the nonce of its form, and its secrets are shown once.
+func TestCreateEndpoint(t *testing.T) {
+	r := newEndpointRig(t)
+	secret := strings.Replace(sampleEndpoint, `"secret_last4":"JCo="`, `"secret":"whsec_shown","secret_last4":"JCo="`, 1)
+	r.api.on("POST /v1/endpoints", 201, secret)
+	b := r.signedIn()
+	const path = "/app/endpoints/new"
+	form := b.get(path+"?provider=stripe").want(200, "whsec_", "Workbench").fields(path)
+	form.Set("destinations", "https://a.example.com\r\n\r\n https://b.example.com ")
+	a := b.post(path, form).want(200, "whsec_shown", "/app/endpoints/ep_1/wait")
+	if a.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
+	}
+	want := map[string]any{"provider": "stripe", "destinations": []any{"https://a.example.com", "https://b.example.com"}}
+	if got := r.lastBody("POST", "/v1/endpoints"); !reflect.DeepEqual(got, want) {
+		t.Errorf("the body is %v", got)
+	}
+	if key := r.api.calls[len(r.api.calls)-1].Key; key != form.Get("nonce") {
+		t.Errorf("the Idempotency-Key is %q", key)
+	}
+	r.api.responses["POST /v1/endpoints"] = func(apiCall) (int, http.Header, string) {
+		return 201, http.Header{"Idempotent-Replayed": {"true"}}, secret
+	}
+	if a := b.post(path, form).want(200, "sent before"); strings.Contains(a.body, "whsec_shown") {
+		t.Error("a repeat shows the secret again")
+	}
+	form.Set("verification.secret", "whsec_mine")
+	form.Set("dedup.key", "body:$.id")
+	r.api.on("POST /v1/endpoints", 400, `{"error":{"type":"invalid_request","param":"destinations[1].url","message":`+
+		`"destinations[1].url: must be https"}}`)
+	if a := b.post(path, form).want(400, "URL 2 must be https", `id="f-destinations-err"`); strings.Contains(
+		a.body, "whsec_mine") {
+		t.Error("the page shows the secret that was entered")
+	}
+	body := r.lastBody("POST", "/v1/endpoints")
+	if v := body["verification"].(map[string]any); v["secret"] != "whsec_mine" || v["mode"] != "enforce" ||
+		body["dedup"] == nil {
+		t.Errorf("the body is %v", body)
+	}
+	b.get(path+"?provider=nobody").want(404, "no such provider")
+}
+
+// There is a preset for each provider of the API.
+func TestPresetsCoverEveryProvider(t *testing.T) {
+	for _, provider := range verify.Providers() {
+		p := presetOf(provider)
+		if p == nil || p.Name == "" || p.About == "" || len(p.Steps) == 0 || p.Test == "" {
+			t.Errorf("%s has no complete preset", provider)
+		} else if p.Signs() && (p.Secret == "" || p.SecretForm == "" || p.Mistake == "") {
+			t.Errorf("the preset of %s does not say where its secret is, or what is usually wrong", provider)
+		}
+	}
+	if len(presets) != len(verify.Providers()) {
+		t.Errorf("there are %d presets for %d providers", len(presets), len(verify.Providers()))
+	}
+}
+
+// The page that waits says what came, what is wrong with its signature, and what to do.
+func TestWaitForTheFirstRequest(t *testing.T) {
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	const path = "/app/endpoints/ep_1/wait"
+	b.get(path).want(200, "Waiting for the first request", `data-live="`+path+`"`, `http-equiv="refresh"`)
+	if a := b.get(path, "HX-Request", "true", "HX-Target", "first").want(200); !strings.HasPrefix(a.body, "<section") ||
+		strings.Contains(a.body, "refresh") {
+		t.Errorf("the part is %s", a.body)
+	}
+	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","type":"orders/paid","status":"rejected","source":"provider",
+		"received_at":"2026-08-21T22:24:35.000Z","reason":"signature_mismatch","why":"rejected: the signature matches none",
+		"destinations":{"total":0}}]}`)
+	b.get(path).want(200, "It arrived and was rejected: the signature matches none.", "signed with another secret",
+		"the secret of an app is used")
+	r.api.on("GET /v1/events/evt_1/signature", 200, `{"findings":[{"code":"trailing_newline","message":"the secret ends `+
+		`with a new line"}]}`)
+	b.get(path).want(200, "The secret ends with a new line.")
+	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","status":"delivered","source":"test","why":"delivered",
+		"received_at":"2026-08-21T22:24:35.000Z","reason":null,"destinations":{"total":1,"delivered":1}}]}`)
+	b.get(path).want(200, "It arrived and was delivered.", "Test event", "delivered to 1 of 1\u00a0destination")
+	r.api.on("GET /v1/events", 503, `{"error":{"type":"unavailable","message":"the store is away"}}`)
+	b.get(path).want(200, "The store is away.", "still accepted")
+	last := r.api.calls[len(r.api.calls)-1]
+	if last.Query.Get("endpoint_id") != "ep_1" || last.Query.Get("limit") != "1" {
+		t.Errorf("the call is %+v", last)
+	}
+}
+
+// The actions of endpoints and destinations call the API as they say.
+func TestEndpointActions(t *testing.T) {
+	const ep, dst = "/endpoints/ep_1", "/endpoints/ep_1/destinations/dst_1"
+	for _, x := range []struct {
+		path, form, method, api, body string
+		secret                        bool
+	}{
+		{ep + "/pause", "", "PATCH", ep, `{"paused":true}`, false},
+		{ep + "/unpause", "", "PATCH", ep, `{"paused":false}`, false},
+		{ep + "/enable", "", "PATCH", ep, `{"enabled":true}`, false},
+		{ep + "/test", "", "POST", ep + "/test", `{}`, false},
+		{ep + "/rotate-url", "overlap_seconds=3600", "POST", ep + "/rotate-token", `{"overlap_seconds":3600}`, false},
+		{ep + "/secret", "verification.mode=observe&verification.secret=abc", "PATCH", ep,
+			`{"verification":{"mode":"observe","secret":"abc","type":"shopify"}}`, false},
+		{dst + "/pause", "", "PATCH", dst, `{"paused":true}`, false},
+		{dst + "/unpause", "", "PATCH", dst, `{"paused":false}`, false},
+		{dst + "/enable", "", "PATCH", dst, `{"enabled":true}`, false},
+		{dst + "/purge", "", "POST", dst + "/purge", `{}`, false},
+		{dst + "/purge", "before=2026-08-21T22:24", "POST", dst + "/purge", `{"before":"2026-08-21T22:24:00Z"}`, false},
+		{dst + "/rotate", "overlap_seconds=0", "POST", dst + "/rotate_secret", `{"overlap_seconds":0}`, true},
+		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64", "POST",
+			ep + "/destinations", `{"url":"https://a.example.com"}`, true},
+	} {
+		r := newEndpointRig(t)
+		r.api.on(x.method+" /v1"+x.api, 200, `{"id":"dst_1","url":"https://a.example.com","signing":{"secret":"whsec_new"}}`)
+		form, err := url.ParseQuery(x.form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		form.Set("nonce", newNonce())
+		a := r.signedIn().post("/app"+x.path, form)
+		if x.secret {
+			a.want(200, "whsec_new")
+		} else {
+			a.want(303)
+		}
+		last := r.api.calls[len(r.api.calls)-1]
+		if last.Method != x.method || last.Path != "/v1"+x.api || last.Body != x.body ||
+			x.method == "POST" && last.Key != form.Get("nonce") {
+			t.Errorf("%s?%s calls %s %s %s", x.path, x.form, last.Method, last.Path, last.Body)
+		}
+	}
+}
+
+// An endpoint is deleted only if its name was typed.
+func TestDeleteNeedsTheName(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("DELETE /v1/endpoints/ep_1", 200, `{"id":"ep_1","deleted":true}`)
+	r.api.on("DELETE /v1/endpoints/ep_1/destinations/dst_1", 200, `{"id":"dst_1","deleted":true}`)
+	b := r.signedIn()
+	form := url.Values{"nonce": {newNonce()}, "confirm": {"order"}}
+	b.post("/app/endpoints/ep_1/delete", form).want(400, "was not deleted", `id="f-confirm-err"`)
+	if r.changes() > 0 {
+		t.Fatal("it was deleted")
+	}
+	form.Set("confirm", "orders ")
+	b.post("/app/endpoints/ep_1/delete", form).wantRedirect("/app/endpoints")
+	b.post("/app/endpoints/ep_1/destinations/dst_1/remove", form).wantRedirect("/app/endpoints/ep_1")
+	if n := r.changes(); n != 2 {
+		t.Errorf("%d changes", n)
+	}
+}
+
+// What was saved with warnings says so on the page.
+func TestWarningsAreShown(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("PATCH /v1/endpoints/ep_1", 200, strings.TrimSuffix(sampleEndpoint, "}")+
+		`,"warnings":[{"param":"verification.secret","message":"has fewer than 16 characters"}]}`)
+	b := r.signedIn()
+	const path = "/app/endpoints/ep_1/settings"
+	form := b.get(path).fields(path)
+	form.Set("name", "x")
+	b.post(path, form).want(200, "Verification.secret has fewer than 16 characters.")
+}
+
+func TestRetryPolicyAsTime(t *testing.T) {
+	p := config.DefaultRetryPolicy()
+	r := newRetryView(&p)
+	if want := "at once, 5\u00a0s, 5\u00a0min, …; gives up 3\u00a0d 3\u00a0h after the first attempt"; r.Summary != want {
+		t.Errorf("the summary is %q, want %q", r.Summary, want)
+	}
+	if len(r.Steps) != 10 || r.Steps[4].Wait != "+2\u00a0h" || r.Steps[4].Since != "2\u00a0h 35\u00a0min" {
+		t.Errorf("the steps are %+v", r.Steps)
+	}
+	p.MaxAttempts = 50
+	if r := newRetryView(&p); len(r.Steps) != maxSteps || !r.Steps[9].Gap || r.Steps[9].Attempt != 40 ||
+		r.Steps[10].Attempt != 50 {
+		t.Errorf("the steps are %+v", r.Steps)
+	}
+	p.SetStrategy(config.RetryNone)
+	if r := newRetryView(&p); r.Summary != "one attempt at once, no retry" {
+		t.Errorf("the summary is %q", r.Summary)
+	}
+	for seconds, want := range map[float64]string{
+		0.5: "0.5 s", 59: "59 s", 60: "1 min", 90: "1 min 30 s", 3600: "1 h", 86399: "1 d", 90000: "1 d 1 h", 86700: "1 d",
+	} {
+		if got := strings.ReplaceAll(durationText(seconds), "\u00a0", " "); got != want {
+			t.Errorf("%v seconds are %q, want %q", seconds, got, want)
+		}
+	}
+}
