@@ -103,6 +103,6 @@ func nameLine(e *apiError) *apiError {
 	}
 	x := *e
 	index, _, _ := strings.Cut(e.Param[len(list):], "]")
-	x.Param, x.Message = "destinations", "URL "+lineNumber(index)+" "+e.Message
+	x.Param, x.Message = "destinations", "line "+lineNumber(index)+": "+e.Message
 	return &x
 }

@@ -390,7 +390,7 @@ func TestCreateEndpoint(t *testing.T) {
 	form.Set("dedup.key", "body:$.id")
 	r.api.on("POST /v1/endpoints", 400, `{"error":{"type":"invalid_request","param":"destinations[1].url","message":`+
 		`"destinations[1].url: must be https"}}`)
-	if a := b.post(path, form).want(400, "URL 2 must be https", `id="f-destinations-err"`); strings.Contains(
+	if a := b.post(path, form).want(400, "Line 2: must be https", `id="f-destinations-err"`); strings.Contains(
 		a.body, "whsec_mine") {
 		t.Error("the page shows the secret that was entered")
 	}
