@@ -43,6 +43,11 @@ func routes() []route {
 		{"GET", "/app", reader, (*visit).start},
 
 		{"GET", eventsPath, reader, on(eventPages.listEvents)},
+		{"GET", eventsPath + "/{event}", reader, on(eventPages.showEvent)},
+		{"GET", eventsPath + "/{event}/attempts", reader, on(eventPages.listAttempts)},
+		{"GET", eventsPath + "/{event}/body", reader, on(eventPages.downloadBody)},
+		{"POST", eventsPath + "/{event}/replay", writer, on(eventPages.replayEvent)},
+		{"POST", eventsPath + "/{event}/erase", writer, on(eventPages.erasePayload)},
 
 		{"GET", settingsPath, reader, on(aboutPages.settings)},
 		{"GET", keysPath, reader, on(keyPages.listKeys)},

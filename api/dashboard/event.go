@@ -1,0 +1,243 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// eventPage is the data of the page of one event.
+type eventPage struct {
+	*eventDetail
+	Endpoint    string // its name; empty: it was deleted
+	HasEndpoint bool
+	Targets     []option // destinations that a replay can go to
+	History     []step
+	Shown       bodyView
+	Curl        string
+	Signature   *signatureData // nil: it was not asked for
+	BaseURL     string
+	Live        bool // its state can still change
+}
+
+// showEvent shows one event: why it is in its state, what was sent and answered, and what came.
+func (v eventPages) showEvent() error {
+	e := &eventDetail{}
+	if err := v.get(v.eventAPI(), nil, e); err != nil {
+		return v.missingEvent(err)
+	}
+	p := &eventPage{eventDetail: e, BaseURL: v.cfg.BaseURL, Live: e.Status == "pending" || e.Status == "retrying"}
+	if err := v.nameDestinations(p); err != nil {
+		return err
+	}
+	for _, a := range e.Attempts {
+		for _, d := range e.Deliveries {
+			if d.DestinationID == a.DestinationID {
+				d.Made = append(d.Made, a)
+			}
+		}
+	}
+	p.History = e.history()
+	p.Shown = newBodyView(e.bytes(), v.r.URL.Query().Get("body"))
+	p.Curl = curl(e)
+	if e.Source == "provider" && (e.Verification != "verified" || v.r.URL.Query().Get("signature") == "1") {
+		if err := v.explainSignature(p); err != nil {
+			return err
+		}
+	}
+	return v.page("event", p)
+}
+
+// eventAPI is the path of the event in the API.
+func (v eventPages) eventAPI() string { return "/v1/events/" + url.PathEscape(v.vars["event"]) }
+
+// path is the page of the event.
+func (v eventPages) path() string { return eventsPath + "/" + url.PathEscape(v.vars["event"]) }
+
+// missingEvent says why an event cannot be shown.
+func (v eventPages) missingEvent(err error) error {
+	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
+		return web.Missing("There is no such event, or its retention has ended.")
+	}
+	return err
+}
+
+// nameDestinations reads the endpoint for the names of the destinations. Those that were deleted keep their ids.
+func (v eventPages) nameDestinations(p *eventPage) error {
+	var endpoint struct {
+		Name         string
+		Destinations []struct {
+			ID, URL string
+			Name    *string
+			Enabled bool
+		}
+	}
+	err := v.get("/v1/endpoints/"+url.PathEscape(p.EndpointID), nil, &endpoint)
+	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
+		err = nil
+	} else if err == nil {
+		p.Endpoint, p.HasEndpoint = endpoint.Name, true
+	}
+	names := map[string]string{}
+	for _, d := range endpoint.Destinations {
+		host := d.URL
+		if u, err := url.Parse(d.URL); err == nil {
+			host = u.Host
+		}
+		names[d.ID] = host
+		if d.Name != nil && *d.Name != "" {
+			names[d.ID] = *d.Name
+		}
+		if d.Enabled {
+			p.Targets = append(p.Targets, option{Value: d.ID, Text: names[d.ID], Hint: host})
+		}
+		for _, x := range p.Deliveries {
+			if x.DestinationID == d.ID {
+				x.Host = host
+			}
+		}
+	}
+	for _, d := range p.Deliveries {
+		d.Name = names[d.DestinationID]
+		if d.Name == "" {
+			d.Name = d.DestinationID
+		}
+		d.Open = d.Status != "delivered" && d.Status != "skipped" || len(p.Deliveries) == 1
+	}
+	return err
+}
+
+// signatureData is how the signature of an event was checked, as the API recomputes it.
+type signatureData struct {
+	Scheme, Verdict string
+	Reason          *string
+	Headers         []struct {
+		Name   string
+		Values []string
+	}
+	URL                    *string
+	SignedContent          *string `json:"signed_content"`
+	SignedContentEncoding  string  `json:"signed_content_encoding"`
+	SignedContentTruncated bool    `json:"signed_content_truncated"`
+	SignedContentMasked    bool    `json:"signed_content_masked"`
+	SignedSizeBytes        *int    `json:"signed_size_bytes"`
+	Timestamp              *string
+	SignedAt               *string `json:"signed_at"`
+	AgeSeconds             *int64  `json:"age_seconds"`
+	ToleranceSeconds       *int    `json:"tolerance_seconds"`
+	ReceivedPrefix         *string `json:"received_prefix"`
+	Secrets                []struct {
+		Last4          *string
+		ExpectedPrefix *string `json:"expected_prefix"`
+		Matches        bool
+	}
+	Findings []struct{ Code, Message string }
+	// Refused is why the signature cannot be recomputed; all else is empty then.
+	Refused string `json:"-"`
+}
+
+// visibleSpace shows the characters of a signed text that are easily overlooked: a signature covers each of them.
+var visibleSpace = strings.NewReplacer(" ", "·", "\t", "→", "\r", "␍", "\n", "␊\n")
+
+// Content is the signed text with visible white space.
+func (s *signatureData) Content() string {
+	if s.SignedContent == nil {
+		return ""
+	}
+	return visibleSpace.Replace(*s.SignedContent)
+}
+
+// explainSignature recomputes the signature on the server.
+func (v eventPages) explainSignature(p *eventPage) error {
+	p.Signature = &signatureData{}
+	err := v.get(v.eventAPI()+"/signature", nil, p.Signature)
+	if e, ok := errors.AsType[*apiError](err); ok && (e.Status == http.StatusBadRequest || e.isUnavailable()) {
+		p.Signature = &signatureData{Refused: sentence(e.Message)}
+		return nil
+	}
+	return err
+}
+
+// replayEvent delivers the event again, to one destination or to all that are enabled.
+func (v eventPages) replayEvent() error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	body := map[string]any{}
+	if to := f.Value("destination_id"); to != "" {
+		body["destination_id"] = to
+	}
+	var queued struct{ Queued int }
+	if err := v.send("POST", v.eventAPI()+"/replay", body, f.Nonce, &queued); err != nil {
+		return v.missingEvent(err)
+	}
+	message := "Queued " + strconv.Itoa(queued.Queued) + " deliveries."
+	switch queued.Queued {
+	case 0:
+		message = "Nothing was queued: no destination is enabled."
+	case 1:
+		message = "Queued one delivery."
+	}
+	return v.redirect(v.path(), message)
+}
+
+// erasePayload erases what the event and its attempts hold of the request, for good.
+func (v eventPages) erasePayload() error {
+	if v.values.Get("confirm") != "erase" {
+		return web.Invalid("", "Nothing was erased: type the word erase to confirm.")
+	}
+	if err := v.send("DELETE", v.eventAPI()+"/payload", nil, "", nil); err != nil {
+		return v.missingEvent(err)
+	}
+	return v.redirect(v.path(), "Body, headers and query are erased, on every node.")
+}
+
+// downloadBody sends the body as it was received, as a file that no browser shows.
+func (v eventPages) downloadBody() error {
+	e := &eventDetail{}
+	if err := v.get(v.eventAPI(), nil, e); err != nil {
+		return v.missingEvent(err)
+	}
+	body := e.bytes()
+	h := v.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", `attachment; filename="event-body.bin"`)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = v.w.Write(body) // the client may have left
+	return nil
+}
+
+// attemptsPage is the data of the page of all attempts of an event.
+type attemptsPage struct {
+	ID, Path string
+	Attempts []*attemptData
+	Next     string
+}
+
+// listAttempts shows all attempts of an event, in pages.
+func (v eventPages) listAttempts() error {
+	var list struct {
+		Data       []*attemptData
+		NextCursor string `json:"next_cursor"`
+	}
+	query := url.Values{"limit": {eventsPerPage}}
+	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	if err := v.get(v.eventAPI()+"/attempts", query, &list); err != nil {
+		return v.missingEvent(err)
+	}
+	p := attemptsPage{ID: v.vars["event"], Path: v.path(), Attempts: list.Data}
+	for _, a := range p.Attempts {
+		a.Name = a.DestinationID
+	}
+	if list.NextCursor != "" {
+		p.Next = v.path() + "/attempts?" + url.Values{"cursor": {list.NextCursor}}.Encode()
+	}
+	return v.page("attempts", p)
+}

@@ -1,0 +1,203 @@
+package dashboard
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// eventDetail is one event, as the API says it.
+type eventDetail struct {
+	eventRow
+	Attempts          []*attemptData
+	AttemptsTruncated bool        `json:"attempts_truncated"`
+	HeadersRaw        [][2]string `json:"headers_raw"`
+	Body              string
+	BodyEncoding      string  `json:"body_encoding"`
+	ContentType       *string `json:"content_type"`
+	Method            string
+	Query             string
+	RemoteIP          *string         `json:"remote_ip"`
+	IdempotencyKey    *string         `json:"idempotency_key"`
+	DuplicateOf       *string         `json:"duplicate_of"`
+	ExpiresAt         time.Time       `json:"expires_at"`
+	NextAttemptAt     *time.Time      `json:"next_attempt_at"`
+	PayloadErasedAt   *time.Time      `json:"payload_erased_at"`
+	Deliveries        []*deliveryData `json:"deliveries"`
+	Receipt           *receiptData
+}
+
+type deliveryData struct {
+	ID            string
+	DestinationID string `json:"destination_id"`
+	Status        string
+	Reason        *string
+	Why           string
+	Attempts      int
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+	RunID         *string    `json:"run_id"`
+
+	Name, Host string         `json:"-"` // of the destination; its id if it was deleted
+	Made       []*attemptData `json:"-"` // the newest of its attempts, oldest first
+	Open       bool           `json:"-"` // it is shown with its attempts
+}
+
+type receiptData struct {
+	State     string
+	Reference *string
+	Details   json.RawMessage
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// DetailsText is what the application reported: its text, or its JSON.
+func (r *receiptData) DetailsText() string {
+	var text string
+	if json.Unmarshal(r.Details, &text) == nil {
+		return text
+	}
+	return string(r.Details)
+}
+
+type attemptData struct {
+	ID                string
+	DestinationID     string `json:"destination_id"`
+	AttemptNumber     int    `json:"attempt_number"`
+	Trigger           string
+	Status            string
+	ResponseStatus    *int      `json:"response_status"`
+	ErrorCode         *string   `json:"error_code"`
+	ErrorMessage      *string   `json:"error_message"`
+	StartedAt         time.Time `json:"started_at"`
+	DurationMS        int64     `json:"duration_ms"`
+	TTFBMS            int64     `json:"ttfb_ms"`
+	RemoteIP          *string   `json:"remote_ip"`
+	RetryAfterSeconds *int64    `json:"retry_after_seconds"`
+	// TransformationVersion is 0 if the body was sent as it was received.
+	TransformationVersion int        `json:"transformation_version"`
+	NextAttemptAt         *time.Time `json:"next_attempt_at"`
+	Request               struct {
+		URL, Method string
+		Headers     map[string]string
+	}
+	Response *struct {
+		Headers      map[string]string
+		Body         string
+		BodyEncoding string `json:"body_encoding"`
+		Truncated    bool
+	}
+
+	Name string `json:"-"` // of the destination, where attempts of several are listed
+}
+
+// OK reports whether the destination accepted the event.
+func (a *attemptData) OK() bool { return a.Status == "succeeded" }
+
+// Result is the outcome in some words: 503 Service Unavailable, or the code of the error.
+func (a *attemptData) Result() string {
+	if a.ResponseStatus != nil {
+		return strings.TrimSpace(strconv.Itoa(*a.ResponseStatus) + " " + http.StatusText(*a.ResponseStatus))
+	}
+	if a.ErrorCode != nil {
+		return *a.ErrorCode
+	}
+	return a.Status
+}
+
+// Clock is the time of the start within its day.
+func (a *attemptData) Clock() string { return a.StartedAt.UTC().Format("15:04:05.000") }
+
+// RequestText is the request without its body.
+func (a *attemptData) RequestText() string {
+	return a.Request.Method + " " + a.Request.URL + "\n" + headerText(a.Request.Headers)
+}
+
+// ResponseText is the response with the beginning of its body; empty if there was none.
+func (a *attemptData) ResponseText() string {
+	if a.Response == nil {
+		return ""
+	}
+	body := a.Response.Body
+	if a.Response.BodyEncoding == "base64" {
+		body = "(" + strconv.Itoa(base64.StdEncoding.DecodedLen(len(body))) + " bytes that are not text)"
+	}
+	if a.Response.Truncated && body != "" {
+		body += "\n… (cut)"
+	}
+	return a.Result() + "\n" + headerText(a.Response.Headers) + "\n" + body
+}
+
+func headerText(headers map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		b.WriteString(name + ": " + headers[name] + "\n")
+	}
+	return b.String()
+}
+
+// bytes returns the body as it was received.
+func (e *eventDetail) bytes() []byte {
+	if e.BodyEncoding != "base64" {
+		return []byte(e.Body)
+	}
+	b, err := base64.StdEncoding.DecodeString(e.Body)
+	if err != nil { // the API encodes it
+		return nil
+	}
+	return b
+}
+
+// step is one moment of an event's history.
+type step struct{ Status, When, Text string }
+
+// history returns what happened when: the receipt of the event, the last attempt at each destination, the report of the
+// application, and the attempts to come.
+func (e *eventDetail) history() []step {
+	type moment struct {
+		at time.Time
+		step
+	}
+	var all []moment
+	for _, d := range e.Deliveries {
+		at := e.ReceivedAt
+		if n := len(d.Made); n > 0 {
+			at = d.Made[n-1].StartedAt.Add(time.Duration(d.Made[n-1].DurationMS) * time.Millisecond)
+		}
+		text := d.Name + " " + d.Status
+		if d.Reason != nil {
+			text += ": " + *d.Reason
+		}
+		all = append(all, moment{at, step{Status: d.Status, Text: text}})
+		if d.NextAttemptAt != nil {
+			all = append(all, moment{*d.NextAttemptAt, step{Status: "retrying", Text: d.Name + ", next attempt"}})
+		}
+	}
+	if r := e.Receipt; r != nil {
+		all = append(all, moment{r.UpdatedAt, step{Status: "delivered", Text: "application reports " + r.State}})
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return a.at.Compare(b.at) })
+	steps := []step{{cmp.Or(map[bool]string{true: "rejected"}[e.Status == "rejected"], "delivered"),
+		e.ReceivedAt.UTC().Format("15:04:05.000"), "received, " + e.Verification}}
+	for _, m := range all {
+		m.When = after(m.at.Sub(e.ReceivedAt))
+		steps = append(steps, m.step)
+	}
+	return steps
+}
+
+// after returns the time since the receipt of an event, in its largest unit.
+func after(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "+" + strconv.FormatInt(max(0, d.Milliseconds()), 10) + "\u00a0ms"
+	case d < time.Minute:
+		return "+" + strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "\u00a0s"
+	}
+	return "+" + strings.TrimSuffix(relative(d), " ago")
+}

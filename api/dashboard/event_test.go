@@ -1,0 +1,179 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+const (
+	eventPath1 = eventsPath + "/evt_1"
+	eventJSON  = `{"id":"evt_1","endpoint_id":"ep_1","type":"order.<b>","status":"retrying","source":"provider",
+	"processing":"processed","size_bytes":27,"received_at":"2026-08-21T22:20:00.000Z","expires_at":"2026-09-20T22:20:00Z",
+	"reason":null,"why":"retrying: orders answered 503","verification":"verified","method":"POST","query":"a=<1>",
+	"content_type":"application/json","remote_ip":"203.0.113.9","idempotency_key":null,"duplicate_of":null,
+	"payload_erased_at":null,"headers_raw":[["X-Evil","<script>alert(1)</script>"],["Host","h"]],
+	"body":"{\"a\":\"<i>\",\"n\":1.50}","body_encoding":"utf8","attempts_truncated":true,
+	"attempts":[{"id":"att_1","destination_id":"dst_1","attempt_number":1,"trigger":"initial","status":"failed",
+	"response_status":503,"error_code":"http_status","error_message":"answered <503>",
+	"started_at":"2026-08-21T22:20:00.010Z",
+	"duration_ms":1200,"ttfb_ms":5,"retry_after_seconds":120,"next_attempt_at":"2026-08-21T22:30:00Z",
+	"request":{"url":"https://orders.example.com/h","method":"POST","headers":{"X-A":"1"}},
+	"response":{"headers":{"Server":"<edge>"},"body":"upstream <down>","body_encoding":"utf8","truncated":true}}],
+	"deliveries":[{"id":"dlv_1","destination_id":"dst_1","status":"retrying","reason":null,"why":"next in 6 min",
+	"attempts":1,"next_attempt_at":"2026-08-21T22:30:00Z"},
+	{"id":"dlv_2","destination_id":"dst_2","status":"skipped","reason":"filtered","why":"the filter does not match",
+	"attempts":0,"next_attempt_at":null}],
+	"receipt":{"state":"processed","reference":"order-9","details":"2 <lines>","updated_at":"2026-08-21T22:20:02Z"}}`
+)
+
+func eventRig(t *testing.T, change ...string) *rig {
+	r := newRig(t)
+	r.api.on("GET /v1/events/evt_1", 200, strings.NewReplacer(change...).Replace(eventJSON))
+	r.api.on("GET /v1/endpoints/ep_1", 200, `{"id":"ep_1","name":"payments","destinations":[
+		{"id":"dst_1","url":"https://orders.example.com/h","name":"orders","enabled":true},
+		{"id":"dst_3","url":"https://new.example.com","name":null,"enabled":true}]}`)
+	return r
+}
+
+func TestEventPageTellsTheWholeStory(t *testing.T) {
+	page := eventRig(t).signedIn().get(eventPath1).want(200,
+		"retrying: orders answered 503", "order.&lt;b&gt;", "payments", // why, first
+		"&#43;1.2\u00a0s", "orders retrying", "dst_2 skipped: filtered", "application reports processed", "next attempt",
+		"503 Service Unavailable", "1,200&nbsp;ms", "answered &lt;503&gt;", "asked to wait 120&nbsp;s", // attempts
+		"POST https://orders.example.com/h", "X-A: 1", "upstream &lt;down&gt;", "(cut)", eventPath1+"/attempts",
+		"No request was made. the filter does not match",
+		`<span class="k">&#34;n&#34;</span>: <span class="d">1.50</span>`, "&lt;i&gt;", // body
+		"&lt;script&gt;alert(1)&lt;/script&gt;", "?a=&lt;1&gt;", "203.0.113.9",
+		"order-9", "2 &lt;lines&gt;", `data-live="/app/events/evt_1"`, "?signature=1",
+		`value="dst_3"`, "new.example.com") // a replay can go to a destination that was added later
+	if strings.Contains(page.body, "<script>alert") {
+		t.Error("a header is markup")
+	}
+}
+
+func TestBodyViews(t *testing.T) {
+	b := eventRig(t).signedIn()
+	b.get(eventPath1+"?body=raw").want(200, "{&#34;a&#34;:&#34;&lt;i&gt;&#34;,&#34;n&#34;:1.50}", "Tree", "Hex")
+	b.get(eventPath1+"?body=hex").want(200, "00000000  7b 22 61 22")
+	file := b.get(eventPath1 + "/body")
+	if file.body != `{"a":"<i>","n":1.50}` || file.header.Get("Content-Type") != "application/octet-stream" ||
+		!strings.HasPrefix(file.header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("%v %q", file.header, file.body)
+	}
+	b = eventRig(t, `"body":"{\"a\":\"<i>\",\"n\":1.50}","body_encoding":"utf8"`,
+		`"body":"AP8=","body_encoding":"base64"`).signedIn()
+	if page := b.get(eventPath1).want(200, "00000000  00 ff"); strings.Contains(page.body, "Send it to a local server") {
+		t.Error("a command has bytes that are not text")
+	}
+	if got := b.get(eventPath1 + "/body").body; got != "\x00\xff" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestBodyViewIsBounded(t *testing.T) {
+	for name, body := range map[string]string{
+		"deep":  strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
+		"large": `"` + strings.Repeat("a", maxShownBody) + `"`,
+	} {
+		if v := newBodyView([]byte(body), ""); v.As != "raw" || len(v.Text) > maxShownBody {
+			t.Errorf("%s: shown as %s with %d bytes", name, v.As, len(v.Text))
+		}
+	}
+	if v := newBodyView(make([]byte, 1<<20), ""); v.As != "hex" && v.As != "raw" || len(v.Text) > 5*maxShownBody {
+		t.Errorf("%s, %d bytes", v.As, len(v.Text))
+	}
+}
+
+func TestJSONTokensKeepEveryByte(t *testing.T) {
+	const text = `{"a\"b":[1,-2.5e+10,true,false,null,"x: \\"],"":{}}`
+	var got strings.Builder
+	for _, line := range jsonLines([]byte(text)) {
+		for _, part := range line {
+			got.WriteString(strings.TrimLeft(part.Text, " "))
+		}
+	}
+	if want := strings.ReplaceAll(text, `":`, `": `); got.String() != strings.ReplaceAll(want, `"x: `, `"x: `) &&
+		strings.ReplaceAll(got.String(), ": ", ":") != strings.ReplaceAll(text, ": ", ":") {
+		t.Errorf("%s", got.String())
+	}
+}
+
+// A shell gives curl exactly the bytes of the event.
+func TestCurlQuotes(t *testing.T) {
+	e := &eventDetail{Method: "POST", Body: "@it's $HOME `x`\n", HeadersRaw: [][2]string{{"X-A", "o'k"}, {"Host", "h"}}}
+	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H 'X-A: o'\\''k' \\\n  --data-raw '@it'\\''s $HOME `x`\n'"
+	if got := curl(e); got != want {
+		t.Errorf("%s", got)
+	}
+	now := time.Now()
+	for _, e := range []*eventDetail{
+		{Body: strings.Repeat("a", maxCurlBody+1)}, {Body: "a\x00"}, {PayloadErasedAt: &now},
+	} {
+		if got := curl(e); got != "" {
+			t.Errorf("%.100s", got)
+		}
+	}
+}
+
+func TestSignatureIsExplained(t *testing.T) {
+	r := eventRig(t, `"verification":"verified"`, `"verification":"rejected"`, `"status":"retrying","source"`,
+		`"status":"rejected","source"`)
+	r.api.on("GET /v1/events/evt_1/signature", 200, `{"scheme":"hmac","verdict":"rejected","reason":"signature_mismatch",
+		"headers":[{"name":"X-Signature","values":["<sig>"]}],"signed_content":"a b\r\n","signed_content_encoding":"utf8",
+		"signed_size_bytes":5,"received_prefix":"deadbeef","secrets":[{"last4":"9f3c","expected_prefix":"cafebabe",
+		"matches":false}],"timestamp":"17","age_seconds":400,"tolerance_seconds":300,
+		"findings":[{"code":"secret_newline","message":"The secret ends with a line feed."}]}`)
+	b := r.signedIn()
+	b.get(eventPath1).want(200, "The secret ends with a line feed.", "a·b␍␊", "deadbeef…", "cafebabe…", "9f3c",
+		"&lt;sig&gt;", "400&nbsp;s old", "300&nbsp;s are accepted", "signature_mismatch")
+	r.api.on("GET /v1/events/evt_1/signature", 400, `{"error":{"type":"invalid_state","message":"the body was cut"}}`)
+	b.get(eventPath1).want(200, "The body was cut.")
+}
+
+func TestReplayAndErase(t *testing.T) {
+	r := eventRig(t)
+	b := r.signedIn()
+	form := url.Values{"nonce": {b.get(eventPath1).nonceOf(eventPath1 + "/replay")}, "destination_id": {"dst_3"}}
+	r.api.on("POST /v1/events/evt_1/replay", 200, `{"queued":1}`)
+	b.post(eventPath1+"/replay", form).wantRedirect(eventPath1)
+	if c := r.api.calls[len(r.api.calls)-1]; c.Key != form.Get("nonce") || c.Body != `{"destination_id":"dst_3"}` {
+		t.Errorf("%+v", c)
+	}
+	b.get(eventPath1).want(200, "Queued one delivery.")
+
+	before := len(r.api.calls)
+	b.post(eventPath1+"/erase", url.Values{"confirm": {"yes"}}).want(400, "Nothing was erased")
+	if len(r.api.calls) != before {
+		t.Error("erased without the word")
+	}
+	r.api.on("DELETE /v1/events/evt_1/payload", 200, `{}`)
+	b.post(eventPath1+"/erase", url.Values{"confirm": {"erase"}}).wantRedirect(eventPath1)
+
+	r.people.person.Scope = config.Read
+	if page := b.get(eventPath1).want(200); strings.Contains(page.main(), "<form") {
+		t.Error("a reader sees a form")
+	}
+}
+
+func TestEventOfADeletedEndpoint(t *testing.T) {
+	r := eventRig(t)
+	r.api.on("GET /v1/endpoints/ep_1", 404, `{"error":{"type":"not_found","message":"gone"}}`)
+	b := r.signedIn()
+	if page := b.get(eventPath1).want(200, "deleted", "dst_1"); strings.Contains(page.main(), "dlg-replay") {
+		t.Error("an event of a deleted endpoint can be replayed")
+	}
+	b.get(eventsPath+"/evt_2").want(http.StatusNotFound, "no such event")
+}
+
+func TestAllAttempts(t *testing.T) {
+	r := eventRig(t)
+	r.api.on("GET /v1/events/evt_1/attempts", 200, `{"data":[{"id":"att_1","destination_id":"dst_1","attempt_number":7,
+		"status":"succeeded","response_status":200,"started_at":"2026-08-21T22:20:00.010Z",
+		"request":{"url":"https://h","method":"POST","headers":{}}}],"next_cursor":"c2"}`)
+	r.signedIn().get(eventPath1+"/attempts").want(200, "Attempt 7", "200 OK", "dst_1", "cursor=c2")
+}
