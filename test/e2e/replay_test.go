@@ -49,7 +49,7 @@ func TestReplayIsPaced(t *testing.T) {
 	dest := newSink(t, nil)
 	p := sharedDev(t)
 	endpoint := p.undeliveredEvents(dest, n)
-	status, answer, err := p.replay("paced", endpoint, anHourAgo(), rate)
+	status, answer, err := p.replay("paced "+endpoint, endpoint, anHourAgo(), rate)
 	if err != nil || status != http.StatusOK || answer["events"] != float64(n) || answer["queued"] != float64(n) ||
 		answer["truncated"] != false {
 		t.Fatalf("%d %v, %v", status, answer, err)
