@@ -56,6 +56,7 @@ func withBuilt(run func() int) int {
 		panic(err)
 	}
 	shared.dir, shared.of = filepath.Join(dir, "shared"), map[string]*process{}
+	shared.names = map[string]int{}
 	return endShared(run())
 }
 

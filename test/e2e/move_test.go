@@ -91,7 +91,8 @@ func TestMoveEndpoint(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
 	on := engines{sharedEngine(t, "kafka"), "127.0.0.1:1", sharedEngine(t, "clickhouse")}
-	shards := []string{"http://" + on.clickhouse + "/move", "http://" + startEngine(t, "clickhouse").url + "/move"}
+	database := "/" + unusedName("moves")
+	shards := []string{"http://" + on.clickhouse + database, "http://" + startEngine(t, "clickhouse").url + database}
 	nodes := newCluster(t, on, "move", "RELAY_CLICKHOUSE_URL="+strings.Join(shards, ",")).start("a", "b")
 	a, b := nodes[0].forTest(t), nodes[1].forTest(t)
 	dest := newSink(t, func(r received) int { // every tenth event needs a retry

@@ -169,7 +169,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	records := everyRecord(t, log.url, check)
-	rows := everyRow(t, store.url, "secrets", check)
+	rows := everyRow(t, store.url, strings.TrimSuffix(c.prefix, "."), check)
 	check("the log of the node", n.logs.String())
 	check("the log of the store", store.logs.String())
 	for _, what := range capabilities.findIn(n.logs.String()) {

@@ -35,6 +35,7 @@ type cluster struct {
 
 // newCluster prepares a cluster with a name. Its topics and tables are created by migrate.
 func newCluster(t *testing.T, e engines, name string, env ...string) *cluster {
+	name = unusedName(name)
 	c := &cluster{t: t, kafka: e.kafka, prefix: name + "."}
 	c.env = append([]string{
 		"RELAY_KAFKA_BROKERS=" + e.kafka, "RELAY_REDIS_URL=redis://" + e.redis, "RELAY_CLICKHOUSE_URL=http://" +

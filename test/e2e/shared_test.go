@@ -18,6 +18,18 @@ var shared struct {
 	dir string
 	mu  sync.Mutex // guards of; held while a process starts, so that other tests wait for it
 	of  map[string]*process
+	// names counts the uses of each name, because a repeated test (-count) finds what it left on the shared engines.
+	names map[string]int
+}
+
+// unusedName returns the name, with a number after its first use.
+func unusedName(name string) string {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.names[name]++; shared.names[name] > 1 {
+		return fmt.Sprint(name, shared.names[name])
+	}
+	return name
 }
 
 // sharedEngine returns the address of a shared `relay engine`: kafka, redis or clickhouse.

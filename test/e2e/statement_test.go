@@ -18,9 +18,10 @@ import (
 // statementKiller is a proxy between a relay and ClickHouse. It kills ClickHouse during the next statement that
 // contains a word.
 type statementKiller struct {
-	t     *testing.T
-	store *process
-	proxy *httputil.ReverseProxy
+	t        *testing.T
+	store    *process
+	proxy    *httputil.ReverseProxy
+	database string // of the relay
 
 	mu     sync.Mutex // guards what follows
 	word   string
@@ -106,7 +107,7 @@ func (p *process) eraseDuringKill(s *statementKiller, endpoint string) (left fun
 	p.must(http.StatusOK, "DELETE", event+"/payload", nil)
 	s.awaitKillAndRestart(word)
 	return func() string {
-		if n := countRowsWith(p.t, "http://"+s.store.url+"/operated", body); n > 0 {
+		if n := countRowsWith(p.t, "http://"+s.store.url+"/"+s.database, body); n > 0 {
 			return "an erased payload is still in the rows"
 		}
 		return ""
@@ -125,6 +126,7 @@ func TestKillClickHouseInAStatement(t *testing.T) {
 	}
 	s, address := newSurgeon(t, startEngine(t, "clickhouse"))
 	c := newCluster(t, engines{sharedEngine(t, "kafka"), "127.0.0.1:1", address}, "operated", "RELAY_LEDGER_SECONDS=10")
+	s.database = strings.TrimSuffix(c.prefix, ".")
 	for _, word := range some(1, "CREATE TABLE", "CREATE MATERIALIZED", "schema_version (version, name") {
 		s.killDuring(word)
 		out, err := c.node("").output("migrate")
