@@ -12,12 +12,15 @@ export function openBrowser() {
   })
 }
 
-// openPage returns a page and the list of its faults: console errors (including violations of the content security
-// policy), exceptions, failed requests, and requests to any origin but the given one.
+// openPage returns a page and the list of its faults: console errors and warnings (including violations of the content
+// security policy), exceptions, failed requests, and requests to any origin but the given one.
 export async function openPage(browser, origin, options = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options })
+  page.setDefaultTimeout(60_000) // only for hangs
   const faults = []
-  page.on('console', (message) => message.type() === 'error' && faults.push(message.text()))
+  await page.addInitScript(() => document.addEventListener('securitypolicyviolation',
+    (event) => console.error(`the policy forbids ${event.blockedURI} (${event.effectiveDirective}) at ${event.sourceFile}`)))
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && faults.push(message.text()))
   page.on('pageerror', (error) => faults.push(String(error)))
   page.on('requestfailed', (request) => faults.push(`${request.url()}: ${request.failure().errorText}`))
   page.on('request', (request) => {

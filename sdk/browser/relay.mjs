@@ -22,7 +22,8 @@ async function freePort() {
   return port
 }
 
-// startRelay returns { url, key, stop } once the relay is ready.
+// startRelay returns { url, key, link, stop } once the relay is ready. The link is the one that it prints for the first
+// person.
 export async function startRelay() {
   const directory = await mkdtemp(join(tmpdir(), 'relay-browser-'))
   const port = await freePort()
@@ -42,6 +43,7 @@ export async function startRelay() {
       RELAY_DATA_DIR: join(directory, 'data'),
       RELAY_BOOTSTRAP_KEY: key,
       RELAY_EGRESS_ALLOW: '127.0.0.0/8',
+      RELAY_EGRESS_ALLOW_HTTP: 'true',
       RELAY_DNS_SERVER: '127.0.0.1:9',
     },
   })
@@ -65,7 +67,18 @@ export async function startRelay() {
     }
     await delay(100)
   }
-  return { url, key, stop }
+  return { url, key, link: await printedLink(join(directory, 'log')), stop }
+}
+
+// printedLink waits for the lines that are printed once the relay is ready.
+async function printedLink(log) {
+  const until = Date.now() + startsWithin
+  for (;;) {
+    const link = /http\S+\/app\/link\/\S+(?=\n)/.exec(await readFile(log, 'utf8'))
+    if (link) return link[0]
+    if (Date.now() > until) throw new Error('bin/relay dev printed no link')
+    await delay(50)
+  }
 }
 
 async function isReady(url) {

@@ -1,0 +1,80 @@
+// Steps of a person in the dashboard, which several tests take.
+import { createHmac } from 'node:crypto'
+
+export const password = 'correct horse battery staple'
+
+// Providers whose endpoints the tests create: sign returns the headers of a request.
+export const providers = {
+  GitHub: {
+    secret: 'a secret of twenty characters',
+    sign: (body, secret) => ({ 'X-GitHub-Event': 'push', 'X-Hub-Signature-256': `sha256=${hmac(body, secret)}` }),
+  },
+  'Another signature (HMAC)': {
+    secret: 'another secret of twenty',
+    sign: (body, secret) => ({ 'X-Signature': hmac(body, secret) }),
+    configure: (page) => page.getByLabel(/^Enforce/).check(),
+  },
+}
+
+function hmac(body, secret) {
+  return createHmac('sha256', secret).update(body).digest('hex')
+}
+
+// choosePassword opens a one-time link, uses it and sets the password.
+export async function choosePassword(page, link) {
+  await page.goto(link)
+  await page.getByRole('button', { name: 'Use the link' }).click()
+  await page.getByLabel('Password').fill(password)
+  await page.getByLabel('The same again').fill(password)
+  await page.getByRole('button', { name: 'Set password' }).click()
+  await page.getByRole('heading', { name: 'Start' }).waitFor()
+}
+
+export async function signIn(page, url, email) {
+  await page.goto(`${url}/app`)
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'Start' }).waitFor()
+}
+
+// createEndpoint chooses a provider and fills in its form. It returns the ingest URL that the last page shows.
+export async function createEndpoint(page, url, { provider, name, destination }) {
+  const { secret, configure } = providers[provider]
+  await page.goto(`${url}/app/endpoints/new`)
+  await page.getByRole('link', { name: provider }).click()
+  await page.getByLabel(/^Name/).fill(name)
+  await page.getByLabel(/^Destination URL/).fill(destination)
+  await page.getByLabel(/^Secret of the provider/).fill(secret)
+  await configure?.(page)
+  await page.getByRole('button', { name: 'Create endpoint' }).click()
+  await page.getByText('It is shown now and never again').waitFor()
+  await page.locator('main a.go').click()
+  await page.getByText('Waiting for the first request').waitFor()
+  return page.getByText(`${url}/in/`).first().innerText()
+}
+
+// post sends an event to an ingest URL as the provider does, and returns the status.
+export async function post(ingestURL, provider, body, secret = providers[provider].secret) {
+  const headers = { 'Content-Type': 'application/json', ...providers[provider].sign(body, secret) }
+  return (await fetch(ingestURL, { method: 'POST', headers, body })).status
+}
+
+// call calls the API and returns the status and the decoded body.
+export async function call(relay, method, path, value) {
+  const response = await fetch(`${relay.url}${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${relay.key}`, 'Content-Type': 'application/json' },
+    body: value && JSON.stringify(value),
+  })
+  return { status: response.status, body: await response.json() }
+}
+
+// invite adds a person and returns the one-time link.
+export async function invite(page, url, email) {
+  await page.goto(`${url}/app/settings/people`)
+  await page.getByLabel('E-mail').fill(email)
+  await page.getByLabel(/^Read and write/).check()
+  await page.getByRole('button', { name: 'Make the link' }).click()
+  return page.locator('#new-link').innerText()
+}
