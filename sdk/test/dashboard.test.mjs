@@ -7,18 +7,21 @@ import vm from 'node:vm'
 const script = readFileSync(new URL('../../api/dashboard/static/app.js', import.meta.url), 'utf8')
 
 // load runs the script and returns what it has registered.
-function load({ times = [], forms = [], elapsed = 0 } = {}) {
+function load({ times = [], forms = [], values = [], elapsed = 0, navigator = {} } = {}) {
   const page = { listeners: {}, policies: {}, intervals: [] }
   const document = {
     documentElement: { dataset: { now: '2026-08-21T22:24:36.000Z' } },
     addEventListener: (name, listener) => { page.listeners[name] = listener },
-    querySelectorAll: (selector) => (selector.startsWith('time') ? times : forms),
+    querySelectorAll: (selector) => (selector.startsWith('time') ? times : selector === '[data-copy]' ? values : forms),
+    createElement: () => ({
+      addEventListener(name, listener) { this[name] = listener }, append(child) { this.child = child },
+    }),
   }
   const window = {
     trustedTypes: { createPolicy: (name, policy) => { page.policies[name] = policy } },
     addEventListener: (name, listener) => { page.listeners[name] = listener },
   }
-  const globals = { window, document, performance: { now: () => elapsed }, Date, Math,
+  const globals = { window, document, navigator, performance: { now: () => elapsed }, Date, Math,
     setInterval: (f) => page.intervals.push(f) }
   vm.runInNewContext(script, globals, { filename: 'app.js' })
   return page
@@ -56,4 +59,15 @@ test('relative times go on by the clock of the server', () => {
   intervals[0]()
   assert.deepEqual(times.map((x) => x.textContent),
     ['now', '31\u00a0s ago', 'in 1\u00a0min', '2\u00a0h ago', '3\u00a0days ago'])
+})
+
+test('a value to take away gets a button where the browser can copy', async () => {
+  const value = { textContent: 'https://relay.example.com/in/x', after(row) { this.row = row } }
+  load({ values: [value] })
+  assert.equal(value.row, undefined)
+  const copied = []
+  load({ values: [value], navigator: { clipboard: { writeText: async (text) => copied.push(text) } } })
+  await value.row.child.click()
+  assert.deepEqual(copied, ['https://relay.example.com/in/x'])
+  assert.equal(value.row.child.textContent, 'Copied')
 })
