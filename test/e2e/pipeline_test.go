@@ -98,10 +98,23 @@ func providerEvent(t *testing.T, write, read client) {
 	if resp := write.post(in, forged, body); resp.StatusCode != http.StatusUnauthorized {
 		t.Fatalf("a forged request was answered %s", resp.Status)
 	}
+	if resp := write.post(in, githubHeader(body), append(body, '\n')); resp.StatusCode != http.StatusUnauthorized {
+		t.Fatalf("a request with another body than the signed one was answered %s", resp.Status)
+	}
 	rows := read.list("&endpoint_id="+ep, 100)
-	if len(rows) != 2 || rows[0]["status"] != "rejected" || rows[0]["reason"] != "signature_mismatch" ||
-		rows[1]["id"] != got.event() {
+	if len(rows) != 3 || rows[1]["status"] != "rejected" || rows[1]["reason"] != "signature_mismatch" ||
+		rows[1]["verification"] != "rejected" || rows[2]["id"] != got.event() || rows[2]["verification"] != "verified" {
 		t.Fatalf("list %v", rows)
+	}
+	for i, want := range []string{"[body_newline]", "[no_cause]", "[]"} {
+		why := read.must(http.StatusOK, "GET", "/v1/events/"+rows[i]["id"].(string)+"/signature", nil)
+		codes := []any{}
+		for _, finding := range why["findings"].([]any) {
+			codes = append(codes, finding.(map[string]any)["code"])
+		}
+		if fmt.Sprint(codes) != want {
+			t.Errorf("%s: want %s, got %v", rows[i]["reason"], want, why)
+		}
 	}
 }
 
