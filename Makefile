@@ -9,7 +9,7 @@ LDFLAGS := -X main.commit=$(COMMIT)
 # Without -trimpath the build cache is keyed by the directory of the clone: another clone would compile everything again.
 export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 
-.PHONY: build run test check fuzz bench bench-compare bench-go torture lint vuln vendors engines image need-go need-npm
+.PHONY: build run test check fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image need-go need-npm
 
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
@@ -55,6 +55,13 @@ torture: build
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'MinuteOfTraffic' -v ./pkg/limit
 	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'RandomHistories' -v ./ledger
 	RELAY_SECONDS=900 deploy/contract/schemathesis.sh
+	sdk/test.sh install
+	RELAY_TORTURE=1 RELAY_TEST_BROWSER=$$(sdk/test.sh browser) node --test sdk/browser/dashboard.test.mjs
+
+# Pictures of the dashboard's pages, in bin/screenshots.
+screenshots: build
+	sdk/test.sh install
+	RELAY_TEST_BROWSER=$$(sdk/test.sh browser) node sdk/screenshots.mjs
 
 # Runs every scenario of relay-bench for some seconds.
 bench: build

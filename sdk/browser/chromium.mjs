@@ -22,7 +22,12 @@ export async function openPage(browser, origin, options = {}) {
     (event) => console.error(`the policy forbids ${event.blockedURI} (${event.effectiveDirective}) at ${event.sourceFile}`)))
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && faults.push(message.text()))
   page.on('pageerror', (error) => faults.push(String(error)))
-  page.on('requestfailed', (request) => faults.push(`${request.url()}: ${request.failure().errorText}`))
+  page.on('requestfailed', (request) => {
+    const { errorText } = request.failure()
+    if (errorText !== 'net::ERR_ABORTED') { // the test left the page
+      faults.push(`${request.url()}: ${errorText}`)
+    }
+  })
   page.on('request', (request) => {
     const { protocol, origin: target } = new URL(request.url())
     if (protocol !== 'data:' && target !== origin) {

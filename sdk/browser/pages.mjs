@@ -1,0 +1,75 @@
+// Data for the pages of the dashboard, and the list of these pages.
+import assert from 'node:assert/strict'
+import { setTimeout as delay } from 'node:timers/promises'
+import { call, post, providers } from './dashboard.mjs'
+
+// Texts of others that would run if a page inserted them as HTML.
+export const hostile = '</script><img src=x onerror="window.hurt = 1">'
+
+// seed creates two endpoints and events of several outcomes, and returns the pages that show them: { name, path }. label
+// is the beginning of all names.
+export async function seed(relay, receiver, label) {
+  const github = await endpoint(relay, {
+    name: `${label}pushes`,
+    provider: 'github',
+    verification: { secret: providers.GitHub.secret },
+    destinations: [{ name: `${label}build`, url: `${receiver.url}/build` }],
+  })
+  const failing = await endpoint(relay, {
+    name: `${label}orders`,
+    description: 'Orders of the shop, and a long description that a narrow window has to break into several lines.',
+    provider: 'generic',
+    type_source: 'body:$.type',
+    destinations: [{ url: `${receiver.url}/down/${'long-path-'.repeat(12)}` }, { url: `${receiver.url}/accounts` }],
+  })
+  assert.equal(await post(github.ingest_url, 'GitHub', '{"ref":"refs/heads/main","commits":[]}'), 200)
+  assert.equal(await post(github.ingest_url, 'GitHub', JSON.stringify({ text: label }), 'the wrong secret of all'), 401)
+  const response = await fetch(`${failing.ingest_url}?q=${encodeURIComponent(label)}`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'X-Text': label },
+    body: JSON.stringify({ type: `${label}order.paid`, customer: { name: label, total: 1250.5, items: ['a', null, true] } }),
+  })
+  assert.equal(response.status, 200)
+  const delivered = await event(relay, github.id, (e) => e.status === 'delivered')
+  const rejected = await event(relay, github.id, (e) => e.status === 'rejected')
+  const retrying = await event(relay, failing.id, (e) => e.deliveries.some((d) => d.status === 'retrying'))
+  const at = (name, path) => ({ name, path: `/app${path}` })
+  return [
+    at('start', ''),
+    at('endpoints', '/endpoints'),
+    at('endpoint-providers', '/endpoints/new'),
+    at('endpoint-new', '/endpoints/new?provider=stripe'),
+    at('endpoint', `/endpoints/${failing.id}`),
+    at('endpoint-wait', `/endpoints/${github.id}/wait`),
+    at('endpoint-settings', `/endpoints/${failing.id}/settings`),
+    at('endpoint-retries', `/endpoints/${failing.id}/retries`),
+    at('destination-new', `/endpoints/${failing.id}/destinations/new`),
+    at('destination', `/endpoints/${failing.id}/destinations/${failing.destinations[0].id}`),
+    at('events', '/events'),
+    at('events-empty', '/events?type=nothing'),
+    at('event-delivered', `/events/${delivered}`),
+    at('event-rejected', `/events/${rejected}?signature=1`),
+    at('event-retrying', `/events/${retrying}`),
+    at('event-attempts', `/events/${retrying}/attempts`),
+    at('keys', '/settings/keys'),
+    at('people', '/settings/people'),
+    at('about', '/settings/about'),
+    at('not-found', '/nothing'),
+  ]
+}
+
+async function endpoint(relay, value) {
+  const { status, body } = await call(relay, 'POST', '/v1/endpoints', value)
+  assert.equal(status, 201, JSON.stringify(body))
+  return body
+}
+
+// event waits for an event of the endpoint and returns its id.
+async function event(relay, endpointID, matches) {
+  for (const until = Date.now() + 60_000; ; await delay(100)) {
+    const { body } = await call(relay, 'GET', `/v1/events?endpoint_id=${endpointID}`)
+    const found = body.data.find(matches)
+    if (found) return found.id
+    assert.ok(Date.now() < until, JSON.stringify(body.data))
+  }
+}
