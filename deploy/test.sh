@@ -1,33 +1,18 @@
 #!/usr/bin/env bash
-# Runs all tests (make test): installs what they need, runs them in two parallel lists of steps, and prints how long
-# each step took and which tests were skipped for lack of a tool.
+# Runs all tests (make test): installs what they need, runs the steps of a queue two at a time, and prints how long each
+# took and what was left out for lack of a tool. A test runs in one step: under the race detector if its package starts
+# goroutines. bin/tests.txt has the seconds of each test, bin/slowest.txt the 60 slowest. RELAY_TEST_COUNT=1 also runs
+# what has passed before.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 required=${RELAY_TEST_ENGINES:-}
 left_out=()
 containers=
+started=$SECONDS
+records=bin/tests.txt
 # The race detector waits a second at the end of each process for reports of others, which tests do not leave running.
 export GORACE="atexit_sleep_ms=10 ${GORACE:-}"
-started=$SECONDS
-
-# step NAME COMMAND... runs a command and prints its output when it has ended, because two steps run at a time. After a
-# failure no other step starts.
-step() {
-	local name=$1 from=$SECONDS status=0 out
-	shift
-	[ ! -e "$scratch/failed" ] || return 1
-	out=$(mktemp)
-	printf '== %s ...\n' "$name"
-	# In the background, because set -e is off inside a condition.
-	"$@" >"$out" 2>&1 &
-	wait $! || status=$?
-	flock "$lock" bash -c 'printf "\n== %s\n" "$1"; cat "$2"; printf "== %s: %d min %02d s\n" "$1" $(($3 / 60)) $(($3 % 60))' \
-		- "$name" "$out" $((SECONDS - from))
-	rm -f "$out"
-	[ $status = 0 ] || touch "$scratch/failed"
-	return $status
-}
 
 # try WHAT COMMAND... runs a set-up step that some machines cannot do. The tests that need it are then skipped, and the
 # summary says so. With RELAY_TEST_ENGINES=required a failure ends the run.
@@ -41,15 +26,20 @@ try() {
 
 setup() {
 	printf '\n== set-up\n'
-	local image=
+	local image= build
+	mkdir -p bin
+	: >$records
+	make --no-print-directory build & # computes, while the following wait for the network and the disk
+	build=$!
 	try "Apache Kafka (needs Maven and Java 17)" deploy/engines/fetch.sh
 	images
-	make --no-print-directory build
 	try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
 	try "schemathesis (needs Python 3.11 and its package index)" deploy/contract/schemathesis.sh install
 	javascript_setup
 	command -v redis-server >/dev/null || try "redis-server (the system's package)" false
 	command -v gcc >/dev/null || try "the race detector (needs a C compiler)" false
+	wait $build
+	go build -o bin/suite ./test/suite
 	if [ -n "$image" ] && ! wait "$image"; then
 		containers=
 		left_out+=("engines as containers (no image can be built): they ran as processes")
@@ -66,9 +56,6 @@ javascript_setup() {
 	done
 	sdk/test.sh browser >/dev/null || try "pages in a browser (need Chromium)" false
 }
-
-# These tests run the suites on engines in containers if Docker is there, otherwise on processes.
-contained='^(TestServe|TestRedisRestartsAtTheSameAddress|TestKafkaClusterSurvivesABrokerKill)$'
 
 # memory lets the tests write to /dev/shm if there is room: on a shared machine a test may wait seconds for the disk, and
 # kill -9 loses no more in memory than on a disk. RELAY_TEST_DIR=/var/tmp makes them write to a disk.
@@ -99,67 +86,98 @@ images() {
 	image=$!
 }
 
-# processes runs the tests that boot the relay. They wait more than they compute, so all others run at the same time.
-processes() {
-	CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -vet=off -timeout 40m ${containers:+-skip "$contained"} ./test/e2e
+# step NAME COMMAND... runs a command and prints its output when it has ended, because two steps run at a time.
+step() {
+	local name=$1 from=$SECONDS status=0 out
+	shift
+	out=$(mktemp)
+	printf '== %s ...\n' "$name"
+	# In the background, because set -e is off inside a condition.
+	{ trap 'times >"$out.cpu"' EXIT; "$@"; } >"$out" 2>&1 &
+	wait $! || status=$?
+	flock "$lock" bash -c 'printf "\n== %s\n" "$1"; cat "$2"' - "$name" "$out"
+	took "$name" $((SECONDS - from)) <"$out.cpu"
+	rm -f "$out" "$out.cpu"
+	[ $status = 0 ] || touch "$scratch/failed"
+	return $status
 }
 
-in_containers() {
-	CGO_ENABLED=0 RELAY_TEST_WITH=containers go test -vet=off -timeout 30m -run "$contained" ./test/e2e ./test/kit
+# took NAME SECONDS adds a line to the table of steps. Its input is what `times` prints: the second line is of processes.
+took() {
+	awk -v name="$1" -v seconds="$2" -F '[ ms]+' '
+		END { printf "%5.1f min  %5.1f min CPU  %s\n", seconds / 60, $1 + $3 + ($2 + $4) / 60, name }' >>"$scratch/table"
 }
 
-# packages lists all packages but the tests that boot the relay; the slowest are first.
+# worker runs steps of the queue until none is left or one has failed.
+worker() {
+	local i
+	while [ ! -e "$scratch/failed" ]; do
+		i=$(flock "$lock" sh -c 'echo >>"$1"; wc -l <"$1"' - "$scratch/begun")
+		[ "$i" -le ${#steps[@]} ] || break
+		step "${steps[i - 1]%%: *}" ${steps[i - 1]#*: }
+	done
+}
+
+# tests FLAG... runs go test, without the race detector unless CGO_ENABLED=1 and -race are given. The lint step runs go
+# vet. The time-out ends a test that hangs, on the slowest machine.
+tests() {
+	CGO_ENABLED=${CGO_ENABLED:-0} RELAY_TEST_WITH=${RELAY_TEST_WITH:-processes} go test -json -vet=off -timeout 50m \
+		${RELAY_TEST_COUNT:+-count="$RELAY_TEST_COUNT"} "$@" | bin/suite report -step "${FUNCNAME[1]}" -records $records
+}
+
+# Tests on engines in containers if there is Docker, otherwise on processes with the others.
+contained='^Test(RedisRestartsAtTheSameAddress|KafkaClusterSurvivesABrokerKill)$'
+
+# Whole processes under the race detector: a single process, killed; nodes that share the work, one of them killed, all
+# restarted. The tests of their packages run under it too.
+whole='^Test(DevPipeline|KillEverything|Serve)$'
+
+# Under the race detector this test does not check the bounds of memory: it runs with it and without.
+twice='^TestHostileClients$'
+
+# Packages that start no goroutine, in which the race detector finds nothing.
+pure='^[.](/(bench|pkg/(event|id|secrets|sign|verify|web)|store/schema|test/suite))?$'
+
+# norace matches the tests that run without the race detector.
+norace="^Test($(grep -v '^#' deploy/norace.txt | paste -sd '|'))\$"
+
+# packages lists the directories of the packages with tests, without those that boot the relay; the slowest come first.
 packages() {
-	local module
-	module=$(go list -m)
-	echo "$module/store/read" "$module/store/write" "$module/store/schema"
-	go list ./... | grep -Ev "^$module/(store/(read|write|schema)|test/e2e)\$"
+	local top
+	top=$(go list -m -f '{{.Dir}}')
+	printf './%s\n' store/read store/write dispatcher
+	go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}/{{end}}' ./... | sed -e "s|^$top/|./|" -e 's|\(.\)/$|\1|' |
+		grep -Evx '\./(store/read|store/write|dispatcher|test/e2e)'
 }
 
-unit() {
-	# The lint step runs go vet.
-	CGO_ENABLED=0 RELAY_TEST_WITH=processes go test -vet=off -timeout 40m ${containers:+-skip "$contained"} $(packages)
+# Every test of a package that starts goroutines runs in `raced` or in `repeated`, because both get the same expressions.
+raced() {
+	CGO_ENABLED=1 tests -race -skip "$norace${containers:+|$contained}" $(packages | grep -Ev "$pure")
 }
+
+repeated() {
+	local dir names="^func ${norace:1:-1}\\("
+	tests -run "$norace" $(packages | grep -Ev "$pure" | while read -r dir; do ! grep -qE "$names" "$dir"/*_test.go || echo "$dir"; done)
+}
+
+pure() { tests $(packages | grep -E "$pure"); }
+
+# without_race is for a machine without a C compiler.
+without_race() { tests ${containers:+-skip "$contained"} $(packages); }
+
+# processes runs the tests that boot the relay, but those of whole_race.
+processes() { tests ${detector:+-skip "$whole"} ./test/e2e; }
+
+whole_race() {
+	CGO_ENABLED=1 RELAY_TEST_WITH=${containers:+containers} tests -race -run "$whole|$twice" ./test/e2e
+}
+
+in_containers() { RELAY_TEST_WITH=containers tests -run "$contained" ./test/kit; }
 
 # faults tests a build with crash points, which the release does not have.
 faults() {
 	go vet -tags faults ./node ./dispatcher
-	CGO_ENABLED=0 go test -tags faults -run 'Crash|Faults' ./dispatcher
-}
-
-# Tests that the race detector skips, because they start no goroutine that other tests do not start: they repeat the
-# same many times or for days of fake time, only compute, wait for real engines, or test statements and the schema. All
-# others run under it, new ones too.
-# store
-repeats='^Test(ReadAfterWrite|RedoChangesNothing|UsageSurvivesKills|SearchOfUnusualBodiesAgreesWithModel|BatchOfManyDays|Paging.*|ListsAgreeWithModel'
-repeats+='|SearchAgreesWithModel|SelectionAgreesWithModel|ServerFaultMakesNoDeadLetters|ValuesAreNeverSQL|InterruptedMigration.*|OvertakenMigration|MigrateChecks.*'
-repeats+='|MigrateRunsAgain|Migration.*|ExpandThenFinalize|ClusterDDL.*|Plans|TextIndex.*|ErasedPayloadLeavesTheTextIndex'
-repeats+='|SearchAcceptsWhatAURLHolds|EveryReadUnderFaults|PoisonInEveryTable|RetentionShowsWholeDays|TooManyPartsThrottleFlushes|ReceiptResultFollowsLogOrder|Retention|EveryPlanAppliesEveryFilter'
-# api
-repeats+='|BodyCostIsLinear|WrongTypeOfAnyMemberIsRefused|LargeAnswersAreBounded|AnswerSizeBoundHolds|ReplayBounds'
-repeats+='|ReplayReadsABoundedNumberOfRejectedEvents|StreamOfASlowClient'
-# dispatcher
-repeats+='|ScheduleThroughTheTiers|DownFor.*|DestinationDownFor.*|ManyDeadDestinations|RateIsHeld.*|DeepTier|AMillionPending.*'
-repeats+='|HopsWithSkewedBroker|ParkedDeliveriesDoNotReadBodies|NewOwnerCountsParkedAfterOneRecheck'
-# ledger, pkg
-repeats+='|RunShowsCountsOnEngines|AuditOnEngines|FollowSamplesFastTraffic|FollowRandomHistories|AuditOfRandomHistories|BookIsCompact|Users'
-repeats+='|OnlyAppliedRecordsAreCounted|TombstonesAreBounded'
-repeats+='|ImportRestoresTheExport|ImportOfMany|BodyFilters.*|TornSnapshots|RepeatedFooters|KillsLoseNothing|LargeResult|BrokenPartsAreDetached|EngineDiesWithParent'
-repeats+='|RelativeDirectory|LockedDirectoryIsRefused|SIGKILL|PowerLoss|LeasesAreFew|DelayTolerantTopicsArePaused|.*OnApacheKafka|ApacheKafka)$'
-
-# Whole processes under the race detector: a single process, killed and under attack; nodes that share the work, one of
-# them killed, all restarted. The tests of their packages run under it too.
-whole='^Test(DevPipeline|KillEverything|HostileClients|Serve)$'
-
-# race runs the tests of every package that starts goroutines. -race needs a C compiler.
-race() {
-	local each
-	each=$(packages | tr ' ' '\n' | grep -Ev '/(bench|event|id|secrets|sign|verify|web|store/schema|relay)$')
-	CGO_ENABLED=1 go test -vet=off -race -short -timeout 40m -skip "$repeats" $each
-}
-
-whole_race() {
-	CGO_ENABLED=1 go test -vet=off -race -short -timeout 30m -run "$whole" ./test/e2e
+	tests -tags faults -run 'Crash|Faults' ./dispatcher
 }
 
 lint() {
@@ -169,37 +187,42 @@ lint() {
 	make --no-print-directory lint
 }
 
-# Two lists of steps run in parallel: boots starts the relay again and again and mostly waits, computes uses the CPU.
-boots() {
-	step "tests that boot the relay" processes
-	[ -z "$containers" ] || step "tests on engines as containers" in_containers
-	step "crash points" faults
-	step "a client generated from the API's document" deploy/contract/client.sh
-	[ ! -x bin/contract/schemathesis/bin/schemathesis ] || step "schemathesis" deploy/contract/schemathesis.sh
-	[ ! -d sdk/node_modules ] || step "JavaScript" sdk/test.sh
-}
-
-computes() {
-	step "formatting, vet, linters" lint
-	step "tests of packages" unit
-	command -v gcc >/dev/null || return 0
-	step "tests of packages under the race detector" race
-	step "whole processes under the race detector" whole_race
-}
-
 setup
 scratch=$(mktemp -d)
-memory
 lock=$scratch/lock
-set -m # each list is a process group that can be killed
-boots & first=$!
-computes & second=$!
+times >"$scratch/cpu"
+took set-up $((SECONDS - started)) <"$scratch/cpu"
+memory
+
+# The queue: a name and the command. What takes long comes first, so that no core idles at the end.
+command -v gcc >/dev/null && detector=yes || detector=
+steps=("tests that boot the relay: processes")
+if [ -n "$detector" ]; then
+	steps+=("tests of packages under the race detector: raced" "tests that repeat, without it: repeated"
+		"tests of packages without goroutines: pure" "whole processes under the race detector: whole_race")
+else
+	steps+=("tests of packages: without_race")
+fi
+steps+=("formatting, vet, linters: lint")
+[ -z "$containers" ] || steps+=("tests on engines as containers: in_containers")
+steps+=("crash points: faults")
+[ ! -x bin/contract/schemathesis/bin/schemathesis ] || steps+=("schemathesis: deploy/contract/schemathesis.sh")
+[ ! -d sdk/node_modules ] || steps+=("JavaScript: sdk/test.sh")
+steps+=("a client generated from the API's document: deploy/contract/client.sh")
+
+set -m # each worker is a process group that can be killed
+worker & first=$!
+worker & second=$!
 trap 'kill -- -$first -$second 2>/dev/null || true; wait || true; rm -rf "$scratch" "${memory:-}"' EXIT
 trap 'exit 1' HUP INT TERM
-# Wait for both lists even after a failure: killed tests would leave engines behind.
+# Wait for both even after a failure: killed tests would leave engines behind.
 wait $first || failed=yes
 wait $second || failed=yes
+sort -rn $records | head -n 60 >bin/slowest.txt
+printf '\n'
+cat "$scratch/table"
 [ -z "${failed:-}" ] || { echo "make test: a step failed" >&2; exit 1; }
+bin/suite unrun -records $records ${required:+-strict}
 
 printf '\nran on %s, %s, %d cores' "$(go env GOOS)/$(go env GOARCH)" "$(go version | cut -d' ' -f3)" "$(nproc)"
 [ -f bin/engines/kafka/pom.sum ] && printf ', Apache Kafka 4.1'

@@ -20,6 +20,9 @@ import (
 // testID names a test by the directory of its package, from the top of the module, and its function.
 type testID struct{ dir, name string }
 
+// faultsShown bounds how many faults are printed.
+const faultsShown = 50
+
 // buildTags are the tags with which some step runs tests.
 var buildTags = []string{"faults"}
 
@@ -34,11 +37,10 @@ func checkAllRan(root, records string, strict bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	faults := 0
+	var faults []string
 	for _, test := range tests {
 		if ran[test] == "" {
-			faults++
-			fmt.Fprintf(out, "no step ran %s in %s\n", test.name, test.dir)
+			faults = append(faults, fmt.Sprintf("no step ran %s in %s", test.name, test.dir))
 		}
 	}
 	invariants, err := invariantTests(root)
@@ -51,14 +53,14 @@ func checkAllRan(root, records string, strict bool, out io.Writer) error {
 		case result == "skip" && !strict:
 			fmt.Fprintf(out, "skipped: %s, which %s names for an invariant\n", inv.name, inv.document)
 		default:
-			faults++
-			fmt.Fprintf(out, "%s names %s for an invariant, and no step ran it\n", inv.document, inv.name)
+			faults = append(faults, fmt.Sprintf("%s names %s for an invariant, and it did not pass", inv.document, inv.name))
 		}
 	}
-	if faults > 0 {
-		return fmt.Errorf("%d tests did not run", faults)
+	if len(faults) == 0 {
+		return nil
 	}
-	return nil
+	fmt.Fprintln(out, strings.Join(faults[:min(len(faults), faultsShown)], "\n"))
+	return fmt.Errorf("%d tests did not run", len(faults))
 }
 
 // readRecords returns the result of each test: pass if it passed in any step.
