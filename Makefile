@@ -45,18 +45,9 @@ image:
 fuzz:
 	@deploy/fuzz.sh
 
-# Long cases, run by hand: 50 kills instead of 4, every page size over all 20,000 rows.
+# Long forms of tests, by hand, in parts: make torture PART=kills; PART=list names them. Hours add up in deploy/torture.md.
 torture: build
-	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'Kill|Crash|Serve|Dev|Down|Frozen|RandomFaults|Hung|Tiers|Unavailable|Cluster|CutOff|OneOwner|Statement|ReadYourWrites' -v ./test/e2e
-	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'Paging|BesideSearches|ListsAgree|AgreesWithModel|OnTwoShards|Histories|UnderFaults|Survives|UnusualBodies|RedoChangesNothing' -v ./store/read
-	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'ReadAfterWrite|OnTwoShards|UnderFaults|StayFlat|CatchesUp' -v ./store/write
-	RELAY_TORTURE=1 go test -count=1 -timeout 3h -run 'InterruptedMigration' -v ./store/schema
-	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'DownFor|ManyDead|AMillion|Neighbours' -v ./dispatcher
-	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'MinuteOfTraffic' -v ./pkg/limit
-	RELAY_TORTURE=1 go test -count=1 -timeout 60m -run 'RandomHistories' -v ./ledger
-	RELAY_SECONDS=900 deploy/contract/schemathesis.sh
-	sdk/test.sh install
-	RELAY_TORTURE=1 RELAY_TEST_BROWSER=$$(sdk/test.sh browser) node --test sdk/browser/dashboard.test.mjs
+	@deploy/torture.sh $(PART)
 
 # Pictures of the dashboard's pages, in bin/screenshots.
 screenshots: build

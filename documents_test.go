@@ -81,6 +81,7 @@ type code struct {
 	declared     map[string]map[string]bool // names by file
 	packages     map[string][]string        // directories by the name of their package
 	tests        map[string][]string        // tests, benchmarks and fuzz targets by directory
+	tortureOnly  map[string]bool            // tests that are skipped unless RELAY_TORTURE is set
 	literals     map[string]map[string]bool // texts of production code by directory
 	flags        map[string]bool
 	environment  map[string]bool
@@ -100,7 +101,8 @@ func readCode(t *testing.T) *code {
 	t.Helper()
 	c := &code{
 		files: map[string]bool{}, declared: declarations(t), packages: map[string][]string{}, tests: map[string][]string{},
-		literals: map[string]map[string]bool{}, flags: map[string]bool{"help": true}, environment: map[string]bool{},
+		tortureOnly: map[string]bool{},
+		literals:    map[string]map[string]bool{}, flags: map[string]bool{"help": true}, environment: map[string]bool{},
 		makeTargets: map[string]bool{}, relayCommand: map[string]bool{"help": true},
 	}
 	for _, s := range sources(t) {
@@ -151,6 +153,7 @@ func (c *code) readFile(s source) {
 		case *ast.FuncDecl:
 			if s.test && n.Recv == nil && testName.MatchString(n.Name.Name) {
 				c.tests[s.dir] = append(c.tests[s.dir], n.Name.Name)
+				c.tortureOnly[n.Name.Name] = c.tortureOnly[n.Name.Name] || waitsForTorture(n)
 			}
 		case *ast.CallExpr:
 			if method, ok := n.Fun.(*ast.SelectorExpr); ok && definesFlag.MatchString(method.Sel.Name) {
@@ -174,6 +177,23 @@ func (c *code) readFile(s source) {
 		}
 		return true
 	})
+}
+
+// waitsForTorture reports whether a test skips itself, not only a subtest, and says that RELAY_TORTURE runs it.
+func waitsForTorture(f *ast.FuncDecl) (waits bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		if _, inside := n.(*ast.FuncLit); inside {
+			return false
+		}
+		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 0 {
+			method, isMethod := call.Fun.(*ast.SelectorExpr)
+			text, isText := call.Args[0].(*ast.BasicLit)
+			waits = waits || isMethod && isText && strings.HasPrefix(method.Sel.Name, "Skip") &&
+				strings.Contains(text.Value, "RELAY_TORTURE")
+		}
+		return true
+	})
+	return waits
 }
 
 // addFlag adds the first text among the arguments of a flag's definition: its name.
@@ -370,6 +390,29 @@ func (d document) checkTests(t *testing.T, c *code) {
 		}) {
 			t.Errorf("%s names the test %s, which does not exist", d.name, m[0])
 		}
+	}
+}
+
+// The test of an invariant is not among those that wait for make torture.
+func TestInvariantsAreTestedInEveryRun(t *testing.T) {
+	c := readCode(t)
+	if !c.tortureOnly["TestMinuteOfTraffic"] {
+		t.Fatal("TestMinuteOfTraffic does not wait for make torture: this test looks for the wrong text")
+	}
+	rows := regexp.MustCompile(`(?m)^\| invariant \| test \|\n((?:\|.*\n)+)`)
+	tables := 0
+	for _, d := range documents(t) {
+		for _, table := range rows.FindAllStringSubmatch(d.text, -1) {
+			tables++
+			for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z0-9]\w*`).FindAllString(table[1], -1) {
+				if c.tortureOnly[name] {
+					t.Errorf("%s names %s for an invariant, which only make torture runs", d.name, name)
+				}
+			}
+		}
+	}
+	if tables < 10 {
+		t.Errorf("%d tables of invariants: this test looks for the wrong text", tables)
 	}
 }
 

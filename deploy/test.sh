@@ -2,7 +2,7 @@
 # Runs all tests (make test): installs what they need, runs the steps of a queue two at a time, and prints how long each
 # took and what was left out for lack of a tool. A test runs in one step: under the race detector if its package starts
 # goroutines. bin/tests.txt has the seconds of each test, bin/slowest.txt the 60 slowest. RELAY_TEST_COUNT=1 also runs
-# what has passed before.
+# what has passed before. `deploy/test.sh STEP...` runs only the steps with these commands, such as lint and raced.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -210,6 +210,13 @@ steps+=("crash points: faults")
 [ ! -d sdk/node_modules ] || steps+=("JavaScript: sdk/test.sh")
 steps+=("a client generated from the API's document: deploy/contract/client.sh")
 
+chosen=()
+for entry in "${steps[@]}"; do
+	[ $# = 0 ] || [[ " $* " = *" ${entry##*: } "* ]] || continue
+	chosen+=("$entry")
+done
+steps=("${chosen[@]}")
+
 set -m # each worker is a process group that can be killed
 worker & first=$!
 worker & second=$!
@@ -222,7 +229,7 @@ sort -rn $records | head -n 60 >bin/slowest.txt
 printf '\n'
 cat "$scratch/table"
 [ -z "${failed:-}" ] || { echo "make test: a step failed" >&2; exit 1; }
-bin/suite unrun -records $records ${required:+-strict}
+[ $# != 0 ] || bin/suite unrun -records $records ${required:+-strict}
 
 printf '\nran on %s, %s, %d cores' "$(go env GOOS)/$(go env GOARCH)" "$(go version | cut -d' ' -f3)" "$(nproc)"
 [ -f bin/engines/kafka/pom.sum ] && printf ', Apache Kafka 4.1'

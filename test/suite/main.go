@@ -16,6 +16,7 @@ import (
 
 const usage = `pass one of the subcommands
   suite report -step NAME -records FILE   print go test -json from stdin; append a line for each test to FILE
+    [-figures FILE]                       and write what passing tests log at their end
   suite unrun -records FILE [-strict]     fail if a test is not in FILE, or an invariant's test did not pass
   suite check [-limit DURATION] [-list]   lint and test what changed; -list prints the packages only`
 
@@ -37,6 +38,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	step := flags.String("step", "", "the step's name in the records")
 	records := flags.String("records", "", "the file of records")
+	figures := flags.String("figures", "", "the file for what passing tests log")
 	strict := flags.Bool("strict", false, "no invariant's test may be skipped")
 	limit := flags.Duration("limit", checkLimit, "how long the check may take")
 	list := flags.Bool("list", false, "print the packages and run nothing")
@@ -45,7 +47,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	}
 	switch args[0] {
 	case "report":
-		return reportRun(*step, *records, stdin, stdout)
+		return reportRun(*step, *records, *figures, stdin, stdout)
 	case "unrun":
 		return checkAllRan(".", *records, *strict, stdout)
 	case "check":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -16,14 +17,12 @@ type testEvent struct {
 	Elapsed                                   float64 // seconds
 }
 
-// figure begins what a passing test reports to its reader: t.Log("figure: 3 duplicates").
-const figure = "figure: "
-
 // reporter prints the output of failed tests, the reasons of skipped ones, and one line for each package.
 type reporter struct {
 	step    string
 	out     io.Writer
 	records io.Writer
+	figures io.Writer                  // gets the last thing that each passing test logged: its figures; nil = none
 	running map[string]*runningPackage // by import path
 
 	ended  map[string]bool // packages with a result
@@ -48,17 +47,24 @@ type runningTest struct {
 	output strings.Builder
 }
 
-// reportRun copies a run from in to out, readably, and appends its tests to the file of records.
-func reportRun(step, records string, in io.Reader, out io.Writer) error {
+// reportRun copies a run from in to out, readably, and appends its tests to the file of records. figures is a file for
+// what passing tests log at their end; "" = none.
+func reportRun(step, records, figures string, in io.Reader, out io.Writer) error {
 	file, err := os.OpenFile(records, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	err = newReporter(step, out, file).copy(in)
-	if closed := file.Close(); err == nil {
-		err = closed
+	defer file.Close() // each line was written at once
+	r := newReporter(step, out, file)
+	if figures != "" {
+		file, err := os.Create(figures)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		r.figures = file
 	}
-	return err
+	return r.copy(in)
 }
 
 func (r *reporter) copy(in io.Reader) error {
@@ -128,13 +134,13 @@ func isProgress(line string) bool {
 }
 
 func (r *reporter) endTest(e testEvent, p *runningPackage, t *runningTest) error {
-	for line := range strings.Lines(t.output.String()) {
-		if at := strings.Index(line, figure); at >= 0 && e.Action == "pass" {
-			fmt.Fprintf(r.out, "%s: %s\n", e.Test, strings.TrimSpace(line[at:]))
+	if text := lastLog(t.output.String()); e.Action == "pass" && r.figures != nil && text != "" {
+		if _, err := fmt.Fprintf(r.figures, "%s: %s\n", strings.TrimPrefix(e.Test, "Test"), text); err != nil {
+			return err
 		}
 	}
 	if e.Action == "skip" {
-		p.skipped = append(p.skipped, e.Test+": "+skipReason(t.output.String()))
+		p.skipped = append(p.skipped, e.Test+": "+lastLog(t.output.String()))
 	}
 	if e.Action != "fail" {
 		t.output.Reset()
@@ -152,18 +158,19 @@ func (r *reporter) endTest(e testEvent, p *runningPackage, t *runningTest) error
 	return err
 }
 
-// skipReason is the text that a test gave to Skip.
-func skipReason(output string) string {
-	reason := ""
+var (
+	logLine  = regexp.MustCompile(`^ +[\w.-]+\.go:\d+: (.*)`)
+	seedLine = regexp.MustCompile(`^RELAY_SEED=\d+(?:: |$)`)
+)
+
+// lastLog is the last line that a test gave to Log or Skip, without its place and its seed.
+func lastLog(output string) (text string) {
 	for line := range strings.Lines(output) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "--- SKIP") {
-			reason = line
+		if m := logLine.FindStringSubmatch(line); m != nil {
+			text = seedLine.ReplaceAllString(m[1], "")
 		}
 	}
-	if _, text, ok := strings.Cut(reason, ".go:"); ok { // file.go:12: reason
-		_, reason, _ = strings.Cut(text, ": ")
-	}
-	return reason
+	return text
 }
 
 // printFailed prints what the selected tests have printed, if they failed or did not end.

@@ -39,22 +39,28 @@ func testFile(pkg string, tests ...string) string {
 	return text
 }
 
-// report runs the module's tests and returns what the reader sees and the records.
-func report(t *testing.T, root string) (shown, records string) {
+// report runs the module's tests and returns what the reader sees, the records and the figures.
+func report(t *testing.T, root string) (shown, records, figures string) {
 	t.Helper()
 	cmd := exec.Command("go", "test", "-json", "-timeout", "20s", "./...")
 	cmd.Dir = root
 	events, _ := cmd.Output() // the error says that tests failed
-	file := filepath.Join(t.TempDir(), "records")
+	dir := t.TempDir()
 	var out bytes.Buffer
-	if err := reportRun("a step", file, bytes.NewReader(events), &out); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(file)
+	err := reportRun("a step", filepath.Join(dir, "records"), filepath.Join(dir, "figures"), bytes.NewReader(events), &out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), string(text)
+	return out.String(), readFile(t, filepath.Join(dir, "records")), readFile(t, filepath.Join(dir, "figures"))
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestReportShowsWhatFailed(t *testing.T) {
@@ -62,7 +68,8 @@ func TestReportShowsWhatFailed(t *testing.T) {
 	root := tree(t, map[string]string{
 		"go.mod": goMod,
 		"passes/p_test.go": testFile("p", `TestQuiet: t.Log("not for the reader") `,
-			`TestFigure: t.Log("figure: 3 duplicates") `, `TestSkipped: t.Skip("needs a printer") `),
+			`TestFigure: t.Log("RELAY_SEED=7"); t.Log("RELAY_SEED=7: 3 duplicates") `,
+			`TestSkipped: t.Skip("needs a printer") `),
 		"fails/f_test.go": testFile("f",
 			`TestParent:
 				t.Run("good", func(t *testing.T) { t.Log("good") })
@@ -72,8 +79,8 @@ func TestReportShowsWhatFailed(t *testing.T) {
 		"panics/p_test.go": testFile("p", `TestPanics: t.Log("before"); panic("at once") `),
 		"broken/b_test.go": testFile("b", `TestBroken: undefined() `),
 	})
-	shown, records := report(t, root)
-	for _, want := range []string{"ok   example.test/m/passes", ", 2 tests\n", "TestFigure: figure: 3 duplicates\n",
+	shown, records, figures := report(t, root)
+	for _, want := range []string{"ok   example.test/m/passes", ", 2 tests\n",
 		"skipped TestSkipped: needs a printer\n", "FAIL example.test/m/fails", "why", "panic: at once", "before",
 		"undefined: undefined", "FAIL example.test/m/broken"} {
 		if !strings.Contains(shown, want) {
@@ -90,6 +97,9 @@ func TestReportShowsWhatFailed(t *testing.T) {
 		if !strings.Contains(records, want) {
 			t.Errorf("the records lack %q", want)
 		}
+	}
+	if want := "Figure: 3 duplicates\n"; !strings.Contains(figures, want) || strings.Contains(figures, "why") {
+		t.Errorf("the figures are %q, want %q among them", figures, want)
 	}
 	if strings.Contains(records, "TestParent/") {
 		t.Error("the records have a subtest")
@@ -170,13 +180,12 @@ func TestSelectedPackagesAreThoseThatAChangeConcerns(t *testing.T) {
 func repository(t *testing.T, files, changes map[string]string) (root string) {
 	t.Helper()
 	root = tree(t, files)
-	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"add", "."},
-		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "files"}, {"checkout", "-qb", "branch"},
-	} {
-		if _, err := output(t.Context(), root, "git", args...); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := output(t.Context(), root, "git", "init", "-q", "-b", "main"); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, root)
+	if _, err := output(t.Context(), root, "git", "checkout", "-qb", "branch"); err != nil {
+		t.Fatal(err)
 	}
 	for name, text := range changes {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
@@ -184,6 +193,18 @@ func repository(t *testing.T, files, changes map[string]string) (root string) {
 		}
 	}
 	return root
+}
+
+// commit commits all files.
+func commit(t *testing.T, root string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "files"},
+	} {
+		if _, err := output(t.Context(), root, "git", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestCheckRunsWhatAChangeConcerns(t *testing.T) {

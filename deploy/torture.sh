@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Runs the long forms of tests (make torture): torture.sh [PART...], all parts in order without one; torture.sh list
+# names them. A part that has passed with this code is not run again, unless AGAIN=1: hours add up. Each run of a part
+# adds a row to deploy/torture.md. RELAY_SEED repeats a run; bin/torture has the whole output.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# A part is a name, a package, and what is in the names of its tests; contract and fuzz are programs.
+parts=(
+	"kills ./test/e2e Kill"
+	"crashes ./test/e2e TestCrash|PowerCut"
+	"cluster ./test/e2e TestCluster|CutOff|OneOwner|BrokerRestart|MoveEndpoint|TestServe$"
+	"outages ./test/e2e Down|Frozen|Hung|Unavailable"
+	"faults ./test/e2e RandomFaults"
+	"dev ./test/e2e TestDev|ReadYourWrites"
+	"conformance ./test/e2e Conformance|Attacks"
+	"replays ./test/e2e ReplayIsPaced|LargestReplay|RecoveryOf"
+	"paging ./store/read Paging"
+	"models ./store/read ListsAgree|AgreesWithModel|EveryPlan|UnusualBodies|EventsByOffset|SelectMany"
+	"histories ./store/read Histories|UnderFaults|Survives|RedoChangesNothing"
+	"reads-on-shards ./store/read OnTwoShards"
+	"speed ./store/read WriterKeepsSpeed"
+	"writes ./store/write ReadAfterWrite|BatchOfManyDays|UnderFaults|OnTwoShards"
+	"parts ./store/write StayFlat|CatchesUp"
+	"migrations ./store/schema InterruptedMigration"
+	"dispatcher ./dispatcher DownFor|ManyDead|AMillion|Neighbours"
+	"limits ./pkg/limit MinuteOfTraffic"
+	"ledger ./ledger RandomHistories"
+	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
+	"contract deploy/contract/schemathesis.sh"
+	"fuzz deploy/fuzz.sh"
+)
+table=deploy/torture.md
+state=bin/torture
+
+# run_part PACKAGE TESTS or PROGRAM runs one part and writes its figures to $output.figures.
+run_part() {
+	case $1 in
+	deploy/contract/schemathesis.sh)
+		RELAY_SECONDS=900 "$1" 2>&1 | tee "$output.log"
+		sed -n 's/^schemathesis: //p' "$output.log" >"$output.figures"
+		;;
+	deploy/fuzz.sh)
+		"$1" 120 2>&1 | tee "$output.log"
+		echo "$(grep -c '^== ' "$output.log") targets, 120 s each" >"$output.figures"
+		;;
+	*)
+		CGO_ENABLED=0 RELAY_TORTURE=1 go test -json -vet=off -count=1 -timeout 4h -run "$2" "$1" | tee "$output.log" |
+			bin/suite report -step torture -records "$output.records" -figures "$output.figures"
+		;;
+	esac
+}
+
+# code is a checksum of all committed files but the documents.
+code() { git ls-tree -r HEAD | grep -v '\.md$' | git hash-object --stdin; }
+
+# row NAME COMMIT SEED SECONDS RESULT adds a row to the table; a cell has no line ends and no bars.
+row() {
+	local figures
+	figures=$(paste -sd ';' "$output.figures" | sed -e 's/|/\//g' -e 's/;/; /g' | cut -c 1-600)
+	printf '| %s | %s | %s | %s | %d | %s | %s |\n' "$1" "$2" "$(date -u +%F)" "$3" $((($4 + 59) / 60)) "$figures" "$5" >>$table
+}
+
+# torture NAME ARGUMENT... runs a part, if it has not passed with this code, and records the run.
+torture() {
+	local name=$1 commit seed from=$SECONDS result=passed now
+	shift
+	commit=$(git rev-parse --short HEAD)
+	now=$(code)
+	[ -z "$(git status --porcelain -- . ":!$table")" ] || commit+=-dirty now=
+	if [ -n "$now" ] && [ "$(cat $state/"$name".passed 2>/dev/null)" = "$now" ] && [ -z "${AGAIN:-}" ]; then
+		echo "torture: $name has passed with this code; AGAIN=1 runs it again"
+		return
+	fi
+	seed=${RELAY_SEED:-$((RANDOM * 32768 + RANDOM + 1))}
+	output=$state/$name
+	rm -f "$output".*
+	: >"$output.figures"
+	echo "== $name, RELAY_SEED=$seed"
+	# In the background, because set -e is off inside a condition.
+	(RELAY_SEED=$seed run_part "$@") &
+	wait $! || result="failed: $(awk -F '\t' '$2 == "fail" {print $4}' "$output.records" 2>/dev/null | paste -sd ' ')"
+	row "$name" "$commit" "$seed" $((SECONDS - from)) "$result"
+	if [ "$result" = passed ]; then
+		echo "$now" >"$output.passed"
+	else
+		failed=yes
+	fi
+}
+
+if [ "${1:-}" = list ]; then
+	printf '%s\n' "${parts[@]}"
+	exit
+fi
+for name in "$@"; do
+	printf '%s\n' "${parts[@]}" | grep -q "^$name " || { echo "torture: there is no part $name; torture.sh list names them" >&2; exit 1; }
+done
+mkdir -p $state
+go build -o bin/suite ./test/suite
+failed=
+for part in "${parts[@]}"; do
+	read -r name arguments <<<"$part"
+	[ $# = 0 ] || [[ " $* " = *" $name "* ]] || continue
+	torture "$name" $arguments
+done
+awk -F '|' '/^\|/ {minutes += $6} END {printf "torture: deploy/torture.md adds up to %.1f hours\n", minutes / 60}' $table
+[ -z "$failed" ]
