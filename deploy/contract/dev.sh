@@ -17,7 +17,7 @@ start_relay() {
 	local tries=0
 	until curl -sf -o "$relay_work/ready" "$RELAY_BASE_URL/readyz"; do
 		tries=$((tries + 1))
-		if [ "$tries" -gt 300 ] || ! kill -0 "$relay_pid" 2>/dev/null; then
+		if [ "$tries" -gt 900 ] || ! kill -0 "$relay_pid" 2>/dev/null; then
 			cat "$relay_work/log" >&2
 			echo "bin/relay dev did not become ready" >&2
 			exit 1

@@ -30,7 +30,7 @@ run() {
 	"$venv/bin/schemathesis" --config-file deploy/contract/schemathesis.toml run "$RELAY_BASE_URL/openapi.json" \
 		--header "Authorization: Bearer $RELAY_API_KEY" --seed "$seed" --max-time "$seconds" \
 		--exclude-checks unsupported_method,positive_data_acceptance,negative_data_rejection,ensure_resource_availability \
-		--request-timeout 20 --warnings off --no-color --report ndjson --report-ndjson-path "$relay_work/calls" \
+		--request-timeout 120 --warnings off --no-color --report ndjson --report-ndjson-path "$relay_work/calls" \
 		>"$relay_work/report" 2>&1 && python3 deploy/contract/accepted.py "$relay_work/calls" >>"$relay_work/report" 2>&1 &&
 		rm -rf .schemathesis
 }

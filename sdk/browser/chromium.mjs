@@ -16,7 +16,7 @@ export function openBrowser() {
 // security policy), exceptions, failed requests, and requests to any origin but the given one.
 export async function openPage(browser, origin, options = {}) {
   const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, ...options })
-  page.setDefaultTimeout(60_000) // only for hangs
+  page.setDefaultTimeout(120_000) // only for hangs
   const faults = []
   await page.addInitScript(() => document.addEventListener('securitypolicyviolation',
     (event) => console.error(`the policy forbids ${event.blockedURI} (${event.effectiveDirective}) at ${event.sourceFile}`)))
