@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A part is a name, a package, and what is in the names of its tests; contract and fuzz are programs.
+# A part is a name, a package, and what is in the names of its tests; those without a package are programs.
 parts=(
 	"kills ./test/e2e Kill"
 	"crashes ./test/e2e TestCrash|PowerCut"
@@ -29,6 +29,7 @@ parts=(
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
 	"contract deploy/contract/schemathesis.sh"
 	"fuzz deploy/fuzz.sh"
+	"dashboard sdk/browser/dashboard.test.mjs"
 )
 table=deploy/torture.md
 state=bin/torture
@@ -39,6 +40,11 @@ run_part() {
 	deploy/contract/schemathesis.sh)
 		RELAY_SECONDS=900 "$1" 2>&1 | tee "$output.log"
 		sed -n 's/^schemathesis: //p' "$output.log" >"$output.figures"
+		;;
+	sdk/browser/*)
+		sdk/test.sh install
+		RELAY_TORTURE=1 RELAY_TEST_BROWSER=$(sdk/test.sh browser) node --test --test-reporter=spec "$1" 2>&1 | tee "$output.log"
+		sed -n 's/^ℹ \(pass [0-9]*\)$/\1/p' "$output.log" >"$output.figures"
 		;;
 	deploy/fuzz.sh)
 		"$1" 120 2>&1 | tee "$output.log"
@@ -58,7 +64,7 @@ code() { git ls-tree -r HEAD | grep -v '\.md$' | git hash-object --stdin; }
 row() {
 	local figures
 	figures=$(paste -sd ';' "$output.figures" | sed -e 's/|/\//g' -e 's/;/; /g' | cut -c 1-600)
-	printf '| %s | %s | %s | %s | %d | %s | %s |\n' "$1" "$2" "$(date -u +%F)" "$3" $((($4 + 59) / 60)) "$figures" "$5" >>$table
+	printf '| %s | %s | %s | %s | %d | %s | %s |\n' "$1" "$2" "$(date -u +%F)" "$3" $(($4 / 60 + 1)) "$figures" "$5" >>$table
 }
 
 # torture NAME ARGUMENT... runs a part, if it has not passed with this code, and records the run.
