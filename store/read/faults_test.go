@@ -30,8 +30,7 @@ func TestEveryReadUnderFaults(t *testing.T) {
 	}
 	g := storetest.NewFaultProxy(b.Bench)
 	w, _ := b.Writer(write.WriterConfig{})
-	r := b.ReaderWith(read.ReaderConfig{
-		URL: g.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute, SelectPage: 20}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 30, SelectPage: 20}, w)
 	ctx := t.Context()
 	old, now := time.Now().AddDate(0, 0, -20), time.Now().Add(time.Minute)
 	some := make([]id.ID, 20)

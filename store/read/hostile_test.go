@@ -55,7 +55,7 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 	b.fill("60000")
 	p := storetest.NewProxy(t)
 	r := b.ReaderWith(read.ReaderConfig{
-		URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute, SearchRows: 1 << 20,
+		URL: p.URL(b.Bench), RetentionDays: 30, SearchRows: 1 << 20,
 		SearchBytes: 1 << 30, SearchThreads: 1}, nil)
 	q := event.Query{Account: storetest.Account, Search: &endless, Limit: 10, Since: time.Now().Add(-24 * time.Hour)}
 	for _, end := range []struct {
@@ -87,7 +87,7 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 func TestSearchChunksAreBoundedByBytes(t *testing.T) {
 	b := newBench(t)
 	b.fill("500")
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute,
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30,
 		SearchBytes: 100_000, SearchBudget: time.Nanosecond}, nil)
 	page, err := r.Events(t.Context(),
 		event.Query{Account: storetest.Account, Search: &event.Search{Text: "no such text"}, Limit: 10,
@@ -165,7 +165,7 @@ func TestSearchPagesWhileEventsArrive(t *testing.T) {
 		b.ProduceEvents(e)
 	}
 	slices.SortFunc(want, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute,
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30,
 		SearchRows: 7, SearchBudget: time.Nanosecond}, w)
 	s := event.Search{Body: []event.BodyMatch{{Members: []string{"tag"}, Values: []string{"searched"}}}}
 	q := event.Query{Account: storetest.Account, Search: &s, Limit: 5, Since: time.Now().Add(-time.Hour)}

@@ -188,13 +188,11 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 		}
 	}
 	whole := b.ReaderWith(read.ReaderConfig{
-		URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 10 * time.Minute, SearchFoundBudget: time.Minute,
-		SearchBudget: time.Minute}, w)
+		URL: b.URL, RetentionDays: 30, SearchFoundBudget: time.Hour, SearchBudget: time.Hour}, w)
 	b.BuildIndexes(whole)
 	// With a budget of nearly zero every page is one chunk.
 	hasty := b.ReaderWith(read.ReaderConfig{
-		URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute,
-		SearchRows: 40, SearchBudget: time.Nanosecond}, w)
+		URL: b.URL, RetentionDays: 30, SearchRows: 40, SearchBudget: time.Nanosecond}, w)
 	some := events[n/2].ID.Text(id.Event)
 	searches := []event.Search{
 		{Text: "order 42"}, {Text: "ORDER"}, {Text: "%"}, {Text: "_"}, {Text: `\`}, {Text: `c:\\new`}, {Text: "'"},
@@ -273,8 +271,8 @@ func TestSearchReturnsHitsEarly(t *testing.T) {
 		}
 		b.ProduceEvents(e)
 	}
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute,
-		SearchRows: 50, SearchFoundBudget: time.Nanosecond, SearchBudget: time.Minute}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30,
+		SearchRows: 50, SearchFoundBudget: time.Nanosecond, SearchBudget: time.Hour}, w)
 	b.WaitCaughtUp(r)
 	got, partial, scanned := allPages(
 		t, r, event.Query{Account: storetest.Account, Search: &event.Search{Text: "needle"}, Limit: 10,

@@ -79,7 +79,7 @@ func TestURLWithTLSUserAndDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, stop := b.Writer(write.WriterConfig{URL: right})
-	r := b.ReaderWith(read.ReaderConfig{URL: right, RetentionDays: 30, FenceWait: 60e9}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: right, RetentionDays: 30}, w)
 	b.ProduceEvents(b.Event(1), b.Event(2))
 	if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 2 {
 		t.Errorf("%d events are read", len(rows))

@@ -149,8 +149,7 @@ func TestUnavailableShardFailsOnlyItsReads(t *testing.T) {
 	}
 	reg := prometheus.NewRegistry()
 	w, _ := b.WriterWithMetrics(write.WriterConfig{}, reg)
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute},
-		w)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30}, w)
 	near, far := b.Event(0), b.Event(1)
 	b.ProduceEvents(near, far)
 	all := event.Query{Account: storetest.Account, Limit: 10}

@@ -112,7 +112,7 @@ func TestInsertsGoBeforeSearches(t *testing.T) {
 		}
 	}
 	w, stop := b.Writer(g.WriterConfig(write.WriterConfig{}))
-	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 30}, w)
 	b.ProduceEvents(b.Event(1))
 	q := event.Query{Account: storetest.Account, Limit: 10, Since: time.Now().Add(-time.Hour)}
 	for _, q.Search = range []*event.Search{nil, &endless} {

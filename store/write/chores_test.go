@@ -52,8 +52,7 @@ func TestChoresUnderFaults(t *testing.T) {
 	b.Erased = erased.erased
 	w, _ := b.Writer(write.WriterConfig{})
 	g := storetest.NewFaultProxy(b.Bench)
-	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 7, FenceWait: time.Minute, Timeout: time.Minute},
-		w)
+	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 7}, w)
 	kinds := []string{
 		"SELECT DISTINCT id FROM events ", "ALTER TABLE events UPDATE ", "SELECT DISTINCT id FROM attempts ",
 		"ALTER TABLE attempts UPDATE ",

@@ -34,7 +34,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 		b.Produce("events", e.ID.Partition(), r)
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
 	}
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 7, FenceWait: time.Minute}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 7}, w)
 	if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 1 {
 		t.Fatalf("%+v", rows)
 	}

@@ -29,7 +29,7 @@ func TestRecordsStayInKafkaUntilAReaderAsks(t *testing.T) {
 	if got := storetest.Metric(t, reg, "relay_store_buffered_rows"); got != 1 {
 		t.Errorf("%v rows were read, want only the first", got)
 	}
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30}, w)
 	for n := 6; n <= 7; n++ {
 		page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10})
 		if err != nil {

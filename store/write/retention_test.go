@@ -50,8 +50,7 @@ func TestRetention(t *testing.T) {
 	edge := time.Now().Add(-7 * day)
 	expired, readable := b.storeFailedEvent(edge.Add(-time.Minute), 1), b.storeFailedEvent(edge.Add(10*time.Minute), 2)
 	reading := func(days int) *read.Reader {
-		return b.ReaderWith(read.ReaderConfig{
-			URL: b.URL, RetentionDays: days, FenceWait: time.Minute, Timeout: time.Minute}, w)
+		return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: days}, w)
 	}
 	before, r := reading(30), reading(7)
 	ctx, since := t.Context(), time.Now().Add(-29*day)
@@ -219,9 +218,7 @@ func TestRetentionShowsWholeDays(t *testing.T) {
 	edge := time.Now().UTC().Add(-7 * day).Truncate(day)
 	now := time.Now()
 	listed := func(days int) (n int) {
-		r := b.ReaderWith(read.ReaderConfig{
-			URL: b.URL, RetentionDays: days, FenceWait: time.Minute, Timeout: time.Minute},
-			w)
+		r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: days}, w)
 		return len(storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1))
 	}
 	for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {

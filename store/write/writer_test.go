@@ -144,7 +144,7 @@ func TestClickHouseUnavailable(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	cfg := write.WriterConfig{URL: p.URL(b.Bench), FlushRows: 500}
 	w, _ := b.WriterWithMetrics(cfg, reg)
-	r := b.ReaderWith(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: time.Minute}, w)
+	r := b.ReaderWith(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30}, w)
 	before := b.Event(1)
 	b.ProduceEvents(before)
 	if _, err := r.Event(t.Context(), storetest.Account, before.ID); err != nil {

@@ -164,8 +164,7 @@ func (b *Bench) Selection(groups ...event.SelectionGroup) event.Selection {
 
 // ReaderWithSmallPages is a reader that selects for recovery jobs in pages of three candidates.
 func (b *Bench) ReaderWithSmallPages(w store.FlushRequester) *read.Reader {
-	return b.ReaderWith(read.ReaderConfig{
-		URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute, SelectPage: 3}, w)
+	return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: retentionDays, SelectPage: 3}, w)
 }
 
 // ProduceReceipt produces a receipt and returns it with its offset.

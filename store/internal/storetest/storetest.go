@@ -4,6 +4,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
@@ -111,7 +112,7 @@ func Seed(t testing.TB) uint64 {
 }
 
 // CompareIPs lets cmp compare IP addresses.
-var CompareIPs = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+var CompareIPs = gocmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 // Bench is a test bench (not a benchmark): topics and a database of a test's own.
 type Bench struct {
@@ -227,16 +228,14 @@ func (b *Bench) WriterWithDeps(cfg write.WriterConfig, deps write.WriterDeps) (*
 // Reader returns a reader in the process of a writer, which may be nil.
 func (b *Bench) Reader(w store.FlushRequester) *read.Reader {
 	b.Helper()
-	// Long waits, because the machine may be busy; tests of short ones set them.
-	return b.ReaderWith(read.ReaderConfig{
-		URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: time.Minute},
-		w)
+	return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: retentionDays}, w)
 }
 
-// ReaderWith is Reader with a configuration.
+// ReaderWith is Reader with a configuration. Waits that it does not set are long, because the machine may be busy.
 func (b *Bench) ReaderWith(cfg read.ReaderConfig, w store.FlushRequester) *read.Reader {
 	b.Helper()
 	cfg.SearchIndex = cfg.SearchIndex || b.SearchIndex
+	cfg.FenceWait, cfg.Timeout = cmp.Or(cfg.FenceWait, hangs), cmp.Or(cfg.Timeout, 2*hangs)
 	r, err := read.NewReader(cfg, read.ReaderDeps{Log: b.Logger, Stream: b.Stream, Writer: w, Erased: b.Erased})
 	if err != nil {
 		b.Fatal(err)
