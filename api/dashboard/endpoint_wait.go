@@ -160,6 +160,9 @@ func saveSecret(v *visit) error {
 	if err != nil {
 		return err
 	}
+	if e.Verification != nil { // the form is drawn while there is none: somebody was first, or this is a repeat
+		return v.redirect(e.Path()+"/settings", "A secret is stored already. Nothing was changed; it can be replaced here.")
+	}
 	body := map[string]any{"verification": map[string]any{
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
 	err = v.send("PATCH", e.api(), body, "", nil)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -156,7 +157,28 @@ func curl(e *eventDetail) string {
 	return b.String()
 }
 
-// quoteShell quotes a text for a POSIX shell.
+// quoteShell quotes a text for a POSIX shell. Characters that a terminal acts on when the command is pasted, such as
+// the end of the line or of a paste, and invisible ones become escapes in $'...': the sender has chosen the text.
 func quoteShell(text string) string {
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	isUnsafe := func(r rune) bool { return r != '\n' && (r == '\t' || r == utf8.RuneError || isHidden(r)) }
+	if !strings.ContainsFunc(text, isUnsafe) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for len(text) > 0 {
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + text[:n])
+		case isUnsafe(r):
+			for _, c := range []byte(text[:n]) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		default:
+			b.WriteString(text[:n])
+		}
+		text = text[n:]
+	}
+	return b.String() + "'"
 }

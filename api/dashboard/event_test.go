@@ -103,6 +103,17 @@ func TestJSONTokensKeepEveryByte(t *testing.T) {
 	}
 }
 
+// Text of a sender does nothing in a terminal that the command is pasted into: no interrupt, no end of the paste.
+func TestCurlHasNoControlCharacters(t *testing.T) {
+	e := &eventDetail{Method: "POST", Body: "\x03\x1b[201~'\\\r\t\u009b\u202e\ntrue",
+		HeadersRaw: [][2]string{{"X-A", "\xff"}}}
+	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H $'X-A: \\377' \\\n" +
+		"  --data-raw $'\\003\\033[201~\\'\\\\\\015\\011\\302\\233\\342\\200\\256\ntrue'"
+	if got := curl(e); got != want {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
 // A shell gives curl exactly the bytes of the event.
 func TestCurlQuotes(t *testing.T) {
 	e := &eventDetail{Method: "POST", Body: "@it's $HOME `x`\n", HeadersRaw: [][2]string{{"X-A", "o'k"}, {"Host", "h"}}}
