@@ -159,6 +159,7 @@ func curl(e *eventDetail) string {
 
 // quoteShell quotes a text for a POSIX shell. Characters that a terminal acts on when the command is pasted, such as
 // the end of the line or of a paste, and invisible ones become escapes in $'...': the sender has chosen the text.
+// Shells without $'...' take the escapes literally, so an apostrophe is an escape too: none ends the quotes there.
 func quoteShell(text string) string {
 	isUnsafe := func(r rune) bool { return r != '\n' && (r == '\t' || r == utf8.RuneError || isHidden(r)) }
 	if !strings.ContainsFunc(text, isUnsafe) {
@@ -169,9 +170,7 @@ func quoteShell(text string) string {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRuneInString(text)
 		switch {
-		case r == '\'' || r == '\\':
-			b.WriteString(`\` + text[:n])
-		case isUnsafe(r):
+		case r == '\'' || r == '\\' || isUnsafe(r):
 			for _, c := range []byte(text[:n]) {
 				fmt.Fprintf(&b, `\%03o`, c)
 			}

@@ -108,7 +108,7 @@ func TestCurlHasNoControlCharacters(t *testing.T) {
 	e := &eventDetail{Method: "POST", Body: "\x03\x1b[201~'\\\r\t\u009b\u202e\ntrue",
 		HeadersRaw: [][2]string{{"X-A", "\xff"}}}
 	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H $'X-A: \\377' \\\n" +
-		"  --data-raw $'\\003\\033[201~\\'\\\\\\015\\011\\302\\233\\342\\200\\256\ntrue'"
+		"  --data-raw $'\\003\\033[201~\\047\\134\\015\\011\\302\\233\\342\\200\\256\ntrue'"
 	if got := curl(e); got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}

@@ -3,6 +3,8 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +181,39 @@ func TestReadPersonChangesNothing(t *testing.T) {
 	b.get("/app").want(200, "You may read everything and change nothing")
 	if got := rig.api.calls[0].Principal.Scope; got != config.Read {
 		t.Errorf("the API is called with the scope %s", got)
+	}
+}
+
+// No method and no spelling of a path leads a person with the scope read to an action.
+func TestReadPersonReachesNoAction(t *testing.T) {
+	rig := newRig(t)
+	rig.people.person.Scope = config.Read
+	b := rig.signedIn()
+	id := strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1", "{event}", "evt_1", "{key}", "key_1",
+		"{person}", rig.people.person.ID)
+	own := []string{signInPath, signOutPath, "/app/sign-out-everywhere", linkPath + "{token}", passwordPath}
+	for _, x := range routes() {
+		if x.method != http.MethodPost || slices.Contains(own, x.path) {
+			continue
+		}
+		path := id.Replace(x.path)
+		b.post(path, url.Values{"nonce": {newNonce()}}).want(403, "You may only read")
+		rest := strings.TrimPrefix(path, "/app/")
+		for _, other := range []string{path + "/", "/app//" + rest, "/app/x/../" + rest, "/app/%2e/" + rest,
+			"/app/%" + strconv.FormatInt(int64(rest[0]), 16) + rest[1:], path + "%2f", path + ";x"} {
+			for _, method := range []string{"POST", "PUT", "post"} {
+				a := b.send(method, other, url.Values{"nonce": {newNonce()}}, "Sec-Fetch-Site", "same-origin",
+					"X-HTTP-Method-Override", "POST")
+				if a.code < 400 {
+					t.Errorf("%s %s answers %d", method, other, a.code)
+				}
+			}
+		}
+	}
+	for _, c := range rig.api.calls {
+		if c.Method != http.MethodGet {
+			t.Errorf("the API is called with %s %s", c.Method, c.Path)
+		}
 	}
 }
 
