@@ -62,9 +62,10 @@ code() { git ls-tree -r HEAD | grep -v '\.md$' | git hash-object --stdin; }
 
 # row NAME COMMIT SEED SECONDS RESULT adds a row to the table; a cell has no line ends and no bars.
 row() {
-	local figures
+	local figures minutes
+	minutes=$(awk -v seconds="$4" 'BEGIN {printf "%.1f", seconds / 60}')
 	figures=$(paste -sd ';' "$output.figures" | sed -e 's/|/\//g' -e 's/;/; /g' | cut -c 1-600)
-	printf '| %s | %s | %s | %s | %d | %s | %s |\n' "$1" "$2" "$(date -u +%F)" "$3" $(($4 / 60 + 1)) "$figures" "$5" >>$table
+	printf '| %s | %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "$(date -u +%F)" "$3" "$minutes" "$figures" "$5" >>$table
 }
 
 # torture NAME ARGUMENT... runs a part, if it has not passed with this code, and records the run.

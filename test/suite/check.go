@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -99,9 +100,11 @@ func (c check) lintAndTest(ctx context.Context, concerned []selected) (left []st
 		args := append(slices.Clone(c.lint), directories(concerned)...)
 		lintErr = c.command(ctx, &found, args).Run()
 	})
-	left, err = c.test(ctx, concerned)
+	left, ended, err := c.test(ctx, concerned)
 	wg.Wait()
 	switch {
+	case lintErr != nil && ctx.Err() != nil && ended == 0:
+		return nil, errors.New("nothing ended in time; run it again, because what was compiled is kept")
 	case lintErr != nil && ctx.Err() != nil:
 		left = append(left, "linters")
 	case lintErr != nil:
@@ -111,8 +114,8 @@ func (c check) lintAndTest(ctx context.Context, concerned []selected) (left []st
 	return left, err
 }
 
-// test runs the short tests of the packages, and returns those that did not end before ctx did.
-func (c check) test(ctx context.Context, concerned []selected) (left []string, err error) {
+// test runs the short tests of the packages. It returns those that are left when ctx ends, and how many are not.
+func (c check) test(ctx context.Context, concerned []selected) (left []string, ended int, err error) {
 	var now, last []selected
 	for _, p := range concerned {
 		switch {
@@ -126,7 +129,7 @@ func (c check) test(ctx context.Context, concerned []selected) (left []string, e
 		}
 	}
 	if now = append(now, last...); len(now) == 0 {
-		return left, nil
+		return left, 0, nil
 	}
 	r := newReporter("check", c.out, io.Discard)
 	cmd := c.command(ctx, nil, append([]string{"go", "test", "-json", "-short", "-vet=off"}, directories(now)...))
@@ -138,7 +141,7 @@ func (c check) test(ctx context.Context, concerned []selected) (left []string, e
 		_ = write.Close() // never fails
 	})
 	if err := r.copy(read); err != nil {
-		return left, err
+		return left, 0, err
 	}
 	wg.Wait()
 	for _, p := range now {
@@ -147,9 +150,9 @@ func (c check) test(ctx context.Context, concerned []selected) (left []string, e
 		}
 	}
 	if r.failed || err != nil && ctx.Err() == nil {
-		return left, fmt.Errorf("tests failed")
+		return left, len(r.ended), errors.New("tests failed")
 	}
-	return left, nil
+	return left, len(r.ended), nil
 }
 
 // command is a process group of its own that ends with ctx. Its output goes to out.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -217,7 +219,6 @@ func TestCheckRunsWhatAChangeConcerns(t *testing.T) {
 		"api/api.go":    "package api\n\nimport \"example.test/m/id\"\n\nconst Length = id.Length\n",
 		"api/a_test.go": testFile("api", "TestLength:\n\tif Length != 8 {\n\t\tt.Error(Length)\n\t}\n"),
 		"web/w_test.go": testFile("web", "TestAlwaysFails:\n\tt.Error()\n"),
-		"hang/hang.go":  "package hang\n",
 	}
 	for _, c := range []struct {
 		name, file, text string
@@ -231,8 +232,7 @@ func TestCheckRunsWhatAChangeConcerns(t *testing.T) {
 			"FAIL example.test/m/api", "web"},
 		{"a linter fails", "id/id.go", sameLength, "false", manyMinutes, true, "ok   example.test/m/api", "left to"},
 		{"the format", "id/id.go", strings.ReplaceAll(length, "const ", "const  "), "true", manyMinutes, true, "", "api"},
-		{"a test hangs", "hang/h_test.go", testFile("hang", "TestHang:\n\t<-t.Context().Done()\n"), "true", 3 * time.Second,
-			false, "left to make test: hang", "FAIL"},
+		{"no time", "id/id.go", sameLength, "true", time.Nanosecond, true, "", "passed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -244,6 +244,36 @@ func TestCheckRunsWhatAChangeConcerns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A package that does not end in time is left to make test, and named.
+func TestCheckEndsInTime(t *testing.T) {
+	t.Parallel()
+	root := repository(t, map[string]string{"go.mod": goMod, "hang/hang.go": "package hang\n"}, map[string]string{
+		"hang/h_test.go": "package hang\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n" +
+			"func TestHang(t *testing.T) {\n\t_ = os.WriteFile(\"begun\", nil, 0o644)\n\t<-t.Context().Done()\n}\n",
+	})
+	ctx, timeIsOver := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer timeIsOver()
+		for _, name := range []string{"linted", "hang/begun"} {
+			for !isFile(filepath.Join(root, name)) && t.Context().Err() == nil {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		time.Sleep(time.Second) // the linter has made its file and ends
+	})
+	var out bytes.Buffer
+	err := check{root, []string{"touch", "linted"}, &out}.run(ctx, time.Hour, false)
+	if wg.Wait(); err != nil || !strings.Contains(out.String(), "left to make test: hang, the race detector") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+func isFile(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 func TestLongPackagesExist(t *testing.T) {
