@@ -1,6 +1,7 @@
-// The dashboard as people use it. All tests share one relay; the first one chooses the password of its person.
+// The dashboard as people use it. All tests share one relay and run at the same time: much of theirs is waiting for pages
+// that follow what happens.
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { after, before, describe, test } from 'node:test'
 import { checkAccessible, checkWidths, schemesOf } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
 import { call, choosePassword, createEndpoint, invite, password, post, signIn } from './dashboard.mjs'
@@ -18,6 +19,9 @@ before(async () => {
   if (skip) return
   assert.ok(browserPath, 'Chromium is required here and was not found');
   [relay, receiver, browser] = await Promise.all([startRelay(), startReceiver(), openBrowser()])
+  const { page, close } = await open()
+  await choosePassword(page, relay.link)
+  await close()
 })
 
 after(async () => {
@@ -46,6 +50,17 @@ async function journey(page, { provider, name }) {
   assert.equal(await post(ingestURL, provider, '{"type":"push","id":2}', 'the wrong secret of all'), 401)
   await rows.filter({ hasText: 'signature' }).waitFor() // the list follows
   assert.equal(await rows.count(), 2)
+
+  await rows.filter({ hasText: 'signature' }).getByRole('link').click()
+  await page.getByRole('heading', { name: 'Signature', exact: true }).waitFor()
+  await page.getByText('No usual mistake explains the signature').waitFor()
+  await page.goto(`${relay.url}/app/events`)
+  await rows.filter({ hasText: 'delivered' }).getByRole('link').click()
+  const attempt = page.locator('details').filter({ hasText: 'Attempt 1' }).last()
+  if (!(await attempt.isVisible())) {
+    await page.locator('summary').filter({ hasText: new URL(receiver.url).host }).first().click() // its delivery
+  }
+  await attempt.getByText('204').first().waitFor()
 }
 
 // makeKey creates a key, uses and revokes it.
@@ -64,44 +79,6 @@ async function makeKey(page, name) {
   assert.equal((await call({ ...relay, key }, 'GET', '/v1/me')).status, 401)
 }
 
-test('from the printed link to an event, its attempts and a key', { skip }, async () => {
-  const { page, close } = await open()
-  await choosePassword(page, relay.link)
-  await journey(page, { provider: 'GitHub', name: 'pushes' })
-  await makeKey(page, 'a server')
-  await close()
-})
-
-test('the same without JavaScript, as a person who was invited', { skip }, async () => {
-  const inviting = await open()
-  await signIn(inviting.page, relay.url, first)
-  const link = await invite(inviting.page, relay.url, 'ops@example.com')
-  await inviting.close()
-
-  const { page, close } = await open({ javaScriptEnabled: false })
-  await choosePassword(page, link)
-  await journey(page, { provider: 'Another signature (HMAC)', name: 'orders' })
-  await makeKey(page, 'a second server')
-  await close()
-})
-
-test('a key is made once, and going back does not show it', { skip }, async () => {
-  const { page, close } = await open()
-  await signIn(page, relay.url, first)
-  await page.goto(`${relay.url}/app/settings/keys`)
-  await page.getByLabel(/^Name/).fill('twice')
-  await page.getByRole('button', { name: 'Create key' }).dblclick()
-  const key = await page.locator('#new-key').innerText()
-  assert.equal(await page.getByRole('button', { name: 'Revoke twice' }).count(), 1)
-  await page.getByRole('link', { name: 'I have stored it' }).click()
-  await page.locator('#new-key').waitFor({ state: 'detached' })
-  await page.goBack({ waitUntil: 'commit' }).catch(() => {}) // Chromium may ask to send the form again
-  assert.ok(!(await page.content()).includes(key), 'the key is shown again')
-  await page.goto(`${relay.url}/app/settings/keys`)
-  assert.equal(await page.getByRole('button', { name: 'Revoke twice' }).count(), 1)
-  await page.close() // a page of the history without an answer is a fault of its own
-})
-
 // focusOn presses Tab until the element has the focus, and fails if it cannot be seen there.
 async function focusOn(page, element) {
   await element.waitFor()
@@ -116,62 +93,103 @@ async function focusOn(page, element) {
   assert.notEqual(outline, 'none', `the focus on ${element} is not visible`)
 }
 
-test('the keyboard alone signs in, creates an endpoint and makes a key', { skip }, async () => {
-  const { page, close } = await open()
-  const type = async (label, text) => {
-    await focusOn(page, page.getByLabel(label))
-    await page.keyboard.type(text)
-  }
-  const press = async (role, name) => {
-    await focusOn(page, page.getByRole(role, { name }))
-    await page.keyboard.press('Enter')
-  }
-  await page.goto(`${relay.url}/app/settings/keys`) // leads to the sign-in page and back
-  await type('E-mail', first)
-  await type('Password', password)
-  await page.keyboard.press('Enter')
-  await type(/^Name/, 'by keyboard')
-  await press('button', 'Create key')
-  await press('link', 'I have stored it')
-  await press('button', 'Revoke by keyboard')
-  await page.getByLabel('Type by keyboard to confirm').waitFor()
-  await type('Type by keyboard to confirm', 'by keyboard')
-  await page.keyboard.press('Enter')
-  await page.getByText('Revoked. The key works').waitFor()
-  await press('link', 'Endpoints')
-  await press('link', 'New endpoint')
-  await press('link', 'No signature')
-  await type(/^Name/, 'by keyboard')
-  await type(/^Destination URL/, `${receiver.url}/orders`)
-  await press('button', 'Create endpoint')
-  await page.getByText('It is shown now and never again').waitFor()
-  await focusOn(page, page.locator('main a.go'))
-  await page.keyboard.press('Enter')
-  await page.getByText('Waiting for the first request').waitFor()
-  await close()
-})
+describe('the dashboard', { skip, concurrency: true }, () => {
+  test('from an endpoint to an event, its attempts and a key', async () => {
+    const { page, close } = await open()
+    await signIn(page, relay.url, first)
+    await journey(page, { provider: 'GitHub', name: 'journey' })
+    await makeKey(page, 'a server')
+    await close()
+  })
 
-test('every page is accessible, fits narrow and wide windows, and runs no text of others', { skip }, async () => {
-  const { page, faults, close } = await open()
-  let number = 0
-  const check = async (name) => {
-    for (const colorScheme of schemesOf(number++)) {
-      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-      await checkAccessible(page, `${name} (${colorScheme})`)
+  test('the same without JavaScript, as a person who was invited', async () => {
+    const inviting = await open()
+    await signIn(inviting.page, relay.url, first)
+    const link = await invite(inviting.page, relay.url, 'ops@example.com')
+    await inviting.close()
+
+    const { page, close } = await open({ javaScriptEnabled: false })
+    await choosePassword(page, link)
+    await journey(page, { provider: 'Another signature (HMAC)', name: 'without script' })
+    await makeKey(page, 'a second server')
+    await close()
+  })
+
+  test('a key is made once, and going back does not show it', async () => {
+    const { page } = await open()
+    await signIn(page, relay.url, first)
+    await page.goto(`${relay.url}/app/settings/keys`)
+    await page.getByLabel(/^Name/).fill('twice')
+    await page.getByRole('button', { name: 'Create key' }).dblclick()
+    await page.locator('#new-key').waitFor()
+    await page.getByRole('link', { name: 'About' }).click()
+    await page.getByRole('heading', { name: 'This installation' }).waitFor()
+    await page.getByRole('link', { name: 'API keys' }).click()
+    await page.getByRole('heading', { name: 'New key' }).waitFor()
+    assert.equal(await page.getByRole('button', { name: 'Revoke twice' }).count(), 1)
+    await page.goBack()
+    // Chromium has not kept the page with the key (no-store), and asks before it sends the form again.
+    await assert.rejects(page.goBack(), /ERR_CACHE_MISS/)
+    await page.close() // going back was a fault
+  })
+
+  test('the keyboard alone signs in, creates an endpoint and makes a key', async () => {
+    const { page, close } = await open()
+    const type = async (label, text) => {
+      await focusOn(page, page.getByLabel(label))
+      await page.keyboard.type(text)
     }
-    await checkWidths(page, name)
-    await page.setViewportSize({ width: 1280, height: 900 })
-    assert.equal(await page.evaluate(() => window.hurt), undefined, `${name} has run a text`)
-    const expected = name === 'not-found' ? faults.splice(0) : []
-    assert.ok(expected.every((text) => text.includes('404')), expected.join())
-    assert.deepEqual(faults, [], name)
-  }
-  await page.goto(`${relay.url}/app`)
-  await check('sign-in')
-  await signIn(page, relay.url, first)
-  for (const { name, path } of await seed(relay, receiver, hostile)) {
-    await page.goto(relay.url + path)
-    await check(name)
-  }
-  await close()
+    const press = async (role, name) => {
+      await focusOn(page, page.getByRole(role, { name }))
+      await page.keyboard.press('Enter')
+    }
+    await page.goto(`${relay.url}/app/settings/keys`) // leads to the sign-in page and back
+    await type('E-mail', first)
+    await type('Password', password)
+    await page.keyboard.press('Enter')
+    await type(/^Name/, 'by keyboard')
+    await press('button', 'Create key')
+    await press('link', 'I have stored it')
+    await press('button', 'Revoke by keyboard')
+    await page.getByLabel('Type by keyboard to confirm').waitFor()
+    await type('Type by keyboard to confirm', 'by keyboard')
+    await page.keyboard.press('Enter')
+    await page.getByText('Revoked. The key works').waitFor()
+    await press('link', 'Endpoints')
+    await press('link', 'New endpoint')
+    await press('link', 'No signature')
+    await type(/^Name/, 'by keyboard')
+    await type(/^Destination URL/, `${receiver.url}/orders`)
+    await press('button', 'Create endpoint')
+    await page.getByText('It is shown now and never again').waitFor()
+    await focusOn(page, page.locator('main a.go'))
+    await page.keyboard.press('Enter')
+    await page.getByText('Waiting for the first request').waitFor()
+    await close()
+  })
+
+  test('every page is accessible, fits narrow and wide windows, and runs no text of others', async () => {
+    const { page, faults, close } = await open()
+    let number = 0
+    const check = async (name) => {
+      for (const colorScheme of schemesOf(number++)) {
+        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+        await checkAccessible(page, `${name} (${colorScheme})`)
+      }
+      await checkWidths(page, name)
+      await page.setViewportSize({ width: 1280, height: 900 })
+      assert.equal(await page.evaluate(() => window.hurt), undefined, `${name} has run a text`)
+      const expected = name === 'not-found' ? faults.splice(0) : []
+      assert.ok(expected.every((text) => text.includes('404')), expected.join())
+      assert.deepEqual(faults, [], name)
+    }
+    await page.goto(`${relay.url}/app`)
+    await check('sign-in')
+    await signIn(page, relay.url, first)
+    for (const { name, path } of await seed(relay, receiver, hostile)) {
+      await page.goto(relay.url + path)
+      await check(name)
+    }
+    await close()
+  })
 })
