@@ -126,7 +126,7 @@ tests() {
 }
 
 # Tests on engines in containers if there is Docker, otherwise on processes with the others.
-contained='^Test(RedisRestartsAtTheSameAddress|KafkaClusterSurvivesABrokerKill)$'
+contained='^TestRedisRestartsAtTheSameAddress$'
 
 # Whole processes under the race detector: a single process, killed; nodes that share the work, one of them killed, all
 # restarted. The tests of their packages run under it too.
