@@ -1,8 +1,9 @@
 // Package limit enforces rates with token buckets and remembers claims of keys. All nodes share them through Redis.
 //
 // Callers take tokens (deliveries to a destination, calls with an API key; tokens.go), claim keys (deduplication and
-// Idempotency-Key; claim.go), count within a window of time (failed sign-ins; window.go, signin.go) and mirror the
-// circuit breakers of destinations for display (breaker_mirror.go). Begin reading at Limiter.Run and bucket.
+// Idempotency-Key; claim.go), count within a window of time (failed sign-ins; window.go, signin.go), bound how many
+// different things one sender may name (distinct.go) and mirror the circuit breakers of destinations for display
+// (breaker_mirror.go). Begin reading at Limiter.Run and bucket.
 //
 // Redis is never required: TakeToken does no I/O, and everything that calls Redis returns within Config.Timeout, 50 ms
 // by default, with or without an answer. Redis may be down, frozen or emptied at any time. Each node then

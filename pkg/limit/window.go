@@ -71,17 +71,26 @@ func (w *Window) Count(ctx context.Context, key string) (n int, left time.Durati
 }
 
 // Add counts one occurrence of a key. It takes at most Config.Timeout and never fails.
-func (w *Window) Add(ctx context.Context, key string) {
+func (w *Window) Add(ctx context.Context, key string) { w.AddMany(ctx, key, 1) }
+
+// AddMany counts n occurrences of a key, at least 1, and returns how often the key has now occurred in its window. It
+// takes at most Config.Timeout and never fails.
+func (w *Window) AddMany(ctx context.Context, key string, n int) int {
 	k := windowKey(sha256.Sum256([]byte(key)))
-	w.addLocal(k)
-	_ = w.limiter.call(ctx, "window", func(ctx context.Context) error { // this node has counted it
+	local := w.addLocal(k, n)
+	var shared *redis.IntCmd
+	err := w.limiter.call(ctx, "window", func(ctx context.Context) error {
 		_, err := w.limiter.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			p.SetArgs(ctx, k.inRedis(w.class), 0, redis.SetArgs{Mode: "NX", TTL: w.span})
-			p.Incr(ctx, k.inRedis(w.class)) // keeps the TTL
+			shared = p.IncrBy(ctx, k.inRedis(w.class), int64(n)) // keeps the TTL
 			return nil
 		})
 		return ignoreNil(err)
 	})
+	if err != nil {
+		return local // this node has counted it
+	}
+	return max(local, int(shared.Val()))
 }
 
 // countLocal is Count for this node alone.
@@ -95,8 +104,8 @@ func (w *Window) countLocal(k windowKey) (n int, left time.Duration) {
 	return c.n, left
 }
 
-// addLocal is Add for this node alone.
-func (w *Window) addLocal(k windowKey) {
+// addLocal is AddMany for this node alone.
+func (w *Window) addLocal(k windowKey, n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.limiter.elapsed()
@@ -111,8 +120,9 @@ func (w *Window) addLocal(k windowKey) {
 	if !known || now-c.began >= w.span {
 		c = localCount{began: now}
 	}
-	c.n++
+	c.n += n
 	w.local[k] = c
+	return c.n
 }
 
 // evictLocked removes, of a few keys in the map's random order, the one whose window ends first.

@@ -1,0 +1,107 @@
+package limit
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A set takes members up to its bound, in their order, knows those that it has, and ends with its span.
+func TestDistinct(t *testing.T) {
+	l, c := alone(t)
+	d := l.NewDistinct("test", time.Hour)
+	f := func(key string, members string, want ...bool) {
+		t.Helper()
+		var all []string
+		for _, m := range members {
+			all = append(all, string(m))
+		}
+		if got := d.Admit(t.Context(), key, all, 3); !slices.Equal(got, want) {
+			t.Errorf("%s of %s: %v, want %v", members, key, got, want)
+		}
+	}
+	f("one", "ab", true, true)
+	f("one", "abcda", true, true, true, false, true)
+	f("one", "dc", false, true)
+	f("other", "d", true)
+	c.now = c.now.Add(time.Hour)
+	f("one", "dddef", true, true, true, true, true)
+	f("one", "a", false)
+}
+
+// Memory is bounded over all sets, and sets that have ended leave it.
+func TestDistinctIsBounded(t *testing.T) {
+	l, c := alone(t)
+	d := l.NewDistinct("test", time.Hour)
+	d.most = 100
+	admitted := 0
+	for i := range 1000 {
+		if d.Admit(t.Context(), fmt.Sprint(i%20), []string{fmt.Sprint(i)}, 1000)[0] {
+			admitted++
+		}
+	}
+	if admitted != 100 || d.members != 100 {
+		t.Errorf("%d admitted, %d in memory", admitted, d.members)
+	}
+	c.now = c.now.Add(time.Hour)
+	if !d.Admit(t.Context(), "new", []string{"a"}, 1)[0] || d.members != 1 || len(d.sets) != 1 {
+		t.Errorf("after the end of the sets: %d members of %d sets", d.members, len(d.sets))
+	}
+}
+
+// All nodes fill one set together; without Redis each goes on with what it has admitted itself.
+func TestDistinctIsShared(t *testing.T) {
+	eachEngine(t, func(t *testing.T, url string) {
+		one, two := idle(t, url).NewDistinct("test", time.Hour), idle(t, url).NewDistinct("test", time.Hour)
+		ctx := t.Context()
+		f := func(d *Distinct, members []string, want ...bool) {
+			t.Helper()
+			if got := d.Admit(ctx, "key", members, 3); !slices.Equal(got, want) {
+				t.Errorf("%v: %v, want %v", members, got, want)
+			}
+		}
+		f(one, []string{"a", "b"}, true, true)
+		f(two, []string{"b", "c", "d"}, true, true, false)
+		f(one, []string{"d", "c", "a"}, false, true, true)
+		keys, err := one.limiter.client.Keys(ctx, "distinct:*").Result()
+		if err != nil || len(keys) != 1 {
+			t.Fatalf("%q, %v", keys, err)
+		}
+		if ttl := one.limiter.client.PTTL(ctx, keys[0]).Val(); ttl <= 0 || ttl > time.Hour {
+			t.Errorf("%s lives for %s", keys[0], ttl)
+		}
+		_ = two.limiter.client.Close()
+		f(two, []string{"b", "d", "e"}, true, true, false)
+	})
+}
+
+// idle returns a limiter with Redis that does not run.
+func idle(t *testing.T, url string) *Limiter {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Timeout = url, longTimeout
+	l, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.client.Close() })
+	return l
+}
+
+// Many occurrences count at once, on all nodes.
+func TestWindowCountsMany(t *testing.T) {
+	eachEngine(t, func(t *testing.T, url string) {
+		one, two := node(t, url).NewWindow("many", time.Minute), node(t, url).NewWindow("many", time.Minute)
+		if n := one.AddMany(t.Context(), "a", 900); n != 900 {
+			t.Errorf("%d after 900", n)
+		}
+		if n := two.AddMany(t.Context(), "a", 200); n != 1100 {
+			t.Errorf("%d after 200 more on another node", n)
+		}
+		if n, _ := one.Count(t.Context(), "a"); n != 1100 {
+			t.Errorf("the first node counts %d", n)
+		}
+	})
+}
