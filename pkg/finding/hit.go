@@ -1,0 +1,184 @@
+package finding
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Hit is one record of the topic findings: a sender has seen a secret, an exposed file or a tripwire. The record's key
+// is Finding.
+type Hit struct {
+	Account string // acc_…
+	Finding string // fnd_…; see Keys.ID
+	// Hit identifies the hit, see HitID. What is produced or sent twice has the same one, and counts once.
+	Hit [16]byte
+	// Day is the UTC day of the arrival, as 2006-01-02. Encode sets it from At when it is empty.
+	Day string
+	// At is the arrival, ObservedAt the line's own time. Encode sets ObservedAt to At when it is zero or later than At.
+	At, ObservedAt time.Time
+	// N is how often it was seen in this request, at least 1.
+	N       uint32
+	Kind    Kind
+	Rule    string // id of the rule
+	Source  Source
+	Channel string // the part of the source: log, response, report; a drain's platform; body or header of an event
+	Sender  string // drn_…, dsn_…, scn_…, trw_… or ep_…
+	// Severity is that of the rule in this context; see SeverityOf.
+	Severity Severity
+	// Unverified: only a browser's DSN or an event without a verified signature says so. Anybody could have sent it.
+	Unverified bool
+	Test       bool // a decoy, made for tests
+	Billed     bool // counts for the usage of findings
+	// Masked shows enough of the secret to recognise it, at most maxMasked bytes. Fingerprint is fpr_…, or empty.
+	Masked, Fingerprint string
+	Place               Place
+	// Location is the hash of the stable part of Place. Encode sets it when it is zero.
+	Location [16]byte
+	// What the sender says about itself: untrusted text.
+	Environment, Release, Method, Agent string
+	KeyID                               string // key_… when it is one of our own API keys
+	RemoteIP                            netip.Addr
+}
+
+// Bounds of the text of a hit, in bytes; those of a place are beside Place.
+const (
+	maxMasked  = 80
+	maxRule    = 100
+	maxName    = 100 // environment, release, channel, method
+	maxAgent   = 300
+	dayLayout  = time.DateOnly
+	hitType    = "hit"
+	countsType = "counts"
+	version    = 1
+)
+
+// hitJSON is the encoding of a Hit. Names are short because there are many records.
+type hitJSON struct {
+	Version     int        `json:"v"`
+	Type        string     `json:"t"`
+	Account     string     `json:"acc"`
+	Finding     string     `json:"fnd"`
+	Hit         []byte     `json:"hit"`
+	Day         string     `json:"day"`
+	At          int64      `json:"at"`  // Unix milliseconds
+	ObservedAt  int64      `json:"obs"` // Unix milliseconds
+	N           uint32     `json:"n"`
+	Kind        Kind       `json:"kind"`
+	Rule        string     `json:"rule"`
+	Source      Source     `json:"src"`
+	Channel     string     `json:"chn,omitempty"`
+	Sender      string     `json:"snd"`
+	Severity    Severity   `json:"sev"`
+	Unverified  bool       `json:"unv,omitempty"`
+	Test        bool       `json:"test,omitempty"`
+	Billed      bool       `json:"bill,omitempty"`
+	Masked      string     `json:"mask,omitempty"`
+	Fingerprint string     `json:"fpr,omitempty"`
+	Place       Place      `json:"place"`
+	Location    []byte     `json:"loc"`
+	Environment string     `json:"env,omitempty"`
+	Release     string     `json:"rel,omitempty"`
+	KeyID       string     `json:"key,omitempty"`
+	Method      string     `json:"meth,omitempty"`
+	Agent       string     `json:"ua,omitempty"`
+	RemoteIP    netip.Addr `json:"ip,omitzero"`
+}
+
+// Encode returns the value of the hit's record. It cleans and cuts untrusted text, so no sender can forget to.
+func (h *Hit) Encode() []byte {
+	at, observed, day, location := h.At.UTC(), h.ObservedAt, h.Day, h.Location
+	if observed.IsZero() || observed.After(at) {
+		observed = at
+	}
+	if day == "" {
+		day = at.Format(dayLayout)
+	}
+	place := h.Place.clean()
+	if location == [16]byte{} {
+		location = place.Location()
+	}
+	b, err := json.Marshal(hitJSON{
+		Version: version, Type: hitType, Account: h.Account, Finding: h.Finding, Hit: h.Hit[:], Day: day,
+		At: at.UnixMilli(), ObservedAt: observed.UnixMilli(), N: max(h.N, 1), Kind: h.Kind,
+		Rule: CleanLine(h.Rule, maxRule), Source: h.Source, Channel: CleanLine(h.Channel, maxName), Sender: h.Sender,
+		Severity: min(max(h.Severity, Low), Critical), Unverified: h.Unverified, Test: h.Test, Billed: h.Billed,
+		Masked: CleanLine(h.Masked, maxMasked), Fingerprint: h.Fingerprint, Place: place, Location: location[:],
+		Environment: CleanLine(h.Environment, maxName), Release: CleanLine(h.Release, maxName), KeyID: h.KeyID,
+		Method: CleanLine(h.Method, maxName), Agent: CleanLine(h.Agent, maxAgent), RemoteIP: h.RemoteIP,
+	})
+	if err != nil { // no member can fail: the severity is one that exists
+		panic(fmt.Sprintf("BUG: encode a hit: %v", err))
+	}
+	return b
+}
+
+// ErrNotHit means that a record of the topic findings is valid, but no Hit.
+var ErrNotHit = errors.New("the record is no hit")
+
+// typeOf returns the type of a record of the topic findings.
+func typeOf(value []byte) (string, error) {
+	var head struct {
+		Version int    `json:"v"`
+		Type    string `json:"t"`
+	}
+	if err := json.Unmarshal(value, &head); err != nil {
+		return "", fmt.Errorf("decode a record of findings: %w", err)
+	}
+	if head.Version != version {
+		return "", fmt.Errorf("decode a record of findings: version %d is not supported", head.Version)
+	}
+	return head.Type, nil
+}
+
+// Decode reads the value of a record of the topic findings. It returns ErrNotHit for a Counts.
+func Decode(value []byte) (*Hit, error) {
+	switch t, err := typeOf(value); {
+	case err != nil:
+		return nil, err
+	case t == countsType:
+		return nil, ErrNotHit
+	case t != hitType:
+		return nil, fmt.Errorf("decode a record of findings: type %q does not exist", t)
+	}
+	var w hitJSON
+	if err := json.Unmarshal(value, &w); err != nil {
+		return nil, fmt.Errorf("decode hit: %w", err)
+	}
+	if err := w.validate(); err != nil {
+		return nil, fmt.Errorf("decode hit: %w", err)
+	}
+	return &Hit{
+		Account: w.Account, Finding: w.Finding, Hit: [16]byte(w.Hit), Day: w.Day,
+		At: time.UnixMilli(w.At).UTC(), ObservedAt: time.UnixMilli(w.ObservedAt).UTC(), N: w.N, Kind: w.Kind,
+		Rule: w.Rule, Source: w.Source, Channel: w.Channel, Sender: w.Sender, Severity: w.Severity,
+		Unverified: w.Unverified, Test: w.Test, Billed: w.Billed, Masked: w.Masked, Fingerprint: w.Fingerprint,
+		Place: w.Place, Location: [16]byte(w.Location), Environment: w.Environment, Release: w.Release, KeyID: w.KeyID,
+		Method: w.Method, Agent: w.Agent, RemoteIP: w.RemoteIP,
+	}, nil
+}
+
+// validate returns why no reader can use the record; nil when it can.
+func (w *hitJSON) validate() error {
+	_, dayErr := time.Parse(dayLayout, w.Day)
+	switch {
+	case w.Account == "" || w.Sender == "" || w.Rule == "":
+		return errors.New("account, sender or rule is missing")
+	case !Valid(w.Finding):
+		return errors.New("the finding's id is malformed")
+	case len(w.Hit) != 16 || len(w.Location) != 16:
+		return errors.New("a hash is not 16 bytes long")
+	case dayErr != nil:
+		return dayErr
+	case w.At <= 0 || w.ObservedAt > w.At || w.N == 0 || w.Severity == 0:
+		return errors.New("a time, the number or the severity is missing")
+	case w.Kind != Secret && w.Kind != ExposedFile && w.Kind != Tripwire:
+		return fmt.Errorf("kind %q does not exist", w.Kind)
+	case !slices.Contains(Sources, w.Source):
+		return fmt.Errorf("source %q does not exist", w.Source)
+	}
+	return nil
+}

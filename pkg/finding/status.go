@@ -1,0 +1,53 @@
+package finding
+
+import (
+	"slices"
+	"time"
+)
+
+// Status is the state of a finding.
+type Status string
+
+// States of a finding.
+const (
+	Open         Status = "open"
+	Acknowledged Status = "acknowledged"
+	Resolved     Status = "resolved"
+	Ignored      Status = "ignored"
+)
+
+// Statuses are all states, in the order of a finding's life.
+var Statuses = []Status{Open, Acknowledged, Resolved, Ignored}
+
+// moves names the states into which people can move a finding. The service moves resolved and ignored findings to open.
+var moves = map[Status][]Status{
+	Open:         {Acknowledged, Resolved, Ignored},
+	Acknowledged: {Open, Resolved, Ignored},
+	Resolved:     {Open},
+	Ignored:      {Open},
+}
+
+// Moves returns the states into which people can move a finding in this state.
+func (s Status) Moves() []Status { return slices.Clone(moves[s]) }
+
+// MayMove reports whether people can move a finding from s to another state.
+func (s Status) MayMove(to Status) bool { return slices.Contains(moves[s], to) }
+
+// Outstanding reports whether somebody still has to act: the finding is neither resolved nor ignored.
+func (s Status) Outstanding() bool { return s == Open || s == Acknowledged }
+
+// Resolutions are the reasons for which a finding is resolved.
+var Resolutions = []string{"revoked", "removed", "false_positive"}
+
+// IgnoreReasons are the reasons for which a finding is ignored.
+var IgnoreReasons = []string{"false_positive", "used_in_tests", "accepted_risk"}
+
+// RegressionDelay is how long after its resolution a secret may still be seen without being opened again: what was on
+// its way then needs time to arrive.
+const RegressionDelay = time.Hour
+
+// Regresses reports whether a hit opens a finding that was resolved at resolvedAt. The line's own time counts, so that
+// old lines which arrive late open nothing; hits that nobody has verified open nothing either.
+func (h *Hit) Regresses(resolvedAt time.Time) bool {
+	return !h.Unverified && h.ObservedAt.Sub(resolvedAt) > RegressionDelay
+}
