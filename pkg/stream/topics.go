@@ -18,6 +18,7 @@ const (
 	ControlSnapshots = "control.snapshots"
 	Nodes            = "nodes"
 	AuditLog         = "audit"
+	Findings         = "findings"
 )
 
 // Consumer groups, without the prefix. A group processes every record of the topics that it reads. Its committed
@@ -26,6 +27,7 @@ const (
 	DispatchGroup = "dispatch" // delivers
 	StoreGroup    = "store"    // copies the log into the store
 	AlertGroup    = "alerts"   // evaluates the rules of alerts
+	FindingsGroup = "findings" // decides what a hit changes in its finding
 )
 
 // Fence names the topics of a read-your-writes fence: a read of the store waits until everything that was acknowledged
@@ -41,8 +43,8 @@ const (
 // Topic is everything that the service knows about one topic.
 type Topic struct {
 	Name string // without the prefix
-	// Keyed topics have RELAY_PARTITIONS partitions, and an endpoint uses the same partition of all of them. The others
-	// have one.
+	// Keyed topics have RELAY_PARTITIONS partitions, and an endpoint uses the same partition of all of them. The hits of
+	// a finding are in the partition of its id. The other topics have one partition.
 	Keyed bool
 	// Durable topics: the embedded broker acknowledges a record after its fdatasync. Records of other topics follow from
 	// records of durable ones and can be produced again until the offset of those is committed. They are synced before
@@ -97,6 +99,9 @@ var topics = append([]Topic{
 	{Name: Nodes, Authenticated: true, TimestampType: appendTime, Retention: time.Hour},
 	// The outbox of the configuration log forgets an entry when this topic has acknowledged it.
 	{Name: AuditLog, Durable: true, Readers: []string{StoreGroup}, Fence: FenceAudit, Guarded: true},
+	// Senders are answered when this topic has acknowledged the hits. It is not guarded: events do not stop because of
+	// hits that nobody reads.
+	{Name: Findings, Keyed: true, Durable: true, Readers: []string{FindingsGroup}},
 }, retryTopics(
 	Tier{"retry.1s", time.Second}, Tier{"retry.2s", 2 * time.Second}, Tier{"retry.5s", 5 * time.Second},
 	Tier{"retry.10s", 10 * time.Second}, Tier{"retry.30s", 30 * time.Second}, Tier{"retry.1m", time.Minute},

@@ -56,7 +56,7 @@ func TestTopicTable(t *testing.T) {
 
 // A topic that is added to the table is created, checked, read, trimmed, guarded and waited for without further code.
 func TestTopicIsAddedInOnePlace(t *testing.T) {
-	const name, group = "findings", "findings"
+	const name, group = "more", "more"
 	withTopic(t, Topic{Name: name, Keyed: true, Linger: time.Millisecond, Readers: []string{group, StoreGroup},
 		Fence: name})
 	if !slices.Contains(Groups(), group) || !slices.Equal(ReadBy(group), []string{name}) ||
@@ -111,5 +111,25 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 	topics[len(topics)-1].Guarded = true
 	if err := g.check(t.Context(), r); err != nil || g.Refusal() == nil {
 		t.Errorf("%v; events are accepted although the topic is guarded", err)
+	}
+}
+
+// The hits of findings never stop events: no lag of their readers refuses one, and no read of events waits for them.
+func TestFindingsStopNoEvents(t *testing.T) {
+	findings := topicByName(Findings)
+	if !findings.Durable || !findings.Keyed || findings.Guarded {
+		t.Errorf("%+v: want a durable, keyed topic without a guard", findings)
+	}
+	if (ExpiringBacklog{Partition{Topic: Findings}, FindingsGroup, time.Hour, refuseShare}).RefusesEvents() {
+		t.Error("events are refused because nobody reads findings")
+	}
+	want := []string{Events, Commands, Outcomes, Receipts}
+	if got := topicNames(func(t Topic) bool { return t.Fence == FenceEvents }); !slices.Equal(got, want) {
+		t.Errorf("reads of events wait for %v, want %v", got, want)
+	}
+	for _, group := range []string{DispatchGroup, AlertGroup} {
+		if slices.Contains(ReadBy(group), Findings) {
+			t.Errorf("group %s reads findings beside events", group)
+		}
 	}
 }
