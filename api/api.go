@@ -81,7 +81,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	scanner, err := secrets.New()
+	scanner, err := secrets.New(secrets.ForReceipts)
 	if err != nil {
 		return nil, err
 	}

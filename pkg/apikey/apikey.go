@@ -18,12 +18,19 @@ import (
 
 const (
 	prefix = "rly_live_"
-	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	// decoyPrefix is of keys that open nothing: with one, a person tries whether leaks are found.
+	decoyPrefix = "rly_test_"
+	base62      = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
 // New makes an API key: rly_live_, 32 random base62 characters (190 bits), and their CRC32 (IEEE) as 6 base62
 // characters. The checksum lets a secret scanner recognise a leaked key offline.
-func New() string {
+func New() string { return withPrefix(prefix) }
+
+// NewDecoy makes a key that opens nothing: rly_test_ and the rest as New. A search for leaked keys finds it as a test.
+func NewDecoy() string { return withPrefix(decoyPrefix) }
+
+func withPrefix(prefix string) string {
 	random := make([]byte, 32)
 	for i := range random {
 		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(base62))))
@@ -48,7 +55,12 @@ func checksum(random string) string {
 
 // HasFormat reports whether s has the form and the checksum of a key from New. Package secrets finds leaked keys with
 // it. Authentication must not use it: bootstrap keys may be any text.
-func HasFormat(s string) bool {
+func HasFormat(s string) bool { return hasFormat(s, prefix) }
+
+// IsDecoy reports whether s has the form and the checksum of a key from NewDecoy.
+func IsDecoy(s string) bool { return hasFormat(s, decoyPrefix) }
+
+func hasFormat(s, prefix string) bool {
 	rest, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(rest) != 38 || strings.Trim(rest, base62) != "" {
 		return false

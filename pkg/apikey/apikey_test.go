@@ -37,7 +37,10 @@ func TestNewKeyHasFormat(t *testing.T) {
 	f("")
 	f(text[:len(text)-1])
 	f(text + "0")
-	f("rly_test_" + text[9:])
+	f(NewDecoy())
+	if decoy := NewDecoy(); !IsDecoy(decoy) || IsDecoy(text) || IsDecoy(decoy[:len(decoy)-1]) {
+		t.Errorf("decoy %s", decoy)
+	}
 	f(strings.Replace(text, text[9:10], map[bool]string{true: "b", false: "a"}[text[9] == 'a'], 1))
 	f(text[:9] + "-" + text[10:])
 }

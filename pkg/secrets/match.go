@@ -2,181 +2,202 @@ package secrets
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/json"
-	"slices"
+	"math"
 
 	"github.com/eventrelay/relay/pkg/apikey"
 )
 
-// Names in rules.json.
-const (
-	checkRelay = "relay"
-	needDigit  = "digit"
-	needLetter = "letter"
-)
+// span is a credential b[start:end]; its secret characters begin at from. It is zero if there is none.
+type span struct{ start, from, end int }
 
-// scan calls emit for every match of the rule, prefix by prefix. It returns false if emit did.
-func (r *Rule) scan(b []byte, emit func(Match) bool) bool {
-	within := b
-	if r.Fold {
-		within = toLowerASCII(b)
+// match returns the credential whose prefix ends at a position. b ends where the matcher may read.
+func (r *Rule) match(b []byte, prefix string, end int) span {
+	start := end - len(prefix)
+	if text := b[start:end]; r.Kind != KindAssign && !equal(text, prefix, r.Fold) {
+		return span{}
 	}
-	for _, prefix := range r.Prefixes {
-		for from := 0; ; {
-			i := bytes.Index(within[from:], []byte(prefix))
-			if i < 0 {
-				break
-			}
-			start := from + i
-			from = start + 1
-			if !atWordStart(b, start) {
-				continue // the middle of a longer word
-			}
-			end := r.matchEnd(b, start, start+len(prefix))
-			if end == 0 {
-				continue
-			}
-			if from = end; !emit(Match{r, start, end}) {
-				return false
-			}
+	if r.Kind != KindAssign && r.Lead.set == nil && !r.leftBoundary(b, start) {
+		return span{}
+	}
+	switch r.Kind {
+	case KindJWT:
+		return r.jwt(b, start)
+	case KindPEM:
+		return r.pem(b, start, end)
+	case KindURI:
+		return r.uri(b, start, end)
+	case KindAssign:
+		return r.assign(b, end)
+	default:
+		return r.token(b, start, end)
+	}
+}
+
+// equal compares a text with a prefix, which is in lower case if fold is set.
+func equal(text []byte, prefix string, fold bool) bool {
+	if !fold {
+		return string(text) == prefix
+	}
+	for i, c := range text {
+		if lower(c) != prefix[i] {
+			return false
 		}
 	}
 	return true
 }
 
-// atWordStart reports whether a word can start at a position: the byte before it is no word character, or ends an
-// escape, as in JSON inside a JSON string (\nkey) or in a URL (%3Dkey).
-func atWordStart(b []byte, start int) bool {
-	if start == 0 || !inCharset("word", b[start-1]) {
+func (r *Rule) leftBoundary(b []byte, start int) bool {
+	switch {
+	case r.Left == boundaryAny || start == 0:
 		return true
+	case r.Left == boundaryCharset:
+		return !r.set[b[start-1]] || endsEscape(b, start) || endsColour(b, start)
 	}
-	endsEscape := func(n int, mark string, letters string) bool { // mark and n characters, the first of them in letters
-		i := start - n
-		return i > 0 && string(b[i-1]) == mark && bytes.IndexByte([]byte(letters), b[i]) >= 0 && isHex(b[start-n+1:start])
-	}
-	return endsEscape(1, `\`, "bfnrt") || endsEscape(3, `\`, "x") || endsEscape(5, `\`, "u") ||
-		endsEscape(2, "%", "0123456789abcdefABCDEF")
+	return isBoundary(b, start)
 }
 
-func isHex(b []byte) bool {
-	return !slices.ContainsFunc(b, func(c byte) bool { return bytes.IndexByte([]byte("0123456789abcdefABCDEF"), c) < 0 })
+func (r *Rule) rightBoundary(b []byte, end int) bool {
+	return r.Right != boundaryWord || end >= len(b) || !isWord[b[end]]
 }
 
-// toLowerASCII returns b with ASCII letters in lower case; other bytes and all positions stay.
-func toLowerASCII(b []byte) []byte {
-	out := slices.Clone(b)
-	for i, c := range out {
-		if c >= 'A' && c <= 'Z' {
-			out[i] = c + 'a' - 'A'
+// token matches a prefix and the runs of characters behind it.
+func (r *Rule) token(b []byte, start, after int) span {
+	from := after
+	if r.Lead.set != nil {
+		if start = r.leadStart(b, start); start < 0 {
+			return span{}
 		}
 	}
-	return out
+	for r.Spaces && from < len(b) && b[from] == ' ' {
+		from++
+	}
+	end := r.part.end(b, from, r.Right == boundaryAny && len(r.Then) == 0)
+	for i := range r.Then {
+		if end < 0 {
+			return span{}
+		}
+		p := &r.Then[i]
+		if end = readText(b, end, p.Separator); end >= 0 {
+			end = p.end(b, end, r.Right == boundaryAny && i == len(r.Then)-1)
+		}
+	}
+	if end < 0 || !r.rightBoundary(b, end) || !r.hasContent(b, from, end) {
+		return span{}
+	}
+	return span{start, from, end}
 }
 
-// matchEnd returns the end of the credential whose prefix is b[start:after], 0 if there is none.
-func (r *Rule) matchEnd(b []byte, start, after int) int {
-	switch r.Kind {
-	case KindJWT:
-		return jwtEnd(b, start)
-	case KindPEM:
-		return pemEnd(b, after)
-	case KindBearer:
-		for after < len(b) && b[after] == ' ' {
-			after++
-		}
+// end returns where a part that begins at a position ends, -1 if it has too few characters or, unless cut is set, too
+// many.
+func (p *part) end(b []byte, from int, cut bool) int {
+	most := p.Max + 1
+	if cut {
+		most = p.Max
 	}
-	end := runEnd(b, after, r.Charset, r.Max+1)
-	if n := end - after; n < r.Min || n > r.Max {
-		return 0
-	}
-	for _, need := range r.Need {
-		if !slices.ContainsFunc(b[after:end], func(c byte) bool { return inCharset(need, c) }) {
-			return 0
-		}
-	}
-	if r.Check == checkRelay && !apikey.HasFormat(string(b[start:end])) {
-		return 0
+	end, n := p.set.run(b, from, most)
+	if n < p.Min || n > p.Max {
+		return -1
 	}
 	return end
 }
 
-// runEnd returns where the run of a charset's characters from a position ends. It reads limit characters at most: a
-// long run may contain many prefixes and is read again for each.
-func runEnd(b []byte, from int, charset string, limit int) int {
-	end := min(len(b), from+limit)
-	for from < end && inCharset(charset, b[from]) {
-		from++
+// leadStart returns where the run of characters before a prefix begins, -1 if its length does not fit.
+func (r *Rule) leadStart(b []byte, start int) int {
+	from := start
+	for from > 0 && start-from <= r.Lead.Max && r.Lead.set[b[from-1]] {
+		from--
+	}
+	if n := start - from; n < r.Lead.Min || n > r.Lead.Max {
+		return -1
 	}
 	return from
 }
 
-// Longest segments of a JSON Web Token that are read, in bytes; maxJWTHeader bounds the signature too.
-const maxJWTHeader, maxJWTPayload = 1 << 10, 16 << 10
-
-// jwtEnd returns the end of three base64url segments, 0 if there are none. The first is a JSON object with an algorithm
-// (RFC 7515, section 3.1). The last may be empty: an unsigned token has the same claims.
-func jwtEnd(b []byte, start int) int {
-	const urlsafe = "urlsafe"
-	header := runEnd(b, start, urlsafe, maxJWTHeader)
-	if header == len(b) || b[header] != '.' {
-		return 0
+// readText returns the position after a text, whose characters may be escaped; -1 if it is not there.
+func readText(b []byte, i int, text string) int {
+	for _, want := range []byte(text) {
+		if i >= len(b) {
+			return -1
+		}
+		c, next := readChar(b, i)
+		if c != want {
+			return -1
+		}
+		i = next
 	}
-	payload := runEnd(b, header+1, urlsafe, maxJWTPayload)
-	if payload == header+1 || payload == len(b) || b[payload] != '.' {
-		return 0
-	}
-	text, err := base64.RawURLEncoding.DecodeString(string(b[start:header]))
-	var head struct {
-		Alg *string `json:"alg"`
-	}
-	if err != nil || json.Unmarshal(text, &head) != nil || head.Alg == nil {
-		return 0
-	}
-	return runEnd(b, payload+1, urlsafe, maxJWTHeader)
+	return i
 }
 
-// pemEnd returns the end of the line that begins a private key of any kind (RFC 7468, sections 10 and 11, and the
-// older labels with an algorithm), 0 if there is none.
-func pemEnd(b []byte, after int) int {
-	const label, nearby = "PRIVATE KEY-----", 40
-	within := b[after:min(len(b), after+nearby+len(label))]
-	i := bytes.Index(within, []byte(label))
-	if i < 0 || bytes.IndexByte(within[:i], '\n') >= 0 {
-		return 0
+// hasContent reports whether the characters after the prefix are those that the rule needs.
+func (r *Rule) hasContent(b []byte, from, end int) bool {
+	secret := b[from:end]
+	for _, need := range r.Need {
+		if !containsAny(secret, charsets[need]) {
+			return false
+		}
 	}
-	return after + i + len(label)
+	if r.Contains != "" && !bytes.Contains(secret, []byte(r.Contains)) {
+		return false
+	}
+	return true
 }
 
-// knownCharset reports whether a rule may name this charset.
-func knownCharset(name string) bool {
-	return slices.Contains([]string{"alnum", "word", "dash", "urlsafe", "base32", "base64", "token68"}, name)
-}
-
-// inCharset reports whether c is in a charset or in a class of Rule.Need.
-func inCharset(name string, c byte) bool {
-	digit := c >= '0' && c <= '9'
-	upper := c >= 'A' && c <= 'Z'
-	letter := upper || c >= 'a' && c <= 'z'
-	switch name {
-	case needDigit:
-		return digit
-	case needLetter:
-		return letter
-	case "alnum":
-		return letter || digit
-	case "word":
-		return letter || digit || c == '_'
-	case "dash":
-		return letter || digit || c == '-'
-	case "urlsafe":
-		return letter || digit || c == '-' || c == '_'
-	case "base32":
-		return upper || c >= '2' && c <= '7'
-	case "base64":
-		return letter || digit || c == '+' || c == '/' || c == '='
-	case "token68": // RFC 9110, section 11.2
-		return letter || digit || bytes.IndexByte([]byte("-._~+/="), c) >= 0
+func containsAny(b []byte, set *charset) bool {
+	for _, c := range b {
+		if set[c] {
+			return true
+		}
 	}
 	return false
+}
+
+// accepts applies what is no matter of shape: checksums and, for leaks, known examples, stop words and entropy. All of
+// them read the secret's own characters only: no text beside a secret can hide it.
+func (s *Scanner) accepts(r *Rule, b []byte, m span) bool {
+	if !r.hasChecksum(b[m.start:m.end]) {
+		return false
+	}
+	if !s.gates {
+		return true
+	}
+	return entropy(b[m.from:m.end]) >= r.Entropy && !s.known[string(b[m.start:m.end])] && !s.hasStopWord(b[m.from:m.end])
+}
+
+func (r *Rule) hasChecksum(secret []byte) bool {
+	switch r.Check {
+	case checkRelay:
+		return apikey.HasFormat(string(secret))
+	case checkDecoy:
+		return apikey.IsDecoy(string(secret))
+	}
+	return true
+}
+
+// hasStopWord reports whether the secret's characters contain a word that only examples have.
+func (s *Scanner) hasStopWord(secret []byte) bool {
+	for i, c := range secret {
+		for _, word := range s.stop[lower(c)] {
+			if len(secret)-i >= len(word) && equal(secret[i:i+len(word)], word, true) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// entropy returns the Shannon entropy of b in bits a byte.
+func entropy(b []byte) float64 {
+	var counts [256]uint16
+	for _, c := range b {
+		counts[c]++
+	}
+	sum := 0.0
+	for i, c := range b {
+		if counts[c] > 0 {
+			p := float64(counts[c]) / float64(len(b))
+			sum -= p * math.Log2(p)
+			counts[b[i]] = 0
+		}
+	}
+	return sum
 }

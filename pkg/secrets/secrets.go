@@ -1,12 +1,14 @@
-// Package secrets recognizes credentials by their shape: a prefix, and the kind and number of the characters after
-// it.
+// Package secrets finds credentials in bytes by their shape: a prefix, and the kind and number of the characters after
+// it. It masks them, and nothing in it keeps their text.
 //
-// Scan takes bytes before they are stored and reports where credentials are in them and by which rule, never
-// their text. The rules are data (rules.json). Each uses one of four hand-written matchers instead of a regular
-// expression. A matcher reads a bounded number of bytes after a prefix.
+// The rules are data (rules.json). One automaton looks for the prefixes of all rules in a single pass; at each one, one
+// of five hand-written matchers (token, jwt, uri, pem, assign) reads a bounded number of bytes. There are no regular
+// expressions. Log lines wrap what they quote: a boundary or a quote is recognised behind the backslashes of JSON
+// inside JSON, in URL encoding and beside the colours of a terminal (escape.go, boundary.go).
 //
 // A shape proves nothing: text that only looks like a credential is found too, and one without a known shape is not.
-// Callers that reject input must name the rule, so that the sender can see why. Begin reading at Scanner.
+// Callers that reject input must name the rule, so that the sender can see why. Begin reading at Scanner; Stream scans
+// what arrives in pieces.
 package secrets
 
 import (
@@ -21,35 +23,6 @@ import (
 //go:embed rules.json
 var rulesFile []byte
 
-// Rule describes one kind of credential.
-type Rule struct {
-	ID       string   `json:"id"`
-	Name     string   `json:"name"`
-	Kind     Kind     `json:"kind"`
-	Prefixes []string `json:"prefixes"`
-	// Fold ignores the case of ASCII letters in prefixes; rules.json has them in lower case.
-	Fold bool `json:"fold"`
-	// Charset names the characters after the prefix; Min and Max bound their number.
-	Charset string `json:"charset"`
-	Min     int    `json:"min"`
-	Max     int    `json:"max"`
-	// Need are classes (digit, letter); the characters after the prefix must include one of each.
-	Need []string `json:"need"`
-	// Check names an additional check: relay verifies the checksum of EventRelay's own keys.
-	Check string `json:"check"`
-}
-
-// Kind is the matcher of a rule.
-type Kind string
-
-// Matchers of rules.
-const (
-	KindToken  Kind = "token"  // a prefix and a run of characters
-	KindJWT    Kind = "jwt"    // three base64url segments, the first a JSON object with the member alg
-	KindPEM    Kind = "pem"    // the first line of a private key
-	KindBearer Kind = "bearer" // an authentication scheme and the credential after it
-)
-
 // Match is one credential: b[Start:End], prefix included, and the rule that found it.
 type Match struct {
 	Rule       *Rule
@@ -57,62 +30,97 @@ type Match struct {
 }
 
 // Scanner finds credentials. It is safe for concurrent use.
-type Scanner struct{ rules []Rule }
+type Scanner struct {
+	rules     []Rule
+	automaton *automaton
+	// gates are on for leaks: stop words, known examples and entropy.
+	gates bool
+	stop  [256][]string // by their first character, in lower case
+	known map[string]bool
+	// reach is how many bytes after the end of a prefix a matcher reads at most, behind how many before its start a match
+	// can begin at most, plus the longest prefix.
+	reach, behind int
+}
 
-// New returns a scanner with the rules of this version.
-func New() (*Scanner, error) {
+// New returns a scanner with the rules of one use. It takes some milliseconds: make one and share it.
+func New(use Use) (*Scanner, error) {
 	var file struct {
-		Version int    `json:"version"`
-		Rules   []Rule `json:"rules"`
+		Version int      `json:"version"`
+		Rules   []Rule   `json:"rules"`
+		Stop    []string `json:"stop"`
+		Known   []string `json:"known"`
 	}
 	if err := json.Unmarshal(rulesFile, &file); err != nil {
 		return nil, fmt.Errorf("read the rules for secrets: %w", err)
 	}
+	s := &Scanner{gates: use == ForLeaks, known: map[string]bool{}}
+	for _, word := range file.Stop {
+		word = strings.ToLower(word)
+		s.stop[word[0]] = append(s.stop[word[0]], word)
+	}
+	for _, text := range file.Known {
+		s.known[text] = true
+	}
 	var errs []error
 	for i := range file.Rules {
-		if err := file.Rules[i].validate(); err != nil {
-			errs = append(errs, fmt.Errorf("rule %s: %w", file.Rules[i].ID, err))
+		r := &file.Rules[i]
+		r.order = i
+		if err := r.prepare(); err != nil {
+			errs = append(errs, fmt.Errorf("rule %s: %w", r.ID, err))
+		}
+		if slices.Contains(r.Uses, use) {
+			s.rules = append(s.rules, *r)
 		}
 	}
-	return &Scanner{rules: file.Rules}, errors.Join(errs...)
-}
-
-func (r *Rule) validate() error {
-	switch {
-	case r.ID == "" || r.Name == "":
-		return errors.New("id and name are required")
-	case len(r.Prefixes) == 0 || slices.Contains(r.Prefixes, ""):
-		return errors.New("a prefix is required")
-	case r.Fold && strings.ToLower(strings.Join(r.Prefixes, "")) != strings.Join(r.Prefixes, ""):
-		return errors.New("prefixes must be in lower case because fold is set")
-	case r.Check != "" && r.Check != checkRelay:
-		return fmt.Errorf("check %q is unknown", r.Check)
-	case slices.ContainsFunc(r.Need, func(n string) bool { return n != needDigit && n != needLetter }):
-		return fmt.Errorf("need %v has an unknown class", r.Need)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
-	switch r.Kind {
-	case KindJWT, KindPEM:
-		return nil
-	case KindToken, KindBearer:
-		if !knownCharset(r.Charset) || r.Min < 1 || r.Max < r.Min {
-			return errors.New("charset must be known, min at least 1 and max not below min")
-		}
-		return nil
-	}
-	return fmt.Errorf("kind %q is unknown", r.Kind)
-}
-
-// Scan calls emit for every credential in b until emit returns false: rule by rule and prefix by prefix, each in order
-// of position. Bytes that match several rules are reported for each.
-func (s *Scanner) Scan(b []byte, emit func(Match) bool) {
+	var patterns []pattern
 	for i := range s.rules {
-		if r := &s.rules[i]; !r.scan(b, emit) {
+		r := &s.rules[i]
+		for _, text := range r.patterns() {
+			patterns = append(patterns, pattern{r, text})
+			s.behind = max(s.behind, len(text)+r.Lead.Max)
+		}
+		s.reach = max(s.reach, r.reach())
+	}
+	var err error
+	s.automaton, err = newAutomaton(patterns)
+	return s, err
+}
+
+// Rules returns the scanner's rules in the order of rules.json. Callers must not change them.
+func (s *Scanner) Rules() []Rule { return s.rules }
+
+// Scan calls emit for every credential in b, in order of position, until emit returns false. Matches do not overlap:
+// of two that would, a specific rule beats a generic one, then the longer match wins, then the rule that stands first.
+// Scan allocates nothing when nothing matches.
+func (s *Scanner) Scan(b []byte, emit func(Match) bool) {
+	var p pending
+	state := root
+	for i, found := 0, false; ; {
+		if i, state, found = s.automaton.next(b, i, state); !found {
+			p.flush(len(b), emit)
+			return
+		}
+		s.matchAt(b, i, state, &p)
+		if !p.flush(i-s.behind, emit) {
 			return
 		}
 	}
 }
 
-// Find returns the first rule that finds a credential in the text; nil if none does.
+// matchAt adds the matches of all prefixes that end at a position to p.
+func (s *Scanner) matchAt(b []byte, end int, state uint16, p *pending) {
+	b = b[:min(len(b), end+s.reach)]
+	for _, pattern := range s.automaton.patternsAt(state) {
+		if m := pattern.rule.match(b, pattern.text, end); m.end > 0 && s.accepts(pattern.rule, b, m) {
+			p.add(Match{pattern.rule, m.start, m.end})
+		}
+	}
+}
+
+// Find returns the rule of the first credential in the text; nil if there is none.
 func (s *Scanner) Find(text string) *Rule {
 	var found *Rule
 	s.Scan([]byte(text), func(m Match) bool {

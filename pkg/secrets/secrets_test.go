@@ -10,7 +10,7 @@ import (
 
 func scanner(t testing.TB) *secrets.Scanner {
 	t.Helper()
-	s, err := secrets.New()
+	s, err := secrets.New(secrets.ForReceipts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,73 @@
+package secrets
+
+// charset is a set of bytes.
+type charset [256]bool
+
+// charsets are what rules.json may name.
+var charsets = map[string]*charset{
+	"digit":   newCharset("09", ""),
+	"lower":   newCharset("az", ""),
+	"upper":   newCharset("AZ", ""),
+	"letter":  newCharset("azAZ", ""),
+	"alnum":   newCharset("azAZ09", ""),
+	"hex":     newCharset("09afAF", ""),
+	"base32":  newCharset("AZ27", ""),
+	"word":    newCharset("azAZ09", "_"),
+	"dash":    newCharset("azAZ09", "-"),
+	"urlsafe": newCharset("azAZ09", "-_"), // base64url, RFC 4648, section 5
+	"dotted":  newCharset("azAZ09", "-_."),
+	"base64":  newCharset("azAZ09", "+/="),     // RFC 4648, section 4
+	"token68": newCharset("azAZ09", "-._~+/="), // RFC 9110, section 11.2
+}
+
+// newCharset returns the set of ranges, two characters each, and of single characters.
+func newCharset(ranges, single string) *charset {
+	set := &charset{}
+	for i := 0; i < len(ranges); i += 2 {
+		for c := int(ranges[i]); c <= int(ranges[i+1]); c++ {
+			set[c] = true
+		}
+	}
+	for _, c := range []byte(single) {
+		set[c] = true
+	}
+	return set
+}
+
+// escaped reports whether wrappers escape characters of the set: JSON the slash, a URL also the plus and the equals
+// sign.
+func (s *charset) escaped() bool { return s['/'] || s['+'] || s['='] }
+
+// run returns where the set's characters from a position end, and their number. It reads most characters at most.
+func (s *charset) run(b []byte, from, most int) (end, n int) {
+	if !s.escaped() {
+		limit := min(len(b), from+most)
+		for end = from; end < limit && s[b[end]]; end++ {
+		}
+		return end, end - from
+	}
+	for end = from; n < most && end < len(b); n++ {
+		c, next := readChar(b, end)
+		if !s[c] {
+			break
+		}
+		end = next
+	}
+	return end, n
+}
+
+var (
+	isWord = charsets["word"]
+	isHex  = charsets["hex"]
+)
+
+func isLetter(c byte) bool { return c|' ' >= 'a' && c|' ' <= 'z' }
+
+func isSeparator(c byte) bool { return c == '-' || c == '_' || c == '.' }
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c | ' '
+	}
+	return c
+}

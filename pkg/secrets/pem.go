@@ -1,0 +1,118 @@
+package secrets
+
+// Limits of a private key's text, in characters.
+const (
+	maxLabel = 40
+	// minLine is the shortest run of base64 by which a body is recognised: one line holds 64 characters or more, unless it
+	// is the last. No word of prose is as long.
+	minLine = 48
+)
+
+// pem matches a private key of any label (RFC 7468, sections 10 and 11, and older ones), from BEGIN to END or as far as
+// it goes; Min 0 matches the first line alone. start is that of the dashes, after the position behind BEGIN.
+func (r *Rule) pem(b []byte, start, after int) span {
+	body := labelEnd(b, after)
+	if body < 0 {
+		return span{}
+	}
+	if r.Min == 0 {
+		return span{start, start, body}
+	}
+	end := pemEnd(b[:min(len(b), body+r.Max)], body)
+	if end < 0 {
+		return span{}
+	}
+	return span{start, body, end}
+}
+
+// labelEnd returns the end of the line that begins a private key, -1 if it begins none.
+func labelEnd(b []byte, i int) int {
+	const key, block = "PRIVATE KEY", " BLOCK"
+	seen := 0
+	for n := 0; i < len(b) && n < maxLabel; n++ {
+		c, next := readLabel(b, i)
+		i = next
+		switch {
+		case c == key[seen]:
+			seen++
+		case c == key[0]:
+			seen = 1
+		case c == '\n' || c == '\r' || c == other:
+			return -1
+		default:
+			seen = 0
+		}
+		if seen == len(key) {
+			for _, tail := range []string{"-----", block + "-----"} {
+				if end := readLabelText(b, i, tail); end >= 0 {
+					return end
+				}
+			}
+			return -1
+		}
+	}
+	return -1
+}
+
+// readLabel reads a character of a label; in the query of a URL, + is a space.
+func readLabel(b []byte, i int) (byte, int) {
+	c, next := readChar(b, i)
+	if c == '+' {
+		c = ' '
+	}
+	return c, next
+}
+
+func readLabelText(b []byte, i int, text string) int {
+	for _, want := range []byte(text) {
+		if i >= len(b) {
+			return -1
+		}
+		c, next := readLabel(b, i)
+		if c != want {
+			return -1
+		}
+		i = next
+	}
+	return i
+}
+
+// pemEnd returns the end of a body and of its last line, -1 if there is no body. Lines may end as in JSON, and may
+// contain headers (RFC 1421, section 4.6).
+func pemEnd(b []byte, i int) int {
+	line, found, end := 0, false, i
+	for i < len(b) {
+		c, next := readChar(b, i)
+		switch {
+		case c == '-':
+			if last := readText(b, i, "-----END"); last >= 0 && found {
+				return lastLineEnd(b, last)
+			}
+			line = 0
+		case charsets["base64"][c]:
+			if line++; line >= minLine {
+				found = true
+			}
+			end = next
+		case c == '\n' || c == '\r' || c == '\t' || c == ' ' || c == ':' || c == ',' || c == '.':
+			line = 0
+		default:
+			next = len(b)
+		}
+		i = next
+	}
+	if !found {
+		return -1
+	}
+	return end
+}
+
+// lastLineEnd returns the position after the dashes that end the last line; end if there are none.
+func lastLineEnd(b []byte, end int) int {
+	for i := end; i < min(len(b), end+2*maxLabel); i++ {
+		if at := readText(b, i, "-----"); at >= 0 {
+			return at
+		}
+	}
+	return end
+}

@@ -1,0 +1,66 @@
+package secrets_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/secrets"
+)
+
+func leaks(t testing.TB) *secrets.Scanner {
+	t.Helper()
+	s, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A key is found once, at its offset in the stream, wherever two writes cut it and wherever it lies in the window.
+func TestStreamFindsKeyCutAnywhere(t *testing.T) {
+	s := leaks(t)
+	key := "ghp" + "_" + "q8ZkT2vN4xW7yR1mB5cJ9dL3fH6gS0pAaEuX"
+	for _, before := range []int{0, 1, 100, 64<<10 - 60, 64<<10 - 20, 64 << 10, 200 << 10} {
+		text := []byte(strings.Repeat("a line\n", before/7+1)[:max(0, before-1)] + "\n" + key + "\nanother line")
+		at := bytes.Index(text, []byte(key))
+		for cut := at - 1; cut <= at+len(key)+1; cut++ {
+			if cut < 0 {
+				continue
+			}
+			found := 0
+			stream := s.NewStream(func(f secrets.Found) bool {
+				found++
+				if f.Offset != int64(at) || string(f.Secret) != key || f.Rule.ID != "github-token" ||
+					!bytes.HasSuffix(text[:at], f.Before) || !bytes.HasPrefix(text[at+len(key):], f.After) {
+					t.Errorf("%s at %d, want %d", f.Rule.ID, f.Offset, at)
+				}
+				return true
+			})
+			for _, piece := range [][]byte{text[:cut], text[cut:]} {
+				if n, err := stream.Write(piece); n != len(piece) || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			if err := stream.Close(); err != nil || found != 1 {
+				t.Fatalf("%d bytes before, cut at %d: found %d times (%v)", before, cut, found, err)
+			}
+		}
+	}
+}
+
+func TestMaskAll(t *testing.T) {
+	s := leaks(t)
+	f := func(text, want string, n int) {
+		t.Helper()
+		got, found := s.MaskAll(nil, []byte(text))
+		if string(got) != want || found != n {
+			t.Errorf("%q: %q (%d), want %q (%d)", text, got, found, want, n)
+		}
+	}
+	f("nothing", "nothing", 0)
+	f("a ghp_"+"q8ZkT2vN4xW7yR1mB5cJ9dL3fH6gS0pAaEuX b", "a ghp_***aEuX b", 1)
+	f("postgres://me:"+"hunter22xyz@db.internal:5432/app?x", "postgres://me:***@db.internal:5432/app?x", 1)
+	f("sk_live_"+"q8ZkT2vN4xW7yR1m", "sk_live_***", 1)
+	f(`{"api_key":"`+`q8ZkT2vN4xW7yR1mB5cJ9dL3"}`, `{"api_key":"***9dL3"}`, 1)
+}
