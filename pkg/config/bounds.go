@@ -48,6 +48,8 @@ func isExempt(old, new value) bool {
 		return old.RevokedAt.IsZero() && !new.(*Key).RevokedAt.IsZero()
 	case *User:
 		return onlyRestrictsUser(old, new.(*User))
+	case *Drain:
+		return onlyRestrictsDrain(old, new.(*Drain))
 	case *Answer: // the end of a call, without its answer
 		return new.(*Answer).Answer == ""
 	}

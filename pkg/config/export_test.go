@@ -39,6 +39,10 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
 		case *Recovery:
 			v.State, v.RatePerSecond = RecoveryReady, 1
+		case *Drain:
+			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
+			hash := hashOf("token of a drain")
+			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, FieldToken, "token of a drain")
 		case *Erasure:
 			v.ID = id.Lowest(n.now()).Text(id.Event)
 		}

@@ -86,10 +86,13 @@ var kindTable = [kinds]kindInfo{
 			return &Erasure{}
 		}, true, false},
 
+	kindDrain: {
+		info("drain", conflog.AuditAll, conflog.Bounds{MaxCount: MaxDrains, ErrCount: ErrTooManyDrains}),
+		func() value { return &Drain{} }, true, true},
+
 	kindSettings: opaque("settings", conflog.AuditAll),
 	// changes that the service makes by itself are not audited
 	kindFinding:  opaque("finding", conflog.AuditRequested),
-	kindDrain:    opaque("drain", conflog.AuditAll),
 	kindDSN:      opaque("dsn", conflog.AuditAll),
 	kindDomain:   opaque("domain", conflog.AuditAll),
 	kindScan:     opaque("scan", conflog.AuditRequested),
@@ -157,7 +160,7 @@ func decodeValue(k kind, b []byte) (value, error) {
 		return nil, fmt.Errorf("decode %s: %w", kindTable[k].Name, err)
 	}
 	h := v.secretHash()
-	if len(h) != conflog.HashLen && (k == kindEndpoint || k == kindKey || len(h) > 0) {
+	if len(h) != conflog.HashLen && (k == kindEndpoint || k == kindKey || k == kindDrain || len(h) > 0) {
 		return nil, fmt.Errorf("decode %s: hash of %d bytes", kindTable[k].Name, len(h))
 	}
 	if u, ok := v.(*User); ok {

@@ -83,6 +83,8 @@ func TestUnknownMembersSurvive(t *testing.T) {
 				v.TokenHash, v.FormerToken = hash[:], &FormerToken{}
 			case *Key:
 				v.Hash = hash[:]
+			case *Drain:
+				v.Hash = hash[:]
 			case *Opaque:
 				v.Hash = nil
 			}

@@ -209,6 +209,8 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 		f(v.ID, FieldLogSecret, &v.Secret)
 	case *ServiceSecret:
 		f(v.ID, FieldServiceSecret, &v.Sealed.Secret)
+	case *Drain:
+		f(v.ID, FieldToken, &v.Sealed.Token)
 	case *Opaque:
 		for field, s := range v.Sealed {
 			f(v.ID, field, &s)

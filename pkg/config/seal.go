@@ -23,6 +23,7 @@ import (
 // \tdst_…/secret          signing secrets       SigningSecret.Secret, each
 // \tdst_…/header/<Name>   added header values   Destination.Headers[Name], the name as stored
 // \tacc_…/alerts/…        channels of alerts    see FieldAlertURL and FieldAlertSecret
+// \tdrn_…/token           tokens of drains      Drain.Sealed.Token
 // \tlog/secret            of the log itself     LogSecret.Secret
 // \tservice_secret/secret of the service        ServiceSecret.Sealed.Secret
 const (

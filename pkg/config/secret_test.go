@@ -151,6 +151,9 @@ func TestNoSecretInClear(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := n.CreateDrain(ctx, drain(n.keyring, "one", "planted-drain-token")); err != nil {
+			t.Fatal(err)
+		}
 		text, k, err := n.CreateKey(ctx, NewKey{Name: "ci", Scope: ReadWrite})
 		if err != nil {
 			t.Fatal(err)
@@ -196,6 +199,7 @@ func TestNoSecretInClear(t *testing.T) {
 			bootstrap, text, text[9:41], token, "planted-password",
 			serviceSecret, hex.EncodeToString([]byte(serviceSecret)), base64.StdEncoding.EncodeToString([]byte(serviceSecret)),
 			"planted-token", "planted-verification", "planted-signing", "planted-header",
+			"planted-drain-token",
 			"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
 		} {
 			if bytes.Contains(written.Bytes(), []byte(secret)) {

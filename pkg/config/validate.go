@@ -42,6 +42,8 @@ func validate(v value, checkURL func(string) error) error {
 		return requireRange("notices", len(v.Notices), 0, maxAlertNotices)
 	case *AlertSettings:
 		return v.validateChannels()
+	case *Drain:
+		return v.validate()
 	case *Erasure:
 		_, err := id.Parse(id.Event, v.ID)
 		return err

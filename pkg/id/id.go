@@ -34,6 +34,7 @@ const (
 	User        = "usr_"
 	Key         = "key_"
 	Account     = "acc_"
+	Drain       = "drn_"
 )
 
 // ID is the 128-bit value of an id, without its prefix. The layout of a time-ordered id, big-endian: 48 bits of unix
