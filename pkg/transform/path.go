@@ -1,0 +1,106 @@
+package transform
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// step is one step of a path: a member of an object, or an element of an array.
+type step struct {
+	name  string
+	key   string // name as JSON text
+	index int    // name as the index of an element; -1 if it is none
+	star  bool   // * : each element of an array
+	end   bool   // - : the place after the last element, only in the path of add
+}
+
+func newStep(name string) step {
+	s := step{name: name, key: quote(name), index: -1, star: name == "*"}
+	if i, err := strconv.Atoi(name); err == nil && i >= 0 && strconv.Itoa(i) == name {
+		s.index = i
+	}
+	return s
+}
+
+// quote returns a text as JSON.
+func quote(text string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(text); err != nil {
+		panic("BUG: " + err.Error()) // strings always encode
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// parsePath reads a JSON Pointer or a dotted path. It has at least one step.
+func parsePath(text string) ([]step, error) {
+	switch {
+	case text == "":
+		return nil, fmt.Errorf("must not be empty; write /name or name")
+	case len(text) > MaxPath:
+		return nil, fmt.Errorf("is longer than %d bytes", MaxPath)
+	case !utf8.ValidString(text):
+		return nil, fmt.Errorf("is not UTF-8")
+	}
+	names, pointer := strings.Split(strings.TrimPrefix(text, "$."), "."), text[0] == '/'
+	if pointer {
+		names = strings.Split(text[1:], "/")
+	}
+	if len(names) > MaxSteps {
+		return nil, fmt.Errorf("has more than %d steps", MaxSteps)
+	}
+	path := make([]step, len(names))
+	for i, name := range names {
+		switch {
+		case pointer && !validEscapes(name):
+			return nil, fmt.Errorf("has a ~ that is not followed by 0 or 1; in a JSON Pointer ~0 is ~ and ~1 is /")
+		case pointer:
+			name = unescape.Replace(name)
+		case name == "":
+			return nil, fmt.Errorf("has an empty step; to name a member with a dot write a JSON Pointer, such as /a.b")
+		}
+		if len(name) > MaxName {
+			return nil, fmt.Errorf("has a name of more than %d bytes", MaxName)
+		}
+		path[i] = newStep(name)
+	}
+	return path, nil
+}
+
+func validEscapes(name string) bool {
+	return strings.Count(name, "~") == strings.Count(name, "~0")+strings.Count(name, "~1")
+}
+
+var (
+	unescape = strings.NewReplacer("~1", "/", "~0", "~")
+	escape   = strings.NewReplacer("~", "~0", "/", "~1")
+)
+
+// stars returns how many steps of a path are *.
+func stars(path []step) int {
+	n := 0
+	for i := range path {
+		if path[i].star {
+			n++
+		}
+	}
+	return n
+}
+
+// samePath reports whether two paths name the same place.
+func samePath(a, b []step) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].name != b[i].name {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,441 @@
+package transform
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// run is the change of one document.
+type run struct {
+	in        Input
+	maxOutput int
+	root      value
+	visits    int
+	added     int          // bytes that operations have added
+	dirty     []*container // with values taken out
+
+	// Of the operation that runs:
+	index  int
+	op     *operation
+	trail  []place               // the way from the document to the value that is looked at
+	picked map[*container][]byte // marks of pick
+	steps  []Step                // of a preview; nil: nothing is recorded
+}
+
+// place is one value inside a container.
+type place struct {
+	in    *container
+	index int
+	star  bool // it was found by *
+}
+
+func (p place) at() *value { return &p.in.values[p.index] }
+
+func (r *run) apply(p *Program) ([]byte, error) {
+	text := string(r.in.Body)
+	if f := validate(r.in.Body, text); f != nil {
+		return nil, f
+	}
+	r.root = value{text: text}
+	for i := range p.ops {
+		r.index, r.op, r.trail = i, &p.ops[i], r.trail[:0]
+		if r.steps != nil {
+			r.steps = append(r.steps, Step{Index: i, Op: r.op.kind, Changed: []Change{}, Warnings: []string{}})
+		}
+		if err := r.runOp(); err != nil {
+			return nil, err
+		}
+		r.compact()
+	}
+	out := r.root.appendTo(make([]byte, 0, min(len(text)+r.added, r.maxOutput)), r.maxOutput, false)
+	if len(out) > r.maxOutput {
+		return nil, &Failure{Op: NoOp, Message: r.tooLarge()}
+	}
+	return out, nil
+}
+
+func (r *run) runOp() error {
+	switch r.op.kind {
+	case Rename:
+		return r.rename()
+	case Pick:
+		return r.pick()
+	case Drop:
+		return r.drop()
+	case Wrap:
+		return r.wrap()
+	default:
+		return r.add()
+	}
+}
+
+// fail returns the failure of the running operation at the value that is looked at and further steps below it.
+func (r *run) fail(below []step, format string, args ...any) error {
+	return &Failure{Op: r.index, Pointer: r.pointer(below), Message: fmt.Sprintf(format, args...)}
+}
+
+// pointer returns the JSON Pointer to the value that is looked at and further steps below it.
+func (r *run) pointer(below []step) string {
+	var b strings.Builder
+	for _, p := range r.trail {
+		name := strconv.Itoa(p.index)
+		if !p.in.array {
+			name = nameOf(p.in.keys[p.index])
+		}
+		b.WriteString("/" + escape.Replace(name))
+	}
+	for i := range below {
+		b.WriteString("/" + escape.Replace(below[i].name))
+	}
+	return b.String()
+}
+
+func (r *run) tooLarge() string {
+	return "the result has more than " + strconv.Itoa(r.maxOutput) + " bytes"
+}
+
+// grow counts bytes that the operation adds.
+func (r *run) grow(n int) error {
+	if r.added += n; r.added > r.maxOutput {
+		return r.fail(nil, "%s", r.tooLarge())
+	}
+	return nil
+}
+
+// visit counts work.
+func (r *run) visit(n int) error {
+	if r.visits += n; r.visits > MaxVisits {
+		return r.fail(nil, "the operations pass more than %d members and elements of this document", MaxVisits)
+	}
+	return nil
+}
+
+// walk calls found for each place that a path matches below v. A value that the operation has taken out before is not
+// found again, and not missed either.
+func (r *run) walk(v *value, path []step, found func(place) error) error {
+	s := &path[0]
+	c := v.open()
+	if c == nil {
+		return r.miss(path)
+	}
+	if !s.star || !c.array {
+		if err := r.visit(1 + len(c.keys)); err != nil {
+			return err
+		}
+		if i := c.find(s); i >= 0 {
+			return r.enter(place{c, i, s.star}, path[1:], found)
+		}
+		return r.miss(path)
+	}
+	if err := r.visit(len(c.values)); err != nil {
+		return err
+	}
+	for i := range c.values {
+		if err := r.enter(place{c, i, true}, path[1:], found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) enter(p place, rest []step, found func(place) error) error {
+	if p.at().missing() {
+		return nil
+	}
+	if r.picked != nil {
+		r.mark(p, onWay)
+	}
+	depth := len(r.trail)
+	r.trail = append(r.trail, p)
+	defer func() { r.trail = r.trail[:depth] }()
+	if len(rest) == 0 {
+		return found(p)
+	}
+	return r.walk(p.at(), rest, found)
+}
+
+// miss is called where a path leads nowhere.
+func (r *run) miss(rest []step) error {
+	if r.op.required {
+		return r.fail(rest, "there is nothing here, and the operation requires it")
+	}
+	if r.steps != nil {
+		r.warn("there is nothing at " + r.pointer(rest))
+	}
+	return nil
+}
+
+// take takes a value out of its container, which compact then makes smaller.
+func (r *run) take(p place) value {
+	v := *p.at()
+	*p.at() = value{}
+	if !p.in.taken {
+		p.in.taken = true
+		r.dirty = append(r.dirty, p.in)
+	}
+	return v
+}
+
+func (r *run) compact() {
+	for _, c := range r.dirty {
+		c.compact()
+	}
+	clear(r.dirty)
+	r.dirty = r.dirty[:0]
+}
+
+func (r *run) drop() error {
+	for _, path := range r.op.paths {
+		err := r.walk(&r.root, path, func(p place) error {
+			r.remove(p.at())
+			r.take(p)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) wrap() error {
+	wrap := func(v *value) error {
+		if err := r.grow(len(r.op.key) + len(`{:}`)); err != nil {
+			return err
+		}
+		if r.steps != nil {
+			at := r.pointer(nil)
+			r.record(Change{Kind: Moved, Pointer: at + "/" + escape.Replace(nameOf(r.op.key)), From: at}, nil, nil)
+		}
+		*v = value{box: &container{keys: []string{r.op.key}, values: []value{*v}}}
+		return nil
+	}
+	if len(r.op.paths) == 0 {
+		return wrap(&r.root)
+	}
+	return r.walk(&r.root, r.op.paths[0], func(p place) error { return wrap(p.at()) })
+}
+
+func (r *run) add() error {
+	text := r.op.value
+	if text == "" {
+		text = r.sourceText()
+	}
+	path := r.op.paths[0]
+	if r.op.prefix == 0 {
+		return r.set(&r.root, path, nil, value{text: text}, "")
+	}
+	return r.walk(&r.root, path[:r.op.prefix], func(p place) error {
+		if r.op.prefix < len(path) {
+			return r.set(p.at(), path[r.op.prefix:], nil, value{text: text}, "")
+		}
+		return r.put(p, value{text: text}, "")
+	})
+}
+
+// sourceText is the value that add takes from the event, the endpoint or the attempt, as JSON.
+func (r *run) sourceText() string {
+	switch r.op.source {
+	case EventID:
+		return quote(r.in.EventID)
+	case EventType:
+		if r.in.EventType == "" {
+			return "null"
+		}
+		return quote(r.in.EventType)
+	case EventReceivedAt:
+		return quote(r.in.ReceivedAt.UTC().Format(timeFormat))
+	case EndpointID:
+		return quote(r.in.EndpointID)
+	default:
+		return strconv.Itoa(r.in.Attempt)
+	}
+}
+
+// timeFormat is the format of times in the API.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// put places a value where there is one already.
+func (r *run) put(p place, v value, from string) error {
+	if !r.op.replace {
+		return r.fail(nil, "there is a value here already; on_conflict replace would replace it")
+	}
+	if err := r.grow(len(v.text)); err != nil {
+		return err
+	}
+	old := *p.at()
+	*p.at() = v
+	r.record(Change{Kind: Replaced, Pointer: r.pointerIfRecorded(), From: from}, &old, &v)
+	return nil
+}
+
+// set places v at a path below at, and makes what is missing on the way. indexes are what the steps * stand for, in
+// their order.
+func (r *run) set(at *value, path []step, indexes []int, v value, from string) error {
+	depth := len(r.trail)
+	defer func() { r.trail = r.trail[:depth] }()
+	for n := range path {
+		s := path[n]
+		if s.star && len(indexes) > 0 {
+			s.star = false
+			if indexes[0] >= 0 {
+				s.index = indexes[0]
+			}
+			indexes = indexes[1:]
+		}
+		c := at.open()
+		if c == nil {
+			return r.fail(nil, "is neither an object nor an array, so nothing can be placed inside")
+		}
+		if err := r.visit(1 + len(c.keys)); err != nil {
+			return err
+		}
+		i, found, err := r.slot(c, &s, path[n:])
+		if err != nil {
+			return err
+		}
+		last := n == len(path)-1
+		if !found {
+			fresh := v
+			if !last {
+				fresh = value{box: &container{array: isElement(&path[n+1], indexes)}}
+			}
+			if err := r.insert(c, &s, i, fresh, last); err != nil {
+				return err
+			}
+		}
+		p := place{in: c, index: i}
+		r.trail = append(r.trail, p)
+		if at = p.at(); !last {
+			continue
+		}
+		if found {
+			return r.put(p, v, from)
+		}
+		kind := Added
+		if from != "" {
+			kind = Moved
+		}
+		r.record(Change{Kind: kind, Pointer: r.pointerIfRecorded(), From: from}, nil, &v)
+	}
+	return nil
+}
+
+// isElement reports whether a step that leads into something new makes an array of it. indexes are those of its * and
+// of later ones.
+func isElement(s *step, indexes []int) bool {
+	return s.end || s.star && len(indexes) > 0 && indexes[0] >= 0
+}
+
+// slot returns the index of the member or element that a step names, and whether it is there.
+func (r *run) slot(c *container, s *step, rest []step) (i int, found bool, err error) {
+	switch {
+	case !c.array:
+		if i = c.find(s); i >= 0 && !c.values[i].missing() {
+			return i, true, nil
+		}
+		return len(c.keys), false, nil
+	case s.end:
+		return len(c.values), false, nil
+	case s.index < 0:
+		return 0, false, r.fail(rest[:1], "the place is in an array, which has elements 0 to %d and no names",
+			len(c.values)-1)
+	case s.index < len(c.values):
+		return s.index, !c.values[s.index].missing(), nil
+	case s.index > len(c.values) && rest[0].index >= 0:
+		return 0, false, r.fail(rest[:1], "the array has only %d elements", len(c.values))
+	}
+	return s.index, false, nil
+}
+
+// insert makes a new member or element of c, at an index that slot has returned.
+func (r *run) insert(c *container, s *step, i int, v value, last bool) error {
+	n := len(s.key) + len(`:{},`)
+	if last {
+		n += len(v.text)
+	}
+	if c.array {
+		n += len("null,") * max(i-len(c.values), 0)
+	}
+	if err := r.grow(n); err != nil {
+		return err
+	}
+	if c.array && i < len(c.values) { // it was taken out
+		c.values[i] = v
+		return nil
+	}
+	if !c.array {
+		c.keys = append(c.keys, s.key)
+	}
+	for len(c.values) < i { // elements that have nothing to move
+		c.values = append(c.values, value{text: "null"})
+	}
+	c.values = append(c.values, v)
+	return nil
+}
+
+func (r *run) rename() error {
+	from, to := r.op.from, r.op.to
+	last := len(from) - 1
+	if samePath(from[:last], to[:len(to)-1]) && !from[last].star && from[last].index < 0 && to[last].index < 0 {
+		return r.walk(&r.root, from, func(p place) error { return r.renameMember(p, &to[last]) })
+	}
+	return r.move(from, to)
+}
+
+// renameMember gives a member another name. It keeps its place among the others.
+func (r *run) renameMember(p place, to *step) error {
+	before := r.pointerIfRecorded()
+	if i := p.in.find(to); i >= 0 && !p.in.values[i].missing() {
+		if !r.op.replace {
+			r.trail[len(r.trail)-1].index = i
+			return r.fail(nil, "there is a value here already; on_conflict replace would replace it")
+		}
+		r.take(place{in: p.in, index: i})
+	}
+	if err := r.grow(len(to.key)); err != nil {
+		return err
+	}
+	p.in.keys[p.index] = to.key
+	r.record(Change{Kind: Moved, Pointer: r.pointerIfRecorded(), From: before}, nil, nil)
+	return nil
+}
+
+// moved is a value on its way to another place.
+type moved struct {
+	v       value
+	indexes []int // what each * of the path stood for; -1 for a member *
+	from    string
+}
+
+// move takes all values out first, so that a target may lie where a value was.
+func (r *run) move(from, to []step) error {
+	var all []moved
+	err := r.walk(&r.root, from, func(p place) error {
+		m := moved{from: r.pointerIfRecorded()}
+		for _, q := range r.trail {
+			if !q.star {
+				continue
+			}
+			i := q.index
+			if !q.in.array {
+				i = -1
+			}
+			m.indexes = append(m.indexes, i)
+		}
+		m.v = r.take(p)
+		all = append(all, m)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	r.compact()
+	for i := range all {
+		if err := r.set(&r.root, to, all[i].indexes, all[i].v, all[i].from); err != nil {
+			return err
+		}
+	}
+	return nil
+}

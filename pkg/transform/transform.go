@@ -1,0 +1,148 @@
+// Package transform changes JSON documents by declared operations: rename, pick, drop, wrap and add.
+//
+// Operations are data, never code. Compile validates them once; a Program then changes any number of documents. The
+// order of members, the text of numbers and the escapes of strings stay as they are: 1e400, -0 and é are written as
+// they were read. White space between values is left out.
+//
+// A document is refused when parsers could read it in different ways: duplicate members, invalid UTF-8, surrogates
+// without their other half. An operation that fails ends the whole change: there is no partly changed document.
+//
+// Begin reading at Op, then Program.Apply.
+package transform
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Bounds of operations and documents.
+const (
+	MaxOps      = 32       // operations
+	MaxOpsBytes = 64 << 10 // of their JSON together
+	MaxPaths    = 64       // paths of one operation
+	MaxPath     = 1024     // bytes of one path
+	MaxSteps    = 64       // names and indexes in one path
+	MaxName     = 256      // bytes of a name in a path, and of the key of wrap
+	MaxValue    = 4 << 10  // bytes of the value that add adds
+	MaxDepth    = 64       // nesting of a document
+	// MaxVisits bounds the work on one document, whatever the operations and the document are: how many members and
+	// elements are compared or passed.
+	MaxVisits = 10_000_000
+)
+
+// Kinds of operations.
+const (
+	Rename = "rename"
+	Pick   = "pick"
+	Drop   = "drop"
+	Wrap   = "wrap"
+	Add    = "add"
+)
+
+// Kinds returns the kinds of operations, in the order in which documents name them.
+func Kinds() []string { return []string{Rename, Pick, Drop, Wrap, Add} }
+
+// What happens if there is something at the target of rename or add.
+const (
+	ConflictError   = "error"   // the operation fails; this is the default
+	ConflictReplace = "replace" // the new value takes its place
+)
+
+// Sources of a value that add adds.
+const (
+	EventID         = "event.id"
+	EventType       = "event.type" // null if the event has no type
+	EventReceivedAt = "event.received_at"
+	EndpointID      = "endpoint.id"
+	AttemptNumber   = "attempt.number" // from 1, within the first delivery, a replay or a recovery job
+)
+
+// Sources returns the sources of values.
+func Sources() []string {
+	return []string{EventID, EventType, EventReceivedAt, EndpointID, AttemptNumber}
+}
+
+// Op is one operation. Each kind has its members:
+//
+//	rename  from, to, on_conflict, required
+//	pick    paths, required
+//	drop    paths, required
+//	wrap    key, at, required
+//	add     path, value or from, on_conflict, required
+//
+// A path that begins with / is a JSON Pointer (RFC 6901), any other is dotted: data.items.0.sku. A step * matches each
+// element of an array, and in an object the member of that name. The last step of the path of add may be -, the place
+// after the last element.
+type Op struct {
+	Op         string          `json:"op"`
+	From       string          `json:"from,omitempty"`
+	To         string          `json:"to,omitempty"`
+	Paths      []string        `json:"paths,omitempty"`
+	Key        string          `json:"key,omitempty"`
+	At         string          `json:"at,omitempty"`
+	Path       string          `json:"path,omitempty"`
+	Value      json.RawMessage `json:"value,omitempty"`
+	OnConflict string          `json:"on_conflict,omitempty"`
+	Required   bool            `json:"required,omitempty"`
+}
+
+// Members returns the names of the members that operations of a kind may have; nil for an unknown kind.
+func Members(kind string) []string {
+	switch kind {
+	case Rename:
+		return []string{"op", "from", "to", "on_conflict", "required"}
+	case Pick, Drop:
+		return []string{"op", "paths", "required"}
+	case Wrap:
+		return []string{"op", "key", "at", "required"}
+	case Add:
+		return []string{"op", "path", "value", "from", "on_conflict", "required"}
+	}
+	return nil
+}
+
+// Clone returns a copy that shares nothing with o.
+func (o Op) Clone() Op {
+	o.Paths, o.Value = slices.Clone(o.Paths), slices.Clone(o.Value)
+	return o
+}
+
+// Input is a document with what add may add to it.
+type Input struct {
+	Body       []byte
+	EventID    string
+	EventType  string // empty: the event has no type
+	ReceivedAt time.Time
+	EndpointID string
+	Attempt    int
+}
+
+// Failure says why a document cannot be changed.
+type Failure struct {
+	Op      int    // index of the operation; NoOp if the document or the result is at fault
+	Pointer string // JSON Pointer to the place, empty for the whole document
+	Message string
+}
+
+// NoOp is Failure.Op of a document that no operation can change.
+const NoOp = -1
+
+func (f *Failure) Error() string {
+	text := f.Message
+	if f.Pointer != "" {
+		text = f.Pointer + ": " + text
+	}
+	if f.Op == NoOp {
+		return text
+	}
+	return fmt.Sprintf("operation %d: %s", f.Op, text)
+}
+
+// Apply changes a document. The result has at most maxOutput bytes and shares none with the input. Errors are a
+// [*Failure]. Operations never wait and use no clock. Memory beside the result: up to about 32 times the input.
+func (p *Program) Apply(in Input, maxOutput int) ([]byte, error) {
+	r := run{in: in, maxOutput: maxOutput}
+	return r.apply(p)
+}
