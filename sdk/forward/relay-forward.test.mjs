@@ -6,8 +6,9 @@ import { once } from 'node:events'
 import { test as nodeTest } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { deflateSync } from 'node:zlib'
+import { readBody, startServer } from '../shared/server.mjs'
 import { copyHeaders, main, messages } from './relay-forward.mjs'
-import { Service, endpoint, key, readBody, reply, startServer } from './service.mjs'
+import { Service, endpoint, key, reply } from './service.mjs'
 
 const program = fileURLToPath(new URL('relay-forward.mjs', import.meta.url))
 const isOld = parseInt(process.versions.node) < 20
@@ -72,8 +73,8 @@ test('a copy has the bytes, headers and method of the event, and goes to exactly
   assert.equal(got[0].method, 'PUT')
   assert.equal(got[0].url, '/hook?a=1')
   assert.equal(createHash('sha256').update(got[0].body).digest('hex'), createHash('sha256').update(body).digest('hex'))
-  const wanted = [['Host', new URL(`http://${got[0].raw[1]}`).host], ...kept, ['relay-event-id', 'evt_000000'],
-    ['Content-Length', String(body.length)], ['Connection', 'close']]
+  const wanted = [['host', new URL(`http://${got[0].raw[1]}`).host], ...kept, ['relay-event-id', 'evt_000000'],
+    ['content-length', String(body.length)], ['Connection', 'close']]
   const raw = got[0].raw.map((text) => Buffer.from(text, 'latin1').toString())
   assert.deepEqual(raw, wanted.flat())
   assert.deepEqual(got[1].body, packed)

@@ -7,7 +7,7 @@ const begin = '// ---- begin of sdk/shared/target.mjs; change it there and run s
 const end = '// ---- end of sdk/shared/target.mjs ----\n'
 const shared = read('target.mjs')
 
-for (const name of ['../forward/relay-forward.mjs']) {
+for (const name of ['../forward/relay-forward.mjs', '../fixture-run/relay-fixture-run.mjs']) {
   const text = read(name)
   const from = text.indexOf(begin)
   const to = text.indexOf(end)

@@ -114,7 +114,7 @@ export function send(target, { method, headers, body, timeout, most }) {
     const { url: to, host: hostname, hook: lookup } = target
     const request = (to.protocol === 'https:' ? https : http).request({
       method, hostname, port: to.port, path: to.pathname + to.search, lookup, agent: false,
-      headers: ['Host', to.host, ...headers, 'Content-Length', String(body.length)],
+      headers: ['host', to.host, ...headers, 'content-length', String(body.length)],
     })
     let status
     const chunks = []

@@ -1,0 +1,556 @@
+#!/usr/bin/env node
+// Sends the fixtures of an exported suite to a test target and checks the answers. --help says how.
+import { randomBytes } from 'node:crypto'
+import { open } from 'node:fs/promises'
+import { isDeepStrictEqual } from 'node:util'
+
+// ---- begin of sdk/shared/target.mjs; change it there and run sdk/shared/generate.mjs ----
+// Where a tool may send, and how it sends. generate.mjs copies this file into each tool, because a tool is one file.
+import dns from 'node:dns'
+import fs from 'node:fs'
+import http from 'node:http'
+import https from 'node:https'
+import net from 'node:net'
+import url from 'node:url'
+
+/** Ends the program: the message says what to do next, the code is the exit code (2: nothing was sent). */
+export class Refusal extends Error {
+  constructor(message, code = 2) {
+    super(message)
+    this.code = code
+  }
+}
+
+function addressList(...subnets) {
+  const list = new net.BlockList()
+  for (const subnet of subnets) {
+    const [address, bits] = subnet.split('/')
+    list.addSubnet(address, Number(bits), net.isIPv6(address) ? 'ipv6' : 'ipv4')
+  }
+  return list
+}
+
+// Addresses of this machine and of private networks: RFC 1122, RFC 1918, RFC 4193.
+const loopback = addressList('127.0.0.0/8', '::1/128')
+const privateNetworks = addressList('10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7')
+// Never a target: unspecified, link-local with the metadata services of clouds, multicast, and prefixes of IPv6 that
+// hold an IPv4 address, which a gateway would send to any of these.
+const never = addressList('0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3', '::/128', 'fe80::/10', 'fd00:ec2::254/128',
+  'ff00::/8', '64:ff9b::/96', '64:ff9b:1::/48', '2002::/16')
+
+function isIn(list, address) {
+  const [bare] = address.split('%') // without the zone of a link-local address
+  return list.check(bare, net.isIPv6(bare) ? 'ipv6' : 'ipv4')
+}
+
+/** Reports whether an address is this machine's. */
+export function isLoopback(address) {
+  return isIn(loopback, address)
+}
+
+// addressFault says why nothing may be sent to an address; empty if it may.
+function addressFault(address, remote) {
+  if (isIn(never, address)) return 'is link-local, a metadata service or no address of a single host'
+  if (remote || isLoopback(address) || isIn(privateNetworks, address)) return ''
+  return 'is neither on this machine nor in a private network'
+}
+
+/** Resolves a host to [{address, family}]; localhost and names below it are this machine (RFC 6761, section 6.3). */
+export async function resolveHost(host, lookup = dns.promises.lookup) {
+  if (net.isIP(host)) return [{ address: host, family: net.isIP(host) }]
+  if (host === 'localhost' || host.endsWith('.localhost')) {
+    return [{ address: '127.0.0.1', family: 4 }, { address: '::1', family: 6 }]
+  }
+  try {
+    return await lookup(host, { all: true })
+  } catch (error) {
+    throw new Refusal(`${printable(host)} cannot be resolved (${error.code}); check its spelling`)
+  }
+}
+
+/** Returns the host of a URL without the brackets of an IPv6 address, and without the dot at the end. */
+export function hostOf({ hostname }) {
+  return hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
+}
+
+/**
+ * Checks where a tool is to send, or throws a Refusal. The target is resolved once and keeps its addresses: a name that
+ * changes later (DNS rebinding) leads nowhere else. remote allows public addresses over https.
+ */
+export async function openTarget(text, { remote = false, lookup } = {}) {
+  let parsed
+  try {
+    parsed = new URL(text)
+  } catch {
+    // The text is not shown: it may hold a password.
+    throw new Refusal('the target is not a URL; give one such as http://localhost:3000/webhooks')
+  }
+  if (!['http:', 'https:'].includes(parsed.protocol)) {
+    throw new Refusal(`the target begins with ${printable(parsed.protocol)}; give one that begins with http: or https:`)
+  }
+  if (parsed.username || parsed.password || /^[^/]*\/\/[^/?#]*@/.test(text)) {
+    throw new Refusal('the target has a user name or password; leave out what is before the @')
+  }
+  if (text.includes('#')) throw new Refusal('the target has a fragment; leave out the # and what follows')
+  const host = hostOf(parsed)
+  const addresses = await resolveHost(host, lookup)
+  if (addresses.length === 0) throw new Refusal(`${printable(host)} has no address; check its spelling`)
+  for (const { address } of addresses) {
+    const fault = addressFault(address, remote)
+    if (fault) throw new Refusal(`the target's address ${printable(address)} ${fault}; nothing is sent there`)
+    if (parsed.protocol === 'http:' && addressFault(address, false)) {
+      throw new Refusal('a target that is neither on this machine nor in a private network must use https')
+    }
+  }
+  const hook = (_, options, callback) => {
+    if (options.all) callback(null, addresses)
+    else callback(null, addresses[0].address, addresses[0].family)
+  }
+  // What is shown of it: a query may hold a credential.
+  const shown = `${parsed.protocol}//${parsed.host}${parsed.pathname}${parsed.search && '?…'}`
+  return { url: parsed, host, hook, shown }
+}
+
+/**
+ * Sends one request on a connection of its own and follows no redirect. Resolves to { status, body, fault }: fault is
+ * 'timeout', 'too long' or 'cut off' if not all of the body was read. Rejects if there is no status. headers is a flat
+ * list of names and values, timeout in ms bounds the whole exchange, most is the longest body in bytes.
+ */
+export function send(target, { method, headers, body, timeout, most }) {
+  return new Promise((resolve, reject) => {
+    const { url: to, host: hostname, hook: lookup } = target
+    const request = (to.protocol === 'https:' ? https : http).request({
+      method, hostname, port: to.port, path: to.pathname + to.search, lookup, agent: false,
+      headers: ['host', to.host, ...headers, 'content-length', String(body.length)],
+    })
+    let status
+    const chunks = []
+    let size = 0
+    const finish = (fault, error) => {
+      clearTimeout(timer)
+      request.destroy()
+      if (status === undefined) reject(error)
+      else resolve({ status, body: Buffer.concat(chunks), fault })
+    }
+    const timer = setTimeout(() => {
+      finish('timeout', Object.assign(new Error('timeout'), { code: 'TIMEOUT', timeout }))
+    }, timeout)
+    request.on('error', (error) => finish('cut off', error))
+    request.on('upgrade', () => finish('cut off', new Error('an upgrade')))
+    request.on('response', (response) => {
+      status = response.statusCode
+      response.on('data', (chunk) => {
+        size += chunk.length
+        if (size > most) finish('too long')
+        else chunks.push(chunk)
+      })
+      response.on('end', () => finish(response.complete ? '' : 'cut off'))
+      response.on('error', () => finish('cut off'))
+    })
+    request.end(body)
+  })
+}
+
+/** Says in words why send was rejected. */
+export function describeFailure(error, { protocol, host }) {
+  const where = `${protocol}//${host}`
+  const { code = error.message } = error
+  if (code === 'ECONNREFUSED') return `nothing listens on ${where}`
+  if (code === 'TIMEOUT') return `no answer within ${error.timeout / 1000} s`
+  if (code === 'ECONNRESET' || code === 'EPIPE') return `${where} closed the connection without an answer`
+  if (/CERT|SIGNATURE|TLS/.test(code)) {
+    return `${where} has a certificate that Node.js does not trust (${code}); name its issuer in NODE_EXTRA_CA_CERTS`
+  }
+  return `no answer from ${where} (${printable(String(code))})`
+}
+
+/** Returns text as one line for a terminal: without control, bidirectional and zero-width characters. */
+export function printable(text, longest = 200) {
+  const line = String(text).replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu, '')
+  return line.length > longest ? `${line.slice(0, longest)}…` : line
+}
+
+/** Runs main with the arguments if the module is the program, on Node.js 20 or newer, and ends with its exit code. */
+export async function runProgram(moduleURL, main) {
+  const program = process.argv[1]
+  if (!program || !fs.existsSync(program) || url.pathToFileURL(fs.realpathSync(program)).href !== moduleURL) return
+  if (parseInt(process.versions.node) < 20) {
+    process.stderr.write(`this tool needs Node.js 20 or newer; this is ${process.version}\n`)
+    process.exit(2)
+  }
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.on(signal, () => {
+      if (stop.signal.aborted) process.exit(130) // the second time it does not wait
+      stop.abort()
+    })
+  }
+  const code = await main(process.argv.slice(2), {
+    env: process.env, stop: stop.signal,
+    out: (line) => process.stdout.write(`${line}\n`), err: (line) => process.stderr.write(`${line}\n`),
+  })
+  process.stdout.write('', () => process.exit(code))
+}
+// ---- end of sdk/shared/target.mjs ----
+const usage = `Usage: node relay-fixture-run.mjs <file> --target <url> --confirm-test-target [options]
+
+Sends each fixture of an exported suite to the target, one after the other, and checks the answers. The target must be a
+test system on this machine or in a private network, for example http://localhost:3000/webhooks.
+
+Options:
+  --target <url>          where the requests go
+  --confirm-test-target   says that the target is a test system; nothing is sent without it
+  --repeat <n>            sends each request n times, 1 to 100 (1)
+  --reverse               sends the fixtures in reverse order
+  --timeout <seconds>     the longest time of a whole answer, 0.1 to 120 (10)
+
+Exit codes: 0 all passed, 1 an assertion failed, 2 refused or wrong usage: nothing was sent, 130 ended by Ctrl-C`
+
+const longestFile = 5 << 20 // bytes
+const mostFixtures = 100
+const longestBody = 256 << 10 // bytes of a fixture's body
+const longestEquals = 4 << 10
+const longestAnswer = 1 << 20
+const mostRequired = 20
+const day = 86_400_000
+const longestLife = 90 * day // of a fixture, in ms
+
+/** Reads the arguments, or throws a Refusal. */
+export function readArguments(args) {
+  const options = { repeat: 1, timeout: 10_000, reverse: false, isConfirmed: false }
+  const given = new Set()
+  const left = [...args]
+  while (left.length > 0) {
+    let [word, value] = [left.shift()]
+    if (!word.startsWith('--')) {
+      if (options.file !== undefined) throw new Refusal(`one file is run at a time; ${printable(word)} is a second one`)
+      options.file = word
+      continue
+    }
+    const at = word.indexOf('=')
+    if (at > 0) [word, value] = [word.slice(0, at), word.slice(at + 1)]
+    if (given.has(word)) throw new Refusal(`${printable(word)} is given twice`)
+    given.add(word)
+    if (word === '--reverse' || word === '--confirm-test-target') {
+      if (value !== undefined) throw new Refusal(`${word} takes no value`)
+      options[word === '--reverse' ? 'reverse' : 'isConfirmed'] = true
+      continue
+    }
+    if (!['--target', '--repeat', '--timeout'].includes(word)) {
+      throw new Refusal(`the option ${printable(word)} is unknown\n\n${usage}`)
+    }
+    value ??= left.shift()
+    if (value === undefined) throw new Refusal(`${word} needs a value`)
+    if (word === '--target') options.target = value
+    if (word === '--repeat') options.repeat = readNumber(word, value, /^\d{1,3}$/, 1, 100)
+    if (word === '--timeout') options.timeout = readNumber(word, value, /^\d{1,3}(\.\d+)?$/, 0.1, 120) * 1000
+  }
+  if (options.file === undefined) throw new Refusal(`the exported file is missing\n\n${usage}`)
+  if (options.target === undefined) throw new Refusal('--target <url> is missing: where the requests are to go')
+  if (!options.isConfirmed) {
+    throw new Refusal('nothing was sent: add --confirm-test-target to say that the target is a test system, because the ' +
+      'requests may change its data')
+  }
+  return options
+}
+
+function readNumber(option, text, form, least, most) {
+  const n = Number(text)
+  if (form.test(text) && n >= least && n <= most) return n
+  throw new Refusal(`${option} must be ${option === '--repeat' ? 'a whole number' : 'seconds'} from ${least} to ${most}`)
+}
+
+// parts returns the [name, text] of each member of an object, or the [index, text] of each element of an array. The
+// texts stay as they are: JSON.parse would change long numbers. The argument is valid JSON.
+function parts(text) {
+  const space = /[ \t\r\n]*/y
+  const skip = (i) => {
+    space.lastIndex = i
+    space.test(text)
+    return space.lastIndex
+  }
+  const found = []
+  const isObject = text[0] === '{'
+  for (let i = skip(1); text[i] !== '}' && text[i] !== ']';) {
+    let name = found.length
+    if (isObject) {
+      const end = valueEnd(text, i)
+      name = JSON.parse(text.slice(i, end))
+      i = skip(skip(end) + 1)
+    }
+    const end = valueEnd(text, i)
+    found.push([name, text.slice(i, end)])
+    i = skip(end)
+    if (text[i] === ',') i = skip(i + 1)
+  }
+  return found
+}
+
+// valueEnd returns the index after the JSON value that begins at i.
+function valueEnd(text, i) {
+  for (let depth = 0; ;) {
+    const c = text[i++]
+    if (c === '"') i = stringEnd(text, i)
+    else if (c === '{' || c === '[') depth++
+    else if (c === '}' || c === ']') depth--
+    else if (depth === 0) while (i < text.length && !',]} \t\r\n'.includes(text[i])) i++
+    if (depth === 0) return i
+  }
+}
+
+// stringEnd returns the index after the closing quote of a string whose first character is at i.
+function stringEnd(text, i) {
+  for (; text[i] !== '"'; i++) if (text[i] === '\\') i++
+  return i + 1
+}
+
+// readMembers returns the texts of an object's members by name: exactly the ones that are known.
+function readMembers(text, where, required, optional = []) {
+  if (text === undefined || text[0] !== '{') throw changed(`${where} is not an object`)
+  const members = new Map()
+  for (const [name, value] of parts(text)) {
+    if (members.has(name)) throw changed(`${where} has ${printable(name, 50)} twice`)
+    if (!required.includes(name) && !optional.includes(name)) {
+      throw changed(`${where} has the unknown member ${printable(name, 50)}`)
+    }
+    members.set(name, value)
+  }
+  for (const name of required) if (!members.has(name)) throw changed(`${where} has no ${name}`)
+  return members
+}
+
+function changed(what) {
+  return new Refusal(`the file was changed or is damaged: ${what}; export the suite again`)
+}
+
+// readValue returns a member's value if it passes, by its type and a check.
+function readValue(members, name, where, type, check = () => true) {
+  const value = JSON.parse(members.get(name) ?? 'null')
+  if (typeof value !== type || !check(value)) throw changed(`${where}${where && '.'}${name} is not valid`)
+  return value
+}
+
+function readTime(members, where, name = 'expires_at') {
+  const isTime = (text) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$/.test(text) && Date.parse(text)
+  return Date.parse(readValue(members, name, where, 'string', isTime))
+}
+
+// readRequired returns the { pointer, type, equals } of the fields that an answer must have.
+function readRequired(text, where) {
+  if (text === undefined) return []
+  if (text[0] !== '[') throw changed(`${where} is not a list`)
+  const fields = parts(text)
+  if (fields.length > mostRequired) throw changed(`${where} has more than ${mostRequired} fields`)
+  return fields.map(([i, field]) => {
+    const at = `${where}[${i}]`
+    const members = readMembers(field, at, ['pointer'], ['type', 'equals'])
+    const pointer = readValue(members, 'pointer', at, 'string', (x) => /^(\/([^~]|~[01])*)?$/.test(x) && x.length <= 1000)
+    const types = ['string', 'number', 'boolean', 'object', 'array', 'null']
+    const type = members.has('type') ? readValue(members, 'type', at, 'string', (x) => types.includes(x)) : undefined
+    const equals = members.get('equals')
+    if (equals !== undefined && Buffer.byteLength(equals) > longestEquals) throw changed(`${at}.equals is too long`)
+    return { pointer, type, ...(equals !== undefined && { equals: JSON.parse(equals) }) }
+  })
+}
+
+function readFixture(text, where, exported) {
+  const members = readMembers(text, where, ['id', 'name', 'type', 'method', 'body', 'expires_at', 'expect'])
+  const body = Buffer.from(members.get('body'))
+  if (body.length > longestBody) throw new Refusal(`${where}.body is larger than ${longestBody >> 10} KiB`)
+  const expires = readTime(members, where)
+  if (expires > exported + longestLife) throw changed(`${where} expires more than 90 days after its export`)
+  if (members.get('type') !== 'null') readValue(members, 'type', where, 'string', (x) => x.length <= 1000)
+  const expect = readMembers(members.get('expect'), `${where}.expect`, ['status'], ['required'])
+  return {
+    id: readValue(members, 'id', where, 'string', (x) => /^fix_\w{1,64}$/.test(x)),
+    name: readValue(members, 'name', where, 'string', (x) => x !== '' && x.length <= 500),
+    method: readValue(members, 'method', where, 'string', (x) => ['POST', 'PUT', 'PATCH', 'DELETE'].includes(x)),
+    body, expires,
+    status: readValue(expect, 'status', `${where}.expect`, 'number', (x) => Number.isInteger(x) && x >= 100 && x <= 599),
+    required: readRequired(expect.get('required'), `${where}.expect.required`),
+  }
+}
+
+/** Returns the fixtures of a suite, or throws a Refusal. now is in ms. */
+export function readSuite(bytes, now = Date.now()) {
+  let text
+  let suite
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes).trim()
+    suite = JSON.parse(text)
+  } catch {
+    throw new Refusal('the file is not JSON; export the suite again')
+  }
+  if (suite?.format !== 'relay.fixture-suite') {
+    throw new Refusal('the file is no fixture suite; export one in the dashboard, or by GET /v1/fixtures/export')
+  }
+  if (suite.version !== 1) {
+    throw new Refusal('the suite has another version than 1, which this runner knows; take the runner from /tools of the ' +
+      'service that exported the suite')
+  }
+  const top = readMembers(text, 'the suite', ['format', 'version', 'suite_id', 'exported_at', 'expires_at', 'fixtures'])
+  readValue(top, 'suite_id', '', 'string', (x) => /^fxs_\w{1,64}$/.test(x))
+  const exported = readTime(top, '', 'exported_at')
+  const expires = readTime(top, '')
+  if (!Array.isArray(suite.fixtures)) throw changed('fixtures is not a list')
+  const found = parts(top.get('fixtures'))
+  if (found.length === 0) throw new Refusal('the suite has no fixtures')
+  if (found.length > mostFixtures) {
+    throw new Refusal(`the suite has ${found.length} fixtures, at most ${mostFixtures} are run; export it in parts`)
+  }
+  const fixtures = found.map(([i, x]) => readFixture(x, `fixtures[${i}]`, exported))
+  if (new Set(fixtures.map(({ id }) => id)).size < fixtures.length) throw changed('two fixtures have the same id')
+  const first = Math.min(...fixtures.map((x) => x.expires))
+  if (expires !== first) throw changed('expires_at is not that of the fixture that expires first')
+  for (const fixture of [...fixtures, { name: 'the suite', expires }]) {
+    if (fixture.expires <= now) {
+      throw new Refusal(`${printable(fixture.name)} expired ${describeTime(fixture.expires, now)}; export the suite again`)
+    }
+  }
+  if (exported > now + day) throw changed('exported_at is in the future')
+  return fixtures
+}
+
+function describeTime(ms, now) {
+  const [date, time] = new Date(ms).toISOString().split('T')
+  const isDay = (other) => new Date(other).toISOString().startsWith(date)
+  const words = isDay(now) ? 'today' : isDay(now - day) ? 'yesterday' : `on ${date}`
+  return `${words} at ${time.slice(0, 5)} UTC`
+}
+
+// Keys that are known by their first characters, and names that announce a credential.
+const knownKey = new RegExp('(?:^|[^A-Za-z0-9])(?:[rs]k_(?:live|test)_|whsec_|rly_(?:live|test)_|gh[opsur]_|github_pat_|' +
+  'glpat-|xox[a-z]-|xapp-|sk-|AKIA|ASIA|AIza|ya29\\.|npm_|pypi-|SG\\.|shp(?:at|ca|pa|ss)_|dop_v1_|hf_|dp\\.|eyJ[\\w-]+\\.)' +
+  '[\\w.+/=-]{12}')
+const credentialName = new RegExp('(?:^|[_.-])(?:key|api_?key|token|secret|password|passwd|pwd|auth|authorization|sig|' +
+  'signature|credentials?|session|jwt|access_?token|client_?secret)$', 'i')
+
+function refuseCredentials({ url: { pathname, searchParams } }) {
+  let path = pathname
+  try {
+    path = decodeURIComponent(pathname)
+  } catch {
+    // It is searched as it is.
+  }
+  const isNamed = [...searchParams].some(([name, value]) => value !== '' && credentialName.test(name))
+  if (isNamed || [path, ...searchParams.values()].some((text) => knownKey.test(text))) {
+    throw new Refusal('the target has a key in its path or query; use a test target that needs none')
+  }
+}
+
+async function readFile(name) {
+  let file
+  try {
+    file = await open(name)
+  } catch (error) {
+    throw new Refusal(`${printable(name)} cannot be read (${error.code})`)
+  }
+  try {
+    const buffer = Buffer.allocUnsafe(longestFile + 1)
+    let length = 0
+    for (;;) {
+      const { bytesRead } = await file.read(buffer, length, buffer.length - length)
+      length += bytesRead
+      if (length > longestFile) throw new Refusal(`the file is larger than ${longestFile >> 20} MiB; export it in parts`)
+      if (bytesRead === 0) return buffer.subarray(0, length)
+    }
+  } catch (error) {
+    if (error instanceof Refusal) throw error
+    throw new Refusal(`${printable(name)} cannot be read (${error.code})`)
+  } finally {
+    await file.close()
+  }
+}
+
+// valueAt returns { value } at a JSON Pointer (RFC 6901), or undefined.
+function valueAt(document, pointer) {
+  let value = document
+  for (const step of pointer.split('/').slice(1)) {
+    const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    const isHeld = Array.isArray(value) ? /^(0|[1-9]\d*)$/.test(name) && Number(name) < value.length
+      : value !== null && typeof value === 'object' && Object.hasOwn(value, name)
+    if (!isHeld) return undefined
+    value = value[name]
+  }
+  return { value }
+}
+
+const typeOf = (value) => (value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value)
+
+/** Says what is wrong with an answer, empty if nothing is. It names types of the answer's values, never the values. */
+export function describeFault({ status, required }, answer, timeout) {
+  if (answer.status >= 300 && answer.status < 400) return 'a redirect, which is never followed'
+  if (answer.status !== status) return `expected status ${status}`
+  if (answer.fault === 'timeout') return `the answer did not end within ${timeout / 1000} s`
+  if (answer.fault === 'too long') return `the answer is larger than ${longestAnswer >> 20} MiB`
+  if (answer.fault) return 'the answer was cut off'
+  if (required.length === 0) return ''
+  let document
+  try {
+    document = JSON.parse(answer.body)
+  } catch {
+    return 'the answer is not JSON, and fields are required'
+  }
+  for (const field of required) {
+    const pointer = printable(field.pointer || 'the document')
+    const found = valueAt(document, field.pointer)
+    if (!found) return `${pointer} is missing`
+    const type = typeOf(found.value)
+    if (field.type && type !== field.type) return `${pointer}: expected type ${field.type}, found ${type}`
+    if ('equals' in field && !isDeepStrictEqual(found.value, field.equals)) {
+      const isOther = type === typeOf(field.equals) ? 'another ' : ''
+      return `${pointer}: expected ${printable(JSON.stringify(field.equals), 100)}, found ${isOther}${type}`
+    }
+  }
+  return ''
+}
+
+// runFixtures sends the requests, one after the other, and returns the exit code.
+async function runFixtures(fixtures, target, { repeat, timeout }, { out, stop }) {
+  const run = randomBytes(8).toString('hex')
+  const count = { PASS: 0, FAIL: 0 }
+  for (const fixture of fixtures) {
+    for (let attempt = 1; attempt <= repeat && !stop.aborted; attempt++) {
+      const headers = ['content-type', 'application/json', 'user-agent', 'relay-fixture-runner/1',
+        'relay-fixture-id', fixture.id, 'relay-fixture-run', run, 'relay-fixture-attempt', String(attempt)]
+      const started = performance.now()
+      let answer
+      let fault
+      try {
+        answer = await send(target, { method: fixture.method, headers, body: fixture.body, timeout, most: longestAnswer })
+        fault = describeFault(fixture, answer, timeout)
+      } catch (error) {
+        fault = describeFailure(error, target.url)
+      }
+      const ms = Math.round(performance.now() - started)
+      const verdict = fault ? 'FAIL' : 'PASS'
+      count[verdict]++
+      const name = printable(fixture.name, 100) + (repeat > 1 ? ` (${attempt} of ${repeat})` : '')
+      out(`${verdict} ${name} ${answer?.status ?? '-'} ${ms} ms${fault && `: ${fault}`}`)
+    }
+  }
+  out(`${count.PASS} passed, ${count.FAIL} failed`)
+  if (stop.aborted) return 130
+  return count.FAIL > 0 ? 1 : 0
+}
+
+/** Runs the tool and returns its exit code. io is { env, stop, out, err }, for tests also lookup and now. */
+export async function main(args, io) {
+  if (args.includes('--help') || args.includes('-h')) {
+    io.out(usage)
+    return 0
+  }
+  try {
+    const options = readArguments(args)
+    const fixtures = readSuite(await readFile(options.file), io.now)
+    const target = await openTarget(options.target, { lookup: io.lookup })
+    refuseCredentials(target)
+    return await runFixtures(options.reverse ? fixtures.reverse() : fixtures, target, options, io)
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    io.err(error.message)
+    return error.code
+  }
+}
+
+await runProgram(import.meta.url, main)
