@@ -233,13 +233,13 @@ func saveDestination(v *visit) error {
 	}
 	stored, p := destinationValues(d), newDestinationPage(e, d, f)
 	p.Open = true
+	body, invalid := destinationBody(f, stored, d)
+	if invalid == nil && len(body) == 0 {
+		return v.redirect(p.Self(), f.unchanged(stored))
+	}
 	if status, stale := f.isStale(stored); stale {
 		v.status = status
 		return v.page("destination", p)
-	}
-	body, invalid := destinationBody(f, stored, d)
-	if invalid == nil && len(body) == 0 {
-		return v.redirect(p.Self(), "Nothing was changed.")
 	}
 	after := &destinationData{}
 	if invalid == nil {

@@ -130,6 +130,14 @@ func (f *form) isStale(stored url.Values) (status int, stale bool) {
 	return f.setStale(version, now), true
 }
 
+// unchanged says why there is nothing to save. A form that was sent before may have been saved without an answer.
+func (f *form) unchanged(stored url.Values) string {
+	if f.Version == fingerprint(stored) {
+		return "Nothing was changed."
+	}
+	return "It is stored already as you entered it."
+}
+
 // reject shows an error of the API in the form, at the field whose name is the longest part of the parameter at fault.
 func (f *form) reject(e *apiError, fields url.Values) (status int) {
 	x := *e

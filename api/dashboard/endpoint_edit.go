@@ -62,13 +62,13 @@ func saveEndpoint(v *visit, name string, page func(*endpointData, *form) *endpoi
 		return err
 	}
 	stored, p := values(e), page(e, f)
+	members := body(f, stored, e)
+	if len(members) == 0 {
+		return v.redirect(p.Tab, f.unchanged(stored))
+	}
 	if status, stale := f.isStale(stored); stale {
 		v.status = status
 		return v.page(name, p)
-	}
-	members := body(f, stored, e)
-	if len(members) == 0 {
-		return v.redirect(p.Tab, "Nothing was changed.")
 	}
 	after := &endpointData{}
 	err = v.send("PATCH", e.api(), members, "", after)

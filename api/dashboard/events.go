@@ -287,7 +287,7 @@ func (v eventPages) link(query url.Values, tail bool, p *eventsPage) {
 	first.Del("cursor")
 	p.Pause = listPath(first)
 	p.Follow = listPath(first, "tail", "1")
-	if tail && p.First && p.Unavailable == "" && p.Form.Error == "" {
+	if tail && p.First && p.Form.Error == "" { // also while the store is unavailable, which ends
 		p.Live = p.Follow
 	}
 	for _, name := range slices.Sorted(maps.Keys(first)) {

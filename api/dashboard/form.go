@@ -21,6 +21,8 @@ type form struct {
 	Version string
 	// Error is why the form was not accepted; empty for a new form. Param is the field at fault.
 	Error, Param string
+	// Unconfirmed says that the service did not confirm what the form asked for.
+	Unconfirmed bool
 	// Stale says that somebody has changed the thing since the form was drawn; see setStale.
 	Stale  bool
 	values url.Values
@@ -61,6 +63,7 @@ func (f *form) Has(name, value string) bool { return slices.Contains(f.values[na
 // new one, since it will be sent with other values.
 func (f *form) setError(e *apiError) (status int) {
 	f.Error, f.Param = sentence(e.Message), e.Param
+	f.Unconfirmed = e.Status >= http.StatusInternalServerError
 	if e.Status == http.StatusBadRequest {
 		f.Nonce = newNonce()
 	}

@@ -130,7 +130,7 @@ func (v keyPages) revokeKey() error {
 	all := v.deps.Keys.Keys(v.person.Account)
 	i := slices.IndexFunc(all, func(k *config.Key) bool { return k.ID == v.vars["key"] })
 	if i < 0 {
-		return web.Missing("There is no such API key.")
+		return web.Missing("There is no such API key any more. Nothing was changed.")
 	}
 	k := all[i]
 	if strings.TrimSpace(v.values.Get("confirm")) != k.Name {

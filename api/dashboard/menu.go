@@ -1,5 +1,7 @@
 package dashboard
 
+import "slices"
+
 // menuGroup is a part of the navigation with an optional heading.
 type menuGroup struct {
 	Heading string
@@ -65,6 +67,20 @@ func (x menuItem) Holds(path string) bool {
 		return path == x.Path
 	}
 	return path == x.Path || len(path) > len(x.Path) && path[:len(x.Path)+1] == x.Path+"/"
+}
+
+// listOf returns the page of the menu that a path belongs to, nil if there is none.
+func (d *Dashboard) listOf(path string) *menuItem {
+	for _, g := range d.menu {
+		for _, item := range g.Items {
+			for _, x := range append(slices.Clone(item.Tabs), item) {
+				if x.Holds(path) {
+					return &x
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // Has reports whether the dashboard has a page.

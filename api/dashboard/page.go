@@ -138,8 +138,9 @@ type errorView struct {
 	Title, Message, Works, Todo string
 	RetryAt                     time.Time // zero: not known
 	RequestID                   string
-	SignIn                      string // path of the sign-in page, if that is what to do
-	DashboardURL                string // if that is what to open instead
+	SignIn                      string    // path of the sign-in page, if that is what to do
+	List                        *menuItem // where the person can go on; nil: nobody is signed in
+	DashboardURL                string    // if that is what to open instead
 }
 
 // errorPage writes the page of an error; see [web.Front].Respond.
@@ -162,6 +163,9 @@ func (d *Dashboard) errorPage(w http.ResponseWriter, r *http.Request, e *web.Err
 // describe says what an error means for the person, what still works, and what to do.
 func (v *visit) describe(e *web.Error) errorView {
 	x := errorView{Message: sentence(e.Message), RequestID: web.InfoOf(v.r).ID}
+	if v.person != nil {
+		x.List = v.listOf(v.r.URL.Path)
+	}
 	switch {
 	case e.Code == codeHost:
 		x.Title, x.Todo = "Unknown host name", "To allow this name, add it to RELAY_ALLOWED_HOSTS or set "+
@@ -182,13 +186,25 @@ func (v *visit) describe(e *web.Error) errorView {
 	case e.Status == http.StatusTooManyRequests:
 		x.Title, x.Todo = "Too many requests", "Wait, then try again."
 	case e.Status == http.StatusServiceUnavailable, e.Status == http.StatusGatewayTimeout:
-		x.Title, x.Works = "Unavailable at the moment", "Events are still accepted and delivered as far as the log allows."
-		x.Todo = "Reload the page in some seconds. relay doctor says which part does not answer."
+		x.Title, x.Works = "Unavailable at the moment", "Events are still accepted and delivered as far as the log allows. "+
+			"Pages of endpoints and settings do not need the event store."
+		x.Todo = v.todoLater()
 	case e.Status >= http.StatusInternalServerError:
 		x.Title = "Something failed"
-		x.Todo = "Check whether your change took effect before you repeat it. The log names the request id."
+		x.Todo = v.todoLater() + " The log names the request id."
 	default:
 		x.Title, x.Todo = "Not possible", "Go back, change what it names, and try again."
 	}
 	return x
+}
+
+// todoLater says what to do when a part of the service has not answered.
+func (v *visit) todoLater() string {
+	switch {
+	case v.acting:
+		return "Your change was not confirmed. Open the page again and see what is stored before you repeat it."
+	case v.r.Method != http.MethodGet && v.r.Method != http.MethodHead:
+		return "Nothing was done. Send the form again in some seconds."
+	}
+	return "Reload the page in some seconds. relay doctor says which part does not answer."
 }

@@ -190,7 +190,7 @@ func (v peoplePages) personInPath() (*config.User, error) {
 	users := v.deps.Members.Users()
 	i := slices.IndexFunc(users, func(u *config.User) bool { return u.ID == v.vars["person"] })
 	if i < 0 {
-		return nil, web.Missing("There is no such person any more.")
+		return nil, web.Missing("There is no such person any more: somebody has removed them. Nothing was changed.")
 	}
 	return users[i], nil
 }

@@ -93,6 +93,8 @@ type visit struct {
 	values url.Values        // of the form in a POST
 	status int               // of the page; 200 if no handler sets another
 	asOf   string            // Relay-Data-As-Of of the calls; empty: the data is current
+	// acting says that the handler of an action has been called: before, nothing can have been done.
+	acting bool
 	// replayed says that the API has answered a call as it did before: the form was sent twice. Its secrets have been
 	// shown.
 	replayed bool
@@ -159,6 +161,7 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		v.setOrigin(x.access)
+		v.acting = x.path != signInPath
 	}
 	return toWebError(x.handle(v))
 }
@@ -275,7 +278,7 @@ func toWebError(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, config.ErrLease):
-		return web.ServiceUnavailable(nil, "This node cannot confirm sign-ins at the moment. Try again in some seconds.")
+		return web.ServiceUnavailable(nil, "This node cannot confirm sign-ins at the moment: it does not reach the log.")
 	case errors.Is(err, config.ErrSignInBusy):
 		return web.ServiceUnavailable(nil, "Too many people sign in at the moment. Try again in some seconds.")
 	case errors.Is(err, config.ErrNotFound):
@@ -284,8 +287,7 @@ func toWebError(err error) error {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict,
 			Message: "Somebody else changed it at the same time. Open the page again and repeat the change."}
 	case errors.Is(err, config.ErrUnavailable):
-		return web.ServiceUnavailable(err, "The configuration log does not answer at the moment. Check whether the change "+
-			"took effect before you repeat it.")
+		return web.ServiceUnavailable(err, "The configuration log does not answer at the moment.")
 	}
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e.webError()

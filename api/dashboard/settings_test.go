@@ -25,6 +25,7 @@ type account struct {
 	usesErr error
 	checks  func() ([]Check, error)
 	resets  int
+	err     error // of CreateKey and AddUser, unless it is nil
 }
 
 func (a *account) Keys(string) []*config.Key { return a.keys }
@@ -35,6 +36,9 @@ func (a *account) CreateKey(_ context.Context, n config.NewKey) (string, *config
 	}
 	if k := a.nonces[n.Nonce]; k != nil {
 		return "", k, config.ErrAlreadyCreated
+	}
+	if a.err != nil {
+		return "", nil, a.err
 	}
 	k := &config.Key{ID: fmt.Sprint("key_", len(a.keys)+1), Name: n.Name, Scope: n.Scope, Last4: "zzzz",
 		ExpiresAt: n.ExpiresAt}
@@ -62,6 +66,9 @@ func (a *account) AddUser(_ context.Context, email string, scope config.Scope) (
 		if u.Email == email {
 			return "", nil, config.ErrConflict
 		}
+	}
+	if a.err != nil {
+		return "", nil, a.err
 	}
 	u := &config.User{Meta: config.Meta{ID: fmt.Sprint("usr_", len(a.others)+2), Rev: 1}, Email: email, Scope: scope,
 		Link: &config.Link{Expires: time.Date(2026, 8, 21, 22, 34, 36, 0, time.UTC)}}

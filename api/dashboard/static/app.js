@@ -29,6 +29,13 @@ function release() {
 window.addEventListener('pageshow', release);
 document.addEventListener('htmx:afterRequest', release);
 
+// A page that is left does not keep the secret that it has shown once: browsers can bring it back from memory.
+window.addEventListener('pagehide', () => {
+  for (const value of document.querySelectorAll('[data-once]')) {
+    value.textContent = 'It was shown once.';
+  }
+});
+
 // The server writes times relative to its answer. They go on while the page is open; relative in view.go has the same
 // units. The clock of the browser may be wrong, so the time since the page was loaded is added to the server's.
 const units = [[48 * 3600, 24 * 3600, 'days'], [3600, 3600, 'h'], [60, 60, 'min'], [1, 1, 's']];

@@ -1,0 +1,186 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+const (
+	storeAway = `{"error":{"type":"unavailable","message":"the event store is unavailable at the moment"}}`
+	logAway   = `{"error":{"type":"unavailable","message":"the configuration log is unavailable at the moment"}}`
+)
+
+// Without the event store, lists say so and go on by themselves, and all that needs no events works.
+func TestPagesWithoutTheEventStore(t *testing.T) {
+	r := newEndpointRig(t)
+	for _, path := range []string{"/v1/events", "/v1/events/evt_1", "/v1/events/evt_1/attempts"} {
+		r.api.on("GET "+path, http.StatusServiceUnavailable, storeAway)
+	}
+	r.account.usesErr = errors.New("no store")
+	b := r.signedIn()
+	b.get(eventsPath+"?tail=1").want(503, "The event store is unavailable", "Endpoints and settings can be used",
+		`http-equiv="refresh"`, `data-live="/app/events?tail=1"`)
+	for _, path := range []string{eventPath1, eventPath1 + "/attempts"} {
+		b.get(path).want(503, "Unavailable at the moment", "The event store is unavailable", "Reload the page",
+			`class="b" href="/app/events"`)
+	}
+	b.get("/app/endpoints/ep_1/wait").want(200, "Requests are still accepted")
+	b.get(keysPath).want(200, "The last uses cannot be read", "Create key")
+	for _, path := range append(endpointPaths, "/app", peoplePath, aboutPath) {
+		b.get(path).want(200)
+	}
+	const path = "/app/endpoints/ep_1/settings"
+	r.api.on("PATCH /v1/endpoints/ep_1", 200, sampleEndpoint)
+	form := b.get(path).fields(path)
+	form.Set("name", "renamed")
+	b.post(path, form).wantRedirect(path)
+}
+
+// While the store is behind, lists and events say as of when they are.
+func TestOldDataSaysSo(t *testing.T) {
+	r := eventRig(t)
+	behind := func(body string) func(apiCall) (int, http.Header, string) {
+		return func(apiCall) (int, http.Header, string) {
+			return 200, http.Header{"Relay-Data-As-Of": {"2026-08-21T22:20:36.000Z"}}, body
+		}
+	}
+	r.api.responses["GET /v1/events"] = behind(emptyList)
+	r.api.responses["GET /v1/events/evt_1"] = behind(eventJSON)
+	r.api.responses["GET /v1/events/evt_1/attempts"] = behind(emptyList)
+	b := r.signedIn()
+	for _, path := range []string{eventsPath, eventPath1, eventPath1 + "/attempts"} {
+		b.get(path).want(200, "Data as of 2026-08-21 22:20:36.000")
+	}
+}
+
+// A save that the log does not confirm is not shown as done. The entries stay, and sending them again does nothing
+// twice: the nonce stays too.
+func TestSavesWithoutTheLog(t *testing.T) {
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	for _, call := range []string{
+		"PATCH /v1/endpoints/ep_1", "PATCH /v1/endpoints/ep_1/destinations/dst_1", "POST /v1/endpoints",
+		"POST /v1/endpoints/ep_1/destinations", "POST /v1/endpoints/ep_1/rotate-token",
+	} {
+		r.api.on(call, http.StatusServiceUnavailable, logAway)
+	}
+	for path, field := range map[string]string{
+		"/app/endpoints/ep_1/settings": "name", "/app/endpoints/ep_1/destinations/dst_1": "name",
+		"/app/endpoints/ep_1/retries": "retry_policy.max_attempts", "/app/endpoints/ep_1/destinations/new": "name",
+	} {
+		form := b.get(path).fields(path)
+		form.Set(field, "49")
+		a := b.post(path, form).want(503, "Not saved: the change was not confirmed", "Your entries are below", `value="49"`,
+			form.Get("nonce"))
+		if strings.Contains(a.body, `class="toast"`) {
+			t.Errorf("%s is shown as done", path)
+		}
+	}
+	form := b.get("/app/endpoints/new?provider=stripe").fields("/app/endpoints/new")
+	form.Set("destinations", "https://a.example.com")
+	b.post("/app/endpoints/new", form).want(503, "Not saved", "https://a.example.com", form.Get("nonce"))
+	nonce := url.Values{"nonce": {newNonce()}, "overlap_seconds": {"0"}}
+	for _, action := range []string{"/pause", "/rotate-url"} {
+		b.post("/app/endpoints/ep_1"+action, nonce).want(503, "Your change was not confirmed", "see what is stored",
+			`class="b" href="/app/endpoints"`)
+	}
+	r.account.err = config.ErrUnavailable
+	key := b.get(keysPath).fields(keysPath)
+	key.Set("name", "a server")
+	b.post(keysPath, key).want(503, "does not answer", "Your change was not confirmed", `class="b" href="`+keysPath)
+	person := b.get(peoplePath).fields(peoplePath)
+	person.Set("email", "new@example.com")
+	b.post(peoplePath, person).want(503, "does not answer", "Your change was not confirmed", `class="b" href="`+peoplePath)
+	if b.get("/app").want(200); len(r.account.keys) > 0 || strings.Contains(b.get("/app").body, `class="toast"`) {
+		t.Error("something is shown as done")
+	}
+}
+
+// A form that was saved without an answer is not shown as somebody else's change.
+func TestSaveThatTookEffectAfterAll(t *testing.T) {
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	const path = "/app/endpoints/ep_1/settings"
+	form := b.get(path).fields(path)
+	form.Set("name", "renamed")
+	r.api.on("GET /v1/endpoints/ep_1", 200, strings.Replace(sampleEndpoint, `"name":"orders"`, `"name":"renamed"`, 1))
+	b.post(path, form).wantRedirect(path)
+	b.get(path).want(200, "It is stored already as you entered it.")
+	if n := r.changes(); n > 0 {
+		t.Errorf("%d changes were made", n)
+	}
+}
+
+// A node that was cut off from the log shows nothing and does nothing, and says so.
+func TestNodeThatWasCutOff(t *testing.T) {
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	r.people.err = config.ErrLease
+	before := len(r.api.calls)
+	for _, path := range []string{eventsPath, "/app/endpoints/ep_1", keysPath} {
+		b.get(path).want(503, "cannot confirm sign-ins", "Reload the page")
+	}
+	b.post("/app/endpoints/ep_1/pause", url.Values{"nonce": {newNonce()}}).want(503, "Nothing was done")
+	b.post(keysPath, url.Values{"nonce": {newNonce()}, "name": {"a"}}).want(503, "Nothing was done")
+	if len(r.api.calls) > before || len(r.account.keys) > 0 {
+		t.Error("a call was made")
+	}
+	r.people.err = nil // its session goes on
+	b.get("/app/endpoints/ep_1").want(200)
+}
+
+// What somebody has deleted in another tab gives a page that says so and leads back to the list.
+func TestDeletedInAnotherTab(t *testing.T) {
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	nonce := url.Values{"nonce": {newNonce()}}
+	const gone = `{"error":{"type":"not_found","message":"there is nothing with this id"}}`
+	for _, x := range []struct{ path, list string }{
+		{"/app/endpoints/ep_9", endpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9", endpointsPath},
+		{eventsPath + "/evt_9", eventsPath},
+	} {
+		b.get(x.path).want(404, "Not found", `class="b" href="`+x.list+`"`)
+	}
+	for _, x := range []struct{ path, list string }{
+		{"/app/endpoints/ep_9/pause", endpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9/rotate", endpointsPath},
+		{keysPath + "/key_9/revoke", keysPath}, {peoplePath + "/usr_9/scope", peoplePath},
+		{peoplePath + "/usr_9/remove", peoplePath}, {peoplePath + "/usr_9/reset", peoplePath},
+	} {
+		b.post(x.path, nonce).want(404, "Not found", "othing was changed", `class="b" href="`+x.list+`"`)
+	}
+	// It was deleted after the page had read it.
+	for _, call := range []string{"PATCH /v1/endpoints/ep_1", "POST /v1/endpoints/ep_1/destinations/dst_1/rotate_secret"} {
+		r.api.on(call, 404, gone)
+	}
+	b.post("/app/endpoints/ep_1/pause", nonce).want(404, "There is nothing with this id")
+	b.post("/app/endpoints/ep_1/destinations/dst_1/rotate", nonce).want(404, "There is nothing with this id")
+	if len(r.account.keys) > 0 {
+		t.Error("a key was made")
+	}
+}
+
+// The answers that show a secret are stored by no browser, and the script removes it when the page is left.
+func TestSecretsLeaveWithTheirPage(t *testing.T) {
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	const secret = `"secret":"whsec_shown","secret_last4":"JCo="`
+	r.api.on("POST /v1/endpoints/ep_1/destinations/dst_1/rotate_secret", 200, `{"id":"dst_1","url":"https://a.example.com",
+		"state":"active","signing":{`+secret+`}}`)
+	key := b.get(keysPath).fields(keysPath)
+	key.Set("name", "a server")
+	person := b.get(peoplePath).fields(peoplePath)
+	person.Set("email", "new@example.com")
+	for _, a := range []*answer{
+		b.post(keysPath, key), b.post(peoplePath, person),
+		b.post("/app/endpoints/ep_1/destinations/dst_1/rotate", url.Values{"nonce": {newNonce()}}),
+	} {
+		if a.want(200, "data-once").header.Get("Cache-Control") != "no-store" {
+			t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
+		}
+	}
+}
