@@ -110,15 +110,24 @@ func (e *endpointData) destinationAPI(d *destinationData) string {
 	return e.api() + "/destinations/" + url.PathEscape(d.ID)
 }
 
-// Title is the name of a destination, or its host if it has none.
+// Title is the name of a destination, or its address if it has none.
 func (d *destinationData) Title() string {
 	if d.Name != nil && *d.Name != "" {
 		return *d.Name
 	}
-	if u, err := url.Parse(d.URL); err == nil && u.Host != "" {
-		return u.Host
+	return d.Address()
+}
+
+// maxAddress bounds the address of a destination in bytes: in front of others it must leave room.
+const maxAddress = 60
+
+// Address is the host and the path of the destination: several can lie on one host.
+func (d *destinationData) Address() string {
+	u, err := url.Parse(d.URL)
+	if err != nil || u.Host == "" {
+		return d.ID
 	}
-	return d.ID
+	return truncate(u.Host+strings.TrimSuffix(u.EscapedPath(), "/"), maxAddress)
 }
 
 // Status is the state of a destination with the mark that says the same of a delivery.

@@ -89,6 +89,7 @@ var (
 	nameOf    = regexp.MustCompile(` name="([^"]*)"`)
 	valueOf   = regexp.MustCompile(` value="([^"]*)"`)
 	labelText = regexp.MustCompile(`(?s)<label[^>]*>.*?</label>`)
+	idOf      = regexp.MustCompile(` id="([^"]*)"`)
 )
 
 // Every page of endpoints opens, its controls have labels and its posts have nonces.
@@ -98,9 +99,25 @@ func TestEndpointPagesHaveLabelsAndNonces(t *testing.T) {
 		a := b.get(path).want(200, "<h1>")
 		unlabelled := labelText.ReplaceAllString(a.body, "")
 		for _, tag := range inputTag.FindAllString(unlabelled, -1) {
-			if !strings.Contains(tag, "hidden") && !strings.Contains(tag, "aria-label") {
+			id := idOf.FindStringSubmatch(tag)
+			labelled := id != nil && strings.Contains(a.body, `<label for="`+id[1]+`">`)
+			if !labelled && !strings.Contains(tag, "hidden") && !strings.Contains(tag, "aria-label") {
 				t.Errorf("%s: %s has no label", path, tag)
 			}
+		}
+		for _, label := range labelText.FindAllString(a.body, -1) { // it would be read twice
+			if strings.Contains(label, "<small") && !strings.Contains(label, `class="opt"`) {
+				t.Errorf("%s: the notes of a field are in its label: %s", path, label)
+			}
+		}
+		for _, id := range regexp.MustCompile(`[\w.-]+-(hint|err|now)\b`).FindAllString(
+			strings.Join(regexp.MustCompile(`aria-describedby="[^"]*"`).FindAllString(a.body, -1), " "), -1) {
+			if !strings.Contains(a.body, ` id="`+id+`"`) {
+				t.Errorf("%s: the description %s is missing", path, id)
+			}
+		}
+		if strings.Contains(a.body, " \\\n") { // alone on a line of a narrow window it looks like a mistake
+			t.Errorf("%s: a line of a command can end with a lone backslash", path)
 		}
 		for _, form := range strings.Split(a.body, "<form")[1:] {
 			if strings.Contains(form, `method="post"`) && !strings.Contains(form, `action="/app/sign-out`) &&
@@ -171,11 +188,12 @@ func TestEmptyAndUnavailableLists(t *testing.T) {
 	r := newRig(t)
 	r.api.on("GET /v1/endpoints", 200, emptyList)
 	b := r.signedIn()
-	b.get("/app/endpoints").want(200, "No endpoints yet", "Create an endpoint", "curl "+origin+"/v1/endpoints")
+	b.get("/app/endpoints").want(200, "No endpoints yet", "Create an endpoint", "curl "+origin+"/v1/endpo")
 	r.api.on("GET /v1/endpoints", 503, `{"error":{"type":"unavailable","message":"the log is away"}}`)
 	b.get("/app/endpoints").want(503, "The log is away.", "Reload the page")
 	r.api.on("GET /v1/endpoints", 200, `{"data":[`+sampleEndpoint+`],"next_cursor":"a b"}`)
-	b.get("/app/endpoints").want(200, `href="/app/endpoints?cursor=a&#43;b"`, "Delivers to 1 of 2", "archive.example.net")
+	b.get("/app/endpoints").want(200, `href="/app/endpoints?cursor=a&#43;b"`, "Delivers to 1 of 2",
+		"archive.example.net/put")
 }
 
 // An endpoint that was deleted in another tab gives a page that says so, for reads and for changes.

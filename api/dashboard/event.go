@@ -20,8 +20,13 @@ type eventPage struct {
 	Shown       bodyView
 	Curl        string
 	Signature   *signatureData // nil: it was not asked for
-	BaseURL     string
-	Live        bool // its state can still change
+	// Unverified says that a provider sent the event to an endpoint that verifies no signatures.
+	Unverified  bool
+	MaxAttempts int // of the endpoint's retry policy; 0: not known
+	// Lead says why the event is in its state, Others what is known of its other destinations.
+	Lead, Others []passage
+	BaseURL      string
+	Live         bool // its state can still change
 }
 
 // showEvent shows one event: why it is in its state, what was sent and answered, and what came.
@@ -44,7 +49,11 @@ func (v eventPages) showEvent() error {
 	p.History = e.history()
 	p.Shown = newBodyView(e.bytes(), v.r.URL.Query().Get("body"))
 	p.Curl = curl(e)
-	if e.Source == "provider" && (e.Verification != "verified" || v.r.URL.Query().Get("signature") == "1") {
+	if err := v.explainStatus(p); err != nil {
+		return err
+	}
+	explain := e.Verification != "verified" || v.r.URL.Query().Get("signature") == "1"
+	if e.Source == "provider" && !p.Unverified && explain {
 		if err := v.explainSignature(p); err != nil {
 			return err
 		}
@@ -70,34 +79,33 @@ func (v eventPages) missingEvent(err error) error {
 func (v eventPages) nameDestinations(p *eventPage) error {
 	var endpoint struct {
 		Name         string
-		Destinations []struct {
-			ID, URL string
-			Name    *string
-			Enabled bool
-		}
+		Verification *struct{}
+		RetryPolicy  struct {
+			MaxAttempts int `json:"max_attempts"`
+		} `json:"retry_policy"`
+		Destinations []destinationData
 	}
 	err := v.get("/v1/endpoints/"+url.PathEscape(p.EndpointID), nil, &endpoint)
 	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
 		err = nil
 	} else if err == nil {
-		p.Endpoint, p.HasEndpoint = endpoint.Name, true
+		p.Endpoint, p.HasEndpoint, p.MaxAttempts = endpoint.Name, true, endpoint.RetryPolicy.MaxAttempts
+		p.Unverified = p.Source == "provider" && endpoint.Verification == nil
 	}
 	names := map[string]string{}
-	for _, d := range endpoint.Destinations {
-		host := d.URL
-		if u, err := url.Parse(d.URL); err == nil {
-			host = u.Host
-		}
-		names[d.ID] = host
-		if d.Name != nil && *d.Name != "" {
-			names[d.ID] = *d.Name
+	for i := range endpoint.Destinations {
+		d := &endpoint.Destinations[i]
+		names[d.ID] = d.Title()
+		address := d.Address()
+		if address == names[d.ID] {
+			address = ""
 		}
 		if d.Enabled {
-			p.Targets = append(p.Targets, option{Value: d.ID, Text: names[d.ID], Hint: host})
+			p.Targets = append(p.Targets, option{Value: d.ID, Text: names[d.ID], Hint: address})
 		}
 		for _, x := range p.Deliveries {
 			if x.DestinationID == d.ID {
-				x.Host = host
+				x.Address = address
 			}
 		}
 	}
@@ -141,14 +149,31 @@ type signatureData struct {
 }
 
 // visibleSpace shows the characters of a signed text that are easily overlooked: a signature covers each of them.
-var visibleSpace = strings.NewReplacer(" ", "·", "\t", "→", "\r", "␍", "\n", "␊\n")
+var visibleSpace = strings.NewReplacer(" ", "·", "\t", "→")
 
-// Content is the signed text with visible white space.
-func (s *signatureData) Content() string {
+// Content is the signed text with visible white space. The ends of lines are tokens of the class tag, with letters that
+// every font has.
+func (s *signatureData) Content() (tokens []token) {
 	if s.SignedContent == nil {
-		return ""
+		return nil
 	}
-	return visibleSpace.Replace(*s.SignedContent)
+	text := visibleSpace.Replace(*s.SignedContent)
+	for text != "" {
+		n := strings.IndexAny(text, "\r\n")
+		switch {
+		case n < 0:
+			return append(tokens, token{"", text})
+		case n > 0:
+			tokens = append(tokens, token{"", text[:n]})
+		}
+		if text[n] == '\r' {
+			tokens = append(tokens, token{"tag", "CR"})
+		} else {
+			tokens = append(tokens, token{"tag", "LF"}, token{"", "\n"})
+		}
+		text = text[n+1:]
+	}
+	return tokens
 }
 
 // explainSignature recomputes the signature on the server.

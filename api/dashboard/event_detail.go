@@ -43,9 +43,10 @@ type deliveryData struct {
 	NextAttemptAt *time.Time `json:"next_attempt_at"`
 	RunID         *string    `json:"run_id"`
 
-	Name, Host string         `json:"-"` // of the destination; its id if it was deleted
-	Made       []*attemptData `json:"-"` // the newest of its attempts, oldest first
-	Open       bool           `json:"-"` // it is shown with its attempts
+	Name    string         `json:"-"` // of the destination; its id if it was deleted
+	Address string         `json:"-"` // of the destination, if Name does not say it
+	Made    []*attemptData `json:"-"` // the newest of its attempts, oldest first
+	Open    bool           `json:"-"` // it is shown with its attempts
 }
 
 type receiptData struct {
@@ -98,6 +99,11 @@ type attemptData struct {
 
 // OK reports whether the destination accepted the event.
 func (a *attemptData) OK() bool { return a.Status == "succeeded" }
+
+// endedAt is when the response was read, or the attempt failed.
+func (a *attemptData) endedAt() time.Time {
+	return a.StartedAt.Add(time.Duration(a.DurationMS) * time.Millisecond)
+}
 
 // Result is the outcome in some words: 503 Service Unavailable, or the code of the error.
 func (a *attemptData) Result() string {
@@ -167,7 +173,7 @@ func (e *eventDetail) history() []step {
 	for _, d := range e.Deliveries {
 		at := e.ReceivedAt
 		if n := len(d.Made); n > 0 {
-			at = d.Made[n-1].StartedAt.Add(time.Duration(d.Made[n-1].DurationMS) * time.Millisecond)
+			at = d.Made[n-1].endedAt()
 		}
 		text := d.Name + " " + d.Status
 		if d.Reason != nil {

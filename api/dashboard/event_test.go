@@ -14,7 +14,9 @@ const (
 	eventPath1 = eventsPath + "/evt_1"
 	eventJSON  = `{"id":"evt_1","endpoint_id":"ep_1","type":"order.<b>","status":"retrying","source":"provider",
 	"processing":"processed","size_bytes":27,"received_at":"2026-08-21T22:20:00.000Z","expires_at":"2026-09-20T22:20:00Z",
-	"reason":null,"why":"retrying: orders answered 503","verification":"verified","method":"POST","query":"a=<1>",
+	"reason":null,
+	"why":"1 of 2 destinations: attempt 1 failed (HTTP 503); next attempt at 2026-08-21T22:30:00.000Z",
+	"verification":"verified","method":"POST","query":"a=<1>",
 	"content_type":"application/json","remote_ip":"203.0.113.9","idempotency_key":null,"duplicate_of":null,
 	"payload_erased_at":null,"headers_raw":[["X-Evil","<script>alert(1)</script>"],["Host","h"]],
 	"body":"{\"a\":\"<i>\",\"n\":1.50}","body_encoding":"utf8","attempts_truncated":true,
@@ -34,15 +36,18 @@ const (
 func eventRig(t *testing.T, change ...string) *rig {
 	r := newRig(t)
 	r.api.on("GET /v1/events/evt_1", 200, strings.NewReplacer(change...).Replace(eventJSON))
-	r.api.on("GET /v1/endpoints/ep_1", 200, `{"id":"ep_1","name":"payments","destinations":[
+	r.api.on("GET /v1/endpoints/ep_1", 200, `{"id":"ep_1","name":"payments","verification":{"type":"hmac"},
+		"retry_policy":{"max_attempts":10},"destinations":[
 		{"id":"dst_1","url":"https://orders.example.com/h","name":"orders","enabled":true},
-		{"id":"dst_3","url":"https://new.example.com","name":null,"enabled":true}]}`)
+		{"id":"dst_3","url":"https://new.example.com/a/","name":null,"enabled":true}]}`)
 	return r
 }
 
 func TestEventPageTellsTheWholeStory(t *testing.T) {
 	page := eventRig(t).signedIn().get(eventPath1).want(200,
-		"retrying: orders answered 503", "order.&lt;b&gt;", "payments", // why, first
+		"Retrying: <b>orders</b> answered 503 in 1 of 10\u00a0attempts. The next is at ", // why, first
+		"<time class=\"nb\" datetime=\"2026-08-21T22:30:00.000Z\" title=\"2026-08-21 22:30:00.000\u00a0UTC\">22:30:00<",
+		"<b>dst_2</b>: the filter does not match. ", "order.&lt;b&gt;", "payments",
 		"&#43;1.2\u00a0s", "orders retrying", "dst_2 skipped: filtered", "application reports processed", "next attempt",
 		"503 Service Unavailable", "1,200&nbsp;ms", "answered &lt;503&gt;", "asked to wait 120&nbsp;s", // attempts
 		"POST https://orders.example.com/h", "X-A: 1", "upstream &lt;down&gt;", "(cut)", eventPath1+"/attempts",
@@ -50,7 +55,7 @@ func TestEventPageTellsTheWholeStory(t *testing.T) {
 		`<span class="k">&#34;n&#34;</span>: <span class="d">1.50</span>`, "&lt;i&gt;", // body
 		"&lt;script&gt;alert(1)&lt;/script&gt;", "?a=&lt;1&gt;", "203.0.113.9",
 		"order-9", "2 &lt;lines&gt;", `data-live="/app/events/evt_1"`, "?signature=1",
-		`value="dst_3"`, "new.example.com") // a replay can go to a destination that was added later
+		`value="dst_3"`, "new.example.com/a<") // a replay can go to a destination that was added later
 	if strings.Contains(page.body, "<script>alert") {
 		t.Error("a header is markup")
 	}
@@ -140,7 +145,8 @@ func TestSignatureIsExplained(t *testing.T) {
 		"matches":false}],"timestamp":"17","age_seconds":400,"tolerance_seconds":300,
 		"findings":[{"code":"secret_newline","message":"The secret ends with a line feed."}]}`)
 	b := r.signedIn()
-	b.get(eventPath1).want(200, "The secret ends with a line feed.", "a·b␍␊", "deadbeef…", "cafebabe…", "9f3c",
+	b.get(eventPath1).want(200, "The secret ends with a line feed.",
+		`a·b<span class="tag">CR</span><span class="tag">LF</span>`, "deadbeef…", "cafebabe…", "9f3c",
 		"&lt;sig&gt;", "400&nbsp;s old", "300&nbsp;s are accepted", "signature_mismatch")
 	r.api.on("GET /v1/events/evt_1/signature", 400, `{"error":{"type":"invalid_state","message":"the body was cut"}}`)
 	b.get(eventPath1).want(200, "The body was cut.")

@@ -133,7 +133,8 @@ func TestForeignTextIsHarmless(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"a\u202eb": `a\u{202e}b`, "a\x00b\x1b": "a␀b␛", "\x7f": "␡", "\u0085": `\u{85}`, "tab\tline\n": "tab\tline\n",
+		"a\u202eb":   `a\u{202e}b`,
+		"a\x00b\x1b": `a\u{0}b\u{1b}`, "\x7f": `\u{7f}`, "a\r\n": "a\\r\n", "\u0085": `\u{85}`, "tab\tline\n": "tab\tline\n",
 		"\xff": `\xff`, "\u200b": `\u{200b}`, "é 日本": "é 日本", "\uFFFD": "\uFFFD",
 	} {
 		if got := plain(text); got != want {

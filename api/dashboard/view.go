@@ -3,6 +3,7 @@ package dashboard
 import (
 	"fmt"
 	"html/template"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,8 @@ func (d *Dashboard) functions() template.FuncMap {
 		"field":  newField,
 		"choice": newChoice,
 		"status": newStatus,
+		"prose":  d.prose,
+		"shell":  commandLines,
 	}
 }
 
@@ -29,6 +32,7 @@ func (d *Dashboard) functions() template.FuncMap {
 type moment struct {
 	ISO      string // for machines, in UTC with milliseconds
 	Exact    string // for the title
+	Clock    string // of its day, with the day if that is not the day of now
 	Relative string // from now
 }
 
@@ -57,8 +61,58 @@ func (d *Dashboard) moment(t any) (moment, error) {
 		return moment{}, nil
 	}
 	at = at.UTC()
+	now := d.deps.Now().UTC()
+	clock := at.Format("15:04:05")
+	if at.YearDay() != now.YearDay() || at.Year() != now.Year() {
+		clock = at.Format("2\u00a0Jan\u00a015:04:05")
+	}
 	return moment{ISO: at.Format("2006-01-02T15:04:05.000Z"), Exact: at.Format("2006-01-02 15:04:05.000") + "\u00a0UTC",
-		Relative: relative(d.deps.Now().Sub(at))}, nil
+		Clock: clock, Relative: relative(now.Sub(at))}, nil
+}
+
+// passage is a part of a sentence for the template "prose": text, a name, or a time.
+type passage struct {
+	Text   string
+	Strong bool   // Text is a name
+	At     moment // zero: the passage is Text
+}
+
+var isoTime = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z`)
+
+// prose splits a sentence of the API, so that its times are shown as the clock and the distance from now.
+func (d *Dashboard) prose(text string) ([]passage, error) {
+	var parts []passage
+	end := 0
+	for _, at := range isoTime.FindAllStringIndex(text, -1) {
+		m, err := d.moment(text[at[0]:at[1]])
+		if err != nil {
+			return []passage{{Text: text}}, nil // not a time, such as hour 99
+		}
+		parts = append(parts, passage{Text: text[end:at[0]]}, passage{At: m})
+		end = at[1]
+	}
+	return append(parts, passage{Text: text[end:]}), nil
+}
+
+// commandLine is a line of a command for the template "shell". End are its last characters, which stay on one line, if
+// it ends with a backslash: alone on a line that looks like a mistake.
+type commandLine struct{ Start, End string }
+
+func commandLines(text string) (lines []commandLine) {
+	for line := range strings.Lines(text) {
+		start, continued := strings.CutSuffix(line, " \\\n")
+		if !continued {
+			lines = append(lines, commandLine{Start: line})
+			continue
+		}
+		kept := len(start)
+		for range 4 {
+			_, n := utf8.DecodeLastRuneInString(start[:kept])
+			kept -= n
+		}
+		lines = append(lines, commandLine{start[:kept], line[kept : len(line)-1]})
+	}
+	return lines
 }
 
 // relative returns a distance in time in its largest unit: 3 min ago, in 2 h.
@@ -122,10 +176,8 @@ func plain(text string) string {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
 			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case r < ' ': // the pictures of control characters
-			b.WriteRune('\u2400' + r)
-		case r == '\x7f':
-			b.WriteRune('\u2421')
+		case r == '\r':
+			b.WriteString(`\r`)
 		case isHidden(r):
 			fmt.Fprintf(&b, `\u{%x}`, r)
 		default:
@@ -163,15 +215,19 @@ func newStatus(word string) status {
 
 // sentence returns a message of the API as a sentence.
 func sentence(message string) string {
-	r, n := utf8.DecodeRuneInString(message)
+	if message == "" || strings.HasSuffix(message, ".") {
+		return capital(message)
+	}
+	return capital(message) + "."
+}
+
+// capital returns a text with a capital letter at its beginning.
+func capital(text string) string {
+	r, n := utf8.DecodeRuneInString(text)
 	if n == 0 {
 		return ""
 	}
-	message = string(unicode.ToUpper(r)) + message[n:]
-	if strings.HasSuffix(message, ".") {
-		return message
-	}
-	return message + "."
+	return string(unicode.ToUpper(r)) + text[n:]
 }
 
 // truncate returns the first bytes of a text, cut between characters, with "…" at the end.

@@ -1,0 +1,151 @@
+package dashboard
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The first sentence names the destination that decides, what it answered and what comes next; the second what became
+// of the event elsewhere.
+func TestEventsAreExplained(t *testing.T) {
+	at := func(seconds int) time.Time { return time.Date(2026, 8, 21, 22, 20, seconds, 0, time.UTC) }
+	next := at(0).Add(10 * time.Minute)
+	attempt := func(code int, failed string) *attemptData {
+		a := &attemptData{Status: "failed", StartedAt: at(1), DurationMS: 2000}
+		if code != 0 {
+			a.ResponseStatus = &code
+		}
+		if failed != "" {
+			a.ErrorCode = &failed
+		} else {
+			a.Status = "succeeded"
+		}
+		return a
+	}
+	delivery := func(name, status, why string, made ...*attemptData) *deliveryData {
+		return &deliveryData{Name: name, Status: status, Why: why, Attempts: len(made), Made: made}
+	}
+	retrying := delivery("orders", "retrying", "attempt 2 failed (timeout); next attempt at 2026-08-21T22:30:00.000Z",
+		attempt(503, "http_status"), attempt(0, "timeout"))
+	retrying.NextAttemptAt = &next
+	delivered := delivery("crm", "delivered", "delivered", attempt(204, ""))
+	skipped := delivery("audit", "skipped", "skipped: the destination's filter does not match it")
+	reason := "signature_mismatch"
+	for _, x := range []struct {
+		name, status string
+		reason       *string
+		why          string
+		most         int
+		deliveries   []*deliveryData
+		lead, others string
+	}{
+		{"retrying", "retrying", nil, "", 10, []*deliveryData{delivered, retrying, skipped},
+			"Retrying: *orders* answered 503 or timed out in 2 of 10 attempts. The next is at [22:30:00, in 5 min].",
+			"*crm* has it since [22:20:03, 4 min ago]. *audit*: skipped: the destination's filter does not match it. "},
+		{"unknown policy", "retrying", nil, "", 0, []*deliveryData{retrying},
+			"Retrying: *orders* answered 503 or timed out in 2 attempts. The next is at [22:30:00, in 5 min].", ""},
+		{"delivered", "delivered", nil, "delivered", 10, []*deliveryData{delivered},
+			"Delivered: *crm* answered 204 at [22:20:03, 4 min ago].", ""},
+		{"observed", "delivered", &reason, "delivered, although the signature is wrong", 10, []*deliveryData{delivered},
+			"Delivered, although the signature is wrong.", "*crm* has it since [22:20:03, 4 min ago]. "},
+		{"rejected", "rejected", &reason, "rejected: the signature is wrong", 10, nil,
+			"Rejected: the signature is wrong.", ""},
+		{"failed", "failed", nil, "", 1, []*deliveryData{delivery("orders", "failed",
+			"failed: all attempts are used up; attempt 1 failed (HTTP 500)", attempt(500, "http_status"))},
+			"Failed: *orders* answered 500 in 1 of 1 attempt; all attempts are used up.", ""},
+		{"held", "pending", nil, "", 10, []*deliveryData{delivery("orders", "held",
+			"held: the circuit breaker is open; next probe at 2026-08-20T22:30:00.000Z")},
+			"Held: *orders*: the circuit breaker is open; next probe at [20 Aug 22:30:00, 23 h ago].", ""},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			p := &eventPage{eventDetail: &eventDetail{Deliveries: x.deliveries}, MaxAttempts: x.most}
+			p.Status, p.Reason, p.Why = x.status, x.reason, x.why
+			for _, d := range x.deliveries {
+				p.eventRow.Deliveries = append(p.eventRow.Deliveries, deliveryState{Status: d.Status})
+			}
+			if err := (eventPages{&visit{Dashboard: newRig(t).d}}).explainStatus(p); err != nil {
+				t.Fatal(err)
+			}
+			if lead, others := plainPassages(p.Lead), plainPassages(p.Others); lead != x.lead || others != x.others {
+				t.Errorf("%q %q\nwant %q %q", lead, others, x.lead, x.others)
+			}
+		})
+	}
+}
+
+// plainPassages writes names as *name* and times as [clock, distance].
+func plainPassages(parts []passage) string {
+	var b strings.Builder
+	for _, x := range parts {
+		switch {
+		case x.At.ISO != "":
+			b.WriteString("[" + x.At.Clock + ", " + x.At.Relative + "]")
+		case x.Strong:
+			b.WriteString("*" + x.Text + "*")
+		default:
+			b.WriteString(x.Text)
+		}
+	}
+	return strings.ReplaceAll(b.String(), "\u00a0", " ")
+}
+
+var rawTime = regexp.MustCompile(`>[^<]*\d{4}-\d{2}-\d{2}T[^<]*<`)
+
+// No page shows a time as the API writes it: it is long, and breaks in its middle.
+func TestTimesOfSentencesAreReadable(t *testing.T) {
+	const why = `"why":"waiting: the rate limit delays it; next attempt at 2026-08-21T22:30:00.000Z"`
+	r := eventRig(t, `"why":"next in 6 min"`, why)
+	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","endpoint_id":"ep_1","status":"pending","destinations":{},
+		"received_at":"2026-08-21T22:20:00.000Z",`+why+`}]}`)
+	b := r.signedIn()
+	for _, path := range []string{eventsPath, eventPath1, "/app/endpoints/ep_1/wait"} {
+		a := b.get(path).want(200, ">22:30:00</time>, <time data-relative")
+		if raw := rawTime.FindString(a.main()); raw != "" {
+			t.Errorf("%s shows %s", path, raw)
+		}
+	}
+}
+
+// An event whose endpoint verifies nothing has a short note about its signature, with the way to set it up.
+func TestUnverifiedEventsSaySoShortly(t *testing.T) {
+	r := eventRig(t, `"verification":"verified"`, `"verification":"unverified"`)
+	r.api.on("GET /v1/endpoints/ep_1", 200, `{"id":"ep_1","name":"payments","verification":null,"destinations":[]}`)
+	b := r.signedIn()
+	for _, path := range []string{eventPath1, eventPath1 + "?signature=1"} {
+		b.get(path).want(200, "No verification is set up", `href="/app/endpoints/ep_1/settings"`)
+	}
+	for _, c := range r.api.calls {
+		if strings.HasSuffix(c.Path, "/signature") {
+			t.Error("the signature was explained")
+		}
+	}
+}
+
+// Destinations without names on one host differ by their paths.
+func TestDestinationsOnOneHostDiffer(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://a.example.com": "a.example.com", "https://a.example.com/": "a.example.com",
+		"https://a.example.com/one?token=x":                 "a.example.com/one",
+		"https://a.example.com/" + strings.Repeat("p", 100): "a.example.com/" + strings.Repeat("p", 43) + "…",
+		"::": "dst_1",
+	} {
+		if got := (&destinationData{ID: "dst_1", URL: address}).Title(); got != want {
+			t.Errorf("%s is shown as %q, want %q", address, got, want)
+		}
+	}
+}
+
+func TestCommandsKeepTheirBackslash(t *testing.T) {
+	got := commandLines("curl é'x' \\\n  --data 'a\nb'")
+	want := []commandLine{{"curl ", "é'x' \\"}, {"  --data 'a\n", ""}, {"b'", ""}}
+	if len(got) != len(want) {
+		t.Fatalf("%q", got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("%q, want %q", got[i], want[i])
+		}
+	}
+}
