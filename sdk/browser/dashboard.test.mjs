@@ -4,9 +4,9 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { checkAccessible, checkWidths, schemesOf } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
-import { call, choosePassword, createEndpoint, invite, password, post, signIn } from './dashboard.mjs'
-import { hostile, seed } from './pages.mjs'
-import { startReceiver } from './receiver.mjs'
+import { call, choosePassword, createEndpoint, invite, password, post, providers, signIn } from './dashboard.mjs'
+import { seed, seedHostile } from './pages.mjs'
+import { hostile, startReceiver } from './receiver.mjs'
 import { startRelay } from './relay.mjs'
 
 const required = process.env.RELAY_TEST_ENGINES === 'required'
@@ -56,11 +56,26 @@ async function journey(page, { provider, name }) {
   await page.getByText('No usual mistake explains the signature').waitFor()
   await page.goto(`${relay.url}/app/events`)
   await rows.filter({ hasText: 'delivered' }).getByRole('link').click()
-  const attempt = page.locator('details').filter({ hasText: 'Attempt 1' }).last()
-  if (!(await attempt.isVisible())) {
-    await page.locator('summary').filter({ hasText: new URL(receiver.url).host }).first().click() // its delivery
-  }
-  await attempt.getByText('204').first().waitFor()
+  await inspect(page, (control) => control.click())
+}
+
+// inspect reads an event that was delivered once: its attempts, its body and its signature, and replays it. act
+// activates a control.
+async function inspect(page, act) {
+  const attempt = page.locator('.tl summary').first()
+  await attempt.getByText('204').waitFor()
+  await act(attempt)
+  await page.getByText(`POST ${receiver.url}/orders`).waitFor()
+  await act(page.getByRole('link', { name: 'Hex' }))
+  await page.getByText('00000000  7b 22').waitFor()
+  await act(page.getByRole('link', { name: 'Raw' }))
+  await page.getByText('{"type":"push"').first().waitFor()
+  await act(page.getByRole('link', { name: 'explain' }))
+  await page.getByRole('heading', { name: 'Signature', exact: true }).waitFor()
+  await page.getByText('it matches').waitFor()
+  await act(page.getByRole('button', { name: 'Replay' }))
+  await act(page.locator('#dlg-replay').getByRole('button', { name: 'Replay' }))
+  await page.getByText('Queued one delivery.').waitFor()
 }
 
 // makeKey creates a key, uses and revokes it.
@@ -82,7 +97,7 @@ async function makeKey(page, name) {
 // focusOn presses Tab until the element has the focus, and fails if it cannot be seen there.
 async function focusOn(page, element) {
   await element.waitFor()
-  for (let i = 0; i < 60 && !(await element.evaluate((e) => e === document.activeElement)); i++) {
+  for (let i = 0; i < 200 && !(await element.evaluate((e) => e === document.activeElement)); i++) {
     await page.keyboard.press('Tab')
   }
   const { focused, outline } = await element.evaluate((e) => ({
@@ -115,25 +130,56 @@ describe('the dashboard', { skip, concurrency: true }, () => {
     await close()
   })
 
-  test('a key is made once, and going back does not show it', async () => {
-    const { page } = await open()
+  test('a secret is shown once: not by a second click, and not by going back', async () => {
+    const { page, close } = await open()
     await signIn(page, relay.url, first)
+    const makers = {
+      '#new-key': async (tab) => {
+        await tab.goto(`${relay.url}/app/settings/keys`)
+        await tab.getByLabel(/^Name/).fill('twice')
+        await tab.getByRole('button', { name: 'Create key' }).dblclick()
+      },
+      '#new-link': (tab) => invite(tab, relay.url, 'once@example.com'),
+      '.card.new .url': async (tab) => {
+        await tab.goto(`${relay.url}/app/endpoints/new?provider=generic`)
+        await tab.getByLabel(/^Destination URL/).fill(`${receiver.url}/orders`)
+        await tab.getByRole('button', { name: 'Create endpoint' }).click()
+      },
+    }
+    const context = await browser.newContext({ storageState: await page.context().storageState() })
+    await Promise.all(Object.entries(makers).map(async ([place, make]) => {
+      const tab = await context.newPage()
+      await make(tab)
+      assert.match(await tab.locator(place).innerText(), /rly_live_|\/app\/link\/|whsec_/)
+      await tab.getByRole('link', { name: 'Start' }).click()
+      await tab.getByRole('heading', { name: 'Start' }).waitFor()
+      // Chromium has not kept the page with the secret (no-store), and asks before it sends the form again.
+      await assert.rejects(tab.goBack(), /ERR_CACHE_MISS/)
+    }))
+    await context.close()
     await page.goto(`${relay.url}/app/settings/keys`)
-    await page.getByLabel(/^Name/).fill('twice')
-    await page.getByRole('button', { name: 'Create key' }).dblclick()
-    await page.locator('#new-key').waitFor()
-    await page.getByRole('link', { name: 'About' }).click()
-    await page.getByRole('heading', { name: 'This installation' }).waitFor()
-    await page.getByRole('link', { name: 'API keys' }).click()
-    await page.getByRole('heading', { name: 'New key' }).waitFor()
     assert.equal(await page.getByRole('button', { name: 'Revoke twice' }).count(), 1)
-    await page.goBack()
-    // Chromium has not kept the page with the key (no-store), and asks before it sends the form again.
-    await assert.rejects(page.goBack(), /ERR_CACHE_MISS/)
-    await page.close() // going back was a fault
+    // Browsers can keep a whole page in memory, for going back: it has no secret any more when it is left.
+    await invite(page, relay.url, 'memory@example.com')
+    await page.evaluate(() => window.dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })))
+    assert.equal(await page.locator('#new-link').innerText(), 'It was shown once.')
+    await close()
   })
 
-  test('the keyboard alone signs in, creates an endpoint and makes a key', async () => {
+  test('a page that cannot follow what happens says since when', async () => {
+    const { page, faults } = await open()
+    await signIn(page, relay.url, first)
+    const { body } = await call(relay, 'POST', '/v1/endpoints', { url: `${receiver.url}/orders` })
+    await page.goto(`${relay.url}/app/endpoints/${body.id}/wait`)
+    await page.route('**/wait', (route) => route.abort())
+    await page.getByText(/^No answer since \d\d:\d\d:\d\d UTC/).waitFor()
+    await page.unroute('**/wait')
+    await page.getByText(/^No answer since/).waitFor({ state: 'detached' })
+    assert.ok(faults.every((text) => text.includes('ERR_FAILED')), faults.join())
+    await page.close()
+  })
+
+  test('the keyboard alone makes a key and an endpoint, follows events and replays one', async () => {
     const { page, close } = await open()
     const type = async (label, text) => {
       await focusOn(page, page.getByLabel(label))
@@ -157,15 +203,44 @@ describe('the dashboard', { skip, concurrency: true }, () => {
     await page.getByText('Revoked. The key works').waitFor()
     await press('link', 'Endpoints')
     await press('link', 'New endpoint')
-    await press('link', 'No signature')
+    await press('link', 'GitHub')
     await type(/^Name/, 'by keyboard')
     await type(/^Destination URL/, `${receiver.url}/orders`)
+    await type(/^Secret of the provider/, providers.GitHub.secret)
     await press('button', 'Create endpoint')
     await page.getByText('It is shown now and never again').waitFor()
     await focusOn(page, page.locator('main a.go'))
     await page.keyboard.press('Enter')
     await page.getByText('Waiting for the first request').waitFor()
+    const ingestURL = await page.getByText(`${relay.url}/in/`).first().innerText()
+    await press('link', 'Events')
+    await press('link', 'Follow')
+    await focusOn(page, page.getByRole('link', { name: 'Pause' }))
+    assert.equal(await post(ingestURL, 'GitHub', '{"type":"push","id":1}'), 200)
+    const row = page.locator('#rows tbody tr').filter({ hasText: 'by keyboard' }).filter({ hasText: 'delivered' })
+    await row.waitFor() // the list goes on while it has the focus, and does not lose it
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Pause')
+    await focusOn(page, row.getByRole('link'))
+    await page.keyboard.press('Enter')
+    await inspect(page, async (control) => {
+      await focusOn(page, control)
+      await page.keyboard.press('Enter')
+    })
     await close()
+  })
+
+  test('a text of others runs nothing, wherever it stands', async () => {
+    const { page, faults } = await open()
+    await signIn(page, relay.url, first)
+    for (const path of await seedHostile(relay, receiver)) {
+      await page.goto(relay.url + path).catch((error) => assert.match(error.message, /Download is starting/))
+      assert.equal(await page.evaluate(() => window.hurt), undefined, path)
+      assert.deepEqual(faults.splice(0).filter((text) => !/the server responded with a status of 40[045]/.test(text)), [], path)
+    }
+    // The reference is apart from the dashboard, also with the cookie of a session.
+    await page.goto(`${relay.url}/docs`)
+    assert.equal(await page.evaluate(() => fetch('/app/events', { credentials: 'include' }).catch((e) => e.name)), 'TypeError')
+    await page.close()
   })
 
   test('every page is accessible, fits narrow and wide windows, and runs no text of others', async () => {

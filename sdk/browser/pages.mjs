@@ -2,9 +2,7 @@
 import assert from 'node:assert/strict'
 import { setTimeout as delay } from 'node:timers/promises'
 import { call, post, providers } from './dashboard.mjs'
-
-// Texts of others that would run if a page inserted them as HTML.
-export const hostile = '</script><img src=x onerror="window.hurt = 1">'
+import { hostile } from './receiver.mjs'
 
 // seed creates two endpoints and events of several outcomes, and returns the pages that show them: { name, path }. label
 // is the beginning of all names.
@@ -55,6 +53,48 @@ export async function seed(relay, receiver, label) {
     at('people', '/settings/people'),
     at('about', '/settings/about'),
     at('not-found', '/nothing'),
+  ]
+}
+
+// seedHostile creates an endpoint and events that hold the hostile text wherever others can place one, and returns the
+// paths that show it or are made of it.
+export async function seedHostile(relay, receiver) {
+  const { id, ingest_url: ingestURL, destinations: [{ id: destination }] } = await endpoint(relay, {
+    name: hostile,
+    description: hostile,
+    provider: 'generic',
+    type_source: 'body:$.type',
+    destinations: [{ name: hostile, url: `${receiver.url}/down` }, { url: `${receiver.url}/broken` }],
+  })
+  const send = async (body, contentType, headers = {}) => {
+    const target = `${ingestURL}?${new URLSearchParams({ q: hostile })}`
+    const response = await fetch(target, { method: 'POST', headers: { 'Content-Type': contentType, ...headers }, body })
+    assert.equal(response.status, 200)
+  }
+  await send(JSON.stringify({ type: hostile, [hostile]: hostile }), 'application/json', { "X-'`$&|~": hostile })
+  const failed = await event(relay, id, (e) => e.deliveries.every((d) => d.status === 'retrying'))
+  await send(`--b\r\nContent-Disposition: form-data; name="f"; filename="${hostile}"\r\n\r\n\r\n--b--`,
+    'multipart/form-data; boundary=b')
+  const file = await event(relay, id, (e) => e.id !== failed)
+  await send(JSON.stringify({ type: 'url_verification', challenge: hostile }), 'application/json')
+  const challenge = await event(relay, id, (e) => e.type === 'url_verification')
+  const text = encodeURIComponent(hostile)
+  return [
+    ...['tree', 'raw', 'hex'].flatMap((as) => [failed, file, challenge].map((id) => `/app/events/${id}?body=${as}`)),
+    `/app/events/${failed}/attempts`,
+    `/app/events/${failed}/body?${text}`,
+    '/app/events',
+    `/app/events?${['q', 'type', 'since', 'body_path', 'body_value', 'cursor'].map((name) => `${name}=${text}`).join('&')}`,
+    `/app/endpoints/${id}`,
+    `/app/endpoints/${id}/wait`,
+    `/app/endpoints/${id}/settings`,
+    `/app/endpoints/${id}/destinations/${destination}`,
+    ...['', 'endpoints/', 'events/', 'link/', 'settings/'].map((below) => `/app/${below}${text}`),
+    `/app/endpoints/new?provider=${text}`,
+    `/app/sign-in?next=${text}`,
+    `${new URL(ingestURL).pathname}?challenge=${text}&hub.challenge=${text}`,
+    `/docs/${text}`,
+    `/docs?url=${text}&configUrl=${text}#/${hostile}`,
   ]
 }
 

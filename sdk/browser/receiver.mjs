@@ -1,13 +1,18 @@
-// An application that receives deliveries: it answers 204, and 500 below /down.
+// An application that receives deliveries: it answers 204, below /down 500, and below /broken with what is no HTTP.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+
+// A text of others that would run if a page inserted it as HTML.
+export const hostile = '</script><img src=x onerror="window.hurt = 1">'
 
 // startReceiver returns { url, stop }.
 export async function startReceiver() {
   const server = createServer((request, response) => {
     request.resume().on('end', () => {
       if (request.url.startsWith('/down')) {
-        response.writeHead(500, { 'Content-Type': 'text/plain' }).end('<img src=x onerror="window.hurt = 1"> is down')
+        response.writeHead(500, { 'Content-Type': 'text/plain', 'X-Reason': hostile }).end(`${hostile} is down`)
+      } else if (request.url.startsWith('/broken')) {
+        response.socket.end(`${hostile}\r\n\r\n`)
       } else {
         response.writeHead(204).end()
       }
