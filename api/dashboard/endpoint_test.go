@@ -260,6 +260,8 @@ func TestPresetsCoverEveryProvider(t *testing.T) {
 			t.Errorf("%s has no complete preset", provider)
 		} else if p.Signs() && (p.Secret == "" || p.SecretForm == "" || p.Mistake == "") {
 			t.Errorf("the preset of %s does not say where its secret is, or what is usually wrong", provider)
+		} else if p.Menu != "" && !strings.HasPrefix(p.Docs, "https://") {
+			t.Errorf("the preset of %s names a menu and not the page that describes it", provider)
 		}
 	}
 	if len(presets) != len(verify.Providers()) {
