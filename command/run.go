@@ -43,7 +43,7 @@ func subcommands() []subcommand {
 		{"endpoints", "move an endpoint to another partition", Endpoints().run},
 		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", Dead().run},
 		{"keys", "create, list or revoke API keys, or seal all secrets with a new master key", Keys().run},
-		{"users", "add, list, reset or remove dashboard users", Users().run},
+		{"users", "add, list, reset or remove dashboard users, or change what they may do", Users().run},
 		{"version", "print the version", func(_ context.Context, c call) int {
 			fmt.Fprintln(c.Stdout, c.version)
 			return ExitDone

@@ -15,6 +15,7 @@ func Users() Group {
 	return Group{name: "users", help: `Usage:
   relay users add EMAIL [--scope read|read_write]
   relay users list
+  relay users scope EMAIL read|read_write
   relay users reset EMAIL
   relay users remove EMAIL
 
@@ -22,8 +23,10 @@ add and reset print a link. It works once, within 10 minutes, and lets the user 
 reset also removes the password and ends all sessions of the user.
 
 --scope says what the user may do: read sees everything except secrets and changes nothing, read_write is the default.
-The first user always has read_write, and the last one with read_write cannot be removed: add another one first.
-`, verbs: map[string]verb{"add": addUser, "list": listUsers, "reset": resetUser, "remove": removeUser}}
+scope changes it on every node, for open sessions too. The first user always has read_write, and the last one with
+read_write neither loses it nor can be removed: add another one first.
+`, verbs: map[string]verb{"add": addUser, "list": listUsers, "scope": scopeUser, "reset": resetUser,
+		"remove": removeUser}}
 }
 
 // exactlyOneEmail reports a misuse of a command that takes one email address.
@@ -37,7 +40,23 @@ func exactlyOneEmail(arguments []string) string {
 func addUser(flags *flag.FlagSet) action {
 	scope := flags.String("scope", "read_write", "read or read_write")
 	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *Client, arguments []string) error {
-		return printLink(ctx, c, "/users", admin.AddUser{Email: arguments[0], Scope: *scope})
+		return printLink(ctx, c, "/users", admin.ScopedUser{Email: arguments[0], Scope: *scope})
+	}}
+}
+
+func scopeUser(*flag.FlagSet) action {
+	misuse := func(arguments []string) string {
+		if len(arguments) != 2 {
+			return "give the email address of one user and a scope, read or read_write"
+		}
+		return ""
+	}
+	return action{misuse: misuse, do: func(ctx context.Context, c *Client, arguments []string) error {
+		var u admin.User
+		body := admin.ScopedUser{Email: arguments[0], Scope: arguments[1]}
+		return c.call(ctx, http.MethodPost, "/users/scope", body, &u, func() {
+			fmt.Fprintf(c.out, "%s\n%s\n%s\n", u.ID, u.Email, u.Scope)
+		})
 	}}
 }
 

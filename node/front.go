@@ -79,8 +79,9 @@ func (n *Node) newDashboard() (func(context.Context) error, error) {
 	var err error
 	n.dashboard, err = dashboard.New(cfg, dashboard.Deps{
 		Log: n.log, Now: n.control.Now, Account: func() string { return n.control.Account().ID }, API: n.api,
-		People: n.control, SessionKeys: n.control, SignInLimit: n.limiter.NewSignIns(),
-		Members: n.control, Keys: n.control, KeyUses: n.reader, Doctor: n.dashboardChecks,
+		People: n.control, Passwords: n.control, SessionKeys: n.control,
+		SignInLimit: n.limiter.NewSignIns(),
+		Members:     n.control, Keys: n.control, KeyUses: n.reader, Doctor: n.dashboardChecks,
 	})
 	return nil, err
 }

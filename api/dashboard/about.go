@@ -10,9 +10,6 @@ const (
 	aboutPath    = settingsPath + "/about"
 )
 
-// aboutPages shows this installation.
-type aboutPages struct{ *visit }
-
 // Check is the result of one check of an engine, of the configuration or of the ledger.
 type Check struct {
 	Name    string
@@ -36,7 +33,7 @@ type aboutPage struct {
 	Busy       bool // another examination is running on this node
 }
 
-func (v aboutPages) aboutPage() aboutPage {
+func newAboutPage(v *visit) aboutPage {
 	return aboutPage{
 		Version: v.cfg.Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		BaseURL: v.cfg.BaseURL, DashboardURL: URL(v.cfg.BaseURL, v.cfg.Host), Account: v.person.Account,
@@ -44,13 +41,13 @@ func (v aboutPages) aboutPage() aboutPage {
 	}
 }
 
-// about shows the version and the addresses of this installation.
-func (v aboutPages) about() error { return v.page("about", v.aboutPage()) }
+// showAbout shows the version and the addresses of this installation.
+func showAbout(v *visit) error { return v.page("about", newAboutPage(v)) }
 
 // examine checks the engines and the ledger as relay doctor does, one examination at a time: it reads the log of the
 // last hour.
-func (v aboutPages) examine() error {
-	p := v.aboutPage()
+func examine(v *visit) error {
+	p := newAboutPage(v)
 	if !v.examining.TryLock() {
 		p.Busy = true
 		return v.page("about", p)
@@ -68,5 +65,5 @@ func (v aboutPages) examine() error {
 	return v.page("about", p)
 }
 
-// settings leads to the first page of the settings.
-func (v aboutPages) settings() error { return v.redirect(keysPath, "") }
+// openSettings leads to the first page of the settings.
+func openSettings(v *visit) error { return v.redirect(keysPath, "") }

@@ -128,8 +128,8 @@ func (d *Dashboard) Handler() http.Handler {
 // validate reports the dependencies that are missing.
 func (d Deps) validate() error {
 	for name, missing := range map[string]bool{
-		"API": d.API == nil, "People": d.People == nil, "SessionKeys": d.SessionKeys == nil,
-		"SignInLimit": d.SignInLimit == nil, "Account": d.Account == nil,
+		"API": d.API == nil, "People": d.People == nil, "Passwords": d.Passwords == nil,
+		"SessionKeys": d.SessionKeys == nil, "SignInLimit": d.SignInLimit == nil, "Account": d.Account == nil,
 		"Members": d.Members == nil, "Keys": d.Keys == nil, "KeyUses": d.KeyUses == nil, "Doctor": d.Doctor == nil,
 	} {
 		if missing {

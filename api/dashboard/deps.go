@@ -19,6 +19,7 @@ type Deps struct {
 	Account     func() string // id of the account
 	API         Caller
 	People      People
+	Passwords   Passwords
 	SessionKeys SessionKeys
 	SignInLimit SignInLimit
 	Members     Members
@@ -41,12 +42,19 @@ type People interface {
 	SignIn(ctx context.Context, email, password string) (*config.User, error)
 	// RedeemLink uses up a one-time link and returns its person, or ErrLink.
 	RedeemLink(ctx context.Context, token string) (*config.User, error)
-	// SetPassword sets the password, ends all sessions of the person, and returns the person with the new epoch.
-	SetPassword(ctx context.Context, userID, password string) (*config.User, error)
 	// SessionUser returns the person of a session, ErrSessionEnded, or ErrLease when this node cannot know.
 	SessionUser(userID string, epoch int) (*config.User, error)
 	// EndSessions ends all sessions of the person. When it returns nil, no node accepts one.
 	EndSessions(ctx context.Context, userID string) error
+}
+
+// Passwords sets passwords. Both calls end all sessions of the person, on every node, and return the person with the
+// epoch for a new one.
+type Passwords interface {
+	// SetPassword sets the password of a person who has used a one-time link.
+	SetPassword(ctx context.Context, userID, password string) (*config.User, error)
+	// ChangePassword replaces the password current, or returns ErrSignIn if that is not the person's.
+	ChangePassword(ctx context.Context, userID, current, password string) (*config.User, error)
 }
 
 // SessionKeys returns the key that seals the cookies of sessions, the same on every node.
@@ -54,23 +62,24 @@ type SessionKeys interface {
 	SessionKey(ctx context.Context) ([32]byte, error)
 }
 
-// SignInLimit counts failed sign-ins per email address and client address.
+// SignInLimit limits wrong passwords per email address and client address, and per client address.
 type SignInLimit interface {
-	// Refused returns how long the pair must wait before it may try again; 0 = it may try now.
-	Refused(ctx context.Context, email string, from netip.Addr) time.Duration
-	// Failed counts a failure.
-	Failed(ctx context.Context, email string, from netip.Addr)
+	// Claim counts an attempt before its password is verified, and returns 0; or it counts nothing, and returns how long
+	// the client must wait.
+	Claim(ctx context.Context, email string, from netip.Addr) time.Duration
+	// Release takes back an attempt: the password was right, or was not verified.
+	Release(ctx context.Context, email string, from netip.Addr)
 }
 
 // Members reads and changes who may sign in. A change returns when every node acts on it. The errors are
 // [config.InvalidError], [config.ErrConflict], [config.ErrLastWriter] and [config.ErrNotFound].
 type Members interface {
 	Users() []*config.User
-	// AddUser and ResetUser return the token of a one-time link. ResetUser returns ErrConflict if the person has another
-	// revision than rev.
+	// AddUser and ResetUser return the token of a one-time link. ResetUser and SetUserScope return ErrConflict if the
+	// person has another revision than rev.
 	AddUser(ctx context.Context, email string, scope config.Scope) (token string, u *config.User, err error)
 	ResetUser(ctx context.Context, userID string, rev int64) (token string, u *config.User, err error)
-	SetUserScope(ctx context.Context, userID string, scope config.Scope) (*config.User, error)
+	SetUserScope(ctx context.Context, userID string, scope config.Scope, rev int64) (*config.User, error)
 	RemoveUser(ctx context.Context, userID string) error
 }
 

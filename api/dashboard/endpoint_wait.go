@@ -50,6 +50,7 @@ func waitForEvent(v *visit) error {
 	if err != nil {
 		return err
 	}
+	v.selfReloading = true
 	return v.page("endpoint-wait", p)
 }
 

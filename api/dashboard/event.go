@@ -30,13 +30,13 @@ type eventPage struct {
 }
 
 // showEvent shows one event: why it is in its state, what was sent and answered, and what came.
-func (v eventPages) showEvent() error {
+func showEvent(v *visit) error {
 	e := &eventDetail{}
-	if err := v.get(v.eventAPI(), nil, e); err != nil {
-		return v.missingEvent(err)
+	if err := v.get(eventAPI(v), nil, e); err != nil {
+		return missingEvent(v, err)
 	}
 	p := &eventPage{eventDetail: e, BaseURL: v.cfg.BaseURL, Live: e.Status == "pending" || e.Status == "retrying"}
-	if err := v.nameDestinations(p); err != nil {
+	if err := nameDestinations(v, p); err != nil {
 		return err
 	}
 	for _, a := range e.Attempts {
@@ -49,12 +49,12 @@ func (v eventPages) showEvent() error {
 	p.History = e.history()
 	p.Shown = newBodyView(e.bytes(), v.r.URL.Query().Get("body"))
 	p.Curl = curl(e)
-	if err := v.explainStatus(p); err != nil {
+	if err := explainStatus(v, p); err != nil {
 		return err
 	}
 	explain := e.Verification != "verified" || v.r.URL.Query().Get("signature") == "1"
 	if e.Source == "provider" && !p.Unverified && explain {
-		if err := v.explainSignature(p); err != nil {
+		if err := addSignature(v, p); err != nil {
 			return err
 		}
 	}
@@ -62,13 +62,13 @@ func (v eventPages) showEvent() error {
 }
 
 // eventAPI is the path of the event in the API.
-func (v eventPages) eventAPI() string { return "/v1/events/" + url.PathEscape(v.vars["event"]) }
+func eventAPI(v *visit) string { return "/v1/events/" + url.PathEscape(v.vars["event"]) }
 
-// path is the page of the event.
-func (v eventPages) path() string { return eventsPath + "/" + url.PathEscape(v.vars["event"]) }
+// eventPath is the page of the event.
+func eventPath(v *visit) string { return eventsPath + "/" + url.PathEscape(v.vars["event"]) }
 
 // missingEvent says why an event cannot be shown.
-func (v eventPages) missingEvent(err error) error {
+func missingEvent(v *visit, err error) error {
 	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
 		return web.Missing("There is no such event, or its retention has ended.")
 	}
@@ -76,7 +76,7 @@ func (v eventPages) missingEvent(err error) error {
 }
 
 // nameDestinations reads the endpoint for the names of the destinations. Those that were deleted keep their ids.
-func (v eventPages) nameDestinations(p *eventPage) error {
+func nameDestinations(v *visit, p *eventPage) error {
 	var endpoint struct {
 		Name         string
 		Verification *struct{}
@@ -176,10 +176,10 @@ func (s *signatureData) Content() (tokens []token) {
 	return tokens
 }
 
-// explainSignature recomputes the signature on the server.
-func (v eventPages) explainSignature(p *eventPage) error {
+// addSignature recomputes the signature on the server.
+func addSignature(v *visit, p *eventPage) error {
 	p.Signature = &signatureData{}
-	err := v.get(v.eventAPI()+"/signature", nil, p.Signature)
+	err := v.get(eventAPI(v)+"/signature", nil, p.Signature)
 	if e, ok := errors.AsType[*apiError](err); ok && (e.Status == http.StatusBadRequest || e.isUnavailable()) {
 		p.Signature = &signatureData{Refused: sentence(e.Message)}
 		return nil
@@ -188,7 +188,7 @@ func (v eventPages) explainSignature(p *eventPage) error {
 }
 
 // replayEvent delivers the event again, to one destination or to all that are enabled.
-func (v eventPages) replayEvent() error {
+func replayEvent(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
@@ -198,8 +198,8 @@ func (v eventPages) replayEvent() error {
 		body["destination_id"] = to
 	}
 	var queued struct{ Queued int }
-	if err := v.send("POST", v.eventAPI()+"/replay", body, f.Nonce, &queued); err != nil {
-		return v.missingEvent(err)
+	if err := v.send("POST", eventAPI(v)+"/replay", body, f.Nonce, &queued); err != nil {
+		return missingEvent(v, err)
 	}
 	message := "Queued " + strconv.Itoa(queued.Queued) + " deliveries."
 	switch queued.Queued {
@@ -208,25 +208,25 @@ func (v eventPages) replayEvent() error {
 	case 1:
 		message = "Queued one delivery."
 	}
-	return v.redirect(v.path(), message)
+	return v.redirect(eventPath(v), message)
 }
 
 // erasePayload erases what the event and its attempts hold of the request, for good.
-func (v eventPages) erasePayload() error {
+func erasePayload(v *visit) error {
 	if v.values.Get("confirm") != "erase" {
 		return web.Invalid("", "Nothing was erased: type the word erase to confirm.")
 	}
-	if err := v.send("DELETE", v.eventAPI()+"/payload", nil, "", nil); err != nil {
-		return v.missingEvent(err)
+	if err := v.send("DELETE", eventAPI(v)+"/payload", nil, "", nil); err != nil {
+		return missingEvent(v, err)
 	}
-	return v.redirect(v.path(), "Body, headers and query are erased, on every node.")
+	return v.redirect(eventPath(v), "Body, headers and query are erased, on every node.")
 }
 
 // downloadBody sends the body as it was received, as a file that no browser shows.
-func (v eventPages) downloadBody() error {
+func downloadBody(v *visit) error {
 	e := &eventDetail{}
-	if err := v.get(v.eventAPI(), nil, e); err != nil {
-		return v.missingEvent(err)
+	if err := v.get(eventAPI(v), nil, e); err != nil {
+		return missingEvent(v, err)
 	}
 	body := e.bytes()
 	h := v.w.Header()
@@ -245,7 +245,7 @@ type attemptsPage struct {
 }
 
 // listAttempts shows all attempts of an event, in pages.
-func (v eventPages) listAttempts() error {
+func listAttempts(v *visit) error {
 	var list struct {
 		Data       []*attemptData
 		NextCursor string `json:"next_cursor"`
@@ -254,15 +254,15 @@ func (v eventPages) listAttempts() error {
 	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
 		query.Set("cursor", cursor)
 	}
-	if err := v.get(v.eventAPI()+"/attempts", query, &list); err != nil {
-		return v.missingEvent(err)
+	if err := v.get(eventAPI(v)+"/attempts", query, &list); err != nil {
+		return missingEvent(v, err)
 	}
-	p := attemptsPage{ID: v.vars["event"], Path: v.path(), Attempts: list.Data}
+	p := attemptsPage{ID: v.vars["event"], Path: eventPath(v), Attempts: list.Data}
 	for _, a := range p.Attempts {
 		a.Name = a.DestinationID
 	}
 	if list.NextCursor != "" {
-		p.Next = v.path() + "/attempts?" + url.Values{"cursor": {list.NextCursor}}.Encode()
+		p.Next = eventPath(v) + "/attempts?" + url.Values{"cursor": {list.NextCursor}}.Encode()
 	}
 	return v.page("attempts", p)
 }

@@ -40,7 +40,7 @@ func firstError(a, b error) error {
 }
 
 // explainStatus sets the text about the state of the event: first the delivery that decides it, then the others.
-func (v eventPages) explainStatus(p *eventPage) error {
+func explainStatus(v *visit, p *eventPage) error {
 	lead, others := &sentences{Dashboard: v.Dashboard}, &sentences{Dashboard: v.Dashboard}
 	first := p.deciding()
 	if p.Reason != nil && p.Status == "delivered" { // the endpoint only observes signatures

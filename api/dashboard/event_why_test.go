@@ -65,7 +65,7 @@ func TestEventsAreExplained(t *testing.T) {
 			for _, d := range x.deliveries {
 				p.eventRow.Deliveries = append(p.eventRow.Deliveries, deliveryState{Status: d.Status})
 			}
-			if err := (eventPages{&visit{Dashboard: newRig(t).d}}).explainStatus(p); err != nil {
+			if err := explainStatus(&visit{Dashboard: newRig(t).d}, p); err != nil {
 				t.Fatal(err)
 			}
 			if lead, others := plainPassages(p.Lead), plainPassages(p.Others); lead != x.lead || others != x.others {

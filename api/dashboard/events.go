@@ -16,9 +16,6 @@ import (
 
 const eventsPath = "/app/events"
 
-// eventPages shows the events.
-type eventPages struct{ *visit }
-
 // eventRow is an event in a list, as the API says it.
 type eventRow struct {
 	ID           string
@@ -155,9 +152,9 @@ const (
 )
 
 // listEvents shows the events that match the filters in the query, newest first.
-func (v eventPages) listEvents() error {
+func listEvents(v *visit) error {
 	asked := v.r.URL.Query()
-	if v.findByID(asked.Get("q")) {
+	if findByID(v, asked.Get("q")) {
 		return nil
 	}
 	query, shown := eventsQuery(asked)
@@ -166,17 +163,17 @@ func (v eventPages) listEvents() error {
 		Sources: filterChoices("source"), Now: v.deps.Now(), First: query.Get("cursor") == "",
 		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.cfg.BaseURL,
 	}
-	if err := v.readEvents(query, p); err != nil {
+	if err := readEvents(v, query, p); err != nil {
 		return err
 	}
-	v.link(query, asked.Get("tail") == "1", p)
+	setListLinks(v, query, asked.Get("tail") == "1", p)
 	return v.page("events", p)
 }
 
 var eventID = regexp.MustCompile(`^evt_[0-9a-zA-Z]{26}$`)
 
 // findByID opens the page of an event if the search is for its id.
-func (v eventPages) findByID(q string) bool {
+func findByID(v *visit, q string) bool {
 	q = strings.TrimSpace(q)
 	if !eventID.MatchString(q) {
 		return false
@@ -220,7 +217,7 @@ func searchIn(query url.Values) bool {
 }
 
 // readEvents reads the events and the endpoints into p. A filter that the API refuses is an error at its field.
-func (v eventPages) readEvents(query url.Values, p *eventsPage) error {
+func readEvents(v *visit, query url.Values, p *eventsPage) error {
 	var list struct {
 		Data       []*eventRow
 		NextCursor string `json:"next_cursor"`
@@ -248,11 +245,11 @@ func (v eventPages) readEvents(query url.Values, p *eventsPage) error {
 		next.Set("cursor", list.NextCursor)
 		p.Next = listPath(next)
 	}
-	return v.nameEndpoints(p)
+	return nameEndpoints(v, p)
 }
 
 // nameEndpoints reads the endpoints for the filter and for the names in the list.
-func (v eventPages) nameEndpoints(p *eventsPage) error {
+func nameEndpoints(v *visit, p *eventsPage) error {
 	var list struct {
 		Data []struct {
 			ID, Name string
@@ -281,14 +278,15 @@ func (v eventPages) nameEndpoints(p *eventsPage) error {
 	return nil
 }
 
-// link sets the paths that lead from the list to others. Only the first page can be followed: later ones do not change.
-func (v eventPages) link(query url.Values, tail bool, p *eventsPage) {
+// setListLinks sets the paths that lead from the list to others. Only the first page can be followed: later ones do not
+// change.
+func setListLinks(v *visit, query url.Values, tail bool, p *eventsPage) {
 	first := maps.Clone(query)
 	first.Del("cursor")
 	p.Pause = listPath(first)
 	p.Follow = listPath(first, "tail", "1")
 	if tail && p.First && p.Form.Error == "" { // also while the store is unavailable, which ends
-		p.Live = p.Follow
+		p.Live, v.selfReloading = p.Follow, true
 	}
 	for _, name := range slices.Sorted(maps.Keys(first)) {
 		if name == "limit" || name == "q" {

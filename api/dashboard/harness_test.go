@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -23,7 +24,8 @@ type people struct {
 	link     string
 	err      error  // of every call, unless it is nil
 	ended    int    // calls of EndSessions
-	during   func() // is called during SignIn, unless it is nil
+	verified int    // calls of SignIn and ChangePassword
+	during   func() // is called during them, unless it is nil
 }
 
 const goodPassword = "correct horse battery"
@@ -31,22 +33,42 @@ const goodPassword = "correct horse battery"
 func newPeople() *people {
 	return &people{
 		person: config.User{
-			Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Epoch: 7,
+			Meta: config.Meta{ID: "usr_1", Account: "acc_1", Rev: 1}, Email: "ops@example.com", Epoch: 7,
 			Scope: config.ReadWrite},
 		password: goodPassword, link: "link-token",
 	}
 }
 
 func (p *people) SignIn(_ context.Context, email, password string) (*config.User, error) {
+	if err := p.verify(password); err != nil || email != p.person.Email {
+		return nil, cmp.Or(err, config.ErrSignIn)
+	}
+	return p.current(), nil
+}
+
+func (p *people) verify(password string) error {
+	p.verified++
 	if p.err != nil {
-		return nil, p.err
+		return p.err
 	}
 	if p.during != nil {
 		p.during()
 	}
-	if email != p.person.Email || password != p.password {
-		return nil, config.ErrSignIn
+	if password != p.password {
+		return config.ErrSignIn
 	}
+	return nil
+}
+
+func (p *people) ChangePassword(_ context.Context, _, current, password string) (*config.User, error) {
+	if len(password) < config.MinPassword {
+		return nil, &config.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
+	}
+	if err := p.verify(current); err != nil {
+		return nil, err
+	}
+	p.password = password
+	p.person.Epoch++
 	return p.current(), nil
 }
 
@@ -105,17 +127,18 @@ type sessionKey [32]byte
 
 func (k *sessionKey) SessionKey(context.Context) ([32]byte, error) { return *k, nil }
 
-// failures is a SignInLimit of five failures, which never ends.
-type failures map[string]int
+// attempts is a SignInLimit of five wrong passwords, which never ends.
+type attempts map[string]int
 
-func (f failures) Refused(_ context.Context, email string, from netip.Addr) time.Duration {
-	if f[email+from.String()] >= 5 {
+func (a attempts) Claim(_ context.Context, email string, from netip.Addr) time.Duration {
+	if a[email+from.String()] >= 5 {
 		return 42 * time.Second
 	}
+	a[email+from.String()]++
 	return 0
 }
 
-func (f failures) Failed(_ context.Context, email string, from netip.Addr) { f[email+from.String()]++ }
+func (a attempts) Release(_ context.Context, email string, from netip.Addr) { a[email+from.String()]-- }
 
 // apiCall is one call of the API.
 type apiCall struct {
@@ -156,7 +179,7 @@ type rig struct {
 	// account has the people and the API keys that the settings show.
 	account *account
 	api     *api
-	limit   failures
+	limit   attempts
 	key     *sessionKey
 	now     time.Time
 	log     *strings.Builder
@@ -167,7 +190,7 @@ const origin = "http://relay.example.com"
 
 func newRig(t testing.TB, change ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, people: newPeople(), limit: failures{}, key: &sessionKey{1, 2, 3}, log: &strings.Builder{},
+	r := &rig{t: t, people: newPeople(), limit: attempts{}, key: &sessionKey{1, 2, 3}, log: &strings.Builder{},
 		api: &api{responses: map[string]func(apiCall) (int, http.Header, string){}},
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)}
 	r.account = &account{people: r.people, nonces: map[string]*config.Key{}}
@@ -179,7 +202,8 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 	var err error
 	r.d, err = New(cfg, Deps{
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
-		Account: func() string { return "acc_1" }, API: r.api, People: r.people, SessionKeys: r.key, SignInLimit: r.limit,
+		Account: func() string { return "acc_1" }, API: r.api, People: r.people, Passwords: r.people,
+		SessionKeys: r.key, SignInLimit: r.limit,
 		Members: r.account, Keys: r.account, KeyUses: r.account,
 		Doctor: func(context.Context) ([]Check, error) { return r.account.checks() },
 	})

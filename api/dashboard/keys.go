@@ -14,9 +14,6 @@ import (
 
 const keysPath = "/app/settings/keys"
 
-// keyPages shows and changes the API keys.
-type keyPages struct{ *visit }
-
 // keyRow is one API key in the list.
 type keyRow struct {
 	*config.Key
@@ -54,14 +51,14 @@ var keyScopes = []option{
 }
 
 // listKeys shows the API keys and, to a writer, the form for a new one.
-func (v keyPages) listKeys() error {
+func listKeys(v *visit) error {
 	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
-	return v.showKeys(&keysPage{Form: f})
+	return showKeys(v, &keysPage{Form: f})
 }
 
 // showKeys fills in the list. It is shown even while the store is unavailable: somebody may have to revoke a key just
 // then.
-func (v keyPages) showKeys(p *keysPage) error {
+func showKeys(v *visit, p *keysPage) error {
 	p.Scopes, p.Lifetimes, p.BaseURL = keyScopes, lifetimes, v.cfg.BaseURL
 	account := v.person.Account
 	uses, err := v.deps.KeyUses.KeyUses(v.r.Context(), account)
@@ -94,7 +91,7 @@ func (v keyPages) showKeys(p *keysPage) error {
 }
 
 // createKey creates an API key and shows its text, once: a second submission of the form shows it to nobody.
-func (v keyPages) createKey() error {
+func createKey(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
@@ -108,13 +105,13 @@ func (v keyPages) createKey() error {
 	default:
 		v.status = f.setError(
 			&apiError{Status: http.StatusBadRequest, Param: "expires", Message: "is not one of the choices"})
-		return v.showKeys(&keysPage{Form: f})
+		return showKeys(v, &keysPage{Form: f})
 	}
 	p := &keysPage{Form: newForm(map[string][]string{"scope": {string(config.Read)}}, "")}
 	p.Text, p.New, err = v.deps.Keys.CreateKey(v.r.Context(), n)
 	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
 		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message})
-		return v.showKeys(&keysPage{Form: f})
+		return showKeys(v, &keysPage{Form: f})
 	}
 	if errors.Is(err, config.ErrAlreadyCreated) {
 		p.New, p.Repeated, err = nil, p.New, nil
@@ -122,11 +119,11 @@ func (v keyPages) createKey() error {
 	if err != nil {
 		return err
 	}
-	return v.showKeys(p)
+	return showKeys(v, p)
 }
 
 // revokeKey revokes an API key, whose name the person has typed.
-func (v keyPages) revokeKey() error {
+func revokeKey(v *visit) error {
 	all := v.deps.Keys.Keys(v.person.Account)
 	i := slices.IndexFunc(all, func(k *config.Key) bool { return k.ID == v.vars["key"] })
 	if i < 0 {
@@ -137,7 +134,7 @@ func (v keyPages) revokeKey() error {
 		v.status = http.StatusBadRequest
 		f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
 		f.Error = "To revoke a key, type its name. Nothing was revoked."
-		return v.showKeys(&keysPage{Form: f})
+		return showKeys(v, &keysPage{Form: f})
 	}
 	if err := v.deps.Keys.RevokeKey(v.r.Context(), k.ID); err != nil {
 		return err

@@ -26,6 +26,7 @@ func menu() []menuGroup {
 			{Path: "/app/settings", Name: "Settings", Icon: "settings", Tabs: []menuItem{
 				{Path: "/app/settings/keys", Name: "API keys"},
 				{Path: "/app/settings/people", Name: "People"},
+				{Path: "/app/settings/password", Name: "Password"},
 				{Path: "/app/settings/about", Name: "About"},
 			}},
 		}},

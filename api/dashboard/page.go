@@ -94,6 +94,9 @@ func (v *visit) page(name string, data any) error {
 	}
 	if block == "layout" {
 		x.Toast = v.takeToast()
+		if err := v.renewSession(); err != nil {
+			return err
+		}
 	}
 	var buf bytes.Buffer
 	if err := t.ExecuteTemplate(&buf, block, x); err != nil {

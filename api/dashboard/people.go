@@ -14,9 +14,6 @@ import (
 
 const peoplePath = "/app/settings/people"
 
-// peoplePages shows and changes who may sign in.
-type peoplePages struct{ *visit }
-
 // personRow is one person in the list.
 type personRow struct {
 	*config.User
@@ -34,6 +31,14 @@ type peoplePage struct {
 	Link        string
 	For         *config.User
 	LinkExpires time.Time
+	// Asked is a person who has changed since the form for the scope was drawn: the page asks again.
+	Asked *scopeQuestion
+}
+
+// scopeQuestion asks whether a person, as it is now, gets another scope.
+type scopeQuestion struct {
+	*config.User
+	Wanted config.Scope
 }
 
 var personScopes = []option{
@@ -44,12 +49,12 @@ var personScopes = []option{
 }
 
 // listPeople shows who may sign in and, to a writer, the form for an invitation.
-func (v peoplePages) listPeople() error {
+func listPeople(v *visit) error {
 	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
-	return v.showPeople(&peoplePage{Form: f})
+	return showPeople(v, &peoplePage{Form: f})
 }
 
-func (v peoplePages) showPeople(p *peoplePage) error {
+func showPeople(v *visit, p *peoplePage) error {
 	p.Scopes = personScopes
 	users := v.deps.Members.Users()
 	writers := 0
@@ -68,7 +73,7 @@ func (v peoplePages) showPeople(p *peoplePage) error {
 }
 
 // addPerson invites a person and shows the one-time link.
-func (v peoplePages) addPerson() error {
+func addPerson(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
@@ -81,28 +86,28 @@ func (v peoplePages) addPerson() error {
 	}
 	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
 		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message})
-		return v.showPeople(&peoplePage{Form: f})
+		return showPeople(v, &peoplePage{Form: f})
 	}
 	if err != nil {
 		return err
 	}
-	return v.showLink(u, token)
+	return showLink(v, u, token)
 }
 
 // resetPerson removes a person's password, ends the sessions and shows a new one-time link. The form names the state
 // that it was drawn from: sent twice, it makes one link.
-func (v peoplePages) resetPerson() error {
-	u, err := v.personInPath()
+func resetPerson(v *visit) error {
+	u, err := personInPath(v)
 	if err != nil {
 		return err
 	}
-	rev, err := strconv.ParseInt(v.values.Get("version"), 10, 64)
+	rev, err := sentRevision(v)
 	if err != nil {
-		return web.Invalid("", "The form is incomplete. Open the page again and send it once more.")
+		return err
 	}
 	token, u, err := v.deps.Members.ResetUser(v.r.Context(), u.ID, rev)
 	if errors.Is(err, config.ErrConflict) {
-		return v.personChanged()
+		return personChanged(v)
 	}
 	if err != nil {
 		return err
@@ -110,35 +115,53 @@ func (v peoplePages) resetPerson() error {
 	if u.ID == v.person.ID { // this session has ended too; the link leads back in
 		v.endSession()
 	}
-	return v.showLink(u, token)
+	return showLink(v, u, token)
 }
 
 // personChanged answers a form that was drawn before the last change of a person. Nothing was done.
-func (v peoplePages) personChanged() error {
+func personChanged(v *visit) error {
 	v.status = http.StatusBadRequest
 	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
 	f.Error = "This person has changed since you opened the page, perhaps by the same form. Nothing was done; this is " +
 		"the present state. A one-time link that was made before is not shown again: reset the person for a new one."
-	return v.showPeople(&peoplePage{Form: f})
+	return showPeople(v, &peoplePage{Form: f})
 }
 
-func (v peoplePages) showLink(u *config.User, token string) error {
+func showLink(v *visit, u *config.User, token string) error {
 	p := &peoplePage{For: u, Link: URL(v.cfg.BaseURL, v.cfg.Host) + linkPath + token,
 		Form: newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")}
 	if u.Link != nil {
 		p.LinkExpires = u.Link.Expires
 	}
-	return v.showPeople(p)
+	return showPeople(v, p)
 }
 
-// setPersonScope changes what a person may do.
-func (v peoplePages) setPersonScope() error {
-	u, err := v.personInPath()
+// sentRevision returns the revision of the person that the form was drawn from.
+func sentRevision(v *visit) (int64, error) {
+	rev, err := strconv.ParseInt(v.values.Get("version"), 10, 64)
+	if err != nil || rev <= 0 {
+		return 0, web.Invalid("", "The form is incomplete. Open the page again and send it once more.")
+	}
+	return rev, nil
+}
+
+// setPersonScope changes what a person may do. If the person has changed since the form was drawn, the page shows the
+// present state and asks again.
+func setPersonScope(v *visit) error {
+	u, err := personInPath(v)
+	if err != nil {
+		return err
+	}
+	rev, err := sentRevision(v)
 	if err != nil {
 		return err
 	}
 	scope := config.Scope(v.values.Get("scope"))
-	if _, err = v.deps.Members.SetUserScope(v.r.Context(), u.ID, scope); err != nil {
+	_, err = v.deps.Members.SetUserScope(v.r.Context(), u.ID, scope, rev)
+	if errors.Is(err, config.ErrConflict) {
+		return askScopeAgain(v, scope)
+	}
+	if err != nil {
 		return lastWriterError(err)
 	}
 	what := "may read and write now."
@@ -148,9 +171,19 @@ func (v peoplePages) setPersonScope() error {
 	return v.redirect(peoplePath, u.Email+" "+what)
 }
 
+func askScopeAgain(v *visit, wanted config.Scope) error {
+	u, err := personInPath(v)
+	if err != nil {
+		return err
+	}
+	v.status = http.StatusBadRequest
+	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
+	return showPeople(v, &peoplePage{Form: f, Asked: &scopeQuestion{u, wanted}})
+}
+
 // removePerson removes a person, whose address the caller has typed.
-func (v peoplePages) removePerson() error {
-	u, err := v.personInPath()
+func removePerson(v *visit) error {
+	u, err := personInPath(v)
 	if err != nil {
 		return err
 	}
@@ -158,7 +191,7 @@ func (v peoplePages) removePerson() error {
 		v.status = http.StatusBadRequest
 		f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
 		f.Error = "To remove a person, type the e-mail address. Nobody was removed."
-		return v.showPeople(&peoplePage{Form: f})
+		return showPeople(v, &peoplePage{Form: f})
 	}
 	if err := v.deps.Members.RemoveUser(v.r.Context(), u.ID); err != nil {
 		return lastWriterError(err)
@@ -171,13 +204,13 @@ func (v peoplePages) removePerson() error {
 }
 
 // endPersonSessions signs a person out everywhere.
-func (v peoplePages) endPersonSessions() error {
-	u, err := v.personInPath()
+func endPersonSessions(v *visit) error {
+	u, err := personInPath(v)
 	if err != nil {
 		return err
 	}
 	if u.ID == v.person.ID {
-		return v.signOutEverywhere()
+		return signOutEverywhere(v)
 	}
 	if err := v.deps.People.EndSessions(v.r.Context(), u.ID); err != nil {
 		return err
@@ -186,7 +219,7 @@ func (v peoplePages) endPersonSessions() error {
 }
 
 // personInPath returns the person that the path names.
-func (v peoplePages) personInPath() (*config.User, error) {
+func personInPath(v *visit) (*config.User, error) {
 	users := v.deps.Members.Users()
 	i := slices.IndexFunc(users, func(u *config.User) bool { return u.ID == v.vars["person"] })
 	if i < 0 {

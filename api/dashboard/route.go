@@ -40,42 +40,39 @@ type methods map[string]route
 // routes is the table of all pages and actions.
 func routes() []route {
 	return slices.Concat([]route{
-		{"GET", "/app", reader, (*visit).start},
+		{"GET", "/app", reader, showStart},
 
-		{"GET", eventsPath, reader, on(eventPages.listEvents)},
-		{"GET", eventsPath + "/{event}", reader, on(eventPages.showEvent)},
-		{"GET", eventsPath + "/{event}/attempts", reader, on(eventPages.listAttempts)},
-		{"GET", eventsPath + "/{event}/body", reader, on(eventPages.downloadBody)},
-		{"POST", eventsPath + "/{event}/replay", writer, on(eventPages.replayEvent)},
-		{"POST", eventsPath + "/{event}/erase", writer, on(eventPages.erasePayload)},
+		{"GET", eventsPath, reader, listEvents},
+		{"GET", eventsPath + "/{event}", reader, showEvent},
+		{"GET", eventsPath + "/{event}/attempts", reader, listAttempts},
+		{"GET", eventsPath + "/{event}/body", reader, downloadBody},
+		{"POST", eventsPath + "/{event}/replay", writer, replayEvent},
+		{"POST", eventsPath + "/{event}/erase", writer, erasePayload},
 
-		{"GET", settingsPath, reader, on(aboutPages.settings)},
-		{"GET", keysPath, reader, on(keyPages.listKeys)},
-		{"POST", keysPath, writer, on(keyPages.createKey)},
-		{"POST", keysPath + "/{key}/revoke", writer, on(keyPages.revokeKey)},
-		{"GET", peoplePath, reader, on(peoplePages.listPeople)},
-		{"POST", peoplePath, writer, on(peoplePages.addPerson)},
-		{"POST", peoplePath + "/{person}/scope", writer, on(peoplePages.setPersonScope)},
-		{"POST", peoplePath + "/{person}/sign-out", writer, on(peoplePages.endPersonSessions)},
-		{"POST", peoplePath + "/{person}/reset", writer, on(peoplePages.resetPerson)},
-		{"POST", peoplePath + "/{person}/remove", writer, on(peoplePages.removePerson)},
-		{"GET", aboutPath, reader, on(aboutPages.about)},
-		{"POST", aboutPath, writer, on(aboutPages.examine)},
+		{"GET", settingsPath, reader, openSettings},
+		{"GET", keysPath, reader, listKeys},
+		{"POST", keysPath, writer, createKey},
+		{"POST", keysPath + "/{key}/revoke", writer, revokeKey},
+		{"GET", peoplePath, reader, listPeople},
+		{"POST", peoplePath, writer, addPerson},
+		{"POST", peoplePath + "/{person}/scope", writer, setPersonScope},
+		{"POST", peoplePath + "/{person}/sign-out", writer, endPersonSessions},
+		{"POST", peoplePath + "/{person}/reset", writer, resetPerson},
+		{"POST", peoplePath + "/{person}/remove", writer, removePerson},
+		{"GET", aboutPath, reader, showAbout},
+		{"POST", aboutPath, writer, examine},
 
-		{"GET", signInPath, public, (*visit).signInForm},
-		{"POST", signInPath, public, (*visit).signIn},
-		{"POST", signOutPath, reader, (*visit).signOut},
-		{"POST", "/app/sign-out-everywhere", reader, (*visit).signOutEverywhere},
-		{"GET", linkPath + "{token}", public, (*visit).linkForm},
-		{"POST", linkPath + "{token}", public, (*visit).redeemLink},
-		{"GET", passwordPath, reader, (*visit).passwordForm},
-		{"POST", passwordPath, reader, (*visit).choosePassword},
+		{"GET", signInPath, public, signInForm},
+		{"POST", signInPath, public, signIn},
+		{"POST", signOutPath, reader, signOut},
+		{"POST", "/app/sign-out-everywhere", reader, signOutEverywhere},
+		{"GET", linkPath + "{token}", public, linkForm},
+		{"POST", linkPath + "{token}", public, redeemLink},
+		{"GET", passwordPath, reader, passwordForm},
+		{"POST", passwordPath, reader, choosePassword},
+		{"GET", changePasswordPath, reader, changePasswordForm},
+		{"POST", changePasswordPath, reader, changePassword},
 	}, endpointRoutes())
-}
-
-// on returns the handler of a page that belongs to a family of pages: a type with the visit alone.
-func on[P ~struct{ *visit }](handle func(P) error) func(*visit) error {
-	return func(v *visit) error { return handle(P{v}) }
 }
 
 // Serves reports whether a path belongs to the dashboard.
@@ -86,13 +83,16 @@ func Serves(path string) bool {
 // visit is one request to the dashboard and what is known of it.
 type visit struct {
 	*Dashboard
-	w      http.ResponseWriter
-	r      *http.Request
-	person *config.User      // who is signed in; nil = nobody
-	vars   map[string]string // variables of the path, as they were sent: escaped, to be used in paths of the API
-	values url.Values        // of the form in a POST
-	status int               // of the page; 200 if no handler sets another
-	asOf   string            // Relay-Data-As-Of of the calls; empty: the data is current
+	w       http.ResponseWriter
+	r       *http.Request
+	person  *config.User      // who is signed in; nil = nobody
+	session session           // of person
+	vars    map[string]string // variables of the path, as they were sent: escaped, to be used in paths of the API
+	values  url.Values        // of the form in a POST
+	status  int               // of the page; 200 if no handler sets another
+	// selfReloading says that the page reloads by itself in a browser without scripts.
+	selfReloading bool
+	asOf          string // Relay-Data-As-Of of the calls; empty: the data is current
 	// acting says that the handler of an action has been called: before, nothing can have been done.
 	acting bool
 	// replayed says that the API has answered a call as it did before: the form was sent twice. Its secrets have been

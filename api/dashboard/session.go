@@ -19,14 +19,17 @@ import (
 // session is what the cookie of a person who is signed in holds.
 type session struct {
 	User   string `json:"user"`
-	Issued int64  `json:"issued"` // Unix time in seconds
+	Began  int64  `json:"began"`  // when the person signed in, Unix time in seconds
+	Issued int64  `json:"issued"` // when the cookie was written, Unix time in seconds
 	Epoch  int    `json:"epoch"`  // of the person; a higher one ends the session
 }
 
 const (
-	// sessionLife is how long a session lasts after the last request.
-	sessionLife = 12 * time.Hour
-	// sessionRenewal is the age at which a cookie is replaced by one that lasts the whole life.
+	// sessionLife is how long a session lasts after the sign-in, whatever happens.
+	sessionLife = 30 * 24 * time.Hour
+	// sessionIdle is how long a session lasts after the last page that the person opened.
+	sessionIdle = 12 * time.Hour
+	// sessionRenewal is the age at which a page replaces the cookie.
 	sessionRenewal = 5 * time.Minute
 	// clockSkew is by how much the clock of the node that issued a cookie may be ahead of this one's.
 	clockSkew = 2 * time.Minute
@@ -111,16 +114,15 @@ func (d *Dashboard) sealer(ctx context.Context) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// openSession sets the person whose session the cookie holds, if there is one, and renews the cookie. An error means
-// that the session cannot be confirmed at the moment.
+// openSession sets the person whose session the cookie holds, if there is one. An error means that the session cannot
+// be confirmed at the moment.
 func (v *visit) openSession() error {
 	var s session
 	found, err := v.openSealed("", &s)
 	if !found || err != nil {
 		return err
 	}
-	age := v.deps.Now().Sub(time.Unix(s.Issued, 0))
-	if age >= sessionLife || age < -clockSkew {
+	if !s.lasts(v.deps.Now()) {
 		return nil
 	}
 	person, err := v.deps.People.SessionUser(s.User, s.Epoch)
@@ -130,16 +132,46 @@ func (v *visit) openSession() error {
 	case err != nil:
 		return toWebError(err)
 	}
-	v.person = person
-	if age >= sessionRenewal {
-		return v.beginSession(person)
-	}
+	v.person, v.session = person, s
 	return nil
 }
 
-// beginSession writes a new cookie for a person.
+// lasts reports whether the session has ended neither by its age nor since nobody used it.
+func (s session) lasts(now time.Time) bool {
+	age, idle := now.Sub(time.Unix(s.Began, 0)), now.Sub(time.Unix(s.Issued, 0))
+	return age < sessionLife && idle < sessionIdle && min(age, idle) >= -clockSkew
+}
+
+// beginSession writes the cookie of a person who has just signed in.
 func (v *visit) beginSession(person *config.User) error {
-	return v.setSealed("", session{person.ID, v.deps.Now().Unix(), person.Epoch}, sessionLife)
+	now := v.deps.Now().Unix()
+	return v.setSession(session{User: person.ID, Began: now, Issued: now, Epoch: person.Epoch})
+}
+
+// renewSession replaces the cookie of a session when the person opens a page. Nothing that a script or a page asks for
+// by itself counts: an open tab would keep the session for ever, and an answer that arrives after the sign-out would
+// begin it again.
+func (v *visit) renewSession() error {
+	now := v.deps.Now()
+	if v.person == nil || v.selfReloading || !v.isNavigation() ||
+		now.Sub(time.Unix(v.session.Issued, 0)) < sessionRenewal {
+		return nil
+	}
+	renewed := v.session
+	renewed.Issued = now.Unix()
+	return v.setSession(renewed)
+}
+
+// isNavigation reports whether the browser opens a page with GET, as opposed to a script. Over plain http on a LAN
+// browsers do not say so themselves, but htmx and live.js do.
+func (v *visit) isNavigation() bool {
+	h := v.r.Header
+	return v.r.Method == http.MethodGet && h.Get("HX-Request") == "" &&
+		(h.Get("Sec-Fetch-Mode") == "" || h.Get("Sec-Fetch-Mode") == "navigate")
+}
+
+func (v *visit) setSession(s session) error {
+	return v.setSealed("", s, min(sessionIdle, time.Unix(s.Began, 0).Add(sessionLife).Sub(v.deps.Now())))
 }
 
 // endSession deletes the cookie.

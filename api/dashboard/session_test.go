@@ -84,7 +84,7 @@ func TestCookieThatDoesNotOpenIsSignedOut(t *testing.T) {
 func TestCookieOfAMessageIsNoSession(t *testing.T) {
 	rig := newRig(t)
 	rig.addPage(route{"POST", "/app/toast", writer, func(v *visit) error {
-		return v.setSealed(toastCookie, session{"usr_1", rig.now.Unix(), 7}, time.Minute)
+		return v.setSealed(toastCookie, session{"usr_1", rig.now.Unix(), rig.now.Unix(), 7}, time.Minute)
 	}}, "", "")
 	b := rig.signedIn()
 	b.post("/app/toast", url.Values{}).want(200)
@@ -113,12 +113,56 @@ func TestSessionsSlide(t *testing.T) {
 	if b.session() == first {
 		t.Error("the cookie is not replaced")
 	}
-	for range 3 {
+	rig.now = rig.now.Add(11 * time.Hour)
+	b.get("/app").want(200)
+	rig.now = rig.now.Add(12 * time.Hour)
+	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+}
+
+// However often it is used, a session ends 30 days after the sign-in, and so does its last cookie.
+func TestSessionsEnd(t *testing.T) {
+	rig := newRig(t)
+	b := rig.signedIn()
+	end := rig.now.Add(30 * 24 * time.Hour)
+	for rig.now.Before(end.Add(-11 * time.Hour)) {
 		rig.now = rig.now.Add(11 * time.Hour)
 		b.get("/app").want(200)
 	}
-	rig.now = rig.now.Add(12 * time.Hour)
+	if c := b.cookies[rig.d.cookieName("")]; time.Duration(c.MaxAge)*time.Second != end.Sub(rig.now) {
+		t.Errorf("the cookie lives for another %d s, the session for %s", c.MaxAge, end.Sub(rig.now))
+	}
+	rig.now = end.Add(-time.Second)
+	b.get("/app").want(200)
+	rig.now = end
 	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+}
+
+// What a page asks for by itself does not keep a session, and does not begin it again after the sign-out.
+func TestOnlyOpenedPagesRenewSessions(t *testing.T) {
+	rig := newRig(t)
+	rig.api.on("GET /v1/events", http.StatusOK, `{"data":[],"has_more":false}`)
+	b := rig.signedIn()
+	first := b.session()
+	rig.now = rig.now.Add(time.Hour)
+	ask := func(path string, headers ...string) {
+		t.Helper()
+		if a := b.get(path, headers...).want(200); len(a.header["Set-Cookie"]) > 0 {
+			t.Errorf("%s with %q sets %q", path, headers, a.header["Set-Cookie"])
+		}
+	}
+	for _, path := range []string{"/app", eventsPath, keysPath} {
+		ask(path, "HX-Request", "true")
+		ask(path, "HX-Request", "true", "HX-History-Restore-Request", "true")
+		ask(path, "Sec-Fetch-Mode", "cors")
+	}
+	ask(eventsPath + "?tail=1") // reloads by itself without scripts
+	if b.session() != first {
+		t.Fatal("the cookie was replaced")
+	}
+	b.get(eventsPath, "Sec-Fetch-Mode", "navigate").want(200)
+	if b.session() == first {
+		t.Error("a page that the person opened does not renew the session")
+	}
 }
 
 // The clock of the node that issued a cookie may be ahead; a cookie from the far future is none.
@@ -192,7 +236,8 @@ func TestReadPersonReachesNoAction(t *testing.T) {
 	b := rig.signedIn()
 	id := strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1", "{event}", "evt_1", "{key}", "key_1",
 		"{person}", rig.people.person.ID)
-	own := []string{signInPath, signOutPath, "/app/sign-out-everywhere", linkPath + "{token}", passwordPath}
+	own := []string{signInPath, signOutPath, "/app/sign-out-everywhere", linkPath + "{token}", passwordPath,
+		changePasswordPath}
 	for _, x := range routes() {
 		if x.method != http.MethodPost || slices.Contains(own, x.path) {
 			continue

@@ -90,7 +90,8 @@ func (a *account) ResetUser(_ context.Context, userID string, rev int64) (string
 	return "", nil, config.ErrNotFound
 }
 
-func (a *account) SetUserScope(_ context.Context, userID string, scope config.Scope) (*config.User, error) {
+func (a *account) SetUserScope(_ context.Context, userID string, scope config.Scope, rev int64) (*config.User,
+	error) {
 	writers := 0
 	for _, u := range a.Users() {
 		if u.Scope == config.ReadWrite && u.ID != userID {
@@ -101,8 +102,12 @@ func (a *account) SetUserScope(_ context.Context, userID string, scope config.Sc
 		return nil, config.ErrLastWriter
 	}
 	for _, u := range a.others {
+		if u.ID == userID && u.Rev != rev {
+			return nil, config.ErrConflict
+		}
 		if u.ID == userID {
 			u.Scope = scope
+			u.Rev++
 			return u, nil
 		}
 	}
@@ -117,11 +122,15 @@ func (a *account) RemoveUser(_ context.Context, userID string) error {
 	return nil
 }
 
-// nonceOf returns the nonce of the form that posts to action.
-func (a *answer) nonceOf(action string) string {
+// nonceOf returns the nonce of the form that posts to action, and versionOf its version.
+func (a *answer) nonceOf(action string) string   { a.t.Helper(); return a.hidden(action, "nonce") }
+func (a *answer) versionOf(action string) string { a.t.Helper(); return a.hidden(action, "version") }
+
+// hidden returns the value of a hidden field of the form that posts to action.
+func (a *answer) hidden(action, name string) string {
 	a.t.Helper()
 	_, form, ok := strings.Cut(a.body, `action="`+action+`"`)
-	_, value, found := strings.Cut(form, `name="nonce" value="`)
+	_, value, found := strings.Cut(form, `name="`+name+`" value="`)
 	if !ok || !found {
 		a.t.Fatalf("no form leads to %s: %s", action, a.main())
 	}
@@ -200,13 +209,38 @@ func TestPersonIsInvitedResetAndRemoved(t *testing.T) {
 	}
 	b.post(peoplePath+"/usr_2/reset", url.Values{"version": {"x"}}).want(400)
 
-	b.post(peoplePath+"/usr_2/scope", url.Values{"scope": {"read_write"}}).wantRedirect(peoplePath)
 	b.post(peoplePath+"/usr_2/remove", url.Values{"confirm": {"old@example.com"}}).want(400, "Nobody was removed")
 	b.post(peoplePath+"/usr_2/remove", url.Values{"confirm": {"New@example.com"}}).wantRedirect(peoplePath)
 	if len(r.account.others) != 0 {
 		t.Error("the person was not removed")
 	}
 	b.post(peoplePath+"/usr_2/remove", url.Values{"confirm": {"new@example.com"}}).want(404)
+}
+
+// A form for the scope that was drawn before another change of the person changes nothing, shows what is stored, and
+// asks again.
+func TestStaleScopeForms(t *testing.T) {
+	r := newRig(t)
+	u := &config.User{Meta: config.Meta{ID: "usr_2", Rev: 5}, Email: "new@example.com", Scope: config.Read}
+	r.account.others = []*config.User{u}
+	b := r.signedIn()
+	scope := peoplePath + "/usr_2/scope"
+	form := url.Values{"scope": {"read_write"}, "version": {b.get(peoplePath).want(200).versionOf(scope)}}
+	u.Rev, u.LastSignInAt = 6, r.now
+	asked := b.post(scope, form).want(400, "new@example.com has changed", "Nothing was saved",
+		"Stored now: reads, last signed")
+	if u.Scope != config.Read {
+		t.Fatal("the scope was changed")
+	}
+	form.Set("version", asked.versionOf(scope))
+	b.post(scope, form).wantRedirect(peoplePath)
+	if u.Scope != config.ReadWrite {
+		t.Error("the scope was not changed")
+	}
+	b.post(scope, form).want(400, "That is the scope that you asked for")
+	b.post(scope, url.Values{"scope": {"read"}}).want(400, "incomplete")
+	r.account.others = nil
+	b.post(scope, form).want(404)
 }
 
 func TestLastWriterStays(t *testing.T) {
@@ -216,14 +250,15 @@ func TestLastWriterStays(t *testing.T) {
 	if strings.Contains(page.body, "usr_1/remove") || strings.Contains(page.body, "usr_1/scope") {
 		t.Error("the last writer can be removed or made a reader")
 	}
-	b.post(peoplePath+"/usr_1/scope", url.Values{"scope": {"read"}}).want(400, "Nobody else may change anything")
+	b.post(peoplePath+"/usr_1/scope", url.Values{"scope": {"read"}, "version": {"1"}}).want(400,
+		"Nobody else may change anything")
 	b.post(peoplePath+"/usr_1/remove", url.Values{"confirm": {"ops@example.com"}}).want(400, "Nobody else")
 }
 
 func TestOwnResetEndsTheSession(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	b.post(peoplePath+"/usr_1/reset", url.Values{"version": {"0"}}).want(200, "reset-token-1")
+	b.post(peoplePath+"/usr_1/reset", url.Values{"version": {"1"}}).want(200, "reset-token-1")
 	b.get(peoplePath).want(http.StatusSeeOther)
 	b = r.signedIn()
 	b.post(peoplePath+"/usr_1/sign-out", url.Values{}).wantRedirect(signInPath)

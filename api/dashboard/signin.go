@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -24,7 +25,7 @@ type signInPage struct {
 	BaseURL, Host string
 }
 
-func (v *visit) signInPage() signInPage {
+func newSignInPage(v *visit) signInPage {
 	p := signInPage{Next: localPath(v.r.URL.Query().Get("next"))}
 	if v.hosts.isForeignName(v.r) {
 		p.BaseURL, p.Host = v.cfg.BaseURL, v.r.Host
@@ -33,8 +34,8 @@ func (v *visit) signInPage() signInPage {
 }
 
 // signInForm shows the sign-in page, or the page behind it to a person who is signed in.
-func (v *visit) signInForm() error {
-	p := v.signInPage()
+func signInForm(v *visit) error {
+	p := newSignInPage(v)
 	if v.person != nil {
 		return v.redirect(p.Next, "")
 	}
@@ -42,8 +43,8 @@ func (v *visit) signInForm() error {
 }
 
 // signIn checks the password and begins a session.
-func (v *visit) signIn() error {
-	p := v.signInPage()
+func signIn(v *visit) error {
+	p := newSignInPage(v)
 	p.Next, p.Email = localPath(v.values.Get("next")), strings.TrimSpace(v.values.Get("email"))
 	email, err := config.NormalizeEmail(p.Email)
 	if err != nil {
@@ -51,22 +52,15 @@ func (v *visit) signIn() error {
 		v.status = http.StatusBadRequest
 		return v.page("sign-in", p)
 	}
-	ctx, from := v.r.Context(), web.InfoOf(v.r).Client
-	if wait := v.deps.SignInLimit.Refused(ctx, email, from); wait > 0 {
-		return errTooManySignIns(wait)
-	}
-	person, err := v.deps.People.SignIn(ctx, email, v.values.Get("password"))
-	if err != nil && !errors.Is(err, config.ErrSignIn) {
-		return err
-	}
-	// Others that were sent at the same time may have failed meanwhile. A right password gets the same answer then.
-	if wait := v.deps.SignInLimit.Refused(ctx, email, from); wait > 0 {
-		return errTooManySignIns(wait)
-	}
-	if err != nil {
-		v.deps.SignInLimit.Failed(ctx, email, from)
+	person, err := withinSignInLimit(v, email, func(ctx context.Context) (*config.User, error) {
+		return v.deps.People.SignIn(ctx, email, v.values.Get("password"))
+	})
+	if errors.Is(err, config.ErrSignIn) {
 		p.Error, v.status = "No person has this e-mail and password.", http.StatusForbidden
 		return v.page("sign-in", p)
+	}
+	if err != nil {
+		return err
 	}
 	if err := v.beginSession(person); err != nil {
 		return err
@@ -74,19 +68,31 @@ func (v *visit) signIn() error {
 	return v.redirect(p.Next, "")
 }
 
-func errTooManySignIns(wait time.Duration) error {
-	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,
-		Message: "There were too many sign-ins with this e-mail from your address."}
+// withinSignInLimit calls verify, which verifies a password of the person with that email address, unless there were
+// too many wrong ones. The attempt is counted first and taken back if the password was right or was not verified: of
+// passwords that are sent at the same time no more are verified than one after the other.
+func withinSignInLimit(v *visit, email string, verify func(context.Context) (*config.User, error)) (*config.User,
+	error) {
+	ctx, from := v.r.Context(), web.InfoOf(v.r).Client
+	if wait := v.deps.SignInLimit.Claim(ctx, email, from); wait > 0 {
+		return nil, &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,
+			Message: "There were too many wrong passwords from your address."}
+	}
+	person, err := verify(ctx)
+	if !errors.Is(err, config.ErrSignIn) {
+		v.deps.SignInLimit.Release(ctx, email, from)
+	}
+	return person, err
 }
 
 // signOut ends this session.
-func (v *visit) signOut() error {
+func signOut(v *visit) error {
 	v.endSession()
 	return v.redirect(signInPath, "You are signed out.")
 }
 
 // signOutEverywhere ends all sessions of the person, on every node.
-func (v *visit) signOutEverywhere() error {
+func signOutEverywhere(v *visit) error {
 	if err := v.deps.People.EndSessions(v.r.Context(), v.person.ID); err != nil {
 		return err
 	}

@@ -67,17 +67,30 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 	}
 }
 
-// Of passwords that are tried at once, none opens a session after five failures, and none gets another answer.
+// Of passwords that are tried at the same time, five are verified. The sixth is refused before that, though it is
+// right, and is no sign-in.
 func TestSignInsAtTheSameTimeAreLimited(t *testing.T) {
 	rig := newRig(t)
-	rig.people.during = func() { rig.limit["ops@example.com192.0.2.1"] = 5 }
-	for _, password := range []string{goodPassword, "wrong"} {
-		delete(rig.limit, "ops@example.com192.0.2.1")
-		b := rig.browser()
-		b.post("/app/sign-in", url.Values{"email": {"ops@example.com"}, "password": {password}}).want(429)
-		if len(b.cookies) > 0 {
-			t.Errorf("%s: the cookies are %v", password, b.cookies)
+	wrong := url.Values{"email": {"ops@example.com"}, "password": {"wrong"}}
+	b := rig.browser()
+	rig.people.during = func() {
+		if rig.people.verified < 5 {
+			b.post("/app/sign-in", wrong).want(403)
+			return
 		}
+		b.post("/app/sign-in", goodSignIn).want(429)
+	}
+	b.post("/app/sign-in", wrong).want(403)
+	if rig.people.verified != 5 || len(b.cookies) > 0 {
+		t.Errorf("%d passwords were verified, the cookies are %v", rig.people.verified, b.cookies)
+	}
+}
+
+// Right passwords do not use the limit up.
+func TestRightPasswordsAreNotLimited(t *testing.T) {
+	rig := newRig(t)
+	for range 7 {
+		rig.signedIn()
 	}
 }
 
@@ -159,5 +172,43 @@ func TestTokenIsNotLogged(t *testing.T) {
 	rig.browser().post("/app/link/link-token", url.Values{}).want(503)
 	if log := rig.log.String(); strings.Contains(log, "link-token") || !strings.Contains(log, "/app/link/{token}") {
 		t.Errorf("the log is %s", log)
+	}
+}
+
+// A person who knows the password changes it, a person with the scope read too. The other sessions end; wrong passwords
+// count as at the sign-in.
+func TestChangePassword(t *testing.T) {
+	rig := newRig(t)
+	rig.people.person.Scope = config.Read
+	b, other := rig.signedIn(), rig.signedIn()
+	const changed = "a new password"
+	form := func(current, password, again string) url.Values {
+		return url.Values{"current": {current}, "password": {password}, "again": {again}}
+	}
+	b.get("/app").want(200, `href="/app/settings/password"`)
+	page := b.get(changePasswordPath).want(200, "Change your password", `autocomplete="current-password"`)
+	if strings.Contains(page.body, goodPassword) {
+		t.Error("the page shows a password")
+	}
+	b.post(changePasswordPath, form(goodPassword, changed, "another")).want(400, "The two passwords differ")
+	b.post(changePasswordPath, form(goodPassword, "short", "short")).want(400, "Must have 12 to 1000 bytes")
+	a := b.post(changePasswordPath, form("wrong-secret", changed, changed)).want(403, `id="f-current-err"`)
+	if strings.Contains(a.body, "wrong-secret") || strings.Contains(a.body, changed) {
+		t.Error("the page shows a password")
+	}
+	other.get("/app").want(200) // nothing has happened
+
+	b.post(changePasswordPath, form(goodPassword, changed, changed)).wantRedirect(changePasswordPath)
+	b.get(changePasswordPath).want(200, "Your password is changed")
+	other.get("/app").want(303)
+
+	for range 4 { // the fifth was above
+		b.post(changePasswordPath, form("wrong", goodPassword, goodPassword)).want(403)
+	}
+	before := rig.people.verified
+	b.post(changePasswordPath, form(changed, goodPassword, goodPassword)).want(429, "too many wrong passwords")
+	b.post(signInPath, url.Values{"email": {"ops@example.com"}, "password": {changed}}).want(429)
+	if rig.people.verified != before || rig.people.password != changed {
+		t.Error("a password was verified beyond the limit")
 	}
 }

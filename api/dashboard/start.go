@@ -12,8 +12,8 @@ type startPage struct {
 	Pages        map[string]bool
 }
 
-// start shows what to do first.
-func (v *visit) start() error {
+// showStart shows what to do first.
+func showStart(v *visit) error {
 	var list struct {
 		Data []struct{} `json:"data"`
 	}

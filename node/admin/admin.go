@@ -87,6 +87,7 @@ func New(d Deps) (http.Handler, error) {
 		"GET /users":         s.handle(users.list),
 		"POST /users":        s.handle(users.add),
 		"POST /users/reset":  s.handle(users.reset),
+		"POST /users/scope":  s.handle(users.setScope),
 		"POST /users/remove": s.handle(users.remove),
 		"GET /config":        configurations.exportDocument,
 		"POST /config":       s.handleWithProgressUpTo(maxImport, configurations.importDocument),

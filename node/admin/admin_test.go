@@ -102,6 +102,9 @@ func (noUsers) AddUser(context.Context, string, config.Scope) (string, *config.U
 func (noUsers) ResetUser(context.Context, string, int64) (string, *config.User, error) {
 	return "", nil, nil
 }
+func (noUsers) SetUserScope(context.Context, string, config.Scope, int64) (*config.User, error) {
+	return nil, nil
+}
 func (noUsers) RemoveUser(context.Context, string) error { return nil }
 
 func request(h http.Handler, method, path, body string) (status int, answer string) {

@@ -22,8 +22,8 @@ type User struct {
 	LinkExpires  *time.Time `json:"link_expires_at"`
 }
 
-// AddUser asks for a new user.
-type AddUser struct {
+// ScopedUser asks for a new user, or for another scope of a user.
+type ScopedUser struct {
 	Email string `json:"email"`
 	Scope string `json:"scope"`
 }
@@ -41,6 +41,7 @@ type Users interface {
 	Users() []*config.User
 	AddUser(ctx context.Context, email string, scope config.Scope) (token string, u *config.User, err error)
 	ResetUser(ctx context.Context, userID string, rev int64) (token string, u *config.User, err error)
+	SetUserScope(ctx context.Context, userID string, scope config.Scope, rev int64) (*config.User, error)
 	RemoveUser(ctx context.Context, userID string) error
 }
 
@@ -76,14 +77,19 @@ func readUserID(r *http.Request) (userID, email string, err error) {
 	if err := readCommand(r, &c); err != nil {
 		return "", "", err
 	}
-	if email, err = config.NormalizeEmail(c.Email); err != nil {
+	return findUserID(c.Email)
+}
+
+// findUserID returns the id of the user with that address, and the normalized address.
+func findUserID(text string) (userID, email string, err error) {
+	if email, err = config.NormalizeEmail(text); err != nil {
 		return "", "", web.Invalid("email", "%v", err)
 	}
 	return config.UserID(email), email, nil
 }
 
 func (x *users) add(r *http.Request) (any, error) {
-	var c AddUser
+	var c ScopedUser
 	if err := readCommand(r, &c); err != nil {
 		return nil, err
 	}
@@ -104,6 +110,22 @@ func (x *users) reset(r *http.Request) (any, error) {
 		return nil, userError(err)
 	}
 	return commandUser(u, x.baseURL+LinkPath+token), nil
+}
+
+func (x *users) setScope(r *http.Request) (any, error) {
+	var c ScopedUser
+	if err := readCommand(r, &c); err != nil {
+		return nil, err
+	}
+	userID, _, err := findUserID(c.Email)
+	if err != nil {
+		return nil, err
+	}
+	u, err := x.users.SetUserScope(r.Context(), userID, config.Scope(c.Scope), 0)
+	if err != nil {
+		return nil, userError(err)
+	}
+	return commandUser(u, ""), nil
 }
 
 func (x *users) remove(r *http.Request) (any, error) {

@@ -57,12 +57,12 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			must("disabling", err)
 			must("revoking", n.RevokeKey(ctx, k.ID))
 			must("ending sessions", n.EndSessions(ctx, ops.ID))
-			_, err = n.SetUserScope(ctx, second.ID, Read)
+			_, err = n.SetUserScope(ctx, second.ID, Read, 0)
 			must("taking the right to write", err)
 			_, _, err = n.ResetUser(ctx, ops.ID, 0)
 			must("resetting a user", err)
 			must("removing a user", n.RemoveUser(ctx, second.ID))
-			if _, err := n.SetUserScope(ctx, ops.ID, Read); !errors.Is(err, ErrLastWriter) {
+			if _, err := n.SetUserScope(ctx, ops.ID, Read, 0); !errors.Is(err, ErrLastWriter) {
 				t.Errorf("the last user with read_write: %v", err)
 			}
 			must("deleting", n.DeleteEndpoint(ctx, e.ID))

@@ -20,7 +20,8 @@ const (
 
 // Bounds of hashing on one node. Anybody who can reach the sign-in page can ask for a hash.
 const (
-	maxHashes   = 4               // at once; one takes 19 MiB and about 30 ms
+	maxHashes   = 4               // of sign-ins at once; one takes 19 MiB and about 30 ms
+	maxChosen   = 1               // of people who are signed in and choose a password, besides
 	maxHashWait = 3 * time.Second // for a place among them
 )
 
@@ -82,25 +83,29 @@ func parseHash(text string) (h passwordHash, err error) {
 		requireRange("salt of the password hash", p.salt, 8, 64), requireRange("length of the password hash", p.hash, 16, 64))
 }
 
-// passwords hashes passwords, a bounded number at once.
+// passwords hashes passwords, a bounded number at once. Whoever is signed in has a place that sign-ins cannot take: a
+// flood of them leaves the way in by a link and a new password.
 type passwords struct {
-	slots chan struct{} // one element for each running hash
+	signIns, chosen hashSlots
 	// sum computes argon2id; tests replace it.
 	sum func(password, salt []byte, passes, memory uint32, threads uint8, length uint32) []byte
 }
 
 func newPasswords() *passwords {
-	return &passwords{slots: make(chan struct{}, maxHashes), sum: argon2.IDKey}
+	return &passwords{signIns: make(hashSlots, maxHashes), chosen: make(hashSlots, maxChosen), sum: argon2.IDKey}
 }
+
+// hashSlots has one element for each running hash; its capacity is how many may run.
+type hashSlots chan struct{}
 
 // do runs a function with a place among the running hashes. It returns ErrSignInBusy when none gets free before ctx
 // ends, or within maxHashWait.
-func (p *passwords) do(ctx context.Context, hash func()) error {
+func (s hashSlots) do(ctx context.Context, hash func()) error {
 	ctx, cancel := context.WithTimeout(ctx, maxHashWait)
 	defer cancel()
 	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
+	case s <- struct{}{}:
+		defer func() { <-s }()
 		hash()
 		return nil
 	case <-ctx.Done():

@@ -50,23 +50,27 @@ func TestHashesAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPasswords()
 		for range maxHashes {
-			p.slots <- struct{}{}
+			p.signIns <- struct{}{}
 		}
 		began := time.Now()
-		if err := p.do(t.Context(), func() { t.Error("a fifth hash runs") }); !errors.Is(err, ErrSignInBusy) ||
+		if err := p.signIns.do(t.Context(), func() { t.Error("a fifth hash runs") }); !errors.Is(err, ErrSignInBusy) ||
 			time.Since(began) != maxHashWait {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began = time.Now()
-		if err := p.do(ctx, func() {}); !errors.Is(err, ErrSignInBusy) || time.Since(began) != time.Second {
+		if err := p.signIns.do(ctx, func() {}); !errors.Is(err, ErrSignInBusy) || time.Since(began) != time.Second {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
-		<-p.slots
 		ran := false
-		if err := p.do(t.Context(), func() { ran = len(p.slots) == maxHashes }); err != nil || !ran ||
-			len(p.slots) != maxHashes-1 {
+		if err := p.chosen.do(t.Context(), func() { ran = true }); err != nil || !ran {
+			t.Errorf("a person who is signed in waits for sign-ins: %v", err)
+		}
+		<-p.signIns
+		ran = false
+		if err := p.signIns.do(t.Context(), func() { ran = len(p.signIns) == maxHashes }); err != nil || !ran ||
+			len(p.signIns) != maxHashes-1 {
 			t.Errorf("%v, %v", err, ran)
 		}
 	})

@@ -24,7 +24,7 @@ const signInPrecision = time.Minute
 
 // SignIn returns the user with that email address and password, and records the sign-in. It returns ErrSignIn when
 // either is wrong, ErrLease when this node cannot authenticate anybody now, and ErrSignInBusy when too many sign-ins
-// are running. It takes as long for an unknown address as for a known one. The caller limits failures.
+// are running. It takes as long for an unknown address as for a known one. The caller limits attempts, before it calls.
 func (c users) SignIn(ctx context.Context, email, password string) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
@@ -40,7 +40,7 @@ func (c users) SignIn(ctx context.Context, email, password string) (*User, error
 		}
 	}
 	matches := false
-	if err := c.passwords.do(ctx, func() { matches = c.passwords.matches(hash, password) }); err != nil {
+	if err := c.passwords.signIns.do(ctx, func() { matches = c.passwords.matches(hash, password) }); err != nil {
 		return nil, err
 	}
 	if !matches {
@@ -133,8 +133,8 @@ func (l *Link) opensWith(hash [conflog.HashLen]byte, now time.Time) bool {
 // short or too long, ErrNoPasswordChoice when the user has redeemed no link since the last password, and ErrSignInBusy
 // as SignIn does.
 func (c users) SetPassword(ctx context.Context, userID, password string) (*User, error) {
-	if len(password) < MinPassword || len(password) > MaxPassword {
-		return nil, &InvalidError{"password", fmt.Sprintf("must have %d to %d bytes", MinPassword, MaxPassword)}
+	if err := validatePassword(password); err != nil {
+		return nil, err
 	}
 	mayChoose := func(u *User) error {
 		if u == nil {
@@ -150,7 +150,7 @@ func (c users) SetPassword(ctx context.Context, userID, password string) (*User,
 		return nil, err
 	}
 	var hash string
-	if err := c.passwords.do(ctx, func() { hash = c.passwords.hash(password) }); err != nil {
+	if err := c.passwords.chosen.do(ctx, func() { hash = c.passwords.hash(password) }); err != nil {
 		return nil, err
 	}
 	return c.updateEverywhere(ctx, userID, func(u *User) error {
@@ -159,6 +159,54 @@ func (c users) SetPassword(ctx context.Context, userID, password string) (*User,
 		}
 		u.Password, u.Link, u.ChoosePassword = hash, nil, false
 		u.Epoch++
+		return nil
+	})
+}
+
+// validatePassword returns an *InvalidError for a password that is too short or too long.
+func validatePassword(password string) error {
+	if len(password) < MinPassword || len(password) > MaxPassword {
+		return &InvalidError{"password", fmt.Sprintf("must have %d to %d bytes", MinPassword, MaxPassword)}
+	}
+	return nil
+}
+
+// ChangePassword replaces the password of a user who knows the current one. Like SetPassword it ends the user's
+// sessions on every node; the returned user has the epoch for a new one. It returns an *InvalidError for a new password
+// that is too short or too long, ErrSignIn when the current one is wrong, ErrConflict when it has changed meanwhile,
+// and ErrLease and ErrSignInBusy as SignIn does. The caller limits attempts, before it calls.
+func (c users) ChangePassword(ctx context.Context, userID, current, password string) (*User, error) {
+	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
+		return nil, ErrLease
+	}
+	if err := validatePassword(password); err != nil {
+		return nil, err
+	}
+	u, _ := findEntity[*User](c.core, kindUser, userID)
+	if u == nil {
+		return nil, ErrNotFound
+	}
+	if len(current) > MaxPassword {
+		return nil, ErrSignIn
+	}
+	var hash string // of the new password; empty: the current one is wrong
+	err := c.passwords.chosen.do(ctx, func() {
+		if c.passwords.matches(u.Password, current) {
+			hash = c.passwords.hash(password)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if hash == "" {
+		return nil, ErrSignIn
+	}
+	return c.updateEverywhere(ctx, userID, func(now *User) error {
+		if now.Password != u.Password {
+			return ErrConflict
+		}
+		now.Password, now.Link, now.ChoosePassword = hash, nil, false
+		now.Epoch++
 		return nil
 	})
 }

@@ -93,6 +93,47 @@ func TestSignIn(t *testing.T) {
 	})
 }
 
+// Whoever knows the password may replace it. All sessions end, on every node, and nothing happens with a wrong one.
+func TestChangePassword(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a, b := pair(t, conf, conf)
+		hashes := cheapHashes(a, b)
+		u := withPassword(t, a, "ops@example.com", goodPassword)
+		for _, wrong := range []string{"", goodPassword + "x", strings.Repeat("x", MaxPassword+1)} {
+			if _, err := a.ChangePassword(ctx, u.ID, wrong, "another password"); !errors.Is(err, ErrSignIn) {
+				t.Errorf("with a wrong password: %v", err)
+			}
+		}
+		before := hashes.Load()
+		if _, err := a.ChangePassword(ctx, u.ID, goodPassword, "short"); !errors.As(err, new(*InvalidError)) {
+			t.Errorf("a short password: %v", err)
+		}
+		if hashes.Load() != before {
+			t.Error("a password that is too short costs a hash")
+		}
+		if _, err := b.SessionUser(u.ID, u.Epoch); err != nil {
+			t.Errorf("the session ended by a refused change: %v", err)
+		}
+		changed, err := a.ChangePassword(ctx, u.ID, goodPassword, "another password")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) {
+			t.Errorf("a session from before: %v", err)
+		}
+		if _, err := b.SessionUser(u.ID, changed.Epoch); err != nil {
+			t.Errorf("the new session: %v", err)
+		}
+		if _, err := b.SignIn(ctx, u.Email, goodPassword); !errors.Is(err, ErrSignIn) {
+			t.Errorf("the old password: %v", err)
+		}
+		if _, err := b.SignIn(ctx, u.Email, "another password"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A password that changes while it is verified signs nobody in.
 func TestSignInWithAPasswordThatChanges(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
@@ -328,7 +369,7 @@ func TestScopeIsTakenEverywhere(t *testing.T) {
 		a, b := pair(t, conf, conf)
 		u := addUser(t, a, "ops@example.com", ReadWrite)
 		addUser(t, a, "other@example.com", ReadWrite)
-		if _, err := a.SetUserScope(t.Context(), u.ID, Read); err != nil {
+		if _, err := a.SetUserScope(t.Context(), u.ID, Read, 0); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := b.SessionUser(u.ID, u.Epoch); err != nil || got.Scope != Read {

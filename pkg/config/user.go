@@ -129,12 +129,16 @@ func (c users) updateEverywhere(ctx context.Context, userID string, alter func(*
 }
 
 // SetUserScope changes what a user may do. When the scope is now Read and it returns nil, no node lets the user change
-// anything. It returns ErrLastWriter when nobody else has the scope ReadWrite.
-func (c users) SetUserScope(ctx context.Context, userID string, scope Scope) (*User, error) {
+// anything. It returns ErrLastWriter when nobody else has the scope ReadWrite, and ErrConflict when rev is not zero and
+// the user has another revision: it has changed since the caller read it.
+func (c users) SetUserScope(ctx context.Context, userID string, scope Scope, rev int64) (*User, error) {
 	if scope != Read && scope != ReadWrite {
 		return nil, errScope()
 	}
 	u, err := c.updateEverywhere(ctx, userID, func(u *User) error {
+		if rev != 0 && u.Rev != rev {
+			return ErrConflict
+		}
 		if scope == Read && u.Scope == ReadWrite && !c.hasWriter(userID) {
 			return ErrLastWriter
 		}
@@ -145,7 +149,7 @@ func (c users) SetUserScope(ctx context.Context, userID string, scope Scope) (*U
 		return u, err
 	}
 	// Another call has changed or removed the other writers in the meantime.
-	if _, err := c.SetUserScope(ctx, userID, ReadWrite); err != nil {
+	if _, err := c.SetUserScope(ctx, userID, ReadWrite, 0); err != nil {
 		return nil, err
 	}
 	return nil, ErrLastWriter

@@ -113,9 +113,9 @@ func TestInvalidUsersAreRefused(t *testing.T) {
 	f("email", err)
 	_, _, err = n.AddUser(t.Context(), "ops@example.com", "admin")
 	f("scope", err)
-	_, err = n.SetUserScope(t.Context(), "usr_nope", "")
+	_, err = n.SetUserScope(t.Context(), "usr_nope", "", 0)
 	f("scope", err)
-	if _, err := n.SetUserScope(t.Context(), "usr_nope", Read); !errors.Is(err, ErrNotFound) || len(n.Users()) > 0 {
+	if _, err := n.SetUserScope(t.Context(), "usr_nope", Read, 0); !errors.Is(err, ErrNotFound) || len(n.Users()) > 0 {
 		t.Errorf("%v, %+v", err, n.Users())
 	}
 }
@@ -129,16 +129,19 @@ func TestSomebodyMayAlwaysWrite(t *testing.T) {
 	if first.Scope != ReadWrite || second.Scope != Read {
 		t.Fatalf("%s, %s", first.Scope, second.Scope)
 	}
-	if _, err := n.SetUserScope(ctx, first.ID, Read); !errors.Is(err, ErrLastWriter) {
+	if _, err := n.SetUserScope(ctx, first.ID, Read, 0); !errors.Is(err, ErrLastWriter) {
 		t.Errorf("demoting the last writer: %v", err)
 	}
 	if err := n.RemoveUser(ctx, first.ID); !errors.Is(err, ErrLastWriter) {
 		t.Errorf("removing the last writer: %v", err)
 	}
-	if u, err := n.SetUserScope(ctx, second.ID, ReadWrite); err != nil || u.Scope != ReadWrite {
+	if u, err := n.SetUserScope(ctx, second.ID, ReadWrite, 0); err != nil || u.Scope != ReadWrite {
 		t.Fatalf("%+v, %v", u, err)
 	}
-	if u, err := n.SetUserScope(ctx, first.ID, Read); err != nil || u.Scope != Read {
+	if _, err := n.SetUserScope(ctx, first.ID, Read, first.Rev+1); !errors.Is(err, ErrConflict) {
+		t.Errorf("with another revision: %v", err)
+	}
+	if u, err := n.SetUserScope(ctx, first.ID, Read, first.Rev); err != nil || u.Scope != Read {
 		t.Errorf("%+v, %v", u, err)
 	}
 	if err := n.RemoveUser(ctx, first.ID); err != nil {
@@ -172,7 +175,7 @@ func racing(t *testing.T, conf stream.Config) (a, b *testNode, atOnce func(calls
 func TestSomebodyMayAlwaysWriteWhicheverNodesRemove(t *testing.T) {
 	remove := func(ctx context.Context, n *testNode, id string) error { return n.RemoveUser(ctx, id) }
 	demote := func(ctx context.Context, n *testNode, id string) error {
-		_, err := n.SetUserScope(ctx, id, Read)
+		_, err := n.SetUserScope(ctx, id, Read, 0)
 		return err
 	}
 	for name, take := range map[string][2]func(context.Context, *testNode, string) error{

@@ -1,7 +1,7 @@
 // Package limit enforces rates with token buckets and remembers claims of keys. All nodes share them through Redis.
 //
 // Callers take tokens (deliveries to a destination, calls with an API key; tokens.go), claim keys (deduplication and
-// Idempotency-Key; claim.go), count within a window of time (failed sign-ins; window.go, signin.go), bound how many
+// Idempotency-Key; claim.go), count within a window of time (sign-ins; window.go, signin.go), bound how many
 // different things one sender may name (distinct.go) and mirror the circuit breakers of destinations for display
 // (breaker_mirror.go). Begin reading at Limiter.Run and bucket.
 //

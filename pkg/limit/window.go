@@ -47,31 +47,47 @@ func (k windowKey) inRedis(class string) string {
 	return "window:" + class + ":" + base64.RawURLEncoding.EncodeToString(k[:])
 }
 
-// Count returns how often a key occurred in its window, and how long the window still lasts; 0, 0 for never. It takes
-// at most Config.Timeout and never fails.
-func (w *Window) Count(ctx context.Context, key string) (n int, left time.Duration) {
+// claimWindowScript counts an occurrence of KEYS[1] and returns 0, or returns for how many milliseconds the window
+// still lasts when it has ARGV[1] occurrences already. A new window lasts for ARGV[2] milliseconds.
+var claimWindowScript = redis.NewScript(
+	`if tonumber(redis.call('GET', KEYS[1]) or '0') >= tonumber(ARGV[1]) then return redis.call('PTTL', KEYS[1]) end ` +
+		`if redis.call('INCR', KEYS[1]) == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end return 0`)
+
+// releaseWindowScript takes one occurrence off KEYS[1], unless its window has ended meanwhile.
+var releaseWindowScript = redis.NewScript(
+	`if tonumber(redis.call('GET', KEYS[1]) or '0') > 1 then return redis.call('DECR', KEYS[1]) end ` +
+		`return redis.call('DEL', KEYS[1])`)
+
+// Claim counts an occurrence of a key and returns 0; or, if its window has most occurrences already, it counts nothing
+// and returns how long the window still lasts. Of calls at the same time, on any nodes, no more than most succeed. It
+// takes at most Config.Timeout and never fails.
+func (w *Window) Claim(ctx context.Context, key string, most int) (wait time.Duration) {
 	k := windowKey(sha256.Sum256([]byte(key)))
-	n, left = w.countLocal(k)
-	var count *redis.StringCmd
-	var ttl *redis.DurationCmd
-	err := w.limiter.call(ctx, "window", func(ctx context.Context) error {
-		_, err := w.limiter.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			count, ttl = p.Get(ctx, k.inRedis(w.class)), p.PTTL(ctx, k.inRedis(w.class))
-			return nil
-		})
-		return ignoreNil(err)
+	if wait = w.claimLocal(k, most); wait > 0 {
+		return wait
+	}
+	var left int64
+	err := w.limiter.call(ctx, "window", func(ctx context.Context) (err error) {
+		left, err = claimWindowScript.Run(ctx, w.limiter.client, []string{k.inRedis(w.class)}, most,
+			w.span.Milliseconds()).Int64()
+		return err
 	})
-	if err != nil {
-		return n, left
+	if err != nil || left == 0 {
+		return 0 // without Redis the node's own count decides
 	}
-	if shared, err := count.Int(); err == nil && ttl.Val() > 0 && (shared > n || shared == n && ttl.Val() > left) {
-		return shared, ttl.Val()
-	}
-	return n, left
+	w.releaseLocal(k)
+	return max(time.Duration(left)*time.Millisecond, time.Millisecond)
 }
 
-// Add counts one occurrence of a key. It takes at most Config.Timeout and never fails.
-func (w *Window) Add(ctx context.Context, key string) { w.AddMany(ctx, key, 1) }
+// Release takes back an occurrence that Claim has counted. It takes at most Config.Timeout. Best effort: where Redis
+// does not answer, the occurrence counts until its window ends.
+func (w *Window) Release(ctx context.Context, key string) {
+	k := windowKey(sha256.Sum256([]byte(key)))
+	w.releaseLocal(k)
+	_ = w.limiter.call(ctx, "window", func(ctx context.Context) error {
+		return releaseWindowScript.Run(ctx, w.limiter.client, []string{k.inRedis(w.class)}).Err()
+	})
+}
 
 // AddMany counts n occurrences of a key, at least 1, and returns how often the key has now occurred in its window. It
 // takes at most Config.Timeout and never fails.
@@ -93,21 +109,43 @@ func (w *Window) AddMany(ctx context.Context, key string, n int) int {
 	return max(local, int(shared.Val()))
 }
 
-// countLocal is Count for this node alone.
-func (w *Window) countLocal(k windowKey) (n int, left time.Duration) {
+// claimLocal is Claim for this node alone.
+func (w *Window) claimLocal(k windowKey, most int) (wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.openLocked(k)
+	if c.n >= most {
+		return c.began + w.span - w.limiter.elapsed()
+	}
+	c.n++
+	w.local[k] = c
+	return 0
+}
+
+// releaseLocal is Release for this node alone.
+func (w *Window) releaseLocal(k windowKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.local[k]
-	if left = c.began + w.span - w.limiter.elapsed(); c.n == 0 || left <= 0 {
-		return 0, 0
+	if c.n--; c.n <= 0 {
+		delete(w.local, k)
+		return
 	}
-	return c.n, left
+	w.local[k] = c
 }
 
 // addLocal is AddMany for this node alone.
 func (w *Window) addLocal(k windowKey, n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	c := w.openLocked(k)
+	c.n += n
+	w.local[k] = c
+	return c.n
+}
+
+// openLocked returns the window of a key as it is now, and makes room for the key if it is new.
+func (w *Window) openLocked(k windowKey) localCount {
 	now := w.limiter.elapsed()
 	if now-w.sweptAt >= w.span {
 		maps.DeleteFunc(w.local, func(_ windowKey, c localCount) bool { return now-c.began >= w.span })
@@ -118,11 +156,9 @@ func (w *Window) addLocal(k windowKey, n int) int {
 		w.evictLocked()
 	}
 	if !known || now-c.began >= w.span {
-		c = localCount{began: now}
+		return localCount{began: now}
 	}
-	c.n += n
-	w.local[k] = c
-	return c.n
+	return c
 }
 
 // evictLocked removes, of a few keys in the map's random order, the one whose window ends first.

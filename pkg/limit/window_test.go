@@ -2,10 +2,13 @@ package limit
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,27 +29,35 @@ func alone(t *testing.T) (*Limiter, *clock) {
 	return l, c
 }
 
+// wantWait fails unless a claim of key has to wait that long; 0 = it is counted.
+func wantWait(t *testing.T, w *Window, key string, most int, want time.Duration) {
+	t.Helper()
+	if got := w.Claim(t.Context(), key, most); got != want {
+		t.Errorf("%s waits for %s, want %s", key, got, want)
+	}
+}
+
 func TestWindow(t *testing.T) {
 	l, c := alone(t)
 	w := l.NewWindow("test", time.Minute)
-	f := func(key string, n int, left time.Duration) {
-		t.Helper()
-		if gotN, gotLeft := w.Count(t.Context(), key); gotN != n || gotLeft != left {
-			t.Errorf("%s: %d for %s, want %d for %s", key, gotN, gotLeft, n, left)
-		}
-	}
-	f("a", 0, 0)
-	w.Add(t.Context(), "a")
+	wantWait(t, w, "a", 2, 0)
 	c.now = c.now.Add(50 * time.Second)
-	w.Add(t.Context(), "a")
-	w.Add(t.Context(), "b")
-	f("a", 2, 10*time.Second)
-	f("b", 1, time.Minute)
+	wantWait(t, w, "a", 2, 0)
+	wantWait(t, w, "b", 2, 0)
+	wantWait(t, w, "a", 2, 10*time.Second)
+	w.Release(t.Context(), "a")
+	wantWait(t, w, "a", 2, 0)
+	wantWait(t, w, "a", 2, 10*time.Second)
 	c.now = c.now.Add(10 * time.Second)
-	f("a", 0, 0)
-	f("b", 1, 50*time.Second)
-	w.Add(t.Context(), "a")
-	f("a", 1, time.Minute)
+	wantWait(t, w, "a", 2, 0)
+	wantWait(t, w, "b", 2, 0)
+	wantWait(t, w, "b", 2, 50*time.Second)
+	for range 3 { // more than were claimed
+		w.Release(t.Context(), "b")
+	}
+	wantWait(t, w, "b", 2, 0)
+	wantWait(t, w, "b", 2, 0)
+	wantWait(t, w, "b", 2, time.Minute)
 }
 
 // Memory is bounded: a new key replaces one whose window ends early, and keys whose window has ended are removed.
@@ -55,14 +66,15 @@ func TestWindowIsBounded(t *testing.T) {
 	w := l.NewWindow("test", time.Minute)
 	w.most = 100
 	for i := range 1000 {
-		w.Add(t.Context(), fmt.Sprint(i))
+		wantWait(t, w, fmt.Sprint(i), 1, 0)
 		c.now = c.now.Add(time.Millisecond)
 	}
-	if n, _ := w.Count(t.Context(), "999"); len(w.local) != w.most || n != 1 {
-		t.Errorf("%d keys, the last one counts %d", len(w.local), n)
+	wantWait(t, w, "999", 1, time.Minute-time.Millisecond)
+	if len(w.local) != w.most {
+		t.Errorf("%d keys", len(w.local))
 	}
 	c.now = c.now.Add(time.Minute)
-	w.Add(t.Context(), "new")
+	wantWait(t, w, "new", 1, 0)
 	if len(w.local) != 1 {
 		t.Errorf("%d keys after their windows have ended", len(w.local))
 	}
@@ -73,18 +85,16 @@ func TestWindowIsShared(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		one, two := node(t, url).NewWindow("test", time.Minute), node(t, url).NewWindow("test", time.Minute)
 		ctx := t.Context()
-		for range 2 {
-			one.Add(ctx, "a")
-		}
-		two.Add(ctx, "a")
+		wantWait(t, one, "a", 3, 0)
+		wantWait(t, one, "a", 3, 0)
+		wantWait(t, two, "a", 3, 0)
 		for _, w := range []*Window{one, two} {
-			if n, left := w.Count(ctx, "a"); n != 3 || left <= 0 || left > time.Minute {
-				t.Errorf("%d for %s", n, left)
-			}
-			if n, left := w.Count(ctx, "b"); n != 0 || left != 0 {
-				t.Errorf("another key: %d for %s", n, left)
+			if wait := w.Claim(ctx, "a", 3); wait <= 0 || wait > time.Minute {
+				t.Errorf("waits for %s", wait)
 			}
 		}
+		two.Release(ctx, "a")
+		wantWait(t, one, "a", 3, 0)
 		keys, err := one.limiter.client.Keys(ctx, "window:*").Result()
 		if err != nil || len(keys) != 1 || strings.Contains(keys[0], ":a") {
 			t.Fatalf("%q, %v", keys, err)
@@ -96,22 +106,47 @@ func TestWindowIsShared(t *testing.T) {
 		if err := one.limiter.client.FlushAll(ctx).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if n, _ := one.Count(ctx, "a"); n != 2 {
-			t.Errorf("after the loss: %d", n)
+		if wait := one.Claim(ctx, "a", 3); wait <= 0 {
+			t.Error("nothing is known after the loss")
+		}
+		// A release of a window that has ended counts below zero nowhere, and leaves no key without an end.
+		two.Release(ctx, "c")
+		if n := one.limiter.client.Exists(ctx, windowKey(sha256.Sum256([]byte("c"))).inRedis("test")).Val(); n != 0 {
+			t.Error("a release left a key")
+		}
+	})
+}
+
+// Of many claims at the same time, on two nodes, no more succeed than fit.
+func TestClaimsOfAWindowAtTheSameTime(t *testing.T) {
+	eachEngine(t, func(t *testing.T, url string) {
+		windows := []*Window{node(t, url).NewWindow("test", time.Hour), node(t, url).NewWindow("test", time.Hour)}
+		var claimed atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 100 {
+			wg.Go(func() {
+				if windows[i%2].Claim(t.Context(), "a", 5) == 0 {
+					claimed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if n := claimed.Load(); n != 5 {
+			t.Errorf("%d claims succeeded, want 5", n)
 		}
 	})
 }
 
 // A client that hangs up at once is counted on all nodes all the same.
-func TestFailedSignInsOfClientsThatHangUp(t *testing.T) {
+func TestSignInsOfClientsThatHangUp(t *testing.T) {
 	url := "redis://" + embedded(t)
 	one, two := node(t, url).NewSignIns(), node(t, url).NewSignIns()
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	for range maxFailedSignIns {
-		one.Failed(gone, "ops@example.com", netip.MustParseAddr("192.0.2.1"))
+	for range maxSignIns {
+		one.Claim(gone, "ops@example.com", netip.MustParseAddr("192.0.2.1"))
 	}
-	if wait := two.Refused(t.Context(), "ops@example.com", netip.MustParseAddr("192.0.2.1")); wait <= 0 {
+	if wait := two.Claim(t.Context(), "ops@example.com", netip.MustParseAddr("192.0.2.1")); wait <= 0 {
 		t.Error("not refused on the other node")
 	}
 }
@@ -123,32 +158,33 @@ func TestWindowWithoutRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := l.NewWindow("test", time.Minute)
+	w := l.NewWindow("test", time.Hour)
 	for range 3 {
-		w.Add(t.Context(), "a")
+		wantWait(t, w, "a", 3, 0)
 	}
-	if n, _ := w.Count(t.Context(), "a"); n != 3 {
-		t.Errorf("%d", n)
+	if wait := w.Claim(t.Context(), "a", 3); wait <= 0 {
+		t.Error("a fourth is counted")
 	}
 }
 
-// Five failures with one address from one client are refused until the minute of the first has passed.
-func TestFailedSignIns(t *testing.T) {
+// Five attempts with one address from one client are refused until the minute of the first has passed; one that
+// succeeded does not count.
+func TestSignIns(t *testing.T) {
 	l, c := alone(t)
 	s := l.NewSignIns()
-	here := netip.MustParseAddr("192.0.2.1")
-	for i := range maxFailedSignIns {
-		if wait := s.Refused(t.Context(), "ops@example.com", here); wait != 0 {
-			t.Fatalf("refused for %s after %d failures", wait, i)
-		}
-		s.Failed(t.Context(), "ops@example.com", here)
-		c.now = c.now.Add(time.Second)
-	}
 	f := func(email, from string, want time.Duration) {
 		t.Helper()
-		if got := s.Refused(t.Context(), email, netip.MustParseAddr(from)); got != want {
+		if got := s.Claim(t.Context(), email, netip.MustParseAddr(from)); got != want {
 			t.Errorf("%s from %s: %s, want %s", email, from, got, want)
 		}
+	}
+	for i := range maxSignIns {
+		f("ops@example.com", "192.0.2.1", 0)
+		if i == 0 {
+			s.Release(t.Context(), "ops@example.com", netip.MustParseAddr("192.0.2.1"))
+			f("ops@example.com", "192.0.2.1", 0)
+		}
+		c.now = c.now.Add(time.Second)
 	}
 	f("ops@example.com", "192.0.2.1", 55*time.Second)
 	f(" OPS@example.com\n", "::ffff:192.0.2.1", 55*time.Second)
@@ -156,9 +192,37 @@ func TestFailedSignIns(t *testing.T) {
 	f("other@example.com", "192.0.2.1", 0)
 	c.now = c.now.Add(55 * time.Second)
 	f("ops@example.com", "192.0.2.1", 0)
-	for range maxFailedSignIns {
-		s.Failed(t.Context(), "ops@example.com", netip.MustParseAddr("2001:db8:1:2::1"))
+	for range maxSignIns {
+		f("ops@example.com", "2001:db8:1:2::1", 0)
 	}
 	f("ops@example.com", "2001:db8:1:2:ffff::9%eth0", time.Minute)
 	f("ops@example.com", "2001:db8:1:3::1", 0)
+}
+
+// A client that tries many addresses is refused after twenty attempts, whether or not they are known, and keeps nobody
+// else out. What is refused takes no memory and makes no other limit narrower.
+func TestSignInsOfAClientAreLimited(t *testing.T) {
+	l, c := alone(t)
+	s := l.NewSignIns()
+	client, other := netip.MustParseAddr("2001:db8:1:2::1"), netip.MustParseAddr("2001:db8:1:3::1")
+	for i := range 1000 {
+		wait := s.Claim(t.Context(), fmt.Sprintf("%d@example.com", i), client)
+		if refused := wait > 0; refused != (i >= maxClientSignIns) {
+			t.Fatalf("attempt %d waits for %s", i, wait)
+		}
+		client = client.Next()
+	}
+	if len(s.pairs.local) > maxClientSignIns {
+		t.Errorf("%d pairs in memory", len(s.pairs.local))
+	}
+	if wait := s.Claim(t.Context(), "0@example.com", other); wait != 0 {
+		t.Errorf("another client waits for %s", wait)
+	}
+	c.now = c.now.Add(signInSpan)
+	for range 4 * maxClientSignIns { // most are refused for their pair, and do not count for the client
+		s.Claim(t.Context(), "ops@example.com", client)
+	}
+	if wait := s.Claim(t.Context(), "new@example.com", client); wait != 0 {
+		t.Errorf("after attempts with one address the client waits for %s", wait)
+	}
 }

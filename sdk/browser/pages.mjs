@@ -51,6 +51,7 @@ export async function seed(relay, receiver, label) {
     at('event-attempts', `/events/${retrying}/attempts`),
     at('keys', '/settings/keys'),
     at('people', '/settings/people'),
+    at('password', '/settings/password'),
     at('about', '/settings/about'),
     at('not-found', '/nothing'),
   ]

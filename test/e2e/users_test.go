@@ -58,11 +58,16 @@ func usersCommands(t *testing.T, p *process) {
 	if list := relay(command.ExitDone, "", "list"); !strings.Contains(list, "\treader@example.com\tread\t") {
 		t.Errorf("%s", list)
 	}
+	relay(command.ExitRefused, "scope: must be read or read_write", "scope", "reader@example.com", "admin")
+	relay(command.ExitDone, "\nread_write\n", "scope", "Reader@example.com", "read_write")
+	relay(command.ExitDone, "\nread\n", "scope", "reader@example.com", "read")
+	relay(command.ExitRefused, "no user has this address", "scope", "nobody@example.com", "read")
 	relay(command.ExitDone, "", "remove", "reader@example.com")
 	relay(command.ExitDone, "removed ops@example.com", "remove", "ops@example.com")
 	relay(command.ExitRefused, "no user has this address", "remove", "ops@example.com")
 	relay(command.ExitRefused, "last user with the scope read_write; add another one first: relay users add", "remove",
 		"admin@example.com")
+	relay(command.ExitRefused, "last user with the scope read_write", "scope", "admin@example.com", "read")
 	relay(command.ExitRefused, "no user has this address", "reset", "ops@example.com")
 	var actions []string
 	for _, row := range p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+lines[0], nil)["data"].([]any) {
@@ -93,6 +98,7 @@ func TestUsersRejectsMisuse(t *testing.T) {
 	f("email address of one user", command.ExitMisused, "add")
 	f("email address of one user", command.ExitMisused, "reset", "a", "b")
 	f("email address of one user", command.ExitMisused, "remove")
+	f("email address of one user and a scope", command.ExitMisused, "scope", "ops@example.com")
 	f(`unexpected argument "x"`, command.ExitMisused, "list", "x")
 	f("no running process", command.ExitNoProcess, "list", "--data-dir", t.TempDir())
 }
