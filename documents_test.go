@@ -92,7 +92,9 @@ type code struct {
 var (
 	testName = regexp.MustCompile(`^(?:Test|Fuzz|Benchmark)[A-Z0-9]`)
 	// definesFlag are the methods of a flag set.
-	definesFlag  = regexp.MustCompile(`^(?:String|Bool|Int|Int64|Uint|Float64|Duration|Text|Func|BoolFunc|Var)(?:Var)?$`)
+	definesFlag = regexp.MustCompile(`^(?:String|Bool|Int|Int64|Uint|Float64|Duration|Text|Func|BoolFunc|Var)(?:Var)?$`)
+	// toolFlag is an option in the text of a JavaScript program.
+	toolFlag     = regexp.MustCompile(`'--([a-z]+(?:-[a-z]+)*)'`)
 	variableName = regexp.MustCompile(`\bRELAY_[A-Z0-9]+(?:_[A-Z0-9]+)*\b`)
 )
 
@@ -133,6 +135,9 @@ func readCode(t *testing.T) *code {
 		if slices.Contains([]string{".sh", ".mjs"}, filepath.Ext(name)) || d.Name() == "Makefile" {
 			for _, variable := range variableName.FindAllString(text(t, name), -1) {
 				c.environment[variable] = true
+			}
+			for _, flag := range toolFlag.FindAllStringSubmatch(text(t, name), -1) {
+				c.flags[flag[1]] = true
 			}
 		}
 		return nil

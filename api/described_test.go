@@ -233,8 +233,9 @@ func (c *contract) checkAnswer(method, path string, status int, header http.Head
 		}
 	}
 	if o == nil {
-		if strings.HasPrefix(path, "/docs") && (status == http.StatusOK || status == http.StatusNotModified) {
-			return nil // the reference page, which shows the document
+		isFile := strings.HasPrefix(path, "/docs") || strings.HasPrefix(path, "/tools/")
+		if isFile && (status == http.StatusOK || status == http.StatusNotModified) {
+			return nil // the reference page, which shows the document, and programs to download
 		}
 		if status < 400 {
 			return fmt.Errorf("%s %s is answered %d and is not in the document", method, path, status)

@@ -21,6 +21,7 @@ type page struct {
 	mediaType string
 	etag      string
 	policy    string // Content-Security-Policy, if it differs from the default
+	download  string // the name under which a browser saves it; empty if it shows it
 }
 
 func newPage(mediaType string, body []byte) page {
@@ -37,6 +38,9 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Access-Control-Allow-Origin", "*")
 	if p.policy != "" { // on a 304 too: browsers update the cached headers from it
 		h.Set("Content-Security-Policy", p.policy)
+	}
+	if p.download != "" {
+		h.Set("Content-Disposition", `attachment; filename="`+p.download+`"`)
 	}
 	if matchesETag(r.Header.Values("If-None-Match"), p.etag) {
 		w.WriteHeader(http.StatusNotModified)
@@ -58,7 +62,7 @@ func matchesETag(ifNoneMatch []string, etag string) bool {
 	return false
 }
 
-// publicPages returns the pages outside of /v1, by path.
+// publicPages returns the documents outside of /v1, by path.
 func publicPages() (map[string]*page, error) {
 	document, err := joinParts()
 	if err != nil {

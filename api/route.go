@@ -60,7 +60,13 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls
 	rt := &router{
 		keys: deps.Config, uses: deps.KeyUses, limits: deps.Limits,
 		rates: [classes]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend},
-		hosts: hostsOf(cfg), public: &public{ready: deps.Ready, pages: sync.OnceValues(publicPages)},
+		hosts: hostsOf(cfg), public: &public{ready: deps.Ready, pages: sync.OnceValues(func() (map[string]*page, error) {
+			pages, err := publicPages()
+			if err == nil {
+				addTools(pages, cfg.Version)
+			}
+			return pages, err
+		})},
 		mux: mux.NewRouter().SkipClean(true).UseEncodedPath(), routes: map[string]route{},
 	}
 	for _, x := range routes {

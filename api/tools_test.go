@@ -1,0 +1,45 @@
+package api_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+
+	"github.com/eventrelay/relay/api"
+)
+
+// Each tool has a plain and a versioned name and a checksum beside each; a browser saves it and never runs it.
+func TestToolsAreServed(t *testing.T) {
+	c := newClient(t, func(cfg *api.Config, _ *api.Deps) { cfg.Version = "1.2.3-dev+a6d2758" }).as("")
+	for file, source := range map[string]string{
+		"relay-forward.mjs":               "../sdk/forward/relay-forward.mjs",
+		"relay-forward-1.2.3-dev.mjs":     "../sdk/forward/relay-forward.mjs",
+		"relay-fixture-run.mjs":           "../sdk/fixture-run/relay-fixture-run.mjs",
+		"relay-fixture-run-1.2.3-dev.mjs": "../sdk/fixture-run/relay-fixture-run.mjs",
+	} {
+		want, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := fmt.Sprintf("%x  %s\n", sha256.Sum256(want), file)
+		for name, content := range map[string]string{file: string(want), file + ".sha256": sum} {
+			a := c.do("GET", "/tools/"+name, nil).want(http.StatusOK)
+			if string(a.raw) != content {
+				t.Errorf("%s is served with other content: %.100q", name, a.raw)
+			}
+			again := c.do("GET", "/tools/"+name, nil, "If-None-Match", a.Header.Get("ETag")).want(http.StatusNotModified)
+			for _, h := range []http.Header{a.Header, again.Header} {
+				if h.Get("Content-Security-Policy") != "sandbox; default-src 'none'" ||
+					h.Get("X-Content-Type-Options") != "nosniff" ||
+					h.Get("Content-Disposition") != `attachment; filename="`+name+`"` {
+					t.Errorf("%s is served with %v", name, h)
+				}
+			}
+		}
+	}
+	for _, path := range []string{"/tools", "/tools/", "/tools/relay-forward-1.2.4.mjs", "/tools/../sdk/sdk.go"} {
+		c.do("GET", path, nil).want(http.StatusNotFound)
+	}
+}
