@@ -85,6 +85,8 @@ func (t *Stream) scan(to int) {
 	for !t.stopped {
 		found := false
 		if t.i, t.state, found = t.s.automaton.next(t.window[:to], t.i, t.state); !found {
+			// A match that waits keeps its part of the window: without this a window with no further prefix never moves on.
+			t.stopped = !t.pending.flush(t.i-t.s.behind, t.report)
 			return
 		}
 		t.s.matchAt(t.window[:t.n], t.i, t.state, &t.pending)

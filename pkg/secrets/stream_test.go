@@ -2,9 +2,11 @@ package secrets_test
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
 
@@ -63,4 +65,19 @@ func TestMaskAll(t *testing.T) {
 	f("postgres://me:"+"hunter22xyz@db.internal:5432/app?x", "postgres://me:***@db.internal:5432/app?x", 1)
 	f("sk_live_"+"q8ZkT2vN4xW7yR1m", "sk_live_***", 1)
 	f(`{"api_key":"`+`q8ZkT2vN4xW7yR1mB5cJ9dL3"}`, `{"api_key":"***9dL3"}`, 1)
+}
+
+// A secret near the start is reported although nothing that looks like a prefix follows it, however long the text is.
+func TestStreamGoesOnBehindASecret(t *testing.T) {
+	var offsets []int64
+	stream := leaks(t).NewStream(func(f secrets.Found) bool {
+		offsets = append(offsets, f.Offset)
+		return true
+	})
+	if _, err := io.WriteString(stream, apikey.New()+strings.Repeat(" \n", 1<<20)+apikey.New()); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Close(); err != nil || len(offsets) != 2 || offsets[0] != 0 {
+		t.Errorf("secrets at %v, %v", offsets, err)
+	}
 }
