@@ -28,7 +28,7 @@ import (
 const module = "github.com/eventrelay/relay"
 
 // stages are the folders that never import each other and that pkg never imports.
-var stages = []string{"ingest", "dispatcher", "store", "ledger", "api", "usage", "doctor"}
+var stages = []string{"ingest", "leaks", "dispatcher", "store", "ledger", "api", "usage", "doctor"}
 
 // forBenchmark is why the relay must not even hold a library by way of another.
 const forBenchmark = "only the benchmark needs it"

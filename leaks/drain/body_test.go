@@ -1,0 +1,213 @@
+package drain
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// run starts the reports of a world's Drain.
+func (w *world) run(ctx context.Context, done chan<- error) {
+	var wg sync.WaitGroup
+	wg.Go(func() { done <- w.drain.Run(ctx) })
+}
+
+func contextWithCancel(t *testing.T) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	return ctx, cancel
+}
+
+// countingReader counts what is read of it.
+type countingReader struct {
+	io.Reader
+	n int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n += int64(n)
+	return n, err
+}
+
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// bomb returns a gzip body of about 10 MB that is 10 GB decompressed.
+func bomb(t *testing.T) []byte {
+	t.Helper()
+	var member bytes.Buffer
+	z, err := gzip.NewWriterLevel(&member, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := z.Write(make([]byte, 16<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Repeat(member.Bytes(), 10<<30/(16<<20))[:10_000_000]
+}
+
+// A bomb is refused after the first 64 MiB, at either level, whatever it would become.
+func TestBombsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	once := bomb(t)
+	twice := gzipped(string(once[:1<<20]))
+	for name, body := range map[string][]byte{"once": once, "twice": []byte(twice)} {
+		from := &countingReader{Reader: bytes.NewReader(body)}
+		before := processorTime()
+		status, text := w.send(http.MethodPost, path, from)
+		t.Logf("%s: %d bytes of %d read in %v of a processor", name, from.n, len(body), processorTime()-before)
+		if status != 413 || !strings.Contains(text, "decompressed") || from.n > 256<<10 {
+			t.Errorf("%s: %d %s after %d bytes", name, status, text, from.n)
+		}
+	}
+}
+
+// 60 MiB of lines are scanned in a few hundred kilobytes.
+func TestALargeBodyNeedsLittleMemory(t *testing.T) {
+	w := newWorld(t)
+	line := strings.Repeat("GET /index.html 200 12ms ", 40) + "\n"
+	body := io.LimitReader(&repeated{text: line}, 60<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	status, text := w.send(http.MethodPost, path, body)
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; status != 202 || allocated > 2<<20 {
+		t.Errorf("%d %s: %d bytes were allocated", status, text, allocated)
+	}
+}
+
+// repeated is a text without an end.
+type repeated struct {
+	text string
+	at   int
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		k := copy(p[n:], r.text[r.at:])
+		n, r.at = n+k, (r.at+k)%len(r.text)
+	}
+	return n, nil
+}
+
+// Honest logs that compress 400:1 are accepted; larger and corrupt bodies are refused and store nothing.
+func TestBodiesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	whole := gzipped(leak(1) + strings.Repeat(" ", 1000))
+	f := func(name string, want int, body string, headers ...string) {
+		t.Helper()
+		if status, text := w.send(http.MethodPost, path, strings.NewReader(body), headers...); status != want {
+			t.Errorf("%s: %d %s, want %d", name, status, text, want)
+		}
+	}
+	f("too large", 413, strings.Repeat("x", maxBody+1))
+	f("cut off", 400, whole[:len(whole)-6])
+	f("corrupt", 400, whole[:20]+"xx"+whole[22:])
+	f("wrong checksum", 400, whole[:len(whole)-5]+"x"+whole[len(whole)-4:])
+	f("another encoding", 415, "x", "Content-Encoding", "br")
+	if n := len(w.hits()); n != 0 {
+		t.Errorf("%d hits of refused bodies", n)
+	}
+	f("empty", 202, "")
+	f("three levels", 202, gzipped(gzipped(gzipped(leak(1)))))
+	if n := len(w.hits()); n != 0 {
+		t.Errorf("%d hits of a third level", n)
+	}
+	f("400 to 1", 202, gzipped(strings.Repeat(strings.Repeat("a", 100)+"\n", 100_000)), "Content-Encoding", "gzip")
+	f("declared, but plain", 202, leak(1), "Content-Encoding", "gzip")
+	w.only()
+}
+
+// A compressed body has its own bound on the wire.
+func TestCompressedBodiesAreBounded(t *testing.T) {
+	w := newWorld(t)
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.NoCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.CopyN(z, &repeated{text: "line\n"}, maxCompressed) // a buffer takes everything
+	_ = z.Close()
+	w.post(413, b.String())
+}
+
+// pipeListener gives one end of each pipe to the server.
+type pipeListener struct{ conns chan net.Conn }
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	c, ok := <-l.conns
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+func (l *pipeListener) Close() error   { return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A body that arrives slower than the minimum rate is refused when its time is up, and a steady one is accepted.
+func TestSlowSenders(t *testing.T) {
+	for name, x := range map[string]struct {
+		pause time.Duration // after each 64 KiB
+		parts int
+		want  string
+		after time.Duration
+	}{
+		"stalled":  {time.Hour, 10, "408", bodyGrace + time.Second},
+		"slow":     {3 * time.Second, 1000, "408", 9 * time.Second},
+		"steady":   {time.Second / 2, 20, "202", 0},
+		"too long": {time.Second * 9 / 10, 200, "408", maxTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				listener := &pipeListener{make(chan net.Conn, 1)}
+				server := &http.Server{Handler: w.drain.Handler()}
+				var wg sync.WaitGroup
+				wg.Go(func() { _ = server.Serve(listener) })
+				ours, theirs := net.Pipe()
+				listener.conns <- theirs
+				began := time.Now()
+				wg.Go(func() {
+					part := strings.Repeat("line of 16 bytes", 4<<10)
+					_, _ = fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", path, x.parts*len(part))
+					for range x.parts {
+						if _, err := io.WriteString(ours, part); err != nil {
+							return // it was refused
+						}
+						time.Sleep(x.pause)
+					}
+				})
+				answer := make([]byte, 12)
+				if _, err := io.ReadFull(ours, answer); err != nil || string(answer[9:]) != x.want {
+					t.Errorf("%s, %v", answer, err)
+				}
+				if took := time.Since(began); x.after > 0 && (took < x.after-time.Second || took > x.after+time.Second) {
+					t.Errorf("answered after %v, want %v", took, x.after)
+				}
+				_ = ours.Close()
+				close(listener.conns)
+				_ = server.Close()
+				wg.Wait()
+			})
+		})
+	}
+}

@@ -1,0 +1,265 @@
+// Package drain receives the lines of customers' logs at {base_url}/drain/{id}/{token} and turns the secrets in them
+// into hits. The lines are scanned while they arrive and are kept nowhere.
+//
+// A body is text, JSON or one JSON object a line, plain or gzip. Its raw bytes are scanned before anything is parsed;
+// only around a secret the line is read, for the application that wrote it and its time (line.go). The hits of one
+// request are merged (hits.go), bounded (bounds.go) and produced to the topic findings. The sender gets its 2xx when
+// all of them are acknowledged. If Kafka is unavailable it gets a 5xx and sends the lines again: a hit's identity derives
+// from the bytes of the body, so what was stored before counts once.
+//
+// The path is a capability: it is in no log, metric or error. The text of a secret is in memory only while it is hashed
+// and masked. Bodies are bounded in bytes, time and rate, before and after decompression (body.go).
+//
+// What each drain received is counted, and reported to the topic every two seconds (counters.go): people see within
+// seconds that their drain works. Begin with Drain.serve.
+package drain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// PathPrefix precedes the id and the token of a drain in its URL.
+const PathPrefix = "/drain/"
+
+// Config configures a Drain.
+type Config struct {
+	Node       string // name of this node
+	Partitions int32  // of the topic findings
+}
+
+// Configuration is the part of the configuration that drains need.
+type Configuration interface {
+	// DrainByToken returns the drain with that id and token; see config.Control.
+	DrainByToken(id, token string) (*config.Drain, config.Presence)
+	// FindingKeys returns the keys of the account's findings.
+	FindingKeys(ctx context.Context) (finding.Keys, error)
+	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
+	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
+	// HasFinding reports whether the configuration has a finding with that id.
+	HasFinding(id string) bool
+	// OutstandingFindings returns how many findings are neither resolved nor ignored.
+	OutstandingFindings() int
+}
+
+// Producer appends a record and calls done once, when the record is durable or was given up.
+type Producer interface {
+	ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
+}
+
+// Tokens takes tokens from buckets that hold those of one second and are shared by all nodes; see limit.Limiter. If
+// wait is positive, no token was taken.
+type Tokens interface {
+	TakeSharedToken(class, key string, perSecond float64) (wait time.Duration, left float64)
+	TakeSharedTokens(class, key string, n int, perSecond float64) (wait time.Duration)
+}
+
+// Window counts occurrences of keys within a minute; see limit.Window.
+type Window interface {
+	Count(ctx context.Context, key string) (n int, left time.Duration)
+	AddMany(ctx context.Context, key string, n int) int
+}
+
+// Distinct bounds how many different members a set gets; see limit.Distinct.
+type Distinct interface {
+	Admit(ctx context.Context, key string, members []string, most int) []bool
+}
+
+// Deps are the dependencies of a Drain. All are required.
+type Deps struct {
+	Metrics  prometheus.Registerer
+	Config   Configuration
+	Scanner  *secrets.Scanner
+	Producer Producer
+	Tokens   Tokens
+	Records  Window   // hit records of each drain
+	Findings Distinct // new findings of each drain and day
+	Now      func() time.Time
+	Front    *web.Front
+}
+
+// Drain serves the URLs of all drains.
+type Drain struct {
+	cfg      Config
+	deps     Deps
+	front    *web.Front
+	metrics  *metrics
+	counters *counters
+	running  slots
+}
+
+// New returns a Drain and registers its metrics. Run reports what it receives.
+func New(cfg Config, deps Deps) *Drain {
+	front := *deps.Front
+	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyGrace)
+	return &Drain{
+		cfg: cfg, deps: deps, front: &front, metrics: newMetrics(deps.Metrics),
+		counters: newCounters(cfg, deps.Producer), running: slots{byDrain: map[string]int{}},
+	}
+}
+
+// Handler answers requests at PathPrefix.
+func (d *Drain) Handler() http.Handler {
+	return d.front.Wrap(func(w http.ResponseWriter, r *http.Request) error {
+		web.InfoOf(r).Route = PathPrefix + "{drain}/{token}"
+		return d.serve(w, r)
+	})
+}
+
+// serve answers one request: 202 when its hits are durable, 200 while the drain is paused.
+func (d *Drain) serve(w http.ResponseWriter, r *http.Request) error {
+	if err := web.CheckHeader(r); err != nil {
+		return &web.Error{Status: http.StatusRequestHeaderFieldsTooLarge, Type: web.InvalidRequest, Message: err.Error()}
+	}
+	id, token := credentials(r)
+	to, presence := d.deps.Config.DrainByToken(id, token)
+	switch {
+	case presence == config.Deleted:
+		return &web.Error{Status: http.StatusGone, Type: web.NotFound, Message: "this drain was deleted; stop sending to it"}
+	case to == nil:
+		return web.Missing("no drain has this URL")
+	}
+	switch r.Method {
+	case http.MethodPost, http.MethodPut:
+	case http.MethodHead:
+		w.WriteHeader(http.StatusOK)
+		return nil
+	default:
+		w.Header().Set("Allow", "POST, PUT, HEAD")
+		return &web.Error{Status: http.StatusMethodNotAllowed, Type: web.InvalidRequest,
+			Message: "send lines with POST or PUT"}
+	}
+	if to.Paused {
+		web.Discard(r)
+		d.metrics.requests.WithLabelValues("paused").Inc()
+		web.WriteJSON(w, http.StatusOK, received{Paused: true})
+		return nil
+	}
+	got, err := d.receive(w, r, to)
+	d.count(to, got, err)
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusAccepted, got)
+	return nil
+}
+
+// credentials returns the id and the token of a request: from its path, or from its path and the Authorization header.
+func credentials(r *http.Request) (id, token string) {
+	id, token, inPath := strings.Cut(strings.TrimPrefix(r.URL.Path, PathPrefix), "/")
+	if inPath {
+		return id, token
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return id, ""
+	}
+	return id, strings.TrimSpace(token)
+}
+
+// received is the body of an answer.
+type received struct {
+	Paused bool   `json:"paused,omitempty"`
+	Lines  uint64 `json:"lines"`
+	Bytes  uint64 `json:"bytes"` // uncompressed
+	Hits   uint64 `json:"hits"`  // secrets found, each as often as it occurred
+}
+
+// receive scans the body and produces its hits.
+func (d *Drain) receive(w http.ResponseWriter, r *http.Request, to *config.Drain) (received, error) {
+	if err := d.admit(to.ID); err != nil {
+		return received{}, err
+	}
+	leave, err := d.running.enter(to.ID)
+	if err != nil {
+		return received{}, err
+	}
+	defer leave()
+	found := d.newHits(r, to)
+	got, hash, err := d.scan(w, r, to, found)
+	if err != nil {
+		return got, err
+	}
+	if found.err != nil {
+		return got, web.ServiceUnavailable(found.err, "the lines could not be checked now; send them again")
+	}
+	got.Hits = found.matches
+	// The body is complete: store its hits even if the sender disconnects now.
+	return got, d.store(context.WithoutCancel(r.Context()), found, hash)
+}
+
+// Rates of one drain, over all nodes.
+const (
+	maxRequestsPerSecond = 200
+	maxBytesPerSecond    = 50 << 20 // uncompressed
+)
+
+// Classes of token buckets. The key within a class is the drain's id.
+const (
+	limitRequests = "drain-requests"
+	limitBytes    = "drain-bytes"
+)
+
+// admit takes the token of a request, or returns the 429.
+func (d *Drain) admit(id string) error {
+	if wait, _ := d.deps.Tokens.TakeSharedToken(limitRequests, id, maxRequestsPerSecond); wait > 0 {
+		return rateLimited(wait, fmt.Sprintf("takes at most %d requests a second; send more lines in each",
+			maxRequestsPerSecond))
+	}
+	return nil
+}
+
+func rateLimited(wait time.Duration, what string) error {
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
+		Message: "the drain " + what}
+}
+
+// count counts a request for the drain's page and in the metrics.
+func (d *Drain) count(to *config.Drain, got received, err error) {
+	result := resultOf(err)
+	d.metrics.requests.WithLabelValues(result).Inc()
+	d.metrics.bytes.Add(float64(got.Bytes))
+	c := counted{requests: 1, lines: got.Lines, bytes: got.Bytes, hits: got.Hits}
+	if err != nil {
+		c.rejected, c.lastError = 1, result
+	}
+	d.counters.add(to, d.deps.Now(), c)
+}
+
+// resultOf returns the word for the outcome of a request, in the metrics and as last_error of a drain.
+func resultOf(err error) string {
+	e, ok := errors.AsType[*web.Error](err)
+	switch {
+	case err == nil:
+		return "accepted"
+	case !ok:
+		return "failed"
+	}
+	switch e.Status {
+	case http.StatusTooManyRequests:
+		return "rate_limited"
+	case http.StatusRequestEntityTooLarge:
+		return "too_large"
+	case http.StatusRequestTimeout:
+		return "too_slow"
+	case http.StatusUnsupportedMediaType:
+		return "unsupported_encoding"
+	case http.StatusServiceUnavailable:
+		return "unavailable"
+	default:
+		return "unreadable"
+	}
+}

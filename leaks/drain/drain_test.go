@@ -1,0 +1,376 @@
+package drain
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// A secret in each kind of body becomes one hit with its place, and its text is nowhere.
+func TestSecretsBecomeHits(t *testing.T) {
+	secret := leak(1)
+	object := fmt.Sprintf(`{"time":"2026-01-02T03:04:05Z","app":"web","env":"prod","release":"1.2","msg":"key %s"}`, secret)
+	for name, body := range map[string]string{
+		"text":         "started\nkey=" + secret + "\nstopped\n",
+		"ndjson":       `{"app":"other"}` + "\n" + object + "\n" + `{"app":"third"}`,
+		"json":         `[{"app":"other"}, ` + object + `,{"app":"third"}]`,
+		"gzip":         gzipped(object),
+		"gzip of gzip": gzipped(gzipped(object)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			answer := w.post(202, body, "User-Agent", "shipper/1.0 "+leak(2))
+			h := w.only()
+			if h.N != 1 || h.Rule != "stripe-secret-live" || h.Sender != drainID || h.Account != "acc_1" || !h.Billed ||
+				h.Source != finding.Drain || h.Severity != finding.High || h.Unverified || h.RemoteIP.String() != "192.0.2.7" ||
+				!strings.HasPrefix(h.Masked, "sk_live_***") || h.Place.DrainID != drainID || h.Fingerprint == "" {
+				t.Errorf("%+v", h)
+			}
+			if !strings.Contains(answer, `"hits":1`) || strings.Contains(h.Agent, "live_a") {
+				t.Errorf("answer %s, agent %s", answer, h.Agent)
+			}
+			want := "web prod 1.2 2026-01-02T03:04:05Z"
+			if name == "text" {
+				want = "production   " + h.At.Format(time.RFC3339)
+			}
+			got := fmt.Sprintf("%s %s %s %s", h.Place.Label, h.Environment, h.Release, h.ObservedAt.Format(time.RFC3339))
+			if got != want {
+				t.Errorf("place %q, want %q", got, want)
+			}
+			w.mustNotHold(secret, leak(2), token)
+		})
+	}
+}
+
+// mustNotHold fails the test if anything that is stored, logged or counted has a text.
+func (w *world) mustNotHold(texts ...string) {
+	w.tb.Helper()
+	all := w.everything()
+	if !strings.Contains(all, drainID) {
+		w.tb.Fatal("the searched text is not what was written")
+	}
+	for _, text := range texts {
+		if strings.Contains(all, text) || strings.Contains(all, text[3:]) {
+			w.tb.Errorf("%s is stored, logged or counted", text)
+		}
+	}
+}
+
+// A secret is found wherever the connection or a read cuts it.
+func TestSecretsAreFoundAtEveryCut(t *testing.T) {
+	w := newWorld(t)
+	secret := leak(3)
+	for cut := range len(secret) + 1 {
+		body := io.MultiReader(strings.NewReader("key "+secret[:cut]), strings.NewReader(secret[cut:]+" "+fmt.Sprint(cut)))
+		if status, text := w.send(http.MethodPost, path, body); status != 202 || !strings.Contains(text, `"hits":1`) {
+			t.Errorf("cut at %d: %d %s", cut, status, text)
+		}
+	}
+	ids := map[string]bool{}
+	for _, h := range w.hits() {
+		ids[h.Finding] = true
+	}
+	if len(ids) != 1 {
+		t.Errorf("%d findings of one secret", len(ids))
+	}
+}
+
+// The hits of one request merge by finding and location.
+func TestEqualHitsMerge(t *testing.T) {
+	w := newWorld(t)
+	var body strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&body, `{"app":"app-%d","msg":"%s"}`+"\n", i%2, leak(i%3))
+	}
+	w.post(202, body.String())
+	all := w.hits()
+	total := 0
+	for _, h := range all {
+		total += int(h.N)
+	}
+	if len(all) != 6 || total != 12 {
+		t.Errorf("%d hits with %d secrets, want 6 with 12", len(all), total)
+	}
+}
+
+// After 1,000 records in a minute the application does not count any more; the number of secrets stays exact.
+func TestManyRecordsMergeByFinding(t *testing.T) {
+	w := newWorld(t)
+	lines := func(apps int) string {
+		var body strings.Builder
+		for i := range apps {
+			fmt.Fprintf(&body, `{"app":"app-%d","msg":"%s"}`+"\n", i, leak(1))
+		}
+		return body.String()
+	}
+	w.post(202, lines(maxRecords))
+	w.post(202, lines(1))
+	if n := len(w.hits()); n != maxRecords+1 {
+		t.Fatalf("%d hits", n)
+	}
+	w.post(202, lines(50))
+	last := w.hits()[maxRecords+1:]
+	if len(last) != 1 || last[0].N != 50 {
+		t.Errorf("%d more records, want one with 50 secrets", len(last))
+	}
+}
+
+// A request makes at most 1,000 records, and those beyond it are counted in the finding flood.
+func TestRecordsOfARequestAreBounded(t *testing.T) {
+	w := newWorld(t)
+	var body strings.Builder
+	for i := range maxRecords + 20 {
+		body.WriteString(leak(i) + "\n")
+	}
+	w.post(202, body.String())
+	all := w.hits()
+	if last := all[len(all)-1]; len(all) != maxRecords+1 || last.Rule != finding.RuleFlood || last.N != 20 {
+		t.Errorf("%d records, the last one is %+v", len(all), last)
+	}
+}
+
+// 10,000 made-up keys make a bounded number of findings and one finding flood; known findings are outside the bound.
+func TestFloodIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.post(202, leak(0))
+	known := w.only().Finding
+	w.known[known] = true
+	for from := 0; from < 10_000; from += 500 {
+		var body strings.Builder
+		for i := range 500 {
+			body.WriteString(leak(1+from+i) + "\n")
+		}
+		w.post(202, body.String())
+	}
+	w.post(202, "again "+leak(0))
+	findings, total, floods := map[string]bool{}, 0, map[string]int{}
+	for _, h := range w.hits() {
+		findings[h.Finding] = true
+		total += int(h.N)
+		if h.Rule == finding.RuleFlood {
+			floods[h.Finding] += int(h.N)
+			if h.Severity != finding.High || h.Place.Label != "production" {
+				t.Errorf("%+v", h)
+			}
+		}
+	}
+	if len(findings) > maxNewFindings+2 || total != 10_002 || len(floods) != 1 {
+		t.Errorf("%d findings, %d secrets, floods %v", len(findings), total, floods)
+	}
+}
+
+// An account with 20,000 findings that wait for somebody gets no new ones.
+func TestOutstandingFindingsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.outstanding = maxOutstanding - 1
+	w.post(202, leak(1)+"\n"+leak(2)+"\n"+leak(1))
+	all := w.hits()
+	if len(all) != 2 || all[0].N != 2 || all[1].Rule != finding.RuleFlood || all[1].N != 1 {
+		t.Errorf("%d hits, the last %+v", len(all), all[len(all)-1])
+	}
+}
+
+// A sender that gets a 5xx sends the same lines again, compressed or not; what was stored before counts once.
+func TestARetryCountsOnce(t *testing.T) {
+	w := newWorld(t)
+	var body strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&body, "line %d %s\n", i, leak(i%20))
+	}
+	n := 0
+	w.answer = func(*stream.Record) error {
+		if n++; n%3 == 0 {
+			return errors.New("the broker is away")
+		}
+		return nil
+	}
+	w.post(503, body.String())
+	w.post(503, gzipped(body.String()))
+	if stored := len(w.hits()); stored == 0 || stored > 20 {
+		t.Fatalf("%d hits are stored in part", stored)
+	}
+	w.answer = nil
+	w.post(202, body.String())
+	w.post(202, gzipped(body.String()))
+	all, total := w.hits(), 0
+	for _, h := range all {
+		total += int(h.N)
+	}
+	if len(all) != 20 || total != 40 || w.metric("unavailable") != 2 {
+		t.Errorf("%d hits with %d secrets", len(all), total)
+	}
+}
+
+// A log that does not answer is a 503 after ten seconds, and so is a configuration without its keys.
+func TestLogIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.silent = true
+		began := time.Now()
+		w.post(503, leak(1))
+		if took := time.Since(began); took != produceTimeout {
+			t.Errorf("answered after %v", took)
+		}
+		w.post(202, "nothing to store")
+		w.silent, w.keysErr = false, errors.New("no keys")
+		w.post(503, leak(1))
+		if n := len(w.hits()); n != 0 {
+			t.Errorf("%d hits", n)
+		}
+	})
+}
+
+// Who does not know the URL learns nothing; a drain that is paused or deleted stores nothing.
+func TestWhoMaySend(t *testing.T) {
+	w := newWorld(t)
+	f := func(method, path string, want int, headers ...string) {
+		t.Helper()
+		if status, text := w.send(method, path, strings.NewReader(leak(1)), headers...); status != want ||
+			strings.Contains(text, token) {
+			t.Errorf("%s %s: %d %s, want %d", method, path, status, text, want)
+		}
+	}
+	f("POST", PathPrefix+drainID+"/tokenofanother", 404)
+	f("POST", PathPrefix+"drn_2/"+token, 404)
+	f("POST", PathPrefix+drainID, 404)
+	f("POST", PathPrefix+drainID+"/", 404)
+	f("POST", PathPrefix, 404)
+	f("GET", path, 405)
+	f("HEAD", path, 200)
+	f("POST", PathPrefix+drainID, 404, "Authorization", "Bearer wrong")
+	if n := len(w.hits()); n != 0 {
+		t.Fatalf("%d hits", n)
+	}
+	f("PUT", path, 202)
+	f("POST", PathPrefix+drainID, 202, "Authorization", "bearer "+token)
+	w.to.Paused = true
+	f("POST", path, 200)
+	w.deleted = true
+	f("POST", path, 410)
+	w.only() // the same body twice counts once
+	if got := w.metric("paused"); got != 1 {
+		t.Errorf("%v paused requests are counted", got)
+	}
+	w.mustNotHold(token, "tokenofanother")
+}
+
+// One of our own keys is named; while it is accepted the hit is critical. A decoy is a test, low, and costs nothing.
+func TestOwnKeys(t *testing.T) {
+	w := newWorld(t)
+	works, revoked, fake := apikey.New(), apikey.New(), decoy()
+	w.addKey(works, &config.Key{ID: "key_1"})
+	w.addKey(revoked, &config.Key{ID: "key_2", RevokedAt: time.Now()})
+	w.post(202, works+"\n"+revoked+"\n"+fake+"\n"+apikey.New())
+	var got []string
+	for _, h := range w.hits() {
+		got = append(got, fmt.Sprint(h.KeyID, " ", h.Severity, " ", h.Test, " ", h.Billed))
+	}
+	want := []string{"key_1 critical false true", "key_2 high false true", " low true false", " high false true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	w.mustNotHold(works, revoked, fake)
+}
+
+// More than 200 requests a second, and more than 32 at the same time, are refused.
+func TestRates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for range maxRequestsPerSecond {
+			w.post(202, "line")
+		}
+		w.post(429, "line")
+		time.Sleep(time.Second)
+		var leaves []func()
+		for range maxRunningOfDrain {
+			leave, err := w.drain.running.enter(drainID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaves = append(leaves, leave)
+		}
+		w.post(429, "line")
+		for range maxRunning - maxRunningOfDrain {
+			if _, err := w.drain.running.enter(fmt.Sprint(len(w.drain.running.byDrain), w.drain.running.all)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leaves[0]()
+		w.post(202, "line")
+		if _, err := w.drain.running.enter("another"); err != nil {
+			t.Fatal(err)
+		}
+		w.post(503, "line")
+	})
+}
+
+// What a drain received is reported within two seconds, again until the log has it, and at the end.
+func TestReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, stop := contextWithCancel(t)
+		done := make(chan error, 1)
+		w.run(ctx, done)
+		last := func() *finding.Counts {
+			t.Helper()
+			all := w.counts()
+			if len(all) == 0 {
+				t.Fatal("no report")
+			}
+			return all[len(all)-1]
+		}
+		w.post(202, "one\ntwo\n"+leak(1))
+		time.Sleep(reportInterval)
+		synctest.Wait()
+		c := last()
+		if c.Sender != drainID || c.Requests != 1 || c.Lines != 3 || c.Bytes != uint64(8+len(leak(1))) || c.Hits != 1 ||
+			c.Platform != "generic" || c.LastAt.IsZero() || c.LastError != "" || c.Node != "node-1" {
+			t.Errorf("%+v", c)
+		}
+		w.answer = func(*stream.Record) error { return errors.New("away") }
+		w.post(202, "four")
+		w.post(413, strings.Repeat("x", maxBody+1))
+		time.Sleep(2 * reportInterval)
+		synctest.Wait()
+		w.answer = nil
+		time.Sleep(reportInterval)
+		synctest.Wait()
+		if c := last(); c.Requests != 3 || c.Lines < 4 || c.Rejected != 1 || c.LastError != "too_large" || c.Version < 3 {
+			t.Errorf("%+v", c)
+		}
+		n := len(w.counts())
+		time.Sleep(time.Hour)
+		if len(w.counts()) != n || len(w.drain.counters.minutes) != 0 {
+			t.Errorf("%d reports without a request, %d minutes in memory", len(w.counts())-n, len(w.drain.counters.minutes))
+		}
+		w.post(202, "five")
+		stop()
+		if err := <-done; err != nil || last().Requests != 1 {
+			t.Errorf("at the end: %v, %+v", err, last())
+		}
+	})
+}
+
+// The answer counts what was received.
+func TestAnswer(t *testing.T) {
+	w := newWorld(t)
+	var got received
+	if err := json.Unmarshal([]byte(w.post(202, gzipped("one\n\ntwo"))), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := (received{Lines: 3, Bytes: 8}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,150 @@
+package drain
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const (
+	// maxRecords bounds the hit records of one request; what is beyond it is counted in the finding flood.
+	maxRecords = 1_000
+	// maxMatches bounds the secrets of one request that are hashed; those after them are counted in the finding flood too.
+	maxMatches = 100_000
+	// maxRecordsPerMinute is how many hit records a drain makes in a minute before its hits are merged without regard to
+	// the application that wrote them.
+	maxRecordsPerMinute = 1_000
+)
+
+// hits collects the secrets of one request. Equal ones at the same location become one hit with a count.
+type hits struct {
+	drain     *Drain
+	ctx       context.Context //nolint:containedctx // of the request that it belongs to
+	to        *config.Drain
+	at        time.Time // the arrival
+	client    netip.Addr
+	method    string
+	agent     string
+	keys      *finding.Keys // nil until the first secret
+	byFinding bool          // locations do not count
+	matches   uint64
+	beyond    uint64 // of matches: without a record of their own
+	list      []*hit // in order of their first secret
+	index     map[hitKey]*hit
+	err       error // why scanning was stopped
+}
+
+// hit is a record that is not complete yet: its identity needs the hash of the body.
+type hit struct {
+	finding.Hit
+	offset int64 // of its first secret in the body
+}
+
+type hitKey struct {
+	finding  string
+	location [16]byte // zero when locations do not count
+}
+
+func (d *Drain) newHits(r *http.Request, to *config.Drain) *hits {
+	return &hits{
+		drain: d, ctx: r.Context(), to: to, at: d.deps.Now().UTC(), client: web.InfoOf(r).Client, method: r.Method,
+		agent: r.UserAgent(), index: map[hitKey]*hit{},
+	}
+}
+
+// add counts one secret. It is called while the body arrives. It returns false when scanning is no use any more.
+func (h *hits) add(f secrets.Found) bool {
+	if h.keys == nil {
+		keys, err := h.drain.deps.Config.FindingKeys(h.ctx)
+		if h.err = err; err != nil {
+			return false
+		}
+		h.keys = &keys
+		earlier, _ := h.drain.deps.Records.Count(h.ctx, h.to.ID)
+		h.byFinding = earlier > maxRecordsPerMinute
+	}
+	if h.matches++; h.matches > maxMatches {
+		h.beyond++
+		return true
+	}
+	source := readLine(f.Before, f.After, h.at)
+	place := h.place(source.app)
+	key := hitKey{location: place.Location()}
+	fingerprint := ""
+	if f.Rule.Fingerprint {
+		fingerprint = h.keys.Fingerprint(h.keys.FP1(f.Secret))
+	}
+	key.finding = h.keys.ID(f.Rule.ID, fingerprint, key.location)
+	location := key.location
+	if h.byFinding {
+		key.location = [16]byte{}
+	}
+	if known := h.index[key]; known != nil {
+		known.N++
+		if source.at.After(known.ObservedAt) {
+			known.ObservedAt = source.at
+		}
+		return true
+	}
+	if len(h.list) == maxRecords {
+		h.beyond++
+		return true
+	}
+	x := h.newHit(f, fingerprint, source)
+	x.Finding, x.Location, x.Place = key.finding, location, place
+	if x.Place.Label == "" {
+		x.Place.Label = h.to.Name // it is no part of the location: the drain may get another name
+	}
+	h.index[key] = x
+	h.list = append(h.list, x)
+	return true
+}
+
+// place returns the place of a secret in a line of an application; empty if the line does not name it.
+func (h *hits) place(app string) finding.Place {
+	return finding.Place{Source: finding.Drain, Label: h.clean(app), DrainID: h.to.ID}
+}
+
+// newHit returns the hit of a secret, without what depends on its finding.
+func (h *hits) newHit(f secrets.Found, fingerprint string, source line) *hit {
+	keyID, accepted := "", false
+	if fingerprint != "" {
+		var key *config.Key
+		if key, accepted = h.drain.deps.Config.LeakedKey(fingerprint); key != nil {
+			keyID = key.ID
+		}
+	}
+	severity, err := finding.ParseSeverity(string(f.Rule.Severity))
+	if err != nil {
+		panic("BUG: rule " + f.Rule.ID + ": " + err.Error()) // package secrets checks its rules
+	}
+	return &hit{offset: f.Offset, Hit: finding.Hit{
+		Account: h.to.Account, At: h.at, ObservedAt: source.at, N: 1, Kind: finding.Secret, Rule: f.Rule.ID,
+		Source: finding.Drain, Channel: config.PlatformGeneric, Sender: h.to.ID,
+		Severity: finding.SeverityOf(finding.Context{
+			Rule: f.Rule.ID, Severity: severity, Kind: finding.Secret, Source: finding.Drain,
+			Server: f.Rule.Exposure == secrets.Server, Test: f.Rule.Test, KeyWorks: accepted,
+		}),
+		Test: f.Rule.Test, Billed: !f.Rule.Test, Masked: f.Rule.Mask(f.Secret), Fingerprint: fingerprint, KeyID: keyID,
+		Environment: h.clean(source.environment), Release: h.clean(source.release),
+		Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.client,
+	}}
+}
+
+// maxText is the length of untrusted text in bytes; what a hit keeps of it is shorter.
+const maxText = 1 << 10
+
+// clean returns untrusted text as it may be stored: without what is invisible, and without secrets.
+func (h *hits) clean(text string) string {
+	if text == "" {
+		return ""
+	}
+	masked, _ := h.drain.deps.Scanner.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
+	return string(masked)
+}

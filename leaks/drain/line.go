@@ -1,0 +1,157 @@
+package drain
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// line is what a line says about itself. All text is untrusted.
+type line struct {
+	app, environment, release string
+	at                        time.Time // its own time; zero if it has none
+}
+
+// Names of members with that meaning, as common loggers write them. The first that a line has counts.
+var (
+	appNames         = []string{"app", "app_name", "application", "service", "service.name", "service_name", "program", "logger"}
+	environmentNames = []string{"environment", "env", "deployment.environment"}
+	releaseNames     = []string{"release", "version"}
+	timeNames        = []string{"@timestamp", "timestamp", "time", "ts", "datetime"}
+)
+
+// maxValue is the length of a value in bytes up to which it is read.
+const maxValue = 200
+
+// readLine reads the line, or the element of a JSON array, around a secret: JSON, logfmt (name=value), or a syslog line
+// of RFC 5424. before and after are the text on both sides of the secret, of which the secret itself is no part.
+func readLine(before, after []byte, arrival time.Time) line {
+	before, after = record(before, after)
+	var l line
+	for _, text := range [][]byte{before, after} {
+		find := func(have string, names []string) string {
+			for _, name := range names {
+				if have == "" {
+					have = value(text, name)
+				}
+			}
+			return have
+		}
+		l.app = find(l.app, appNames)
+		l.environment = find(l.environment, environmentNames)
+		l.release = find(l.release, releaseNames)
+		if l.at.IsZero() {
+			l.at = parseTime(find("", timeNames), arrival)
+		}
+	}
+	first, rest, _ := bytes.Cut(before, []byte{' '})
+	if l.at.IsZero() {
+		l.at = parseTime(string(first[:min(len(first), maxValue)]), arrival)
+	}
+	if bytes.HasPrefix(first, []byte{'<'}) && bytes.HasSuffix(first, []byte(">1")) { // RFC 5424, 6.2: time, host, app
+		fields := bytes.SplitN(rest, []byte{' '}, 4)
+		if len(fields) == 4 {
+			l.at = parseTime(string(fields[0][:min(len(fields[0]), maxValue)]), arrival)
+			if app := fields[2]; l.app == "" && len(app) <= maxValue && !bytes.Equal(app, []byte{'-'}) {
+				l.app = string(app)
+			}
+		}
+	}
+	return l
+}
+
+// record returns the part of the text that belongs to the same line, or to the same element of an array of objects.
+func record(before, after []byte) (b, a []byte) {
+	if i := bytes.LastIndexByte(before, '\n'); i >= 0 {
+		before = before[i+1:]
+	}
+	if i := bytes.IndexByte(after, '\n'); i >= 0 {
+		after = after[:i]
+	}
+	for _, border := range []string{"},{", "}, {"} {
+		if i := bytes.LastIndex(before, []byte(border)); i >= 0 {
+			before = before[i+len(border)-1:]
+		}
+		if i := bytes.Index(after, []byte(border)); i >= 0 {
+			after = after[:i+1]
+		}
+	}
+	return before, after
+}
+
+// value returns the value of a member: a string or number in JSON ("name": …) or logfmt (name=…); empty if there is none.
+func value(text []byte, name string) string {
+	for from := 0; ; {
+		i := bytes.Index(text[from:], []byte(name))
+		if i < 0 {
+			return ""
+		}
+		i += from
+		from = i + len(name)
+		rest := text[from:]
+		switch {
+		case i > 0 && text[i-1] == '"' && len(rest) > 0 && rest[0] == '"' && (i < 2 || text[i-2] != '\\'):
+			colon := bytes.TrimLeft(rest[1:], " \t")
+			if v, ok := bytes.CutPrefix(colon, []byte{':'}); ok {
+				return jsonValue(bytes.TrimLeft(v, " \t"))
+			}
+		case (i == 0 || text[i-1] == ' ') && len(rest) > 0 && rest[0] == '=':
+			return logfmtValue(rest[1:])
+		}
+	}
+}
+
+// jsonValue returns the string or number with which the text begins; empty if it is neither, or is cut off.
+func jsonValue(text []byte) string {
+	text = text[:min(len(text), maxValue)]
+	if len(text) > 0 && text[0] == '"' {
+		for i := 1; i < len(text); i++ {
+			switch text[i] {
+			case '\\':
+				i++
+			case '"':
+				var s string
+				_ = json.Unmarshal(text[:i+1], &s) // a string that is not valid JSON counts as none
+				return s
+			}
+		}
+		return ""
+	}
+	n := len(text) - len(bytes.TrimLeft(text, "0123456789."))
+	if n == len(text) {
+		return "" // it may go on
+	}
+	return string(text[:n])
+}
+
+// logfmtValue returns the value with which the text begins: up to a space, or in quotes; empty if it is cut off.
+func logfmtValue(text []byte) string {
+	if len(text) > 0 && text[0] == '"' {
+		return jsonValue(text)
+	}
+	text = text[:min(len(text), maxValue)]
+	if i := bytes.IndexByte(text, ' '); i >= 0 {
+		return string(text[:i])
+	}
+	return ""
+}
+
+// maxAge is how old a line may be for its time to count.
+const maxAge = 10 * 365 * 24 * time.Hour
+
+// parseTime reads RFC 3339, or seconds, milli-, micro- or nanoseconds since 1970. It returns zero for anything else, and
+// for times that are after the arrival or very old.
+func parseTime(text string, arrival time.Time) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if seconds, notNumber := strconv.ParseFloat(text, 64); notNumber == nil && seconds > 0 {
+		for seconds > 1e11 {
+			seconds /= 1000
+		}
+		at, err = time.UnixMilli(int64(seconds*1000)), nil
+	}
+	if err != nil || at.After(arrival) || arrival.Sub(at) > maxAge {
+		return time.Time{}
+	}
+	return at.UTC()
+}
