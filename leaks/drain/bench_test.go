@@ -17,8 +17,8 @@ import (
 func logText() []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < 16<<20; i++ {
-		fmt.Fprintf(&b, `{"time":"2026-01-02T03:04:%02d.%03dZ","level":"info","app":"web-%d","msg":"request completed","method":`+
-			`"GET","path":"/v1/orders/%d","status":200,"duration_ms":%d,"trace":"%016x"}`+"\n",
+		fmt.Fprintf(&b, `{"time":"2026-01-02T03:04:%02d.%03dZ","level":"info","app":"web-%d","msg":"request completed",`+
+			`"method":"GET","path":"/v1/orders/%d","status":200,"duration_ms":%d,"trace":"%016x"}`+"\n",
 			i%60, i%1000, i%7, i*7919%100_003, i%311, uint64(i)*0x9e3779b97f4a7c15)
 		if i%10_000 == 0 {
 			fmt.Fprintf(&b, `{"app":"web","msg":"charge failed with %s"}`+"\n", leak(i))

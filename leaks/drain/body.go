@@ -31,9 +31,6 @@ const (
 	bodyGrace = 5 * time.Second
 	minRate   = 64 << 10
 	maxTime   = 2 * time.Minute
-	// maxLevels is how often a body is decompressed: gzip around lines, or around a file that is gzip itself. What is
-	// compressed once more is scanned as it is.
-	maxLevels = 2
 )
 
 // Requests that are being read at the same time. Each holds about 250 KB.
@@ -81,12 +78,11 @@ func (s *slots) enter(drain string) (leave func(), err error) {
 
 // scan reads the whole body through the scanner. It returns what it has read and the hash of the scanned bytes, which
 // are the same when the sender sends the lines again, however it compresses them.
-func (d *Drain) scan(w http.ResponseWriter, r *http.Request, to *config.Drain, found *hits) (received, [sha256.Size]byte,
-	error) {
-	var got received
+func (d *Drain) scan(w http.ResponseWriter, r *http.Request, to *config.Drain, found *hits) (
+	got received, body [sha256.Size]byte, err error) {
 	if text := strings.Join(r.Header.Values("Content-Encoding"), ","); text != "" &&
 		!strings.EqualFold(text, "gzip") && !strings.EqualFold(text, "identity") {
-		return got, [sha256.Size]byte{}, &web.Error{Status: http.StatusUnsupportedMediaType, Type: web.InvalidRequest,
+		return got, body, &web.Error{Status: http.StatusUnsupportedMediaType, Type: web.InvalidRequest,
 			Param: "content-encoding", Message: "must be gzip or identity"}
 	}
 	wire := &wireReader{w: w, body: r.Body, began: time.Now(), most: maxBody}
@@ -98,13 +94,13 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, to *config.Drain, f
 	lines := &lineCounter{}
 	sinks := io.MultiWriter(scanned, hash, lines)
 	pace := func(n int) error { return d.pace(r.Context(), to.ID, n, wire.began) }
-	err := expand(wire, sinks, pace)
+	err = expand(wire, sinks, pace)
 	if closed := scanned.Close(); err == nil {
 		err = closed
 	}
 	got.Lines, got.Bytes = lines.count(), lines.bytes
 	if err != nil {
-		return got, [sha256.Size]byte{}, bodyError(r, err)
+		return got, body, bodyError(r, err)
 	}
 	return got, [sha256.Size]byte(hash.Sum(nil)), nil
 }
@@ -117,10 +113,13 @@ type readers struct {
 }
 
 var readerPool = sync.Pool{New: func() any {
-	return &readers{wire: bufio.NewReader(nil), inner: bufio.NewReader(nil), outer: new(gzip.Reader), deep: new(gzip.Reader)}
+	return &readers{
+		wire: bufio.NewReader(nil), inner: bufio.NewReader(nil), outer: new(gzip.Reader), deep: new(gzip.Reader),
+	}
 }}
 
-// expand copies the body, decompressed where it is gzip, to a writer.
+// expand copies the body to a writer, decompressed where it is gzip: around lines, or around a file that is gzip
+// itself. What is compressed once more is copied as it is.
 func expand(wire *wireReader, to io.Writer, pace func(n int) error) error {
 	b := readerPool.Get().(*readers)
 	defer func() {

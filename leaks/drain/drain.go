@@ -4,8 +4,8 @@
 // A body is text, JSON or one JSON object a line, plain or gzip. Its raw bytes are scanned before anything is parsed;
 // only around a secret the line is read, for the application that wrote it and its time (line.go). The hits of one
 // request are merged (hits.go), bounded (bounds.go) and produced to the topic findings. The sender gets its 2xx when
-// all of them are acknowledged. If Kafka is unavailable it gets a 5xx and sends the lines again: a hit's identity derives
-// from the bytes of the body, so what was stored before counts once.
+// all of them are acknowledged. If Kafka is unavailable it gets a 5xx and sends the lines again: a hit's identity
+// derives from the bytes of the body, so what was stored before counts once.
 //
 // The path is a capability: it is in no log, metric or error. The text of a secret is in memory only while it is hashed
 // and masked. Bodies are bounded in bytes, time and rate, before and after decompression (body.go).
@@ -69,7 +69,6 @@ type Tokens interface {
 
 // Window counts occurrences of keys within a minute; see limit.Window.
 type Window interface {
-	Count(ctx context.Context, key string) (n int, left time.Duration)
 	AddMany(ctx context.Context, key string, n int) int
 }
 

@@ -21,7 +21,7 @@ import (
 // A secret in each kind of body becomes one hit with its place, and its text is nowhere.
 func TestSecretsBecomeHits(t *testing.T) {
 	secret := leak(1)
-	object := fmt.Sprintf(`{"time":"2026-01-02T03:04:05Z","app":"web","env":"prod","release":"1.2","msg":"key %s"}`, secret)
+	object := `{"time":"2026-01-02T03:04:05Z","app":"web","env":"prod","release":"1.2","msg":"key ` + secret + `"}`
 	for name, body := range map[string]string{
 		"text":         "started\nkey=" + secret + "\nstopped\n",
 		"ndjson":       `{"app":"other"}` + "\n" + object + "\n" + `{"app":"third"}`,

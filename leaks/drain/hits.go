@@ -66,8 +66,7 @@ func (h *hits) add(f secrets.Found) bool {
 			return false
 		}
 		h.keys = &keys
-		earlier, _ := h.drain.deps.Records.Count(h.ctx, h.to.ID)
-		h.byFinding = earlier > maxRecordsPerMinute
+		h.byFinding = h.drain.deps.Records.AddMany(h.ctx, h.to.ID, 0) > maxRecordsPerMinute
 	}
 	if h.matches++; h.matches > maxMatches {
 		h.beyond++

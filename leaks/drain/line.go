@@ -15,7 +15,8 @@ type line struct {
 
 // Names of members with that meaning, as common loggers write them. The first that a line has counts.
 var (
-	appNames         = []string{"app", "app_name", "application", "service", "service.name", "service_name", "program", "logger"}
+	appNames = []string{"app", "app_name", "application", "service", "service.name", "service_name", "program",
+		"logger"}
 	environmentNames = []string{"environment", "env", "deployment.environment"}
 	releaseNames     = []string{"release", "version"}
 	timeNames        = []string{"@timestamp", "timestamp", "time", "ts", "datetime"}
@@ -80,7 +81,8 @@ func record(before, after []byte) (b, a []byte) {
 	return before, after
 }
 
-// value returns the value of a member: a string or number in JSON ("name": …) or logfmt (name=…); empty if there is none.
+// value returns the value of a member: a string or number in JSON ("name": …) or logfmt (name=…); empty if there is
+// none.
 func value(text []byte, name string) string {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], []byte(name))
@@ -140,8 +142,8 @@ func logfmtValue(text []byte) string {
 // maxAge is how old a line may be for its time to count.
 const maxAge = 10 * 365 * 24 * time.Hour
 
-// parseTime reads RFC 3339, or seconds, milli-, micro- or nanoseconds since 1970. It returns zero for anything else, and
-// for times that are after the arrival or very old.
+// parseTime reads RFC 3339, or seconds, milli-, micro- or nanoseconds since 1970. It returns zero for anything else,
+// and for times that are after the arrival or very old.
 func parseTime(text string, arrival time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if seconds, notNumber := strconv.ParseFloat(text, 64); notNumber == nil && seconds > 0 {

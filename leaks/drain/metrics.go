@@ -10,8 +10,8 @@ type metrics struct {
 }
 
 // results are the values of the label result of relay_drain_requests_total.
-var results = []string{"accepted", "paused", "rate_limited", "too_large", "too_slow", "unsupported_encoding", "unavailable",
-	"unreadable", "failed"}
+var results = []string{"accepted", "paused", "rate_limited", "too_large", "too_slow", "unsupported_encoding",
+	"unavailable", "unreadable", "failed"}
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{

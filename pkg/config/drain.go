@@ -8,13 +8,14 @@ import (
 	"fmt"
 
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // drains has the methods for log drains.
 type drains struct{ *core }
 
-// Drain receives the lines of a log and keeps none of them: what a line leaks becomes a finding. Its URL holds its token,
-// which is found by its SHA-256 and sealed so that it can be shown again.
+// Drain receives the lines of a log and keeps none of them: what a line leaks becomes a finding. Its URL holds its
+// token, which is found by its SHA-256 and sealed so that it can be shown again.
 type Drain struct {
 	Meta
 	Name     string `json:"name"`
@@ -37,7 +38,7 @@ func (d *Drain) secretHash() []byte { return d.Hash }
 // Platforms of drains. PlatformAuto recognises the platform from the request.
 const (
 	PlatformAuto    = "auto"
-	PlatformGeneric = "generic"
+	PlatformGeneric = verify.Generic
 )
 
 // DrainPlatforms are the platforms that a drain can be set to.

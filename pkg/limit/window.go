@@ -89,7 +89,7 @@ func (w *Window) Release(ctx context.Context, key string) {
 	})
 }
 
-// AddMany counts n occurrences of a key, at least 1, and returns how often the key has now occurred in its window. It
+// AddMany counts n occurrences of a key, perhaps none, and returns how often the key has now occurred in its window. It
 // takes at most Config.Timeout and never fails.
 func (w *Window) AddMany(ctx context.Context, key string, n int) int {
 	k := windowKey(sha256.Sum256([]byte(key)))
