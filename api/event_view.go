@@ -183,6 +183,8 @@ type attemptView struct {
 	RemoteIP          *string          `json:"remote_ip"`
 	NextAttemptAt     web.Time         `json:"next_attempt_at"`
 	RetryAfterSeconds *int64           `json:"retry_after_seconds"`
+	// TransformationVersion is 0 if the body was sent as it is stored.
+	TransformationVersion int `json:"transformation_version"`
 }
 
 type requestView struct {
@@ -210,8 +212,8 @@ func attemptsOf(by viewer, ev id.ID, rows []event.AttemptRow) []attemptView {
 			DeliveryID: id.DeliveryOf(ev, r.Destination), AttemptNumber: r.Number, Trigger: r.Trigger, Status: "succeeded",
 			ErrorCode: orNull(r.ErrorCode), ErrorMessage: orNull(r.ErrorMessage), StartedAt: web.Time(r.StartedAt),
 			DurationMS: r.Duration.Milliseconds(), TTFBMS: r.TTFB.Milliseconds(), RemoteIP: addrOrNull(r.RemoteIP),
-			NextAttemptAt: web.Time(r.NextAt),
-			Request:       requestView{by.requestURL(r.URL), r.Method, joinHeaders(r.RequestHeader.Fields())},
+			NextAttemptAt: web.Time(r.NextAt), TransformationVersion: r.TransformationVersion,
+			Request: requestView{by.requestURL(r.URL), r.Method, joinHeaders(r.RequestHeader.Fields())},
 		}
 		if !r.OK {
 			v.Status = "failed"

@@ -378,6 +378,7 @@ func TestReadEvent(t *testing.T) {
 		"attempts.0.response.body_encoding":       "utf8",
 		"attempts.0.response.truncated":           true,
 		"attempts.0.response.headers.Retry-After": "7", "attempts.0.retry_after_seconds": 7.0,
+		"attempts.0.transformation_version": 3.0, "attempts.1.transformation_version": 0.0,
 		"attempts.0.remote_ip": "203.0.113.7", "attempts.0.run_id": nil,
 		"attempts.0.recovery_id": nil, "attempts.0.next_attempt_at": "2026-08-21T22:24:36.005Z",
 		"attempts.0.started_at": "2026-08-21T22:24:36.005Z",
@@ -426,6 +427,7 @@ func attemptRows(endpoint string, n int, at time.Time) []event.AttemptRow {
 		RemoteIP: netip.MustParseAddr("203.0.113.7"),
 		URL:      "https://a.example/h", Method: "POST", RequestHeader: "X-A: 1\n",
 		ResponseHeader: "Retry-After: 7\n", ResponseBody: []byte("oops"), Truncated: true,
+		TransformationVersion: 3,
 	}
 	return rows
 }

@@ -49,15 +49,36 @@ func newClient(
 	}
 }
 
+// content is the body of an attempt: the stored one, or what a transformation made of it.
+type content struct {
+	body      []byte
+	version   int    // of the endpoint's transformation; 0: it is the stored body
+	signature string // canonical name of the received header with the provider's signature, if the endpoint names one
+}
+
+// stored is the body as it was received or sent.
+func stored(work *event.Work) content { return content{body: work.Event.Body} }
+
+// made is the number of bytes that the transformation made.
+func (c content) made() int {
+	if c.version == 0 {
+		return 0
+	}
+	return len(c.body)
+}
+
 // send makes one HTTP request and returns the attempt. A status code means that the receiver answered, however its
 // body ended; without one, ErrorCode says what went wrong. The attempt starts when there is a slot for its request:
 // waiting for one does not count against the destination.
-func (c *client) send(ctx context.Context, attemptID id.ID, target *lane.Target, work *event.Work) *event.Attempt {
+func (c *client) send(
+	ctx context.Context, attemptID id.ID, target *lane.Target, work *event.Work, content content,
+) *event.Attempt {
 	queuedAt := c.now()
 	acquireErr := c.requestSlots.Acquire(ctx, 1)
 	start := c.now()
 	attempt := &event.Attempt{
 		ID: attemptID, StartedAt: start, Trigger: work.Trigger, URL: target.URLText, Method: work.Event.Method,
+		TransformationVersion: content.version,
 	}
 	if acquireErr != nil { // the node stops
 		attempt.ErrorCode, attempt.ErrorMessage = event.CodeInternal, "the node stopped before the request was made"
@@ -67,8 +88,8 @@ func (c *client) send(ctx context.Context, attemptID id.ID, target *lane.Target,
 	ctx, cancel := context.WithCancel(egress.WithDestination(ctx, work.Dest))
 	trace := newTrace(c.now, start, target.Timeout, cancel)
 	defer trace.end()
-	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, work,
-		requestHeader(work, target, c.userAgent, start))
+	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), target, work.Event.Method, content.body,
+		requestHeader(work, content, target, c.userAgent, start))
 	attempt.RequestHeader = c.recordedHeader(req.Header, target.Header)
 	resp, err := c.transport.RoundTrip(req)
 	switch {
@@ -95,13 +116,13 @@ func (c *client) send(ctx context.Context, attemptID id.ID, target *lane.Target,
 
 // newRequest builds the request without copying the body. GetBody lets net/http use another connection when a kept one
 // was closed before anything was written. After the first byte it does not repeat the request, see safeName.
-func newRequest(ctx context.Context, target *lane.Target, work *event.Work, h http.Header) *http.Request {
+func newRequest(ctx context.Context, target *lane.Target, method string, body []byte, h http.Header) *http.Request {
 	req := (&http.Request{
-		Method: work.Event.Method, URL: target.URL, Host: target.URL.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1,
+		Method: method, URL: target.URL, Host: target.URL.Host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1,
 		ProtoMinor: 1,
 		Body:       http.NoBody,
 	}).WithContext(ctx)
-	if body := work.Event.Body; len(body) > 0 {
+	if len(body) > 0 {
 		req.ContentLength = int64(len(body))
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 		req.Body = io.NopCloser(bytes.NewReader(body))

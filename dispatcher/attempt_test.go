@@ -88,7 +88,7 @@ func send(t *testing.T, h http.HandlerFunc, work *event.Work, change ...func(*la
 	for _, f := range change {
 		f(target)
 	}
-	return testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work)
+	return testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, stored(work))
 }
 
 func TestBodyArrivesByteForByte(t *testing.T) {
@@ -221,6 +221,7 @@ func TestAttemptsCanHaveEveryField(t *testing.T) {
 		rw.Write(make([]byte, maxRecordedBody+1))
 	}, testWork(t, []byte("x")))
 	failed := send(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, testWork(t, []byte("x")))
+	answered.TransformationVersion = newTransformed(t, `[{"op":"wrap","key":"k"}]`, `{}`).version
 	for f := range reflect.TypeFor[event.Attempt]().Fields() {
 		set := func(attempt *event.Attempt) bool { return !reflect.ValueOf(*attempt).FieldByIndex(f.Index).IsZero() }
 		if f.Name != "OK" && !set(answered) && !set(failed) {
@@ -233,7 +234,8 @@ func TestUnreachableDestinations(t *testing.T) {
 	f := func(name string, policy egress.Policy, address string, want event.ErrorCode) {
 		t.Helper()
 		work := testWork(t, []byte("x"))
-		attempt := testClient(t, policy).send(t.Context(), work.Event.ID, testTarget(t, address, sign.NewSecret()), work)
+		target := testTarget(t, address, sign.NewSecret())
+		attempt := testClient(t, policy).send(t.Context(), work.Event.ID, target, work, stored(work))
 		if attempt.ErrorCode != want || attempt.Code != 0 {
 			t.Errorf("%s: %+v, want %s", name, attempt, want)
 		}
@@ -288,11 +290,11 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 		work := testWork(t, []byte(body), event.Field{Name: "Idempotency-Key", Value: "k1"},
 			event.Field{Name: "X-Idempotency-Key", Value: "k2"})
 		hangUp <- false
-		if attempt := c.send(t.Context(), work.Event.ID, target, work); attempt.Code != 200 {
+		if attempt := c.send(t.Context(), work.Event.ID, target, work, stored(work)); attempt.Code != 200 {
 			t.Fatalf("first attempt: %+v", attempt)
 		}
 		hangUp <- true
-		if attempt := c.send(t.Context(), work.Event.ID, target, work); attempt.Code != 0 {
+		if attempt := c.send(t.Context(), work.Event.ID, target, work, stored(work)); attempt.Code != 0 {
 			t.Fatalf("second attempt: %+v", attempt)
 		}
 		if n := requests.Load(); n != 2 {
@@ -303,7 +305,7 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 
 func headerOf(t *testing.T, work *event.Work, target *lane.Target) http.Header {
 	t.Helper()
-	return requestHeader(work, target, "EventRelay/test", time.Unix(1_800_000_000, 0))
+	return requestHeader(work, stored(work), target, "EventRelay/test", time.Unix(1_800_000_000, 0))
 }
 
 func TestForwardedHeaders(t *testing.T) {
@@ -428,7 +430,7 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 	target := testTarget(t, "https://example.com/")
 	target.Secrets = []lane.LiveSecret{{Secret: fresh}, {Secret: old, Until: now.Add(time.Hour)},
 		{Secret: gone, Until: now.Add(-time.Second)}}
-	h := requestHeader(testWork(t, body), target, "EventRelay/test", now)
+	h := requestHeader(testWork(t, body), content{body: body}, target, "EventRelay/test", now)
 	if n := len(strings.Fields(h.Get("Webhook-Signature"))); n != 2 {
 		t.Fatalf("%d signatures: %s", n, h.Get("Webhook-Signature"))
 	}
@@ -482,7 +484,8 @@ func TestCancelledRequestHasNoStatus(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	work := testWork(t, []byte("x"))
-	if attempt := testClient(t, loopback()).send(ctx, work.Event.ID, testTarget(t, srv.URL), work); attempt.Code != 0 ||
+	target := testTarget(t, srv.URL)
+	if attempt := testClient(t, loopback()).send(ctx, work.Event.ID, target, work, stored(work)); attempt.Code != 0 ||
 		ctx.Err() == nil {
 		t.Errorf("%+v", attempt)
 	}

@@ -112,7 +112,7 @@ func BenchmarkHeaders(b *testing.B) {
 	work, target := benchWork(b), testTarget(b, "https://example.com/h", sign.NewSecret())
 	b.ReportAllocs()
 	for b.Loop() {
-		if h := requestHeader(work, target, c.userAgent, time.Now()); c.recordedHeader(h, target.Header) == "" {
+		if h := requestHeader(work, stored(work), target, c.userAgent, time.Now()); c.recordedHeader(h, target.Header) == "" {
 			b.Fatal("no headers")
 		}
 	}
@@ -127,7 +127,7 @@ func BenchmarkAttempt(b *testing.B) {
 	work, target := benchWork(b), testTarget(b, srv.URL, sign.NewSecret())
 	b.ReportAllocs()
 	for b.Loop() {
-		if attempt := c.send(b.Context(), work.Event.ID, target, work); attempt.Code != 200 {
+		if attempt := c.send(b.Context(), work.Event.ID, target, work, stored(work)); attempt.Code != 200 {
 			b.Fatal(attempt)
 		}
 	}

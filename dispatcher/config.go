@@ -35,6 +35,9 @@ type Config struct {
 	// MaxWaitingBytes bounds the records of retry tiers that are held until they are due. A tier partition may hold as
 	// much as is still free, at least 64 KB, plus one poll.
 	MaxWaitingBytes int
+	// MaxTransformedBody bounds the body that a transformation makes, in bytes. A delivery whose body would be longer
+	// fails.
+	MaxTransformedBody int
 	// RetentionDays is how long payloads are kept, in days. No attempt starts after that.
 	RetentionDays int
 	// Version is part of the user agent, EventRelay/<version>.
@@ -52,6 +55,8 @@ func DefaultConfig() Config {
 		MaxWaitingBytes:  64 << 20,
 		RetentionDays:    30,
 		Version:          "dev",
+
+		MaxTransformedBody: 2 << 20,
 	}
 }
 
@@ -69,6 +74,7 @@ func (c Config) Validate() error {
 	check(c.MaxInFlightBytes > 0, "dispatcher: MaxInFlightBytes must be positive")
 	check(c.MaxSending > 0, "dispatcher: MaxSending must be positive")
 	check(c.MaxWaitingBytes > 0, "dispatcher: MaxWaitingBytes must be positive")
+	check(c.MaxTransformedBody > 0, "dispatcher: MaxTransformedBody must be positive")
 	check(c.RetentionDays > 0, "dispatcher: RetentionDays must be positive")
 	check(c.Version != "", "dispatcher: Version is empty")
 	return errors.Join(errs...)

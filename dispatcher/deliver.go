@@ -11,12 +11,16 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// The path of a delivery: admit passes it to its lane, a worker of the lane takes it and sends it, classify classifies
-// the answer (classify.go), decide chooses the next step (next.go), and recordAttempt makes the outcome and the
-// follow-up, which the finisher produces (finish.go). When the lane decides not to send it, carryOut ends or parks it.
+// The path of a delivery: admit passes it to its lane, a worker of the lane takes it, applies the endpoint's
+// transformation (transform.go) and sends it, classify classifies the answer (classify.go), decide chooses the next
+// step (next.go), and recordAttempt makes the outcome and the follow-up, which the finisher produces (finish.go). When
+// the lane decides not to send it, carryOut ends or parks it.
 
 // admit passes a delivery that is due to its lane.
-func (d *Dispatcher) admit(delivery *lane.Delivery) { d.carryOut(d.lanes.Admit(delivery)) }
+func (d *Dispatcher) admit(delivery *lane.Delivery) {
+	d.transformations.reserve(d.config, delivery)
+	d.carryOut(d.lanes.Admit(delivery))
+}
 
 // worker sends the deliveries of a lane until the lane says Stop.
 func (d *Dispatcher) worker(ctx context.Context, l *lane.Lane) {
@@ -41,7 +45,18 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 	if work.Attempt > 1 {
 		d.metrics.retryLateness.Observe(max(d.now().Sub(work.Due), 0).Seconds())
 	}
-	attempt := d.makeAttempt(ctx, l, decision)
+	content, err := d.transformations.apply(ctx, decision.Eligibility.Endpoint, work)
+	switch {
+	case err != nil && ctx.Err() != nil: // the node stops: the next owner delivers
+		d.lanes.Release(delivery)
+		return lane.Result{Delivery: delivery}
+	case err != nil:
+		d.failTransformation(delivery, decision.Eligibility.Endpoint, err)
+		return lane.Result{Delivery: delivery}
+	case content.made() != delivery.Reserved:
+		l.Reserve(d.lanes, delivery, content.made())
+	}
+	attempt := d.makeAttempt(ctx, l, decision, content)
 	if ctx.Err() != nil && attempt.Code == 0 { // the node stops and has cancelled it: the next owner delivers
 		d.lanes.Release(delivery)
 		return lane.Result{Delivery: delivery}
@@ -62,18 +77,20 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 
 // makeAttempt sends the request. If the secrets of the destination cannot be opened, the attempt fails with an
 // internal error, so that users see it.
-func (d *Dispatcher) makeAttempt(ctx context.Context, l *lane.Lane, decision lane.Decision) *event.Attempt {
+func (d *Dispatcher) makeAttempt(
+	ctx context.Context, l *lane.Lane, decision lane.Decision, content content,
+) *event.Attempt {
 	work := decision.Delivery.Work
 	attemptID := d.ids.NewUnbounded(decision.Delivery.Slot.Partition().ID.Index)
 	target, err := d.lanes.Target(l, decision.Eligibility)
 	if err == nil {
-		return d.client.send(ctx, attemptID, target, work)
+		return d.client.send(ctx, attemptID, target, work, content)
 	}
 	d.log.LogAttrs(ctx, slog.LevelError, "cannot open destination secrets", slog.String("destination", work.Dest),
 		slog.Any("error", err))
 	return &event.Attempt{
 		ID: attemptID, StartedAt: d.now(), Trigger: work.Trigger, URL: decision.Eligibility.Destination.URL,
-		Method:    work.Event.Method,
+		Method: work.Event.Method, TransformationVersion: content.version,
 		ErrorCode: event.CodeInternal, ErrorMessage: "the URL, headers or secrets of the destination could not be opened; " +
 			"set them again",
 	}

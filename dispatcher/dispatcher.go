@@ -9,6 +9,7 @@
 //	intake.go     reads a record: a slot of its partition, and one delivery for each destination
 //	lane          Admit: the lane of the destination queues the delivery, or decides to park or end it
 //	lane          Next: a worker of the lane takes it; configuration and rate are checked now
+//	transform.go  applies the endpoint's transformation to the body, or ends the delivery
 //	deliver.go    sends it: one attempt (attempt.go, header.go, trace.go)
 //	classify.go   classifies the answer
 //	next.go       decides the next step: delivered, failed, or another attempt (retry.go)
@@ -77,6 +78,8 @@
 //  17. While an endpoint is paused or a circuit breaker is open, only probes are sent; deliveries resume within one
 //     re-check interval (TestPausedDeliveriesAreHeldUntilResumed, TestBreakerHoldsAndProbes, TestReplaysAreProbes,
 //     TestNewURLClosesTheBreaker).
+//  18. A body that cannot be transformed is never sent, and changes nothing but its delivery
+//     (TestFailingTransformation, TestTransformedBodiesAreDelivered).
 package dispatcher
 
 import (
@@ -136,6 +139,8 @@ type Dispatcher struct {
 	goneDisabler *goneDisabler
 	client       *client
 	filters      bodyFilters // used by the reader only
+
+	transformations transformations
 
 	joinGroup func(stream.GroupConfig) (member, error) // joins the group; New sets it, tests replace it
 	group     member                                   // set by Run
@@ -205,6 +210,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	if err := deps.Metrics.Register(&stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths}); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
+	d.transformations.init(cfg.MaxTransformedBody)
 	d.filters.evaluated = d.metrics.filterEvaluations
 	d.finisher = newFinisher(deps, d.faults, d.metrics, d.deliveryRecorded)
 	return d, nil

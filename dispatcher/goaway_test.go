@@ -45,7 +45,7 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 		target := testTarget(t, fmt.Sprintf("https://127.0.0.1:%d/hook", port), sign.NewSecret())
 		target.Timeout = 20 * time.Second
 		began := time.Now()
-		attempt := c.send(t.Context(), work.Event.ID, target, work)
+		attempt := c.send(t.Context(), work.Event.ID, target, work, stored(work))
 		if attempt.Code != 0 || attempt.ErrorCode != event.CodeConnectionReset || requests.Load() > maxConnections ||
 			time.Since(began) > 15*time.Second {
 			t.Errorf("body %q: %s %q after %v and %d requests, at most %d", body, attempt.ErrorCode, attempt.ErrorMessage,

@@ -97,8 +97,11 @@ const (
 const maxOwnHeaders = 15
 
 // requestHeader builds the headers of one attempt: the received ones, then those of the destination, then the relay's
-// own, which nothing overrides. The signature covers the body as it is sent.
-func requestHeader(work *event.Work, target *lane.Target, userAgent string, now time.Time) http.Header {
+// own, which nothing overrides. The signature covers the body as it is sent. Beside a transformed body, received
+// headers that describe the stored one are left out.
+func requestHeader(
+	work *event.Work, content content, target *lane.Target, userAgent string, now time.Time,
+) http.Header {
 	ev := work.Event
 	n := len(ev.Header) + len(target.Header) + maxOwnHeaders
 	h, values := make(http.Header, n), make([]string, 0, n)
@@ -122,10 +125,13 @@ func requestHeader(work *event.Work, target *lane.Target, userAgent string, now 
 			path = append(path, f.Value)
 		}
 		read := variableName(f.Name)
+		if content.version > 0 && (describesStoredBody(read) || f.Name == content.signature) {
+			continue
+		}
 		if forgesOwnHeader(f.Name, read) || unverified && impersonates(f.Name, read) {
 			continue
 		}
-		signed = signed || f.Name == headerWebhookID || f.Name == headerWebhookSignature
+		signed = signed || content.version == 0 && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
 		name := safeName(f.Name)
 		if before := h[name]; before != nil {
 			h[name] = append(before, f.Value)
@@ -138,7 +144,7 @@ func requestHeader(work *event.Work, target *lane.Target, userAgent string, now 
 	}
 	eventID := ev.ID.Text(id.Event)
 	timestamp := strconv.FormatInt(now.Unix(), 10)
-	signature := sign.Sign(target.SigningSecrets(now), eventID, now, ev.Body)
+	signature := sign.Sign(target.SigningSecrets(now), eventID, now, content.body)
 	set(prefixRelay+headerWebhookID, eventID)
 	set(prefixRelay+headerWebhookTimestamp, timestamp)
 	set(prefixRelay+headerWebhookSignature, signature)

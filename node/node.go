@@ -342,6 +342,7 @@ func (n *Node) newLedger() (func(context.Context) error, error) {
 
 func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	cfg := dispatcher.DefaultConfig()
+	cfg.MaxTransformedBody = 2 * n.s.MaxBody
 	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version, drain
 	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {

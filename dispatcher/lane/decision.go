@@ -26,10 +26,11 @@ import (
 
 // Delivery is one event on its way to one destination. For a record that cannot be decoded only Slot and Size are set.
 type Delivery struct {
-	Work    *event.Work // nil for a record that cannot be decoded
-	Slot    Slot
-	Size    int       // bytes of memory that it counts for
-	ReadyAt time.Time // in a retry topic: when it leaves that topic
+	Work     *event.Work // nil for a record that cannot be decoded
+	Slot     Slot
+	Size     int       // bytes of memory that it counts for
+	Reserved int       // those of Size that are for a transformed body
+	ReadyAt  time.Time // in a retry topic: when it leaves that topic
 }
 
 // Slot is the log record that a delivery was read from.

@@ -50,6 +50,19 @@ type Lane struct {
 
 type deliveryQueue = deque.Deque[*Delivery]
 
+// Reserve sets how many bytes a delivery that a worker of the lane has needs for its transformed body.
+func (l *Lane) Reserve(ls *Lanes, delivery *Delivery, n int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	change := n - delivery.Reserved
+	delivery.Size, delivery.Reserved = delivery.Size+change, n
+	l.bytes += change
+	ls.bytes += change
+	if change < 0 {
+		signal(ls.freed)
+	}
+}
+
 func (l *Lane) queued() int { return l.live.Len() + l.requested.Len() }
 
 // isRequested reports whether a user asked for the delivery: a replay, a recovery job or a test. It gives way to live

@@ -36,7 +36,8 @@ type Endpoint struct {
 	Paused         bool              `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
 	Dedup          *Dedup            `json:"dedup,omitempty"`
 	IngestLimit    *IngestLimit      `json:"ingest_limit,omitempty"`
-	Alerts         *EndpointAlerts   `json:"alerts,omitempty"` // nil = the settings of the account
+	Alerts         *EndpointAlerts   `json:"alerts,omitempty"`         // nil = the settings of the account
+	Transformation *Transformation   `json:"transformation,omitempty"` // nil: it never had one
 	Metadata       map[string]string `json:"metadata"`
 	CreatedAt      time.Time         `json:"created_at"`
 	UpdatedAt      time.Time         `json:"updated_at"`

@@ -28,6 +28,8 @@ type Attempt struct {
 	ResponseHeader Lines
 	ResponseBody   []byte // ≤ 16 KiB
 	Truncated      bool
+	// TransformationVersion is the version of the transformation that made the body; 0: it was sent as it is stored.
+	TransformationVersion int
 }
 
 // Field numbers of an attempt within an outcome. As in [Outcome], a number is never reused.
@@ -51,6 +53,7 @@ const (
 	aTruncated
 	aRequestHeader
 	aResponseHeader
+	aTransformationVersion
 )
 
 func (a *Attempt) append(b []byte) []byte {
@@ -72,7 +75,8 @@ func (a *Attempt) append(b []byte) []byte {
 	b = appendBytes(b, aResponseBody, a.ResponseBody)
 	b = appendInt(b, aTruncated, int64(protowire.EncodeBool(a.Truncated)))
 	b = appendString(b, aRequestHeader, string(a.RequestHeader))
-	return appendString(b, aResponseHeader, string(a.ResponseHeader))
+	b = appendString(b, aResponseHeader, string(a.ResponseHeader))
+	return appendInt(b, aTransformationVersion, int64(a.TransformationVersion))
 }
 
 func (a *Attempt) decode(v []byte) error {
@@ -112,6 +116,8 @@ func (a *Attempt) decode(v []byte) error {
 			a.ResponseBody = b
 		case aTruncated:
 			a.Truncated = n != 0
+		case aTransformationVersion:
+			a.TransformationVersion = int(n)
 		}
 		return nil
 	})

@@ -139,6 +139,7 @@ func TestOutcomeRoundTrip(t *testing.T) {
 			RetryAfter: 7 * time.Second, RemoteIP: netip.MustParseAddr("192.0.2.1"), URL: "https://example.com/h",
 			Method:        "POST",
 			RequestHeader: "A: 1\nA: \n", ResponseHeader: "B: 2\n", ResponseBody: []byte("\xff"), Truncated: true,
+			TransformationVersion: 3,
 		},
 	}
 	// every field is set, so that the round trip covers it

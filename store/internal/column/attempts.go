@@ -76,6 +76,9 @@ func AttemptColumns[R any](of func(R) *event.Outcome) []AttemptColumn[R] {
 		{Column: Typed("resp_truncated", "UInt8", func(x R) uint8 { return Bool(of(x).Attempt.Truncated) }),
 			newTarget:  scanInto(func(a row, v uint8) { a.Truncated = v != 0 }),
 			selectExpr: func(q *ch.Query, maxBody int) { q.Add("resp_truncated OR length(resp_body) > ", maxBody) }},
+		{Column: Typed("transformation_version", "UInt32",
+			func(x R) uint32 { return uint32(of(x).Attempt.TransformationVersion) }),
+			newTarget: scanInto(func(a row, v uint32) { a.TransformationVersion = int(v) })},
 	}
 }
 

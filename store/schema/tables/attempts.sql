@@ -1,5 +1,4 @@
--- One row per HTTP request to a destination. transformation_version is reserved for transformations, which do not exist yet: it
--- saves altering the largest table later.
+-- One row per HTTP request to a destination. transformation_version is 0 if the body was sent as it is stored.
 CREATE TABLE IF NOT EXISTS {db}.attempts (
   account String, id FixedString(16) CODEC(ZSTD(1)), ts DateTime64(3,'UTC') CODEC(DoubleDelta,ZSTD(1)), dest String CODEC(ZSTD(1)),
   attempt FixedString(16) CODEC(ZSTD(1)), endpoint String CODEC(ZSTD(1)), at DateTime64(3,'UTC') CODEC(Delta,ZSTD(1)),

@@ -1,0 +1,163 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/transform"
+)
+
+// A transformation changes the stored body of each attempt just before its request, with the newest version of the
+// endpoint's operations. A body that cannot be changed is never sent: the delivery ends as failed, without an attempt.
+//
+// Memory: what a transformed body may take is part of the delivery's size from the moment it comes to its lane, so the
+// bounds of the lanes hold for it. What the operations need while they run is bounded here.
+
+const (
+	// transformMemory bounds the memory of operations that run at the same time. One that needs more runs alone.
+	transformMemory = 64 << 20
+	// transformFactor is how many times the size of a body its operations need at most.
+	transformFactor = 32
+	// maxProgramBytes bounds the compiled operations in memory, by the length of their paths and values.
+	maxProgramBytes = 32 << 20
+)
+
+// transformations holds the compiled operations of endpoints.
+type transformations struct {
+	maxOutput int
+	memory    *semaphore.Weighted
+
+	mu         sync.Mutex // guards the fields below
+	byEndpoint map[string]compiledTransformation
+	bytes      int
+}
+
+// compiledTransformation is the transformation of one version of an endpoint.
+type compiledTransformation struct {
+	rev     int64
+	program *transform.Program
+	err     error // it was written by a newer version of the relay
+	bytes   int
+}
+
+func (t *transformations) init(maxOutput int) {
+	t.maxOutput, t.memory = maxOutput, semaphore.NewWeighted(transformMemory)
+}
+
+// program returns the compiled operations of the endpoint's revision.
+func (t *transformations) program(endpoint *config.Endpoint) (*transform.Program, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	cached, ok := t.byEndpoint[endpoint.ID]
+	if ok && cached.rev == endpoint.Rev {
+		return cached.program, cached.err
+	}
+	fresh := compiledTransformation{rev: endpoint.Rev, bytes: sizeOfOps(endpoint.Transformation.Ops)}
+	fresh.program, fresh.err = transform.Compile(endpoint.Transformation.Ops)
+	t.bytes += fresh.bytes - cached.bytes
+	if t.byEndpoint == nil || t.bytes > maxProgramBytes {
+		t.byEndpoint, t.bytes = make(map[string]compiledTransformation), fresh.bytes
+	}
+	t.byEndpoint[endpoint.ID] = fresh
+	return fresh.program, fresh.err
+}
+
+// sizeOfOps is about what compiled operations take in memory.
+func sizeOfOps(ops []transform.Op) int {
+	const perOp, perStep = 256, 96
+	n := perOp
+	path := func(text string) { n += len(text) + perStep*(1+strings.Count(text, "/")+strings.Count(text, ".")) }
+	for _, op := range ops {
+		n += perOp + len(op.Key) + len(op.Value)
+		path(op.From)
+		path(op.To)
+		path(op.Path)
+		path(op.At)
+		for _, p := range op.Paths {
+			path(p)
+		}
+	}
+	return n
+}
+
+// reserve adds the longest body that the transformation can make to the size of a delivery that comes to its lane.
+func (t *transformations) reserve(view ConfigView, delivery *lane.Delivery) {
+	endpoint, presence := view.Endpoint(delivery.Work.Event.Endpoint)
+	if presence != config.Present || !endpoint.Transforms() {
+		return
+	}
+	if program, err := t.program(endpoint); err == nil {
+		delivery.Reserved = program.MaxOutput(len(delivery.Work.Event.Body), t.maxOutput)
+		delivery.Size += delivery.Reserved
+	}
+}
+
+// apply returns the body of an attempt. Its error says why there is none; ctx.Err is set if the node stops.
+func (t *transformations) apply(
+	ctx context.Context, endpoint *config.Endpoint, work *event.Work,
+) (content, error) {
+	if !endpoint.Transforms() {
+		return stored(work), nil
+	}
+	program, err := t.program(endpoint)
+	if err != nil {
+		return content{}, err
+	}
+	memory := min(transformFactor*int64(len(work.Event.Body)), transformMemory)
+	if err := t.memory.Acquire(ctx, memory); err != nil {
+		return content{}, err
+	}
+	defer t.memory.Release(memory)
+	body, err := program.Apply(transform.Input{
+		Body: work.Event.Body, EventID: work.Event.ID.Text(id.Event), EventType: work.Event.Type,
+		ReceivedAt: work.Event.ReceivedAt(), EndpointID: work.Event.Endpoint, Attempt: work.Attempt,
+	}, t.maxOutput)
+	made := content{body: body, version: endpoint.TransformationVersion()}
+	if v := endpoint.Verification; v != nil && v.Header != "" {
+		made.signature = canonical(v.Header)
+	}
+	return made, err
+}
+
+// failTransformation ends a delivery whose body cannot be transformed. No request was made, so it is no attempt and
+// changes neither the window nor the circuit breaker of its lane. The log names no part of the body.
+func (d *Dispatcher) failTransformation(delivery *lane.Delivery, endpoint *config.Endpoint, err error) {
+	work, operation := delivery.Work, transform.NoOp
+	if failure := (*transform.Failure)(nil); errors.As(err, &failure) {
+		operation = failure.Op
+	} else {
+		d.log.LogAttrs(context.Background(), slog.LevelError, "cannot compile transformation",
+			slog.String("endpoint", endpoint.ID), slog.Any("error", err))
+	}
+	d.log.LogAttrs(context.Background(), slog.LevelInfo, "cannot transform body, delivery failed",
+		slog.String("event", work.Event.ID.Text(id.Event)), slog.String("endpoint", endpoint.ID),
+		slog.String("destination", work.Dest), slog.Int("version", endpoint.TransformationVersion()),
+		slog.Int("operation", operation))
+	d.endDelivery(lane.Decision{
+		Delivery: delivery, DecidedAt: d.now(), Status: event.Failed, Reason: event.TransformFailed,
+	})
+}
+
+// describesStoredBody reports whether a received header says something about the bytes of the stored body, which a
+// transformed one does not have: its signature, its digest or its encoding.
+func describesStoredBody(name string) bool {
+	switch name {
+	case "Content-Encoding", "Content-Md5", headerWebhookID, headerWebhookTimestamp:
+		return true
+	}
+	for _, part := range []string{"Signature", "Hmac", "Digest"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}

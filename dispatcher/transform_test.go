@@ -1,0 +1,289 @@
+package dispatcher
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/transform"
+)
+
+// transformed sets operations that are written as JSON.
+func transformed(tb testing.TB, e *config.Endpoint, ops string) {
+	tb.Helper()
+	var all []transform.Op
+	if err := json.Unmarshal([]byte(ops), &all); err != nil {
+		tb.Fatal(err)
+	}
+	e.SetTransformation(all, time.Now(), "key_1", "")
+}
+
+func newTransformations(maxOutput int) *transformations {
+	t := &transformations{}
+	t.init(maxOutput)
+	return t
+}
+
+// newTransformed applies operations to a body.
+func newTransformed(t testing.TB, ops, body string) content {
+	t.Helper()
+	e := &config.Endpoint{ID: testEndpoint, Verification: &config.Verification{Header: "X-Acme-Sig"}}
+	transformed(t, e, ops)
+	made, err := newTransformations(1<<20).apply(t.Context(), e, testWork(t, []byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// Each attempt carries what the newest operations make of the stored body, signed as it is sent: a stock Standard
+// Webhooks library accepts it. It has the bytes of the preview, and the attempt names the version.
+func TestTransformedBodiesAreDelivered(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(n int, _ received) int { return map[bool]int{true: 503, false: 200}[n == 1] }}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		const ops = `[{"op":"drop","paths":["/email"]},{"op":"wrap","key":"payload"},
+			{"op":"add","path":"/meta","value":{"n":1e400}},{"op":"add","path":"/meta/attempt","from":"attempt.number"},
+			{"op":"add","path":"/meta/event","from":"event.id"}]`
+		w.view.change(testEndpoint, func(e *config.Endpoint) { transformed(t, e, ops) })
+		w.start(testConfig())
+		ev := w.newEvent(`{"z": 1.50, "email": "a@example.com", "a": "é"}`)
+		ev.Header = append(ev.Header,
+			event.Field{Name: "Webhook-Id", Value: "msg_1"}, event.Field{Name: "Webhook-Timestamp", Value: "1"},
+			event.Field{Name: "Webhook-Signature", Value: "v1,AAAA"}, event.Field{Name: "Content-Md5", Value: "AAAA"},
+			event.Field{Name: "X-Hub-Signature-256", Value: "sha256=00"}, event.Field{Name: "X-Kept", Value: "yes"})
+		w.accept(ev)
+		all := w.outcomes(count(1, event.Delivered))
+		if got := []int{all[0].Attempt.TransformationVersion, all[len(all)-1].Attempt.TransformationVersion}; got[0] != 1 ||
+			got[1] != 1 {
+			t.Errorf("the attempts name the versions %v", got)
+		}
+		verifier, err := standardwebhooks.NewWebhook(w.secret.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range s.all() {
+			want := fmt.Sprintf(`{"payload":{"z":1.50,"a":"é"},"meta":{"n":1e400,"attempt":%d,"event":%q}}`, i+1,
+				ev.ID.Text(id.Event))
+			if string(r.body) != want || r.header.Get("Content-Length") != fmt.Sprint(len(want)) {
+				t.Errorf("attempt %d has %s, want %s", i+1, r.body, want)
+			}
+			if err := verifier.VerifyIgnoringTimestamp(r.body, r.header); err != nil {
+				t.Errorf("attempt %d: %v", i+1, err)
+			}
+			if r.header.Get("Webhook-Id") != ev.ID.Text(id.Event) || r.header.Get("X-Kept") != "yes" ||
+				r.header.Get("X-Hub-Signature-256") != "" || r.header.Get("Content-Md5") != "" {
+				t.Errorf("attempt %d has the headers %v", i+1, r.header)
+			}
+		}
+		if len(s.all()) != 2 {
+			t.Errorf("%d requests", len(s.all()))
+		}
+	})
+}
+
+// What was received about the stored bytes is left out beside other bytes, and only there.
+func TestHeadersOfTheStoredBody(t *testing.T) {
+	about := []string{"Content-Encoding", "Content-Md5", "Content-Digest", "Repr-Digest", "Digest", "Stripe-Signature",
+		"X-Hub-Signature", "X-Shopify-Hmac-Sha256", "X-Slack-Signature", "X-Twilio-Signature", "Signature-Input",
+		"X_hub_signature", "X-Acme-Sig"}
+	var fields []event.Field
+	for _, name := range append(about, "X-Slack-Request-Timestamp", "Content-Type") {
+		fields = append(fields, event.Field{Name: name, Value: "v"})
+	}
+	work := testWork(t, []byte(`{"a":1}`), fields...)
+	for _, made := range []content{stored(work), newTransformed(t, `[{"op":"drop","paths":["a"]}]`, `{"a":1}`)} {
+		h := requestHeader(work, made, testTarget(t, "http://localhost"), "test", time.Now())
+		for _, name := range about {
+			if _, there := h[name]; there != (made.version == 0) {
+				t.Errorf("version %d: %s forwarded: %v", made.version, name, there)
+			}
+		}
+		if h.Get("X-Slack-Request-Timestamp") != "v" || h.Get("Content-Type") != "v" {
+			t.Errorf("version %d: %v", made.version, h)
+		}
+	}
+}
+
+// A body that cannot be transformed is never sent, in no shape. Its delivery ends at once, without an attempt, and
+// nothing else changes: deliveries beside it go on, the breaker stays closed. After the fix a replay delivers it.
+func TestFailingTransformation(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		fail := func(e *config.Endpoint) { transformed(t, e, `[{"op":"drop","paths":["/secret"],"required":true}]`) }
+		w.view.change(testEndpoint, fail)
+		w.start(testConfig())
+		bodies := []string{`{"a":1}`, `a=1`, ``, `{"secret":1,"secret":2}`, `{"secret":"\ud800"}`}
+		var first *event.Event
+		for i := range 40 { // over 40 s: an open breaker would hold the others
+			ev := w.newEvent(bodies[i%len(bodies)])
+			if first == nil {
+				first = ev
+			}
+			w.accept(ev)
+			time.Sleep(time.Second)
+		}
+		w.accept(w.newEvent(`{"secret":1,"kept":2}`))
+		all := w.outcomes(count(1, event.Delivered))
+		for _, o := range all[:len(all)-1] {
+			if o.Status != event.Failed || o.Reason != event.TransformFailed || o.Attempt != nil {
+				t.Fatalf("%+v", o)
+			}
+		}
+		if got := s.all(); len(all) != 41 || len(got) != 1 || string(got[0].body) != `{"kept":2}` {
+			t.Fatalf("%d outcomes, %d requests", len(all), len(got))
+		}
+		if n := w.metric("relay_dispatch_outcomes_total", string(event.TransformFailed)); n != 40 {
+			t.Errorf("%v outcomes are counted", n)
+		}
+
+		// Within a recovery job it is a failure too, not a skipped delivery, so it stops the job (TestFailureStopsJob).
+		w.command(w.recoveryWork(recoveryJob()))
+		last := w.outcomes(count(41, event.Failed))[41]
+		if last.Reason != event.TransformFailed || last.SkipReason != "" || last.Run == "" || len(s.all()) != 1 {
+			t.Errorf("of a recovery job: %+v, %d requests", last, len(s.all()))
+		}
+
+		w.view.change(testEndpoint, func(e *config.Endpoint) { transformed(t, e, `[{"op":"drop","paths":["/secret"]}]`) })
+		run, err := w.idsAt(w.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.command(&event.Work{Event: first, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
+			Run: run.Text(id.Run), Prior: event.Failed, PriorReason: event.TransformFailed})
+		w.outcomes(count(2, event.Delivered))
+		if got := s.all(); len(got) != 2 || string(got[1].body) != `{"a":1}` {
+			t.Errorf("%d requests", len(got))
+		}
+	})
+}
+
+// What a transformed body takes is part of the memory that lanes share: first the most that it may be, then what it is,
+// and nothing once the delivery is recorded.
+func TestTransformedBodiesCountAsMemory(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		release := make(chan struct{})
+		arrived := make(chan struct{}, 10)
+		url, _ := w.serve(80, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			arrived <- struct{}{}
+			<-release
+		}))
+		endpoint := w.endpoint(url)
+		value := strings.Repeat("v", 4000)
+		w.view.change(testEndpoint, func(e *config.Endpoint) {
+			e.Destinations[0].MaxInFlight = 1
+			transformed(t, e, `[{"op":"add","path":"/l/*/x","value":"`+value+`"}]`)
+		})
+		d, _ := w.start(testConfig())
+		body := `{"l":[{},{},{}]}` + strings.Repeat(" ", 1000)
+		w.accept(w.newEvent(body), w.newEvent(body))
+		<-arrived
+		deliveries, held := 0, 0
+		for deliveries < 2 { // the second one waits in its lane
+			time.Sleep(time.Millisecond)
+			deliveries, held = d.lanes.InMemory()
+		}
+		if sent, waiting := 3*4000, 500*4000; held < sent+waiting || held > sent+waiting+waiting/10 {
+			t.Errorf("%d bytes are counted for %d deliveries", held, deliveries)
+		}
+		w.view.put(endpoint) // the operations are gone before the second delivery is sent
+		close(release)
+		w.outcomes(count(2, event.Delivered))
+		for held > 0 {
+			time.Sleep(time.Millisecond)
+			_, held = d.lanes.InMemory()
+		}
+	})
+}
+
+// Operations are compiled once for each revision of an endpoint, and the compiled ones are bounded.
+func TestOperationsAreCompiledOnce(t *testing.T) {
+	made := newTransformations(1 << 20)
+	e := &config.Endpoint{ID: testEndpoint, Rev: 1}
+	transformed(t, e, `[{"op":"drop","paths":["a"]}]`)
+	first, err := made.program(e)
+	again, _ := made.program(e)
+	e.Rev++
+	changed, _ := made.program(e)
+	if err != nil || first != again || first == changed || len(made.byEndpoint) != 1 {
+		t.Errorf("%p %p %p, %v", first, again, changed, err)
+	}
+	add := strings.Repeat(`{"op":"add","path":"a","value":"`+strings.Repeat("v", 4000)+`"},`, 15)
+	transformed(t, e, "["+add+`{"op":"wrap","key":"k"}]`)
+	for i := range 2 * maxProgramBytes / len(add) {
+		e.ID = fmt.Sprint("ep_", i)
+		if _, err := made.program(e); err != nil || made.bytes > maxProgramBytes {
+			t.Fatalf("%d bytes of %d endpoints, %v", made.bytes, len(made.byEndpoint), err)
+		}
+	}
+	e.ID, e.Transformation = "ep_newer", &config.Transformation{Version: 1, Ops: []transform.Op{{Op: "sort"}}}
+	if body, err := made.apply(t.Context(), e, testWork(t, []byte(`{}`))); err == nil || body.body != nil {
+		t.Errorf("an operation of a newer version made %s", body.body)
+	}
+}
+
+// Operations on large bodies run one after the other when they would need more memory together than they may have.
+func TestMemoryOfOperationsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := newTransformations(4 << 20)
+		e := &config.Endpoint{ID: testEndpoint, Rev: 1}
+		transformed(t, e, `[{"op":"wrap","key":"k"}]`)
+		work := testWork(t, bytes.Repeat([]byte(" "), transformMemory/transformFactor))
+		work.Event.Body[0] = '1'
+		if err := made.memory.Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		defer all.Wait()
+		done := make(chan error, 1)
+		all.Go(func() {
+			_, err := made.apply(t.Context(), e, work)
+			done <- err
+		})
+		synctest.Wait()
+		select {
+		case err := <-done:
+			t.Errorf("it ran beside another one: %v", err)
+		default:
+			made.memory.Release(1)
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// An endpoint without a transformation costs a look at its configuration.
+func BenchmarkTransformations(b *testing.B) {
+	for _, ops := range []string{`[]`, `[{"op":"drop","paths":["/data/internal"]},{"op":"wrap","key":"payload"}]`} {
+		e := &config.Endpoint{ID: testEndpoint, Rev: 1}
+		transformed(b, e, ops)
+		made, view := newTransformations(2<<20), newView(e)
+		work := testWork(b, []byte(`{"type":"order.paid","data":{"internal":{"n":1},"x":"`+strings.Repeat("x", 1000)+`"}}`))
+		b.Run(fmt.Sprint(e.TransformationVersion(), "_versions"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				delivery := lane.Delivery{Work: work}
+				made.reserve(view, &delivery)
+				if _, err := made.apply(b.Context(), e, work); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
