@@ -100,7 +100,7 @@ func (c *C) sendUntilLimited(method, path string) (refused answer) {
 	for range senders {
 		wg.Go(func() {
 			for n := 0; n < each && !over() && !c.Failed(); n++ {
-				a := c.do(method, path, nil)
+				a := c.doOnce(method, path, nil)
 				mu.Lock()
 				if refused.status != http.StatusTooManyRequests {
 					refused = a
@@ -113,8 +113,25 @@ func (c *C) sendUntilLimited(method, path string) (refused answer) {
 	return refused
 }
 
-// do sends a request. The body is nil, a string that is sent as it is, or a value that is encoded as JSON.
+// do is doOnce, but sends a read again that was over the rate limit, as a good client does: the limit is low, and all
+// cases share a key.
 func (c *C) do(method, path string, body any, header ...string) answer {
+	c.Helper()
+	for {
+		a := c.doOnce(method, path, body, header...)
+		if method != http.MethodGet || !c.Limited || a.status != http.StatusTooManyRequests {
+			return a
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-c.Context().Done():
+			return a
+		}
+	}
+}
+
+// doOnce sends a request. The body is nil, a string that is sent as it is, or a value that is encoded as JSON.
+func (c *C) doOnce(method, path string, body any, header ...string) answer {
 	c.Helper()
 	var reader io.Reader
 	switch b := body.(type) {

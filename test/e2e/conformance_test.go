@@ -37,7 +37,7 @@ func TestConformance(t *testing.T) {
 		balancer := httptest.NewServer(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) }))
 		t.Cleanup(balancer.Close)
-		c := newCluster(t, on, "conformance", "RELAY_BASE_URL="+balancer.URL, "RELAY_API_RATE_READ=400")
+		c := newCluster(t, on, "conformance", "RELAY_BASE_URL="+balancer.URL, "RELAY_API_RATE_READ=100")
 		c.migrate()
 		var nodes []*process
 		var addresses []string
