@@ -1,8 +1,8 @@
 // Package store holds what the writer and the readers of ClickHouse share. Begin with store/write (topics to tables),
 // then store/read (answers to the API), then store/schema (the tables and their migrations).
 //
-// The writer reads the topics events, commands, outcomes, receipts and audit as consumer group store and inserts their
-// records into ClickHouse. Accepting and delivering events does not need ClickHouse: while it is unavailable, records
+// The writer reads the topics events, commands, outcomes, receipts, audit and findings as consumer group store and
+// inserts their records into ClickHouse. Accepting and delivering events does not need ClickHouse: while it is unavailable, records
 // stay in Kafka, and the writer catches up afterwards.
 //
 // Writer. Every flush is one insert per table and shard for all partitions together; the offsets are committed after

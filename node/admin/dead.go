@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -243,6 +244,10 @@ func (x *deadLetters) produceAgain(ctx context.Context, letter stream.DeadLetter
 		}
 	case topic == stream.AuditLog:
 		if _, err := audit.Decode(again); err != nil {
+			return refusedError{err}
+		}
+	case topic == stream.Findings:
+		if err := finding.Check(again.Value); err != nil {
 			return refusedError{err}
 		}
 	case topic == stream.Commands || stream.IsTier(topic):

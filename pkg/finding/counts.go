@@ -86,3 +86,12 @@ func DecodeCounts(value []byte) (*Counts, error) {
 		LastAt: time.UnixMilli(w.LastAt).UTC(), Platform: w.Platform, LastError: w.LastError,
 	}, nil
 }
+
+// Check returns why no reader can use the value of a record of the topic findings; nil when it can.
+func Check(value []byte) error {
+	_, err := Decode(value)
+	if errors.Is(err, ErrNotHit) {
+		_, err = DecodeCounts(value)
+	}
+	return err
+}

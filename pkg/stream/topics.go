@@ -38,6 +38,8 @@ type Fence string
 const (
 	FenceEvents Fence = "events" // lists and details of events
 	FenceAudit  Fence = "audit"  // the audit log
+	// FenceFindings is for findings, their occurrences and the counters of their senders.
+	FenceFindings Fence = "findings"
 )
 
 // Topic is everything that the service knows about one topic.
@@ -101,7 +103,7 @@ var topics = append([]Topic{
 	{Name: AuditLog, Durable: true, Readers: []string{StoreGroup}, Fence: FenceAudit, Guarded: true},
 	// Senders are answered when this topic has acknowledged the hits. It is not guarded: events do not stop because of
 	// hits that nobody reads.
-	{Name: Findings, Keyed: true, Durable: true, Readers: []string{FindingsGroup}},
+	{Name: Findings, Keyed: true, Durable: true, Readers: []string{FindingsGroup, StoreGroup}, Fence: FenceFindings},
 }, retryTopics(
 	Tier{"retry.1s", time.Second}, Tier{"retry.2s", 2 * time.Second}, Tier{"retry.5s", 5 * time.Second},
 	Tier{"retry.10s", 10 * time.Second}, Tier{"retry.30s", 30 * time.Second}, Tier{"retry.1m", time.Minute},

@@ -176,7 +176,7 @@ func fixWrongSettings(t *testing.T, c Config, alter map[string]map[string]string
 		t.Fatal(err, a)
 	}
 	grown, err := AddPartitions(ctx, c, a, 3)
-	if err != nil || len(grown) != 4+len(Tiers()) {
+	if err != nil || len(grown) != 5+len(Tiers()) {
 		t.Fatalf("%v, partitions were added to %v", err, grown)
 	}
 	if a, err = AwaitTopics(ctx, c, 1, TopicsReport.SamePartitionCount); err != nil || !a.SamePartitionCount() ||

@@ -58,6 +58,18 @@ func (f *fence) waitAudit(ctx context.Context) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceAudit.Has(p.Topic) })
 }
 
+// waitFindings waits for the topics of findings, which nothing else waits for.
+func (f *fence) waitFindings(ctx context.Context) (asOf time.Time, err error) {
+	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceFindings.Has(p.Topic) })
+}
+
+// waitUsage waits for everything that is billed: events and findings.
+func (f *fence) waitUsage(ctx context.Context) (asOf time.Time, err error) {
+	return f.waitMatching(ctx, func(p stream.Partition) bool {
+		return stream.FenceEvents.Has(p.Topic) || stream.FenceFindings.Has(p.Topic)
+	})
+}
+
 // waitOffset waits until one partition of a topic is stored up to end, and returns errBehind when that takes too long.
 func (f *fence) waitOffset(ctx context.Context, p stream.Partition, end int64) error {
 	limited, cancel := context.WithTimeout(ctx, f.wait)

@@ -33,13 +33,16 @@ func (w *fakeWriter) Progress() store.Progress {
 
 // Each fence waits for the topics of the table, and for no others.
 func TestFenceWaitsForItsTopicsOnly(t *testing.T) {
+	events := []stream.Fence{stream.FenceEvents}
 	for _, c := range []struct {
-		fence stream.Fence
-		wait  func(*fence, context.Context) (time.Time, error)
+		fences []stream.Fence
+		wait   func(*fence, context.Context) (time.Time, error)
 	}{
-		{stream.FenceEvents, (*fence).waitAll},
-		{stream.FenceEvents, func(f *fence, ctx context.Context) (time.Time, error) { return f.waitPartition(ctx, 0) }},
-		{stream.FenceAudit, (*fence).waitAudit},
+		{events, (*fence).waitAll},
+		{events, func(f *fence, ctx context.Context) (time.Time, error) { return f.waitPartition(ctx, 0) }},
+		{[]stream.Fence{stream.FenceAudit}, (*fence).waitAudit},
+		{[]stream.Fence{stream.FenceFindings}, (*fence).waitFindings},
+		{[]stream.Fence{stream.FenceEvents, stream.FenceFindings}, (*fence).waitUsage},
 	} {
 		w := &fakeWriter{changed: make(chan struct{})}
 		f := newFence(nil, w, time.Minute)
@@ -51,21 +54,21 @@ func TestFenceWaitsForItsTopicsOnly(t *testing.T) {
 			return ends, nil
 		})
 		if behind, err := c.wait(f, t.Context()); err != nil || !behind.IsZero() {
-			t.Fatalf("fence %s: %v, %v", c.fence, behind, err)
+			t.Fatalf("fences %s: %v, %v", c.fences, behind, err)
 		}
 		var waited, want []string
 		for p := range maps.Keys(w.asked) {
 			waited = append(waited, p.Topic)
 		}
 		for _, topic := range stream.Topics() {
-			if topic.Fence == c.fence {
+			if slices.Contains(c.fences, topic.Fence) {
 				want = append(want, topic.Name)
 			}
 		}
 		slices.Sort(waited)
 		slices.Sort(want)
 		if !slices.Equal(waited, want) {
-			t.Errorf("fence %s waits for %v, want %v", c.fence, waited, want)
+			t.Errorf("fences %s wait for %v, want %v", c.fences, waited, want)
 		}
 	}
 }

@@ -27,8 +27,12 @@ var writerStatements = []string{
 	"INSERT INTO events ", "INSERT INTO attempts ", "INSERT INTO deliveries ", "INSERT INTO receipts ",
 	"INSERT INTO audit ",
 	"INSERT INTO failure_candidates_by_endpoint ", "INSERT INTO failure_candidates ", "INSERT INTO run_deliveries ",
-	"INSERT INTO event_keys ", "INSERT INTO usage_hour ",
+	"INSERT INTO event_keys ", "INSERT INTO findings_hits ", "INSERT INTO senders_minute ",
+	"INSERT INTO usage_hour ", "INSERT INTO usage_day (account, t, endpoint, findings",
 }
+
+// countStatements is how many of writerStatements, the last ones, count usage.
+const countStatements = 2
 
 // kindOf returns the index of a statement in writerStatements, -1 for others.
 func kindOf(statement string) int {
@@ -38,27 +42,32 @@ func kindOf(statement string) int {
 // faultHistory is a history with the other records that the writer stores: audit entries and undecodable ones.
 type faultHistory struct {
 	*history
+	found   *findingsModel
 	audited int
 	poison  map[string]bool // topic and offset of undecodable records
 }
 
 func newFaultHistory(b *bench, seed uint64) *faultHistory {
-	return &faultHistory{newHistory(b, seed), 0, map[string]bool{}}
+	h := newHistory(b, seed)
+	return &faultHistory{h, newFindingsModel(b, h.rnd), 0, map[string]bool{}}
 }
 
-// extend adds n events and their outcomes, some duplicate and some undecodable records, and audit entries.
+// extend adds n events and their outcomes, some duplicate and some undecodable records, audit entries, and n hits of
+// findings.
 func (h *faultHistory) extend(n int) {
 	h.Helper()
 	h.clock = time.Now().Add(-time.Duration(h.rnd.Int64N(int64(100 * time.Hour)))) // so that old hours are counted again
 	h.IDs = id.NewGenerator(func() time.Time { return h.clock })
 	h.addEvents(n)
+	h.found.add(n)
 	for range n {
 		e := pick(h.history, h.events...)
 		switch h.rnd.IntN(8) {
 		case 0: // accepted once, produced twice
 			h.produce(stream.Events, e.ID.Partition(), e.Record())
 		case 1:
-			topic := pick(h.history, stream.Events, stream.Commands, stream.Outcomes, stream.Receipts)
+			topic := pick(h.history, stream.Events, stream.Commands, stream.Outcomes, stream.Receipts,
+				stream.Findings)
 			r := &stream.Record{Key: []byte("ep_1"), Value: []byte{0xff, 1}}
 			h.Produce(topic, 1, r)
 			h.poison[fmt.Sprint(topic, " ", r.Offset)] = true
@@ -112,7 +121,8 @@ func (h *faultHistory) compareAll(w *write.Writer, lists int) {
 	if diff := gocmp.Diff(h.runCounts(), counts); diff != "" {
 		h.Fatalf("counters of runs (-want +got):\n%s", diff)
 	}
-	use := &usageHistory{bench: h.bench, rnd: h.rnd}
+	h.found.compare(r)
+	use := &usageHistory{bench: h.bench, rnd: h.rnd, found: h.found}
 	for _, e := range h.events {
 		use.events = append(use.events, e.Event)
 	}
@@ -185,7 +195,7 @@ func TestEveryWriteUnderFaults(t *testing.T) {
 		faults := make([]int, len(writerStatements)) // guarded by the gate
 		g.SetRule(func(_ int, statement string) storetest.Fault {
 			kind := kindOf(statement)
-			if kind < 0 || faults[kind] >= most || f == storetest.Stuck && kind == len(writerStatements)-1 {
+			if kind < 0 || faults[kind] >= most || f == storetest.Stuck && kind >= len(writerStatements)-countStatements {
 				return storetest.NoFault
 			}
 			faults[kind]++
@@ -197,7 +207,7 @@ func TestEveryWriteUnderFaults(t *testing.T) {
 			ID: audit.NewID(time.Now(), uint32(h.audited), "w"), Account: storetest.Account, At: time.Now(),
 			Action: "endpoint.updated"})
 		h.audited++
-		storetest.Eventually(t, func() bool { return h.Reader(w).CaughtUp(t.Context()) == nil })
+		h.WaitCaughtUp(h.Reader(w))
 		for try := 0; w.CountUsage(t.Context()) != nil; try++ {
 			if try == 3 {
 				t.Fatalf("%v: usage is not counted", f)
@@ -205,7 +215,7 @@ func TestEveryWriteUnderFaults(t *testing.T) {
 		}
 		g.SetRule(nil)
 		for kind, n := range faults {
-			if n < most && (f != storetest.Stuck || kind < len(writerStatements)-1) {
+			if n < most && (f != storetest.Stuck || kind < len(writerStatements)-countStatements) {
 				t.Errorf("%v: %d statements that begin with %s got the fault", f, n, writerStatements[kind])
 			}
 		}
@@ -229,7 +239,7 @@ func playHistory(t *testing.T, seed uint64) {
 	h, g := newFaultHistory(b, seed), storetest.NewFaultProxy(b.Bench)
 	tables := []string{"events", "events_by_endpoint", "deliveries", "failure_candidates_by_endpoint",
 		"failure_candidates",
-		"attempts", "receipts", "run_deliveries", "usage_hour"}
+		"attempts", "receipts", "run_deliveries", "usage_hour", "findings_hits", "findings", "usage_day"}
 	if merges := h.rnd.IntN(2) == 0; !merges { // duplicate rows stay
 		for _, table := range tables {
 			b.Exec("SYSTEM STOP MERGES " + table)

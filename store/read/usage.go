@@ -35,7 +35,7 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	asked := r.now()
-	asOf, err := r.fence.waitAll(ctx)
+	asOf, err := r.fence.waitUsage(ctx)
 	if err != nil {
 		return event.Figures{}, err
 	}
@@ -69,8 +69,8 @@ func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
 		q.Add(", toInt64(sumIf("+column+", hour >= ", span.From).Add("))")
 	}
 	q.Add(", toInt64(sumIf(received + sent + findings, hour >= ", span.Recent).Add("))")
-	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, bytes, findings FROM usage_day FINAL WHERE account = ",
-		account)
+	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, bytes, toUInt64(0) AS findings FROM usage_day FINAL WHERE "+
+		"endpoint != '' AND account = ", account)
 	edges := partialDays(span, live)
 	q.Add(" AND t >= ", since).Add(" AND t < ", span.To).Add(" AND t < ", schema.DayOf(live))
 	for _, day := range edges {
@@ -88,10 +88,24 @@ func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
 		q.Add(" AND ts >= ", from).Add(" AND id >= ", id.Lowest(from))
 	}
 	q.Add(" AND ts < ", span.To).Add(" AND id < ", id.Lowest(span.To))
-	q.Add(" GROUP BY hour, endpoint) GROUP BY GROUPING SETS ((day), (endpoint))")
+	q.Add(" GROUP BY hour, endpoint")
+	r.addFindings(q, account, since, span.To)
+	q.Add(") GROUP BY GROUPING SETS ((day), (endpoint))")
 	q.Add(" ORDER BY by_day, sumIf(received + sent + findings, hour >= ", span.From).
 		Add(") DESC, endpoint LIMIT ", r.usageGroups()).Add(" BY by_day")
 	return q
+}
+
+// addFindings adds the findings of the days that begin in [since, to) to the rows of useQuery: from the table of days,
+// today's and yesterday's from their hits. Of hits that are stored twice each counts once, see write.countFindings.
+func (r usageReader) addFindings(q *ch.Query, account string, since, to time.Time) {
+	live := schema.DayOf(r.now()).Add(-schema.LiveFindings)
+	q.Add(" UNION ALL SELECT t AS hour, endpoint, toUInt64(0), toUInt64(0), toUInt64(0), findings FROM usage_day FINAL "+
+		"WHERE endpoint = '' AND account = ", account)
+	q.Add(" AND t >= ", since).Add(" AND t < ", to).Add(" AND t < ", live)
+	q.Add(" UNION ALL SELECT toDateTime(day, 'UTC') AS hour, '' AS endpoint, toUInt64(0), toUInt64(0), toUInt64(0), "+
+		"uniqExact(finding, source) FROM findings_hits WHERE billed = 1 AND account = ", account)
+	q.Add(" AND day >= toDate(", live).Add(") AND hour >= ", since).Add(" AND hour < ", to).Add(" GROUP BY day")
 }
 
 // countUse sets the use by day and by endpoint, and the recent use.

@@ -22,6 +22,7 @@ type usageHistory struct {
 	*bench
 	rnd    *rand.Rand
 	events []*event.Event
+	found  *findingsModel // nil: no findings
 }
 
 // at makes an event that was received at a time.
@@ -102,6 +103,18 @@ func (b *usageHistory) want(span event.UsageSpan) (f event.Figures) {
 		}
 		day := t.UTC().Truncate(24 * time.Hour)
 		days[day], endpoints[e.Endpoint] = add(days[day]), add(endpoints[e.Endpoint])
+	}
+	if b.found != nil {
+		for day, n := range b.found.usage() {
+			if day.Before(span.To) && !day.Before(span.Recent) {
+				f.Recent += n
+			}
+			if day.Before(span.To) && !day.Before(span.From) {
+				use := days[day]
+				use.Findings = n
+				days[day] = use
+			}
+		}
 	}
 	for day, use := range days {
 		f.Daily = append(f.Daily, event.DayUse{Day: day, Use: use})

@@ -6,6 +6,10 @@ import "time"
 // hour: the writer may not have counted them yet.
 const LiveHours = 2 * time.Hour
 
+// LiveFindings is the span before the current day whose findings reads count themselves, as they do those of the current
+// day.
+const LiveFindings = 24 * time.Hour
+
 // HourOf returns the beginning of the hour of t, in UTC.
 func HourOf(t time.Time) time.Time { return t.UTC().Truncate(time.Hour) }
 

@@ -18,6 +18,8 @@ type batch struct {
 	attempts      []*deliveryRow
 	receipts      []*receiptRow
 	audit         []*auditRow
+	hits          []*hitRow
+	senders       []*senderRow
 	deadLetters   []deadLetter
 	ends          map[*assignment]partitionEnd
 	bytes         int
@@ -45,7 +47,8 @@ func newBatch() *batch {
 func (b *batch) empty() bool { return len(b.ends) == 0 }
 
 func (b *batch) rows() int {
-	return len(b.events) + len(b.deliveries) + len(b.attempts) + len(b.receipts) + len(b.audit)
+	return len(b.events) + len(b.deliveries) + len(b.attempts) + len(b.receipts) + len(b.audit) + len(b.hits) +
+		len(b.senders)
 }
 
 // addRecords decodes the records of one partition and moves the partition's end behind the last one.
@@ -105,6 +108,8 @@ func (b *batch) decode(s source) error {
 			return err
 		}
 		b.audit = append(b.audit, x)
+	case stream.Findings:
+		return b.decodeFindings(s)
 	default:
 		return fmt.Errorf("topic %s has no table", s.assignment.Topic)
 	}
@@ -122,6 +127,8 @@ func (b *batch) dropAssignments(gone map[*assignment]bool) {
 	b.attempts = withoutAssignments(b.attempts, gone)
 	b.receipts = withoutAssignments(b.receipts, gone)
 	b.audit = withoutAssignments(b.audit, gone)
+	b.hits = withoutAssignments(b.hits, gone)
+	b.senders = withoutAssignments(b.senders, gone)
 	b.deadLetters = withoutAssignments(b.deadLetters, gone)
 	maps.DeleteFunc(b.ends, func(p *assignment, m partitionEnd) bool {
 		if gone[p] {
@@ -142,6 +149,7 @@ func (b *batch) split(shards int) []*batch {
 			events: rowsOfShard(b.events, i, shards), deliveries: rowsOfShard(b.deliveries, i, shards),
 			attempts: rowsOfShard(b.attempts, i, shards),
 			receipts: rowsOfShard(b.receipts, i, shards), audit: rowsOfShard(b.audit, i, shards),
+			hits: rowsOfShard(b.hits, i, shards), senders: rowsOfShard(b.senders, i, shards),
 		}
 	}
 	return parts
@@ -149,7 +157,7 @@ func (b *batch) split(shards int) []*batch {
 
 func rowsOfShard[R row](rows []R, shard, shards int) (mine []R) {
 	for _, r := range rows {
-		if ch.ShardOf(r.eventID(), shards) == shard {
+		if ch.ShardOf(r.shardID(), shards) == shard {
 			mine = append(mine, r)
 		}
 	}

@@ -117,8 +117,8 @@ func writeIfAny[R any](ctx context.Context, conn driver.Conn, t *table[R], rows 
 
 // CountHours counts the usage of every hour of [from, to), as Writer does for the hours of its rows.
 func (b *Bulk) CountHours(ctx context.Context, from, to time.Time) error {
-	for from = schema.HourOf(from); from.Before(to); from = from.Add(hoursPerStatement * time.Hour) {
-		if err := countRange(ctx, b.conn, from, from.Add(hoursPerStatement*time.Hour)); err != nil {
+	for from = schema.HourOf(from); from.Before(to); from = from.Add(spansPerStatement * time.Hour) {
+		if err := countRange(ctx, b.conn, from, from.Add(spansPerStatement*time.Hour)); err != nil {
 			return err
 		}
 	}

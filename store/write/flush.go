@@ -179,7 +179,7 @@ func (w *Writer) verifyShard(ctx context.Context, s *shard) error {
 // after attempts, and deliveries after both: no reader may see a delivery without the attempt that led to it, nor one
 // that the list of its status does not find.
 func (w *Writer) writeShard(ctx context.Context, s *shard, b *batch) ([]deadLetter, error) {
-	var rejected [6][]deadLetter
+	var rejected [8][]deadLetter
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) { rejected[0], err = writeRows(gctx, w, s, s.tables.events, b.events); return err })
 	g.Go(func() (err error) {
@@ -197,6 +197,8 @@ func (w *Writer) writeShard(ctx context.Context, s *shard, b *batch) ([]deadLett
 		return err
 	})
 	g.Go(func() (err error) { rejected[4], err = writeRows(gctx, w, s, s.tables.audit, b.audit); return err })
+	g.Go(func() (err error) { rejected[6], err = writeRows(gctx, w, s, s.tables.hits, b.hits); return err })
+	g.Go(func() (err error) { rejected[7], err = writeRows(gctx, w, s, s.tables.senders, b.senders); return err })
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}

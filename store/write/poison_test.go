@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
@@ -28,7 +29,7 @@ type poisonedBench struct {
 func newPoisonedBench(b *bench) *poisonedBench {
 	for table, column := range map[string]string{
 		"events": "type", "deliveries": "reason", "attempts": "error_message", "receipts": "reference", "audit": "actor_name",
-		"failure_candidates": "type"} {
+		"failure_candidates": "type", "findings_hits": "rule", "senders_minute": "platform"} {
 		b.Exec("ALTER TABLE " + table + " ADD CONSTRAINT clean CHECK " + column + " != 'poison'")
 	}
 	return &poisonedBench{b, map[string]int{}, map[string]bool{}}
@@ -79,6 +80,14 @@ func (p *poisonedBench) produceRecords(rejecting string) {
 	}
 	p.Produce(stream.AuditLog, 0, r)
 	expectDeadLetter("audit", stream.AuditLog, r.Offset)
+
+	r = &stream.Record{Value: p.Hit(1, func(h *finding.Hit) { h.Rule = word("findings_hits") }).Encode()}
+	p.Produce(stream.Findings, 1, r)
+	expectDeadLetter("findings_hits", stream.Findings, r.Offset)
+	minute := p.rows["events"] + len(p.dead)
+	r = &stream.Record{Value: p.Counts(minute, func(c *finding.Counts) { c.Platform = word("senders_minute") }).Encode()}
+	p.Produce(stream.Findings, 1, r)
+	expectDeadLetter("senders_minute", stream.Findings, r.Offset)
 }
 
 // checkTablesAndDeadLetters waits until a writer has stored everything, and compares the tables and the dead letters.
@@ -113,7 +122,8 @@ func (p *poisonedBench) checkTablesAndDeadLetters(w *write.Writer) {
 func TestPoisonInEveryTable(t *testing.T) {
 	b := newBench(t)
 	p := newPoisonedBench(b)
-	tables := []string{"events", "deliveries", "attempts", "receipts", "audit", "failure_candidates"}
+	tables := []string{"events", "deliveries", "attempts", "receipts", "audit", "failure_candidates", "findings_hits",
+		"senders_minute"}
 	p.produceRecords("")
 	w, stop := b.Writer(write.WriterConfig{})
 	p.checkTablesAndDeadLetters(w) // the probe of an empty table would not violate the constraint
@@ -135,7 +145,7 @@ func TestPoisonInEveryTable(t *testing.T) {
 		p.checkTablesAndDeadLetters(w)
 		stop()
 	}
-	if n := len(p.dead); n != 4*len(tables)+6*4 {
+	if n := len(p.dead); n != 4*len(tables)+6*6 {
 		t.Errorf("the test produced %d rejected records: %v", n, slices.Sorted(maps.Keys(p.dead)))
 	}
 }

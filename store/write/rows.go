@@ -7,6 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/ch"
 )
 
 // source is where a row came from: the record, which is kept for the dead letter topic, and the assignment under which
@@ -21,13 +22,15 @@ func (s source) recordSource() source { return s }
 // row is what all kinds of rows have in common.
 type row interface {
 	recordSource() source
-	eventID() id.ID // the event whose shard the row belongs to
+	shardID() id.ID // decides the shard: the id of the row's event, entry or finding, or a hash
 }
 
-func (r *eventRow) eventID() id.ID    { return r.ID }
-func (r *deliveryRow) eventID() id.ID { return r.Outcome.Event }
-func (r *receiptRow) eventID() id.ID  { return r.Event }
-func (r *auditRow) eventID() id.ID    { return r.Entry.ID }
+func (r *eventRow) shardID() id.ID    { return r.ID }
+func (r *deliveryRow) shardID() id.ID { return r.Outcome.Event }
+func (r *receiptRow) shardID() id.ID  { return r.Event }
+func (r *auditRow) shardID() id.ID    { return r.Entry.ID }
+func (r *hitRow) shardID() id.ID      { return r.findingID }
+func (r *senderRow) shardID() id.ID   { return ch.IDOf(r.Sender) }
 
 // eventRow is one row of the table events.
 type eventRow struct {

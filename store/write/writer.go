@@ -83,10 +83,10 @@ type shard struct {
 	number int
 	conn   driver.Conn // set by Run before it starts its goroutines
 	tables tables
-	dirty  *dirtyHours
-	// counting is held while hours are counted.
-	counting sync.Mutex
-	verified bool // its identity was checked; used by flush only
+	hours  *tally
+	days   *tally
+	// verified: its identity was checked; used by flush only
+	verified bool
 }
 
 type tables struct {
@@ -95,11 +95,14 @@ type tables struct {
 	attempts   *table[*deliveryRow]
 	receipts   *table[*receiptRow]
 	audit      *table[*auditRow]
+	hits       *table[*hitRow]
+	senders    *table[*senderRow]
 	candidates []candidateTable
 }
 
 func newTables() tables {
-	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable(), candidateTables()}
+	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable(), hitsTable(),
+		sendersTable(), candidateTables()}
 }
 
 // maxFetchWait bounds the first fetch after an assignment. Partitions whose offsets become known a moment later are not
@@ -125,7 +128,7 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 	}
 	var shards []*shard
 	for i := range urls {
-		shards = append(shards, &shard{number: i + 1, tables: newTables(), dirty: newDirtyHours()})
+		shards = append(shards, &shard{number: i + 1, tables: newTables(), hours: hoursOfEvents(), days: daysOfFindings()})
 	}
 	return &Writer{
 		cfg: cfg, deps: deps, log: deps.Log, metrics: newWriterMetrics(deps.Metrics),
@@ -226,7 +229,8 @@ func (w *Writer) disconnect() (err error) {
 // them owned and then calls CountUsage also counts the hours that their last owner left uncounted.
 func (w *Writer) assigned(commits map[stream.Partition]stream.Commit) {
 	for _, s := range w.shards {
-		s.dirty.requireRecount()
+		s.hours.dirty.requireRecount()
+		s.days.dirty.requireRecount()
 	}
 	w.pos.assign(commits)
 }

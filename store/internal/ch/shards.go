@@ -2,6 +2,7 @@ package ch
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,8 +25,16 @@ const (
 	SearchPriority = 2
 )
 
-// ShardOf returns the shard of an event, from 0 to shards-1.
+// ShardOf returns the shard of an event, from 0 to shards-1. The hits of a finding are on the shard of its id, which is
+// random; the counters of a sender on that of IDOf.
 func ShardOf(event id.ID, shards int) int { return ShardOfPartition(event.Partition(), shards) }
+
+// IDOf returns 16 bytes that decide the shard of rows which belong to no event, from their key.
+func IDOf(key string) (d id.ID) {
+	sum := sha256.Sum256([]byte(key))
+	copy(d[:], sum[:])
+	return d
+}
 
 // ShardOfPartition returns the shard of the events of a Kafka partition.
 func ShardOfPartition(p int32, shards int) int { return int(p) % shards }

@@ -10,6 +10,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -60,8 +61,12 @@ func (b *Bench) WaitCaughtUp(r *read.Reader) {
 		err := r.CaughtUp(b.Context())
 		if err == nil {
 			var page audit.Page
-			// the topic audit has a fence of its own
+			// the topics audit and findings have fences of their own
+			var findings finding.Page
 			if page, err = r.Audit(b.Context(), audit.Query{Account: Account, Limit: 1}); err == nil && page.AsOf.IsZero() {
+				findings, err = r.Findings(b.Context(), finding.Query{Account: Account, IDs: []string{}})
+			}
+			if err == nil && page.AsOf.IsZero() && findings.AsOf.IsZero() {
 				return
 			}
 		}

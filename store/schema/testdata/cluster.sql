@@ -113,8 +113,9 @@ CREATE TABLE IF NOT EXISTS relay.findings_hits ON CLUSTER 'relay' (
   source LowCardinality(String), channel LowCardinality(String), sender String CODEC(ZSTD(1)), severity UInt8, verified UInt8, test UInt8, billed UInt8,
   masked String CODEC(ZSTD(1)), fingerprint String CODEC(ZSTD(1)), location FixedString(16) CODEC(ZSTD(1)), place String CODEC(ZSTD(1)),
   environment LowCardinality(String), release String CODEC(ZSTD(1)), key_id String CODEC(ZSTD(1)), method LowCardinality(String),
-  agent String CODEC(ZSTD(1)), remote_ip IPv6 CODEC(ZSTD(1)) TTL toDateTime(at) + INTERVAL 30 DAY, remote_net IPv6 CODEC(ZSTD(1))
-) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/findings_hits', '{replica}') PARTITION BY toYYYYMM(day) ORDER BY (account, finding, day, hit) TTL day + INTERVAL 400 DAY DELETE;
+  agent String CODEC(ZSTD(1)), remote_ip IPv6 CODEC(ZSTD(1)) TTL toDateTime(at) + INTERVAL 30 DAY, remote_net IPv6 CODEC(ZSTD(1)),
+  ver UInt64 CODEC(T64,ZSTD(1))
+) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/relay/findings_hits', '{replica}', ver) PARTITION BY toYYYYMM(day) ORDER BY (account, finding, day, hit) TTL day + INTERVAL 400 DAY DELETE;
 
 CREATE TABLE IF NOT EXISTS relay.findings_hits_all ON CLUSTER 'relay' AS relay.findings_hits ENGINE = Distributed('relay', 'relay', 'findings_hits');
 

@@ -1,0 +1,299 @@
+package read_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// findingsModel is a list of hits with the findings that they should make.
+type findingsModel struct {
+	*bench
+	rnd  *rand.Rand
+	hits []*finding.Hit
+	// reports are the newest ones of each minute and boot.
+	reports map[string]*finding.Counts
+}
+
+func newFindingsModel(b *bench, rnd *rand.Rand) *findingsModel {
+	return &findingsModel{bench: b, rnd: rnd, reports: map[string]*finding.Counts{}}
+}
+
+// hitsOf returns the hits of one finding, the newest first. Of a hit that was sent twice the first record counts.
+func (m *findingsModel) hitsOf(name string) (hits []*finding.Hit) {
+	seen := map[[16]byte]bool{}
+	for _, h := range m.hits {
+		if h.Finding == name && !seen[h.Hit] {
+			seen[h.Hit] = true
+			hits = append(hits, h)
+		}
+	}
+	slices.SortFunc(hits, func(a, b *finding.Hit) int {
+		if c := b.At.Compare(a.At); c != 0 {
+			return c
+		}
+		return slices.Compare(b.Hit[:], a.Hit[:])
+	})
+	return hits
+}
+
+// want returns the expected findings, newest first.
+func (m *findingsModel) want() (rows []finding.Row) {
+	names := map[string]bool{}
+	for _, h := range m.hits {
+		names[h.Finding] = true
+	}
+	for name := range names {
+		hits := m.hitsOf(name)
+		row := finding.Row{ID: name, Kind: hits[0].Kind, Rule: hits[0].Rule, Masked: hits[0].Masked,
+			Fingerprint: hits[0].Fingerprint, KeyID: hits[0].KeyID, Unverified: true, Test: true,
+			FirstSeen: hits[len(hits)-1].At, LastSeen: hits[0].At, Environment: hits[0].Environment,
+			Release: hits[0].Release}
+		places := map[[16]byte]int{}
+		for _, h := range hits {
+			row.Severity = max(row.Severity, h.Severity)
+			row.Unverified, row.Test = row.Unverified && h.Unverified, row.Test && h.Test
+			if !slices.Contains(row.Sources, h.Source) {
+				row.Sources = append(row.Sources, h.Source)
+			}
+			row.Occurrences += int64(h.N)
+			i, ok := places[h.Location]
+			if !ok {
+				i = len(row.Locations)
+				places[h.Location] = i
+				row.Locations = append(row.Locations, finding.Location{Place: h.Place, LastSeen: h.At})
+			}
+			row.Locations[i].Count += int64(h.N)
+		}
+		row.Locations = row.Locations[:min(len(row.Locations), 20)]
+		slices.Sort(row.Sources)
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b finding.Row) int {
+		if c := b.FirstSeen.Compare(a.FirstSeen); c != 0 {
+			return c
+		}
+		return strings.Compare(b.ID, a.ID)
+	})
+	return rows
+}
+
+// add produces n random hits of the last days, some of them twice, and reports of their senders.
+func (m *findingsModel) add(n int) {
+	m.Helper()
+	var produced []*finding.Hit
+	var reports []*finding.Counts
+	for range n {
+		reports = append(reports, m.report())
+		source := finding.Sources[m.rnd.IntN(len(finding.Sources))]
+		h := m.Hit(m.rnd.IntN(25), func(h *finding.Hit) {
+			h.At = h.At.Add(-time.Duration(m.rnd.Int64N(int64(90 * time.Hour)))).Truncate(time.Millisecond)
+			h.N, h.Source = 1+m.rnd.Uint32N(5), source
+			h.Severity = finding.Severity(1 + m.rnd.IntN(4))
+			h.Unverified, h.Test = m.rnd.IntN(2) == 0, m.rnd.IntN(2) == 0
+			h.Billed = m.rnd.IntN(3) > 0
+			h.Environment = fmt.Sprint("env", m.rnd.IntN(3))
+			h.Place = finding.Place{Source: finding.Drain, DrainID: "drn_1", Label: fmt.Sprint("app", m.rnd.IntN(25))}
+		})
+		m.hits, produced = append(m.hits, h), append(produced, h)
+		if m.rnd.IntN(5) == 0 { // the sender repeats its request a moment later
+			again := *h
+			again.At = minTime(h.At.Add(time.Second), endOfDay(h.At))
+			produced = append(produced, &again)
+		}
+	}
+	m.ProduceHits(produced...)
+	m.ProduceCounts(reports...)
+}
+
+// report makes the next report of a node about a sender and a minute, or one that is late.
+func (m *findingsModel) report() *finding.Counts {
+	boot, minute, sender := byte(m.rnd.IntN(2)), m.rnd.IntN(3), fmt.Sprint("drn_", m.rnd.IntN(3))
+	c := m.Counts(0, func(c *finding.Counts) {
+		c.Sender, c.Boot = sender, [16]byte{boot}
+		c.Minute = time.Now().UTC().Truncate(24 * time.Hour).Add(time.Duration(minute-10) * time.Minute)
+	})
+	key := fmt.Sprint(sender, boot, minute)
+	if last := m.reports[key]; last != nil {
+		if m.rnd.IntN(4) == 0 {
+			return last
+		}
+		c.Version = last.Version + 1
+		c.Requests, c.Lines, c.Bytes = last.Requests+1, last.Lines+10, last.Bytes+1000
+		c.Hits, c.Rejected, c.LastAt = last.Hits+2, last.Rejected+3, last.LastAt.Add(time.Millisecond)
+		c.LastError = "bad_gzip"
+	}
+	m.reports[key] = c
+	return c
+}
+
+// compareReports compares what the senders sent with their newest reports.
+func (m *findingsModel) compareReports(r *read.Reader) {
+	m.Helper()
+	want := map[string]finding.Received{}
+	for _, c := range m.reports {
+		x := want[c.Sender]
+		x.Requests, x.Lines, x.Bytes = x.Requests+int64(c.Requests), x.Lines+int64(c.Lines), x.Bytes+int64(c.Bytes)
+		x.Hits, x.Rejected = x.Hits+int64(c.Hits), x.Rejected+int64(c.Rejected)
+		if c.LastAt.After(x.LastAt) {
+			x.LastAt = c.LastAt
+		}
+		x.Platform = c.Platform
+		if c.LastError != "" {
+			x.LastError = c.LastError
+		}
+		want[c.Sender] = x
+	}
+	got, err := r.Received(m.Context(), storetest.Account, []string{"drn_0", "drn_1", "drn_2", "drn_3"},
+		time.Now().AddDate(0, 0, -2))
+	if err != nil {
+		m.Fatal(err)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		m.Fatalf("what senders sent (-want +got):\n%s", diff)
+	}
+}
+
+func endOfDay(t time.Time) time.Time {
+	return t.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1).Add(-time.Millisecond)
+}
+
+func minTime(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func anyFinding(string) bool { return true }
+
+// listFindings reads a list to its end.
+func listFindings(t testing.TB, r *read.Reader, q finding.Query) (rows []finding.Row) {
+	t.Helper()
+	q.Account = storetest.Account
+	if q.Keep == nil {
+		q.Keep = anyFinding
+	}
+	for {
+		page, err := r.Findings(t.Context(), q)
+		if err != nil || !page.AsOf.IsZero() {
+			t.Fatalf("findings as of %v: %v", page.AsOf, err)
+		}
+		rows = append(rows, page.Rows...)
+		if !page.More {
+			return rows
+		}
+		if len(page.Rows) != q.Limit {
+			t.Fatalf("a page of %d rows is followed by another, limit %d", len(page.Rows), q.Limit)
+		}
+		q.After = page.Rows[len(page.Rows)-1].Key()
+	}
+}
+
+// listOccurrences reads the hits of a finding to their end.
+func listOccurrences(t testing.TB, r *read.Reader, name string, limit int) (rows []finding.Occurrence) {
+	t.Helper()
+	q := finding.OccurrenceQuery{Account: storetest.Account, Finding: name, Limit: limit}
+	for {
+		page, err := r.Occurrences(t.Context(), q)
+		if err != nil || !page.AsOf.IsZero() {
+			t.Fatalf("occurrences as of %v: %v", page.AsOf, err)
+		}
+		rows = append(rows, page.Rows...)
+		if !page.More {
+			return rows
+		}
+		q.After = page.Rows[len(page.Rows)-1].OccurrenceKey
+	}
+}
+
+// LastSeen may be that of a repeated request, which the hit itself keeps no time of.
+var ignoreRepeats = cmpopts.IgnoreFields(finding.Row{}, "LastSeen")
+
+// compare compares everything that can be read with the model.
+func (m *findingsModel) compare(r *read.Reader) {
+	m.Helper()
+	want := m.want()
+	if diff := gocmp.Diff(want, listFindings(m, r, finding.Query{Limit: 7}), ignoreRepeats); diff != "" {
+		m.Fatalf("findings (-want +got):\n%s", diff)
+	}
+	row, asOf, err := r.Finding(m.Context(), storetest.Account, want[3].ID)
+	if diff := gocmp.Diff(want[3], row, ignoreRepeats); diff != "" || err != nil || !asOf.IsZero() {
+		m.Fatalf("%v, as of %v (-want +got):\n%s", err, asOf, diff)
+	}
+	var hits []finding.Occurrence
+	for _, h := range m.hitsOf(want[3].ID) {
+		hits = append(hits, finding.Occurrence{
+			OccurrenceKey: finding.OccurrenceKey{At: h.At, Hit: h.Hit}, ObservedAt: minTime(h.ObservedAt, h.At),
+			N: int64(h.N), Source: h.Source, Channel: h.Channel, Severity: h.Severity, Unverified: h.Unverified,
+			Test: h.Test, Place: h.Place, Environment: h.Environment, Release: h.Release, Method: h.Method,
+			Agent: h.Agent, RemoteIP: h.RemoteIP})
+	}
+	if diff := gocmp.Diff(hits, listOccurrences(m, r, want[3].ID, 3), storetest.CompareIPs); diff != "" {
+		m.Fatalf("occurrences (-want +got):\n%s", diff)
+	}
+	m.compareReports(r)
+}
+
+// usage returns the expected usage by day: each finding and source with a billed hit counts once a day.
+func (m *findingsModel) usage() map[time.Time]int64 {
+	m.Helper()
+	billed, days := map[string]bool{}, map[time.Time]int64{}
+	for _, h := range m.hits {
+		if key := h.Finding + string(h.Source) + h.Day; h.Billed && !billed[key] {
+			billed[key] = true
+			days[h.At.UTC().Truncate(24*time.Hour)]++
+		}
+	}
+	return days
+}
+
+// TestFindingsSurviveKills stores hits repeatedly, from random offsets on, as writers do that die between an insert and
+// its commit. After each time findings, occurrences, counters and usage are those of the hits.
+func TestFindingsSurviveKills(t *testing.T) {
+	seed := storetest.Seed(t)
+	m := newFindingsModel(newBench(t), rand.New(rand.NewPCG(seed, 1)))
+	use := &usageHistory{bench: m.bench, rnd: m.rnd, found: m}
+	for range storetest.Rounds(2, 2, 30) {
+		m.add(80)
+		w, stop := m.Writer(write.WriterConfig{FlushRows: 1 + m.rnd.IntN(100)})
+		if m.rnd.IntN(2) == 0 {
+			m.countUsage(w)
+		}
+		m.compare(m.Reader(w))
+		use.compareUsage(m.Reader(w), 3)
+		stop()
+		m.RewindOffsets(func(_ stream.Partition, committed int64) int64 {
+			return m.rnd.Int64N(max(committed, 0) + 1)
+		})
+	}
+	w, _ := m.Writer(write.WriterConfig{})
+	r := m.Reader(w)
+	m.compare(r)
+	use.compareUsage(r, 3)
+	m.countUsage(w)
+	for _, table := range []string{"findings_hits", "findings", "usage_day"} {
+		m.Exec("OPTIMIZE TABLE " + table + " FINAL")
+	}
+	m.compare(r)
+	// The day of a stored count is not read from its hits any more.
+	m.Exec("ALTER TABLE findings_hits DELETE WHERE day < today() - 2 SETTINGS mutations_sync = 1")
+	use.compareUsage(r, 4)
+	if _, _, err := r.Finding(t.Context(), "acc_2", m.hits[0].Finding); !errors.Is(err, event.ErrNotFound) {
+		t.Errorf("read by another account: %v, want ErrNotFound", err)
+	}
+}

@@ -1,0 +1,229 @@
+package write
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// Usage is counted in spans: events by the hour, findings by the UTC day.
+//
+// A span that has ended more than a span ago when one of its rows is stored is counted before the offsets are committed:
+// after a crash in between the next partition owner stores and counts it again. A younger span, which nearly every row
+// belongs to, is counted once it has ended; until then reads count it themselves. Spans that a writer had not counted
+// when it stopped are counted by the next owner of its partitions, see recountStart.
+//
+// A count only grows, because rows are only added until the retention drops them. So the greatest count of a span is the
+// newest one, in whatever order writers count and insert; when the retention drops the rows, the count stays.
+const (
+	// countDelay is how long after its end a span is counted; most late rows are stored by then.
+	countDelay = 2 * time.Minute
+	// recountMargin is how long before the last counted span a new owner begins to recount. Writers count within a few
+	// hours, so a day suffices.
+	recountMargin = 26 * time.Hour
+	// spansPerStatement is the largest number of spans that one statement counts.
+	spansPerStatement = 24
+	countTimeout      = time.Minute
+)
+
+// tally counts one kind of usage of a shard.
+type tally struct {
+	length time.Duration // of a span
+	// count counts every span of [from, to).
+	count func(ctx context.Context, conn driver.Conn, from, to time.Time) error
+	// counted is the beginning of a statement for the number and the time of counted spans up to a time, oldest a
+	// statement for the number of rows that are counted and the time of the oldest one.
+	counted, oldest ch.SQL
+
+	dirty    *dirtySpans
+	counting sync.Mutex // held while spans are counted
+}
+
+func newTally(length time.Duration, count func(context.Context, driver.Conn, time.Time, time.Time) error,
+	counted, oldest ch.SQL) *tally {
+	return &tally{length: length, count: count, counted: counted, oldest: oldest,
+		dirty: &dirtySpans{length: length, spans: make(map[time.Time]bool)}}
+}
+
+// spanOf returns the beginning of the span of t, in UTC.
+func (y *tally) spanOf(t time.Time) time.Time { return t.UTC().Truncate(y.length) }
+
+// dirtySpans are the spans with rows that were stored since the span was last counted.
+type dirtySpans struct {
+	length time.Duration
+
+	mu      sync.Mutex // guards spans and recount
+	spans   map[time.Time]bool
+	recount bool // partitions were taken over whose last owner may have left spans uncounted
+}
+
+func (d *dirtySpans) mark(spans ...time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range spans {
+		d.spans[s] = true
+	}
+}
+
+func (d *dirtySpans) requireRecount() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.recount = true
+}
+
+func (d *dirtySpans) needsRecount() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.recount
+}
+
+// takeDue removes and returns the spans that can be counted now, and whether a recount is required.
+func (d *dirtySpans) takeDue(now time.Time) (due []time.Time, recount bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for s := range d.spans {
+		if !now.Before(s.Add(d.length + countDelay)) {
+			due = append(due, s)
+			delete(d.spans, s)
+		}
+	}
+	recount, d.recount = d.recount, false
+	return due, recount
+}
+
+// updateUsage counts the old spans of a stored batch and marks the young ones as dirty. It returns an error only if ctx
+// ended.
+func (w *Writer) updateUsage(ctx context.Context, s *shard, b *batch) error {
+	return errors.Join(w.updateTally(ctx, s, s.hours, b.usageHours()), w.updateTally(ctx, s, s.days, b.findingDays()))
+}
+
+// updateTally is updateUsage for one kind of usage; spans are given oldest first.
+func (w *Writer) updateTally(ctx context.Context, s *shard, y *tally, spans []time.Time) error {
+	young := y.spanOf(time.Now()).Add(-y.length)
+	i, _ := slices.BinarySearchFunc(spans, young, time.Time.Compare)
+	old := spans[:i]
+	y.dirty.mark(spans[i:]...)
+	for try := 0; len(old) > 0; try++ {
+		left, err := y.countOld(ctx, s.conn, old)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return errors.Join(ctx.Err(), err)
+		case rowsRejected(err):
+			// It must not block the rows that can be stored: these spans are counted again with the young ones.
+			w.log.LogAttrs(ctx, slog.LevelError, "cannot count usage, counting again later", slog.Any("error", err))
+			y.dirty.mark(left...)
+			return nil
+		}
+		w.setUnavailable(ctx, s, err)
+		if err := wait.For(ctx, pauses.After(try)); err != nil {
+			return err
+		}
+		old = left
+	}
+	return nil
+}
+
+// CountUsage counts the dirty hours and days that have ended. Those whose count failed are counted by the next call. It
+// waits until Run has connected.
+func (w *Writer) CountUsage(ctx context.Context) error {
+	select {
+	case <-w.connected:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	var failed error
+	for _, s := range w.shards { // one shard after the other, as a background load
+		failed = errors.Join(failed, s.hours.countAll(ctx, s.conn, time.Now()), s.days.countAll(ctx, s.conn, time.Now()))
+	}
+	return failed
+}
+
+// countOld counts spans that have ended. A required recount comes first, because recountStart reads the last counted
+// span.
+func (y *tally) countOld(ctx context.Context, conn driver.Conn, spans []time.Time) (left []time.Time, err error) {
+	y.counting.Lock()
+	defer y.counting.Unlock()
+	if y.dirty.needsRecount() {
+		if err := y.countDirty(ctx, conn, time.Now()); err != nil {
+			return spans, err
+		}
+	}
+	return y.countSpans(ctx, conn, spans)
+}
+
+func (y *tally) countAll(ctx context.Context, conn driver.Conn, now time.Time) error {
+	y.counting.Lock()
+	defer y.counting.Unlock()
+	return y.countDirty(ctx, conn, now)
+}
+
+func (y *tally) countDirty(ctx context.Context, conn driver.Conn, now time.Time) error {
+	spans, recount := y.dirty.takeDue(now)
+	if recount {
+		since, err := y.recountStart(ctx, conn, now)
+		if err != nil {
+			y.dirty.requireRecount()
+			y.dirty.mark(spans...)
+			return err
+		}
+		for s := y.spanOf(since); !s.After(now); s = s.Add(y.length) {
+			spans = append(spans, s)
+		}
+	}
+	slices.SortFunc(spans, time.Time.Compare)
+	spans = slices.Compact(spans)
+	left, err := y.countSpans(ctx, conn, spans)
+	y.dirty.mark(left...)
+	if err != nil && recount {
+		y.dirty.requireRecount() // spans are counted oldest first, so the next recount begins where this one failed
+	}
+	return err
+}
+
+// recountStart returns where a recount begins: recountMargin before the last counted span, or at the oldest row.
+func (y *tally) recountStart(ctx context.Context, conn driver.Conn, now time.Time) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	var spans, rows uint64
+	var newest, oldest time.Time
+	q := new(ch.Query).Add(y.counted, now)
+	if err := conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&spans, &newest); err != nil {
+		return now, fmt.Errorf("read the last counted hour or day: %w", err)
+	}
+	if spans > 0 {
+		return newest.Add(-recountMargin), nil
+	}
+	if err := conn.QueryRow(ctx, string(y.oldest)).Scan(&rows, &oldest); err != nil {
+		return now, fmt.Errorf("read the time of the oldest row that is counted: %w", err)
+	}
+	if rows == 0 {
+		return now, nil
+	}
+	return oldest, nil
+}
+
+// countSpans counts the spans, given oldest first, and returns those that were not counted.
+func (y *tally) countSpans(ctx context.Context, conn driver.Conn, spans []time.Time) (left []time.Time, err error) {
+	for left = spans; len(left) > 0; {
+		n := 1
+		for n < len(left) && n < spansPerStatement && left[n].Equal(left[n-1].Add(y.length)) {
+			n++
+		}
+		if err := y.count(ctx, conn, left[0], left[n-1].Add(y.length)); err != nil {
+			return left, err
+		}
+		left = left[n:]
+	}
+	return nil, nil
+}

@@ -1,0 +1,131 @@
+package write
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/column"
+)
+
+// hitRow is one row of the table findings_hits.
+type hitRow struct {
+	*finding.Hit
+	source
+	findingID id.ID
+	day       time.Time
+	place     string // JSON
+}
+
+// senderRow is one row of the table senders_minute.
+type senderRow struct {
+	*finding.Counts
+	source
+}
+
+// decodeFindings decodes a record of the topic findings, a hit or the counters of a sender.
+func (b *batch) decodeFindings(s source) error {
+	hit, err := finding.Decode(s.record.Value)
+	if errors.Is(err, finding.ErrNotHit) {
+		counts, err := finding.DecodeCounts(s.record.Value)
+		if err != nil {
+			return err
+		}
+		b.senders = append(b.senders, &senderRow{counts, s})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	row := &hitRow{Hit: hit, source: s}
+	if row.findingID, err = id.Parse(finding.Prefix, hit.Finding); err != nil {
+		return err
+	}
+	if row.day, err = time.Parse(time.DateOnly, hit.Day); err != nil {
+		return fmt.Errorf("read the day of a hit: %w", err)
+	}
+	place, err := json.Marshal(hit.Place)
+	if err != nil {
+		return fmt.Errorf("encode the place of a hit: %w", err)
+	}
+	row.place = string(place)
+	b.hits = append(b.hits, row)
+	return nil
+}
+
+// version is greatest for the first record of a hit: a sender that repeats its request does not move the hit in time, so
+// paging neither skips nor repeats it. All records of a finding are in one partition.
+func (r *hitRow) version() uint64 { return math.MaxUint64 - uint64(r.record.Offset) }
+
+// remoteNet is the network of the client, /24 or /48, which stays when its address is deleted.
+func (r *hitRow) remoteNet() [16]byte {
+	a := r.RemoteIP.Unmap()
+	bits := 48
+	if a.Is4() {
+		bits = 24
+	}
+	net, err := a.Prefix(bits)
+	if err != nil { // there is no address
+		return column.IPToBytes(netip.Addr{})
+	}
+	return column.IPToBytes(net.Addr())
+}
+
+func hitsTable() *table[*hitRow] {
+	type r = *hitRow
+	return newTable("findings_hits",
+		column.Text("account", func(x r) string { return x.Account }),
+		column.Text("finding", func(x r) string { return x.Finding }),
+		column.Typed("day", "Date", func(x r) time.Time { return x.day }),
+		column.ID("hit", func(x r) []byte { return x.Hit.Hit[:] }),
+		column.Timestamp("at", func(x r) time.Time { return x.At }),
+		column.Timestamp("observed_at", func(x r) time.Time { return x.ObservedAt }),
+		column.Typed("n", "UInt32", func(x r) uint32 { return x.N }),
+		column.LowCardinality("kind", func(x r) string { return string(x.Kind) }),
+		column.LowCardinality("rule", func(x r) string { return x.Rule }),
+		column.LowCardinality("source", func(x r) string { return string(x.Source) }),
+		column.LowCardinality("channel", func(x r) string { return x.Channel }),
+		column.Text("sender", func(x r) string { return x.Sender }),
+		column.Typed("severity", "UInt8", func(x r) uint8 { return uint8(x.Severity) }),
+		column.Typed("verified", "UInt8", func(x r) uint8 { return column.Bool(!x.Unverified) }),
+		column.Typed("test", "UInt8", func(x r) uint8 { return column.Bool(x.Test) }),
+		column.Typed("billed", "UInt8", func(x r) uint8 { return column.Bool(x.Billed) }),
+		column.Text("masked", func(x r) string { return x.Masked }),
+		column.Text("fingerprint", func(x r) string { return x.Fingerprint }),
+		column.ID("location", func(x r) []byte { return x.Location[:] }),
+		column.Text("place", func(x r) string { return x.place }),
+		column.LowCardinality("environment", func(x r) string { return x.Environment }),
+		column.Text("release", func(x r) string { return x.Release }),
+		column.Text("key_id", func(x r) string { return x.KeyID }),
+		column.LowCardinality("method", func(x r) string { return x.Method }),
+		column.Text("agent", func(x r) string { return x.Agent }),
+		column.Typed("remote_ip", "IPv6", func(x r) [16]byte { return column.IPToBytes(x.RemoteIP) }),
+		column.Typed("remote_net", "IPv6", r.remoteNet),
+		column.Typed("ver", "UInt64", r.version),
+	)
+}
+
+func sendersTable() *table[*senderRow] {
+	type r = *senderRow
+	return newTable("senders_minute",
+		column.Text("account", func(x r) string { return x.Account }),
+		column.Text("sender", func(x r) string { return x.Sender }),
+		column.Typed("t", "DateTime('UTC')", func(x r) time.Time { return x.Minute }),
+		column.LowCardinality("node", func(x r) string { return x.Node }),
+		column.ID("boot", func(x r) []byte { return x.Boot[:] }),
+		column.Typed("requests", "UInt64", func(x r) uint64 { return x.Requests }),
+		column.Typed("lines", "UInt64", func(x r) uint64 { return x.Lines }),
+		column.Typed("bytes", "UInt64", func(x r) uint64 { return x.Bytes }),
+		column.Typed("hits", "UInt64", func(x r) uint64 { return x.Hits }),
+		column.Typed("rejected", "UInt64", func(x r) uint64 { return x.Rejected }),
+		column.Timestamp("last_at", func(x r) time.Time { return x.LastAt }),
+		column.LowCardinality("platform", func(x r) string { return x.Platform }),
+		column.LowCardinality("last_error", func(x r) string { return x.LastError }),
+		column.Typed("ver", "UInt64", func(x r) uint64 { return x.Version }),
+	)
+}
