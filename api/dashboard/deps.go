@@ -92,7 +92,7 @@ type Keys interface {
 	RevokeKey(ctx context.Context, key string) error
 }
 
-// KeyUses returns the last use of each API key of an account, by the key's id.
+// KeyUses returns the last uses of some API keys of an account, by the key's id.
 type KeyUses interface {
-	KeyUses(ctx context.Context, account string) (map[string]audit.Use, error)
+	KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error)
 }

@@ -22,6 +22,7 @@ func TestPagesWithoutTheEventStore(t *testing.T) {
 		r.api.on("GET "+path, http.StatusServiceUnavailable, storeAway)
 	}
 	r.account.usesErr = errors.New("no store")
+	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders", Scope: config.Read}}
 	b := r.signedIn()
 	b.get(eventsPath+"?tail=1").want(503, "The event store is unavailable", "Endpoints and settings can be used",
 		`http-equiv="refresh"`, `data-live="/app/events?tail=1"`)

@@ -25,7 +25,8 @@ type keyRow struct {
 // keysPage is the data of the page of API keys.
 type keysPage struct {
 	Keys      []keyRow
-	Active    int  // how many of Keys work now
+	Pager     pager
+	Active    int  // how many keys work now
 	NoUses    bool // the store, which has the uses, does not answer
 	Form      *form
 	Scopes    []option
@@ -60,34 +61,41 @@ func listKeys(v *visit) error {
 // then.
 func showKeys(v *visit, p *keysPage) error {
 	p.Scopes, p.Lifetimes, p.BaseURL = keyScopes, lifetimes, v.cfg.BaseURL
-	account := v.person.Account
-	uses, err := v.deps.KeyUses.KeyUses(v.r.Context(), account)
+	now := v.deps.Now()
+	var ended []keyRow
+	for _, k := range v.deps.Keys.Keys(v.person.Account) {
+		row := keyRow{Key: k, Expired: !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt)}
+		if row.Active = k.RevokedAt.IsZero() && !row.Expired; row.Active {
+			p.Keys = append(p.Keys, row)
+		} else {
+			ended = append(ended, row)
+		}
+	}
+	p.Active = len(p.Keys)
+	p.Keys, p.Pager = paginate(v, keysPath, append(p.Keys, ended...)) // newest first among each
+	addUses(v, p)
+	return v.page("keys", p)
+}
+
+// addUses adds the last uses to the keys of a page.
+func addUses(v *visit, p *keysPage) {
+	if len(p.Keys) == 0 {
+		return
+	}
+	ids := make([]string, len(p.Keys))
+	for i, row := range p.Keys {
+		ids[i] = row.ID
+	}
+	uses, err := v.deps.KeyUses.KeyUses(v.r.Context(), v.person.Account, ids)
 	if err != nil {
 		p.NoUses = true
 		v.deps.Log.LogAttrs(v.r.Context(), slog.LevelWarn, "cannot read the last uses of API keys", slog.Any("error", err))
 	}
-	now := v.deps.Now()
-	for _, k := range v.deps.Keys.Keys(account) {
-		row := keyRow{Key: k, Expired: !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt)}
-		row.Active = k.RevokedAt.IsZero() && !row.Expired
-		if u, used := uses[k.ID]; used {
-			row.LastUse = &u
+	for i, row := range p.Keys {
+		if u, used := uses[row.ID]; used {
+			p.Keys[i].LastUse = &u
 		}
-		if row.Active {
-			p.Active++
-		}
-		p.Keys = append(p.Keys, row)
 	}
-	slices.SortStableFunc(p.Keys, func(a, b keyRow) int { // the newest first among the active and among the others
-		switch {
-		case a.Active == b.Active:
-			return 0
-		case a.Active:
-			return -1
-		}
-		return 1
-	})
-	return v.page("keys", p)
 }
 
 // createKey creates an API key and shows its text, once: a second submission of the form shows it to nobody.

@@ -25,6 +25,7 @@ type personRow struct {
 // peoplePage is the data of the page of people.
 type peoplePage struct {
 	People []personRow
+	Pager  pager
 	Form   *form
 	Scopes []option
 	// Link is a one-time link, shown this once, for the person For.
@@ -63,6 +64,7 @@ func showPeople(v *visit, p *peoplePage) error {
 			writers++
 		}
 	}
+	users, p.Pager = paginate(v, peoplePath, users)
 	for _, u := range users {
 		p.People = append(p.People, personRow{
 			User: u, You: u.ID == v.person.ID, LastWriter: u.Scope == config.ReadWrite && writers == 1,

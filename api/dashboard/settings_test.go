@@ -23,6 +23,7 @@ type account struct {
 	nonces  map[string]*config.Key
 	uses    map[string]audit.Use
 	usesErr error
+	asked   []string // the keys whose uses were asked for last
 	checks  func() ([]Check, error)
 	resets  int
 	err     error // of CreateKey and AddUser, unless it is nil
@@ -55,7 +56,8 @@ func (a *account) RevokeKey(_ context.Context, key string) error {
 	return nil
 }
 
-func (a *account) KeyUses(context.Context, string) (map[string]audit.Use, error) {
+func (a *account) KeyUses(_ context.Context, _ string, keys []string) (map[string]audit.Use, error) {
+	a.asked = keys
 	return a.uses, a.usesErr
 }
 
@@ -189,6 +191,48 @@ func TestKeysAreListedWithoutTheStore(t *testing.T) {
 	b.get(keysPath).want(200, "3\u00a0min ago", "203.0.113.9", "n1")
 	r.account.uses, r.account.usesErr = nil, errors.New("no store")
 	b.get(keysPath).want(200, "cannot be read at the moment", "unknown", "key_1/revoke")
+}
+
+// However many there are, a page shows fifty, asks the store for those alone, and links to the pages beside it.
+func TestListsOfSettingsHavePages(t *testing.T) {
+	r := newRig(t)
+	for i := range 120 {
+		k := &config.Key{ID: fmt.Sprintf("key_%03d", i), Name: "orders", Scope: config.Read}
+		if i < 10 {
+			k.RevokedAt = r.now
+		}
+		r.account.keys = append(r.account.keys, k)
+		r.account.others = append(r.account.others, &config.User{Meta: config.Meta{ID: fmt.Sprintf("usr_%03d", i+10)},
+			Email: fmt.Sprintf("p%03d@example.com", i), Scope: config.ReadWrite})
+	}
+	b := r.signedIn()
+	f := func(path, row string, want int, texts ...string) *answer {
+		t.Helper()
+		a := b.get(path).want(200, texts...)
+		if n := strings.Count(a.main(), row); n != want {
+			t.Errorf("%s has %d rows, want %d", path, n, want)
+		}
+		return a
+	}
+	const keyRow, personRow = "ends in <code>", `popovertarget="person-`
+	first := f(keysPath, keyRow, 50, "key_010", "key_059", "110 active", "1–50 of 120", `href="/app/settings/keys?page=2"`)
+	if strings.Contains(first.body, "key_000") || strings.Contains(first.body, "Previous page") {
+		t.Error("the first page has a revoked key, or a page before it")
+	}
+	if len(r.account.asked) != 50 || r.account.asked[0] != "key_010" {
+		t.Errorf("the uses of %d keys were asked for", len(r.account.asked))
+	}
+	f(keysPath+"?page=2", keyRow, 50, "key_060", "key_109", `href="/app/settings/keys?page=1"`,
+		`href="/app/settings/keys?page=3"`)
+	last := f(keysPath+"?page=3", keyRow, 20, "key_110", "key_000", "101–120 of 120", `href="/app/settings/keys?page=2"`)
+	if strings.Contains(last.body, "Next page") {
+		t.Error("there is a page after the last one")
+	}
+	for _, beyond := range []string{"4", "999999999999", "-1", "x", ""} {
+		b.get(keysPath+"?page="+beyond).want(200, "of 120")
+	}
+	f(peoplePath, personRow, 100, "121 may sign in", "1–50 of 121") // two controls each
+	f(peoplePath+"?page=3", personRow, 42, "p119@example.com", "101–121 of 121")
 }
 
 func TestPersonIsInvitedResetAndRemoved(t *testing.T) {

@@ -59,9 +59,9 @@ type Keys interface {
 	Rewrap(ctx context.Context, progress func(config.RewrapProgress)) (config.RewrapProgress, error)
 }
 
-// Uses returns the last use of each API key of an account, by the key's id.
+// Uses returns the last uses of API keys of an account, by the key's id; of all keys if keys is empty.
 type Uses interface {
-	KeyUses(ctx context.Context, account string) (map[string]audit.Use, error)
+	KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error)
 }
 
 // keys are the handlers of relay keys.
@@ -88,7 +88,7 @@ func commandKey(k *config.Key, text string) Key {
 // list returns the keys even while the store is unavailable: an operator may have to revoke one just then.
 func (x *keys) list(r *http.Request) (any, error) {
 	account := x.keys.Account().ID
-	uses, err := x.uses.KeyUses(r.Context(), account)
+	uses, err := x.uses.KeyUses(r.Context(), account, nil)
 	if err != nil {
 		x.log.LogAttrs(r.Context(), slog.LevelWarn, "cannot read the last uses of API keys", slog.Any("error", err))
 	}

@@ -96,8 +96,8 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 	return e, nil
 }
 
-// KeyUses returns the last use of every API key that was ever used, by the key's id.
-func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.Use, error) {
+// KeyUses returns the last uses of API keys that were used, by the key's id: of these keys, or of all if keys is empty.
+func (r *Reader) KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	if _, err := r.fence.waitAudit(ctx); err != nil { // a store that is behind still serves what it has
@@ -105,6 +105,9 @@ func (r *Reader) KeyUses(ctx context.Context, account string) (map[string]audit.
 	}
 	uses := make(map[string]audit.Use)
 	q := new(ch.Query).Add("SELECT key, at, node, remote_ip FROM key_uses FINAL WHERE account = ", account)
+	if len(keys) > 0 {
+		q.Add(" AND key IN ", keys)
+	}
 	err := r.each(ctx, q, func(rows driver.Rows) error {
 		var key string
 		var u audit.Use

@@ -109,7 +109,7 @@ func TestKeyUsesReturnTheNewestUse(t *testing.T) {
 	}
 	b.ProduceAudit(line("a", -time.Hour, -30*time.Minute, 2), line("b", -time.Minute, 0, 9),
 		line("b", -time.Minute, -time.Second, 5), line("a", -time.Hour, -40*time.Minute, 1))
-	uses, err := r.KeyUses(t.Context(), storetest.Account)
+	uses, err := r.KeyUses(t.Context(), storetest.Account, nil)
 	if want := (audit.Use{At: now, Node: "b", RemoteIP: netip.MustParseAddr("192.0.2.1")}); err != nil || len(uses) != 1 ||
 		uses["key_1"] != want {
 		t.Errorf("%+v, %v", uses, err)
@@ -118,8 +118,13 @@ func TestKeyUsesReturnTheNewestUse(t *testing.T) {
 	if err != nil || len(page.Rows) != 2 || page.Rows[0].Count != 9 || page.Rows[1].Count != 2 {
 		t.Errorf("%+v, %v", page, err)
 	}
-	if uses, err := r.KeyUses(t.Context(), "acc_2"); err != nil || len(uses) > 0 {
+	if uses, err := r.KeyUses(t.Context(), "acc_2", nil); err != nil || len(uses) > 0 {
 		t.Errorf("%+v, %v", uses, err)
+	}
+	for key, want := range map[string]int{"key_1": 1, "key_2": 0} {
+		if uses, err := r.KeyUses(t.Context(), storetest.Account, []string{key}); err != nil || len(uses) != want {
+			t.Errorf("%s: %+v, %v", key, uses, err)
+		}
 	}
 }
 

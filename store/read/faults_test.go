@@ -61,7 +61,7 @@ func TestEveryReadUnderFaults(t *testing.T) {
 		"search":           list(func(q *event.Query) { q.Search = &event.Search{Text: "n"} }),
 		"attempts":         func() (any, error) { return r.Attempts(ctx, storetest.Account, some[0], id.ID{}, 10) },
 		"audit":            func() (any, error) { return r.Audit(ctx, audit.Query{Account: storetest.Account, Limit: 10}) },
-		"key uses":         func() (any, error) { return r.KeyUses(ctx, storetest.Account) },
+		"key uses":         func() (any, error) { return r.KeyUses(ctx, storetest.Account, nil) },
 		"summaries":        func() (any, error) { return r.Summaries(ctx, storetest.Account, some) },
 		"endpoint":         func() (any, error) { return r.EventEndpoint(ctx, storetest.Account, some[3]) },
 		"recovery items":   func() (any, error) { return r.RecoveryItems(ctx, job, 0, 50, nil) },
