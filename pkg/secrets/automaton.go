@@ -11,10 +11,13 @@ type pattern struct {
 	text string
 }
 
+// head returns the characters that the automaton reads.
+func (p *pattern) head() string { return p.text[:min(len(p.text), maxDepth)] }
+
 // automaton finds all patterns in one pass (Aho and Corasick, 1975), as a dense table: one lookup for each byte.
 //
-// Letters are folded, and '-', '_' and '.' are one class: matchers compare the exact prefix afterwards. That keeps the
-// table small, and so in the cache of a core.
+// Letters are folded, '-', '_' and '.' are one class, and of a prefix only its first characters are in the table: matchers
+// compare all of it afterwards. That keeps the table small, and so in the cache of a core.
 type automaton struct {
 	class [256]uint8 // of each byte; 0 is of bytes in no pattern
 	// next is at state|class. A state is a multiple of 64, so that no index needs a multiplication or a bounds check.
@@ -29,6 +32,8 @@ const (
 	// maxClasses is a state's stride in the table.
 	maxClasses = 64
 	maxStates  = 1 << 16 / maxClasses
+	// maxDepth is how many characters of a prefix the automaton reads.
+	maxDepth = 6
 )
 
 // node is a state while the automaton is built: a place in the tree of the patterns.
@@ -46,7 +51,7 @@ func newAutomaton(patterns []pattern) (*automaton, error) {
 	nodes := make([]node, 1, maxStates)
 	for _, p := range patterns {
 		at := 0
-		for _, c := range []byte(p.text) {
+		for _, c := range []byte(p.head()) {
 			class := a.class[c]
 			if nodes[at].next[class] == 0 {
 				nodes[at].next[class] = len(nodes)
@@ -68,7 +73,7 @@ func newAutomaton(patterns []pattern) (*automaton, error) {
 func (a *automaton) classify(patterns []pattern) error {
 	classes := uint8(0)
 	for _, p := range patterns {
-		for _, c := range []byte(p.text) {
+		for _, c := range []byte(p.head()) {
 			same := []byte{c}
 			switch {
 			case isLetter(c):

@@ -77,6 +77,8 @@ func skipColour(b []byte, start int) int {
 			return start
 		}
 		i += n
+	case i+4 < len(b) && string(b[i:i+4]) == "#033":
+		i += 4
 	default:
 		return start
 	}

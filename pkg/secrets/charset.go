@@ -16,6 +16,12 @@ var charsets = map[string]*charset{
 	"dash":    newCharset("azAZ09", "-"),
 	"urlsafe": newCharset("azAZ09", "-_"), // base64url, RFC 4648, section 5
 	"dotted":  newCharset("azAZ09", "-_."),
+	"upnum":   newCharset("AZ09", ""),
+	"lownum":  newCharset("az09", ""),
+	"uuid":    newCharset("09afAF", "-"),
+	"client":  newCharset("azAZ09", "-_.~"), // Microsoft Entra's secrets
+	"padded":  newCharset("azAZ09", "-_="),
+	"value":   newCharset("azAZ09", "-_.~+/=!#^$"),
 	"base64":  newCharset("azAZ09", "+/="),     // RFC 4648, section 4
 	"token68": newCharset("azAZ09", "-._~+/="), // RFC 9110, section 11.2
 }
@@ -38,20 +44,30 @@ func newCharset(ranges, single string) *charset {
 // sign.
 func (s *charset) escaped() bool { return s['/'] || s['+'] || s['='] }
 
-// run returns where the set's characters from a position end, and their number. It reads most characters at most.
-func (s *charset) run(b []byte, from, most int) (end, n int) {
+// run returns where the set's characters from a position end, and their number. It reads most characters at most. level
+// says how often the text is known to be percent-encoded.
+func (s *charset) run(b []byte, from, most, level int) (end, n int) {
 	if !s.escaped() {
 		limit := min(len(b), from+most)
 		for end = from; end < limit && s[b[end]]; end++ {
 		}
 		return end, end - from
 	}
+	padding := s['+'] && !s['-'] // base64: nothing but '=' follows a '='
+	last := byte(0)
 	for end = from; n < most && end < len(b); n++ {
 		c, next := readChar(b, end)
-		if !s[c] {
+		if !s[c] || padding && last == '=' && c != '=' {
 			break
 		}
-		end = next
+		if b[end] == '%' || c == '+' {
+			if at := percentLevel(b, end); at < level && c == '+' {
+				break // a space
+			} else if at > level {
+				level = at
+			}
+		}
+		last, end = c, next
 	}
 	return end, n
 }

@@ -20,6 +20,8 @@ func readChar(b []byte, i int) (byte, int) {
 		return c, i + 1
 	case c == '&':
 		return readEntity(b, i)
+	case c == '#':
+		return readSyslog(b, i)
 	case c >= 0x80 || c < ' ' && c != '\n' && c != '\r' && c != '\t':
 		return other, i + 1
 	default:
@@ -77,6 +79,39 @@ func readPercent(b []byte, i int) (c byte, next int, ok bool) {
 		}
 	}
 	return ascii(0, c), i + 3, true
+}
+
+// percentLevel returns how often the character at a position is percent-encoded: not, once or twice.
+func percentLevel(b []byte, i int) int {
+	switch c, next, ok := readPercent(b, i); {
+	case b[i] != '%' || !ok || c == other:
+		return 0
+	case next > i+3:
+		return 2
+	}
+	return 1
+}
+
+// levelBefore returns how often the character before a position is percent-encoded.
+func levelBefore(b []byte, end int) int {
+	for level := 2; level > 0; level-- {
+		if i := end - 1 - 2*level; i >= 0 && b[i] == '%' && percentLevel(b, i) == level {
+			return level
+		}
+	}
+	return 0
+}
+
+// readSyslog reads a control character as rsyslog writes it: #012.
+func readSyslog(b []byte, i int) (byte, int) {
+	if i+4 > len(b) || b[i+1] != '0' || !isOctal(b[i+2]) || !isOctal(b[i+3]) {
+		return '#', i + 1
+	}
+	switch c := (b[i+2]-'0')<<3 | b[i+3] - '0'; c {
+	case '\n', '\r', '\t':
+		return c, i + 4
+	}
+	return other, i + 4
 }
 
 // readHex reads two hexadecimal digits.

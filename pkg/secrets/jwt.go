@@ -13,19 +13,19 @@ const maxJWTHeader = 1 << 10
 // jwt matches three base64url segments. The first is a JSON object with an algorithm (RFC 7515, section 3.1). The last
 // may be empty: an unsigned token has the same claims.
 func (r *Rule) jwt(b []byte, start int) span {
-	header, _ := r.set.run(b, start, maxJWTHeader)
+	header, _ := r.set.run(b, start, maxJWTHeader, 0)
 	if header == len(b) || b[header] != '.' {
 		return span{}
 	}
-	payload, n := r.set.run(b, header+1, r.Max)
+	payload, n := r.set.run(b, header+1, r.Max, 0)
 	if n == 0 || payload == len(b) || b[payload] != '.' {
 		return span{}
 	}
 	if !hasAlgorithm(b[start:header]) || !r.hasClaims(b[header+1:payload]) {
 		return span{}
 	}
-	end, _ := r.set.run(b, payload+1, maxJWTHeader)
-	return span{start, start, end}
+	end, _ := r.set.run(b, payload+1, maxJWTHeader, 0)
+	return span{start, start, end, end}
 }
 
 // hasAlgorithm reports whether a segment is a JSON object with the member alg. It allocates nothing unless it is.

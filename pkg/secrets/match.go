@@ -7,16 +7,15 @@ import (
 	"github.com/eventrelay/relay/pkg/apikey"
 )
 
-// span is a credential b[start:end]; its secret characters begin at from. It is zero if there is none.
-type span struct{ start, from, end int }
+// span is a credential b[start:end], whose secret characters are b[from:to]. It is zero if there is none.
+type span struct{ start, from, to, end int }
 
-// match returns the credential whose prefix ends at a position. b ends where the matcher may read.
-func (r *Rule) match(b []byte, prefix string, end int) span {
-	start := end - len(prefix)
-	if text := b[start:end]; r.Kind != KindAssign && !equal(text, prefix, r.Fold) {
-		return span{}
-	}
-	if r.Kind != KindAssign && r.Lead.set == nil && !r.leftBoundary(b, start) {
+// match returns the credential at a prefix whose head ends at a position. b ends where the matcher may read.
+func (p *pattern) match(b []byte, headEnd int) span {
+	r := p.rule
+	start := headEnd - len(p.head())
+	end := start + len(p.text)
+	if end > len(b) || !equal(b[start:end], p.text, r.Fold) || r.Kind != KindAssign && !r.leftBoundary(b, start) {
 		return span{}
 	}
 	switch r.Kind {
@@ -27,19 +26,20 @@ func (r *Rule) match(b []byte, prefix string, end int) span {
 	case KindURI:
 		return r.uri(b, start, end)
 	case KindAssign:
-		return r.assign(b, end)
+		return r.assign(b, start, end)
 	default:
 		return r.token(b, start, end)
 	}
 }
 
-// equal compares a text with a prefix, which is in lower case if fold is set.
+// equal compares a text with a prefix or a name. With fold, the prefix is in lower case, and its '_' stands for '-' and
+// '.' too.
 func equal(text []byte, prefix string, fold bool) bool {
 	if !fold {
 		return string(text) == prefix
 	}
 	for i, c := range text {
-		if lower(c) != prefix[i] {
+		if lower(c) != prefix[i] && (prefix[i] != '_' || !isSeparator(c)) {
 			return false
 		}
 	}
@@ -48,7 +48,7 @@ func equal(text []byte, prefix string, fold bool) bool {
 
 func (r *Rule) leftBoundary(b []byte, start int) bool {
 	switch {
-	case r.Left == boundaryAny || start == 0:
+	case r.Left == boundaryAny || r.Lead.set != nil || start == 0:
 		return true
 	case r.Left == boundaryCharset:
 		return !r.set[b[start-1]] || endsEscape(b, start) || endsColour(b, start)
@@ -71,46 +71,47 @@ func (r *Rule) token(b []byte, start, after int) span {
 	for r.Spaces && from < len(b) && b[from] == ' ' {
 		from++
 	}
-	end := r.part.end(b, from, r.Right == boundaryAny && len(r.Then) == 0)
+	level := levelBefore(b, start)
+	end := r.part.end(b, from, level, r.Right == boundaryAny && len(r.Then) == 0)
 	for i := range r.Then {
 		if end < 0 {
 			return span{}
 		}
 		p := &r.Then[i]
 		if end = readText(b, end, p.Separator); end >= 0 {
-			end = p.end(b, end, r.Right == boundaryAny && i == len(r.Then)-1)
+			end = p.end(b, end, level, r.Right == boundaryAny && i == len(r.Then)-1)
 		}
 	}
 	if end < 0 || !r.rightBoundary(b, end) || !r.hasContent(b, from, end) {
 		return span{}
 	}
-	return span{start, from, end}
+	return span{start, from, end, end}
 }
 
 // end returns where a part that begins at a position ends, -1 if it has too few characters or, unless cut is set, too
 // many.
-func (p *part) end(b []byte, from int, cut bool) int {
+func (p *part) end(b []byte, from, level int, cut bool) int {
 	most := p.Max + 1
 	if cut {
 		most = p.Max
 	}
-	end, n := p.set.run(b, from, most)
+	end, n := p.set.run(b, from, most, level)
 	if n < p.Min || n > p.Max {
 		return -1
 	}
 	return end
 }
 
-// leadStart returns where the run of characters before a prefix begins, -1 if its length does not fit.
-func (r *Rule) leadStart(b []byte, start int) int {
-	from := start
-	for from > 0 && start-from <= r.Lead.Max && r.Lead.set[b[from-1]] {
-		from--
+// leadStart returns where the run of characters before a prefix begins, -1 if its length does not fit. The run may stand
+// behind an escape, whose last characters could be of the run too.
+func (r *Rule) leadStart(b []byte, prefix int) int {
+	for n := 1; n <= r.Lead.Max && n <= prefix && r.Lead.set[b[prefix-n]]; n++ {
+		start := prefix - n
+		if n >= r.Lead.Min && (start == 0 || !r.Lead.set[b[start-1]] || endsEscape(b, start) || endsColour(b, start)) {
+			return start
+		}
 	}
-	if n := start - from; n < r.Lead.Min || n > r.Lead.Max {
-		return -1
-	}
-	return from
+	return -1
 }
 
 // readText returns the position after a text, whose characters may be escaped; -1 if it is not there.
@@ -157,10 +158,11 @@ func (s *Scanner) accepts(r *Rule, b []byte, m span) bool {
 	if !r.hasChecksum(b[m.start:m.end]) {
 		return false
 	}
-	if !s.gates {
+	if !s.gates || r.Kind == KindPEM || r.Kind == KindJWT {
 		return true
 	}
-	return entropy(b[m.from:m.end]) >= r.Entropy && !s.known[string(b[m.start:m.end])] && !s.hasStopWord(b[m.from:m.end])
+	secret := b[m.from:m.to]
+	return entropy(secret) >= r.Entropy && !s.known[string(secret)] && !s.hasStopWord(secret)
 }
 
 func (r *Rule) hasChecksum(secret []byte) bool {

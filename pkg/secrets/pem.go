@@ -16,13 +16,13 @@ func (r *Rule) pem(b []byte, start, after int) span {
 		return span{}
 	}
 	if r.Min == 0 {
-		return span{start, start, body}
+		return span{start, start, body, body}
 	}
 	end := pemEnd(b[:min(len(b), body+r.Max)], body)
 	if end < 0 {
 		return span{}
 	}
-	return span{start, body, end}
+	return span{start, body, end, end}
 }
 
 // labelEnd returns the end of the line that begins a private key, -1 if it begins none.

@@ -95,6 +95,8 @@ type shape struct {
 	Need []string `json:"need"`
 	// Entropy is the least Shannon entropy of what follows the prefix, in bits a character.
 	Entropy float64 `json:"entropy"`
+	// Except are words before a name that say that the value is no credential.
+	Except []string `json:"except"`
 	// Claim is a member that the payload of a JSON Web Token must have, and its value.
 	Claim map[string]string `json:"claim"`
 	// Check names an additional check: relay and relay-decoy verify the checksum of EventRelay's own keys.
@@ -201,7 +203,7 @@ func (r *Rule) patterns() []string {
 	for _, prefix := range r.Prefixes {
 		switch r.Kind {
 		case KindURI: // a URI inside a URL has its colon percent-encoded
-			texts = append(texts, prefix+":", prefix+"%3a")
+			texts = append(texts, prefix+":", prefix+"%", prefix+"+")
 		case KindAssign:
 			texts = append(texts, prefix)
 			if short := strings.ReplaceAll(prefix, "_", ""); short != prefix {
@@ -214,17 +216,27 @@ func (r *Rule) patterns() []string {
 	return texts
 }
 
-// reach is how many bytes after a prefix the rule's matcher reads at most. An escaped character has up to 13 bytes.
+// reach is how many bytes after a prefix the rule's matcher reads at most. An escaped character has up to 13 bytes, but
+// not many of a credential's are.
 func (r *Rule) reach() int {
-	n := 0
+	const slack = 64
+	switch r.Kind {
+	case KindJWT:
+		return 2*maxJWTHeader + r.Max + slack
+	case KindURI:
+		return maxUser + maxPassword + maxHost + slack
+	case KindPEM:
+		return maxLabel + r.Max + slack
+	}
+	n := slack
+	if r.Kind == KindAssign {
+		n += maxOperator
+	}
 	for _, p := range append([]part{r.part}, r.Then...) {
-		n += len(p.Separator)*13 + p.Max + 1
+		n += len(p.Separator)*3 + p.Max
 		if p.set.escaped() {
 			n += p.Max / 2
 		}
 	}
-	if r.Kind == KindAssign {
-		n += maxOperator
-	}
-	return n + 16
+	return n
 }

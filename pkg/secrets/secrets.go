@@ -37,8 +37,8 @@ type Scanner struct {
 	gates bool
 	stop  [256][]string // by their first character, in lower case
 	known map[string]bool
-	// reach is how many bytes after the end of a prefix a matcher reads at most, behind how many before its start a match
-	// can begin at most, plus the longest prefix.
+	// reach is how many bytes from the start of a prefix a matcher reads at most, behind how many bytes before the end of
+	// what the automaton has read a match begins at most.
 	reach, behind int
 }
 
@@ -80,9 +80,9 @@ func New(use Use) (*Scanner, error) {
 		r := &s.rules[i]
 		for _, text := range r.patterns() {
 			patterns = append(patterns, pattern{r, text})
-			s.behind = max(s.behind, len(text)+r.Lead.Max)
+			s.behind = max(s.behind, maxDepth+r.Lead.Max)
+			s.reach = max(s.reach, len(text)+r.reach())
 		}
-		s.reach = max(s.reach, r.reach())
 	}
 	var err error
 	s.automaton, err = newAutomaton(patterns)
@@ -113,8 +113,9 @@ func (s *Scanner) Scan(b []byte, emit func(Match) bool) {
 // matchAt adds the matches of all prefixes that end at a position to p.
 func (s *Scanner) matchAt(b []byte, end int, state uint16, p *pending) {
 	b = b[:min(len(b), end+s.reach)]
-	for _, pattern := range s.automaton.patternsAt(state) {
-		if m := pattern.rule.match(b, pattern.text, end); m.end > 0 && s.accepts(pattern.rule, b, m) {
+	for i := range s.automaton.patternsAt(state) {
+		pattern := &s.automaton.patternsAt(state)[i]
+		if m := pattern.match(b, end); m.end > 0 && s.accepts(pattern.rule, b, m) {
 			p.add(Match{pattern.rule, m.start, m.end})
 		}
 	}
