@@ -20,7 +20,7 @@ func (r *Rule) assign(b []byte, start, after int) span {
 	if end < 0 || !a.endsValue(end) || !r.hasContent(b, a.value, end) {
 		return span{}
 	}
-	if r.Generic && (isNoSecret(b[a.value:end]) || a.isCode(start, after) && !isNamedConstant(b[start:after], end-a.value)) {
+	if r.Generic && (a.isNoSecret(end) || a.isCode(start, after) && !isNamedConstant(b[start:after], end-a.value)) {
 		return span{}
 	}
 	return span{a.value, a.value, end, end}
@@ -199,8 +199,13 @@ func isNamedConstant(name []byte, length int) bool {
 	return length >= 20 && (n >= 3 && string(name[n-3:]) == "KEY" || n >= 6 && string(name[n-6:]) == "SECRET")
 }
 
-// isNoSecret reports whether a value is a variable, a path or a UUID.
-func isNoSecret(value []byte) bool {
+// minHex is the length of hexadecimal secrets at least: 128 bits.
+const minHex = 32
+
+// isNoSecret reports whether a value is a variable, a path, a UUID or short number, or a member of an object in a
+// program.
+func (a *assignment) isNoSecret(end int) bool {
+	value := a.b[a.value:end]
 	slashes, dashes, hex := 0, 0, 0
 	for _, c := range value {
 		switch {
@@ -213,5 +218,22 @@ func isNoSecret(value []byte) bool {
 		}
 	}
 	return value[0] == '$' || (value[0] == '/' || value[0] == '.' || value[0] == '~') && slashes > 1 ||
-		dashes == 4 && hex == 32 && len(value) == 36
+		dashes == 4 && hex == 32 && len(value) == 36 || hex == len(value) && hex < minHex ||
+		a.quote == 0 && isMember(value)
+}
+
+// isMember reports whether a value is two names or more with dots between them.
+func isMember(value []byte) bool {
+	dots, begins := 0, true
+	for _, c := range value {
+		switch {
+		case c == '.':
+			dots, begins = dots+1, true
+		case !isWord[c] || begins && c >= '0' && c <= '9':
+			return false
+		default:
+			begins = false
+		}
+	}
+	return dots > 0
 }

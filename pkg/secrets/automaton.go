@@ -16,8 +16,8 @@ func (p *pattern) head() string { return p.text[:min(len(p.text), maxDepth)] }
 
 // automaton finds all patterns in one pass (Aho and Corasick, 1975), as a dense table: one lookup for each byte.
 //
-// Letters are folded, '-', '_' and '.' are one class, and of a prefix only its first characters are in the table: matchers
-// compare all of it afterwards. That keeps the table small, and so in the cache of a core.
+// Letters are folded, '-', '_' and '.' are one class, and of a prefix only its first characters are in the table:
+// matchers compare all of it afterwards. That keeps the table small, and so in the cache of a core.
 type automaton struct {
 	class [256]uint8 // of each byte; 0 is of bytes in no pattern
 	// next is at state|class. A state is a multiple of 64, so that no index needs a multiplication or a bounds check.

@@ -102,8 +102,8 @@ func (p *part) end(b []byte, from, level int, cut bool) int {
 	return end
 }
 
-// leadStart returns where the run of characters before a prefix begins, -1 if its length does not fit. The run may stand
-// behind an escape, whose last characters could be of the run too.
+// leadStart returns where the run of characters before a prefix begins, -1 if its length does not fit. The run may
+// stand behind an escape, whose last characters could be of the run too.
 func (r *Rule) leadStart(b []byte, prefix int) int {
 	for n := 1; n <= r.Lead.Max && n <= prefix && r.Lead.set[b[prefix-n]]; n++ {
 		start := prefix - n

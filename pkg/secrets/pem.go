@@ -1,5 +1,7 @@
 package secrets
 
+import "encoding/base64"
+
 // Limits of a private key's text, in characters.
 const (
 	maxLabel = 40
@@ -80,16 +82,21 @@ func readLabelText(b []byte, i int, text string) int {
 // pemEnd returns the end of a body and of its last line, -1 if there is no body. Lines may end as in JSON, and may
 // contain headers (RFC 1421, section 4.6).
 func pemEnd(b []byte, i int) int {
-	line, found, end := 0, false, i
+	var first [8]byte // characters of base64
+	line, total, found, end := 0, 0, false, i
 	for i < len(b) {
 		c, next := readChar(b, i)
 		switch {
 		case c == '-':
-			if last := readText(b, i, "-----END"); last >= 0 && found {
+			if last := readText(b, i, "-----END"); last >= 0 && found && !isExcerpt(first[:], total) {
 				return lastLineEnd(b, last)
 			}
 			line = 0
 		case charsets["base64"][c]:
+			if total < len(first) {
+				first[total] = c
+			}
+			total++
 			if line++; line >= minLine {
 				found = true
 			}
@@ -101,10 +108,20 @@ func pemEnd(b []byte, i int) int {
 		}
 		i = next
 	}
-	if !found {
+	if !found || isExcerpt(first[:], total) {
 		return -1
 	}
 	return end
+}
+
+// isExcerpt reports whether less than half of a key is there, as in examples. A key is a sequence in DER that says its
+// length (ITU-T X.690, section 8.1.3): 30 82 and two bytes.
+func isExcerpt(first []byte, total int) bool {
+	var der [6]byte
+	if n, err := base64.StdEncoding.Decode(der[:], first); n < 4 || err != nil || der[0] != 0x30 || der[1] != 0x82 {
+		return false
+	}
+	return total*3/4 < (int(der[2])<<8|int(der[3]))/2
 }
 
 // lastLineEnd returns the position after the dashes that end the last line; end if there are none.

@@ -155,6 +155,8 @@ func (r *Rule) prepare() error {
 		return errors.New("prefixes must be in lower case because their case is ignored")
 	case r.Fingerprint && (r.Kind == KindURI || r.Kind == KindAssign):
 		return errors.New("a value that can be guessed must not have a fingerprint")
+	case len(r.Claim) > 0 && r.Max > maxClaims:
+		return fmt.Errorf("max must be at most %d because of the claim", maxClaims)
 	case !slices.Contains([]string{"", checkRelay, checkDecoy}, r.Check):
 		return fmt.Errorf("check %q is unknown", r.Check)
 	}

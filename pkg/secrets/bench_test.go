@@ -1,0 +1,99 @@
+package secrets
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// logLines returns lines as services write them, without a credential, of n bytes at least.
+func logLines(n int) []byte {
+	g := newGenerator(7)
+	var b bytes.Buffer
+	for b.Len() < n {
+		fmt.Fprintf(&b, `{"time":"2026-11-22T10:%02d:%02d.%03dZ","level":"info","msg":"request served","method":"POST",`+
+			`"path":"/v1/orders/%d/items","status":20%d,"duration_ms":%d,"request_id":"req_%s","user_agent":"Mozilla/5.0 `+
+			`(X11; Linux x86_64) AppleWebKit/537.36","remote_ip":"10.0.%d.%d","authenticated":true}`+"\n",
+			g.IntN(60), g.IntN(60), g.IntN(1000), g.IntN(1e6), g.IntN(5), g.IntN(900), g.run(charsets["lownum"], 20),
+			g.IntN(256), g.IntN(256))
+		fmt.Fprintf(&b, "2026-11-22 10:00:0%d,%03d WARN [worker-%d] com.shop.Orders: retry %d of order %d after timeout; "+
+			"session=%s table=orders_items\n", g.IntN(10), g.IntN(1000), g.IntN(8), g.IntN(5), g.IntN(1e6),
+			g.run(charsets["lownum"], 12))
+	}
+	return b.Bytes()
+}
+
+// sources returns this project's programs and documents in one text.
+func sources(t testing.TB) []byte {
+	t.Helper()
+	var text []byte
+	for _, pattern := range []string{"../../*/*.go", "../../*.md", "../../docs/design/*.md"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(name, "_test.go") {
+				text = append(text, b...)
+			}
+		}
+	}
+	return text
+}
+
+// BenchmarkScan reports the speed of the scanner for one core, in CPU time, that of a loop that only reads every byte,
+// alternating with it, and their ratio: on a busy machine the ratio is what compares.
+func BenchmarkScan(b *testing.B) {
+	s := newLeaks(b)
+	for _, text := range []struct {
+		name string
+		b    []byte
+	}{{"logs", logLines(4 << 20)}, {"sources", sources(b)}} {
+		b.Run(text.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var scan, bytewise time.Duration
+			for b.Loop() {
+				start := cpuTime(b)
+				s.Scan(text.b, func(m Match) bool {
+					b.Fatalf("%s in a text without credentials", m.Rule.ID)
+					return false
+				})
+				middle := cpuTime(b)
+				sum = xorAll(text.b)
+				scan, bytewise = scan+middle-start, bytewise+cpuTime(b)-middle
+			}
+			speed := func(d time.Duration) float64 { return float64(len(text.b)*b.N) / 1e6 / d.Seconds() }
+			b.ReportMetric(speed(scan), "scan-MB/s")
+			b.ReportMetric(speed(bytewise), "bytes-MB/s")
+			b.ReportMetric(speed(scan)/speed(bytewise), "ratio")
+		})
+	}
+}
+
+var sum byte // keeps the compiler from leaving the loop out
+
+//go:noinline
+func xorAll(b []byte) (sum byte) {
+	for _, c := range b {
+		sum ^= c
+	}
+	return sum
+}
+
+// cpuTime returns the CPU time of the process.
+func cpuTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
