@@ -87,6 +87,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	c := &core{
 		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
+		drains: deps.Config,
 	}
 	x := newResources(&cfg, &deps, c, scanner)
 	a := &API{
@@ -124,6 +125,7 @@ type resources struct {
 	alerts       *alerts
 	streams      *streams
 	recoveries   *recoveries
+	drains       *drains
 	usage        *usage
 	keys         *keyInfo
 	audit        *auditLog
@@ -149,9 +151,12 @@ func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *r
 			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
 		},
 		recoveries: &recoveries{core: c, config: deps.Config, recovery: deps.Recovery},
-		usage:      &usage{deps.Usage},
-		keys:       &keyInfo{cfg.Version},
-		audit:      &auditLog{core: c, audit: deps.Audit},
+		drains: &drains{
+			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, baseURL: cfg.BaseURL,
+		},
+		usage: &usage{deps.Usage},
+		keys:  &keyInfo{cfg.Version},
+		audit: &auditLog{core: c, audit: deps.Audit},
 	}
 	x.signatures = &signatures{events: x.events, explain: deps.Explain, running: newExplanationLimit()}
 	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}
@@ -193,6 +198,10 @@ func (x *resources) routes() []route {
 		{"/v1/recoveries", methods{"GET": x.recoveries.listRecoveries, "POST": x.recoveries.createRecovery}},
 		{"/v1/recoveries/{recovery}", methods{"GET": x.recoveries.readRecovery, "POST": x.recoveries.actOnRecovery}},
 		{"/v1/recoveries/{recovery}/items", methods{"GET": x.recoveries.listRecoveryItems}},
+		{"/v1/drains", methods{"GET": x.drains.listDrains, "POST": x.drains.createDrain}},
+		{"/v1/drains/{drain}", methods{"GET": x.drains.readDrain, "PATCH": x.drains.updateDrain,
+			"DELETE": x.drains.deleteDrain}},
+		{"/v1/drains/{drain}/rotate", methods{"POST": x.drains.rotateDrain}},
 		{"/v1/usage", methods{"GET": x.usage.readUsage}},
 		{"/v1/me", methods{"GET": x.keys.me}},
 		{"/v1/audit", methods{"GET": x.audit.listAudit}},

@@ -21,6 +21,7 @@ type core struct {
 	clock         func() time.Time
 	ids           *id.Generator
 	config        configReader
+	drains        drainReader
 	// waitingRequests counts repeats that wait for the first call with their Idempotency-Key, and replays that wait
 	// for another replay.
 	waitingRequests atomic.Int64
@@ -31,6 +32,11 @@ type configReader interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
 	Sync(ctx context.Context) error
+}
+
+// drainReader is the part of the configuration that finds drains.
+type drainReader interface {
+	Drain(id string) (*config.Drain, config.Presence)
 }
 
 func (c *core) now() time.Time { return c.clock().UTC().Truncate(time.Millisecond) }

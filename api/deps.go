@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -36,6 +37,7 @@ type Deps struct {
 	Receipts     Receipts
 	Erasures     Erasures
 	Usage        Usage
+	Senders      Senders
 	Limits       Limits
 	LimiterStore LimiterStore
 	Notifier     Notifier
@@ -72,7 +74,7 @@ func (d Deps) validate() error {
 		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
 		"Accept": d.Accept != nil,
 		"Feed":   d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil,
-		"Usage": d.Usage != nil, "Limits": d.Limits != nil, "LimiterStore": d.LimiterStore != nil,
+		"Usage": d.Usage != nil, "Senders": d.Senders != nil, "Limits": d.Limits != nil, "LimiterStore": d.LimiterStore != nil,
 		"Notifier": d.Notifier != nil,
 		"IDs":      d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,
 		"Reverify": d.Reverify != nil, "Explain": d.Explain != nil,
@@ -91,6 +93,7 @@ type Configuration interface {
 	Endpoints
 	AlertSettings
 	Recoveries
+	Drains
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
 }
@@ -110,6 +113,23 @@ type Endpoints interface {
 	// alters nothing, nothing is written.
 	UpdateEndpoint(ctx context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint, error)
 	DeleteEndpoint(ctx context.Context, id string) error
+}
+
+// Drains reads and changes log drains. A change returns after this node has applied it.
+type Drains interface {
+	Drain(id string) (*config.Drain, config.Presence)
+	// Drains returns the drains created before that sequence (0 = all), newest first, and whether more follow.
+	Drains(account string, beforeSeq int64, limit int) ([]*config.Drain, bool)
+	CreateDrain(ctx context.Context, d *config.Drain) (*config.Drain, error)
+	// UpdateDrain calls change with a copy of the newest drain, and again after a write conflict.
+	UpdateDrain(ctx context.Context, id string, change func(*config.Drain) error) (*config.Drain, error)
+	DeleteDrain(ctx context.Context, id string) error
+}
+
+// Senders reads what drains have received.
+type Senders interface {
+	// Received returns what came from the senders since a time, by sender. Senders without a report are left out.
+	Received(ctx context.Context, account string, senders []string, since time.Time) (map[string]finding.Received, error)
 }
 
 // EventReader reads events from the store.

@@ -31,6 +31,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -142,6 +143,8 @@ type fake struct {
 	entries  []audit.Entry // audit log, newest first
 	uses     []string      // ids of keys
 
+	senders    map[string]finding.Received // by drain
+	sendersErr error
 	recoveries map[string]event.RecoveryCounts // outcomes by job
 	items      []event.RecoveryItem            // items of every job, in order
 
@@ -156,6 +159,16 @@ type fake struct {
 	SelectFunc    func(context.Context, event.Query, func([]event.Match) error) error
 	StoredFunc    func(context.Context, string, []id.ID) ([]event.Stored, error)
 	RunCountsFunc func(runs []string) (map[string]event.RecoveryCounts, time.Time, error)
+}
+
+func (f *fake) Received(_ context.Context, _ string, senders []string, _ time.Time) (map[string]finding.Received, error) {
+	found := map[string]finding.Received{}
+	for _, s := range senders {
+		if x, ok := f.senders[s]; ok {
+			found[s] = x
+		}
+	}
+	return found, f.sendersErr
 }
 
 func (f *fake) HeldUntil(_ context.Context, dests []string) map[string]time.Time {
@@ -388,7 +401,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration,
 		Keyring: keyring(), Recovery: f,
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, LimiterStore: f,
-		Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Senders: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, KeyUses: f,
 		Replays:              api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		ValidateVerification: func(config.Verification, []string) (string, string) { return "", "" },

@@ -85,11 +85,12 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 	case "/v1/recoveries/{recovery}": // an action that is already in effect changes nothing
 		return true, false
 	// the id of what is created derives from the claim
-	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries":
+	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains":
 		return true, false
 	case "/v1/replays", "/v1/events/{event}/replay": // the run's id too, and the run is written first
 		return true, false
-	case pathOfDestination + "rotate_secret", "/v1/endpoints/{endpoint}/rotate-token":
+	case pathOfDestination + "rotate_secret", "/v1/endpoints/{endpoint}/rotate-token",
+		"/v1/drains/{drain}/rotate":
 		// the stored secret names the claim that created it
 		return true, false
 	case pathOfDestination + "purge": // the default moment is the time of the claim
@@ -152,6 +153,8 @@ func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
 		_, _, err = a.destinationInPath(r, key)
 	case vars["endpoint"] != "":
 		_, err = a.endpointInPath(r, key)
+	case vars["drain"] != "":
+		_, err = a.drainInPath(r, key)
 	case vars["event"] != "":
 		_, err = a.eventInPath(r)
 	}

@@ -41,7 +41,7 @@ func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 	other.fake.events = c.fake.events
 	ep := c.endpoint(nil)
 	name, dest := ep.text("id"), ep.text("destinations.0.id")
-	sent := c.send(name)
+	sent, drain := c.send(name), c.drain("repeated").text("id")
 	for i, x := range []struct {
 		target, body, secret string
 		status               int
@@ -52,6 +52,8 @@ func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 		{"/v1/endpoints/" + name + "/destinations", `{"url":"https://b.example"}`, "signing.secret", 201},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/rotate_secret", ``, "signing.secret", 200},
 		{"/v1/endpoints/" + name + "/rotate-token", ``, "", 200},
+		{"/v1/drains", ``, "", 201},
+		{"/v1/drains/" + drain + "/rotate", ``, "", 200},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", `{}`, "", 200},
 		{"/v1/events/" + sent + "/replay", ``, "", 200},
 		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `"}`, "", 200},
@@ -215,7 +217,7 @@ func TestRepeatAfterCrash(t *testing.T) {
 	c, dead, ahead := newDyingAPI(t)
 	ep := c.endpoint(nil)
 	name, dest := ep.text("id"), ep.text("destinations.0.id")
-	sent := c.send(name)
+	sent, drain := c.send(name), c.drain("killed").text("id")
 	equal := func(a, b *answer, paths ...string) {
 		t.Helper()
 		for _, path := range paths {
@@ -234,6 +236,8 @@ func TestRepeatAfterCrash(t *testing.T) {
 		{"/v1/endpoints/" + name + "/destinations", `{"url":"https://b.example"}`, 201, []string{"id", "signing.secret"}},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/rotate_secret", ``, 200, []string{"id", "signing.secret"}},
 		{"/v1/endpoints/" + name + "/rotate-token", ``, 200, []string{"id", "ingest_url"}},
+		{"/v1/drains", ``, 201, []string{"id", "url", "created_at"}},
+		{"/v1/drains/" + drain + "/rotate", ``, 200, []string{"id", "url"}},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", ``, 200, []string{"purged_before"}},
 		{"/v1/events/" + sent + "/replay", ``, 200, []string{"run_id", "queued", "events"}},
 		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `"}`, 200,

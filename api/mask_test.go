@@ -74,7 +74,7 @@ func TestMaskedURLs(t *testing.T) {
 
 // capabilities are the secret parts of an endpoint's URLs: anyone who knows one can post to it or authenticate with
 // it.
-type capabilities struct{ token, path, query, bare, credential string }
+type capabilities struct{ token, path, query, bare, credential, drain string }
 
 func (x capabilities) url() string {
 	return "https://hooks.example.com/services/" + x.path + "/in?channel=" + x.query + "&" + x.bare + "&api_key=" +
@@ -109,8 +109,8 @@ func (c *client) createWithCapabilities() (ep *answer, evt string, x capabilitie
 }
 
 func (x capabilities) in(text string) (found []string) {
-	for _, part := range []string{x.token, x.path, x.query, x.bare, x.credential} {
-		if strings.Contains(text, part) {
+	for _, part := range []string{x.token, x.path, x.query, x.bare, x.credential, x.drain} {
+		if part != "" && strings.Contains(text, part) {
 			found = append(found, part)
 		}
 	}
@@ -127,13 +127,15 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	s := newStreamServer(t, withJobsOf(3))
 	c := s.client
 	ep, evt, x := c.createWithCapabilities()
+	drain := c.drain("masked")
+	x.drain = drain.text("url")[strings.LastIndexByte(drain.text("url"), '/')+1:]
 	name := ep.text("id")
 	c.do("PATCH", "/v1/endpoints/"+name, `{"destinations":[{"id":"`+ep.text("destinations.0.id")+`","url":"`+x.url()+
 		`&more=1"},"`+x.url()+`&second=1"]}`).want(200)
 	run := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": name, "since": since()}).want(200).text("run_id")
 	in := map[string]string{
 		"{endpoint_id}": name, "{event_id}": evt, "{run_id}": run, "{recovery_id}": c.recovery(name).text("id"),
-		"{destination_id}": ep.text("destinations.0.id"),
+		"{destination_id}": ep.text("destinations.0.id"), "{drain_id}": drain.text("id"),
 	}
 	// Twilio signs the ingest URL, so the explanation of a signature contains it.
 	c.do("PATCH", "/v1/endpoints/"+name,
@@ -176,7 +178,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	// Counter-check: a read-write key sees the same capabilities, in attempts without the credential.
 	for path, want := range map[string]int{
 		"/v1/endpoints/" + name: 5, "/v1/events/" + evt: 3, "/v1/events/" + evt + "/attempts": 3,
-		"/v1/events/" + evt + "/signature": 1} {
+		"/v1/events/" + evt + "/signature": 1, "/v1/drains/" + drain.text("id"): 1} {
 		if a := c.do("GET", path, nil).want(200); len(x.in(string(a.raw))) != want {
 			t.Errorf("GET %s shows %v to a key that may write:\n%s", path, x.in(string(a.raw)), a.raw)
 		}

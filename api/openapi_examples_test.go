@@ -71,6 +71,9 @@ func (c *client) fill(path, body string) (string, string) {
 	if strings.Contains(path, "{recovery_id}") {
 		ids["{recovery_id}"] = c.recovery(ep.text("id")).text("id")
 	}
+	if strings.Contains(path, "{drain_id}") {
+		ids["{drain_id}"] = c.drain("example").text("id")
+	}
 	for name, id := range ids {
 		path = strings.ReplaceAll(path, name, id)
 	}

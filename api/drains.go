@@ -1,0 +1,292 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// drains serves log drains: their configuration, and what they have received.
+type drains struct {
+	*core
+	config  Drains
+	senders Senders
+	keyring *config.Keyring
+	baseURL string
+}
+
+// States of a drain.
+const (
+	drainActive = "active"
+	drainPaused = "paused"
+)
+
+// drainPath precedes the id and the token in the URL of a drain.
+const drainPath = "/drain/"
+
+// receivedSpan is the time of which a drain shows what it received.
+const receivedSpan = 24 * time.Hour
+
+// drainView is a drain in a response. What it received is null while the store does not answer.
+type drainView struct {
+	ID               string    `json:"id"`
+	Object           string    `json:"object"`
+	Name             string    `json:"name"`
+	Platform         string    `json:"platform"`
+	Status           string    `json:"status"`
+	URL              string    `json:"url"`
+	SigningSecretSet bool      `json:"signing_secret_set"`
+	VerifyCodeSet    bool      `json:"verify_code_set"`
+	DetectedPlatform *string   `json:"detected_platform"`
+	LastReceivedAt   web.Time  `json:"last_received_at"`
+	Requests24h      *int64    `json:"requests_24h"`
+	Lines24h         *int64    `json:"lines_24h"`
+	Bytes24h         *int64    `json:"bytes_24h"`
+	Hits24h          *int64    `json:"hits_24h"`
+	Rejected24h      *int64    `json:"rejected_24h"`
+	LastError        *string   `json:"last_error"`
+	Version          int       `json:"version"`
+	CreatedBy        string    `json:"created_by"`
+	CreatedAt        web.Time  `json:"created_at"`
+	UpdatedAt        web.Time  `json:"updated_at"`
+	Warnings         []warning `json:"warnings,omitempty"`
+}
+
+// views renders drains with what they received.
+func (a *drains) views(ctx context.Context, key *config.Key, all ...*config.Drain) ([]*drainView, error) {
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = d.ID
+	}
+	received, err := a.senders.Received(ctx, key.Account, names, a.now().Add(-receivedSpan))
+	known := err == nil // otherwise the configuration alone: a drain can be paused while the store is unavailable
+	out := make([]*drainView, len(all))
+	for i, d := range all {
+		token, err := a.keyring.OpenString(d.ID, config.FieldToken, d.Sealed.Token)
+		if err != nil {
+			return nil, fmt.Errorf("open the token of %s: %w", d.ID, err)
+		}
+		out[i] = &drainView{
+			ID: d.ID, Object: "drain", Name: d.Name, Platform: d.Platform, Status: statusOf(d),
+			URL: viewerOf(key).drainURL(a.baseURL, d.ID, token), Version: d.Version, CreatedBy: d.CreatedBy,
+			CreatedAt: web.Time(d.CreatedAt), UpdatedAt: web.Time(d.UpdatedAt),
+		}
+		if known {
+			out[i].add(received[d.ID])
+		}
+	}
+	return out, nil
+}
+
+func statusOf(d *config.Drain) string {
+	if d.Paused {
+		return drainPaused
+	}
+	return drainActive
+}
+
+// add adds what the drain has received.
+func (v *drainView) add(x finding.Received) {
+	v.Requests24h, v.Lines24h, v.Bytes24h, v.Hits24h, v.Rejected24h = &x.Requests, &x.Lines, &x.Bytes, &x.Hits,
+		&x.Rejected
+	v.LastReceivedAt = web.Time(x.LastAt)
+	if x.Platform != "" {
+		v.DetectedPlatform = &x.Platform
+	}
+	if x.LastError != "" {
+		v.LastError = &x.LastError
+	}
+}
+
+// drainURL returns the URL to which lines are sent.
+func (v viewer) drainURL(base, drain, token string) string {
+	if !v.capabilities {
+		token = maskText(token)
+	}
+	return base + drainPath + drain + "/" + token
+}
+
+func (a *drains) answerDrain(w http.ResponseWriter, r *http.Request, key *config.Key, status int, d *config.Drain,
+	warnings []warning) error {
+	views, err := a.views(r.Context(), key, d)
+	if err != nil {
+		return err
+	}
+	views[0].Warnings = warnings
+	web.WriteJSON(w, status, views[0])
+	return nil
+}
+
+// drainInPath returns the drain that the path names, or the 404.
+func (c *core) drainInPath(r *http.Request, key *config.Key) (*config.Drain, error) {
+	name := web.InfoOf(r).Vars["drain"]
+	d, presence := c.drains.Drain(name)
+	if presence == config.Unknown { // another node may have created it a moment ago
+		c.catchUp(r.Context())
+		d, presence = c.drains.Drain(name)
+	}
+	if presence != config.Present || d.Account != key.Account {
+		return nil, web.Missing("there is no such drain")
+	}
+	return d, nil
+}
+
+// merge reads the members of a drain. The input collects errors and warnings.
+func (a *drains) merge(in *input, body []byte, d *config.Drain) {
+	o := in.newObject("", body)
+	o.text("name", 1, maxName, &d.Name)
+	o.enum("platform", &d.Platform, config.DrainPlatforms...)
+	status := statusOf(d)
+	o.enum("status", &status, drainActive, drainPaused)
+	d.Paused = status == drainPaused
+	version := d.Version
+	o.integer("version", 1, 1<<53, &version)
+	if version != d.Version && in.err == nil {
+		in.err = &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
+			Message: fmt.Sprintf("is not that of the drain, which has been changed meanwhile and is now %d; read it and "+
+				"try again", d.Version)}
+	}
+	for _, name := range []string{"signing_secret", "verify_code"} {
+		o.fixedValue(name, "null")
+	}
+	o.readOnly("id", "object", "url", "signing_secret_set", "verify_code_set", "detected_platform", "last_received_at",
+		"requests_24h", "lines_24h", "bytes_24h", "hits_24h", "rejected_24h", "last_error", "created_by", "created_at",
+		"updated_at", "warnings")
+	o.warnUnknown()
+}
+
+func (a *drains) createDrain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	d := &config.Drain{
+		Meta: config.Meta{ID: newID(r, id.Drain), Account: key.Account, CreatedAt: a.now()}, Platform: config.PlatformAuto,
+		Version: 1, CreatedBy: key.ID,
+	}
+	d.Sealed.Token = a.newToken(d.ID)
+	in := &input{}
+	if a.merge(in, body, d); in.err != nil {
+		return in.err
+	}
+	d.Name = cmp.Or(d.Name, d.ID[len(d.ID)-defaultNameLength:])
+	created, err := a.config.CreateDrain(r.Context(), d)
+	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
+		if earlier, _ := a.config.Drain(d.ID); earlier != nil {
+			created, err = earlier, nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return a.answerDrain(w, r, key, http.StatusCreated, created, in.warnings)
+}
+
+// newToken returns a sealed token of 128 random bits.
+func (a *drains) newToken(drain string) config.Sealed {
+	return a.keyring.SealString(drain, config.FieldToken, id.Random(""))
+}
+
+func (a *drains) readDrain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	a.catchUp(r.Context())
+	d, err := a.drainInPath(r, key)
+	if err != nil {
+		return err
+	}
+	return a.answerDrain(w, r, key, http.StatusOK, d, nil)
+}
+
+func (a *drains) listDrains(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	q := newQuery(r, "drains "+key.Account)
+	limit, last := q.page()
+	if q.err != nil {
+		return q.err
+	}
+	if last == (rowKey{}) {
+		a.catchUp(r.Context())
+	}
+	all, more := a.config.Drains(key.Account, last.seq(), limit)
+	out := list[*drainView]{Data: []*drainView{}}
+	if len(all) > 0 {
+		var err error
+		if out.Data, err = a.views(r.Context(), key, all...); err != nil {
+			return err
+		}
+	}
+	if more {
+		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+func (a *drains) updateDrain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	d, err := a.drainInPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	var in *input
+	after, err := a.config.UpdateDrain(r.Context(), d.ID, func(d *config.Drain) error {
+		in = &input{}
+		a.merge(in, body, d)
+		return in.err
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerDrain(w, r, key, http.StatusOK, after, in.warnings)
+}
+
+// rotateDrain gives the drain a new URL. The previous one ends at once.
+func (a *drains) rotateDrain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	d, err := a.drainInPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	in := &input{}
+	if in.newObject("", body).warnUnknown(); in.err != nil {
+		return in.err
+	}
+	by := ""
+	if c := callOf(r); c != nil {
+		by = c.claim.IDSeed
+	}
+	after, err := a.config.UpdateDrain(r.Context(), d.ID, func(d *config.Drain) error {
+		if by == "" || d.TokenRotatedBy != by { // otherwise the first call with the Idempotency-Key has rotated
+			d.Sealed.Token, d.TokenRotatedBy = a.newToken(d.ID), by
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerDrain(w, r, key, http.StatusOK, after, in.warnings)
+}
+
+func (a *drains) deleteDrain(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	d, err := a.drainInPath(r, key)
+	if err != nil {
+		return err
+	}
+	if err := a.config.DeleteDrain(r.Context(), d.ID); err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, deleted{d.ID, "drain", true})
+	return nil
+}

@@ -1,0 +1,102 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// drain creates a drain with that name.
+func (c *client) drain(name string) *answer {
+	c.t.Helper()
+	return c.do("POST", "/v1/drains", map[string]any{"name": name}).want(201)
+}
+
+// works reports whether the URL in an answer is that of a drain.
+func (a *answer) works() bool {
+	rest, _ := strings.CutPrefix(a.text("url"), baseURL+"/drain/")
+	id, token, _ := strings.Cut(rest, "/")
+	_, presence := configuration.DrainByToken(id, token)
+	return presence == config.Present
+}
+
+// A drain is created, read, listed, changed, rotated and deleted.
+func TestDrains(t *testing.T) {
+	c := newClient(t)
+	created := c.drain("production")
+	id := created.text("id")
+	if created.text("status") != "active" || created.text("platform") != "auto" || created.get("version") != 1.0 ||
+		created.get("last_received_at") != nil || created.get("lines_24h") != 0.0 || !created.works() {
+		t.Errorf("%s", created.raw)
+	}
+	target := "/v1/drains/" + id
+	if again := c.do("GET", target, nil).want(200); string(again.raw) != string(created.raw) {
+		t.Errorf("created %s\nread %s", created.raw, again.raw)
+	}
+	c.do("PATCH", target, string(created.raw)).want(200) // what was read can be sent back
+	paused := c.do("PATCH", target, `{"status":"paused","name":"staging","version":1}`).want(200)
+	if paused.text("status") != "paused" || paused.text("name") != "staging" || paused.get("version") != 2.0 {
+		t.Errorf("%s", paused.raw)
+	}
+	c.do("PATCH", target, `{"status":"active","version":1}`).wantError(400, "conflict", "version")
+	rotated := c.do("POST", target+"/rotate", nil).want(200)
+	if rotated.text("url") == created.text("url") || !rotated.works() || created.works() {
+		t.Errorf("%s, then %s", created.text("url"), rotated.text("url"))
+	}
+	second := c.drain("second").text("id")
+	page := c.do("GET", "/v1/drains?limit=1", nil).want(200)
+	next := c.do("GET", "/v1/drains?limit=1&cursor="+page.text("next_cursor"), nil).want(200)
+	if page.text("data.0.id") != second || next.text("data.0.id") != id {
+		t.Errorf("%s\n%s", page.raw, next.raw)
+	}
+	if gone := c.do("DELETE", target, nil).want(200); gone.text("id") != id || gone.get("deleted") != true {
+		t.Errorf("%s", gone.raw)
+	}
+	if rotated.works() {
+		t.Error("the URL of a deleted drain works")
+	}
+	for _, call := range []string{"GET ", "PATCH ", "DELETE "} {
+		c.do(strings.TrimSpace(call), target, nil).wantError(404, "not_found", "")
+	}
+	c.do("POST", target+"/rotate", nil).wantError(404, "not_found", "")
+}
+
+// A drain shows what it received. Without the store these members are null, and it can still be paused.
+func TestDrainShowsWhatItReceived(t *testing.T) {
+	c := newClient(t)
+	id := c.drain("production").text("id")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	c.fake.senders = map[string]finding.Received{id: {
+		Requests: 5, Lines: 40, Bytes: 5000, Hits: 2, Rejected: 1, LastAt: at, Platform: "generic", LastError: "too_large"}}
+	got := c.do("GET", "/v1/drains/"+id, nil).want(200)
+	if got.get("requests_24h") != 5.0 || got.get("lines_24h") != 40.0 || got.get("bytes_24h") != 5000.0 ||
+		got.get("hits_24h") != 2.0 || got.get("rejected_24h") != 1.0 || got.text("detected_platform") != "generic" ||
+		got.text("last_received_at") != "2026-01-02T03:04:05.000Z" || got.text("last_error") != "too_large" {
+		t.Errorf("%s", got.raw)
+	}
+	c.fake.sendersErr = event.ErrUnavailable
+	got = c.do("PATCH", "/v1/drains/"+id, `{"status":"paused"}`).want(200)
+	if got.get("lines_24h") != nil || got.get("last_received_at") != nil || got.text("status") != "paused" {
+		t.Errorf("%s", got.raw)
+	}
+}
+
+// Members of a drain have bounds, and what this version does not have is refused.
+func TestDrainInput(t *testing.T) {
+	c := newClient(t)
+	for body, param := range map[string]string{
+		`{"name":""}`: "name", `{"name":"` + strings.Repeat("x", 101) + `"}`: "name", `{"name":1}`: "name",
+		`{"platform":"heroku"}`: "platform", `{"status":"off"}`: "status", `{"signing_secret":"x"}`: "signing_secret",
+		`{"version":"1"}`: "version", `[]`: "",
+	} {
+		c.do("POST", "/v1/drains", body).wantError(400, "invalid_request", param)
+	}
+	if a := c.do("POST", "/v1/drains", `{"nmae":"x"}`).want(201); !strings.Contains(a.text("warnings.0.message"), "name") {
+		t.Errorf("%s", a.raw)
+	}
+	c.as(readKey).do("POST", "/v1/drains", `{}`).wantError(403, "insufficient_scope", "")
+}
