@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/personal"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -139,6 +140,7 @@ func (a *receipts) readReference(o *object, to *event.Receipt) {
 		o.fail("reference", "must have at most %d characters", maxReference)
 	default:
 		a.refuseSecret(o, "reference", s)
+		warnOfPersonalData(o, "reference", s)
 		to.Reference = s
 	}
 }
@@ -164,7 +166,12 @@ func (a *receipts) readDetails(o *object, to *event.Receipt) {
 		o.fail("details", "must be a string or an object")
 	}
 	if o.in.err == nil {
-		eachString(raw, func(s string) { a.refuseSecret(o, "details", s) })
+		texts := []string{string(raw)} // with its numbers
+		eachString(raw, func(s string) {
+			a.refuseSecret(o, "details", s)
+			texts = append(texts, s)
+		})
+		warnOfPersonalData(o, "details", texts...)
 		to.Details = string(raw)
 	}
 }
@@ -173,6 +180,31 @@ func (a *receipts) readDetails(o *object, to *event.Receipt) {
 func (a *receipts) refuseSecret(o *object, name, text string) {
 	if rule := a.secrets.Find(text); rule != nil {
 		o.fail(name, "must not contain secrets, but seems to contain one: %s; remove it", rule.Name)
+	}
+}
+
+// personalData names the kinds of personal data that a receipt is checked for.
+var personalData = []struct {
+	kind personal.Kind
+	name string
+}{
+	{personal.Email, "an email address"}, {personal.Phone, "a phone number"}, {personal.Card, "a card number"},
+	{personal.IBAN, "the number of a bank account"},
+}
+
+// warnOfPersonalData warns once of each kind of personal data in the texts. It does not refuse them: a shape proves
+// nothing, and the receipt would be lost.
+func warnOfPersonalData(o *object, name string, texts ...string) {
+	found := map[personal.Kind]bool{}
+	for _, text := range texts {
+		for _, m := range personal.Scan(text) {
+			found[m.Kind] = true
+		}
+	}
+	for _, x := range personalData {
+		if found[x.kind] {
+			o.in.warn(o.param(name), "must not hold personal data, but seems to contain "+x.name+"; leave it out")
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -198,4 +199,31 @@ func TestProcessingWhileTheStoreIsBehind(t *testing.T) {
 		return event.ReceiptResult{Receipt: *x, Applied: true}, report.Err()
 	}
 	r.doCtx(ctx, "POST", "/v1/events/"+r.event+"/processing", `{"state":"processed"}`).want(200)
+}
+
+// Personal data in a receipt is warned of, once for each kind, and never repeated; the receipt counts.
+func TestReceiptsWarnOfPersonalData(t *testing.T) {
+	r := newReporter(t)
+	const about = "must not hold personal data, but seems to contain "
+	f := func(body string, want ...string) {
+		t.Helper()
+		a := r.report(body).want(200)
+		var got []string
+		if list, ok := a.Body["warnings"].([]any); ok {
+			for _, x := range list {
+				w := x.(map[string]any)
+				got = append(got, w["param"].(string)+" "+strings.TrimPrefix(w["message"].(string), about))
+			}
+		}
+		if !slices.Equal(got, want) || a.Body["applied"] != true {
+			t.Errorf("%s: %s", body, a.raw)
+		}
+	}
+	const email = "an email address; leave it out"
+	f(`{"state":"processing","reference":"order 7","details":{"n":1700000000000,"from":"a@example.com"}}`)
+	f(`{"state":"processing","reference":"jane@acme.io"}`, "reference "+email)
+	f(`{"state":"processing","details":"call +4915112345678"}`, "details a phone number; leave it out")
+	f(`{"state":"processing","details":{"jane\u0040acme.io":["DE89370400440532013000"],"b":"b@acme.io"}}`,
+		"details "+email, "details the number of a bank account; leave it out")
+	f(`{"state":"processing","details":{"n":4111111111111111}}`, "details a card number; leave it out")
 }
