@@ -29,20 +29,34 @@ var (
 	ErrStateFull = errors.New("the configuration would be larger than 512 MiB")
 )
 
-// checkBounds returns the error of the bound that a put of size bytes would exceed, or nil. exempt is the record's
-// Exempt.
-func (s *state) checkBounds(k Kind, old *Entity, size int, exempt bool) error {
-	grown := size
+// put is what a bound needs to know of the new value of an entity.
+type put struct {
+	size    int  // bytes of JSON
+	pending bool // Index.Pending
+	exempt  bool // the record's Exempt
+}
+
+// put returns what the bounds need to know of a put.
+func (r *record) put() put { return put{int(r.size), r.index.Pending, r.Exempt} }
+
+// checkBounds returns the error of the bound that a put would exceed, or nil. old is the entity that it replaces; nil =
+// none.
+func (s *state) checkBounds(k Kind, old *Entity, p put) error {
+	set, b := s.sets[k], &s.kinds.infos[k].Bounds
+	becomesPending := p.pending && (old == nil || !old.Pending) && !p.exempt
+	if becomesPending && b.MaxPending > 0 && set.pending.len >= b.MaxPending {
+		return b.ErrPending
+	}
+	grown := p.size
 	if old != nil {
 		grown -= int(old.size)
 	}
-	if old != nil && (grown <= 0 || exempt) {
+	if old != nil && (grown <= 0 || p.exempt) {
 		return nil
 	}
-	if size > MaxEntityBytes {
+	if p.size > MaxEntityBytes {
 		return ErrEntityTooLarge
 	}
-	set, b := s.sets[k], &s.kinds.infos[k].Bounds
 	if old == nil && b.MaxCount > 0 && set.bySeq.len >= b.MaxCount {
 		return b.ErrCount
 	}

@@ -35,6 +35,8 @@ type Index struct {
 	Hash       [HashLen]byte
 	FormerHash *[HashLen]byte
 	Pending    bool // the entity has unfinished work: View.Pending returns it
+	// Attributes are what the caller asks all entities of a kind for so often that it cannot decode their values.
+	Attributes uint64
 
 	sealedSecret string // the sealed secret of the log, of KindLog only
 }
@@ -55,6 +57,9 @@ type KindInfo struct {
 type Bounds struct {
 	MaxCount int   // number of entities; 0 = unlimited
 	ErrCount error // returned when MaxCount is reached
+	// MaxPending bounds the entities with unfinished work, see Index.Pending; 0 = unlimited. Records with Exempt pass.
+	MaxPending int
+	ErrPending error
 	// MaxBytes bounds the entities of the kind in bytes; 0 = no bound of its own. It replaces MaxStateBytes when an entity
 	// of the kind is written; other kinds count these bytes towards MaxStateBytes. New entities may use only MaxBytes -
 	// ReservedBytes; the reserve is for existing entities that grow.

@@ -58,6 +58,9 @@ type record struct {
 	RemoteIP  netip.Addr `json:"remote_ip,omitzero"`
 	Changed   []string   `json:"changed,omitempty"` // names of the changed members, of a put that replaces a value
 
+	// Second makes the record a pair: it changes another entity too, or neither is changed. See pair.go.
+	Second *second `json:"second,omitempty"`
+
 	replaced *Entity // the entity that the writer replaces
 
 	kind        Kind
@@ -87,7 +90,9 @@ func (p *parser) parse(b []byte) record {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return record{fault: fmt.Errorf("decode record: %w", err)}
 	}
-	r.fault = p.resolve(&r)
+	if r.fault = p.resolve(&r); r.fault == nil && r.Second != nil {
+		r.fault = p.resolveSecond(&r)
+	}
 	r.Value = nil // it would keep the whole record in memory; packed has the value
 	return r
 }

@@ -83,6 +83,8 @@ type entityLine struct {
 	Former  []byte `json:"former,omitempty"`
 	Pending bool   `json:"open,omitempty"`
 	Deleted int64  `json:"deleted,omitempty"` // Unix milliseconds; the second line of a tombstone is empty
+
+	Attributes uint64 `json:"attr,omitempty"`
 }
 
 // snapshots writes and reads the snapshots of a log.
@@ -283,7 +285,7 @@ func (sn snapshots) chunks(s *state, emit func([]byte) error) error {
 // writeLines writes the two lines of an entity.
 func (p *parser) writeLines(w *bytes.Buffer, e *Entity) error {
 	at := entityLine{Kind: p.kinds.name(e.Kind), ID: e.ID, Seq: e.Seq, Rev: e.Rev, Pending: e.Pending,
-		Deleted: e.deletedAt}
+		Deleted: e.deletedAt, Attributes: e.Attributes}
 	if e.Hash != [HashLen]byte{} {
 		at.Hash = e.Hash[:]
 	}
@@ -316,7 +318,8 @@ func (p *parser) readLines(b []byte) ([]*Entity, error) {
 		if !ok {
 			return nil, fmt.Errorf("unknown kind %q", at.Kind)
 		}
-		e := &Entity{ID: at.ID, Kind: k, Seq: at.Seq, Rev: at.Rev, Pending: at.Pending, deletedAt: at.Deleted}
+		e := &Entity{ID: at.ID, Kind: k, Seq: at.Seq, Rev: at.Rev, Pending: at.Pending, deletedAt: at.Deleted,
+			Attributes: at.Attributes}
 		copy(e.Hash[:], at.Hash)
 		if len(at.Former) == HashLen {
 			e.FormerHash = (*[HashLen]byte)(at.Former)

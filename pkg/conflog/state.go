@@ -83,6 +83,7 @@ type Entity struct {
 	Seq        int64          // sequence of the record that created it; lists are in this order
 	Rev        int64          // sequence of the record that changed it last
 	Pending    bool           // see Index.Pending
+	Attributes uint64         // see Index.Attributes
 
 	deletedAt int64  // Unix milliseconds, by the clock of the node that deleted it
 	size      int32  // bytes of the value's JSON; bounds count these
@@ -145,11 +146,17 @@ func apply(s *state, r record) (*state, result, error) {
 	if !preconditionHolds(r, old) {
 		return &next, conflict, nil
 	}
-	if r.Op == opPut && s.checkBounds(r.kind, old, int(r.size), r.Exempt) != nil {
+	if r.Op == opPut && s.checkBounds(r.kind, old, r.put()) != nil {
 		return &next, full, nil
 	}
 	next.sets = slices.Clone(s.sets)
 	res := next.applyOp(r, old)
+	if res == applied && r.Second != nil {
+		res = next.applySecond(r)
+	}
+	if res != applied {
+		next.sets = s.sets // all or nothing
+	}
 	if res == applied && r.outboxEntry != nil {
 		next.ownSet(KindOutbox).insert(&Entity{
 			ID: strconv.FormatInt(next.seq, 10), Kind: KindOutbox, Seq: next.seq, Rev: next.seq, packed: r.outboxEntry,
@@ -212,8 +219,8 @@ func (s *set) put(r record, old *Entity, seq int64, singleton bool) result {
 	}
 	e := &Entity{
 		ID: r.ID, Kind: r.kind, Hash: r.index.Hash, FormerHash: r.index.FormerHash, Seq: seq, Rev: seq,
-		Pending: r.index.Pending,
-		packed:  r.packed, size: r.size,
+		Pending: r.index.Pending, Attributes: r.index.Attributes,
+		packed: r.packed, size: r.size,
 	}
 	if old != nil {
 		s.bytes -= int64(old.size)

@@ -65,9 +65,13 @@ func (l *Log) applyRecord(rec *stream.Record) error {
 		l.applied.Add(1)
 	}
 	l.publish(next, rec.Offset+1)
-	l.pendingWrites.finish(r.OpID, WriteResult{
+	written := WriteResult{
 		result: res, nextOffset: rec.Offset + 1, appliedAt: time.Now(), Entity: next.sets[r.kind].findLiving(r.ID),
-	})
+	}
+	if r.Second != nil {
+		written.Second = next.sets[r.Second.kind].findLiving(r.Second.ID)
+	}
+	l.pendingWrites.finish(r.OpID, written)
 	select {
 	case l.heartbeatNow <- struct{}{}:
 	default:

@@ -43,6 +43,9 @@ func (v *View) OldestFirst(k Kind) iter.Seq[*Entity] { return v.sets[k].bySeq.as
 // Pending yields the living entities with unfinished work (see Index.Pending), newest first.
 func (v *View) Pending(k Kind) iter.Seq[*Entity] { return v.sets[k].pending.below(math.MaxUint64) }
 
+// PendingLen returns the number of living entities of a kind with unfinished work.
+func (v *View) PendingLen(k Kind) int { return v.sets[k].pending.len }
+
 // Len returns the number of living entities of a kind.
 func (v *View) Len(k Kind) int { return v.sets[k].bySeq.len }
 

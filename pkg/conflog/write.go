@@ -40,6 +40,7 @@ func OriginOf(ctx context.Context) Origin {
 // WriteResult is the result of a record after this node has applied it.
 type WriteResult struct {
 	Entity *Entity // the entity after the record; nil when there is none
+	Second *Entity // of a pair: the other entity after the record
 
 	result     result
 	nextOffset int64     // offset after the record: a node at this position has applied it
@@ -68,10 +69,10 @@ func (l writer) writeSigned(ctx context.Context, r record, keys *macKeys) (res W
 	if err := s.checkLevel(r.kind); err != nil {
 		return res, err
 	}
+	outbox(l).setOrigin(ctx, &r)
 	if err := l.checkAppend(&r); err != nil {
 		return res, err
 	}
-	outbox(l).setOrigin(ctx, &r)
 	rec, err := l.encode(r, keys)
 	if err != nil {
 		return res, err
@@ -121,17 +122,24 @@ func (l writer) encode(r record, keys *macKeys) (*stream.Record, error) {
 }
 
 // checkAppend returns why a record is not even appended: every node would refuse it, or the outbox is full. Records
-// that only restrict or revoke something are always appended.
+// that only restrict or revoke something are always appended. A full outbox does not stop what the service itself
+// changes in kinds with AuditRequested: these changes get no entry.
 func (l writer) checkAppend(r *record) error {
 	s := l.view.Load().state
 	if r.Op != opPut {
 		return nil
 	}
 	waiting := s.sets[KindOutbox].bySeq.len
-	if waiting >= l.cfg.Limits.Outbox && !r.Exempt && !l.kinds.infos[r.kind].AllowWhenOutboxFull {
+	info := &l.kinds.infos[r.kind]
+	noEntry := info.Audited == AuditRequested && r.By == ""
+	if waiting >= l.cfg.Limits.Outbox && !r.Exempt && !info.AllowWhenOutboxFull && !noEntry {
 		return fmt.Errorf("%w: %d changes wait to be written to the audit log", ErrUnavailable, waiting)
 	}
-	return s.checkBounds(r.kind, s.sets[r.kind].findLiving(r.ID), len(r.Value), r.Exempt)
+	p := put{size: len(r.Value), exempt: r.Exempt}
+	if index, err := l.index(r.kind, r.Value); err == nil {
+		p.pending = index.Pending
+	}
+	return s.checkBounds(r.kind, s.sets[r.kind].findLiving(r.ID), p)
 }
 
 // resolveFailedAppend finds out whether a record whose append failed is in the log nevertheless.
