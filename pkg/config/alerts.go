@@ -218,7 +218,10 @@ type Alert struct {
 
 // AlertNotice is one message that is being sent to the channels.
 type AlertNotice struct {
-	ID        string    `json:"id"` // the same in every try
+	ID        string    `json:"id"`                // the same in every try
+	Finding   string    `json:"finding,omitempty"` // fnd_… when the message is about one
+	Tripwire  string    `json:"tripwire,omitempty"`
+	Count     int       `json:"count,omitempty"` // number of findings, of a message about several
 	Type      string    `json:"type"`
 	At        time.Time `json:"at"`
 	Value     any       `json:"value"`
@@ -248,6 +251,17 @@ func (c alerts) Alerts(keep func(*Alert) bool) []*Alert {
 	const all = 1 << 30
 	page, _ := listEntities(c.core, kindAlert, c.Account().ID, 0, all, keep)
 	return page
+}
+
+// AlertsWithNotices returns the alerts with messages that are not sent yet and for which keep returns true (nil = all),
+// newest first. It reads no other alert.
+func (c alerts) AlertsWithNotices(keep func(*Alert) bool) (all []*Alert) {
+	for e := range c.View().Pending(kindAlert) {
+		if a := c.value(e).(*Alert); keep == nil || keep(a) {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // ErrAlertUnchanged is returned by alter when an alert need not change any more.
@@ -290,6 +304,7 @@ func (a *Alert) mergeNotices() {
 	for len(a.Notices) > maxAlertNotices {
 		oldest, next := a.Notices[0], &a.Notices[1]
 		next.Merged += oldest.Merged + 1
+		next.Count += oldest.Count
 		for _, to := range oldest.PendingTargets {
 			if !slices.Contains(next.PendingTargets, to) {
 				next.PendingTargets = append(next.PendingTargets, to)

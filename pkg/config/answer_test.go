@@ -111,8 +111,11 @@ func (n *testNode) inject(k kind, what string, to int64) {
 		sets.Set(clone)
 		set := copied(clone.Index(int(k)))
 		field := set.FieldByName("bytes")
-		if what == "len" {
+		switch what {
+		case "len":
 			field = set.FieldByName("bySeq").FieldByName("len")
+		case "pending":
+			field = set.FieldByName("pending").FieldByName("len")
 		}
 		opened(field).SetInt(to)
 		if at.CompareAndSwap(old, &view) {

@@ -22,6 +22,10 @@ const (
 	MaxRecoveries = 5_000
 	// maxAlerts is the maximum number of alerts.
 	maxAlerts = 100_000
+	// MaxFindings is the maximum number of findings, and MaxOutstandingFindings of those that are neither resolved nor
+	// ignored.
+	MaxFindings            = 100_000
+	MaxOutstandingFindings = 20_000
 	// MaxUsers is the maximum number of users. A sign-in link is searched for among all of them.
 	MaxUsers = 1000
 )
@@ -34,6 +38,10 @@ var (
 	ErrRecoveryHistoryFull = fmt.Errorf("the maximum of %d recovery jobs in 30 days is reached", MaxRecoveries)
 	// ErrTooManyEndpoints means that there are MaxEndpoints endpoints.
 	ErrTooManyEndpoints = fmt.Errorf("the maximum of %d endpoints is reached", MaxEndpoints)
+	// ErrTooManyFindings means that there are MaxFindings findings, or MaxOutstandingFindings of them are outstanding.
+	ErrTooManyFindings = fmt.Errorf(
+		"the maximum of %d findings, or of %d that are neither resolved nor ignored, is reached", MaxFindings,
+		MaxOutstandingFindings)
 	// ErrTooManyUsers means that there are MaxUsers users.
 	ErrTooManyUsers = fmt.Errorf("the maximum of %d users is reached", MaxUsers)
 )
@@ -122,6 +130,8 @@ func (c *core) BoundsUsage() []BoundUsage {
 		{"bytes of remembered answers", v.Bytes(kindAnswer), MaxAnswersBytes},
 		{"recovery jobs of 30 days", int64(v.Len(kindRecovery)), MaxRecoveries},
 		{"erased payloads", int64(v.Len(kindErasure)), MaxErasures},
+		{"findings", int64(v.Len(kindFinding)), MaxFindings},
+		{"findings neither resolved nor ignored", int64(v.PendingLen(kindFinding)), MaxOutstandingFindings},
 	}
 }
 
@@ -146,5 +156,12 @@ func (c *core) registerMetrics(reg prometheus.Registerer) {
 		bound(MaxAnswersBytes))
 	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.",
 		func(v *conflog.View) float64 { return float64(v.Len(kindRecovery)) })
+	gauge("relay_control_findings", "Number of findings.",
+		func(v *conflog.View) float64 { return float64(v.Len(kindFinding)) })
+	gauge("relay_control_findings_limit", "Maximum number of findings.", bound(MaxFindings))
+	gauge("relay_control_findings_outstanding", "Number of findings that are neither resolved nor ignored.",
+		func(v *conflog.View) float64 { return float64(v.PendingLen(kindFinding)) })
+	gauge("relay_control_findings_outstanding_limit",
+		"Maximum number of findings that are neither resolved nor ignored.", bound(MaxOutstandingFindings))
 	gauge("relay_control_recoveries_limit", "Maximum number of recovery jobs created in 30 days.", bound(MaxRecoveries))
 }

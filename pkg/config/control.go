@@ -21,6 +21,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -77,6 +79,7 @@ type Control struct {
 	secrets
 	erasures
 	drains
+	findings
 	documents
 }
 
@@ -91,6 +94,10 @@ type core struct {
 	sweepInterval   time.Duration                   // between two removals of expired entities
 	passwords       *passwords
 	cache           cache
+	keyIndex        atomic.Pointer[keyIndex]
+	usedKeys        chan usedKey // keys whose fingerprints markKeys has to check
+	// by id of a key: the entity of the service secret under which this node has checked its fingerprint
+	markedKeys sync.Map
 }
 
 // New validates cfg and deps. It starts nothing and opens no connection.
@@ -106,12 +113,12 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	}
 	core := &core{
 		cfg: cfg, log: deps.Log, keyring: deps.Keyring, now: deps.Now, bootstrapScopes: cfg.bootstrapScopes(),
-		sweepInterval: time.Minute, passwords: newPasswords(),
+		sweepInterval: time.Minute, passwords: newPasswords(), usedKeys: make(chan usedKey, 16),
 	}
 	c := &Control{
 		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
 		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, secrets: secrets{core},
-		erasures: erasures{core}, drains: drains{core}, documents: documents{core},
+		erasures: erasures{core}, drains: drains{core}, findings: findings{core}, documents: documents{core},
 	}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
@@ -138,6 +145,7 @@ func (c *Control) Run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.Log.Run(running) })
 	group.Go(func() error { return c.sweep(running) })
+	group.Go(func() error { return c.markKeys(running) })
 	return group.Wait()
 }
 
@@ -175,6 +183,9 @@ func (x entities) Index(k kind, raw []byte) (conflog.Index, error) {
 		return conflog.Index{}, err
 	}
 	i := conflog.Index{ID: v.entityID(), FormerHash: formerTokenHash(v), Pending: isPending(v)}
+	if f, ok := v.(*Finding); ok {
+		i.Attributes = f.attributes()
+	}
 	copy(i.Hash[:], v.secretHash())
 	return i, nil
 }

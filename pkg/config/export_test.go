@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -45,6 +46,9 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, FieldToken, "token of a drain")
 		case *Erasure:
 			v.ID = id.Lowest(n.now()).Text(id.Event)
+		case *Finding:
+			v.ID, v.Kind, v.Rule = id.Random(finding.Prefix), finding.Secret, "r"
+			v.Severity, v.Status, v.Version = finding.High, finding.Open, 1
 		}
 		if _, err := n.core.create(t.Context(), k, v); err != nil {
 			t.Fatal(err)

@@ -112,14 +112,12 @@ func (c keys) Authenticate(text string) (*Key, error) {
 	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
 		return nil, ErrInvalidKey
 	}
-	if !k.Bootstrap {
-		return k, nil
-	}
 	scope, named := c.bootstrapScopes[hash]
-	if !named {
+	if k.Bootstrap && !named {
 		return nil, ErrInvalidKey
 	}
-	if scope == k.Scope {
+	c.requestMark(k.ID, text)
+	if !k.Bootstrap || scope == k.Scope {
 		return k, nil
 	}
 	as := *k // the scope in the environment wins, even if it named the key with the other scope before

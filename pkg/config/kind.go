@@ -91,8 +91,12 @@ var kindTable = [kinds]kindInfo{
 		func() value { return &Drain{} }, true, true},
 
 	kindSettings: opaque("settings", conflog.AuditAll),
-	// changes that the service makes by itself are not audited
-	kindFinding:  opaque("finding", conflog.AuditRequested),
+	// Changes that the service makes by itself are not audited. A finding can always be moved: it grows by a few bytes.
+	kindFinding: {
+		info("finding", conflog.AuditRequested, conflog.Bounds{
+			MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
+			MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
+		func() value { return &Finding{} }, true, false},
 	kindDSN:      opaque("dsn", conflog.AuditAll),
 	kindDomain:   opaque("domain", conflog.AuditAll),
 	kindScan:     opaque("scan", conflog.AuditRequested),

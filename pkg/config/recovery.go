@@ -135,11 +135,18 @@ type CanaryResult struct {
 	Failed    int `json:"failed"`
 }
 
-// isPending reports whether a value has unfinished work. Only recovery jobs have: they are listed so often that those
-// that are not settled need an index.
+// isPending reports whether a value has unfinished work, so that those that have can be listed often: recovery jobs
+// that are not settled, alerts with messages to send, and findings on which somebody still has to act.
 func isPending(v value) bool {
-	j, ok := v.(*Recovery)
-	return ok && (!j.State.Ended() || !j.Settled)
+	switch v := v.(type) {
+	case *Recovery:
+		return !v.State.Ended() || !v.Settled
+	case *Alert:
+		return len(v.Notices) > 0
+	case *Finding:
+		return v.Status.Outstanding()
+	}
+	return false
 }
 
 // End sets a final state; a job that has ended stays as it is.

@@ -5,9 +5,10 @@ import (
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+
+	"github.com/eventrelay/relay/pkg/finding"
 )
 
 // secrets has the methods for keys that all nodes derive from the service secret.
@@ -51,15 +52,22 @@ func (c secrets) StateKey(ctx context.Context) ([32]byte, error) { return c.deri
 // so that a copy of the text that is found elsewhere can be attributed to the key. Without the service secret nobody
 // can compute it.
 func (c secrets) KeyFingerprint(ctx context.Context, text string) (string, error) {
+	keys, err := c.FindingKeys(ctx)
+	if err != nil {
+		return "", err
+	}
+	return keys.Fingerprint(keys.FP1([]byte(text))), nil
+}
+
+// FindingKeys returns the keys that derive the fingerprints and ids of the account's findings. They change only with an
+// import of another configuration, so callers ask for them again for each request.
+func (c secrets) FindingKeys(ctx context.Context) (finding.Keys, error) {
 	account, err := c.accountWithSalt(ctx)
 	if err != nil {
-		return "", err
+		return finding.Keys{}, err
 	}
 	key, err := c.deriveKey(ctx, infoFingerprints+account.ID)
-	if err != nil {
-		return "", err
-	}
-	return "fpr_" + hex.EncodeToString(mac(key[:], mac(account.FPSalt, []byte(text)))[:16]), nil
+	return finding.Keys{Salt: account.FPSalt, Key: key}, err
 }
 
 // deriveKey derives a key for one purpose from the service secret.

@@ -38,6 +38,8 @@ func validate(v value, checkURL func(string) error) error {
 		}
 		return errors.Join(requireRange("rate_per_second", v.RatePerSecond, 1, 100),
 			requireRange("destinations", len(v.Destinations), 0, maxDestinations))
+	case *Finding:
+		return v.validate()
 	case *Alert:
 		return requireRange("notices", len(v.Notices), 0, maxAlertNotices)
 	case *AlertSettings:

@@ -35,9 +35,9 @@ func ParseSeverity(text string) (Severity, error) {
 	return 0, fmt.Errorf("severity %q does not exist: want critical, high, medium or low", text)
 }
 
-// MarshalText returns the text of a severity.
+// MarshalText returns the text of a severity; empty for none.
 func (s Severity) MarshalText() ([]byte, error) {
-	if s < Low || s > Critical {
+	if s > Critical {
 		return nil, fmt.Errorf("severity %d does not exist", s)
 	}
 	return []byte(severities[s]), nil
@@ -45,6 +45,10 @@ func (s Severity) MarshalText() ([]byte, error) {
 
 // UnmarshalText is the reverse of MarshalText.
 func (s *Severity) UnmarshalText(text []byte) (err error) {
+	if len(text) == 0 {
+		*s = 0
+		return nil
+	}
 	*s, err = ParseSeverity(string(text))
 	return err
 }

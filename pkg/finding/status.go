@@ -51,3 +51,13 @@ const RegressionDelay = time.Hour
 func (h *Hit) Regresses(resolvedAt time.Time) bool {
 	return !h.Unverified && h.ObservedAt.Sub(resolvedAt) > RegressionDelay
 }
+
+// Transition is a change of a finding about which people are notified.
+type Transition string
+
+// Transitions. Unchanged is no transition.
+const (
+	Unchanged Transition = ""
+	Opened    Transition = "opened"   // it was seen for the first time, or verified for the first time
+	Reopened  Transition = "reopened" // it was seen again after its resolution, or is ignored no longer
+)

@@ -1,0 +1,179 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// findings has the methods for findings.
+type findings struct{ *core }
+
+// Finding is the state of a finding: what people have to act on. Its hits are in the store. It exists from its first
+// hit on until 400 days after the last one.
+type Finding struct {
+	Meta
+	Kind       finding.Kind     `json:"kind"`
+	Rule       string           `json:"rule"`
+	Severity   finding.Severity `json:"severity"` // the highest of its hits
+	Status     finding.Status   `json:"status"`
+	Unverified bool             `json:"unverified,omitempty"` // no hit was verified
+	Test       bool             `json:"test,omitempty"`       // only decoys were found
+	Version    int              `json:"version"`              // counts the changes, from 1 on
+
+	Masked      string `json:"masked,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"` // fpr_…
+	KeyID       string `json:"key_id,omitempty"`      // key_… when it is one of our own API keys
+
+	// First is what the first hit said.
+	First FirstHit `json:"first"`
+	// OpenedAt is when it was opened last. AnnouncedAt is when people were notified about that; zero = they were not.
+	OpenedAt    time.Time `json:"opened_at"`
+	AnnouncedAt time.Time `json:"announced_at,omitzero"`
+
+	Resolution   string    `json:"resolution,omitempty"` // one of finding.Resolutions
+	ResolvedAt   time.Time `json:"resolved_at,omitzero"`
+	RegressedAt  time.Time `json:"regressed_at,omitzero"`
+	IgnoreReason string    `json:"ignore_reason,omitempty"` // one of finding.IgnoreReasons
+	IgnoreUntil  time.Time `json:"ignore_until,omitzero"`   // zero = for good
+	Note         string    `json:"note,omitempty"`
+	UpdatedBy    string    `json:"updated_by,omitempty"` // usr_… or key_…; empty: nobody has changed it
+}
+
+// FirstHit is what is known of a finding's first hit.
+type FirstHit struct {
+	At     time.Time      `json:"at"`
+	Source finding.Source `json:"source"`
+	Sender string         `json:"sender"`
+	Label  string         `json:"label,omitempty"`
+}
+
+// MaxFindingNote is the maximum length of a note, in characters.
+const MaxFindingNote = 500
+
+// Bits of a finding's attributes, by which findings are filtered without decoding them. The seconds of IgnoreUntil
+// stand above them.
+const (
+	attrStatus   = 0 // 2 bits: the index in finding.Statuses
+	attrSeverity = 2 // 3 bits
+	attrTest     = 1 << 5
+	attrIgnore   = 8
+)
+
+// attributes returns conflog.Index.Attributes of a finding.
+func (f *Finding) attributes() uint64 {
+	a := uint64(max(slices.Index(finding.Statuses, f.Status), 0))<<attrStatus | uint64(f.Severity&7)<<attrSeverity
+	if f.Test {
+		a |= attrTest
+	}
+	if !f.IgnoreUntil.IsZero() {
+		a |= uint64(max(f.IgnoreUntil.Unix(), 0)) << attrIgnore
+	}
+	return a
+}
+
+// FindingFilter selects findings. Members with their zero value select all.
+type FindingFilter struct {
+	Statuses    []finding.Status
+	Severities  []finding.Severity
+	MinSeverity finding.Severity
+	// IgnoredUntil selects findings whose IgnoreUntil is set and not after it.
+	IgnoredUntil time.Time
+}
+
+// matches reports whether a finding with these attributes is selected.
+func (f *FindingFilter) matches(attributes uint64) bool {
+	status := finding.Statuses[attributes>>attrStatus&3]
+	severity := finding.Severity(attributes >> attrSeverity & 7)
+	until := int64(attributes >> attrIgnore)
+	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, status)) &&
+		(len(f.Severities) == 0 || slices.Contains(f.Severities, severity)) && severity >= f.MinSeverity &&
+		(f.IgnoredUntil.IsZero() || until > 0 && until <= f.IgnoredUntil.Unix())
+}
+
+// Finding returns the finding with that id; nil unless it is Present.
+func (c findings) Finding(id string) (*Finding, Presence) {
+	return findEntity[*Finding](c.core, kindFinding, id)
+}
+
+// FindingIDs returns the ids of the findings that a filter selects, newest first, at most MaxFindings. It decodes none.
+func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
+	for e := range c.View().NewestFirst(kindFinding, 0) {
+		if filter.matches(e.Attributes) {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// FindingCounts counts findings.
+type FindingCounts struct {
+	ByStatus   map[finding.Status]int
+	BySeverity map[finding.Severity]int // of those that are neither resolved nor ignored
+}
+
+// FindingCounts counts all findings.
+func (c findings) FindingCounts() FindingCounts {
+	n := FindingCounts{map[finding.Status]int{}, map[finding.Severity]int{}}
+	for e := range c.View().NewestFirst(kindFinding, 0) {
+		n.ByStatus[finding.Statuses[e.Attributes>>attrStatus&3]]++
+		if e.Pending {
+			n.BySeverity[finding.Severity(e.Attributes>>attrSeverity&7)]++
+		}
+	}
+	return n
+}
+
+// OutstandingFindings returns the number of findings that are neither resolved nor ignored. A sender asks before it
+// produces hits of new findings: apply refuses more than MaxOutstandingFindings.
+func (c findings) OutstandingFindings() int { return c.View().PendingLen(kindFinding) }
+
+// FindingsBefore returns the findings that were created before t, oldest first.
+func (c findings) FindingsBefore(t time.Time) (old []*Finding) {
+	for e := range c.View().OldestFirst(kindFinding) {
+		if f := c.value(e).(*Finding); f.CreatedAt.Before(t) {
+			old = append(old, f)
+		}
+	}
+	return old
+}
+
+// ForgetFinding removes a finding without a tombstone, if it has not changed since it was read.
+func (c findings) ForgetFinding(ctx context.Context, f *Finding) error {
+	return c.ForgetIfUnchanged(ctx, kindFinding, f.ID, f.Rev)
+}
+
+// validate validates a finding of an import.
+func (f *Finding) validate() error {
+	_, idErr := id.Parse(finding.Prefix, f.ID)
+	var severity error
+	if f.Severity < finding.Low || f.Severity > finding.Critical {
+		severity = errors.New("severity is missing")
+	}
+	errs := []error{idErr, severity,
+		requireOneOf("kind", string(f.Kind), string(finding.Secret), string(finding.ExposedFile), string(finding.Tripwire)),
+		requireOneOf("status", string(f.Status), texts(finding.Statuses)...),
+		requireText("rule", f.Rule, 1, maxNameText), requireText("masked", f.Masked, 0, maxNameText),
+		requireText("note", f.Note, 0, MaxFindingNote), requireText("label", f.First.Label, 0, maxNameText),
+		requireRange("version", f.Version, 1, 1<<53),
+	}
+	if f.Status == finding.Resolved {
+		errs = append(errs, requireOneOf("resolution", f.Resolution, finding.Resolutions...))
+	}
+	if f.Status == finding.Ignored {
+		errs = append(errs, requireOneOf("ignore_reason", f.IgnoreReason, finding.IgnoreReasons...))
+	}
+	return errors.Join(errs...)
+}
+
+// texts returns the words of a list.
+func texts[S ~string](words []S) (all []string) {
+	for _, w := range words {
+		all = append(all, string(w))
+	}
+	return all
+}

@@ -1,0 +1,237 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// FindingNotice changes an alert so that it carries the message about a finding.
+type FindingNotice struct {
+	Alert string // id of the alert
+	Write func(*Alert)
+}
+
+// Announcer returns the message about a change of a finding; nil = people are not notified. alert returns the state of
+// an alert, shared and read-only; nil if it has never changed.
+type Announcer func(f *Finding, alert func(id string) *Alert) *FindingNotice
+
+// DecideFinding changes or creates a finding, and an alert in the same record: both or neither. decide gets the
+// finding, nil if there is none, and returns the next one; nil leaves it as it is. announce is nil if nobody is to be
+// notified. With a message AnnouncedAt is set. When another writer wins, decide is called again with the newer finding.
+//
+// It is for changes that the service makes by itself: they are not part of the audit log, and the call does not wait
+// for other nodes.
+func (c findings) DecideFinding(ctx context.Context, id string,
+	decide func(old *Finding) (next *Finding, announce Announcer)) (before, after *Finding, err error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return nil, nil, err
+	}
+	old, res, err := c.ChangePair(ctx, kindFinding, id,
+		func(v *conflog.View, e *conflog.Entity) (first conflog.NewValue, second conflog.PairValue, err error) {
+			var was *Finding
+			if e != nil {
+				was = c.value(e).(*Finding)
+			}
+			next, announce := decide(was)
+			if next == nil {
+				return first, second, nil
+			}
+			c.complete(next, was, id)
+			if announce != nil {
+				if second, err = c.noticeOf(v, next, announce); err != nil {
+					return first, second, err
+				}
+			}
+			if second.Value != nil {
+				next.AnnouncedAt = next.UpdatedAt
+				if next.OpenedAt.After(next.AnnouncedAt) { // by another node's clock
+					next.AnnouncedAt = next.OpenedAt
+				}
+			}
+			first.Exempt = next.Rule == finding.RuleFlood // the one finding that is outside the bounds
+			first.Value, err = c.encodeFinding(e, was, next)
+			return first, second, err
+		})
+	if err != nil {
+		return nil, nil, err
+	}
+	if old != nil {
+		before = c.value(old).(*Finding)
+	}
+	if res.Entity != nil {
+		after = c.value(res.Entity).(*Finding)
+	}
+	return before, after, nil
+}
+
+// complete sets the members of a finding that follow from the one that it replaces; nil = none.
+func (c findings) complete(next, was *Finding, id string) {
+	now := c.Now().UTC()
+	next.ID, next.UpdatedAt = id, now
+	if was == nil {
+		next.Account, next.CreatedAt, next.Version = c.Account().ID, now, 1
+		return
+	}
+	next.Account, next.CreatedAt, next.Version = was.Account, was.CreatedAt, was.Version+1
+}
+
+// encodeFinding returns the JSON of a finding that replaces was; nil = none.
+func (c findings) encodeFinding(e *conflog.Entity, was, next *Finding) ([]byte, error) {
+	if e != nil {
+		return c.encode(e, was, next)
+	}
+	raw, err := json.Marshal(next)
+	if err != nil {
+		return nil, fmt.Errorf("encode finding %s: %w", next.ID, err)
+	}
+	return raw, nil
+}
+
+// noticeOf returns the alert with the message about a finding, as the second change of a pair.
+func (c findings) noticeOf(v *conflog.View, next *Finding, announce Announcer) (p conflog.PairValue, err error) {
+	stored := func(id string) *Alert {
+		if e := v.FindLiving(kindAlert, id); e != nil {
+			return c.value(e).(*Alert)
+		}
+		return nil
+	}
+	n := announce(next, stored)
+	if n == nil {
+		return p, nil
+	}
+	was, now := stored(n.Alert), next.UpdatedAt
+	a := &Alert{Meta: Meta{ID: n.Alert, Account: next.Account, CreatedAt: now}}
+	if was != nil {
+		raw, err := json.Marshal(was)
+		if err != nil {
+			return p, fmt.Errorf("encode alert %s: %w", n.Alert, err)
+		}
+		if err := json.Unmarshal(raw, a); err != nil {
+			return p, fmt.Errorf("decode alert %s: %w", n.Alert, err)
+		}
+	}
+	n.Write(a)
+	a.mergeNotices()
+	a.UpdatedAt = now
+	p = conflog.PairValue{Kind: kindAlert, ID: n.Alert}
+	if was != nil {
+		p.Value, err = c.encode(v.FindLiving(kindAlert, n.Alert), was, a)
+	} else {
+		p.Value, err = json.Marshal(a)
+	}
+	return p, err
+}
+
+// FindingMove is what a person changes of a finding. nil members stay as they are.
+type FindingMove struct {
+	Status       *finding.Status
+	Resolution   *string    // required for resolved
+	IgnoreReason *string    // required for ignored
+	IgnoreUntil  *time.Time // the zero time = for good
+	Note         *string
+	Version      *int // the version that the caller has seen
+}
+
+// FindingMoveError means that a finding cannot be moved from one state to another.
+type FindingMoveError struct{ From, To finding.Status }
+
+func (e *FindingMoveError) Error() string {
+	return fmt.Sprintf("a finding that is %s cannot become %s; it can become %s", e.From, e.To,
+		strings.Join(texts(e.From.Moves()), ", "))
+}
+
+// ErrFindingChanged means that the finding has another version than the caller has seen.
+var ErrFindingChanged = errors.New("the finding was changed meanwhile: read it again")
+
+// MoveFinding applies what a person changes of a finding. The origin of ctx is the person or the key. It returns an
+// *InvalidError, a *FindingMoveError, ErrFindingChanged or ErrNotFound.
+func (c findings) MoveFinding(ctx context.Context, id string, m FindingMove) (*Finding, error) {
+	return updateEntity(ctx, c.core, kindFinding, id, func(f *Finding) error {
+		if m.Version != nil && *m.Version != f.Version {
+			return ErrFindingChanged
+		}
+		was := *f
+		if err := m.apply(f, c.Now().UTC()); err != nil {
+			return err
+		}
+		if sameJSON(&was, f) {
+			return nil
+		}
+		f.Version++
+		f.UpdatedBy = conflog.OriginOf(ctx).Actor
+		return nil
+	})
+}
+
+// apply changes a finding.
+func (m *FindingMove) apply(f *Finding, now time.Time) error {
+	if m.Note != nil {
+		if utf8.RuneCountInString(*m.Note) > MaxFindingNote {
+			return &InvalidError{"note", "must have at most 500 characters"}
+		}
+		f.Note = finding.Clean(*m.Note, len(*m.Note))
+	}
+	if m.Status != nil && *m.Status != f.Status {
+		if err := moveFinding(f, *m.Status, now); err != nil {
+			return err
+		}
+	}
+	if err := setReason("resolution", &f.Resolution, m.Resolution, f.Status, finding.Resolved,
+		finding.Resolutions); err != nil {
+		return err
+	}
+	if err := setReason("ignore_reason", &f.IgnoreReason, m.IgnoreReason, f.Status, finding.Ignored,
+		finding.IgnoreReasons); err != nil {
+		return err
+	}
+	switch {
+	case m.IgnoreUntil == nil:
+	case m.IgnoreUntil.IsZero():
+		f.IgnoreUntil = time.Time{}
+	case f.Status != finding.Ignored:
+		return &InvalidError{"ignore_until", "can be set only for an ignored finding"}
+	case !m.IgnoreUntil.After(now):
+		return &InvalidError{"ignore_until", "must be in the future"}
+	default:
+		f.IgnoreUntil = m.IgnoreUntil.UTC().Truncate(time.Second)
+	}
+	return nil
+}
+
+// moveFinding moves a finding to another state.
+func moveFinding(f *Finding, to finding.Status, now time.Time) error {
+	if !f.Status.MayMove(to) {
+		return &FindingMoveError{f.Status, to}
+	}
+	f.Status = to
+	f.Resolution, f.ResolvedAt, f.IgnoreReason, f.IgnoreUntil = "", time.Time{}, "", time.Time{}
+	switch to {
+	case finding.Resolved:
+		f.ResolvedAt = now
+	case finding.Open:
+		f.OpenedAt = now
+	}
+	return nil
+}
+
+// setReason sets the reason that a state requires, and no other state may have.
+func setReason(name string, at *string, to *string, is, requires finding.Status, words []string) error {
+	if to != nil && is != requires && *to != "" {
+		return &InvalidError{name, fmt.Sprintf("can be set only together with the status %s", requires)}
+	}
+	if to != nil && is == requires {
+		*at = *to
+	}
+	if is == requires && requireOneOf(name, *at, words...) != nil {
+		return &InvalidError{name, "must be one of " + strings.Join(words, ", ")}
+	}
+	return nil
+}

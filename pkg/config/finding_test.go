@@ -1,0 +1,329 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// openFinding creates a finding as a first hit does, with one message.
+func (n *testNode) openFinding(ctx context.Context, f Finding) (opened bool, err error) {
+	_, _, err = n.DecideFinding(ctx, f.ID, func(old *Finding) (*Finding, Announcer) {
+		if opened = old == nil; !opened {
+			return nil, nil
+		}
+		next := f
+		return &next, func(f *Finding, alert func(string) *Alert) *FindingNotice {
+			return &FindingNotice{"finding/00", func(a *Alert) {
+				a.Notices = append(a.Notices, AlertNotice{ID: f.ID, PendingTargets: []string{"x"}})
+			}}
+		}
+	})
+	return opened, err
+}
+
+func newFinding() Finding {
+	return Finding{Meta: Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret, Rule: "r", Severity: finding.High,
+		Status: finding.Open, OpenedAt: time.Now()}
+}
+
+// A finding and the message about it are one record: of several nodes one writes both.
+func TestFindingIsOpenedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		all := make([]Finding, 10)
+		for i := range all {
+			all[i] = newFinding()
+		}
+		outbox := a.View().Len(conflog.KindOutbox)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		opened := 0
+		for _, n := range []*testNode{a, b, a, b} {
+			wg.Go(func() {
+				for _, f := range all {
+					first, err := n.openFinding(t.Context(), f)
+					for errors.Is(err, ErrConflict) { // all messages are in one alert
+						first, err = n.openFinding(t.Context(), f)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					if first {
+						mu.Lock()
+						opened++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if err := a.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		notices := a.Alert("finding/00").Notices
+		if opened != len(all) || len(notices) != len(all) || a.OutstandingFindings() != len(all) {
+			t.Errorf("%d opened, %d notices, %d outstanding", opened, len(notices), a.OutstandingFindings())
+		}
+		if got, _ := a.Finding(all[0].ID); got.Version != 1 || got.AnnouncedAt.IsZero() || got.Account != a.Account().ID {
+			t.Errorf("opened: %+v", got)
+		}
+		if got := a.AlertsWithNotices(nil); len(got) != 1 || got[0].ID != "finding/00" {
+			t.Errorf("alerts with notices: %v", got)
+		}
+		if a.View().Len(conflog.KindOutbox) != outbox {
+			t.Error("it is audited")
+		}
+	})
+}
+
+// People's moves are checked, counted and audited.
+func TestMoveFinding(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"})
+		n.SetOwner(true)
+		f := newFinding()
+		if _, err := n.openFinding(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
+		text := func(s string) *string { return &s }
+		to := func(s finding.Status) *finding.Status { return &s }
+		later, past := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
+		one := 1
+		for i, c := range []struct {
+			move FindingMove
+			want string // status, or part of the error
+		}{
+			{FindingMove{Status: to(finding.Resolved)}, "resolution"},
+			{FindingMove{Status: to(finding.Resolved), Resolution: text("gone")}, "resolution"},
+			{FindingMove{Status: to(finding.Ignored)}, "ignore_reason"},
+			{FindingMove{Resolution: text("revoked")}, "resolution"},
+			{FindingMove{IgnoreUntil: &later}, "ignore_until"},
+			{FindingMove{Note: text(strings.Repeat("é", 501))}, "note"},
+			{FindingMove{Status: to(finding.Acknowledged), Note: text("a\u202eb"), Version: &one}, "acknowledged"},
+			{FindingMove{Status: to(finding.Open), Version: &one}, ErrFindingChanged.Error()},
+			{FindingMove{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
+			{FindingMove{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
+			{FindingMove{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk")}, "it can become open"},
+			{FindingMove{Status: to(finding.Open)}, "open"},
+			{FindingMove{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &past}, "ignore_until"},
+			{FindingMove{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &later}, "ignored"},
+			{FindingMove{IgnoreUntil: &time.Time{}}, "ignored"},
+			{FindingMove{Status: to("gone")}, "cannot become gone"},
+		} {
+			got, err := n.MoveFinding(ctx, f.ID, c.move)
+			if err == nil && string(got.Status) != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("%d: %+v, %v; want %s", i, got, err, c.want)
+			}
+		}
+		got, _ := n.Finding(f.ID)
+		if got.Version != 6 || got.UpdatedBy != "key_1" || got.Note != "ab" || !got.IgnoreUntil.IsZero() ||
+			got.Resolution != "" || !got.ResolvedAt.IsZero() || n.OutstandingFindings() != 0 {
+			t.Errorf("after the moves: %+v", got)
+		}
+		if _, err := n.MoveFinding(ctx, "fnd_x", FindingMove{}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("an unknown finding: %v", err)
+		}
+		waitFor(t, "the outbox is empty", func() bool { return n.View().Len(conflog.KindOutbox) == 0 })
+		words := slices.DeleteFunc(auditText(t, conf), func(w string) bool { return !strings.Contains(w, "finding.") })
+		if len(words) != 5 || !slices.Contains(words, "key  finding.updated [note status updated_by version]") {
+			t.Errorf("audited: %q", words)
+		}
+	})
+}
+
+// Filters and counts are answered from the attributes, also of a state that was read from a snapshot.
+func TestFindingFilters(t *testing.T) {
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"})
+	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	var ids []string
+	for i, c := range []struct {
+		severity finding.Severity
+		status   finding.Status
+		until    time.Time
+	}{
+		{finding.Low, finding.Open, time.Time{}}, {finding.Critical, finding.Acknowledged, time.Time{}},
+		{finding.High, finding.Resolved, time.Time{}}, {finding.High, finding.Ignored, until},
+		{finding.Medium, finding.Ignored, time.Time{}},
+	} {
+		f := newFinding()
+		f.Severity, f.Status, f.IgnoreUntil, f.Test = c.severity, c.status, c.until, i == 0
+		if _, err := n.openFinding(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, f.ID)
+	}
+	if err := n.WriteSnapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	trim(t, conf, stream.Control)
+	for _, n := range []*testNode{n, node(t, conf, Config{Node: "b"})} {
+		for _, c := range []struct {
+			filter FindingFilter
+			want   []int
+		}{
+			{FindingFilter{}, []int{4, 3, 2, 1, 0}},
+			{FindingFilter{Statuses: []finding.Status{finding.Open, finding.Resolved}}, []int{2, 0}},
+			{FindingFilter{Severities: []finding.Severity{finding.High}}, []int{3, 2}},
+			{FindingFilter{MinSeverity: finding.High}, []int{3, 2, 1}},
+			{FindingFilter{IgnoredUntil: until}, []int{3}},
+			{FindingFilter{IgnoredUntil: until.Add(-time.Second)}, nil},
+		} {
+			var want []string
+			for _, i := range c.want {
+				want = append(want, ids[i])
+			}
+			if got := n.FindingIDs(c.filter); !slices.Equal(got, want) {
+				t.Errorf("%+v: %v, want %v", c.filter, got, want)
+			}
+		}
+		if got := fmt.Sprint(n.FindingCounts()); got !=
+			"{map[acknowledged:1 ignored:2 open:1 resolved:1] map[low:1 critical:1]}" || n.OutstandingFindings() != 2 {
+			t.Errorf("counts: %s, %d outstanding", got, n.OutstandingFindings())
+		}
+	}
+	old := n.FindingsBefore(time.Now().Add(time.Minute))
+	if len(old) != 5 || old[0].ID != ids[0] || len(n.FindingsBefore(time.Now().Add(-time.Hour))) != 0 {
+		t.Errorf("%d findings before", len(old))
+	}
+	if err := n.ForgetFinding(t.Context(), old[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, presence := n.Finding(ids[0]); presence != Unknown {
+		t.Errorf("a forgotten finding is %v", presence)
+	}
+}
+
+// Findings do not stop while the audit log takes no entry, and end at their bounds.
+func TestFindingBounds(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	n.inject(conflog.KindOutbox, "len", 1<<30)
+	f := newFinding()
+	if _, err := n.openFinding(t.Context(), f); err != nil {
+		t.Errorf("with a full outbox: %v", err)
+	}
+	note := "n"
+	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
+	if _, err := n.MoveFinding(ctx, f.ID, FindingMove{Note: &note}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a person's change with a full outbox: %v", err)
+	}
+	n.inject(kindFinding, "pending", MaxOutstandingFindings)
+	if _, err := n.openFinding(t.Context(), newFinding()); !errors.Is(err, ErrTooManyFindings) {
+		t.Errorf("with as many findings as may be: %v", err)
+	}
+	n.inject(kindFinding, "pending", MaxOutstandingFindings)
+	flood := newFinding()
+	flood.Rule = finding.RuleFlood
+	if _, err := n.openFinding(t.Context(), flood); err != nil {
+		t.Errorf("the finding of a flood: %v", err)
+	}
+}
+
+// Ids and states of findings outlast an export and its import into an empty log. A key that was used before the import
+// gets the fingerprint of the imported installation at its next use.
+func TestImportKeepsFindings(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a"})
+	keys, err := a.FindingKeys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := []byte("a secret")
+	f := newFinding()
+	f.Fingerprint = keys.Fingerprint(keys.FP1(secret))
+	f.ID = keys.ID("r", f.Fingerprint, [16]byte{})
+	if _, err := a.openFinding(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	doc := exportOf(t, a)
+	const bootstrap = "bootstrap-key-of-the-new-one"
+	b := node(t, broker(t), Config{Node: "b", BootstrapKey: bootstrap})
+	used := func() *Key {
+		t.Helper()
+		var found *Key
+		waitFor(t, "the key has a fingerprint", func() bool {
+			k, err := b.Authenticate(bootstrap)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, err := b.FindingKeys(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = b.KeyByFingerprint(keys.Fingerprint(keys.FP1([]byte(bootstrap))))
+			return found != nil && found.ID == k.ID
+		})
+		return found
+	}
+	if k := used(); !b.KeyWorks(k) {
+		t.Error("the key works")
+	}
+	if _, err := importInto(t, b, doc, false); err != nil {
+		t.Fatal(err)
+	}
+	used()
+	keys, err = b.FindingKeys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := keys.ID("r", keys.Fingerprint(keys.FP1(secret)), [16]byte{})
+	got, _ := b.Finding(id)
+	if id != f.ID || got == nil || got.Status != finding.Open || got.Fingerprint != f.Fingerprint {
+		t.Errorf("the finding has the id %s, was %s: %+v", id, f.ID, got)
+	}
+	if b.KeyByFingerprint("") != nil || b.KeyByFingerprint(f.Fingerprint) != nil {
+		t.Error("found a key without its fingerprint")
+	}
+}
+
+// A key that is revoked or has expired does not work.
+func TestKeyWorks(t *testing.T) {
+	now := time.Now()
+	n := &testNode{Control: &Control{core: &core{}}}
+	for name, c := range map[string]struct {
+		key  Key
+		want bool
+	}{
+		"revoked":   {Key{RevokedAt: now}, false},
+		"bootstrap": {Key{Bootstrap: true}, false}, // the environment does not name it
+		"any":       {Key{}, true},
+	} {
+		c.key.Hash = make([]byte, conflog.HashLen)
+		if got := (findings{n.core}).KeyWorks(&c.key); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// An import refuses findings that no node would write.
+func TestImportedFindingsAreValidated(t *testing.T) {
+	valid := newFinding()
+	valid.Version = 1
+	if err := valid.validate(); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Finding){
+		"id": func(f *Finding) { f.ID = "fnd_1" }, "severity": func(f *Finding) { f.Severity = 9 },
+		"kind": func(f *Finding) { f.Kind = "x" }, "status": func(f *Finding) { f.Status = "x" },
+		"resolution": func(f *Finding) { f.Status = finding.Resolved },
+		"reason":     func(f *Finding) { f.Status = finding.Ignored },
+		"version":    func(f *Finding) { f.Version = 0 }, "note": func(f *Finding) { f.Note = strings.Repeat("x", 501) },
+	} {
+		f := valid
+		change(&f)
+		if f.validate() == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}

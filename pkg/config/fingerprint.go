@@ -1,0 +1,113 @@
+package config
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+// The fingerprint of an API key recognises the key where its text has leaked. Keys get it when they are created. Those
+// that were created without one, and bootstrap keys, whose text only the environment has, get it at their next use.
+
+// keyIndex finds API keys by their fingerprint.
+type keyIndex struct {
+	changed       <-chan struct{} // closed when a key was changed since
+	byFingerprint map[string]string
+}
+
+// KeyByFingerprint returns the API key whose text has that fingerprint, revoked and expired ones included; nil if there
+// is none.
+func (c findings) KeyByFingerprint(fingerprint string) *Key {
+	index := c.keyIndex.Load()
+	if index == nil || isClosed(index.changed) {
+		index = &keyIndex{c.Changed(kindKey), make(map[string]string)}
+		for e := range c.View().OldestFirst(kindKey) {
+			if k := c.key(e); k.Fingerprint != "" {
+				index.byFingerprint[k.Fingerprint] = k.ID
+			}
+		}
+		c.keyIndex.Store(index)
+	}
+	k, _ := findEntity[*Key](c.core, kindKey, index.byFingerprint[fingerprint])
+	return k
+}
+
+// KeyWorks reports whether an API key would be accepted now.
+func (c findings) KeyWorks(k *Key) bool {
+	if !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !c.Now().Before(k.ExpiresAt) {
+		return false
+	}
+	_, named := c.bootstrapScopes[[32]byte(k.Hash)]
+	return !k.Bootstrap || named
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// markPause is the pause after a fingerprint could not be stored: uses ask again and again.
+const markPause = time.Second
+
+// usedKey is an API key that was used, and its text.
+type usedKey struct{ id, text string }
+
+// requestMark makes markKeys set the fingerprint of a key, unless this node has done so before. An import brings
+// another service secret, so each key is checked once under each. It never waits: a later use of the key asks again.
+func (c *core) requestMark(key, text string) {
+	secret := c.View().FindLiving(kindServiceSecret, serviceSecretID)
+	if under, checked := c.markedKeys.Load(key); checked && under == secret {
+		return
+	}
+	select {
+	case c.usedKeys <- usedKey{key, text}:
+	default:
+	}
+}
+
+// markKeys sets the fingerprints that requestMark asks for until ctx ends.
+func (c *core) markKeys(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case u := <-c.usedKeys:
+			err := c.markKey(ctx, u)
+			if err == nil || ctx.Err() != nil {
+				continue
+			}
+			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot store the fingerprint of an API key", slog.String("key", u.id),
+				slog.Any("error", err))
+			if wait.For(ctx, markPause) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// markKey sets the fingerprint of a key.
+func (c *core) markKey(ctx context.Context, u usedKey) error {
+	secret := c.View().FindLiving(kindServiceSecret, serviceSecretID)
+	fingerprint, err := secrets{c}.KeyFingerprint(ctx, u.text)
+	if err != nil {
+		return err
+	}
+	_, _, err = c.change(ctx, kindKey, u.id, isExempt, func(old value) (value, error) {
+		k := *old.(*Key)
+		if k.Fingerprint == fingerprint {
+			return nil, nil
+		}
+		k.Fingerprint = fingerprint
+		return &k, nil
+	})
+	if err == nil {
+		c.markedKeys.Store(u.id, secret)
+	}
+	return err
+}
