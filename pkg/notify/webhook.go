@@ -26,5 +26,10 @@ type AlertData struct {
 	Rule          string  `json:"rule"`
 	Value         any     `json:"value"`
 	Threshold     any     `json:"threshold"`
-	DashboardURL  string  `json:"dashboard_url"`
+	// The following are set for findings only: the finding or tripwire, or the number of findings of a digest.
+	FindingID  string `json:"finding_id,omitempty"`
+	TripwireID string `json:"tripwire_id,omitempty"`
+	Count      int    `json:"count,omitempty"`
+
+	DashboardURL string `json:"dashboard_url"`
 }

@@ -75,7 +75,7 @@ func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) err
 		overrides = ep.AlertsOrDefault()
 	}
 	s, now := a.deps.Config.AlertSettings(), a.now()
-	f := finding{recoveryEnded, bad, string(job.State), nil}
+	f := evaluation{recoveryEnded, bad, string(job.State), nil}
 	_, announce := nextTransition(nil, f, s, overrides, logPosition{}, now)
 	changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *config.Alert) error {
 		if !x.FiredAt.IsZero() {
@@ -105,14 +105,14 @@ func (a *Alerts) evaluateUsage(ctx context.Context) error {
 	share, known := a.usedPercent(ctx)
 	overrides := config.EndpointAlerts{Enabled: true}
 	for _, percent := range s.Rules.Usage.Percent {
-		f := finding{rule: usageShare, value: share, threshold: percent}
+		f := evaluation{rule: usageShare, value: share, threshold: percent}
 		switch {
 		case known && share >= percent:
 			f.result = bad
 		case known:
 			f.result = good
 		}
-		if err := a.applyFinding(ctx, subject{other: strconv.Itoa(percent)}, f, overrides, logPosition{}); err != nil {
+		if err := a.applyEvaluation(ctx, subject{other: strconv.Itoa(percent)}, f, overrides, logPosition{}); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (a *Alerts) evaluateUsage(ctx context.Context) error {
 		return x.Firing && x.Rule == usageShare.settingName() && !slices.Contains(s.Rules.Usage.Percent, percent)
 	})
 	for _, x := range orphaned {
-		if err := a.applyFinding(ctx, subject{other: x.Subject}, finding{rule: usageShare}, config.EndpointAlerts{},
+		if err := a.applyEvaluation(ctx, subject{other: x.Subject}, evaluation{rule: usageShare}, config.EndpointAlerts{},
 			logPosition{}); err != nil {
 			return err
 		}
@@ -185,8 +185,8 @@ func (a *Alerts) evaluateProcessing(ctx context.Context) error {
 		if presence == config.Present {
 			overrides = ep.AlertsOrDefault()
 		}
-		f := finding{processingMissing, v, n, rule.Minutes}
-		return a.applyFinding(ctx, subject{endpoint: endpoint}, f, overrides, logPosition{})
+		f := evaluation{processingMissing, v, n, rule.Minutes}
+		return a.applyEvaluation(ctx, subject{endpoint: endpoint}, f, overrides, logPosition{})
 	}
 	for endpoint, n := range missing {
 		if err := evaluate(endpoint, bad, n); err != nil {

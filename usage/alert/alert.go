@@ -68,6 +68,14 @@ type Configuration interface {
 	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
 }
 
+// Notices reads what is to be sent.
+type Notices interface {
+	// AlertsWithNotices returns the alerts that have notices and for which keep returns true (nil = all). It reads no
+	// other alert.
+	AlertsWithNotices(keep func(*config.Alert) bool) []*config.Alert
+	Finding(id string) (*config.Finding, config.Presence)
+}
+
 // History reads ended recovery jobs and deletes old alerts.
 type History interface {
 	EndedRecoveries(since time.Time) []*config.Recovery
@@ -94,6 +102,7 @@ type Deps struct {
 	Log     *slog.Logger
 	Stream  stream.Config
 	Config  Configuration
+	Notices Notices
 	History History
 	Keyring *config.Keyring
 	Sender  Sender
@@ -104,8 +113,8 @@ type Deps struct {
 }
 
 func (d Deps) validate() error {
-	if d.Log == nil || d.Config == nil || d.History == nil || d.Keyring == nil || d.Sender == nil || d.Now == nil ||
-		d.Metrics == nil {
+	if d.Log == nil || d.Config == nil || d.Notices == nil || d.History == nil || d.Keyring == nil ||
+		d.Sender == nil || d.Now == nil || d.Metrics == nil {
 		return errors.New("alerts: a dependency is missing")
 	}
 	return d.Stream.Validate()

@@ -181,8 +181,8 @@ const (
 	good
 )
 
-// finding is the result of one rule, with the measured value and its threshold.
-type finding struct {
+// evaluation is the result of one rule, with the measured value and its threshold.
+type evaluation struct {
 	rule             rule
 	result           ruleResult
 	value, threshold any
@@ -196,41 +196,41 @@ const minHeld = 3 * time.Second
 // consumer lags. completeSince is since when all outcomes are known: the failure rate needs a whole window. It changes
 // only the window, which moves on to asOf, and the cached oldest delivery.
 func (d *destinationState) evaluate(
-	asOf, now, completeSince time.Time, r config.AlertRules, overrides config.EndpointAlerts) []finding {
+	asOf, now, completeSince time.Time, r config.AlertRules, overrides config.EndpointAlerts) []evaluation {
 	threshold := r.ConsecutiveFailures.Threshold
 	if overrides.ConsecutiveFailures != nil {
 		threshold = *overrides.ConsecutiveFailures
 	}
-	f := make([]finding, 0, 5)
+	f := make([]evaluation, 0, 5)
 	switch {
 	case d.failedReason != "":
-		f = append(f, finding{deliveryFailed, bad, string(d.failedReason), nil})
+		f = append(f, evaluation{deliveryFailed, bad, string(d.failedReason), nil})
 	case d.hasResult:
-		f = append(f, finding{deliveryFailed, good, "delivered", nil})
+		f = append(f, evaluation{deliveryFailed, good, "delivered", nil})
 	}
 	switch {
 	case d.failures >= threshold:
-		f = append(f, finding{consecutiveFailures, bad, d.failures, threshold})
+		f = append(f, evaluation{consecutiveFailures, bad, d.failures, threshold})
 	case d.failures == 0 && d.hasResult:
-		f = append(f, finding{consecutiveFailures, good, 0, threshold})
+		f = append(f, evaluation{consecutiveFailures, good, 0, threshold})
 	}
 	f = append(f, d.evaluateRate(asOf, completeSince, r.FailureRate, overrides), d.evaluateAge(asOf, now, r.BacklogAge))
 	switch {
 	case !d.heldSince.IsZero() && asOf.Sub(d.heldSince) >= minHeld:
-		f = append(f, finding{destinationHeld, bad, string(event.BreakerOpen), nil})
+		f = append(f, evaluation{destinationHeld, bad, string(event.BreakerOpen), nil})
 	case d.heldSince.IsZero() && d.failures == 0 && d.hasResult:
-		f = append(f, finding{destinationHeld, good, "active", nil})
+		f = append(f, evaluation{destinationHeld, good, "active", nil})
 	}
 	return f
 }
 
 func (d *destinationState) evaluateRate(
-	asOf, completeSince time.Time, r config.AlertRateRule, overrides config.EndpointAlerts) finding {
+	asOf, completeSince time.Time, r config.AlertRateRule, overrides config.EndpointAlerts) evaluation {
 	percent := r.Percent
 	if overrides.FailureRatePercent != nil {
 		percent = *overrides.FailureRatePercent
 	}
-	f := finding{rule: failureRate, threshold: percent}
+	f := evaluation{rule: failureRate, threshold: percent}
 	ok, failed := d.attempts(asOf)
 	all := ok + failed
 	if all == 0 || asOf.Sub(completeSince) < time.Duration(r.WindowSeconds)*time.Second {
@@ -247,9 +247,9 @@ func (d *destinationState) evaluateRate(
 	return f
 }
 
-func (d *destinationState) evaluateAge(asOf, now time.Time, r config.AlertAgeRule) finding {
+func (d *destinationState) evaluateAge(asOf, now time.Time, r config.AlertAgeRule) evaluation {
 	age := int(d.oldestAge(asOf).Seconds())
-	f := finding{rule: backlogAge, value: age, threshold: r.Seconds}
+	f := evaluation{rule: backlogAge, value: age, threshold: r.Seconds}
 	switch {
 	case age >= r.Seconds:
 		f.result = bad

@@ -31,7 +31,7 @@ func (a *Alerts) evaluateDestination(
 	}
 	s, overrides := a.deps.Config.AlertSettings(), ep.AlertsOrDefault()
 	for _, f := range dest.evaluate(asOf, a.now(), part.completeSince, s.Rules, overrides) {
-		if err := a.applyFinding(ctx, subject{endpoint: dest.endpoint, destination: destID}, f, overrides,
+		if err := a.applyEvaluation(ctx, subject{endpoint: dest.endpoint, destination: destID}, f, overrides,
 			part.position(stream.Outcomes)); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (a *Alerts) tick(ctx context.Context) error {
 				continue
 			}
 			f := rejections.evaluate(events, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
-			if err := a.applyFinding(
+			if err := a.applyEvaluation(
 				ctx, subject{endpoint: endpoint}, f, ep.AlertsOrDefault(), part.position(stream.Events)); err != nil {
 				return err
 			}
@@ -100,14 +100,14 @@ func (a *Alerts) evaluateGone(ctx context.Context, part *partitionState, destID 
 		return nil
 	}
 	about := subject{endpoint: dest.endpoint, destination: destID}
-	f := finding{destinationGone, bad, string(event.Gone410), nil}
+	f := evaluation{destinationGone, bad, string(event.Gone410), nil}
 	// It fires once per 410. If a cooldown or a mute suppresses it now, it fires later.
 	alerted := func() bool {
 		x := a.deps.Config.Alert(alertID(f.rule, about))
 		return x != nil && !x.FiredAt.Before(dest.goneAt)
 	}
 	if !alerted() {
-		if err := a.applyFinding(ctx, about, f, ep.AlertsOrDefault(), part.position(stream.Outcomes)); err != nil {
+		if err := a.applyEvaluation(ctx, about, f, ep.AlertsOrDefault(), part.position(stream.Outcomes)); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func (a *Alerts) recheckFiring(ctx context.Context) error {
 		if !known {
 			continue
 		}
-		f, overrides := finding{rule: r}, config.EndpointAlerts{}
+		f, overrides := evaluation{rule: r}, config.EndpointAlerts{}
 		ep, presence := a.deps.Config.Endpoint(x.Endpoint)
 		if presence == config.Present {
 			overrides = ep.AlertsOrDefault()
@@ -145,17 +145,17 @@ func (a *Alerts) recheckFiring(ctx context.Context) error {
 			}
 		}
 		s := subject{endpoint: x.Endpoint, destination: x.Destination, other: x.Subject}
-		if err := a.applyFinding(ctx, s, f, overrides, logPosition{x.Partition, x.Position}); err != nil {
+		if err := a.applyEvaluation(ctx, s, f, overrides, logPosition{x.Partition, x.Position}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// applyFinding makes the transition that a finding requires, if any. It returns once the transition is durable,
+// applyEvaluation makes the transition that an evaluation requires, if any. It returns once the transition is durable,
 // because offsets are committed after it. While the configuration log is unavailable it retries every second.
-func (a *Alerts) applyFinding(
-	ctx context.Context, about subject, f finding, overrides config.EndpointAlerts, at logPosition) error {
+func (a *Alerts) applyEvaluation(
+	ctx context.Context, about subject, f evaluation, overrides config.EndpointAlerts, at logPosition) error {
 	name := alertID(f.rule, about)
 	if f.result == inconclusive && overrides.Enabled && overrides.MutedUntil.IsZero() &&
 		f.rule.enabled(&a.deps.Config.AlertSettings().Rules) {
@@ -202,7 +202,7 @@ const leaseTime = 3 * notify.Timeout
 
 // writeTransition writes a transition, and the notice about it if announce is set, into the alert.
 func (a *Alerts) writeTransition(
-	x *config.Alert, about subject, f finding, change transition, announce bool, to []string, at logPosition,
+	x *config.Alert, about subject, f evaluation, change transition, announce bool, to []string, at logPosition,
 	now time.Time) {
 	x.Rule, x.Endpoint, x.Destination, x.Subject = f.rule.settingName(), about.endpoint, about.destination, about.other
 	x.Firing, x.Since = change == fire, now
@@ -219,7 +219,7 @@ func (a *Alerts) writeTransition(
 }
 
 // newNotice returns a notice that is due at once and leased to this node.
-func (a *Alerts) newNotice(noticeType string, f finding, to []string, now time.Time) config.AlertNotice {
+func (a *Alerts) newNotice(noticeType string, f evaluation, to []string, now time.Time) config.AlertNotice {
 	return config.AlertNotice{
 		ID: id.Random("alrt_"), Type: noticeType, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
 		NextAt: now, LeaseNode: a.cfg.Node, LeaseUntil: now.Add(leaseTime),
@@ -227,7 +227,7 @@ func (a *Alerts) newNotice(noticeType string, f finding, to []string, now time.T
 }
 
 // reportTransition counts and logs a transition that is durable, and wakes the notifier.
-func (a *Alerts) reportTransition(x *config.Alert, f finding, change transition, announce bool) {
+func (a *Alerts) reportTransition(x *config.Alert, f evaluation, change transition, announce bool) {
 	to := "resolved"
 	if change == fire {
 		to = "firing"

@@ -87,9 +87,12 @@ type waitingNotice struct {
 // still has a mail of its own to an address, later ones do not go to that address yet: "resolved" never arrives
 // before "firing".
 func (nf *notifier) waitingNotices(b *config.AlertBudget, now time.Time) (all []waitingNotice) {
-	for _, x := range nf.deps.Config.Alerts(func(x *config.Alert) bool { return len(x.Notices) > 0 }) {
+	for _, x := range nf.deps.Notices.AlertsWithNotices(nil) {
 		var kept []string
 		for _, n := range x.Notices {
+			if gathers(n) && now.Before(n.NextAt) {
+				continue
+			}
 			to := slices.DeleteFunc(slices.Clone(n.PendingTargets), func(to string) bool {
 				return !isMail(to) ||
 					slices.Contains(kept, to)

@@ -19,7 +19,7 @@ func (r *rig) fireAlert(name string) {
 	r.t.Helper()
 	about, to := subject{other: name}, targets(r.config.AlertSettings(), config.EndpointAlerts{Enabled: true})
 	_, err := r.config.ChangeAlert(r.t.Context(), alertID(recoveryEnded, about), func(x *config.Alert) error {
-		r.writeTransition(x, about, finding{recoveryEnded, bad, "completed", nil}, fire, true, to, logPosition{}, r.now())
+		r.writeTransition(x, about, evaluation{recoveryEnded, bad, "completed", nil}, fire, true, to, logPosition{}, r.now())
 		return nil
 	})
 	if err != nil {

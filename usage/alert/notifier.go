@@ -26,9 +26,9 @@ const (
 	pollEvery = time.Second
 )
 
-// notifier sends the notices of alerts through the account's channels. It goes over all alerts of the account, not
-// only those of this node's partitions, and sends the notices that this node holds the lease of and those whose lease
-// has expired.
+// notifier sends the notices of alerts through the account's channels. It goes over the alerts of the account that have
+// notices, not only those of this node's partitions, and sends the notices that this node holds the lease of and those
+// whose lease has expired.
 type notifier struct {
 	cfg     Config
 	deps    Deps
@@ -94,7 +94,7 @@ func (nf *notifier) run(ctx context.Context) error {
 // dueAlerts returns the alerts that have a notice which this node may send now, busy alerts included.
 func (nf *notifier) dueAlerts() []*config.Alert {
 	now, mails := nf.deps.Now(), nf.mailBudget()
-	return nf.deps.Config.Alerts(func(x *config.Alert) bool {
+	return nf.deps.Notices.AlertsWithNotices(func(x *config.Alert) bool {
 		_, ok := nf.nextNotice(x, mails, now)
 		return ok
 	})

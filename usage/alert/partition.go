@@ -92,8 +92,8 @@ func (part *partitionState) rejectionsOf(endpoint string, now time.Time) *reject
 }
 
 // evaluate evaluates the rule verification_failed.
-func (c *rejectionCounter) evaluate(now time.Time, threshold int) finding {
-	f := finding{rule: verificationFailed, threshold: threshold}
+func (c *rejectionCounter) evaluate(now time.Time, threshold int) evaluation {
+	f := evaluation{rule: verificationFailed, threshold: threshold}
 	_, n := c.rejected.sum(now)
 	f.value = n
 	switch {

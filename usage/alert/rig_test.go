@@ -36,6 +36,7 @@ type fakeConfig struct {
 	endpoint    *config.Endpoint
 	settings    config.AlertSettings
 	alerts      map[string]*config.Alert
+	findings    map[string]*config.Finding
 	jobs        []*config.Recovery
 	writes      int
 	unavailable bool // takes no record
@@ -127,6 +128,19 @@ func (m *fakeConfig) Alerts(keep func(*config.Alert) bool) (all []*config.Alert)
 		}
 	}
 	return all
+}
+
+func (m *fakeConfig) AlertsWithNotices(keep func(*config.Alert) bool) []*config.Alert {
+	return m.Alerts(func(a *config.Alert) bool { return len(a.Notices) > 0 && (keep == nil || keep(a)) })
+}
+
+func (m *fakeConfig) Finding(id string) (*config.Finding, config.Presence) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f := m.findings[id]; f != nil {
+		return f, config.Present
+	}
+	return nil, config.Unknown
 }
 
 func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error) {
@@ -253,8 +267,8 @@ func newRig(t *testing.T) *rig {
 func rigOn(t *testing.T, node string, k *config.Keyring, m *fakeConfig, o *fakeSender) *rig {
 	t.Helper()
 	a, err := New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
-		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, History: m,
-		Keyring: k, Sender: o,
+		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, Notices: m,
+		History: m, Keyring: k, Sender: o,
 		Now: time.Now, Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {

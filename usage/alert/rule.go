@@ -109,7 +109,7 @@ const rereadTime = time.Hour
 // fired. An alert changes only when its condition does. It fires again only after the cooldown, never for a record
 // from before its last transition, and never while the endpoint is muted or the rule is off: then a firing alert is
 // resolved without a notice.
-func nextTransition(a *config.Alert, f finding, s *config.AlertSettings, overrides config.EndpointAlerts,
+func nextTransition(a *config.Alert, f evaluation, s *config.AlertSettings, overrides config.EndpointAlerts,
 	at logPosition,
 	now time.Time) (
 	_ transition, announce bool) {

@@ -21,7 +21,8 @@ func TestNextTransition(t *testing.T) {
 	f := func(name string, a *config.Alert, v ruleResult, overrides config.EndpointAlerts, at logPosition, want transition,
 		wantAnnounce bool) {
 		t.Helper()
-		if got, announce := nextTransition(a, finding{rule: deliveryFailed, result: v}, s, overrides, at, now); got != want ||
+		f := evaluation{rule: deliveryFailed, result: v}
+		if got, announce := nextTransition(a, f, s, overrides, at, now); got != want ||
 			announce != wantAnnounce {
 			t.Errorf("%s: %v, announced %v", name, got, announce)
 		}

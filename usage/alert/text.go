@@ -12,11 +12,14 @@ import (
 // message returns the message of a notice, as text and as data.
 func (nf *notifier) message(x *config.Alert, n config.AlertNotice) notify.Message {
 	where := nf.link(x)
+	if isAboutFinding(n) {
+		where = nf.findingLink(n)
+	}
 	m := notify.Message{
 		ID: n.ID, Type: n.Type, At: n.At, Link: where,
 		Data: notify.AlertData{
 			EndpointID: orNull(x.Endpoint), DestinationID: orNull(x.Destination), Rule: x.Rule, Value: n.Value,
-			Threshold: n.Threshold, DashboardURL: where,
+			Threshold: n.Threshold, DashboardURL: where, FindingID: n.Finding, TripwireID: n.Tripwire, Count: n.Count,
 		},
 	}
 	text, state := headline(x, n), "Alert"
@@ -28,10 +31,15 @@ func (nf *notifier) message(x *config.Alert, n config.AlertNotice) notify.Messag
 			m.Facts = append(m.Facts, notify.Fact{Name: name, Value: fmt.Sprint(value)})
 		}
 	}
-	name := nf.facts(x, fact)
-	fact("Rule", x.Rule)
-	fact("Value", n.Value)
-	fact("Threshold", n.Threshold)
+	name := ""
+	if isAboutFinding(n) {
+		name = nf.findingFacts(n, fact)
+	} else {
+		name = nf.facts(x, fact)
+		fact("Rule", x.Rule)
+		fact("Value", n.Value)
+		fact("Threshold", n.Threshold)
+	}
 	fact("Since", n.At.Format("2006-01-02 15:04:05 UTC"))
 	if n.Merged > 0 {
 		fact(factEarlier, n.Merged)
@@ -52,6 +60,9 @@ const (
 
 // headline returns one line that says what happened.
 func headline(x *config.Alert, n config.AlertNotice) string {
+	if isAboutFinding(n) {
+		return findingHeadline(n)
+	}
 	messageType, _, _ := strings.Cut(x.ID, "/")
 	r, _ := ruleOfType(messageType)
 	if r == recoveryEnded {

@@ -1,0 +1,185 @@
+package alert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/notify"
+)
+
+// announce announces a transition of a finding as config.DecideFinding does, and reports whether there is a message.
+func (r *rig) announce(f *config.Finding, t finding.Transition) bool {
+	r.t.Helper()
+	r.config.set(func(m *fakeConfig) {
+		if m.findings == nil {
+			m.findings = map[string]*config.Finding{}
+		}
+		m.findings[f.ID] = f
+	})
+	n := r.Announce(t)(f, r.config.Alert)
+	if n == nil {
+		return false
+	}
+	if _, err := r.config.ChangeAlert(r.t.Context(), n.Alert, func(x *config.Alert) error {
+		n.Write(x)
+		return nil
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+	return true
+}
+
+func newFinding(alter func(*config.Finding)) *config.Finding {
+	f := &config.Finding{Meta: config.Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret,
+		Rule: "stripe-secret-live", Severity: finding.High, Status: finding.Open, Masked: "sk_live_***abcd",
+		First: config.FirstHit{Source: finding.Drain, Sender: "drn_1", Label: "shop"}}
+	if alter != nil {
+		alter(f)
+	}
+	return f
+}
+
+// At most 20 findings an hour have a message of their own, whichever nodes announce them. The others are counted in one
+// digest, and no finding is counted twice.
+func TestManyFindingsBecomeADigest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		other := rigOn(t, "b", r.deps.Keyring, r.config, r.sender)
+		runNotifiers(t, r, other)
+		total := func() (singles, many, counted int) {
+			for _, p := range r.sender.all() {
+				switch {
+				case p.kind != notify.Webhook:
+				case p.m.Type == "alert.finding.many":
+					many, counted = many+1, counted+p.m.Data.(notify.AlertData).Count
+				case p.m.Type == "alert.finding.opened":
+					singles++
+				}
+			}
+			return singles, many, counted
+		}
+		want := func(what string, singles, many, counted int) {
+			t.Helper()
+			if s, m, c := total(); s != singles || m != many || c != counted {
+				t.Errorf("%s: %d messages, %d digests of %d findings; want %d, %d, %d", what, s, m, c, singles, many, counted)
+			}
+		}
+		for i := range 1001 {
+			[]*rig{r, other}[i%2].announce(newFinding(nil), finding.Opened)
+		}
+		synctest.Wait()
+		want("at once", 20, 0, 0)
+		time.Sleep(10 * time.Minute)
+		want("after the digest", 20, 1, 981)
+		for range 5 {
+			r.announce(newFinding(nil), finding.Opened)
+		}
+		time.Sleep(45 * time.Minute)
+		want("before the hour is over", 20, 1, 981)
+		time.Sleep(10 * time.Minute)
+		want("the second digest", 20, 2, 986)
+		for range 21 {
+			other.announce(newFinding(nil), finding.Opened)
+		}
+		time.Sleep(2 * time.Hour)
+		want("the next hour", 40, 3, 987)
+	})
+}
+
+// A message says which finding it is about, and who is notified depends on the rule.
+func TestMessagesOfFindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		runNotifiers(t, r)
+		f := newFinding(nil)
+		r.announce(f, finding.Opened)
+		time.Sleep(time.Minute)
+		m := r.sender.all()[0].m
+		data := m.Data.(notify.AlertData)
+		link := "https://relay.example.com/app/findings/" + f.ID
+		if m.Title != "[Alert] A leaked secret was found: stripe-secret-live" || m.Link != link || data.FindingID != f.ID ||
+			data.Rule != "finding" || data.Value != "high" || data.Threshold != "high" || data.DashboardURL != link {
+			t.Errorf("message %+v", m)
+		}
+		facts := fmt.Sprint(m.Facts)
+		for _, want := range []string{"sk_live_***abcd", "drain drn_1", "shop"} {
+			if !strings.Contains(facts, want) {
+				t.Errorf("the facts lack %s: %s", want, facts)
+			}
+		}
+		r.announce(f, finding.Reopened)
+		time.Sleep(time.Minute)
+		want := []string{"alert.finding.opened", "alert.finding.reopened"}
+		if got := r.sender.types(notify.Slack); !slices.Equal(got, want) {
+			t.Errorf("sent %v", got)
+		}
+		if n := len(r.config.AlertsWithNotices(nil)); n != 0 {
+			t.Errorf("%d alerts have notices left", n)
+		}
+
+		medium := newFinding(func(f *config.Finding) { f.Severity = finding.Medium })
+		if r.announce(medium, finding.Opened) {
+			t.Error("announced below the severity of the rule")
+		}
+		r.config.set(func(m *fakeConfig) { m.settings.Rules.Finding.MinSeverity = "low" })
+		if !r.announce(medium, finding.Opened) {
+			t.Error("not announced at the severity of the rule")
+		}
+		r.config.set(func(m *fakeConfig) { m.settings.Rules.Finding.Enabled = false })
+		if r.announce(f, finding.Opened) {
+			t.Error("announced although the rule is off")
+		}
+		r.config.set(func(m *fakeConfig) { m.settings.Rules.Finding.Enabled, m.settings.Channels = true, nil })
+		if r.announce(f, finding.Opened) {
+			t.Error("announced without channels")
+		}
+	})
+}
+
+// Unverified reports have one message an hour and sender, a tripwire one in the cooldown. Neither takes a slot.
+func TestMessagesOutsideTheSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		unverified := func(sender string) bool {
+			return r.announce(newFinding(func(f *config.Finding) {
+				f.Unverified, f.First.Sender = true, sender
+			}), finding.Opened)
+		}
+		tripwire := func() bool {
+			return r.announce(newFinding(func(f *config.Finding) {
+				f.Kind, f.Severity = finding.Tripwire, finding.Critical
+				f.First = config.FirstHit{Source: finding.FromTripwire, Sender: "trw_1"}
+			}), finding.Reopened)
+		}
+		if !unverified("dsn_1") || unverified("dsn_1") || !unverified("dsn_2") {
+			t.Error("unverified reports")
+		}
+		if !tripwire() || tripwire() {
+			t.Error("a tripwire")
+		}
+		time.Sleep(config.DefaultAlertCooldown * time.Second)
+		if !tripwire() || unverified("dsn_1") {
+			t.Error("after the cooldown")
+		}
+		time.Sleep(time.Hour)
+		if !unverified("dsn_1") {
+			t.Error("after an hour")
+		}
+		for i := range findingSlots {
+			if name := fmt.Sprintf("finding/%02d", i); r.config.Alert(name) != nil {
+				t.Errorf("%s is taken", name)
+			}
+		}
+		n := r.config.Alert("tripwire.tripped/trw_1").Notices[0]
+		if n.Type != "alert.tripwire.tripped" || n.Tripwire != "trw_1" {
+			t.Errorf("notice %+v", n)
+		}
+	})
+}
