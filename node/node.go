@@ -66,6 +66,7 @@ type Node struct {
 
 	listener           net.Listener
 	url                string
+	partitions         int32 // of the keyed topics
 	control            *config.Control
 	limiter            *limit.Limiter
 	producer           *stream.Producer
@@ -78,6 +79,7 @@ type Node struct {
 	trimmer            *stream.Trimmer  // nil without the role dispatch
 	ownsFirstPartition atomic.Bool      // this node owns the first partition
 	notifier           *notify.Sender
+	alerts             *alert.Alerts // nil without the role dispatch
 	guard              *stream.RetentionGuard
 	front              *web.Front
 	proxies            []netip.Prefix
@@ -126,6 +128,9 @@ func (n *Node) starts() []start {
 		{name: "dispatcher", role: "dispatch", new: n.newDispatcher},
 		{name: "notifier", new: n.newNotifier},
 		{name: "alerts", role: "dispatch", new: n.newAlerts},
+		{name: "decider of findings", role: "dispatch", new: func() (func(context.Context) error, error) {
+			return newDecider(n)
+		}},
 		{name: "guard of the log", new: n.newGuard},
 		{name: "ingest", new: n.newIngest},
 		{name: "event feed", new: n.newFeed},
@@ -202,6 +207,7 @@ func (n *Node) newControl() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.partitions = partitions
 	n.control, err = config.New(config.Config{
 		Node: n.s.NodeName, Version: n.s.Version, Partitions: partitions, BootstrapKey: n.s.BootstrapKey,
 		BootstrapReadKey: n.s.BootstrapReadKey,
@@ -383,16 +389,17 @@ func (n *Node) newNotifier() (func(context.Context) error, error) {
 
 // newAlerts creates the evaluation of alert rules for the partitions that this node dispatches.
 func (n *Node) newAlerts() (func(context.Context) error, error) {
-	a, err := alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
+	var err error
+	n.alerts, err = alert.New(alert.Config{Node: n.s.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
 		alert.Deps{
-			Log: n.log, Stream: n.stream, Config: n.control, History: n.control, Keyring: n.keyring, Sender: n.notifier,
-			Now: n.control.Now, Metrics: n.registry,
+			Log: n.log, Stream: n.stream, Config: n.control, Notices: n.control, History: n.control,
+			Keyring: n.keyring, Sender: n.notifier, Now: n.control.Now, Metrics: n.registry,
 			Usage: allowance{n.usage, n.control}, Events: n.reader,
 		})
 	if err != nil {
 		return nil, err
 	}
-	return a.Run, nil
+	return n.alerts.Run, nil
 }
 
 // allowance compares the events of the one account with its allowance.

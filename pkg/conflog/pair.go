@@ -111,7 +111,7 @@ func (l *Log) ChangePair(ctx context.Context, k Kind, id string,
 		if err != nil || first.Value == nil {
 			return old, WriteResult{Entity: old}, err
 		}
-		if res, err = (writer{l}).write(ctx, l.newPair(v.state, k, id, old, first, other)); err != nil {
+		if res, err = (writer{l}).write(ctx, (writer{l}).newPair(v.state, k, id, old, first, other)); err != nil {
 			return old, res, err
 		}
 		switch res.result {
@@ -128,7 +128,7 @@ func (l *Log) ChangePair(ctx context.Context, k Kind, id string,
 }
 
 // newPair returns the record of ChangePair. Without a second value it is an ordinary one.
-func (l *Log) newPair(s *state, k Kind, id string, old *Entity, first NewValue, other PairValue) record {
+func (l writer) newPair(s *state, k Kind, id string, old *Entity, first NewValue, other PairValue) record {
 	r := l.newRecord(s, k, id, preAbsent, opPut)
 	r.Value, r.Exempt, r.replaced = first.Value, first.Exempt, old
 	if old != nil {

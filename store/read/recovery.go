@@ -33,6 +33,18 @@ func (r *Reader) CaughtUp(ctx context.Context) error {
 	return nil
 }
 
+// FindingsCaughtUp is Reader.CaughtUp for the hits of findings.
+func FindingsCaughtUp(ctx context.Context, r *Reader) error {
+	asOf, err := r.fence.waitFindings(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !asOf.IsZero():
+		return errNotCaughtUp
+	}
+	return nil
+}
+
 // SelectRecovery writes the items of a selection under a new name, which must not have been used before, and returns
 // their number. It includes everything acknowledged before the call. After an error the name must not be used again;
 // the rows written under it expire with their TTL.

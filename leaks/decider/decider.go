@@ -1,0 +1,383 @@
+// Package decider decides what hits change in their findings: a first hit opens one, a late hit opens a resolved one
+// again. It reads the topic findings as the consumer group findings, on nodes with the role dispatch.
+//
+// A finding is an entity of the configuration log, and each decision is a conditional record. So a hit that is read
+// twice changes nothing, and of two nodes that own a partition for a moment one decides. The message to people is part
+// of the same record (config.DecideFinding): both are written or neither. Offsets are committed after the decisions of
+// their records.
+//
+// The decider also opens ignored findings whose time has passed, and once a day forgets findings without hits for 400
+// days. Hits are counted by the store, not here.
+//
+// Begin reading at Run and next.
+//
+// # Invariants
+//
+//  1. The first hit of a finding opens it with one message, whichever and however many nodes read it
+//     (TestTwoOwnersSendOneMessage, TestHitsThatAreReadTwiceChangeNothing).
+//  2. A hit an hour after the resolution opens the finding again, with one message (TestResolvedFindingsReopen).
+//  3. Memory is bounded by one poll.
+//
+// Backpressure: while the configuration log takes no record, the decider waits at the first decision that it has to
+// write.
+package decider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+// Config configures the decider.
+type Config struct {
+	InstanceID string // static membership; empty = dynamic, which the embedded engine needs
+	Partitions int32  // of the topic findings
+}
+
+// Configuration is what the decider needs of the configuration log.
+type Configuration interface {
+	Finding(id string) (*config.Finding, config.Presence)
+	FindingIDs(filter config.FindingFilter) []string
+	DecideFinding(ctx context.Context, id string,
+		decide func(old *config.Finding) (next *config.Finding, announce config.Announcer)) (
+		before, after *config.Finding, err error)
+	// KeyByFingerprint returns the API key with that fingerprint; nil if there is none.
+	KeyByFingerprint(fingerprint string) *config.Key
+	KeyWorks(k *config.Key) bool
+}
+
+// History finds and removes old findings.
+type History interface {
+	FindingsBefore(t time.Time) []*config.Finding
+	ForgetFinding(ctx context.Context, f *config.Finding) error
+}
+
+// Store knows when findings were hit.
+type Store interface {
+	// LastHits returns when each of these findings was hit last, including hits that were acknowledged before the call. A
+	// finding without hits is missing.
+	LastHits(ctx context.Context, ids []string) (map[string]time.Time, error)
+	// DeleteFindings removes the rows of these findings, of which their hits are gone.
+	DeleteFindings(ctx context.Context, ids []string) error
+}
+
+// Notifier builds the messages to people.
+type Notifier interface {
+	Announce(t finding.Transition) config.Announcer
+}
+
+// Deps are the dependencies of the decider. All are required.
+type Deps struct {
+	Log      *slog.Logger
+	Stream   stream.Config
+	Config   Configuration
+	History  History
+	Store    Store
+	Notifier Notifier
+	Now      func() time.Time
+	Metrics  prometheus.Registerer
+}
+
+func (d *Deps) validate() error {
+	if d.Log == nil || d.Config == nil || d.History == nil || d.Store == nil || d.Notifier == nil || d.Now == nil ||
+		d.Metrics == nil {
+		return errors.New("decider of findings: a dependency is missing")
+	}
+	return d.Stream.Validate()
+}
+
+// Decider decides the hits of this node's partitions.
+type Decider struct {
+	cfg     Config
+	deps    Deps
+	log     *slog.Logger
+	metrics *metrics
+	group   *stream.Group // set by Run before it polls
+
+	announcing sync.Mutex // held while a transition is written: messages share alerts, and would conflict
+
+	mu    sync.Mutex                // guards owned and lost
+	owned map[int32]bool            // partitions of this node
+	lost  map[stream.Partition]bool // since the last commit: their offsets must not be committed
+
+	commit map[stream.Partition]stream.Commit // owned by the goroutine of Run
+
+	tickedAt, forgotAt, committedAt time.Time // owned by the goroutine of Run
+}
+
+// New validates its arguments. It starts nothing.
+func New(cfg Config, deps Deps) (*Decider, error) {
+	if err := deps.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Partitions < 1 {
+		return nil, errors.New("decider of findings: the number of partitions is needed")
+	}
+	m, err := newMetrics(deps.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	return &Decider{cfg: cfg, deps: deps, log: deps.Log, metrics: m, owned: map[int32]bool{},
+		lost: map[stream.Partition]bool{}, commit: map[stream.Partition]stream.Commit{}}, nil
+}
+
+const (
+	maxPoll  = 2000
+	maxFetch = 1 << 20 // of one partition
+	maxBytes = 4 << 20 // of all partitions
+	// tickEvery is how often offsets are committed; reopenEvery how often ignored findings are checked.
+	tickEvery   = time.Second
+	reopenEvery = 10 * time.Second
+	// retryEvery is the pause after a write to the configuration log failed.
+	retryEvery = time.Second
+	// maxDecisions is how many findings are decided at the same time.
+	maxDecisions = 8
+)
+
+// Run decides hits until ctx ends.
+func (d *Decider) Run(ctx context.Context) error {
+	var err error
+	d.group, err = stream.NewGroup(d.deps.Stream, stream.GroupConfig{
+		Name: stream.FindingsGroup, Topics: stream.ReadBy(stream.FindingsGroup), InstanceID: d.cfg.InstanceID,
+		MaxPoll: maxPoll, MaxPartitionBytes: maxFetch, MaxBytes: maxBytes, Assigned: d.onAssigned,
+		Revoked: func(_ context.Context, ps []stream.Partition) { d.onLost(ps) }, Lost: d.onLost,
+	})
+	if err != nil {
+		return err
+	}
+	defer d.group.Close()
+	for {
+		if err := d.poll(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("decider of findings: %w", err)
+		}
+	}
+}
+
+// poll reads records once, decides them, and does what is due.
+func (d *Decider) poll(ctx context.Context) error {
+	var batches []batch
+	polling, cancel := context.WithTimeout(ctx, tickEvery)
+	err := d.group.Poll(polling, func(p stream.Partition, records []*stream.Record) {
+		batches = append(batches, batch{p, records})
+	})
+	cancel()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if err := d.decideBatches(ctx, batches); err != nil {
+		return err
+	}
+	return d.tick(ctx)
+}
+
+// tick commits offsets, opens findings that are no longer ignored, and forgets old ones, each when it is due.
+func (d *Decider) tick(ctx context.Context) error {
+	now := d.now()
+	d.commitOffsets(ctx, now)
+	if now.Sub(d.tickedAt) >= reopenEvery || now.Before(d.tickedAt) {
+		d.tickedAt = now
+		if err := d.reopenIgnored(ctx, now); err != nil {
+			return err
+		}
+	}
+	return d.forgetOld(ctx, now)
+}
+
+func (d *Decider) onAssigned(commits map[stream.Partition]stream.Commit) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for p := range commits {
+		d.owned[p.Index] = true
+	}
+}
+
+func (d *Decider) onLost(ps []stream.Partition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range ps {
+		delete(d.owned, p.Index)
+		d.lost[p] = true
+	}
+}
+
+// owns reports whether this node decides a finding.
+func (d *Decider) owns(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.owned[finding.PartitionOf(id, d.cfg.Partitions)]
+}
+
+// commitOffsets sends the offsets of decided records to the group coordinator, once a second. If it fails, the next
+// call includes them; hits that are read twice change nothing.
+func (d *Decider) commitOffsets(ctx context.Context, now time.Time) {
+	if since := now.Sub(d.committedAt); since >= 0 && since < tickEvery {
+		return
+	}
+	d.committedAt = now
+	// Holding mu delays onLost, so offsets of lost partitions are never committed.
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for p := range d.lost {
+		delete(d.commit, p)
+	}
+	clear(d.lost)
+	if len(d.commit) == 0 {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := d.group.Commit(limited, maps.Clone(d.commit)); err != nil {
+		if ctx.Err() == nil {
+			d.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets of the consumer group findings", slog.Any("error", err))
+		}
+		return
+	}
+	clear(d.commit)
+}
+
+// batch holds consecutive records of one partition.
+type batch struct {
+	partition stream.Partition
+	records   []*stream.Record
+}
+
+// decideBatches decides the hits of records. It returns when all decisions are durable.
+func (d *Decider) decideBatches(ctx context.Context, batches []batch) error {
+	byFinding := map[string][]*finding.Hit{}
+	var order []string
+	for _, b := range batches {
+		for _, r := range b.records {
+			h := d.decode(ctx, r)
+			if h == nil {
+				continue
+			}
+			if byFinding[h.Finding] == nil {
+				order = append(order, h.Finding)
+			}
+			byFinding[h.Finding] = append(byFinding[h.Finding], h)
+		}
+	}
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(maxDecisions)
+	for _, id := range order {
+		group.Go(func() error {
+			for _, h := range byFinding[id] {
+				if err := d.decideHit(running, h); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, b := range batches {
+		last := b.records[len(b.records)-1]
+		d.commit[b.partition] = stream.Commit{Offset: last.Offset + 1, LeaderEpoch: last.LeaderEpoch}
+	}
+	return nil
+}
+
+// decode returns the hit of a record; nil if there is none for this group.
+func (d *Decider) decode(ctx context.Context, r *stream.Record) *finding.Hit {
+	if slices.ContainsFunc(r.Headers, func(h stream.Header) bool { return h.Key == stream.HeaderOnlyGroup }) {
+		return nil // put back for the store; it was decided before
+	}
+	h, err := finding.Decode(r.Value)
+	if errors.Is(err, finding.ErrNotHit) {
+		return nil
+	}
+	if err != nil { // the store writer copies it to the dead letter topic
+		d.metrics.undecodable.Inc()
+		d.log.LogAttrs(ctx, slog.LevelWarn, "the decider of findings skips a record that cannot be decoded",
+			slog.Int("partition", int(r.Partition)), slog.Int64("offset", r.Offset), slog.Any("error", err))
+		return nil
+	}
+	d.metrics.hits.WithLabelValues(string(h.Source)).Inc()
+	return h
+}
+
+// decideHit writes what a hit changes in its finding, if anything.
+func (d *Decider) decideHit(ctx context.Context, h *finding.Hit) error {
+	return d.decide(ctx, h.Finding, func(old *config.Finding) (*config.Finding, finding.Transition) {
+		return d.next(old, h, d.now())
+	})
+}
+
+// decide writes a decision about a finding, if it changes anything. While the configuration log is unavailable it
+// retries every second.
+func (d *Decider) decide(ctx context.Context, id string,
+	next func(old *config.Finding) (*config.Finding, finding.Transition)) error {
+	for {
+		old, _ := d.deps.Config.Finding(id)
+		planned, transition := next(old)
+		if planned == nil {
+			return nil
+		}
+		err := d.write(ctx, id, transition, next)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, config.ErrTooManyFindings), errors.Is(err, config.ErrStateFull),
+			errors.Is(err, config.ErrEntityTooLarge):
+			d.metrics.refused.Inc()
+			d.log.LogAttrs(ctx, slog.LevelWarn, "a finding is not changed", slog.String("finding", id), slog.Any("error", err))
+			return nil // the next hit tries again
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		d.log.LogAttrs(ctx, slog.LevelWarn, "cannot write a finding", slog.String("finding", id), slog.Any("error", err))
+		if err := wait.For(ctx, retryEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// write writes one decision, with its message if it is a transition.
+func (d *Decider) write(ctx context.Context, id string, planned finding.Transition,
+	next func(old *config.Finding) (*config.Finding, finding.Transition)) error {
+	if planned != finding.Unchanged {
+		d.announcing.Lock()
+		defer d.announcing.Unlock()
+	}
+	var transition finding.Transition
+	before, after, err := d.deps.Config.DecideFinding(ctx, id,
+		func(old *config.Finding) (*config.Finding, config.Announcer) {
+			var f *config.Finding
+			if f, transition = next(old); f == nil || transition == finding.Unchanged {
+				return f, nil
+			}
+			return f, d.deps.Notifier.Announce(transition)
+		})
+	if err != nil || after == nil || before != nil && before.Version == after.Version || transition == finding.Unchanged {
+		return err
+	}
+	d.metrics.transitions.WithLabelValues(string(transition)).Inc()
+	d.log.LogAttrs(ctx, slog.LevelInfo, "finding changed its state", slog.String("finding", id),
+		slog.String("rule", after.Rule), slog.String("transition", string(transition)),
+		slog.Bool("announced", !after.AnnouncedAt.Before(after.OpenedAt)))
+	return nil
+}
+
+// now returns the time of the cluster in UTC.
+func (d *Decider) now() time.Time { return d.deps.Now().UTC() }

@@ -1,0 +1,41 @@
+package decider
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the metrics of the decider.
+type metrics struct {
+	hits        *prometheus.CounterVec // by source
+	transitions *prometheus.CounterVec // by transition
+	refused     prometheus.Counter
+	forgotten   prometheus.Counter
+	undecodable prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		hits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_finding_hits_total", Help: "Hits of findings that were read, by source; repeated ones count again."},
+			[]string{"source"}),
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "relay_finding_transitions_total", Help: "Findings that were opened or reopened by a hit or by time."},
+			[]string{"to"}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_finding_refused_changes_total",
+			Help: "Changes of findings that were refused because a bound of the configuration is reached."}),
+		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_finding_forgotten_total", Help: "Findings that were forgotten after 400 days without a hit."}),
+		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "relay_finding_undecodable_records_total",
+			Help: "Records of findings that the decider skipped because they cannot be decoded."}),
+	}
+	for _, c := range []prometheus.Collector{m.hits, m.transitions, m.refused, m.forgotten, m.undecodable} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics of findings: %w", err)
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,70 @@
+package decider
+
+import (
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// next returns the finding after a hit, and the transition; nil if the hit changes nothing. old is nil before the first
+// hit.
+func (d *Decider) next(old *config.Finding, h *finding.Hit, now time.Time) (*config.Finding, finding.Transition) {
+	severity, key := d.recognizeKey(h)
+	if old == nil {
+		return &config.Finding{
+			Kind: h.Kind, Rule: h.Rule, Severity: severity, Status: finding.Open, Unverified: h.Unverified, Test: h.Test,
+			Masked: h.Masked, Fingerprint: h.Fingerprint, KeyID: key, OpenedAt: now,
+			First: config.FirstHit{At: h.At, Source: h.Source, Sender: h.Sender, Label: h.Place.Label},
+		}, finding.Opened
+	}
+	f, verified := *old, old.Unverified && !h.Unverified
+	f.Severity, f.Unverified, f.Test = max(old.Severity, severity), old.Unverified && !verified, old.Test && h.Test
+	if f.KeyID == "" {
+		f.KeyID = key
+	}
+	transition := finding.Unchanged
+	switch {
+	case old.Status == finding.Resolved && h.Regresses(old.ResolvedAt):
+		f.RegressedAt, transition = h.At, finding.Reopened
+		open(&f, now)
+	case old.Status == finding.Open && (verified || f.Severity > old.Severity && old.AnnouncedAt.Before(old.OpenedAt)):
+		transition = finding.Opened // nobody was notified before: it was not verified, or below the rule's severity
+	}
+	if f == *old {
+		return nil, finding.Unchanged
+	}
+	return &f, transition
+}
+
+// open makes a finding open.
+func open(f *config.Finding, now time.Time) {
+	f.Status, f.OpenedAt = finding.Open, now
+	f.Resolution, f.ResolvedAt, f.IgnoreReason, f.IgnoreUntil = "", time.Time{}, "", time.Time{}
+}
+
+// recognizeKey returns the severity of a hit, and the id of our own API key that it shows; empty = it is none. A key
+// that works is critical wherever it is seen.
+func (d *Decider) recognizeKey(h *finding.Hit) (finding.Severity, string) {
+	if h.Fingerprint == "" || h.Test {
+		return h.Severity, h.KeyID
+	}
+	k := d.deps.Config.KeyByFingerprint(h.Fingerprint)
+	if k == nil {
+		return h.Severity, h.KeyID
+	}
+	if d.deps.Config.KeyWorks(k) {
+		return finding.Critical, k.ID
+	}
+	return h.Severity, k.ID
+}
+
+// afterIgnoring returns an ignored finding whose time has passed as open; nil if it stays as it is.
+func afterIgnoring(old *config.Finding, now time.Time) (*config.Finding, finding.Transition) {
+	if old == nil || old.Status != finding.Ignored || old.IgnoreUntil.IsZero() || now.Before(old.IgnoreUntil) {
+		return nil, finding.Unchanged
+	}
+	f := *old
+	open(&f, now)
+	return &f, finding.Reopened
+}
