@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -118,12 +119,16 @@ func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, e
 	return n.dashboardURL() + admin.LinkPath + token, true, nil
 }
 
-// newServer creates the HTTP server for ingest and the API, with TLS if the settings name a certificate.
+// newServer creates the HTTP server for ingest, log drains and the API, with TLS if the settings name a certificate.
 func (n *Node) newServer() (func(context.Context) error, error) {
 	ingestHandler, apiHandler := n.ingest.Handler(), n.api.Handler()
 	notServed := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
 		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
 	})
+	lines := notServed
+	if n.drains != nil {
+		lines = n.drains.Handler()
+	}
 	pages := notServed
 	if n.dashboard != nil {
 		pages = n.dashboard.Handler()
@@ -136,6 +141,8 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 			ingestHandler.ServeHTTP(w, r)
 		case isIngest || v1 && !n.s.hasRole("api"):
 			notServed.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, drain.PathPrefix):
+			lines.ServeHTTP(w, r)
 		case dashboard.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
 		default:

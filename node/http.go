@@ -36,7 +36,7 @@ func maxConnections() int {
 	return int(min(most, max(files.Cur/2, 1)))
 }
 
-// Run serves until ctx ends and then waits for the requests in flight, for at most 25 s (drain).
+// Run serves until ctx ends and then waits for the requests in flight, for at most 25 s (shutdownTimeout).
 func (s *server) Run(ctx context.Context) error {
 	srv := &http.Server{
 		Handler: s.handler,
@@ -59,7 +59,7 @@ func (s *server) Run(ctx context.Context) error {
 	var stopped error
 	wg.Go(func() {
 		<-ctx.Done()
-		limit, done := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		limit, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer done()
 		stopped = srv.Shutdown(limit)
 	})

@@ -30,6 +30,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -49,8 +50,8 @@ import (
 // flushSmall bounds how long rows wait in the writer of serve: a reader on another node cannot ask it for a flush.
 const flushSmall = 250 * time.Millisecond
 
-// drain is how long a stop waits for requests in flight, inbound and outbound.
-const drain = 25 * time.Second
+// shutdownTimeout is how long a stop waits for requests in flight, inbound and outbound.
+const shutdownTimeout = 25 * time.Second
 
 // Node is one running process: what its components share, and the components.
 type Node struct {
@@ -84,6 +85,7 @@ type Node struct {
 	front              *web.Front
 	proxies            []netip.Prefix
 	ingest             *ingest.Ingest
+	drains             *drain.Drain // nil without the role ingest
 	feed               *feed.Feed
 	readiness          *api.Readiness
 	api                *api.API
@@ -133,6 +135,7 @@ func (n *Node) starts() []start {
 		}},
 		{name: "guard of the log", new: n.newGuard},
 		{name: "ingest", new: n.newIngest},
+		{name: "log drains", role: "ingest", new: n.newDrain},
 		{name: "event feed", new: n.newFeed},
 		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
 		{name: "api", new: n.newAPI},
@@ -260,7 +263,7 @@ func (n *Node) newProducer() (func(context.Context) error, error) {
 	}
 	return func(ctx context.Context) error {
 		<-ctx.Done()
-		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		defer n.producer.Close()
 		return n.producer.Flush(flush)
@@ -349,7 +352,7 @@ func (n *Node) newLedger() (func(context.Context) error, error) {
 func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	cfg := dispatcher.DefaultConfig()
 	cfg.MaxTransformedBody = 2 * n.s.MaxBody
-	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version, drain
+	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version, shutdownTimeout
 	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {
 		return nil, err
