@@ -64,7 +64,7 @@ func TestEventPageTellsTheWholeStory(t *testing.T) {
 func TestBodyViews(t *testing.T) {
 	b := eventRig(t).signedIn()
 	b.get(eventPath1+"?body=raw").want(200, "{&#34;a&#34;:&#34;&lt;i&gt;&#34;,&#34;n&#34;:1.50}", "Tree", "Hex")
-	b.get(eventPath1+"?body=hex").want(200, "00000000  7b 22 61 22")
+	b.get(eventPath1+"?body=hex").want(200, "00000000  7b 22 61 22", `class="code x"`)
 	file := b.get(eventPath1 + "/body")
 	if file.body != `{"a":"<i>","n":1.50}` || file.header.Get("Content-Type") != "application/octet-stream" ||
 		!strings.HasPrefix(file.header.Get("Content-Disposition"), "attachment") {

@@ -95,8 +95,8 @@ var presets = []preset{
 		Provider: verify.Twilio, Name: "Twilio", About: "Messages and calls. Signed over the URL and the form.",
 		Menu: "Console → Phone Numbers → Manage → Active numbers → your number → Configure",
 		Steps: []string{
-			"Under Messaging, at A message comes in, choose Webhook and paste the ingest URL; for calls under Voice, at A call " +
-				"comes in. Leave the method at HTTP POST: a GET is refused.",
+			"Under Messaging, at A message comes in, choose Webhook and paste the ingest URL; for calls under Voice, at A " +
+				"call comes in. Leave the method at HTTP POST: a GET is refused.",
 			"For states of sent messages set the ingest URL as StatusCallback, or in the Messaging Service under Integration.",
 			"Save. The endpoint answers with an empty <Response/>, so Twilio does nothing further.",
 		},

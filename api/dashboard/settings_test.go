@@ -338,7 +338,7 @@ func TestAboutExaminesOnRequest(t *testing.T) {
 		return []Check{{Name: "kafka", State: "warn", Text: "one <b>broker", Advice: "add one",
 			Details: make([]string, 100)}}, nil
 	}
-	page := b.post(aboutPath, url.Values{}).want(200, "kafka", "one &lt;b&gt;broker", "add one", "warn")
+	page := b.post(aboutPath, url.Values{}).want(200, "kafka", `class="full">one &lt;b&gt;broker`, "add one", "warn")
 	if n := strings.Count(page.main(), "<br><small></small>"); n != maxCheckDetails {
 		t.Errorf("%d lines of details, want %d", n, maxCheckDetails)
 	}

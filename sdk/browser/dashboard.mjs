@@ -54,6 +54,17 @@ export async function createEndpoint(page, url, { provider, name, destination })
   return page.getByText(`${url}/in/`).first().innerText()
 }
 
+// leave opens an address from a page that reloads itself, as it does without scripts: that can abort the navigation.
+export async function leave(page, url) {
+  for (;;) {
+    try {
+      return await page.goto(url)
+    } catch (error) {
+      if (!/ERR_ABORTED|interrupted by another navigation/.test(error.message)) throw error
+    }
+  }
+}
+
 // post sends an event to an ingest URL as the provider does, and returns the status.
 export async function post(ingestURL, provider, body, secret = providers[provider].secret) {
   const headers = { 'Content-Type': 'application/json', ...providers[provider].sign(body, secret) }

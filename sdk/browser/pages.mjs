@@ -1,6 +1,7 @@
 // Data for the pages of the dashboard, and the list of these pages.
 import assert from 'node:assert/strict'
 import { setTimeout as delay } from 'node:timers/promises'
+import { all } from './checks.mjs'
 import { call, post, providers } from './dashboard.mjs'
 import { hostile } from './receiver.mjs'
 
@@ -80,22 +81,31 @@ export async function seedHostile(relay, receiver) {
   await send(JSON.stringify({ type: 'url_verification', challenge: hostile }), 'application/json')
   const challenge = await event(relay, id, (e) => e.type === 'url_verification')
   const text = encodeURIComponent(hostile)
-  return [
-    ...['tree', 'raw', 'hex'].flatMap((as) => [failed, file, challenge].map((id) => `/app/events/${id}?body=${as}`)),
+  const filters = ['q', 'type', 'since', 'body_path', 'body_value', 'cursor']
+  const paths = [
+    `/app/events/${failed}?body=tree`,
     `/app/events/${failed}/attempts`,
-    `/app/events/${failed}/body?${text}`,
+    `/app/events/${file}?body=raw`,
+    `/app/events/${challenge}`,
     '/app/events',
-    `/app/events?${['q', 'type', 'since', 'body_path', 'body_value', 'cursor'].map((name) => `${name}=${text}`).join('&')}`,
-    `/app/endpoints/${id}`,
+    `/app/events?${filters.map((name) => `${name}=${text}`).join('&')}`,
     `/app/endpoints/${id}/wait`,
+    `/app/endpoints/${text}`,
+    `${new URL(ingestURL).pathname}?challenge=${text}&hub.challenge=${text}`,
+    `/docs?url=${text}&configUrl=${text}#/${hostile}`,
+  ]
+  if (!all) return paths
+  return [
+    ...paths,
+    ...[failed, file, challenge].flatMap((id) => ['tree', 'raw', 'hex'].map((as) => `/app/events/${id}?body=${as}`)),
+    `/app/events/${failed}/body?${text}`,
+    `/app/endpoints/${id}`,
     `/app/endpoints/${id}/settings`,
     `/app/endpoints/${id}/destinations/${destination}`,
-    ...['', 'endpoints/', 'events/', 'link/', 'settings/'].map((below) => `/app/${below}${text}`),
+    ...['', 'events/', 'link/', 'settings/'].map((below) => `/app/${below}${text}`),
     `/app/endpoints/new?provider=${text}`,
     `/app/sign-in?next=${text}`,
-    `${new URL(ingestURL).pathname}?challenge=${text}&hub.challenge=${text}`,
     `/docs/${text}`,
-    `/docs?url=${text}&configUrl=${text}#/${hostile}`,
   ]
 }
 
