@@ -27,6 +27,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
@@ -116,6 +118,7 @@ type resources struct {
 	sender       *sender
 	events       *events
 	signatures   *signatures
+	previews     *previews
 	payloads     *payloads
 	receipts     *receipts
 	replays      *replays
@@ -159,6 +162,9 @@ func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *r
 		audit: &auditLog{core: c, audit: deps.Audit},
 	}
 	x.signatures = &signatures{events: x.events, explain: deps.Explain, running: newExplanationLimit()}
+	x.previews = &previews{
+		events: x.events, limits: deps.Limits, secrets: scanner, running: semaphore.NewWeighted(maxPreviews),
+	}
 	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}
 	x.replays = &replays{
 		core: c, planner: &planner{core: c, selection: deps.Selection, reverify: deps.Reverify}, events: x.events,
@@ -186,6 +192,7 @@ func (x *resources) routes() []route {
 		{"/v1/endpoints/{endpoint}", methods{"GET": x.endpoints.readEndpoint, "PATCH": x.endpoints.updateEndpoint,
 			"DELETE": x.endpoints.deleteEndpoint}},
 		{"/v1/endpoints/{endpoint}/rotate-token", methods{"POST": x.endpoints.rotateToken}},
+		{previewPath, methods{"POST": x.previews.previewTransformation}},
 		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": x.destinations.createDestination}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}",
 			methods{"PATCH": x.destinations.updateDestination, "DELETE": x.destinations.deleteDestination}},

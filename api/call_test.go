@@ -212,7 +212,7 @@ func TestCallOfAReader(t *testing.T) {
 	}
 	for path, methods := range api.Routes(c.api) {
 		for _, method := range methods {
-			if method != "GET" {
+			if method != "GET" && !strings.HasSuffix(path, "/preview") { // that one changes nothing
 				c.call(reader, method, filled(path, map[string]string{"endpoint": "nope"}), "{", "n").wantError(
 					403, "insufficient_scope", "")
 			}

@@ -41,7 +41,7 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 	e.Name = e.ID[len(e.ID)-defaultNameLength:]
 	e.Token = a.newToken(e.ID)
 	in := a.newEndpointInput(true)
-	if in.merge(body, e); in.err != nil {
+	if in.merge(key, body, e); in.err != nil {
 		return in.err
 	}
 	created, err := a.config.CreateEndpoint(r.Context(), e)
@@ -144,7 +144,9 @@ func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	after, in, err := a.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) { in.merge(body, e) })
+	after, in, err := a.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
+		in.merge(key, body, e)
+	})
 	if err != nil {
 		return err
 	}

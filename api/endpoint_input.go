@@ -39,10 +39,11 @@ func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
 	return &endpointInput{endpoints: a, creating: creating, revealed: map[string]string{}}
 }
 
-// merge validates body and merges it into e, which holds the defaults or the current values.
-func (in *endpointInput) merge(body []byte, e *config.Endpoint) {
+// merge validates body and merges it into e, which holds the defaults or the current values. key is who changes it.
+func (in *endpointInput) merge(key *config.Key, body []byte, e *config.Endpoint) {
 	o := in.newObject("", body)
-	o.readOnly("id", "object", "ingest_url", "created_at", "updated_at", "warnings")
+	o.readOnly("id", "object", "ingest_url", "created_at", "updated_at", "warnings", "transformation_version",
+		"transformation_versions")
 	o.text("name", 1, maxName, &e.Name)
 	o.textOrNull("description", 0, maxDescription, &e.Description)
 	in.provider(o, e)
@@ -58,7 +59,7 @@ func (in *endpointInput) merge(body []byte, e *config.Endpoint) {
 	in.alerts(o, e)
 	in.dedup(o, e)
 	in.ingestLimit(o, e)
-	o.fixedValue("transformation", "null", "[]", `{"ops":[]}`)
+	in.transformation(o, key, e)
 	o.boolean("paused", &e.Paused)
 	o.fixedValue("scan_payloads", "false")
 	o.warnUnknown()

@@ -28,7 +28,7 @@ type endpointView struct {
 	Destinations   []destinationView   `json:"destinations"`
 	RetryPolicy    config.RetryPolicy  `json:"retry_policy"`
 	Alerts         endpointAlertsView  `json:"alerts"`
-	Transformation *struct{}           `json:"transformation"`
+	Transformation *transformationView `json:"transformation"`
 	Response       config.Response     `json:"response"`
 	Enabled        bool                `json:"enabled"`
 	Paused         bool                `json:"paused"`
@@ -37,7 +37,11 @@ type endpointView struct {
 	IngestURL      string              `json:"ingest_url"`
 	CreatedAt      web.Time            `json:"created_at"`
 	UpdatedAt      web.Time            `json:"updated_at"`
-	Warnings       []warning           `json:"warnings,omitempty"`
+
+	TransformationVersion  int                         `json:"transformation_version"`  // counts changes
+	TransformationVersions []transformationVersionView `json:"transformation_versions"` // newest first, at most 20
+
+	Warnings []warning `json:"warnings,omitempty"`
 }
 
 type verificationView struct {
@@ -124,7 +128,8 @@ func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[str
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
 		Metadata:  e.Metadata,
 		IngestURL: by.ingestURL(a.baseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
-		Destinations: make([]destinationView, len(e.Destinations)),
+		Destinations: make([]destinationView, len(e.Destinations)), Transformation: transformationOf(e),
+		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),
 	}
 	if x := e.Verification; x != nil {
 		v.Verification = &verificationView{

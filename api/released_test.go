@@ -227,12 +227,8 @@ func TestAdditionsPass(t *testing.T) {
 			strings.Replace(timeout, "60", "120", 1), ""},
 		{"a filter", "        - name: run_id\n          in: query", "        - name: team\n          in: query\n          " +
 			"schema: {type: string}\n        - name: run_id\n          in: query", ""},
-		{"a transformation in answers", "transformation:\n          type: [object, \"null\"]\n          " +
-			"additionalProperties: true\n",
-			"transformation:\n          type: [object, \"null\"]\n          required: [ops]\n          properties: {ops: " +
-				"{type: array, items: {type: object}}}\n", ""},
-		{"a transformation in requests", "    TransformationInput: {type: \"null\",",
-			"    TransformationInput: {type: [object, \"null\"], properties: {ops: {type: array, items: {type: object}}},", ""},
+		{"an operation", "op: {type: string, x-extensible-enum: [rename, pick, drop, wrap, add]}\n        from:",
+			"op: {type: string, x-extensible-enum: [rename, pick, drop, wrap, add, of_a_later_version]}\n        from:", ""},
 		{"scanned payloads", "    ScanPayloads: {type: boolean, const: false, d", "    ScanPayloads: {type: boolean, d", ""},
 		{"an item of the stream", "x-extensible-enum: [ready, event, gap, end]",
 			"x-extensible-enum: [ready, event, gap, end, note]", ""},

@@ -226,5 +226,38 @@ func (c *compiler) literal(text []byte) string {
 		c.fail("value", "cannot be added: %s", f.Message)
 		return ""
 	}
-	return string(appendCompact(nil, string(text), 0))
+	return unescapeHTML(string(appendCompact(nil, string(text), 0)))
+}
+
+// unescapeHTML writes <, >, &, U+2028 and U+2029 as themselves, which json.Marshal escapes when the operations are
+// stored: a value has the same bytes before and after.
+func unescapeHTML(text string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			b.WriteByte(text[i])
+			continue
+		}
+		plain, escaped := "", text[i:min(i+len(`\u0000`), len(text))]
+		switch strings.ToLower(escaped) {
+		case `\u003c`:
+			plain = "<"
+		case `\u003e`:
+			plain = ">"
+		case `\u0026`:
+			plain = "&"
+		case `\u2028`:
+			plain = "\u2028"
+		case `\u2029`:
+			plain = "\u2029"
+		}
+		if plain != "" {
+			b.WriteString(plain)
+			i += len(escaped) - 1
+			continue
+		}
+		b.WriteString(text[i : i+2])
+		i++
+	}
+	return b.String()
 }

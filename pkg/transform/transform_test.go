@@ -118,6 +118,27 @@ func TestResultsAreBounded(t *testing.T) {
 	}
 }
 
+// A value has the same bytes whether its operations come from a request or from the configuration, where json.Marshal
+// has escaped some of its characters.
+func TestStoredValuesKeepTheirBytes(t *testing.T) {
+	const value = `{"h":"<&>\u003C\\\\u003c\n","u":"` + "\u2028\u2029" + `","n":1e400}`
+	ops := []Op{{Op: Add, Path: "/v", Value: json.RawMessage(value)}}
+	text, err := json.Marshal(ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, all := range [][]Op{ops, parse(t, string(text))} {
+		p, err := Compile(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := p.Apply(input(`{}`), 1<<20)
+		if want := `{"v":` + strings.Replace(value, `\u003C`, "<", 1) + `}`; err != nil || string(out) != want {
+			t.Errorf("%s, %v; want %s", out, err, want)
+		}
+	}
+}
+
 func TestPreviewTellsEachStep(t *testing.T) {
 	p := program(t, `[{"op":"drop","paths":["/items/*/price","/none"]},
 		{"op":"rename","from":"/customer/id","to":"/customer_id"},

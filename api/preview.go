@@ -1,0 +1,214 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// previewPath is a POST that changes nothing: read access is enough, and it remembers no Idempotency-Key.
+const previewPath = "/v1/endpoints/{endpoint}/transformation/preview"
+
+const (
+	// previewRate is how many previews a second a key or a person may make.
+	previewRate = 20
+	// maxPreviews is how many previews a node makes at the same time; a further one waits for previewWait.
+	maxPreviews, previewWait = 2, 2 * time.Second
+	// previewOpsBytes is the room for operations and names in a request, beside the sample.
+	previewOpsBytes = 2 * transform.MaxOpsBytes
+)
+
+// previews shows what operations do to a sample. It stores nothing and sends nothing.
+type previews struct {
+	*events
+	limits  Limits
+	secrets *secrets.Scanner
+	running *semaphore.Weighted
+}
+
+// previewView is the response to a preview.
+type previewView struct {
+	OK         bool            `json:"ok"`
+	Output     json.RawMessage `json:"output"`      // null if the operations fail, or a number is beyond a double
+	OutputText *string         `json:"output_text"` // the bytes that a destination would get
+	Steps      []stepView      `json:"steps"`
+	Error      *failureView    `json:"error,omitempty"`
+	BytesIn    int             `json:"bytes_in"`
+	BytesOut   int             `json:"bytes_out"`
+	Masked     int             `json:"masked"` // credentials of a stored event that were masked before
+	Warnings   []warning       `json:"warnings,omitempty"`
+}
+
+// stepView is what one operation did.
+type stepView struct {
+	Index        int          `json:"index"`
+	Op           string       `json:"op"`
+	Changed      []changeView `json:"changed"`
+	ChangedTotal int          `json:"changed_total"`
+	Warnings     []string     `json:"warnings"`
+}
+
+// changeView is one place that changed; before and after are the beginnings of the values as JSON.
+type changeView struct {
+	Change  string  `json:"change"`
+	Pointer string  `json:"pointer"`
+	From    *string `json:"from"`
+	Before  *string `json:"before"`
+	After   *string `json:"after"`
+}
+
+// failureView says which operation failed and where; index is null if the sample or the result is at fault.
+type failureView struct {
+	Index   *int   `json:"index"`
+	Pointer string `json:"pointer"`
+	Message string `json:"message"`
+}
+
+func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	e, err := a.endpointInPath(r, key)
+	if err != nil {
+		return err
+	}
+	if wait, _ := a.limits.TakeSharedToken("preview", key.ID, previewRate); wait > 0 {
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
+			Message: "at most 20 previews a second; wait as long as Retry-After says"}
+	}
+	if err := web.CheckContentType(r); err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeout(r.Context(), previewWait)
+	defer cancel()
+	if a.running.Acquire(waiting, 1) != nil {
+		return web.ServiceUnavailable(nil, "this node is making other previews; try again")
+	}
+	defer a.running.Release(1)
+	var body bytes.Buffer
+	if err := web.ReadBody(r, &body, a.maxBody+previewOpsBytes); err != nil {
+		return err
+	}
+	in := &input{}
+	program, sample := a.previewInput(in, body.Bytes(), e)
+	if in.err != nil {
+		return in.err
+	}
+	masked := 0
+	if sample.event != (id.ID{}) {
+		if masked, err = a.loadSample(r.Context(), key, e, sample); err != nil {
+			return err
+		}
+	}
+	preview := program.Preview(sample.Input, int(2*a.maxBody))
+	view := previewViewOf(&preview)
+	view.BytesIn, view.Masked, view.Warnings = len(sample.Body), masked, in.warnings
+	web.WriteJSON(w, http.StatusOK, view)
+	return nil
+}
+
+// sampleInput is the document of a preview: pasted, or of an event that is not read yet.
+type sampleInput struct {
+	transform.Input
+	event id.ID
+	param string // member that named the event
+}
+
+// previewInput reads {ops?, sample | sample_text}. Without ops it takes those of the endpoint.
+func (a *previews) previewInput(in *input, body []byte, e *config.Endpoint) (*transform.Program, *sampleInput) {
+	o := in.newObject("", body)
+	var program *transform.Program
+	if raw, ok := o.raw("ops"); ok && kindOf(raw) != kindNull {
+		_, program = in.transformationOps("ops", raw)
+	} else if in.err == nil {
+		var saved []transform.Op
+		if e.Transformation != nil {
+			saved = e.Transformation.Ops
+		}
+		var err error
+		if program, err = transform.Compile(saved); err != nil {
+			in.fail("ops", "is required: this version cannot read the saved operations: %v", err)
+		}
+	}
+	sample := &sampleInput{Input: transform.Input{
+		EventID: id.ID{}.Text(id.Event), ReceivedAt: a.now(), EndpointID: e.ID, Attempt: 1,
+	}}
+	value, pasted := o.raw("sample")
+	text, typed := o.rawOfKind("sample_text", kindString)
+	switch {
+	case in.err != nil:
+	case pasted == typed:
+		o.fail("sample", "is required: a JSON document, or the id of an event; or sample_text, the text of a body")
+	case typed:
+		decoded, err := web.DecodeString(text)
+		if err != nil {
+			o.fail("sample_text", "must be a JSON string")
+		}
+		sample.Body = []byte(decoded)
+	default:
+		sample.Body, sample.param = value, "sample"
+		if name, err := web.DecodeString(value); kindOf(value) == kindString && err == nil &&
+			strings.HasPrefix(name, id.Event) {
+			if sample.event, err = id.Parse(id.Event, name); err != nil || !a.now().Before(a.expiry(sample.event)) {
+				o.fail("sample", "there is no such event")
+			}
+		}
+	}
+	o.warnUnknown()
+	return program, sample
+}
+
+// loadSample reads the event of a sample and masks the credentials in its body. It returns their number.
+func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.Endpoint, s *sampleInput) (int, error) {
+	detail, err := a.events.events.Event(ctx, key.Account, s.event)
+	switch {
+	case errors.Is(err, event.ErrNotFound), err == nil && detail.Event.Endpoint != e.ID:
+		return 0, web.Invalid(s.param, "this endpoint has no such event")
+	case err != nil:
+		return 0, err
+	case !a.erasures.ErasedAt(s.event).IsZero():
+		return 0, web.WrongState(s.param, "the payload of the event was erased; choose another event")
+	}
+	ev := detail.Event
+	s.EventID, s.EventType, s.ReceivedAt = ev.ID.Text(id.Event), ev.Type, ev.ReceivedAt()
+	var masked int
+	s.Body, masked = a.secrets.MaskAll(nil, ev.Body)
+	return masked, nil
+}
+
+func previewViewOf(p *transform.Preview) *previewView {
+	view := &previewView{OK: p.Failure == nil, BytesOut: len(p.Output), Steps: []stepView{}}
+	if f := p.Failure; f != nil {
+		view.Error = &failureView{Pointer: f.Pointer, Message: f.Message}
+		if f.Op != transform.NoOp {
+			view.Error.Index = &f.Op
+		}
+	} else {
+		view.OutputText = orNull(string(p.Output))
+		if isReadable(p.Output) {
+			view.Output = p.Output
+		}
+	}
+	for _, s := range p.Steps {
+		step := stepView{Index: s.Index, Op: s.Op, Changed: []changeView{}, ChangedTotal: s.Total, Warnings: s.Warnings}
+		for _, c := range s.Changed {
+			x := changeView{Change: c.Kind, Pointer: c.Pointer, Before: orNull(c.Before), After: orNull(c.After)}
+			if c.Kind == transform.Moved {
+				x.From = &c.From
+			}
+			step.Changed = append(step.Changed, x)
+		}
+		view.Steps = append(view.Steps, step)
+	}
+	return view
+}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// transformationView is the transformation of an endpoint in a response.
+type transformationView struct {
+	Ops []transform.Op `json:"ops"`
+}
+
+func transformationOf(e *config.Endpoint) *transformationView {
+	if !e.Transforms() {
+		return nil
+	}
+	return &transformationView{e.Transformation.Ops}
+}
+
+// transformationVersionView says when and by whom a version was made.
+type transformationVersionView struct {
+	Version    int       `json:"version"`
+	CreatedAt  web.Time  `json:"created_at"`
+	CreatedBy  actorView `json:"created_by"`
+	Operations int       `json:"operations"`
+}
+
+func transformationVersions(e *config.Endpoint) []transformationVersionView {
+	out := []transformationVersionView{}
+	if e.Transformation == nil {
+		return out
+	}
+	for _, v := range e.Transformation.Versions {
+		by := audit.ActorOf(v.By, v.Name)
+		out = append(out, transformationVersionView{v.Version, web.Time(v.At),
+			actorView{by.Type, orNull(by.ID), orNull(by.Name)}, v.Operations})
+	}
+	return out
+}
+
+// transformation reads the member of an endpoint: {"ops": […]}, the array alone, or null for none. It replaces the
+// operations as a whole. key makes the new version.
+func (in *endpointInput) transformation(o *object, key *config.Key, e *config.Endpoint) {
+	raw, ok := o.raw("transformation")
+	if !ok || in.err != nil {
+		return
+	}
+	ops, _ := in.transformationOps(o.param("transformation"), raw)
+	if in.err == nil {
+		e.SetTransformation(ops, in.endpoints.now(), key.ID, key.Name)
+	}
+}
+
+// transformationOps reads and compiles the operations in a member of a request.
+func (in *input) transformationOps(path string, raw []byte) ([]transform.Op, *transform.Program) {
+	switch kindOf(raw) {
+	case kindNull:
+		return nil, nil
+	case kindObject:
+		o := in.newObject(path, raw)
+		list, ok := o.rawOfKind("ops", kindArray)
+		if !ok {
+			o.fail("ops", "is required: an array of operations")
+			return nil, nil
+		}
+		o.warnUnknown()
+		return in.ops(o.param("ops"), list)
+	case kindArray:
+		return in.ops(path, raw)
+	}
+	in.fail(path, "must be null, an object with ops, or an array of operations")
+	return nil, nil
+}
+
+// ops reads an array of operations.
+func (in *input) ops(path string, raw []byte) ([]transform.Op, *transform.Program) {
+	elements, err := web.ParseArray(raw, transform.MaxOps)
+	if err != nil {
+		in.fail(path, "must have at most %d operations", transform.MaxOps)
+		return nil, nil
+	}
+	ops := make([]transform.Op, len(elements))
+	for i, element := range elements {
+		in.op(path+"["+strconv.Itoa(i)+"]", element, &ops[i])
+	}
+	if in.err != nil {
+		return nil, nil
+	}
+	program, err := transform.Compile(ops)
+	if spec, ok := errors.AsType[*transform.SpecError](err); ok {
+		in.fail(path+strings.TrimPrefix(spec.Param, "ops"), "%s", spec.Message)
+	}
+	return ops, program
+}
+
+// isReadable reports whether a common JSON parser can read a value: valid JSON may have numbers beyond a double.
+func isReadable(value []byte) bool {
+	var v any
+	return json.Unmarshal(value, &v) == nil
+}
+
+// op reads one operation. What it lacks, and what does not belong to its kind, is found by transform.Compile.
+func (in *input) op(path string, raw []byte, op *transform.Op) {
+	o := in.newObject(path, raw)
+	o.enum("op", &op.Op, transform.Kinds()...)
+	o.text("from", 1, transform.MaxPath, &op.From)
+	o.text("to", 1, transform.MaxPath, &op.To)
+	o.text("at", 1, transform.MaxPath, &op.At)
+	o.text("path", 1, transform.MaxPath, &op.Path)
+	o.text("key", 1, transform.MaxName, &op.Key)
+	o.enum("on_conflict", &op.OnConflict, transform.ConflictError, transform.ConflictReplace)
+	o.boolean("required", &op.Required)
+	for i, path := range o.array("paths", transform.MaxPaths) {
+		name := "paths[" + strconv.Itoa(i) + "]"
+		if kindOf(path) != kindString {
+			o.fail(name, "must be %s", kindString)
+			return
+		}
+		text, problem := textOf(path, 1, transform.MaxPath)
+		if problem != "" {
+			o.fail(name, "%s", problem)
+		}
+		op.Paths = append(op.Paths, text)
+	}
+	if value, ok := o.raw("value"); ok {
+		op.Value = slices.Clone(value)
+		if !isReadable(value) {
+			o.fail("value", "has a number that is larger than JSON parsers can read")
+		}
+	}
+	o.warnUnknown()
+}

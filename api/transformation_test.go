@@ -1,0 +1,127 @@
+package api_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+type obj = map[string]any
+
+// has checks members of an answer.
+func (a *answer) has(members obj) {
+	a.t.Helper()
+	for path, want := range members {
+		if got := a.get(path); !reflect.DeepEqual(got, want) {
+			a.t.Errorf("%s: %s is %#v, want %#v\n%s", a.call, path, got, want, a.raw)
+		}
+	}
+}
+
+// A transformation is stored as a whole, each change is a version that says when and by whom it was made, and a GET
+// sent back changes nothing.
+func TestTransformation(t *testing.T) {
+	c := newClient(t)
+	e := c.endpoint(nil)
+	path := "/v1/endpoints/" + e.text("id")
+	e.has(obj{"transformation": nil, "transformation_version": 0.0, "transformation_versions": []any{}})
+	ops := []any{
+		obj{"op": "rename", "from": "/a", "to": "/b", "on_conflict": "replace"},
+		obj{"op": "pick", "paths": []any{"/b"}, "required": true},
+		obj{"op": "drop", "paths": []any{"c.*.d"}},
+		obj{"op": "wrap", "key": "payload", "at": "/b"},
+		obj{"op": "add", "path": "/n", "value": nil},
+		obj{"op": "add", "path": "/id", "from": "event.id"},
+	}
+	patched := c.do("PATCH", path, obj{"transformation": ops}).want(200)
+	patched.has(obj{"transformation_version": 1.0})
+	if got := patched.get("transformation"); !reflect.DeepEqual(got, any(obj{"ops": ops})) {
+		t.Errorf("stored as %v", got)
+	}
+	me := c.do("GET", "/v1/me", nil)
+	patched.has(obj{
+		"transformation_versions.0.version": 1.0, "transformation_versions.0.operations": 6.0,
+		"transformation_versions.0.created_by.type": "key", "transformation_versions.0.created_by.id": me.text("key_id"),
+	})
+	again := c.do("PATCH", path, c.do("GET", path, nil).want(200).Body).want(200)
+	again.has(obj{"transformation_version": 1.0, "warnings": nil})
+	c.do("PATCH", path, obj{"name": "other"}).want(200).has(obj{"transformation_version": 1.0})
+	c.do("PATCH", path, obj{"transformation": nil}).want(200).has(obj{"transformation_version": 2.0,
+		"transformation": nil, "transformation_versions.0.operations": 0.0, "transformation_versions.1.version": 1.0})
+
+	unknown := c.do("PATCH", path, obj{"transformation": obj{"ops": []any{
+		obj{"op": "drop", "paths": []any{"a"}, "pathes": 1}}}}).want(200)
+	unknown.has(obj{"warnings.0.param": "transformation.ops[0].pathes", "transformation_version": 3.0})
+	c.do("PATCH", path, obj{"transformation": []any{obj{"op": "drop", "paths": []any{"a"}},
+		obj{"op": "rename", "from": "/a/*", "to": "/b"}}}).wantError(400, "invalid_request", "transformation[1].to")
+	c.do("PATCH", path, `{"transformation":[{"op":"add","path":"a","value":{"x":1,"x":2}}]}`).
+		wantError(400, "invalid_request", "transformation[0].value")
+	c.do("PATCH", path, `{"transformation":[{"op":"add","path":"a","value":1e400}]}`).
+		wantError(400, "invalid_request", "transformation[0].value")
+}
+
+// A preview shows what each operation does, has the bytes that a delivery would have, and changes nothing.
+func TestTransformationPreview(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(obj{"transformation": []any{obj{"op": "wrap", "key": "saved"}}}).text("id")
+	path := "/v1/endpoints/" + ep + "/transformation/preview"
+	reader := c.as(readKey)
+	before := c.do("GET", "/v1/endpoints/"+ep, nil).text("updated_at")
+
+	got := reader.do("POST", path, `{"ops":[{"op":"drop","paths":["/x","/none"]},{"op":"wrap","key":"k"}],
+		"sample":{"n": 1.50,"x":{"s":"<é>"}}}`).want(200)
+	got.has(obj{"ok": true, "output_text": `{"k":{"n":1.50}}`, "output.k.n": 1.5, "bytes_out": 16.0, "masked": 0.0,
+		"steps.0.changed.0.change": "removed", "steps.0.changed.0.pointer": "/x", "steps.0.changed.0.before": `{"s":"<é>"}`,
+		"steps.0.changed_total": 1.0, "steps.0.warnings.0": "there is nothing at /none", "steps.1.changed.0.pointer": "/k",
+		"steps.1.changed.0.from": "", "error": nil})
+	reader.do("POST", path, `{"sample":[1e2]}`).want(200).has(obj{"output_text": `{"saved":[1e2]}`})
+	reader.do("POST", path, obj{"ops": []any{}, "sample_text": "{\"n\" : 1e400}"}).want(200).
+		has(obj{"output_text": `{"n":1e400}`, "output": nil, "steps": []any{}})
+	failed := reader.do("POST", path, `{"ops":[{"op":"drop","paths":["a"]},{"op":"rename","from":"/b","to":"/c/d"}],
+		"sample":{"b":1,"c":5}}`).want(200)
+	failed.has(obj{"ok": false, "output": nil, "output_text": nil, "error.index": 1.0, "error.pointer": "/c",
+		"bytes_out": 0.0})
+	reader.do("POST", path, obj{"sample_text": `{"a":1,"a":2}`}).want(200).
+		has(obj{"ok": false, "error.index": nil, "error.pointer": ""})
+
+	for body, param := range map[string]string{
+		`{}`: "sample", `{"sample":1,"sample_text":"1"}`: "sample", `{"sample_text":5}`: "sample_text",
+		`{"sample":"evt_x"}`: "sample", `{"sample":"evt_00000000000000000000000000"}`: "sample",
+		`{"ops":[{"op":"drop","paths":["a"]},{"op":"add","path":"/x"}],"sample":1}`: "ops[1].value",
+		`{"ops":{"ops":[{"op":"wrap"}]},"sample":1}`:                                "ops.ops[0].key",
+	} {
+		reader.do("POST", path, body).wantError(400, "invalid_request", param)
+	}
+	c.do("POST", strings.Replace(path, ep, "ep_none", 1), `{"sample":1}`).wantError(404, "not_found", "")
+	if after := c.do("GET", "/v1/endpoints/"+ep, nil).text("updated_at"); after != before || len(c.fake.events) != 0 {
+		t.Errorf("a preview changed or sent something: %s, %d events", after, len(c.fake.events))
+	}
+}
+
+// A stored event is a sample with its id and type. Credentials in its body are masked, and an erased one is no sample.
+func TestPreviewOfAnEvent(t *testing.T) {
+	c := newClient(t)
+	ep, other := c.endpoint(nil).text("id"), c.endpoint(nil).text("id")
+	path := "/v1/endpoints/" + ep + "/transformation/preview"
+	secret := "sk_" + "live_" + strings.Repeat("4eC39HqLyjWDarjt", 2)
+	name := c.send(ep)
+	d, err := id.Parse(id.Event, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.fake.details[d] = func(x *event.Detail) { x.Event.Body = []byte(`{"key":"` + secret + `"}`) }
+	body := obj{"ops": []any{obj{"op": "add", "path": "/id", "from": "event.id"},
+		obj{"op": "add", "path": "/t", "from": "event.type"}}, "sample": name}
+	got := c.do("POST", path, body).want(200)
+	text := got.text("output_text")
+	if strings.Contains(text, secret) || !strings.Contains(text, `"id":"`+name+`"`) || !strings.Contains(text, `"t":"`) ||
+		got.get("masked") != 1.0 {
+		t.Errorf("%s, %v masked", text, got.get("masked"))
+	}
+	c.do("POST", strings.Replace(path, ep, other, 1), body).wantError(400, "invalid_request", "sample")
+	c.do("DELETE", "/v1/events/"+name+"/payload", nil).want(200)
+	c.do("POST", path, body).wantError(400, "invalid_state", "sample")
+}
