@@ -107,7 +107,7 @@ type Decider struct {
 	metrics *metrics
 	group   *stream.Group // set by Run before it polls
 
-	announcing sync.Mutex // held while a transition is written: messages share alerts, and would conflict
+	announcing sync.Mutex // held while a message is written: messages share alerts, and would conflict
 
 	mu    sync.Mutex                // guards owned and lost
 	owned map[int32]bool            // partitions of this node
@@ -143,8 +143,10 @@ const (
 	reopenEvery = 10 * time.Second
 	// retryEvery is the pause after a write to the configuration log failed.
 	retryEvery = time.Second
-	// maxDecisions is how many findings are decided at the same time.
-	maxDecisions = 8
+	// conflictPause is the pause after other nodes were first with their messages several times in a row.
+	conflictPause = 50 * time.Millisecond
+	// maxDecisions is how many findings are decided at the same time: the log acknowledges several records as fast as one.
+	maxDecisions = 16
 )
 
 // Run decides hits until ctx ends.
@@ -334,10 +336,13 @@ func (d *Decider) decide(ctx context.Context, id string,
 		if planned == nil {
 			return nil
 		}
-		err := d.write(ctx, id, transition, next)
+		err := d.write(ctx, id, d.mayNotify(planned, transition), next)
+		pause := retryEvery
 		switch {
 		case err == nil:
 			return nil
+		case errors.Is(err, config.ErrConflict): // other nodes write messages too
+			pause = conflictPause
 		case errors.Is(err, config.ErrTooManyFindings), errors.Is(err, config.ErrStateFull),
 			errors.Is(err, config.ErrEntityTooLarge):
 			d.metrics.refused.Inc()
@@ -346,17 +351,25 @@ func (d *Decider) decide(ctx context.Context, id string,
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		d.log.LogAttrs(ctx, slog.LevelWarn, "cannot write a finding", slog.String("finding", id), slog.Any("error", err))
-		if err := wait.For(ctx, retryEvery); err != nil {
+		if pause == retryEvery {
+			d.log.LogAttrs(ctx, slog.LevelWarn, "cannot write a finding", slog.String("finding", id), slog.Any("error", err))
+		}
+		if err := wait.For(ctx, pause); err != nil {
 			return err
 		}
 	}
 }
 
-// write writes one decision, with its message if it is a transition.
-func (d *Decider) write(ctx context.Context, id string, planned finding.Transition,
+// mayNotify reports whether people may be notified about a transition.
+func (d *Decider) mayNotify(f *config.Finding, t finding.Transition) bool {
+	return t != finding.Unchanged &&
+		d.deps.Notifier.Announce(t)(f, func(string) *config.Alert { return nil }) != nil
+}
+
+// write writes one decision, with its message if it is a transition. notifies is whether there may be a message.
+func (d *Decider) write(ctx context.Context, id string, notifies bool,
 	next func(old *config.Finding) (*config.Finding, finding.Transition)) error {
-	if planned != finding.Unchanged {
+	if notifies {
 		d.announcing.Lock()
 		defer d.announcing.Unlock()
 	}
