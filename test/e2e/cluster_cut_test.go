@@ -146,8 +146,9 @@ func TestCutOffAndOneOwner(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
 	seed := faultSeed(t)
-	c := newNamespacedCluster(t, "cut", []string{"a", "b", "c"})
+	c := newNamespacedCluster(t, "cut", []string{"a", "b", "c", "front", "other", "ahead"})
 	nodes := c.start("a", "b", "c")
+	t.Run("sessions end on every node", func(t *testing.T) { sessionsOnThreeNodes(t, c) })
 	t.Run("one is cut off", func(t *testing.T) { cutOffNode(t, c, nodes, seed) })
 	t.Run("a partition has one owner", func(t *testing.T) { ownersWhileRestarting(t, c, nodes, seed) })
 }

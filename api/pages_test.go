@@ -1,0 +1,212 @@
+package api_test
+
+import (
+	"context"
+	"html"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/dashboard"
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
+)
+
+// noUses are the uses of keys that were never used.
+type noUses struct{}
+
+func (noUses) KeyUses(context.Context, string, []string) (map[string]audit.Use, error) {
+	return nil, nil
+}
+
+// pages are the pages of the dashboard over the API of a client, for a person who is signed in.
+type pages struct {
+	*client
+	handler http.Handler
+	cookies map[string]*http.Cookie
+}
+
+// newPages signs a new person in to the dashboard.
+func newPages(c *client) *pages {
+	c.t.Helper()
+	limits, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	d, err := dashboard.New(dashboard.Config{BaseURL: baseURL, Version: "test"}, dashboard.Deps{
+		Account: func() string { return configuration.Account().ID }, API: c.api, People: configuration,
+		Passwords: configuration, SessionKeys: configuration, SignInLimit: limits.NewSignIns(), Members: configuration,
+		Keys: configuration, KeyUses: noUses{},
+		Doctor: func(context.Context) ([]dashboard.Check, error) { return nil, nil },
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	p := &pages{c, d.Handler(), map[string]*http.Cookie{}}
+	email := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(c.t.Name())) + "@example.com"
+	token, u, err := configuration.AddUser(c.t.Context(), email, config.ReadWrite)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = configuration.RemoveUser(context.WithoutCancel(c.t.Context()), u.ID) })
+	p.open("POST", "/app/link/"+token, http.StatusSeeOther)
+	password := url.Values{"password": {"a good password"}, "again": {"a good password"}}
+	p.open("POST", "/app/password", http.StatusSeeOther, password.Encode())
+	return p
+}
+
+// open sends a request of a browser, with the body of a form if there is one, and returns the page.
+func (p *pages) open(method, target string, want int, form ...string) string {
+	p.t.Helper()
+	r := p.request(method, target, form...)
+	w := httptest.NewRecorder()
+	if p.handler.ServeHTTP(w, r); w.Code != want {
+		p.t.Fatalf("%s %s: %d %s", method, target, w.Code, w.Body)
+	}
+	for _, c := range w.Result().Cookies() {
+		p.cookies[c.Name] = c
+	}
+	return w.Body.String()
+}
+
+func (p *pages) request(method, target string, form ...string) *http.Request {
+	r := httptest.NewRequestWithContext(p.t.Context(), method, target, strings.NewReader(strings.Join(form, "")))
+	r.Host = strings.TrimPrefix(baseURL, "https://")
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, c := range p.cookies {
+		r.AddCookie(c)
+	}
+	return r
+}
+
+// BenchmarkPages is what pages of 50 events cost beside their JSON routes, without the store that is behind both.
+func BenchmarkPages(b *testing.B) {
+	c := newClient(b, withRates(0, 0, 0))
+	p := newPages(c)
+	ep := c.endpoint(nil).text("id")
+	var ev string
+	for range 50 {
+		ev = c.send(ep)
+	}
+	for _, x := range []struct{ page, route string }{
+		{"/app/events", "/v1/events?limit=50"}, {"/app/events/" + ev, "/v1/events/" + ev},
+		{"/app/endpoints", "/v1/endpoints?limit=50"}, {"/app/endpoints/" + ep, "/v1/endpoints/" + ep},
+	} {
+		name := strings.NewReplacer(ep, "{endpoint}", ev, "{event}").Replace(x.page)
+		b.Run("page "+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				p.handler.ServeHTTP(httptest.NewRecorder(), p.request("GET", x.page))
+			}
+		})
+		b.Run("route of "+name, func(b *testing.B) {
+			b.ReportAllocs()
+			r := httptest.NewRequest("GET", x.route, nil)
+			r.Header.Set("Authorization", "Bearer "+writeKey)
+			for b.Loop() {
+				c.api.Handler().ServeHTTP(httptest.NewRecorder(), r)
+			}
+		})
+	}
+}
+
+// countedReads counts the reads of a store. Each waits for the fence, which asks the writer for one flush at most.
+type countedReads struct {
+	api.EventReader
+	n int
+}
+
+func (r *countedReads) Events(ctx context.Context, q event.Query) (event.Page, error) {
+	r.n++
+	return r.EventReader.Events(ctx, q)
+}
+
+func (r *countedReads) Event(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
+	r.n++
+	return r.EventReader.Event(ctx, account, d)
+}
+
+func (r *countedReads) Attempts(ctx context.Context, account string, ev, before id.ID, limit int) (event.AttemptPage,
+	error) {
+	r.n++
+	return r.EventReader.Attempts(ctx, account, ev, before, limit)
+}
+
+// liveElement is an element that live.js fetches again: its id, the path and how often, in seconds.
+var liveElement = regexp.MustCompile(`id="([^"]+)"[^>]* data-live="([^"]+)" data-every="([0-9]+)"`)
+
+// Ten open tabs of any page that follows events cause at most ten flushes a second, whether scripts poll or the pages
+// reload.
+func TestOpenTabsCauseFewFlushes(t *testing.T) {
+	reads := &countedReads{}
+	c := newClient(t, withRates(0, 0, 0), func(_ *api.Config, d *api.Deps) {
+		reads.EventReader, d.Events = d.Events, reads
+	})
+	p := newPages(c)
+	made, _ := c.receive("stripe", time.Now().Truncate(time.Second), `{"a":1}`, func(*event.Event) {})
+	pending := c.send(c.endpoint(nil).text("id"))
+	for name, path := range map[string]string{
+		"list": "/app/events?tail=1", "set-up of an endpoint": "/app/endpoints/" + made.text("id") + "/wait",
+		"event": "/app/events/" + pending,
+	} {
+		t.Run(name, func(t *testing.T) {
+			page := p.open("GET", path, http.StatusOK)
+			live := liveElement.FindAllStringSubmatch(page, -1)
+			if len(live) != 1 {
+				t.Fatalf("the page follows %q", live)
+			}
+			target, poll := live[0][1], html.UnescapeString(live[0][2])
+			every, err := strconv.Atoi(live[0][3])
+			if err != nil || every < 1 {
+				t.Fatalf("%q", live)
+			}
+			const tabs, span = 10, 60 // seconds
+			reads.n = 0
+			for second := range span {
+				for tab := range tabs {
+					if (second+tab)%every == 0 { // tabs were opened one after the other
+						p.poll(poll, target)
+					}
+				}
+			}
+			byScript := reads.n
+			if most := 10 * span; byScript > most || byScript < span*tabs/every {
+				t.Errorf("%d reads in %d s, at most %d", byScript, span, most)
+			}
+			if reload := regexp.MustCompile(`http-equiv="refresh" content="([0-9]+)"`).FindStringSubmatch(page); reload != nil {
+				reads.n = 0
+				p.open("GET", path, http.StatusOK)
+				seconds, _ := strconv.Atoi(reload[1])
+				if seconds < 1 || reads.n*tabs > 10*seconds {
+					t.Errorf("a page that reloads every %d s reads %d times", seconds, reads.n)
+				}
+			}
+			t.Logf("%d reads by scripts of %d tabs in %d s", byScript, tabs, span)
+		})
+	}
+}
+
+// poll fetches a part of a page as live.js does.
+func (p *pages) poll(path, target string) {
+	p.t.Helper()
+	r := p.request("GET", path)
+	r.Header.Set("HX-Request", "true")
+	r.Header.Set("HX-Target", target)
+	w := httptest.NewRecorder()
+	if p.handler.ServeHTTP(w, r); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `id="`+target+`"`) {
+		p.t.Fatalf("poll %s: %d %s", path, w.Code, w.Body)
+	}
+}
