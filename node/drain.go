@@ -10,7 +10,7 @@ import (
 )
 
 // newDrain creates the stage behind the URLs of log drains, whose handler newServer serves.
-func (n *Node) newDrain() (func(context.Context) error, error) {
+func newDrain(n *Node) (func(context.Context) error, error) {
 	scanner, err := secrets.New(secrets.ForLeaks)
 	if err != nil {
 		return nil, err

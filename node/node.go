@@ -135,7 +135,7 @@ func (n *Node) starts() []start {
 		}},
 		{name: "guard of the log", new: n.newGuard},
 		{name: "ingest", new: n.newIngest},
-		{name: "log drains", role: "ingest", new: n.newDrain},
+		{name: "log drains", role: "ingest", new: func() (func(context.Context) error, error) { return newDrain(n) }},
 		{name: "event feed", new: n.newFeed},
 		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
 		{name: "api", new: n.newAPI},
@@ -352,7 +352,8 @@ func (n *Node) newLedger() (func(context.Context) error, error) {
 func (n *Node) newDispatcher() (func(context.Context) error, error) {
 	cfg := dispatcher.DefaultConfig()
 	cfg.MaxTransformedBody = 2 * n.s.MaxBody
-	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version, shutdownTimeout
+	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.s.RetentionDays, n.s.Version,
+		shutdownTimeout
 	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,10 @@ func menu() []menuGroup {
 			{Path: "/app/endpoints", Name: "Endpoints", Icon: "endpoint"},
 			{Path: "/app/events", Name: "Events", Icon: "events"},
 		}},
+		{"Leaks", []menuItem{
+			{Path: findingsPath, Name: "Findings", Icon: "finding"},
+			{Path: drainsPath, Name: "Log drains", Icon: "drain"},
+		}},
 		{"Account", []menuItem{
 			{Path: "/app/settings", Name: "Settings", Icon: "settings", Tabs: []menuItem{
 				{Path: "/app/settings/keys", Name: "API keys"},

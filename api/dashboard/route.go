@@ -72,7 +72,7 @@ func routes() []route {
 		{"POST", passwordPath, reader, choosePassword},
 		{"GET", changePasswordPath, reader, changePasswordForm},
 		{"POST", changePasswordPath, reader, changePassword},
-	}, endpointRoutes())
+	}, endpointRoutes(), leakRoutes())
 }
 
 // Serves reports whether a path belongs to the dashboard.

@@ -1,0 +1,80 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// oneDrain is a drain as the API shows it before its first line.
+const oneDrain = `{"id":"drn_1","name":"production","status":"active","url":"https://relay.example.com/drain/drn_1/tok",
+"detected_platform":null,"last_received_at":null,"requests_24h":0,"lines_24h":0,"bytes_24h":0,"hits_24h":0,
+"rejected_24h":0,"last_error":null,"version":1,"created_at":"2026-08-21T20:00:00.000Z"}`
+
+// A person creates a drain and opens its page, which has its URL, a decoy to try it with, and the proof of life.
+func TestSetUpADrain(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/drains", http.StatusOK, `{"data":[]}`)
+	page := b.get("/app/drains").want(200, "No drain yet", "New drain")
+	r.api.on("POST /v1/drains", http.StatusCreated, oneDrain)
+	nonce := page.nonce()
+	b.post("/app/drains", url.Values{"nonce": {nonce}, "name": {" production "}}).wantRedirect("/app/drains/drn_1")
+	call := r.api.calls[len(r.api.calls)-1]
+	if call.Key != nonce || call.Body != `{"name":"production"}` {
+		t.Errorf("%s with the key %s", call.Body, call.Key)
+	}
+	r.api.on("GET /v1/drains/drn_1", http.StatusOK, oneDrain)
+	page = b.get("/app/drains/drn_1").want(200, "https://relay.example.com/drain/drn_1/tok", "Waiting for the first line",
+		`data-live="/app/drains/drn_1"`)
+	_, key, _ := strings.Cut(page.body, "key=rly_test_")
+	if !apikey.IsDecoy("rly_test_" + key[:38]) {
+		t.Errorf("the page has no decoy: %s", page.main())
+	}
+	received := strings.NewReplacer(`"last_received_at":null`, `"last_received_at":"2026-08-21T22:24:30.000Z"`,
+		`"lines_24h":0`, `"lines_24h":1234`, `"hits_24h":0`, `"hits_24h":2`, `"last_error":null`, `"last_error":"too_large"`,
+		`"detected_platform":null`, `"detected_platform":"generic"`).Replace(oneDrain)
+	r.api.on("GET /v1/drains/drn_1", http.StatusOK, received)
+	b.get("/app/drains/drn_1").want(200, "Lines arrive", "2 secrets", "generic", "It was too large")
+	r.api.on("GET /v1/drains", http.StatusOK, `{"data":[`+received+`]}`)
+	b.get("/app/drains").want(200, `href="/app/drains/drn_1"`, "production")
+	r.api.on("GET /v1/drains/drn_1", http.StatusOK, strings.ReplaceAll(oneDrain, `_24h":0`, `_24h":null`))
+	b.get("/app/drains/drn_1").want(200, "cannot be read at the moment")
+}
+
+// The actions of a drain make one call each and say what they did.
+func TestActionsOfADrain(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/drains/drn_1", http.StatusOK, oneDrain)
+	for _, route := range []string{"PATCH /v1/drains/drn_1", "POST /v1/drains/drn_1/rotate", "DELETE /v1/drains/drn_1"} {
+		r.api.on(route, http.StatusOK, oneDrain)
+	}
+	nonce := b.get("/app/drains/drn_1").nonce()
+	for _, x := range []struct{ action, call, body, to string }{
+		{"/pause", "PATCH /v1/drains/drn_1", `{"status":"paused"}`, "/app/drains/drn_1"},
+		{"/unpause", "PATCH /v1/drains/drn_1", `{"status":"active"}`, "/app/drains/drn_1"},
+		{"/rotate", "POST /v1/drains/drn_1/rotate", `{}`, "/app/drains/drn_1"},
+		{"", "PATCH /v1/drains/drn_1", `{"name":"staging"}`, "/app/drains/drn_1"},
+		{"/delete", "DELETE /v1/drains/drn_1", ``, "/app/drains"},
+	} {
+		b.post("/app/drains/drn_1"+x.action, url.Values{"nonce": {nonce}, "name": {"staging"}}).wantRedirect(x.to)
+		call := r.api.calls[len(r.api.calls)-1]
+		if call.Method+" "+call.Path != x.call || call.Body != x.body {
+			t.Errorf("%s: %s %s %s", x.action, call.Method, call.Path, call.Body)
+		}
+	}
+	r.api.on("PATCH /v1/drains/drn_1", http.StatusBadRequest,
+		`{"error":{"type":"invalid_request","message":"name: must not be empty","param":"name"}}`)
+	b.post("/app/drains/drn_1", url.Values{"nonce": {nonce}}).want(400, "Must not be empty")
+	b.get("/app/drains/drn_2").want(404, "no such drain")
+	r.people.person.Scope = config.Read
+	b.get("/app/drains/drn_1").want(200)
+	if body := b.get("/app/drains/drn_1").body; strings.Contains(body, "Rotate URL") {
+		t.Error("a read person sees an action")
+	}
+}
