@@ -9,6 +9,7 @@ import sys
 
 LEAST = 0.5  # of the requests of an operation
 FEW = 20  # fewer requests say nothing
+TOO_SHORT = 3  # exit code: the same for a longer time
 
 answers = collections.defaultdict(collections.Counter)
 for line in open(sys.argv[1], encoding="utf-8"):
@@ -31,7 +32,8 @@ for operation, statuses in answers.items():
     if accepted + refused >= FEW:
         shares[operation] = accepted / (accepted + refused)
 if sum(together) < FEW:
-    sys.exit("the report has too few generated requests")
+    print("the report has too few generated requests")
+    sys.exit(TOO_SHORT)
 if not shares:  # on a busy machine no operation may reach FEW
     shares["all operations together"] = together[0] / sum(together)
 for operation, share in sorted(shares.items(), key=lambda x: x[1])[:3]:
