@@ -34,6 +34,10 @@ type endpointData struct {
 	CreatedAt    string              `json:"created_at"`
 	UpdatedAt    string              `json:"updated_at"`
 	Warnings     []warningData       `json:"warnings"`
+
+	Transformation         *transformationData         `json:"transformation"` // nil: none
+	TransformationVersion  int                         `json:"transformation_version"`
+	TransformationVersions []transformationVersionData `json:"transformation_versions"`
 }
 
 type verificationData struct {

@@ -54,7 +54,8 @@ func newEndpointRig(t *testing.T) *rig {
 var endpointPaths = []string{
 	"/app/endpoints", "/app/endpoints/new", "/app/endpoints/new?provider=stripe", "/app/endpoints/new?provider=hmac",
 	"/app/endpoints/new?provider=generic", "/app/endpoints/ep_1", "/app/endpoints/ep_1/wait",
-	"/app/endpoints/ep_1/settings", "/app/endpoints/ep_1/retries", "/app/endpoints/ep_1/destinations/new",
+	"/app/endpoints/ep_1/settings", "/app/endpoints/ep_1/retries", "/app/endpoints/ep_1/workbench",
+	"/app/endpoints/ep_1/destinations/new",
 	"/app/endpoints/ep_1/destinations/dst_1", "/app/endpoints/ep_1/destinations/dst_2",
 }
 
@@ -168,12 +169,15 @@ func TestReadersSeeNoControlsOfEndpoints(t *testing.T) {
 			b.get(path).want(403)
 			continue
 		}
+		if path == workbenchOf { // a reader may preview: TestWorkbenchOfAReader
+			continue
+		}
 		if a := b.get(path).want(200); strings.Contains(a.main(), "<form") || strings.Contains(a.main(), "/new\"") {
 			t.Errorf("%s has a form: %s", path, a.main())
 		}
 	}
 	for _, x := range endpointRoutes() {
-		if x.method == http.MethodPost {
+		if x.method == http.MethodPost && x.access == writer {
 			path := strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1").Replace(x.path)
 			b.post(path, url.Values{"nonce": {newNonce()}}).want(403)
 		}

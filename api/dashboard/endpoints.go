@@ -65,6 +65,7 @@ func newEndpointPage(e *endpointData) *endpointPage {
 func (p *endpointPage) Tabs() []menuItem {
 	return []menuItem{
 		{Path: p.Path(), Name: "Destinations"}, {Path: p.Path() + "/retries", Name: "Retries"},
+		{Path: p.Path() + "/workbench", Name: "Workbench"},
 		{Path: p.Path() + "/settings", Name: "Settings"}, {Path: p.Path() + "/wait", Name: "Set-up"},
 	}
 }

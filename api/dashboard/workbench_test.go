@@ -1,0 +1,137 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+const workbenchOf = "/app/endpoints/ep_1/workbench"
+
+// newWorkbenchRig is a dashboard whose endpoint has a transformation, and one event.
+func newWorkbenchRig(t *testing.T) *rig {
+	t.Helper()
+	r := newEndpointRig(t)
+	r.api.on("GET /v1/endpoints/ep_1", 200, strings.Replace(sampleEndpoint, `"transformation":null`,
+		`"transformation":{"ops":[{"op":"drop","paths":["/a"]},{"op":"wrap","key":"k"}]},"transformation_version":4,
+		"transformation_versions":[{"version":4,"created_at":"2026-08-21T22:00:00.000Z",
+		"created_by":{"type":"user","id":"usr_1","name":"ops@example.com"},"operations":2},
+		{"version":3,"created_at":"2026-08-20T22:00:00.000Z","created_by":{"type":"key","id":"key_1","name":null},
+		"operations":0}]`, 1))
+	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","type":"order.paid","received_at":"2026-08-21T22:00:00.000Z"}]}`)
+	r.api.on("POST /v1/endpoints/ep_1/transformation/preview", 200, `{"ok":true,"output":{"k":{}},"output_text":"{\"k\":{}}",
+		"bytes_in":9,"bytes_out":8,"masked":1,"steps":[{"index":0,"op":"drop","changed_total":60,"warnings":["nothing at /b"],
+		"changed":[{"change":"removed","pointer":"/a","from":null,"before":"\"<script>\"","after":null}]},
+		{"index":1,"op":"wrap","changed_total":1,"warnings":[],
+		"changed":[{"change":"moved","pointer":"/k","from":"","before":null,"after":null}]}]}`)
+	return r
+}
+
+// The page shows operations, samples, versions and what saving changes. A preview shows what each operation does.
+func TestWorkbench(t *testing.T) {
+	r := newWorkbenchRig(t)
+	b := r.signedIn()
+	page := b.get(workbenchOf).want(200, "Save as version 5", "version 4 is in use", "order.paid", "ops@example.com",
+		"key_1", "2\u00a0operations", "none: bodies are delivered as they are stored", "to 2\u00a0destinations")
+	form := page.fields(workbenchOf)
+	if got := form.Get("transformation"); got != "[\r\n  {\"op\":\"drop\",\"paths\":[\"/a\"]},\r\n  {\"op\":\"wrap\",\"key\":\"k\"}\r\n]" {
+		t.Errorf("the form holds %q", got)
+	}
+	if r.changes() > 0 {
+		t.Error("the page was a change")
+	}
+	form.Set("sample_text", `{"a": 1.50}`)
+	b.post(workbenchOf, form).want(200, "1. drop", "60 changes, the first 1 below", "nothing at /b",
+		"&#34;&lt;script&gt;&#34;", "the whole document → /k", "Credentials in the event were masked", "&#34;k&#34;: {}")
+	body := r.lastBody("POST", "/v1/endpoints/ep_1/transformation/preview")
+	if body["sample_text"] != `{"a": 1.50}` || body["sample"] != nil || len(body["ops"].([]any)) != 2 {
+		t.Errorf("previewed %v", body)
+	}
+	form.Set("sample", "evt_1")
+	form.Set("transformation", "")
+	b.post(workbenchOf, form).want(200)
+	body = r.lastBody("POST", "/v1/endpoints/ep_1/transformation/preview")
+	if body["sample"] != "evt_1" || body["sample_text"] != nil || len(body["ops"].([]any)) != 0 {
+		t.Errorf("previewed %v", body)
+	}
+	b.get(workbenchOf+"?sample=evt_of_last_week").want(200, "1. drop", `value="evt_of_last_week" selected`)
+
+	// Without the store there are no events to choose from, and texts still work.
+	r.api.on("GET /v1/events", 503, `{"error":{"type":"unavailable","message":"the store does not answer"}}`)
+	b.get(workbenchOf).want(200, "The store does not answer", "Save as version 5")
+}
+
+// A failure stands at its operation, an invalid operation at its field, and a text that is no JSON is not sent.
+func TestWorkbenchErrors(t *testing.T) {
+	const preview = "POST /v1/endpoints/ep_1/transformation/preview"
+	r := newWorkbenchRig(t)
+	b := r.signedIn()
+	form := b.get(workbenchOf).fields(workbenchOf)
+	r.api.on(preview, 200, `{"ok":false,"output":null,"output_text":null,"bytes_in":9,"bytes_out":0,"masked":0,
+		"error":{"index":1,"pointer":"/c<b>","message":"is taken"},"steps":[{"index":0,"op":"drop","changed_total":0,
+		"changed":[],"warnings":[]},{"index":1,"op":"rename","changed_total":0,"changed":[],"warnings":[]}]}`)
+	a := b.post(workbenchOf, form).want(200, "An operation fails, so this body would not be sent")
+	_, second, _ := strings.Cut(a.body, "2. rename")
+	if !strings.Contains(second, "<code>/c&lt;b&gt;</code>: is taken") || !strings.Contains(second, ">failed<") {
+		t.Errorf("the failure is not at its operation: %s", a.main())
+	}
+	r.api.on(preview, 200, `{"ok":false,"output":null,"output_text":null,"bytes_in":9,"bytes_out":0,"masked":0,"steps":[],
+		"error":{"index":null,"pointer":"","message":"the member a appears twice"}}`)
+	b.post(workbenchOf, form).want(200, "This body can never be transformed", "appears twice")
+	r.api.on(preview, 400, `{"error":{"type":"invalid_request","message":"ops[1].key: is required","param":"ops[1].key"}}`)
+	a = b.post(workbenchOf, form).want(400, "[1].key is required", `href="#f-transformation"`)
+	if got := a.fields(workbenchOf).Get("transformation"); !strings.Contains(got, `"wrap"`) {
+		t.Errorf("the entry is lost: %q", got)
+	}
+	calls := r.changes()
+	form.Set("transformation", "[\r\n {]")
+	for _, path := range []string{workbenchOf, workbenchOf + "/save"} {
+		b.post(path, form).want(400, "The text is no JSON: line 2")
+	}
+	if r.changes() != calls {
+		t.Error("what is no JSON was sent")
+	}
+}
+
+// Saving sends the operations alone, and nothing if they are the same or somebody else has changed them.
+func TestWorkbenchSaves(t *testing.T) {
+	r := newWorkbenchRig(t)
+	r.api.on("PATCH /v1/endpoints/ep_1", 200, strings.Replace(sampleEndpoint, `"transformation":null`,
+		`"transformation":null,"transformation_version":5`, 1))
+	b := r.signedIn()
+	form := b.get(workbenchOf).fields(workbenchOf)
+	b.post(workbenchOf+"/save", form).wantRedirect(workbenchOf)
+	if r.changes() != 0 {
+		t.Error("an unchanged form was saved")
+	}
+	form.Set("transformation", " ")
+	b.post(workbenchOf+"/save", form).wantRedirect(workbenchOf)
+	if body := r.lastBody("PATCH", "/v1/endpoints/ep_1"); len(body) != 1 || body["transformation"] != nil {
+		t.Errorf("saved %v", body)
+	}
+	b.get(workbenchOf).want(200, "Version 5 is saved")
+	form.Set("version", "stale")
+	b.post(workbenchOf+"/save", form).want(http.StatusBadRequest, "Somebody changed this")
+	r.api.on("PATCH /v1/endpoints/ep_1", 400,
+		`{"error":{"type":"invalid_request","message":"transformation[0].op: must be","param":"transformation[0].op"}}`)
+	form = b.get(workbenchOf).fields(workbenchOf)
+	form.Set("transformation", "[{}]")
+	b.post(workbenchOf+"/save", form).want(400, "[0].op must be", `href="#f-transformation"`)
+}
+
+// A read person previews and does not save.
+func TestWorkbenchOfAReader(t *testing.T) {
+	r := newWorkbenchRig(t)
+	r.people.person.Scope = config.Read
+	b := r.signedIn()
+	a := b.get(workbenchOf).want(200, "Ask a person with the scope read_write to save")
+	if strings.Contains(a.body, workbenchOf+"/save") {
+		t.Error("a reader sees the button")
+	}
+	form := a.fields(workbenchOf)
+	b.post(workbenchOf, form).want(200, "1. drop")
+	b.post(workbenchOf+"/save", url.Values{"nonce": form["nonce"]}).want(403)
+}
