@@ -29,6 +29,7 @@ parts=(
 	"engines ./test/kit KafkaClusterSurvives"
 	"limits ./pkg/limit MinuteOfTraffic"
 	"ledger ./ledger RandomHistories"
+	"secrets ./pkg/secrets PackagesOfNPM"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
 	"contract deploy/contract/schemathesis.sh"
 	"fuzz deploy/fuzz.sh"

@@ -20,10 +20,14 @@ func naiveScan(s *Scanner, b []byte) (out []Match) {
 		}
 	}
 	slices.SortStableFunc(patterns, func(p, q pattern) int { return len(q.head()) - len(p.head()) })
+	heads := make([]string, len(patterns))
+	for i := range patterns {
+		heads[i] = string(normalBytes([]byte(patterns[i].head())))
+	}
+	text := string(normalBytes(b))
 	for end := range len(b) + 1 {
-		for _, p := range patterns {
-			start := end - len(p.head())
-			if start < 0 || !strings.EqualFold(separators.Replace(string(b[start:end])), separators.Replace(p.head())) {
+		for i, p := range patterns {
+			if !strings.HasSuffix(text[:end], heads[i]) {
 				continue
 			}
 			within := b[:min(len(b), end+s.reach)]
@@ -35,7 +39,19 @@ func naiveScan(s *Scanner, b []byte) (out []Match) {
 	return out
 }
 
-var separators = strings.NewReplacer("_", "-", ".", "-")
+// normalBytes folds what the automaton does not distinguish.
+func normalBytes(b []byte) []byte {
+	out := bytes.Clone(b)
+	for i, c := range out {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			out[i] = c - 'A' + 'a'
+		case c == '_' || c == '.':
+			out[i] = '-'
+		}
+	}
+	return out
+}
 
 func naiveAdd(list []Match, m Match) []Match {
 	overlaps := func(x Match) bool { return x.Start < m.End && m.Start < x.End }
@@ -54,11 +70,11 @@ var leftBoundary = regexp.MustCompile(
 
 // naiveToken returns the ends of a rule's tokens at a position, by functions of package strings alone.
 func naiveToken(r *Rule, text string, start int) (ends []int) {
-	if start > 0 && !leftBoundary.MatchString(text[max(0, start-64):start]) {
-		return nil
-	}
 	for _, prefix := range r.Prefixes {
 		left, ok := strings.CutPrefix(text[start:], prefix)
+		if !ok || start > 0 && !leftBoundary.MatchString(text[max(0, start-64):start]) {
+			continue
+		}
 		content := left
 		for _, p := range append([]part{r.part}, r.Then...) {
 			if ok {
@@ -205,7 +221,7 @@ func TestStreamFindsWhatScanFinds(t *testing.T) {
 	g := newGenerator(3)
 	var text []byte
 	lines := logLines(64 << 10)
-	for _, p := range wrapped(s, g, 400) {
+	for _, p := range wrapped(s, g, 300) {
 		text = append(text, p.text()...)
 		from := g.IntN(len(lines) / 2)
 		text = append(text, lines[from:from+g.IntN(4000)]...)
@@ -216,10 +232,10 @@ func TestStreamFindsWhatScanFinds(t *testing.T) {
 		want = append(want, m)
 		return true
 	})
-	if len(want) < 380 { // the flow of lines cuts off the ends of a few
+	if len(want) < 280 { // the flow of lines cuts off the ends of a few
 		t.Fatalf("%d matches", len(want))
 	}
-	for seed := range uint64(4) {
+	for seed := range uint64(3) {
 		if got := scanStream(t, s, text, seed); !slices.Equal(describe(got), describe(want)) {
 			t.Fatalf("found %d, want %d", len(got), len(want))
 		}
@@ -265,7 +281,7 @@ func TestEntropy(t *testing.T) {
 // FuzzAgainstNaive compares the scanner, in one piece and in many, with a naive one.
 func FuzzAgainstNaive(f *testing.F) {
 	s := newLeaks(f)
-	for i, p := range wrapped(s, newGenerator(9), 60) {
+	for i, p := range wrapped(s, newGenerator(9), 40) {
 		f.Add([]byte(p.text()), uint64(i))
 	}
 	f.Add([]byte("-----BEGIN \\\\u00%2520&quot;secret=\x1b[0m'"), uint64(1))
