@@ -77,7 +77,7 @@ func (h *hits) add(f secrets.Found) bool {
 	key := hitKey{location: place.Location()}
 	fingerprint := ""
 	if f.Rule.Fingerprint {
-		fingerprint = h.keys.Fingerprint(h.keys.FP1(f.Secret))
+		fingerprint = h.keys.Fingerprint(h.keys.FP1(f.Rule.Canonical(f.Secret)))
 	}
 	key.finding = h.keys.ID(f.Rule.ID, fingerprint, key.location)
 	location := key.location

@@ -219,7 +219,8 @@ func (a *assignment) isNoSecret(end int) bool {
 			hex++
 		}
 	}
-	return value[0] == '$' || bytes.Contains(value, []byte(".$")) || (value[0] == '/' || value[0] == '.' || value[0] == '~') && slashes > 1 ||
+	return value[0] == '$' || bytes.Contains(value, []byte(".$")) ||
+		(value[0] == '/' || value[0] == '.' || value[0] == '~') && slashes > 1 ||
 		dashes == 4 && hex == 32 && len(value) == 36 || hex == len(value) && hex < minHex ||
 		a.quote == 0 && isMember(value)
 }

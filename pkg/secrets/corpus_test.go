@@ -93,7 +93,8 @@ func plant(s *Scanner, g generator, b []byte) (text []byte, want map[int]string)
 func fetchPackages(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
-	npm := exec.CommandContext(t.Context(), "npm", append([]string{"pack", "--silent", "--ignore-scripts"}, packages...)...)
+	npm := exec.CommandContext(
+		t.Context(), "npm", append([]string{"pack", "--silent", "--ignore-scripts"}, packages...)...)
 	npm.Dir = dir
 	if out, err := npm.CombinedOutput(); err != nil {
 		t.Fatalf("npm pack: %v: %s", err, out)
