@@ -1,5 +1,6 @@
-// Package main compares the rules of pkg/secrets with those of gitleaks: of the credentials that gitleaks finds in logs,
-// how many does the relay find? It is a module of its own, so that gitleaks is no part of the relay. run.sh runs it.
+// Package main compares the rules of pkg/secrets with those of gitleaks: of the credentials that gitleaks finds in
+// logs, how many does the relay find? It is a module of its own, so that gitleaks is no part of the relay. run.sh
+// runs it.
 package main
 
 import (
