@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test as nodeTest } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { readBody, startServer } from '../shared/server.mjs'
-import { main } from './relay-fixture-run.mjs'
+import { main, readSuite } from './relay-fixture-run.mjs'
 
 const program = fileURLToPath(new URL('relay-fixture-run.mjs', import.meta.url))
 const isOld = parseInt(process.versions.node) < 20
@@ -208,7 +208,7 @@ test('expired, changed and oversized suites are refused, and nothing is sent', a
     [suite([fixture(1), fixture(2, { expires_at: '2026-08-20T09:30:00Z' })], { expires_at: '2026-08-20T09:30:00Z' }),
       /^fixture 2 expired yesterday/],
     [suite([fixture(1)], { expires_at: '2026-10-01T00:00:00Z' }), damaged('expires_at is not that of the fixture .*')],
-    [until('2026-12-31T00:00:00Z'), damaged('fixtures\\[0\\] expires more than 90 days after its export')],
+    [until('2026-12-31T00:00:00Z'), damaged('fixtures\\[0\\] expires too long after its export')],
     [suite([fixture(1)], { exported_at: '2026-08-23T00:00:00Z' }), damaged('exported_at is in the future')],
     [suite(Array.from({ length: 101 }, (_, i) => fixture(i))), /^the suite has 101 fixtures, at most 100 are run/],
     [suite([]), /^the suite has no fixtures$/], [' '.repeat((5 << 20) + 1), /^the file is larger than 5 MiB/],
@@ -242,6 +242,18 @@ test('expired, changed and oversized suites are refused, and nothing is sent', a
   assert.equal(code, 2)
   assert.match(text, /none cannot be read \(ENOENT\)$/)
   assert.match((await run(undefined, { args: [...confirm, directory] })).text, /cannot be read \(EISDIR\)$/)
+})
+
+test('the file that the service exports is read whole', () => {
+  // A Go test compares what the service writes with this file.
+  const file = readFileSync(new URL('../../pkg/fixture/testdata/suite.json', import.meta.url))
+  const [first, second] = readSuite(file, Date.parse('2026-08-20T12:00:00Z'))
+  assert.deepEqual({ ...first, body: String(first.body) }, { id: 'fix_1', name: 'invoice paid', method: 'POST',
+    body: '{"n":1.50,"big":12345678901234567890}', expires: Date.parse('2026-08-22T10:00:00Z'), status: 201, required: [
+      { pointer: '/ok', type: undefined, equals: true }, { pointer: '/id', type: 'string' },
+      { pointer: '/x', type: undefined }] })
+  assert.deepEqual({ ...second, body: String(second.body) }, { id: 'fix_2', name: 'a <b> & c', method: 'PUT',
+    body: '["<&>"]', expires: Date.parse('2026-08-21T10:00:00Z'), status: 200, required: [] })
 })
 
 test('a suite at its limits runs', async () => {
