@@ -14,12 +14,13 @@ func TestAlertNoticesAreMerged(t *testing.T) {
 		if i == 0 {
 			to = append(to, "email:a@example.com")
 		}
-		a.Notices = append(a.Notices, AlertNotice{ID: strconv.Itoa(i), PendingTargets: to})
+		a.Notices = append(a.Notices, AlertNotice{ID: strconv.Itoa(i), PendingTargets: to, Count: 1})
 		a.mergeNotices()
 	}
 	first := a.Notices[0]
 	if len(a.Notices) != maxAlertNotices || first.ID != "24" || first.Merged != 24 || !slices.Equal(first.PendingTargets,
-		[]string{"slack", "email:a@example.com"}) || a.Notices[1].Merged != 0 {
+		[]string{"slack", "email:a@example.com"}) || a.Notices[1].Merged != 0 ||
+		first.Count != 25 {
 		t.Errorf("%d notices, the first %+v", len(a.Notices), first)
 	}
 }

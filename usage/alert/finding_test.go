@@ -183,3 +183,31 @@ func TestMessagesOutsideTheSlots(t *testing.T) {
 		}
 	})
 }
+
+// The limit on mails does not send the digest of findings before it is due: it would miss those that are counted later.
+func TestDigestOfFindingsGathersWithoutMails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for i := range maxMails {
+			r.fireAlert(fmt.Sprintf("rec_%d", i))
+		}
+		runNotifiers(t, r)
+		synctest.Wait()
+		for range findingSlots + 5 {
+			r.announce(newFinding(nil), finding.Opened)
+		}
+		time.Sleep(90 * time.Second)
+		if n := r.config.Alert(findingDigest).Notices; len(n) != 1 || !slices.ContainsFunc(n[0].PendingTargets, isMail) {
+			t.Fatalf("the digest has gone before it was due: %+v", n)
+		}
+		r.announce(newFinding(nil), finding.Opened)
+		time.Sleep(time.Hour)
+		mails, _ := r.sender.mailsTo("a@example.com")
+		if !slices.ContainsFunc(mails, func(p sentMessage) bool { return strings.Contains(p.m.Text, "6 more findings") }) {
+			t.Error("no mail counts the findings")
+		}
+		if n := len(r.config.AlertsWithNotices(nil)); n != 0 {
+			t.Errorf("%d alerts have notices left", n)
+		}
+	})
+}
