@@ -409,6 +409,13 @@ func TestSeverityAndTrustRise(t *testing.T) {
 		}
 		r.wantMessages(low.Finding, "opened")
 
+		high := r.hit("v")
+		r.decideHits(d, high, r.hit("v", severity(finding.Critical)))
+		if f := r.finding(high.Finding); f.Severity != finding.Critical {
+			t.Errorf("severity: %+v", f)
+		}
+		r.wantMessages(high.Finding, "opened") // people know it already
+
 		h := r.hit("t", unverified)
 		r.decideHits(d, h)
 		r.wantMessages(h.Finding, "")
