@@ -499,6 +499,7 @@ func TestScenariosAddUp(t *testing.T) {
 		streams, perPost int
 	}{
 		{"fanout", "--rate 50", 1, 5},
+		{"transform", "--rate 50", 1, 1},
 		{"hung", "--rate 20", 3, 1},
 		{"hung", "--rate 20 --same-host --tls --http2", 3, 1},
 		{"retrystorm", "--events 50 --batch 10", 2, 1},

@@ -21,6 +21,8 @@ func definitions() []definition {
 			summary: "flat to endpoints whose destination is disabled: the cost of accepting an event"},
 		{name: "fanout", run: fanout, presets: []string{"rate=200"},
 			summary: "delivers each event to five destinations, at a rate"},
+		{name: "transform", run: transformed, presets: []string{"rate=2000"},
+			summary: "changes the body of each event with five operations, at a rate"},
 		{name: "hung", run: hung, flags: hungFlags, presets: []string{"rate=50"},
 			summary: "a healthy destination next to one that never answers, both at a rate: how much slower is it?"},
 		{name: "retrystorm", run: retryStorm, flags: stormFlags, presets: []string{"batch=500", "posters=2"},
@@ -52,6 +54,21 @@ const arrivalLimit = 30 * time.Second
 // flat posts to endpoints with one destination each.
 func flat(ctx context.Context, b *benchRun) error {
 	return postToEndpoints(ctx, b, b.destinations("ok"), 0)
+}
+
+// transformed posts to an endpoint with a transformation, whose operations keep what the sink counts.
+func transformed(ctx context.Context, b *benchRun) error {
+	id, err := b.r.makeEndpoint(ctx, object{"destinations": b.destinations("ok"), "transformation": object{"ops": []object{
+		{"op": "rename", "from": "/timestamp", "to": "/meta/sent_at"},
+		{"op": "drop", "paths": []string{"/data/internal", "/data/items/*/cost"}},
+		{"op": "add", "path": "/meta/attempt", "from": "attempt.number"},
+		{"op": "pick", "paths": []string{"/id", "/type", "/meta", "/data"}},
+		{"op": "wrap", "key": "payload"},
+	}}})
+	if err != nil {
+		return err
+	}
+	return b.run(ctx, arrivalLimit, b.post("events", b.r.eventsURL(id), 0))
 }
 
 // accept posts to endpoints whose destination is disabled, so that nothing is delivered.

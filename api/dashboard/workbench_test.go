@@ -21,9 +21,11 @@ func newWorkbenchRig(t *testing.T) *rig {
 		"created_by":{"type":"user","id":"usr_1","name":"ops@example.com"},"operations":2},
 		{"version":3,"created_at":"2026-08-20T22:00:00.000Z","created_by":{"type":"key","id":"key_1","name":null},
 		"operations":0}]`, 1))
-	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","type":"order.paid","received_at":"2026-08-21T22:00:00.000Z"}]}`)
-	r.api.on("POST /v1/endpoints/ep_1/transformation/preview", 200, `{"ok":true,"output":{"k":{}},"output_text":"{\"k\":{}}",
-		"bytes_in":9,"bytes_out":8,"masked":1,"steps":[{"index":0,"op":"drop","changed_total":60,"warnings":["nothing at /b"],
+	r.api.on("GET /v1/events", 200,
+		`{"data":[{"id":"evt_1","type":"order.paid","received_at":"2026-08-21T22:00:00.000Z"}]}`)
+	r.api.on("POST /v1/endpoints/ep_1/transformation/preview", 200, `{"ok":true,"output":{"k":{}},
+		"output_text":"{\"k\":{}}","bytes_in":9,"bytes_out":8,"masked":1,
+		"steps":[{"index":0,"op":"drop","changed_total":60,"warnings":["nothing at /b"],
 		"changed":[{"change":"removed","pointer":"/a","from":null,"before":"\"<script>\"","after":null}]},
 		{"index":1,"op":"wrap","changed_total":1,"warnings":[],
 		"changed":[{"change":"moved","pointer":"/k","from":"","before":null,"after":null}]}]}`)
@@ -37,7 +39,8 @@ func TestWorkbench(t *testing.T) {
 	page := b.get(workbenchOf).want(200, "Save as version 5", "version 4 is in use", "order.paid", "ops@example.com",
 		"key_1", "2\u00a0operations", "none: bodies are delivered as they are stored", "to 2\u00a0destinations")
 	form := page.fields(workbenchOf)
-	if got := form.Get("transformation"); got != "[\r\n  {\"op\":\"drop\",\"paths\":[\"/a\"]},\r\n  {\"op\":\"wrap\",\"key\":\"k\"}\r\n]" {
+	lines := []string{"[", `  {"op":"drop","paths":["/a"]},`, `  {"op":"wrap","key":"k"}`, "]"}
+	if got := form.Get("transformation"); got != strings.Join(lines, "\r\n") {
 		t.Errorf("the form holds %q", got)
 	}
 	if r.changes() > 0 {
