@@ -7,7 +7,7 @@ import { browserPath, openBrowser, openPage } from './chromium.mjs'
 import { call, choosePassword, createEndpoint, invite, leave, password, post, providers, signIn } from './dashboard.mjs'
 import { seed, seedHostile } from './pages.mjs'
 import { hostile, startReceiver } from './receiver.mjs'
-import { startRelay } from './relay.mjs'
+import { startRelay, storeOf } from './relay.mjs'
 
 const required = process.env.RELAY_TEST_ENGINES === 'required'
 const skip = !browserPath && !required && 'no Chromium was found'
@@ -183,6 +183,35 @@ describe('the dashboard', { skip, concurrency: true }, () => {
     await page.getByText(/^No answer since/).waitFor({ state: 'detached' })
     assert.ok(faults.every((text) => text.includes('ERR_FAILED')), faults.join())
     await page.close()
+  })
+
+  test('without ClickHouse lists say so, and endpoints and keys are made', { skip: !all && 'long form only' }, async () => {
+    const own = await startRelay()
+    let store
+    try {
+      store = await storeOf(own)
+      const { page } = await openPage(browser, own.url)
+      await choosePassword(page, own.link)
+      process.kill(store, 'SIGSTOP')
+      await page.goto(`${own.url}/app/events?tail=1`)
+      await page.getByText('The event store is unavailable').waitFor()
+      await page.goto(`${own.url}/app/settings/keys`)
+      await page.getByLabel(/^Name/).fill('without a store')
+      await page.getByRole('button', { name: 'Create key' }).click()
+      await page.locator('#new-key').waitFor()
+      await page.getByText('The last uses cannot be read').waitFor()
+      await page.goto(`${own.url}/app/endpoints/new?provider=generic`)
+      await page.getByLabel(/^Destination URL/).fill(`${receiver.url}/orders`)
+      await page.getByRole('button', { name: 'Create endpoint' }).click()
+      await page.getByText('It is shown now and never again').waitFor()
+      await page.goto(`${own.url}/app/events?tail=1`)
+      process.kill(store, 'SIGCONT')
+      await page.getByText('No event yet').waitFor() // the list goes on by itself
+      await page.close()
+    } finally {
+      if (store) process.kill(store, 'SIGCONT')
+      await own.stop()
+    }
   })
 
   test('the keyboard alone makes a key and an endpoint, follows events and replays one', async () => {

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,8 +22,8 @@ async function freePort() {
   return port
 }
 
-// startRelay returns { url, key, link, stop } once the relay is ready. The link is the one that it prints for the first
-// person.
+// startRelay returns { url, key, link, pid, stop } once the relay is ready. The link is the one that it prints for the
+// first person.
 export async function startRelay() {
   const directory = await mkdtemp(join(tmpdir(), 'relay-browser-'))
   const port = await freePort()
@@ -67,7 +67,18 @@ export async function startRelay() {
     }
     await delay(100)
   }
-  return { url, key, link: await printedLink(join(directory, 'log')), stop }
+  return { url, key, link: await printedLink(join(directory, 'log')), pid: child.pid, stop }
+}
+
+// storeOf returns the process id of the relay's ClickHouse.
+export async function storeOf({ pid }) {
+  for (const thread of await readdir(`/proc/${pid}/task`)) { // any of them can have started it
+    const children = await readFile(`/proc/${pid}/task/${thread}/children`, 'utf8')
+    for (const child of children.split(' ').filter(Boolean)) {
+      if ((await readFile(`/proc/${child}/cmdline`, 'utf8')).includes('clickhouse')) return Number(child)
+    }
+  }
+  throw new Error(`process ${pid} has no ClickHouse`)
 }
 
 // printedLink waits for the lines that are printed once the relay is ready.
