@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test'
 import { all, checkAccessible, checkWidths, schemesOf } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
 import { call, choosePassword, createEndpoint, invite, leave, password, post, providers, signIn } from './dashboard.mjs'
-import { seed, seedHostile } from './pages.mjs'
+import { deliver, seed, seedHostile } from './pages.mjs'
 import { hostile, startReceiver } from './receiver.mjs'
 import { startRelay, storeOf } from './relay.mjs'
 
@@ -40,8 +40,8 @@ async function open(options) {
   return { page, faults, close }
 }
 
-// journey takes a person who is signed in from an endpoint to an event and its attempts, and without script further.
-async function journey(page, { provider, name, withoutScript = false }) {
+// journey takes a person who is signed in from an endpoint to an event and its attempts.
+async function journey(page, { provider, name }) {
   const ingestURL = await createEndpoint(page, relay.url, { provider, name, destination: `${receiver.url}/orders` })
   assert.equal(await post(ingestURL, provider, '{"type":"push","id":1}'), 200)
   await page.getByText('It arrived and was delivered.').waitFor()
@@ -59,9 +59,6 @@ async function journey(page, { provider, name, withoutScript = false }) {
   await page.goto(`${relay.url}/app/events`)
   await rows.filter({ hasText: 'delivered' }).getByRole('link').click()
   await page.locator('.tl summary').first().getByText('204').waitFor()
-  if (all || withoutScript) {
-    await inspect(page, (control) => control.click())
-  }
 }
 
 // inspect reads an event that was delivered once: its attempts, its body and its signature, and replays it. act
@@ -97,9 +94,14 @@ async function makeKey(page, name) {
   assert.equal((await call({ ...relay, key }, 'GET', '/v1/me')).status, 401)
 }
 
-// focusOn presses Tab, or Shift and Tab, until the element has the focus, and fails if it cannot be seen there.
+// focusOn presses Tab, or Shift and Tab, until the element has the focus, and fails if it cannot be seen there. At the
+// beginning of a page it skips the navigation.
 async function focusOn(page, element) {
   await element.waitFor()
+  if (await element.evaluate((e) => document.activeElement === document.body && document.querySelector('main').contains(e))) {
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+  }
   const nextKey = () => element.evaluate((e) => {
     const active = document.activeElement
     if (active === e) return null
@@ -133,44 +135,42 @@ describe('the dashboard', { skip, concurrency: true }, () => {
 
     const { page, close } = await open({ javaScriptEnabled: false })
     await choosePassword(page, link)
-    await journey(page, { provider: 'Another signature (HMAC)', name: 'without script', withoutScript: true })
+    await journey(page, { provider: 'Another signature (HMAC)', name: 'without script' })
     await makeKey(page, 'a second server')
     await close()
   })
 
   test('a secret is shown once: not by a second click, and not by going back', async () => {
-    const { page, close } = await open(session)
-    const makers = {
-      '#new-key': async (tab) => {
-        await tab.goto(`${relay.url}/app/settings/keys`)
-        await tab.getByLabel(/^Name/).fill('twice')
-        await tab.getByRole('button', { name: 'Create key' }).dblclick()
-      },
-      '#new-link': (tab) => invite(tab, relay.url, 'once@example.com'),
-      '.card.new .url': async (tab) => {
-        await tab.goto(`${relay.url}/app/endpoints/new?provider=generic`)
-        await tab.getByLabel(/^Destination URL/).fill(`${receiver.url}/orders`)
-        await tab.getByRole('button', { name: 'Create endpoint' }).click()
-      },
-    }
     const context = await browser.newContext(session)
-    await Promise.all(Object.entries(makers).map(async ([place, make]) => {
-      const tab = await context.newPage()
-      await make(tab)
-      assert.match(await tab.locator(place).innerText(), /rly_live_|\/app\/link\/|whsec_/)
-      await tab.getByRole('link', { name: 'Start' }).click()
-      await tab.getByRole('heading', { name: 'Start' }).waitFor()
-      // Chromium has not kept the page with the secret (no-store), and asks before it sends the form again.
-      await assert.rejects(tab.goBack(), /ERR_CACHE_MISS/)
-    }))
+    // goBack leaves the page. Chromium has not kept it (no-store), and asks before it sends the form again.
+    const goBack = async (page) => {
+      await page.goto('about:blank')
+      await assert.rejects(page.goBack(), /ERR_CACHE_MISS/)
+    }
+    const key = async (page) => {
+      await page.goto(`${relay.url}/app/settings/keys`)
+      await page.getByLabel(/^Name/).fill('twice')
+      await page.getByRole('button', { name: 'Create key' }).dblclick()
+      assert.match(await page.locator('#new-key').innerText(), /^rly_live_/)
+      assert.equal(await page.getByRole('button', { name: 'Revoke twice' }).count(), 1)
+      await goBack(page)
+    }
+    const endpoint = async (page) => {
+      await page.goto(`${relay.url}/app/endpoints/new?provider=generic`)
+      await page.getByLabel(/^Destination URL/).fill(`${receiver.url}/orders`)
+      await page.getByRole('button', { name: 'Create endpoint' }).click()
+      assert.match(await page.locator('.card.new .url').innerText(), /^whsec_/)
+      await goBack(page)
+    }
+    const person = async (page) => {
+      assert.match(await invite(page, relay.url, 'once@example.com'), /\/app\/link\//)
+      // Browsers can keep a whole page in memory, for going back: it has no secret any more when it is left.
+      await page.evaluate(() => window.dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })))
+      assert.equal(await page.locator('#new-link').innerText(), 'It was shown once.')
+      await goBack(page)
+    }
+    await Promise.all([key, endpoint, person].map(async (make) => make(await context.newPage())))
     await context.close()
-    await page.goto(`${relay.url}/app/settings/keys`)
-    assert.equal(await page.getByRole('button', { name: 'Revoke twice' }).count(), 1)
-    // Browsers can keep a whole page in memory, for going back: it has no secret any more when it is left.
-    await invite(page, relay.url, 'memory@example.com')
-    await page.evaluate(() => window.dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })))
-    assert.equal(await page.locator('#new-link').innerText(), 'It was shown once.')
-    await close()
   })
 
   test('a page that cannot follow what happens says since when', async () => {
@@ -214,7 +214,7 @@ describe('the dashboard', { skip, concurrency: true }, () => {
     }
   })
 
-  test('the keyboard alone makes a key and an endpoint, follows events and replays one', async () => {
+  test('the keyboard alone signs in, makes a key and an endpoint', async () => {
     const { page, close } = await open()
     const type = async (label, text) => {
       await focusOn(page, page.getByLabel(label))
@@ -247,20 +247,34 @@ describe('the dashboard', { skip, concurrency: true }, () => {
     await focusOn(page, page.locator('main a.go'))
     await page.keyboard.press('Enter')
     await page.getByText('Waiting for the first request').waitFor()
-    const ingestURL = await page.getByText(`${relay.url}/in/`).first().innerText()
-    await press('link', 'Events')
-    await press('link', 'Follow')
-    await focusOn(page, page.getByRole('link', { name: 'Pause' }))
-    assert.equal(await post(ingestURL, 'GitHub', '{"type":"push","id":1}'), 200)
-    const row = page.locator('#rows tbody tr').filter({ hasText: 'by keyboard' }).filter({ hasText: 'delivered' })
-    await row.waitFor() // the list goes on while it has the focus, and does not lose it
-    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Pause')
-    await focusOn(page, row.getByRole('link'))
-    await page.keyboard.press('Enter')
-    await inspect(page, async (control) => {
+    await close()
+  })
+
+  test('the keyboard alone follows events, reads one and replays it', async () => {
+    const { page, close } = await open(session)
+    const press = async (control) => {
       await focusOn(page, control)
       await page.keyboard.press('Enter')
-    })
+    }
+    const { ingestURL } = await deliver(relay, receiver, 'by keyboard')
+    await page.goto(`${relay.url}/app/events`)
+    await press(page.getByRole('link', { name: 'Follow' }))
+    await page.getByText('Following').waitFor()
+    await focusOn(page, page.getByRole('link', { name: 'Pause' }))
+    assert.equal(await post(ingestURL, 'GitHub', '{"type":"push","id":2}'), 200)
+    const rows = page.locator('#rows tbody tr').filter({ hasText: 'by keyboard' }).filter({ hasText: 'delivered' })
+    await rows.nth(1).waitFor() // the list goes on while it has the focus, and does not lose it
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Pause')
+    await press(rows.first().getByRole('link'))
+    await inspect(page, press)
+    await close()
+  })
+
+  test('an event is read and replayed without JavaScript', async () => {
+    const { page, close } = await open({ ...session, javaScriptEnabled: false })
+    const { path } = await deliver(relay, receiver, 'read as text')
+    await page.goto(relay.url + path)
+    await inspect(page, (control) => control.click())
     await close()
   })
 

@@ -58,6 +58,18 @@ export async function seed(relay, receiver, label) {
   ]
 }
 
+// deliver creates an endpoint and sends an event that is delivered. It returns the event's page and the ingest URL.
+export async function deliver(relay, receiver, name) {
+  const { id, ingest_url: ingestURL } = await endpoint(relay, {
+    name,
+    provider: 'github',
+    verification: { secret: providers.GitHub.secret },
+    destinations: [`${receiver.url}/orders`],
+  })
+  assert.equal(await post(ingestURL, 'GitHub', '{"type":"push","id":1}'), 200)
+  return { ingestURL, path: `/app/events/${await event(relay, id, (e) => e.status === 'delivered')}` }
+}
+
 // seedHostile creates an endpoint and events that hold the hostile text wherever others can place one, and returns the
 // paths that show it or are made of it.
 export async function seedHostile(relay, receiver) {
