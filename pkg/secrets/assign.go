@@ -10,7 +10,7 @@ const (
 
 // assign matches a value behind a name and an operator: name=value, "name": "value", --name value, <name>value</name>.
 // Quotes may be escaped. The match is the value. start and after are those of the part of the name that the rule has.
-func (r *Rule) assign(b []byte, start, after int) span {
+func (r *Rule) assign(b []byte, start, after int, known *runs) span {
 	if r.exceptName(b[max(0, start-maxName):start]) {
 		return span{}
 	}
@@ -18,7 +18,7 @@ func (r *Rule) assign(b []byte, start, after int) span {
 	if !a.read(start) || a.value-after > maxOperator {
 		return span{}
 	}
-	end := r.part.end(b, a.value, a.level, false)
+	end := r.part.end(b, a.value, a.level, false, known)
 	if end < 0 || !a.endsValue(end) || !r.hasContent(b, a.value, end) {
 		return span{}
 	}

@@ -3,6 +3,7 @@ package secrets
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,4 +97,31 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// hostile are texts that make a scanner work: many prefixes in one run, and many that almost match.
+var hostile = []string{
+	"ya29.", "glpat-", "hvb.", "pypi-AgE-", "ABSK/", "secret=", "token:\"", "eyJ.", "-eyJ",
+	"-----BEGIN PRIVATE KEY-----\n",
+	"redis://a:", "%25252F", "\\\\\\\\", "api_key=\x1b[0m", "ya29.-pypi-AgE-", "sl.Bglpat-", "AKIA ", "-us1",
+	"&quot;secret",
+	"sntrys_eyJ=",
+}
+
+// BenchmarkHostile reports the speed, in CPU time of one core, for the slowest of the hostile texts.
+func BenchmarkHostile(b *testing.B) {
+	s := newLeaks(b)
+	slowest, slow := math.Inf(1), ""
+	for b.Loop() {
+		for _, text := range hostile {
+			repeated := bytes.Repeat([]byte(text), 1<<20/len(text))
+			start := cpuTime(b)
+			s.Scan(repeated, func(Match) bool { return true })
+			if speed := float64(len(repeated)) / 1e6 / (cpuTime(b) - start).Seconds(); speed < slowest {
+				slowest, slow = speed, text
+			}
+		}
+	}
+	b.ReportMetric(slowest, "slowest-MB/s")
+	b.Logf("slowest: %q", slow)
 }

@@ -12,19 +12,19 @@ const maxJWTHeader = 1 << 10
 
 // jwt matches three base64url segments. The first is a JSON object with an algorithm (RFC 7515, section 3.1). The last
 // may be empty: an unsigned token has the same claims.
-func (r *Rule) jwt(b []byte, start int) span {
-	header, _ := r.set.run(b, start, maxJWTHeader, 0)
+func (r *Rule) jwt(b []byte, start int, known *runs) span {
+	header, _ := r.set.run(b, start, maxJWTHeader, 0, known)
 	if header == len(b) || b[header] != '.' {
 		return span{}
 	}
-	payload, n := r.set.run(b, header+1, r.Max, 0)
+	payload, n := r.set.run(b, header+1, r.Max, 0, known)
 	if n == 0 || payload == len(b) || b[payload] != '.' {
 		return span{}
 	}
 	if !r.hasClaims(b[header+1:payload]) || !hasAlgorithm(b[start:header]) {
 		return span{}
 	}
-	end, _ := r.set.run(b, payload+1, maxJWTHeader, 0)
+	end, _ := r.set.run(b, payload+1, maxJWTHeader, 0, known)
 	return span{start, start, end, end}
 }
 

@@ -11,7 +11,7 @@ import (
 type span struct{ start, from, to, end int }
 
 // match returns the credential at a prefix whose head ends at a position. b ends where the matcher may read.
-func (p *pattern) match(b []byte, headEnd int) span {
+func (p *pattern) match(b []byte, headEnd int, known *runs) span {
 	r := p.rule
 	start := headEnd - len(p.head())
 	end := start + len(p.text)
@@ -20,15 +20,15 @@ func (p *pattern) match(b []byte, headEnd int) span {
 	}
 	switch r.Kind {
 	case KindJWT:
-		return r.jwt(b, start)
+		return r.jwt(b, start, known)
 	case KindPEM:
 		return r.pem(b, start, end)
 	case KindURI:
 		return r.uri(b, start, end)
 	case KindAssign:
-		return r.assign(b, start, end)
+		return r.assign(b, start, end, known)
 	default:
-		return r.token(b, start, end)
+		return r.token(b, start, end, known)
 	}
 }
 
@@ -61,7 +61,7 @@ func (r *Rule) rightBoundary(b []byte, end int) bool {
 }
 
 // token matches a prefix and the runs of characters behind it.
-func (r *Rule) token(b []byte, start, after int) span {
+func (r *Rule) token(b []byte, start, after int, known *runs) span {
 	from := after
 	if r.Lead.set != nil {
 		if start = r.leadStart(b, start); start < 0 {
@@ -72,14 +72,14 @@ func (r *Rule) token(b []byte, start, after int) span {
 		from++
 	}
 	level := levelBefore(b, start)
-	end := r.part.end(b, from, level, r.Right == boundaryAny && len(r.Then) == 0)
+	end := r.part.end(b, from, level, r.Right == boundaryAny && len(r.Then) == 0, known)
 	for i := range r.Then {
 		if end < 0 {
 			return span{}
 		}
 		p := &r.Then[i]
 		if end = readText(b, end, p.Separator); end >= 0 {
-			end = p.end(b, end, level, r.Right == boundaryAny && i == len(r.Then)-1)
+			end = p.end(b, end, level, r.Right == boundaryAny && i == len(r.Then)-1, known)
 		}
 	}
 	if end < 0 || !r.rightBoundary(b, end) || !r.hasContent(b, from, end) {
@@ -90,12 +90,12 @@ func (r *Rule) token(b []byte, start, after int) span {
 
 // end returns where a part that begins at a position ends, -1 if it has too few characters or, unless cut is set, too
 // many.
-func (p *part) end(b []byte, from, level int, cut bool) int {
+func (p *part) end(b []byte, from, level int, cut bool, known *runs) int {
 	most := p.Max + 1
 	if cut {
 		most = p.Max
 	}
-	end, n := p.set.run(b, from, most, level)
+	end, n := p.set.run(b, from, most, level, known)
 	if n < p.Min || n > p.Max {
 		return -1
 	}
@@ -187,8 +187,12 @@ func (s *Scanner) hasStopWord(secret []byte) bool {
 	return false
 }
 
-// entropy returns the Shannon entropy of b in bits a byte.
+// maxEntropy is how many characters of a secret entropy looks at: enough to tell a random text from another.
+const maxEntropy = 64
+
+// entropy returns the Shannon entropy of b's first characters in bits a byte.
 func entropy(b []byte) float64 {
+	b = b[:min(len(b), maxEntropy)]
 	var counts [256]uint16
 	for _, c := range b {
 		counts[c]++

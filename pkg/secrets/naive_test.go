@@ -31,7 +31,7 @@ func naiveScan(s *Scanner, b []byte) (out []Match) {
 				continue
 			}
 			within := b[:min(len(b), end+s.reach)]
-			if m := p.match(within, end); m.end > 0 && s.accepts(p.rule, within, m) {
+			if m := p.match(within, end, &runs{}); m.end > 0 && s.accepts(p.rule, within, m) {
 				out = naiveAdd(out, Match{p.rule, m.start, m.end})
 			}
 		}
@@ -133,7 +133,7 @@ func compareTokens(t *testing.T, s *Scanner, text string) {
 			for _, prefix := range r.patterns() {
 				p := pattern{r, prefix}
 				if start+len(p.head()) <= len(text) {
-					if m := p.match([]byte(text), start+len(p.head())); m.end > 0 {
+					if m := p.match([]byte(text), start+len(p.head()), &runs{}); m.end > 0 {
 						ends = append(ends, m.end)
 					}
 				}
@@ -283,6 +283,9 @@ func FuzzAgainstNaive(f *testing.F) {
 	s := newLeaks(f)
 	for i, p := range wrapped(s, newGenerator(9), 40) {
 		f.Add([]byte(p.text()), uint64(i))
+	}
+	for i, text := range hostile {
+		f.Add([]byte(strings.Repeat(text, 2000/len(text))), uint64(i))
 	}
 	f.Add([]byte("-----BEGIN \\\\u00%2520&quot;secret=\x1b[0m'"), uint64(1))
 	f.Fuzz(func(t *testing.T, b []byte, seed uint64) {

@@ -6,8 +6,23 @@ const maxPending = 32
 
 // pending are matches that a later one may still beat, in order of position and without overlaps.
 type pending struct {
-	list [maxPending]Match
-	n    int
+	list  [maxPending]Match
+	n     int
+	known runs
+}
+
+// hasLonger reports whether a match of a rule waits in whose only run of characters a prefix of the rule ends: what
+// begins there ends where that match does, and is shorter.
+func (p *pending) hasLonger(r *Rule, end int) bool {
+	if r.Kind != KindToken || len(r.Then) > 0 || r.Right == boundaryAny || r.Lead.set != nil {
+		return false
+	}
+	for i := range p.list[:p.n] {
+		if m := &p.list[i]; m.Rule == r && m.Start < end-maxDepth && m.End > end {
+			return true
+		}
+	}
+	return false
 }
 
 // add adds a match unless a better one overlaps it, and removes those that it beats.

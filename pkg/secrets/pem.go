@@ -91,6 +91,9 @@ func pemEnd(b []byte, i int) int {
 			if last := readText(b, i, "-----END"); last >= 0 && found && !isExcerpt(first[:], total) {
 				return lastLineEnd(b, last)
 			}
+			if readText(b, i, "-----BEGIN") >= 0 {
+				next = len(b) // of the next key
+			}
 			line = 0
 		case charsets["base64"][c]:
 			if total < len(first) {

@@ -115,7 +115,10 @@ func (s *Scanner) matchAt(b []byte, end int, state uint16, p *pending) {
 	b = b[:min(len(b), end+s.reach)]
 	for i := range s.automaton.patternsAt(state) {
 		pattern := &s.automaton.patternsAt(state)[i]
-		if m := pattern.match(b, end); m.end > 0 && s.accepts(pattern.rule, b, m) {
+		if p.hasLonger(pattern.rule, end) {
+			continue
+		}
+		if m := pattern.match(b, end, &p.known); m.end > 0 && s.accepts(pattern.rule, b, m) {
 			p.add(Match{pattern.rule, m.start, m.end})
 		}
 	}

@@ -114,6 +114,7 @@ func (t *Stream) shift() {
 	clear(t.window[t.n:])
 	t.base += int64(from)
 	t.i -= from
+	t.pending.known.shift(from)
 	for i := range t.pending.n {
 		t.pending.list[i].Start -= from
 		t.pending.list[i].End -= from
