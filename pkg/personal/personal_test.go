@@ -75,7 +75,8 @@ func FuzzScan(f *testing.F) {
 // A text of candidates that all fail takes no more than proportional time.
 func BenchmarkScan(b *testing.B) {
 	for name, part := range map[string]string{
-		"prose": "The order was paid in time. ", "at": "@", "plus": "+1", "groups": "4111 ", "iban": "DE89 ", "dots": "1.", "colons": "a:",
+		"prose": "The order was paid in time. ", "at": "@", "plus": "+1", "groups": "4111 ", "iban": "DE89 ",
+		"dots": "1.", "colons": "a:",
 	} {
 		text := strings.Repeat(part, 256<<10/len(part))
 		b.Run(name, func(b *testing.B) {
