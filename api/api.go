@@ -87,11 +87,16 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
+	leaks, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		return nil, err
+	}
 	c := &core{
 		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
 		drains: deps.Config,
 	}
 	x := newResources(&cfg, &deps, c, scanner)
+	x.findings = newFindings(c, &deps, leaks)
 	a := &API{
 		idempotent: &idempotentCalls{core: c, answers: deps.Answers, keyring: deps.Keyring, log: deps.Log},
 		streams:    x.streams,
@@ -132,6 +137,7 @@ type resources struct {
 	usage        *usage
 	keys         *keyInfo
 	audit        *auditLog
+	findings     *findings
 }
 
 func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *resources {
@@ -212,5 +218,8 @@ func (x *resources) routes() []route {
 		{"/v1/usage", methods{"GET": x.usage.readUsage}},
 		{"/v1/me", methods{"GET": x.keys.me}},
 		{"/v1/audit", methods{"GET": x.audit.listAudit}},
+		{"/v1/findings", methods{"GET": x.findings.listFindings}},
+		{"/v1/findings/{finding}", methods{"GET": x.findings.readFinding, "PATCH": x.findings.updateFinding}},
+		{"/v1/findings/{finding}/occurrences", methods{"GET": x.findings.listOccurrences}},
 	}
 }

@@ -42,6 +42,7 @@ type Deps struct {
 	LimiterStore LimiterStore
 	Notifier     Notifier
 	Audit        AuditLog
+	Findings     FindingReader
 	KeyUses      KeyUses
 	Egress       egress.Policy
 	// Resolver resolves the hosts of saved destinations, to warn about internal addresses; nil turns the warnings
@@ -78,7 +79,7 @@ func (d Deps) validate() error {
 		"Notifier": d.Notifier != nil,
 		"IDs":      d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,
 		"Reverify": d.Reverify != nil, "Explain": d.Explain != nil,
-		"Audit": d.Audit != nil, "KeyUses": d.KeyUses != nil, "Sample": d.Sample != nil,
+		"Audit": d.Audit != nil, "Findings": d.Findings != nil, "KeyUses": d.KeyUses != nil, "Sample": d.Sample != nil,
 	} {
 		if !present {
 			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
@@ -94,6 +95,7 @@ type Configuration interface {
 	AlertSettings
 	Recoveries
 	Drains
+	Findings
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
 }

@@ -145,6 +145,12 @@ type fake struct {
 
 	senders    map[string]finding.Received // by drain
 	sendersErr error
+
+	findings       []finding.Row // newest first
+	occurrences    []finding.Occurrence
+	findingQueries []finding.Query
+	hitsErr        error // of reads of findings
+
 	recoveries map[string]event.RecoveryCounts // outcomes by job
 	items      []event.RecoveryItem            // items of every job, in order
 
@@ -402,7 +408,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Keyring: keyring(), Recovery: f,
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, LimiterStore: f,
 		Senders: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
-		Audit: f, KeyUses: f,
+		Audit: f, KeyUses: f, Findings: f,
 		Replays:              api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		ValidateVerification: func(config.Verification, []string) (string, string) { return "", "" },
 		Sample: func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {

@@ -74,6 +74,9 @@ func (c *client) fill(path, body string) (string, string) {
 	if strings.Contains(path, "{drain_id}") {
 		ids["{drain_id}"] = c.drain("example").text("id")
 	}
+	if strings.Contains(path, "{finding_id}") {
+		ids["{finding_id}"] = c.finding()
+	}
 	for name, id := range ids {
 		path = strings.ReplaceAll(path, name, id)
 	}

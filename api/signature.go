@@ -113,9 +113,9 @@ type explanationView struct {
 	AgeSeconds       *int64   `json:"age_seconds"`
 	ToleranceSeconds *int     `json:"tolerance_seconds"`
 
-	ReceivedPrefix *string        `json:"received_prefix"`
-	Secrets        []secretResult `json:"secrets"`
-	Findings       []findingView  `json:"findings"`
+	ReceivedPrefix *string                `json:"received_prefix"`
+	Secrets        []secretResult         `json:"secrets"`
+	Findings       []signatureFindingView `json:"findings"`
 }
 
 // headerView is a header that the verification reads, with its values as received.
@@ -130,7 +130,7 @@ type secretResult struct {
 	Matches        bool    `json:"matches"`
 }
 
-type findingView struct {
+type signatureFindingView struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
@@ -140,7 +140,7 @@ func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event, out *veri
 		Object: "signature", EventID: e.ID.Text(id.Event), Scheme: out.Scheme, Verdict: event.VerdictVerified,
 		Reason: orNull(event.Reason(out.Reason)), Headers: make([]headerView, len(out.Headers)),
 		ReceivedPrefix: orNull(out.ReceivedPrefix), Secrets: make([]secretResult, len(out.Secrets)),
-		Findings: []findingView{},
+		Findings: []signatureFindingView{},
 	}
 	switch {
 	case out.Reason != "" && ep.Verification.Mode == "observe":
@@ -160,10 +160,10 @@ func explanationViewOf(by viewer, ep *config.Endpoint, e *event.Event, out *veri
 		v.Secrets[i] = secretResult{orNull(s.Last4), orNull(s.ExpectedPrefix), s.Matches}
 	}
 	for _, f := range out.Findings {
-		v.Findings = append(v.Findings, findingView(f))
+		v.Findings = append(v.Findings, signatureFindingView(f))
 	}
 	if e.Verdict == event.VerdictRejected && (out.Reason == "" || out.Reason == verify.TimestampOutsideTolerance) {
-		v.Findings = append(v.Findings, findingView{"valid_for_replay",
+		v.Findings = append(v.Findings, signatureFindingView{"valid_for_replay",
 			"The endpoint's current secret made the signature: replay the event to deliver it; a replay ignores the age."})
 	}
 	v.setContent(by, out)

@@ -57,7 +57,7 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Senders: n.reader,
 			Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
-			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses,
+			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses, Findings: n.reader,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
 			Sample: n.ingest.Sample,

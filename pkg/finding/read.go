@@ -7,14 +7,14 @@ import (
 
 // Query selects findings. Values of one filter are alternatives; an empty filter matches all.
 type Query struct {
-	Account    string
-	Severities []Severity
-	Sources    []Source
-	Kinds      []Kind
-	Rules      []string
+	Account string
+	Sources []Source
+	Kinds   []Kind
+	Rules   []string
 	// Since and Until bound the last hit; Until is exclusive. Zero: no bound.
 	Since, Until time.Time
-	// Keep reports whether the configuration has the finding, in a state that the list asks for. The store has no states.
+	// Keep reports whether the configuration has the finding, in a state and with a
+	// severity that the list asks for: the store does not know them.
 	Keep func(id string) bool
 	// IDs are all findings that Keep may accept, at most 1,000, if the caller knows them; nil: any.
 	IDs []string

@@ -121,9 +121,6 @@ func (r findingsReader) keys(ctx context.Context, q *finding.Query, after findin
 	if !after.IsZero() {
 		s.Add(" AND (first, finding) < (", after.FirstSeen).Add(", ", after.ID).Add(")")
 	}
-	if len(q.Severities) > 0 {
-		s.Add(" AND max(severity) IN (", anys(q.Severities, func(x finding.Severity) int { return int(x) })...).Add(")")
-	}
 	if len(q.Kinds) > 0 {
 		s.Add(" AND min(kind) IN ", texts(q.Kinds))
 	}
@@ -272,15 +269,6 @@ func texts[T ~string](values []T) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		out[i] = string(v)
-	}
-	return out
-}
-
-// anys are the values as arguments of a statement.
-func anys[T, V any](values []T, as func(T) V) []any {
-	out := make([]any, len(values))
-	for i, v := range values {
-		out[i] = as(v)
 	}
 	return out
 }

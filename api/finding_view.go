@@ -1,0 +1,118 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// findingView is a finding in a response.
+type findingView struct {
+	ID           string           `json:"id"`
+	Object       string           `json:"object"`
+	Kind         finding.Kind     `json:"kind"`
+	Rule         string           `json:"rule"`
+	Name         string           `json:"name"`
+	Provider     *string          `json:"provider"`
+	DocsURL      *string          `json:"docs_url"` // from the rule, never from a hit
+	Severity     string           `json:"severity"`
+	Status       finding.Status   `json:"status"`
+	Masked       *string          `json:"masked"`
+	Fingerprint  *string          `json:"fingerprint"`
+	Sources      []finding.Source `json:"sources"`
+	FirstSeen    web.Time         `json:"first_seen"`
+	LastSeen     web.Time         `json:"last_seen"`
+	Occurrences  int64            `json:"occurrences"`
+	Unverified   bool             `json:"unverified"`
+	Test         bool             `json:"test"`
+	KeyID        *string          `json:"key_id"`
+	Environment  *string          `json:"environment"`
+	Release      *string          `json:"release"`
+	Locations    []locationView   `json:"locations"`
+	Resolution   *string          `json:"resolution"`
+	IgnoreReason *string          `json:"ignore_reason"`
+	IgnoreUntil  web.Time         `json:"ignore_until"`
+	ResolvedAt   web.Time         `json:"resolved_at"`
+	RegressedAt  web.Time         `json:"regressed_at"`
+	Note         *string          `json:"note"`
+	UpdatedBy    *string          `json:"updated_by"`
+	Version      int              `json:"version"`
+	Warnings     []warning        `json:"warnings,omitempty"`
+}
+
+// locationView is a place with its hits.
+type locationView struct {
+	finding.Place
+	Count    int64    `json:"count"`
+	LastSeen web.Time `json:"last_seen"`
+}
+
+// occurrenceView is one hit, or several equal ones in one request.
+type occurrenceView struct {
+	Object      string         `json:"object"`
+	At          web.Time       `json:"at"`
+	ObservedAt  web.Time       `json:"observed_at"`
+	Count       int64          `json:"count"`
+	Source      finding.Source `json:"source"`
+	Channel     *string        `json:"channel"`
+	Severity    string         `json:"severity"`
+	Unverified  bool           `json:"unverified"`
+	Test        bool           `json:"test"`
+	Location    finding.Place  `json:"location"`
+	Environment *string        `json:"environment"`
+	Release     *string        `json:"release"`
+	Method      *string        `json:"method"`
+	UserAgent   *string        `json:"user_agent"`
+	RemoteIP    *string        `json:"remote_ip"`
+}
+
+// names of rules that are not about a kind of key.
+var ruleNames = map[string]string{
+	finding.RuleFlood: "More new findings than a sender may report",
+}
+
+// view joins the state of a finding with its hits. Locations and occurrences are the store's; what a finding is, and how
+// bad, the configuration decides.
+func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
+	v := &findingView{
+		ID: f.ID, Object: "finding", Kind: f.Kind, Rule: f.Rule, Name: ruleNames[f.Rule], Severity: f.Severity.String(),
+		Status: f.Status, Masked: orNull(f.Masked), Fingerprint: orNull(f.Fingerprint), Sources: row.Sources,
+		FirstSeen: web.Time(row.FirstSeen), LastSeen: web.Time(row.LastSeen), Occurrences: row.Occurrences,
+		Unverified: f.Unverified, Test: f.Test, KeyID: orNull(f.KeyID), Environment: orNull(row.Environment),
+		Release: orNull(row.Release), Locations: make([]locationView, len(row.Locations)),
+		Resolution: orNull(f.Resolution), IgnoreReason: orNull(f.IgnoreReason), IgnoreUntil: web.Time(f.IgnoreUntil),
+		ResolvedAt: web.Time(f.ResolvedAt), RegressedAt: web.Time(f.RegressedAt), Note: orNull(f.Note),
+		UpdatedBy: orNull(f.UpdatedBy), Version: f.Version,
+	}
+	if rule := a.rules[f.Rule]; rule != nil {
+		v.Name, v.Provider, v.DocsURL = rule.Name, orNull(rule.Provider), orNull(rule.Docs)
+	}
+	if v.Name == "" { // a rule of a customer or of another version
+		v.Name = strings.TrimPrefix(f.Rule, finding.CustomPrefix)
+	}
+	for i, l := range row.Locations {
+		v.Locations[i] = locationView{l.Place, l.Count, web.Time(l.LastSeen)}
+	}
+	return v
+}
+
+// firstHitOf is what the configuration knows of the hits of a finding.
+func firstHitOf(f *config.Finding) finding.Row {
+	return finding.Row{Sources: []finding.Source{f.First.Source}, FirstSeen: f.First.At, LastSeen: f.First.At,
+		Occurrences: 1}
+}
+
+func occurrenceOf(o *finding.Occurrence) occurrenceView {
+	v := occurrenceView{
+		Object: "occurrence", At: web.Time(o.At), ObservedAt: web.Time(o.ObservedAt), Count: o.N, Source: o.Source,
+		Channel: orNull(o.Channel), Severity: o.Severity.String(), Unverified: o.Unverified, Test: o.Test,
+		Location: o.Place, Environment: orNull(o.Environment), Release: orNull(o.Release), Method: orNull(o.Method),
+		UserAgent: orNull(o.Agent),
+	}
+	if o.RemoteIP.IsValid() {
+		v.RemoteIP = orNull(o.RemoteIP.String())
+	}
+	return v
+}

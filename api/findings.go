@@ -1,0 +1,305 @@
+package api
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// findings serves findings. Their state is in the configuration, their hits are in the store.
+type findings struct {
+	*core
+	states Findings
+	hits   FindingReader
+	leaks  *secrets.Scanner // masks keys in notes
+	rules  map[string]*secrets.Rule
+}
+
+func newFindings(c *core, deps *Deps, leaks *secrets.Scanner) *findings {
+	f := &findings{core: c, states: deps.Config, hits: deps.Findings, leaks: leaks, rules: map[string]*secrets.Rule{}}
+	rules := leaks.Rules()
+	for i := range rules {
+		f.rules[rules[i].ID] = &rules[i]
+	}
+	return f
+}
+
+// maxNamedFindings is how many ids a query of the store may name; of more findings the store's rows are filtered.
+const maxNamedFindings = 1000
+
+func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	params := newQuery(r, "findings "+key.Account)
+	q, filter := a.findingQuery(params, key.Account)
+	q.Limit = params.limit()
+	q.After = readCursor(params, func(text string) (finding.Key, error) {
+		at, last, err := timedKey(params.hash, text)
+		return finding.Key{FirstSeen: at, ID: last.Text(finding.Prefix)}, err
+	})
+	if params.err != nil {
+		return params.err
+	}
+	a.selectStates(&q, filter)
+	page, err := a.hits.Findings(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	out := list[*findingView]{Data: []*findingView{}}
+	for i := range page.Rows {
+		row := &page.Rows[i]
+		// The state may have been forgotten since the row was read.
+		if f, presence := a.states.Finding(row.ID); presence == config.Present && f.Account == key.Account {
+			out.Data = append(out.Data, a.view(f, row))
+		}
+	}
+	if page.More {
+		last := page.Rows[len(page.Rows)-1].Key()
+		d, err := id.Parse(finding.Prefix, last.ID)
+		if err != nil {
+			return err
+		}
+		out.NextCursor = timedCursor(params.hash, last.FirstSeen, d)
+	}
+	setAsOf(w, page.AsOf)
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// findingQuery reads the filters of the list: those that the store knows, and those that the configuration knows.
+func (a *findings) findingQuery(q *query, account string) (finding.Query, config.FindingFilter) {
+	out, filter := finding.Query{Account: account}, config.FindingFilter{}
+	filter.Statuses = enumFilter(q, "status", finding.Statuses...)
+	words := q.list("severity")
+	checkEnum(q, "severity", words, severities)
+	for _, word := range words {
+		if s, err := finding.ParseSeverity(word); err == nil {
+			filter.Severities = append(filter.Severities, s)
+		}
+	}
+	out.Sources = enumFilter(q, "source", finding.Sources...)
+	out.Kinds = enumFilter(q, "kind", finding.Secret, finding.ExposedFile, finding.Tripwire)
+	out.Rules = q.list("rule")
+	span := readWindow(q, sinceNames[:1], untilNames[:1])
+	out.Since, out.Until = span.since, a.untilNow(span.until)
+	q.refuseUnknown()
+	return out, filter
+}
+
+// selectStates makes the query keep the findings that a filter of the configuration selects.
+func (a *findings) selectStates(q *finding.Query, filter config.FindingFilter) {
+	if len(filter.Statuses)+len(filter.Severities) == 0 {
+		q.Keep = func(name string) bool {
+			_, presence := a.states.Finding(name)
+			return presence == config.Present
+		}
+		return
+	}
+	ids := a.states.FindingIDs(filter)
+	selected := make(map[string]bool, len(ids))
+	for _, name := range ids {
+		selected[name] = true
+	}
+	q.Keep = func(name string) bool { return selected[name] }
+	if len(ids) <= maxNamedFindings {
+		q.IDs = append([]string{}, ids...) // not nil: nil selects all
+	}
+}
+
+func (a *findings) readFinding(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	f, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	row, asOf, err := a.hits.Finding(r.Context(), f.Account, f.ID)
+	if errors.Is(err, event.ErrNotFound) { // the store is behind
+		row, err = firstHitOf(f), nil
+	}
+	if err != nil {
+		return err
+	}
+	setAsOf(w, asOf)
+	web.WriteJSON(w, http.StatusOK, a.view(f, &row))
+	return nil
+}
+
+func (a *findings) listOccurrences(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	f, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	params := newQuery(r, "occurrences "+f.ID)
+	params.refuseUnknown()
+	q := finding.OccurrenceQuery{Account: f.Account, Finding: f.ID, Limit: params.limit()}
+	q.After = readCursor(params, func(text string) (finding.OccurrenceKey, error) {
+		at, hit, err := timedKey(params.hash, text)
+		return finding.OccurrenceKey{At: at, Hit: hit}, err
+	})
+	if params.err != nil {
+		return params.err
+	}
+	page, err := a.hits.Occurrences(r.Context(), q)
+	if err != nil {
+		return err
+	}
+	out := list[occurrenceView]{Data: make([]occurrenceView, len(page.Rows))}
+	for i := range page.Rows {
+		out.Data[i] = occurrenceOf(&page.Rows[i])
+	}
+	if page.More {
+		last := page.Rows[len(page.Rows)-1].OccurrenceKey
+		out.NextCursor = timedCursor(params.hash, last.At, last.Hit)
+	}
+	setAsOf(w, page.AsOf)
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+// updateFinding moves a finding to another state, or changes its note. It does not need the store: without it the
+// answer knows the first hit only.
+func (a *findings) updateFinding(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	f, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	in := &input{}
+	move := a.readMove(in, body)
+	if in.err != nil {
+		return in.err
+	}
+	if f, err = a.states.MoveFinding(r.Context(), f.ID, move); err != nil {
+		return moveError(err)
+	}
+	row, asOf, err := a.hits.Finding(r.Context(), f.Account, f.ID)
+	if err != nil {
+		row = firstHitOf(f)
+		asOf = row.LastSeen
+	}
+	view := a.view(f, &row)
+	view.Warnings = in.warnings
+	setAsOf(w, asOf)
+	web.WriteJSON(w, http.StatusOK, view)
+	return nil
+}
+
+// readMove reads the body of a PATCH. A member that is null stands for none, so that a finding can be sent back.
+func (a *findings) readMove(in *input, body []byte) (m config.FindingMove) {
+	o := in.newObject("", body)
+	o.readOnly("id", "object", "kind", "rule", "name", "provider", "docs_url", "severity", "masked", "fingerprint",
+		"sources", "first_seen", "last_seen", "occurrences", "unverified", "test", "key_id", "environment", "release",
+		"locations", "resolved_at", "regressed_at", "updated_by", "warnings")
+	status := optional(o, "status", func(name string, dst *string) {
+		o.enum(name, dst, event.Convert[string](finding.Statuses...)...)
+	})
+	if status != nil {
+		to := finding.Status(*status)
+		m.Status = &to
+	}
+	m.Resolution = optional(o, "resolution", func(name string, dst *string) { o.enum(name, dst, finding.Resolutions...) })
+	m.IgnoreReason = optional(o, "ignore_reason", func(name string, dst *string) {
+		o.enum(name, dst, finding.IgnoreReasons...)
+	})
+	m.IgnoreUntil = optional(o, "ignore_until", func(name string, dst *time.Time) {
+		var text string
+		o.text(name, 1, maxIDText, &text)
+		var ok bool
+		if *dst, ok = parseTime(text); !ok {
+			o.fail(name, "must be a time such as 2026-08-21T22:24:36Z")
+		}
+	})
+	if o.isNull("ignore_until") {
+		m.IgnoreUntil = &time.Time{}
+	}
+	m.Note = optional(o, "note", func(name string, dst *string) {
+		o.text(name, 0, config.MaxFindingNote, dst)
+		masked, _ := a.leaks.MaskAll(nil, []byte(*dst))
+		*dst = string(masked)
+	})
+	if o.isNull("note") {
+		m.Note = new(string)
+	}
+	m.Version = optional(o, "version", func(name string, dst *int) { o.integer(name, 1, 1<<53, dst) })
+	o.warnUnknown()
+	return m
+}
+
+// optional reads a member that may be absent or null; then it returns nil.
+func optional[T any](o *object, name string, read func(name string, dst *T)) *T {
+	if _, ok := o.raw(name); !ok || o.isNull(name) {
+		return nil
+	}
+	v := new(T)
+	read(name, v)
+	return v
+}
+
+// moveError translates the errors of MoveFinding.
+func moveError(err error) error {
+	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+		return web.Invalid(invalid.Param, "%s", invalid.Message)
+	}
+	if move, ok := errors.AsType[*config.FindingMoveError](err); ok {
+		return web.WrongState("status", "%v", move)
+	}
+	if errors.Is(err, config.ErrFindingChanged) {
+		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
+			Message: "is not the current one: read the finding again, and send the version that you have seen"}
+	}
+	return err
+}
+
+// inPath returns the finding that the path names, or the 404.
+func (a *findings) inPath(r *http.Request, key *config.Key) (*config.Finding, error) {
+	name := web.InfoOf(r).Vars["finding"]
+	f, presence := a.states.Finding(name)
+	if presence == config.Unknown && finding.Valid(name) { // another node may have created it a moment ago
+		a.catchUp(r.Context())
+		f, presence = a.states.Finding(name)
+	}
+	if presence != config.Present || f.Account != key.Account {
+		return nil, web.Missing("there is no such finding, or it had no hit for 400 days")
+	}
+	return f, nil
+}
+
+// timedKeyLen is the length of a position in a list that is ordered by time and 16 bytes.
+const timedKeyLen = 8 + keyLen
+
+func timedCursor(h filterHash, at time.Time, d id.ID) string {
+	return h.encode(cursorVersion, append(binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli())), d[:]...))
+}
+
+func timedKey(h filterHash, text string) (at time.Time, d id.ID, err error) {
+	b, err := h.decode(text, cursorVersion, timedKeyLen)
+	if err != nil {
+		return at, d, err
+	}
+	copy(d[:], b[8:])
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b))).UTC(), d, nil
+}
+
+// Findings reads and changes the states of findings.
+type Findings interface {
+	Finding(id string) (*config.Finding, config.Presence)
+	FindingIDs(filter config.FindingFilter) []string
+	MoveFinding(ctx context.Context, id string, m config.FindingMove) (*config.Finding, error)
+}
+
+// FindingReader reads the hits of findings from the store.
+type FindingReader interface {
+	Findings(ctx context.Context, q finding.Query) (finding.Page, error)
+	// Finding also returns the time up to which the answer is complete; zero: now.
+	Finding(ctx context.Context, account, id string) (finding.Row, time.Time, error)
+	Occurrences(ctx context.Context, q finding.OccurrenceQuery) (finding.OccurrencePage, error)
+}
