@@ -297,3 +297,75 @@ func TestFindingsSurviveKills(t *testing.T) {
 		t.Errorf("read by another account: %v, want ErrNotFound", err)
 	}
 }
+
+// TestFindingPagesWhileHitsArrive: between two pages new findings arrive, known ones are seen again, and senders repeat
+// requests. Pages have each finding and each hit that was there at the first page once.
+func TestFindingPagesWhileHitsArrive(t *testing.T) {
+	m := newFindingsModel(newBench(t), rand.New(rand.NewPCG(storetest.Seed(t), 1)))
+	m.add(60)
+	w, _ := m.Writer(write.WriterConfig{})
+	r := m.Reader(w)
+	before := m.want()
+	target := before[0].ID
+	hits := m.hitsOf(target)
+	odd := func(name string) bool { return name[len(name)-1]%2 == 1 }
+	arrive := func() {
+		m.ProduceHits(
+			m.Hit(1000+m.rnd.IntN(1000)), m.Hit(m.rnd.IntN(25)), m.Hit(0, func(h *finding.Hit) { h.Finding = target }),
+			hits[m.rnd.IntN(len(hits))])
+		again := *hits[m.rnd.IntN(len(hits))] // moves its time, if the newer record counted
+		again.At = endOfDay(again.At)
+		m.ProduceHits(&again)
+		m.WaitCaughtUp(r)
+	}
+	for _, keep := range []func(string) bool{anyFinding, odd} {
+		q := finding.Query{Account: storetest.Account, Limit: 9, Keep: keep}
+		var got, want []string
+		for _, row := range before {
+			if keep(row.ID) {
+				want = append(want, row.ID)
+			}
+		}
+		for more := true; more; {
+			page, err := r.Findings(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range page.Rows {
+				if slices.ContainsFunc(before, func(x finding.Row) bool { return x.ID == row.ID }) {
+					got = append(got, row.ID)
+				}
+			}
+			if more = page.More; more {
+				q.After = page.Rows[len(page.Rows)-1].Key()
+				arrive()
+			}
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("findings (-want +got):\n%s", diff)
+		}
+	}
+	var got, want [][16]byte
+	for _, h := range hits {
+		want = append(want, h.Hit)
+	}
+	q := finding.OccurrenceQuery{Account: storetest.Account, Finding: target, Limit: 1}
+	for more := true; more; {
+		page, err := r.Occurrences(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range page.Rows {
+			if slices.Contains(want, o.Hit) {
+				got = append(got, o.Hit)
+			}
+		}
+		if more = page.More; more {
+			q.After = page.Rows[len(page.Rows)-1].OccurrenceKey
+			arrive()
+		}
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("occurrences (-want +got):\n%s", diff)
+	}
+}
