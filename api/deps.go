@@ -75,9 +75,10 @@ func (d Deps) validate() error {
 		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
 		"Accept": d.Accept != nil,
 		"Feed":   d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil,
-		"Usage": d.Usage != nil, "Senders": d.Senders != nil, "Limits": d.Limits != nil, "LimiterStore": d.LimiterStore != nil,
-		"Notifier": d.Notifier != nil,
-		"IDs":      d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,
+		"Usage": d.Usage != nil, "Senders": d.Senders != nil, "Limits": d.Limits != nil,
+		"LimiterStore": d.LimiterStore != nil,
+		"Notifier":     d.Notifier != nil,
+		"IDs":          d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,
 		"Reverify": d.Reverify != nil, "Explain": d.Explain != nil,
 		"Audit": d.Audit != nil, "Findings": d.Findings != nil, "KeyUses": d.KeyUses != nil, "Sample": d.Sample != nil,
 	} {

@@ -73,8 +73,8 @@ var ruleNames = map[string]string{
 	finding.RuleFlood: "More new findings than a sender may report",
 }
 
-// view joins the state of a finding with its hits. Locations and occurrences are the store's; what a finding is, and how
-// bad, the configuration decides.
+// view joins the state of a finding with its hits. Locations and occurrences are the store's; what a finding is, and
+// how bad, the configuration decides.
 func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
 	v := &findingView{
 		ID: f.ID, Object: "finding", Kind: f.Kind, Rule: f.Rule, Name: ruleNames[f.Rule], Severity: f.Severity.String(),

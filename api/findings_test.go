@@ -72,7 +72,7 @@ func (f *fake) Occurrences(_ context.Context, q finding.OccurrenceQuery) (page f
 func (c *client) finding(change ...func(*config.Finding)) string {
 	c.t.Helper()
 	name, at := id.Random(finding.Prefix), time.Now().UTC().Truncate(time.Millisecond)
-	_, f, err := configuration.DecideFinding(c.t.Context(), name, func(*config.Finding) (*config.Finding, config.Announcer) {
+	open := func(*config.Finding) (*config.Finding, config.Announcer) {
 		f := &config.Finding{Kind: finding.Secret, Rule: "stripe-secret-live", Severity: finding.High, Status: finding.Open,
 			Masked: "sk_live_***4242", Fingerprint: "fpr_" + strings.Repeat("0", 32), OpenedAt: at,
 			First: config.FirstHit{At: at, Source: finding.Drain, Sender: "drn_1", Label: "shop"}}
@@ -80,7 +80,8 @@ func (c *client) finding(change ...func(*config.Finding)) string {
 			set(f)
 		}
 		return f, nil
-	})
+	}
+	_, f, err := configuration.DecideFinding(c.t.Context(), name, open)
 	if err != nil {
 		c.t.Fatal(err)
 	}

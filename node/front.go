@@ -54,10 +54,11 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 		api.Deps{
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader,
 			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.producer},
-			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Senders: n.reader,
+			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage,
+			Senders: read.FindingReader{Reader: n.reader}, Findings: read.FindingReader{Reader: n.reader},
 			Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
-			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses, Findings: n.reader,
+			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
 			Sample: n.ingest.Sample,

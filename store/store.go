@@ -2,8 +2,8 @@
 // then store/read (answers to the API), then store/schema (the tables and their migrations).
 //
 // The writer reads the topics events, commands, outcomes, receipts, audit and findings as consumer group store and
-// inserts their records into ClickHouse. Accepting and delivering events does not need ClickHouse: while it is unavailable, records
-// stay in Kafka, and the writer catches up afterwards.
+// inserts their records into ClickHouse. Accepting and delivering events does not need ClickHouse: while it is
+// unavailable, records stay in Kafka, and the writer catches up afterwards.
 //
 // Writer. Every flush is one insert per table and shard for all partitions together; the offsets are committed after
 // it. A crash in between makes the next partition owner insert the same rows again. Every table merges rows with equal

@@ -29,12 +29,12 @@ const (
 	maxLocations = 20
 )
 
-// findingsReader reads findings, their hits and the counters of senders.
-type findingsReader struct{ *Reader }
+// FindingReader reads findings, their hits and the counters of senders.
+type FindingReader struct{ *Reader }
 
 // Findings returns one page of findings. The first page shows every hit that was acknowledged before the call, unless
 // AsOf is set.
-func (r *Reader) Findings(ctx context.Context, q finding.Query) (page finding.Page, err error) {
+func (r FindingReader) Findings(ctx context.Context, q finding.Query) (page finding.Page, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	if q.After.IsZero() {
@@ -47,14 +47,14 @@ func (r *Reader) Findings(ctx context.Context, q finding.Query) (page finding.Pa
 		return page, err
 	}
 	defer release()
-	keys, err := findingsReader{r}.walk(ctx, &q)
+	keys, err := r.walk(ctx, &q)
 	if err != nil {
 		return finding.Page{}, err
 	}
 	if page.More = len(keys) > q.Limit; page.More {
 		keys = keys[:q.Limit]
 	}
-	if page.Rows, err = (findingsReader{r}).rows(ctx, q.Account, keys); err != nil {
+	if page.Rows, err = r.rows(ctx, q.Account, keys); err != nil {
 		return finding.Page{}, err
 	}
 	return page, nil
@@ -62,7 +62,7 @@ func (r *Reader) Findings(ctx context.Context, q finding.Query) (page finding.Pa
 
 // Finding returns one finding, with every hit that was acknowledged before the call unless asOf is set. The error is
 // event.ErrNotFound if the store has no hit of it.
-func (r *Reader) Finding(ctx context.Context, account, finding_ string) (
+func (r FindingReader) Finding(ctx context.Context, account, name string) (
 	row finding.Row, asOf time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func (r *Reader) Finding(ctx context.Context, account, finding_ string) (
 		return row, asOf, err
 	}
 	defer release()
-	rows, err := findingsReader{r}.rows(ctx, account, []finding.Key{{ID: finding_}})
+	rows, err := r.rows(ctx, account, []finding.Key{{ID: name}})
 	if err == nil && len(rows) == 0 {
 		err = event.ErrNotFound
 	}
@@ -85,7 +85,7 @@ func (r *Reader) Finding(ctx context.Context, account, finding_ string) (
 }
 
 // walk returns the keys of the page, and one more if there is one.
-func (r findingsReader) walk(ctx context.Context, q *finding.Query) (keys []finding.Key, err error) {
+func (r FindingReader) walk(ctx context.Context, q *finding.Query) (keys []finding.Key, err error) {
 	if q.IDs != nil && len(q.IDs) == 0 {
 		return nil, nil
 	}
@@ -111,7 +111,7 @@ func (r findingsReader) walk(ctx context.Context, q *finding.Query) (keys []find
 }
 
 // keys returns the first keys after one, at most limit, that match the filters of the query.
-func (r findingsReader) keys(ctx context.Context, q *finding.Query, after finding.Key, limit int) (
+func (r FindingReader) keys(ctx context.Context, q *finding.Query, after finding.Key, limit int) (
 	keys []finding.Key, err error) {
 	s := new(ch.Query).Add("SELECT finding, min(first_at) AS first FROM findings WHERE account = ", q.Account)
 	if q.IDs != nil {
@@ -151,7 +151,7 @@ func (r findingsReader) keys(ctx context.Context, q *finding.Query, after findin
 }
 
 // rows returns the findings of the keys that the store has, in their order.
-func (r findingsReader) rows(ctx context.Context, account string, keys []finding.Key) ([]finding.Row, error) {
+func (r FindingReader) rows(ctx context.Context, account string, keys []finding.Key) ([]finding.Row, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
@@ -185,7 +185,7 @@ func (r findingsReader) rows(ctx context.Context, account string, keys []finding
 }
 
 // lines reads the rows of the table findings.
-func (r findingsReader) lines(ctx context.Context, account string, names []string, ids []id.ID) (
+func (r FindingReader) lines(ctx context.Context, account string, names []string, ids []id.ID) (
 	map[string]finding.Row, error) {
 	q := new(ch.Query).Add("SELECT finding, min(first_at), max(last_at), min(kind), min(rule), min(masked), "+
 		"max(fingerprint), max(key_id), max(severity), max(verified), min(test), arraySort(groupUniqArrayArray(sources)) "+
@@ -207,7 +207,7 @@ func (r findingsReader) lines(ctx context.Context, account string, names []strin
 }
 
 // counts reads what only the hits know, each once. The rows have no other members.
-func (r findingsReader) counts(ctx context.Context, account string, names []string, ids []id.ID) (
+func (r FindingReader) counts(ctx context.Context, account string, names []string, ids []id.ID) (
 	map[string]finding.Row, error) {
 	q := new(ch.Query).Add("SELECT finding, argMax(place, (at, hit)), toInt64(sum(n)) AS hits, max(at) AS seen, "+
 		"toInt64(sum(hits) OVER (PARTITION BY finding)), argMax(environment, (at, hit)), argMax(release, (at, hit)) "+
@@ -242,7 +242,7 @@ func readPlace(text string) (p finding.Place) {
 
 // Received returns what came from the senders since a time, by sender. It waits for the fence of findings; senders
 // without a report are left out.
-func (r *Reader) Received(ctx context.Context, account string, senders []string, since time.Time) (
+func (r FindingReader) Received(ctx context.Context, account string, senders []string, since time.Time) (
 	map[string]finding.Received, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
@@ -256,7 +256,7 @@ func (r *Reader) Received(ctx context.Context, account string, senders []string,
 		"toInt64(sum(hits)), toInt64(sum(rejected)), max(last_at), argMax(platform, (last_at, ver)), "+
 		"argMaxIf(last_error, (last_at, ver), last_error != '') FROM senders_minute FINAL WHERE account = ", account)
 	q.Add(" AND sender IN ", senders).Add(" AND t >= ", since).Add(" GROUP BY sender")
-	return byKey(ctx, r, q, func(rows driver.Rows, sender *string, x *finding.Received) error {
+	return byKey(ctx, r.Reader, q, func(rows driver.Rows, sender *string, x *finding.Received) error {
 		err := rows.Scan(sender, &x.Requests, &x.Lines, &x.Bytes, &x.Hits, &x.Rejected, &x.LastAt, &x.Platform,
 			&x.LastError)
 		x.LastAt = column.TimeFromColumn(x.LastAt)

@@ -158,7 +158,7 @@ func (m *findingsModel) compareReports(r *read.Reader) {
 		}
 		want[c.Sender] = x
 	}
-	got, err := r.Received(m.Context(), storetest.Account, []string{"drn_0", "drn_1", "drn_2", "drn_3"},
+	got, err := findingsOf(r).Received(m.Context(), storetest.Account, []string{"drn_0", "drn_1", "drn_2", "drn_3"},
 		time.Now().AddDate(0, 0, -2))
 	if err != nil {
 		m.Fatal(err)
@@ -181,6 +181,8 @@ func minTime(a, b time.Time) time.Time {
 
 func anyFinding(string) bool { return true }
 
+func findingsOf(r *read.Reader) read.FindingReader { return read.FindingReader{Reader: r} }
+
 // listFindings reads a list to its end.
 func listFindings(t testing.TB, r *read.Reader, q finding.Query) (rows []finding.Row) {
 	t.Helper()
@@ -189,7 +191,7 @@ func listFindings(t testing.TB, r *read.Reader, q finding.Query) (rows []finding
 		q.Keep = anyFinding
 	}
 	for {
-		page, err := r.Findings(t.Context(), q)
+		page, err := findingsOf(r).Findings(t.Context(), q)
 		if err != nil || !page.AsOf.IsZero() {
 			t.Fatalf("findings as of %v: %v", page.AsOf, err)
 		}
@@ -209,7 +211,7 @@ func listOccurrences(t testing.TB, r *read.Reader, name string, limit int) (rows
 	t.Helper()
 	q := finding.OccurrenceQuery{Account: storetest.Account, Finding: name, Limit: limit}
 	for {
-		page, err := r.Occurrences(t.Context(), q)
+		page, err := findingsOf(r).Occurrences(t.Context(), q)
 		if err != nil || !page.AsOf.IsZero() {
 			t.Fatalf("occurrences as of %v: %v", page.AsOf, err)
 		}
@@ -231,7 +233,7 @@ func (m *findingsModel) compare(r *read.Reader) {
 	if diff := gocmp.Diff(want, listFindings(m, r, finding.Query{Limit: 7}), ignoreRepeats); diff != "" {
 		m.Fatalf("findings (-want +got):\n%s", diff)
 	}
-	row, asOf, err := r.Finding(m.Context(), storetest.Account, want[3].ID)
+	row, asOf, err := findingsOf(r).Finding(m.Context(), storetest.Account, want[3].ID)
 	if diff := gocmp.Diff(want[3], row, ignoreRepeats); diff != "" || err != nil || !asOf.IsZero() {
 		m.Fatalf("%v, as of %v (-want +got):\n%s", err, asOf, diff)
 	}
@@ -293,7 +295,7 @@ func TestFindingsSurviveKills(t *testing.T) {
 	// The day of a stored count is not read from its hits any more.
 	m.Exec("ALTER TABLE findings_hits DELETE WHERE day < today() - 2 SETTINGS mutations_sync = 1")
 	use.compareUsage(r, 4)
-	if _, _, err := r.Finding(t.Context(), "acc_2", m.hits[0].Finding); !errors.Is(err, event.ErrNotFound) {
+	if _, _, err := findingsOf(r).Finding(t.Context(), "acc_2", m.hits[0].Finding); !errors.Is(err, event.ErrNotFound) {
 		t.Errorf("read by another account: %v, want ErrNotFound", err)
 	}
 }
@@ -327,7 +329,7 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 			}
 		}
 		for more := true; more; {
-			page, err := r.Findings(t.Context(), q)
+			page, err := findingsOf(r).Findings(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -351,7 +353,7 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 	}
 	q := finding.OccurrenceQuery{Account: storetest.Account, Finding: target, Limit: 1}
 	for more := true; more; {
-		page, err := r.Occurrences(t.Context(), q)
+		page, err := findingsOf(r).Occurrences(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}

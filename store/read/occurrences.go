@@ -23,7 +23,8 @@ const (
 
 // Occurrences returns one page of the hits of a finding, newest first. The first page shows every hit that was
 // acknowledged before the call, unless AsOf is set.
-func (r *Reader) Occurrences(ctx context.Context, q finding.OccurrenceQuery) (page finding.OccurrencePage, err error) {
+func (r FindingReader) Occurrences(ctx context.Context, q finding.OccurrenceQuery) (
+	page finding.OccurrencePage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	after := q.After
@@ -38,7 +39,7 @@ func (r *Reader) Occurrences(ctx context.Context, q finding.OccurrenceQuery) (pa
 		return page, err
 	}
 	defer release()
-	finding_, err := id.Parse(finding.Prefix, q.Finding)
+	name, err := id.Parse(finding.Prefix, q.Finding)
 	if err != nil {
 		return page, fmt.Errorf("read occurrences: %w", err)
 	}
@@ -46,7 +47,7 @@ func (r *Reader) Occurrences(ctx context.Context, q finding.OccurrenceQuery) (pa
 	to := after.At.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
 	for days := firstOccurrenceDays; len(page.Rows) <= q.Limit && to.After(oldest); days *= occurrenceGrowth {
 		from := to.AddDate(0, 0, -days)
-		s := occurrenceQuery(&q, after, from, to, q.Limit+1-len(page.Rows)).ForEvents(finding_)
+		s := occurrenceQuery(&q, after, from, to, q.Limit+1-len(page.Rows)).ForEvents(name)
 		err := r.each(ctx, s, func(rows driver.Rows) error {
 			o, err := scanOccurrence(rows)
 			page.Rows = append(page.Rows, o)
@@ -70,8 +71,8 @@ func occurrenceQuery(q *finding.OccurrenceQuery, after finding.OccurrenceKey, fr
 		s.Add(" FROM findings_hits FINAL WHERE account = ", q.Account).Add(" AND finding = ", q.Finding)
 		return s.Add(" AND day >= toDate(", from).Add(") AND day < toDate(", to).Add(")")
 	}
-	s := where(new(ch.Query).Add("SELECT at, hit, observed_at, toInt64(n), source, channel, severity, verified, test, place, " +
-		"environment, release, method, agent, remote_ip"))
+	s := where(new(ch.Query).Add("SELECT at, hit, observed_at, toInt64(n), source, channel, severity, verified, test, " +
+		"place, environment, release, method, agent, remote_ip"))
 	where(s.Add(" AND (day, hit) IN (SELECT day, hit"))
 	s.Add(" AND (at, hit) < (", after.At).Add(", ", id.ID(after.Hit)).Add(")")
 	s.Add(" ORDER BY at DESC, hit DESC LIMIT ", limit)

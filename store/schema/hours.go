@@ -6,8 +6,8 @@ import "time"
 // hour: the writer may not have counted them yet.
 const LiveHours = 2 * time.Hour
 
-// LiveFindings is the span before the current day whose findings reads count themselves, as they do those of the current
-// day.
+// LiveFindings is the span before the current day whose findings reads count themselves, as they do those of the
+// current day.
 const LiveFindings = 24 * time.Hour
 
 // HourOf returns the beginning of the hour of t, in UTC.

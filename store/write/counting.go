@@ -17,13 +17,13 @@ import (
 
 // Usage is counted in spans: events by the hour, findings by the UTC day.
 //
-// A span that has ended more than a span ago when one of its rows is stored is counted before the offsets are committed:
-// after a crash in between the next partition owner stores and counts it again. A younger span, which nearly every row
-// belongs to, is counted once it has ended; until then reads count it themselves. Spans that a writer had not counted
-// when it stopped are counted by the next owner of its partitions, see recountStart.
+// A span that has ended more than a span ago when one of its rows is stored is counted before the offsets are
+// committed: after a crash in between the next partition owner stores and counts it again. A younger span, which nearly
+// every row belongs to, is counted once it has ended; until then reads count it themselves. Spans that a writer had not
+// counted when it stopped are counted by the next owner of its partitions, see recountStart.
 //
-// A count only grows, because rows are only added until the retention drops them. So the greatest count of a span is the
-// newest one, in whatever order writers count and insert; when the retention drops the rows, the count stays.
+// A count only grows, because rows are only added until the retention drops them. So the greatest count of a span is
+// the newest one, in whatever order writers count and insert; when the retention drops the rows, the count stays.
 const (
 	// countDelay is how long after its end a span is counted; most late rows are stored by then.
 	countDelay = 2 * time.Minute

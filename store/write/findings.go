@@ -58,8 +58,8 @@ func (b *batch) decodeFindings(s source) error {
 	return nil
 }
 
-// version is greatest for the first record of a hit: a sender that repeats its request does not move the hit in time, so
-// paging neither skips nor repeats it. All records of a finding are in one partition.
+// version is greatest for the first record of a hit: a sender that repeats its request does not move the hit in time,
+// so paging neither skips nor repeats it. All records of a finding are in one partition.
 func (r *hitRow) version() uint64 { return math.MaxUint64 - uint64(r.record.Offset) }
 
 // remoteNet is the network of the client, /24 or /48, which stays when its address is deleted.

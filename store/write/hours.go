@@ -16,10 +16,10 @@ import (
 
 // The hours of events and of requests to destinations, see counting.go.
 
-// hoursOfEvents counts usage by the hour, always from the events themselves, so that rows inserted twice change nothing.
-// Until an hour has ended, reads count it themselves, as they do the last schema.LiveHours. Requests to destinations are
-// summed per hour from usage_minute, where a row inserted twice counts twice; it keeps 35 days: a request that is stored
-// later than that is not counted.
+// hoursOfEvents counts usage by the hour, always from the events themselves, so that rows inserted twice change
+// nothing. Until an hour has ended, reads count it themselves, as they do the last schema.LiveHours. Requests to
+// destinations are summed per hour from usage_minute, where a row inserted twice counts twice; it keeps 35 days: a
+// request that is stored later than that is not counted.
 func hoursOfEvents() *tally {
 	return newTally(time.Hour, countRange, "SELECT count(), max(t) FROM usage_hour WHERE t <= ",
 		// The row of a probe has no account, and its time is 1970.

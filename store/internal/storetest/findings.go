@@ -76,7 +76,8 @@ func (b *Bench) Counts(n int, change ...func(*finding.Counts)) *finding.Counts {
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	c := &finding.Counts{Account: Account, Sender: "drn_1",
 		Minute: now.Truncate(time.Minute).Add(-time.Duration(n) * time.Minute),
-		Node:   "node-1", Boot: [16]byte{1}, Version: 1, Requests: 1, Lines: 10, Bytes: 1000, LastAt: now, Platform: "generic"}
+		Node:   "node-1", Boot: [16]byte{1}, Version: 1, Requests: 1, Lines: 10, Bytes: 1000, LastAt: now,
+		Platform: "vercel"}
 	for _, f := range change {
 		f(c)
 	}
