@@ -134,14 +134,18 @@ func TestChangePassword(t *testing.T) {
 	})
 }
 
-// A password that changes while it is verified signs nobody in.
+// A password that changes while it is verified signs nobody in, and is not replaced.
 func TestSignInWithAPasswordThatChanges(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	cheapHashes(n)
 	u := withPassword(t, n, "ops@example.com", goodPassword)
 	addUser(t, n, "other@example.com", ReadWrite)
 	sum := n.passwords.sum
-	during := func(change func() error) error {
+	signIn := func() error {
+		_, err := n.SignIn(t.Context(), "ops@example.com", goodPassword)
+		return err
+	}
+	during := func(verify, change func() error) error {
 		n.passwords.sum = func(password, salt []byte, passes, memory uint32, threads uint8, length uint32) []byte {
 			n.passwords.sum = sum
 			if err := change(); err != nil {
@@ -149,13 +153,13 @@ func TestSignInWithAPasswordThatChanges(t *testing.T) {
 			}
 			return sum(password, salt, passes, memory, threads, length)
 		}
-		_, err := n.SignIn(t.Context(), "ops@example.com", goodPassword)
-		return err
+		return verify()
 	}
-	err := during(func() error {
+	reset := func() error {
 		_, _, err := n.ResetUser(t.Context(), u.ID, 0)
 		return err
-	})
+	}
+	err := during(signIn, reset)
 	if !errors.Is(err, ErrSignIn) {
 		t.Errorf("reset: %v", err)
 	}
@@ -163,8 +167,16 @@ func TestSignInWithAPasswordThatChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	withPassword(t, n, "ops@example.com", goodPassword)
-	if err := during(func() error { return n.RemoveUser(t.Context(), u.ID) }); !errors.Is(err, ErrSignIn) {
+	if err := during(signIn, func() error { return n.RemoveUser(t.Context(), u.ID) }); !errors.Is(err, ErrSignIn) {
 		t.Errorf("removed: %v", err)
+	}
+	withPassword(t, n, "ops@example.com", goodPassword)
+	err = during(func() error {
+		_, err := n.ChangePassword(t.Context(), u.ID, goodPassword, "another password")
+		return err
+	}, reset)
+	if !errors.Is(err, ErrConflict) {
+		t.Errorf("reset while it is changed: %v", err)
 	}
 }
 
