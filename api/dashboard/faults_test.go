@@ -55,7 +55,7 @@ func TestOldDataSaysSo(t *testing.T) {
 	r.api.responses["GET /v1/events/evt_1/attempts"] = behind(emptyList)
 	b := r.signedIn()
 	for _, path := range []string{eventsPath, eventPath1, eventPath1 + "/attempts"} {
-		b.get(path).want(200, "Data as of 2026-08-21 22:20:36.000")
+		b.get(path).want(200, `Data as of <time datetime="2026-08-21T22:20:36.000Z">`)
 	}
 }
 

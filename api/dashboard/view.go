@@ -36,6 +36,10 @@ type moment struct {
 	Relative string // from now
 }
 
+// Date and Time are the parts of Exact; each stays on one line.
+func (m moment) Date() string { date, _, _ := strings.Cut(m.Exact, " "); return date }
+func (m moment) Time() string { _, clock, _ := strings.Cut(m.Exact, " "); return clock }
+
 // moment returns a time for a page. t is a time.Time or a time of the API; nil, empty and zero give the zero moment.
 func (d *Dashboard) moment(t any) (moment, error) {
 	var at time.Time
