@@ -17,8 +17,9 @@ for line in open(sys.argv[1], encoding="utf-8"):
     if not scenario or scenario["phase"] != "fuzzing":
         continue
     recorder = scenario["recorder"]
-    for name, interaction in recorder["interactions"].items():
-        meta = recorder["cases"].get(name, {}).get("value", {}).get("meta") or {}
+    cases = recorder.get("cases", {})
+    for name, interaction in recorder.get("interactions", {}).items():  # none if the time ended before a request
+        meta = cases.get(name, {}).get("value", {}).get("meta") or {}
         if meta.get("generation", {}).get("mode") == "positive" and interaction.get("response"):
             answers[recorder["label"]][interaction["response"]["status_code"]] += 1
 
