@@ -149,6 +149,10 @@ func TestImportRestoresTheExport(t *testing.T) {
 			page[2].ID != endpoints[0].ID {
 			t.Error("endpoints are listed in another order")
 		}
+		waitFor(t, "the key that was used has a fingerprint", func() bool {
+			k, err := b.Authenticate("bootstrap-key-of-after")
+			return err == nil && k.Fingerprint != ""
+		})
 		// A second import changes nothing, so an interrupted import can be continued.
 		seq := exportedEntities(b)
 		if im, err := importInto(t, b, doc, false); err != nil || im.Done != len(want) ||
