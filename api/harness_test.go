@@ -167,7 +167,9 @@ type fake struct {
 	RunCountsFunc func(runs []string) (map[string]event.RecoveryCounts, time.Time, error)
 }
 
-func (f *fake) Received(_ context.Context, _ string, senders []string, _ time.Time) (map[string]finding.Received, error) {
+func (f *fake) Received(
+	_ context.Context, _ string, senders []string, _ time.Time,
+) (map[string]finding.Received, error) {
 	found := map[string]finding.Received{}
 	for _, s := range senders {
 		if x, ok := f.senders[s]; ok {

@@ -79,7 +79,8 @@ func TestFindingFilters(t *testing.T) {
 	page := b.get("/app/findings?status=any&severity=high&source=drain&since=2026-08-01")
 	page.want(200, `value="any" selected`, `value="high" selected`, `value="drain" selected`, `value="2026-08-01"`,
 		"cursor=abc&amp;severity=high&amp;since=2026-08-01&amp;source=drain&amp;status=any")
-	if got := r.api.calls[len(r.api.calls)-1].Query.Encode(); got != "limit=50&severity=high&since=2026-08-01&source=drain" {
+	got := r.api.calls[len(r.api.calls)-1].Query.Encode()
+	if got != "limit=50&severity=high&since=2026-08-01&source=drain" {
 		t.Errorf("the API is asked for %s", got)
 	}
 	r.api.on("GET /v1/findings", http.StatusBadRequest,
