@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // eventDetail is one event, as the API says it.
@@ -47,6 +49,11 @@ type deliveryData struct {
 	Address string         `json:"-"` // of the destination, if Name does not say it
 	Made    []*attemptData `json:"-"` // the newest of its attempts, oldest first
 	Open    bool           `json:"-"` // it is shown with its attempts
+}
+
+// TransformFailed reports whether the endpoint's transformation could not be applied, so that the workbench can say why.
+func (d *deliveryData) TransformFailed() bool {
+	return d.Reason != nil && *d.Reason == string(event.TransformFailed)
 }
 
 type receiptData struct {

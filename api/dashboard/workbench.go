@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -18,6 +20,9 @@ const workbenchPath = endpointPath + "/workbench"
 
 // maxSamples is how many events of the endpoint are offered as samples.
 const maxSamples = 20
+
+// maxSampleType bounds the type of an event in the list of samples, in bytes: the list must fit into a narrow window.
+const maxSampleType = 16
 
 // maxShownOutput is how much of a result the page shows, in bytes.
 const maxShownOutput = 64 << 10
@@ -213,20 +218,36 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 		return nil, err
 	}
 	for _, ev := range list.Data {
-		text := ev.ID
+		text := shortID(ev.ID)
+		if ev.Type != nil {
+			text = truncate(*ev.Type, maxSampleType)
+		}
 		if at, err := v.moment(ev.ReceivedAt); err == nil {
 			text = at.Clock + ", " + text
-		}
-		if ev.Type != nil {
-			text = *ev.Type + ", " + text
 		}
 		p.Samples = append(p.Samples, option{Value: ev.ID, Text: text})
 	}
 	chosen := f.Value("sample")
 	if chosen != "" && !slices.ContainsFunc(p.Samples, func(o option) bool { return o.Value == chosen }) {
-		p.Samples = append(p.Samples, option{Value: chosen, Text: chosen})
+		p.Samples = append(p.Samples, option{Value: chosen, Text: shortID(chosen)})
 	}
 	return p, nil
+}
+
+// shortID is the end of an id, by which people tell events of one list apart.
+func shortID(id string) string { return "…" + id[max(len(id)-8, 0):] }
+
+// operationAt matches a parameter of one operation.
+var operationAt = regexp.MustCompile(`^transformation(?:\.ops)?\[(\d+)\]\.?(.*)$`)
+
+// reject shows an error of the API at its field. Operations are counted from 1, as on the page.
+func (p *workbenchPage) reject(x *apiError) (status int) {
+	if m := operationAt.FindStringSubmatch(x.Param); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			x.Param, x.Message = "transformation", fmt.Sprintf("operation %d: %s", n+1, strings.TrimSpace(m[2]+" "+x.Message))
+		}
+	}
+	return p.Form.reject(x, url.Values{"transformation": nil, "sample": nil, "sample_text": nil})
 }
 
 // showWorkbench shows the saved operations. With ?sample= it previews them with that event, such as one whose delivery
@@ -295,7 +316,7 @@ func (p *workbenchPage) preview(v *visit) error {
 		if rest, ok := strings.CutPrefix(x.Param, "ops"); ok {
 			x.Param = "transformation" + rest
 		}
-		v.status = p.Form.reject(x, url.Values{"transformation": nil, "sample": nil, "sample_text": nil})
+		v.status = p.reject(x)
 		return nil
 	} else if err != nil {
 		return err
@@ -350,7 +371,7 @@ func saveWorkbench(v *visit) error {
 	after := &endpointData{}
 	err = v.send("PATCH", e.api(), members, "", after)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden && x.Status != http.StatusNotFound {
-		v.status = f.reject(x, stored)
+		v.status = p.reject(x)
 		return v.page("endpoint-workbench", p)
 	} else if err != nil {
 		return err

@@ -85,7 +85,7 @@ func TestWorkbenchErrors(t *testing.T) {
 		"error":{"index":null,"pointer":"","message":"the member a appears twice"}}`)
 	b.post(workbenchOf, form).want(200, "This body can never be transformed", "appears twice")
 	r.api.on(preview, 400, `{"error":{"type":"invalid_request","message":"ops[1].key: is required","param":"ops[1].key"}}`)
-	a = b.post(workbenchOf, form).want(400, "[1].key is required", `href="#f-transformation"`)
+	a = b.post(workbenchOf, form).want(400, "Operation 2: key is required", `href="#f-transformation"`)
 	if got := a.fields(workbenchOf).Get("transformation"); !strings.Contains(got, `"wrap"`) {
 		t.Errorf("the entry is lost: %q", got)
 	}
@@ -122,7 +122,17 @@ func TestWorkbenchSaves(t *testing.T) {
 		`{"error":{"type":"invalid_request","message":"transformation[0].op: must be","param":"transformation[0].op"}}`)
 	form = b.get(workbenchOf).fields(workbenchOf)
 	form.Set("transformation", "[{}]")
-	b.post(workbenchOf+"/save", form).want(400, "[0].op must be", `href="#f-transformation"`)
+	b.post(workbenchOf+"/save", form).want(400, "Operation 1: op must be", `href="#f-transformation"`)
+}
+
+// An event whose body could not be transformed leads to the workbench, with the event as its sample.
+func TestFailedTransformationLeadsToTheWorkbench(t *testing.T) {
+	const link = `href="/app/endpoints/ep_1/workbench?sample=evt_1"`
+	b := eventRig(t, `"status":"skipped","reason":"filtered"`, `"status":"failed","reason":"transform_failed"`).signedIn()
+	b.get(eventPath1).want(200, link, "Show the operation that failed")
+	if page := eventRig(t).signedIn().get(eventPath1); strings.Contains(page.body, link) {
+		t.Error("another event has the link")
+	}
 }
 
 // A read person previews and does not save.

@@ -77,12 +77,12 @@ func Sources() []string {
 // after the last element.
 type Op struct {
 	Op         string          `json:"op"`
+	Path       string          `json:"path,omitempty"`
 	From       string          `json:"from,omitempty"`
 	To         string          `json:"to,omitempty"`
 	Paths      []string        `json:"paths,omitempty"`
 	Key        string          `json:"key,omitempty"`
 	At         string          `json:"at,omitempty"`
-	Path       string          `json:"path,omitempty"`
 	Value      json.RawMessage `json:"value,omitempty"`
 	OnConflict string          `json:"on_conflict,omitempty"`
 	Required   bool            `json:"required,omitempty"`
