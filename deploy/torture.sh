@@ -34,6 +34,7 @@ parts=(
 	"contract deploy/contract/schemathesis.sh"
 	"fuzz deploy/fuzz.sh"
 	"dashboard sdk/browser/dashboard.test.mjs"
+	"forwarder sdk/forward/torture.mjs"
 )
 table=deploy/torture.md
 state=bin/torture
@@ -45,7 +46,7 @@ run_part() {
 		RELAY_SECONDS=900 "$1" 2>&1 | tee "$output.log"
 		sed -n 's/^schemathesis: //p' "$output.log" >"$output.figures"
 		;;
-	sdk/browser/*)
+	sdk/browser/* | sdk/forward/*)
 		sdk/test.sh install
 		RELAY_TORTURE=1 RELAY_TEST_BROWSER=$(sdk/test.sh browser) node --test --test-reporter=spec "$1" 2>&1 | tee "$output.log"
 		sed -n 's/^ℹ \(pass [0-9]*\)$/\1/p' "$output.log" >"$output.figures"

@@ -22,8 +22,8 @@ async function freePort() {
   return port
 }
 
-// startRelay returns { url, key, link, pid, stop } once the relay is ready. The link is the one that it prints for the
-// first person.
+// startRelay returns { url, key, link, pid, stop, restart } once the relay is ready. The link is the one that it prints
+// for the first person. restart kills the process and starts another one with the same data.
 export async function startRelay() {
   const directory = await mkdtemp(join(tmpdir(), 'relay-browser-'))
   const port = await freePort()
@@ -31,7 +31,7 @@ export async function startRelay() {
   const key = randomBytes(24).toString('hex')
   const log = createWriteStream(join(directory, 'log'))
   await once(log, 'open')
-  const child = spawn(binary, ['dev'], {
+  const start = () => spawn(binary, ['dev'], {
     stdio: ['ignore', log, log],
     env: {
       PATH: process.env.PATH,
@@ -47,27 +47,42 @@ export async function startRelay() {
       RELAY_DNS_SERVER: '127.0.0.1:9',
     },
   })
-  const ended = new Promise((resolve) => {
-    child.once('exit', resolve)
-    child.once('error', resolve)
-  })
+  let child
+  let ended
+  const launch = () => {
+    child = start()
+    ended = new Promise((resolve) => {
+      child.once('exit', resolve)
+      child.once('error', resolve)
+    })
+  }
   const stop = async () => {
     child.kill('SIGTERM')
     await ended
     log.end()
     await rm(directory, { recursive: true, force: true })
   }
-  const until = Date.now() + startsWithin
-  while (!(await isReady(url))) {
-    const gone = child.exitCode !== null || child.pid === undefined
-    if (gone || Date.now() > until) {
-      const text = await readFile(join(directory, 'log'), 'utf8')
-      await stop()
-      throw new Error(`bin/relay dev did not become ready:\n${text}`)
+  const ready = async () => {
+    const until = Date.now() + startsWithin
+    while (!(await isReady(url))) {
+      const gone = child.exitCode !== null || child.pid === undefined
+      if (gone || Date.now() > until) {
+        const text = await readFile(join(directory, 'log'), 'utf8')
+        await stop()
+        throw new Error(`bin/relay dev did not become ready:\n${text}`)
+      }
+      await delay(100)
     }
-    await delay(100)
   }
-  return { url, key, link: await printedLink(join(directory, 'log')), pid: child.pid, stop }
+  const restart = async () => {
+    child.kill('SIGKILL')
+    await ended
+    launch()
+    await ready()
+  }
+  launch()
+  await ready()
+  return { url, key, link: await printedLink(join(directory, 'log')), get pid() { return child.pid }, stop, restart }
 }
 
 // storeOf returns the process id of the relay's ClickHouse.

@@ -384,6 +384,7 @@ class Forwarder {
     this.count = { answered: 0, other: 0, failed: 0 }
     this.cursor = '' // of the stream
     this.isPolling = false
+    this.heldBack = 0 // streams in a row that did not begin although the service answers
     this.watchedSince = 0 // ms by the clock of the service; 0: not yet
     this.newest = 0 // the latest received_at in ms
   }
@@ -466,6 +467,7 @@ class Forwarder {
       for await (const { id, event, data } of messages(response.body, waits)) {
         if (event === 'ready') {
           isReady = true
+          this.heldBack = 0
           clearTimeout(timer)
           connected()
           this.startWatching(Date.parse(response.headers.get('date')) || Date.now())
@@ -477,8 +479,11 @@ class Forwarder {
       throw new Unavailable(`${this.base.host} closed the stream`)
     } catch (error) {
       const cause = signal.aborted ? signal.reason : error
-      if (cause === heldBack) await this.startPolling('a proxy holds the event stream back')
-      else if (cause instanceof Refusal || cause instanceof Unavailable || this.stop.aborted) throw cause
+      if (cause === heldBack) {
+        // A service that comes back at this moment answers too: only the second time a proxy is the reason.
+        if (this.heldBack++ > 0) await this.startPolling('a proxy holds the event stream back')
+        else await this.readEndpoint()
+      } else if (cause instanceof Refusal || cause instanceof Unavailable || this.stop.aborted) throw cause
       else throw new Unavailable(`the connection to ${this.base.host} was lost`)
     } finally {
       clearTimeout(timer)

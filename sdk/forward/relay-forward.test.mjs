@@ -117,15 +117,16 @@ test('each event once though the service answers nothing for a while', async (t)
   assert.deepEqual(got.map((x) => x.id), ids(3))
 })
 
-for (const [name, answer, why] of [
-  ['a proxy that holds the stream back', () => true, /^a proxy holds the event stream back; asking every 0.001 s/],
+for (const [name, answer, why, times] of [
+  ['a proxy that holds the stream back', () => true, /^a proxy holds the event stream back; asking every 0.001 s/,
+    { ready: 20 }],
   ['a service without a stream', (_, response) => !reply(response, 404, {}), /^the service or a proxy offers no event/],
 ]) {
   test(`${name}: events are asked for`, async (t) => {
     const service = new Service()
     service.accept({}) // before the tool starts
     service.answer = (request, response, path) => path.endsWith('/stream') && answer(request, response)
-    const { got, err, waiting } = await startForwarder(t, { service, times: { ready: 20 } })
+    const { got, err, waiting } = await startForwarder(t, { service, times })
     await waiting()
     for (let i = 0; i < 7; i++) service.accept({ body: String(i), headers: [['X-A', '1'], ['X-A', '2']] })
     service.accept({ status: 'rejected' })
@@ -141,6 +142,15 @@ for (const [name, answer, why] of [
     assert.equal(got.length, 8, 'an event was copied twice')
   })
 }
+
+test('a service that comes back while a stream begins is no proxy that holds it back', async (t) => {
+  const service = new Service()
+  let streams = 0
+  service.answer = (_, __, path) => path.endsWith('/stream') && ++streams === 1
+  const { waiting } = await startForwarder(t, { service, times: { ready: 200 } })
+  await waiting()
+  assert.ok(streams >= 2, 'the service was polled after the first stream')
+})
 
 test('a stream that is held back after its events were copied leaves none out and copies none twice', async (t) => {
   const { service, got, waiting } = await startForwarder(t, { times: { silence: 30, ready: 30 } })
