@@ -102,6 +102,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		streams:    x.streams,
 		watch:      runWatch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
 	}
+	x.drains.leaks = leaks
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
 	a.router = newRouter(&cfg, &deps, x.routes(), a.idempotent)

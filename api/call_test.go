@@ -100,7 +100,8 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 	run := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep.text("id"), "since": since()}).want(200)
 	_, received := c.receive("github", time.Now(), "{}", func(*event.Event) {})
 	known := map[string]string{"endpoint": ep.text("id"), "destination": ep.text("destinations.0.id"),
-		"event": received.Text(id.Event), "recovery": job.want(201).text("id"), "run": run.text("run_id")}
+		"event": received.Text(id.Event), "recovery": job.want(201).text("id"), "run": run.text("run_id"),
+		"drain": c.drain("routes").text("id")}
 	unknown := map[string]string{}
 	for name := range known {
 		unknown[name] = "nope"

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -20,6 +21,7 @@ type drains struct {
 	config  Drains
 	senders Senders
 	keyring *config.Keyring
+	leaks   *secrets.Scanner // masks secrets in names
 	baseURL string
 }
 
@@ -143,6 +145,10 @@ func (c *core) drainInPath(r *http.Request, key *config.Key) (*config.Drain, err
 func (a *drains) merge(in *input, body []byte, d *config.Drain) {
 	o := in.newObject("", body)
 	o.text("name", 1, maxName, &d.Name)
+	if masked, n := a.leaks.MaskAll(nil, []byte(d.Name)); n > 0 {
+		d.Name = string(masked)
+		in.warn("name", "contained a secret, which was masked: names are shown to everybody and stand in alerts")
+	}
 	o.enum("platform", &d.Platform, config.DrainPlatforms...)
 	status := statusOf(d)
 	o.enum("status", &status, drainActive, drainPaused)

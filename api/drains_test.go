@@ -98,5 +98,11 @@ func TestDrainInput(t *testing.T) {
 	if a := c.do("POST", "/v1/drains", `{"nmae":"x"}`).want(201); !strings.Contains(a.text("warnings.0.message"), "name") {
 		t.Errorf("%s", a.raw)
 	}
+	secret := "sk_" + "live_q8ZkT2vN4xW7yR1mB5cJ9dL3"
+	a := c.do("POST", "/v1/drains", map[string]any{"name": "prod " + secret}).want(201)
+	if strings.Contains(string(a.raw), secret[3:]) || !strings.HasPrefix(a.text("name"), "prod sk_live_***") ||
+		a.text("warnings.0.param") != "name" {
+		t.Errorf("%s", a.raw)
+	}
 	c.as(readKey).do("POST", "/v1/drains", `{}`).wantError(403, "insufficient_scope", "")
 }

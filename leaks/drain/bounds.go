@@ -45,7 +45,6 @@ func (d *Drain) store(ctx context.Context, h *hits, body [sha256.Size]byte) erro
 		return err
 	}
 	d.metrics.records.Add(float64(len(records)))
-	// Only now: when the sender sends the lines again after a failure, they are merged as before.
 	d.deps.Records.AddMany(ctx, h.to.ID, len(records))
 	return nil
 }
@@ -90,7 +89,7 @@ func (d *Drain) bound(ctx context.Context, h *hits) []*hit {
 func (h *hits) flood(n uint64) *hit {
 	place := h.place("")
 	location := place.Location()
-	place.Label = h.to.Name
+	place.Label = h.clean(h.to.Name)
 	return &hit{offset: offsetOfFlood, Hit: finding.Hit{
 		Account: h.to.Account, Finding: h.keys.ID(finding.RuleFlood, "", location), At: h.at,
 		N: uint32(min(n, math.MaxUint32)), Kind: finding.Secret, Rule: finding.RuleFlood, Source: finding.Drain,

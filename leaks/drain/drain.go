@@ -192,6 +192,9 @@ func (d *Drain) receive(w http.ResponseWriter, r *http.Request, to *config.Drain
 	if err != nil {
 		return got, err
 	}
+	if refused, ok := errors.AsType[*web.Error](found.err); ok {
+		return got, refused
+	}
 	if found.err != nil {
 		return got, web.ServiceUnavailable(found.err, "the lines could not be checked now; send them again")
 	}

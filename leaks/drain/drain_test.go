@@ -105,25 +105,38 @@ func TestEqualHitsMerge(t *testing.T) {
 	}
 }
 
-// After 1,000 records in a minute the application does not count any more; the number of secrets stays exact.
-func TestManyRecordsMergeByFinding(t *testing.T) {
+// Above 100 records of a request a secret gets no further record for another application; the number of secrets stays
+// exact. The rule depends on the body alone: lines that are sent again later, at another rate, count once.
+func TestManyLocationsMerge(t *testing.T) {
 	w := newWorld(t)
-	lines := func(apps int) string {
+	lines := func(request, apps int) string {
 		var body strings.Builder
 		for i := range apps {
-			fmt.Fprintf(&body, `{"app":"app-%d","msg":"%s"}`+"\n", i, leak(1))
+			fmt.Fprintf(&body, `{"app":"app-%d","request":%d,"msg":"%s"}`+"\n", i, request, leak(1))
 		}
 		return body.String()
 	}
-	w.post(202, lines(maxRecords))
-	w.post(202, lines(1))
-	if n := len(w.hits()); n != maxRecords+1 {
-		t.Fatalf("%d hits", n)
+	for request := range 20 {
+		w.post(202, lines(request, 150))
 	}
-	w.post(202, lines(50))
-	last := w.hits()[maxRecords+1:]
-	if len(last) != 1 || last[0].N != 50 {
-		t.Errorf("%d more records, want one with 50 secrets", len(last))
+	w.post(202, lines(0, 150))
+	all, total := w.hits(), 0
+	for _, h := range all {
+		total += int(h.N)
+	}
+	if len(all) != 20*maxByLocation || total != 20*150 {
+		t.Errorf("%d hits with %d secrets", len(all), total)
+	}
+}
+
+// A drain that makes too many records is refused for a minute; nothing is stored, and another drain is not concerned.
+func TestRecordsOfAMinuteAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.drain.deps.Records.AddMany(t.Context(), drainID, maxRecordsPerMinute+1)
+	w.post(429, leak(1))
+	w.post(202, "no secret")
+	if n := len(w.hits()); n != 0 {
+		t.Errorf("%d hits", n)
 	}
 }
 

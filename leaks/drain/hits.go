@@ -2,6 +2,7 @@ package drain
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"time"
@@ -17,27 +18,30 @@ const (
 	maxRecords = 1_000
 	// maxMatches bounds the secrets of one request that are hashed; those after them are counted in the finding flood too.
 	maxMatches = 100_000
-	// maxRecordsPerMinute is how many hit records a drain makes in a minute before its hits are merged without regard to
-	// the application that wrote them.
-	maxRecordsPerMinute = 1_000
+	// maxByLocation is the number of hit records of one request from which a secret gets no further record for another
+	// application: it is counted in the first one. This depends on the body alone, not on what arrived before: lines that
+	// are sent again make the same records, which count once.
+	maxByLocation = 100
+	// maxRecordsPerMinute is how many hit records a drain makes in a minute before it answers 429.
+	maxRecordsPerMinute = 60_000
 )
 
 // hits collects the secrets of one request. Equal ones at the same location become one hit with a count.
 type hits struct {
-	drain     *Drain
-	ctx       context.Context //nolint:containedctx // of the request that it belongs to
-	to        *config.Drain
-	at        time.Time // the arrival
-	client    netip.Addr
-	method    string
-	agent     string
-	keys      *finding.Keys // nil until the first secret
-	byFinding bool          // locations do not count
-	matches   uint64
-	beyond    uint64 // of matches: without a record of their own
-	list      []*hit // in order of their first secret
-	index     map[hitKey]*hit
-	err       error // why scanning was stopped
+	drain   *Drain
+	ctx     context.Context //nolint:containedctx // of the request that it belongs to
+	to      *config.Drain
+	at      time.Time // the arrival
+	client  netip.Addr
+	method  string
+	agent   string
+	keys    *finding.Keys // nil until the first secret
+	matches uint64
+	beyond  uint64 // of matches: without a record of their own
+	list    []*hit // in order of their first secret
+	index   map[hitKey]*hit
+	first   map[string]*hit // by finding
+	err     error           // why scanning was stopped
 }
 
 // hit is a record that is not complete yet: its identity needs the hash of the body.
@@ -48,13 +52,13 @@ type hit struct {
 
 type hitKey struct {
 	finding  string
-	location [16]byte // zero when locations do not count
+	location [16]byte
 }
 
 func (d *Drain) newHits(r *http.Request, to *config.Drain) *hits {
 	return &hits{
 		drain: d, ctx: r.Context(), to: to, at: d.deps.Now().UTC(), client: web.InfoOf(r).Client, method: r.Method,
-		agent: r.UserAgent(), index: map[hitKey]*hit{},
+		agent: r.UserAgent(), index: map[hitKey]*hit{}, first: map[string]*hit{},
 	}
 }
 
@@ -66,7 +70,10 @@ func (h *hits) add(f secrets.Found) bool {
 			return false
 		}
 		h.keys = &keys
-		h.byFinding = h.drain.deps.Records.AddMany(h.ctx, h.to.ID, 0) > maxRecordsPerMinute
+		if h.drain.deps.Records.AddMany(h.ctx, h.to.ID, 0) > maxRecordsPerMinute {
+			h.err = rateLimited(time.Minute, fmt.Sprintf("takes secrets from at most %d places a minute", maxRecordsPerMinute))
+			return false
+		}
 	}
 	if h.matches++; h.matches > maxMatches {
 		h.beyond++
@@ -80,11 +87,11 @@ func (h *hits) add(f secrets.Found) bool {
 		fingerprint = h.keys.Fingerprint(h.keys.FP1(f.Rule.Canonical(f.Secret)))
 	}
 	key.finding = h.keys.ID(f.Rule.ID, fingerprint, key.location)
-	location := key.location
-	if h.byFinding {
-		key.location = [16]byte{}
+	known := h.index[key]
+	if known == nil && len(h.list) >= maxByLocation {
+		known = h.first[key.finding]
 	}
-	if known := h.index[key]; known != nil {
+	if known != nil {
 		known.N++
 		if source.at.After(known.ObservedAt) {
 			known.ObservedAt = source.at
@@ -96,11 +103,14 @@ func (h *hits) add(f secrets.Found) bool {
 		return true
 	}
 	x := h.newHit(f, fingerprint, source)
-	x.Finding, x.Location, x.Place = key.finding, location, place
+	x.Finding, x.Location, x.Place = key.finding, key.location, place
 	if x.Place.Label == "" {
-		x.Place.Label = h.to.Name // it is no part of the location: the drain may get another name
+		x.Place.Label = h.clean(h.to.Name) // it is no part of the location: the drain may get another name
 	}
 	h.index[key] = x
+	if h.first[key.finding] == nil {
+		h.first[key.finding] = x
+	}
 	h.list = append(h.list, x)
 	return true
 }
