@@ -104,6 +104,8 @@ type Configuration interface {
 // Keys authenticates API keys.
 type Keys interface {
 	Authenticate(key string) (*config.Key, error)
+	// MarkUsedFromBrowser records that a browser has sent the key. It does not wait.
+	MarkUsedFromBrowser(k *config.Key)
 }
 
 // Endpoints reads and changes endpoints. A change returns after this node has applied it.

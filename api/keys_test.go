@@ -112,3 +112,41 @@ func (fixedKeys) Authenticate(text string) (*config.Key, error) {
 func (fixedKeys) Endpoint(string) (*config.Endpoint, config.Presence) { return nil, config.Unknown }
 
 func (fixedKeys) Sync(context.Context) error { return nil }
+
+// A key that a script of a web page has sent is marked once, with an entry in the audit log.
+func TestKeyUsedFromABrowser(t *testing.T) {
+	c := newClient(t)
+	_, k := makeKey(t, config.Read, false, time.Time{})
+	text, marked := makeKey(t, config.Read, false, time.Time{})
+	of := func(name string) *config.Key {
+		for _, x := range configuration.Keys(k.Account) {
+			if x.ID == name {
+				return x
+			}
+		}
+		t.Fatal("the key is gone")
+		return nil
+	}
+	page := c.as(text)
+	page.do("GET", "/v1/me", nil, "Sec-Fetch-Mode", "navigate").want(200)
+	if of(marked.ID).UsedFromBrowser {
+		t.Error("a call that no script made marks the key")
+	}
+	for _, header := range []string{"Sec-Fetch-Mode", "Origin"} {
+		page.do("GET", "/v1/me", nil, header, "cors").want(200)
+	}
+	for deadline := time.Now().Add(time.Minute); !of(marked.ID).UsedFromBrowser; {
+		if time.Now().After(deadline) {
+			t.Fatal("the key is not marked")
+		}
+		page.do("GET", "/v1/me", nil, "Origin", "https://shop.example").want(200)
+	}
+	page.do("GET", "/v1/me", nil, "Origin", "https://shop.example").want(200)
+	if of(k.ID).UsedFromBrowser {
+		t.Error("another key is marked")
+	}
+	a := c.do("GET", "/v1/audit?action=key.updated&entity_id="+marked.ID, nil).want(200)
+	if n := strings.Count(string(a.raw), `"used_from_browser"`); n != 1 {
+		t.Errorf("%d entries of the audit log: %s", n, a.raw)
+	}
+}

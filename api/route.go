@@ -106,6 +106,9 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	rt.uses.RecordUse(key.Account, key.ID, key.Name, web.InfoOf(r).Client)
+	if isFromScript(r) {
+		rt.keys.MarkUsedFromBrowser(key)
+	}
 	return rt.serveFor(w, r, key)
 }
 
@@ -148,6 +151,11 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
 	}
 	return toWebError(handle(w, r, key))
+}
+
+// isFromScript reports whether a script of a web page has sent a request: then everybody who opens the page has its key.
+func isFromScript(r *http.Request) bool {
+	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Mode") == "cors"
 }
 
 // isPerson reports whether a key stands for a signed-in person; see API.Call.

@@ -26,10 +26,18 @@ func lastUse(k *admin.Key) string {
 	case k.LastUseUnknown:
 		return "last use unknown: the store does not answer"
 	case k.LastUse == nil:
-		return "never used"
+		return "never used" + browser(k)
 	default:
-		return "used " + k.LastUse.At.Format(time.RFC3339) + " from " + k.LastUse.RemoteIP
+		return "used " + k.LastUse.At.Format(time.RFC3339) + " from " + k.LastUse.RemoteIP + browser(k)
 	}
+}
+
+// browser warns of a key that is in client code.
+func browser(k *admin.Key) string {
+	if k.UsedFromBrowser {
+		return "; sent by a web page: revoke it, and keep keys on servers"
+	}
+	return ""
 }
 
 // Keys returns the commands for API keys and master keys.

@@ -26,6 +26,8 @@ type Key struct {
 	LastUse   *KeyUse    `json:"last_use"` // null: never used, or LastUseUnknown
 	// LastUseUnknown is true while the store, which has the uses, does not answer.
 	LastUseUnknown bool `json:"last_use_unknown,omitempty"`
+	// UsedFromBrowser is true if a web page has called the API with the key, so that it is in client code.
+	UsedFromBrowser bool `json:"used_from_browser"`
 }
 
 // KeyUse is the last use of an API key, within a minute.
@@ -75,6 +77,7 @@ type keys struct {
 func commandKey(k *config.Key, text string) Key {
 	j := Key{
 		ID: k.ID, Name: k.Name, Scope: string(k.Scope), Agent: k.Agent, Key: text, Last4: k.Last4, CreatedAt: k.CreatedAt,
+		UsedFromBrowser: k.UsedFromBrowser,
 	}
 	if !k.ExpiresAt.IsZero() {
 		j.ExpiresAt = &k.ExpiresAt

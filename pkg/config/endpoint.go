@@ -188,6 +188,8 @@ type Key struct {
 	RevokedAt   time.Time `json:"revoked_at,omitzero"`
 	// Bootstrap marks a key that is valid only while the environment of the node names it.
 	Bootstrap bool `json:"bootstrap"`
+	// UsedFromBrowser: a page has called the API with it, so its text is in client code.
+	UsedFromBrowser bool `json:"used_from_browser,omitempty"`
 }
 
 // Scope is what an API key or a user may do.

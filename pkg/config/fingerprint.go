@@ -55,8 +55,23 @@ func isClosed(ch <-chan struct{}) bool {
 // markPause is the pause after a fingerprint could not be stored: uses ask again and again.
 const markPause = time.Second
 
-// usedKey is an API key that was used, and its text.
-type usedKey struct{ id, text string }
+// usedKey is an API key that was used: its text, or that a browser has sent it.
+type usedKey struct {
+	id, text    string
+	fromBrowser bool
+}
+
+// MarkUsedFromBrowser records that a browser has sent a key, with an entry in the audit log for the first time. It does
+// not wait; if it cannot record it now, the next use does.
+func (c keys) MarkUsedFromBrowser(k *Key) {
+	if k.UsedFromBrowser {
+		return
+	}
+	select {
+	case c.usedKeys <- usedKey{id: k.ID, fromBrowser: true}:
+	default:
+	}
+}
 
 // requestMark makes markKeys set the fingerprint of a key, unless this node has done so before. An import brings
 // another service secret, so each key is checked once under each. It never waits: a later use of the key asks again.
@@ -66,12 +81,12 @@ func (c *core) requestMark(key, text string) {
 		return
 	}
 	select {
-	case c.usedKeys <- usedKey{key, text}:
+	case c.usedKeys <- usedKey{id: key, text: text}:
 	default:
 	}
 }
 
-// markKeys sets the fingerprints that requestMark asks for until ctx ends.
+// markKeys sets what requestMark and MarkUsedFromBrowser ask for until ctx ends.
 func (c *core) markKeys(ctx context.Context) error {
 	for {
 		select {
@@ -82,7 +97,7 @@ func (c *core) markKeys(ctx context.Context) error {
 			if err == nil || ctx.Err() != nil {
 				continue
 			}
-			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot store the fingerprint of an API key", slog.String("key", u.id),
+			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot store the fingerprint or the use of an API key", slog.String("key", u.id),
 				slog.Any("error", err))
 			if wait.For(ctx, markPause) != nil {
 				return nil
@@ -91,8 +106,19 @@ func (c *core) markKeys(ctx context.Context) error {
 	}
 }
 
-// markKey sets the fingerprint of a key.
+// markKey sets the fingerprint of a key, or that a browser has sent it.
 func (c *core) markKey(ctx context.Context, u usedKey) error {
+	if u.fromBrowser {
+		_, _, err := c.change(ctx, kindKey, u.id, isExempt, func(old value) (value, error) {
+			k := *old.(*Key)
+			if k.UsedFromBrowser {
+				return nil, nil
+			}
+			k.UsedFromBrowser = true
+			return &k, nil
+		})
+		return err
+	}
 	secret := c.View().FindLiving(kindServiceSecret, serviceSecretID)
 	fingerprint, err := secrets{c}.KeyFingerprint(ctx, u.text)
 	if err != nil {
