@@ -71,7 +71,9 @@ func (f *fake) Occurrences(_ context.Context, q finding.OccurrenceQuery) (page f
 // finding creates a finding whose key was seen once, and returns its id.
 func (c *client) finding(change ...func(*config.Finding)) string {
 	c.t.Helper()
-	name, at := id.Random(finding.Prefix), time.Now().UTC().Truncate(time.Millisecond)
+	// Each finding has a time of its own, so that the newest comes first.
+	at := time.Now().UTC().Truncate(time.Millisecond).Add(time.Duration(len(c.fake.findings)) * time.Millisecond)
+	name := id.Random(finding.Prefix)
 	open := func(*config.Finding) (*config.Finding, config.Announcer) {
 		f := &config.Finding{Kind: finding.Secret, Rule: "stripe-secret-live", Severity: finding.High, Status: finding.Open,
 			Masked: "sk_live_***4242", Fingerprint: "fpr_" + strings.Repeat("0", 32), OpenedAt: at,
