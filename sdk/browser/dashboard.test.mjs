@@ -94,6 +94,29 @@ async function makeKey(page, name) {
   assert.equal((await call({ ...relay, key }, 'GET', '/v1/me')).status, 401)
 }
 
+// leak sets a log drain up, sends a line with a decoy to it, and resolves the finding with two clicks.
+async function leak(page, name) {
+  await page.goto(`${relay.url}/app/drains`)
+  await page.getByLabel(/^Name/).fill(name)
+  await page.getByRole('button', { name: 'Create drain' }).click()
+  await page.getByText('Waiting for the first line.').waitFor()
+  const drain = await page.locator('code.url').innerText()
+  const decoy = /rly_test_\w+/.exec(await page.locator('figure.code').innerText())[0]
+  const line = JSON.stringify({ app: name, level: 'error', msg: `failed with ${decoy}` })
+  const { status } = await fetch(drain, { method: 'POST', body: line })
+  assert.equal(status, 202)
+  await page.getByText('Lines arrive').waitFor({ timeout: 60_000 }) // the page follows
+  await page.getByRole('link', { name: 'Show what leaked' }).click()
+  const row = page.locator('tbody tr').filter({ hasText: name })
+  await row.getByRole('link').click()
+  await page.getByText('Still leaking').waitFor()
+  assert.ok(!(await page.content()).includes(decoy), 'the page shows the secret')
+  await page.getByRole('button', { name: 'Resolve as revoked' }).click()
+  await page.getByText('Resolved. It reopens by itself').waitFor()
+  await page.goto(`${relay.url}/app/findings?status=resolved&source=drain`)
+  await row.getByText('resolved').waitFor()
+}
+
 // focusOn presses Tab, or Shift and Tab, until the element has the focus, and fails if it cannot be seen there. At the
 // beginning of a page it skips the navigation.
 async function focusOn(page, element) {
@@ -137,6 +160,18 @@ describe('the dashboard', { skip, concurrency: true }, () => {
     await choosePassword(page, link)
     await journey(page, { provider: 'Another signature (HMAC)', name: 'without script' })
     await makeKey(page, 'a second server')
+    await close()
+  })
+
+  test('from a log drain to a finding that is resolved', async () => {
+    const { page, close } = await open(session)
+    await leak(page, 'journey of a leak')
+    await close()
+  })
+
+  test('the same leak without JavaScript', async () => {
+    const { page, close } = await open({ ...session, javaScriptEnabled: false })
+    await leak(page, 'leak without script')
     await close()
   })
 

@@ -128,6 +128,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		return ""
 	})
 
+	leaked := n.leakEverywhere(hex.EncodeToString(secrets.plant("secret in lines of a log", 16)))
 	tested := n.must(http.StatusOK, "POST", "/v1/alerts/test", nil)
 	if tested["failed"] != 3.0 { // the last channel answers 404 by now
 		t.Errorf("%v", tested)
@@ -144,8 +145,8 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		}
 	}
 	check("the test of the alert channels", fmt.Sprint(tested))
-	for _, path := range []string{
-		"/v1/alerts", "/v1/endpoints", "/v1/endpoints/" + ep, "/v1/events", "/v1/events/" + delivered, "/v1/me", "/v1/nope"} {
+	for _, path := range append(leaked,
+		"/v1/alerts", "/v1/endpoints", "/v1/endpoints/"+ep, "/v1/events", "/v1/events/"+delivered, "/v1/me", "/v1/nope") {
 		_, got, h := n.call("GET", path, nil)
 		check("GET "+path, fmt.Sprint(got, h))
 	}

@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// drain creates a log drain and returns the path of its URL: the address of a process changes.
+func (c client) drain(name string) (path string) {
+	c.t.Helper()
+	made := c.must(http.StatusCreated, "POST", "/v1/drains", map[string]any{"name": name})
+	return strings.TrimPrefix(made["url"].(string), c.url)
+}
+
+// sendLines sends lines to a drain until it has accepted them, as a log shipper does.
+func sendLines(url string, lines []byte, stop <-chan struct{}) (attempts int) {
+	for {
+		attempts++
+		resp, err := http.Post(url, "text/plain", bytes.NewReader(lines))
+		if err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusAccepted {
+				return attempts
+			}
+		}
+		select {
+		case <-stop:
+			return attempts
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// leakOf is a secret that the rules know; it is another one for each n.
+func leakOf(n int) string {
+	return "sk_" + fmt.Sprintf("live_%dQ8zkT2vN4xW7yR1mB5cJ9dL3fH%d", n, n*7919)
+}
+
+// 2,000 secrets arrive in 100 requests while the process is killed at random points. Each request is sent until it is
+// accepted. Every secret is then counted exactly once, each finding was announced once, and usage has each once.
+func TestLeaksSurviveKills(t *testing.T) {
+	t.Parallel()
+	skipShort(t)
+	const secrets, requests, each = 10, 100, 20
+	var mu sync.Mutex
+	announced := map[string]map[string]bool{} // ids of messages by finding
+	channel := newSink(t, func(r received) int {
+		var body struct {
+			ID, Type string
+			Data     struct {
+				FindingID string `json:"finding_id"`
+			}
+		}
+		if json.Unmarshal(r.body, &body) == nil && body.Type == "alert.finding.opened" {
+			mu.Lock()
+			defer mu.Unlock()
+			if announced[body.Data.FindingID] == nil {
+				announced[body.Data.FindingID] = map[string]bool{}
+			}
+			announced[body.Data.FindingID][body.ID] = true
+		}
+		return http.StatusOK
+	})
+	p := startDevProcess(t, nodeDir(t))
+	p.must(http.StatusOK, "PATCH", "/v1/alerts", map[string]any{"webhook_url": channel.URL + "/hook"})
+	path := p.drain("production")
+	url := p.url + path
+
+	var accepted, attempts atomic.Int64
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for sender := range 4 {
+		wg.Go(func() {
+			for i := sender; i < requests; i += 4 {
+				var lines bytes.Buffer
+				for k := range each {
+					fmt.Fprintf(&lines, `{"app":"web-%d","request":%d,"msg":"failed with %s"}`+"\n", k%3, i, leakOf((i+k)%secrets))
+				}
+				attempts.Add(int64(sendLines(url, lines.Bytes(), stop)))
+				accepted.Add(1)
+			}
+		})
+	}
+	for kill := range rounds(1, 2, 20) {
+		after := int64(1 + (kill+rand.IntN(2))*requests/(rounds(1, 2, 20)+1))
+		eventually(t, arrival, func() string {
+			if n := accepted.Load(); n < after && n < requests {
+				return fmt.Sprintf("%d requests were accepted", n)
+			}
+			return ""
+		})
+		<-time.After(time.Duration(rand.IntN(300)) * time.Millisecond) // anywhere between two acknowledgements
+		p.kill()
+		p.start()
+	}
+	finished := make(chan struct{})
+	wg.Go(func() {
+		eventually(t, arrival, func() string {
+			if n := accepted.Load(); n < requests {
+				return fmt.Sprintf("%d of %d requests were accepted", n, requests)
+			}
+			return ""
+		})
+		close(finished)
+	})
+	<-finished
+	close(stop)
+	wg.Wait()
+	t.Logf("%d attempts for %d requests", attempts.Load(), requests)
+
+	eventually(t, arrival, func() string {
+		list := p.must(http.StatusOK, "GET", "/v1/findings?limit=100", nil)["data"].([]any)
+		total := 0.0
+		for _, f := range list {
+			total += f.(map[string]any)["occurrences"].(float64)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(list) != secrets || total != requests*each || len(announced) != secrets {
+			return fmt.Sprintf("%d findings of %v secrets, %d announced", len(list), total, len(announced))
+		}
+		return ""
+	})
+	for _, f := range p.must(http.StatusOK, "GET", "/v1/findings?limit=100", nil)["data"].([]any) {
+		f := f.(map[string]any)
+		if f["occurrences"] != float64(requests*each/secrets) || f["status"] != "open" {
+			t.Errorf("%v", f)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for finding, messages := range announced {
+		if len(messages) != 1 {
+			t.Errorf("%s was announced by %d messages", finding, len(messages))
+		}
+	}
+	usage := p.must(http.StatusOK, "GET", "/v1/usage", nil)["events"].(map[string]any)
+	if days := usage["findings"].(float64) / secrets; days != 1 && days != 2 { // the test may run at midnight
+		t.Errorf("usage %v, want each finding once a day", usage)
+	}
+}
+
+// leakEverywhere sends a secret by every path on which a caller could leak it, and waits for its finding. It returns
+// paths whose answers must not have it.
+func (c client) leakEverywhere(secret string) (paths []string) {
+	c.t.Helper()
+	text := "sk_" + "live_" + secret
+	path := c.drain("production " + text)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = fmt.Fprintf(z, "compressed %s\n", text) // a buffer takes everything
+	_ = z.Close()
+	for _, x := range []struct {
+		path, agent string
+		body        []byte
+		want        int
+	}{
+		{path, "shipper", []byte("key=" + text), http.StatusAccepted},
+		{path + "?key=" + text, text, []byte(`{"app":"` + text + `","env":"` + text + `","msg":"` + text + `"}`),
+			http.StatusAccepted},
+		{path, "shipper", packed.Bytes(), http.StatusAccepted},
+		{path, "shipper", append([]byte{0x1f, 0x8b, 8}, text...), http.StatusBadRequest},
+		{path + text, "shipper", []byte(text), http.StatusNotFound},
+		{"/drain/" + text + "/" + text, "shipper", []byte(text), http.StatusNotFound},
+	} {
+		if resp := c.post(c.url+x.path, map[string]string{"User-Agent": x.agent}, x.body); resp.StatusCode != x.want {
+			c.t.Errorf("%s is answered %d, want %d", strings.ReplaceAll(x.path, text, "…"), resp.StatusCode, x.want)
+		}
+	}
+	var finding map[string]any
+	eventually(c.t, arrival, func() string {
+		list := c.must(http.StatusOK, "GET", "/v1/findings", nil)["data"].([]any)
+		if len(list) == 0 {
+			return "no finding"
+		}
+		if finding = list[0].(map[string]any); finding["occurrences"].(float64) < 3 {
+			return fmt.Sprint(finding["occurrences"], " occurrences")
+		}
+		return ""
+	})
+	name := "/v1/findings/" + finding["id"].(string)
+	c.must(http.StatusOK, "PATCH", name, map[string]any{"status": "acknowledged", "note": "rolled " + text})
+	return []string{"/v1/findings", name, name + "/occurrences", "/v1/drains", "/v1/audit"}
+}
