@@ -143,7 +143,7 @@ export function send(target, { method, headers, body, timeout, most }) {
         if (size > most) finish('too long')
         else chunks.push(chunk)
       })
-      response.on('end', () => finish(response.complete ? '' : 'cut off'))
+      response.on('end', () => finish(''))
       response.on('error', () => finish('cut off'))
     })
     request.end(body)

@@ -137,6 +137,7 @@ for (const [name, answer, why, times] of [
     assert.deepEqual(got.map((x) => x.id), [...ids(7, 1), 'evt_000011'])
     assert.equal(got[3].body.toString(), '3')
     assert.match(err[0], why)
+    assert.equal(err.length, 1, 'an erased event was read')
     const polls = service.requests.length
     await until(() => service.requests.length > polls + 5)
     assert.equal(got.length, 8, 'an event was copied twice')
@@ -221,12 +222,17 @@ test('the end of the key or the endpoint ends the tool', async (t) => {
     assert.match(err.at(-1), text)
     assert.match(out.at(-1), /^Copied 0 events/)
   }
-  const { service, waiting, run, err } = await startForwarder(t)
-  await waiting()
-  service.answer = (_, response) => !reply(response, 401, {})
-  service.end('shutdown')
-  assert.equal(await run, 2)
-  assert.match(err.at(-1), /does not accept the key in RELAY_API_KEY: it is wrong, expired or revoked; create one/)
+  for (const [status, code, text] of [
+    [401, 2, /does not accept the key in RELAY_API_KEY: it is wrong, expired or revoked; create one/],
+    [404, 3, /^gave up: the endpoint ep_test was deleted$/],
+  ]) {
+    const { service, waiting, run, err } = await startForwarder(t)
+    await waiting()
+    service.answer = (_, response) => !reply(response, status, {})
+    service.end('shutdown')
+    assert.equal(await run, code)
+    assert.match(err.at(-1), text)
+  }
 })
 
 test('what the service refuses is said in plain words', async (t) => {
@@ -238,10 +244,14 @@ test('what the service refuses is said in plain words', async (t) => {
     [429, 3, /^gave up after 3 tries: 127.0.0.1:\d+ has too many requests or streams of this key/],
   ]) {
     const service = new Service()
-    service.answer = (_, response) => !reply(response, status, { error: { message: 'x' } })
+    service.answer = (_, response) => {
+      response.setHeader('location', '/elsewhere')
+      return !reply(response, status, { error: { message: 'x' } })
+    }
     const { run, err } = await startForwarder(t, { service, times: { tries: 3 } })
     assert.equal(await run, code, `status ${status}`)
     assert.match(err.at(-1), text)
+    assert.ok(!service.requests.includes('/elsewhere'), 'a redirect was followed')
   }
   const service = new Service()
   await service.start()
@@ -338,8 +348,10 @@ test('a name that leads elsewhere later (rebinding) is resolved once', async (t)
   const { service, waiting, out } = await startForwarder(t, { args: [endpoint, `http://name.test:${server.port}/`], lookup })
   await waiting()
   service.accept({})
+  for (const stream of service.streams) service.write(stream, 0) // once more
   service.accept({})
   await until(() => out.length === 6)
+  assert.match(out[5], /evt_000001$/, 'an event was copied twice')
   assert.deepEqual(got, Array(2).fill(`name.test:${server.port}`))
   assert.equal(asked, 1)
 })
