@@ -97,7 +97,7 @@ func (c *core) markKeys(ctx context.Context) error {
 			if err == nil || ctx.Err() != nil {
 				continue
 			}
-			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot store the fingerprint or the use of an API key", slog.String("key", u.id),
+			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot store what the use of an API key says", slog.String("key", u.id),
 				slog.Any("error", err))
 			if wait.For(ctx, markPause) != nil {
 				return nil
