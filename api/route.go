@@ -153,7 +153,8 @@ func (rt *router) serveFor(w http.ResponseWriter, r *http.Request, key *config.K
 	return toWebError(handle(w, r, key))
 }
 
-// isFromScript reports whether a script of a web page has sent a request: then everybody who opens the page has its key.
+// isFromScript reports whether a script of a web page has sent a request: then everybody who opens the page has the
+// key.
 func isFromScript(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Mode") == "cors"
 }
