@@ -101,7 +101,7 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 	_, received := c.receive("github", time.Now(), "{}", func(*event.Event) {})
 	known := map[string]string{"endpoint": ep.text("id"), "destination": ep.text("destinations.0.id"),
 		"event": received.Text(id.Event), "recovery": job.want(201).text("id"), "run": run.text("run_id"),
-		"drain": c.drain("routes").text("id")}
+		"drain": c.drain("routes").text("id"), "finding": c.finding()}
 	unknown := map[string]string{}
 	for name := range known {
 		unknown[name] = "nope"

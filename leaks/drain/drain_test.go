@@ -352,12 +352,12 @@ func TestReports(t *testing.T) {
 			c.Platform != "generic" || c.LastAt.IsZero() || c.LastError != "" || c.Node != "node-1" {
 			t.Errorf("%+v", c)
 		}
-		w.answer = func(*stream.Record) error { return errors.New("away") }
+		w.setAnswer(func(*stream.Record) error { return errors.New("away") })
 		w.post(202, "four")
 		w.post(413, strings.Repeat("x", maxBody+1))
 		time.Sleep(2 * reportInterval)
 		synctest.Wait()
-		w.answer = nil
+		w.setAnswer(nil)
 		time.Sleep(reportInterval)
 		synctest.Wait()
 		if c := last(); c.Requests != 3 || c.Lines < 4 || c.Rejected != 1 || c.LastError != "too_large" || c.Version < 3 {
@@ -365,6 +365,7 @@ func TestReports(t *testing.T) {
 		}
 		n := len(w.counts())
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(w.counts()) != n || len(w.drain.counters.minutes) != 0 {
 			t.Errorf("%d reports without a request, %d minutes in memory", len(w.counts())-n, len(w.drain.counters.minutes))
 		}

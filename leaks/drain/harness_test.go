@@ -120,6 +120,13 @@ func (w *world) HasFinding(id string) bool { return w.known[id] }
 
 func (w *world) OutstandingFindings() int { return w.outstanding }
 
+// setAnswer sets what the log answers while the drain runs.
+func (w *world) setAnswer(answer func(*stream.Record) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = answer
+}
+
 // ProduceUnordered implements Producer.
 func (w *world) ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {
 	if topic != stream.Findings || partition != finding.PartitionOf(string(r.Key), 4) {

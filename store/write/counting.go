@@ -204,7 +204,8 @@ func (y *tally) recountStart(ctx context.Context, conn driver.Conn, now time.Tim
 	if spans > 0 {
 		return newest.Add(-recountMargin), nil
 	}
-	if err := conn.QueryRow(ctx, string(y.oldest)).Scan(&rows, &oldest); err != nil {
+	q = new(ch.Query).Add(y.oldest)
+	if err := conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&rows, &oldest); err != nil {
 		return now, fmt.Errorf("read the time of the oldest row that is counted: %w", err)
 	}
 	if rows == 0 {

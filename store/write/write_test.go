@@ -49,6 +49,7 @@ func TestWriteAndRead(t *testing.T) {
 		o.Attempt.Duration, o.Attempt.TTFB, o.Attempt.RetryAfter = 120*time.Millisecond, 30*time.Millisecond, 2*time.Second
 		o.Attempt.RemoteIP = netip.MustParseAddr("2001:db8::1")
 		o.Attempt.RequestHeader = "A: b: c\n"
+		o.Attempt.TransformationVersion = 3
 		o.Attempt.ResponseHeader = "B: d\n"
 		o.Attempt.ResponseBody, o.Attempt.Truncated = []byte("no\xff"), true
 	})

@@ -123,7 +123,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 	n.env = append(n.env, "RELAY_REDIS_URL=redis://127.0.0.1:1")
 	n.start()
 	want := map[string]string{
-		"dead": deadLetters, "redis": "warn: ping redis", "master keys": "warn: 3 of 3 secrets are not sealed with " +
+		"dead": deadLetters, "redis": "warn: ping redis", "master keys": "warn: 4 of 4 secrets are not sealed with " +
 			"the first key, young → run relay keys rewrap",
 	}
 	n.awaitFindings(want)

@@ -147,9 +147,9 @@ func TestMasterKeyRotation(t *testing.T) {
 	deliver(1)
 	restart(young, old)
 	deliver(2)
-	// The ingest token, the provider's secret, the signing secret and the header.
+	// The ingest token, the provider's secret, the signing secret and the header, and the secret of the service.
 	if out := rewrap(command.ExitDone); !strings.HasSuffix(
-		out, "5 secrets of 2 entities were sealed with the first master key; none is left under another\n") {
+		out, "6 secrets of 3 entities were sealed with the first master key; none is left under another\n") {
 		t.Errorf("%s", out)
 	}
 	deliver(3)

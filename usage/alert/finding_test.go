@@ -74,7 +74,7 @@ func TestManyFindingsBecomeADigest(t *testing.T) {
 		for i := range 1001 {
 			[]*rig{r, other}[i%2].announce(newFinding(nil), finding.Opened)
 		}
-		synctest.Wait()
+		time.Sleep(10 * time.Second) // two notifiers that want the same message try again
 		want("at once", 20, 0, 0)
 		time.Sleep(10 * time.Minute)
 		want("after the digest", 20, 1, 981)
