@@ -32,6 +32,7 @@ export async function seed(relay, receiver, label) {
   const delivered = await event(relay, github.id, (e) => e.status === 'delivered')
   const rejected = await event(relay, github.id, (e) => e.status === 'rejected')
   const retrying = await event(relay, failing.id, (e) => e.deliveries.some((d) => d.status === 'retrying'))
+  const { drain, finding } = await seedLeak(relay, label)
   const at = (name, path) => ({ name, path: `/app${path}` })
   return [
     at('start', ''),
@@ -50,6 +51,11 @@ export async function seed(relay, receiver, label) {
     at('event-rejected', `/events/${rejected}?signature=1`),
     at('event-retrying', `/events/${retrying}`),
     at('event-attempts', `/events/${retrying}/attempts`),
+    at('findings', '/findings'),
+    at('findings-empty', '/findings?source=sdk'),
+    at('finding', `/findings/${finding}`),
+    at('drains', '/drains'),
+    at('drain', `/drains/${drain}`),
     at('keys', '/settings/keys'),
     at('people', '/settings/people'),
     at('password', '/settings/password'),
@@ -68,6 +74,21 @@ export async function deliver(relay, receiver, name) {
   })
   assert.equal(await post(ingestURL, 'GitHub', '{"type":"push","id":1}'), 200)
   return { ingestURL, path: `/app/events/${await event(relay, id, (e) => e.status === 'delivered')}` }
+}
+
+// seedLeak creates a log drain and a finding of a line that holds the label wherever a sender can place one.
+async function seedLeak(relay, label) {
+  const { body: drain } = await call(relay, 'POST', '/v1/drains', { name: `${label}production` })
+  const secret = ['sk', 'live', 'q8ZkT2vN4xW7yR1mB5cJ9dL3'].join('_')
+  const line = JSON.stringify({ app: label, env: label, release: label, msg: `${label} ${secret}` })
+  const { status } = await fetch(drain.url, { method: 'POST', headers: { 'User-Agent': 'shipper' }, body: line })
+  assert.equal(status, 202)
+  for (const until = Date.now() + 60_000; ; await delay(100)) {
+    const { body } = await call(relay, 'GET', '/v1/findings?rule=stripe-secret-live')
+    const found = body.data?.find((f) => f.locations.length > 0)
+    if (found) return { drain: drain.id, finding: found.id }
+    assert.ok(Date.now() < until, 'the finding is not listed')
+  }
 }
 
 // seedHostile creates an endpoint and events that hold the hostile text wherever others can place one, and returns the
