@@ -51,7 +51,7 @@ type deliveryData struct {
 	Open    bool           `json:"-"` // it is shown with its attempts
 }
 
-// TransformFailed reports whether the endpoint's transformation could not be applied, so that the workbench can say why.
+// TransformFailed reports whether the endpoint's transformation could not be applied. The workbench can say why.
 func (d *deliveryData) TransformFailed() bool {
 	return d.Reason != nil && *d.Reason == string(event.TransformFailed)
 }
