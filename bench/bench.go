@@ -42,7 +42,7 @@ func Scenarios() []Scenario {
 		Scenario{"growth", growthSummary, growth},
 		Scenario{"costs", costsSummary, costs},
 		Scenario{"fill", fillSummary, fillStore},
-		Scenario{"read", readSummary, read})
+		Scenario{"read", readSummary, read}, Scenario{"pages", pagesSummary, pages})
 }
 
 // Helper runs a helper process that a scenario starts besides the relay. known is false if there is none of that name.
@@ -104,6 +104,7 @@ type options struct {
 	probe      int  // events a second to a second, healthy endpoint
 	sameHost   bool // the other destination is slow, has a large in-flight window, and shares host and port
 	stopped    bool // the relay is started without a dispatcher
+	person     bool // somebody can sign in to the dashboard
 
 	serve              int // nodes; 0 = dev
 	kafka              string

@@ -78,6 +78,9 @@ const apiKey = "benchmark-key-0123456789-abcdef"
 // environment returns the settings of every started relay.
 func (o *options) environment() []string {
 	env := []string{"RELAY_BOOTSTRAP_KEY=" + apiKey, "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_ALLOW_HTTP=true"}
+	if o.person {
+		env = append(env, "RELAY_ADMIN_EMAIL="+pagesEmail, "RELAY_ADMIN_PASSWORD="+pagesPassword)
+	}
 	if o.tls {
 		env = append(env, "RELAY_EGRESS_CA_FILE="+filepath.Join(o.dir, "sink.pem"))
 	}
