@@ -39,16 +39,26 @@ func (d target) searchIndex() []string {
 	}
 }
 
-func (d target) noSearchIndex() string {
-	return d.alterEvents("DROP INDEX IF EXISTS " + textIndex + inBackground)
+// noSearchIndex renders the statements that drop the text index. ClickHouse refuses to drop an index that is still being
+// built, so the mutation that builds it is ended first; for a large table it takes hours.
+func (d target) noSearchIndex() []string {
+	return []string{
+		d.fill("KILL MUTATION" + d.onCluster() + " WHERE database = '{db}' AND table = 'events' AND NOT is_done AND " +
+			"command LIKE '%MATERIALIZE INDEX " + textIndex + "%' SYNC"),
+		d.alterEvents("DROP INDEX IF EXISTS " + textIndex + inBackground),
+	}
 }
 
 func (d target) alterEvents(change string) string {
-	on := ""
-	if d.cluster != "" {
-		on = " ON CLUSTER '" + d.cluster + "'"
+	return d.fill("ALTER TABLE {db}.events" + d.onCluster() + " " + change)
+}
+
+// onCluster is the part of a statement that makes it run on every node of the cluster, if there is one.
+func (d target) onCluster() string {
+	if d.cluster == "" {
+		return ""
 	}
-	return d.fill("ALTER TABLE {db}.events" + on + " " + change)
+	return " ON CLUSTER '" + d.cluster + "'"
 }
 
 // setSearchIndex adds or removes the text index as the configuration says. It does not wait for the index to be built:
@@ -67,8 +77,10 @@ func (m migration) setSearchIndex(ctx context.Context) error {
 		return fmt.Errorf("read whether the text index was built: %w", err)
 	}
 	if kind != "" && (!m.cfg.SearchIndex || kind != textIndexKind) {
-		if err := m.exec(ctx, m.noSearchIndex()); err != nil {
-			return err
+		for _, statement := range m.noSearchIndex() {
+			if err := m.exec(ctx, statement); err != nil {
+				return err
+			}
 		}
 		kind = ""
 	}
