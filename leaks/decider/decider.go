@@ -15,7 +15,8 @@
 //
 //  1. The first hit of a finding opens it with one message, whichever and however many nodes read it
 //     (TestTwoOwnersSendOneMessage, TestHitsThatAreReadTwiceChangeNothing).
-//  2. A hit an hour after the resolution opens the finding again, with one message (TestResolvedFindingsReopen).
+//  2. A verified hit more than an hour after the resolution opens the finding again, with one message
+//     (TestResolvedFindingsReopen).
 //  3. Memory is bounded by one poll.
 //
 // Backpressure: while the configuration log takes no record, the decider waits at the first decision that it has to
