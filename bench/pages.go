@@ -60,7 +60,9 @@ func pages(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, "%.0f events a second were written (%d refused)\n", sent, refused)
-	line, err := json.Marshal(object{"scenario": "pages", "events_this_month": m.events, "written": sent, "pages": results})
+	line, err := json.Marshal(object{
+		"scenario": "pages", "events_this_month": m.events, "written": sent, "pages": results,
+	})
 	if err != nil {
 		return err
 	}

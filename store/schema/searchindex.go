@@ -39,8 +39,8 @@ func (d target) searchIndex() []string {
 	}
 }
 
-// noSearchIndex renders the statements that drop the text index. ClickHouse refuses to drop an index that is still being
-// built, so the mutation that builds it is ended first; for a large table it takes hours.
+// noSearchIndex renders the statements that drop the text index. ClickHouse refuses to drop an index that is being
+// built, which may take hours, so the mutation that builds it is ended first.
 func (d target) noSearchIndex() []string {
 	return []string{
 		d.fill("KILL MUTATION" + d.onCluster() + " WHERE database = '{db}' AND table = 'events' AND NOT is_done AND " +
