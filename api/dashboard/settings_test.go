@@ -168,6 +168,9 @@ func TestKeyIsMadeShownOnceAndRevoked(t *testing.T) {
 	}
 	b.post(revoke, url.Values{"confirm": {"orders <b>"}}).wantRedirect(keysPath)
 	b.get(keysPath).want(200, "Revoked.", "0 active")
+	r.people.person.Scope = config.Read
+	b.get(keysPath).want(200, "revoked <time")
+	r.people.person.Scope = config.ReadWrite
 	b.post(keysPath+"/key_9/revoke", url.Values{"confirm": {"x"}}).want(404)
 }
 
