@@ -382,7 +382,7 @@ export function readSuite(bytes, now = Date.now()) {
     throw new Refusal('the file is not JSON; export the suite again')
   }
   if (suite?.format !== 'relay.fixture-suite') {
-    throw new Refusal('the file is no fixture suite; export one in the dashboard, or by GET /v1/fixtures/export')
+    throw new Refusal('the file is no fixture suite: its format is not relay.fixture-suite')
   }
   if (suite.version !== 1) {
     throw new Refusal('the suite has another version than 1, which this runner knows; take the runner from /tools of the ' +
