@@ -108,7 +108,9 @@ type Decider struct {
 	metrics *metrics
 	group   *stream.Group // set by Run before it polls
 
-	announcing sync.Mutex // held while a message is written: messages share alerts, and would conflict
+	// announcing has room for the one decision that is being written with a message: messages share alerts, and would
+	// conflict.
+	announcing chan struct{}
 
 	mu    sync.Mutex                // guards owned and lost
 	owned map[int32]bool            // partitions of this node
@@ -132,7 +134,8 @@ func New(cfg Config, deps Deps) (*Decider, error) {
 		return nil, err
 	}
 	return &Decider{cfg: cfg, deps: deps, log: deps.Log, metrics: m, owned: map[int32]bool{},
-		lost: map[stream.Partition]bool{}, commit: map[stream.Partition]stream.Commit{}}, nil
+		lost: map[stream.Partition]bool{}, commit: map[stream.Partition]stream.Commit{},
+		announcing: make(chan struct{}, 1)}, nil
 }
 
 const (
@@ -371,8 +374,12 @@ func (d *Decider) mayNotify(f *config.Finding, t finding.Transition) bool {
 func (d *Decider) write(ctx context.Context, id string, notifies bool,
 	next func(old *config.Finding) (*config.Finding, finding.Transition)) error {
 	if notifies {
-		d.announcing.Lock()
-		defer d.announcing.Unlock()
+		select {
+		case d.announcing <- struct{}{}:
+			defer func() { <-d.announcing }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	var transition finding.Transition
 	before, after, err := d.deps.Config.DecideFinding(ctx, id,
