@@ -42,30 +42,30 @@ type findingView struct {
 	Warnings     []warning        `json:"warnings,omitempty"`
 }
 
-// locationView is a place with its hits.
+// locationView is a location with its hits.
 type locationView struct {
-	finding.Place
+	finding.Location
 	Count    int64    `json:"count"`
 	LastSeen web.Time `json:"last_seen"`
 }
 
 // occurrenceView is one hit, or several equal ones in one request.
 type occurrenceView struct {
-	Object      string         `json:"object"`
-	At          web.Time       `json:"at"`
-	ObservedAt  web.Time       `json:"observed_at"`
-	Count       int64          `json:"count"`
-	Source      finding.Source `json:"source"`
-	Channel     *string        `json:"channel"`
-	Severity    string         `json:"severity"`
-	Unverified  bool           `json:"unverified"`
-	Test        bool           `json:"test"`
-	Location    finding.Place  `json:"location"`
-	Environment *string        `json:"environment"`
-	Release     *string        `json:"release"`
-	Method      *string        `json:"method"`
-	UserAgent   *string        `json:"user_agent"`
-	RemoteIP    *string        `json:"remote_ip"`
+	Object      string           `json:"object"`
+	At          web.Time         `json:"at"`
+	ObservedAt  web.Time         `json:"observed_at"`
+	Count       int64            `json:"count"`
+	Source      finding.Source   `json:"source"`
+	Channel     *string          `json:"channel"`
+	Severity    string           `json:"severity"`
+	Unverified  bool             `json:"unverified"`
+	Test        bool             `json:"test"`
+	Location    finding.Location `json:"location"`
+	Environment *string          `json:"environment"`
+	Release     *string          `json:"release"`
+	Method      *string          `json:"method"`
+	UserAgent   *string          `json:"user_agent"`
+	RemoteIP    *string          `json:"remote_ip"`
 }
 
 // names of rules that are not about a kind of key.
@@ -93,7 +93,7 @@ func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
 		v.Name = strings.TrimPrefix(f.Rule, finding.CustomPrefix)
 	}
 	for i, l := range row.Locations {
-		v.Locations[i] = locationView{l.Place, l.Count, web.Time(l.LastSeen)}
+		v.Locations[i] = locationView{l.Location, l.Count, web.Time(l.LastSeen)}
 	}
 	return v
 }
@@ -108,7 +108,7 @@ func occurrenceOf(o *finding.Occurrence) occurrenceView {
 	v := occurrenceView{
 		Object: "occurrence", At: web.Time(o.At), ObservedAt: web.Time(o.ObservedAt), Count: o.N, Source: o.Source,
 		Channel: orNull(o.Channel), Severity: o.Severity.String(), Unverified: o.Unverified, Test: o.Test,
-		Location: o.Place, Environment: orNull(o.Environment), Release: orNull(o.Release), Method: orNull(o.Method),
+		Location: o.Location, Environment: orNull(o.Environment), Release: orNull(o.Release), Method: orNull(o.Method),
 		UserAgent: orNull(o.Agent),
 	}
 	if o.RemoteIP.IsValid() {

@@ -162,7 +162,7 @@ func (a *findings) listOccurrences(w http.ResponseWriter, r *http.Request, key *
 	return nil
 }
 
-// updateFinding moves a finding to another state, or changes its note. It does not need the store: without it the
+// updateFinding changes the status of a finding, or its note. It does not need the store: without it the
 // answer knows the first hit only.
 func (a *findings) updateFinding(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	f, err := a.inPath(r, key)
@@ -174,12 +174,12 @@ func (a *findings) updateFinding(w http.ResponseWriter, r *http.Request, key *co
 		return err
 	}
 	in := &input{}
-	move := a.readMove(in, body)
+	update := a.readUpdate(in, body)
 	if in.err != nil {
 		return in.err
 	}
-	if f, err = a.states.MoveFinding(r.Context(), f.ID, move); err != nil {
-		return moveError(err)
+	if f, err = a.states.UpdateFinding(r.Context(), f.ID, update); err != nil {
+		return updateError(err)
 	}
 	row, asOf, err := a.hits.Finding(r.Context(), f.Account, f.ID)
 	if err != nil {
@@ -193,8 +193,8 @@ func (a *findings) updateFinding(w http.ResponseWriter, r *http.Request, key *co
 	return nil
 }
 
-// readMove reads the body of a PATCH. A member that is null stands for none, so that a finding can be sent back.
-func (a *findings) readMove(in *input, body []byte) (m config.FindingMove) {
+// readUpdate reads the body of a PATCH. A member that is null stands for none, so that a finding can be sent back.
+func (a *findings) readUpdate(in *input, body []byte) (m config.FindingUpdate) {
 	o := in.newObject("", body)
 	o.readOnly("id", "object", "kind", "rule", "name", "provider", "docs_url", "severity", "masked", "fingerprint",
 		"sources", "first_seen", "last_seen", "occurrences", "unverified", "test", "key_id", "environment", "release",
@@ -244,13 +244,13 @@ func optional[T any](o *object, name string, read func(name string, dst *T)) *T 
 	return v
 }
 
-// moveError translates the errors of MoveFinding.
-func moveError(err error) error {
+// updateError translates the errors of UpdateFinding.
+func updateError(err error) error {
 	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
 		return web.Invalid(invalid.Param, "%s", invalid.Message)
 	}
-	if move, ok := errors.AsType[*config.FindingMoveError](err); ok {
-		return web.WrongState("status", "%v", move)
+	if refused, ok := errors.AsType[*config.FindingStatusError](err); ok {
+		return web.WrongState("status", "%v", refused)
 	}
 	if errors.Is(err, config.ErrFindingChanged) {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
@@ -289,11 +289,11 @@ func timedKey(h filterHash, text string) (at time.Time, d id.ID, err error) {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b))).UTC(), d, nil
 }
 
-// Findings reads and changes the states of findings.
+// Findings reads and changes findings of the configuration.
 type Findings interface {
 	Finding(id string) (*config.Finding, config.Presence)
 	FindingIDs(filter config.FindingFilter) []string
-	MoveFinding(ctx context.Context, id string, m config.FindingMove) (*config.Finding, error)
+	UpdateFinding(ctx context.Context, id string, m config.FindingUpdate) (*config.Finding, error)
 }
 
 // FindingReader reads the hits of findings from the store.

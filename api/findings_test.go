@@ -87,11 +87,11 @@ func (c *client) finding(change ...func(*config.Finding)) string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	place := finding.Place{Source: finding.Drain, Label: "shop", DrainID: "drn_1"}
+	location := finding.Location{Source: finding.Drain, Label: "shop", DrainID: "drn_1"}
 	row := finding.Row{ID: name, Kind: f.Kind, Rule: f.Rule, Severity: f.Severity, Masked: f.Masked,
 		Fingerprint: f.Fingerprint, Sources: []finding.Source{finding.Drain}, FirstSeen: at, LastSeen: at.Add(time.Second),
 		Occurrences: 3, Environment: "production",
-		Locations: []finding.Location{{Place: place, Count: 3, LastSeen: at.Add(time.Second)}}}
+		Locations: []finding.CountedLocation{{Location: location, Count: 3, LastSeen: at.Add(time.Second)}}}
 	c.fake.mu.Lock()
 	defer c.fake.mu.Unlock()
 	c.fake.findings = append([]finding.Row{row}, c.fake.findings...)
@@ -195,7 +195,7 @@ func TestFindingIsMoved(t *testing.T) {
 	}
 }
 
-// A list shows findings that the configuration has, in a state that it asks for. Its pages are stable while others
+// A list shows findings that the configuration has, with a status that it asks for. Its pages are stable while others
 // arrive.
 func TestListFindings(t *testing.T) {
 	c := newClient(t)
@@ -262,7 +262,8 @@ func TestListOccurrences(t *testing.T) {
 		c.fake.occurrences = append([]finding.Occurrence{{
 			OccurrenceKey: finding.OccurrenceKey{At: at, Hit: [16]byte{byte(i)}}, ObservedAt: at.Add(-time.Hour), N: 2,
 			Source: finding.Drain, Severity: finding.High, Channel: "log",
-			Place: finding.Place{Source: finding.Drain, Label: fmt.Sprint("app", i), DrainID: "drn_1"}}}, c.fake.occurrences...)
+			Location: finding.Location{Source: finding.Drain, Label: fmt.Sprint("app", i), DrainID: "drn_1"},
+		}}, c.fake.occurrences...)
 	}
 	var got []string
 	for target := "/v1/findings/" + name + "/occurrences?limit=2"; ; {

@@ -68,10 +68,10 @@ func count(n *int64) int64 {
 var drainErrors = map[string]string{
 	"rate_limited":         "It came faster than a drain accepts. Send more lines in each request.",
 	"too_large":            "It was too large: at most 64 MiB, or 10 MiB as gzip. Send fewer lines in each request.",
-	"too_slow":             "It did not arrive in time. Check the network between the sender and this service.",
+	"too_slow":             "It did not arrive in time. Check the network between the client and this service.",
 	"unsupported_encoding": "It was compressed with something else than gzip. Send gzip or plain text.",
 	"unreadable":           "Its gzip data was corrupt, or it did not arrive completely.",
-	"unavailable":          "The log of this service did not answer. The sender should have sent it again.",
+	"unavailable":          "The log of this service did not answer. The client should have sent it again.",
 }
 
 // Trouble is why the newest refused request was refused, in a sentence; empty if none was.

@@ -115,9 +115,9 @@ func (f *findingData) Leaking() bool { return f.now.Sub(f.LastSeen) < leakingSpa
 // Outstanding reports whether somebody has to act.
 func (f *findingData) Outstanding() bool { return finding.Status(f.Status).Outstanding() }
 
-// May reports whether the finding can be moved to a status.
+// May reports whether the finding can get a status.
 func (f *findingData) May(to string) bool {
-	return finding.Status(f.Status).MayMove(finding.Status(to))
+	return finding.Status(f.Status).MayBecome(finding.Status(to))
 }
 
 // IsFlood reports whether it stands for all secrets beyond the bounds of a sender.
@@ -276,8 +276,8 @@ var findingMoves = map[string]struct {
 	"note":           {map[string]any{}, "Saved"},
 }
 
-// moveFinding changes the status of a finding, or its note.
-func moveFinding(v *visit) error {
+// setStatus changes the status of a finding, or its note.
+func setStatus(v *visit) error {
 	sent, err := v.form()
 	if err != nil {
 		return err

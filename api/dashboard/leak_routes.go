@@ -5,7 +5,7 @@ func leakRoutes() []route {
 	return []route{
 		{"GET", findingsPath, reader, listFindings},
 		{"GET", findingPath, reader, showFinding},
-		{"POST", findingPath, writer, moveFinding},
+		{"POST", findingPath, writer, setStatus},
 		{"GET", drainsPath, reader, listDrains},
 		{"POST", drainsPath, writer, createDrain},
 		{"GET", drainPath, reader, showDrain},

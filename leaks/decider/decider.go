@@ -315,7 +315,8 @@ func (d *Decider) decode(ctx context.Context, r *stream.Record) *finding.Hit {
 	}
 	if err != nil { // the store writer copies it to the dead letter topic
 		d.metrics.undecodable.Inc()
-		d.log.LogAttrs(ctx, slog.LevelWarn, "the decider of findings skips a record that cannot be decoded",
+		d.log.LogAttrs(ctx, slog.LevelWarn,
+			"cannot decode a record of findings, skipping it; the store writer copies it to the dead letter topic",
 			slog.Int("partition", int(r.Partition)), slog.Int64("offset", r.Offset), slog.Any("error", err))
 		return nil
 	}
@@ -350,13 +351,15 @@ func (d *Decider) decide(ctx context.Context, id string,
 		case errors.Is(err, config.ErrTooManyFindings), errors.Is(err, config.ErrStateFull),
 			errors.Is(err, config.ErrEntityTooLarge):
 			d.metrics.refused.Inc()
-			d.log.LogAttrs(ctx, slog.LevelWarn, "a finding is not changed", slog.String("finding", id), slog.Any("error", err))
+			d.log.LogAttrs(ctx, slog.LevelWarn, "cannot change a finding, a bound is reached: resolve findings, or ignore them",
+				slog.String("finding", id), slog.Any("error", err))
 			return nil // the next hit tries again
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
 		if pause == retryEvery {
-			d.log.LogAttrs(ctx, slog.LevelWarn, "cannot write a finding", slog.String("finding", id), slog.Any("error", err))
+			d.log.LogAttrs(ctx, slog.LevelWarn, "cannot write a finding to the configuration log, trying again",
+				slog.String("finding", id), slog.Any("error", err))
 		}
 		if err := wait.For(ctx, pause); err != nil {
 			return err
@@ -394,7 +397,7 @@ func (d *Decider) write(ctx context.Context, id string, notifies bool,
 		return err
 	}
 	d.metrics.transitions.WithLabelValues(string(transition)).Inc()
-	d.log.LogAttrs(ctx, slog.LevelInfo, "finding changed its state", slog.String("finding", id),
+	d.log.LogAttrs(ctx, slog.LevelInfo, "finding changed its status", slog.String("finding", id),
 		slog.String("rule", after.Rule), slog.String("transition", string(transition)),
 		slog.Bool("announced", !after.AnnouncedAt.Before(after.OpenedAt)))
 	return nil

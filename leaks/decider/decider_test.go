@@ -161,11 +161,11 @@ func (r *rig) wantMessages(id, want string) {
 
 // hit returns a hit of a secret that arrives now.
 func (r *rig) hit(secret string, alter ...func(*finding.Hit)) *finding.Hit {
-	fpr := r.keys.Fingerprint(r.keys.FP1([]byte(secret)))
+	fpr := r.keys.Fingerprint(r.keys.SaltedHash([]byte(secret)))
 	h := &finding.Hit{Account: r.nodes[0].Account().ID, Finding: r.keys.ID("r", fpr, [16]byte{}),
-		Hit: finding.HitID("drn_1", secret, 1), At: time.Now(), ObservedAt: time.Now(), N: 1, Kind: finding.Secret,
+		ID: finding.HitID("drn_1", secret, 1), At: time.Now(), ObservedAt: time.Now(), N: 1, Kind: finding.Secret,
 		Rule: "r", Source: finding.Drain, Sender: "drn_1", Severity: finding.High, Fingerprint: fpr,
-		Place: finding.Place{Source: finding.Drain, DrainID: "drn_1", Label: "shop"}}
+		Location: finding.Location{Source: finding.Drain, DrainID: "drn_1", Label: "shop"}}
 	for _, f := range alter {
 		f(h)
 	}
@@ -193,17 +193,17 @@ func (r *rig) finding(id string) *config.Finding {
 	return f
 }
 
-func (r *rig) move(id string, m config.FindingMove) {
+func (r *rig) update(id string, u config.FindingUpdate) {
 	r.Helper()
-	if _, err := r.nodes[0].MoveFinding(r.Context(), id, m); err != nil {
+	if _, err := r.nodes[0].UpdateFinding(r.Context(), id, u); err != nil {
 		r.Fatal(err)
 	}
 	r.finding(id)
 }
 
-func resolved() config.FindingMove {
+func resolved() config.FindingUpdate {
 	to, why := finding.Resolved, "revoked"
-	return config.FindingMove{Status: &to, Resolution: &why}
+	return config.FindingUpdate{Status: &to, Resolution: &why}
 }
 
 // fakeStore knows when findings were hit.
@@ -326,7 +326,7 @@ func TestResolvedFindingsReopen(t *testing.T) {
 		first := r.hit("s")
 		id := first.Finding
 		r.decideHits(a, first, first)
-		r.move(id, resolved())
+		r.update(id, resolved())
 		resolvedAt := r.finding(id).ResolvedAt
 		at := func(arrival, observed time.Duration) func(*finding.Hit) {
 			return func(h *finding.Hit) { h.At, h.ObservedAt = resolvedAt.Add(arrival), resolvedAt.Add(observed) }
@@ -346,7 +346,7 @@ func TestResolvedFindingsReopen(t *testing.T) {
 		}
 		r.wantMessages(id, "opened reopened")
 		// Resolved again, the first hit is too early.
-		r.move(id, resolved())
+		r.update(id, resolved())
 		r.decideHits(b, first)
 		if f := r.finding(id); f.Status != finding.Resolved {
 			t.Errorf("reopened by a hit from before the resolution: %+v", f)
@@ -361,8 +361,8 @@ func TestIgnoredFindingsReopen(t *testing.T) {
 		h, other := r.hit("s"), r.hit("t")
 		r.decideHits(d, h, other)
 		to, why, until := finding.Ignored, "accepted_risk", time.Now().Add(time.Hour)
-		r.move(h.Finding, config.FindingMove{Status: &to, IgnoreReason: &why, IgnoreUntil: &until})
-		r.move(other.Finding, config.FindingMove{Status: &to, IgnoreReason: &why})
+		r.update(h.Finding, config.FindingUpdate{Status: &to, IgnoreReason: &why, IgnoreUntil: &until})
+		r.update(other.Finding, config.FindingUpdate{Status: &to, IgnoreReason: &why})
 		reopen := func(after time.Duration, on ...*Decider) {
 			t.Helper()
 			for _, d := range on {
@@ -429,7 +429,7 @@ func TestSeverityAndTrustRise(t *testing.T) {
 		h = r.hit("u", unverified)
 		r.decideHits(d, h)
 		to := finding.Acknowledged
-		r.move(h.Finding, config.FindingMove{Status: &to})
+		r.update(h.Finding, config.FindingUpdate{Status: &to})
 		r.decideHits(d, r.hit("u"))
 		if f := r.finding(h.Finding); f.Unverified || f.Status != finding.Acknowledged {
 			t.Errorf("acknowledged: %+v", f)

@@ -60,9 +60,10 @@ func (s *slots) enter(drain string) (leave func(), err error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.byDrain[drain] >= maxRunningOfDrain:
-		return nil, rateLimited(time.Second, fmt.Sprintf("takes at most %d requests at the same time", maxRunningOfDrain))
+		return nil, rateLimited(time.Second, fmt.Sprintf(
+			"takes at most %d requests at the same time; send more lines in each", maxRunningOfDrain))
 	case s.all >= maxRunning:
-		return nil, web.ServiceUnavailable(nil, "too many bodies are being read; send it again later")
+		return nil, web.ServiceUnavailable(nil, "this node reads as many bodies as it can; send the lines again")
 	}
 	s.all++
 	s.byDrain[drain]++
@@ -77,7 +78,7 @@ func (s *slots) enter(drain string) (leave func(), err error) {
 }
 
 // scan reads the whole body through the scanner. It returns what it has read and the hash of the scanned bytes, which
-// are the same when the sender sends the lines again, however it compresses them.
+// are the same when the client sends the lines again, however it compresses them.
 func (d *Drain) scan(w http.ResponseWriter, r *http.Request, to *config.Drain, found *hits) (
 	got received, body [sha256.Size]byte, err error) {
 	if text := strings.Join(r.Header.Values("Content-Encoding"), ","); text != "" &&
@@ -242,14 +243,14 @@ func (r *wireReader) reason(err error) error {
 // pace takes the tokens of n bytes, and waits for them as long as the body may take.
 func (d *Drain) pace(ctx context.Context, drain string, n int, began time.Time) error {
 	for {
-		left := d.deps.Tokens.TakeSharedTokens(limitBytes, drain, n, maxBytesPerSecond)
-		if left <= 0 {
+		delay := d.deps.Tokens.TakeSharedTokens(limitBytes, drain, n, maxBytesPerSecond)
+		if delay <= 0 {
 			return nil
 		}
-		if time.Since(began)+left > maxTime {
+		if time.Since(began)+delay > maxTime {
 			return errOutOfBytes
 		}
-		if err := wait.For(ctx, left); err != nil {
+		if err := wait.For(ctx, delay); err != nil {
 			return err
 		}
 	}
@@ -290,9 +291,11 @@ func bodyError(r *http.Request, err error) error {
 			maxScanned>>20)
 	case errors.Is(err, errSlow):
 		return &web.Error{Status: http.StatusRequestTimeout, Type: web.Timeout, Message: fmt.Sprintf(
-			"the body did not arrive in time: at least %d KiB a second, and within %d s", minRate>>10, int(maxTime.Seconds()))}
+			"the body did not arrive in time, at %d KiB a second and within %d s; send fewer lines in each request",
+			minRate>>10, int(maxTime.Seconds()))}
 	case errors.Is(err, errOutOfBytes):
-		return rateLimited(time.Second, fmt.Sprintf("takes at most %d MiB a second", maxBytesPerSecond>>20))
+		return rateLimited(time.Second,
+			fmt.Sprintf("takes at most %d MiB a second; send the lines again after a second", maxBytesPerSecond>>20))
 	case errors.Is(err, errCorrupt):
 		return web.Invalid("", "the gzip data of the body is corrupt or incomplete; send it again")
 	default:

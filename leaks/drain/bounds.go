@@ -39,7 +39,7 @@ func (d *Drain) store(ctx context.Context, h *hits, body [sha256.Size]byte) erro
 	records := d.bound(ctx, h)
 	hash := hex.EncodeToString(body[:])
 	for _, x := range records {
-		x.Hit.Hit = finding.HitID(h.to.ID, hash, x.offset)
+		x.ID = finding.HitID(h.to.ID, hash, x.offset)
 	}
 	if err := d.produce(ctx, records); err != nil {
 		return err
@@ -53,26 +53,26 @@ func (d *Drain) store(ctx context.Context, h *hits, body [sha256.Size]byte) erro
 func (d *Drain) bound(ctx context.Context, h *hits) []*hit {
 	room := max(0, maxOutstanding-d.deps.Config.OutstandingFindings())
 	var added []string // new findings, each once
-	state := make(map[string]bool, len(h.list))
+	admitted := make(map[string]bool, len(h.list))
 	for _, x := range h.list {
-		if _, seen := state[x.Finding]; seen {
+		if _, seen := admitted[x.Finding]; seen {
 			continue
 		}
 		known := d.deps.Config.HasFinding(x.Finding)
-		if state[x.Finding] = known; !known && len(added) < room {
+		if admitted[x.Finding] = known; !known && len(added) < room {
 			added = append(added, x.Finding)
 		}
 	}
 	if len(added) > 0 {
 		key := h.to.ID + " " + h.at.Format(time.DateOnly)
 		for i, ok := range d.deps.Findings.Admit(ctx, key, added, maxNewFindings) {
-			state[added[i]] = ok
+			admitted[added[i]] = ok
 		}
 	}
 	var records []*hit
 	beyond := h.beyond
 	for _, x := range h.list {
-		if state[x.Finding] {
+		if admitted[x.Finding] {
 			records = append(records, x)
 		} else {
 			beyond += uint64(x.N)
@@ -87,15 +87,15 @@ func (d *Drain) bound(ctx context.Context, h *hits) []*hit {
 
 // flood returns the record of secrets that are beyond the bounds.
 func (h *hits) flood(n uint64) *hit {
-	place := h.place("")
-	location := place.Location()
-	place.Label = h.clean(h.to.Name)
+	location := h.location("")
+	hash := location.Hash()
+	location.Label = h.clean(h.to.Name)
 	return &hit{offset: offsetOfFlood, Hit: finding.Hit{
-		Account: h.to.Account, Finding: h.keys.ID(finding.RuleFlood, "", location), At: h.at,
+		Account: h.to.Account, Finding: h.keys.ID(finding.RuleFlood, "", hash), At: h.at,
 		N: uint32(min(n, math.MaxUint32)), Kind: finding.Secret, Rule: finding.RuleFlood, Source: finding.Drain,
 		Channel: config.PlatformGeneric, Sender: h.to.ID, Billed: true,
 		Severity: finding.SeverityOf(finding.Context{Rule: finding.RuleFlood, Kind: finding.Secret, Source: finding.Drain}),
-		Place:    place, Location: location, Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.client,
+		Location: location, LocationHash: hash, Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.remoteIP,
 	}}
 }
 
@@ -123,7 +123,7 @@ func (d *Drain) produce(ctx context.Context, records []*hit) error {
 		}
 		if failed != nil {
 			// Without a cause, which would log a line for each request while the log is unavailable.
-			return web.ServiceUnavailable(nil, "what the lines leak could not be stored now; send them again")
+			return web.ServiceUnavailable(nil, "the log did not confirm the hits of these lines; send the lines again")
 		}
 	}
 	return nil

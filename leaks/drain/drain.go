@@ -3,7 +3,7 @@
 //
 // A body is text, JSON or one JSON object a line, plain or gzip. Its raw bytes are scanned before anything is parsed;
 // only around a secret the line is read, for the application that wrote it and its time (line.go). The hits of one
-// request are merged (hits.go), bounded (bounds.go) and produced to the topic findings. The sender gets its 2xx when
+// request are merged (hits.go), bounded (bounds.go) and produced to the topic findings. The client gets its 2xx when
 // all of them are acknowledged. If Kafka is unavailable it gets a 5xx and sends the lines again: a hit's identity
 // derives from the bytes of the body, so what was stored before counts once.
 //
@@ -199,7 +199,7 @@ func (d *Drain) receive(w http.ResponseWriter, r *http.Request, to *config.Drain
 		return got, web.ServiceUnavailable(found.err, "the lines could not be checked now; send them again")
 	}
 	got.Hits = found.matches
-	// The body is complete: store its hits even if the sender disconnects now.
+	// The body is complete: store its hits even if the client disconnects now.
 	return got, d.store(context.WithoutCancel(r.Context()), found, hash)
 }
 

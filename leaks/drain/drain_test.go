@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// A secret in each kind of body becomes one hit with its place, and its text is nowhere.
+// A secret in each kind of body becomes one hit with its location, and its text is nowhere.
 func TestSecretsBecomeHits(t *testing.T) {
 	secret := leak(1)
 	object := `{"time":"2026-01-02T03:04:05Z","app":"web","env":"prod","release":"1.2","msg":"key ` + secret + `"}`
@@ -35,7 +35,7 @@ func TestSecretsBecomeHits(t *testing.T) {
 			h := w.only()
 			if h.N != 1 || h.Rule != "stripe-secret-live" || h.Sender != drainID || h.Account != "acc_1" || !h.Billed ||
 				h.Source != finding.Drain || h.Severity != finding.High || h.Unverified || h.RemoteIP.String() != "192.0.2.7" ||
-				!strings.HasPrefix(h.Masked, "sk_live_***") || h.Place.DrainID != drainID || h.Fingerprint == "" {
+				!strings.HasPrefix(h.Masked, "sk_live_***") || h.Location.DrainID != drainID || h.Fingerprint == "" {
 				t.Errorf("%+v", h)
 			}
 			if !strings.Contains(answer, `"hits":1`) || strings.Contains(h.Agent, "live_a") {
@@ -45,9 +45,9 @@ func TestSecretsBecomeHits(t *testing.T) {
 			if name == "text" {
 				want = "production   " + h.At.Format(time.RFC3339)
 			}
-			got := fmt.Sprintf("%s %s %s %s", h.Place.Label, h.Environment, h.Release, h.ObservedAt.Format(time.RFC3339))
+			got := fmt.Sprintf("%s %s %s %s", h.Location.Label, h.Environment, h.Release, h.ObservedAt.Format(time.RFC3339))
 			if got != want {
-				t.Errorf("place %q, want %q", got, want)
+				t.Errorf("location %q, want %q", got, want)
 			}
 			w.mustNotHold(secret, leak(2), token)
 		})
@@ -174,7 +174,7 @@ func TestFloodIsBounded(t *testing.T) {
 		total += int(h.N)
 		if h.Rule == finding.RuleFlood {
 			floods[h.Finding] += int(h.N)
-			if h.Severity != finding.High || h.Place.Label != "production" {
+			if h.Severity != finding.High || h.Location.Label != "production" {
 				t.Errorf("%+v", h)
 			}
 		}
@@ -195,7 +195,7 @@ func TestOutstandingFindingsAreBounded(t *testing.T) {
 	}
 }
 
-// A sender that gets a 5xx sends the same lines again, compressed or not; what was stored before counts once.
+// A client that gets a 5xx sends the same lines again, compressed or not; what was stored before counts once.
 func TestARetryCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	var body strings.Builder

@@ -113,7 +113,7 @@ func (w *world) addKey(text string, key *config.Key) {
 	if err != nil {
 		w.tb.Fatal(err)
 	}
-	w.keys[keys.Fingerprint(keys.FP1([]byte(text)))] = key
+	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(text)))] = key
 }
 
 func (w *world) HasFinding(id string) bool { return w.known[id] }
@@ -162,7 +162,7 @@ func (w *world) hits() (all []*finding.Hit) {
 		if err != nil {
 			w.tb.Fatal(err)
 		}
-		key := h.Finding + string(h.Hit[:])
+		key := h.Finding + string(h.ID[:])
 		if i, twice := seen[key]; twice {
 			all[i] = h
 			continue

@@ -28,20 +28,20 @@ const (
 
 // hits collects the secrets of one request. Equal ones at the same location become one hit with a count.
 type hits struct {
-	drain   *Drain
-	ctx     context.Context //nolint:containedctx // of the request that it belongs to
-	to      *config.Drain
-	at      time.Time // the arrival
-	client  netip.Addr
-	method  string
-	agent   string
-	keys    *finding.Keys // nil until the first secret
-	matches uint64
-	beyond  uint64 // of matches: without a record of their own
-	list    []*hit // in order of their first secret
-	index   map[hitKey]*hit
-	first   map[string]*hit // by finding
-	err     error           // why scanning was stopped
+	drain    *Drain
+	ctx      context.Context //nolint:containedctx // of the request that it belongs to
+	to       *config.Drain
+	at       time.Time // the arrival
+	remoteIP netip.Addr
+	method   string
+	agent    string
+	keys     *finding.Keys // nil until the first secret
+	matches  uint64
+	beyond   uint64 // of matches: without a record of their own
+	list     []*hit // in order of their first secret
+	index    map[hitKey]*hit
+	first    map[string]*hit // by finding
+	err      error           // why scanning was stopped
 }
 
 // hit is a record that is not complete yet: its identity needs the hash of the body.
@@ -57,7 +57,7 @@ type hitKey struct {
 
 func (d *Drain) newHits(r *http.Request, to *config.Drain) *hits {
 	return &hits{
-		drain: d, ctx: r.Context(), to: to, at: d.deps.Now().UTC(), client: web.InfoOf(r).Client, method: r.Method,
+		drain: d, ctx: r.Context(), to: to, at: d.deps.Now().UTC(), remoteIP: web.InfoOf(r).Client, method: r.Method,
 		agent: r.UserAgent(), index: map[hitKey]*hit{}, first: map[string]*hit{},
 	}
 }
@@ -71,7 +71,8 @@ func (h *hits) add(f secrets.Found) bool {
 		}
 		h.keys = &keys
 		if h.drain.deps.Records.AddMany(h.ctx, h.to.ID, 0) > maxRecordsPerMinute {
-			h.err = rateLimited(time.Minute, fmt.Sprintf("takes secrets from at most %d places a minute", maxRecordsPerMinute))
+			h.err = rateLimited(time.Minute, fmt.Sprintf(
+				"takes secrets from at most %d locations a minute; send the lines again after a minute", maxRecordsPerMinute))
 			return false
 		}
 	}
@@ -80,11 +81,11 @@ func (h *hits) add(f secrets.Found) bool {
 		return true
 	}
 	source := readLine(f.Before, f.After, h.at)
-	place := h.place(source.app)
-	key := hitKey{location: place.Location()}
+	location := h.location(source.app)
+	key := hitKey{location: location.Hash()}
 	fingerprint := ""
 	if f.Rule.Fingerprint {
-		fingerprint = h.keys.Fingerprint(h.keys.FP1(f.Rule.Canonical(f.Secret)))
+		fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
 	}
 	key.finding = h.keys.ID(f.Rule.ID, fingerprint, key.location)
 	known := h.index[key]
@@ -103,9 +104,9 @@ func (h *hits) add(f secrets.Found) bool {
 		return true
 	}
 	x := h.newHit(f, fingerprint, source)
-	x.Finding, x.Location, x.Place = key.finding, key.location, place
-	if x.Place.Label == "" {
-		x.Place.Label = h.clean(h.to.Name) // it is no part of the location: the drain may get another name
+	x.Finding, x.LocationHash, x.Location = key.finding, key.location, location
+	if x.Location.Label == "" {
+		x.Location.Label = h.clean(h.to.Name) // it is no part of the location: the drain may get another name
 	}
 	h.index[key] = x
 	if h.first[key.finding] == nil {
@@ -115,9 +116,9 @@ func (h *hits) add(f secrets.Found) bool {
 	return true
 }
 
-// place returns the place of a secret in a line of an application; empty if the line does not name it.
-func (h *hits) place(app string) finding.Place {
-	return finding.Place{Source: finding.Drain, Label: h.clean(app), DrainID: h.to.ID}
+// location returns the location of a secret in a line of an application; empty if the line does not name it.
+func (h *hits) location(app string) finding.Location {
+	return finding.Location{Source: finding.Drain, Label: h.clean(app), DrainID: h.to.ID}
 }
 
 // newHit returns the hit of a secret, without what depends on its finding.
@@ -142,7 +143,7 @@ func (h *hits) newHit(f secrets.Found, fingerprint string, source line) *hit {
 		}),
 		Test: f.Rule.Test, Billed: !f.Rule.Test, Masked: f.Rule.Mask(f.Secret), Fingerprint: fingerprint, KeyID: keyID,
 		Environment: h.clean(source.environment), Release: h.clean(source.release),
-		Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.client,
+		Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.remoteIP,
 	}}
 }
 

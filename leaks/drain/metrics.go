@@ -27,7 +27,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "relay_drain_hit_records_total", Help: "Hits of drains that the log has acknowledged.",
 		}),
 		flooded: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_drain_flooded_total",
+			Name: "relay_drain_flooded_secrets_total",
 			Help: "Secrets that were counted in the finding flood, because the drain or the account has too many findings.",
 		}),
 	}

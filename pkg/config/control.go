@@ -95,9 +95,9 @@ type core struct {
 	passwords       *passwords
 	cache           cache
 	keyIndex        atomic.Pointer[keyIndex]
-	usedKeys        chan usedKey // keys whose fingerprints markKeys has to check
+	usedKeys        chan usedKey // keys whose fingerprints recordKeyUses has to check
 	// by id of a key: the entity of the service secret under which this node has checked its fingerprint
-	markedKeys sync.Map
+	fingerprintedKeys sync.Map
 }
 
 // New validates cfg and deps. It starts nothing and opens no connection.
@@ -145,7 +145,7 @@ func (c *Control) Run(ctx context.Context) error {
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.Log.Run(running) })
 	group.Go(func() error { return c.sweep(running) })
-	group.Go(func() error { return c.markKeys(running) })
+	group.Go(func() error { return c.recordKeyUses(running) })
 	return group.Wait()
 }
 

@@ -130,8 +130,8 @@ func (c findings) noticeOf(v *conflog.View, next *Finding, announce Announcer) (
 	return p, err
 }
 
-// FindingMove is what a person changes of a finding. nil members stay as they are.
-type FindingMove struct {
+// FindingUpdate is what a person changes of a finding. nil members stay as they are.
+type FindingUpdate struct {
 	Status       *finding.Status
 	Resolution   *string    // required for resolved
 	IgnoreReason *string    // required for ignored
@@ -140,26 +140,26 @@ type FindingMove struct {
 	Version      *int // the version that the caller has seen
 }
 
-// FindingMoveError means that a finding cannot be moved from one state to another.
-type FindingMoveError struct{ From, To finding.Status }
+// FindingStatusError means that a finding cannot get that status.
+type FindingStatusError struct{ From, To finding.Status }
 
-func (e *FindingMoveError) Error() string {
+func (e *FindingStatusError) Error() string {
 	return fmt.Sprintf("a finding that is %s cannot become %s; it can become %s", e.From, e.To,
-		strings.Join(texts(e.From.Moves()), ", "))
+		strings.Join(texts(e.From.Next()), ", "))
 }
 
 // ErrFindingChanged means that the finding has another version than the caller has seen.
 var ErrFindingChanged = errors.New("the finding was changed meanwhile: read it again")
 
-// MoveFinding applies what a person changes of a finding. The origin of ctx is the person or the key. It returns an
-// *InvalidError, a *FindingMoveError, ErrFindingChanged or ErrNotFound.
-func (c findings) MoveFinding(ctx context.Context, id string, m FindingMove) (*Finding, error) {
+// UpdateFinding applies what a person changes of a finding. The origin of ctx is the person or the key. It returns an
+// *InvalidError, a *FindingStatusError, ErrFindingChanged or ErrNotFound.
+func (c findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
 	return updateEntity(ctx, c.core, kindFinding, id, func(f *Finding) error {
-		if m.Version != nil && *m.Version != f.Version {
+		if u.Version != nil && *u.Version != f.Version {
 			return ErrFindingChanged
 		}
 		was := *f
-		if err := m.apply(f, c.Now().UTC()); err != nil {
+		if err := u.apply(f, c.Now().UTC()); err != nil {
 			return err
 		}
 		if sameJSON(&was, f) {
@@ -172,44 +172,44 @@ func (c findings) MoveFinding(ctx context.Context, id string, m FindingMove) (*F
 }
 
 // apply changes a finding.
-func (m *FindingMove) apply(f *Finding, now time.Time) error {
-	if m.Note != nil {
-		if utf8.RuneCountInString(*m.Note) > MaxFindingNote {
+func (u *FindingUpdate) apply(f *Finding, now time.Time) error {
+	if u.Note != nil {
+		if utf8.RuneCountInString(*u.Note) > MaxFindingNote {
 			return &InvalidError{"note", "must have at most 500 characters"}
 		}
-		f.Note = finding.Clean(*m.Note, len(*m.Note))
+		f.Note = finding.Clean(*u.Note, len(*u.Note))
 	}
-	if m.Status != nil && *m.Status != f.Status {
-		if err := moveFinding(f, *m.Status, now); err != nil {
+	if u.Status != nil && *u.Status != f.Status {
+		if err := setStatus(f, *u.Status, now); err != nil {
 			return err
 		}
 	}
-	if err := setReason("resolution", &f.Resolution, m.Resolution, f.Status, finding.Resolved,
+	if err := setReason("resolution", &f.Resolution, u.Resolution, f.Status, finding.Resolved,
 		finding.Resolutions); err != nil {
 		return err
 	}
-	if err := setReason("ignore_reason", &f.IgnoreReason, m.IgnoreReason, f.Status, finding.Ignored,
+	if err := setReason("ignore_reason", &f.IgnoreReason, u.IgnoreReason, f.Status, finding.Ignored,
 		finding.IgnoreReasons); err != nil {
 		return err
 	}
 	switch {
-	case m.IgnoreUntil == nil:
-	case m.IgnoreUntil.IsZero():
+	case u.IgnoreUntil == nil:
+	case u.IgnoreUntil.IsZero():
 		f.IgnoreUntil = time.Time{}
 	case f.Status != finding.Ignored:
 		return &InvalidError{"ignore_until", "can be set only for an ignored finding"}
-	case !m.IgnoreUntil.After(now):
+	case !u.IgnoreUntil.After(now):
 		return &InvalidError{"ignore_until", "must be in the future"}
 	default:
-		f.IgnoreUntil = m.IgnoreUntil.UTC().Truncate(time.Second)
+		f.IgnoreUntil = u.IgnoreUntil.UTC().Truncate(time.Second)
 	}
 	return nil
 }
 
-// moveFinding moves a finding to another state.
-func moveFinding(f *Finding, to finding.Status, now time.Time) error {
-	if !f.Status.MayMove(to) {
-		return &FindingMoveError{f.Status, to}
+// setStatus changes the status of a finding.
+func setStatus(f *Finding, to finding.Status, now time.Time) error {
+	if !f.Status.MayBecome(to) {
+		return &FindingStatusError{f.Status, to}
 	}
 	f.Status = to
 	f.Resolution, f.ResolvedAt, f.IgnoreReason, f.IgnoreUntil = "", time.Time{}, "", time.Time{}
@@ -222,7 +222,7 @@ func moveFinding(f *Finding, to finding.Status, now time.Time) error {
 	return nil
 }
 
-// setReason sets the reason that a state requires, and no other state may have.
+// setReason sets the reason that a status requires, and no other status may have.
 func setReason(name string, at *string, to *string, is, requires finding.Status, words []string) error {
 	if to != nil && is != requires && *to != "" {
 		return &InvalidError{name, fmt.Sprintf("can be set only together with the status %s", requires)}

@@ -87,8 +87,8 @@ func TestFindingIsOpenedOnce(t *testing.T) {
 	})
 }
 
-// People's moves are checked, counted and audited.
-func TestMoveFinding(t *testing.T) {
+// People's updates are checked, counted and audited.
+func TestUpdateFinding(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a"})
 		n.SetOwner(true)
@@ -102,27 +102,28 @@ func TestMoveFinding(t *testing.T) {
 		later, past := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 		one := 1
 		for i, c := range []struct {
-			move FindingMove
-			want string // status, or part of the error
+			update FindingUpdate
+			want   string // status, or part of the error
 		}{
-			{FindingMove{Status: to(finding.Resolved)}, "resolution"},
-			{FindingMove{Status: to(finding.Resolved), Resolution: text("gone")}, "resolution"},
-			{FindingMove{Status: to(finding.Ignored)}, "ignore_reason"},
-			{FindingMove{Resolution: text("revoked")}, "resolution"},
-			{FindingMove{IgnoreUntil: &later}, "ignore_until"},
-			{FindingMove{Note: text(strings.Repeat("é", 501))}, "note"},
-			{FindingMove{Status: to(finding.Acknowledged), Note: text("a\u202eb"), Version: &one}, "acknowledged"},
-			{FindingMove{Status: to(finding.Open), Version: &one}, ErrFindingChanged.Error()},
-			{FindingMove{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
-			{FindingMove{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
-			{FindingMove{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk")}, "it can become open"},
-			{FindingMove{Status: to(finding.Open)}, "open"},
-			{FindingMove{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &past}, "ignore_until"},
-			{FindingMove{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &later}, "ignored"},
-			{FindingMove{IgnoreUntil: &time.Time{}}, "ignored"},
-			{FindingMove{Status: to("gone")}, "cannot become gone"},
+			{FindingUpdate{Status: to(finding.Resolved)}, "resolution"},
+			{FindingUpdate{Status: to(finding.Resolved), Resolution: text("gone")}, "resolution"},
+			{FindingUpdate{Status: to(finding.Ignored)}, "ignore_reason"},
+			{FindingUpdate{Resolution: text("revoked")}, "resolution"},
+			{FindingUpdate{IgnoreUntil: &later}, "ignore_until"},
+			{FindingUpdate{Note: text(strings.Repeat("é", 501))}, "note"},
+			{FindingUpdate{Status: to(finding.Acknowledged), Note: text("a\u202eb"), Version: &one}, "acknowledged"},
+			{FindingUpdate{Status: to(finding.Open), Version: &one}, ErrFindingChanged.Error()},
+			{FindingUpdate{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
+			{FindingUpdate{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
+			{FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk")}, "it can become open"},
+			{FindingUpdate{Status: to(finding.Open)}, "open"},
+			{FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &past},
+				"ignore_until"},
+			{FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &later}, "ignored"},
+			{FindingUpdate{IgnoreUntil: &time.Time{}}, "ignored"},
+			{FindingUpdate{Status: to("gone")}, "cannot become gone"},
 		} {
-			got, err := n.MoveFinding(ctx, f.ID, c.move)
+			got, err := n.UpdateFinding(ctx, f.ID, c.update)
 			if err == nil && string(got.Status) != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("%d: %+v, %v; want %s", i, got, err, c.want)
 			}
@@ -130,9 +131,9 @@ func TestMoveFinding(t *testing.T) {
 		got, _ := n.Finding(f.ID)
 		if got.Version != 6 || got.UpdatedBy != "key_1" || got.Note != "ab" || !got.IgnoreUntil.IsZero() ||
 			got.Resolution != "" || !got.ResolvedAt.IsZero() || n.OutstandingFindings() != 0 {
-			t.Errorf("after the moves: %+v", got)
+			t.Errorf("after the updates: %+v", got)
 		}
-		if _, err := n.MoveFinding(ctx, "fnd_x", FindingMove{}); !errors.Is(err, ErrNotFound) {
+		if _, err := n.UpdateFinding(ctx, "fnd_x", FindingUpdate{}); !errors.Is(err, ErrNotFound) {
 			t.Errorf("an unknown finding: %v", err)
 		}
 		waitFor(t, "the outbox is empty", func() bool { return n.View().Len(conflog.KindOutbox) == 0 })
@@ -216,7 +217,7 @@ func TestFindingBounds(t *testing.T) {
 	}
 	note := "n"
 	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
-	if _, err := n.MoveFinding(ctx, f.ID, FindingMove{Note: &note}); !errors.Is(err, ErrUnavailable) {
+	if _, err := n.UpdateFinding(ctx, f.ID, FindingUpdate{Note: &note}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a person's change with a full outbox: %v", err)
 	}
 	n.inject(kindFinding, "pending", MaxOutstandingFindings)
@@ -231,8 +232,8 @@ func TestFindingBounds(t *testing.T) {
 	}
 }
 
-// Ids and states of findings outlast an export and its import into an empty log. A key that was used before the import
-// gets the fingerprint of the imported installation at its next use.
+// Ids and statuses of findings outlast an export and its import into an empty log. A key that was used before the
+// import gets the fingerprint of the imported installation at its next use.
 func TestImportKeepsFindings(t *testing.T) {
 	a := node(t, broker(t), Config{Node: "a"})
 	keys, err := a.FindingKeys(t.Context())
@@ -241,7 +242,7 @@ func TestImportKeepsFindings(t *testing.T) {
 	}
 	secret := []byte("a secret")
 	f := newFinding()
-	f.Fingerprint = keys.Fingerprint(keys.FP1(secret))
+	f.Fingerprint = keys.Fingerprint(keys.SaltedHash(secret))
 	f.ID = keys.ID("r", f.Fingerprint, [16]byte{})
 	if _, err := a.openFinding(t.Context(), f); err != nil {
 		t.Fatal(err)
@@ -261,7 +262,7 @@ func TestImportKeepsFindings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found = b.KeyByFingerprint(keys.Fingerprint(keys.FP1([]byte(bootstrap))))
+			found = b.KeyByFingerprint(keys.Fingerprint(keys.SaltedHash([]byte(bootstrap))))
 			return found != nil && found.ID == k.ID
 		})
 		return found
@@ -277,7 +278,7 @@ func TestImportKeepsFindings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := keys.ID("r", keys.Fingerprint(keys.FP1(secret)), [16]byte{})
+	id := keys.ID("r", keys.Fingerprint(keys.SaltedHash(secret)), [16]byte{})
 	got, _ := b.Finding(id)
 	if id != f.ID || got == nil || got.Status != finding.Open || got.Fingerprint != f.Fingerprint {
 		t.Errorf("the finding has the id %s, was %s: %+v", id, f.ID, got)

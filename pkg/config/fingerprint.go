@@ -52,8 +52,8 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// markPause is the pause after a fingerprint could not be stored: uses ask again and again.
-const markPause = time.Second
+// keyUsePause is the pause after a fingerprint could not be stored: uses ask again and again.
+const keyUsePause = time.Second
 
 // usedKey is an API key that was used: its text, or that a browser has sent it.
 type usedKey struct {
@@ -73,11 +73,12 @@ func (c keys) MarkUsedFromBrowser(k *Key) {
 	}
 }
 
-// requestMark makes markKeys set the fingerprint of a key, unless this node has done so before. An import brings
-// another service secret, so each key is checked once under each. It never waits: a later use of the key asks again.
-func (c *core) requestMark(key, text string) {
+// requestFingerprint makes recordKeyUses set the fingerprint of a key, unless this node has done so before. An import
+// brings another service secret, so each key is checked once under each. It never waits: a later use of the key asks
+// again.
+func (c *core) requestFingerprint(key, text string) {
 	secret := c.View().FindLiving(kindServiceSecret, serviceSecretID)
-	if under, checked := c.markedKeys.Load(key); checked && under == secret {
+	if under, checked := c.fingerprintedKeys.Load(key); checked && under == secret {
 		return
 	}
 	select {
@@ -86,28 +87,28 @@ func (c *core) requestMark(key, text string) {
 	}
 }
 
-// markKeys sets what requestMark and MarkUsedFromBrowser ask for until ctx ends.
-func (c *core) markKeys(ctx context.Context) error {
+// recordKeyUses sets what requestFingerprint and MarkUsedFromBrowser ask for until ctx ends.
+func (c *core) recordKeyUses(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case u := <-c.usedKeys:
-			err := c.markKey(ctx, u)
+			err := c.recordKeyUse(ctx, u)
 			if err == nil || ctx.Err() != nil {
 				continue
 			}
 			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot store what the use of an API key says", slog.String("key", u.id),
 				slog.Any("error", err))
-			if wait.For(ctx, markPause) != nil {
+			if wait.For(ctx, keyUsePause) != nil {
 				return nil
 			}
 		}
 	}
 }
 
-// markKey sets the fingerprint of a key, or that a browser has sent it.
-func (c *core) markKey(ctx context.Context, u usedKey) error {
+// recordKeyUse sets the fingerprint of a key, or that a browser has sent it.
+func (c *core) recordKeyUse(ctx context.Context, u usedKey) error {
 	if u.fromBrowser {
 		_, _, err := c.change(ctx, kindKey, u.id, isExempt, func(old value) (value, error) {
 			k := *old.(*Key)
@@ -133,7 +134,7 @@ func (c *core) markKey(ctx context.Context, u usedKey) error {
 		return &k, nil
 	})
 	if err == nil {
-		c.markedKeys.Store(u.id, secret)
+		c.fingerprintedKeys.Store(u.id, secret)
 	}
 	return err
 }

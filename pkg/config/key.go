@@ -116,7 +116,7 @@ func (c keys) Authenticate(text string) (*Key, error) {
 	if k.Bootstrap && !named {
 		return nil, ErrInvalidKey
 	}
-	c.requestMark(k.ID, text)
+	c.requestFingerprint(k.ID, text)
 	if !k.Bootstrap || scope == k.Scope {
 		return k, nil
 	}

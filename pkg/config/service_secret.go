@@ -56,7 +56,7 @@ func (c secrets) KeyFingerprint(ctx context.Context, text string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return keys.Fingerprint(keys.FP1([]byte(text))), nil
+	return keys.Fingerprint(keys.SaltedHash([]byte(text))), nil
 }
 
 // FindingKeys returns the keys that derive the fingerprints and ids of the account's findings. They change only with an

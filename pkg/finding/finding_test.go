@@ -14,13 +14,13 @@ var arrival = time.Date(2026, 3, 1, 23, 59, 59, 5e6, time.UTC)
 
 // fullHit returns a hit with every member set, in the form in which it is decoded.
 func fullHit() *Hit {
-	place := Place{Source: Drain, Label: "shop", DrainID: "drn_1", File: "a.js", Line: 7, URL: "https://x.example/p"}
+	location := Location{Source: Drain, Label: "shop", DrainID: "drn_1", File: "a.js", Line: 7, URL: "https://x.example/p"}
 	return &Hit{
 		Account: "acc_1", Finding: (&Keys{Salt: []byte("salt")}).ID("r", "fpr_1", [16]byte{}),
-		Hit: HitID("drn_1", "r1", 9), Day: "2026-03-01", At: arrival, ObservedAt: arrival.Add(-time.Hour), N: 3,
+		ID: HitID("drn_1", "r1", 9), Day: "2026-03-01", At: arrival, ObservedAt: arrival.Add(-time.Hour), N: 3,
 		Kind: Secret, Rule: "r", Source: Drain, Channel: "generic", Sender: "drn_1", Severity: Critical,
-		Unverified: true, Test: true, Billed: true, Masked: "sk_live_***abcd", Fingerprint: "fpr_1", Place: place,
-		Location: place.Location(), Environment: "production", Release: "1.2", KeyID: "key_1", Method: "POST",
+		Unverified: true, Test: true, Billed: true, Masked: "sk_live_***abcd", Fingerprint: "fpr_1", Location: location,
+		LocationHash: location.Hash(), Environment: "production", Release: "1.2", KeyID: "key_1", Method: "POST",
 		Agent: "vector/0.1", RemoteIP: netip.MustParseAddr("192.0.2.1"),
 	}
 }
@@ -44,12 +44,12 @@ func TestHitRoundTrip(t *testing.T) {
 // Encode completes what follows from other members, so that every sender's records are alike.
 func TestEncodeCompletes(t *testing.T) {
 	h := fullHit()
-	h.Day, h.N, h.Location, h.ObservedAt = "", 0, [16]byte{}, arrival.Add(time.Hour)
+	h.Day, h.N, h.LocationHash, h.ObservedAt = "", 0, [16]byte{}, arrival.Add(time.Hour)
 	got, err := Decode(h.Encode())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Day != "2026-03-01" || got.N != 1 || got.Location != h.Place.Location() || !got.ObservedAt.Equal(arrival) {
+	if got.Day != "2026-03-01" || got.N != 1 || got.LocationHash != h.Location.Hash() || !got.ObservedAt.Equal(arrival) {
 		t.Errorf("completed: %+v", got)
 	}
 }
@@ -112,7 +112,7 @@ func TestUntrustedTextIsCleaned(t *testing.T) {
 	}
 	h := fullHit()
 	for _, text := range []*string{&h.Rule, &h.Channel, &h.Masked, &h.Environment, &h.Release, &h.Method, &h.Agent,
-		&h.Place.Label, &h.Place.File, &h.Place.Function, &h.Place.URL, &h.Place.Pointer} {
+		&h.Location.Label, &h.Location.File, &h.Location.Function, &h.Location.URL, &h.Location.Pointer} {
 		*text = "x" + evil + strings.Repeat("y", 1000)
 	}
 	b := h.Encode()
@@ -124,7 +124,7 @@ func TestUntrustedTextIsCleaned(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{got.Rule, got.Channel, got.Masked, got.Environment, got.Release, got.Method, got.Agent,
-		got.Place.Label, got.Place.File, got.Place.Function, got.Place.URL, got.Place.Pointer} {
+		got.Location.Label, got.Location.File, got.Location.Function, got.Location.URL, got.Location.Pointer} {
 		if !strings.HasPrefix(text, "xabc[31mdefgh j<b>y") {
 			t.Errorf("decoded %q", text)
 		}
@@ -134,11 +134,11 @@ func TestUntrustedTextIsCleaned(t *testing.T) {
 func TestIDsFollowFromTheSecret(t *testing.T) {
 	keys := Keys{Salt: []byte("salt"), Key: [32]byte{1}}
 	secret := []byte("s3cr3t")
-	fpr := keys.Fingerprint(keys.FP1(secret))
+	fpr := keys.Fingerprint(keys.SaltedHash(secret))
 	if len(fpr) != 36 || !strings.HasPrefix(fpr, FingerprintPrefix) {
 		t.Errorf("fingerprint %q", fpr)
 	}
-	here, there := Place{Source: Drain, Label: "a"}.Location(), Place{Source: Drain, Label: "b"}.Location()
+	here, there := Location{Source: Drain, Label: "a"}.Hash(), Location{Source: Drain, Label: "b"}.Hash()
 	id := keys.ID("r", fpr, here)
 	if !Valid(id) || id != keys.ID("other", fpr, there) {
 		t.Errorf("the id %q depends on more than the fingerprint", id)
@@ -147,7 +147,7 @@ func TestIDsFollowFromTheSecret(t *testing.T) {
 		t.Error("without a fingerprint, rule and location must make the id")
 	}
 	for _, other := range []Keys{{Salt: []byte("tlas"), Key: keys.Key}, {Salt: keys.Salt, Key: [32]byte{2}}} {
-		if other.Fingerprint(other.FP1(secret)) == fpr {
+		if other.Fingerprint(other.SaltedHash(secret)) == fpr {
 			t.Error("another account has the same fingerprint")
 		}
 	}
@@ -172,32 +172,34 @@ func TestIDsFollowFromTheSecret(t *testing.T) {
 
 func TestLocationsGroup(t *testing.T) {
 	for name, c := range map[string]struct {
-		a, b Place
+		a, b Location
 		same bool
 	}{
 		"line": {
-			Place{Source: SDK, File: "a", Function: "f", Line: 1},
-			Place{Source: SDK, File: "a", Function: "f", Line: 2}, true},
-		"function": {Place{Source: SDK, File: "a", Function: "f"}, Place{Source: SDK, File: "a", Function: "g"}, false},
-		"drain":    {Place{Source: Drain, DrainID: "drn_1"}, Place{Source: Drain, DrainID: "drn_2"}, false},
-		"app":      {Place{Source: Drain, Label: "a"}, Place{Source: Drain, Label: "b"}, false},
-		"query": {Place{Source: Scan, URL: "https://A.example/x?a=1"},
-			Place{Source: Scan, URL: "http://a.example/x#b"}, true},
-		"path": {Place{Source: Scan, URL: "https://a.example/x"},
-			Place{Source: Scan, URL: "https://a.example/y"}, false},
-		"index":     {Place{Source: Event, Pointer: "/items/0/key"}, Place{Source: Event, Pointer: "/items/12/key"}, true},
-		"pointer":   {Place{Source: Event, Pointer: "/a"}, Place{Source: Event, Pointer: "/b"}, false},
-		"source":    {Place{Source: Event}, Place{Source: Drain}, false},
-		"tripwires": {Place{Source: FromTripwire, TripwireID: "a"}, Place{Source: FromTripwire, TripwireID: "b"}, false},
+			Location{Source: SDK, File: "a", Function: "f", Line: 1},
+			Location{Source: SDK, File: "a", Function: "f", Line: 2}, true},
+		"function": {Location{Source: SDK, File: "a", Function: "f"}, Location{Source: SDK, File: "a", Function: "g"}, false},
+		"drain":    {Location{Source: Drain, DrainID: "drn_1"}, Location{Source: Drain, DrainID: "drn_2"}, false},
+		"app":      {Location{Source: Drain, Label: "a"}, Location{Source: Drain, Label: "b"}, false},
+		"query": {Location{Source: Scan, URL: "https://A.example/x?a=1"},
+			Location{Source: Scan, URL: "http://a.example/x#b"}, true},
+		"path": {Location{Source: Scan, URL: "https://a.example/x"},
+			Location{Source: Scan, URL: "https://a.example/y"}, false},
+		"index": {Location{Source: Event, Pointer: "/items/0/key"},
+			Location{Source: Event, Pointer: "/items/12/key"}, true},
+		"pointer": {Location{Source: Event, Pointer: "/a"}, Location{Source: Event, Pointer: "/b"}, false},
+		"source":  {Location{Source: Event}, Location{Source: Drain}, false},
+		"tripwires": {Location{Source: FromTripwire, TripwireID: "a"},
+			Location{Source: FromTripwire, TripwireID: "b"}, false},
 	} {
-		if got := c.a.Location() == c.b.Location(); got != c.same {
+		if got := c.a.Hash() == c.b.Hash(); got != c.same {
 			t.Errorf("%s: same location: %v", name, got)
 		}
 	}
 	h := fullHit()
-	h.Place.URL = "https://user:pw@x.example/p?token=1#f"
-	if got, err := Decode(h.Encode()); err != nil || got.Place.URL != "https://x.example/p" {
-		t.Errorf("URL of the place: %v, %v", got.Place.URL, err)
+	h.Location.URL = "https://user:pw@x.example/p?token=1#f"
+	if got, err := Decode(h.Encode()); err != nil || got.Location.URL != "https://x.example/p" {
+		t.Errorf("URL of the location: %v, %v", got.Location.URL, err)
 	}
 }
 
@@ -232,14 +234,14 @@ func TestSeverityDependsOnTheContext(t *testing.T) {
 	}
 }
 
-func TestMoves(t *testing.T) {
+func TestNextStatuses(t *testing.T) {
 	want := map[Status]string{
 		Open: "acknowledged resolved ignored", Acknowledged: "open resolved ignored", Resolved: "open", Ignored: "open",
 	}
 	for _, from := range Statuses {
 		var may []string
 		for _, to := range Statuses {
-			if from.MayMove(to) {
+			if from.MayBecome(to) {
 				may = append(may, string(to))
 			}
 		}

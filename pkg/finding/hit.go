@@ -14,8 +14,8 @@ import (
 type Hit struct {
 	Account string // acc_…
 	Finding string // fnd_…; see Keys.ID
-	// Hit identifies the hit, see HitID. What is produced or sent twice has the same one, and counts once.
-	Hit [16]byte
+	// ID identifies the hit, see HitID. What is produced or sent twice has the same one, and counts once.
+	ID [16]byte
 	// Day is the UTC day of the arrival, as 2006-01-02. Encode sets it from At when it is empty.
 	Day string
 	// At is the arrival, ObservedAt the line's own time. Encode sets ObservedAt to At when it is zero or later than At.
@@ -35,16 +35,16 @@ type Hit struct {
 	Billed     bool // counts for the usage of findings
 	// Masked shows enough of the secret to recognise it, at most maxMasked bytes. Fingerprint is fpr_…, or empty.
 	Masked, Fingerprint string
-	Place               Place
-	// Location is the hash of the stable part of Place. Encode sets it when it is zero.
-	Location [16]byte
-	// What the sender says about itself: untrusted text.
+	Location            Location
+	// LocationHash is the hash of the stable part of Location. Encode sets it when it is zero.
+	LocationHash [16]byte
+	// What the request says about its origin: untrusted text.
 	Environment, Release, Method, Agent string
 	KeyID                               string // key_… when it is one of our own API keys
 	RemoteIP                            netip.Addr
 }
 
-// Bounds of the text of a hit, in bytes; those of a place are beside Place.
+// Bounds of the text of a hit, in bytes; those of a location are beside Location.
 const (
 	maxMasked  = 80
 	maxRule    = 100
@@ -58,55 +58,55 @@ const (
 
 // hitJSON is the encoding of a Hit. Names are short because there are many records.
 type hitJSON struct {
-	Version     int        `json:"v"`
-	Type        string     `json:"t"`
-	Account     string     `json:"acc"`
-	Finding     string     `json:"fnd"`
-	Hit         []byte     `json:"hit"`
-	Day         string     `json:"day"`
-	At          int64      `json:"at"`  // Unix milliseconds
-	ObservedAt  int64      `json:"obs"` // Unix milliseconds
-	N           uint32     `json:"n"`
-	Kind        Kind       `json:"kind"`
-	Rule        string     `json:"rule"`
-	Source      Source     `json:"src"`
-	Channel     string     `json:"chn,omitempty"`
-	Sender      string     `json:"snd"`
-	Severity    Severity   `json:"sev"`
-	Unverified  bool       `json:"unv,omitempty"`
-	Test        bool       `json:"test,omitempty"`
-	Billed      bool       `json:"bill,omitempty"`
-	Masked      string     `json:"mask,omitempty"`
-	Fingerprint string     `json:"fpr,omitempty"`
-	Place       Place      `json:"place"`
-	Location    []byte     `json:"loc"`
-	Environment string     `json:"env,omitempty"`
-	Release     string     `json:"rel,omitempty"`
-	KeyID       string     `json:"key,omitempty"`
-	Method      string     `json:"meth,omitempty"`
-	Agent       string     `json:"ua,omitempty"`
-	RemoteIP    netip.Addr `json:"ip,omitzero"`
+	Version      int        `json:"v"`
+	Type         string     `json:"t"`
+	Account      string     `json:"acc"`
+	Finding      string     `json:"fnd"`
+	ID           []byte     `json:"hit"`
+	Day          string     `json:"day"`
+	At           int64      `json:"at"`  // Unix milliseconds
+	ObservedAt   int64      `json:"obs"` // Unix milliseconds
+	N            uint32     `json:"n"`
+	Kind         Kind       `json:"kind"`
+	Rule         string     `json:"rule"`
+	Source       Source     `json:"src"`
+	Channel      string     `json:"chn,omitempty"`
+	Sender       string     `json:"snd"`
+	Severity     Severity   `json:"sev"`
+	Unverified   bool       `json:"unv,omitempty"`
+	Test         bool       `json:"test,omitempty"`
+	Billed       bool       `json:"bill,omitempty"`
+	Masked       string     `json:"mask,omitempty"`
+	Fingerprint  string     `json:"fpr,omitempty"`
+	Location     Location   `json:"place"`
+	LocationHash []byte     `json:"loc"`
+	Environment  string     `json:"env,omitempty"`
+	Release      string     `json:"rel,omitempty"`
+	KeyID        string     `json:"key,omitempty"`
+	Method       string     `json:"meth,omitempty"`
+	Agent        string     `json:"ua,omitempty"`
+	RemoteIP     netip.Addr `json:"ip,omitzero"`
 }
 
 // Encode returns the value of the hit's record. It cleans and cuts untrusted text, so no sender can forget to.
 func (h *Hit) Encode() []byte {
-	at, observed, day, location := h.At.UTC(), h.ObservedAt, h.Day, h.Location
+	at, observed, day, hash := h.At.UTC(), h.ObservedAt, h.Day, h.LocationHash
 	if observed.IsZero() || observed.After(at) {
 		observed = at
 	}
 	if day == "" {
 		day = at.Format(dayLayout)
 	}
-	place := h.Place.clean()
-	if location == [16]byte{} {
-		location = place.Location()
+	location := h.Location.clean()
+	if hash == [16]byte{} {
+		hash = location.Hash()
 	}
 	b, err := json.Marshal(hitJSON{
-		Version: version, Type: hitType, Account: h.Account, Finding: h.Finding, Hit: h.Hit[:], Day: day,
+		Version: version, Type: hitType, Account: h.Account, Finding: h.Finding, ID: h.ID[:], Day: day,
 		At: at.UnixMilli(), ObservedAt: observed.UnixMilli(), N: max(h.N, 1), Kind: h.Kind,
 		Rule: CleanLine(h.Rule, maxRule), Source: h.Source, Channel: CleanLine(h.Channel, maxName), Sender: h.Sender,
 		Severity: min(max(h.Severity, Low), Critical), Unverified: h.Unverified, Test: h.Test, Billed: h.Billed,
-		Masked: CleanLine(h.Masked, maxMasked), Fingerprint: h.Fingerprint, Place: place, Location: location[:],
+		Masked: CleanLine(h.Masked, maxMasked), Fingerprint: h.Fingerprint, Location: location, LocationHash: hash[:],
 		Environment: CleanLine(h.Environment, maxName), Release: CleanLine(h.Release, maxName), KeyID: h.KeyID,
 		Method: CleanLine(h.Method, maxName), Agent: CleanLine(h.Agent, maxAgent), RemoteIP: h.RemoteIP,
 	})
@@ -152,12 +152,12 @@ func Decode(value []byte) (*Hit, error) {
 		return nil, fmt.Errorf("decode hit: %w", err)
 	}
 	return &Hit{
-		Account: w.Account, Finding: w.Finding, Hit: [16]byte(w.Hit), Day: w.Day,
+		Account: w.Account, Finding: w.Finding, ID: [16]byte(w.ID), Day: w.Day,
 		At: time.UnixMilli(w.At).UTC(), ObservedAt: time.UnixMilli(w.ObservedAt).UTC(), N: w.N, Kind: w.Kind,
 		Rule: w.Rule, Source: w.Source, Channel: w.Channel, Sender: w.Sender, Severity: w.Severity,
 		Unverified: w.Unverified, Test: w.Test, Billed: w.Billed, Masked: w.Masked, Fingerprint: w.Fingerprint,
-		Place: w.Place, Location: [16]byte(w.Location), Environment: w.Environment, Release: w.Release, KeyID: w.KeyID,
-		Method: w.Method, Agent: w.Agent, RemoteIP: w.RemoteIP,
+		Location: w.Location, LocationHash: [16]byte(w.LocationHash), Environment: w.Environment, Release: w.Release,
+		KeyID: w.KeyID, Method: w.Method, Agent: w.Agent, RemoteIP: w.RemoteIP,
 	}, nil
 }
 
@@ -169,7 +169,7 @@ func (w *hitJSON) validate() error {
 		return errors.New("account, sender or rule is missing")
 	case !Valid(w.Finding):
 		return errors.New("the finding's id is malformed")
-	case len(w.Hit) != 16 || len(w.Location) != 16:
+	case len(w.ID) != 16 || len(w.LocationHash) != 16:
 		return errors.New("a hash is not 16 bytes long")
 	case dayErr != nil:
 		return dayErr

@@ -18,12 +18,12 @@ type Keys struct {
 	Key [32]byte
 }
 
-// FP1 returns the first step of a fingerprint. It may leave a customer's process, and is never stored.
-func (k *Keys) FP1(secret []byte) [32]byte { return mac(k.Salt, secret) }
+// SaltedHash returns the first step of a fingerprint. It may leave a customer's process, and is never stored.
+func (k *Keys) SaltedHash(secret []byte) [32]byte { return mac(k.Salt, secret) }
 
 // Fingerprint returns the fingerprint that is stored: fpr_ and 32 hex digits.
-func (k *Keys) Fingerprint(fp1 [32]byte) string {
-	sum := mac(k.Key[:], fp1[:])
+func (k *Keys) Fingerprint(salted [32]byte) string {
+	sum := mac(k.Key[:], salted[:])
 	return FingerprintPrefix + hex.EncodeToString(sum[:16])
 }
 
@@ -38,7 +38,7 @@ func (k *Keys) ID(rule, fingerprint string, location [16]byte) string {
 	return id.ID(sum[:16]).Text(Prefix)
 }
 
-// HitID returns Hit.Hit: the same for the same place in the same record of a sender, however often it is sent.
+// HitID returns Hit.ID: the same for the same offset in the same record of a sender, however often it is sent.
 func HitID(sender, record string, offset int64) (hit [16]byte) {
 	b := append(append([]byte(sender), 0), record...)
 	b = binary.BigEndian.AppendUint64(append(b, 0), uint64(offset))

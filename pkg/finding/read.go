@@ -13,8 +13,8 @@ type Query struct {
 	Rules   []string
 	// Since and Until bound the last hit; Until is exclusive. Zero: no bound.
 	Since, Until time.Time
-	// Keep reports whether the configuration has the finding, in a state and with a
-	// severity that the list asks for: the store does not know them.
+	// Keep reports whether the configuration has the finding, with a status and a severity that the list asks for: the
+	// store does not know them.
 	Keep func(id string) bool
 	// IDs are all findings that Keep may accept, at most 1,000, if the caller knows them; nil: any.
 	IDs []string
@@ -49,15 +49,15 @@ type Row struct {
 	Occurrences int64     // sum of Hit.N
 	// Environment and Release are those of the newest hit.
 	Environment, Release string
-	Locations            []Location // the 20 with the newest hits, newest first
+	Locations            []CountedLocation // the 20 with the newest hits, newest first
 }
 
-// Key returns the row's place in lists.
+// Key returns the row's position in lists.
 func (r *Row) Key() Key { return Key{r.FirstSeen, r.ID} }
 
-// Location is a place with its hits.
-type Location struct {
-	Place
+// CountedLocation is a location with its hits.
+type CountedLocation struct {
+	Location
 	Count    int64
 	LastSeen time.Time
 }
@@ -80,7 +80,7 @@ type OccurrenceQuery struct {
 // OccurrenceKey orders the hits of a finding, newest first. It never changes.
 type OccurrenceKey struct {
 	At  time.Time
-	Hit [16]byte
+	Hit [16]byte // Hit.ID
 }
 
 // Occurrence is a stored hit.
@@ -92,7 +92,7 @@ type Occurrence struct {
 	Channel              string
 	Severity             Severity
 	Unverified, Test     bool
-	Place                Place
+	Location             Location
 	Environment, Release string
 	Method, Agent        string
 	RemoteIP             netip.Addr // invalid after 30 days, or if unknown

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Status is the state of a finding.
+// Status says what people did about a finding.
 type Status string
 
-// States of a finding.
+// Statuses of a finding.
 const (
 	Open         Status = "open"
 	Acknowledged Status = "acknowledged"
@@ -16,22 +16,22 @@ const (
 	Ignored      Status = "ignored"
 )
 
-// Statuses are all states, in the order of a finding's life.
+// Statuses are all of them, in the order of a finding's life.
 var Statuses = []Status{Open, Acknowledged, Resolved, Ignored}
 
-// moves names the states into which people can move a finding. The service moves resolved and ignored findings to open.
-var moves = map[Status][]Status{
+// nextStatuses are the statuses that people can give a finding. The service opens resolved and ignored findings again.
+var nextStatuses = map[Status][]Status{
 	Open:         {Acknowledged, Resolved, Ignored},
 	Acknowledged: {Open, Resolved, Ignored},
 	Resolved:     {Open},
 	Ignored:      {Open},
 }
 
-// Moves returns the states into which people can move a finding in this state.
-func (s Status) Moves() []Status { return slices.Clone(moves[s]) }
+// Next returns the statuses that people can give a finding with status s.
+func (s Status) Next() []Status { return slices.Clone(nextStatuses[s]) }
 
-// MayMove reports whether people can move a finding from s to another state.
-func (s Status) MayMove(to Status) bool { return slices.Contains(moves[s], to) }
+// MayBecome reports whether people can change the status of a finding from s to another one.
+func (s Status) MayBecome(to Status) bool { return slices.Contains(nextStatuses[s], to) }
 
 // Outstanding reports whether somebody still has to act: the finding is neither resolved nor ignored.
 func (s Status) Outstanding() bool { return s == Open || s == Acknowledged }

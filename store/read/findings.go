@@ -216,13 +216,13 @@ func (r FindingReader) counts(ctx context.Context, account string, names []strin
 		Add(" BY finding")
 	out := make(map[string]finding.Row)
 	err := r.each(ctx, q.ForEvents(ids...), func(rows driver.Rows) error {
-		var name, place, environment, release string
-		var l finding.Location
+		var name, location, environment, release string
+		var l finding.CountedLocation
 		var sum int64
-		if err := rows.Scan(&name, &place, &l.Count, &l.LastSeen, &sum, &environment, &release); err != nil {
+		if err := rows.Scan(&name, &location, &l.Count, &l.LastSeen, &sum, &environment, &release); err != nil {
 			return err
 		}
-		l.Place, l.LastSeen = readPlace(place), l.LastSeen.UTC()
+		l.Location, l.LastSeen = readLocation(location), l.LastSeen.UTC()
 		row, ok := out[name]
 		if !ok { // the newest location comes first
 			row.Occurrences, row.Environment, row.Release = sum, environment, release
@@ -234,10 +234,10 @@ func (r FindingReader) counts(ctx context.Context, account string, names []strin
 	return out, err
 }
 
-// readPlace reads the JSON of a place, which the writer has encoded.
-func readPlace(text string) (p finding.Place) {
-	_ = json.Unmarshal([]byte(text), &p) // a newer version may write another form: the rest of the row is still right
-	return p
+// readLocation reads the JSON of a location, which the writer has encoded.
+func readLocation(text string) (l finding.Location) {
+	_ = json.Unmarshal([]byte(text), &l) // a newer version may write another form: the rest of the row is still right
+	return l
 }
 
 // Received returns what came from the senders since a time, by sender. It waits for the fence of findings; senders

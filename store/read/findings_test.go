@@ -37,8 +37,8 @@ func newFindingsModel(b *bench, rnd *rand.Rand) *findingsModel {
 func (m *findingsModel) hitsOf(name string) (hits []*finding.Hit) {
 	seen := map[[16]byte]bool{}
 	for _, h := range m.hits {
-		if h.Finding == name && !seen[h.Hit] {
-			seen[h.Hit] = true
+		if h.Finding == name && !seen[h.ID] {
+			seen[h.ID] = true
 			hits = append(hits, h)
 		}
 	}
@@ -46,7 +46,7 @@ func (m *findingsModel) hitsOf(name string) (hits []*finding.Hit) {
 		if c := b.At.Compare(a.At); c != 0 {
 			return c
 		}
-		return slices.Compare(b.Hit[:], a.Hit[:])
+		return slices.Compare(b.ID[:], a.ID[:])
 	})
 	return hits
 }
@@ -63,7 +63,7 @@ func (m *findingsModel) want() (rows []finding.Row) {
 			Fingerprint: hits[0].Fingerprint, KeyID: hits[0].KeyID, Unverified: true, Test: true,
 			FirstSeen: hits[len(hits)-1].At, LastSeen: hits[0].At, Environment: hits[0].Environment,
 			Release: hits[0].Release}
-		places := map[[16]byte]int{}
+		locations := map[[16]byte]int{}
 		for _, h := range hits {
 			row.Severity = max(row.Severity, h.Severity)
 			row.Unverified, row.Test = row.Unverified && h.Unverified, row.Test && h.Test
@@ -71,11 +71,11 @@ func (m *findingsModel) want() (rows []finding.Row) {
 				row.Sources = append(row.Sources, h.Source)
 			}
 			row.Occurrences += int64(h.N)
-			i, ok := places[h.Location]
+			i, ok := locations[h.LocationHash]
 			if !ok {
 				i = len(row.Locations)
-				places[h.Location] = i
-				row.Locations = append(row.Locations, finding.Location{Place: h.Place, LastSeen: h.At})
+				locations[h.LocationHash] = i
+				row.Locations = append(row.Locations, finding.CountedLocation{Location: h.Location, LastSeen: h.At})
 			}
 			row.Locations[i].Count += int64(h.N)
 		}
@@ -107,7 +107,7 @@ func (m *findingsModel) add(n int) {
 			h.Unverified, h.Test = m.rnd.IntN(2) == 0, m.rnd.IntN(2) == 0
 			h.Billed = m.rnd.IntN(3) > 0
 			h.Environment = fmt.Sprint("env", m.rnd.IntN(3))
-			h.Place = finding.Place{Source: finding.Drain, DrainID: "drn_1", Label: fmt.Sprint("app", m.rnd.IntN(25))}
+			h.Location = finding.Location{Source: finding.Drain, DrainID: "drn_1", Label: fmt.Sprint("app", m.rnd.IntN(25))}
 		})
 		m.hits, produced = append(m.hits, h), append(produced, h)
 		if m.rnd.IntN(5) == 0 { // the sender repeats its request a moment later
@@ -240,9 +240,9 @@ func (m *findingsModel) compare(r *read.Reader) {
 	var hits []finding.Occurrence
 	for _, h := range m.hitsOf(want[3].ID) {
 		hits = append(hits, finding.Occurrence{
-			OccurrenceKey: finding.OccurrenceKey{At: h.At, Hit: h.Hit}, ObservedAt: minTime(h.ObservedAt, h.At),
+			OccurrenceKey: finding.OccurrenceKey{At: h.At, Hit: h.ID}, ObservedAt: minTime(h.ObservedAt, h.At),
 			N: int64(h.N), Source: h.Source, Channel: h.Channel, Severity: h.Severity, Unverified: h.Unverified,
-			Test: h.Test, Place: h.Place, Environment: h.Environment, Release: h.Release, Method: h.Method,
+			Test: h.Test, Location: h.Location, Environment: h.Environment, Release: h.Release, Method: h.Method,
 			Agent: h.Agent, RemoteIP: h.RemoteIP})
 	}
 	if diff := gocmp.Diff(hits, listOccurrences(m, r, want[3].ID, 3), storetest.CompareIPs); diff != "" {
@@ -353,7 +353,7 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 	}
 	var got, want [][16]byte
 	for _, h := range hits {
-		want = append(want, h.Hit)
+		want = append(want, h.ID)
 	}
 	q := finding.OccurrenceQuery{Account: storetest.Account, Finding: target, Limit: 1}
 	for more := true; more; {

@@ -80,13 +80,13 @@ func occurrenceQuery(q *finding.OccurrenceQuery, after finding.OccurrenceKey, fr
 }
 
 func scanOccurrence(rows driver.Rows) (o finding.Occurrence, err error) {
-	var source, place string
+	var source, location string
 	var severity, verified, test uint8
 	var ip [16]byte
-	err = rows.Scan(&o.At, &o.Hit, &o.ObservedAt, &o.N, &source, &o.Channel, &severity, &verified, &test, &place,
+	err = rows.Scan(&o.At, &o.Hit, &o.ObservedAt, &o.N, &source, &o.Channel, &severity, &verified, &test, &location,
 		&o.Environment, &o.Release, &o.Method, &o.Agent, &ip)
 	o.At, o.ObservedAt, o.Source, o.Severity = o.At.UTC(), o.ObservedAt.UTC(), finding.Source(source),
 		finding.Severity(severity)
-	o.Unverified, o.Test, o.Place, o.RemoteIP = verified == 0, test != 0, readPlace(place), column.IPFromBytes(ip)
+	o.Unverified, o.Test, o.Location, o.RemoteIP = verified == 0, test != 0, readLocation(location), column.IPFromBytes(ip)
 	return o, err
 }

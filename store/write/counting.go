@@ -54,8 +54,8 @@ func newTally(length time.Duration, count func(context.Context, driver.Conn, tim
 		dirty: &dirtySpans{length: length, spans: make(map[time.Time]bool)}}
 }
 
-// spanOf returns the beginning of the span of t, in UTC.
-func (y *tally) spanOf(t time.Time) time.Time { return t.UTC().Truncate(y.length) }
+// spanOf returns the beginning of the span of a time, in UTC.
+func (t *tally) spanOf(at time.Time) time.Time { return at.UTC().Truncate(t.length) }
 
 // dirtySpans are the spans with rows that were stored since the span was last counted.
 type dirtySpans struct {
@@ -107,13 +107,13 @@ func (w *Writer) updateUsage(ctx context.Context, s *shard, b *batch) error {
 }
 
 // updateTally is updateUsage for one kind of usage; spans are given oldest first.
-func (w *Writer) updateTally(ctx context.Context, s *shard, y *tally, spans []time.Time) error {
-	young := y.spanOf(time.Now()).Add(-y.length)
+func (w *Writer) updateTally(ctx context.Context, s *shard, t *tally, spans []time.Time) error {
+	young := t.spanOf(time.Now()).Add(-t.length)
 	i, _ := slices.BinarySearchFunc(spans, young, time.Time.Compare)
 	old := spans[:i]
-	y.dirty.mark(spans[i:]...)
+	t.dirty.mark(spans[i:]...)
 	for try := 0; len(old) > 0; try++ {
-		left, err := y.countOld(ctx, s.conn, old)
+		left, err := t.countOld(ctx, s.conn, old)
 		switch {
 		case err == nil:
 			return nil
@@ -122,7 +122,7 @@ func (w *Writer) updateTally(ctx context.Context, s *shard, y *tally, spans []ti
 		case rowsRejected(err):
 			// It must not block the rows that can be stored: these spans are counted again with the young ones.
 			w.log.LogAttrs(ctx, slog.LevelError, "cannot count usage, counting again later", slog.Any("error", err))
-			y.dirty.mark(left...)
+			t.dirty.mark(left...)
 			return nil
 		}
 		w.setUnavailable(ctx, s, err)
@@ -151,60 +151,60 @@ func (w *Writer) CountUsage(ctx context.Context) error {
 
 // countOld counts spans that have ended. A required recount comes first, because recountStart reads the last counted
 // span.
-func (y *tally) countOld(ctx context.Context, conn driver.Conn, spans []time.Time) (left []time.Time, err error) {
-	y.counting.Lock()
-	defer y.counting.Unlock()
-	if y.dirty.needsRecount() {
-		if err := y.countDirty(ctx, conn, time.Now()); err != nil {
+func (t *tally) countOld(ctx context.Context, conn driver.Conn, spans []time.Time) (left []time.Time, err error) {
+	t.counting.Lock()
+	defer t.counting.Unlock()
+	if t.dirty.needsRecount() {
+		if err := t.countDirty(ctx, conn, time.Now()); err != nil {
 			return spans, err
 		}
 	}
-	return y.countSpans(ctx, conn, spans)
+	return t.countSpans(ctx, conn, spans)
 }
 
-func (y *tally) countAll(ctx context.Context, conn driver.Conn, now time.Time) error {
-	y.counting.Lock()
-	defer y.counting.Unlock()
-	return y.countDirty(ctx, conn, now)
+func (t *tally) countAll(ctx context.Context, conn driver.Conn, now time.Time) error {
+	t.counting.Lock()
+	defer t.counting.Unlock()
+	return t.countDirty(ctx, conn, now)
 }
 
-func (y *tally) countDirty(ctx context.Context, conn driver.Conn, now time.Time) error {
-	spans, recount := y.dirty.takeDue(now)
+func (t *tally) countDirty(ctx context.Context, conn driver.Conn, now time.Time) error {
+	spans, recount := t.dirty.takeDue(now)
 	if recount {
-		since, err := y.recountStart(ctx, conn, now)
+		since, err := t.recountStart(ctx, conn, now)
 		if err != nil {
-			y.dirty.requireRecount()
-			y.dirty.mark(spans...)
+			t.dirty.requireRecount()
+			t.dirty.mark(spans...)
 			return err
 		}
-		for s := y.spanOf(since); !s.After(now); s = s.Add(y.length) {
+		for s := t.spanOf(since); !s.After(now); s = s.Add(t.length) {
 			spans = append(spans, s)
 		}
 	}
 	slices.SortFunc(spans, time.Time.Compare)
 	spans = slices.Compact(spans)
-	left, err := y.countSpans(ctx, conn, spans)
-	y.dirty.mark(left...)
+	left, err := t.countSpans(ctx, conn, spans)
+	t.dirty.mark(left...)
 	if err != nil && recount {
-		y.dirty.requireRecount() // spans are counted oldest first, so the next recount begins where this one failed
+		t.dirty.requireRecount() // spans are counted oldest first, so the next recount begins where this one failed
 	}
 	return err
 }
 
 // recountStart returns where a recount begins: recountMargin before the last counted span, or at the oldest row.
-func (y *tally) recountStart(ctx context.Context, conn driver.Conn, now time.Time) (time.Time, error) {
+func (t *tally) recountStart(ctx context.Context, conn driver.Conn, now time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	var spans, rows uint64
 	var newest, oldest time.Time
-	q := new(ch.Query).Add(y.counted, now)
+	q := new(ch.Query).Add(t.counted, now)
 	if err := conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&spans, &newest); err != nil {
 		return now, fmt.Errorf("read the last counted hour or day: %w", err)
 	}
 	if spans > 0 {
 		return newest.Add(-recountMargin), nil
 	}
-	q = new(ch.Query).Add(y.oldest)
+	q = new(ch.Query).Add(t.oldest)
 	if err := conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&rows, &oldest); err != nil {
 		return now, fmt.Errorf("read the time of the oldest row that is counted: %w", err)
 	}
@@ -215,13 +215,13 @@ func (y *tally) recountStart(ctx context.Context, conn driver.Conn, now time.Tim
 }
 
 // countSpans counts the spans, given oldest first, and returns those that were not counted.
-func (y *tally) countSpans(ctx context.Context, conn driver.Conn, spans []time.Time) (left []time.Time, err error) {
+func (t *tally) countSpans(ctx context.Context, conn driver.Conn, spans []time.Time) (left []time.Time, err error) {
 	for left = spans; len(left) > 0; {
 		n := 1
-		for n < len(left) && n < spansPerStatement && left[n].Equal(left[n-1].Add(y.length)) {
+		for n < len(left) && n < spansPerStatement && left[n].Equal(left[n-1].Add(t.length)) {
 			n++
 		}
-		if err := y.count(ctx, conn, left[0], left[n-1].Add(y.length)); err != nil {
+		if err := t.count(ctx, conn, left[0], left[n-1].Add(t.length)); err != nil {
 			return left, err
 		}
 		left = left[n:]

@@ -19,7 +19,7 @@ type hitRow struct {
 	source
 	findingID id.ID
 	day       time.Time
-	place     string // JSON
+	location  string // JSON
 }
 
 // senderRow is one row of the table senders_minute.
@@ -49,11 +49,11 @@ func (b *batch) decodeFindings(s source) error {
 	if row.day, err = time.Parse(time.DateOnly, hit.Day); err != nil {
 		return fmt.Errorf("read the day of a hit: %w", err)
 	}
-	place, err := json.Marshal(hit.Place)
+	location, err := json.Marshal(hit.Location)
 	if err != nil {
-		return fmt.Errorf("encode the place of a hit: %w", err)
+		return fmt.Errorf("encode the location of a hit: %w", err)
 	}
-	row.place = string(place)
+	row.location = string(location)
 	b.hits = append(b.hits, row)
 	return nil
 }
@@ -82,7 +82,7 @@ func hitsTable() *table[*hitRow] {
 		column.Text("account", func(x r) string { return x.Account }),
 		column.Text("finding", func(x r) string { return x.Finding }),
 		column.Typed("day", "Date", func(x r) time.Time { return x.day }),
-		column.ID("hit", func(x r) []byte { return x.Hit.Hit[:] }),
+		column.ID("hit", func(x r) []byte { return x.ID[:] }),
 		column.Timestamp("at", func(x r) time.Time { return x.At }),
 		column.Timestamp("observed_at", func(x r) time.Time { return x.ObservedAt }),
 		column.Typed("n", "UInt32", func(x r) uint32 { return x.N }),
@@ -97,8 +97,8 @@ func hitsTable() *table[*hitRow] {
 		column.Typed("billed", "UInt8", func(x r) uint8 { return column.Bool(x.Billed) }),
 		column.Text("masked", func(x r) string { return x.Masked }),
 		column.Text("fingerprint", func(x r) string { return x.Fingerprint }),
-		column.ID("location", func(x r) []byte { return x.Location[:] }),
-		column.Text("place", func(x r) string { return x.place }),
+		column.ID("location", func(x r) []byte { return x.LocationHash[:] }),
+		column.Text("place", func(x r) string { return x.location }),
 		column.LowCardinality("environment", func(x r) string { return x.Environment }),
 		column.Text("release", func(x r) string { return x.Release }),
 		column.Text("key_id", func(x r) string { return x.KeyID }),

@@ -22,10 +22,11 @@ func (b *Bench) Hit(n int, change ...func(*finding.Hit)) *finding.Hit {
 	b.Helper()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	h := &finding.Hit{
-		Account: Account, Finding: FindingID(n), Hit: finding.HitID("drn_1", id.Random(""), 0), At: now,
+		Account: Account, Finding: FindingID(n), ID: finding.HitID("drn_1", id.Random(""), 0), At: now,
 		ObservedAt: now.Add(-time.Minute), N: 1, Kind: finding.Secret, Rule: "stripe-secret-live", Source: finding.Drain,
 		Channel: "log", Sender: "drn_1", Severity: finding.High, Billed: true, Masked: "sk_live_***4242",
-		Fingerprint: fmt.Sprintf("fpr_%d", n), Place: finding.Place{Source: finding.Drain, Label: "shop", DrainID: "drn_1"},
+		Fingerprint: fmt.Sprintf("fpr_%d", n),
+		Location:    finding.Location{Source: finding.Drain, Label: "shop", DrainID: "drn_1"},
 		Environment: "production", Release: "1.0", Method: "POST", Agent: "agent/1",
 		RemoteIP: netip.MustParseAddr("192.0.2.77"),
 	}
@@ -33,7 +34,7 @@ func (b *Bench) Hit(n int, change ...func(*finding.Hit)) *finding.Hit {
 		f(h)
 	}
 	h.Day = h.At.UTC().Format(time.DateOnly)
-	h.Location = h.Place.Location()
+	h.LocationHash = h.Location.Hash()
 	return h
 }
 

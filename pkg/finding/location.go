@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Place is where a sender saw a hit. Its JSON is what the API shows as a location. All text in it is untrusted; Encode
+// Location is where a hit was seen. Its JSON is what the API shows as a location. All text in it is untrusted; Encode
 // cleans it.
-type Place struct {
+type Location struct {
 	Source Source `json:"source"`
-	// Label names the place for people: the application that wrote the line, the domain, or the name of the sender.
+	// Label names the location for people: the application that wrote the line, the domain, or the name of the sender.
 	Label    string `json:"label"`
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`
@@ -25,40 +25,40 @@ type Place struct {
 	TripwireID string `json:"tripwire_id,omitempty"`
 }
 
-// Bounds of the text of a place, in bytes.
+// Bounds of the text of a location, in bytes.
 const (
 	maxLabel = 100
 	maxPath  = 300 // file, function, URL, pointer
 )
 
-// clean returns the place with untrusted text cleaned and cut.
-func (p Place) clean() Place {
-	p.Label = CleanLine(p.Label, maxLabel)
-	p.URL = withoutQuery(p.URL)
-	for _, text := range []*string{&p.File, &p.Function, &p.URL, &p.Pointer} {
+// clean returns the location with untrusted text cleaned and cut.
+func (l Location) clean() Location {
+	l.Label = CleanLine(l.Label, maxLabel)
+	l.URL = withoutQuery(l.URL)
+	for _, text := range []*string{&l.File, &l.Function, &l.URL, &l.Pointer} {
 		*text = CleanLine(*text, maxPath)
 	}
-	p.Line = max(p.Line, 0)
-	return p
+	l.Line = max(l.Line, 0)
+	return l
 }
 
-// Location returns the hash by which the hits of a finding are grouped into locations. It depends on the stable part of
-// the place: file and function of an SDK, application of a drain, host and path of a scan, endpoint and pointer of an
-// event, without indexes of arrays.
-func (p Place) Location() (hash [16]byte) {
-	p = p.clean()
-	parts := []string{string(p.Source)}
-	switch p.Source {
+// Hash returns the hash by which the hits of a finding are grouped. It depends on the stable part of the location: file
+// and function of an SDK, application of a drain, host and path of a scan, endpoint and pointer of an event, without
+// indexes of arrays.
+func (l Location) Hash() (hash [16]byte) {
+	l = l.clean()
+	parts := []string{string(l.Source)}
+	switch l.Source {
 	case SDK:
-		parts = append(parts, p.File, p.Function)
+		parts = append(parts, l.File, l.Function)
 	case Drain:
-		parts = append(parts, p.DrainID, p.Label)
+		parts = append(parts, l.DrainID, l.Label)
 	case Scan:
-		parts = append(parts, hostAndPath(p.URL))
+		parts = append(parts, hostAndPath(l.URL))
 	case FromTripwire:
-		parts = append(parts, p.TripwireID)
+		parts = append(parts, l.TripwireID)
 	case Event:
-		parts = append(parts, p.EndpointID, WithoutIndexes(p.Pointer))
+		parts = append(parts, l.EndpointID, WithoutIndexes(l.Pointer))
 	}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	copy(hash[:], sum[:])
