@@ -39,7 +39,7 @@ func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 // read this answer.
 func (a *public) serveReadiness(w http.ResponseWriter) {
 	checks, status, word := a.ready.last(), http.StatusOK, "ready"
-	if slices.ContainsFunc(checks, func(c checkView) bool { return !c.OK }) {
+	if slices.ContainsFunc(checks, checkView.blocks) {
 		status, word = http.StatusServiceUnavailable, "not ready"
 	}
 	web.WriteJSON(w, status, map[string]any{"status": word, "checks": checks})

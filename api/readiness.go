@@ -14,16 +14,21 @@ const (
 	readyTimeout = 1500 * time.Millisecond
 )
 
-// Check is one condition that a node needs to serve requests.
+// Check is one condition that a node needs to serve requests, or without which it serves only some of them.
 type Check struct {
-	Name string
-	Func func(context.Context) error
+	Name     string
+	Func     func(context.Context) error
+	Optional bool // the node is ready without it, and /readyz shows that it fails
 }
 
 type checkView struct {
-	Name string `json:"name"`
-	OK   bool   `json:"ok"`
+	Name     string `json:"name"`
+	OK       bool   `json:"ok"`
+	Required bool   `json:"required"`
 }
+
+// blocks reports whether the node is not ready because of this check.
+func (c checkView) blocks() bool { return c.Required && !c.OK }
 
 // Readiness checks in the background whether a node can serve requests. GET /readyz, which needs no key, only reads
 // the result, so it costs the engines nothing.
@@ -39,7 +44,7 @@ func NewReadiness(log *slog.Logger, checks []Check) *Readiness {
 	r := &Readiness{log: log, checks: checks, done: make(chan struct{})}
 	first := make([]checkView, len(checks))
 	for i, c := range checks {
-		first[i] = checkView{Name: c.Name}
+		first[i] = checkView{Name: c.Name, Required: !c.Optional}
 	}
 	r.states.Store(&first)
 	return r
@@ -88,11 +93,14 @@ func (r *Readiness) round(ctx context.Context, first bool) {
 		return // the node stops: an interrupted check says nothing
 	}
 	for i, c := range r.checks {
-		now[i] = checkView{c.Name, errs[i] == nil}
+		now[i] = checkView{c.Name, errs[i] == nil, !c.Optional}
+		message := "readiness check fails, this node is not ready"
+		if c.Optional {
+			message = "check fails, this node serves what does not need it"
+		}
 		switch name := slog.String("check", c.Name); {
 		case errs[i] != nil && (first || before[i].OK):
-			r.log.LogAttrs(ctx, slog.LevelWarn, "readiness check fails, this node is not ready", name,
-				slog.String("error", errs[i].Error()))
+			r.log.LogAttrs(ctx, slog.LevelWarn, message, name, slog.String("error", errs[i].Error()))
 		case errs[i] == nil && !first && !before[i].OK:
 			r.log.LogAttrs(ctx, slog.LevelInfo, "readiness check passes again", name)
 		}

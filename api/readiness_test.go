@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,8 +25,8 @@ func TestReadiness(t *testing.T) {
 		set("well")
 		var out bytes.Buffer
 		r := NewReadiness(slog.New(slog.NewTextHandler(&out, nil)), []Check{
-			{"log", func(context.Context) error { return nil }},
-			{"store", func(ctx context.Context) error {
+			{Name: "log", Func: func(context.Context) error { return nil }},
+			{Name: "store", Func: func(ctx context.Context) error {
 				asked.Add(1)
 				switch *state.Load() {
 				case "hangs":
@@ -86,4 +87,40 @@ func TestReadiness(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A node is ready while an optional check fails, and says which one does.
+func TestReadyWithoutOptionalParts(t *testing.T) {
+	fails := func(context.Context) error { return errors.New("down") }
+	passes := func(context.Context) error { return nil }
+	for _, c := range []struct {
+		log, store func(context.Context) error
+		status     int
+		answer     string
+	}{
+		{passes, passes, 200, `{"status":"ready","checks":[{"name":"log","ok":true,"required":true},` +
+			`{"name":"store","ok":true,"required":false}]}`},
+		{passes, fails, 200, `{"status":"ready","checks":[{"name":"log","ok":true,"required":true},` +
+			`{"name":"store","ok":false,"required":false}]}`},
+		{fails, passes, 503, `{"status":"not ready","checks":[{"name":"log","ok":false,"required":true},` +
+			`{"name":"store","ok":true,"required":false}]}`},
+	} {
+		var out bytes.Buffer
+		r := NewReadiness(slog.New(slog.NewTextHandler(&out, nil)), []Check{
+			{Name: "log", Func: c.log}, {Name: "store", Func: c.store, Optional: true},
+		})
+		r.round(t.Context(), true)
+		w := httptest.NewRecorder()
+		(&public{ready: r}).serveReadiness(w)
+		var got, want any
+		if err := errors.Join(json.Unmarshal(w.Body.Bytes(), &got), json.Unmarshal([]byte(c.answer), &want)); err != nil {
+			t.Fatal(err)
+		}
+		if w.Code != c.status || !reflect.DeepEqual(got, want) {
+			t.Errorf("%d %s, want %d %s", w.Code, w.Body, c.status, c.answer)
+		}
+		if strings.Contains(out.String(), "not ready") != (c.status == 503) {
+			t.Errorf("%d: %s", c.status, out.String())
+		}
+	}
 }

@@ -35,6 +35,7 @@ func subcommands() []subcommand {
 				return runServe(ctx, s, log, c.Stdout)
 			})},
 		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
+		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
 		{"doctor", "check the running process and its engines, and say what to do next", doctorCommand},
 		{"config", "export the whole configuration, or import it into an empty log", Config().run},
 		{"engine", "run one embedded engine: kafka, redis or clickhouse", func(ctx context.Context, c call) int {
@@ -152,9 +153,7 @@ func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
 	}
 	s.Version = c.version
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return s, nil, usageError{fmt.Errorf("RELAY_LOG_LEVEL: %q is none of debug, info, warn, error", s.LogLevel)}
-	}
+	_ = level.UnmarshalText([]byte(s.LogLevel)) // Validate has checked it
 	log := slog.New(slog.NewTextHandler(c.Stderr, &slog.HandlerOptions{Level: level}))
 	s.logWarnings(log)
 	warnMisspelt(log, os.Environ())

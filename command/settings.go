@@ -69,27 +69,9 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 				errs = append(errs, fmt.Errorf("%s: %w", f.env, err))
 			}
 		}
-		switch {
-		case f.secret:
-			fs.Func(f.flag, f.help+" ("+f.env+")", func(text string) error {
-				if f.holdsSecret(text) {
-					s.secretFlags = append(s.secretFlags, f.flag)
-				}
-				return f.set(text)
-			})
-			fs.Func(f.flag+"-file", "file with the value of --"+f.flag+" ("+f.env+"_FILE)", func(path string) error {
-				text, open, err := readSecret(path)
-				if err != nil {
-					return err
-				}
-				s.readableFiles = append(s.readableFiles, open...)
-				return f.set(text)
-			})
-		case f.value.Kind() == reflect.Bool:
-			fs.BoolFunc(f.flag, f.help, f.set)
-		default:
-			fs.Func(f.flag, f.help+" ("+f.env+")", f.set)
-		}
+		s.addFlags(fs, f, func(name string, err error) {
+			errs = append(errs, fmt.Errorf("--%s: %w", name, err))
+		})
 	})
 	if name == "migrate" {
 		fs.StringVar(&s.ClickHouseCluster, "cluster", s.ClickHouseCluster, "the same as --clickhouse-cluster")
@@ -112,6 +94,39 @@ func loadSettings(name string, args []string, getenv func(string) string, stderr
 		errs = append(errs, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
 	}
 	return s, errors.Join(errs...)
+}
+
+// addFlags defines the flag of a setting and, for a secret, the one that names a file. A value that cannot be used goes
+// to fault: the flag package would stop at the first one.
+func (s *Settings) addFlags(fs *flag.FlagSet, f setting, fault func(name string, err error)) {
+	set := func(text string) error {
+		if err := f.set(text); err != nil {
+			fault(f.flag, err)
+		}
+		return nil
+	}
+	switch {
+	case f.secret:
+		fs.Func(f.flag, f.help+" ("+f.env+")", func(text string) error {
+			if f.holdsSecret(text) {
+				s.secretFlags = append(s.secretFlags, f.flag)
+			}
+			return f.set(text)
+		})
+		fs.Func(f.flag+"-file", "file with the value of --"+f.flag+" ("+f.env+"_FILE)", func(path string) error {
+			text, open, err := readSecret(path)
+			if err != nil {
+				fault(f.flag+"-file", err)
+				return nil
+			}
+			s.readableFiles = append(s.readableFiles, open...)
+			return f.set(text)
+		})
+	case f.value.Kind() == reflect.Bool:
+		fs.BoolFunc(f.flag, f.help, set)
+	default:
+		fs.Func(f.flag, f.help+" ("+f.env+")", set)
+	}
 }
 
 // setting is one field of node.Config. If it has no default value, unset says what holds without it. section is set for
@@ -184,6 +199,7 @@ func (s Settings) Validate(name string) error {
 		errs = append(errs, fmt.Errorf(env+": "+format, args...))
 	}
 	s.validateNumbers(fault)
+	s.validateConnections(fault)
 	for _, r := range s.Roles {
 		if !slices.Contains(knownRoles, r) {
 			fault("RELAY_ROLES", "%q is not one of %s", r, strings.Join(knownRoles, ", "))
@@ -233,6 +249,12 @@ func (s Settings) Validate(name string) error {
 			fault(env, "must be 0 or more")
 		}
 	}
+	s.validateRequired(name, fault)
+	return errors.Join(errs...)
+}
+
+// validateRequired reports settings that the command with this name needs and that are not set.
+func (s Settings) validateRequired(name string, fault func(env, format string, args ...any)) {
 	for _, r := range []struct {
 		env, value string
 		commands   []string
@@ -246,7 +268,6 @@ func (s Settings) Validate(name string) error {
 			fault(r.env, "is required by %s", name)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // validateHosts reports values that are not host names.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -14,6 +15,10 @@ import (
 // maxSecretFile bounds a file that holds a secret, in bytes; dozens of master keys fit.
 const maxSecretFile = 64 << 10
 
+// secretsMount is where Docker and Compose mount secrets. A container has no other users, and there the files of
+// Compose must be readable for a user that the host does not have.
+const secretsMount = "/run/secrets/"
+
 // readSecret returns the content of a file without surrounding white space, and the file's name if other users can read
 // or change it.
 func readSecret(path string) (_ string, open []string, err error) {
@@ -22,12 +27,11 @@ func readSecret(path string) (_ string, open []string, err error) {
 		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	const others = 0o006 // group access is allowed: a container may need it
 	info, err := f.Stat()
 	if err != nil {
 		return "", nil, err
 	}
-	if info.Mode().Perm()&others != 0 {
+	if openToOthers(path, info.Mode()) {
 		open = []string{path}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
@@ -41,6 +45,13 @@ func readSecret(path string) (_ string, open []string, err error) {
 		return "", nil, fmt.Errorf("%s is empty", path)
 	}
 	return text, open, nil
+}
+
+// openToOthers reports whether other users can read or change a file with a secret. Group access is allowed: a
+// container may need it.
+func openToOthers(path string, mode fs.FileMode) bool {
+	const others = 0o006
+	return mode.Perm()&others != 0 && !strings.HasPrefix(path, secretsMount)
 }
 
 // fromEnvironment returns a setting's value from the environment, or from the file that RELAY_…_FILE names; "" without

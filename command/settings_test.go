@@ -89,6 +89,46 @@ func TestOpenSecretFileWarns(t *testing.T) {
 	}
 }
 
+// Files that Docker and Compose mount are readable for all users of the container.
+func TestMountedSecretsDoNotWarn(t *testing.T) {
+	for path, open := range map[string]bool{"/run/secrets/key": false, "/run/other/key": true, "run/secrets/key": true} {
+		if got := openToOthers(path, 0o444); got != open {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
+
+// All faults of flags, variables and files are reported at once, and nothing is started or created.
+func TestAllFaultsAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	env := map[string]string{
+		"RELAY_DATA_DIR": dir, "RELAY_PARTITIONS": "many", "RELAY_MASTER_KEYS": "hidden",
+		"RELAY_KAFKA_SASL": "kerberos:me:hidden", "RELAY_KAFKA_TLS": "/none/ca.pem",
+		"RELAY_CLICKHOUSE_URL": "ftp://store", "RELAY_SEARCH_URL": "ftp://search", "RELAY_REDIS_URL": "ftp://redis",
+		"RELAY_SMTP_URL_FILE": "/none/smtp", "RELAY_BOOTSTRAP_KEY": "hidden", "RELAY_LOG_LEVEL": "loud",
+		"RELAY_TLS_CERT_FILE": "/none/cert.pem", "RELAY_TLS_KEY_FILE": "/none/key.pem",
+		"RELAY_EGRESS_CA_FILE": "/none/roots.pem", "RELAY_DNS_SERVER": "dns",
+	}
+	args := strings.Fields("serve --max-body big --fsync=perhaps --retention-days 0 --admin-password-file /none/pw extra")
+	var out, errs bytes.Buffer
+	code := Run(t.Context(), "1.0.0", args, func(name string) string { return env[name] }, &out, &errs)
+	if code != ExitMisused || strings.Contains(errs.String(), "hidden") {
+		t.Errorf("exit %d: %s", code, &errs)
+	}
+	for _, want := range []string{"RELAY_PARTITIONS:", "RELAY_MASTER_KEYS:", "RELAY_KAFKA_SASL:", "RELAY_KAFKA_TLS:",
+		"RELAY_CLICKHOUSE_URL:", "RELAY_SEARCH_URL:", "RELAY_REDIS_URL:", "RELAY_SMTP_URL_FILE:", "RELAY_BOOTSTRAP_KEY:",
+		"RELAY_LOG_LEVEL:", "RELAY_TLS_CERT_FILE:", "RELAY_EGRESS_CA_FILE:", "RELAY_DNS_SERVER:", "--max-body:", "--fsync:",
+		"RELAY_RETENTION_DAYS:", "--admin-password-file:", "unexpected argument", "RELAY_NODE_NAME:",
+		"RELAY_KAFKA_BROKERS:"} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("%s is missing in:\n%s", want, &errs)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the data directory: %v", err)
+	}
+}
+
 // dev has engines of its own: it ignores settings of other engines, even invalid ones, with one warning.
 func TestDevIgnoresEngines(t *testing.T) {
 	s, err := settingsOf(t, nil, map[string]string{

@@ -16,7 +16,9 @@ func (n *Node) newReadiness() (func(context.Context) error, error) {
 	return n.readiness.Run, nil
 }
 
-// checks returns one check for each thing that a node with these roles needs to serve.
+// checks returns one check for each thing that a node with these roles uses. The store is optional: without it a node
+// still takes events and changes of the configuration, and no other node could do more. If it were required, a pause of
+// ClickHouse would take all nodes with the role api out of the load balancer at once.
 func (n *Node) checks() []api.Check {
 	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
 		if age, ok := n.control.Lease(); !ok {
@@ -31,7 +33,7 @@ func (n *Node) checks() []api.Check {
 		return nil
 	}}, idCheck(n.ids))
 	if n.s.hasRole("api") {
-		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping})
+		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true})
 	}
 	return checks
 }

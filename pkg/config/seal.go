@@ -53,8 +53,8 @@ var masterKeyName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 func NewKeyring(spec string) (*Keyring, error) {
 	k := &Keyring{aead: make(map[string]cipher.AEAD), macs: make(map[string][]byte)}
 	for i, part := range strings.Split(spec, ",") {
-		name, text, _ := strings.Cut(strings.TrimSpace(part), ":")
-		if !masterKeyName.MatchString(name) {
+		name, text, named := strings.Cut(strings.TrimSpace(part), ":")
+		if !named || !masterKeyName.MatchString(name) {
 			return nil, fmt.Errorf("master key %d must have the form name:base64 of 32 bytes", i+1)
 		}
 		key, err := base64.StdEncoding.DecodeString(text)

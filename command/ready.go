@@ -1,0 +1,116 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/node"
+)
+
+// Bounds of one health check: /readyz is answered from memory, with a few checks of less than 100 bytes each.
+const (
+	readyTimeout = 5 * time.Second
+	maxReadiness = 64 << 10
+)
+
+// readyCommand asks the node at RELAY_LISTEN on this machine for /readyz. It returns ExitDone if the node is ready, and
+// ExitRefused if it is not or nothing answers, so that containers without a shell have a health check.
+func readyCommand(ctx context.Context, c call) int {
+	var s node.Config
+	flags := flag.NewFlagSet("relay ready", flag.ContinueOnError)
+	flags.SetOutput(c.Stderr)
+	asJSON := flags.Bool("json", false, "print the node's answer as JSON")
+	// Only these: a health check must not depend on files with secrets.
+	eachSetting(&s, func(f setting) {
+		if f.flag == "listen" || f.flag == "tls-cert-file" {
+			f.value.SetString(cmp.Or(c.Getenv(f.env), f.defaultValue))
+			flags.Func(f.flag, f.help+" ("+f.env+")", f.set)
+		}
+	})
+	err := flags.Parse(c.args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return ExitDone
+	case err != nil:
+		return ExitMisused
+	case flags.NArg() > 0:
+		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.Stderr)
+	}
+	return exitCode(askReadiness(ctx, s, *asJSON, c.Stdout), c.Stderr)
+}
+
+// askReadiness prints whether the node is ready, and returns an error that names what is missing if it is not.
+func askReadiness(ctx context.Context, s node.Config, asJSON bool, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	scheme := "http"
+	if s.TLSCertFile != "" {
+		scheme = "https"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://localhost/readyz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		// For an unspecified address, such as 0.0.0.0, this connects to the local machine.
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", s.Listen)
+		},
+		// The certificate is for the public name. Nothing secret is sent, and the answer only says whether the node is well.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}).Do(req)
+	if err != nil {
+		return fmt.Errorf("not ready: no node answers at RELAY_LISTEN %s: %w", s.Listen, err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxReadiness))
+	if err != nil {
+		return fmt.Errorf("not ready: read the answer of %s: %w", s.Listen, err)
+	}
+	var answer struct {
+		Checks []struct {
+			Name         string
+			OK, Required bool
+		}
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return fmt.Errorf("not ready: what answers at %s with %s is no node of relay", s.Listen, resp.Status)
+	}
+	if asJSON {
+		if _, err := out.Write(raw); err != nil {
+			return err
+		}
+	}
+	var missing, without []string
+	for _, check := range answer.Checks {
+		switch {
+		case check.OK:
+		case check.Required:
+			missing = append(missing, check.Name)
+		default:
+			without = append(without, check.Name)
+		}
+	}
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("not ready: %s; the node's log says why, and relay doctor what to do",
+			cmp.Or(strings.Join(missing, ", "), resp.Status))
+	case asJSON:
+	case len(without) > 0:
+		fmt.Fprintf(out, "ready, but without: %s\n", strings.Join(without, ", "))
+	default:
+		fmt.Fprintln(out, "ready")
+	}
+	return nil
+}

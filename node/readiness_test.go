@@ -1,0 +1,24 @@
+package node
+
+import "testing"
+
+// Without ClickHouse a node with the role api still takes events and changes of the configuration: it stays ready. No
+// other check is optional.
+func TestStoreIsNotRequired(t *testing.T) {
+	n := &Node{s: Config{Roles: []string{"api"}}}
+	found := false
+	for _, c := range n.checks() {
+		found = found || c.Name == "store"
+		if c.Optional != (c.Name == "store") {
+			t.Errorf("%s: optional is %v", c.Name, c.Optional)
+		}
+	}
+	if !found {
+		t.Error("the store is not checked")
+	}
+	for _, c := range (&Node{s: Config{Roles: []string{"ingest", "dispatch", "write"}}}).checks() {
+		if c.Name == "store" {
+			t.Error("a node without the role api does not read the store")
+		}
+	}
+}
