@@ -43,7 +43,9 @@ type People interface {
 	// RedeemLink uses up a one-time link and returns its person, or ErrLink.
 	RedeemLink(ctx context.Context, token string) (*config.User, error)
 	// SessionUser returns the person of a session, ErrSessionEnded, or ErrLease when this node cannot know.
-	SessionUser(userID string, epoch int) (*config.User, error)
+	SessionUser(userID, session string, epoch int) (*config.User, error)
+	// EndSession ends one session, which would end by its age at until. When it returns nil, no node accepts it.
+	EndSession(ctx context.Context, userID, session string, until time.Time) error
 	// EndSessions ends all sessions of the person. When it returns nil, no node accepts one.
 	EndSessions(ctx context.Context, userID string) error
 }

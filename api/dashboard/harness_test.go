@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -22,10 +23,12 @@ type people struct {
 	person   config.User
 	password string
 	link     string
-	err      error  // of every call, unless it is nil
-	ended    int    // calls of EndSessions
-	verified int    // calls of SignIn and ChangePassword
-	during   func() // is called during them, unless it is nil
+	err      error // of every call, unless it is nil
+	ended    int   // calls of EndSessions
+	// signedOut are the sessions that were ended one by one.
+	signedOut map[string]bool
+	verified  int    // calls of SignIn and ChangePassword
+	during    func() // is called during them, unless it is nil
 }
 
 const goodPassword = "correct horse battery"
@@ -35,7 +38,7 @@ func newPeople() *people {
 		person: config.User{
 			Meta: config.Meta{ID: "usr_1", Account: "acc_1", Rev: 1}, Email: "ops@example.com", Epoch: 7,
 			Scope: config.ReadWrite},
-		password: goodPassword, link: "link-token",
+		password: goodPassword, link: "link-token", signedOut: make(map[string]bool),
 	}
 }
 
@@ -98,14 +101,25 @@ func (p *people) SetPassword(_ context.Context, _, password string) (*config.Use
 	return p.current(), nil
 }
 
-func (p *people) SessionUser(user string, epoch int) (*config.User, error) {
+func (p *people) SessionUser(user, session string, epoch int) (*config.User, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	if user != p.person.ID || epoch != p.person.Epoch {
+	if user != p.person.ID || epoch != p.person.Epoch || p.signedOut[session] {
 		return nil, config.ErrSessionEnded
 	}
 	return p.current(), nil
+}
+
+func (p *people) EndSession(_ context.Context, user, session string, until time.Time) error {
+	if p.err != nil {
+		return p.err
+	}
+	if user != p.person.ID || session == "" || until.IsZero() {
+		return errors.New("not a session")
+	}
+	p.signedOut[session] = true
+	return nil
 }
 
 func (p *people) EndSessions(context.Context, string) error {

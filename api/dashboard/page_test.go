@@ -32,7 +32,7 @@ func (r *rig) addPage(x route, name, text string) {
 func TestUnknownPathsArePages(t *testing.T) {
 	b := newRig(t).signedIn()
 	for _, path := range []string{
-		"/app/", "/app/nothing", "/app//", "/app/../v1/me", "/app/%2e%2e", "/static/", "/static/0/x.js"} {
+		"/app/nothing", "/app//", "/app/../v1/me", "/app/%2e%2e", "/static/", "/static/0/x.js"} {
 		a := b.get(path).want(404, "<!doctype html>", "Not found", "Request <code")
 		if strings.Contains(a.header.Get("Content-Security-Policy"), "sandbox") {
 			t.Errorf("%s is sandboxed", path)

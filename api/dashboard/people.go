@@ -51,7 +51,7 @@ var personScopes = []option{
 
 // listPeople shows who may sign in and, to a writer, the form for an invitation.
 func listPeople(v *visit) error {
-	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
+	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
 	return showPeople(v, &peoplePage{Form: f})
 }
 
@@ -115,7 +115,7 @@ func resetPerson(v *visit) error {
 		return err
 	}
 	if u.ID == v.person.ID { // this session has ended too; the link leads back in
-		v.endSession()
+		v.deleteCookie()
 	}
 	return showLink(v, u, token)
 }
@@ -123,7 +123,7 @@ func resetPerson(v *visit) error {
 // personChanged answers a form that was drawn before the last change of a person. Nothing was done.
 func personChanged(v *visit) error {
 	v.status = http.StatusBadRequest
-	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
+	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
 	f.Error = "This person has changed since you opened the page, perhaps by the same form. Nothing was done; this is " +
 		"the present state. A one-time link that was made before is not shown again: reset the person for a new one."
 	return showPeople(v, &peoplePage{Form: f})
@@ -131,7 +131,7 @@ func personChanged(v *visit) error {
 
 func showLink(v *visit, u *config.User, token string) error {
 	p := &peoplePage{For: u, Link: URL(v.cfg.BaseURL, v.cfg.Host) + linkPath + token,
-		Form: newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")}
+		Form: newForm(map[string][]string{"scope": {string(config.Read)}}, "")}
 	if u.Link != nil {
 		p.LinkExpires = u.Link.Expires
 	}
@@ -179,7 +179,7 @@ func askScopeAgain(v *visit, wanted config.Scope) error {
 		return err
 	}
 	v.status = http.StatusBadRequest
-	f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
+	f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
 	return showPeople(v, &peoplePage{Form: f, Asked: &scopeQuestion{u, wanted}})
 }
 
@@ -191,7 +191,7 @@ func removePerson(v *visit) error {
 	}
 	if typed, err := config.NormalizeEmail(v.values.Get("confirm")); err != nil || typed != u.Email {
 		v.status = http.StatusBadRequest
-		f := newForm(map[string][]string{"scope": {string(config.ReadWrite)}}, "")
+		f := newForm(map[string][]string{"scope": {string(config.Read)}}, "")
 		f.Error = "To remove a person, type the e-mail address. Nobody was removed."
 		return showPeople(v, &peoplePage{Form: f})
 	}
@@ -199,7 +199,7 @@ func removePerson(v *visit) error {
 		return lastWriterError(err)
 	}
 	if u.ID == v.person.ID {
-		v.endSession()
+		v.deleteCookie()
 		return v.redirect(signInPath, "You have removed yourself.")
 	}
 	return v.redirect(peoplePath, u.Email+" is removed, and signed out on every node.")

@@ -41,6 +41,8 @@ type methods map[string]route
 func routes() []route {
 	return slices.Concat([]route{
 		{"GET", "/app", reader, showStart},
+		{"GET", "/", public, openStart},
+		{"GET", "/app/", public, openStart},
 
 		{"GET", eventsPath, reader, listEvents},
 		{"GET", eventsPath + "/{event}", reader, showEvent},
@@ -75,9 +77,9 @@ func routes() []route {
 	}, endpointRoutes(), leakRoutes())
 }
 
-// Serves reports whether a path belongs to the dashboard.
+// Serves reports whether a path belongs to the dashboard, or leads to it: whoever types the bare address means it.
 func Serves(path string) bool {
-	return path == "/app" || strings.HasPrefix(path, "/app/") || strings.HasPrefix(path, staticPath)
+	return path == "/" || path == "/app" || strings.HasPrefix(path, "/app/") || strings.HasPrefix(path, staticPath)
 }
 
 // visit is one request to the dashboard and what is known of it.

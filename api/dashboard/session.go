@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -18,6 +19,7 @@ import (
 
 // session is what the cookie of a person who is signed in holds.
 type session struct {
+	ID     string `json:"id"` // random
 	User   string `json:"user"`
 	Began  int64  `json:"began"`  // when the person signed in, Unix time in seconds
 	Issued int64  `json:"issued"` // when the cookie was written, Unix time in seconds
@@ -125,7 +127,7 @@ func (v *visit) openSession() error {
 	if !s.lasts(v.deps.Now()) {
 		return nil
 	}
-	person, err := v.deps.People.SessionUser(s.User, s.Epoch)
+	person, err := v.deps.People.SessionUser(s.User, s.ID, s.Epoch)
 	switch {
 	case errors.Is(err, config.ErrSessionEnded):
 		return nil
@@ -145,7 +147,7 @@ func (s session) lasts(now time.Time) bool {
 // beginSession writes the cookie of a person who has just signed in.
 func (v *visit) beginSession(person *config.User) error {
 	now := v.deps.Now().Unix()
-	return v.setSession(session{User: person.ID, Began: now, Issued: now, Epoch: person.Epoch})
+	return v.setSession(session{ID: rand.Text(), User: person.ID, Began: now, Issued: now, Epoch: person.Epoch})
 }
 
 // renewSession replaces the cookie of a session when the person opens a page. Nothing that a script or a page asks for
@@ -174,8 +176,8 @@ func (v *visit) setSession(s session) error {
 	return v.setSealed("", s, min(sessionIdle, time.Unix(s.Began, 0).Add(sessionLife).Sub(v.deps.Now())))
 }
 
-// endSession deletes the cookie.
-func (v *visit) endSession() { v.setCookie("", "", 0) }
+// deleteCookie deletes the cookie of the session.
+func (v *visit) deleteCookie() { v.setCookie("", "", 0) }
 
 // principal returns the person as a caller of the API.
 func (v *visit) principal() *config.Key { return principalOf(v.person) }
@@ -186,7 +188,7 @@ func principalOf(person *config.User) *config.Key {
 
 // checkSession returns the person as a caller of the API, as the configuration says now; see [config.WithSessionCheck].
 func (v *visit) checkSession() (*config.Key, error) {
-	person, err := v.deps.People.SessionUser(v.person.ID, v.person.Epoch)
+	person, err := v.deps.People.SessionUser(v.person.ID, v.session.ID, v.session.Epoch)
 	if err != nil {
 		return nil, err
 	}

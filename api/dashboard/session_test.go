@@ -84,7 +84,7 @@ func TestCookieThatDoesNotOpenIsSignedOut(t *testing.T) {
 func TestCookieOfAMessageIsNoSession(t *testing.T) {
 	rig := newRig(t)
 	rig.addPage(route{"POST", "/app/toast", writer, func(v *visit) error {
-		return v.setSealed(toastCookie, session{"usr_1", rig.now.Unix(), rig.now.Unix(), 7}, time.Minute)
+		return v.setSealed(toastCookie, session{"s", "usr_1", rig.now.Unix(), rig.now.Unix(), 7}, time.Minute)
 	}}, "", "")
 	b := rig.signedIn()
 	b.post("/app/toast", url.Values{}).want(200)
@@ -173,6 +173,18 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 	b.get("/app").want(200)
 	rig.now = rig.now.Add(-time.Hour)
 	b.get("/app").want(303)
+}
+
+// Signing out ends the session, not only its cookie in this browser: a copy of it is worth nothing. Others go on.
+func TestCopyOfASessionEndsWithIt(t *testing.T) {
+	rig := newRig(t)
+	one, two := rig.signedIn(), rig.signedIn()
+	kept := one.session()
+	one.post("/app/sign-out", url.Values{}).wantRedirect("/app/sign-in")
+	one.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+	one.cookies[rig.d.cookieName("")] = &http.Cookie{Name: rig.d.cookieName(""), Value: kept}
+	one.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+	two.get("/app").want(200)
 }
 
 func TestLogOutEverywhere(t *testing.T) {

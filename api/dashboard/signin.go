@@ -87,7 +87,11 @@ func withinSignInLimit(v *visit, email string, verify func(context.Context) (*co
 
 // signOut ends this session.
 func signOut(v *visit) error {
-	v.endSession()
+	v.deleteCookie() // also if nothing more can be done
+	ends := time.Unix(v.session.Began, 0).Add(sessionLife)
+	if err := v.deps.People.EndSession(v.r.Context(), v.person.ID, v.session.ID, ends); err != nil {
+		return err
+	}
 	return v.redirect(signInPath, "You are signed out.")
 }
 
@@ -96,7 +100,7 @@ func signOutEverywhere(v *visit) error {
 	if err := v.deps.People.EndSessions(v.r.Context(), v.person.ID); err != nil {
 		return err
 	}
-	v.endSession()
+	v.deleteCookie()
 	return v.redirect(signInPath, "You are signed out in all browsers.")
 }
 

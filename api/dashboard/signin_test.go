@@ -21,6 +21,9 @@ func TestSignInAndOut(t *testing.T) {
 	b.get("/app/sign-in?next=/app%3Fx=1").wantRedirect("/app?x=1")
 	b.post("/app/sign-out", url.Values{}).wantRedirect("/app/sign-in")
 	b.get("/app/sign-in").want(200, "You are signed out.")
+	for _, bare := range []string{"/", "/app/"} { // what people type
+		b.get(bare).wantRedirect("/app")
+	}
 	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
 }
 

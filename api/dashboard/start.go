@@ -12,6 +12,9 @@ type startPage struct {
 	Pages        map[string]bool
 }
 
+// openStart leads to the start page.
+func openStart(v *visit) error { return v.redirect("/app", "") }
+
 // showStart shows what to do first.
 func showStart(v *visit) error {
 	var list struct {

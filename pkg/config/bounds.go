@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -73,12 +75,22 @@ func onlyRestrictsUser(before, after *User) bool {
 		want.Password, want.Link, want.ChoosePassword = "", after.Link, false
 	}
 	if after.Epoch > before.Epoch {
-		want.Epoch = after.Epoch
+		want.Epoch, want.EndedSessions = after.Epoch, after.EndedSessions
+	}
+	if keepsEnded(before.EndedSessions, after.EndedSessions, after.UpdatedAt) {
+		want.EndedSessions = after.EndedSessions
 	}
 	if after.Scope == Read {
 		want.Scope = Read
 	}
 	return sameJSON(&want, after)
+}
+
+// keepsEnded reports whether after has the ended sessions of before that had not ended by their age at now.
+func keepsEnded(before, after []EndedSession, now time.Time) bool {
+	return !slices.ContainsFunc(before, func(s EndedSession) bool {
+		return !s.Until.Before(now) && !slices.Contains(after, s)
+	})
 }
 
 // sameJSON reports whether two values have the same JSON.

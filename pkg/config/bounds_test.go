@@ -56,6 +56,7 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			})
 			must("disabling", err)
 			must("revoking", n.RevokeKey(ctx, k.ID))
+			must("ending a session", n.EndSession(ctx, ops.ID, "s", time.Now().Add(time.Hour)))
 			must("ending sessions", n.EndSessions(ctx, ops.ID))
 			_, err = n.SetUserScope(ctx, second.ID, Read, 0)
 			must("taking the right to write", err)

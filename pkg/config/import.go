@@ -124,7 +124,7 @@ func (im *importing) read(from io.Reader) (err error) {
 			im.fitPartitions(v)
 		case *User: // sessions that were ended since the export stay ended
 			if u, _ := findEntity[*User](im.core, kindUser, v.ID); u != nil {
-				v.Epoch = max(v.Epoch, u.Epoch)
+				v.keepEnded(u)
 			}
 		}
 		if _, unread := v.(*Opaque); !unread { // encode it as validated: without unknown members

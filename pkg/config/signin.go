@@ -158,7 +158,7 @@ func (c users) SetPassword(ctx context.Context, userID, password string) (*User,
 			return err
 		}
 		u.Password, u.Link, u.ChoosePassword = hash, nil, false
-		u.Epoch++
+		u.endSessions()
 		return nil
 	})
 }
@@ -206,28 +206,38 @@ func (c users) ChangePassword(ctx context.Context, userID, current, password str
 			return ErrConflict
 		}
 		now.Password, now.Link, now.ChoosePassword = hash, nil, false
-		now.Epoch++
+		now.endSessions()
 		return nil
 	})
 }
 
-// SessionUser returns the user of a session that began with that epoch. It returns ErrSessionEnded when the user's
-// sessions were ended since, or there is no such user any more, and ErrLease when this node cannot tell now.
-func (c users) SessionUser(userID string, epoch int) (*User, error) {
+// SessionUser returns the user of the session with that id, which began with that epoch. It returns ErrSessionEnded
+// when the session was ended since, alone or with all of the user's, or there is no such user any more, and ErrLease
+// when this node cannot know.
+func (c users) SessionUser(userID, session string, epoch int) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
 	u, _ := findEntity[*User](c.core, kindUser, userID)
-	if u == nil || u.Epoch != epoch {
+	if u == nil || u.Epoch != epoch || u.hasEnded(session) {
 		return nil, ErrSessionEnded
 	}
 	return u, nil
 }
 
+// EndSession ends one session of a user, which would end by its age at until. When it returns nil, no node accepts it.
+func (c users) EndSession(ctx context.Context, userID, session string, until time.Time) error {
+	_, err := c.updateEverywhere(ctx, userID, func(u *User) error {
+		u.endSession(EndedSession{ID: session, Until: until.UTC()}, c.now())
+		return nil
+	})
+	return err
+}
+
 // EndSessions ends all sessions of a user. When it returns nil, no node accepts them.
 func (c users) EndSessions(ctx context.Context, userID string) error {
 	_, err := c.updateEverywhere(ctx, userID, func(u *User) error {
-		u.Epoch++
+		u.endSessions()
 		return nil
 	})
 	return err

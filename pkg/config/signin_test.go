@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ func TestSignIn(t *testing.T) {
 			again.LastSignInAt != signedIn.LastSignInAt || b.View().Sequence()-before != 1 {
 			t.Errorf("a second sign-in within the minute wrote a record: %+v, %v", again, err)
 		}
-		if got, err := a.SessionUser(u.ID, signedIn.Epoch); err != nil || got.ID != u.ID {
+		if got, err := a.SessionUser(u.ID, "s", signedIn.Epoch); err != nil || got.ID != u.ID {
 			t.Errorf("its session: %+v, %v", got, err)
 		}
 		addUser(t, a, "link@example.com", Read)
@@ -112,17 +113,17 @@ func TestChangePassword(t *testing.T) {
 		if hashes.Load() != before {
 			t.Error("a password that is too short costs a hash")
 		}
-		if _, err := b.SessionUser(u.ID, u.Epoch); err != nil {
+		if _, err := b.SessionUser(u.ID, "s", u.Epoch); err != nil {
 			t.Errorf("the session ended by a refused change: %v", err)
 		}
 		changed, err := a.ChangePassword(ctx, u.ID, goodPassword, "another password")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) {
+		if _, err := b.SessionUser(u.ID, "s", u.Epoch); !errors.Is(err, ErrSessionEnded) {
 			t.Errorf("a session from before: %v", err)
 		}
-		if _, err := b.SessionUser(u.ID, changed.Epoch); err != nil {
+		if _, err := b.SessionUser(u.ID, "s", changed.Epoch); err != nil {
 			t.Errorf("the new session: %v", err)
 		}
 		if _, err := b.SignIn(ctx, u.Email, goodPassword); !errors.Is(err, ErrSignIn) {
@@ -245,10 +246,10 @@ func TestRedeemLink(t *testing.T) {
 		if err != nil || set.ChoosePassword || set.Epoch == u.Epoch {
 			t.Fatalf("%+v, %v", set, err)
 		}
-		if _, err := b.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) {
+		if _, err := b.SessionUser(u.ID, "s", u.Epoch); !errors.Is(err, ErrSessionEnded) {
 			t.Errorf("a session from before the password: %v", err)
 		}
-		if _, err := b.SessionUser(u.ID, set.Epoch); err != nil {
+		if _, err := b.SessionUser(u.ID, "s", set.Epoch); err != nil {
 			t.Error(err)
 		}
 		if _, err := a.SetPassword(ctx, u.ID, "another password"); !errors.Is(err, ErrNoPasswordChoice) {
@@ -330,7 +331,7 @@ func TestSessionsEndEverywhere(t *testing.T) {
 				addUser(t, a, "other@example.com", ReadWrite)
 				for i, by := range nodes {
 					for _, n := range nodes {
-						if _, err := n.SessionUser(u.ID, u.Epoch); err != nil {
+						if _, err := n.SessionUser(u.ID, "s", u.Epoch); err != nil {
 							t.Fatalf("before: %v", err)
 						}
 					}
@@ -346,7 +347,7 @@ func TestSessionsEndEverywhere(t *testing.T) {
 						t.Errorf("node %s took %s", by.cfg.Node, took)
 					}
 					for _, n := range nodes {
-						if _, err := n.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) && !errors.Is(err, ErrLease) {
+						if _, err := n.SessionUser(u.ID, "s", u.Epoch); !errors.Is(err, ErrSessionEnded) && !errors.Is(err, ErrLease) {
 							t.Errorf("ended by %s, node %s: %v", by.cfg.Node, n.cfg.Node, err)
 						}
 					}
@@ -375,6 +376,47 @@ func TestSessionsEndEverywhere(t *testing.T) {
 	f("remove", func(t *testing.T, n *testNode, u *User) error { return n.RemoveUser(t.Context(), u.ID) })
 }
 
+// Signing out ends one session on every node, and no other; when there are too many of them, all of the user's end.
+func TestOneSessionEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		u := addUser(t, a, "ops@example.com", ReadWrite)
+		end := func(session string, life time.Duration) {
+			t.Helper()
+			if err := a.EndSession(t.Context(), u.ID, session, time.Now().Add(life)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := func(session string) bool {
+			t.Helper()
+			_, err := b.SessionUser(u.ID, session, u.Epoch)
+			if err != nil && !errors.Is(err, ErrSessionEnded) {
+				t.Fatal(err)
+			}
+			return err != nil
+		}
+		end("one", time.Hour)
+		end("one", time.Hour)
+		if !ended("one") || ended("two") {
+			t.Error("another session ended, or none")
+		}
+		time.Sleep(2 * time.Hour)
+		for i := range maxEndedSessions {
+			end(fmt.Sprint(i), time.Hour)
+		}
+		if ended("one") { // by its age it has ended long ago; its place is used again
+			t.Error("a session is remembered for ever")
+		}
+		if ended("two") || !ended("0") {
+			t.Error("all sessions ended too early")
+		}
+		end("more", time.Hour)
+		if !ended("two") || !ended("0") {
+			t.Error("a session that was ended is valid again")
+		}
+	})
+}
+
 // A user who may no longer write may write on no node.
 func TestScopeIsTakenEverywhere(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
@@ -384,7 +426,7 @@ func TestScopeIsTakenEverywhere(t *testing.T) {
 		if _, err := a.SetUserScope(t.Context(), u.ID, Read, 0); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := b.SessionUser(u.ID, u.Epoch); err != nil || got.Scope != Read {
+		if got, err := b.SessionUser(u.ID, "s", u.Epoch); err != nil || got.Scope != Read {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -395,13 +437,22 @@ func TestImportKeepsSessionsEnded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	u := addUser(t, n, "ops@example.com", ReadWrite)
 	doc := exportOf(t, n)
+	if err := n.EndSession(t.Context(), u.ID, "signed out", time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if im, err := importInto(t, n, doc, true); err != nil || im.Warnings != nil {
+		t.Fatalf("%+v, %v", im, err)
+	}
+	if _, err := n.SessionUser(u.ID, "signed out", u.Epoch); !errors.Is(err, ErrSessionEnded) {
+		t.Errorf("a session that was signed out of: %v", err)
+	}
 	if err := n.EndSessions(t.Context(), u.ID); err != nil {
 		t.Fatal(err)
 	}
 	if im, err := importInto(t, n, doc, true); err != nil || im.Warnings != nil {
 		t.Fatalf("%+v, %v", im, err)
 	}
-	if _, err := n.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) {
+	if _, err := n.SessionUser(u.ID, "s", u.Epoch); !errors.Is(err, ErrSessionEnded) {
 		t.Errorf("a session from before: %v", err)
 	}
 	if im, err := importInto(t, n, doc, false); err != nil || im.Changed != 0 {

@@ -33,10 +33,56 @@ type User struct {
 	// Epoch is that of the valid sessions. Raising it ends them on every node, whatever the clocks. It begins with a
 	// random number, so that sessions of a user who was removed and added again stay ended.
 	Epoch int `json:"epoch,omitempty"`
+	// EndedSessions are the sessions of this epoch that were ended one by one: at most maxEndedSessions.
+	EndedSessions []EndedSession `json:"ended_sessions,omitempty"`
 	// LastSignInAt is when the user signed in last, within a minute; zero: never.
 	LastSignInAt time.Time `json:"last_sign_in_at,omitzero"`
 	// FromEnvironment marks the first user, whom a node created by itself at its start.
 	FromEnvironment bool `json:"from_environment,omitempty"`
+}
+
+// EndedSession is a session that the user has signed out of.
+type EndedSession struct {
+	ID    string    `json:"id"`    // random, of at most maxSessionID bytes
+	Until time.Time `json:"until"` // when it would have ended by its age: then it is forgotten
+}
+
+const (
+	// maxEndedSessions is how many sessions are ended one by one; one more ends all of the user's. Some 70 bytes each.
+	maxEndedSessions = 100
+	maxSessionID     = 32
+)
+
+// endSessions ends all sessions of the user.
+func (u *User) endSessions() { u.Epoch, u.EndedSessions = u.Epoch+1, nil }
+
+// endSession ends one session at now, and forgets those that would have ended by their age.
+func (u *User) endSession(ended EndedSession, now time.Time) {
+	left := slices.DeleteFunc(slices.Clone(u.EndedSessions), func(s EndedSession) bool {
+		return s.ID == ended.ID || s.Until.Before(now)
+	})
+	if len(left) >= maxEndedSessions {
+		u.endSessions()
+		return
+	}
+	u.EndedSessions = append(left, ended)
+}
+
+// keepEnded ends the sessions that have ended in another version of the user.
+func (u *User) keepEnded(other *User) {
+	switch {
+	case other.Epoch > u.Epoch:
+		u.Epoch, u.EndedSessions = other.Epoch, other.EndedSessions
+	case other.Epoch == u.Epoch:
+		for _, s := range other.EndedSessions {
+			u.endSession(s, time.Time{})
+		}
+	}
+}
+
+// hasEnded reports whether the session with that id was ended by itself.
+func (u *User) hasEnded(session string) bool {
+	return slices.ContainsFunc(u.EndedSessions, func(s EndedSession) bool { return s.ID == session })
 }
 
 // Link lets the user sign in once. Only the hash of its token is stored.
@@ -164,7 +210,7 @@ func (c users) ResetUser(ctx context.Context, userID string, rev int64) (token s
 			return ErrConflict
 		}
 		u.Password, u.Link, u.ChoosePassword = "", link, false
-		u.Epoch++
+		u.endSessions()
 		return nil
 	})
 	return token, u, err
@@ -197,7 +243,7 @@ func (c users) RemoveUser(ctx context.Context, userID string) error {
 // the others in the meantime. It returns ErrLastWriter.
 func (c users) restoreUser(ctx context.Context, u *User) error {
 	again := *u
-	again.Epoch++
+	again.endSessions()
 	if _, err := c.create(ctx, kindUser, &again); err != nil && !errors.Is(err, ErrConflict) {
 		return fmt.Errorf("restore the last user with the scope read_write: %w", err)
 	}

@@ -78,7 +78,7 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		// When a reset is answered, every node rejects the earlier sessions.
-		if _, err := a.SessionUser(u.ID, u.Epoch); !errors.Is(err, ErrSessionEnded) {
+		if _, err := a.SessionUser(u.ID, "s", u.Epoch); !errors.Is(err, ErrSessionEnded) {
 			t.Errorf("a session from before the reset: %v", err)
 		}
 		doc := string(exportOf(t, &testNode{Control: a.Control}))
@@ -220,7 +220,7 @@ func TestUsersOfEarlierVersions(t *testing.T) {
 	if _, err := n.Create(t.Context(), kindUser, id, []byte(raw)); err != nil {
 		t.Fatal(err)
 	}
-	if u, err := n.SessionUser(id, 0); err != nil || u.Scope != ReadWrite {
+	if u, err := n.SessionUser(id, "s", 0); err != nil || u.Scope != ReadWrite {
 		t.Fatalf("%+v, %v", u, err)
 	}
 	if _, _, err := n.ResetUser(t.Context(), id, 0); err != nil {
@@ -284,7 +284,7 @@ func TestFirstLink(t *testing.T) {
 		t.Fatalf("%+v, %v", u, err)
 	}
 	token = link() // redeemed, but no password chosen
-	if _, err := n.SessionUser(u.ID, u.Epoch); err != nil {
+	if _, err := n.SessionUser(u.ID, "s", u.Epoch); err != nil {
 		t.Errorf("the session of the link before: %v", err)
 	}
 	if u, err = n.RedeemLink(ctx, token); err != nil {

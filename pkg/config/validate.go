@@ -63,7 +63,8 @@ func (u *User) validate() error {
 		_, err = parseHash(u.Password)
 	}
 	return errors.Join(err, requireOneOf("scope", string(u.Scope), string(Read), string(ReadWrite)),
-		requireRange("epoch", u.Epoch, 0, 1<<53))
+		requireRange("epoch", u.Epoch, 0, 1<<53),
+		requireRange("ended_sessions", len(u.EndedSessions), 0, maxEndedSessions))
 }
 
 func (s *AlertSettings) validateChannels() error {
