@@ -1,5 +1,7 @@
 package secrets
 
+import "math"
+
 // Lengths of masks, in bytes.
 const (
 	maxHead   = 8
@@ -62,26 +64,50 @@ func appendSafe(dst, text []byte) []byte {
 	return dst
 }
 
+// margins are how many bytes around a credential MaskAll hides, in its first pass and in those after it. A mask may end
+// what two overlapping credentials had in common, and a text can be made so that each mask completes a credential
+// beside it. Margins that grow bound the passes: the last one leaves nothing to find.
+var margins = [...]int{0, 0, 0, 1 << 10, 32 << 10, math.MaxInt32}
+
 // MaskAll appends src to dst with the mask of every credential instead of its text, and returns the number of
-// credentials. What it returns contains none that Scan finds.
+// credentials. What it returns contains none that Scan finds. It reads the text twice if it contains one; what is made
+// to need more is read six times at most, and loses the text around its masks.
 func (s *Scanner) MaskAll(dst, src []byte) ([]byte, int) {
-	kept := len(dst)
-	dst, n := s.maskOnce(dst, src)
-	for again := n; again > 0; { // a mask may end what two overlapping credentials had in common
-		var text []byte
-		if text, again = s.maskOnce(nil, dst[kept:]); again > 0 {
-			dst = append(dst[:kept], text...)
-		}
-	}
+	dst, n, _ := s.maskAll(dst, src)
 	return dst, n
 }
 
-func (s *Scanner) maskOnce(dst, src []byte) ([]byte, int) {
+// maskAll is MaskAll; scanned is how many bytes it has scanned.
+func (s *Scanner) maskAll(dst, src []byte) (out []byte, n, scanned int) {
+	kept := len(dst)
+	out, n = s.maskOnce(dst, src, margins[0])
+	scanned = len(src)
+	for i, again := 1, n; i < len(margins) && again > 0; i++ {
+		var text []byte
+		scanned += len(out) - kept
+		if text, again = s.maskOnce(nil, out[kept:], margins[i]); again > 0 {
+			out = append(out[:kept], text...)
+		}
+	}
+	return out, n, scanned
+}
+
+// maskOnce masks what one pass finds. With a margin, what is hidden is *** without a head.
+func (s *Scanner) maskOnce(dst, src []byte, margin int) ([]byte, int) {
 	n, from := 0, 0
 	s.Scan(src, func(m Match) bool {
-		dst = append(dst, src[from:m.Start]...)
-		dst = m.Rule.appendMask(dst, src[m.Start:m.End])
-		n, from = n+1, m.End
+		n++
+		if margin == 0 {
+			dst = append(dst, src[from:m.Start]...)
+			dst = m.Rule.appendMask(dst, src[m.Start:m.End])
+			from = m.End
+			return true
+		}
+		if start := m.Start - margin; start > from || n == 1 {
+			dst = append(dst, src[from:max(from, start)]...)
+			dst = append(dst, hidden...)
+		}
+		from = min(len(src), m.End+margin)
 		return true
 	})
 	return append(dst, src[from:]...), n

@@ -1,5 +1,7 @@
 package secrets
 
+import "bytes"
+
 // Limits of a URI, in characters.
 const (
 	maxUser     = 128
@@ -81,26 +83,113 @@ func isPlaceholder(password []byte) bool {
 	return same
 }
 
-// appendURIMask appends the URI with *** for the password, at most maxMask bytes: half of them for scheme and user.
+// What the mask of a URI shows, in characters.
+const (
+	maxUserShown  = 4
+	maxNameShown  = 19 // of the path; an access key ID of AWS has 20
+	maxLabelShown = 32 // of each part of the host
+	maxNameBits   = 3.5
+)
+
+// appendURIMask appends the URI with *** for the password, at most maxMask bytes. Services take tokens as the user, in
+// the path or in the host too: what does not look like a name is ***, and of a user only the first characters show.
 func appendURIMask(dst, secret []byte) []byte {
+	scheme, user, password, rest, ok := cutURI(secret)
+	if !ok {
+		return append(dst, hidden...)
+	}
 	kept := len(dst)
-	i, level := 0, 0
-	for colons := 0; i < len(secret) && colons < 2; {
-		c, next := readChar(secret, i)
-		if c == ':' {
-			colons++
-			level = max(level, percentLevel(secret, i))
-		}
-		if i = next; len(dst)-kept < maxMask/2 || colons == 2 {
-			dst = appendSafe(dst, []byte{c})
-		}
+	dst = appendSafe(dst, scheme)
+	dst = append(dst, "://"...)
+	if n := min(len(user), maxUserShown); isName(user) && !overlaps(user, password) {
+		dst = appendSafe(dst, user[:n])
+		user = user[n:]
 	}
+	if len(user) > 0 {
+		dst = append(dst, hidden...)
+	}
+	dst = append(dst, ':')
 	dst = append(dst, hidden...)
-	at := max(i, userEnd(secret, i, '@', maxPassword, level))
-	for at < len(secret) && len(dst)-kept < maxMask {
-		c, next := readChar(secret, at)
-		dst = appendSafe(dst, []byte{c})
-		at = next
+	dst = append(dst, '@')
+	host, path, hasPath := bytes.Cut(rest, []byte{'/'})
+	for i, label := range bytes.Split(host, []byte{'.'}) {
+		if i > 0 {
+			dst = append(dst, '.')
+		}
+		if isHostLabel(label) {
+			dst = appendSafe(dst, label)
+		} else {
+			dst = append(dst, hidden...)
+		}
 	}
-	return dst
+	if hasPath {
+		dst = append(dst, '/')
+		if !isName(path) {
+			path = []byte(hidden)
+		}
+		dst = appendSafe(dst, path)
+	}
+	return dst[:min(len(dst), kept+maxMask)]
+}
+
+// cutURI returns the parts of a URI that a rule has matched, without escapes: rest is the host and the path.
+func cutURI(b []byte) (scheme, user, password, rest []byte, ok bool) {
+	colon := bytes.IndexAny(b, ":%+")
+	if colon < 0 {
+		return nil, nil, nil, nil, false
+	}
+	if i := readText(b, colon, "+srv"); i >= 0 {
+		colon = i
+	}
+	level := percentLevel(b, colon)
+	userStart := readText(b, colon, "://")
+	userStop := userEnd(b, max(0, userStart), ':', maxUser, level)
+	if userStart < 0 || userStop < 0 {
+		return nil, nil, nil, nil, false
+	}
+	_, passwordStart := readChar(b, userStop)
+	at := userEnd(b, passwordStart, '@', maxPassword, level)
+	if at < 0 {
+		return nil, nil, nil, nil, false
+	}
+	_, host := readChar(b, at)
+	return unescape(b[:colon]), unescape(b[userStart:userStop]), unescape(b[passwordStart:at]), unescape(b[host:]), true
+}
+
+func unescape(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); {
+		c, next := readChar(b, i)
+		out = append(out, c)
+		i = next
+	}
+	return out
+}
+
+// isName reports whether people, not machines, gave a user or a database its name: it has very few characters, or is
+// of letters of one case, which may have separators between them, and does not look random.
+func isName(text []byte) bool {
+	if len(text) <= maxUserShown {
+		return true
+	}
+	hasLower, hasUpper := false, false
+	for _, c := range text {
+		if !isLetter(c) && !isSeparator(c) {
+			return false
+		}
+		hasLower = hasLower || c >= 'a' && c <= 'z'
+		hasUpper = hasUpper || c >= 'A' && c <= 'Z'
+	}
+	return len(text) <= maxNameShown && hasLower != hasUpper && entropy(text) < maxNameBits
+}
+
+// isHostLabel reports whether a part of a host is none of a token: it is short, and has no capital letters with digits.
+func isHostLabel(text []byte) bool {
+	return len(text) <= maxLabelShown && (!containsAny(text, charsets["upper"]) || !containsAny(text, charsets["digit"]))
+}
+
+// overlaps reports whether one of two texts is in the other, whatever the case of their letters.
+func overlaps(a, b []byte) bool {
+	a, b = bytes.ToLower(a), bytes.ToLower(b)
+	return bytes.Contains(a, b) || bytes.Contains(b, a)
 }
