@@ -143,6 +143,8 @@ func (c *core) BoundsUsage() []BoundUsage {
 		{"recovery jobs of 30 days", int64(v.Len(kindRecovery)), MaxRecoveries},
 		{"erased payloads", int64(v.Len(kindErasure)), MaxErasures},
 		{"findings", int64(v.Len(kindFinding)), MaxFindings},
+		{"fixtures", int64(v.Len(kindFixture)), MaxFixtures},
+		{"bytes of fixtures", v.Bytes(kindFixture), MaxFixturesBytes},
 		{"findings neither resolved nor ignored", int64(v.PendingLen(kindFinding)), MaxOutstandingFindings},
 	}
 }

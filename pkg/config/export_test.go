@@ -44,6 +44,10 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
 			hash := hashOf("token of a drain")
 			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, FieldToken, "token of a drain")
+		case *Fixture:
+			*v = *testFixture(t, "x", time.Hour)
+			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.now().UTC(), n.now().UTC(), 1
+			v.ExpiresAt = n.now().UTC().Add(time.Hour)
 		case *Erasure:
 			v.ID = id.Lowest(n.now()).Text(id.Event)
 		case *Finding:

@@ -102,7 +102,11 @@ var kindTable = [kinds]kindInfo{
 	kindScan:     opaque("scan", conflog.AuditRequested),
 	kindTripwire: opaque("tripwire", conflog.AuditAll),
 	kindAct:      opaque("act", conflog.AuditRequested),
-	kindFixture:  opaque("fixture", conflog.AuditAll),
+	// Removing expired fixtures is not audited: their creation says when they expire.
+	kindFixture: {
+		info("fixture", conflog.AuditRequested, conflog.Bounds{MaxCount: MaxFixtures, ErrCount: ErrTooManyFixtures,
+			MaxBytes: MaxFixturesBytes, ErrBytes: ErrFixturesFull}),
+		func() value { return &Fixture{} }, true, false},
 }
 
 // info returns the description of a kind that exists at level 1.

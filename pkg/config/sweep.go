@@ -11,8 +11,8 @@ import (
 // maxSwept is the maximum number of entities of a kind that one pass removes, with one record each.
 const maxSwept = 2000
 
-// sweep removes expired entities, on the owner of partition 0 of events, until ctx ends. Entities of the swept kinds
-// expire in about the order of their creation.
+// sweep removes expired entities, on the owner of partition 0 of events, until ctx ends. Entities of the swept kinds,
+// fixtures excepted, expire in about the order of their creation.
 func (c *core) sweep(ctx context.Context) error {
 	for wait.For(ctx, c.sweepInterval) == nil {
 		if !c.Owner() {
@@ -25,7 +25,7 @@ func (c *core) sweep(ctx context.Context) error {
 	return nil
 }
 
-// sweepOnce removes the expired answers, replay runs and erasures.
+// sweepOnce removes the expired answers, replay runs, fixtures and erasures.
 func (c *core) sweepOnce(ctx context.Context) error {
 	err := c.sweepKind(ctx, kindAnswer, func(v value) time.Time { return v.(*Answer).ExpiresAt })
 	if err != nil {
@@ -33,6 +33,9 @@ func (c *core) sweepOnce(ctx context.Context) error {
 	}
 	err = c.sweepKind(ctx, kindRun, func(v value) time.Time { return v.(*Run).CreatedAt.Add(runRetention) })
 	if err != nil {
+		return err
+	}
+	if err := c.sweepFixtures(ctx); err != nil {
 		return err
 	}
 	return c.sweepKind(ctx, kindErasure, c.erasureEnd)

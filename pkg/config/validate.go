@@ -46,6 +46,8 @@ func validate(v value, checkURL func(string) error) error {
 		return v.validateChannels()
 	case *Drain:
 		return v.validate()
+	case *Fixture:
+		return v.validate()
 	case *Erasure:
 		_, err := id.Parse(id.Event, v.ID)
 		return err

@@ -35,6 +35,7 @@ const (
 	Key         = "key_"
 	Account     = "acc_"
 	Drain       = "drn_"
+	Fixture     = "fix_"
 )
 
 // ID is the 128-bit value of an id, without its prefix. The layout of a time-ordered id, big-endian: 48 bits of unix

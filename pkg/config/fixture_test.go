@@ -1,0 +1,171 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/fixture"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// testFixture returns a fixture that lives that long, as the API would make it.
+func testFixture(t *testing.T, name string, life time.Duration) *Fixture {
+	t.Helper()
+	content := fixture.Content{
+		Body: json.RawMessage(`{"a":"<1>","email":"user1@example.com"}`),
+		Redactions: []fixture.Redaction{
+			{Pointer: "/email", Reason: fixture.Email, Type: "string"}},
+		Required: []fixture.Required{{Pointer: "/ok", Equals: json.RawMessage("true")}},
+	}
+	packed, err := content.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().UTC()
+	return &Fixture{
+		Meta: Meta{ID: id.Fixture + name, CreatedAt: now}, Name: name, Event: id.Lowest(now).Text(id.Event), Endpoint: "ep_1",
+		Type: "a.b", Method: "POST", Status: 200, Content: packed, Size: len(content.Body), Removed: 1,
+		ExpiresAt: now.Add(life), CreatedBy: "key_1",
+	}
+}
+
+// A fixture is created, read, listed, changed and deleted; versions count the changes.
+func TestFixtures(t *testing.T) {
+	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
+	n := node(t, broker(t), Config{Node: "a"})
+	for _, name := range []string{"one", "two"} {
+		if f, err := n.CreateFixture(ctx, testFixture(t, name, time.Hour)); err != nil || f.Version != 1 {
+			t.Fatalf("%+v, %v", f, err)
+		}
+	}
+	if _, err := n.CreateFixture(ctx, testFixture(t, "one", time.Hour)); !errors.Is(err, ErrConflict) {
+		t.Errorf("the same id twice: %v", err)
+	}
+	update := func(change func(f *Fixture), want int) {
+		t.Helper()
+		f, err := n.UpdateFixture(ctx, "fix_one", func(f *Fixture) error { change(f); return nil })
+		if err != nil || f.Version != want {
+			t.Errorf("version %d, want %d, %v", f.Version, want, err)
+		}
+	}
+	update(func(f *Fixture) { f.Name = "renamed" }, 2)
+	update(func(*Fixture) {}, 2)
+	update(func(f *Fixture) { f.Version = 100 }, 2)
+	f, presence := n.Fixture("fix_one")
+	if presence != Present || f.Name != "renamed" {
+		t.Errorf("%+v, %v", f, presence)
+	}
+	content, err := fixture.Unpack(f.Content)
+	if err != nil || string(content.Body) != `{"a":"<1>","email":"user1@example.com"}` || len(content.Required) != 1 {
+		t.Errorf("%s: %v", content.Body, err)
+	}
+	if all, more := n.Fixtures(n.Account().ID, 0, 1); len(all) != 1 || all[0].ID != "fix_two" || !more {
+		t.Errorf("the first page: %v, %v", all, more)
+	}
+	if all, _ := n.Fixtures("acc_other", 0, 10); len(all) != 0 {
+		t.Errorf("another account has %d", len(all))
+	}
+	if err := n.DeleteFixture(ctx, "fix_one"); err != nil {
+		t.Fatal(err)
+	}
+	if _, presence := n.Fixture("fix_one"); presence != Deleted {
+		t.Errorf("deleted, but %v", presence)
+	}
+}
+
+// A fixture that has expired is gone at once, and removed soon, without an audit entry. Others stay, whatever the order
+// in which they were created.
+func TestExpiredFixturesAreRemoved(t *testing.T) {
+	var later atomic.Int64 // how far the clock is ahead
+	n := node(t, broker(t), Config{Node: "a"}, func(o *options) {
+		o.deps.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
+	for name, life := range map[string]time.Duration{"short": time.Hour, "long": 90 * time.Hour} {
+		if _, err := n.CreateFixture(ctx, testFixture(t, name, life)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := n.CreateFixture(ctx, testFixture(t, "last", time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	later.Store(int64(2 * time.Hour))
+	if f, presence := n.Fixture("fix_short"); f != nil || presence != Deleted {
+		t.Errorf("expired, but %v", presence)
+	}
+	if all, more := n.Fixtures(n.Account().ID, 0, 1); len(all) != 1 || all[0].ID != "fix_long" || more {
+		t.Errorf("listed: %v, %v", all, more)
+	}
+	if _, err := n.UpdateFixture(ctx, "fix_short", func(f *Fixture) error {
+		f.ExpiresAt = f.ExpiresAt.Add(24 * time.Hour)
+		return nil
+	}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("an expired fixture was changed: %v", err)
+	}
+	if err := n.sweepOnce(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := n.View().Len(kindFixture); left != 1 {
+		t.Errorf("%d fixtures are left, want 1", left)
+	}
+	for _, e := range n.Outbox(audit.Query{Account: n.Account().ID, Limit: 100}) {
+		if strings.HasPrefix(e.Action, "fixture.") && e.Action != "fixture.created" {
+			t.Errorf("audit entry %s", e.Action)
+		}
+	}
+}
+
+// The number of fixtures and their bytes are bounded, and a full configuration does not matter to either.
+func TestFixturesAreBounded(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	n.inject(kindFixture, "len", MaxFixtures)
+	if _, err := n.CreateFixture(ctx, testFixture(t, "more", time.Hour)); !errors.Is(err, ErrTooManyFixtures) {
+		t.Errorf("one more than the maximum: %v", err)
+	}
+	n = node(t, broker(t), Config{Node: "b"})
+	n.inject(kindFixture, "bytes", MaxFixturesBytes)
+	if _, err := n.CreateFixture(ctx, testFixture(t, "more", time.Hour)); !errors.Is(err, ErrFixturesFull) {
+		t.Errorf("more bytes than the maximum: %v", err)
+	}
+}
+
+// The largest content fits into an entity.
+func TestALargeFixtureFits(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	f := testFixture(t, "large", time.Hour)
+	f.Name, f.Content = strings.Repeat("\u2028", fixture.MaxName), bytes.Repeat([]byte("x"), fixture.MaxPacked)
+	if _, err := n.CreateFixture(t.Context(), f); err != nil {
+		t.Error(err)
+	}
+}
+
+// An import refuses fixtures beyond the bounds of the API.
+func TestImportedFixturesAreValidated(t *testing.T) {
+	valid := func(change func(*Fixture)) error {
+		f := testFixture(t, "x", time.Hour)
+		f.Version = 1
+		change(f)
+		return f.validate()
+	}
+	if err := valid(func(*Fixture) {}); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Fixture){
+		"name": func(f *Fixture) { f.Name = "" }, "method": func(f *Fixture) { f.Method = "GET" },
+		"status": func(f *Fixture) { f.Status = 99 }, "size": func(f *Fixture) { f.Size++ },
+		"version": func(f *Fixture) { f.Version = 0 }, "event": func(f *Fixture) { f.Event = "x" },
+		"content": func(f *Fixture) { f.Content = []byte("x") },
+		"bomb":    func(f *Fixture) { f.Content = []byte("\xff\xff\xff\xff\x0f") },
+	} {
+		if valid(change) == nil {
+			t.Errorf("a fault in %s is accepted", name)
+		}
+	}
+}
