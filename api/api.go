@@ -97,6 +97,9 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	x := newResources(&cfg, &deps, c, scanner)
 	x.findings = newFindings(c, &deps, leaks)
+	if x.fixtures, err = newFixtures(x.events, &deps); err != nil {
+		return nil, err
+	}
 	a := &API{
 		idempotent: &idempotentCalls{core: c, answers: deps.Answers, keyring: deps.Keyring, log: deps.Log},
 		streams:    x.streams,
@@ -139,6 +142,7 @@ type resources struct {
 	keys         *keyInfo
 	audit        *auditLog
 	findings     *findings
+	fixtures     *fixtures
 }
 
 func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *resources {
@@ -216,6 +220,10 @@ func (x *resources) routes() []route {
 		{"/v1/drains/{drain}", methods{"GET": x.drains.readDrain, "PATCH": x.drains.updateDrain,
 			"DELETE": x.drains.deleteDrain}},
 		{"/v1/drains/{drain}/rotate", methods{"POST": x.drains.rotateDrain}},
+		{"/v1/fixtures", methods{"GET": x.fixtures.listFixtures, "POST": x.fixtures.createFixture}},
+		{"/v1/fixtures/export", methods{"GET": x.fixtures.exportFixtures}},
+		{"/v1/fixtures/{fixture}", methods{"GET": x.fixtures.readFixture, "PATCH": x.fixtures.updateFixture,
+			"DELETE": x.fixtures.deleteFixture}},
 		{"/v1/usage", methods{"GET": x.usage.readUsage}},
 		{"/v1/me", methods{"GET": x.keys.me}},
 		{"/v1/audit", methods{"GET": x.audit.listAudit}},

@@ -97,6 +97,7 @@ type Configuration interface {
 	Recoveries
 	Drains
 	Findings
+	Fixtures
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
 }
@@ -129,6 +130,18 @@ type Drains interface {
 	// UpdateDrain calls change with a copy of the newest drain, and again after a write conflict.
 	UpdateDrain(ctx context.Context, id string, change func(*config.Drain) error) (*config.Drain, error)
 	DeleteDrain(ctx context.Context, id string) error
+}
+
+// Fixtures reads and changes test fixtures. One that has expired counts as deleted. A change returns after this node
+// has applied it.
+type Fixtures interface {
+	Fixture(id string) (*config.Fixture, config.Presence)
+	// Fixtures returns the fixtures created before that sequence (0 = all), newest first, and whether more follow.
+	Fixtures(account string, beforeSeq int64, limit int) ([]*config.Fixture, bool)
+	CreateFixture(ctx context.Context, f *config.Fixture) (*config.Fixture, error)
+	// UpdateFixture calls change with a copy of the newest fixture, and again after a write conflict.
+	UpdateFixture(ctx context.Context, id string, change func(*config.Fixture) error) (*config.Fixture, error)
+	DeleteFixture(ctx context.Context, id string) error
 }
 
 // Senders reads what drains have received.

@@ -228,7 +228,7 @@ func (c *contract) checkAnswer(method, path string, status int, header http.Head
 	var o *describedOperation
 	for i := range c.operations {
 		if c.operations[i].method == method && c.operations[i].path.MatchString(path) &&
-			(o == nil || len(c.operations[i].template) > len(o.template)) {
+			(o == nil || strings.Count(c.operations[i].template, "{") < strings.Count(o.template, "{")) {
 			o = &c.operations[i]
 		}
 	}

@@ -85,7 +85,8 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 	case "/v1/recoveries/{recovery}": // an action that is already in effect changes nothing
 		return true, false
 	// the id of what is created derives from the claim
-	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains":
+	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains",
+		"/v1/fixtures":
 		return true, false
 	case "/v1/replays", "/v1/events/{event}/replay": // the run's id too, and the run is written first
 		return true, false

@@ -113,7 +113,9 @@ func TestDocumentHasTheStatuses(t *testing.T) {
 		if method != "GET" {
 			want = append(want, "403")
 		}
-		if strings.Contains(path, "{}") || call == "POST /v1/recoveries" { // its body names an endpoint
+		// what they name may not exist
+		named := []string{"POST /v1/recoveries", "POST /v1/fixtures", "GET /v1/fixtures/export"}
+		if strings.Contains(path, "{}") || slices.Contains(named, call) {
 			want = append(want, "404")
 		}
 		var got []string

@@ -77,6 +77,12 @@ func (c *client) fill(path, body string) (string, string) {
 	if strings.Contains(path, "{finding_id}") {
 		ids["{finding_id}"] = c.finding()
 	}
+	if strings.Contains(path, "{fixture_id}") {
+		ids["{fixture_id}"] = c.fixture(`{"a":1}`).text("id")
+	}
+	if strings.Contains(body, exampleEvent) {
+		body = strings.ReplaceAll(body, exampleEvent, c.send(ep.text("id")))
+	}
 	for name, id := range ids {
 		path = strings.ReplaceAll(path, name, id)
 	}
@@ -90,5 +96,6 @@ func (c *client) fill(path, body string) (string, string) {
 // Ids in the request examples.
 const (
 	exampleEndpoint    = "ep_6c8m2v0x4ktq1zj5n7rbw3ye9d"
+	exampleEvent       = "evt_01m7w6h6kk00r00w2s1cbs4f8h"
 	exampleDestination = "dst_0w3ye9d6c8m2v0x4ktq1zj5n7r"
 )

@@ -114,6 +114,15 @@ func (q *query) refuseUnknown() {
 	}
 }
 
+// refuseUnknownParameters is refuseUnknown for a read that is no list.
+func (q *query) refuseUnknownParameters() {
+	for _, name := range slices.Sorted(maps.Keys(q.values)) {
+		if !slices.Contains(q.names, name) && !slices.Contains(q.aliases, name) {
+			q.fail(name, "is not a parameter%s; the parameters are %s", didYouMean(name, q.names), strings.Join(q.names, ", "))
+		}
+	}
+}
+
 // filterSource provides filters: the parameters of a list, or the body of a replay.
 type filterSource interface {
 	list(names ...string) []string

@@ -1,0 +1,270 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/fixture"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// fixtures serves test fixtures. An event is sanitised when it is read, in memory; only the sanitised copy is written.
+type fixtures struct {
+	*events
+	config    Fixtures
+	sanitiser *fixture.Sanitiser
+	running   *semaphore.Weighted
+}
+
+const (
+	// maxSanitising is how many requests of a node sanitise or export at the same time; a further one waits for
+	// sanitisingWait.
+	maxSanitising, sanitisingWait = 2, 2 * time.Second
+	// suitePrefix is that of the ids of exported files.
+	suitePrefix = "fxs_"
+)
+
+// newFixtures builds the sanitiser, which takes some milliseconds.
+func newFixtures(e *events, deps *Deps) (*fixtures, error) {
+	s, err := fixture.New()
+	return &fixtures{
+		events: e, config: deps.Config, sanitiser: s, running: semaphore.NewWeighted(maxSanitising)}, err
+}
+
+// startSanitising waits for its turn. The returned function ends it.
+func (a *fixtures) startSanitising(ctx context.Context) (end func(), err error) {
+	waiting, cancel := context.WithTimeout(ctx, sanitisingWait)
+	defer cancel()
+	if a.running.Acquire(waiting, 1) != nil {
+		return nil, web.ServiceUnavailable(nil, "this node is making other fixtures; try again")
+	}
+	return func() { a.running.Release(1) }, nil
+}
+
+// fixtureRow is a fixture in a list.
+type fixtureRow struct {
+	ID             string   `json:"id"`
+	Object         string   `json:"object"`
+	Name           string   `json:"name"`
+	SourceEventID  string   `json:"source_event_id"`
+	EndpointID     string   `json:"endpoint_id"`
+	EventType      *string  `json:"event_type"`
+	Method         string   `json:"method"`
+	ExpectedStatus int      `json:"expected_status"`
+	SizeBytes      int      `json:"size_bytes"`
+	Removed        int      `json:"removed"`
+	Edited         bool     `json:"edited"`
+	ExpiresAt      web.Time `json:"expires_at"`
+	Version        int      `json:"version"`
+	CreatedBy      string   `json:"created_by"`
+	CreatedAt      web.Time `json:"created_at"`
+	UpdatedAt      web.Time `json:"updated_at"`
+}
+
+// fixtureView is a whole fixture.
+type fixtureView struct {
+	fixtureRow
+	Body       json.RawMessage     `json:"body"`
+	Redactions []fixture.Redaction `json:"redactions"`
+	Keep       []string            `json:"keep"`
+	Required   []fixture.Required  `json:"required"`
+	Warnings   []warning           `json:"warnings,omitempty"`
+}
+
+func fixtureRowOf(f *config.Fixture) fixtureRow {
+	return fixtureRow{
+		ID: f.ID, Object: "fixture", Name: f.Name, SourceEventID: f.Event, EndpointID: f.Endpoint,
+		EventType: orNull(f.Type), Method: f.Method, ExpectedStatus: f.Status, SizeBytes: f.Size, Removed: f.Removed,
+		Edited: f.Edited, ExpiresAt: web.Time(f.ExpiresAt), Version: f.Version, CreatedBy: f.CreatedBy,
+		CreatedAt: web.Time(f.CreatedAt), UpdatedAt: web.Time(f.UpdatedAt),
+	}
+}
+
+func fixtureViewOf(f *config.Fixture, warnings []warning) (*fixtureView, error) {
+	content, err := fixture.Unpack(f.Content)
+	if err != nil {
+		return nil, err
+	}
+	v := &fixtureView{fixtureRow: fixtureRowOf(f), Body: content.Body, Redactions: []fixture.Redaction{},
+		Keep: []string{}, Required: []fixture.Required{}, Warnings: warnings}
+	v.Redactions = append(v.Redactions, content.Redactions...)
+	v.Keep = append(v.Keep, content.Keep...)
+	v.Required = append(v.Required, content.Required...)
+	return v, nil
+}
+
+// presentFixture returns the account's fixture with that id, or nil if it does not exist, was deleted or has expired.
+func (a *fixtures) presentFixture(ctx context.Context, name, account string) *config.Fixture {
+	f, presence := a.config.Fixture(name)
+	if presence == config.Unknown { // another node may have created it a moment ago
+		a.catchUp(ctx)
+		f, presence = a.config.Fixture(name)
+	}
+	if presence != config.Present || f.Account != account {
+		return nil
+	}
+	return f
+}
+
+// fixtureInPath returns the fixture that the path names, or the 404.
+func (a *fixtures) fixtureInPath(r *http.Request, key *config.Key) (*config.Fixture, error) {
+	f := a.presentFixture(r.Context(), web.InfoOf(r).Vars["fixture"], key.Account)
+	if f == nil {
+		return nil, web.Missing("there is no such fixture, or it has expired")
+	}
+	return f, nil
+}
+
+func (a *fixtures) readFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	a.catchUp(r.Context())
+	f, err := a.fixtureInPath(r, key)
+	if err != nil {
+		return err
+	}
+	v, err := fixtureViewOf(f, nil)
+	if err != nil {
+		return err
+	}
+	return a.answers.write(r.Context(), w, v.maxBytes(), func() any { return v })
+}
+
+// maxBytes is an upper bound of the view as JSON.
+func (v *fixtureView) maxBytes() int {
+	const frame = 8 << 10
+	n := len(v.Body) + frame
+	for _, r := range v.Redactions {
+		n += escapedByte*len(r.Pointer) + len(`{"pointer":"","reason":"member_name","type":"string"},`)
+	}
+	for _, pointer := range v.Keep {
+		n += escapedByte * len(pointer)
+	}
+	for _, x := range v.Required {
+		n += escapedByte*len(x.Pointer) + len(x.Equals)
+	}
+	return n
+}
+
+func (a *fixtures) listFixtures(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	q := newQuery(r, "fixtures "+key.Account)
+	limit, last := q.page()
+	if q.err != nil {
+		return q.err
+	}
+	if last == (rowKey{}) {
+		a.catchUp(r.Context())
+	}
+	all, more := a.config.Fixtures(key.Account, last.seq(), limit)
+	out := list[fixtureRow]{Data: []fixtureRow{}}
+	for _, f := range all {
+		out.Data = append(out.Data, fixtureRowOf(f))
+	}
+	if more {
+		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+func (a *fixtures) deleteFixture(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	f, err := a.fixtureInPath(r, key)
+	if err != nil {
+		return err
+	}
+	if err := a.config.DeleteFixture(r.Context(), f.ID); err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, deleted{f.ID, "fixture", true})
+	return nil
+}
+
+// exportFixtures sends fixtures as one file for the runner. It reads the configuration and nothing else.
+func (a *fixtures) exportFixtures(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	q := newQuery(r, "")
+	ids := q.list("ids")
+	q.refuseUnknownParameters()
+	if q.err != nil {
+		return q.err
+	}
+	end, err := a.startSanitising(r.Context())
+	if err != nil {
+		return err
+	}
+	file, err := a.suiteOf(r.Context(), key, ids)
+	end()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Disposition", `attachment; filename="fixtures.json"`)
+	return a.answers.write(r.Context(), w, len(file), func() any { return json.RawMessage(file) })
+}
+
+// suiteOf returns the exported file of fixtures.
+func (a *fixtures) suiteOf(ctx context.Context, key *config.Key, ids []string) ([]byte, error) {
+	all := make([]fixture.Fixture, len(ids))
+	size := 0
+	for i, name := range ids {
+		f := a.presentFixture(ctx, name, key.Account)
+		if f == nil {
+			return nil, &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Param: "ids",
+				Message: "must name fixtures that exist, but " + web.TruncateParam(name) + " does not, or it has expired"}
+		}
+		if size += f.Size; size > fixture.MaxSuite {
+			break // Export refuses what it has got by then
+		}
+		content, err := fixture.Unpack(f.Content)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = exportedFixture(f, content)
+	}
+	if size > fixture.MaxSuite {
+		return nil, web.Invalid("ids", "name fixtures of more than %d MiB together; export them in parts",
+			fixture.MaxSuite>>20)
+	}
+	file, err := a.sanitiser.Export(id.Random(suitePrefix), a.now(), all)
+	if e, ok := errors.AsType[*fixture.Error](err); ok {
+		err = web.Invalid(e.Param, "%s", e.Message)
+	}
+	return file, err
+}
+
+// exportedFixture is a fixture as the exported file has it.
+func exportedFixture(f *config.Fixture, content *fixture.Content) fixture.Fixture {
+	return fixture.Fixture{
+		ID: f.ID, Name: f.Name, Type: orNull(f.Type), Method: f.Method, Body: content.Body,
+		ExpiresAt: web.Time(f.ExpiresAt), Expect: fixture.Expect{Status: f.Status, Required: content.Required},
+	}
+}
+
+// checkExport returns the error of a fixture that could not be exported as it is: a secret anywhere in it.
+func (a *fixtures) checkExport(f *config.Fixture, content *fixture.Content) error {
+	_, err := a.sanitiser.Export(suitePrefix, a.now(), []fixture.Fixture{exportedFixture(f, content)})
+	e, ok := errors.AsType[*fixture.Error](err)
+	if !ok {
+		return err
+	}
+	return web.Invalid(paramInSuite(e.Param), "%s", e.Message)
+}
+
+// paramInSuite returns the parameter of a request for a pointer into the exported file of one fixture. A place within
+// the body is the pointer into the body.
+func paramInSuite(pointer string) string {
+	at := strings.TrimPrefix(pointer, "/fixtures/0")
+	if inside, ok := strings.CutPrefix(at, "/body/"); ok {
+		return "/" + inside
+	}
+	if inside, ok := strings.CutPrefix(at, "/expect/required/"); ok {
+		i, member, _ := strings.Cut(inside, "/")
+		member, _, _ = strings.Cut(member, "/")
+		return "required[" + i + "]." + member
+	}
+	return strings.TrimPrefix(at, "/")
+}
