@@ -16,7 +16,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -33,53 +32,18 @@ const (
 	maxTime   = 2 * time.Minute
 )
 
-// Requests that are being read at the same time. Each holds about 250 KB.
-const (
-	maxRunning        = 256 // of this node
-	maxRunningOfDrain = 32
-)
-
 var (
 	errTooLarge   = errors.New("the body is too large")
 	errExpanded   = errors.New("the decompressed body is too large")
 	errCorrupt    = errors.New("the gzip data is corrupt")
 	errSlow       = errors.New("the body did not arrive in time")
 	errOutOfBytes = errors.New("the drain's rate is used up")
+	errBusy       = errors.New("too many bodies are being scanned")
 )
-
-// slots bounds the requests that are being read.
-type slots struct {
-	mu      sync.Mutex // guards what follows
-	byDrain map[string]int
-	all     int
-}
-
-// enter takes a slot, or returns the 429 of the drain or the 503 of the node.
-func (s *slots) enter(drain string) (leave func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.byDrain[drain] >= maxRunningOfDrain:
-		return nil, rateLimited(time.Second, fmt.Sprintf(
-			"takes at most %d requests at the same time; send more lines in each", maxRunningOfDrain))
-	case s.all >= maxRunning:
-		return nil, web.ServiceUnavailable(nil, "this node reads as many bodies as it can; send the lines again")
-	}
-	s.all++
-	s.byDrain[drain]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.all--
-		if s.byDrain[drain]--; s.byDrain[drain] == 0 {
-			delete(s.byDrain, drain)
-		}
-	}, nil
-}
 
 // scan reads the whole body through the scanner. It returns what it has read and the hash of the scanned bytes, which
 // are the same when the client sends the lines again, however it compresses them.
-func (d *Drain) scan(w http.ResponseWriter, r *http.Request, to *config.Drain, found *hits) (
+func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hits) (
 	got received, body [sha256.Size]byte, err error) {
 	if text := strings.Join(r.Header.Values("Content-Encoding"), ","); text != "" &&
 		!strings.EqualFold(text, "gzip") && !strings.EqualFold(text, "identity") {
@@ -90,14 +54,36 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, to *config.Drain, f
 	if r.ContentLength > maxBody {
 		wire.err = errTooLarge
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxTime)
+	defer cancel()
+	wire.pace = func(n int) error { return d.pace(ctx, in.drain, n, wire) }
 	hash := sha256.New()
-	scanned := d.deps.Scanner.NewStream(found.add)
+	stream := d.deps.Scanner.NewStream(found.add)
+	defer func() {
+		stream.Stop()
+		_ = stream.Close() // it has nothing left to scan
+	}()
 	lines := &lineCounter{}
-	sinks := io.MultiWriter(scanned, hash, lines)
-	pace := func(n int) error { return d.pace(r.Context(), to.ID, n, wire.began) }
-	err = expand(wire, sinks, pace)
-	if closed := scanned.Close(); err == nil {
-		err = closed
+	sinks := io.MultiWriter(stream, hash, lines)
+	inTurn := func(f func() error) error {
+		asked := time.Now()
+		err := in.scan(ctx, func() error {
+			wire.addWait(time.Since(asked))
+			return f()
+		})
+		if err != nil {
+			return err
+		}
+		return wire.pace(found.takeUnpaid() * matchCost)
+	}
+	err = expand(wire, func(p []byte) error {
+		return inTurn(func() error {
+			_, err := sinks.Write(p)
+			return err
+		})
+	})
+	if err == nil {
+		err = inTurn(stream.Close)
 	}
 	got.Lines, got.Bytes = lines.count(), lines.bytes
 	if err != nil {
@@ -119,9 +105,9 @@ var readerPool = sync.Pool{New: func() any {
 	}
 }}
 
-// expand copies the body to a writer, decompressed where it is gzip: around lines, or around a file that is gzip
-// itself. What is compressed once more is copied as it is.
-func expand(wire *wireReader, to io.Writer, pace func(n int) error) error {
+// expand passes the body on in pieces, decompressed where it is gzip: around lines, or around a file that is gzip
+// itself. What is compressed once more is passed on as it is.
+func expand(wire *wireReader, write func([]byte) error) error {
 	b := readerPool.Get().(*readers)
 	defer func() {
 		b.wire.Reset(nil)
@@ -131,27 +117,24 @@ func expand(wire *wireReader, to io.Writer, pace func(n int) error) error {
 	}()
 	b.wire.Reset(wire)
 	var from io.Reader = b.wire
-	budget := &budget{left: maxScanned}
+	left := int64(maxScanned)
 	if isGzip(b.wire) {
 		wire.limit(maxCompressed)
 		if err := b.outer.Reset(b.wire); err != nil {
 			return wire.reason(err)
 		}
-		b.inner.Reset(budget.reader(b.outer))
+		b.inner.Reset(&budgetReader{b.outer, wire, &left})
 		if from = b.inner; isGzip(b.inner) {
 			if err := b.deep.Reset(b.inner); err != nil {
 				return wire.reason(err)
 			}
-			from = budget.reader(b.deep)
+			from = &budgetReader{b.deep, wire, &left}
 		}
 	}
 	for {
 		n, err := from.Read(b.chunk[:])
 		if n > 0 {
-			if err := pace(n); err != nil {
-				return err
-			}
-			if _, err := to.Write(b.chunk[:n]); err != nil {
+			if err := write(b.chunk[:n]); err != nil {
 				return err
 			}
 		}
@@ -170,20 +153,20 @@ func isGzip(b *bufio.Reader) bool {
 	return bytes.Equal(head, []byte{0x1f, 0x8b, 8})
 }
 
-// budget bounds the bytes of several readers together.
-type budget struct{ left int64 }
-
-func (b *budget) reader(from io.Reader) io.Reader { return &budgetReader{b, from} }
-
+// budgetReader bounds the bytes of several readers together, and takes the tokens of each.
 type budgetReader struct {
-	*budget
 	from io.Reader
+	wire *wireReader
+	left *int64
 }
 
 func (r *budgetReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
-	if r.left -= int64(n); r.left < 0 {
+	if *r.left -= int64(n); *r.left < 0 {
 		return 0, errExpanded
+	}
+	if r.wire.err = r.wire.pace(n); r.wire.err != nil {
+		return 0, r.wire.err
 	}
 	return n, err
 }
@@ -195,7 +178,12 @@ type wireReader struct {
 	began time.Time
 	most  int64
 	n     int64
-	err   error // the first error that is not io.EOF
+	err   error             // the first error that is not io.EOF
+	pace  func(n int) error // takes the tokens of n bytes
+	// complete says that all of the body is there.
+	complete bool
+	// waited is how long the sender waited for its turn or for tokens: it is not to blame for that.
+	waited time.Duration
 }
 
 // limit lowers the bound of the body.
@@ -216,16 +204,36 @@ func (r *wireReader) Read(p []byte) (int, error) {
 		n, r.err = 0, errTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		r.err = errSlow
-	case err == nil:
-		allowed := min(bodyGrace+time.Duration(r.n)*time.Second/minRate, maxTime)
-		web.SetReadDeadline(r.w, r.began.Add(allowed))
-	case !errors.Is(err, io.EOF):
+	case err == nil || errors.Is(err, io.EOF):
+		r.complete = err != nil
+		r.setDeadline()
+	default:
 		r.err = err
+	}
+	if r.err == nil {
+		r.err = r.pace(n)
 	}
 	if r.err != nil {
 		return n, r.err
 	}
 	return n, err
+}
+
+// setDeadline sets until when the next bytes must arrive. When all are there, net/http still reads, and would cancel the
+// request's context at the deadline.
+func (r *wireReader) setDeadline() {
+	allowed := maxTime
+	if !r.complete {
+		allowed = min(bodyGrace+time.Duration(r.n)*time.Second/minRate+r.waited, maxTime)
+	}
+	web.SetReadDeadline(r.w, r.began.Add(allowed))
+}
+
+// addWait moves the deadline by what the sender had to wait for.
+func (r *wireReader) addWait(d time.Duration) {
+	if r.waited += d; d > time.Millisecond {
+		r.setDeadline()
+	}
 }
 
 // reason returns why reading failed: the error of the connection if there is one, else that of the decompression.
@@ -241,15 +249,19 @@ func (r *wireReader) reason(err error) error {
 }
 
 // pace takes the tokens of n bytes, and waits for them as long as the body may take.
-func (d *Drain) pace(ctx context.Context, drain string, n int, began time.Time) error {
+func (d *Drain) pace(ctx context.Context, drain string, n int, wire *wireReader) error {
+	if n == 0 {
+		return nil
+	}
 	for {
 		delay := d.deps.Tokens.TakeSharedTokens(limitBytes, drain, n, maxBytesPerSecond)
 		if delay <= 0 {
 			return nil
 		}
-		if time.Since(began)+delay > maxTime {
+		if time.Since(wire.began)+delay > maxTime {
 			return errOutOfBytes
 		}
+		wire.addWait(delay)
 		if err := wait.For(ctx, delay); err != nil {
 			return err
 		}
@@ -296,6 +308,8 @@ func bodyError(r *http.Request, err error) error {
 	case errors.Is(err, errOutOfBytes):
 		return rateLimited(time.Second,
 			fmt.Sprintf("takes at most %d MiB a second; send the lines again after a second", maxBytesPerSecond>>20))
+	case errors.Is(err, errBusy):
+		return web.ServiceUnavailable(nil, "this node scans as many bodies as it can; send the lines again")
 	case errors.Is(err, errCorrupt):
 		return web.Invalid("", "the gzip data of the body is corrupt or incomplete; send it again")
 	default:

@@ -179,35 +179,47 @@ func TestSlowSenders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				listener := &pipeListener{make(chan net.Conn, 1)}
-				server := &http.Server{Handler: w.drain.Handler()}
-				var wg sync.WaitGroup
-				wg.Go(func() { _ = server.Serve(listener) })
-				ours, theirs := net.Pipe()
-				listener.conns <- theirs
-				began := time.Now()
-				wg.Go(func() {
-					part := strings.Repeat("line of 16 bytes", 4<<10)
-					_, _ = fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", path, x.parts*len(part))
-					for range x.parts {
-						if _, err := io.WriteString(ours, part); err != nil {
-							return // it was refused
-						}
-						time.Sleep(x.pause)
-					}
-				})
-				answer := make([]byte, 12)
-				if _, err := io.ReadFull(ours, answer); err != nil || string(answer[9:]) != x.want {
-					t.Errorf("%s, %v", answer, err)
+				status, took := w.sendSlowly(t, x.parts, 64<<10, x.pause)
+				if status != x.want {
+					t.Errorf("answered %s, want %s", status, x.want)
 				}
-				if took := time.Since(began); x.after > 0 && (took < x.after-time.Second || took > x.after+time.Second) {
+				if x.after > 0 && (took < x.after-time.Second || took > x.after+time.Second) {
 					t.Errorf("answered after %v, want %v", took, x.after)
 				}
-				_ = ours.Close()
-				close(listener.conns)
-				_ = server.Close()
-				wg.Wait()
 			})
 		})
 	}
+}
+
+// sendSlowly sends a body over a connection, with a pause after each part, and returns the status of the answer
+// and when it came.
+func (w *world) sendSlowly(t *testing.T, parts, size int, pause time.Duration) (status string, took time.Duration) {
+	t.Helper()
+	listener := &pipeListener{make(chan net.Conn, 1)}
+	server := &http.Server{Handler: w.drain.Handler()}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = server.Serve(listener) })
+	ours, theirs := net.Pipe()
+	listener.conns <- theirs
+	began := time.Now()
+	wg.Go(func() {
+		part := strings.Repeat("line of 16 bytes", size/16)
+		_, _ = fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", path, parts*len(part))
+		for range parts {
+			if _, err := io.WriteString(ours, part); err != nil {
+				return // it was refused
+			}
+			time.Sleep(pause)
+		}
+	})
+	answer := make([]byte, 12)
+	if _, err := io.ReadFull(ours, answer); err != nil {
+		t.Error(err)
+	}
+	took = time.Since(began)
+	_ = ours.Close()
+	close(listener.conns)
+	_ = server.Close()
+	wg.Wait()
+	return string(answer[9:]), took
 }

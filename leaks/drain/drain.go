@@ -97,7 +97,7 @@ type Drain struct {
 	front    *web.Front
 	metrics  *metrics
 	counters *counters
-	running  slots
+	running  *slots
 }
 
 // New returns a Drain and registers its metrics. Run reports what it receives.
@@ -106,7 +106,7 @@ func New(cfg Config, deps Deps) *Drain {
 	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyGrace)
 	return &Drain{
 		cfg: cfg, deps: deps, front: &front, metrics: newMetrics(deps.Metrics),
-		counters: newCounters(cfg, deps.Producer), running: slots{byDrain: map[string]int{}},
+		counters: newCounters(cfg, deps.Producer), running: newSlots(),
 	}
 }
 
@@ -182,13 +182,13 @@ func (d *Drain) receive(w http.ResponseWriter, r *http.Request, to *config.Drain
 	if err := d.admit(to.ID); err != nil {
 		return received{}, err
 	}
-	leave, err := d.running.enter(to.ID)
+	in, err := d.running.enter(to.ID)
 	if err != nil {
 		return received{}, err
 	}
-	defer leave()
+	defer in.leave()
 	found := d.newHits(r, to)
-	got, hash, err := d.scan(w, r, to, found)
+	got, hash, err := d.scan(w, r, in, found)
 	if err != nil {
 		return got, err
 	}

@@ -306,13 +306,13 @@ func TestRates(t *testing.T) {
 		}
 		w.post(429, "line")
 		time.Sleep(time.Second)
-		var leaves []func()
+		var taken []*slot
 		for range maxRunningOfDrain {
-			leave, err := w.drain.running.enter(drainID)
+			one, err := w.drain.running.enter(drainID)
 			if err != nil {
 				t.Fatal(err)
 			}
-			leaves = append(leaves, leave)
+			taken = append(taken, one)
 		}
 		w.post(429, "line")
 		for range maxRunning - maxRunningOfDrain {
@@ -320,7 +320,7 @@ func TestRates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		leaves[0]()
+		taken[0].leave()
 		w.post(202, "line")
 		if _, err := w.drain.running.enter("another"); err != nil {
 			t.Fatal(err)

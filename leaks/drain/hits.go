@@ -17,7 +17,12 @@ const (
 	// maxRecords bounds the hit records of one request; what is beyond it is counted in the finding flood.
 	maxRecords = 1_000
 	// maxMatches bounds the secrets of one request that are hashed; those after them are counted in the finding flood too.
-	maxMatches = 100_000
+	maxMatches = 10_000
+	// maxLines bounds the lines of one request that are read for the application and the time of a secret that has a
+	// record already. After them, a secret is counted in its first record, or its rule's.
+	maxLines = 2_000
+	// matchCost is what a secret costs of the drain's rate, in bytes: about what it takes the CPU to scan so many.
+	matchCost = 2 << 10
 	// maxByLocation is the number of hit records of one request from which a secret gets no further record for another
 	// application: it is counted in the first one. This depends on the body alone, not on what arrived before: lines that
 	// are sent again make the same records, which count once.
@@ -40,8 +45,10 @@ type hits struct {
 	beyond   uint64 // of matches: without a record of their own
 	list     []*hit // in order of their first secret
 	index    map[hitKey]*hit
-	first    map[string]*hit // by finding
-	err      error           // why scanning was stopped
+	first    map[secretKey]*hit
+	lines    int    // read for a secret's application
+	paid     uint64 // matches whose tokens are taken
+	err      error  // why scanning was stopped
 }
 
 // hit is a record that is not complete yet: its identity needs the hash of the body.
@@ -55,10 +62,13 @@ type hitKey struct {
 	location [16]byte
 }
 
+// secretKey is a secret, as far as it is known without its location: of a rule without fingerprints, any.
+type secretKey struct{ rule, fingerprint string }
+
 func (d *Drain) newHits(r *http.Request, to *config.Drain) *hits {
 	return &hits{
 		drain: d, ctx: r.Context(), to: to, at: d.deps.Now().UTC(), remoteIP: web.InfoOf(r).Client, method: r.Method,
-		agent: r.UserAgent(), index: map[hitKey]*hit{}, first: map[string]*hit{},
+		agent: r.UserAgent(), index: map[hitKey]*hit{}, first: map[secretKey]*hit{},
 	}
 }
 
@@ -80,26 +90,36 @@ func (h *hits) add(f secrets.Found) bool {
 		h.beyond++
 		return true
 	}
-	source := readLine(f.Before, f.After, h.at)
-	location := h.location(source.app)
-	key := hitKey{location: location.Hash()}
 	fingerprint := ""
 	if f.Rule.Fingerprint {
 		fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
 	}
+	first := h.first[secretKey{f.Rule.ID, fingerprint}]
+	switch {
+	case first == nil && len(h.list) == maxRecords:
+		h.beyond++
+		return true
+	case first != nil && h.lines >= maxLines:
+		first.N++
+		return true
+	}
+	h.lines++
+	source := readLine(f.Before, f.After, h.at)
+	location := h.location(source.app)
+	key := hitKey{location: location.Hash()}
 	key.finding = h.keys.ID(f.Rule.ID, fingerprint, key.location)
 	known := h.index[key]
-	if known == nil && len(h.list) >= maxByLocation {
-		known = h.first[key.finding]
+	if known == nil && fingerprint != "" && len(h.list) >= maxByLocation {
+		known = first
 	}
-	if known != nil {
+	switch {
+	case known != nil:
 		known.N++
 		if source.at.After(known.ObservedAt) {
 			known.ObservedAt = source.at
 		}
 		return true
-	}
-	if len(h.list) == maxRecords {
+	case len(h.list) == maxRecords:
 		h.beyond++
 		return true
 	}
@@ -109,11 +129,18 @@ func (h *hits) add(f secrets.Found) bool {
 		x.Location.Label = h.clean(h.to.Name) // it is no part of the location: the drain may get another name
 	}
 	h.index[key] = x
-	if h.first[key.finding] == nil {
-		h.first[key.finding] = x
+	if first == nil {
+		h.first[secretKey{f.Rule.ID, fingerprint}] = x
 	}
 	h.list = append(h.list, x)
 	return true
+}
+
+// takeUnpaid returns how many secrets were found since the last call.
+func (h *hits) takeUnpaid() int {
+	n := h.matches - h.paid
+	h.paid = h.matches
+	return int(n)
 }
 
 // location returns the location of a secret in a line of an application; empty if the line does not name it.

@@ -1,0 +1,226 @@
+package drain
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/secrets"
+)
+
+// countedTokens has no limit and counts what is taken of the drains' bytes.
+type countedTokens struct {
+	unlimited
+	bytes int
+}
+
+func (c *countedTokens) TakeSharedTokens(class, _ string, n int, _ float64) time.Duration {
+	if class == limitBytes {
+		c.bytes += n
+	}
+	return 0
+}
+
+// 5 KB of gzip with 80,000 secrets read a bounded number of lines and compute a bounded number of hashes, and take
+// tokens for each secret. The number of secrets stays exact.
+func TestManyMatchesAreBoundedWork(t *testing.T) {
+	const n = 80_000
+	line := `{"app":"web","msg":"` + leak(1) + `"}` + "\n"
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.CopyN(z, &repeated{text: line}, int64(n*len(line))) // a buffer takes everything
+	_ = z.Close()
+	w := newWorld(t)
+	tokens := &countedTokens{}
+	w.drain.deps.Tokens = tokens
+	answer := w.post(202, packed.String())
+	total := 0
+	for _, h := range w.hits() {
+		total += int(h.N)
+	}
+	if packed.Len() > 32<<10 || total != n || !strings.Contains(answer, fmt.Sprintf(`"hits":%d`, n)) {
+		t.Errorf("%d bytes: %s, %d counted", packed.Len(), answer, total)
+	}
+	if least := n*matchCost + n*len(line); tokens.bytes < least {
+		t.Errorf("%d tokens were taken, want %d at least", tokens.bytes, least)
+	}
+}
+
+// What a request does for its secrets has a bound of its own for each kind of work: lines read, hashes computed and
+// records made.
+func TestWorkOfARequestIsBounded(t *testing.T) {
+	for name, secret := range map[string]func(i int) string{
+		"one secret":            func(int) string { return leak(1) },
+		"many secrets":          leak,
+		"without fingerprints":  func(i int) string { return "redis://:" + leak(i)[8:] + "@cache" },
+		"in many applications":  func(i int) string { return fmt.Sprintf(`{"app":"a-%d","m":"%s"}`, i, leak(1)) },
+		"passwords, many hosts": func(i int) string { return fmt.Sprintf(`{"app":"a-%d","m":"redis://:q8ZkT2vN@c"}`, i) },
+	} {
+		w := newWorld(t)
+		h := w.newHits(t)
+		stream := scanner().NewStream(h.add)
+		const n = maxMatches + 2_000
+		for i := range n {
+			if _, err := io.WriteString(stream, secret(i)+"\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = stream.Close()
+		total := h.beyond
+		for _, x := range h.list {
+			total += uint64(x.N)
+		}
+		if h.lines > maxLines+maxRecords || len(h.list) > maxRecords || h.matches != n || total != n {
+			t.Errorf("%s: %d secrets, %d counted, %d lines read, %d records", name, h.matches, total, h.lines, len(h.list))
+		}
+		if h.beyond < n-maxMatches {
+			t.Errorf("%s: %d secrets were hashed", name, n-h.beyond)
+		}
+	}
+}
+
+// newHits returns the hits of a request without a body.
+func (w *world) newHits(t *testing.T) *hits {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.drain.newHits(r, &w.to)
+}
+
+// Of a drain one request is scanned at a time; of the node as many as half of its cores, from drains in turn.
+func TestScansWaitForTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := newSlots()
+		width := cap(all.scans)
+		if width != max(1, runtime.GOMAXPROCS(0)/2) {
+			t.Errorf("%d scans at the same time", width)
+		}
+		var mu sync.Mutex // guards what follows
+		running, most, ofDrain := 0, 0, map[string]int{}
+		var order []string
+		var wg sync.WaitGroup
+		enter := func(drain string) {
+			in, err := all.enter(drain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				defer in.leave()
+				if err := in.scan(t.Context(), func() error {
+					mu.Lock()
+					running++
+					ofDrain[drain]++
+					order = append(order, drain)
+					most = max(most, running)
+					if ofDrain[drain] > 1 {
+						t.Errorf("%d requests of %s are scanned", ofDrain[drain], drain)
+					}
+					mu.Unlock()
+					time.Sleep(time.Second)
+					mu.Lock()
+					defer mu.Unlock()
+					running--
+					ofDrain[drain]--
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		for range maxRunningOfDrain {
+			enter("busy")
+		}
+		for i := range width {
+			enter(fmt.Sprint("other-", i))
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		in, err := all.enter("busy-2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := in.scan(ctx, func() error { return nil }); !errors.Is(err, errBusy) || time.Since(began) != time.Second/2 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		in.leave()
+		wg.Wait()
+		if most != width {
+			t.Errorf("%d scans at the same time, want %d", most, width)
+		}
+		for _, drain := range order[:width+1] { // at once, or after one scan of the other
+			if drain != "busy" {
+				return
+			}
+		}
+		t.Errorf("a drain with %d requests delays the others: %v", maxRunningOfDrain, order)
+	})
+}
+
+// A body whose client waits for its own drain's tokens is not slow: it is accepted, however long that takes.
+func TestWaitingForTokensIsNotSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.drain.deps.Tokens = &slowTokens{}
+		status, took := w.sendSlowly(t, 1, 20*(32<<10), 0)
+		if status != "202" || took < 20*time.Second {
+			t.Errorf("answered %s after %v", status, took)
+		}
+	})
+}
+
+// slowTokens lets each taker wait three seconds.
+type slowTokens struct {
+	unlimited
+	waited bool
+}
+
+func (s *slowTokens) TakeSharedTokens(string, string, int, float64) time.Duration {
+	if s.waited = !s.waited; s.waited {
+		return 3 * time.Second
+	}
+	return 0
+}
+
+// BenchmarkMatches reports the CPU time of a secret: of one that is counted, and of the scanner alone.
+func BenchmarkMatches(b *testing.B) {
+	const n = 80_000
+	body := strings.Repeat(leak(1)+"\n", n)
+	w := newWorld(b)
+	w.drain.deps.Tokens = unlimited{}
+	run := func(name string, once func()) {
+		b.Run(name, func(b *testing.B) {
+			before := processorTime()
+			for b.Loop() {
+				once()
+			}
+			b.ReportMetric(float64((processorTime()-before).Nanoseconds())/float64(b.N)/n, "cpu-ns/match")
+		})
+	}
+	run("drain", func() {
+		w.post(202, body)
+		w.records = w.records[:0]
+	})
+	run("scanner", func() {
+		s := scanner().NewStream(func(secrets.Found) bool { return true })
+		if _, err := io.WriteString(s, body); err != nil {
+			b.Fatal(err)
+		}
+		_ = s.Close()
+	})
+}
