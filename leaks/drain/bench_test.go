@@ -28,7 +28,7 @@ func logText() []byte {
 }
 
 // BenchmarkDrain compares a drain with what it cannot do without: the scanner alone, and compress/gzip with the scanner
-// on its output. Rates are of CPU time, and the ratios those of this run: other load on the machine changes neither much.
+// on its output. Rates are of CPU time, and ratios of this run: other load on the machine changes neither much.
 func BenchmarkDrain(b *testing.B) {
 	text := logText()
 	packed := []byte(gzipped(string(text)))

@@ -219,7 +219,7 @@ func (r *wireReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// setDeadline sets until when the next bytes must arrive. When all are there, net/http still reads, and would cancel the
+// setDeadline sets until when the next bytes must arrive. When all are there, net/http still reads: it would cancel the
 // request's context at the deadline.
 func (r *wireReader) setDeadline() {
 	allowed := maxTime
