@@ -303,9 +303,10 @@ func (r *readmeRunner) startDev() {
 	r.dev = startDevProcess(r.t, r.t.TempDir(),
 		"RELAY_MASTER_KEYS=main:"+r.values["main:"], "RELAY_PARTITIONS=8", "RELAY_DNS_SERVER=127.0.0.1:9")
 	r.values["rly_live_"] = "x"
-	r.onDev = newShell(r.t, append(r.dev.env, "RELAY_DATA_DIR="+r.dev.dir)...)
+	listen := strings.TrimPrefix(r.dev.url, "http://")
+	r.onDev = newShell(r.t, append(r.dev.env, "RELAY_DATA_DIR="+r.dev.dir, "RELAY_LISTEN="+listen)...)
 	r.known = strings.NewReplacer(
-		"rly_live_x", testKey, "localhost:8080", strings.TrimPrefix(r.dev.url, "http://"),
+		"rly_live_x", testKey, "localhost:8080", listen,
 		"https://app.example.com/hooks", r.dest.URL,
 		"2026-11-20", time.Now().Add(-24*time.Hour).UTC().Format(time.DateOnly),
 		"kafka1:9092,kafka2:9092,kafka3:9092", r.settings["RELAY_KAFKA_BROKERS"],
