@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // run starts the reports of a world's Drain.
@@ -64,19 +66,42 @@ func bomb(t *testing.T) []byte {
 	return bytes.Repeat(member.Bytes(), 10<<30/(16<<20))[:10_000_000]
 }
 
-// A bomb is refused after the first 64 MiB, at either level, whatever it would become.
+// A bomb is refused after the first 64 MiB of both levels together, whatever it would become, for about the CPU time
+// that as many bytes of text need.
 func TestBombsAreRefused(t *testing.T) {
 	w := newWorld(t)
+	before := processorTime()
+	w.post(202, string(make([]byte, 64<<20)))
+	text := processorTime() - before
 	once := bomb(t)
 	twice := gzipped(string(once[:1<<20]))
 	for name, body := range map[string][]byte{"once": once, "twice": []byte(twice)} {
 		from := &countingReader{Reader: bytes.NewReader(body)}
-		before := processorTime()
-		status, text := w.send(http.MethodPost, path, from)
-		t.Logf("%s: %d bytes of %d read in %v of a processor", name, from.n, len(body), processorTime()-before)
-		if status != 413 || !strings.Contains(text, "decompressed") || from.n > 256<<10 {
-			t.Errorf("%s: %d %s after %d bytes", name, status, text, from.n)
+		scanned, before := testutil.ToFloat64(w.drain.metrics.bytes), processorTime()
+		status, answer := w.send(http.MethodPost, path, from)
+		took := processorTime() - before
+		scanned = testutil.ToFloat64(w.drain.metrics.bytes) - scanned
+		t.Logf("%s: %d bytes of %d read, %v scanned in %v of a processor; 64 MiB of text in %v", name, from.n, len(body),
+			scanned, took, text)
+		if status != 413 || !strings.Contains(answer, "decompressed") || from.n > 256<<10 || scanned > 64<<20 {
+			t.Errorf("%s: %d %s after %d bytes, %v scanned", name, status, answer, from.n, scanned)
 		}
+		if took > 10*text { // 10 GB are 150 times as many bytes
+			t.Errorf("%s: %v of CPU time, 64 MiB of text take %v", name, took, text)
+		}
+	}
+}
+
+// The bytes of each level take of the drain's rate: members of gzip without content are work too.
+func TestBytesOfEachLevelTakeTokens(t *testing.T) {
+	w := newWorld(t)
+	tokens := &countedTokens{}
+	w.drain.deps.Tokens = tokens
+	members := strings.Repeat(gzipped(""), 10_000)
+	body := gzipped(members)
+	w.post(202, body)
+	if least := len(members) + len(body); tokens.bytes < least {
+		t.Errorf("%d tokens were taken, want %d at least", tokens.bytes, least)
 	}
 }
 

@@ -184,6 +184,28 @@ func TestWaitingForTokensIsNotSlow(t *testing.T) {
 	})
 }
 
+// So is one that is complete and waits for other scans of the node.
+func TestWaitingForATurnIsNotSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		scans := w.drain.running.scans
+		for range cap(scans) {
+			scans <- struct{}{}
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			time.Sleep(time.Minute)
+			for range cap(scans) {
+				<-scans
+			}
+		})
+		if status, took := w.sendSlowly(t, 1, 1<<10, 0); status != "202" || took != time.Minute {
+			t.Errorf("answered %s after %v", status, took)
+		}
+		wg.Wait()
+	})
+}
+
 // slowTokens lets each taker wait three seconds.
 type slowTokens struct {
 	unlimited

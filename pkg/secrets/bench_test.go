@@ -105,7 +105,35 @@ var hostile = []string{
 	"-----BEGIN PRIVATE KEY-----\n",
 	"redis://a:", "%25252F", "\\\\\\\\", "api_key=\x1b[0m", "ya29.-pypi-AgE-", "sl.Bglpat-", "AKIA ", "-us1",
 	"&quot;secret",
-	"sntrys_eyJ=",
+	"sntrys_eyJ=", "=ops_eyJ", "ops_eyJ-", "glpat-ops_eyJ", "sl.u.glpat-", "sntrys_eyJ+", "ABSK+",
+}
+
+// Text of many prefixes in long runs is read a bounded number of times: the longest run that is read again for each
+// prefix has 500 characters, and the shortest prefix in one 4.
+func TestHostileTextIsReadABoundedNumberOfTimes(t *testing.T) {
+	for _, s := range []*Scanner{newLeaks(t), newReceipts(t)} {
+		for _, unit := range hostile {
+			text := bytes.Repeat([]byte(unit), window/len(unit))
+			stream := s.NewStream(func(Found) bool { return true })
+			if _, err := stream.Write(text[:window/2]); err != nil {
+				t.Fatal(err)
+			}
+			stream.scan(stream.n)
+			if read := stream.pending.known.read; read > 125*stream.n {
+				t.Errorf("%q: %d bytes were read of %d", unit, read, stream.n)
+			}
+			_ = stream.Close()
+		}
+	}
+}
+
+func newReceipts(t testing.TB) *Scanner {
+	t.Helper()
+	s, err := New(ForReceipts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // BenchmarkHostile reports the speed, in CPU time of one core, for the slowest of the hostile texts.

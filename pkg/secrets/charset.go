@@ -5,27 +5,41 @@ type charset [256]bool
 
 // runs remembers, for each set, a part of the text that has its characters only. Text of many prefixes in one long run
 // is so read once, not once for each prefix.
-type runs [16]struct {
-	set       *charset
-	from, end int
+type runs struct {
+	sets [24]struct {
+		set       *charset
+		from, end int
+	}
+	read int // bytes that were read and not remembered
 }
 
-// of returns what is remembered of a set.
-func (m *runs) of(set *charset) (from, end *int) {
+// endOf returns where the set's characters from a position end, at the limit at most.
+func (m *runs) endOf(set *charset, b []byte, from, limit int) int {
 	i := 0
-	for i < len(m)-1 && m[i].set != nil && m[i].set != set {
+	for i < len(m.sets)-1 && m.sets[i].set != nil && m.sets[i].set != set {
 		i++
 	}
-	if m[i].set != set {
-		m[i].set, m[i].from, m[i].end = set, 0, 0
+	known := &m.sets[i]
+	if known.set != set {
+		known.set, known.from, known.end = set, 0, 0
 	}
-	return &m[i].from, &m[i].end
+	end := from
+	if from >= known.from && from < known.end {
+		end = known.end
+	}
+	start := end
+	for end < limit && set[b[end]] {
+		end++
+	}
+	m.read += max(0, end-start)
+	known.from, known.end = from, max(end, from)
+	return min(end, limit)
 }
 
 // shift moves the positions back.
 func (m *runs) shift(n int) {
-	for i := range m {
-		m[i].from, m[i].end = m[i].from-n, m[i].end-n
+	for i := range m.sets {
+		m.sets[i].from, m.sets[i].end = m.sets[i].from-n, m.sets[i].end-n
 	}
 }
 
@@ -70,21 +84,46 @@ func newCharset(ranges, single string) *charset {
 // sign.
 func (s *charset) escaped() bool { return s['/'] || s['+'] || s['='] }
 
+// singles has, for each set that wrappers escape, its characters that are always one byte, whatever is around them: no
+// escape begins with one, and none is a space in a URL.
+var singles = func() map[*charset]*charset {
+	all := map[*charset]*charset{}
+	for _, s := range charsets {
+		if !s.escaped() {
+			continue
+		}
+		single := *s
+		for _, c := range []byte(`\%&#+`) {
+			single[c] = false
+		}
+		single['='] = s['='] && !s.padded()
+		all[s] = &single
+	}
+	return all
+}()
+
+// padded reports whether the set is that of base64: nothing but '=' follows a '='.
+func (s *charset) padded() bool { return s['+'] && !s['-'] }
+
 // run returns where the set's characters from a position end, and their number. It reads most characters at most. level
 // says how often the text is known to be percent-encoded.
 func (s *charset) run(b []byte, from, most, level int, known *runs) (end, n int) {
 	if !s.escaped() {
-		return s.plainRun(b, from, most, known)
+		end = known.endOf(s, b, from, min(len(b), from+most))
+		return end, end - from
 	}
-	padding := s['+'] && !s['-'] // base64: nothing but '=' follows a '='
+	single, padded := singles[s], s.padded()
 	last := byte(0)
 	for end = from; n < most && end < len(b); n++ {
-		if c := b[end]; isAlnum[c] && s[c] && last != '=' {
-			last, end = c, end+1
+		if single[b[end]] && !(padded && last == '=') {
+			next := known.endOf(single, b, end, min(len(b), end+most-n))
+			n += next - end - 1 // and one more by the loop
+			last, end = b[next-1], next
 			continue
 		}
 		c, next := readChar(b, end)
-		if !s[c] || padding && last == '=' && c != '=' {
+		known.read++
+		if !s[c] || padded && last == '=' && c != '=' {
 			break
 		}
 		if b[end] == '%' || c == '+' {
@@ -99,27 +138,9 @@ func (s *charset) run(b []byte, from, most, level int, known *runs) (end, n int)
 	return end, n
 }
 
-// plainRun is run of a set that nothing escapes.
-func (s *charset) plainRun(b []byte, from, most int, known *runs) (end, n int) {
-	first, last := known.of(s)
-	limit := min(len(b), from+most)
-	end = from
-	if from >= *first && from < *last {
-		end = *last
-	}
-	for end < limit && s[b[end]] {
-		end++
-	}
-	if *first, *last = from, max(end, from); end > limit {
-		end = limit
-	}
-	return end, end - from
-}
-
 var (
-	isAlnum = charsets["alnum"]
-	isWord  = charsets["word"]
-	isHex   = charsets["hex"]
+	isWord = charsets["word"]
+	isHex  = charsets["hex"]
 )
 
 func isLetter(c byte) bool { return c|' ' >= 'a' && c|' ' <= 'z' }
