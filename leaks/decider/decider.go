@@ -17,7 +17,8 @@
 //     (TestTwoOwnersSendOneMessage, TestHitsThatAreReadTwiceChangeNothing).
 //  2. A verified hit more than an hour after the resolution opens the finding again, with one message
 //     (TestResolvedFindingsReopen).
-//  3. Memory is bounded by one poll.
+//  3. A hit whose finding cannot be opened because of a bound is counted (TestRefusedFindingsStopNothing).
+//  4. Memory is bounded by one poll.
 //
 // Backpressure: while the configuration log takes no record, the decider waits at the first decision that it has to
 // write.
@@ -351,6 +352,9 @@ func (d *Decider) decide(ctx context.Context, id string,
 		case errors.Is(err, config.ErrTooManyFindings), errors.Is(err, config.ErrStateFull),
 			errors.Is(err, config.ErrEntityTooLarge):
 			d.metrics.refused.Inc()
+			if old == nil {
+				d.metrics.dropped.Inc()
+			}
 			d.log.LogAttrs(ctx, slog.LevelWarn, "cannot change a finding, a bound is reached: resolve findings, or ignore them",
 				slog.String("finding", id), slog.Any("error", err))
 			return nil // the next hit tries again
@@ -397,7 +401,7 @@ func (d *Decider) write(ctx context.Context, id string, notifies bool,
 		return err
 	}
 	d.metrics.transitions.WithLabelValues(string(transition)).Inc()
-	d.log.LogAttrs(ctx, slog.LevelInfo, "finding changed its status", slog.String("finding", id),
+	d.log.LogAttrs(ctx, slog.LevelInfo, "transition of a finding", slog.String("finding", id),
 		slog.String("rule", after.Rule), slog.String("transition", string(transition)),
 		slog.Bool("announced", !after.AnnouncedAt.Before(after.OpenedAt)))
 	return nil

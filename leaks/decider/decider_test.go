@@ -523,10 +523,47 @@ func TestRefusedFindingsStopNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := r.decider(0)
 		d.deps.Config = refusing{d.deps.Config}
-		r.decideHits(d, r.hit("s"))
-		if got := testutil.ToFloat64(d.metrics.refused); got != 1 || r.finding(r.hit("s").Finding) != nil {
-			t.Errorf("%v were refused", got)
+		r.decideHits(d, r.hit("s"), r.hit("s"))
+		refused, dropped := testutil.ToFloat64(d.metrics.refused), testutil.ToFloat64(d.metrics.dropped)
+		if refused != 2 || dropped != 2 || r.finding(r.hit("s").Finding) != nil {
+			t.Errorf("%v were refused, %v hits dropped", refused, dropped)
 		}
+	})
+}
+
+// People are notified of a flood once a day while it goes on, also after they have acknowledged it. Hits that are read
+// again, and those of other findings, send nothing.
+func TestFloodIsAnnouncedEachDay(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		one, two := r.decider(0), r.decider(1)
+		after := time.Duration(0)
+		now := func() time.Time { return time.Now().Add(after) }
+		one.deps.Now, two.deps.Now = now, now
+		at := func(h *finding.Hit) { h.At, h.ObservedAt = now(), now() }
+		flood := func(h *finding.Hit) { h.Rule, h.Fingerprint = finding.RuleFlood, "" }
+		h, other := r.hit("flood", flood), r.hit("other")
+		r.decideHits(one, h, other)
+		want := "opened"
+		for day := range 3 {
+			after += 23 * time.Hour
+			r.decideHits(one, r.hit("flood", flood, at), r.hit("other", at))
+			r.wantMessages(h.Finding, want)
+			after += 2 * time.Hour
+			again := r.hit("flood", flood, at)
+			r.decideHits(one, again, again, h, r.hit("other", at))
+			r.finding(h.Finding) // both nodes have it
+			r.decideHits(two, again)
+			want += " continued"
+			r.wantMessages(h.Finding, want)
+			if day == 1 {
+				to := finding.Acknowledged
+				r.update(h.Finding, config.FindingUpdate{Status: &to})
+			}
+		}
+		r.wantMessages(other.Finding, "opened")
+		after += 48 * time.Hour
+		r.decideHits(one, h) // it has ended: an old hit is read again
+		r.wantMessages(h.Finding, want)
 	})
 }
 

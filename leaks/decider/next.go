@@ -30,11 +30,22 @@ func (d *Decider) next(old *config.Finding, h *finding.Hit, now time.Time) (*con
 		open(&f, now)
 	case old.Status == finding.Open && (verified || f.Severity > old.Severity && old.AnnouncedAt.Before(old.OpenedAt)):
 		transition = finding.Opened // nobody was notified before: it was not verified, or below the rule's severity
+	case floodContinues(old, h):
+		f.RemindedAt, transition = now, finding.Continued
 	}
 	if f == *old {
 		return nil, finding.Unchanged
 	}
 	return &f, transition
+}
+
+// floodContinues reports whether a hit shows that an outstanding flood goes on a day after people were reminded of it.
+func floodContinues(old *config.Finding, h *finding.Hit) bool {
+	last := old.OpenedAt
+	if old.RemindedAt.After(last) {
+		last = old.RemindedAt
+	}
+	return h.Rule == finding.RuleFlood && old.Status.Outstanding() && h.At.Sub(last) >= finding.FloodReminder
 }
 
 // open makes a finding open.

@@ -1,12 +1,14 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -15,10 +17,13 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of findings. What is beyond them is counted in one finding of the drain, whose rule is flood.
+// Bounds of the new findings of a drain and UTC day, those of our own API keys apart: somebody who can make up keys
+// must not hide them, nor severe findings behind others, nor those of one rule behind another's. What is beyond a bound
+// is counted in one finding of the drain, whose rule is flood. Configuration.FindingRoom has the bounds of the account.
 const (
-	maxOutstanding = 20_000 // of the account: neither resolved nor ignored
-	maxNewFindings = 1_000  // of a drain and UTC day
+	maxNewSevere = 750 // severity high or critical
+	maxNewMinor  = 250 // the others
+	maxNewOfRule = 10  // of each rule in any case, beyond these two
 )
 
 // NewFindingsSpan is how long the sets of Deps.Findings last: longer than the day that is part of their keys.
@@ -49,26 +54,9 @@ func (d *Drain) store(ctx context.Context, h *hits, body [sha256.Size]byte) erro
 	return nil
 }
 
-// bound returns the records to produce: those of findings that are known or may be added, and one for all others.
+// bound returns the records to produce: those of admitted findings, and one for all others.
 func (d *Drain) bound(ctx context.Context, h *hits) []*hit {
-	room := max(0, maxOutstanding-d.deps.Config.OutstandingFindings())
-	var added []string // new findings, each once
-	admitted := make(map[string]bool, len(h.list))
-	for _, x := range h.list {
-		if _, seen := admitted[x.Finding]; seen {
-			continue
-		}
-		known := d.deps.Config.HasFinding(x.Finding)
-		if admitted[x.Finding] = known; !known && len(added) < room {
-			added = append(added, x.Finding)
-		}
-	}
-	if len(added) > 0 {
-		key := h.to.ID + " " + h.at.Format(time.DateOnly)
-		for i, ok := range d.deps.Findings.Admit(ctx, key, added, maxNewFindings) {
-			admitted[added[i]] = ok
-		}
-	}
+	admitted := d.admitFindings(ctx, h)
 	var records []*hit
 	beyond := h.beyond
 	for _, x := range h.list {
@@ -83,6 +71,70 @@ func (d *Drain) bound(ctx context.Context, h *hits) []*hit {
 		records = append(records, h.flood(beyond))
 	}
 	return records
+}
+
+// admitFindings returns the findings whose hits are produced: those that are known, those of our own API keys, and new
+// ones within the bounds. Severe ones come first, then those of rules with few of them.
+func (d *Drain) admitFindings(ctx context.Context, h *hits) (admitted map[string]bool) {
+	admitted = make(map[string]bool, len(h.list))
+	type newFinding struct {
+		*hit
+		nth int // of its rule
+	}
+	var added []newFinding
+	ofRule := map[string]int{}
+	for _, x := range h.list {
+		if _, seen := admitted[x.Finding]; seen {
+			continue
+		}
+		admitted[x.Finding] = x.KeyID != "" || d.deps.Config.HasFinding(x.Finding)
+		if !admitted[x.Finding] {
+			added = append(added, newFinding{x, ofRule[x.Rule]})
+			ofRule[x.Rule]++
+		}
+	}
+	slices.SortStableFunc(added, func(a, b newFinding) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.nth, b.nth))
+	})
+	var severe, minor []*hit
+	for _, x := range added {
+		if x.Severity >= finding.High {
+			severe = append(severe, x.hit)
+		} else {
+			minor = append(minor, x.hit)
+		}
+	}
+	d.admitNew(ctx, h, "severe", severe, maxNewSevere, admitted)
+	d.admitNew(ctx, h, "minor", minor, maxNewMinor, admitted)
+	return admitted
+}
+
+// admitNew marks those of some new findings as admitted that are within the bounds. Each hit is of another finding.
+func (d *Drain) admitNew(ctx context.Context, h *hits, class string, added []*hit, most int, admitted map[string]bool) {
+	if len(added) == 0 {
+		return
+	}
+	added = added[:min(len(added), d.deps.Config.FindingRoom(h.to.ID, added[0].Severity))]
+	day := h.to.ID + " " + h.at.Format(time.DateOnly)
+	admit := func(set string, list []*hit, most int) {
+		ids := make([]string, len(list))
+		for i, x := range list {
+			ids[i] = x.Finding
+		}
+		for i, ok := range d.deps.Findings.Admit(ctx, day+" "+set, ids, most) {
+			admitted[ids[i]] = ok
+		}
+	}
+	admit(class, added, most)
+	byRule := map[string][]*hit{}
+	for _, x := range added {
+		if !admitted[x.Finding] {
+			byRule[x.Rule] = append(byRule[x.Rule], x)
+		}
+	}
+	for rule, list := range byRule {
+		admit("rule "+rule, list, maxNewOfRule)
+	}
 }
 
 // flood returns the record of secrets that are beyond the bounds.

@@ -51,8 +51,8 @@ type Configuration interface {
 	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 	// HasFinding reports whether the configuration has a finding with that id.
 	HasFinding(id string) bool
-	// OutstandingFindings returns how many findings are neither resolved nor ignored.
-	OutstandingFindings() int
+	// FindingRoom returns how many new findings of a severity a sender may open; see config.Control.
+	FindingRoom(sender string, severity finding.Severity) int
 }
 
 // Producer appends a record and calls done once, when the record is durable or was given up.

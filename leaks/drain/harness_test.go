@@ -54,12 +54,13 @@ type world struct {
 	keys     map[string]*config.Key // by fingerprint
 	keysErr  error                  // of FindingKeys
 
-	mu          sync.Mutex // guards what follows
-	known       map[string]bool
-	outstanding int
-	records     []*stream.Record
-	answer      func(r *stream.Record) error // of the log; nil = acknowledge
-	silent      bool                         // the log does not answer
+	mu       sync.Mutex // guards what follows
+	known    map[string]bool
+	knowsAll bool                     // all findings are known
+	room     map[finding.Severity]int // for new findings; nil = enough
+	records  []*stream.Record
+	answer   func(r *stream.Record) error // of the log; nil = acknowledge
+	silent   bool                         // the log does not answer
 }
 
 func newWorld(tb testing.TB) *world {
@@ -116,9 +117,17 @@ func (w *world) addKey(text string, key *config.Key) {
 	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(text)))] = key
 }
 
-func (w *world) HasFinding(id string) bool { return w.known[id] }
+func (w *world) HasFinding(id string) bool { return w.knowsAll || w.known[id] }
 
-func (w *world) OutstandingFindings() int { return w.outstanding }
+func (w *world) FindingRoom(sender string, severity finding.Severity) int {
+	if sender != drainID {
+		w.tb.Errorf("asked for the room of %s", sender)
+	}
+	if w.room == nil {
+		return 10_000
+	}
+	return w.room[severity]
+}
 
 // setAnswer sets what the log answers while the drain runs.
 func (w *world) setAnswer(answer func(*stream.Record) error) {

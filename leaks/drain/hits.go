@@ -1,10 +1,12 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -14,10 +16,13 @@ import (
 )
 
 const (
-	// maxRecords bounds the hit records of one request; what is beyond it is counted in the finding flood.
+	// maxRecords bounds the hit records of one request, those of our own API keys apart. Severe hits, and those of rules
+	// with few records, take the place of others. What is beyond it is counted in the finding flood.
 	maxRecords = 1_000
-	// maxMatches bounds the secrets of one request that are hashed; those after them are counted in the finding flood too.
-	maxMatches = 10_000
+	// maxMatches bounds the secrets of one request that are hashed, and each rule may go on up to maxMatchesOfRule; those
+	// after them are counted in the finding flood too.
+	maxMatches       = 10_000
+	maxMatchesOfRule = 200
 	// maxLines bounds the lines of one request that are read for the application and the time of a secret that has a
 	// record already. After them, a secret is counted in its first record, or its rule's.
 	maxLines = 2_000
@@ -42,13 +47,24 @@ type hits struct {
 	agent    string
 	keys     *finding.Keys // nil until the first secret
 	matches  uint64
-	beyond   uint64 // of matches: without a record of their own
-	list     []*hit // in order of their first secret
+	beyond   uint64         // of matches: without a record of their own
+	hashed   uint64         // of matches
+	extra    map[string]int // of hashed: those of a rule that are beyond maxMatches
+	list     []*hit         // in order of their first secret
 	index    map[hitKey]*hit
 	first    map[secretKey]*hit
-	lines    int    // read for a secret's application
-	paid     uint64 // matches whose tokens are taken
-	err      error  // why scanning was stopped
+	groups   map[group][]*hit // of list, without our own keys
+	bounded  int              // number of hits in groups
+	largest  *group           // the group that gives up a hit first; nil = not known
+	lines    int              // read for a secret's application
+	paid     uint64           // matches whose tokens are taken
+	err      error            // why scanning was stopped
+}
+
+// group is a set of hits that share room.
+type group struct {
+	severity finding.Severity
+	rule     string
 }
 
 // hit is a record that is not complete yet: its identity needs the hash of the body.
@@ -69,34 +85,30 @@ func (d *Drain) newHits(r *http.Request, to *config.Drain) *hits {
 	return &hits{
 		drain: d, ctx: r.Context(), to: to, at: d.deps.Now().UTC(), remoteIP: web.InfoOf(r).Client, method: r.Method,
 		agent: r.UserAgent(), index: map[hitKey]*hit{}, first: map[secretKey]*hit{},
+		extra: map[string]int{}, groups: map[group][]*hit{},
 	}
 }
 
 // add counts one secret. It is called while the body arrives. It returns false when scanning is no use any more.
 func (h *hits) add(f secrets.Found) bool {
 	if h.keys == nil {
-		keys, err := h.drain.deps.Config.FindingKeys(h.ctx)
-		if h.err = err; err != nil {
-			return false
-		}
-		h.keys = &keys
-		if h.drain.deps.Records.AddMany(h.ctx, h.to.ID, 0) > maxRecordsPerMinute {
-			h.err = rateLimited(time.Minute, fmt.Sprintf(
-				"takes secrets from at most %d locations a minute; send the lines again after a minute", maxRecordsPerMinute))
+		if h.err = h.begin(); h.err != nil {
 			return false
 		}
 	}
-	if h.matches++; h.matches > maxMatches {
+	if h.matches++; !h.mayHash(f.Rule.ID) {
 		h.beyond++
 		return true
 	}
-	fingerprint := ""
+	secret := secretKey{rule: f.Rule.ID}
 	if f.Rule.Fingerprint {
-		fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
+		secret.fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
 	}
-	first := h.first[secretKey{f.Rule.ID, fingerprint}]
+	first := h.first[secret]
+	severity, keyID := h.severity(f.Rule, secret.fingerprint, first)
+	of := group{severity, f.Rule.ID}
 	switch {
-	case first == nil && len(h.list) == maxRecords:
+	case first == nil && keyID == "" && !h.hasRoom(of):
 		h.beyond++
 		return true
 	case first != nil && h.lines >= maxLines:
@@ -107,9 +119,9 @@ func (h *hits) add(f secrets.Found) bool {
 	source := readLine(f.Before, f.After, h.at)
 	location := h.location(source.app)
 	key := hitKey{location: location.Hash()}
-	key.finding = h.keys.ID(f.Rule.ID, fingerprint, key.location)
+	key.finding = h.keys.ID(f.Rule.ID, secret.fingerprint, key.location)
 	known := h.index[key]
-	if known == nil && fingerprint != "" && len(h.list) >= maxByLocation {
+	if known == nil && secret.fingerprint != "" && len(h.list) >= maxByLocation {
 		known = first
 	}
 	switch {
@@ -119,21 +131,104 @@ func (h *hits) add(f secrets.Found) bool {
 			known.ObservedAt = source.at
 		}
 		return true
-	case len(h.list) == maxRecords:
+	case keyID == "" && !h.hasRoom(of):
 		h.beyond++
 		return true
 	}
-	x := h.newHit(f, fingerprint, source)
+	x := h.newHit(f, source)
 	x.Finding, x.LocationHash, x.Location = key.finding, key.location, location
+	x.Fingerprint, x.Severity, x.KeyID = secret.fingerprint, severity, keyID
 	if x.Location.Label == "" {
 		x.Location.Label = h.clean(h.to.Name) // it is no part of the location: the drain may get another name
 	}
-	h.index[key] = x
-	if first == nil {
-		h.first[secretKey{f.Rule.ID, fingerprint}] = x
+	h.insert(x, of)
+	return true
+}
+
+// begin prepares for the first secret of a request.
+func (h *hits) begin() error {
+	keys, err := h.drain.deps.Config.FindingKeys(h.ctx)
+	if err != nil {
+		return err
+	}
+	h.keys = &keys
+	if h.drain.deps.Records.AddMany(h.ctx, h.to.ID, 0) > maxRecordsPerMinute {
+		return rateLimited(time.Minute, fmt.Sprintf(
+			"takes secrets from at most %d locations a minute; send the lines again after a minute", maxRecordsPerMinute))
+	}
+	return nil
+}
+
+// mayHash reports whether one more secret of a rule is hashed, and counts it.
+func (h *hits) mayHash(rule string) bool {
+	if h.hashed >= maxMatches {
+		if h.extra[rule] >= maxMatchesOfRule {
+			return false
+		}
+		h.extra[rule]++
+	}
+	h.hashed++
+	return true
+}
+
+// hasRoom reports whether a new hit of a group gets a record. When there are maxRecords it takes the place of a hit of
+// a group that is less severe, or as severe and larger.
+func (h *hits) hasRoom(of group) bool {
+	if h.bounded < maxRecords {
+		return true
+	}
+	if h.largest == nil {
+		h.largest = h.findLargest()
+	}
+	from := *h.largest
+	return from.severity < of.severity || from.severity == of.severity && len(h.groups[from]) > len(h.groups[of])+1
+}
+
+// insert adds a hit, for which there is room.
+func (h *hits) insert(x *hit, of group) {
+	if x.KeyID == "" {
+		if h.bounded == maxRecords {
+			h.removeOne()
+		}
+		h.groups[of] = append(h.groups[of], x)
+		h.bounded++
+		h.largest = nil
+	}
+	h.index[hitKey{x.Finding, x.LocationHash}] = x
+	if secret := (secretKey{x.Rule, x.Fingerprint}); h.first[secret] == nil {
+		h.first[secret] = x
 	}
 	h.list = append(h.list, x)
-	return true
+}
+
+// removeOne removes the last hit of the largest group; what it counted is beyond the bound.
+func (h *hits) removeOne() {
+	from := *h.largest
+	last := len(h.groups[from]) - 1
+	x := h.groups[from][last]
+	if h.groups[from] = h.groups[from][:last]; last == 0 {
+		delete(h.groups, from)
+	}
+	h.bounded--
+	h.beyond += uint64(x.N)
+	h.list = slices.DeleteFunc(h.list, func(y *hit) bool { return y == x })
+	delete(h.index, hitKey{x.Finding, x.LocationHash})
+	if secret := (secretKey{x.Rule, x.Fingerprint}); h.first[secret] == x {
+		delete(h.first, secret)
+	}
+}
+
+// findLargest returns the largest of the groups with the lowest severity. Of equal ones it is the first by name, so
+// that lines which are sent again make the same records.
+func (h *hits) findLargest() *group {
+	var found *group
+	for g, list := range h.groups {
+		if found == nil || cmp.Or(cmp.Compare(g.severity, found.severity), cmp.Compare(len(h.groups[*found]), len(list)),
+			cmp.Compare(g.rule, found.rule)) < 0 {
+			found = &g
+		}
+	}
+	return found
 }
 
 // takeUnpaid returns how many secrets were found since the last call.
@@ -148,27 +243,35 @@ func (h *hits) location(app string) finding.Location {
 	return finding.Location{Source: finding.Drain, Label: h.clean(app), DrainID: h.to.ID}
 }
 
-// newHit returns the hit of a secret, without what depends on its finding.
-func (h *hits) newHit(f secrets.Found, fingerprint string, source line) *hit {
-	keyID, accepted := "", false
+// severity returns the severity of a secret, and the id of our own API key that it is; empty = it is none. known is a
+// hit of the same secret; nil = none.
+func (h *hits) severity(rule *secrets.Rule, fingerprint string, known *hit) (severity finding.Severity, keyID string) {
+	if known != nil {
+		return known.Severity, known.KeyID
+	}
+	accepted := false
 	if fingerprint != "" {
 		var key *config.Key
 		if key, accepted = h.drain.deps.Config.LeakedKey(fingerprint); key != nil {
 			keyID = key.ID
 		}
 	}
-	severity, err := finding.ParseSeverity(string(f.Rule.Severity))
+	of, err := finding.ParseSeverity(string(rule.Severity))
 	if err != nil {
-		panic("BUG: rule " + f.Rule.ID + ": " + err.Error()) // package secrets checks its rules
+		panic("BUG: rule " + rule.ID + ": " + err.Error()) // package secrets checks its rules
 	}
+	return finding.SeverityOf(finding.Context{
+		Rule: rule.ID, Severity: of, Kind: finding.Secret, Source: finding.Drain,
+		Server: rule.Exposure == secrets.Server, Test: rule.Test, KeyWorks: accepted,
+	}), keyID
+}
+
+// newHit returns the hit of a secret, without what depends on its fingerprint.
+func (h *hits) newHit(f secrets.Found, source line) *hit {
 	return &hit{offset: f.Offset, Hit: finding.Hit{
 		Account: h.to.Account, At: h.at, ObservedAt: source.at, N: 1, Kind: finding.Secret, Rule: f.Rule.ID,
 		Source: finding.Drain, Channel: config.PlatformGeneric, Sender: h.to.ID,
-		Severity: finding.SeverityOf(finding.Context{
-			Rule: f.Rule.ID, Severity: severity, Kind: finding.Secret, Source: finding.Drain,
-			Server: f.Rule.Exposure == secrets.Server, Test: f.Rule.Test, KeyWorks: accepted,
-		}),
-		Test: f.Rule.Test, Billed: !f.Rule.Test, Masked: f.Rule.Mask(f.Secret), Fingerprint: fingerprint, KeyID: keyID,
+		Test: f.Rule.Test, Billed: !f.Rule.Test, Masked: f.Rule.Mask(f.Secret),
 		Environment: h.clean(source.environment), Release: h.clean(source.release),
 		Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.remoteIP,
 	}}

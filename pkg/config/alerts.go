@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/finding"
 )
 
 // alerts has the methods for alerts and their settings.
@@ -218,14 +220,16 @@ type Alert struct {
 
 // AlertNotice is one message that is being sent to the channels.
 type AlertNotice struct {
-	ID        string    `json:"id"`                // the same in every try
-	Finding   string    `json:"finding,omitempty"` // fnd_… when the message is about one
-	Tripwire  string    `json:"tripwire,omitempty"`
-	Count     int       `json:"count,omitempty"` // number of findings, of a message about several
-	Type      string    `json:"type"`
-	At        time.Time `json:"at"`
-	Value     any       `json:"value"`
-	Threshold any       `json:"threshold"`
+	ID       string `json:"id"`                // the same in every try
+	Finding  string `json:"finding,omitempty"` // fnd_… when the message is about one
+	Tripwire string `json:"tripwire,omitempty"`
+	Count    int    `json:"count,omitempty"` // number of findings, of a message about several
+	// Groups are the worst of these findings, at most 10; see alert.Announce.
+	Groups    []FindingGroup `json:"groups,omitempty"`
+	Type      string         `json:"type"`
+	At        time.Time      `json:"at"`
+	Value     any            `json:"value"`
+	Threshold any            `json:"threshold"`
 	// targets that have not accepted it: a channel, or "email:" and an address
 	PendingTargets []string  `json:"to"`
 	Merged         int       `json:"earlier,omitempty"` // number of earlier messages that were merged into this one
@@ -234,6 +238,14 @@ type AlertNotice struct {
 	// LeaseNode sends the message until LeaseUntil; after that any node may.
 	LeaseNode  string    `json:"node"`
 	LeaseUntil time.Time `json:"until"`
+}
+
+// FindingGroup counts findings of one rule and severity.
+type FindingGroup struct {
+	Severity finding.Severity `json:"severity"`
+	Rule     string           `json:"rule"`
+	App      string           `json:"app,omitempty"` // of the first of them: untrusted text
+	Count    int              `json:"count"`
 }
 
 // maxAlertNotices bounds the messages that wait while channels are unavailable and an alert keeps changing. The oldest

@@ -96,6 +96,7 @@ type core struct {
 	passwords       *passwords
 	cache           cache
 	keyIndex        atomic.Pointer[keyIndex]
+	senderCounts    atomic.Pointer[senderCounts]
 	usedKeys        chan usedKey // keys whose fingerprints recordKeyUses has to check
 	// by id of a key: the entity of the service secret under which this node has checked its fingerprint
 	fingerprintedKeys sync.Map

@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"errors"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -34,6 +35,7 @@ type Finding struct {
 	// OpenedAt is when it was opened last. AnnouncedAt is when people were notified about that; zero = they were not.
 	OpenedAt    time.Time `json:"opened_at"`
 	AnnouncedAt time.Time `json:"announced_at,omitzero"`
+	RemindedAt  time.Time `json:"reminded_at,omitzero"` // of a flood: when it was found to go on last
 
 	Resolution   string    `json:"resolution,omitempty"` // one of finding.Resolutions
 	ResolvedAt   time.Time `json:"resolved_at,omitzero"`
@@ -55,13 +57,14 @@ type FirstHit struct {
 // MaxFindingNote is the maximum length of a note, in characters.
 const MaxFindingNote = 500
 
-// Bits of a finding's attributes, by which findings are filtered without decoding them. The seconds of IgnoreUntil
-// stand above them.
+// Bits of a finding's attributes, by which findings are filtered and counted without decoding them.
 const (
-	attrStatus   = 0 // 2 bits: the index in finding.Statuses
-	attrSeverity = 2 // 3 bits
-	attrTest     = 1 << 5
-	attrIgnore   = 8
+	attrStatus     = 0 // 2 bits: the index in finding.Statuses
+	attrSeverity   = 2 // 3 bits
+	attrTest       = 1 << 5
+	attrIgnore     = 8 // the seconds of IgnoreUntil, up to the year 9999
+	attrIgnoreBits = 38
+	attrSender     = attrIgnore + attrIgnoreBits // the rest: a hash of the sender
 )
 
 // attributes returns conflog.Index.Attributes of a finding.
@@ -71,9 +74,16 @@ func (f *Finding) attributes() uint64 {
 		a |= attrTest
 	}
 	if !f.IgnoreUntil.IsZero() {
-		a |= uint64(max(f.IgnoreUntil.Unix(), 0)) << attrIgnore
+		a |= uint64(max(f.IgnoreUntil.Unix(), 0)) & (1<<attrIgnoreBits - 1) << attrIgnore
 	}
-	return a
+	return a | uint64(hashOfSender(f.First.Sender))<<attrSender
+}
+
+// hashOfSender returns 18 bits of a hash.
+func hashOfSender(sender string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(sender))
+	return h.Sum32() >> (attrSender - 32)
 }
 
 // FindingFilter selects findings. Members with their zero value select all.
@@ -89,7 +99,7 @@ type FindingFilter struct {
 func (f *FindingFilter) matches(attributes uint64) bool {
 	status := finding.Statuses[attributes>>attrStatus&3]
 	severity := finding.Severity(attributes >> attrSeverity & 7)
-	until := int64(attributes >> attrIgnore)
+	until := int64(attributes >> attrIgnore & (1<<attrIgnoreBits - 1))
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, status)) &&
 		(len(f.Severities) == 0 || slices.Contains(f.Severities, severity)) && severity >= f.MinSeverity &&
 		(f.IgnoredUntil.IsZero() || until > 0 && until <= f.IgnoredUntil.Unix())
@@ -127,10 +137,6 @@ func (c findings) FindingCounts() FindingCounts {
 	}
 	return n
 }
-
-// OutstandingFindings returns the number of findings that are neither resolved nor ignored. A sender asks before it
-// produces hits of new findings: apply refuses more than MaxOutstandingFindings.
-func (c findings) OutstandingFindings() int { return c.View().PendingLen(kindFinding) }
 
 // FindingsBefore returns the findings that were created before t, oldest first.
 func (c findings) FindingsBefore(t time.Time) (old []*Finding) {

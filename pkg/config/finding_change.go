@@ -56,7 +56,7 @@ func (c findings) DecideFinding(ctx context.Context, id string,
 					next.AnnouncedAt = next.OpenedAt
 				}
 			}
-			first.Exempt = next.Rule == finding.RuleFlood // the one finding that is outside the bounds
+			first.Exempt = isOutsideBounds(next)
 			first.Value, err = c.encodeFinding(e, was, next)
 			return first, second, err
 		})
@@ -71,6 +71,10 @@ func (c findings) DecideFinding(ctx context.Context, id string,
 	}
 	return before, after, nil
 }
+
+// isOutsideBounds reports whether a finding may be outstanding beyond MaxOutstandingFindings: that of a flood, of which
+// each sender has one, and those of our own API keys, which nobody can make up.
+func isOutsideBounds(f *Finding) bool { return f.Rule == finding.RuleFlood || f.KeyID != "" }
 
 // complete sets the members of a finding that follow from the one that it replaces; nil = none.
 func (c findings) complete(next, was *Finding, id string) {
@@ -135,7 +139,7 @@ type FindingUpdate struct {
 	Status       *finding.Status
 	Resolution   *string    // required for resolved
 	IgnoreReason *string    // required for ignored
-	IgnoreUntil  *time.Time // the zero time = for good
+	IgnoreUntil  *time.Time // the zero time = for good, or for MaxSharedIgnore
 	Note         *string
 	Version      *int // the version that the caller has seen
 }
@@ -202,6 +206,27 @@ func (u *FindingUpdate) apply(f *Finding, now time.Time) error {
 		return &InvalidError{"ignore_until", "must be in the future"}
 	default:
 		f.IgnoreUntil = u.IgnoreUntil.UTC().Truncate(time.Second)
+	}
+	return limitIgnoring(f, now)
+}
+
+// MaxSharedIgnore is how long a finding that may hold several secrets can be ignored.
+const MaxSharedIgnore = 24 * time.Hour
+
+// limitIgnoring limits how long a finding is ignored whose secrets have no fingerprint: all secrets of one rule in one
+// location are this finding, so ignoring it for good would ignore the next one too. Whoever writes the lines may choose
+// the location: it is the name of the application in them.
+func limitIgnoring(f *Finding, now time.Time) error {
+	if f.Status != finding.Ignored || f.Kind != finding.Secret || f.Fingerprint != "" {
+		return nil
+	}
+	latest := now.Add(MaxSharedIgnore).Truncate(time.Second)
+	switch {
+	case f.IgnoreUntil.IsZero():
+		f.IgnoreUntil = latest
+	case f.IgnoreUntil.After(latest):
+		return &InvalidError{"ignore_until",
+			"must be within a day: secrets of this rule have no fingerprint, so the next one would be ignored too"}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (n *testNode) openFinding(ctx context.Context, f Finding) (opened bool, err
 
 func newFinding() Finding {
 	return Finding{Meta: Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret, Rule: "r", Severity: finding.High,
-		Status: finding.Open, OpenedAt: time.Now()}
+		Status: finding.Open, OpenedAt: time.Now(), Fingerprint: "fpr_1"}
 }
 
 // A finding and the message about it are one record: of several nodes one writes both.
@@ -144,6 +144,35 @@ func TestUpdateFinding(t *testing.T) {
 	})
 }
 
+// A finding of a rule without fingerprints, which may hold several secrets, is ignored for at most a day.
+func TestSharedFindingsAreIgnoredForADay(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"})
+		f := newFinding()
+		f.Fingerprint = ""
+		if _, err := n.openFinding(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		to, why, note := finding.Ignored, "accepted_risk", "n"
+		later, day := time.Now().Add(25*time.Hour), time.Now().Add(MaxSharedIgnore).Truncate(time.Second)
+		if _, err := n.UpdateFinding(t.Context(), f.ID,
+			FindingUpdate{Status: &to, IgnoreReason: &why, IgnoreUntil: &later}); !isInvalid(err, "ignore_until") {
+			t.Errorf("ignored for more than a day: %v", err)
+		}
+		for _, u := range []FindingUpdate{{Status: &to, IgnoreReason: &why}, {Note: &note}, {IgnoreUntil: &time.Time{}}} {
+			if got, err := n.UpdateFinding(t.Context(), f.ID, u); err != nil || got.IgnoreUntil.Sub(day).Abs() > time.Second {
+				t.Errorf("ignored until %v, %v; want %v", got, err, day)
+			}
+		}
+	})
+}
+
+// isInvalid reports whether an error is about a parameter.
+func isInvalid(err error, param string) bool {
+	e, ok := errors.AsType[*InvalidError](err)
+	return ok && e.Param == param
+}
+
 // Filters and counts are answered from the attributes, also of a state that was read from a snapshot.
 func TestFindingFilters(t *testing.T) {
 	conf := broker(t)
@@ -230,6 +259,49 @@ func TestFindingBounds(t *testing.T) {
 	if _, err := n.openFinding(t.Context(), flood); err != nil {
 		t.Errorf("the finding of a flood: %v", err)
 	}
+	n.inject(kindFinding, "pending", MaxOutstandingFindings)
+	key := newFinding()
+	key.KeyID = "key_1"
+	if _, err := n.openFinding(t.Context(), key); err != nil {
+		t.Errorf("the finding of an API key of our own: %v", err)
+	}
+}
+
+// A sender gets a share of the room that is left, so that no sender uses up that of others; findings that are not
+// severe get half of it.
+func TestFindingRoom(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"})
+		want := func(what, sender string, severe, minor int) {
+			t.Helper()
+			time.Sleep(2 * senderCountsAge)
+			if s, m := n.FindingRoom(sender, finding.High), n.FindingRoom(sender, finding.Medium); s != severe || m != minor {
+				t.Errorf("%s: room of %s for %d severe and %d minor findings, want %d and %d", what, sender, s, m, severe, minor)
+			}
+		}
+		want("at first", "drn_1", 6666, 3333)
+		for i := range 6 {
+			f := newFinding()
+			f.First.Sender = "drn_1"
+			if i >= 4 {
+				f.Status, f.Resolution = finding.Resolved, "revoked"
+			}
+			if _, err := n.openFinding(t.Context(), f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("six findings, two are resolved", "drn_1", 6665-4, 3332-4)
+		want("six findings of another sender", "drn_2", 6665, 3332)
+		n.inject(kindFinding, "pending", MaxOutstandingFindings-18)
+		want("nearly full", "drn_1", 2, 0)
+		want("nearly full", "drn_2", 6, 3)
+		n.inject(kindFinding, "pending", MaxOutstandingFindings+1)
+		want("full", "drn_2", 0, 0)
+		n.inject(kindFinding, "pending", 0)
+		n.inject(kindFinding, "len", MaxFindings-21)
+		want("nearly as many findings as may be", "drn_1", 1, 0)
+		want("nearly as many findings as may be", "drn_2", 7, 3)
+	})
 }
 
 // Ids and statuses of findings outlast an export and its import into an empty log. A key that was used before the

@@ -52,12 +52,16 @@ func (h *Hit) Regresses(resolvedAt time.Time) bool {
 	return !h.Unverified && h.ObservedAt.Sub(resolvedAt) > RegressionDelay
 }
 
+// FloodReminder is how often people are notified of a flood that goes on: it hides new secrets.
+const FloodReminder = 24 * time.Hour
+
 // Transition is a change of a finding about which people are notified.
 type Transition string
 
 // Transitions. Unchanged is no transition.
 const (
 	Unchanged Transition = ""
-	Opened    Transition = "opened"   // it was seen for the first time, or verified for the first time
-	Reopened  Transition = "reopened" // it was seen again after its resolution, or is ignored no longer
+	Opened    Transition = "opened"    // it was seen for the first time, or verified for the first time
+	Reopened  Transition = "reopened"  // it was seen again after its resolution, or is ignored no longer
+	Continued Transition = "continued" // a flood still goes on; see FloodReminder
 )

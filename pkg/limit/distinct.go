@@ -12,12 +12,13 @@ import (
 
 // Distinct bounds how many different members a set may get. A set begins with its first member, lasts for span, and is
 // then empty again. With Redis all nodes share the sets. Without it each node has sets of its own, which begin with the
-// members that this node has admitted before.
+// members that this node has admitted before. A node never admits more members to a set than its bound, whatever
+// happens to Redis meanwhile.
 type Distinct struct {
 	limiter *Limiter
 	class   string
 	span    time.Duration
-	most    int // members of all sets in memory
+	most    int // members of all sets in memory; see maxDistinctMembers
 
 	mu      sync.Mutex // guards what follows
 	sets    map[windowKey]*distinctSet
@@ -34,9 +35,13 @@ type distinctSet struct {
 // memberHash is the first half of the SHA-256 of a member.
 type memberHash [16]byte
 
-// maxDistinctMembers bounds the members of all sets of a Distinct in memory, some 50 bytes each. While there are as
-// many, no set gets a new member.
-const maxDistinctMembers = 1 << 18
+const (
+	// maxDistinctMembers bounds the members of all sets of a Distinct in memory, some 50 bytes each. While there are as
+	// many, a set gets new members only up to minDistinctMembers: so no set uses up the room of all others. The caller
+	// bounds the number of sets.
+	maxDistinctMembers = 1 << 18
+	minDistinctMembers = 16
+)
 
 // sweepDistinct is the time between two removals of sets that have ended.
 const sweepDistinct = 10 * time.Second
@@ -65,7 +70,8 @@ func (l *Limiter) NewDistinct(class string, span time.Duration) *Distinct {
 }
 
 // Admit reports for each member whether the set of that key holds it; the set takes new members in their order while it
-// has fewer than most. It takes at most Config.Timeout and never fails.
+// has fewer than most. It takes at most Config.Timeout and never fails. A node whose own part of the set is full,
+// because it admitted members while Redis was unavailable, refuses members that other nodes have admitted too.
 func (d *Distinct) Admit(ctx context.Context, key string, members []string, most int) []bool {
 	k := windowKey(sha256.Sum256([]byte(key)))
 	hashes := make([]memberHash, len(members))
@@ -128,11 +134,8 @@ func (d *Distinct) admitLocal(k windowKey, members []memberHash, most int, share
 			continue
 		}
 		byAll, asked := shared[i]
-		room := d.members < d.most
-		if admitted[i] = room && len(s.members) < most; asked {
-			admitted[i] = byAll
-		}
-		if admitted[i] && room {
+		room := d.members < d.most || len(s.members) < minDistinctMembers
+		if admitted[i] = room && len(s.members) < most && (byAll || !asked); admitted[i] {
 			s.members[m] = struct{}{}
 			d.members++
 		}

@@ -42,13 +42,53 @@ func TestDistinctIsBounded(t *testing.T) {
 			admitted++
 		}
 	}
-	if admitted != 100 || d.members != 100 {
+	if admitted != 20*minDistinctMembers || d.members != admitted { // 20 sets with their least number
 		t.Errorf("%d admitted, %d in memory", admitted, d.members)
 	}
 	c.now = c.now.Add(time.Hour)
 	if !d.Admit(t.Context(), "new", []string{"a"}, 1)[0] || d.members != 1 || len(d.sets) != 1 {
 		t.Errorf("after the end of the sets: %d members of %d sets", d.members, len(d.sets))
 	}
+}
+
+// A set has a room of its own, however much the sets of other keys hold.
+func TestDistinctHasRoomForEachKey(t *testing.T) {
+	l, _ := alone(t)
+	d := l.NewDistinct("test", time.Hour)
+	d.most = 100
+	members := make([]string, 200)
+	for i := range members {
+		members[i] = fmt.Sprint(i)
+	}
+	if got := d.Admit(t.Context(), "greedy", members, 1000); !got[99] || got[100] {
+		t.Errorf("one set has %d members in memory", d.members)
+	}
+	if got := d.Admit(t.Context(), "other", members, 1000); !got[minDistinctMembers-1] || got[minDistinctMembers] {
+		t.Errorf("another set: %v", got[:minDistinctMembers+1])
+	}
+	if got := d.Admit(t.Context(), "small", members, 2); !slices.Equal(got[:3], []bool{true, true, false}) {
+		t.Errorf("a set with a smaller bound: %v", got[:3])
+	}
+}
+
+// The bound of a node holds over failures of Redis, also when Redis comes back without what it had.
+func TestDistinctOutlastsRedis(t *testing.T) {
+	eachEngine(t, func(t *testing.T, url string) {
+		d := idle(t, url).NewDistinct("test", time.Hour)
+		f := func(members []string, want ...bool) {
+			t.Helper()
+			if got := d.Admit(t.Context(), "key", members, 3); !slices.Equal(got, want) {
+				t.Errorf("%v: %v, want %v", members, got, want)
+			}
+		}
+		f([]string{"a", "b"}, true, true)
+		names := d.limiter.client.Keys(t.Context(), "distinct:*").Val()
+		if err := d.limiter.client.Del(t.Context(), names...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		f([]string{"c", "d", "a"}, true, false, true)
+		f([]string{"e"}, false)
+	})
 }
 
 // All nodes fill one set together; without Redis each goes on with what it has admitted itself.

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,11 +14,13 @@ import (
 
 // Messages about findings. The alert that holds a message is written together with the finding, in one record, so
 // there is one message for each transition. At most findingSlots of them an hour are messages of their own; each takes
-// a slot, an alert that may be used again after an hour. The others are counted by one more alert, which becomes the
-// digest. Messages about tripwires are outside that limit, and unverified reports have one of their own.
+// a slot, an alert that may be used again after an hour. The last urgentSlots are for findings that nobody can make up.
+// The others are counted by one more alert, which becomes the digest. Messages about tripwires are outside that limit,
+// and unverified reports have one of their own.
 
 const (
 	findingSlots = 20 // messages about one finding in findingEvery, on all nodes together
+	urgentSlots  = 5  // of them, only for urgent findings
 	// findingEvery is how long a slot is taken, and the pause between two digests, or messages about unverified reports.
 	findingEvery = time.Hour
 	// findingDigestDelay is how long the first digest gathers findings that are opened together.
@@ -32,6 +35,12 @@ const (
 	manyType       = findingType + "many"
 )
 
+// Bounds of what a digest names.
+const (
+	maxGroups      = 10 // groups that a digest counts apart
+	maxNamedGroups = 5  // of them, those that the message names
+)
+
 // findingRule is the name of the rule in the settings.
 const findingRule = "finding"
 
@@ -44,6 +53,9 @@ func (a *Alerts) Announce(t finding.Transition) config.Announcer {
 		to := targets(s, config.EndpointAlerts{})
 		if !s.Rules.Finding.Enabled || err != nil || f.Severity < least || len(to) == 0 {
 			return nil
+		}
+		if t == finding.Continued {
+			t = finding.Opened // people get the same message once more
 		}
 		n := a.newNotice(findingType+string(t), evaluation{value: f.Severity.String(), threshold: least.String()}, to, now)
 		n.Finding = f.ID
@@ -65,14 +77,29 @@ func (a *Alerts) Announce(t finding.Transition) config.Announcer {
 			n.Type = unverifiedType
 			return single("finding.unverified/"+f.First.Sender, findingEvery)
 		}
-		for i := range findingSlots {
+		for _, i := range slotsOf(f) {
 			if one := single(fmt.Sprintf("%s%02d", findingPrefix, i), findingEvery); one != nil {
 				return one
 			}
 		}
 		n.Type, n.Finding = manyType, ""
-		return &config.FindingNotice{Alert: findingDigest, Write: func(x *config.Alert) { countInDigest(x, n, now) }}
+		group := config.FindingGroup{Severity: f.Severity, Rule: f.Rule, App: f.First.Label, Count: 1}
+		return &config.FindingNotice{Alert: findingDigest, Write: func(x *config.Alert) { countInDigest(x, n, group, now) }}
 	}
+}
+
+// slotsOf returns the slots that the message about a finding may take, in their order. All are open to urgent findings,
+// those of our own API keys, critical ones and floods: made-up keys must not use up their messages.
+func slotsOf(f *config.Finding) []int {
+	all := make([]int, findingSlots)
+	for i := range all {
+		all[i] = i
+	}
+	if f.KeyID == "" && f.Severity < finding.Critical && f.Rule != finding.RuleFlood {
+		return all[:findingSlots-urgentSlots]
+	}
+	slices.Reverse(all)
+	return all
 }
 
 // addNotice adds a notice to an alert, which is resolved at once: nothing would resolve it later.
@@ -82,18 +109,39 @@ func addNotice(x *config.Alert, n config.AlertNotice, now time.Time) {
 }
 
 // countInDigest counts a finding in the digest that still gathers, or begins one, which is due an hour after the last.
-func countInDigest(x *config.Alert, n config.AlertNotice, now time.Time) {
+func countInDigest(x *config.Alert, n config.AlertNotice, group config.FindingGroup, now time.Time) {
 	if i := slices.IndexFunc(x.Notices, gathers); i >= 0 {
 		x.Notices[i].Count++
+		x.Notices[i].Groups = addToGroups(x.Notices[i].Groups, group)
 		return
 	}
-	n.Count, n.NextAt = 1, now.Add(findingDigestDelay)
+	n.Count, n.Groups, n.NextAt = 1, []config.FindingGroup{group}, now.Add(findingDigestDelay)
 	if due := x.FiredAt.Add(findingEvery); due.After(n.NextAt) {
 		n.NextAt = due
 	}
 	n.LeaseNode, n.LeaseUntil = "", time.Time{}
 	x.Rule, x.Since, x.FiredAt = findingRule, now, n.NextAt
 	x.Notices = append(x.Notices, n)
+}
+
+// addToGroups counts a finding in the groups of a digest, worst first. When there are maxGroups, a new group takes the
+// place of a less severe one.
+func addToGroups(groups []config.FindingGroup, added config.FindingGroup) []config.FindingGroup {
+	i := slices.IndexFunc(groups, func(g config.FindingGroup) bool {
+		return g.Rule == added.Rule && g.Severity == added.Severity
+	})
+	switch last := len(groups) - 1; {
+	case i >= 0:
+		groups[i].Count++
+	case len(groups) < maxGroups:
+		groups = append(groups, added)
+	case groups[last].Severity < added.Severity:
+		groups[last] = added
+	}
+	slices.SortStableFunc(groups, func(a, b config.FindingGroup) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Count, a.Count))
+	})
+	return groups
 }
 
 // gathers reports whether a notice is a digest that no node has begun to send: its count may still grow.
@@ -122,6 +170,13 @@ func findingHeadline(n config.AlertNotice) string {
 
 // findingFacts adds what is known of the finding of a notice as facts, and returns the name of its rule.
 func (nf *notifier) findingFacts(n config.AlertNotice, fact func(string, any)) (rule string) {
+	for _, g := range n.Groups[:min(len(n.Groups), maxNamedGroups)] {
+		name := fmt.Sprintf("%s, %s", g.Rule, g.Severity)
+		if g.App != "" {
+			name += ", first in " + g.App
+		}
+		fact(name, g.Count)
+	}
 	f, presence := nf.deps.Notices.Finding(n.Finding)
 	if presence != config.Present {
 		return ""
@@ -131,6 +186,9 @@ func (nf *notifier) findingFacts(n config.AlertNotice, fact func(string, any)) (
 	fact("Source", string(f.First.Source)+" "+f.First.Sender)
 	fact("Application", f.First.Label)
 	fact("Our API key", f.KeyID)
+	if f.Rule == finding.RuleFlood {
+		return "more new secrets than a drain may report, which hides some of them"
+	}
 	return f.Rule
 }
 

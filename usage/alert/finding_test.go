@@ -75,21 +75,76 @@ func TestManyFindingsBecomeADigest(t *testing.T) {
 			[]*rig{r, other}[i%2].announce(newFinding(nil), finding.Opened)
 		}
 		time.Sleep(10 * time.Second) // two notifiers that want the same message try again
-		want("at once", 20, 0, 0)
+		want("at once", 15, 0, 0)
 		time.Sleep(10 * time.Minute)
-		want("after the digest", 20, 1, 981)
+		want("after the digest", 15, 1, 986)
 		for range 5 {
 			r.announce(newFinding(nil), finding.Opened)
 		}
 		time.Sleep(45 * time.Minute)
-		want("before the hour is over", 20, 1, 981)
+		want("before the hour is over", 15, 1, 986)
 		time.Sleep(10 * time.Minute)
-		want("the second digest", 20, 2, 986)
+		want("the second digest", 15, 2, 991)
 		for range 21 {
 			other.announce(newFinding(nil), finding.Opened)
 		}
 		time.Sleep(2 * time.Hour)
-		want("the next hour", 40, 3, 987)
+		want("the next hour", 30, 3, 997)
+	})
+}
+
+// Made-up findings leave messages for those of our own API keys, critical ones and floods; and the digest names the
+// worst findings that it counts, in a bounded message.
+func TestUrgentFindingsHaveSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		runNotifiers(t, r)
+		for i := range 1000 {
+			r.announce(newFinding(func(f *config.Finding) {
+				f.Rule, f.First.Label = fmt.Sprint("rule-", i%20), fmt.Sprint("app-", i)
+			}), finding.Opened)
+		}
+		for _, alter := range []func(*config.Finding){
+			func(f *config.Finding) { f.KeyID = "key_1" },
+			func(f *config.Finding) { f.Severity = finding.Critical },
+			func(f *config.Finding) { f.Rule = finding.RuleFlood },
+			func(f *config.Finding) { f.Rule = finding.RuleFlood },
+			func(f *config.Finding) { f.KeyID = "key_2" },
+		} {
+			f := newFinding(alter)
+			transition := finding.Opened
+			if f.Rule == finding.RuleFlood {
+				transition = finding.Continued
+			}
+			r.announce(f, transition)
+		}
+		for range 3 {
+			r.announce(newFinding(func(f *config.Finding) { f.Severity, f.First.Label = finding.Critical, "shop" }),
+				finding.Opened)
+		}
+		time.Sleep(10 * time.Minute)
+		opened, named := 0, ""
+		for _, p := range r.sender.all() {
+			switch {
+			case p.kind != notify.Webhook:
+			case p.m.Type == "alert.finding.opened":
+				opened++
+			case p.m.Type == "alert.finding.many":
+				named = fmt.Sprint(p.m.Facts)
+				if len(p.m.Facts) > maxNamedGroups+2 {
+					t.Errorf("%d facts", len(p.m.Facts))
+				}
+			}
+		}
+		if opened != findingSlots {
+			t.Errorf("%d findings have a message of their own", opened)
+		}
+		if !strings.HasPrefix(named, "[{stripe-secret-live, critical, first in shop 3} {rule-") {
+			t.Errorf("the digest names %s", named)
+		}
+		if n := strings.Count(named, "rule-"); n != maxNamedGroups-1 {
+			t.Errorf("the digest names %d rules: %s", n, named)
+		}
 	})
 }
 
@@ -193,7 +248,7 @@ func TestDigestOfFindingsGathersWithoutMails(t *testing.T) {
 		}
 		runNotifiers(t, r)
 		synctest.Wait()
-		for range findingSlots + 5 {
+		for range findingSlots - urgentSlots + 5 {
 			r.announce(newFinding(nil), finding.Opened)
 		}
 		time.Sleep(90 * time.Second)

@@ -1,0 +1,163 @@
+package drain
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// 10,000 made-up keys make a bounded number of findings and one finding flood; known findings are outside the bound.
+func TestFloodIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.post(202, leak(0))
+	known := w.only().Finding
+	w.known[known] = true
+	for from := 0; from < 10_000; from += 500 {
+		var body strings.Builder
+		for i := range 500 {
+			body.WriteString(leak(1+from+i) + "\n")
+		}
+		w.post(202, body.String())
+	}
+	w.post(202, "again "+leak(0))
+	findings, total, floods := map[string]bool{}, 0, map[string]int{}
+	for _, h := range w.hits() {
+		findings[h.Finding] = true
+		total += int(h.N)
+		if h.Rule == finding.RuleFlood {
+			floods[h.Finding] += int(h.N)
+			if h.Severity != finding.High || h.Location.Label != "production" {
+				t.Errorf("%+v", h)
+			}
+		}
+	}
+	if len(findings) != maxNewSevere+maxNewOfRule+1 || total != 10_002 || len(floods) != 1 {
+		t.Errorf("%d findings, %d secrets, floods %v", len(findings), total, floods)
+	}
+}
+
+// A drain gets new findings only up to its room in the account.
+func TestOutstandingFindingsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.room = map[finding.Severity]int{finding.High: 1}
+	w.post(202, leak(1)+"\n"+leak(2)+"\n"+leak(1))
+	all := w.hits()
+	if len(all) != 2 || all[0].N != 2 || all[1].Rule != finding.RuleFlood || all[1].N != 1 {
+		t.Errorf("%d hits, the last %+v", len(all), all[len(all)-1])
+	}
+}
+
+// leaks returns n made-up secrets of a rule, one a line: of Stripe, or low and of its test mode.
+func leaks(from, n int, test bool) string {
+	var body strings.Builder
+	for i := range n {
+		text := leak(from + i)
+		if test {
+			text = strings.Replace(text, "_li"+"ve_", "_te"+"st_", 1)
+		}
+		body.WriteString(text + "\n")
+	}
+	return body.String()
+}
+
+// github returns a made-up token of another rule than leak.
+func github(n int) string { return "gh" + "p_" + strings.Repeat(leak(n)[8:], 2)[:36] }
+
+// rules counts the findings of each rule, and names what our own keys are.
+func (w *world) rules() string {
+	w.tb.Helper()
+	findings := map[string]string{}
+	for _, h := range w.hits() {
+		findings[h.Finding] = h.Rule + " " + h.KeyID
+	}
+	count := map[string]int{}
+	for _, name := range findings {
+		count[strings.TrimSpace(name)]++
+	}
+	return fmt.Sprint(count)
+}
+
+// However many keys somebody makes up, one of our own has a finding of its own, and so has the first secret of another
+// rule; secrets of low severity do not use up the room of severe ones.
+func TestFakesHideNothing(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		requests      int
+		severe, minor int // findings of the made-up keys
+	}{
+		{"many requests", 4, maxNewSevere + maxNewOfRule, maxNewMinor + maxNewOfRule},
+		{"one request", 1, maxNewSevere - 1 + maxNewOfRule, 0}, // the token of GitHub is among the first
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			ours := apikey.New()
+			w.addKey(ours, &config.Key{ID: "key_1"})
+			body, n := "", 2000/c.requests
+			for request := range c.requests {
+				if body = leaks(request*n, n, false) + leaks(request*n, n, true); c.requests > 1 {
+					w.post(202, body)
+					body = ""
+				}
+			}
+			w.post(202, body+ours+"\n"+github(1)+"\n"+leak(1))
+			want := fmt.Sprintf("map[flood:1 github-token:1 relay-api-key key_1:1 stripe-secret-live:%d", c.severe)
+			if c.minor > 0 {
+				want += fmt.Sprintf(" stripe-secret-test:%d", c.minor)
+			}
+			if got := w.rules(); got != want+"]" {
+				t.Errorf("findings %s, want %s", got, want)
+			}
+			total := 0
+			for _, h := range w.hits() {
+				total += int(h.N)
+			}
+			if total != 4003 {
+				t.Errorf("%d secrets are counted", total)
+			}
+		})
+	}
+}
+
+// Also without any room in the account one of our own keys has a finding.
+func TestOwnKeysNeedNoRoom(t *testing.T) {
+	w := newWorld(t)
+	w.room = map[finding.Severity]int{}
+	ours := apikey.New()
+	w.addKey(ours, &config.Key{ID: "key_1"})
+	w.post(202, leaks(0, 20, false)+ours)
+	if got := w.rules(); got != "map[flood:1 relay-api-key key_1:1]" {
+		t.Errorf("findings %s", got)
+	}
+}
+
+// Of more secrets than are hashed in one request, the first ones of another rule still are.
+func TestMatchesOfARequestAreBounded(t *testing.T) {
+	w := newWorld(t)
+	ours := apikey.New()
+	w.addKey(ours, &config.Key{ID: "key_1"})
+	w.post(202, strings.Repeat(leak(1)+"\n", maxMatches+maxMatchesOfRule+5)+ours)
+	all, most := w.hits(), uint32(maxMatches+maxMatchesOfRule)
+	if len(all) != 3 || all[0].N != most || all[1].KeyID != "key_1" || all[2].Rule != finding.RuleFlood || all[2].N != 5 {
+		t.Errorf("%d hits: %+v", len(all), all)
+	}
+}
+
+// The hits of a request that get a record depend on its body alone: sent again, they count once.
+func TestEvictedHitsAreTheSameEachTime(t *testing.T) {
+	w := newWorld(t)
+	var body strings.Builder
+	for i := range 400 {
+		body.WriteString(leak(i) + "\n" + strings.Replace(leak(i), "_li"+"ve_", "_te"+"st_", 1) + "\n" + github(i) + "\n")
+		fmt.Fprintf(&body, `{"app":"a%d","m":"%s"}`+"\n", i, github(i/2))
+	}
+	w.post(202, body.String())
+	want := len(w.hits())
+	w.post(202, body.String())
+	if got := len(w.hits()); got != want {
+		t.Errorf("%d hits, after the second request %d", want, got)
+	}
+}
