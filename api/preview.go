@@ -110,7 +110,10 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 			return err
 		}
 	}
-	preview := program.Preview(sample.Input, int(2*a.maxBody))
+	preview, err := program.Preview(r.Context(), sample.Input, int(2*a.maxBody))
+	if err != nil {
+		return err
+	}
 	view := previewViewOf(&preview)
 	view.BytesIn, view.Masked, view.Warnings = len(sample.Body), masked, in.warnings
 	web.WriteJSON(w, http.StatusOK, view)

@@ -117,7 +117,7 @@ func (t *transformations) apply(
 		return content{}, err
 	}
 	defer t.memory.Release(memory)
-	body, err := program.Apply(transform.Input{
+	body, err := program.Apply(ctx, transform.Input{
 		Body: work.Event.Body, EventID: work.Event.ID.Text(id.Event), EventType: work.Event.Type,
 		ReceivedAt: work.Event.ReceivedAt(), EndpointID: work.Event.Endpoint, Attempt: work.Attempt,
 	}, t.maxOutput)

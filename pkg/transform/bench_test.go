@@ -50,7 +50,20 @@ func BenchmarkTransform(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := p.Apply(input(body), 2<<20); err != nil {
+				if _, err := p.Apply(b.Context(), input(body), 2<<20); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	for name, body := range map[string]string{
+		"short": escapedNames(1<<20/18, 1), "long": escapedNames(1<<20/1800, 299),
+	} {
+		p := program(b, manyPaths(MaxOps, 2))
+		b.Run("escaped-names/"+name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				if _, err := p.Apply(b.Context(), input(body), 2<<20); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -64,7 +77,7 @@ func BenchmarkTransform(b *testing.B) {
 	p := program(b, "["+strings.Replace(strings.Join(many, ","), "n0", "name", 1)+"]")
 	b.Run(fmt.Sprintf("32ops/%d", len(body)), func(b *testing.B) {
 		for b.Loop() {
-			if _, err := p.Apply(input(body), 2<<20); err != nil {
+			if _, err := p.Apply(b.Context(), input(body), 2<<20); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -18,7 +18,8 @@ type operation struct {
 	from, to []step   // of rename
 	paths    [][]step // of pick and drop; at of wrap (none: the whole document); path of add
 	prefix   int      // of add: how many steps end with the last *
-	key      string   // of wrap, as JSON text
+	name     string   // of wrap
+	key      string   // name as JSON text
 	value    string   // of add, as JSON text; empty: source
 	source   string
 	growth   int  // bytes that it adds at most: once, or for each element of an array
@@ -39,14 +40,15 @@ const maxSourceBytes = 1024
 // Compile validates operations. Its errors are a [*SpecError].
 func Compile(ops []Op) (*Program, error) {
 	if len(ops) > MaxOps {
-		return nil, &SpecError{"ops", fmt.Sprintf("must have at most %d operations", MaxOps)}
+		return nil, &SpecError{"ops", fmt.Sprintf("must have at most %d operations, and has %d", MaxOps, len(ops))}
 	}
 	text, err := json.Marshal(ops)
 	switch {
 	case err != nil:
 		return nil, &SpecError{"ops", "is not valid: " + err.Error()}
 	case len(text) > MaxOpsBytes:
-		return nil, &SpecError{"ops", fmt.Sprintf("must have at most %d bytes together", MaxOpsBytes)}
+		return nil, &SpecError{"ops", fmt.Sprintf("must have at most %d bytes of JSON together, and have %d; "+
+			"shorten paths and values", MaxOpsBytes, len(text))}
 	}
 	p := &Program{ops: make([]operation, len(ops))}
 	for i := range ops {
@@ -180,7 +182,7 @@ func (c *compiler) wrap(op *Op, o *operation) {
 	case len(op.Key) > MaxName:
 		c.fail("key", "must have at most %d bytes", MaxName)
 	}
-	o.key = quote(op.Key)
+	o.name, o.key = op.Key, quote(op.Key)
 	o.growth = len(o.key) + len(`{:}`)
 	if op.At != "" {
 		o.paths = [][]step{c.path("at", op.At)}

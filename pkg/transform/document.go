@@ -1,7 +1,7 @@
 package transform
 
 import (
-	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -23,6 +23,7 @@ type container struct {
 	array  bool
 	taken  bool     // some values are zero; compact removes them
 	keys   []string // of an object, as JSON text
+	names  []string // what keys name: decoded once, since every path is compared with every name
 	values []value
 }
 
@@ -41,11 +42,11 @@ func (v *value) open() *container {
 	doc.ForEach(func(_, _ gjson.Result) bool { n++; return true })
 	c := &container{array: doc.IsArray(), values: make([]value, 0, n)}
 	if !c.array {
-		c.keys = make([]string, 0, n)
+		c.keys, c.names = make([]string, 0, n), make([]string, 0, n)
 	}
 	doc.ForEach(func(key, element gjson.Result) bool {
 		if !c.array {
-			c.keys = append(c.keys, key.Raw)
+			c.addName(key.Raw, nameOf(key.Raw))
 		}
 		c.values = append(c.values, value{text: element.Raw})
 		return true
@@ -62,12 +63,12 @@ func (c *container) find(s *step) int {
 		}
 		return s.index
 	}
-	for i, key := range c.keys {
-		if nameOf(key) == s.name {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(c.names, s.name)
+}
+
+// addName appends the name of a member, whose value the caller appends.
+func (c *container) addName(key, name string) {
+	c.keys, c.names = append(c.keys, key), append(c.names, name)
 }
 
 // compact removes the values that were taken out.
@@ -79,7 +80,7 @@ func (c *container) compact() {
 		}
 		c.values[n] = c.values[i]
 		if !c.array {
-			c.keys[n] = c.keys[i]
+			c.keys[n], c.names[n] = c.keys[i], c.names[i]
 		}
 		n++
 	}
@@ -87,7 +88,8 @@ func (c *container) compact() {
 	c.values, c.taken = c.values[:n], false
 	if !c.array {
 		clear(c.keys[n:])
-		c.keys = c.keys[:n]
+		clear(c.names[n:])
+		c.keys, c.names = c.keys[:n], c.names[:n]
 	}
 }
 
@@ -96,15 +98,11 @@ func nameOf(key string) string {
 	if strings.IndexByte(key, '\\') < 0 {
 		return key[1 : len(key)-1]
 	}
-	var s string
-	if json.Unmarshal([]byte(key), &s) != nil {
-		return key
-	}
-	return s
+	return gjson.Parse(key).String()
 }
 
 // appendTo appends the value as JSON without white space. It stops with an incomplete text when dst has more than most
-// bytes; 0 is no limit. With cut, long texts inside are cut too.
+// bytes; 0 is no limit. With cut, long names and texts inside are cut too.
 func (v *value) appendTo(dst []byte, most int, cut bool) []byte {
 	if v.box == nil {
 		text := v.text
@@ -126,7 +124,11 @@ func (v *value) appendTo(dst []byte, most int, cut bool) []byte {
 			dst = append(dst, ',')
 		}
 		if !v.box.array {
-			dst = append(append(dst, v.box.keys[i]...), ':')
+			key := v.box.keys[i]
+			if cut {
+				key = key[:min(len(key), 2*maxExcerpt)]
+			}
+			dst = append(append(dst, key...), ':')
 		}
 		dst = v.box.values[i].appendTo(dst, most, cut)
 	}
@@ -307,11 +309,13 @@ func hex4(text string) uint64 {
 const maxExcerpt = 200
 
 // excerpt cuts a text at the end of a character.
-func excerpt(text string) string {
-	if len(text) <= maxExcerpt {
+func excerpt(text string) string { return cutTo(text, maxExcerpt) }
+
+// cutTo cuts a text at the end of a character, and says so.
+func cutTo(text string, n int) string {
+	if len(text) <= n {
 		return text
 	}
-	n := maxExcerpt
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}

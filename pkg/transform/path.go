@@ -43,16 +43,16 @@ func parsePath(text string) ([]step, error) {
 	case text == "":
 		return nil, fmt.Errorf("must not be empty; write /name or name")
 	case len(text) > MaxPath:
-		return nil, fmt.Errorf("is longer than %d bytes", MaxPath)
+		return nil, fmt.Errorf("must have at most %d bytes, and has %d; name a place nearer to the root", MaxPath, len(text))
 	case !utf8.ValidString(text):
-		return nil, fmt.Errorf("is not UTF-8")
+		return nil, fmt.Errorf("must be UTF-8")
 	}
 	names, pointer := strings.Split(strings.TrimPrefix(text, "$."), "."), text[0] == '/'
 	if pointer {
 		names = strings.Split(text[1:], "/")
 	}
 	if len(names) > MaxSteps {
-		return nil, fmt.Errorf("has more than %d steps", MaxSteps)
+		return nil, fmt.Errorf("must have at most %d steps: bodies are not nested deeper", MaxSteps)
 	}
 	path := make([]step, len(names))
 	for i, name := range names {
@@ -65,7 +65,7 @@ func parsePath(text string) ([]step, error) {
 			return nil, fmt.Errorf("has an empty step; to name a member with a dot write a JSON Pointer, such as /a.b")
 		}
 		if len(name) > MaxName {
-			return nil, fmt.Errorf("has a name of more than %d bytes", MaxName)
+			return nil, fmt.Errorf("must have names of at most %d bytes each; name what holds this member", MaxName)
 		}
 		path[i] = newStep(name)
 	}

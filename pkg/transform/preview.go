@@ -1,6 +1,9 @@
 package transform
 
-import "errors"
+import (
+	"context"
+	"errors"
+)
 
 // Kinds of changes.
 const (
@@ -19,7 +22,7 @@ const (
 // Change is one place that an operation changed.
 type Change struct {
 	Kind    string
-	Pointer string // where it is now, or was removed
+	Pointer string // where it is now, or was removed; at most MaxPointer bytes, as From
 	From    string // where it was, for Moved
 	// Before and After are the beginning of the values as JSON, 200 bytes each. Empty: there was or is none, or it only
 	// moved.
@@ -42,13 +45,16 @@ type Preview struct {
 	Failure *Failure
 }
 
-// Preview is Apply with a record of what each operation did. Its output has the bytes that Apply returns.
-func (p *Program) Preview(in Input, maxOutput int) Preview {
-	r := run{in: in, maxOutput: maxOutput, steps: make([]Step, 0, len(p.ops))}
+// Preview is Apply with a record of what each operation did. Its output has the bytes that Apply returns. Its error is
+// that of ctx.
+func (p *Program) Preview(ctx context.Context, in Input, maxOutput int) (Preview, error) {
+	r := run{in: in, stopped: ctx.Err, maxOutput: maxOutput, steps: make([]Step, 0, len(p.ops))}
 	out, err := r.apply(p)
 	preview := Preview{Output: out, Steps: r.steps}
-	errors.As(err, &preview.Failure)
-	return preview
+	if err != nil && !errors.As(err, &preview.Failure) {
+		return Preview{}, err
+	}
+	return preview, nil
 }
 
 // record adds a change to the running step of a preview.
@@ -64,17 +70,21 @@ func (r *run) record(c Change, before, after *value) {
 	s.Changed = append(s.Changed, c)
 }
 
-// warn adds a warning to the running step of a preview.
-func (r *run) warn(text string) {
+// warnMissing adds a warning to the running step of a preview: there is nothing at a path.
+func (r *run) warnMissing(rest []step) {
+	if r.steps == nil {
+		return
+	}
 	s := &r.steps[len(r.steps)-1]
 	if len(s.Warnings) < MaxWarnings {
-		s.Warnings = append(s.Warnings, text)
+		s.Warnings = append(s.Warnings, "there is nothing at "+r.pointer(rest))
 	}
 }
 
-// pointerIfRecorded is the pointer to the value that is looked at, empty outside of a preview.
+// pointerIfRecorded is the pointer to the value that is looked at; empty if record does not keep it, for millions of
+// pointers would cost more than the operations.
 func (r *run) pointerIfRecorded() string {
-	if r.steps == nil {
+	if r.steps == nil || len(r.steps[len(r.steps)-1].Changed) == MaxChanges {
 		return ""
 	}
 	return r.pointer(nil)

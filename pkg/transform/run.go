@@ -9,6 +9,7 @@ import (
 // run is the change of one document.
 type run struct {
 	in        Input
+	stopped   func() error // not nil: nobody waits for the result any more
 	maxOutput int
 	root      value
 	visits    int
@@ -75,25 +76,34 @@ func (r *run) fail(below []step, format string, args ...any) error {
 	return &Failure{Op: r.index, Pointer: r.pointer(below), Message: fmt.Sprintf(format, args...)}
 }
 
-// pointer returns the JSON Pointer to the value that is looked at and further steps below it.
+// pointer returns the JSON Pointer to the value that is looked at and further steps below it. One that is longer than
+// MaxPointer ends with …
 func (r *run) pointer(below []step) string {
 	var b strings.Builder
-	for _, p := range r.trail {
-		name := strconv.Itoa(p.index)
-		if !p.in.array {
-			name = nameOf(p.in.keys[p.index])
+	add := func(name string) {
+		if b.Len() <= MaxPointer {
+			b.WriteString("/" + escape.Replace(name[:min(len(name), 2*MaxPointer)]))
 		}
-		b.WriteString("/" + escape.Replace(name))
+	}
+	for _, p := range r.trail {
+		if p.in.array {
+			add(strconv.Itoa(p.index))
+		} else {
+			add(p.in.names[p.index])
+		}
 	}
 	for i := range below {
-		b.WriteString("/" + escape.Replace(below[i].name))
+		add(below[i].name)
 	}
-	return b.String()
+	return cutTo(b.String(), MaxPointer-len("…"))
 }
 
 func (r *run) tooLarge() string {
-	return "the result has more than " + strconv.Itoa(r.maxOutput) + " bytes"
+	return "the result has more than " + strconv.Itoa(r.maxOutput) + " bytes; drop more, or add less"
 }
+
+// occupied says that a place of rename or add is taken.
+const occupied = "there is a value here already; with on_conflict replace the new one takes its place"
 
 // grow counts bytes that the operation adds.
 func (r *run) grow(n int) error {
@@ -103,10 +113,18 @@ func (r *run) grow(n int) error {
 	return nil
 }
 
+// checkEvery is after how many visits a run asks whether somebody still waits for its result.
+const checkEvery = 1 << 16
+
 // visit counts work.
 func (r *run) visit(n int) error {
+	before := r.visits
 	if r.visits += n; r.visits > MaxVisits {
-		return r.fail(nil, "the operations pass more than %d members and elements of this document", MaxVisits)
+		return r.fail(nil, "the operations pass more than %d members and elements of this document; name fewer paths, "+
+			"or do it in fewer operations", MaxVisits)
+	}
+	if before/checkEvery != r.visits/checkEvery {
+		return r.stopped()
 	}
 	return nil
 }
@@ -120,7 +138,7 @@ func (r *run) walk(v *value, path []step, found func(place) error) error {
 		return r.miss(path)
 	}
 	if !s.star || !c.array {
-		if err := r.visit(1 + len(c.keys)); err != nil {
+		if err := r.visit(1 + len(c.names)); err != nil {
 			return err
 		}
 		if i := c.find(s); i >= 0 {
@@ -158,11 +176,10 @@ func (r *run) enter(p place, rest []step, found func(place) error) error {
 // miss is called where a path leads nowhere.
 func (r *run) miss(rest []step) error {
 	if r.op.required {
-		return r.fail(rest, "there is nothing here, and the operation requires it")
+		return r.fail(rest, "there is nothing here; correct the path, or take required out of the operation to pass "+
+			"over bodies without it")
 	}
-	if r.steps != nil {
-		r.warn("there is nothing at " + r.pointer(rest))
-	}
+	r.warnMissing(rest)
 	return nil
 }
 
@@ -204,11 +221,11 @@ func (r *run) wrap() error {
 		if err := r.grow(len(r.op.key) + len(`{:}`)); err != nil {
 			return err
 		}
-		if r.steps != nil {
-			at := r.pointer(nil)
-			r.record(Change{Kind: Moved, Pointer: at + "/" + escape.Replace(nameOf(r.op.key)), From: at}, nil, nil)
-		}
-		*v = value{box: &container{keys: []string{r.op.key}, values: []value{*v}}}
+		at := r.pointerIfRecorded()
+		r.record(Change{Kind: Moved, Pointer: at + "/" + escape.Replace(r.op.name), From: at}, nil, nil)
+		*v = value{box: &container{
+			keys: []string{r.op.key}, names: []string{r.op.name}, values: []value{*v},
+		}}
 		return nil
 	}
 	if len(r.op.paths) == 0 {
@@ -259,7 +276,7 @@ const timeFormat = "2006-01-02T15:04:05.000Z"
 // put places a value where there is one already.
 func (r *run) put(p place, v value, from string) error {
 	if !r.op.replace {
-		return r.fail(nil, "there is a value here already; on_conflict replace would replace it")
+		return r.fail(nil, occupied)
 	}
 	if err := r.grow(len(v.text)); err != nil {
 		return err
@@ -286,9 +303,10 @@ func (r *run) set(at *value, path []step, indexes []int, v value, from string) e
 		}
 		c := at.open()
 		if c == nil {
-			return r.fail(nil, "is neither an object nor an array, so nothing can be placed inside")
+			return r.fail(nil, "is neither an object nor an array, so nothing can be placed inside; choose another "+
+				"place, or replace this value with add and on_conflict replace first")
 		}
-		if err := r.visit(1 + len(c.keys)); err != nil {
+		if err := r.visit(1 + len(c.names)); err != nil {
 			return err
 		}
 		i, found, err := r.slot(c, &s, path[n:])
@@ -339,12 +357,12 @@ func (r *run) slot(c *container, s *step, rest []step) (i int, found bool, err e
 	case s.end:
 		return len(c.values), false, nil
 	case s.index < 0:
-		return 0, false, r.fail(rest[:1], "the place is in an array, which has elements 0 to %d and no names",
-			len(c.values)-1)
+		return 0, false, r.fail(rest[:1], "the place is in an array, whose elements have no names; write the index of one, * for "+
+			"each, or - for the place after the last")
 	case s.index < len(c.values):
 		return s.index, !c.values[s.index].missing(), nil
 	case s.index > len(c.values) && rest[0].index >= 0:
-		return 0, false, r.fail(rest[:1], "the array has only %d elements", len(c.values))
+		return 0, false, r.fail(rest[:1], "the array has only %d elements; write - for the place after the last", len(c.values))
 	}
 	return s.index, false, nil
 }
@@ -366,7 +384,7 @@ func (r *run) insert(c *container, s *step, i int, v value, last bool) error {
 		return nil
 	}
 	if !c.array {
-		c.keys = append(c.keys, s.key)
+		c.addName(s.key, s.name)
 	}
 	for len(c.values) < i { // elements that have nothing to move
 		c.values = append(c.values, value{text: "null"})
@@ -390,14 +408,14 @@ func (r *run) renameMember(p place, to *step) error {
 	if i := p.in.find(to); i >= 0 && !p.in.values[i].missing() {
 		if !r.op.replace {
 			r.trail[len(r.trail)-1].index = i
-			return r.fail(nil, "there is a value here already; on_conflict replace would replace it")
+			return r.fail(nil, occupied)
 		}
 		r.take(place{in: p.in, index: i})
 	}
 	if err := r.grow(len(to.key)); err != nil {
 		return err
 	}
-	p.in.keys[p.index] = to.key
+	p.in.keys[p.index], p.in.names[p.index] = to.key, to.name
 	r.record(Change{Kind: Moved, Pointer: r.pointerIfRecorded(), From: before}, nil, nil)
 	return nil
 }

@@ -11,6 +11,7 @@
 package transform
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -28,8 +29,11 @@ const (
 	MaxValue    = 4 << 10  // bytes of the value that add adds
 	MaxDepth    = 64       // nesting of a document
 	// MaxVisits bounds the work on one document, whatever the operations and the document are: how many members and
-	// elements are compared or passed.
+	// elements are compared or passed. Names are decoded once, and those of paths have at most MaxName bytes, so a visit
+	// costs as much for a long name as for a short one.
 	MaxVisits = 10_000_000
+	// MaxPointer bounds a JSON Pointer in a failure or a preview, in bytes; a longer one is cut and ends with …
+	MaxPointer = 1024
 )
 
 // Kinds of operations.
@@ -122,7 +126,7 @@ type Input struct {
 // Failure says why a document cannot be changed.
 type Failure struct {
 	Op      int    // index of the operation; NoOp if the document or the result is at fault
-	Pointer string // JSON Pointer to the place, empty for the whole document
+	Pointer string // JSON Pointer to the place, at most MaxPointer bytes; empty for the whole document
 	Message string
 }
 
@@ -141,8 +145,9 @@ func (f *Failure) Error() string {
 }
 
 // Apply changes a document. The result has at most maxOutput bytes and shares none with the input. Errors are a
-// [*Failure]. Operations never wait and use no clock. Memory beside the result: up to about 32 times the input.
-func (p *Program) Apply(in Input, maxOutput int) ([]byte, error) {
-	r := run{in: in, maxOutput: maxOutput}
+// [*Failure], or that of ctx. Operations never wait and use no clock. Memory beside the result: up to about 32 times the
+// input.
+func (p *Program) Apply(ctx context.Context, in Input, maxOutput int) ([]byte, error) {
+	r := run{in: in, stopped: ctx.Err, maxOutput: maxOutput}
 	return r.apply(p)
 }

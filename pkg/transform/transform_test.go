@@ -38,7 +38,7 @@ func TestAmbiguousDocumentsAreRefused(t *testing.T) {
 		strings.Repeat("[", 65) + strings.Repeat("]", 65):           "nested deeper than 64",
 		strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000): "nested deeper than 64",
 	} {
-		_, err := p.Apply(input(body), 1<<20)
+		_, err := p.Apply(t.Context(), input(body), 1<<20)
 		var f *Failure
 		if !errors.As(err, &f) || f.Op != NoOp || !strings.Contains(strings.ReplaceAll(f.Message, `"m7"`, "m7"), want) {
 			t.Errorf("%.60s: %v; want %q", body, err, want)
@@ -48,7 +48,7 @@ func TestAmbiguousDocumentsAreRefused(t *testing.T) {
 		`{"a":1e400,"b":-0,"c":0.10}`, `{"a":{"a":{"a":1}},"b":{"a":1}}`, `["a","a"]`, `{"a":"\\ud800","b":"\ud83d\ude00"}`,
 		strings.Repeat("[", 64) + strings.Repeat("]", 64), `{` + strings.Join(many, ",") + `}`,
 	} {
-		if out, err := p.Apply(input(body), 1<<20); err != nil || string(out) != body {
+		if out, err := p.Apply(t.Context(), input(body), 1<<20); err != nil || string(out) != body {
 			t.Errorf("%.60s: %.60s, %v", body, out, err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestResultsAreBounded(t *testing.T) {
 			strings.Repeat(`,{"op":"drop","paths":["`+strings.Repeat(`/l/*/x","`, 63)+`/y"]}`, 31) + `]`,
 			numbers(45_000), "members and elements"},
 	} {
-		out, err := program(t, c.ops).Apply(input(c.body), 100_000)
+		out, err := program(t, c.ops).Apply(t.Context(), input(c.body), 100_000)
 		if err == nil || !strings.Contains(err.Error(), c.message) {
 			t.Errorf("%.60s: %d bytes, %v; want %q", c.ops, len(out), err, c.message)
 		}
@@ -132,7 +132,7 @@ func TestStoredValuesKeepTheirBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := p.Apply(input(`{}`), 1<<20)
+		out, err := p.Apply(t.Context(), input(`{}`), 1<<20)
 		if want := `{"v":` + strings.Replace(value, `\u003C`, "<", 1) + `}`; err != nil || string(out) != want {
 			t.Errorf("%s, %v; want %s", out, err, want)
 		}
@@ -146,7 +146,7 @@ func TestPreviewTellsEachStep(t *testing.T) {
 		{"op":"wrap","key":"payload"},
 		{"op":"pick","paths":["/payload/items"]},
 		{"op":"drop","paths":["/payload/x"],"required":true}]`)
-	got := p.Preview(input(`{"items":[{"price":1.50,"id":7}],"customer":{"id":"c"},"v":1}`), 1<<20)
+	got := previewOf(t, p, `{"items":[{"price":1.50,"id":7}],"customer":{"id":"c"},"v":1}`, 1<<20)
 	want := []Step{
 		{0, Drop, []Change{{Removed, "/items/0/price", "", "1.50", ""}}, 1, []string{"there is nothing at /none"}},
 		{1, Rename, []Change{{Moved, "/customer_id", "/customer/id", "", `"c"`}}, 1, []string{}},
@@ -164,7 +164,7 @@ func TestPreviewTellsEachStep(t *testing.T) {
 	}
 
 	many := `{"l":[` + strings.TrimSuffix(strings.Repeat(`{"a":"`+strings.Repeat("é", 200)+`"},`, 60), ",") + `]}`
-	step := program(t, `[{"op":"drop","paths":["/l/*/a","/l/*/b"]}]`).Preview(input(many), 1<<20).Steps[0]
+	step := previewOf(t, program(t, `[{"op":"drop","paths":["/l/*/a","/l/*/b"]}]`), many, 1<<20).Steps[0]
 	if step.Total != 60 || len(step.Changed) != MaxChanges || len(step.Warnings) != MaxWarnings ||
 		len(step.Changed[0].Before) > maxExcerpt+len("…") {
 		t.Errorf("%d changes, %d listed, %d warnings", step.Total, len(step.Changed), len(step.Warnings))
@@ -248,7 +248,7 @@ func decoded(t *testing.T, text []byte) (v any) {
 func TestPropertiesOfPickAndDrop(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	apply := func(ops, body string) []byte {
-		out, err := program(t, ops).Apply(input(body), 1<<20)
+		out, err := program(t, ops).Apply(t.Context(), input(body), 1<<20)
 		if err != nil {
 			t.Fatalf("%s of %s: %v", ops, body, err)
 		}
@@ -295,6 +295,7 @@ func FuzzApply(f *testing.F) {
 		}
 	}
 	f.Add(`[{"op":"rename","from":"/a/*/b","to":"/c/*/d/*"}]`, `{"a":[{"b":1e400}],"c":"\ud800"}`)
+	f.Add(manyPaths(4, 4), escapedNames(8, 300))
 	f.Fuzz(func(t *testing.T, ops, body string) {
 		var all []Op
 		if json.Unmarshal([]byte(ops), &all) != nil {
@@ -305,8 +306,8 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		const most = 100_000
-		out, err := p.Apply(input(body), most)
-		preview := p.Preview(input(body), most)
+		out, err := p.Apply(t.Context(), input(body), most)
+		preview := previewOf(t, p, body, most)
 		if (err == nil) != (preview.Failure == nil) || string(out) != string(preview.Output) {
 			t.Fatalf("%s, %v; the preview says %s, %v", out, err, preview.Output, preview.Failure)
 		}

@@ -162,6 +162,15 @@ func program(t testing.TB, ops string) *Program {
 	return p
 }
 
+func previewOf(t testing.TB, p *Program, body string, most int) Preview {
+	t.Helper()
+	preview, err := p.Preview(t.Context(), input(body), most)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return preview
+}
+
 func parse(t testing.TB, ops string) []Op {
 	t.Helper()
 	var all []Op
@@ -178,8 +187,8 @@ func TestVectors(t *testing.T) {
 		}
 		for _, v := range vectors[kind] {
 			p := program(t, fmt.Sprintf(`[{"op":%q,%s}]`, kind, v.op))
-			got, err := p.Apply(input(v.in), 1<<20)
-			preview := p.Preview(input(v.in), 1<<20)
+			got, err := p.Apply(t.Context(), input(v.in), 1<<20)
+			preview := previewOf(t, p, v.in, 1<<20)
 			var failure *Failure
 			errors.As(err, &failure)
 			switch {
