@@ -1,14 +1,20 @@
 package config
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/transform"
 )
 
-// MaxTransformationVersions is how many versions of a transformation say when and by whom they were made.
-const MaxTransformationVersions = 20
+// Bounds of the versions of a transformation that an endpoint keeps.
+const (
+	MaxTransformationVersions = 50
+	// MaxEarlierOpsBytes bounds the operations of all versions but the newest, as JSON: an endpoint must stay far below
+	// conflog.MaxEntityBytes. The oldest lose theirs first, and then only say when and by whom they were made.
+	MaxEarlierOpsBytes = transform.MaxOpsBytes
+)
 
 // Transformation changes the bodies of an endpoint's deliveries. The endpoint keeps it when it has no operations any
 // more, so that versions are never counted twice.
@@ -19,13 +25,15 @@ type Transformation struct {
 	Versions []TransformationVersion `json:"versions,omitempty"`
 }
 
-// TransformationVersion says when and by whom a version was made, and how many operations it has.
+// TransformationVersion says when and by whom a version was made, and which operations it had.
 type TransformationVersion struct {
 	Version    int       `json:"version"`
 	At         time.Time `json:"at"`
 	By         string    `json:"by"`             // id of the key or user
 	Name       string    `json:"name,omitempty"` // of the key or user, then
 	Operations int       `json:"operations"`
+	// Ops are those of an earlier version, as long as there is room for them. The newest has them in Transformation.
+	Ops []transform.Op `json:"ops,omitempty"`
 }
 
 // Transforms reports whether deliveries of the endpoint have another body than the stored one.
@@ -49,14 +57,67 @@ func (e *Endpoint) SetTransformation(ops []transform.Op, at time.Time, by, name 
 	if len(ops) == 0 && len(now.Ops) == 0 || len(ops) > 0 && sameJSON(ops, now.Ops) {
 		return
 	}
+	now.Versions = slices.Clone(now.Versions)
+	if len(now.Versions) > 0 {
+		now.Versions[0].Ops = now.Ops
+	}
 	now.Version++
 	now.Ops = nil
 	for _, op := range ops {
 		now.Ops = append(now.Ops, op.Clone())
 	}
-	now.Versions = slices.Insert(slices.Clone(now.Versions), 0, TransformationVersion{
+	now.Versions = slices.Insert(now.Versions, 0, TransformationVersion{
 		Version: now.Version, At: at, By: by, Name: name, Operations: len(ops),
 	})
 	now.Versions = now.Versions[:min(len(now.Versions), MaxTransformationVersions)]
+	dropOldOps(now.Versions)
 	e.Transformation = &now
+}
+
+// dropOldOps drops the operations of the oldest versions above MaxEarlierOpsBytes.
+func dropOldOps(versions []TransformationVersion) {
+	size := 0
+	for i := range versions {
+		v := &versions[i]
+		if len(v.Ops) == 0 {
+			continue
+		}
+		if text, err := json.Marshal(v.Ops); err != nil {
+			size = MaxEarlierOpsBytes + 1 // it cannot be stored either
+		} else {
+			size += len(text)
+		}
+		if size > MaxEarlierOpsBytes {
+			v.Ops = nil
+		}
+	}
+}
+
+// OpsOf returns the operations of a version. It returns false if the endpoint has no such version, or keeps only when
+// and by whom it was made.
+func (t *Transformation) OpsOf(version int) ([]transform.Op, bool) {
+	if t == nil {
+		return nil, false
+	}
+	if version == t.Version {
+		return t.Ops, true
+	}
+	for i := range t.Versions {
+		if v := &t.Versions[i]; v.Version == version {
+			return v.Ops, len(v.Ops) == v.Operations
+		}
+	}
+	return nil, false
+}
+
+// VersionAt returns the version that was in force at a time; 0 if there was none, or if it is not kept.
+func (t *Transformation) VersionAt(at time.Time) int {
+	if t != nil {
+		for i := range t.Versions {
+			if !t.Versions[i].At.After(at) {
+				return t.Versions[i].Version
+			}
+		}
+	}
+	return 0
 }

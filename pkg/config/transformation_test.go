@@ -2,6 +2,9 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +47,53 @@ func TestTransformationVersions(t *testing.T) {
 	}
 	all := e.Transformation.Versions
 	want := TransformationVersion{Version: 5 + 4*MaxTransformationVersions, At: at, By: "usr_1", Name: "a@example.com"}
-	if len(all) != MaxTransformationVersions || all[0] != want || all[1].Operations != 1 {
+	if len(all) != MaxTransformationVersions || !reflect.DeepEqual(all[0], want) || all[1].Operations != 1 {
 		t.Errorf("%d versions, the newest %+v", len(all), all[0])
+	}
+}
+
+// Earlier versions keep their operations, the newest of them as many bytes as there is room for, and say which was in
+// force when.
+func TestEarlierOperationsAreKept(t *testing.T) {
+	e := &Endpoint{}
+	began := time.Unix(1_800_000_000, 0)
+	add := func(n, size int) []transform.Op {
+		return []transform.Op{{Op: transform.Add, Path: fmt.Sprint("/", n), Value: json.RawMessage(`"` +
+			strings.Repeat("v", size) + `"`)}}
+	}
+	has := func(version int, want []transform.Op, kept bool) {
+		t.Helper()
+		if got, ok := e.Transformation.OpsOf(version); ok != kept || !reflect.DeepEqual(got, want) {
+			t.Errorf("version %d has %d operations, kept: %v", version, len(got), ok)
+		}
+	}
+	has(0, nil, false)
+	for n := range 3 {
+		e.SetTransformation(add(n+1, 1), began.Add(time.Duration(n)*time.Hour), "key_1", "ci")
+	}
+	shared := e.Transformation // what other goroutines may still read
+	e.SetTransformation(nil, began.Add(3*time.Hour), "key_1", "ci")
+	has(1, add(1, 1), true)
+	has(3, add(3, 1), true)
+	has(4, nil, true)
+	has(5, nil, false)
+	if shared.Versions[0].Ops != nil {
+		t.Error("an earlier copy was changed")
+	}
+	for after, version := range map[time.Duration]int{-1: 0, 0: 1, time.Hour: 2, 2*time.Hour - 1: 2, 9 * time.Hour: 4} {
+		if got := e.Transformation.VersionAt(began.Add(after)); got != version {
+			t.Errorf("after %v version %d, want %d", after, got, version)
+		}
+	}
+	for n := range 40 {
+		e.SetTransformation(add(n, transform.MaxValue-2), began, "key_1", "ci")
+	}
+	has(44, add(39, transform.MaxValue-2), true)
+	has(43, add(38, transform.MaxValue-2), true)
+	has(20, nil, false)
+	has(1, nil, false)
+	has(4, nil, true) // it had none
+	if text, err := json.Marshal(e.Transformation.Versions); err != nil || len(text) > MaxEarlierOpsBytes+10<<10 {
+		t.Errorf("versions take %d bytes, %v", len(text), err)
 	}
 }
