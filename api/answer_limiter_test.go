@@ -98,7 +98,7 @@ func TestAnswerSizeBoundHolds(t *testing.T) {
 			d.Deliveries = append(d.Deliveries,
 				event.Delivery{Destination: "dst_01jd0000000000000000000000", Run: "run_01jd0000000000000000000000"})
 		}
-		v := a.detailOf(viewer{capabilities: true}, d)
+		v := a.detailOf(viewer{capabilities: true}, d, nil)
 		v.Data = nil // invalid JSON cannot be encoded; data is counted with the size of the body
 		if got, most := len(web.Encode(v))+len(d.Event.Body), detailBytes(d); got > most {
 			t.Errorf("%q: an event of %d bytes is counted for %d", text, got, most)

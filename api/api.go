@@ -83,7 +83,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	scanner, err := secrets.New(secrets.ForReceipts)
+	receipts, err := secrets.New(secrets.ForReceipts)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
 		drains: deps.Config,
 	}
-	x := newResources(&cfg, &deps, c, scanner)
+	x := newResources(&cfg, &deps, c, []*secrets.Scanner{receipts, leaks})
 	x.findings = newFindings(c, &deps, leaks)
 	if x.fixtures, err = newFixtures(x.events, &deps); err != nil {
 		return nil, err
@@ -145,12 +145,16 @@ type resources struct {
 	fixtures     *fixtures
 }
 
-func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *resources {
+// newResources takes the scanners of both uses: with the rules for receipts, and with those for leaks.
+func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner) *resources {
 	x := &resources{
-		sender:   newSender(c, deps),
-		events:   &events{core: c, events: deps.Events, erasures: deps.Erasures, answers: newAnswerLimiter()},
+		sender: newSender(c, deps),
+		events: &events{
+			core: c, events: deps.Events, erasures: deps.Erasures, answers: newAnswerLimiter(),
+			failures: newTransformFailures(c),
+		},
 		payloads: &payloads{core: c, receipts: deps.Receipts, erasures: deps.Erasures},
-		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scanner},
+		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scanners[0]},
 		runs:     &runs{runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
 			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
@@ -174,7 +178,7 @@ func newResources(cfg *Config, deps *Deps, c *core, scanner *secrets.Scanner) *r
 	}
 	x.signatures = &signatures{events: x.events, explain: deps.Explain, running: newExplanationLimit()}
 	x.previews = &previews{
-		events: x.events, limits: deps.Limits, secrets: scanner, running: semaphore.NewWeighted(maxPreviews),
+		events: x.events, limits: deps.Limits, secrets: scanners, running: semaphore.NewWeighted(maxPreviews),
 	}
 	x.destinations = &destinations{core: c, endpoints: x.endpoints, keyring: deps.Keyring}
 	x.replays = &replays{
@@ -204,6 +208,7 @@ func (x *resources) routes() []route {
 			"DELETE": x.endpoints.deleteEndpoint}},
 		{"/v1/endpoints/{endpoint}/rotate-token", methods{"POST": x.endpoints.rotateToken}},
 		{previewPath, methods{"POST": x.previews.previewTransformation}},
+		{"/v1/endpoints/{endpoint}/transformation/versions", methods{"GET": x.endpoints.listTransformationVersions}},
 		{"/v1/endpoints/{endpoint}/destinations", methods{"POST": x.destinations.createDestination}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}",
 			methods{"PATCH": x.destinations.updateDestination, "DELETE": x.destinations.deleteDestination}},

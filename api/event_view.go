@@ -117,6 +117,8 @@ type deliveryView struct {
 	Attempts      int           `json:"attempts"`
 	NextAttemptAt web.Time      `json:"next_attempt_at"`
 	RunID         *string       `json:"run_id"`
+	// TransformFailure says which operation failed; nil if none did, or if that is not known any more.
+	TransformFailure *transformFailureView `json:"transform_failure"`
 }
 
 type receiptView struct {
@@ -125,13 +127,14 @@ type receiptView struct {
 	UpdatedAt web.Time `json:"updated_at"`
 }
 
-func (a *events) detailOf(by viewer, d *event.Detail) eventDetail {
+// detailOf renders an event; failures are those of transformations by destination.
+func (a *events) detailOf(by viewer, d *event.Detail, failures map[string]*transformFailureView) eventDetail {
 	e := d.Event
 	v := eventDetail{
 		eventBase: baseOf(&d.Summary), Headers: joinHeaders(e.Header), HeadersRaw: make([][2]string, len(e.Header)),
 		ContentType: orNull(e.ContentType()), Method: e.Method, Query: e.Query, RemoteIP: addrOrNull(e.RemoteIP),
 		IdempotencyKey: orNull(e.IdempotencyKey), DuplicateOf: orNull(e.DuplicateOf), ExpiresAt: web.Time(a.expiry(e.ID)),
-		Deliveries: deliveriesOf(d), AttemptsTruncated: d.AttemptsTruncated,
+		Deliveries: deliveriesOf(d, failures), AttemptsTruncated: d.AttemptsTruncated,
 	}
 	for i, f := range e.Header {
 		v.HeadersRaw[i] = [2]string{f.Name, f.Value}
@@ -148,14 +151,14 @@ func (a *events) detailOf(by viewer, d *event.Detail) eventDetail {
 	return v
 }
 
-func deliveriesOf(d *event.Detail) []deliveryView {
+func deliveriesOf(d *event.Detail, failures map[string]*transformFailureView) []deliveryView {
 	out := make([]deliveryView, len(d.Deliveries))
 	for i := range d.Deliveries {
 		x := &d.Deliveries[i]
 		out[i] = deliveryView{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status, Reason: orNull(x.Reason),
 			Why: deliveryWhy(x, d.Attempts), Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
-			RunID: orNull(x.Run),
+			RunID: orNull(x.Run), TransformFailure: failures[x.Destination],
 		}
 	}
 	return out

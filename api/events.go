@@ -16,6 +16,7 @@ type events struct {
 	events   EventReader
 	erasures Erasures
 	answers  answerLimiter
+	failures *transformFailures
 }
 
 func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -78,8 +79,14 @@ func (a *events) readEvent(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
+	var failures map[string]*transformFailureView
+	if a.erasures.ErasedAt(d.ID).IsZero() {
+		failures = a.failures.of(r.Context(), d)
+	}
 	setAsOf(w, d.AsOf)
-	return a.answers.write(r.Context(), w, detailBytes(d), func() any { return a.detailOf(viewerOf(key), d) })
+	return a.answers.write(r.Context(), w, detailBytes(d), func() any {
+		return a.detailOf(viewerOf(key), d, failures)
+	})
 }
 
 // detail reads the event that the path names.

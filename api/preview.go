@@ -35,7 +35,7 @@ const (
 type previews struct {
 	*events
 	limits  Limits
-	secrets *secrets.Scanner
+	secrets []*secrets.Scanner
 	running *semaphore.Weighted
 }
 
@@ -89,12 +89,6 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 	if err := web.CheckContentType(r); err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeout(r.Context(), previewWait)
-	defer cancel()
-	if a.running.Acquire(waiting, 1) != nil {
-		return web.ServiceUnavailable(nil, "this node is making other previews; try again")
-	}
-	defer a.running.Release(1)
 	var body bytes.Buffer
 	if err := web.ReadBody(r, &body, a.maxBody+previewOpsBytes); err != nil {
 		return err
@@ -110,7 +104,7 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 			return err
 		}
 	}
-	preview, err := program.Preview(r.Context(), sample.Input, int(2*a.maxBody))
+	preview, err := a.previewSoon(r.Context(), program, sample.Input)
 	if err != nil {
 		return err
 	}
@@ -118,6 +112,18 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 	view.BytesIn, view.Masked, view.Warnings = len(sample.Body), masked, in.warnings
 	web.WriteJSON(w, http.StatusOK, view)
 	return nil
+}
+
+// previewSoon applies the operations when fewer than maxPreviews are being applied. A request comes here with its body
+// and its event, so that a slow client or a slow store makes no other one wait.
+func (a *previews) previewSoon(ctx context.Context, p *transform.Program, in transform.Input) (transform.Preview, error) {
+	waiting, cancel := context.WithTimeout(ctx, previewWait)
+	defer cancel()
+	if a.running.Acquire(waiting, 1) != nil {
+		return transform.Preview{}, web.ServiceUnavailable(nil, "this node is making other previews; try again")
+	}
+	defer a.running.Release(1)
+	return p.Preview(ctx, in, int(2*a.maxBody))
 }
 
 // sampleInput is the document of a preview: pasted, or of an event that is not read yet.
@@ -160,8 +166,10 @@ func (a *previews) previewInput(in *input, body []byte, e *config.Endpoint) (*tr
 		sample.Body = []byte(decoded)
 	default:
 		sample.Body, sample.param = value, "sample"
-		if name, err := web.DecodeString(value); kindOf(value) == kindString && err == nil &&
-			strings.HasPrefix(name, id.Event) {
+		if kindOf(value) != kindString {
+			break
+		}
+		if name, err := web.DecodeString(value); err == nil && strings.HasPrefix(name, id.Event) {
 			if sample.event, err = id.Parse(id.Event, name); err != nil || !a.now().Before(a.expiry(sample.event)) {
 				o.fail("sample", "there is no such event")
 			}
@@ -184,18 +192,28 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 	}
 	ev := detail.Event
 	s.EventID, s.EventType, s.ReceivedAt = ev.ID.Text(id.Event), ev.Type, ev.ReceivedAt()
-	var masked int
-	s.Body, masked = a.secrets.MaskAll(nil, ev.Body)
+	masked := 0
+	s.Body = ev.Body
+	for _, scanner := range a.secrets {
+		var n int
+		s.Body, n = scanner.MaskAll(nil, s.Body)
+		masked += n
+	}
 	return masked, nil
+}
+
+func failureViewOf(f *transform.Failure) *failureView {
+	view := &failureView{Pointer: f.Pointer, Message: f.Message}
+	if f.Op != transform.NoOp {
+		view.Index = &f.Op
+	}
+	return view
 }
 
 func previewViewOf(p *transform.Preview) *previewView {
 	view := &previewView{OK: p.Failure == nil, BytesOut: len(p.Output), Steps: []stepView{}}
-	if f := p.Failure; f != nil {
-		view.Error = &failureView{Pointer: f.Pointer, Message: f.Message}
-		if f.Op != transform.NoOp {
-			view.Error.Index = &f.Op
-		}
+	if p.Failure != nil {
+		view.Error = failureViewOf(p.Failure)
 	} else {
 		view.OutputText = orNull(string(p.Output))
 		if isReadable(p.Output) {

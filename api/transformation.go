@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,17 +34,61 @@ type transformationVersionView struct {
 	Operations int       `json:"operations"`
 }
 
+// maxVersionsInEndpoint is how many versions an endpoint shows; listTransformationVersions has all.
+const maxVersionsInEndpoint = 20
+
 func transformationVersions(e *config.Endpoint) []transformationVersionView {
 	out := []transformationVersionView{}
 	if e.Transformation == nil {
 		return out
 	}
-	for _, v := range e.Transformation.Versions {
-		by := audit.ActorOf(v.By, v.Name)
-		out = append(out, transformationVersionView{v.Version, web.Time(v.At),
-			actorView{by.Type, orNull(by.ID), orNull(by.Name)}, v.Operations})
+	for i := range e.Transformation.Versions {
+		if len(out) == maxVersionsInEndpoint {
+			break
+		}
+		out = append(out, transformationVersionOf(&e.Transformation.Versions[i]))
 	}
 	return out
+}
+
+func transformationVersionOf(v *config.TransformationVersion) transformationVersionView {
+	by := audit.ActorOf(v.By, v.Name)
+	return transformationVersionView{v.Version, web.Time(v.At),
+		actorView{by.Type, orNull(by.ID), orNull(by.Name)}, v.Operations}
+}
+
+// keptVersionView is a version with its operations. Sent back as the transformation of the endpoint, they become its
+// newest version.
+type keptVersionView struct {
+	transformationVersionView
+	Transformation *transformationView `json:"transformation"` // null: it had none, or they are not kept
+	Restorable     bool                `json:"restorable"`     // its operations are known
+}
+
+// listTransformationVersions returns all versions that the endpoint keeps, newest first: at most 50 on one page.
+func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	a.catchUp(r.Context())
+	e, err := a.endpointInPath(r, key)
+	if err != nil {
+		return err
+	}
+	q := newQuery(r, "transformation versions "+key.Account)
+	if q.refuseUnknown(); q.err != nil {
+		return q.err
+	}
+	out := list[keptVersionView]{Data: []keptVersionView{}}
+	if e.Transformation != nil {
+		for i := range e.Transformation.Versions {
+			v := keptVersionView{transformationVersionView: transformationVersionOf(&e.Transformation.Versions[i])}
+			ops, kept := e.Transformation.OpsOf(v.Version)
+			if v.Restorable = kept; len(ops) > 0 && kept {
+				v.Transformation = &transformationView{ops}
+			}
+			out.Data = append(out.Data, v)
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
 }
 
 // transformation reads the member of an endpoint: {"ops": […]}, the array alone, or null for none. It replaces the

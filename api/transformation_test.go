@@ -1,9 +1,13 @@
 package api_test
 
 import (
+	"io"
+	"net/http/httptest"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -112,16 +116,135 @@ func TestPreviewOfAnEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.fake.details[d] = func(x *event.Detail) { x.Event.Body = []byte(`{"key":"` + secret + `"}`) }
+	leak := "postgres://app:" + "Hunter2Hunter2@db.example.com/app" // only the rules for leaks have it
+	c.fake.details[d] = func(x *event.Detail) { x.Event.Body = []byte(`{"key":"` + secret + `","db":"` + leak + `"}`) }
 	body := obj{"ops": []any{obj{"op": "add", "path": "/id", "from": "event.id"},
 		obj{"op": "add", "path": "/t", "from": "event.type"}}, "sample": name}
 	got := c.do("POST", path, body).want(200)
 	text := got.text("output_text")
-	if strings.Contains(text, secret) || !strings.Contains(text, `"id":"`+name+`"`) || !strings.Contains(text, `"t":"`) ||
-		got.get("masked") != 1.0 {
+	if strings.Contains(text, secret) || strings.Contains(text, "Hunter2") || !strings.Contains(text, `"id":"`+name+`"`) || !strings.Contains(text, `"t":"`) ||
+		got.get("masked") != 2.0 {
 		t.Errorf("%s, %v masked", text, got.get("masked"))
 	}
 	c.do("POST", strings.Replace(path, ep, other, 1), body).wantError(400, "invalid_request", "sample")
 	c.do("DELETE", "/v1/events/"+name+"/payload", nil).want(200)
 	c.do("POST", path, body).wantError(400, "invalid_state", "sample")
+}
+
+// The operations of earlier versions can be read, and sent back as they are to restore them.
+func TestTransformationVersions(t *testing.T) {
+	c := newClient(t)
+	path := "/v1/endpoints/" + c.endpoint(nil).text("id")
+	versions := path + "/transformation/versions"
+	c.do("GET", versions, nil).want(200).has(obj{"data": []any{}})
+	first := obj{"ops": []any{obj{"op": "drop", "paths": []any{"/a"}}, obj{"op": "add", "path": "/n", "value": nil}}}
+	c.do("PATCH", path, obj{"transformation": first}).want(200)
+	c.do("PATCH", path, obj{"transformation": []any{obj{"op": "wrap", "key": "k"}}}).want(200)
+	c.do("PATCH", path, obj{"transformation": nil}).want(200)
+	got := c.as(readKey).do("GET", versions, nil).want(200)
+	got.has(obj{"data.0.version": 3.0, "data.0.transformation": nil, "data.0.restorable": true, "data.0.operations": 0.0,
+		"data.1.version": 2.0, "data.1.transformation.ops.0.key": "k", "data.1.created_by.type": "key",
+		"data.2.version": 1.0, "data.2.operations": 2.0, "data.2.restorable": true})
+	c.do("PATCH", path, obj{"transformation": got.get("data.2.transformation")}).want(200).
+		has(obj{"transformation_version": 4.0, "transformation": first})
+	c.do("GET", versions, nil).want(200).has(obj{"data.0.version": 4.0, "data.0.transformation": first})
+
+	// What there is no room for any more still says when and by whom it was made.
+	long := strings.Repeat("v", 4000)
+	for n := range 20 {
+		c.do("PATCH", path, obj{"transformation": []any{obj{"op": "add", "path": "/n", "value": long, "required": n%2 == 0}}}).
+			want(200)
+	}
+	got = c.do("GET", versions, nil).want(200)
+	got.has(obj{"data.23.version": 1.0, "data.23.restorable": false, "data.23.transformation": nil,
+		"data.23.operations": 2.0, "data.1.restorable": true})
+	if n := len(c.do("GET", path, nil).get("transformation_versions").([]any)); n != 20 {
+		t.Errorf("the endpoint shows %d versions", n)
+	}
+	c.do("GET", versions+"?version=1", nil).wantError(400, "invalid_request", "version")
+	c.do("GET", "/v1/endpoints/ep_none/transformation/versions", nil).wantError(404, "not_found", "")
+}
+
+// An event whose body could not be transformed says which operation of which version failed, and where.
+func TestTransformFailureIsExplained(t *testing.T) {
+	c := newClient(t)
+	e := c.endpoint(obj{"transformation": []any{obj{"op": "drop", "paths": []any{"/none"}},
+		obj{"op": "rename", "from": "/data", "to": "/type", "required": true}}})
+	ep := e.text("id")
+	name := c.send(ep)
+	d, err := id.Parse(id.Event, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, failedAt := `{"type":"order.paid","data":{}}`, time.Now()
+	c.fake.details[d] = func(x *event.Detail) {
+		x.Event.Body = []byte(body)
+		for i := range x.Deliveries {
+			x.Deliveries[i].Status, x.Deliveries[i].Reason = event.Failed, event.TransformFailed
+			x.Deliveries[i].LastAt = failedAt
+		}
+	}
+	want := obj{"deliveries.0.transform_failure.transformation_version": 1.0,
+		"deliveries.0.transform_failure.index": 1.0, "deliveries.0.transform_failure.pointer": "/type"}
+	read := func() *answer { return c.as(readKey).do("GET", "/v1/events/"+name, nil).want(200) }
+	got := read()
+	got.has(want)
+	if text := got.text("deliveries.0.transform_failure.message"); !strings.Contains(text, "there is a value here already") {
+		t.Error(text)
+	}
+	// The operations of that time count, also after they were corrected.
+	c.do("PATCH", "/v1/endpoints/"+ep, obj{"transformation": nil}).want(200)
+	failedAt = failedAt.Add(time.Hour) // the clock of the node that delivered is ahead
+	read().has(want)
+	failedAt = time.Time{} // it is behind
+	read().has(want)
+	body = `{"a":1,"a":2}`
+	read().has(obj{"deliveries.0.transform_failure.index": nil, "deliveries.0.transform_failure.pointer": ""})
+	body = `{"type":"order.paid"}`
+	read().has(obj{"deliveries.0.transform_failure.pointer": "/data"})
+	body = `{"data":{}}`
+	read().has(obj{"deliveries.0.transform_failure": nil})
+	body = `{"type":"order.paid","data":{}}`
+	c.do("DELETE", "/v1/events/"+name+"/payload", nil).want(200)
+	read().has(obj{"deliveries.0.transform_failure": nil})
+}
+
+// slowBody is a request's body that arrives only after the test.
+type slowBody struct {
+	reading chan<- struct{}
+	arrive  <-chan struct{}
+}
+
+func (b slowBody) Read([]byte) (int, error) {
+	b.reading <- struct{}{}
+	<-b.arrive
+	return 0, io.EOF
+}
+
+// Clients that send slowly do not keep others from a preview.
+func TestSlowPreviewsMakeNobodyWait(t *testing.T) {
+	c := newClient(t)
+	path := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/transformation/preview"
+	reading, arrive := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	const slow = 3 // more than there are places
+	for range slow {
+		all.Go(func() {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", path, slowBody{reading, arrive})
+			r.Header.Set("Authorization", "Bearer "+writeKey)
+			if got := c.serve(r); got.Status != 400 {
+				t.Errorf("without a body: %d %s", got.Status, got.raw)
+			}
+		})
+	}
+	for range slow {
+		select {
+		case <-reading:
+		case <-time.After(time.Minute):
+			t.Fatal("a request waits for the body of another")
+		}
+	}
+	c.do("POST", path, `{"sample":1}`).want(200) // one byte, too short for a string
+	close(arrive)
+	all.Wait()
 }

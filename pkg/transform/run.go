@@ -357,12 +357,13 @@ func (r *run) slot(c *container, s *step, rest []step) (i int, found bool, err e
 	case s.end:
 		return len(c.values), false, nil
 	case s.index < 0:
-		return 0, false, r.fail(rest[:1], "the place is in an array, whose elements have no names; write the index of one, * for "+
-			"each, or - for the place after the last")
+		return 0, false, r.fail(rest[:1], "the place is in an array, whose elements have no names; write the index "+
+			"of one, * for each, or - for the place after the last")
 	case s.index < len(c.values):
 		return s.index, !c.values[s.index].missing(), nil
 	case s.index > len(c.values) && rest[0].index >= 0:
-		return 0, false, r.fail(rest[:1], "the array has only %d elements; write - for the place after the last", len(c.values))
+		return 0, false, r.fail(rest[:1], "the array has only %d elements; write - for the place after the last",
+			len(c.values))
 	}
 	return s.index, false, nil
 }

@@ -145,8 +145,8 @@ func (f *Failure) Error() string {
 }
 
 // Apply changes a document. The result has at most maxOutput bytes and shares none with the input. Errors are a
-// [*Failure], or that of ctx. Operations never wait and use no clock. Memory beside the result: up to about 32 times the
-// input.
+// [*Failure], or that of ctx. Operations never wait and use no clock. Memory beside the result: up to about 32 times
+// the input.
 func (p *Program) Apply(ctx context.Context, in Input, maxOutput int) ([]byte, error) {
 	r := run{in: in, stopped: ctx.Err, maxOutput: maxOutput}
 	return r.apply(p)

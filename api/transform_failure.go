@@ -1,0 +1,102 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/transform"
+)
+
+// Why a body could not be transformed is not stored: names in the body are payload, which may be erased. It follows
+// from the body and the operations that were in force, so it is found again when the event is read.
+
+// maxFailureSearches is how many events a node explains at the same time; a further one waits for failureWait, and is
+// then shown without the explanation.
+const maxFailureSearches, failureWait = 2, 2 * time.Second
+
+// transformFailureView says which operation could not be applied to a body, and where. Index is null if the body or the
+// result is at fault.
+type transformFailureView struct {
+	TransformationVersion int `json:"transformation_version"`
+	failureView
+}
+
+// transformFailures finds out why bodies could not be transformed.
+type transformFailures struct {
+	*core
+	running *semaphore.Weighted
+}
+
+func newTransformFailures(c *core) *transformFailures {
+	return &transformFailures{c, semaphore.NewWeighted(maxFailureSearches)}
+}
+
+// of returns the failures of an event's deliveries by destination. It leaves out those that cannot be found any more:
+// the endpoint was deleted, or no longer has the operations.
+func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]*transformFailureView {
+	var failed []*event.Delivery
+	for i := range d.Deliveries {
+		if x := &d.Deliveries[i]; x.Status == event.Failed && x.Reason == event.TransformFailed {
+			failed = append(failed, x)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	e := a.presentEndpoint(d.Event.Endpoint, d.Event.Account)
+	if e == nil || e.Transformation == nil {
+		return nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, failureWait)
+	defer cancel()
+	if a.running.Acquire(waiting, 1) != nil {
+		return nil
+	}
+	defer a.running.Release(1)
+	out := make(map[string]*transformFailureView, len(failed))
+	byVersion := make(map[int]*transformFailureView)
+	for _, x := range failed {
+		in := transform.Input{
+			Body: d.Event.Body, EventID: d.ID.Text(id.Event), EventType: d.Event.Type, ReceivedAt: d.Event.ReceivedAt(),
+			EndpointID: e.ID, Attempt: x.Attempts + 1,
+		}
+		version := e.Transformation.VersionAt(x.LastAt)
+		found, known := byVersion[version]
+		if !known {
+			found = a.find(ctx, e.Transformation, version, in)
+			byVersion[version] = found
+		}
+		if found != nil {
+			out[x.Destination] = found
+		}
+	}
+	return out
+}
+
+// find applies the version that was in force when the delivery ended. The clock of the node that saved a version may
+// differ from that of the one that delivered, so a version that does not fail gives way to its neighbours.
+func (a *transformFailures) find(
+	ctx context.Context, t *config.Transformation, version int, in transform.Input,
+) *transformFailureView {
+	for _, v := range []int{version, version - 1, version + 1} {
+		ops, kept := t.OpsOf(v)
+		if !kept || len(ops) == 0 {
+			continue
+		}
+		program, err := transform.Compile(ops)
+		if err != nil { // a newer version of the relay wrote it
+			continue
+		}
+		_, err = program.Apply(ctx, in, int(2*a.maxBody))
+		if failure, ok := errors.AsType[*transform.Failure](err); ok {
+			return &transformFailureView{v, *failureViewOf(failure)}
+		}
+	}
+	return nil
+}
