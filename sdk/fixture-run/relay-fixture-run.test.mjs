@@ -275,6 +275,7 @@ test('targets that are not for tests are refused, and nothing is sent', async ()
     ['http://localhost/?access_token=hidden', /has a key/], ['http://localhost/?api-key=hidden', /has a key/],
     ['http://localhost/#hidden', /has a fragment/], ['ftp://localhost/', /begins with ftp:/], ['nonsense', /is not a URL/],
     ['http://169.254.1.1/', /is link-local/], ['http://[fe80::1]/', /is link-local/], ['http://metadata.test/', /is link-local/],
+    ['http://100.100.100.200/', /is link-local/], ['http://[2001:0:a9fe:a9fe::1]/', /is link-local/],
     ['http://8.8.8.8/', /is neither on this machine nor/], ['https://public.test/', /is neither on this machine nor/],
   ]) {
     const { code, text: lines } = await runConfirmed(suite([fixture(1)]), { target, lookup })

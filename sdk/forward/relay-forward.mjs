@@ -32,10 +32,16 @@ function addressList(...subnets) {
 // Addresses of this machine and of private networks: RFC 1122, RFC 1918, RFC 4193.
 const loopback = addressList('127.0.0.0/8', '::1/128')
 const privateNetworks = addressList('10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7')
-// Never a target: unspecified, link-local with the metadata services of clouds, multicast, and prefixes of IPv6 that
-// hold an IPv4 address, which a gateway would send to any of these.
-const never = addressList('0.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3', '::/128', 'fe80::/10', 'fd00:ec2::254/128',
-  'ff00::/8', '64:ff9b::/96', '64:ff9b:1::/48', '2002::/16')
+// Never a target: what the IANA registries reserve, such as unspecified, link-local and multicast addresses, and
+// prefixes of IPv6 that hold an IPv4 address, which a gateway would send to any of these. pkg/egress refuses the same;
+// a test there compares the two. An IPv4-mapped address (::ffff:0:0/96) is checked as the IPv4 address that it holds.
+const reserved = addressList('0.0.0.0/8', '169.254.0.0/16', '192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24',
+  '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/3', '::/96', '::ffff:0:0:0/96', '64:ff9b::/96',
+  '64:ff9b:1::/48', '100::/64', '100:0:0:1::/64', '2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20', '5f00::/16',
+  'fe80::/10', 'fec0::/10', 'ff00::/8')
+// Metadata services of clouds at addresses that are not reserved: Azure; Alibaba; Amazon, Google and Oracle over IPv6.
+const metadata = addressList('168.63.129.16/32', '100.100.100.200/32', 'fd00:ec2::254/128', 'fd20:ce::254/128',
+  'fd00:c1::a9fe:a9fe/128')
 
 function isIn(list, address) {
   const [bare] = address.split('%') // without the zone of a link-local address
@@ -49,8 +55,11 @@ export function isLoopback(address) {
 
 // addressFault says why nothing may be sent to an address; empty if it may.
 function addressFault(address, remote) {
-  if (isIn(never, address)) return 'is link-local, a metadata service or no address of a single host'
-  if (remote || isLoopback(address) || isIn(privateNetworks, address)) return ''
+  if (isLoopback(address)) return ''
+  if (isIn(reserved, address) || isIn(metadata, address)) {
+    return 'is link-local, a metadata service or reserved for another use'
+  }
+  if (remote || isIn(privateNetworks, address)) return ''
   return 'is neither on this machine nor in a private network'
 }
 

@@ -289,7 +289,7 @@ test('bad usage, keys and targets are refused before anything is sent', async (t
   }[host] ?? Promise.reject(Object.assign(new Error(host), { code: 'ENOTFOUND' })))
   const remote = { RELAY_FORWARD_ALLOW_REMOTE: '1' }
   const neither = /is neither on this machine nor in a private network/
-  const special = /is link-local, a metadata service or no address of a single host; nothing is sent there$/
+  const special = /is link-local, a metadata service or reserved for another use; nothing is sent there$/
   for (const [args, text, env] of [
     [[], /^two arguments are needed: an endpoint id and a local URL\n\nUsage:/], [['ep_1', 'x', 'y'], /^two arguments/],
     [['evt_1', 'http://localhost'], /^the first argument is an endpoint id/],
@@ -304,8 +304,12 @@ test('bad usage, keys and targets are refused before anything is sent', async (t
     [['ep_1', 'http://[::ffff:169.254.1.1]/'], special], [['ep_1', 'http://0xa9fea9fe/'], special],
     [['ep_1', 'http://metadata.test/'], special], [['ep_1', 'https://metadata.test/'], special, remote],
     [['ep_1', 'https://[64:ff9b::a9fe:a9fe]/'], special, remote], [['ep_1', 'https://224.0.0.1/'], special, remote],
+    ...['[fd20:ce::254]', '[fd00:c1::a9fe:a9fe]', '100.100.100.200', '192.0.0.192', '168.63.129.16', '[::7f00:1]', '[::2]',
+      '[2001:0:a9fe:a9fe::1]', '[64:ff9b::7f00:1]', '[::ffff:0:127.0.0.1]', '[fec0::1]', '[2002:a9fe:a9fe::1]',
+      '[::ffff:100.100.100.200]', '[2001:db8::1]', '198.18.0.1', '255.255.255.255',
+    ].flatMap((host) => [[['ep_1', `http://${host}/`], special], [['ep_1', `https://${host}/`], special, remote]]),
     [['ep_1', 'http://8.8.8.8/'], neither], [['ep_1', 'http://172.32.0.1/'], neither],
-    [['ep_1', 'http://[2001:db8::1]/'], neither], [['ep_1', 'http://public.test/'], neither],
+    [['ep_1', 'http://[2a00::1]/'], neither], [['ep_1', 'http://public.test/'], neither],
     [['ep_1', 'http://mixed.test/'], neither], [['ep_1', 'http://public.test/'], /must use https$/, remote],
     [['ep_1', 'http://nowhere.test/'], /^nowhere.test cannot be resolved \(ENOTFOUND\); check its spelling$/],
     [['ep_1', 'http://empty.test/'], /^empty.test has no address/],
