@@ -116,7 +116,9 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 
 // previewSoon applies the operations when fewer than maxPreviews are being applied. A request comes here with its body
 // and its event, so that a slow client or a slow store makes no other one wait.
-func (a *previews) previewSoon(ctx context.Context, p *transform.Program, in transform.Input) (transform.Preview, error) {
+func (a *previews) previewSoon(
+	ctx context.Context, p *transform.Program, in transform.Input,
+) (transform.Preview, error) {
 	waiting, cancel := context.WithTimeout(ctx, previewWait)
 	defer cancel()
 	if a.running.Acquire(waiting, 1) != nil {

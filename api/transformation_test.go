@@ -117,13 +117,14 @@ func TestPreviewOfAnEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	leak := "postgres://app:" + "Hunter2Hunter2@db.example.com/app" // only the rules for leaks have it
-	c.fake.details[d] = func(x *event.Detail) { x.Event.Body = []byte(`{"key":"` + secret + `","db":"` + leak + `"}`) }
+	stored := `{"key":"` + secret + `","db":"` + leak + `"}`
+	c.fake.details[d] = func(x *event.Detail) { x.Event.Body = []byte(stored) }
 	body := obj{"ops": []any{obj{"op": "add", "path": "/id", "from": "event.id"},
 		obj{"op": "add", "path": "/t", "from": "event.type"}}, "sample": name}
 	got := c.do("POST", path, body).want(200)
 	text := got.text("output_text")
-	if strings.Contains(text, secret) || strings.Contains(text, "Hunter2") || !strings.Contains(text, `"id":"`+name+`"`) || !strings.Contains(text, `"t":"`) ||
-		got.get("masked") != 2.0 {
+	if strings.Contains(text, secret) || strings.Contains(text, "Hunter2") ||
+		!strings.Contains(text, `"id":"`+name+`"`) || !strings.Contains(text, `"t":"`) || got.get("masked") != 2.0 {
 		t.Errorf("%s, %v masked", text, got.get("masked"))
 	}
 	c.do("POST", strings.Replace(path, ep, other, 1), body).wantError(400, "invalid_request", "sample")
@@ -152,8 +153,8 @@ func TestTransformationVersions(t *testing.T) {
 	// What there is no room for any more still says when and by whom it was made.
 	long := strings.Repeat("v", 4000)
 	for n := range 20 {
-		c.do("PATCH", path, obj{"transformation": []any{obj{"op": "add", "path": "/n", "value": long, "required": n%2 == 0}}}).
-			want(200)
+		op := obj{"op": "add", "path": "/n", "value": long, "required": n%2 == 0}
+		c.do("PATCH", path, obj{"transformation": []any{op}}).want(200)
 	}
 	got = c.do("GET", versions, nil).want(200)
 	got.has(obj{"data.23.version": 1.0, "data.23.restorable": false, "data.23.transformation": nil,
@@ -189,7 +190,8 @@ func TestTransformFailureIsExplained(t *testing.T) {
 	read := func() *answer { return c.as(readKey).do("GET", "/v1/events/"+name, nil).want(200) }
 	got := read()
 	got.has(want)
-	if text := got.text("deliveries.0.transform_failure.message"); !strings.Contains(text, "there is a value here already") {
+	text := got.text("deliveries.0.transform_failure.message")
+	if !strings.Contains(text, "there is a value here already") {
 		t.Error(text)
 	}
 	// The operations of that time count, also after they were corrected.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -44,6 +45,8 @@ type deliveryData struct {
 	Attempts      int
 	NextAttemptAt *time.Time `json:"next_attempt_at"`
 	RunID         *string    `json:"run_id"`
+	// TransformFailure says which operation failed; nil if none did, or if that is not known any more.
+	TransformFailure *transformFailureData `json:"transform_failure"`
 
 	Name    string         `json:"-"` // of the destination; its id if it was deleted
 	Address string         `json:"-"` // of the destination, if Name does not say it
@@ -54,6 +57,21 @@ type deliveryData struct {
 // TransformFailed reports whether the endpoint's transformation could not be applied. The workbench can say why.
 func (d *deliveryData) TransformFailed() bool {
 	return d.Reason != nil && *d.Reason == string(event.TransformFailed)
+}
+
+// transformFailureData says which operation of which version could not be applied.
+type transformFailureData struct {
+	Version int `json:"transformation_version"`
+	failureData
+}
+
+// Text is the failure as a sentence. Operations are counted from 1, as in the workbench.
+func (x *transformFailureData) Text() string {
+	if x.Index == nil {
+		return fmt.Sprintf("Version %d of the transformation could not be applied: %s", x.Version, x.Message)
+	}
+	return fmt.Sprintf("Operation %d of version %d of the transformation failed at %s: %s", *x.Index+1, x.Version,
+		x.Where(), x.Message)
 }
 
 type receiptData struct {

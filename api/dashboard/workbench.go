@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // The workbench edits the transformation of an endpoint and shows, step by step, what it does to a sample. A preview
@@ -27,135 +30,35 @@ const maxSampleType = 16
 // maxShownOutput is how much of a result the page shows, in bytes.
 const maxShownOutput = 64 << 10
 
-// transformationData is the transformation of an endpoint as the API returns it.
-type transformationData struct {
-	Ops []json.RawMessage `json:"ops"`
-}
-
-// transformationVersionData says when and by whom a version was made.
-type transformationVersionData struct {
-	Version   int    `json:"version"`
-	CreatedAt string `json:"created_at"`
-	CreatedBy struct {
-		Type string  `json:"type"`
-		ID   *string `json:"id"`
-		Name *string `json:"name"`
-	} `json:"created_by"`
-	Operations int `json:"operations"`
-}
-
-// Who names the person or key that made a version.
-func (x *transformationVersionData) Who() string {
-	by := &x.CreatedBy
-	switch {
-	case by.Name != nil && *by.Name != "":
-		return *by.Name
-	case by.ID != nil:
-		return *by.ID
-	}
-	return by.Type
-}
-
-// OperationsText says how many operations a version has.
-func (x *transformationVersionData) OperationsText() string {
-	if x.Operations == 0 {
-		return "none: bodies are delivered as they are stored"
-	}
-	return plural(x.Operations, "operation", "operations")
-}
-
-// previewData is a preview as the API returns it.
-type previewData struct {
-	OK         bool          `json:"ok"`
-	OutputText *string       `json:"output_text"`
-	Steps      []stepData    `json:"steps"`
-	Error      *failureData  `json:"error"`
-	BytesIn    int           `json:"bytes_in"`
-	BytesOut   int           `json:"bytes_out"`
-	Masked     int           `json:"masked"`
-	Warnings   []warningData `json:"warnings"`
-}
-
-// stepData is what one operation did.
-type stepData struct {
-	Index        int          `json:"index"`
-	Op           string       `json:"op"`
-	Changed      []changeData `json:"changed"`
-	ChangedTotal int          `json:"changed_total"`
-	Warnings     []string     `json:"warnings"`
-	Failure      *failureData `json:"-"` // of this operation
-}
-
-// changeData is one place that an operation changed.
-type changeData struct {
-	Change  string  `json:"change"`
-	Pointer string  `json:"pointer"`
-	From    *string `json:"from"`
-	Before  *string `json:"before"`
-	After   *string `json:"after"`
-}
-
-type failureData struct {
-	Index   *int   `json:"index"`
-	Pointer string `json:"pointer"`
-	Message string `json:"message"`
-}
-
-// Number counts operations from 1, as the page does.
-func (s *stepData) Number() int { return s.Index + 1 }
-
-// Text says how much an operation changed.
-func (s *stepData) Text() string {
-	switch {
-	case s.Failure != nil:
-		return "failed"
-	case s.ChangedTotal == 0:
-		return "no change"
-	case s.ChangedTotal > len(s.Changed):
-		return fmt.Sprintf("%d changes, the first %d below", s.ChangedTotal, len(s.Changed))
-	}
-	return plural(s.ChangedTotal, "change", "changes")
-}
-
-// Place is the pointer to the place that changed, with the one where it was if it moved.
-func (c *changeData) Place() string {
-	if c.From != nil {
-		return placeText(*c.From) + " → " + placeText(c.Pointer)
-	}
-	return placeText(c.Pointer)
-}
-
-// Where is the place of a failure.
-func (f *failureData) Where() string { return placeText(f.Pointer) }
-
-func placeText(pointer string) string {
-	if pointer == "" {
-		return "the whole document"
-	}
-	return pointer
-}
-
 // workbenchPage is the page of an endpoint's transformation.
 type workbenchPage struct {
 	*endpointPage
 	Samples     []option
 	Unavailable string // why no events are offered; empty: they are
+	Versions    []*transformationVersionData
+	Loaded      int // the earlier version whose operations are in the form; 0: none
 	Preview     *previewData
+	Saved       bool   // the previewed operations are those in use
 	Output      string // of the preview, indented
 	OutputCut   bool
+	Confirm     string // what a save must repeat, because the sample fails; empty: nothing
 }
 
 // workbenchValues are the stored values of the form: one operation a line.
 func workbenchValues(e *endpointData) url.Values {
-	text := ""
-	if e.Transformation != nil {
-		lines := make([]string, len(e.Transformation.Ops))
-		for i, op := range e.Transformation.Ops {
-			lines[i] = "  " + string(op)
-		}
-		text = "[\n" + strings.Join(lines, ",\n") + "\n]"
+	return url.Values{"transformation": {operationLines(e.Transformation)}}
+}
+
+// operationLines is a transformation as the form shows it.
+func operationLines(x *transformationData) string {
+	if x == nil {
+		return ""
 	}
-	return url.Values{"transformation": {text}}
+	lines := make([]string, len(x.Ops))
+	for i, op := range x.Ops {
+		lines[i] = "  " + string(op)
+	}
+	return "[\n" + strings.Join(lines, ",\n") + "\n]"
 }
 
 // workbenchBody are the members that the form changes.
@@ -199,11 +102,47 @@ func (p *workbenchPage) OperationCount() int {
 	return len(p.Transformation.Ops)
 }
 
-// newWorkbenchPage returns the page with the newest events as samples.
+// exampleText is what the provider of an endpoint sends, as the text of a sample.
+func exampleText(provider string) string {
+	scheme := verify.ByName(provider)
+	if scheme == nil {
+		scheme = verify.ByName(verify.Generic)
+	}
+	values := verify.SampleValues{Type: scheme.Sample.Type, ID: strings.Repeat("0", 26), At: time.Unix(exampleTime, 0)}
+	var indented bytes.Buffer
+	if json.Indent(&indented, []byte(scheme.Sample.Body(values)), "", "  ") != nil {
+		return exampleText(verify.Generic) // the provider sends no JSON
+	}
+	return indented.String()
+}
+
+// exampleTime is the time in an example, in Unix seconds: 2026-01-01.
+const exampleTime = 1_767_225_600
+
+// newWorkbenchPage returns the page with the newest events as samples. In a new form the newest is chosen, or an
+// example of the provider if there is none.
 func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error) {
 	p := &workbenchPage{endpointPage: newEndpointPage(e)}
 	p.Tab, p.Form = e.Path()+"/workbench", f
+	if e.TransformationVersion > 0 {
+		var list struct {
+			Data []*transformationVersionData `json:"data"`
+		}
+		if err := v.get(e.api()+"/transformation/versions", nil, &list); err != nil {
+			return nil, err
+		}
+		p.Versions = list.Data
+	}
+	if !f.values.Has("sample_text") {
+		f.values.Set("sample_text", exampleText(e.Provider))
+	}
 	p.Samples = []option{{Value: "", Text: "the text below"}}
+	return p, p.offerEvents(v)
+}
+
+// offerEvents offers the last events of the endpoint as samples.
+func (p *workbenchPage) offerEvents(v *visit) error {
+	f := p.Form
 	var list struct {
 		Data []struct {
 			ID         string  `json:"id"`
@@ -211,11 +150,11 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 			ReceivedAt string  `json:"received_at"`
 		} `json:"data"`
 	}
-	err := v.get("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {fmt.Sprint(maxSamples)}}, &list)
+	err := v.get("/v1/events", url.Values{"endpoint_id": {p.ID}, "limit": {fmt.Sprint(maxSamples)}}, &list)
 	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
 		p.Unavailable = sentence(x.Message)
 	} else if err != nil {
-		return nil, err
+		return err
 	}
 	for _, ev := range list.Data {
 		text := shortID(ev.ID)
@@ -227,11 +166,24 @@ func newWorkbenchPage(v *visit, e *endpointData, f *form) (*workbenchPage, error
 		}
 		p.Samples = append(p.Samples, option{Value: ev.ID, Text: text})
 	}
+	if !f.values.Has("sample") && len(list.Data) > 0 {
+		f.values.Set("sample", list.Data[0].ID)
+	}
 	chosen := f.Value("sample")
 	if chosen != "" && !slices.ContainsFunc(p.Samples, func(o option) bool { return o.Value == chosen }) {
 		p.Samples = append(p.Samples, option{Value: chosen, Text: shortID(chosen)})
 	}
-	return p, nil
+	return nil
+}
+
+// load puts the operations of an earlier version into the form: saving them makes a new version.
+func (p *workbenchPage) load(version string) {
+	for _, x := range p.Versions {
+		if strconv.Itoa(x.Version) == version && x.Version != p.TransformationVersion && x.Restorable {
+			p.Loaded = x.Version
+			p.Form.values.Set("transformation", x.Text())
+		}
+	}
 }
 
 // shortID is the end of an id, by which people tell events of one list apart.
@@ -250,8 +202,8 @@ func (p *workbenchPage) reject(x *apiError) (status int) {
 	return p.Form.reject(x, url.Values{"transformation": nil, "sample": nil, "sample_text": nil})
 }
 
-// showWorkbench shows the saved operations. With ?sample= it previews them with that event, such as one whose delivery
-// has failed.
+// showWorkbench shows the saved operations, or with ?version= those of an earlier version. With ?sample= it previews
+// them with that event, such as one whose delivery has failed.
 func showWorkbench(v *visit) error {
 	e, err := readEndpoint(v)
 	if err != nil {
@@ -259,14 +211,16 @@ func showWorkbench(v *visit) error {
 	}
 	values := workbenchValues(e)
 	f := editForm(values)
-	if sample := v.r.URL.Query().Get("sample"); sample != "" {
+	sample := v.r.URL.Query().Get("sample")
+	if sample != "" {
 		f.values.Set("sample", sample)
 	}
 	p, err := newWorkbenchPage(v, e, f)
 	if err != nil {
 		return err
 	}
-	if f.Value("sample") != "" {
+	p.load(v.r.URL.Query().Get("version"))
+	if sample != "" {
 		if err := p.preview(v); err != nil {
 			return err
 		}
@@ -301,17 +255,7 @@ func (p *workbenchPage) preview(v *visit) error {
 		v.status = p.Form.setError(&apiError{Status: http.StatusBadRequest, Param: "transformation", Message: problem})
 		return nil
 	}
-	body := map[string]any{"ops": operations(text)}
-	if text := strings.TrimSpace(text); text == "" || text == "null" {
-		body["ops"] = []any{}
-	}
-	if sample := p.Form.Value("sample"); sample != "" {
-		body["sample"] = sample
-	} else {
-		body["sample_text"] = unixLines(p.Form.Value("sample_text"))
-	}
-	preview := &previewData{}
-	err := v.send("POST", p.api()+"/transformation/preview", body, "", preview)
+	preview, err := p.requestPreview(v)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden && x.Status != http.StatusNotFound {
 		if rest, ok := strings.CutPrefix(x.Param, "ops"); ok {
 			x.Param = "transformation" + rest
@@ -325,9 +269,57 @@ func (p *workbenchPage) preview(v *visit) error {
 	return nil
 }
 
+// requestPreview asks the API for a preview of the form.
+func (p *workbenchPage) requestPreview(v *visit) (*previewData, error) {
+	text := strings.TrimSpace(p.Form.Value("transformation"))
+	body := map[string]any{"ops": operations(text)}
+	if text == "" || text == "null" {
+		body["ops"] = []any{}
+	}
+	if sample := p.Form.Value("sample"); sample != "" {
+		body["sample"] = sample
+	} else {
+		body["sample_text"] = unixLines(p.Form.Value("sample_text"))
+	}
+	preview := &previewData{}
+	return preview, v.send("POST", p.api()+"/transformation/preview", body, "", preview)
+}
+
+// asksAgain reports whether the operations fail on the sample, and nobody has confirmed that they are to be saved all
+// the same. It shows the failure. A preview that cannot be made stops nobody from saving.
+func (p *workbenchPage) asksAgain(v *visit) bool {
+	f := p.Form
+	text := strings.TrimSpace(f.Value("transformation"))
+	noSample := f.Value("sample") == "" && strings.TrimSpace(f.Value("sample_text")) == ""
+	if noSample || text == "" || text == "null" || text == "[]" {
+		return false
+	}
+	preview, err := p.requestPreview(v)
+	if err != nil || preview.Error == nil {
+		return false
+	}
+	confirm := fingerprint(url.Values{"transformation": {unixLines(f.Value("transformation"))},
+		"sample": {f.Value("sample")}, "sample_text": {unixLines(f.Value("sample_text"))}})
+	if f.Value("confirmed") == confirm {
+		return false
+	}
+	p.show(preview)
+	p.Confirm = confirm
+	return true
+}
+
+// SampleFails says where the operations fail on the sample.
+func (p *workbenchPage) SampleFails() string {
+	if x := p.Preview.Error; x.Index != nil {
+		return fmt.Sprintf("the sample fails at operation %d", *x.Index+1)
+	}
+	return "the sample can never be transformed"
+}
+
 // show puts a preview on the page: a failure at its operation.
 func (p *workbenchPage) show(preview *previewData) {
 	p.Preview = preview
+	p.Saved = unixLines(p.Form.Value("transformation")) == operationLines(p.Transformation)
 	if f := preview.Error; f != nil && f.Index != nil && *f.Index < len(preview.Steps) {
 		preview.Steps[*f.Index].Failure = f
 	}
@@ -366,6 +358,10 @@ func saveWorkbench(v *visit) error {
 	}
 	if problem := syntaxProblem(f.Value("transformation")); problem != "" {
 		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: "transformation", Message: problem})
+		return v.page("endpoint-workbench", p)
+	}
+	if p.asksAgain(v) {
+		v.status = http.StatusBadRequest
 		return v.page("endpoint-workbench", p)
 	}
 	after := &endpointData{}

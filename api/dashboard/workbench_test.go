@@ -21,6 +21,15 @@ func newWorkbenchRig(t *testing.T) *rig {
 		"created_by":{"type":"user","id":"usr_1","name":"ops@example.com"},"operations":2},
 		{"version":3,"created_at":"2026-08-20T22:00:00.000Z","created_by":{"type":"key","id":"key_1","name":null},
 		"operations":0}]`, 1))
+	r.api.on("GET /v1/endpoints/ep_1/transformation/versions", 200, `{"data":[{"version":4,
+		"created_at":"2026-08-21T22:00:00.000Z","created_by":{"type":"user","id":"usr_1","name":"ops@example.com"},
+		"operations":2,"restorable":true,"transformation":{"ops":[{"op":"drop","paths":["/a"]},{"op":"wrap","key":"k"}]}},
+		{"version":3,"created_at":"2026-08-20T22:00:00.000Z","created_by":{"type":"key","id":"key_1","name":null},
+		"operations":0,"restorable":true,"transformation":null},
+		{"version":2,"created_at":"2026-08-19T22:00:00.000Z","created_by":{"type":"key","id":"key_1","name":null},
+		"operations":1,"restorable":true,"transformation":{"ops":[{"op":"wrap","key":"old"}]}},
+		{"version":1,"created_at":"2026-08-18T22:00:00.000Z","created_by":{"type":"key","id":"key_1","name":null},
+		"operations":3,"restorable":false,"transformation":null}]}`)
 	r.api.on("GET /v1/events", 200,
 		`{"data":[{"id":"evt_1","type":"order.paid","received_at":"2026-08-21T22:00:00.000Z"}]}`)
 	r.api.on("POST /v1/endpoints/ep_1/transformation/preview", 200, `{"ok":true,"output":{"k":{}},
@@ -46,8 +55,16 @@ func TestWorkbench(t *testing.T) {
 	if r.changes() > 0 {
 		t.Error("the page was a change")
 	}
+	if form.Get("sample") != "evt_1" || !strings.Contains(form.Get("sample_text"), "SAMPLE-1") {
+		t.Errorf("the sample is %q, its text %q", form.Get("sample"), form.Get("sample_text"))
+	}
+	form.Set("sample", "")
 	form.Set("sample_text", `{"a": 1.50}`)
-	b.post(workbenchOf, form).want(200, "1. drop", "60 changes, the first 1 below", "nothing at /b",
+	if shown := b.post(workbenchOf, form).want(200); strings.Contains(shown.main(), "Not saved") {
+		t.Error("the operations in use are shown as not saved")
+	}
+	form.Set("transformation", `[{"op":"wrap","key":"k"},{"op":"drop","paths":["/a"]}]`)
+	b.post(workbenchOf, form).want(200, "1. drop", "Not saved. ", "60 changes, the first 1 below", "nothing at /b",
 		"&#34;&lt;script&gt;&#34;", "the whole document → /k", "Credentials in the event were masked", "&#34;k&#34;: {}")
 	body := r.lastBody("POST", "/v1/endpoints/ep_1/transformation/preview")
 	if body["sample_text"] != `{"a": 1.50}` || body["sample"] != nil || len(body["ops"].([]any)) != 2 {
@@ -130,6 +147,13 @@ func TestFailedTransformationLeadsToTheWorkbench(t *testing.T) {
 	const link = `href="/app/endpoints/ep_1/workbench?sample=evt_1"`
 	b := eventRig(t, `"status":"skipped","reason":"filtered"`, `"status":"failed","reason":"transform_failed"`).signedIn()
 	b.get(eventPath1).want(200, link, "Show the operation that failed")
+	b = eventRig(t, `"status":"skipped","reason":"filtered"`, `"status":"failed","reason":"transform_failed",
+		"transform_failure":{"transformation_version":3,"index":1,"pointer":"/a<b>","message":"is taken"}`).signedIn()
+	b.get(eventPath1).want(200, strings.TrimSuffix(link, `"`)+`&amp;version=3"`,
+		"Operation 2 of version 3 of the transformation failed at /a&lt;b&gt;: is taken.")
+	b = eventRig(t, `"status":"skipped","reason":"filtered"`, `"status":"failed","reason":"transform_failed",
+		"transform_failure":{"transformation_version":3,"index":null,"pointer":"","message":"the body is empty"}`).signedIn()
+	b.get(eventPath1).want(200, "Version 3 of the transformation could not be applied: the body is empty.")
 	if page := eventRig(t).signedIn().get(eventPath1); strings.Contains(page.body, link) {
 		t.Error("another event has the link")
 	}
@@ -147,4 +171,70 @@ func TestWorkbenchOfAReader(t *testing.T) {
 	form := a.fields(workbenchOf)
 	b.post(workbenchOf, form).want(200, "1. drop")
 	b.post(workbenchOf+"/save", url.Values{"nonce": form["nonce"]}).want(403)
+}
+
+// Operations that fail on the sample are saved only when the person has seen what that means, and asks again.
+func TestWorkbenchAsksBeforeItSavesWhatFails(t *testing.T) {
+	r := newWorkbenchRig(t)
+	r.api.on("PATCH /v1/endpoints/ep_1", 200, strings.Replace(sampleEndpoint, `"transformation":null`,
+		`"transformation":null,"transformation_version":5`, 1))
+	r.api.on("POST /v1/endpoints/ep_1/transformation/preview", 200, `{"ok":false,"output":null,"output_text":null,
+		"bytes_in":9,"bytes_out":0,"masked":0,"error":{"index":1,"pointer":"/c","message":"is taken"},
+		"steps":[{"index":0,"op":"drop","changed_total":0,"changed":[],"warnings":[]},
+		{"index":1,"op":"wrap","changed_total":0,"changed":[],"warnings":[]}]}`)
+	b := r.signedIn()
+	saves := func() (n int) {
+		for _, c := range r.api.calls {
+			if c.Method == http.MethodPatch {
+				n++
+			}
+		}
+		return n
+	}
+	form := b.get(workbenchOf).fields(workbenchOf)
+	form.Set("transformation", `[{"op":"drop","paths":["/b"]},{"op":"wrap","key":"k"}]`)
+	asked := b.post(workbenchOf+"/save", form).want(400, "Not saved: the sample fails at operation 2",
+		"Saving changes all deliveries from now on", "Save as version 5 all the same")
+	if saves() != 0 {
+		t.Fatal("it was saved at once")
+	}
+	confirmed := asked.fields(workbenchOf)
+	other := asked.fields(workbenchOf)
+	other.Set("sample_text", "other")
+	b.post(workbenchOf+"/save", other).want(400, "all the same") // the answer was about another sample
+	b.post(workbenchOf+"/save", confirmed).wantRedirect(workbenchOf)
+	if saves() != 1 {
+		t.Errorf("%d saves", saves())
+	}
+	// A preview that cannot be made, and operations that end the transformation, are no reason to ask.
+	form.Set("transformation", "[]")
+	b.post(workbenchOf+"/save", form).wantRedirect(workbenchOf)
+	r.api.on("POST /v1/endpoints/ep_1/transformation/preview", 503,
+		`{"error":{"type":"unavailable","message":"the store does not answer"}}`)
+	form.Set("transformation", `[{"op":"drop","paths":["/b"]}]`)
+	b.post(workbenchOf+"/save", form).wantRedirect(workbenchOf)
+}
+
+// An earlier version is loaded into the form, from where it is previewed and saved as a new one.
+func TestWorkbenchRestoresAVersion(t *testing.T) {
+	r := newWorkbenchRig(t)
+	b := r.signedIn()
+	page := b.get(workbenchOf).want(200, `{&#34;op&#34;:&#34;wrap&#34;,&#34;key&#34;:&#34;old&#34;}`,
+		workbenchOf+"?version=3", workbenchOf+"?version=2", "not kept any more", "in use")
+	for _, link := range []string{"?version=4", "?version=1"} {
+		if strings.Contains(page.body, link) {
+			t.Errorf("the page offers %s", link)
+		}
+	}
+	restored := b.get(workbenchOf+"?version=2").want(200, "the operations of version 2, not saved", "Save as version 5")
+	if text := restored.fields(workbenchOf).Get("transformation"); !strings.Contains(text, `"old"`) {
+		t.Errorf("the form holds %q", text)
+	}
+	b.get(workbenchOf+"?version=2&sample=evt_1").want(200, "1. drop", "Not saved. ")
+	for _, version := range []string{"1", "4", "9", "x"} {
+		if text := b.get(workbenchOf + "?version=" + version).fields(workbenchOf).Get("transformation"); !strings.Contains(
+			text, `"drop"`) {
+			t.Errorf("version %s: the form holds %q", version, text)
+		}
+	}
 }
