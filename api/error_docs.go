@@ -10,7 +10,9 @@ import (
 // errorDocs explains each error type on the page that doc_url links to.
 var errorDocs = []struct{ kind, text string }{
 	{web.InvalidRequest, "400. The request is malformed, or a parameter is outside its limits; error.param names it. " +
-		"The same request gets the same answer; correct it first."},
+		"The same request gets the same answer; correct it first. A destination on your own machine or in a private " +
+		"network is refused: relay-forward.mjs (under /tools) copies events to your machine, and an operator lets the " +
+		"relay send to such a network with RELAY_EGRESS_ALLOW."},
 	{web.InvalidState, "400. The request is valid, but the current state of the resource does not allow it."},
 	{web.IdempotencyMismatch, "400. The Idempotency-Key was used before with another body. Use a new key for a new " +
 		"request."},

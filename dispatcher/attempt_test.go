@@ -258,7 +258,7 @@ func TestUnreachableDestinations(t *testing.T) {
 	f("connection refused", loopback(), "http://"+closed, event.CodeConnectionRefused)
 	f("unknown certificate", loopback(), secure.URL, event.CodeTLS)
 	f("no TLS", loopback(), strings.Replace(plain.URL, "http:", "https:", 1), event.CodeTLS)
-	f("not public", egress.Policy{AllowHTTP: true}, plain.URL, event.CodeAddressBlocked)
+	f("RELAY_EGRESS_ALLOW", egress.Policy{AllowHTTP: true}, plain.URL, event.CodeAddressBlocked)
 	f("http not allowed", egress.Policy{}, plain.URL, event.CodeAddressBlocked)
 }
 

@@ -27,7 +27,7 @@ func (e *AddressBlockedError) Error() string {
 	case NotAName:
 		return "destination blocked: a public host must be given by its full name"
 	}
-	return "destination blocked: its address is not public (" + string(e.Class) + ")"
+	return "destination blocked: its address is not public (" + string(e.Class) + ")" + e.Class.advice()
 }
 
 // guard opens connections, only to addresses that the policy allows.

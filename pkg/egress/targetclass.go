@@ -49,6 +49,19 @@ const (
 	OwnURL    TargetClass = "own_url"    // a URL of the relay itself; see OwnURLs
 )
 
+// LocalAdvice tells the user of a relay how events come to their own machine or network, which it does not send to.
+const LocalAdvice = "; relay-forward.mjs (see /tools) copies events to your own machine, and an operator lets the " +
+	"relay send to a private network with RELAY_EGRESS_ALLOW"
+
+// advice is LocalAdvice for addresses of machines and networks of one's own, else empty.
+func (c TargetClass) advice() string {
+	switch c {
+	case Loopback, Private, CGNAT, UniqueLocal:
+		return LocalAdvice
+	}
+	return ""
+}
+
 // Blocked reports whether connections to this class are blocked. An unknown class is blocked.
 func (v TargetClass) Blocked() bool { return v != Public && v != Allowed }
 

@@ -69,7 +69,7 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 func (p Policy) checkParts(u *url.URL, raw string) error {
 	switch {
 	case u.Scheme == "http" && !p.AllowHTTP:
-		return urlError("must use https; change http:// to https://")
+		return urlError("must use https; change http:// to https://%s", hostAdvice(u.Hostname()))
 	case u.Scheme != "https" && u.Scheme != "http":
 		return urlError("must begin with https://")
 	case u.Opaque != "" || u.Hostname() == "":
@@ -90,7 +90,7 @@ func (p Policy) checkTarget(host string, port uint16) error {
 		if class := p.ClassifyAddr(addr); class == Allowed {
 			return nil
 		} else if class.Blocked() {
-			return urlError("names an address that is not public (%s); use the name of a public host", class)
+			return urlError("names an address that is not public (%s); use the name of a public host%s", class, class.advice())
 		}
 		return urlError("must have a host name; an IP address is not accepted")
 	}
@@ -100,7 +100,7 @@ func (p Policy) checkTarget(host string, port uint16) error {
 	case isNumber(last):
 		return urlError("has a host that reads as a number; use the name of a public host")
 	case last == "localhost" && !p.allowsLoopback():
-		return urlError("names this machine; use the name of a public host")
+		return urlError("names this machine; use the name of a public host%s", LocalAdvice)
 	case last == "localhost":
 		return nil
 	case len(labels) == 1 && len(p.Allow) == 0:
@@ -109,6 +109,17 @@ func (p Policy) checkTarget(host string, port uint16) error {
 		return urlError("has port %d; use 443 or a port from %d to 65535", port, firstUserPort)
 	}
 	return nil
+}
+
+// hostAdvice is LocalAdvice for localhost and for an address of a machine or network of one's own, else empty.
+func hostAdvice(host string) string {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return ClassifyAddr(addr).advice()
+	}
+	if host = strings.ToLower(host); host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return LocalAdvice
+	}
+	return ""
 }
 
 // allowsLoopback reports whether localhost (RFC 6761, 6.3: the name and everything under it) is inside Allow.
