@@ -50,8 +50,7 @@ const (
 )
 
 // LocalAdvice tells the user of a relay how events come to their own machine or network, which it does not send to.
-const LocalAdvice = "; relay-forward.mjs (see /tools) copies events to your own machine, and an operator lets the " +
-	"relay send to a private network with RELAY_EGRESS_ALLOW"
+const LocalAdvice = "; for your own machine run /tools/relay-forward.mjs, or set RELAY_EGRESS_ALLOW on the relay"
 
 // advice is LocalAdvice for addresses of machines and networks of one's own, else empty.
 func (c TargetClass) advice() string {
