@@ -53,8 +53,8 @@ const (
 const LocalAdvice = "; for your own machine run /tools/relay-forward.mjs, or set RELAY_EGRESS_ALLOW on the relay"
 
 // advice is LocalAdvice for addresses of machines and networks of one's own, else empty.
-func (c TargetClass) advice() string {
-	switch c {
+func (v TargetClass) advice() string {
+	switch v {
 	case Loopback, Private, CGNAT, UniqueLocal:
 		return LocalAdvice
 	}
