@@ -80,6 +80,7 @@ func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *
 		return err
 	}
 	view.Warnings = in.warnings
+	w.Header().Set("ETag", revisionTag(e))
 	web.WriteJSON(w, status, view)
 	return nil
 }
@@ -145,7 +146,9 @@ func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *
 		return err
 	}
 	after, in, err := a.changeEndpoint(r.Context(), e, func(in *endpointInput, e *config.Endpoint) {
-		in.merge(key, body, e)
+		if in.err = checkRevision(r, e); in.err == nil {
+			in.merge(key, body, e)
+		}
 	})
 	if err != nil {
 		return err
@@ -165,7 +168,18 @@ func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	if err := a.config.DeleteEndpoint(r.Context(), e.ID); err != nil {
+	rev := int64(0)
+	if len(r.Header.Values(ifMatch)) > 0 {
+		if err := checkRevision(r, e); err != nil {
+			return err
+		}
+		rev = e.Rev
+	}
+	err = a.config.DeleteEndpoint(r.Context(), e.ID, rev)
+	if errors.Is(err, config.ErrConflict) { // another node has changed it since this one read it
+		return errRevision
+	}
+	if err != nil {
 		return err
 	}
 	web.WriteJSON(w, http.StatusOK, deleted{e.ID, "endpoint", true})

@@ -400,7 +400,7 @@ func TestStreamEnds(t *testing.T) {
 	}
 	stays.want(hidden)
 	expires.end("key_revoked")
-	if err := configuration.DeleteEndpoint(t.Context(), ep.ID); err != nil {
+	if err := configuration.DeleteEndpoint(t.Context(), ep.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	stays.end("endpoint_deleted")

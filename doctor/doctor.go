@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -44,6 +45,12 @@ type Target struct {
 	Store func(context.Context) error
 	// Redis measures one round trip; nil if Redis is not configured.
 	Redis func(context.Context) (time.Duration, error)
+	// RedisSettings reads settings of Redis; nil = skip them.
+	RedisSettings func(context.Context) (limit.Settings, error)
+	// OpenFiles is how many files the node may open at once; 0 = unknown. WantFiles is how many it should be able to.
+	OpenFiles, WantFiles int
+	// CertFile is the file with the certificate that the node serves; empty if it serves none.
+	CertFile string
 	// Ledger reconciles accepted events with their deliveries; nil = skip this check.
 	Ledger func(context.Context) Check
 	// DataDir is the data directory, whose disk is checked.
@@ -82,6 +89,12 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 	}
 	if len(target.WeakKeys) > 0 {
 		groups = append(groups, checkGroup{"api keys", single(x.weakKeys)})
+	}
+	if target.CertFile != "" {
+		groups = append(groups, checkGroup{"certificate", single(x.certificate)})
+	}
+	if target.OpenFiles > 0 {
+		groups = append(groups, checkGroup{"open files", single(x.openFiles)})
 	}
 	if target.BaseURL != "" {
 		groups = append(groups, checkGroup{"base URL", single(x.baseURL)})

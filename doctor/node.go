@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/limit"
 )
 
 // Limits of a node's clock skew: beyond warnSkew it is reported, beyond failSkew the node accepts no events.
@@ -49,6 +50,8 @@ func (x *checker) configuration(ctx context.Context) Check {
 	return ok("up to date as of %s ago, %s behind", formatAge(age), plural(lag, "record"))
 }
 
+const nearLimitAdvice = "delete what is unused; GET /v1/audit shows which API key writes so much"
+
 // nearLimit is the share of a limit from which on it is reported.
 const nearLimit = 0.8
 
@@ -61,15 +64,21 @@ func (x *checker) sizes(context.Context) Check {
 }
 
 func checkBounds(sizes []config.BoundUsage) Check {
-	c := ok("well below all limits of the configuration")
+	var near []string
 	for _, s := range sizes {
-		text := fmt.Sprintf("%s: %d of %d", s.Name, s.Used, s.Limit)
 		if float64(s.Used) >= nearLimit*float64(s.Limit) {
-			c = warn("delete what is unused; GET /v1/audit shows which API key writes so much",
-				"near a limit: %s", text)
-			c.Details = append(c.Details, text)
+			near = append(near, fmt.Sprintf("%s: %d of %d", s.Name, s.Used, s.Limit))
 		}
 	}
+	switch len(near) {
+	case 0:
+		return ok("well below all limits of the configuration")
+	}
+	c := warn(nearLimitAdvice, "near %d limits", len(near))
+	if len(near) == 1 {
+		c.Text = "near a limit: " + near[0]
+	}
+	c.Details = near
 	return c
 }
 
@@ -77,7 +86,13 @@ func (x *checker) nodes(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
-	nodes := x.Config.Nodes()
+	level, newest := x.Config.Level()
+	return checkNodes(x.Config.Nodes(), level, newest)
+}
+
+// checkNodes checks the running nodes. level is that of the configuration log, newest the highest that this program
+// supports.
+func checkNodes(nodes []config.Node, level, newest int) Check {
 	if len(nodes) == 0 {
 		return fail("start a node: relay serve", "no node runs")
 	}
@@ -91,10 +106,16 @@ func (x *checker) nodes(context.Context) Check {
 	}
 	c := ok("%s running", plural(len(nodes), "node"))
 	if len(versions) > 1 {
-		c = warn("upgrade all nodes to one version", "%s running, with %d different versions", plural(len(nodes), "node"),
-			len(versions))
+		c = warn("upgrade all nodes to one version, then run relay migrate --finalize", "%s running, with %d different versions",
+			plural(len(nodes), "node"), len(versions))
 	}
-	if level, newest := x.Config.Level(); len(versions) == 1 && level > 0 && level < newest {
+	if i := slices.IndexFunc(nodes, func(n config.Node) bool { return n.Shared }); i >= 0 {
+		c = fail("give each node a RELAY_NODE_NAME of its own and restart it; until then the two take each other's "+
+			"partitions, and deliveries are made twice", "two processes run under the name %s", nodes[i].Name)
+		c.Details = details
+		return c
+	}
+	if len(versions) == 1 && level > 0 && level < newest {
 		c = warn("run relay migrate --finalize", "%s running; the configuration log has level %d, this version supports %d",
 			plural(len(nodes), "node"), level, newest)
 	}
@@ -113,7 +134,10 @@ func (x *checker) clock(context.Context) Check {
 	if x.Config == nil {
 		return notChecked()
 	}
-	nodes := x.Config.Nodes()
+	return checkClock(x.Config.Nodes())
+}
+
+func checkClock(nodes []config.Node) Check {
 	if len(nodes) == 0 {
 		return warn("", "no node runs, so no clock was compared with the brokers'")
 	}
@@ -185,12 +209,15 @@ func (x *checker) weakKeys(context.Context) Check {
 }
 
 func (x *checker) clickhouse(ctx context.Context) Check {
-	const advice = "check that this machine can connect to RELAY_CLICKHOUSE_URL and that relay migrate has run; " +
+	advice := "check that this machine can connect to RELAY_CLICKHOUSE_URL and that relay migrate has run; " +
 		"deliveries continue meanwhile and the log keeps the rows"
 	if x.Store == nil {
 		return warn("set RELAY_CLICKHOUSE_URL here to check it", "not checked")
 	}
 	took, err := measure(ctx, x.Store)
+	if err != nil && strings.Contains(err.Error(), "Not enough privileges") {
+		advice = "give this user the grants that docs/security.md lists; relay migrate --print prints them"
+	}
 	if err != nil {
 		return fail(advice, "%v", err)
 	}
@@ -207,5 +234,26 @@ func (x *checker) redis(ctx context.Context) Check {
 	if err != nil {
 		return warn(advice, "%v", err)
 	}
-	return ok("round trip %v", took.Round(timePrecision))
+	c := ok("round trip %v", took.Round(timePrecision))
+	if x.RedisSettings == nil {
+		return c
+	}
+	settings, err := x.RedisSettings(ctx)
+	if err != nil {
+		return warn(advice, "%v", err)
+	}
+	return checkRedis(c, settings)
+}
+
+// checkRedis adds to the check redis what its settings lose. What this account may not read counts as right.
+func checkRedis(c Check, s limit.Settings) Check {
+	switch {
+	case s.Eviction != "" && s.Eviction != "noeviction":
+		c = warn("set maxmemory-policy noeviction in Redis, and give it memory enough",
+			"Redis removes keys when its memory is full (%s): events may be accepted twice and limits exceeded", s.Eviction)
+	case s.Volatile:
+		c = warn("turn on appendonly or save in Redis, if a repeated event after its restart matters",
+			"Redis keeps nothing over a restart: events of the last hours may then be accepted twice")
+	}
+	return c
 }

@@ -32,7 +32,8 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 		Stream: n.stream, ReplicationFactor: n.s.Copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
 		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
 		BaseURL:  n.url,
-		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(),
+		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(), RedisSettings: n.s.redisSettings(),
+		OpenFiles: openFiles(), WantFiles: fewFiles, CertFile: n.s.TLSCertFile,
 	})
 }
 
@@ -43,7 +44,8 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 		Stream: s.Stream(), ReplicationFactor: s.Copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
 		DataDir:  s.DataDir,
 		BaseURL:  s.BaseURL,
-		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(),
+		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(), RedisSettings: s.redisSettings(),
+		CertFile: s.TLSCertFile,
 	}
 	if s.ClickHouseURL != "" {
 		reader, err := read.NewReader(
@@ -99,6 +101,17 @@ func (s Config) pingRedis() func(context.Context) (time.Duration, error) {
 		cfg := s.Limit()
 		cfg.Timeout = redisTime
 		return limit.Ping(ctx, cfg)
+	}
+}
+
+func (s Config) redisSettings() func(context.Context) (limit.Settings, error) {
+	if s.RedisURL == "" {
+		return nil
+	}
+	return func(ctx context.Context) (limit.Settings, error) {
+		cfg := s.Limit()
+		cfg.Timeout = redisTime
+		return limit.ReadSettings(ctx, cfg)
 	}
 }
 

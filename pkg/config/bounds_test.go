@@ -66,7 +66,7 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			if _, err := n.SetUserScope(ctx, ops.ID, Read, 0); !errors.Is(err, ErrLastWriter) {
 				t.Errorf("the last user with read_write: %v", err)
 			}
-			must("deleting", n.DeleteEndpoint(ctx, e.ID))
+			must("deleting", n.DeleteEndpoint(ctx, e.ID, 0))
 			d, err := id.NewGenerator(nil).New(0)
 			must("an id", err)
 			_, err = n.ErasePayload(ctx, d)

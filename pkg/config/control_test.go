@@ -258,7 +258,7 @@ func TestEndpointLife(t *testing.T) {
 	if _, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return refused }); !errors.Is(err, refused) {
 		t.Fatalf("error of change: %v", err)
 	}
-	if err := n.DeleteEndpoint(ctx, e.ID); err != nil {
+	if err := n.DeleteEndpoint(ctx, e.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got, p := n.Endpoint(e.ID); got != nil || p != Deleted || n.EndpointByToken("tok_"+e.ID) != nil {
@@ -267,7 +267,7 @@ func TestEndpointLife(t *testing.T) {
 	if _, p := n.Endpoint("ep_nope"); p != Unknown {
 		t.Fatalf("unknown id: %d", p)
 	}
-	if err := n.DeleteEndpoint(ctx, e.ID); !errors.Is(err, ErrNotFound) {
+	if err := n.DeleteEndpoint(ctx, e.ID, 0); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("second deletion: %v", err)
 	}
 	if _, err := n.UpdateEndpoint(ctx, e.ID, func(*Endpoint) error { return nil }); !errors.Is(err, ErrNotFound) {
@@ -308,7 +308,7 @@ func TestListPages(t *testing.T) {
 	for range 7 {
 		want = append([]string{n.create(t).ID}, want...)
 	}
-	if err := n.DeleteEndpoint(t.Context(), want[3]); err != nil {
+	if err := n.DeleteEndpoint(t.Context(), want[3], 0); err != nil {
 		t.Fatal(err)
 	}
 	want = append(want[:3:3], want[4:]...)

@@ -60,7 +60,7 @@ func TestTokenRotation(t *testing.T) {
 	f(n, false, "tok_4")
 	f(n, true, "tok_5")
 	n.rotateToken(t, e.ID, "tok_6", later)
-	if err := n.DeleteEndpoint(t.Context(), e.ID); err != nil {
+	if err := n.DeleteEndpoint(t.Context(), e.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	f(n, false, "tok_5")

@@ -17,6 +17,7 @@ type Node struct {
 	Keys      []string      // ids of its master keys, the one that seals first; empty if unknown
 	Lag       int64         // records of the configuration log that it has not applied yet, as far as this node knows
 	ClockSkew time.Duration // how far the broker's clock is ahead of the node's; see Log.ClockSkew
+	Shared    bool          // two processes run under this name
 }
 
 // Nodes returns the living nodes by name, this one included while it runs.
@@ -27,6 +28,7 @@ func (l *Log) Nodes() []Node {
 		nodes = append(nodes, Node{
 			Name: p.last.Node, Version: p.last.Version, Keys: p.last.Keys, Lag: max(0, next-p.nextOffset),
 			ClockSkew: time.Duration(p.last.SkewMS) * time.Millisecond,
+			Shared:    l.peers.isShared(p.last.Node, l.now(), l.timing.Lease),
 		})
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })

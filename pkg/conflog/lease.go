@@ -168,9 +168,13 @@ func (l membership) sendHeartbeat(ctx context.Context, h heartbeat) error {
 
 // peers holds the last heartbeats of all nodes, this one included.
 type peers struct {
-	mu      sync.Mutex      // guards nodes
-	nodes   map[string]peer // by heartbeat.Boot
-	updated signal          // fired after each heartbeat
+	mu    sync.Mutex      // guards nodes
+	nodes map[string]peer // by heartbeat.Boot
+	// replaced has the heartbeat of the process that took over the name of another one, by the other's heartbeat.Boot.
+	replaced map[string]heartbeat
+	// shared has when two processes were last seen to run under one name at the same time, by the name.
+	shared  map[string]time.Time
+	updated signal // fired after each heartbeat
 }
 
 // peer is the last heartbeat of a process.
@@ -237,10 +241,21 @@ func (l membership) decodeHeartbeat(r *stream.Record) (h heartbeat, ok bool) {
 func (p *peers) record(h heartbeat, now time.Time, life time.Duration) {
 	p.mu.Lock()
 	if p.nodes == nil {
-		p.nodes = make(map[string]peer)
+		p.nodes, p.replaced, p.shared = make(map[string]peer), make(map[string]heartbeat), make(map[string]time.Time)
+	}
+	if by, ok := p.replaced[h.Boot]; ok && !h.Leaving && h.At.After(by.At) {
+		p.shared[h.Node] = now // it was replaced, and it still runs
+	}
+	for boot, by := range p.replaced {
+		if h.At.Sub(by.At) >= life {
+			delete(p.replaced, boot)
+		}
 	}
 	for boot, other := range p.nodes {
 		restarted := other.last.Node == h.Node && boot != h.Boot && h.At.After(other.last.At)
+		if restarted {
+			p.replaced[boot] = h
+		}
 		if now.Sub(other.lastSeen) >= life || restarted {
 			delete(p.nodes, boot)
 		}
@@ -252,6 +267,14 @@ func (p *peers) record(h heartbeat, now time.Time, life time.Duration) {
 	}
 	p.mu.Unlock()
 	p.updated.fire()
+}
+
+// isShared reports whether two processes run under this name.
+func (p *peers) isShared(node string, now time.Time, life time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, ok := p.shared[node]
+	return ok && now.Sub(at) < life
 }
 
 // allReached reports whether every living node except the process skip has announced the position.

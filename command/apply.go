@@ -1,0 +1,186 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/eventrelay/relay/command/apply"
+	"github.com/eventrelay/relay/doctor"
+)
+
+// apiKeyEnv is the API key of commands that call a relay's API from anywhere.
+const apiKeyEnv = "RELAY_API_KEY"
+
+const applyHelp = `Usage:
+  relay apply -f FILE [--dry-run] [--prune] [--json] [--base-url URL] [--api-key-file FILE]
+
+Makes the endpoints of a relay what a YAML file says. It calls the API at --base-url (RELAY_BASE_URL) with a read-write
+API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file). FILE is - for standard input.
+
+  endpoints:
+    - name: billing                      # endpoints are recognised by their names
+      provider: stripe
+      verification: {type: stripe, secret: env:STRIPE_SECRET}
+      destinations:                      # recognised by their names, else by their URLs
+        - name: app
+          url: https://app.example.com/hooks
+          headers: {Authorization: file:/run/secrets/app}
+      retry_policy: {max_attempts: 12}
+
+Members are those of POST /v1/endpoints. What the file does not name stays as it is. --dry-run shows the differences and
+changes nothing; values are validated only when they are sent. --prune deletes the endpoints that the file does not
+name, and the destinations, headers and metadata that it does not name where it names others.
+
+Secrets are references: env:NAME or file:PATH. They are never shown. The service does not show secrets either, so
+--dry-run sees a changed one only by its last four characters. Otherwise secrets are sent in each run, and the service
+writes nothing if they are the same. A changed signing.secret replaces the former one at once; POST …/rotate_secret keeps
+both for a while.
+
+If a change fails, those before it are made and the others are not. Correct the cause and run the same command again.
+
+Exit codes: 0 done, 1 a change was refused or failed, 2 wrong usage or a fault in the file.
+`
+
+type applyFlags struct {
+	file, baseURL, keyFile string
+	dryRun, prune, asJSON  bool
+}
+
+func applyCommand(ctx context.Context, c call) int {
+	var f applyFlags
+	flags := flag.NewFlagSet("relay apply", flag.ContinueOnError)
+	flags.SetOutput(c.Stderr)
+	flags.Usage = func() { fmt.Fprint(c.Stderr, applyHelp) }
+	flags.StringVar(&f.file, "f", "", "")
+	flags.StringVar(&f.file, "file", "", "")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "")
+	flags.BoolVar(&f.prune, "prune", false, "")
+	flags.BoolVar(&f.asJSON, "json", false, "")
+	flags.StringVar(&f.baseURL, "base-url", c.Getenv("RELAY_BASE_URL"), "")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "")
+	if err := flags.Parse(c.args); errors.Is(err, flag.ErrHelp) {
+		return ExitDone
+	} else if err != nil {
+		return ExitMisused
+	}
+	if fault := noArguments(flags.Args()); fault != "" {
+		return exitCode(usageError{errors.New(fault)}, c.Stderr)
+	}
+	return exitCode(runApply(ctx, c, f), c.Stderr)
+}
+
+func runApply(ctx context.Context, c call, f applyFlags) error {
+	if f.file == "" {
+		return usageError{errors.New("-f is required: the file with the endpoints; - is standard input")}
+	}
+	if f.baseURL == "" {
+		return usageError{errors.New("RELAY_BASE_URL: is required: the address of the relay, such as " +
+			"https://hooks.example.com")}
+	}
+	key, err := apiKey(c, f.keyFile)
+	if err != nil {
+		return usageError{err}
+	}
+	if doctor.Unencrypted(f.baseURL) {
+		fmt.Fprintf(c.Stderr, "warning: %s is not encrypted: the API key and all secrets can be read on the way\n", f.baseURL)
+	}
+	from := io.Reader(os.Stdin)
+	if f.file != "-" {
+		file, err := os.Open(f.file)
+		if err != nil {
+			return usageError{err}
+		}
+		defer file.Close()
+		from = file
+	}
+	show := func(x *apply.Change) { printChange(c.Stdout, x) }
+	if f.asJSON {
+		show = func(*apply.Change) {}
+	}
+	changes, err := apply.Run(ctx, apply.Options{
+		BaseURL: f.baseURL, Key: key, File: from, FileName: f.file, DryRun: f.dryRun, Prune: f.prune, Show: show,
+		Sources: apply.Sources{Getenv: c.Getenv, ReadSecret: func(path string) (string, error) {
+			text, open, err := readSecret(path)
+			for _, path := range open {
+				fmt.Fprintf(c.Stderr, "warning: other users can read or change %s; run chmod 600\n", path)
+			}
+			return text, err
+		}},
+	})
+	if errors.Is(err, apply.ErrFile) {
+		return usageError{err}
+	}
+	if f.asJSON {
+		return errors.Join(json.NewEncoder(c.Stdout).Encode(map[string]any{"dry_run": f.dryRun, "changes": changes}), err)
+	}
+	printSummary(c.Stdout, changes, f.dryRun, err != nil)
+	return err
+}
+
+// apiKey returns the API key of this call, from a file or the environment.
+func apiKey(c call, file string) (string, error) {
+	s := setting{env: apiKeyEnv, secret: true}
+	getenv := c.Getenv
+	if file != "" {
+		getenv = func(name string) string { return map[string]string{apiKeyEnv + "_FILE": file}[name] }
+	}
+	key, open, err := s.fromEnvironment(getenv)
+	for _, path := range open {
+		fmt.Fprintf(c.Stderr, "warning: other users can read or change %s; run chmod 600\n", path)
+	}
+	if err == nil && key == "" {
+		err = fmt.Errorf("%s: is required: a read-write API key; %[1]s_FILE or --api-key-file names a file with it", apiKeyEnv)
+	}
+	return key, err
+}
+
+// printChange prints a change and its differences; nothing for an endpoint that stays as it is.
+func printChange(w io.Writer, x *apply.Change) {
+	if x.Action != apply.Unchanged {
+		id := ""
+		if x.ID != "" {
+			id = " (" + x.ID + ")"
+		}
+		fmt.Fprintf(w, "%s endpoint %s%s\n", x.Action, x.Name, id)
+	}
+	for _, f := range x.Fields {
+		if x.Action == apply.Create {
+			fmt.Fprintf(w, "    %s: %s\n", f.Path, f.New)
+			continue
+		}
+		fmt.Fprintf(w, "    %s: %s -> %s\n", f.Path, f.Old, f.New)
+	}
+	for _, warning := range x.Warnings {
+		fmt.Fprintf(w, "    warning: %s\n", warning)
+	}
+}
+
+func printSummary(w io.Writer, changes []*apply.Change, dryRun, failed bool) {
+	counts := map[string]int{}
+	made, all := 0, 0
+	for _, x := range changes {
+		counts[x.Action]++
+		if x.Action != apply.Unchanged {
+			all++
+			if x.Done {
+				made++
+			}
+		}
+	}
+	switch {
+	case changes == nil:
+	case failed:
+		fmt.Fprintf(w, "%d of %d changes are made; run the same command again for the others\n", made, all)
+	case dryRun:
+		fmt.Fprintf(w, "to create %d, to change %d, to delete %d, unchanged %d; nothing was done (--dry-run)\n",
+			counts[apply.Create], counts[apply.Update], counts[apply.Delete], counts[apply.Unchanged])
+	default:
+		fmt.Fprintf(w, "created %d, changed %d, deleted %d, unchanged %d\n", counts[apply.Create], counts[apply.Update],
+			counts[apply.Delete], counts[apply.Unchanged])
+	}
+}

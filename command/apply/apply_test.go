@@ -1,0 +1,165 @@
+package apply
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// service stands for the API: it lists two endpoints, and records what is changed.
+type service struct {
+	mu      sync.Mutex // guards calls
+	calls   []string
+	answers map[string][]int // statuses of the first calls, by method and path; then 200
+	changed bool             // somebody changes each endpoint between reading and writing
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	body, _ := io.ReadAll(r.Body)
+	call := r.Method + " " + r.URL.Path
+	if r.Method != http.MethodGet {
+		s.calls = append(s.calls, call+" "+string(body))
+	}
+	if next := s.answers[call]; len(next) > 0 {
+		s.answers[call] = next[1:]
+		if next[0] != http.StatusOK {
+			w.Header().Set("Retry-After", "3")
+			w.WriteHeader(next[0])
+			fmt.Fprint(w, `{"error":{"type":"invalid_request","message":"is wrong","param":"destinations[0].url"}}`)
+			return
+		}
+	}
+	endpoint := func(n int) map[string]any {
+		return map[string]any{"id": fmt.Sprint("ep_", n), "name": fmt.Sprint("e", n), "enabled": true,
+			"verification": map[string]any{"secret_last4": "et-1", "mode": "enforce"},
+			"destinations": []any{
+				map[string]any{"id": "dst_1", "name": "kept", "url": "https://a.example/h", "headers": map[string]any{
+					"X-Shop": "de", "X-Old": "1"}},
+				map[string]any{"id": "dst_2", "name": nil, "url": "https://b.example/capability"}}}
+	}
+	w.Header().Set("ETag", `"1"`)
+	switch {
+	case r.Method == http.MethodPatch && s.changed && r.Header.Get("If-Match") == `"1"`:
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"error":{"type":"conflict","message":"has changed","param":"if-match"}}`)
+	case r.URL.Path == "/v1/endpoints" && r.Method == http.MethodGet:
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": []any{endpoint(1), endpoint(2)}})
+	case r.Method == http.MethodPost:
+		_ = json.NewEncoder(w).Encode(map[string]any{"id": "ep_9", "warnings": []any{
+			map[string]any{"param": "destinations[0].url", "message": "resolves to a private address"}}})
+	default:
+		var n int
+		_, _ = fmt.Sscanf(r.URL.Path, "/v1/endpoints/ep_%d", &n)
+		_ = json.NewEncoder(w).Encode(endpoint(n))
+	}
+}
+
+// run applies a file and returns the changes as text.
+func (s *service) run(t *testing.T, text string, o Options) (string, error) {
+	t.Helper()
+	server := httptest.NewServer(s)
+	defer server.Close()
+	o.BaseURL, o.Key, o.File, o.FileName, o.Sources = server.URL, "key", strings.NewReader(text), "f.yaml", sources()
+	o.Show = func(*Change) {}
+	changes, err := Run(t.Context(), o)
+	raw, encodeErr := json.Marshal(changes)
+	if encodeErr != nil || strings.Contains(string(raw), "planted") {
+		t.Errorf("%s %v", raw, encodeErr)
+	}
+	return string(raw), err
+}
+
+const small = `endpoints:
+  - name: e1
+    verification: {secret: env:SECRET}
+    destinations:
+      - {name: kept, url: https://a.example/h, headers: {X-Shop: at}}
+`
+
+// Without Prune nothing is deleted; with it, endpoints, destinations and headers that the file does not name are.
+func TestNothingIsDeletedWithoutPrune(t *testing.T) {
+	var s service
+	out, err := s.run(t, small, Options{DryRun: true})
+	if err != nil || len(s.calls) != 0 || !strings.Contains(out, `"path":"destinations[kept].headers.X-Shop","old":"\"de\"",`+
+		`"new":"\"at\""`) {
+		t.Fatalf("dry run: %v %v\n%s", err, s.calls, out)
+	}
+	if _, err = s.run(t, small, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	want := `PATCH /v1/endpoints/ep_1 {"destinations":[{"headers":{"X-Shop":"at"},"id":"dst_1"},{"id":"dst_2"}],` +
+		`"verification":{"secret":"planted-secret-1"}}`
+	if len(s.calls) != 1 || s.calls[0] != want {
+		t.Errorf("%q, want %q", s.calls, want)
+	}
+	s = service{}
+	if out, err = s.run(t, small, Options{Prune: true}); err != nil {
+		t.Fatal(err)
+	}
+	want = `PATCH /v1/endpoints/ep_1 {"destinations":[{"headers":{"X-Old":null,"X-Shop":"at"},"id":"dst_1"}],` +
+		`"verification":{"secret":"planted-secret-1"}}|DELETE /v1/endpoints/ep_2 `
+	if got := strings.Join(s.calls, "|"); got != want || strings.Contains(out, "capability") {
+		t.Errorf("%s, want %s\n%s", got, want, out)
+	}
+}
+
+// A refused value is shown with its place. What was made before is marked, what comes after is not made, and the same
+// file then finishes.
+func TestAFailureSaysWhereAndWhatIsDone(t *testing.T) {
+	text := "endpoints:\n  - {name: new, destinations: [https://c.example]}\n  - name: e2\n    enabled: false\n" +
+		"    destinations:\n      - url: https://d.example\n  - {name: e1, enabled: false}\n"
+	s := service{answers: map[string][]int{"PATCH /v1/endpoints/ep_2": {400}}}
+	out, err := s.run(t, text, Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "f.yaml:6:14: change endpoint e2 (ep_2): destinations[0].url: is wrong") {
+		t.Errorf("%v", err)
+	}
+	if strings.Count(out, `"done":true`) != 1 || len(s.calls) != 2 || !strings.Contains(out, "resolves to a private address") {
+		t.Errorf("%s\n%v", out, s.calls)
+	}
+	s.answers = nil
+	if out, err = s.run(t, text, Options{}); err != nil || strings.Count(out, `"done":true`) != 3 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// What somebody else has changed since it was compared is not overwritten.
+func TestAStaleComparisonIsAConflict(t *testing.T) {
+	s := service{changed: true}
+	_, err := s.run(t, "endpoints:\n  - {name: e1, enabled: false}", Options{})
+	if err == nil || !strings.Contains(err.Error(), "somebody else has changed this endpoint") {
+		t.Error(err)
+	}
+}
+
+// An overloaded service is asked again after the time that it names.
+func TestAnOverloadedServiceIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{answers: map[string][]int{"POST /v1/endpoints": {503, 429}}}
+		c := &client{base: "http://relay", http: &http.Client{Transport: transport{s}}}
+		began := time.Now()
+		if _, err := c.do(t.Context(), http.MethodPost, "/v1/endpoints", map[string]any{}, ""); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 6*time.Second || len(s.calls) != 3 {
+			t.Errorf("%v, %q", took, s.calls)
+		}
+	})
+}
+
+// transport answers without a network.
+type transport struct{ http.Handler }
+
+func (h transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result(), nil
+}

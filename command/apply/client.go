@@ -1,0 +1,167 @@
+package apply
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+// Bounds of a request.
+const (
+	requestTime = 30 * time.Second
+	maxTries    = 6
+	maxPause    = 30 * time.Second
+	maxAnswer   = 16 << 20 // bytes
+)
+
+// backoff spaces tries when the service does not say how long to wait.
+var backoff = wait.Backoff{First: 500 * time.Millisecond, Longest: 10 * time.Second}
+
+// client calls the API of a relay.
+type client struct {
+	base string
+	key  string
+	http *http.Client
+}
+
+func newClient(base, key string) (*client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("the address of the relay must be http:// or https:// with a host")
+	}
+	return &client{base: strings.TrimSuffix(base, "/"), key: key, http: &http.Client{
+		Timeout: requestTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { // the key and the secrets are for this address alone
+			return http.ErrUseLastResponse
+		},
+	}}, nil
+}
+
+// answer is a successful response.
+type answer struct {
+	body map[string]any
+	tag  string // ETag
+}
+
+// refusal is an answer of the API that says why a request was not carried out.
+type refusal struct {
+	Status               int
+	Type, Message, Param string
+}
+
+func (e *refusal) Error() string {
+	if e.Param != "" && !strings.HasPrefix(e.Message, e.Param) {
+		return fmt.Sprintf("%s: %s (%s)", e.Param, e.Message, e.Type)
+	}
+	return fmt.Sprintf("%s (%d %s)", e.Message, e.Status, e.Type)
+}
+
+// do sends a request, and again while the service is overloaded or unavailable. tag makes it conditional. A try whose
+// answer was lost is repeated: a POST carries an Idempotency-Key, all others have the same effect twice.
+func (c *client) do(ctx context.Context, method, path string, body any, tag string) (answer, error) {
+	var raw []byte
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return answer{}, err
+		}
+	}
+	key := rand.Text()
+	for try := 0; ; try++ {
+		a, pause, err := c.try(ctx, method, path, raw, tag, key)
+		if err == nil || pause < 0 || try == maxTries-1 {
+			return a, err
+		}
+		if err := wait.For(ctx, min(cmp.Or(pause, backoff.After(try)), maxPause)); err != nil {
+			return answer{}, err
+		}
+	}
+}
+
+// try sends a request once. On an error it returns how long to wait before the next try: 0 = as long as the client
+// likes, less than 0 = another try is of no use.
+func (c *client) try(ctx context.Context, method, path string, body []byte, tag, key string) (
+	_ answer, pause time.Duration, err error) {
+	const never = -1
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return answer{}, never, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.key)
+	req.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPost {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	if tag != "" {
+		req.Header.Set("If-Match", tag)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return answer{}, 0, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return answer{}, 0, err
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		err := refusalOf(resp.StatusCode, raw)
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= http.StatusInternalServerError {
+			return answer{}, time.Duration(seconds) * time.Second, err
+		}
+		return answer{}, never, err
+	}
+	a := answer{tag: resp.Header.Get("ETag")}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&a.body); err != nil {
+		return a, never, fmt.Errorf("%s %s: the answer is not JSON; is this the address of a relay? %w", method, path, err)
+	}
+	return a, 0, nil
+}
+
+// maxRefusal bounds what is shown of an answer that is not one of the API.
+const maxRefusal = 200
+
+func refusalOf(status int, raw []byte) error {
+	var e struct{ Error refusal }
+	if json.Unmarshal(raw, &e) != nil || e.Error.Message == "" {
+		return fmt.Errorf("status %d instead of an answer of the API; is this the address of a relay? %.*q", status,
+			maxRefusal, raw)
+	}
+	e.Error.Status = status
+	return &e.Error
+}
+
+// endpointIDs returns the ids of all endpoints by their names.
+func (c *client) endpointIDs(ctx context.Context) (map[string][]string, error) {
+	out := map[string][]string{}
+	for cursor := ""; ; {
+		a, err := c.do(ctx, http.MethodGet, "/v1/endpoints?limit=100&cursor="+url.QueryEscape(cursor), nil, "")
+		if err != nil {
+			return nil, fmt.Errorf("cannot list the endpoints: %w", err)
+		}
+		list, _ := a.body["data"].([]any)
+		for _, x := range list {
+			e, _ := x.(map[string]any)
+			name := textOf(e, "name")
+			out[name] = append(out[name], textOf(e, "id"))
+		}
+		if cursor = textOf(a.body, "next_cursor"); cursor == "" {
+			return out, nil
+		}
+	}
+}
