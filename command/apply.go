@@ -38,8 +38,8 @@ name, and the destinations, headers and metadata that it does not name where it 
 
 Secrets are references: env:NAME or file:PATH. They are never shown. The service does not show secrets either, so
 --dry-run sees a changed one only by its last four characters. Otherwise secrets are sent in each run, and the service
-writes nothing if they are the same. A changed signing.secret replaces the former one at once; POST …/rotate_secret keeps
-both for a while.
+writes nothing if they are the same. A changed signing.secret replaces the former one at once; POST …/rotate_secret
+keeps both for a while.
 
 If a change fails, those before it are made and the others are not. Correct the cause and run the same command again.
 
@@ -134,7 +134,8 @@ func apiKey(c call, file string) (string, error) {
 		fmt.Fprintf(c.Stderr, "warning: other users can read or change %s; run chmod 600\n", path)
 	}
 	if err == nil && key == "" {
-		err = fmt.Errorf("%s: is required: a read-write API key; %[1]s_FILE or --api-key-file names a file with it", apiKeyEnv)
+		err = fmt.Errorf("%s: is required: a read-write API key; %[1]s_FILE or --api-key-file names a file with it",
+			apiKeyEnv)
 	}
 	return key, err
 }

@@ -89,8 +89,9 @@ const small = `endpoints:
 func TestNothingIsDeletedWithoutPrune(t *testing.T) {
 	var s service
 	out, err := s.run(t, small, Options{DryRun: true})
-	if err != nil || len(s.calls) != 0 || !strings.Contains(out, `"path":"destinations[kept].headers.X-Shop","old":"\"de\"",`+
-		`"new":"\"at\""`) {
+	if err != nil || len(s.calls) != 0 || !strings.Contains(out,
+		`"path":"destinations[kept].headers.X-Shop","old":"\"de\"",`+
+			`"new":"\"at\""`) {
 		t.Fatalf("dry run: %v %v\n%s", err, s.calls, out)
 	}
 	if _, err = s.run(t, small, Options{}); err != nil {
@@ -119,10 +120,12 @@ func TestAFailureSaysWhereAndWhatIsDone(t *testing.T) {
 		"    destinations:\n      - url: https://d.example\n  - {name: e1, enabled: false}\n"
 	s := service{answers: map[string][]int{"PATCH /v1/endpoints/ep_2": {400}}}
 	out, err := s.run(t, text, Options{})
-	if err == nil || !strings.HasPrefix(err.Error(), "f.yaml:6:14: change endpoint e2 (ep_2): destinations[0].url: is wrong") {
+	if err == nil || !strings.HasPrefix(err.Error(),
+		"f.yaml:6:14: change endpoint e2 (ep_2): destinations[0].url: is wrong") {
 		t.Errorf("%v", err)
 	}
-	if strings.Count(out, `"done":true`) != 1 || len(s.calls) != 2 || !strings.Contains(out, "resolves to a private address") {
+	if strings.Count(out, `"done":true`) != 1 || len(s.calls) != 2 || !strings.Contains(out,
+		"resolves to a private address") {
 		t.Errorf("%s\n%v", out, s.calls)
 	}
 	s.answers = nil

@@ -27,22 +27,32 @@ func sources() Sources {
 // Every fault of a file is reported at once, with line and column.
 func TestFaultsOfAFile(t *testing.T) {
 	for name, f := range map[string]struct{ text, want string }{
-		"empty":           {"", "f.yaml: EOF"},
-		"not YAML":        {"endpoints: [", "line 1"},
-		"no list":         {"a: 1", "f.yaml:1:1: unknown member a; known are endpoints|f.yaml:1:1: has no member endpoints"},
-		"two documents":   {"endpoints: []\n---\nendpoints: []", "second document"},
-		"no name":         {"endpoints:\n  - provider: stripe", "f.yaml:2:5: an endpoint has no name"},
-		"one name twice":  {"endpoints:\n  - name: a\n  - name: a", `f.yaml:3:5: a second endpoint has the name "a" of the one in line 2`},
-		"misspelt":        {"endpoints:\n  - name: a\n    retry_polcy: {}", "f.yaml:3:5: unknown member retry_polcy; did you mean retry_policy?"},
-		"unknown below":   {"endpoints:\n  - name: a\n    response: {stats: 200}", "f.yaml:3:16: unknown member stats; did you mean status?"},
-		"member twice":    {"endpoints:\n  - name: a\n    dedup: {key: x, key: y}", "f.yaml:3:21: the member key appears twice"},
-		"null":            {"endpoints:\n  - name: a\n    response: null", "f.yaml:3:15: response cannot be null"},
-		"secret in clear": {"endpoints:\n  - name: a\n    verification: {secret: abc}", "f.yaml:3:28: verification.secret is a secret"},
-		"header in clear": {"endpoints:\n  - name: a\n    destinations:\n      - url: https://a.example\n        headers: {X-Api-Key: abc}",
+		"empty":    {"", "f.yaml: EOF"},
+		"not YAML": {"endpoints: [", "line 1"},
+		"no list": {"a: 1",
+			"f.yaml:1:1: unknown member a; known are endpoints|f.yaml:1:1: has no member endpoints"},
+		"two documents": {"endpoints: []\n---\nendpoints: []", "second document"},
+		"no name":       {"endpoints:\n  - provider: stripe", "f.yaml:2:5: an endpoint has no name"},
+		"one name twice": {"endpoints:\n  - name: a\n  - name: a",
+			`f.yaml:3:5: a second endpoint has the name "a" of the one in line 2`},
+		"misspelt": {"endpoints:\n  - name: a\n    retry_polcy: {}",
+			"f.yaml:3:5: unknown member retry_polcy; did you mean retry_policy?"},
+		"unknown below": {"endpoints:\n  - name: a\n    response: {stats: 200}",
+			"f.yaml:3:16: unknown member stats; did you mean status?"},
+		"member twice": {"endpoints:\n  - name: a\n    dedup: {key: x, key: y}",
+			"f.yaml:3:21: the member key appears twice"},
+		"null": {"endpoints:\n  - name: a\n    response: null", "f.yaml:3:15: response cannot be null"},
+		"secret in clear": {"endpoints:\n  - name: a\n    verification: {secret: abc}",
+			"f.yaml:3:28: verification.secret is a secret"},
+		"header in clear": {"endpoints:\n  - name: a\n    destinations:\n      - url: https://a.example\n" +
+			"        headers: {X-Api-Key: abc}",
 			"f.yaml:5:30: headers.X-Api-Key is a secret"},
-		"variable not set":  {"endpoints:\n  - name: a\n    verification: {secret: env:NOPE}", "env:NOPE: the variable is not set"},
-		"no file":           {"endpoints:\n  - name: a\n    verification: {secret: file:/nope}", "file:/nope: no such file"},
-		"one URL twice":     {"endpoints:\n  - name: a\n    destinations: [https://a.example, https://a.example]", "f.yaml:3:39: is the same destination"},
+		"variable not set": {"endpoints:\n  - name: a\n    verification: {secret: env:NOPE}",
+			"env:NOPE: the variable is not set"},
+		"no file": {"endpoints:\n  - name: a\n    verification: {secret: file:/nope}",
+			"file:/nope: no such file"},
+		"one URL twice": {"endpoints:\n  - name: a\n    destinations: [https://a.example, https://a.example]",
+			"f.yaml:3:39: is the same destination"},
 		"merge key":         {"x: &x {a: 1}\nendpoints:\n  - name: a\n    dedup: {<<: *x}", "merge keys are not supported"},
 		"two faults":        {"endpoints:\n  - name: a\n    b: 1\n    c: 2", "unknown member b|unknown member c"},
 		"no JSON":           {"endpoints:\n  - name: a\n    metadata: {a: .inf}", "has no form in JSON"},
@@ -64,10 +74,12 @@ func TestFaultsOfAFile(t *testing.T) {
 
 // bomb returns a document whose aliases stand for 10^8 values.
 func bomb() string {
-	lines := []string{"endpoints:", "  - name: a", "    transformation:", "      - &a0 {op: add, value: [1,1,1,1,1,1,1,1,1,1]}"}
+	lines := []string{"endpoints:", "  - name: a", "    transformation:",
+		"      - &a0 {op: add, value: [1,1,1,1,1,1,1,1,1,1]}"}
 	for i := 1; i < 8; i++ {
 		alias := "*a" + string(rune('0'+i-1))
-		lines = append(lines, "      - &a"+string(rune('0'+i))+" ["+strings.TrimSuffix(strings.Repeat(alias+",", 10), ",")+"]")
+		lines = append(lines, "      - &a"+string(rune('0'+i))+" ["+strings.TrimSuffix(strings.Repeat(alias+",", 10),
+			",")+"]")
 	}
 	return strings.Join(lines, "\n")
 }

@@ -128,7 +128,8 @@ func (c *Change) destinations(e *entry, have map[string]any, prune bool) error {
 	return nil
 }
 
-// match finds the destination of the service for each of the file: by name, else by URL. It returns those that are left.
+// match finds the destination of the service for each of the file: by name, else by URL. It also returns those that are
+// left.
 func match(want []*entry, have []any) (matched []map[string]any, left []any, err error) {
 	matched, left = make([]map[string]any, len(want)), slices.Clone(have)
 	take := func(i int, member string, same func(map[string]any) bool) error {

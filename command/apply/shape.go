@@ -1,5 +1,7 @@
 package apply
 
+import "github.com/eventrelay/relay/pkg/config"
+
 // shape says which members a value of the file may have, and how it is compared with what the service shows.
 type shape struct {
 	members map[string]*shape // of an object with fixed members
@@ -61,17 +63,27 @@ func endpointShape() *shape {
 	return object(map[string]*shape{
 		"name": value(), "description": optional(value()), "provider": value(),
 		"verification": optional(object(verification)), "type_source": optional(value()),
-		"dedup":        optional(object(values("key", "window_seconds"))),
-		"ingest_limit": optional(object(limit)),
-		"destinations": {items: destinationShape()},
-		"retry_policy": object(values("strategy", "schedule_seconds", "initial_seconds", "multiplier", "max_seconds",
-			"interval_seconds", "max_attempts", "jitter", "respect_retry_after", "max_retry_after_seconds", "retry_on")),
+		"dedup":          optional(object(values("key", "window_seconds"))),
+		"ingest_limit":   optional(object(limit)),
+		"destinations":   {items: destinationShape()},
+		"retry_policy":   object(retryPolicy()),
 		"alerts":         object(alerts),
 		"transformation": optional(of(operations)),
 		"response":       object(values("status", "content_type", "body")),
 		"enabled":        value(), "paused": value(), "scan_payloads": value(),
 		"metadata": {values: optional(value())},
 	})
+}
+
+// retryPolicy returns the members of all strategies.
+func retryPolicy() map[string]*shape {
+	members := values("strategy", "max_attempts", "jitter", "respect_retry_after", "max_retry_after_seconds", "retry_on")
+	for _, strategy := range config.RetryStrategies() {
+		for _, m := range strategy.Members {
+			members[m.Name] = value()
+		}
+	}
+	return members
 }
 
 func destinationShape() *shape {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -99,16 +98,10 @@ func restricts(before, after *Endpoint) bool {
 	return false
 }
 
-// DeleteEndpoint deletes an endpoint and leaves a tombstone. It returns when no node acts on the endpoint. Unless rev is
-// 0, it returns ErrConflict when the endpoint has another revision.
+// DeleteEndpoint deletes an endpoint and leaves a tombstone. It returns when no node acts on the endpoint. Unless rev
+// is 0, it returns ErrConflict when the endpoint has another revision.
 func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string, rev int64) error {
-	remove := c.Delete
-	if rev != 0 {
-		remove = func(ctx context.Context, k conflog.Kind, id string) (conflog.WriteResult, error) {
-			return c.DeleteIfUnchanged(ctx, k, id, rev)
-		}
-	}
-	res, err := remove(ctx, kindEndpoint, endpoint)
+	res, err := c.Delete(ctx, kindEndpoint, endpoint, rev)
 	if err != nil {
 		return err
 	}

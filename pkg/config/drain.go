@@ -129,7 +129,7 @@ func (c drains) setHash(d *Drain) error {
 
 // DeleteDrain deletes a drain. It returns when no node accepts its lines.
 func (c drains) DeleteDrain(ctx context.Context, id string) error {
-	res, err := c.Delete(ctx, kindDrain, id)
+	res, err := c.Delete(ctx, kindDrain, id, 0)
 	if err != nil {
 		return err
 	}

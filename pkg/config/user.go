@@ -229,7 +229,7 @@ func (c users) RemoveUser(ctx context.Context, userID string) error {
 	if u.Scope == ReadWrite && !c.hasWriter(userID) {
 		return ErrLastWriter
 	}
-	res, err := c.Delete(ctx, kindUser, userID)
+	res, err := c.Delete(ctx, kindUser, userID, 0)
 	if err != nil {
 		return err
 	}

@@ -354,7 +354,7 @@ func (n *testNode) account() string { return n.View().Newest(kindAccount).ID }
 
 // remove deletes an endpoint and waits at the barrier.
 func (n *testNode) remove(ctx context.Context, name string) error {
-	w, err := n.Delete(ctx, kindEndpoint, name)
+	w, err := n.Delete(ctx, kindEndpoint, name, 0)
 	if err != nil {
 		return err
 	}

@@ -143,7 +143,7 @@ func TestRepeatedRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Delete(ctx, kindLater, user.ID); err != nil {
+	if _, err := n.Delete(ctx, kindLater, user.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	e := n.create(t)

@@ -179,8 +179,8 @@ func (l *Log) CreateBeforeReady(ctx context.Context, k Kind, id string, value []
 }
 
 // Delete deletes an entity and leaves a tombstone. It returns ErrNotFound when there is none, or another writer deleted
-// it first.
-func (l *Log) Delete(ctx context.Context, k Kind, id string) (WriteResult, error) {
+// it first. Unless rev is 0, it returns ErrConflict when the entity has another revision.
+func (l *Log) Delete(ctx context.Context, k Kind, id string, rev int64) (WriteResult, error) {
 	if err := l.WaitReady(ctx); err != nil {
 		return WriteResult{}, err
 	}
@@ -188,28 +188,14 @@ func (l *Log) Delete(ctx context.Context, k Kind, id string) (WriteResult, error
 	if s.sets[k].findLiving(id) == nil {
 		return WriteResult{}, ErrNotFound
 	}
-	return l.delete(ctx, l.newRecord(s, k, id, preExists, opDelete), ErrNotFound)
-}
-
-// DeleteIfUnchanged is Delete if the entity still has that revision; otherwise it returns ErrConflict.
-func (l *Log) DeleteIfUnchanged(ctx context.Context, k Kind, id string, rev int64) (WriteResult, error) {
-	if err := l.WaitReady(ctx); err != nil {
-		return WriteResult{}, err
+	r, otherwise := l.newRecord(s, k, id, preExists, opDelete), ErrNotFound
+	if rev != 0 {
+		r, otherwise = l.newRecord(s, k, id, preRev, opDelete), ErrConflict
+		r.Rev = rev
 	}
-	s := l.view.Load().state
-	if s.sets[k].findLiving(id) == nil {
-		return WriteResult{}, ErrNotFound
-	}
-	r := l.newRecord(s, k, id, preRev, opDelete)
-	r.Rev = rev
-	return l.delete(ctx, r, ErrConflict)
-}
-
-// delete writes a record that deletes an entity. It returns otherwise if the record's condition did not hold.
-func (l *Log) delete(ctx context.Context, r record, otherwise error) (WriteResult, error) {
 	res, err := (writer{l}).write(ctx, r)
 	if err != nil {
-		return res, fmt.Errorf("delete %s: %w", r.Kind, err)
+		return res, fmt.Errorf("delete %s: %w", l.kinds.name(k), err)
 	}
 	return res, errUnless(res.result == applied, otherwise)
 }

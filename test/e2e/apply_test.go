@@ -27,8 +27,8 @@ endpoints:
         max_in_flight: 2, filter: {types: ["order.*"], body: {data.total: 5, data.kind: a}},
         signing: {scheme: standard_webhooks, secret: "env:SIGNING_SECRET"}}
       - https://archive.example.com/in
-    retry_policy: {strategy: schedule, schedule_seconds: [1, 2], max_attempts: 3, jitter: 0.50, respect_retry_after: false,
-      max_retry_after_seconds: 10, retry_on: ["404", 3xx]}
+    retry_policy: {strategy: schedule, schedule_seconds: [1, 2], max_attempts: 3, jitter: 0.50,
+      respect_retry_after: false, max_retry_after_seconds: 10, retry_on: ["404", 3xx]}
     alerts: {enabled: false, channels: [slack], consecutive_failures: 5, failure_rate_percent: 70,
       muted_until: 2030-01-01T01:00:00+01:00}
     transformation:
@@ -103,11 +103,12 @@ func TestApply(t *testing.T) {
 	apply(command.ExitDone, "secrets: (a secret with the same last four characters)|changed 1")
 
 	text = strings.Replace(text, "max_attempts: 4", "max_attempts: 400", 1)
-	apply(command.ExitRefused, "endpoints.yaml:17:|: change endpoint orders (|retry_policy.max_attempts: must be|0 of 1 changes")
+	apply(command.ExitRefused, "endpoints.yaml:17:|: change endpoint orders (|retry_policy.max_attempts: must be|"+
+		"0 of 1 changes")
 	text = strings.Replace(text, "max_attempts: 400", "max_attempts: 4", 1)
 
-	for cut, with := range map[string]string{"      - https://archive.example.com/in\n": "", ", X-Shop: de": "", ", old: x": ""} {
-		text = strings.Replace(text, cut, with, 1)
+	for _, cut := range []string{"      - https://archive.example.com/in\n", ", X-Shop: de", ", old: x"} {
+		text = strings.Replace(text, cut, "", 1)
 	}
 	relay.withKey(key).endpoint(map[string]any{"name": "other", "destinations": []any{"https://example.com/h"}})
 	apply(command.ExitDone, "unchanged 1")
