@@ -12,7 +12,7 @@ import (
 // ifMatch is the header of a change that is made only if the endpoint is the one that the client has read.
 const ifMatch = "If-Match"
 
-// errRevision is the answer when it is another one. Statuses of the API have no 412, so it is a conflict as every other.
+// errRevision is the answer when it is another one. Statuses of the API have no 412, so it is a plain conflict.
 var errRevision = &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: strings.ToLower(ifMatch),
 	Message: "is not the ETag of the endpoint, which has been changed since it was read; read it and try again"}
 

@@ -13,8 +13,11 @@ import (
 	"github.com/eventrelay/relay/doctor"
 )
 
-// apiKeyEnv is the API key of commands that call a relay's API from anywhere.
-const apiKeyEnv = "RELAY_API_KEY"
+// apiKeyEnv is the API key of commands that call a relay's API from anywhere; apiKeyFileEnv names a file with it.
+const (
+	apiKeyEnv     = "RELAY_API_KEY"
+	apiKeyFileEnv = "RELAY_API_KEY_FILE"
+)
 
 const applyHelp = `Usage:
   relay apply -f FILE [--dry-run] [--prune] [--json] [--base-url URL] [--api-key-file FILE]
@@ -127,7 +130,7 @@ func apiKey(c call, file string) (string, error) {
 	s := setting{env: apiKeyEnv, secret: true}
 	getenv := c.Getenv
 	if file != "" {
-		getenv = func(name string) string { return map[string]string{apiKeyEnv + "_FILE": file}[name] }
+		getenv = func(name string) string { return map[string]string{apiKeyFileEnv: file}[name] }
 	}
 	key, open, err := s.fromEnvironment(getenv)
 	for _, path := range open {

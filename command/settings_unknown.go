@@ -15,7 +15,7 @@ const maxTypos = 2
 // warnMisspelt logs variables whose names are close to a setting's. Other unknown RELAY_ variables may belong to other
 // programs.
 func warnMisspelt(log *slog.Logger, environ []string) {
-	known := []string{engineKeyEnv, apiKeyEnv, apiKeyEnv + "_FILE"}
+	known := []string{engineKeyEnv, apiKeyEnv, apiKeyFileEnv}
 	eachSetting(&node.Config{}, func(f setting) {
 		known = append(known, f.env)
 		if f.secret {

@@ -73,7 +73,7 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 			config.ErrLogSecret.Error(), ""},
 		"migrations are half-run": {store("the tables are at migration 0001, this version needs 0002: run relay migrate"),
 			StateFail, "run relay migrate", "relay migrate has run"},
-		"a shard is lost":         {store("shard 2: connection refused"), StateFail, "shard 2", "RELAY_CLICKHOUSE_URL"},
+		"a shard is lost": {store("shard 2: connection refused"), StateFail, "shard 2", "RELAY_CLICKHOUSE_URL"},
 		"a grant is missing": {store("code: 497, message: relay: Not enough privileges"), StateFail,
 			"Not enough privileges", "docs/security.md"},
 		"Redis evicts": {checkRedis(healthy, limit.Settings{Eviction: "allkeys-lru"}), StateWarn,

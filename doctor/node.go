@@ -106,7 +106,7 @@ func checkNodes(nodes []config.Node, level, newest int) Check {
 	}
 	c := ok("%s running", plural(len(nodes), "node"))
 	if len(versions) > 1 {
-		c = warn("upgrade all nodes to one version, then run relay migrate --finalize", 
+		c = warn("upgrade all nodes to one version, then run relay migrate --finalize",
 			"%s running, with %d different versions", plural(len(nodes), "node"), len(versions))
 	}
 	if i := slices.IndexFunc(nodes, func(n config.Node) bool { return n.Shared }); i >= 0 {

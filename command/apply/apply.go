@@ -1,12 +1,12 @@
 // Package apply makes the endpoints of a relay what a YAML file says, over the API: configuration as code.
 //
 // Endpoints are recognised by their names, destinations by their names or URLs, so that applying a file twice changes
-// nothing. A member that the file does not name stays as it is. Nothing is deleted without Options.Prune. Each change is
-// conditional: if somebody else has changed the endpoint since it was compared, the service refuses it.
+// nothing. A member that the file does not name stays as it is. Nothing is deleted without Options.Prune. Each change
+// is conditional: if somebody else has changed the endpoint since it was compared, the service refuses it.
 //
-// Secrets stand in the file as references, env:NAME or file:PATH, and are never shown. The service does not show secrets
-// either, so a difference is seen only in their last four characters. Run therefore sends them with each run, and the
-// service, which can compare them, writes nothing if they are the same.
+// Secrets stand in the file as references, env:NAME or file:PATH, and are never shown. The service does not show
+// secrets either, so a difference is seen only in their last four characters. Run therefore sends them with each run,
+// and the service, which can compare them, writes nothing if they are the same.
 //
 // Begin reading at Run. file.go reads the file, plan.go compares, client.go calls the API.
 package apply
