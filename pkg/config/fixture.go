@@ -105,7 +105,7 @@ func (c fixtures) UpdateFixture(ctx context.Context, id string, change func(*Fix
 
 // DeleteFixture deletes a fixture.
 func (c fixtures) DeleteFixture(ctx context.Context, id string) error {
-	res, err := c.Delete(ctx, kindFixture, id)
+	res, err := c.Delete(ctx, kindFixture, id, 0)
 	if err == nil {
 		c.WaitForPeers(ctx, res)
 	}
