@@ -92,38 +92,38 @@ func update(index int, e *entry, have map[string]any, tag string, prune bool) (*
 }
 
 // destinations adds the differences of the destinations, and the complete list to the body.
-func (c *Change) destinations(e *entry, have map[string]any, prune bool) error {
+func (x *Change) destinations(e *entry, have map[string]any, prune bool) error {
 	left, _ := have["destinations"].([]any)
 	matched, left, err := match(e.destinations, left)
 	if err != nil {
 		return err
 	}
-	before := len(c.Fields)
+	before := len(x.Fields)
 	var list []any
 	for i, d := range e.destinations {
 		label := "destinations[" + labelOf(d) + "]."
 		if matched[i] == nil {
 			list = append(list, d.members)
-			c.Fields = append(c.Fields, compare(d, destinationShape(), nil, label, false).fields...)
+			x.Fields = append(x.Fields, compare(d, destinationShape(), nil, label, false).fields...)
 			continue
 		}
-		x := compare(d, destinationShape(), matched[i], label, prune)
-		c.Fields, c.hidden = append(c.Fields, x.fields...), c.hidden || x.hidden
-		body := bodyOf(d, x, destinationShape())
+		found := compare(d, destinationShape(), matched[i], label, prune)
+		x.Fields, x.hidden = append(x.Fields, found.fields...), x.hidden || found.hidden
+		body := bodyOf(d, found, destinationShape())
 		body["id"] = textOf(matched[i], "id")
 		list = append(list, body)
 	}
-	for _, x := range left {
-		other, _ := x.(map[string]any)
+	for _, each := range left {
+		other, _ := each.(map[string]any)
 		if !prune {
 			list = append(list, map[string]any{"id": textOf(other, "id")})
 			continue
 		}
 		label := cmp.Or(textOf(other, "name"), origin(textOf(other, "url")))
-		c.Fields = append(c.Fields, Field{"destinations[" + label + "]", textOf(other, "id"), absent})
+		x.Fields = append(x.Fields, Field{"destinations[" + label + "]", textOf(other, "id"), absent})
 	}
-	if len(c.Fields) > before || c.hidden {
-		c.body["destinations"] = list
+	if len(x.Fields) > before || x.hidden {
+		x.body["destinations"] = list
 	}
 	return nil
 }
