@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -131,10 +129,8 @@ func (a *receipts) readReference(o *object, to *event.Receipt) {
 		return
 	}
 	s, err := web.DecodeString(raw)
-	// Half of a surrogate pair decodes to the replacement character, so the stored text would differ from the one sent.
-	unprintable := func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }
 	switch {
-	case err != nil || strings.ContainsFunc(s, unprintable):
+	case err != nil || !web.IsPrintable(s):
 		o.fail("reference", "must be printable text")
 	case utf8.RuneCountInString(s) > maxReference:
 		o.fail("reference", "must have at most %d characters", maxReference)

@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // functions are what templates can call.
@@ -191,13 +193,7 @@ func plain(text string) string {
 	return b.String()
 }
 
-func isHidden(r rune) bool {
-	if r == '\n' || r == '\t' {
-		return false
-	}
-	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) ||
-		unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
-}
+func isHidden(r rune) bool { return r != '\n' && r != '\t' && web.IsInvisible(r) }
 
 // statuses are the states that have a mark and a colour of their own.
 var statuses = []string{"pending", "retrying", "held", "delivered", "failed", "skipped", "rejected"}

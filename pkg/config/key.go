@@ -5,13 +5,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // keys has the methods for API keys.
@@ -33,11 +32,9 @@ var ErrAlreadyCreated = errors.New("the key was created before, and its text is 
 
 // validate returns an *InvalidError for the first member that is wrong.
 func (n *NewKey) validate(now time.Time) error {
-	// relay keys list prints the name unchanged, one key per line.
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	length := utf8.RuneCountInString(n.Name)
 	switch {
-	case length < 1 || length > maxNameText || strings.ContainsFunc(n.Name, unprintable):
+	case length < 1 || length > maxNameText || !web.IsPrintable(n.Name): // relay keys list prints it, one key per line
 		return &InvalidError{"name", "must have 1 to 100 printable characters"}
 	case n.Scope != Read && n.Scope != ReadWrite:
 		return errScope()

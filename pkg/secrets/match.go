@@ -162,7 +162,8 @@ func (s *Scanner) accepts(r *Rule, b []byte, m span) bool {
 		return true
 	}
 	secret := b[m.from:m.to]
-	return entropy(secret) >= r.Entropy && !s.known[string(secret)] && !s.hasStopWord(secret)
+	return Entropy(secret[:min(len(secret), maxEntropy)]) >= r.Entropy && !s.known[string(secret)] &&
+		!s.hasStopWord(secret)
 }
 
 func (r *Rule) hasChecksum(secret []byte) bool {
@@ -187,22 +188,21 @@ func (s *Scanner) hasStopWord(secret []byte) bool {
 	return false
 }
 
-// maxEntropy is how many characters of a secret entropy looks at: enough to tell a random text from another.
+// maxEntropy is how many characters of a secret a rule looks at for its entropy: enough to distinguish a random text.
 const maxEntropy = 64
 
-// entropy returns the Shannon entropy of b's first characters in bits a byte.
-func entropy(b []byte) float64 {
-	b = b[:min(len(b), maxEntropy)]
-	var counts [256]uint16
-	for _, c := range b {
-		counts[c]++
+// Entropy returns the Shannon entropy of a text in bits a byte; 0 if it is empty.
+func Entropy[Text ~string | ~[]byte](text Text) float64 {
+	var counts [256]int32
+	for i := range len(text) {
+		counts[text[i]]++
 	}
 	sum := 0.0
-	for i, c := range b {
-		if counts[c] > 0 {
-			p := float64(counts[c]) / float64(len(b))
+	for i := range len(text) {
+		if n := counts[text[i]]; n > 0 {
+			p := float64(n) / float64(len(text))
 			sum -= p * math.Log2(p)
-			counts[b[i]] = 0
+			counts[text[i]] = 0
 		}
 	}
 	return sum

@@ -247,7 +247,7 @@ func TestStreamFindsWhatScanFinds(t *testing.T) {
 
 func TestEntropy(t *testing.T) {
 	for text, want := range map[string]float64{"": 0, "aaaa": 0, "abab": 1, "abcd": 2, "abcdefgh": 3} {
-		if got := entropy([]byte(text)); math.Abs(got-want) > 1e-9 {
+		if got := Entropy(text); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%q has %v bits, want %v", text, got, want)
 		}
 	}

@@ -140,6 +140,9 @@ func TestOverlapsAreResolved(t *testing.T) {
 		"secret=" + key:                          "github-token " + key + ";",
 		"secret=a." + key:                        "github-token " + key + ";",
 		"redis://:" + key + "@cache:6379":        "database-uri redis://:" + key + "@cache:6379;",
+		"https://x:" + key + "@github.com/a":     "github-token " + key + ";",
+		"http://app:q8ZkT2" + "vN4x@proxy:3128":  "web-uri http://app:q8ZkT2" + "vN4x@proxy:3128;",
+		"http://user:pass" + "@proxy":            "",
 		key + " " + key:                          "github-token " + key + ";github-token " + key + ";",
 		"password=" + key + "&token=Zk7" + "xQ2": "github-token " + key + ";",
 	} {

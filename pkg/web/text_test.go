@@ -23,3 +23,16 @@ func TestSanitizeText(t *testing.T) {
 		}
 	}
 }
+
+func TestIsPrintable(t *testing.T) {
+	for _, s := range []string{"", "orders", "Größe 大きい", "a b"} {
+		if !IsPrintable(s) {
+			t.Errorf("%q is not printable", s)
+		}
+	}
+	for _, s := range []string{"a\nb", "a\tb", "\xff", "a\ufffd", "a\u200bb", "a\u202eb", "a\u00a0b"} {
+		if IsPrintable(s) {
+			t.Errorf("%q is printable", s)
+		}
+	}
+}
