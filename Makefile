@@ -9,7 +9,7 @@ LDFLAGS := -X main.commit=$(COMMIT)
 # Without -trimpath the build cache is keyed by the directory of the clone: another clone would compile everything again.
 export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 
-.PHONY: build run test check fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image need-go need-npm
+.PHONY: build run test check fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image release secrets need-go need-npm
 
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
@@ -41,6 +41,14 @@ engines:
 # The same engines as a Docker image, from the system's packages (root, debootstrap).
 image:
 	@deploy/engines/image.sh
+
+# Binaries, bill of materials, licences and checksums of the current commit, in dist.
+release: need-go need-npm
+	@deploy/release/release.sh
+
+# Random secrets for docker-compose.yml, in secrets; docker compose up does it too.
+secrets:
+	@deploy/compose/secrets.sh secrets
 
 fuzz:
 	@deploy/fuzz.sh

@@ -31,6 +31,7 @@ parts=(
 	"ledger ./ledger RandomHistories"
 	"secrets ./pkg/secrets PackagesOfNPM"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
+	"compose deploy/compose/test.sh"
 	"contract deploy/contract/schemathesis.sh"
 	"fuzz deploy/fuzz.sh"
 	"dashboard sdk/browser/dashboard.test.mjs"
@@ -50,6 +51,10 @@ run_part() {
 		sdk/test.sh install
 		RELAY_TORTURE=1 RELAY_TEST_BROWSER=$(sdk/test.sh browser) node --test --test-reporter=spec "$1" 2>&1 | tee "$output.log"
 		sed -n 's/^ℹ \(pass [0-9]*\)$/\1/p' "$output.log" >"$output.figures"
+		;;
+	deploy/compose/test.sh)
+		"$1" 2>&1 | tee "$output.log"
+		sed -n 's/.*: \([0-9]* events accepted.*\)/\1/p' "$output.log" >"$output.figures"
 		;;
 	deploy/fuzz.sh)
 		"$1" 120 2>&1 | tee "$output.log"

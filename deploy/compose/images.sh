@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Builds stand-ins for the public images of docker-compose.yml and Dockerfile, under their names, in the Docker engine of
+# DOCKER_HOST: use one that has no others. Needs root, debootstrap and the system's packages; the packed system is kept in
+# bin/engines. images.sh CLONE builds the images of the relay from CLONE too.
+set -euo pipefail
+clone=$1
+cd "$(dirname "$0")/../.."
+export DOCKER_BUILDKIT=0
+recipe=$(cksum <deploy/compose/images.sh | cut -d ' ' -f 1)
+packed=bin/engines/compose-$recipe.tar
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/relay-images.XXXXXX")
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+
+deploy/engines/fetch.sh
+deploy/browser/fetch.sh
+if [ ! -f "$packed" ]; then
+	echo "compose: making a system with debootstrap (some minutes, once)"
+	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+	debootstrap --variant=minbase --include=redis-server,default-jre-headless,haproxy,ca-certificates,wget \
+		"$codename" "$work/root" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
+	rm -rf "$work"/root/var/cache/apt "$work"/root/var/lib/apt/lists "$work"/root/usr/share/{doc,locale,man}
+	rm -f bin/engines/compose-*.tar
+	tar -C "$work/root" -cf "$packed.part" .
+	mv "$packed.part" "$packed"
+	rm -rf "$work/root"
+fi
+docker import "$packed" debian:bookworm-slim >/dev/null
+
+# The context of a build: hard links, because a link is not followed.
+context=$work/context
+mkdir -p "$context/modules"
+cp deploy/compose/standins/* "$context"
+cp -r "$(go env GOROOT)" "$context/go"
+rm -rf "$context"/go/{test,doc,api}
+proxies=file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
+GOMODCACHE=$work/modules GOPROXY=$proxies GOFLAGS=-modcacherw go mod download
+cp -r "$work"/modules/cache/download/. "$context/modules"
+cp -rL bin/lib "$context/lib"
+mkdir -p "$context/api/viewer" "$context/api/dashboard/static"
+cp api/viewer/swagger-ui* "$context/api/viewer"
+cp api/dashboard/static/htmx* "$context/api/dashboard/static"
+mkdir "$context/kafka"
+cp bin/engines/kafka/*.jar "$context/kafka"
+
+# image NAME TARGET ARGUMENT... builds a stand-in.
+image() {
+	local name=$1 target=$2
+	shift 2
+	docker build -q --network none --target "$target" -t "$name" --build-arg BASE=debian:bookworm-slim "$@" "$context" >/dev/null
+	echo "compose: built $target as $name"
+}
+
+# named PATTERN prints the image that docker-compose.yml names.
+named() { sed -n "s|^ *image: \($1:.*\)|\1|p" docker-compose.yml | sort -u; }
+
+image golang:1.26-bookworm golang
+image node:22-bookworm node
+image "$(named apache/kafka)" kafka
+image "$(named redis)" redis
+image "$(named haproxy)" haproxy
+docker build -q --network none --target relay -t "$(named eventrelay/relay)" "$clone" >/dev/null
+echo "compose: built relay as $(named eventrelay/relay)"
+docker build -q --network none --target relay-dev -t eventrelay/relay-dev "$clone" >/dev/null
+echo "compose: built relay-dev as eventrelay/relay-dev"
+image "$(named clickhouse/clickhouse-server)" clickhouse --build-arg RELAY_DEV=eventrelay/relay-dev
