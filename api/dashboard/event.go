@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -27,6 +28,7 @@ type eventPage struct {
 	Lead, Others []passage
 	BaseURL      string
 	Live         bool // its state can still change
+	Fixable      bool // a fixture can be made of it
 }
 
 // showEvent shows one event: why it is in its state, what was sent and answered, and what came.
@@ -49,6 +51,7 @@ func showEvent(v *visit) error {
 	p.History = e.history()
 	p.Shown = newBodyView(e.bytes(), v.r.URL.Query().Get("body"))
 	p.Curl = curl(e)
+	p.Fixable = fixture.CheckBody(e.bytes()) == nil
 	if err := explainStatus(v, p); err != nil {
 		return err
 	}

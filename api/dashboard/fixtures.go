@@ -1,0 +1,448 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Paths of the pages of fixtures.
+const (
+	fixturesPath      = "/app/fixtures"
+	fixturePath       = fixturesPath + "/{fixture}"
+	fixtureExportPath = fixturesPath + "/export"
+)
+
+// fixtureRoutes are the pages and actions of fixtures.
+func fixtureRoutes() []route {
+	return []route{
+		{"GET", fixturesPath, reader, listFixtures},
+		{"GET", fixtureExportPath, reader, exportFixtures},
+		{"GET", fixturePath, reader, showFixture},
+		{"POST", fixturePath, writer, saveFixture},
+		{"POST", fixturePath + "/delete", writer, deleteFixture},
+		{"POST", eventsPath + "/{event}/fixture", writer, makeFixture},
+	}
+}
+
+// fixtureData is a fixture of the API. Lists leave out the last five members.
+type fixtureData struct {
+	ID        string  `json:"id"`
+	Name      string  `json:"name"`
+	Event     string  `json:"source_event_id"`
+	Type      *string `json:"event_type"`
+	Method    string  `json:"method"`
+	Status    int     `json:"expected_status"`
+	Size      int     `json:"size_bytes"`
+	Removed   int     `json:"removed"`
+	Edited    bool    `json:"edited"`
+	ExpiresAt string  `json:"expires_at"`
+	Version   int     `json:"version"`
+
+	Body       json.RawMessage `json:"body"`
+	Redactions []redactionData `json:"redactions"`
+	Keep       []string        `json:"keep"`
+	Required   []requiredData  `json:"required"`
+	Warnings   []warningData   `json:"warnings"`
+}
+
+type redactionData struct {
+	Pointer string `json:"pointer"`
+	Reason  string `json:"reason"`
+}
+
+type requiredData struct {
+	Pointer string          `json:"pointer"`
+	Type    string          `json:"type,omitempty"`
+	Equals  json.RawMessage `json:"equals,omitempty"`
+}
+
+// Path is the page of the fixture.
+func (f *fixtureData) Path() string { return fixturesPath + "/" + url.PathEscape(f.ID) }
+
+func (f *fixtureData) api() string { return "/v1/fixtures/" + url.PathEscape(f.ID) }
+
+// Export is the path of the file with this fixture alone.
+func (f *fixtureData) Export() string {
+	return fixtureExportPath + "?" + url.Values{"ids": {f.ID}}.Encode()
+}
+
+// fixturesPage is the data of the list of fixtures.
+type fixturesPage struct {
+	Fixtures []*fixtureData
+	Form     *form // of the export
+	First    bool
+	Next     string // path of the next page; empty: there is none
+}
+
+func listFixtures(v *visit) error { return showFixtures(v, newForm(url.Values{}, "")) }
+
+func showFixtures(v *visit, f *form) error {
+	var list struct {
+		Data       []*fixtureData `json:"data"`
+		NextCursor string         `json:"next_cursor"`
+	}
+	query, p := url.Values{"limit": {"50"}}, fixturesPage{First: true, Form: f}
+	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
+		query.Set("cursor", cursor)
+		p.First = false
+	}
+	if err := v.get("/v1/fixtures", query, &list); err != nil {
+		return err
+	}
+	p.Fixtures = list.Data
+	if list.NextCursor != "" {
+		p.Next = fixturesPath + "?" + url.Values{"cursor": {list.NextCursor}}.Encode()
+	}
+	return v.page("fixtures", p)
+}
+
+// exportFixtures sends the chosen fixtures as one file.
+func exportFixtures(v *visit) error {
+	ids := v.r.URL.Query()["ids"]
+	var file json.RawMessage
+	err := v.get("/v1/fixtures/export", url.Values{"ids": ids}, &file)
+	x, ok := errors.AsType[*apiError](err)
+	switch {
+	case ok && (x.Status == http.StatusBadRequest || x.Status == http.StatusNotFound):
+		if len(ids) == 0 {
+			x = &apiError{Status: http.StatusBadRequest, Message: "choose the fixtures of the file first"}
+		}
+		f := newForm(url.Values{"ids": ids}, "")
+		v.status = f.setError(x)
+		return showFixtures(v, f)
+	case err != nil:
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Disposition", `attachment; filename="fixtures.json"`)
+	h.Set("Content-Length", strconv.Itoa(len(file)))
+	_, _ = v.w.Write(file) // the client may have left
+	return nil
+}
+
+// makeFixture makes a fixture of an event and opens its page, where it can be edited.
+func makeFixture(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	var made fixtureData
+	body := map[string]any{"event_id": v.vars["event"], "name": fixtureName(f.Value("name"))}
+	if err := v.send("POST", "/v1/fixtures", body, f.Nonce, &made); err != nil {
+		return err
+	}
+	return v.redirect(made.Path(), "The copy is made and sanitised. Choose what its answer must be.")
+}
+
+// fixtureName returns a name that the API accepts for the type of an event, which others have chosen.
+func fixtureName(kind string) string {
+	name := []rune(strings.Join(strings.FieldsFunc(plain(kind), func(c rune) bool { return c <= ' ' }), " "))
+	if len(name) == 0 {
+		return "Fixture"
+	}
+	return string(name[:min(len(name), 100)])
+}
+
+// removedRow is a value that the sanitiser has replaced.
+type removedRow struct {
+	Pointer string
+	Why     string
+	Now     string // the value in the fixture
+	Kept    bool
+	Fixed   bool // it cannot be kept
+}
+
+// maxRemovedRows is how many replaced values the page shows.
+const maxRemovedRows = 200
+
+// maxShownValue is how much of a value a row shows, in bytes.
+const maxShownValue = 80
+
+// fixtureReasons says why a value was replaced, by the word of the API.
+var fixtureReasons = map[string]string{
+	"secret": "a secret", "named": "the name of its field", "email": "an e-mail address", "phone": "a phone number",
+	"card": "a card number", "iban": "an IBAN", "ip": "an IP address", "url": "user name or query of a URL",
+	"long_text": "a long text", "opaque": "random characters", "member_name": "the name itself was replaced",
+}
+
+// fixturePage is the data of the page of one fixture.
+type fixturePage struct {
+	*fixtureData
+	Form   *form
+	Rows   []removedRow
+	More   int      // replaced values that have no row
+	Hidden []string // of these, those that are kept
+	Lives  []option
+	Base   string
+}
+
+// lifeDays are the expiries that the form offers.
+var lifeDays = []int{1, 7, 14, 30, 90}
+
+func newFixturePage(v *visit, d *fixtureData, f *form) *fixturePage {
+	p := &fixturePage{fixtureData: d, Form: f, Base: v.cfg.BaseURL, Lives: []option{{Text: "As it is"}}}
+	for _, days := range lifeDays {
+		p.Lives = append(p.Lives, option{Value: strconv.Itoa(days), Text: "In " + plural(days, "day", "days")})
+	}
+	var body any
+	dec := json.NewDecoder(bytes.NewReader(d.Body))
+	dec.UseNumber()
+	_ = dec.Decode(&body) // it is JSON; otherwise no values are shown
+	var pointers []string // each once
+	reasons := map[string][]string{}
+	for _, x := range d.Redactions {
+		if reasons[x.Pointer] == nil {
+			pointers = append(pointers, x.Pointer)
+		}
+		reasons[x.Pointer] = append(reasons[x.Pointer], x.Reason)
+	}
+	for _, at := range pointers[:min(len(pointers), maxRemovedRows)] {
+		p.Rows = append(p.Rows, removedRow{Pointer: at, Why: whyRemoved(reasons[at]), Kept: f.Has("keep", at),
+			Now: truncate(valueAt(body, at), maxShownValue), Fixed: neverKept(reasons[at])})
+	}
+	for _, at := range pointers[len(p.Rows):] {
+		p.More++
+		if f.Has("keep", at) {
+			p.Hidden = append(p.Hidden, at)
+		}
+	}
+	return p
+}
+
+// whyRemoved says in words why a value was replaced.
+func whyRemoved(reasons []string) string {
+	words := make([]string, len(reasons))
+	for i, reason := range reasons {
+		if words[i] = fixtureReasons[reason]; words[i] == "" {
+			words[i] = reason
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// neverKept reports whether the API refuses to keep a value: one with a secret, or whose name alone was replaced.
+func neverKept(reasons []string) bool {
+	return slices.Contains(reasons, "secret") ||
+		!slices.ContainsFunc(reasons, func(reason string) bool { return reason != "member_name" })
+}
+
+// valueAt returns the value at a JSON Pointer as text.
+func valueAt(body any, pointer string) string {
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		switch x := body.(type) {
+		case map[string]any:
+			body = x[unescape.Replace(part)]
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(x) {
+				return ""
+			}
+			body = x[i]
+		}
+	}
+	switch x := body.(type) {
+	case string:
+		return x
+	case json.Number:
+		return x.String()
+	case nil:
+		return ""
+	}
+	return "…"
+}
+
+// fixtureValues are the stored values of the form.
+func fixtureValues(d *fixtureData) url.Values {
+	var lines []string
+	for _, x := range d.Required {
+		line := x.Pointer
+		switch {
+		case x.Equals != nil:
+			line += " = " + string(x.Equals)
+		case x.Type != "":
+			line += " : " + x.Type
+		}
+		lines = append(lines, line)
+	}
+	return url.Values{"name": {d.Name}, "expected_status": {strconv.Itoa(d.Status)}, "expires_at": {""},
+		"required": {strings.Join(lines, "\n")}, "keep": d.Keep, "body": {indented(d.Body)}}
+}
+
+// maxIndented is how large a body may become by indenting, in bytes.
+const maxIndented = 512 << 10
+
+// indented returns JSON indented for editing, or as it is if it is nested so deep that this would be large.
+func indented(body []byte) string {
+	out, depth, lines := bytes.Buffer{}, depthOf(body), bytes.Count(body, []byte(","))+bytes.Count(body, []byte(":"))
+	if len(body)+2*depth*(lines+2*depth) > maxIndented || json.Indent(&out, body, "", "  ") != nil {
+		return string(body)
+	}
+	return out.String()
+}
+
+// readFixture returns the fixture in the path.
+func readFixture(v *visit) (*fixtureData, error) {
+	d := &fixtureData{}
+	err := v.get("/v1/fixtures/"+v.vars["fixture"], nil, d)
+	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
+		return nil, web.Missing("There is no such fixture. It may have expired or been deleted.")
+	}
+	return d, err
+}
+
+func showFixture(v *visit) error {
+	d, err := readFixture(v)
+	if err != nil {
+		return err
+	}
+	return v.page("fixture", newFixturePage(v, d, newForm(fixtureValues(d), strconv.Itoa(d.Version))))
+}
+
+// saveFixture saves what the form changes.
+func saveFixture(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	d, err := readFixture(v)
+	if err != nil {
+		return err
+	}
+	body, problem := v.fixtureChanges(f, d)
+	if problem != nil {
+		v.status = f.setError(problem)
+		return v.page("fixture", newFixturePage(v, d, f))
+	}
+	if len(body) == 0 {
+		return v.redirect(d.Path(), "Nothing was changed.")
+	}
+	if version, err := strconv.Atoi(f.Version); err == nil {
+		body["version"] = version
+	}
+	after := &fixtureData{}
+	err = v.send("PATCH", d.api(), body, "", after)
+	x, ok := errors.AsType[*apiError](err)
+	switch {
+	case ok && x.Type == web.Conflict && x.Param == "version":
+		stored := map[string]string{}
+		for name := range fixtureValues(d) {
+			if name != "body" && name != "keep" && name != "expires_at" {
+				stored[name] = fixtureValues(d).Get(name)
+			}
+		}
+		v.status = f.setStale(strconv.Itoa(d.Version), stored)
+		return v.page("fixture", newFixturePage(v, d, f))
+	case ok && (x.Status == http.StatusBadRequest || x.Status >= 500):
+		v.status = f.setError(fieldError(x))
+		return v.page("fixture", newFixturePage(v, d, f))
+	case err != nil:
+		return err
+	}
+	return v.redirect(d.Path(), "Saved as version "+strconv.Itoa(after.Version))
+}
+
+// fieldError names the field of the form that an error of the API is about.
+func fieldError(x *apiError) *apiError {
+	name, _, _ := strings.Cut(x.Param, "[")
+	switch {
+	case strings.HasPrefix(x.Param, "/"):
+		x.Param, x.Message = "body", x.Param+" "+x.Message
+	case name != x.Param:
+		i, _, _ := strings.Cut(strings.TrimPrefix(x.Param, name+"["), "]")
+		if n, err := strconv.Atoi(i); err == nil && name == "required" {
+			x.Message = fmt.Sprintf("line %d: %s", n+1, x.Message)
+		}
+		x.Param = name
+	}
+	return x
+}
+
+// fixtureChanges returns the members that the form changes.
+func (v *visit) fixtureChanges(f *form, d *fixtureData) (map[string]any, *apiError) {
+	body, stored := map[string]any{}, fixtureValues(d)
+	problem := func(param, format string, args ...any) (map[string]any, *apiError) {
+		return nil, &apiError{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
+	}
+	if name := strings.TrimSpace(f.Value("name")); name != d.Name {
+		body["name"] = name
+	}
+	if text := strings.TrimSpace(f.Value("expected_status")); text != strconv.Itoa(d.Status) {
+		status, err := strconv.Atoi(text)
+		if err != nil {
+			return problem("expected_status", "must be a number from 100 to 599")
+		}
+		body["expected_status"] = status
+	}
+	if days, err := strconv.Atoi(f.Value("expires_at")); err == nil && slices.Contains(lifeDays, days) {
+		body["expires_at"] = v.deps.Now().UTC().AddDate(0, 0, days).Format(time.RFC3339)
+	}
+	if text := strings.TrimSpace(unixLines(f.Value("required"))); text != stored.Get("required") {
+		required, n := requiredOf(text)
+		if n > 0 {
+			return problem("required", "line %d: write /pointer, /pointer : type or /pointer = JSON", n)
+		}
+		body["required"] = required
+	}
+	keep := slices.Sorted(slices.Values(f.values["keep"]))
+	if !slices.Equal(keep, slices.Sorted(slices.Values(d.Keep))) {
+		body["keep"] = append([]string{}, keep...)
+	}
+	if text := unixLines(f.Value("body")); text != unixLines(stored.Get("body")) && f.values.Has("body") {
+		if !json.Valid([]byte(text)) {
+			return problem("body", "must be JSON")
+		}
+		body["body"] = json.RawMessage(text)
+	}
+	return body, nil
+}
+
+// requiredOf reads the lines of required fields. n is the number of the first line that is none, 0 if there is none.
+func requiredOf(text string) (all []requiredData, n int) {
+	all = []requiredData{}
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		var x requiredData
+		if pointer, value, ok := strings.Cut(line, " = "); ok {
+			x = requiredData{Pointer: strings.TrimSpace(pointer), Equals: json.RawMessage(strings.TrimSpace(value))}
+			if !json.Valid(x.Equals) {
+				return nil, n
+			}
+		} else if i := strings.LastIndex(line, " : "); i >= 0 {
+			x = requiredData{Pointer: strings.TrimSpace(line[:i]), Type: strings.TrimSpace(line[i+len(" : "):])}
+		} else {
+			x.Pointer = line
+		}
+		all = append(all, x)
+	}
+	return all, 0
+}
+
+func deleteFixture(v *visit) error {
+	if _, err := v.form(); err != nil {
+		return err
+	}
+	d, err := readFixture(v)
+	if err != nil {
+		return err
+	}
+	if err := v.send("DELETE", d.api(), nil, "", nil); err != nil {
+		return err
+	}
+	return v.redirect(fixturesPath, "Deleted. Files that were exported work until they expire.")
+}
