@@ -1,7 +1,12 @@
 // The dashboard as people use it. All tests share one relay and run at the same time: much of theirs is waiting for pages
 // that follow what happens.
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { promisify } from 'node:util'
 import { all, checkAccessible, checkWidths, schemesOf } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
 import { call, choosePassword, createEndpoint, invite, leave, password, post, providers, signIn } from './dashboard.mjs'
@@ -117,6 +122,81 @@ async function leak(page, name) {
   await row.getByText('resolved').waitFor()
 }
 
+// mouse and keyboard are two ways to use a page.
+const mouse = {
+  press: (_, control) => control.click(),
+  tick: (_, box) => box.check(),
+  enter: (_, field, text) => field.fill(text),
+  choose: (_, select, label) => select.selectOption({ label }),
+}
+const keyboard = {
+  async press(page, control) {
+    await focusOn(page, control)
+    await page.keyboard.press('Enter')
+  },
+  async tick(page, box) {
+    await focusOn(page, box)
+    await page.keyboard.press('Space')
+  },
+  async enter(page, field, text) {
+    await focusOn(page, field)
+    await page.keyboard.press('Control+A')
+    await page.keyboard.type(text)
+  },
+  async choose(page, select, label) {
+    await focusOn(page, select)
+    await page.keyboard.type(label)
+  },
+}
+
+// makeFixture makes a fixture of an event with secrets, edits it, exports it, and runs the file against
+// a test system with the runner that the relay serves.
+async function makeFixture(page, name, by) {
+  const { body: endpoint } = await call(relay, 'POST', '/v1/endpoints', {
+    name, provider: 'generic', type_source: 'body:$.type', destinations: [`${receiver.url}/orders`],
+  })
+  const secret = ['sk', 'live', 'q8ZkT2vN4xW7yR1mB5cJ9dL3'].join('_')
+  const sent = { type: 'customer.subscription.created', to: 'jane.doe@acme.io', phone: '+4915112345678', key: secret }
+  const headers = { 'Content-Type': 'application/json' }
+  assert.equal((await fetch(endpoint.ingest_url, { method: 'POST', headers, body: JSON.stringify(sent) })).status, 200)
+
+  await leave(page, `${relay.url}/app/events?endpoint_id=${endpoint.id}`)
+  await by.press(page, page.getByRole('link', { name: sent.type }).first())
+  await by.press(page, page.getByRole('button', { name: 'Make a fixture' }))
+  await page.getByText('The copy is made and sanitised.').waitFor()
+  const rows = page.locator('#f-keep tbody tr')
+  await rows.filter({ hasText: '/key' }).getByText('never').waitFor()
+  await rows.filter({ hasText: '/to' }).getByText('user1@example.com').waitFor()
+  await by.tick(page, page.getByLabel('Keep /phone'))
+  await by.enter(page, page.getByLabel('Name'), name)
+  await by.enter(page, page.getByLabel('Status'), '200')
+  await by.enter(page, page.getByLabel('Required fields of the answer'), '/ok = true\n/id : string')
+  await by.choose(page, page.getByLabel('Expires'), 'In 1\u00a0day')
+  await by.press(page, page.getByRole('button', { name: 'Save' }))
+  await page.getByText('Saved as version 2').waitFor()
+  for (const text of [secret, sent.to]) assert.ok(!(await page.content()).includes(text), `the page shows ${text}`)
+
+  await page.goto(`${relay.url}/app/fixtures`)
+  await by.tick(page, page.getByLabel(`Export ${name}`, { exact: true }))
+  const [download] = await Promise.all([
+    page.waitForEvent('download'), by.press(page, page.getByRole('button', { name: 'Export the chosen ones' }))])
+  const directory = await mkdtemp(join(tmpdir(), 'relay-fixture-'))
+  try {
+    const [file, runner] = [join(directory, 'fixtures.json'), join(directory, 'relay-fixture-run.mjs')]
+    await download.saveAs(file)
+    await writeFile(runner, await (await fetch(`${relay.url}/tools/relay-fixture-run.mjs`)).text())
+    const exported = await readFile(file, 'utf8')
+    for (const text of [secret, sent.to]) assert.ok(!exported.includes(text), `the file has ${text}`)
+    assert.equal(JSON.parse(exported).fixtures[0].body.phone, sent.phone)
+    const run = (path) => promisify(execFile)(process.execPath,
+      [runner, file, '--target', receiver.url + path, '--confirm-test-target'])
+    assert.match((await run('/json')).stdout, /^PASS .*\n1 passed, 0 failed/)
+    await assert.rejects(run('/orders'), (error) => error.code === 1 && error.stdout.startsWith('FAIL '))
+  } finally {
+    await rm(directory, { recursive: true })
+  }
+}
+
 // focusOn presses Tab, or Shift and Tab, until the element has the focus, and fails if it cannot be seen there. At the
 // beginning of a page it skips the navigation.
 async function focusOn(page, element) {
@@ -172,6 +252,18 @@ describe('the dashboard', { skip, concurrency: true }, () => {
   test('the same leak without JavaScript', async () => {
     const { page, close } = await open({ ...session, javaScriptEnabled: false })
     await leak(page, 'leak without script')
+    await close()
+  })
+
+  test('the keyboard alone makes a fixture of a received event, whose file then passes', async () => {
+    const { page, close } = await open(session)
+    await makeFixture(page, 'fixture by keyboard', keyboard)
+    await close()
+  })
+
+  test('the same fixture without JavaScript', async () => {
+    const { page, close } = await open({ ...session, javaScriptEnabled: false })
+    await makeFixture(page, 'fixture without script', mouse)
     await close()
   })
 

@@ -33,6 +33,8 @@ export async function seed(relay, receiver, label) {
   const rejected = await event(relay, github.id, (e) => e.status === 'rejected')
   const retrying = await event(relay, failing.id, (e) => e.deliveries.some((d) => d.status === 'retrying'))
   const { drain, finding } = await seedLeak(relay, label)
+  const { status, body: fixture } = await call(relay, 'POST', '/v1/fixtures', { event_id: retrying, name: `${label}paid` })
+  assert.equal(status, 201)
   const at = (name, path) => ({ name, path: `/app${path}` })
   return [
     at('start', ''),
@@ -51,6 +53,8 @@ export async function seed(relay, receiver, label) {
     at('event-rejected', `/events/${rejected}?signature=1`),
     at('event-retrying', `/events/${retrying}`),
     at('event-attempts', `/events/${retrying}/attempts`),
+    at('fixtures', '/fixtures'),
+    at('fixture', `/fixtures/${fixture.id}`),
     at('findings', '/findings'),
     at('findings-empty', '/findings?source=sdk'),
     at('finding', `/findings/${finding}`),

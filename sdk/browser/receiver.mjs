@@ -1,4 +1,5 @@
-// An application that receives deliveries: it answers 204, below /down 500, and below /broken with what is no HTTP.
+// An application that receives deliveries: it answers 204, below /json with JSON, below /down 500, and below /broken with
+// what is no HTTP.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 
@@ -13,6 +14,8 @@ export async function startReceiver() {
         response.writeHead(500, { 'Content-Type': 'text/plain', 'X-Reason': hostile }).end(`${hostile} is down`)
       } else if (request.url.startsWith('/broken')) {
         response.socket.end(`${hostile}\r\n\r\n`)
+      } else if (request.url.startsWith('/json')) {
+        response.writeHead(200, { 'Content-Type': 'application/json' }).end('{"ok":true,"id":"a"}')
       } else {
         response.writeHead(204).end()
       }
