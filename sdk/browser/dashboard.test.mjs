@@ -145,7 +145,10 @@ const keyboard = {
   },
   async choose(page, select, label) {
     await focusOn(page, select)
-    await page.keyboard.type(label)
+    const isChosen = () => select.evaluate((e, label) => e.selectedOptions[0].text === label, label)
+    for (let i = 0; i < 20 && !(await isChosen()); i++) {
+      await page.keyboard.press('ArrowDown')
+    }
   },
 }
 
@@ -187,7 +190,9 @@ async function makeFixture(page, name, by) {
     await writeFile(runner, await (await fetch(`${relay.url}/tools/relay-fixture-run.mjs`)).text())
     const exported = await readFile(file, 'utf8')
     for (const text of [secret, sent.to]) assert.ok(!exported.includes(text), `the file has ${text}`)
-    assert.equal(JSON.parse(exported).fixtures[0].body.phone, sent.phone)
+    const [{ body, expires_at: expires }] = JSON.parse(exported).fixtures
+    assert.equal(body.phone, sent.phone)
+    assert.ok(Date.parse(expires) <= Date.now() + 86_400_000, `it expires at ${expires}`)
     const run = (path) => promisify(execFile)(process.execPath,
       [runner, file, '--target', receiver.url + path, '--confirm-test-target'])
     assert.match((await run('/json')).stdout, /^PASS .*\n1 passed, 0 failed/)
