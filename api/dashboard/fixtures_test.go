@@ -15,7 +15,8 @@ const oneFixture = `{"id":"fix_1","name":"invoice paid","source_event_id":"evt_1
 "expires_at":"2026-09-04T20:00:00.000Z","version":1,
 "body":{"email":"user1@example.com","note":"see redacted-secret-1","redacted-2":1,"n":[10]},
 "redactions":[{"pointer":"/email","reason":"named"},{"pointer":"/note","reason":"secret"},
-{"pointer":"/note","reason":"email"},{"pointer":"/redacted-2","reason":"member_name"},{"pointer":"/n/0","reason":"card"}],
+{"pointer":"/note","reason":"email"},{"pointer":"/redacted-2","reason":"member_name"},
+{"pointer":"/n/0","reason":"card"}],
 "keep":["/n/0"],"required":[{"pointer":"/ok","equals":true},{"pointer":"/id","type":"string"},{"pointer":"/x"}]}`
 
 // storedFixture returns what the form of oneFixture sends if nothing is changed in it.

@@ -204,7 +204,8 @@ export async function runProgram(moduleURL, main) {
 const usage = `Usage: node relay-fixture-run.mjs <file> --target <url> --confirm-test-target [options]
 
 Sends each fixture of an exported suite to the target, one after the other, and checks the answers. The target must be a
-test system on this machine or in a private network, for example http://localhost:3000/webhooks.
+test system on this machine or in a private network, for example http://localhost:3000/webhooks. Suites are exported in
+the dashboard, under Fixtures, or with GET /v1/fixtures/export.
 
 Options:
   --target <url>          where the requests go
@@ -391,7 +392,8 @@ export function readSuite(bytes, now = Date.now()) {
     throw new Refusal('the file is not JSON; export the suite again')
   }
   if (suite?.format !== 'relay.fixture-suite') {
-    throw new Refusal('the file is no fixture suite: its format is not relay.fixture-suite')
+    throw new Refusal('the file is no fixture suite: its format is not relay.fixture-suite; export one in the ' +
+      'dashboard, under Fixtures, or with GET /v1/fixtures/export')
   }
   if (suite.version !== 1) {
     throw new Refusal('the suite has another version than 1, which this runner knows; take the runner from /tools of the ' +
