@@ -45,7 +45,7 @@ func TestTiersSurviveAKill(t *testing.T) {
 			accepted[n], delays[n] = true, tier.Delay
 		}
 		// every event waits for its second attempt, none for its first behind an open circuit breaker
-		eventually(t, 20*time.Second, func() string {
+		eventually(t, 2*time.Minute, func() string {
 			tried := 0
 			dest.each(func(int64, []hit) { tried++ })
 			if tried < len(accepted) {
