@@ -233,6 +233,7 @@ func (x *resources) routes() []route {
 		{"/v1/me", methods{"GET": x.keys.me}},
 		{"/v1/audit", methods{"GET": x.audit.listAudit}},
 		{"/v1/findings", methods{"GET": x.findings.listFindings}},
+		{"/v1/findings/update", methods{"POST": x.findings.updateFindings}},
 		{"/v1/findings/{finding}", methods{"GET": x.findings.readFinding, "PATCH": x.findings.updateFinding}},
 		{"/v1/findings/{finding}/occurrences", methods{"GET": x.findings.listOccurrences}},
 	}

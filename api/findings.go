@@ -199,6 +199,14 @@ func (a *findings) readUpdate(in *input, body []byte) (m config.FindingUpdate) {
 	o.readOnly("id", "object", "kind", "rule", "name", "provider", "docs_url", "severity", "masked", "fingerprint",
 		"sources", "first_seen", "last_seen", "occurrences", "unverified", "test", "key_id", "environment", "release",
 		"locations", "resolved_at", "regressed_at", "updated_by", "warnings")
+	m = a.readChange(o)
+	m.Version = optional(o, "version", func(name string, dst *int) { o.integer(name, 1, 1<<53, dst) })
+	o.warnUnknown()
+	return m
+}
+
+// readChange reads the members that change a finding.
+func (a *findings) readChange(o *object) (m config.FindingUpdate) {
 	status := optional(o, "status", func(name string, dst *string) {
 		o.enum(name, dst, event.Convert[string](finding.Statuses...)...)
 	})
@@ -229,8 +237,6 @@ func (a *findings) readUpdate(in *input, body []byte) (m config.FindingUpdate) {
 	if o.isNull("note") {
 		m.Note = new(string)
 	}
-	m.Version = optional(o, "version", func(name string, dst *int) { o.integer(name, 1, 1<<53, dst) })
-	o.warnUnknown()
 	return m
 }
 

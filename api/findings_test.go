@@ -195,6 +195,58 @@ func TestFindingIsMoved(t *testing.T) {
 	}
 }
 
+// Many findings are updated by their ids, or by drain and rule, at most 100 at once; sent again, nothing changes. Those
+// of our own API keys are updated by their ids only.
+func TestManyFindingsAreUpdated(t *testing.T) {
+	c := newClient(t)
+	of := func(sender, rule, key string) string {
+		return c.finding(func(f *config.Finding) { f.First.Sender, f.Rule, f.KeyID = sender, rule, key })
+	}
+	var fakes []string
+	for range 105 {
+		fakes = append(fakes, of("drn_many", "r", ""))
+	}
+	own, other := of("drn_many", "r", "key_1"), of("drn_other", "r", "")
+	update := func(body string, want string) {
+		t.Helper()
+		a := c.do("POST", "/v1/findings/update", body).want(200)
+		if got := fmt.Sprint(a.get("updated"), a.get("unchanged"), a.get("more"), a.get("failed")); got != want {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+	const byRule = `{"drain_id":"drn_many","rule":"r","status":"resolved","resolution":"false_positive"}`
+	c.as(readKey).do("POST", "/v1/findings/update", byRule).want(403)
+	update(byRule, "100 0 true []")
+	update(byRule, "5 0 false []")
+	update(byRule, "0 0 false []")
+	if n := len(c.do("GET", "/v1/findings?status=open", nil).want(200).ids()); n != 2 {
+		t.Errorf("%d findings are open", n)
+	}
+	byID := func(status, ids string) string {
+		return `{"ids":["` + ids + `"],"status":"` + status + `","ignore_reason":"accepted_risk"}`
+	}
+	update(byID("ignored", own+`","`+other+`","`+own), "2 0 false []")
+	update(byID("ignored", own), "0 1 false []")
+	gone := id.Random(finding.Prefix)
+	a := c.do("POST", "/v1/findings/update", byID("ignored", fakes[0]+`","`+gone)).want(200)
+	if a.text("failed.0.id") != fakes[0] || a.text("failed.0.type") != "invalid_state" ||
+		a.text("failed.1.id") != gone || a.text("failed.1.type") != "not_found" {
+		t.Errorf("%s", a.raw)
+	}
+	for body, param := range map[string]string{
+		`{"ids":["` + own + `"]}`: "status", `{"status":"open"}`: "ids", `{"status":"open","rule":"r"}`: "drain_id",
+		`{"status":"open","drain_id":"drn_1"}`: "rule", `{"status":"resolved","ids":["` + own + `"]}`: "resolution",
+		`{"status":"ignored","ids":["` + own + `"]}`: "ignore_reason", `{"status":"open","ids":["x"]}`: "ids",
+		`{"status":"open","ids":["` + own + `"],"rule":"r"}`: "ids", `{"status":"open","ids":["` + own + `"],"odd":1}`: "odd",
+		`{"status":"open","ids":["` + strings.Join(fakes, `","`) + `"]}`: "ids",
+	} {
+		c.do("POST", "/v1/findings/update", body).wantError(400, "invalid_request", param)
+	}
+	if audited := c.do("GET", "/v1/audit?entity_id="+fakes[0], nil).want(200); len(audited.ids()) != 1 {
+		t.Errorf("%s", audited.raw)
+	}
+}
+
 // A list shows findings that the configuration has, with a status that it asks for. Its pages are stable while others
 // arrive.
 func TestListFindings(t *testing.T) {

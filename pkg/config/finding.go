@@ -93,15 +93,18 @@ type FindingFilter struct {
 	MinSeverity finding.Severity
 	// IgnoredUntil selects findings whose IgnoreUntil is set and not after it.
 	IgnoredUntil time.Time
+	Sender, Rule string // of the first hit
+	Limit        int    // 0 = all
 }
 
-// matches reports whether a finding with these attributes is selected.
+// matches reports whether a finding with these attributes is selected, as far as they say.
 func (f *FindingFilter) matches(attributes uint64) bool {
 	status := finding.Statuses[attributes>>attrStatus&3]
 	severity := finding.Severity(attributes >> attrSeverity & 7)
 	until := int64(attributes >> attrIgnore & (1<<attrIgnoreBits - 1))
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, status)) &&
 		(len(f.Severities) == 0 || slices.Contains(f.Severities, severity)) && severity >= f.MinSeverity &&
+		(f.Sender == "" || hashOfSender(f.Sender) == uint32(attributes>>attrSender)) &&
 		(f.IgnoredUntil.IsZero() || until > 0 && until <= f.IgnoredUntil.Unix())
 }
 
@@ -110,11 +113,21 @@ func (c findings) Finding(id string) (*Finding, Presence) {
 	return findEntity[*Finding](c.core, kindFinding, id)
 }
 
-// FindingIDs returns the ids of the findings that a filter selects, newest first, at most MaxFindings. It decodes none.
+// FindingIDs returns the ids of the findings that a filter selects, newest first, at most MaxFindings. It decodes only
+// those of a sender, or all for a rule.
 func (c findings) FindingIDs(filter FindingFilter) (ids []string) {
 	for e := range c.View().NewestFirst(kindFinding, 0) {
-		if filter.matches(e.Attributes) {
-			ids = append(ids, e.ID)
+		if !filter.matches(e.Attributes) {
+			continue
+		}
+		if filter.Sender != "" || filter.Rule != "" {
+			f := c.value(e).(*Finding)
+			if filter.Sender != "" && filter.Sender != f.First.Sender || filter.Rule != "" && filter.Rule != f.Rule {
+				continue
+			}
+		}
+		if ids = append(ids, e.ID); len(ids) == filter.Limit {
+			break
 		}
 	}
 	return ids

@@ -190,6 +190,7 @@ func TestFindingFilters(t *testing.T) {
 	} {
 		f := newFinding()
 		f.Severity, f.Status, f.IgnoreUntil, f.Test = c.severity, c.status, c.until, i == 0
+		f.First.Sender, f.Rule = fmt.Sprint("drn_", i%2), fmt.Sprint("rule-", i%3)
 		if _, err := n.openFinding(t.Context(), f); err != nil {
 			t.Fatal(err)
 		}
@@ -209,6 +210,10 @@ func TestFindingFilters(t *testing.T) {
 			{FindingFilter{Severities: []finding.Severity{finding.High}}, []int{3, 2}},
 			{FindingFilter{MinSeverity: finding.High}, []int{3, 2, 1}},
 			{FindingFilter{IgnoredUntil: until}, []int{3}},
+			{FindingFilter{Sender: "drn_0"}, []int{4, 2, 0}},
+			{FindingFilter{Sender: "drn_1", Rule: "rule-1"}, []int{1}},
+			{FindingFilter{Rule: "rule-0"}, []int{3, 0}},
+			{FindingFilter{Limit: 2}, []int{4, 3}},
 			{FindingFilter{IgnoredUntil: until.Add(-time.Second)}, nil},
 		} {
 			var want []string
