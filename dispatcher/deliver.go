@@ -112,7 +112,7 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	work := delivery.Work
 	outcome := newOutcome(work, next.status, next.reason, now)
 	outcome.Code, outcome.Attempt, outcome.NextAt = attempt.Code, attempt, next.due
-	d.metrics.attempt(attempt)
+	d.metrics.attempt(work.Dest, attempt)
 	logAttempt(d.log, outcome)
 	if next.status == event.Delivered && (work.Run != "" || work.Attempt > 1 || work.Parked != "") {
 		d.rules.superseded.add(deliveryKey{event: work.Event.ID, dest: work.Dest})

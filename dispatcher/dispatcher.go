@@ -188,7 +188,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		return group, err
 	}
 	var err error
-	if d.metrics, err = newMetrics(deps.Metrics); err != nil {
+	if d.metrics, err = newMetrics(deps.Metrics, deps.Now); err != nil {
 		return nil, err
 	}
 	d.rules = &rules{
@@ -207,7 +207,8 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	})
 	d.goneDisabler.resetGone = d.lanes.ForgetGone
 	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.connectionWait)
-	if err := deps.Metrics.Register(&stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths}); err != nil {
+	collector := &stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths, backlogAge: d.backlogAge}
+	if err := deps.Metrics.Register(collector); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
 	d.transformations.init(cfg.MaxTransformedBody)

@@ -65,6 +65,7 @@ func (d *Dispatcher) readRecords(id stream.Partition, records []*stream.Record) 
 	if p == nil {
 		return
 	}
+	p.setLastRead(records[len(records)-1].Timestamp)
 	for _, record := range records {
 		if slot := p.beginRecord(record.Offset, record.LeaderEpoch); slot != nil {
 			d.readRecord(slot, record)

@@ -3,13 +3,15 @@ package dispatcher
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// metrics are the counters and histograms of the dispatcher. No label has a value per event, endpoint or destination.
+// metrics are the counters and histograms of the dispatcher. No label has a value per event or endpoint; destinations
+// bounds how many destinations have series.
 type metrics struct {
 	attempts             *prometheus.CounterVec // by result: ok or an error code
 	outcomes             *prometheus.CounterVec // by status and reason
@@ -25,9 +27,13 @@ type metrics struct {
 	omittedRecords       prometheus.Gauge
 	destinationsDisabled prometheus.Counter
 	filterEvaluations    prometheus.Counter
+	destinations         *destinations
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+// attemptOK is the result of an attempt that succeeded, instead of an error code.
+const attemptOK = "ok"
+
+func newMetrics(reg prometheus.Registerer, now func() time.Time) (*metrics, error) {
 	var errs []error
 	register := func(c prometheus.Collector) { errs = append(errs, reg.Register(c)) }
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -70,19 +76,23 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		filterEvaluations: counter(
 			"filter_evaluations_total", "Event bodies read to evaluate destination filters."),
 	}
+	m.attempts.WithLabelValues(attemptOK) // from the start: a share of failures needs both
+	m.destinations = newDestinations(now)
+	register(m.destinations)
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
 	return m, nil
 }
 
-func (m *metrics) attempt(attempt *event.Attempt) {
-	result := "ok"
+func (m *metrics) attempt(destination string, attempt *event.Attempt) {
+	result := attemptOK
 	if !attempt.OK {
 		result = string(attempt.ErrorCode)
 	}
 	m.attempts.WithLabelValues(result).Inc()
 	m.attemptDuration.Observe(attempt.Duration.Seconds())
+	m.destinations.observe(destination, attempt.OK, attempt.Duration)
 }
 
 func (m *metrics) outcome(outcome *event.Outcome) {

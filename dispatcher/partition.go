@@ -62,7 +62,8 @@ type partition struct {
 	drained          chan struct{} // closed when stopped and no delivery is active
 	dirty            bool          // records were finished since the last commit
 	paused           bool
-	stallingLanes    int // lanes that want this partition paused
+	stallingLanes    int       // lanes that want this partition paused
+	lastRead         time.Time // timestamp of the last record that was read; zero at first
 
 	waiting      []*lane.Delivery // of a tier, ordered by byReadyAt
 	waitingBytes int              // also counted in memory
@@ -91,6 +92,13 @@ func newPartition(
 	holes, err := commit.Holes()
 	p.tracker.start(commit.Offset, commit.LeaderEpoch, holes)
 	return p, err
+}
+
+// setLastRead sets the timestamp of the last record that was read.
+func (p *partition) setLastRead(at time.Time) {
+	p.mu.Lock()
+	p.lastRead = at
+	p.mu.Unlock()
 }
 
 // beginRecord adds a record and returns its slot, nil when the record is done already or the partition is stopped.

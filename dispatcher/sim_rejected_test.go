@@ -244,7 +244,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	m, err := newMetrics(prometheus.NewRegistry())
+	m, err := newMetrics(prometheus.NewRegistry(), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

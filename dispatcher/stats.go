@@ -1,6 +1,8 @@
 package dispatcher
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
@@ -11,6 +13,7 @@ type stats struct {
 	cfg        Config
 	lanes      *lane.Lanes
 	tierDepths func() map[string]int // records by retry topic
+	backlogAge func() time.Duration
 }
 
 // Describe implements prometheus.Collector.
@@ -37,6 +40,25 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	gauges("parked", "Parked deliveries that this node has seen, by reason.", census.Parked, "reason")
 	gauges("tier_records", "Records that wait in the retry topics, as of the last fetch of each partition.",
 		s.tierDepths(), "tier")
+	out <- prometheus.MustNewConstMetric(prometheus.NewDesc("relay_dispatch_backlog_age_seconds", "How far behind the "+
+		"dispatcher reads events and commands: the age of the last record read from the partition with unread records "+
+		"that is furthest behind. 0 without unread records.", nil, nil), prometheus.GaugeValue, s.backlogAge().Seconds())
+}
+
+// backlogAge returns how far behind this node reads events and commands.
+func (d *Dispatcher) backlogAge() (oldest time.Duration) {
+	now := d.now()
+	for _, p := range d.assignment() {
+		if p.delay > 0 || d.lag(p.id) == 0 {
+			continue
+		}
+		p.mu.Lock()
+		if !p.lastRead.IsZero() {
+			oldest = max(oldest, now.Sub(p.lastRead))
+		}
+		p.mu.Unlock()
+	}
+	return oldest
 }
 
 // tierDepths counts the records in each retry topic: those in memory and those not fetched yet.
