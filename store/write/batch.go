@@ -25,6 +25,7 @@ type batch struct {
 	bytes         int
 	days          map[int64]struct{} // days since 1970 whose partitions the rows belong to
 	firstRecordAt time.Time          // when the first record was added
+	oldest        time.Time          // lowest timestamp of a record
 }
 
 // partitionEnd is where the batch's records of one partition end.
@@ -63,6 +64,9 @@ func (b *batch) addRecords(from *assignment, records []*stream.Record, now time.
 		}
 		b.bytes += recordSize(r)
 		partitionBytes += recordSize(r)
+	}
+	if first := records[0].Timestamp; b.oldest.IsZero() || first.Before(b.oldest) {
+		b.oldest = first
 	}
 	last := records[len(records)-1]
 	b.ends[from] = partitionEnd{

@@ -109,6 +109,7 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	w.flushing <- struct{}{}
 	defer func() { <-w.flushing }()
 	began := time.Now()
+	w.flushingSince.Store(&b.oldest)
 	b.stripErased(w.deps.Erased)
 	dead, err := w.writeAll(ctx, b)
 	if err != nil {
@@ -119,11 +120,25 @@ func (w *Writer) flush(ctx context.Context, b *batch) error {
 	}
 	// stored rows can be read; without a commit the next owner inserts them again, which changes nothing
 	w.pos.markStored(b.ends)
+	w.flushingSince.Store(nil)
 	if w.deps.Sync == nil {
 		err = w.commit(ctx)
 	}
 	w.metrics.flushes.Observe(time.Since(began).Seconds())
 	return err
+}
+
+// lag returns the age of the oldest record that was read and is not stored yet, 0 if there is none.
+func (w *Writer) lag(now time.Time) time.Duration {
+	if flushing := w.flushingSince.Load(); flushing != nil {
+		return max(now.Sub(*flushing), 0)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.filling.empty() {
+		return 0
+	}
+	return max(now.Sub(w.filling.oldest), 0)
 }
 
 // writeAll inserts the rows of all shards and returns what cannot be stored. A batch is stored only when all shards

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -67,6 +68,8 @@ type Writer struct {
 
 	committing chan struct{} // capacity 1: a mutex over one commit; guards syncErr
 	syncErr    error         // the final error of WriterDeps.Sync
+
+	flushingSince atomic.Pointer[time.Time] // oldest record of the batch that is being inserted; nil if none is
 
 	mu             sync.Mutex // guards filling and flushRequested
 	filling        *batch
@@ -130,7 +133,7 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 	for i := range urls {
 		shards = append(shards, &shard{number: i + 1, tables: newTables(), hours: hoursOfEvents(), days: daysOfFindings()})
 	}
-	return &Writer{
+	w := &Writer{
 		cfg: cfg, deps: deps, log: deps.Log, metrics: newWriterMetrics(deps.Metrics),
 		shards:  shards,
 		pos:     newPositions(),
@@ -138,7 +141,14 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 		flushWake: make(chan struct{}, 1), batchTaken: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
 		flushing:   make(chan struct{}, 1),
 		committing: make(chan struct{}, 1),
-	}, nil
+	}
+	if deps.Metrics != nil {
+		deps.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "relay_store_lag_seconds",
+			Help: "Age of the oldest record that was read and is not in ClickHouse yet; 0 if there is none.",
+		}, func() float64 { return w.lag(time.Now()).Seconds() }))
+	}
+	return w, nil
 }
 
 // Run copies records until ctx ends. Then it flushes its batch and commits, for at most WriterConfig.Drain, and leaves
