@@ -52,9 +52,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 				"(an equal event is being stored; answered 503), unavailable (stored without deduplication).",
 		}, []string{"result"}),
 	}
-	// All causes exist from the start, so that an alert on increase() sees the first refusal.
+	// All label values exist from the start, so that an alert on increase() sees the first refusal.
 	for _, cause := range []string{"body_memory", "body_memory_share", "clock", "full", "stalled", "unknown"} {
 		m.refused.WithLabelValues(cause)
+	}
+	for _, limit := range []string{"events", "bytes", "rejected"} {
+		m.limited.WithLabelValues(limit)
+	}
+	for _, result := range []string{"new", "duplicate", "pending", "unavailable"} {
+		m.dedup.WithLabelValues(result)
 	}
 	r.MustRegister(m.accepted, m.acceptedBytes, m.refused, m.stalled, m.rejected, m.unstored, m.limited, m.dedup)
 	return m

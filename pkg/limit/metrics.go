@@ -28,6 +28,13 @@ func newMetrics(reg prometheus.Registerer, l *Limiter) *metrics {
 			Help: "Time in which Redis was unavailable and this node limited for itself.",
 		}),
 	}
+	// All label values exist from the start, so that a rate sees the first failure.
+	for _, exchange := range []string{"claim", "held", "lease", "probe"} {
+		m.errors.WithLabelValues(exchange)
+	}
+	for _, result := range []string{"granted", "part", "denied"} {
+		m.leases.WithLabelValues(result)
+	}
 	if reg == nil {
 		return m
 	}
