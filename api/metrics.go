@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"strconv"
 	"sync"
 
@@ -43,6 +44,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	if reg != nil {
 		reg.MustRegister(m.requests, m.seconds)
 	}
+	m.seriesOf(labels{"none", "any", http.StatusNotFound}) // the metrics exist before the first request
 	return m
 }
 
