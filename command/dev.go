@@ -31,6 +31,9 @@ const (
 	socketDir      = "run" // of the engines
 )
 
+// devNode is the name of the node that dev runs, unless one is set.
+const devNode = "dev"
+
 // runDev runs the embedded engines and a node with every role on them.
 func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer) error {
 	dir, err := filepath.Abs(s.DataDir)
@@ -56,12 +59,9 @@ func runDev(ctx context.Context, s Settings, log *slog.Logger, stdout io.Writer)
 	return st.Wait()
 }
 
-// devDefaults sets what dev decides by itself: one replica, the node name dev, and a master key and an API key that are
-// created once and kept in the data directory. It keeps a name and keys that are set.
+// devDefaults sets what dev decides by itself: one replica, and a master key and an API key that are created once and
+// kept in the data directory. It keeps keys that are set.
 func devDefaults(s *Settings) error {
-	if s.NodeName == "" {
-		s.NodeName = "dev"
-	}
 	s.Replication, s.Embedded = 1, true
 	var err error
 	if s.MasterKeys == "" {
@@ -97,6 +97,7 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	cfg.Socket = filepath.Join(sockets, "clickhouse.sock")
 	cfg.Data, cfg.Library, cfg.Fsync = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, s.Fsync &&
 		!clickhouse.SyncSupported
+	cfg.Env = append(cfg.Env, "RELAY_LOG_FORMAT="+s.LogFormat, "RELAY_NODE_NAME="+s.NodeName)
 	clickhouseChild, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
 	if err != nil {
 		return err

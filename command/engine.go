@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -59,7 +60,8 @@ func runEngine(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	if err != nil {
 		return usageError{err}
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	log := newLogger(stderr, environment("RELAY_LOG_FORMAT"), slog.LevelInfo,
+		cmp.Or(environment("RELAY_NODE_NAME"), "engine-"+name))
 	if name != "redis" && f.key == "" && f.onTCP() {
 		log.Warn("every user of this machine can read and write the engine's data; set a key with --key-file or "+
 			engineKeyEnv, "engine", name)

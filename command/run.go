@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -135,7 +136,9 @@ func withSettings(do func(context.Context, call, Settings, *slog.Logger) error, 
 	return func(ctx context.Context, c call) int {
 		s, log, err := readSettings(c, more...)
 		if err == nil {
-			err = do(ctx, c, s, log)
+			if err = do(ctx, c, s, log); s.logFailure(log, err) {
+				return exitCode(err, io.Discard)
+			}
 		}
 		return exitCode(err, c.Stderr)
 	}
@@ -153,9 +156,12 @@ func readSettings(c call, more ...toggle) (Settings, *slog.Logger, error) {
 		return s, nil, usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
 	s.Version = c.version
+	if c.name == "dev" {
+		s.NodeName = cmp.Or(s.NodeName, devNode)
+	}
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(s.LogLevel)) // Validate has checked it
-	log := slog.New(slog.NewTextHandler(c.Stderr, &slog.HandlerOptions{Level: level}))
+	log := newLogger(c.Stderr, s.LogFormat, level, s.NodeName)
 	s.logWarnings(log)
 	warnMisspelt(log, os.Environ())
 	return s, log, nil

@@ -49,4 +49,7 @@ func (s Settings) validateConnections(fault func(env, format string, args ...any
 	if err := new(slog.Level).UnmarshalText([]byte(s.LogLevel)); err != nil {
 		fault("RELAY_LOG_LEVEL", "%q is none of debug, info, warn, error", s.LogLevel)
 	}
+	if s.LogFormat != logText && s.LogFormat != logJSON {
+		fault("RELAY_LOG_FORMAT", "%q is neither %s nor %s", s.LogFormat, logText, logJSON)
+	}
 }

@@ -106,6 +106,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"RELAY_KAFKA_SASL": "kerberos:me:hidden", "RELAY_KAFKA_TLS": "/none/ca.pem",
 		"RELAY_CLICKHOUSE_URL": "ftp://store", "RELAY_SEARCH_URL": "ftp://search", "RELAY_REDIS_URL": "ftp://redis",
 		"RELAY_SMTP_URL_FILE": "/none/smtp", "RELAY_BOOTSTRAP_KEY": "hidden", "RELAY_LOG_LEVEL": "loud",
+		"RELAY_LOG_FORMAT":    "xml",
 		"RELAY_TLS_CERT_FILE": "/none/cert.pem", "RELAY_TLS_KEY_FILE": "/none/key.pem",
 		"RELAY_EGRESS_CA_FILE": "/none/roots.pem", "RELAY_DNS_SERVER": "dns",
 	}
@@ -117,6 +118,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{"RELAY_PARTITIONS:", "RELAY_MASTER_KEYS:", "RELAY_KAFKA_SASL:", "RELAY_KAFKA_TLS:",
 		"RELAY_CLICKHOUSE_URL:", "RELAY_SEARCH_URL:", "RELAY_REDIS_URL:", "RELAY_SMTP_URL_FILE:", "RELAY_BOOTSTRAP_KEY:",
+		"RELAY_LOG_FORMAT:",
 		"RELAY_LOG_LEVEL:", "RELAY_TLS_CERT_FILE:", "RELAY_EGRESS_CA_FILE:", "RELAY_DNS_SERVER:", "--max-body:", "--fsync:",
 		"RELAY_RETENTION_DAYS:", "--admin-password-file:", "unexpected argument", "RELAY_NODE_NAME:",
 		"RELAY_KAFKA_BROKERS:"} {

@@ -34,6 +34,7 @@ type Config struct {
 	DataDir           string   `flag:"data-dir" default:"./.relay" help:"Directory of the command socket and, in dev, of all data of the embedded engines."`
 	TakeoverSeconds   int      `flag:"takeover-seconds" default:"30" help:"How many seconds a node may be silent before other nodes take over its partitions, 6 to 1800. A restart within this time moves no partition."`
 	LogLevel          string   `flag:"log-level" default:"info" help:"Lowest level that is logged: debug, info, warn or error."`
+	LogFormat         string   `flag:"log-format" default:"text" help:"How a line of the log is written: text (key=value pairs) or json. Each has at least time, level, msg and node."`
 	AdminListen       string   `flag:"admin-listen" unset:"dev: 127.0.0.1:9090 if the port is free; serve: off" help:"Address and port of Prometheus metrics and pprof. They ask for no password."`
 	AdminHosts        []string `flag:"admin-hosts" unset:"none" help:"Further host names under which metrics and pprof answer. They always answer under IP addresses, localhost and the node's name."`
 	KafkaBrokers      []string `section:"Kafka" flag:"kafka-brokers" unset:"required by serve and migrate" help:"Addresses of the Kafka brokers, as host:port."`
