@@ -9,7 +9,7 @@ LDFLAGS := -X main.commit=$(COMMIT)
 # Without -trimpath the build cache is keyed by the directory of the clone: another clone would compile everything again.
 export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 
-.PHONY: build run test check fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image release secrets need-go need-npm
+.PHONY: build generate run test check fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image release secrets need-go need-npm
 
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
@@ -73,6 +73,11 @@ bench-compare: build
 # Go benchmarks of single functions.
 bench-go:
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
+
+# Writes what is made from the code: the table of metrics and the dashboards for Grafana.
+generate: need-go
+	@CGO_ENABLED=0 go test ./node -count=1 -run '^TestMetricsTable$$' -update
+	@CGO_ENABLED=0 go run ./deploy/grafana deploy/grafana/dashboards
 
 # The linters include go vet.
 lint: need-go

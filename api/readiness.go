@@ -3,9 +3,12 @@ package api
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A change shows after readyEvery; one that makes a check hang shows after readyTimeout more.
@@ -56,6 +59,25 @@ func (r *Readiness) last() []checkView {
 		return []checkView{}
 	}
 	return *r.states.Load()
+}
+
+var readinessDesc = prometheus.NewDesc("relay_readiness_check_failed",
+	"1 while a check of /readyz fails, else 0. The node is not ready while a required check fails.",
+	[]string{"check", "required"}, nil)
+
+// Describe implements prometheus.Collector.
+func (r *Readiness) Describe(out chan<- *prometheus.Desc) { out <- readinessDesc }
+
+// Collect implements prometheus.Collector.
+func (r *Readiness) Collect(out chan<- prometheus.Metric) {
+	for _, check := range r.last() {
+		failed := 1.0
+		if check.OK {
+			failed = 0
+		}
+		out <- prometheus.MustNewConstMetric(readinessDesc, prometheus.GaugeValue, failed, check.Name,
+			strconv.FormatBool(check.Required))
+	}
 }
 
 // Checked returns a channel that is closed after the first round.

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // /readyz answers from one check per second, shows a change within a second, or within 2.5 s if a check hangs, and
@@ -50,6 +52,9 @@ func TestReadiness(t *testing.T) {
 			if w.Code != status || len(answer.Checks) != 2 || answer.Checks[1].OK != store ||
 				strings.Contains(w.Body.String(), "db.internal") {
 				t.Errorf("%s: %d %s", when, w.Code, w.Body)
+			}
+			if failed := failedChecks(t, r); len(failed) != 2 || (failed["store"] == 0) != store {
+				t.Errorf("%s: the metric says %v", when, failed)
 			}
 		}
 		is("before the first round", 503, false)
@@ -123,4 +128,20 @@ func TestReadyWithoutOptionalParts(t *testing.T) {
 			t.Errorf("%d: %s", c.status, out.String())
 		}
 	}
+}
+
+// failedChecks returns the metric by check.
+func failedChecks(t *testing.T, r *Readiness) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(r)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		failed[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue() // labels are sorted by name: check, required
+	}
+	return failed
 }

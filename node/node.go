@@ -22,8 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/api/feed"
@@ -58,7 +56,7 @@ type Node struct {
 	s        Config
 	log      *slog.Logger
 	st       *Stack
-	registry *prometheus.Registry
+	registry Metrics
 	stream   stream.Config
 	keyring  *config.Keyring
 	ids      *id.Generator
@@ -148,7 +146,7 @@ func (n *Node) starts() []start {
 
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
 // an error the caller stops the stack.
-func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry) (*Node, error) {
+func Start(st *Stack, s Config, log *slog.Logger, registry Metrics) (*Node, error) {
 	keyring, err := config.NewKeyring(s.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
@@ -159,6 +157,7 @@ func Start(st *Stack, s Config, log *slog.Logger, registry *prometheus.Registry)
 	}
 	n.ids = newIDs(n.now, n.log, n.registry)
 	n.registry.MustRegister(processMetrics(s.DataDir)...)
+	n.registry.MustRegister(nodeMetrics(s)...)
 	n.stream.Log = log
 	for _, c := range n.starts() {
 		if c.role != "" && !s.hasRole(c.role) {

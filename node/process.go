@@ -2,11 +2,29 @@ package node
 
 import (
 	"math"
+	"strings"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
+
+// Metrics is where the components of a node register their metrics, and what the admin server reads: a
+// *prometheus.Registry.
+type Metrics interface {
+	prometheus.Registerer
+	prometheus.Gatherer
+}
+
+// nodeMetrics returns what tells nodes apart, and when their certificates expire.
+func nodeMetrics(s Config) []prometheus.Collector {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "relay_node_info", Help: "Always 1; the labels are the node's name, version and roles.",
+		ConstLabels: prometheus.Labels{"node": s.NodeName, "version": s.Version, "roles": strings.Join(s.Roles, ",")},
+	})
+	info.Set(1)
+	return []prometheus.Collector{info, certificateExpiry(s.certificateFiles())}
+}
 
 // processMetrics returns the metrics of the Go runtime and of the process, and the size and free space of the file
 // system that holds the data directory: a full disk stops the embedded engines. Both are NaN if the file system cannot

@@ -13,6 +13,7 @@ import (
 // newReadiness creates the checks of what this node needs to serve, which run once a second. Start waits for the first.
 func (n *Node) newReadiness() (func(context.Context) error, error) {
 	n.readiness = api.NewReadiness(n.log, n.checks())
+	n.registry.MustRegister(n.readiness)
 	return n.readiness.Run, nil
 }
 

@@ -47,6 +47,11 @@ func newMetrics(reg prometheus.Registerer, l *Log) *metrics {
 		gauge("relay_control_sequence", "Sequence number of the last record of the configuration log that this node "+
 			"has read.",
 			func() float64 { return float64(l.view.Load().seq) }),
+		gauge("relay_control_level", "Level of the configuration log; 0 while it is empty.",
+			func() float64 { level, _ := l.Level(); return float64(level) }),
+		gauge("relay_control_supported_level", "Highest level of the configuration log that this version supports. "+
+			"relay migrate --finalize raises the log to it.",
+			func() float64 { _, newest := l.Level(); return float64(newest) }),
 		gauge("relay_control_lease_age_seconds", "Time since this node last confirmed that it knows the whole "+
 			"configuration log.",
 			func() float64 { age, _ := l.Lease(); return age.Seconds() }),
