@@ -268,7 +268,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 		d.checkCommands(t, c)
 		d.checkVariables(t, c)
 	}
-	rules := document{name: "deploy/prometheus/rules.yaml", text: text(t, "deploy/prometheus/rules.yaml")}
+	rules := document{name: "deploy/prometheus/alerts.yml", text: text(t, "deploy/prometheus/alerts.yml")}
 	for _, d := range append(all, rules) {
 		d.checkMetrics(t, c)
 	}

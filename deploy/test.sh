@@ -33,6 +33,7 @@ setup() {
 	build=$!
 	try "Apache Kafka (needs Maven and Java 17)" deploy/engines/fetch.sh
 	images
+	try "Prometheus and promtool (the system's package)" deploy/prometheus/fetch.sh
 	try "the vendors' signature libraries (need npm and Python)" deploy/vendors.sh
 	try "schemathesis (needs Python 3.11 and its package index)" deploy/contract/schemathesis.sh install
 	javascript_setup

@@ -12,6 +12,7 @@ parts=(
 	"cluster ./test/e2e TestCluster|CutOff|OneOwner|BrokerRestart|MoveEndpoint|TestServe$"
 	"outages ./test/e2e Down|Frozen|Hung|Unavailable"
 	"faults ./test/e2e RandomFaults"
+	"dashboards ./test/e2e AlertsAndDashboards"
 	"dev ./test/e2e TestDev|ReadYourWrites|PagesCost"
 	"conformance ./test/e2e Conformance|Attacks"
 	"replays ./test/e2e ReplayIsPaced|LargestReplay|RecoveryOf"

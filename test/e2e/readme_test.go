@@ -389,7 +389,7 @@ func (r *readmeRunner) metrics() {
 		return ""
 	})
 	text := fresh.admin("/metrics")
-	rules := string(readFile(r.t, "deploy/prometheus/rules.yaml"))
+	rules := string(readFile(r.t, "deploy/prometheus/alerts.yml"))
 	names := append(metricName.FindAllString(operating, -1), metricName.FindAllString(rules, -1)...)
 	if len(names) < 20 {
 		r.t.Errorf("README.md alerts only on %q", names)

@@ -1,0 +1,373 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/test/kit"
+)
+
+// monitor is a Prometheus that reads one node each second and evaluates the alert rules.
+type monitor struct {
+	t   *testing.T
+	url string
+}
+
+// startMonitor starts Prometheus with the project's rules. Only the time that a condition must hold, and the time over
+// which rates and increases are counted, are shorter.
+func startMonitor(t *testing.T, target string) *monitor {
+	t.Helper()
+	binary, dir := kit.Prometheus(t), t.TempDir()
+	rules := readFile(t, "deploy/prometheus/alerts.yml")
+	rules = regexp.MustCompile(`(?m)^( +for:) \w+$`).ReplaceAll(rules, []byte("$1 1s"))
+	rules = regexp.MustCompile(`\[\d+[mh]\]`).ReplaceAll(rules, []byte("[10s]"))
+	config := fmt.Sprintf(`
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [alerts.yml]
+scrape_configs: [{job_name: relay, scrape_timeout: 1s, static_configs: [{targets: [%q]}]}]
+`, target)
+	for name, text := range map[string][]byte{"alerts.yml": rules, "prometheus.yml": []byte(config)} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))
+	var log tail
+	cmd := exec.Command(binary, "--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	m := &monitor{t, "http://" + address}
+	eventually(t, time.Minute, func() string {
+		res, err := http.Get(m.url + "/-/ready")
+		if err != nil {
+			return fmt.Sprintf("%v\n%s", err, &log)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return res.Status
+		}
+		return ""
+	})
+	return m
+}
+
+// get reads an answer of Prometheus' API.
+func (m *monitor) get(path string, data any) error {
+	res, err := http.Get(m.url + path)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer := struct {
+		Data  any
+		Error string
+	}{Data: data}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		return err
+	}
+	if answer.Error != "" {
+		return fmt.Errorf("%s: %s", path, answer.Error)
+	}
+	return nil
+}
+
+// series returns how many series answer a query, and fails for one that cannot be evaluated.
+func (m *monitor) series(query string) int {
+	m.t.Helper()
+	var data struct{ Result []any }
+	if err := m.get("/api/v1/query?query="+url.QueryEscape(query), &data); err != nil {
+		m.t.Fatal(err)
+	}
+	return len(data.Result)
+}
+
+// firing returns the names of the alerts that fire.
+func (m *monitor) firing() (names []string) {
+	m.t.Helper()
+	var data struct {
+		Alerts []struct {
+			Labels map[string]string
+			State  string
+		}
+	}
+	if err := m.get("/api/v1/alerts", &data); err != nil {
+		m.t.Fatal(err)
+	}
+	for _, a := range data.Alerts {
+		if a.State == "firing" {
+			names = append(names, a.Labels["alertname"])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// awaitFiring waits until all these alerts fire.
+func (m *monitor) awaitFiring(names ...string) {
+	m.t.Helper()
+	began := time.Now()
+	eventually(m.t, time.Minute, func() string {
+		firing := m.firing()
+		for _, name := range names {
+			if !slices.Contains(firing, name) {
+				return fmt.Sprintf("%s does not fire, these do: %v", name, firing)
+			}
+		}
+		return ""
+	})
+	m.t.Logf("%v fire after %v: %v", names, time.Since(began).Round(time.Second), m.firing())
+}
+
+// awaitSilent waits until none of these alerts fires.
+func (m *monitor) awaitSilent(names ...string) {
+	m.t.Helper()
+	eventually(m.t, time.Minute, func() string {
+		for _, name := range m.firing() {
+			if slices.Contains(names, name) {
+				return name + " still fires"
+			}
+		}
+		return ""
+	})
+}
+
+// dashboardQueries returns the queries of all dashboards, by dashboard and panel, for all nodes.
+func dashboardQueries(t *testing.T) map[string][]string {
+	t.Helper()
+	files, err := filepath.Glob("deploy/grafana/dashboards/*.json")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d dashboards, %v", len(files), err)
+	}
+	queries := map[string][]string{}
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*")
+	for _, file := range files {
+		var board struct {
+			Panels []struct {
+				Title   string
+				Targets []struct{ Expr string }
+			}
+		}
+		if err := json.Unmarshal(readFile(t, file), &board); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, p := range board.Panels {
+			for _, target := range p.Targets {
+				name := filepath.Base(file) + ": " + p.Title
+				queries[name] = append(queries[name], variables.Replace(target.Expr))
+			}
+		}
+	}
+	return queries
+}
+
+// watched is a node with engines of its own, under a little load, and the Prometheus that reads it.
+type watched struct {
+	*monitor
+	node                     *process
+	kafka, redis, clickhouse *process
+	hangs                    atomic.Bool // destinations do not answer
+}
+
+// startWatched starts the load too; it goes on until the test ends.
+func startWatched(t *testing.T) *watched {
+	t.Helper()
+	w := &watched{kafka: startEngine(t, "kafka"), redis: startEngine(t, "redis"), clickhouse: startEngine(t, "clickhouse")}
+	c := newCluster(t, engines{w.kafka.url, w.redis.url, w.clickhouse.url}, "watched", "RELAY_LEDGER_SECONDS=1",
+		"RELAY_LOG_FORMAT=json")
+	c.migrate()
+	w.node = c.node("a")
+	w.node.adminAt = fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))
+	w.node.args = append(w.node.args, "--admin-listen", w.node.adminAt)
+	if err := syscall.Mount("relay-test", w.node.dir, "tmpfs", 0, "size=16m"); err != nil {
+		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(w.node.dir, syscall.MNT_DETACH) })
+	w.node.start()
+	w.monitor = startMonitor(t, w.node.adminAt)
+	released := make(chan struct{})
+	dest := newSink(t, func(received) int {
+		if w.hangs.Load() {
+			<-released
+		}
+		return http.StatusOK
+	})
+	t.Cleanup(func() { close(released) }) // before the sink waits for its requests
+	failing := newSink(t, func(received) int { return http.StatusInternalServerError })
+	_, in, _ := w.node.endpoint(map[string]any{
+		"provider": "github", "verification": map[string]any{"type": "github", "secret": githubSecret},
+		"dedup":        map[string]any{"key": "header:X-GitHub-Delivery", "window_seconds": 600},
+		"destinations": []any{map[string]any{"url": dest.URL, "timeout_seconds": 1}}})
+	ep, _, _ := w.node.endpoint(map[string]any{
+		"retry_policy": map[string]any{"strategy": "exponential", "initial_seconds": 1, "max_attempts": 3},
+		"destinations": []any{map[string]any{"url": failing.URL}}})
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.load(in, ep, stop)
+	}()
+	t.Cleanup(func() { close(stop); <-ended })
+	return w
+}
+
+// load sends signed events, forged ones and ones through the API, and reads lists, about 20 requests a second. Whether
+// they succeed does not matter here.
+func (w *watched) load(in, ep string, stop chan struct{}) {
+	request := func(method, address string, header map[string]string, body []byte) {
+		req, err := http.NewRequest(method, address, bytes.NewReader(body))
+		if err != nil {
+			panic(err)
+		}
+		for name, value := range header {
+			req.Header.Set(name, value)
+		}
+		if res, err := (&http.Client{Timeout: 5 * time.Second}).Do(req); err == nil {
+			res.Body.Close()
+		}
+	}
+	key := map[string]string{"Authorization": "Bearer " + w.node.key, "Content-Type": "application/json"}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		body := fmt.Appendf(nil, `{"number":%d}`, n)
+		header := githubHeader(body)
+		header["X-GitHub-Delivery"] = fmt.Sprint(n)
+		request("POST", in, header, body)
+		header["X-Hub-Signature-256"] = "sha256=00"
+		request("POST", in, header, body)
+		if n%10 == 0 {
+			body := []byte(`{"type":"order.paid","data":{}}`)
+			request("POST", w.node.url+"/v1/endpoints/"+ep+"/events", key, body)
+		}
+		request("GET", w.node.url+"/v1/events?limit=5", key, nil)
+	}
+}
+
+// A real Prometheus answers every query of every dashboard from a node under load, while no alert fires. Then engines
+// are killed, the volume is full, destinations hang and the node dies: the alert of each fault fires, relay doctor
+// finds what the runbook says, and after the repair the alert is silent.
+func TestAlertsAndDashboards(t *testing.T) {
+	t.Parallel()
+	skipShort(t)
+	w := startWatched(t)
+	t.Run("every query is answered", func(t *testing.T) {
+		queries, answered := dashboardQueries(t), 0
+		eventually(t, 2*time.Minute, func() string {
+			answered = 0
+			for panel, all := range queries {
+				for _, query := range all {
+					if w.series(query) == 0 {
+						return fmt.Sprintf("%s: no series answers %s", panel, query)
+					}
+					answered++
+				}
+			}
+			return ""
+		})
+		t.Logf("%d queries of %d panels are answered", answered, len(queries))
+		if firing := w.firing(); len(firing) > 0 {
+			t.Errorf("%v fire without a fault", firing)
+		}
+	})
+	for range rounds(1, 1, 5) {
+		w.breakEngines(t)
+	}
+	t.Run("the volume is full", func(t *testing.T) {
+		path := filepath.Join(w.node.dir, "full")
+		if err := os.WriteFile(path, make([]byte, 15<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.awaitFiring("RelayDiskFull")
+		if found, _ := w.node.runDoctor(); found["disk"].State == doctor.StateOK {
+			t.Errorf("relay doctor finds nothing wrong: %+v", found["disk"])
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		w.awaitSilent("RelayDiskFull")
+	})
+	t.Run("destinations hang", func(t *testing.T) {
+		w.awaitSilent("RelayDeliveriesFail")
+		w.hangs.Store(true)
+		w.awaitFiring("RelayDeliveriesFail")
+	})
+	t.Run("the node dies", func(t *testing.T) {
+		w.node.kill()
+		w.awaitFiring("RelayNodeDown")
+		checkJSONLog(t, w.node.logs.String())
+	})
+}
+
+// breakEngines kills one engine after the other and starts it again.
+func (w *watched) breakEngines(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		engine *process
+		check  string // of relay doctor, to which the runbooks lead
+		alerts []string
+	}{
+		{"Redis", w.redis, "redis", []string{"RelayRedisUnavailable", "RelayDedupUnavailable"}},
+		{"ClickHouse", w.clickhouse, "clickhouse", []string{"RelayStoreUnavailable", "RelayAPIErrors"}},
+		{"Kafka", w.kafka, "kafka", []string{"RelayLeaseOld", "RelayNodeNotReady", "RelayEventsRefused"}},
+	} {
+		t.Run(c.name+" is killed", func(t *testing.T) {
+			c.engine.kill()
+			w.awaitFiring(c.alerts...)
+			found, _ := w.node.runDoctor()
+			if found[c.check].State == doctor.StateOK {
+				t.Errorf("relay doctor finds nothing wrong: %+v", found)
+			}
+			for name, check := range found {
+				if check.State != doctor.StateOK {
+					t.Logf("relay doctor, %s: %+v", name, check)
+				}
+			}
+			c.engine.start()
+			w.awaitSilent(c.alerts...)
+		})
+	}
+}
+
+// checkJSONLog checks that each line is an object with time, level, message and node.
+func checkJSONLog(t *testing.T, log string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	if len(lines) < 5 {
+		t.Errorf("the log has %d lines", len(lines))
+	}
+	for i, line := range lines {
+		var record struct{ Time, Level, Msg, Node string }
+		err := json.Unmarshal([]byte(line), &record)
+		if i == 0 && err != nil {
+			continue // the log is the tail of what was written
+		}
+		if err != nil || record.Time == "" || record.Level == "" || record.Msg == "" || record.Node != "a" {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+}
