@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,8 +29,10 @@ type migration struct {
 	Tables string          `json:"tables"` // ready, or untouched
 	Schema uint32          `json:"schema"` // number of the last migration of the tables; 0: untouched
 	Ran    []string        `json:"ran"`    // migrations of the tables that ran now
-	Level  int             `json:"level"`  // of the configuration log; 0: it is empty
-	Newest int             `json:"newest"` // highest level that this version knows
+	// Waiting are migrations that relay migrate --finalize runs: they remove what older versions need.
+	Waiting []string `json:"waiting"`
+	Level   int      `json:"level"`  // of the configuration log; 0: it is empty
+	Newest  int      `json:"newest"` // highest level that this version knows
 }
 
 // tablesReady is the value of Tables once all migrations have run.
@@ -82,22 +85,33 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 		fmt.Fprintf(stdout, "the configuration log is at level %d; when every node runs this version, run relay migrate "+
 			"--finalize: it raises the level to %d and drops what only older versions need\n", m.Level, m.Newest)
 	}
+	for _, name := range m.Waiting {
+		fmt.Fprintf(stdout, "tables: %s waits for relay migrate --finalize, when every node runs this version\n", name)
+	}
 	if m.Tables == tablesReady {
 		fmt.Fprintf(stdout, "topics and tables are ready, the tables at migration %04d\n", m.Schema)
 	}
 	return nil
 }
 
-// finalize reads the level of the configuration log, and raises it if raise is true. At the newest level, and with an
-// empty log (level 0), no older version runs: it drops tables and views that only older versions need.
+// finalize reads the level of the configuration log, and with raise raises it. It then drops tables and views that only
+// older versions need. Without raise it does so only in a new service, whose log is empty (level 0): at the newest level
+// nodes of an older version, which need them, may run as well.
 func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
 	c, _, err := node.Inspect(ctx, s.Config)
 	if err != nil {
 		return fmt.Errorf("read the configuration log: %w", err)
 	}
 	m.Level, m.Newest = c.Level()
+	nodes := c.Nodes()
 	c.Close()
-	if raise && m.Level != 0 && m.Level < m.Newest {
+	if m.Level != 0 && !raise {
+		return nil
+	}
+	if err := m.refuseOthers(nodes, s.Version); err != nil {
+		return err
+	}
+	if m.Level != 0 && m.Level < m.Newest {
 		if s.MasterKeys == "" {
 			return errors.New("RELAY_MASTER_KEYS must be set: the record that raises the level is authenticated by them")
 		}
@@ -112,15 +126,27 @@ func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error 
 		}
 		m.Level = m.Newest
 	}
-	if m.Level != 0 && m.Level < m.Newest {
+	return m.migrateTables(ctx, s.tables())
+}
+
+// refuseOthers returns an error if tables are about to be dropped that a running node of another version may need.
+func (m *migration) refuseOthers(nodes []config.Node, version string) error {
+	if len(m.Waiting) == 0 {
 		return nil
 	}
-	return m.migrateTables(ctx, s.tables())
+	for _, n := range nodes {
+		if n.Version != version {
+			return fmt.Errorf("node %s runs version %s and this is version %s: %s may drop what it needs; upgrade all nodes "+
+				"first, and run relay migrate --finalize of their version", n.Name, cmp.Or(n.Version, "unknown"), version,
+				strings.Join(m.Waiting, ", "))
+		}
+	}
+	return nil
 }
 
 func (m *migration) migrateTables(ctx context.Context, cfg schema.Config) error {
 	tables, err := schema.Migrate(ctx, cfg)
-	m.Ran = append(m.Ran, tables.Ran...)
+	m.Ran, m.Waiting = append(m.Ran, tables.Ran...), append([]string{}, tables.Waiting...)
 	if err != nil {
 		return fmt.Errorf("migrate tables: %w", err)
 	}
@@ -150,7 +176,7 @@ func printTables(s Settings, stdout io.Writer) error {
 // running, and it keeps what they need. Wrong settings of topics that are not corrected are an error; then no table is
 // changed.
 func migrate(ctx context.Context, s Settings, fix, others bool) (migration, error) {
-	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}}
+	m := migration{Topics: []migratedTopic{}, Tables: "untouched", Ran: []string{}, Waiting: []string{}}
 	done, report, err := migrateTopics(ctx, s, fix)
 	for _, t := range report.Topics {
 		if t.Missing {

@@ -216,7 +216,7 @@ func (x *checker) clickhouse(ctx context.Context) Check {
 	}
 	took, err := measure(ctx, x.Store)
 	if err != nil && strings.Contains(err.Error(), "Not enough privileges") {
-		advice = "give this user the grants that docs/security.md lists; relay migrate --print prints them"
+		advice = "give this user the rights that docs/security.md lists"
 	}
 	if err != nil {
 		return fail(advice, "%v", err)

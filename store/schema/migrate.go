@@ -59,6 +59,8 @@ func (c Config) Validate() error {
 type Migrated struct {
 	Schema uint32   // number of the last step that is applied
 	Ran    []string // steps that this migration ran on at least one shard, in order
+	// Waiting are the final steps that have not run on at least one shard, because Config.Upgrading keeps them back.
+	Waiting []string
 }
 
 // Migrate brings the databases to the schema of this program. It creates them, runs the steps that have not run yet in
@@ -100,14 +102,16 @@ func migrateFrom(ctx context.Context, cfg Config, files fs.FS) (done Migrated, e
 		if cfg.Cluster != "" {
 			m.retentionConns = conns // statements run ON CLUSTER, so the first connection migrates all servers
 		}
-		ran, err := m.run(ctx, steps)
-		done.Ran = append(done.Ran, ran...)
+		ran, waiting, err := m.run(ctx, steps)
+		done.Ran, done.Waiting = append(done.Ran, ran...), append(done.Waiting, waiting...)
 		if err != nil {
 			return done, fmt.Errorf("migrate database %s of shard %d: %w", databases[i], i+1, err)
 		}
 	}
 	slices.Sort(done.Ran)
 	done.Ran = slices.Compact(done.Ran)
+	slices.Sort(done.Waiting)
+	done.Waiting = slices.Compact(done.Waiting)
 	for _, s := range steps {
 		if !s.final || !cfg.Upgrading {
 			done.Schema = s.number
@@ -130,36 +134,37 @@ type appliedStep struct {
 	name, program, checksum string
 }
 
-func (m migration) run(ctx context.Context, steps []step) (ran []string, err error) {
+func (m migration) run(ctx context.Context, steps []step) (ran, waiting []string, err error) {
 	var engine string
 	q := new(ch.Query).Add("SELECT any(engine) FROM system.tables WHERE name = 'schema_version' AND database = ", m.db)
 	if err := m.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&engine); err != nil {
-		return nil, fmt.Errorf("read the engine of the tables: %w", err)
+		return nil, nil, fmt.Errorf("read the engine of the tables: %w", err)
 	}
 	if err := validateEngine(engine, m.cluster); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, statement := range m.bookkeepingTables() {
 		if err := m.exec(ctx, statement); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	done, err := m.appliedSteps(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := validateHistory(done, steps); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, s := range steps {
 		if _, ok := done[s.number]; !ok { // a concurrent migration may have run this step meanwhile
 			if done, err = m.appliedSteps(ctx); err != nil {
-				return ran, err
+				return ran, waiting, err
 			}
 		}
 		_, ok := done[s.number]
 		switch {
 		case !ok && s.final && m.cfg.Upgrading:
+			waiting = append(waiting, s.name)
 			continue
 		case ok && (!s.final || len(ran) == 0):
 			// The step has run. But a step that ran just now may have re-created what a final step, run by a concurrent
@@ -167,20 +172,20 @@ func (m migration) run(ctx context.Context, steps []step) (ran []string, err err
 			continue
 		}
 		if err := m.apply(ctx, s); err != nil {
-			return ran, err
+			return ran, waiting, err
 		}
 		if ok {
 			continue
 		}
 		if err := m.recordStep(ctx, s); err != nil {
-			return ran, err
+			return ran, waiting, err
 		}
 		ran = append(ran, s.name)
 	}
 	if err := errors.Join(m.setRetention(ctx), m.setSearchIndex(ctx)); err != nil {
-		return ran, err
+		return ran, waiting, err
 	}
-	return ran, m.recordShard(ctx)
+	return ran, waiting, m.recordShard(ctx)
 }
 
 // appliedSteps returns the steps that have run, by number.

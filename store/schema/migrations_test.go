@@ -73,6 +73,10 @@ func TestExpandThenFinalize(t *testing.T) {
 	if ran, err := migrate(t, b.URL, all, true); err != nil || len(ran) != 0 {
 		t.Errorf("a second migration before finalizing ran %v, %v; want none", ran, err)
 	}
+	held, err := schema.MigrateFrom(t.Context(), schema.Config{URL: b.URL, RetentionDays: 30, Upgrading: true}, all)
+	if err != nil || !slices.Equal(held.Waiting, []string{"0004_old_ends.final"}) {
+		t.Errorf("%v wait, %v", held.Waiting, err)
+	}
 	if ran, err := migrate(t, b.URL, all, false); err != nil || !slices.Equal(ran, []string{"0004_old_ends.final"}) {
 		t.Errorf("finalizing ran %v, %v", ran, err)
 	}
