@@ -95,8 +95,8 @@ func runMigrate(ctx context.Context, s Settings, fix, finalize, asJSON bool, std
 }
 
 // finalize reads the level of the configuration log, and with raise raises it. It then drops tables and views that only
-// older versions need. Without raise it does so only in a new service, whose log is empty (level 0): at the newest level
-// nodes of an older version, which need them, may run as well.
+// older versions need. Without raise it does so only in a new service, whose log is empty (level 0): nodes of an older
+// version, which need them, may run at the newest level too.
 func (m *migration) finalize(ctx context.Context, s Settings, raise bool) error {
 	c, _, err := node.Inspect(ctx, s.Config)
 	if err != nil {
