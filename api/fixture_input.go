@@ -195,11 +195,16 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 		return err
 	}
 	x, in := readFixtureInput(body)
+	if x.event == "" {
+		in.fail("event_id", "is required: the id of the event that becomes a fixture")
+		return in.err
+	}
+	ev, err := a.sourceEvent(r.Context(), key, x.event, "event_id")
 	switch {
+	case err != nil: // an event that does not exist comes before faults of other members
+		return err
 	case in.err != nil:
 		return in.err
-	case x.event == "":
-		return web.Invalid("event_id", "is required: the id of the event that becomes a fixture")
 	case x.name == nil:
 		return web.Invalid("name", "is required: 1 to %d characters", fixture.MaxName)
 	case x.body != nil && len(x.keep) > 0:
@@ -209,7 +214,7 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	f, err := a.newFixture(r, key, x)
+	f, err := a.newFixture(r, key, ev, x)
 	end()
 	if err != nil {
 		return err
@@ -239,12 +244,9 @@ func answerFixture(w http.ResponseWriter, status int, f *config.Fixture, warning
 	return nil
 }
 
-// newFixture returns the fixture that a request asks for.
-func (a *fixtures) newFixture(r *http.Request, key *config.Key, x *fixtureInput) (*config.Fixture, error) {
-	ev, err := a.sourceEvent(r.Context(), key, x.event, "event_id")
-	if err != nil {
-		return nil, err
-	}
+// newFixture returns the fixture of an event that a request asks for.
+func (a *fixtures) newFixture(r *http.Request, key *config.Key, ev *event.Event, x *fixtureInput) (
+	*config.Fixture, error) {
 	now := a.requestTime(r)
 	f := &config.Fixture{
 		Meta: config.Meta{ID: newID(r, id.Fixture), Account: key.Account, CreatedAt: now}, Name: *x.name,

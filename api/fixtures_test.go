@@ -255,6 +255,7 @@ func TestEventsThatAreNoFixtures(t *testing.T) {
 	for _, unknown := range []string{"evt_nope", "ep_1", id.ID{1}.Text(id.Event), id.Lowest(time.Now()).Text(id.Event)} {
 		f(unknown, 404, "not_found")
 	}
+	c.do("POST", "/v1/fixtures", `{"event_id":"evt_nope","name":1}`).wantError(404, "not_found", "event_id")
 	f(c.received("a=1"), 400, "invalid_state")
 	f(c.received(`"`+strings.Repeat("x", fixture.MaxBody)+`"`), 400, "invalid_state")
 	f(c.received(strings.Repeat("[", 65)+strings.Repeat("]", 65)), 400, "invalid_state")
