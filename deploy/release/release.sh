@@ -31,7 +31,7 @@ for arch in $architectures; do
 	"$work/bom" -binary "dist/$name" -version "$version" -sbom "dist/$name.cdx.json" -licences dist/LICENCES.txt \
 		-tree "$PWD"
 done
-cp LICENSE CHANGELOG.md docker-compose.yml dist/
+cp LICENSE CHANGELOG.md dist/
 (cd dist && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum >SHA256SUMS)
 echo "release: dist/ has"
 (cd dist && ls -l | sed 1d)
