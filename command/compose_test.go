@@ -41,7 +41,7 @@ func readCompose(t *testing.T) map[string]service {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	if len(file.Services) < 14 {
+	if len(file.Services) < 15 {
 		t.Fatalf("%d services", len(file.Services))
 	}
 	return file.Services

@@ -16,7 +16,7 @@ deploy/browser/fetch.sh
 if [ ! -f "$packed" ]; then
 	echo "compose: making a system with debootstrap (some minutes, once)"
 	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
-	debootstrap --variant=minbase --include=redis-server,default-jre-headless,haproxy,ca-certificates,wget \
+	debootstrap --variant=minbase --include=redis-server,default-jre-headless,haproxy,prometheus,ca-certificates,wget \
 		"$codename" "$work/root" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
 	rm -rf "$work"/root/var/cache/apt "$work"/root/var/lib/apt/lists "$work"/root/usr/share/{doc,locale,man}
 	rm -f bin/engines/compose-*.tar
@@ -58,6 +58,7 @@ image node:22-bookworm node
 image "$(named apache/kafka)" kafka
 image "$(named redis)" redis
 image "$(named haproxy)" haproxy
+image "$(named prom/prometheus)" prometheus
 docker build -q --network none --target relay -t "$(named eventrelay/relay)" "$clone" >/dev/null
 echo "compose: built relay as $(named eventrelay/relay)"
 docker build -q --network none --target relay-dev -t eventrelay/relay-dev "$clone" >/dev/null

@@ -35,4 +35,5 @@ printf 'redis://relay:%s@redis:6379\n' "$(cat "$dir/relay/redis_password")" | wr
 # Redis gets a checksum alone. Without a password nobody may do anything.
 hash=$(sha256sum <"$dir/relay/redis_password" | cut -d ' ' -f 1)
 printf 'user default off\nuser relay on #%s ~* &* +@all\n' "$hash" | write redis/users.acl
+random 16 | write grafana/password
 chown -R "$owner" "$dir"

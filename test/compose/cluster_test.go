@@ -26,6 +26,7 @@ type cluster struct {
 	profile            string
 	env                []string
 	url, receiver, key string
+	prometheus         string // address
 	endpoint, ingest   string // id and address of the endpoint that gets the events
 
 	mu       sync.Mutex
@@ -43,14 +44,15 @@ func newCluster(t *testing.T, profile string) *cluster {
 	if program == "" || clone == "" {
 		t.Skip("deploy/compose/test.sh runs this (make torture PART=compose)")
 	}
-	port, receiver := kit.FreePort(t), kit.FreePort(t)
+	port, receiver, prometheus := kit.FreePort(t), kit.FreePort(t), kit.FreePort(t)
 	c := &cluster{
 		t: t, program: program, clone: clone, profile: profile, accepted: map[int]string{}, received: map[int]bool{},
-		url: fmt.Sprintf("http://127.0.0.1:%d", port), receiver: fmt.Sprintf("http://127.0.0.1:%d", receiver),
+		prometheus: fmt.Sprintf("http://127.0.0.1:%d", prometheus),
+		url:        fmt.Sprintf("http://127.0.0.1:%d", port), receiver: fmt.Sprintf("http://127.0.0.1:%d", receiver),
 	}
 	c.env = append(os.Environ(),
 		"RELAY_PORT="+strconv.Itoa(port), "RECEIVER_PORT="+strconv.Itoa(receiver),
-		"PROMETHEUS_PORT="+strconv.Itoa(kit.FreePort(t)), "RELAY_EGRESS_ALLOW=172.16.0.0/12,192.168.0.0/16",
+		"PROMETHEUS_PORT="+strconv.Itoa(prometheus), "RELAY_EGRESS_ALLOW=172.16.0.0/12,192.168.0.0/16",
 		"RELAY_EGRESS_ALLOW_HTTP=true")
 	t.Cleanup(func() { c.run(context.WithoutCancel(t.Context()), "down", "--volumes", "--timeout", "10") })
 	return c
@@ -282,6 +284,23 @@ func (c *cluster) awaitStored() {
 	})
 }
 
+// awaitScraped waits until Prometheus has read the metrics of this many nodes.
+func (c *cluster) awaitScraped(nodes string) {
+	c.t.Helper()
+	kit.Eventually(c.t, time.Minute, func() string {
+		resp, err := http.Get(c.prometheus + "/api/v1/query?query=sum(up)")
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || !strings.Contains(string(text), `,"`+nodes+`"]`) {
+			return fmt.Sprintf("Prometheus reads other than %s nodes: %v %s", nodes, err, text)
+		}
+		return ""
+	})
+}
+
 // The small profile has one broker and one node.
 func TestComposeSmall(t *testing.T) {
 	c := newCluster(t, "small")
@@ -291,6 +310,7 @@ func TestComposeSmall(t *testing.T) {
 		c.send()
 	}
 	c.awaitReceived()
+	c.awaitScraped("1")
 	c.compose("down")
 	c.up()
 	c.awaitStored()
@@ -307,6 +327,7 @@ func TestComposeCluster(t *testing.T) {
 	c.createEndpoint()
 	c.send()
 	c.awaitReceived()
+	c.awaitScraped("6")
 
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
