@@ -40,7 +40,7 @@ func TestPackagesOfNPM(t *testing.T) {
 	}
 	s := newLeaks(t)
 	g := newGenerator(11)
-	size, files, planted, hits, wrong := 0, 0, 0, 0, 0
+	size, files, planted, right, wrong := 0, 0, 0, 0, 0
 	for _, name := range fetchPackages(t) {
 		eachFile(t, name, func(file string, b []byte) {
 			size, files = size+len(b), files+1
@@ -52,7 +52,7 @@ func TestPackagesOfNPM(t *testing.T) {
 			planted += len(want)
 			s.Scan(text, func(m Match) bool {
 				if id := want[m.Start]; id == m.Rule.ID {
-					hits++
+					right++
 				} else {
 					wrong++
 					t.Logf("%s instead of %q: %s", m.Rule.ID, id, text[max(0, m.Start-40):m.End])
@@ -61,8 +61,8 @@ func TestPackagesOfNPM(t *testing.T) {
 			})
 		})
 	}
-	t.Logf("%d MB in %d files: %d credentials planted, %d found, %d wrong", size>>20, files, planted, hits, wrong)
-	if hits*100 < planted*99 || hits*100 < (hits+wrong)*98 {
+	t.Logf("%d MB in %d files: %d credentials planted, %d found, %d wrong", size>>20, files, planted, right, wrong)
+	if right*100 < planted*99 || right*100 < (right+wrong)*98 {
 		t.Error("want recall of 99 % and precision of 98 %")
 	}
 }
