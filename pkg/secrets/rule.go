@@ -59,8 +59,8 @@ type Rule struct {
 	Exposure Exposure `json:"exposure"` // server if absent
 	// Docs is the provider's page about this kind of key.
 	Docs string `json:"docs"`
-	// Fingerprint allows to group matches by a keyed hash of the secret. It is false where secrets can be guessed: values of
-	// assignments and passwords of URIs.
+	// Fingerprint allows to group matches by a keyed hash of the secret. It is false where that can be guessed:
+	// values of assignments and passwords of URIs.
 	Fingerprint bool `json:"fingerprint"`
 	// Test marks credentials that open nothing: decoys and keys of test modes.
 	Test bool `json:"test"`
