@@ -173,6 +173,23 @@ func TestFailingTransformation(t *testing.T) {
 	})
 }
 
+// Without a transformation a delivery has the stored body itself, and no work is done for it.
+func TestWithoutTransformationNothingIsDone(t *testing.T) {
+	var transformations transformations
+	transformations.init(1 << 20)
+	endpoint := &config.Endpoint{ID: testEndpoint}
+	work := &event.Work{Event: &event.Event{Endpoint: testEndpoint, Body: []byte("no JSON")}}
+	allocations := testing.AllocsPerRun(10, func() {
+		body, err := transformations.apply(t.Context(), endpoint, work)
+		if err != nil || &body.body[0] != &work.Event.Body[0] || body.version != 0 {
+			t.Errorf("%s, version %d, %v", body.body, body.version, err)
+		}
+	})
+	if allocations > 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+}
+
 // What a transformed body takes is part of the memory that lanes share: first the most that it may be, then what it is,
 // and nothing once the delivery is recorded.
 func TestTransformedBodiesCountAsMemory(t *testing.T) {

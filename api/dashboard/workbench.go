@@ -361,7 +361,6 @@ func saveWorkbench(v *visit) error {
 		return v.page("endpoint-workbench", p)
 	}
 	if p.asksAgain(v) {
-		v.status = http.StatusBadRequest
 		return v.page("endpoint-workbench", p)
 	}
 	after := &endpointData{}
