@@ -28,7 +28,7 @@ import (
 var shownAnswer = regexp.MustCompile(`^# \d{3}\b`)
 
 // readmeCommands returns the commands of README.md's shell blocks in order, each with the answer shown below it. A
-// command has several lines while a quote is open.
+// command has several lines while a quote is open, or a line ends in a backslash.
 func readmeCommands(t *testing.T) (commands []string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(readFile(t, "README.md")), -1)
@@ -41,7 +41,7 @@ func readmeCommands(t *testing.T) (commands []string) {
 				command = ""
 			} else if text == "" || strings.HasPrefix(text, "#") {
 				command = ""
-			} else if strings.Count(command, "'")%2 == 0 {
+			} else if strings.Count(command, "'")%2 == 0 && !strings.HasSuffix(text, "\\") {
 				commands = append(commands, text)
 				command = ""
 			}
