@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -249,12 +250,12 @@ func acceptedAt(r *stream.Record) time.Time {
 }
 
 func (x *checker) store(ctx context.Context) Check {
-	return x.consumerCheck(ctx, stream.StoreGroup, "write")
+	return x.consumerCheck(ctx, "store", "write", stream.StoreGroup, stream.StoreFindingsGroup)
 }
 
 // alerts checks the consumer group that evaluates alert rules: while it is behind, alerts are late.
 func (x *checker) alerts(ctx context.Context) Check {
-	return x.consumerCheck(ctx, stream.AlertGroup, "dispatch")
+	return x.consumerCheck(ctx, "alerts", "dispatch", stream.AlertGroup)
 }
 
 // unread checks for records that retention will delete before their consumer group has read them.
@@ -279,21 +280,25 @@ func (x *checker) unread(ctx context.Context) Check {
 	return c
 }
 
-// consumerCheck checks a consumer group that processes all of its topics in order.
-func (x *checker) consumerCheck(ctx context.Context, group, role string) Check {
-	backlogs, err := x.log.Backlogs(ctx, group, stream.ReadBy(group)...)
-	if err != nil {
-		return kafkaFailed(err)
-	}
-	members, err := x.log.MemberCount(ctx, group)
-	if err != nil {
-		return kafkaFailed(err)
-	}
+// consumerCheck checks consumer groups that process all of their topics in order and have the same members.
+func (x *checker) consumerCheck(ctx context.Context, name, role string, groups ...string) Check {
+	fewest := math.MaxInt
 	var w groupBacklog
-	for _, b := range backlogs {
-		w.add(b, timeOf(b.Head))
+	for _, group := range groups {
+		backlogs, err := x.log.Backlogs(ctx, group, stream.ReadBy(group)...)
+		if err != nil {
+			return kafkaFailed(err)
+		}
+		members, err := x.log.MemberCount(ctx, group)
+		if err != nil {
+			return kafkaFailed(err)
+		}
+		fewest = min(fewest, members)
+		for _, b := range backlogs {
+			w.add(b, timeOf(b.Head))
+		}
 	}
-	return x.groupCheck(group, role, members, w)
+	return x.groupCheck(name, role, fewest, w)
 }
 
 func (x *checker) dead(ctx context.Context) Check {

@@ -1,16 +1,16 @@
 // Package store holds what the writer and the readers of ClickHouse share. Begin with store/write (topics to tables),
 // then store/read (answers to the API), then store/schema (the tables and their migrations).
 //
-// The writer reads the topics events, commands, outcomes, receipts, audit and findings as consumer group store and
-// inserts their records into ClickHouse. Accepting and delivering events does not need ClickHouse: while it is
-// unavailable, records stay in Kafka, and the writer catches up afterwards.
+// The writer reads the topics events, commands, outcomes, receipts and audit as consumer group store, findings as
+// store.findings, and inserts their records into ClickHouse. Accepting and delivering events does not need ClickHouse:
+// while it is unavailable, records stay in Kafka, and the writer catches up afterwards.
 //
 // Writer. Every flush is one insert per table and shard for all partitions together; the offsets are committed after
 // it. A crash in between makes the next partition owner insert the same rows again. Every table merges rows with equal
 // keys (ReplacingMergeTree, or aggregates of minima and maxima), so a second insert changes nothing. Only usage_minute,
 // which feeds charts and the counts of requests, may count a row twice. A record that cannot be decoded and a row that
 // ClickHouse rejects go to the dead letter topic, the rest of the batch is stored. Back-pressure: while a flush runs,
-// at most one more batch is filled; then the writer stops polling.
+// at most one more batch is filled; then the writer stops polling. The two groups do not wait for each other.
 //
 // Versions. The newest state of a delivery is the row with the greatest ver = milliseconds of its run << 80 | rank <<
 // 64 | 1 + offset in outcomes. Within a run, delivered outranks every other status. A newer run outranks an older one,
@@ -35,22 +35,27 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Group is the writer's consumer group, without the configured prefix.
-const Group = stream.StoreGroup
+// Groups returns the consumer groups of the writer, without the configured prefix. Each has a lane of the writer.
+func Groups() []string { return []string{stream.StoreGroup, stream.StoreFindingsGroup} }
 
 // Topics returns the topics that the writer reads, and whose end offsets a fence waits for.
-func Topics() []string { return stream.ReadBy(Group) }
+func Topics() (all []string) {
+	for _, group := range Groups() {
+		all = append(all, stream.ReadBy(group)...)
+	}
+	return all
+}
 
 // Position is how far one partition has been written to ClickHouse.
 type Position struct {
 	Offset     int64     // all records below it are in ClickHouse
 	RecordTime time.Time // timestamp of the record before Offset; zero if unknown
+	Failing    bool      // the last insert into a shard failed, of rows of this partition's consumer group
 }
 
 // Progress is the writer's state as a reader in the same process sees it.
 type Progress struct {
 	Owned   map[stream.Partition]Position
-	Failing bool            // the last insert into a shard failed
 	Changed <-chan struct{} // closed at the next change; then call Progress again
 }
 

@@ -25,16 +25,18 @@ const (
 // offsets say which ones it has completed.
 const (
 	DispatchGroup = "dispatch" // delivers
-	StoreGroup    = "store"    // copies the log into the store
+	StoreGroup    = "store"    // copies the log into the store, findings apart
 	AlertGroup    = "alerts"   // evaluates the rules of alerts
 	FindingsGroup = "findings" // decides what a hit changes in its finding
+	// StoreFindingsGroup copies findings into the store. It is a group of its own, so that events wait for no hits.
+	StoreFindingsGroup = "store.findings"
 )
 
 // Fence names the topics of a read-your-writes fence: a read of the store waits until everything that was acknowledged
 // in them before is in the store.
 type Fence string
 
-// The fences. A topic of a fence is read by StoreGroup.
+// The fences. A topic of a fence is read by one of the store's groups.
 const (
 	FenceEvents Fence = "events" // lists and details of events
 	FenceAudit  Fence = "audit"  // the audit log
@@ -103,7 +105,8 @@ var topics = append([]Topic{
 	{Name: AuditLog, Durable: true, Readers: []string{StoreGroup}, Fence: FenceAudit, Guarded: true},
 	// Senders are answered when this topic has acknowledged the hits. It is not guarded: events do not stop because of
 	// hits that nobody reads.
-	{Name: Findings, Keyed: true, Durable: true, Readers: []string{FindingsGroup, StoreGroup}, Fence: FenceFindings},
+	{Name: Findings, Keyed: true, Durable: true, Readers: []string{FindingsGroup, StoreFindingsGroup},
+		Fence: FenceFindings},
 }, retryTopics(
 	Tier{"retry.1s", time.Second}, Tier{"retry.2s", 2 * time.Second}, Tier{"retry.5s", 5 * time.Second},
 	Tier{"retry.10s", 10 * time.Second}, Tier{"retry.30s", 30 * time.Second}, Tier{"retry.1m", time.Minute},

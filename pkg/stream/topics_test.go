@@ -33,10 +33,11 @@ func TestTopicTable(t *testing.T) {
 		if !read && (topic.Guarded || topic.Fence != "" || topic.KeepRecords != 0 || topic.KeepAge != 0) {
 			t.Errorf("%s has no readers, but a property for readers", topic.Name)
 		}
-		if topic.Fence != "" && !slices.Contains(topic.Readers, StoreGroup) {
+		stored := slices.Contains(topic.Readers, StoreGroup) || slices.Contains(topic.Readers, StoreFindingsGroup)
+		if topic.Fence != "" && !stored {
 			t.Errorf("fence %s waits for %s, which the store does not read", topic.Fence, topic.Name)
 		}
-		if slices.Contains(topic.Readers, StoreGroup) && topic.Fence == "" {
+		if stored && topic.Fence == "" {
 			t.Errorf("the store reads %s, and no fence waits for it", topic.Name)
 		}
 		if DurableTopic(topic.Name) != topic.Durable || DurableTopic("some.prefix."+topic.Name) != topic.Durable {
@@ -127,7 +128,7 @@ func TestFindingsStopNoEvents(t *testing.T) {
 	if got := topicNames(func(t Topic) bool { return t.Fence == FenceEvents }); !slices.Equal(got, want) {
 		t.Errorf("reads of events wait for %v, want %v", got, want)
 	}
-	for _, group := range []string{DispatchGroup, AlertGroup} {
+	for _, group := range []string{DispatchGroup, AlertGroup, StoreGroup} {
 		if slices.Contains(ReadBy(group), Findings) {
 			t.Errorf("group %s reads findings beside events", group)
 		}

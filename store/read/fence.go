@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -112,14 +113,14 @@ func (f *fence) waitMatching(ctx context.Context, matters func(stream.Partition)
 	return time.Time{}, nil
 }
 
-// waitStored waits until the targets are stored, ctx ends, or the writer reports that ClickHouse takes no rows. It
-// returns the targets that are not stored.
+// waitStored waits until the targets are stored, ctx ends, or the writer reports that ClickHouse does not take their
+// rows. It returns the targets that are not stored.
 func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int64) map[stream.Partition]int64 {
 	for requested := false; ; requested = true {
 		p, changed := f.progress()
 		remote := dropStored(targets, p.Owned)
 		f.dropCommitted(ctx, targets, remote)
-		if len(targets) == 0 || p.Failing {
+		if len(targets) == 0 || anyFailing(targets, p.Owned) {
 			return targets
 		}
 		if f.writer != nil && !requested {
@@ -137,15 +138,32 @@ func (f *fence) dropCommitted(ctx context.Context, targets, remote map[stream.Pa
 	if len(remote) == 0 {
 		return
 	}
-	committed, err := f.topic.Committed(ctx, store.Group, store.Topics()...)
-	if err != nil {
-		return
-	}
-	for p, end := range remote {
-		if committed[p] >= end {
-			delete(targets, p)
+	for _, group := range store.Groups() {
+		topics := stream.ReadBy(group)
+		of := func(p stream.Partition) bool { return slices.Contains(topics, p.Topic) }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(remote)), of) {
+			continue
+		}
+		committed, err := f.topic.Committed(ctx, group, topics...)
+		if err != nil {
+			continue
+		}
+		for p, end := range remote {
+			if of(p) && committed[p] >= end {
+				delete(targets, p)
+			}
 		}
 	}
+}
+
+// anyFailing reports whether the writer in this process cannot store one of the targets.
+func anyFailing(targets map[stream.Partition]int64, owned map[stream.Partition]store.Position) bool {
+	for p := range targets {
+		if owned[p].Failing {
+			return true
+		}
+	}
+	return false
 }
 
 // dropStored deletes the targets that are stored. It returns those of partitions that the writer in this process does

@@ -12,7 +12,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
 )
@@ -191,7 +190,7 @@ func (r receiptReader) loadReceipts(
 ) (known receiptHistory, err error) {
 	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
 	// The committed offset is read first: everything below it is in the store by the time of the next read.
-	committed, err := r.topic.Committed(ctx, store.Group, at.Topic)
+	committed, err := r.topic.Committed(ctx, stream.StoreGroup, at.Topic)
 	if err != nil {
 		return known, err
 	}

@@ -203,12 +203,16 @@ func TestUsageSurvivesKills(t *testing.T) {
 	b.compareUsage(r, 3)
 }
 
-// countUsage lets a writer count the usage, as soon as it has its partitions.
+// countUsage lets a writer count the usage, as soon as it has partitions of events and of findings.
 func (b *bench) countUsage(w *write.Writer) {
 	b.Helper()
 	for {
 		p := w.Progress()
-		if len(p.Owned) > 0 {
+		topics := make(map[string]bool)
+		for at := range p.Owned {
+			topics[at.Topic] = true
+		}
+		if topics[stream.Events] && topics[stream.Findings] {
 			break
 		}
 		<-p.Changed

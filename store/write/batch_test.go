@@ -11,22 +11,22 @@ import (
 // TestRevokedPartitionsFreeTheBatch: a batch whose partitions were all revoked is empty again. Full but without rows it
 // would be neither flushed nor filled, and the writer would stop for ever.
 func TestRevokedPartitionsFreeTheBatch(t *testing.T) {
-	w := &Writer{cfg: WriterConfig{FlushRows: 100, FlushBytes: 1000}, filling: newBatch()}
+	l := testLane(WriterConfig{FlushRows: 100, FlushBytes: 1000})
 	revoked, kept := &assignment{Partition: stream.Partition{Topic: stream.Events}},
 		&assignment{Partition: stream.Partition{Topic: stream.Events, Index: 1}}
 	records := func(size int) []*stream.Record { return []*stream.Record{{Value: bytes.Repeat([]byte("x"), size)}} }
-	w.filling.addRecords(revoked, records(600), time.Now())
-	w.filling.addRecords(kept, records(300), time.Now())
-	w.filling.addRecords(revoked, records(600), time.Now())
-	if !w.isFull() {
+	l.filling.addRecords(revoked, records(600), time.Now())
+	l.filling.addRecords(kept, records(300), time.Now())
+	l.filling.addRecords(revoked, records(600), time.Now())
+	if !l.isFull() {
 		t.Fatal("1,500 bytes do not fill a batch of 1,000")
 	}
-	w.filling.dropAssignments(map[*assignment]bool{revoked: true})
-	if w.isFull() || w.filling.bytes != 300 {
-		t.Errorf("after the larger partition is revoked, %d bytes are counted, want 300", w.filling.bytes)
+	l.filling.dropAssignments(map[*assignment]bool{revoked: true})
+	if l.isFull() || l.filling.bytes != 300 {
+		t.Errorf("after the larger partition is revoked, %d bytes are counted, want 300", l.filling.bytes)
 	}
-	w.filling.dropAssignments(map[*assignment]bool{kept: true})
-	if !w.filling.empty() || w.filling.bytes != 0 {
-		t.Errorf("the batch is empty, but %d bytes are counted", w.filling.bytes)
+	l.filling.dropAssignments(map[*assignment]bool{kept: true})
+	if !l.filling.empty() || l.filling.bytes != 0 {
+		t.Errorf("the batch is empty, but %d bytes are counted", l.filling.bytes)
 	}
 }

@@ -81,11 +81,11 @@ func (r *deliveryRow) versionInRun() *big.Int {
 }
 
 // writeCandidates inserts the rows that belong in the candidate tables and returns those that ClickHouse rejects.
-func (w *Writer) writeCandidates(ctx context.Context, s *shard, rows []*deliveryRow) ([]deadLetter, error) {
+func (l *lane) writeCandidates(ctx context.Context, s *shard, rows []*deliveryRow) ([]deadLetter, error) {
 	rejected := make([][]deadLetter, len(s.tables.candidates))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, c := range s.tables.candidates {
-		g.Go(func() (err error) { rejected[i], err = writeRows(gctx, w, s, c.table, c.filter(rows)); return err })
+		g.Go(func() (err error) { rejected[i], err = writeRows(gctx, l, s, c.table, c.filter(rows)); return err })
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/write"
 )
@@ -43,7 +42,11 @@ func (b *bench) committedOffset(topic string, index int32) int64 {
 		b.Fatal(err)
 	}
 	defer r.Close()
-	marks, err := r.Committed(context.WithoutCancel(b.Context()), store.Group, topic)
+	group := stream.StoreGroup
+	if topic == stream.Findings {
+		group = stream.StoreFindingsGroup
+	}
+	marks, err := r.Committed(context.WithoutCancel(b.Context()), group, topic)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -195,7 +198,14 @@ func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 	second, _ := b.WriterWithDeps(write.WriterConfig{}, write.WriterDeps{Sync: func() error { return nil }})
 	// The first writer waits 5 s for its commit. Without that bound it would wait until the group expels it, after 30
 	// s.
-	storetest.EventuallyWithin(t, 25*time.Second, func() bool { return len(second.Progress().Owned) > 0 })
+	storetest.EventuallyWithin(t, 25*time.Second, func() bool {
+		for p := range second.Progress().Owned {
+			if p.Topic == stream.Events {
+				return true
+			}
+		}
+		return false
+	})
 	release()
 	accept()
 	storetest.Eventually(t, func() bool {

@@ -38,6 +38,8 @@ const (
 // tally counts one kind of usage of a shard.
 type tally struct {
 	length time.Duration // of a span
+	// spansOf returns the spans of a batch, oldest first.
+	spansOf func(*batch) []time.Time
 	// count counts every span of [from, to).
 	count func(ctx context.Context, conn driver.Conn, from, to time.Time) error
 	// counted is the beginning of a statement for the number and the time of counted spans up to a time, oldest a
@@ -48,9 +50,9 @@ type tally struct {
 	counting sync.Mutex // held while spans are counted
 }
 
-func newTally(length time.Duration, count func(context.Context, driver.Conn, time.Time, time.Time) error,
-	counted, oldest ch.SQL) *tally {
-	return &tally{length: length, count: count, counted: counted, oldest: oldest,
+func newTally(length time.Duration, spansOf func(*batch) []time.Time,
+	count func(context.Context, driver.Conn, time.Time, time.Time) error, counted, oldest ch.SQL) *tally {
+	return &tally{length: length, spansOf: spansOf, count: count, counted: counted, oldest: oldest,
 		dirty: &dirtySpans{length: length, spans: make(map[time.Time]bool)}}
 }
 
@@ -102,12 +104,8 @@ func (d *dirtySpans) takeDue(now time.Time) (due []time.Time, recount bool) {
 
 // updateUsage counts the old spans of a stored batch and marks the young ones as dirty. It returns an error only if ctx
 // ended.
-func (w *Writer) updateUsage(ctx context.Context, s *shard, b *batch) error {
-	return errors.Join(w.updateTally(ctx, s, s.hours, b.usageHours()), w.updateTally(ctx, s, s.days, b.findingDays()))
-}
-
-// updateTally is updateUsage for one kind of usage; spans are given oldest first.
-func (w *Writer) updateTally(ctx context.Context, s *shard, t *tally, spans []time.Time) error {
+func (l *lane) updateUsage(ctx context.Context, s *shard, b *batch) error {
+	t, spans := s.usage, s.usage.spansOf(b)
 	young := t.spanOf(time.Now()).Add(-t.length)
 	i, _ := slices.BinarySearchFunc(spans, young, time.Time.Compare)
 	old := spans[:i]
@@ -121,11 +119,11 @@ func (w *Writer) updateTally(ctx context.Context, s *shard, t *tally, spans []ti
 			return errors.Join(ctx.Err(), err)
 		case rowsRejected(err):
 			// It must not block the rows that can be stored: these spans are counted again with the young ones.
-			w.log.LogAttrs(ctx, slog.LevelError, "cannot count usage, counting again later", slog.Any("error", err))
+			l.log.LogAttrs(ctx, slog.LevelError, "cannot count usage, counting again later", slog.Any("error", err))
 			t.dirty.mark(left...)
 			return nil
 		}
-		w.setUnavailable(ctx, s, err)
+		l.setUnavailable(ctx, s, err)
 		if err := wait.For(ctx, pauses.After(try)); err != nil {
 			return err
 		}
@@ -143,8 +141,10 @@ func (w *Writer) CountUsage(ctx context.Context) error {
 		return ctx.Err()
 	}
 	var failed error
-	for _, s := range w.shards { // one shard after the other, as a background load
-		failed = errors.Join(failed, s.hours.countAll(ctx, s.conn, time.Now()), s.days.countAll(ctx, s.conn, time.Now()))
+	for _, l := range w.lanes {
+		for _, s := range l.shards { // one shard after the other, as a background load
+			failed = errors.Join(failed, s.usage.countAll(ctx, s.conn, time.Now()))
+		}
 	}
 	return failed
 }

@@ -16,7 +16,8 @@ import (
 // daysOfFindings counts the usage of findings by the UTC day: one for each finding and source with a billed hit. Reads
 // count today and yesterday themselves (schema.LiveFindings).
 func daysOfFindings() *tally {
-	return newTally(24*time.Hour, countFindings, "SELECT count(), max(t) FROM usage_day WHERE endpoint = '' AND t <= ",
+	return newTally(24*time.Hour, (*batch).findingDays, countFindings,
+		"SELECT count(), max(t) FROM usage_day WHERE endpoint = '' AND t <= ",
 		"SELECT count(), toDateTime(min(day), 'UTC') FROM findings_hits WHERE account != ''")
 }
 

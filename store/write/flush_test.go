@@ -39,34 +39,38 @@ func TestFlushBudget(t *testing.T) {
 	}
 }
 
+// testLane is a lane of events without connections.
+func testLane(cfg WriterConfig) *lane {
+	return newLanes(newShared(cfg, WriterDeps{Log: slog.New(slog.DiscardHandler)}), 1)[0]
+}
+
 // TestWhenAFlushIsDue checks each reason to flush, and combinations of them, without running anything.
 func TestWhenAFlushIsDue(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	cfg := WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Second}
-	f := func(name string, cfg WriterConfig, fill func(*Writer, *assignment), after time.Duration, want bool) {
+	f := func(name string, cfg WriterConfig, fill func(*lane, *assignment), after time.Duration, want bool) {
 		t.Helper()
-		w := &Writer{cfg: cfg, log: slog.New(slog.DiscardHandler), pos: newPositions(), filling: newBatch(),
-			batchTaken: make(chan struct{}, 1)}
-		fill(w, &assignment{Partition: stream.Partition{Topic: stream.Events}})
-		b, wait := w.takeDueBatch(now.Add(after), newFlushBudget(now))
+		l := testLane(cfg)
+		fill(l, &assignment{Partition: stream.Partition{Topic: stream.Events}})
+		b, wait := l.takeDueBatch(now.Add(after), newFlushBudget(now))
 		if (b != nil) != want {
 			t.Errorf("%s: flush %v, wait %v", name, b != nil, wait)
 		}
 	}
-	add := func(n int, body int, days int) func(*Writer, *assignment) {
-		return func(w *Writer, p *assignment) {
+	add := func(n int, body int, days int) func(*lane, *assignment) {
+		return func(l *lane, p *assignment) {
 			for i := range n {
 				ms := now.AddDate(0, 0, -i%days)
 				e := event.Event{ID: id.Lowest(ms), Endpoint: "ep_1", Body: make([]byte, body)}
-				w.filling.addRecords(p, []*stream.Record{e.Record()}, now)
+				l.filling.addRecords(p, []*stream.Record{e.Record()}, now)
 			}
 		}
 	}
-	requested := func(fill func(*Writer, *assignment)) func(*Writer, *assignment) {
-		return func(w *Writer, p *assignment) { fill(w, p); w.flushRequested = true }
+	requested := func(fill func(*lane, *assignment)) func(*lane, *assignment) {
+		return func(l *lane, p *assignment) { fill(l, p); l.flushRequested = true }
 	}
-	throttled := func(fill func(*Writer, *assignment)) func(*Writer, *assignment) {
-		return func(w *Writer, p *assignment) { fill(w, p); w.throttle.set(true) }
+	throttled := func(fill func(*lane, *assignment)) func(*lane, *assignment) {
+		return func(l *lane, p *assignment) { fill(l, p); l.throttle.set(true) }
 	}
 	small := cfg
 	small.FlushSmall = 100 * time.Millisecond
@@ -90,12 +94,12 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	f("throttled, very many bytes", cfg, throttled(add(20, 2_000, 1)), 0, true)
 	f("throttled, requested", cfg, requested(throttled(add(10, 10, 1))), 0, true)
 
-	w := &Writer{cfg: cfg, pos: newPositions(), filling: newBatch(), batchTaken: make(chan struct{}, 1)}
+	l := testLane(cfg)
 	k := newFlushBudget(now)
 	flushes := 0
 	for range requestedFlushReserve {
-		requested(throttled(add(1, 10, 1)))(w, &assignment{Partition: stream.Partition{Topic: stream.Events}})
-		if b, _ := w.takeDueBatch(now, k); b != nil {
+		requested(throttled(add(1, 10, 1)))(l, &assignment{Partition: stream.Partition{Topic: stream.Events}})
+		if b, _ := l.takeDueBatch(now, k); b != nil {
 			flushes++
 		}
 	}
@@ -109,39 +113,34 @@ func TestWhenAFlushIsDue(t *testing.T) {
 // same records cause a second one.
 func TestReadersShareOneFlush(t *testing.T) {
 	p := stream.Partition{Topic: stream.Events}
-	w := &Writer{
-		cfg: WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Hour}, log: slog.New(slog.DiscardHandler),
-		metrics: newWriterMetrics(nil), pos: newPositions(),
-		filling: newBatch(), batchTaken: make(chan struct{}, 1), flushWake: make(chan struct{}, 1),
-		pollNow: make(chan struct{}, 1),
-	}
-	w.pos.assign(map[stream.Partition]stream.Commit{p: {}})
+	l := testLane(WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Hour})
+	l.pos.assign(map[stream.Partition]stream.Commit{p: {}})
 	offset := int64(0)
 	addRecord := func() {
 		e := event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}
 		r := e.Record()
 		r.Offset = offset
 		offset++
-		w.addRecords(p, []*stream.Record{r})
+		l.addRecords(p, []*stream.Record{r})
 	}
 	budget := newFlushBudget(time.Now())
 	checkDue := func(when string, want bool) {
 		t.Helper()
-		if b, _ := w.takeDueBatch(time.Now(), budget); (b != nil) != want {
+		if b, _ := l.takeDueBatch(time.Now(), budget); (b != nil) != want {
 			t.Errorf("%s: flush %v", when, b != nil)
 		}
 	}
 	addRecord()
 	checkDue("no reader waits", false)
-	w.RequestFlush(map[stream.Partition]int64{p: 2})
+	l.requestFlush(map[stream.Partition]int64{p: 2})
 	checkDue("the wanted record has not been read yet", false)
 	addRecord()
 	checkDue("the wanted record has been read", true)
 	addRecord()
 	checkDue("another record comes during the flush", false)
-	w.RequestFlush(map[stream.Partition]int64{p: 2})
+	l.requestFlush(map[stream.Partition]int64{p: 2})
 	checkDue("a second reader wants the same records", false)
-	w.RequestFlush(map[stream.Partition]int64{p: 3})
+	l.requestFlush(map[stream.Partition]int64{p: 3})
 	checkDue("a reader wants the later record", true)
 }
 

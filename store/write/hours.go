@@ -21,7 +21,7 @@ import (
 // destinations are summed per hour from usage_minute, where a row inserted twice counts twice; it keeps 35 days: a
 // request that is stored later than that is not counted.
 func hoursOfEvents() *tally {
-	return newTally(time.Hour, countRange, "SELECT count(), max(t) FROM usage_hour WHERE t <= ",
+	return newTally(time.Hour, (*batch).usageHours, countRange, "SELECT count(), max(t) FROM usage_hour WHERE t <= ",
 		// The row of a probe has no account, and its time is 1970.
 		"SELECT count(), min(ts) FROM events WHERE account != ''")
 }

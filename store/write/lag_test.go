@@ -14,19 +14,16 @@ import (
 // being filled.
 func TestLagIsThatOfTheOldestRecord(t *testing.T) {
 	p := stream.Partition{Topic: stream.Events}
-	w := &Writer{
-		cfg: WriterConfig{}.withDefaults(), log: slog.New(slog.DiscardHandler),
-		metrics: newWriterMetrics(nil), pos: newPositions(),
-		filling: newBatch(), batchTaken: make(chan struct{}, 1), flushWake: make(chan struct{}, 1),
-		pollNow: make(chan struct{}, 1),
-	}
-	w.pos.assign(map[stream.Partition]stream.Commit{p: {}})
+	c := newShared(WriterConfig{}.withDefaults(), WriterDeps{Log: slog.New(slog.DiscardHandler)})
+	w := &Writer{shared: c, lanes: newLanes(c, 1)}
+	l := w.lanes[0]
+	l.pos.assign(map[stream.Partition]stream.Commit{p: {}})
 	now := time.Now()
 	add := func(offset int64, age time.Duration) {
 		e := event.Event{ID: id.Lowest(now), Endpoint: "ep_1"}
 		r := e.Record()
 		r.Offset, r.Timestamp = offset, now.Add(-age)
-		w.addRecords(p, []*stream.Record{r})
+		l.addRecords(p, []*stream.Record{r})
 	}
 	is := func(when string, want time.Duration) {
 		t.Helper()
@@ -39,10 +36,14 @@ func TestLagIsThatOfTheOldestRecord(t *testing.T) {
 	add(1, 9*time.Second)
 	add(2, time.Second)
 	is("with three records", 9*time.Second)
-	b := w.takeBatch()
-	w.flushingSince.Store(&b.oldest)
+	b := l.takeBatch()
+	l.flushingSince.Store(&b.oldest)
 	add(3, 2*time.Second)
 	is("while a batch is inserted", 9*time.Second)
-	w.flushingSince.Store(nil)
+	l.flushingSince.Store(nil)
 	is("after it was inserted", 2*time.Second)
+	hits := stream.Partition{Topic: stream.Findings}
+	w.lanes[1].pos.assign(map[stream.Partition]stream.Commit{hits: {}})
+	w.lanes[1].addRecords(hits, []*stream.Record{{Timestamp: now.Add(-7 * time.Second)}})
+	is("with an older hit", 7*time.Second)
 }

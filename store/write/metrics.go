@@ -43,8 +43,8 @@ func newWriterMetrics(reg prometheus.Registerer) *writerMetrics {
 			Name: "relay_store_parts",
 			Help: "Parts in the ClickHouse partition that has most of them; ClickHouse rejects inserts at about 3,000."}),
 		throttled: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_throttled",
-			Help: "1 while the writer flushes less often because ClickHouse has too many parts to merge, else 0."}),
+			Name: "relay_store_throttled", Help: "Consumer groups of the writer that flush less often because ClickHouse has " +
+				"too many parts to merge."}),
 		buffered: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "relay_store_buffered_rows", Help: "Rows in memory that wait for the next flush."}),
 	}

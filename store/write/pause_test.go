@@ -3,7 +3,6 @@ package write
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,10 +63,9 @@ func TestWriterNoticesThatClickHouseIsBack(t *testing.T) {
 				began := time.Now()
 				conn := &unavailableConn{
 					reachableFrom: began.Add(c.unreachable), acceptsFrom: began.Add(max(c.unreachable, c.rejecting)), code: c.code}
-				w := &Writer{cfg: WriterConfig{}.withDefaults(), log: slog.New(slog.DiscardHandler), metrics: newWriterMetrics(nil),
-					pos: newPositions()}
-				if err := insertWithRetry(t.Context(), w, &shard{conn: conn}, eventsTable(), []*eventRow{}); !errors.Is(
-					err, errRowsRejected) {
+				l := testLane(WriterConfig{}.withDefaults())
+				err := insertWithRetry(t.Context(), l, &shard{conn: conn}, eventsTable(), []*eventRow{})
+				if !errors.Is(err, errRowsRejected) {
 					t.Fatal(err)
 				}
 				if delay := conn.acceptedAt.Sub(conn.acceptsFrom); delay > c.maxDelay {
@@ -83,9 +81,9 @@ func TestWriterNoticesThatClickHouseIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		w := &Writer{metrics: newWriterMetrics(nil)}
+		l := testLane(WriterConfig{})
 		s := &shard{conn: &unavailableConn{reachableFrom: time.Now().Add(time.Hour)}}
-		if err := w.pauseUntilReachable(ctx, s, time.Minute, errors.New("connection refused")); !errors.Is(
+		if err := l.pauseUntilReachable(ctx, s, time.Minute, errors.New("connection refused")); !errors.Is(
 			err, context.DeadlineExceeded) {
 			t.Errorf("a stop ends the pause with %v, want DeadlineExceeded", err)
 		}

@@ -84,8 +84,10 @@ func (p *poisonedBench) produceRecords(rejecting string) {
 	r = &stream.Record{Value: p.Hit(1, func(h *finding.Hit) { h.Rule = word("findings_hits") }).Encode()}
 	p.Produce(stream.Findings, 1, r)
 	expectDeadLetter("findings_hits", stream.Findings, r.Offset)
-	minute := p.rows["events"] + len(p.dead)
-	r = &stream.Record{Value: p.Counts(minute, func(c *finding.Counts) { c.Platform = word("senders_minute") }).Encode()}
+	report := p.Counts(0, func(c *finding.Counts) {
+		c.Platform, c.Node = word("senders_minute"), fmt.Sprint(p.rows["events"]+len(p.dead)) // a row of its own
+	})
+	r = &stream.Record{Value: report.Encode()}
 	p.Produce(stream.Findings, 1, r)
 	expectDeadLetter("senders_minute", stream.Findings, r.Offset)
 }

@@ -18,8 +18,8 @@ type assignment struct {
 	revoked          bool      // it is being revoked: no more records are added
 }
 
-// positions holds the partitions that this writer owns, how far each was read and stored, and the offsets that readers
-// wait for.
+// positions holds the partitions that a lane owns, how far each was read and stored, and the offsets that readers wait
+// for.
 type positions struct {
 	mu    sync.Mutex // guards all fields and those of the assignments
 	owned map[stream.Partition]*assignment
@@ -27,14 +27,14 @@ type positions struct {
 	wanted      map[stream.Partition]int64
 	uncommitted map[*assignment]partitionEnd // stored and not committed yet
 	failing     map[int]bool                 // shards whose last insert failed
-	changed     chan struct{}                // closed when storedTo or failing changes
+	changed     *broadcast                   // when storedTo or failing changes
 }
 
-func newPositions() *positions {
+func newPositions(changed *broadcast) *positions {
 	return &positions{
 		owned: make(map[stream.Partition]*assignment), wanted: make(map[stream.Partition]int64),
 		uncommitted: make(map[*assignment]partitionEnd),
-		failing:     make(map[int]bool), changed: make(chan struct{}),
+		failing:     make(map[int]bool), changed: changed,
 	}
 }
 
@@ -46,7 +46,7 @@ func (s *positions) assign(commits map[stream.Partition]stream.Commit) {
 		from := max(commit.Offset, 0)
 		s.owned[p] = &assignment{Partition: p, readTo: from, flushedTo: from, storedTo: from}
 	}
-	s.notifyLocked()
+	s.changed.notify()
 }
 
 // revoke stops adding records of the partitions and returns their assignments.
@@ -72,7 +72,7 @@ func (s *positions) remove(revoked map[*assignment]bool) {
 			delete(s.owned, a.Partition)
 		}
 	}
-	s.notifyLocked()
+	s.changed.notify()
 }
 
 // advance records that a partition has been read up to next. It returns its assignment, nil if this writer does not own
@@ -88,17 +88,17 @@ func (s *positions) advance(p stream.Partition, next int64) (*assignment, bool) 
 	return a, s.readAllLocked()
 }
 
-// waitFor records the offsets that a reader waits for, unless a flush covers them, and reports whether readers wait for
-// something in owned partitions and all of it has been read.
-func (s *positions) waitFor(targets map[stream.Partition]int64) bool {
+// waitFor records the offsets that a reader waits for. It reports whether there are any that no flush covers, and
+// whether readers wait for something in owned partitions and all of it has been read.
+func (s *positions) waitFor(targets map[stream.Partition]int64) (awaited, allRead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p, offset := range targets {
 		if a := s.owned[p]; a != nil && a.flushedTo < offset {
-			s.wanted[p] = max(s.wanted[p], offset)
+			s.wanted[p], awaited = max(s.wanted[p], offset), true
 		}
 	}
-	return s.readAllLocked()
+	return awaited, s.readAllLocked()
 }
 
 // readAllLocked reports whether readers wait for something and all of it has been read. It removes the offsets that a
@@ -146,7 +146,7 @@ func (s *positions) markStored(ends map[*assignment]partitionEnd) {
 		a.storedTo, a.storedRecordTime = m.Offset, m.lastRecordAt
 		s.uncommitted[a] = m
 	}
-	s.notifyLocked()
+	s.changed.notify()
 }
 
 // takeUncommitted removes and returns the offsets that are to be committed.
@@ -169,20 +169,27 @@ func (s *positions) putBackUncommitted(ends map[*assignment]partitionEnd) {
 	}
 }
 
-// setFailing records whether inserts into a shard fail. It reports whether that changed and how many shards fail now.
-func (s *positions) setFailing(shard int, failing bool) (changed bool, failingShards int) {
+// setFailing records whether inserts into a shard fail, and reports whether that changed.
+func (s *positions) setFailing(shard int, failing bool) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.failing[shard] == failing {
-		return false, len(s.failing)
+		return false
 	}
 	if failing {
 		s.failing[shard] = true
 	} else {
 		delete(s.failing, shard)
 	}
-	s.notifyLocked()
-	return true, len(s.failing)
+	s.changed.notify()
+	return true
+}
+
+// isFailing reports whether inserts into any shard fail.
+func (s *positions) isFailing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.failing) > 0
 }
 
 // committable returns the ends of the partitions that this writer still owns.
@@ -198,18 +205,34 @@ func (s *positions) committable(ends map[*assignment]partitionEnd) map[stream.Pa
 	return out
 }
 
-func (s *positions) progress() store.Progress {
+func (s *positions) progress() map[stream.Partition]store.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := store.Progress{Failing: len(s.failing) > 0, Changed: s.changed}
-	p.Owned = make(map[stream.Partition]store.Position, len(s.owned))
-	for name, a := range s.owned {
-		p.Owned[name] = store.Position{Offset: a.storedTo, RecordTime: a.storedRecordTime}
+	owned := make(map[stream.Partition]store.Position, len(s.owned))
+	for p, a := range s.owned {
+		owned[p] = store.Position{Offset: a.storedTo, RecordTime: a.storedRecordTime, Failing: len(s.failing) > 0}
 	}
-	return p
+	return owned
 }
 
-func (s *positions) notifyLocked() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+// broadcast wakes all who wait for a change.
+type broadcast struct {
+	mu      sync.Mutex // guards changed
+	changed chan struct{}
+}
+
+func newBroadcast() *broadcast { return &broadcast{changed: make(chan struct{})} }
+
+// wait returns a channel that the next notify closes.
+func (b *broadcast) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.changed
+}
+
+func (b *broadcast) notify() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.changed)
+	b.changed = make(chan struct{})
 }

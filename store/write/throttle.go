@@ -11,6 +11,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/store/internal/ch"
 )
 
 const (
@@ -28,55 +29,68 @@ const (
 	codeTooManyParts = 252
 )
 
-// throttle says whether flushes are throttled because ClickHouse has more parts than it can merge. Each insert makes a
-// part in every day partition that it has rows for, reads open all of them, and at 3,000 parts ClickHouse rejects
-// inserts. So the writer inserts larger batches, less often, well before that.
+// throttle says whether flushes of a lane are throttled because ClickHouse has more parts than it can merge. Each
+// insert makes a part in every day partition that it has rows for, reads open all of them, and at 3,000 parts
+// ClickHouse rejects inserts. So the writer inserts larger batches, less often, well before that.
 type throttle struct {
 	mu     sync.Mutex // guards active
 	active bool
 }
 
-func (c *throttle) isActive() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.active
+func (t *throttle) isActive() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.active
 }
 
 // set reports whether the state changed.
-func (c *throttle) set(on bool) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	changed := c.active != on
-	c.active = on
+func (t *throttle) set(on bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	changed := t.active != on
+	t.active = on
 	return changed
 }
 
-// watchParts counts the parts every PartsInterval until ctx ends and throttles or unthrottles the flushes. It changes
-// nothing if the count fails: whether ClickHouse is available is decided by the inserts.
+// watchParts counts the parts every PartsInterval until ctx ends and throttles or unthrottles the flushes of each lane.
+// It changes nothing if the count fails: whether ClickHouse is available is decided by the inserts.
 func (w *Writer) watchParts(ctx context.Context) error {
 	for {
 		if err := wait.For(ctx, wait.Jitter(w.cfg.PartsInterval)); err != nil {
 			return err
 		}
-		parts, err := w.countParts(ctx)
-		if err != nil {
+		if err := w.checkParts(ctx); err != nil {
 			w.log.LogAttrs(ctx, slog.LevelDebug, "cannot count clickhouse parts", slog.Any("error", err))
-			continue
-		}
-		w.metrics.parts.Set(float64(parts))
-		switch {
-		case parts >= w.cfg.ThrottleParts:
-			w.setThrottled(ctx, true, slog.Int("parts", parts))
-		case parts <= w.cfg.ThrottleParts/2 && !w.pos.progress().Failing:
-			w.setThrottled(ctx, false, slog.Int("parts", parts))
 		}
 	}
 }
 
-// countParts returns the number of parts in the partition that has most of them, on any shard.
-func (w *Writer) countParts(ctx context.Context) (most int, err error) {
-	for _, s := range w.shards {
-		n, err := s.countParts(ctx)
+// checkParts counts the parts once.
+func (w *Writer) checkParts(ctx context.Context) error {
+	parts, most := make([]int, len(w.lanes)), 0
+	for i, l := range w.lanes {
+		n, err := l.countParts(ctx)
+		if err != nil {
+			return err
+		}
+		parts[i], most = n, max(most, n)
+	}
+	w.metrics.parts.Set(float64(most))
+	for i, l := range w.lanes {
+		switch {
+		case parts[i] >= w.cfg.ThrottleParts:
+			l.setThrottled(ctx, true, slog.Int("parts", parts[i]))
+		case parts[i] <= w.cfg.ThrottleParts/2 && !l.pos.isFailing():
+			l.setThrottled(ctx, false, slog.Int("parts", parts[i]))
+		}
+	}
+	return nil
+}
+
+// countParts returns the number of parts in the partition of the lane's tables that has most of them, on any shard.
+func (l *lane) countParts(ctx context.Context) (most int, err error) {
+	for _, s := range l.shards {
+		n, err := s.countParts(ctx, l.ownTables)
 		if err != nil {
 			return 0, err
 		}
@@ -85,31 +99,33 @@ func (w *Writer) countParts(ctx context.Context) (most int, err error) {
 	return most, nil
 }
 
-func (s *shard) countParts(ctx context.Context) (int, error) {
+// countParts counts the parts of the tables that a condition selects.
+func (s *shard) countParts(ctx context.Context, ofTables ch.SQL) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, partsTimeout)
 	defer cancel()
 	var n uint64
-	err := s.conn.QueryRow(ctx, "SELECT max(n) FROM (SELECT count() AS n FROM system.parts "+
-		"WHERE database = currentDatabase() AND active GROUP BY table, partition_id)").Scan(&n)
-	if err != nil {
+	q := new(ch.Query).Add("SELECT max(n) FROM (SELECT count() AS n FROM system.parts " +
+		"WHERE database = currentDatabase() AND active AND ").Add(ofTables).Add(" GROUP BY table, partition_id)")
+	if err := s.conn.QueryRow(ctx, q.Text(), q.Args()...).Scan(&n); err != nil {
 		return 0, fmt.Errorf("count parts: %w", err)
 	}
 	return int(n), nil
 }
 
 // setThrottled logs once when throttling begins and once when it ends.
-func (w *Writer) setThrottled(ctx context.Context, on bool, reason slog.Attr) {
-	if !w.throttle.set(on) {
+func (l *lane) setThrottled(ctx context.Context, on bool, reason slog.Attr) {
+	if !l.throttle.set(on) {
 		return
 	}
 	if !on {
-		w.metrics.throttled.Set(0)
-		w.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse has merged its parts: flushing at the usual rate again", reason)
+		l.metrics.throttled.Dec()
+		l.log.LogAttrs(ctx, slog.LevelInfo, "clickhouse has merged its parts: flushing at the usual rate again",
+			slog.String("group", l.name), reason)
 		return
 	}
-	w.metrics.throttled.Set(1)
-	w.log.LogAttrs(ctx, slog.LevelWarn,
-		"clickhouse has too many parts: flushing less often until it has merged them", reason)
+	l.metrics.throttled.Inc()
+	l.log.LogAttrs(ctx, slog.LevelWarn,
+		"clickhouse has too many parts: flushing less often until it has merged them", slog.String("group", l.name), reason)
 }
 
 // isTooManyParts reports whether ClickHouse rejected an insert with TOO_MANY_PARTS.

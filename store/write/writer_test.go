@@ -14,7 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
@@ -119,7 +118,7 @@ func TestPoisonBecomesDeadLetters(t *testing.T) {
 		for _, h := range d.Headers {
 			head[h.Key] = string(h.Value)
 		}
-		if head[stream.HeaderDeadGroup] != store.Group || head[stream.HeaderDeadPartition] != "1" ||
+		if head[stream.HeaderDeadGroup] != stream.StoreGroup || head[stream.HeaderDeadPartition] != "1" ||
 			head[stream.HeaderDeadError] == "" ||
 			head[stream.HeaderDeadOffset] == "" {
 			t.Errorf("headers %v", head)

@@ -26,7 +26,7 @@ const (
 	Torn          // the connection is closed when half of the statement has been sent on
 	Lost          // the statement runs, its answer is lost
 	Half          // the statement runs, and the connection is closed in the middle of the answer
-	Stuck         // the statement runs, and the answer is withheld until the client disconnects or releaseStuck is called
+	Stuck         // the statement runs, and the answer is withheld until the client disconnects or ReleaseStuck is called
 )
 
 func (f Fault) String() string {
@@ -41,7 +41,7 @@ type FaultProxy struct {
 	client         *http.Client
 	released       chan struct{}
 	StuckStatement chan struct{} // capacity 1: a statement is stuck
-	releaseStuck   func()        // sends the answers of all stuck statements
+	ReleaseStuck   func()        // sends the answers of all stuck statements
 	// OnStatement, if set before the first statement, is called with the duration of each statement.
 	OnStatement func(r *http.Request, statement string, took time.Duration)
 
@@ -57,12 +57,12 @@ func NewFaultProxy(b *Bench) *FaultProxy {
 	g := &FaultProxy{TB: b, engine: Engines.ClickHouse, client: &http.Client{Transport: &http.Transport{}},
 		released: make(chan struct{}), StuckStatement: make(chan struct{}, 1), RefusalCode: 243}
 	b.spoil()
-	g.releaseStuck = sync.OnceFunc(func() { close(g.released) })
+	g.ReleaseStuck = sync.OnceFunc(func() { close(g.released) })
 	server := httptest.NewServer(g)
 	g.URL = strings.Replace(b.URL, Engines.ClickHouse, server.Listener.Addr().String(), 1)
 	b.Cleanup(g.client.CloseIdleConnections)
 	b.Cleanup(server.Close)
-	b.Cleanup(g.releaseStuck)
+	b.Cleanup(g.ReleaseStuck)
 	return g
 }
 

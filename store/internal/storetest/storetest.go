@@ -347,13 +347,20 @@ func (b *Bench) conn(url string) (driver.Conn, error) {
 	return conn, err
 }
 
-// RewindOffsets sets the committed offsets of the writer's group back, as a crash between insert and commit leaves
+// RewindOffsets sets the committed offsets of the writer's groups back, as a crash between insert and commit leaves
 // them. No writer may run.
 func (b *Bench) RewindOffsets(to func(p stream.Partition, committed int64) int64) {
 	b.Helper()
+	for _, group := range store.Groups() {
+		b.rewindGroup(group, to)
+	}
+}
+
+func (b *Bench) rewindGroup(group string, to func(p stream.Partition, committed int64) int64) {
+	b.Helper()
 	assigned := make(chan map[stream.Partition]stream.Commit, 1)
 	g, err := stream.NewGroup(b.Stream, stream.GroupConfig{
-		Name: store.Group, Topics: store.Topics(), MaxPoll: 1,
+		Name: group, Topics: stream.ReadBy(group), MaxPoll: 1,
 		Assigned: func(commits map[stream.Partition]stream.Commit) { assigned <- commits },
 	})
 	if err != nil {

@@ -1,0 +1,282 @@
+package write
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/internal/ch"
+)
+
+// laneConfig is what differs between lanes.
+type laneConfig struct {
+	name      string // of the consumer group
+	conns     int    // the most connections to a shard
+	usage     func() *tally
+	ownTables ch.SQL // a condition on the column table: those that the lane's inserts make parts in
+}
+
+// lane copies the topics of one consumer group.
+type lane struct {
+	*shared
+	laneConfig
+	shards   []*shard
+	pos      *positions
+	throttle throttle
+	group    *stream.Group // set by connect, as are the connections of the shards
+
+	flushingSince atomic.Pointer[time.Time] // oldest record of the batch that is being inserted; nil if none is
+
+	mu             sync.Mutex // guards filling, flushRequested and buffered
+	filling        *batch
+	flushRequested bool
+	buffered       int // rows that the metric counts
+
+	flushWake  chan struct{} // capacity 1: flushLoop checks whether a flush is due
+	batchTaken chan struct{} // capacity 1: the batch was taken, poll may go on
+	pollNow    chan struct{} // capacity 1: a reader waits for records that were not read yet
+	flushing   chan struct{} // capacity 1: held while a flush runs
+	committing chan struct{} // capacity 1: a mutex over one commit
+}
+
+// shard is one of the ClickHouse shards, as one lane uses it.
+type shard struct {
+	number   int
+	conn     driver.Conn // set by connect
+	tables   tables
+	usage    *tally
+	verified bool // its identity was checked; used by flush only
+}
+
+type tables struct {
+	events     *table[*eventRow]
+	deliveries *table[*deliveryRow]
+	attempts   *table[*deliveryRow]
+	receipts   *table[*receiptRow]
+	audit      *table[*auditRow]
+	hits       *table[*hitRow]
+	senders    *table[*senderRow]
+	candidates []candidateTable
+}
+
+func newTables() tables {
+	return tables{eventsTable(), deliveriesTable(), attemptsTable(), receiptsTable(), auditTable(), hitsTable(),
+		sendersTable(), candidateTables()}
+}
+
+// maxFetchWait bounds the first fetch after an assignment. Partitions whose offsets become known a moment later are not
+// read until it has ended.
+const maxFetchWait = 250 * time.Millisecond
+
+// maxPoll bounds the records that one poll adds to a nearly full batch, maxFetch the bytes that one fetch returns of a
+// partition: the embedded broker serves nothing else while it collects them.
+const (
+	maxPoll  = 5_000
+	maxFetch = 512 << 10
+)
+
+// newLanes returns a lane for each consumer group of the store.
+func newLanes(c *shared, shards int) []*lane {
+	return []*lane{
+		// One connection per table (a flush mostly needs three), and one to count parts.
+		newLane(c, shards, laneConfig{stream.StoreGroup, 10, hoursOfEvents,
+			"table NOT IN ('findings', 'findings_hits', 'senders_minute')"}),
+		newLane(c, shards, laneConfig{stream.StoreFindingsGroup, 4, daysOfFindings,
+			"table IN ('findings', 'findings_hits', 'senders_minute')"}),
+	}
+}
+
+func newLane(c *shared, shards int, cfg laneConfig) *lane {
+	l := &lane{
+		shared: c, laneConfig: cfg, pos: newPositions(c.changed), filling: newBatch(),
+		flushWake: make(chan struct{}, 1), batchTaken: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
+		flushing: make(chan struct{}, 1), committing: make(chan struct{}, 1),
+	}
+	for i := range shards {
+		l.shards = append(l.shards, &shard{number: i + 1, tables: newTables(), usage: cfg.usage()})
+	}
+	return l
+}
+
+func (l *lane) connect() (err error) {
+	conns, err := ch.Open(l.cfg.URL, func(o *clickhouse.Options) {
+		o.MaxOpenConns, o.MaxIdleConns = l.conns, l.conns/2+1
+		// An insert is answered when the rows are stored, not when the server has queued them.
+		o.Settings["async_insert"] = 0
+		o.Settings["priority"] = ch.WriterPriority
+		// A batch may have rows of every day of the retention, and each day is a partition.
+		o.Settings["max_partitions_per_insert_block"] = 0
+		// Skip indexes are files of their own in each part and cost more than the rows of a small batch. Merges build
+		// them; parts that are not merged yet are small and cheap to read.
+		o.Settings["materialize_skip_indexes_on_insert"] = 0
+	})
+	if err != nil {
+		return err
+	}
+	for i, s := range l.shards {
+		s.conn = conns[i]
+	}
+	l.group, err = stream.NewGroup(l.deps.Stream, stream.GroupConfig{
+		Name: l.name, Topics: stream.ReadBy(l.name), InstanceID: l.deps.InstanceID,
+		MaxPoll: maxPoll, MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
+		Assigned: l.assigned, Revoked: l.revoked, Lost: l.lost,
+	})
+	return err
+}
+
+// disconnect leaves the group and closes the connections; it also ends a connect that failed.
+func (l *lane) disconnect() (err error) {
+	if l.group != nil {
+		l.group.Close()
+	}
+	for _, s := range l.shards {
+		if s.conn != nil {
+			err = errors.Join(err, s.conn.Close())
+		}
+	}
+	return err
+}
+
+// assigned takes over partitions. It requires a recount of usage before it announces them as owned: a caller that sees
+// them owned and then calls CountUsage also counts the hours that their last owner left uncounted.
+func (l *lane) assigned(commits map[stream.Partition]stream.Commit) {
+	for _, s := range l.shards {
+		s.usage.dirty.requireRecount()
+	}
+	l.pos.assign(commits)
+}
+
+// poll fills the batch and stops while it is full. Between two polls it lets records gather: fetching one record costs
+// as much as fetching a hundred, and before the flush only a reader needs them, which then wakes it with pollNow.
+func (l *lane) poll(ctx context.Context) error {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		for l.isFull() {
+			select {
+			case <-l.batchTaken:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		received := 0
+		err := l.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) { received += l.addRecords(p, records) })
+		if err != nil {
+			return err
+		}
+		if received == 0 || received >= maxFetch/2 || l.pos.readerWaits() {
+			continue // nothing came, there is more, or a reader waits
+		}
+		pause.Reset(l.cfg.PollEvery)
+		select {
+		case <-pause.C:
+		case <-l.pollNow:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *lane) isFull() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isFullLocked()
+}
+
+func (l *lane) isFullLocked() bool {
+	growth := 1
+	if l.throttle.isActive() {
+		growth = throttledGrowth
+	}
+	return l.filling.rows() >= growth*l.cfg.FlushRows || l.filling.bytes >= growth*l.cfg.FlushBytes
+}
+
+// addRecords adds the records of one partition to the batch and returns their size in bytes.
+func (l *lane) addRecords(p stream.Partition, records []*stream.Record) int {
+	l.mu.Lock()
+	before := l.filling.bytes
+	a, allRead := l.pos.advance(p, records[len(records)-1].Offset+1)
+	if a != nil {
+		l.filling.addRecords(a, records, time.Now())
+	}
+	l.flushRequested = l.flushRequested || allRead
+	l.reportBufferedLocked()
+	received := l.filling.bytes - before
+	l.mu.Unlock()
+	notify(l.flushWake)
+	return received
+}
+
+// reportBufferedLocked adds to the metric what the batch has more or less than at the last call.
+func (l *lane) reportBufferedLocked() {
+	rows := l.filling.rows()
+	l.metrics.buffered.Add(float64(rows - l.buffered))
+	l.buffered = rows
+}
+
+// requestFlushNow asks for a flush of what is buffered.
+func (l *lane) requestFlushNow() {
+	l.mu.Lock()
+	l.flushRequested = true
+	l.mu.Unlock()
+	notify(l.flushWake)
+}
+
+// requestFlush asks for a flush as soon as the records of this lane below the offsets have been read.
+func (l *lane) requestFlush(targets map[stream.Partition]int64) {
+	awaited, allRead := l.pos.waitFor(targets)
+	switch {
+	case allRead:
+		l.requestFlushNow()
+	case awaited:
+		notify(l.pollNow)
+	}
+}
+
+// revoked drops the rows of revoked partitions that are not in a flush yet; the next owner reads them again. It waits
+// for a running flush, so that its offsets are committed and its rows are not inserted a second time.
+func (l *lane) revoked(ctx context.Context, ps []stream.Partition) {
+	const maxWait = 5 * time.Second // a flush takes milliseconds unless ClickHouse is unavailable
+	revoked := l.pos.revoke(ps)
+	l.dropRows(revoked)
+	limit := time.NewTimer(maxWait)
+	defer limit.Stop()
+	select {
+	case l.flushing <- struct{}{}:
+		<-l.flushing
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	_ = l.commit(ctx, l) // of the flushes that have ended; commitLoop returns the error, too
+	l.pos.remove(revoked)
+}
+
+func (l *lane) lost(ps []stream.Partition) {
+	revoked := l.pos.revoke(ps)
+	l.pos.remove(revoked)
+	l.dropRows(revoked)
+}
+
+func (l *lane) dropRows(gone map[*assignment]bool) {
+	l.mu.Lock()
+	l.filling.dropAssignments(gone)
+	l.reportBufferedLocked()
+	l.mu.Unlock()
+	notify(l.batchTaken)
+}
+
+// notify wakes whoever waits on c. One pending wake-up is enough.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
