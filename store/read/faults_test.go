@@ -3,6 +3,7 @@ package read_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ func TestEveryReadUnderFaults(t *testing.T) {
 		b.resend(e)
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
 	}
+	found := newFindingsModel(b, h.rnd)
+	found.add(60)
 	g := storetest.NewFaultProxy(b.Bench)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 30, SelectPage: 20}, w)
@@ -101,6 +104,7 @@ func TestEveryReadUnderFaults(t *testing.T) {
 			return all, err
 		},
 	}
+	maps.Copy(reads, found.reads(r))
 	faults := 0
 	for name, read := range reads {
 		g.SetRule(nil)

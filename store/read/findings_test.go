@@ -1,6 +1,7 @@
 package read_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -249,6 +250,40 @@ func (m *findingsModel) compare(r *read.Reader) {
 		m.Fatalf("occurrences (-want +got):\n%s", diff)
 	}
 	m.compareReports(r)
+}
+
+// reads returns each kind of read of findings.
+func (m *findingsModel) reads(r *read.Reader) map[string]func() (any, error) {
+	f, ctx, name := findingsOf(r), m.Context(), m.hits[0].Finding
+	list := func(change func(*finding.Query)) func() (any, error) {
+		q := finding.Query{Account: storetest.Account, Limit: 10, Keep: anyFinding}
+		change(&q)
+		return func() (any, error) { return f.Findings(ctx, q) }
+	}
+	return map[string]func() (any, error){
+		"findings":           list(func(*finding.Query) {}),
+		"findings by source": list(func(q *finding.Query) { q.Sources = []finding.Source{finding.Drain} }),
+		"finding": func() (any, error) {
+			row, asOf, err := f.Finding(ctx, storetest.Account, name)
+			return []any{row, asOf}, err
+		},
+		"occurrences": func() (any, error) {
+			return f.Occurrences(ctx, finding.OccurrenceQuery{Account: storetest.Account, Finding: name, Limit: 10})
+		},
+		"senders": func() (any, error) {
+			return f.Received(ctx, storetest.Account, []string{"drn_0", "drn_1"}, time.Now().AddDate(0, 0, -2))
+		},
+		"usage of findings": func() (any, error) {
+			to := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
+			u, err := r.Usage(ctx, storetest.Account, event.UsageSpan{From: to.AddDate(0, 0, -10), To: to, Recent: to})
+			u.AsOf, u.QueryTime = time.Time{}, 0
+			return u, err
+		},
+		"last hits": func() (any, error) {
+			caughtUp := func(context.Context) error { return nil }
+			return write.NewFindingTable(r, caughtUp).LastHits(ctx, storetest.Account, []string{name})
+		},
+	}
 }
 
 // usage returns the expected usage by day: each finding and source with a billed hit counts once a day.

@@ -160,7 +160,12 @@ func TestPlans(t *testing.T) {
 	}
 	r := b.Reader(nil)
 	ago := time.Now().AddDate(0, 0, -cfg.Days/2)
-	for _, l := range boundedReads(of, busy, rare, b.delivered(), ago) {
+	reads := boundedReads(of, busy, rare, b.delivered(), ago)
+	if foreign == "" {
+		b.fillFindings()
+		reads = append(reads, boundedFindingReads()...)
+	}
+	for _, l := range reads {
 		before, began := b.queryCost(), time.Now()
 		n, err := l.do(t.Context(), r)
 		if err != nil {
