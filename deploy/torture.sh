@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 
 # A part is a name, a package, and what is in the names of its tests; those without a package are programs.
 parts=(
-	"kills ./test/e2e Kill"
+	"kills ./test/e2e TestKill|SurvivesAKill|SurviveAKill|RecoverySurvivesKills|ThroughKills"
+	"leaks ./test/e2e LeaksSurviveKills"
 	"crashes ./test/e2e TestCrash|PowerCut"
 	"cluster ./test/e2e TestCluster|CutOff|OneOwner|BrokerRestart|MoveEndpoint|TestServe$"
 	"outages ./test/e2e Down|Frozen|Hung|Unavailable"
