@@ -22,6 +22,7 @@ type drainData struct {
 	Name           string  `json:"name"`
 	State          string  `json:"status"`
 	URL            string  `json:"url"`
+	OwnPlatform    string  `json:"platform"`
 	Platform       *string `json:"detected_platform"`
 	LastReceivedAt string  `json:"last_received_at"`
 	Requests       *int64  `json:"requests_24h"`
@@ -44,6 +45,14 @@ func (d *drainData) Paused() bool { return d.State == "paused" }
 
 // Unknown reports whether the store, which knows what the drain has received, does not answer.
 func (d *drainData) Unknown() bool { return d.Requests == nil }
+
+// OtherPlatform is the platform whose format the newest request had; empty if that is the drain's own.
+func (d *drainData) OtherPlatform() string {
+	if d.Platform == nil || *d.Platform == d.OwnPlatform {
+		return ""
+	}
+	return *d.Platform
+}
 
 // LineCount and the counts beside it are those of the last 24 hours.
 func (d *drainData) LineCount() int64 { return count(d.Lines) }

@@ -12,8 +12,8 @@ import (
 
 // oneDrain is a drain as the API shows it before its first line.
 const oneDrain = `{"id":"drn_1","name":"production","status":"active","url":"https://relay.example.com/drain/drn_1/tok",
-"detected_platform":null,"last_received_at":null,"requests_24h":0,"lines_24h":0,"bytes_24h":0,"hits_24h":0,
-"rejected_24h":0,"last_error":null,"version":1,"created_at":"2026-08-21T20:00:00.000Z"}`
+"platform":"generic","detected_platform":null,"last_received_at":null,"requests_24h":0,"lines_24h":0,"bytes_24h":0,
+"hits_24h":0,"rejected_24h":0,"last_error":null,"version":1,"created_at":"2026-08-21T20:00:00.000Z"}`
 
 // A person creates a drain and opens its page, which has its URL, a decoy to try it with, and the proof of life.
 func TestSetUpADrain(t *testing.T) {
@@ -30,18 +30,26 @@ func TestSetUpADrain(t *testing.T) {
 	}
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, oneDrain)
 	page = b.get("/app/drains/drn_1").want(200, "https://relay.example.com/drain/drn_1/tok", "Waiting for the first line",
-		`data-live="/app/drains/drn_1"`)
+		`data-live="/app/drains/drn_1"`, "the present URL then answers 404 at once")
 	_, key, _ := strings.Cut(page.body, "key=rly_test_")
 	if !apikey.IsDecoy("rly_test_" + key[:38]) {
 		t.Errorf("the page has no decoy: %s", page.main())
 	}
 	received := strings.NewReplacer(`"last_received_at":null`, `"last_received_at":"2026-08-21T22:24:30.000Z"`,
 		`"lines_24h":0`, `"lines_24h":1234`, `"hits_24h":0`, `"hits_24h":2`, `"last_error":null`, `"last_error":"too_large"`,
-		`"detected_platform":null`, `"detected_platform":"generic"`).Replace(oneDrain)
+		`"detected_platform":null`, `"detected_platform":"vercel"`).Replace(oneDrain)
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, received)
-	b.get("/app/drains/drn_1").want(200, "Lines arrive", "2 secrets", "generic", "It was too large")
+	b.get("/app/drains/drn_1").want(200, "Lines arrive", "secrets seen 2 times", "in the format of vercel",
+		"It was too large")
+	r.api.on("GET /v1/drains/drn_1", http.StatusOK, strings.ReplaceAll(received, "vercel", "generic"))
+	if body := b.get("/app/drains/drn_1").want(200, "Lines arrive").body; strings.Contains(body, "in the format of") {
+		t.Error("the page names the format that every drain takes")
+	}
 	r.api.on("GET /v1/drains", http.StatusOK, `{"data":[`+received+`]}`)
-	b.get("/app/drains").want(200, `href="/app/drains/drn_1"`, "production")
+	body := b.get("/app/drains").want(200, `href="/app/drains/drn_1"`, "production").body
+	if strings.Contains(body, "drn_1/tok") {
+		t.Error("the list shows the token of a drain, which only its page needs")
+	}
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, strings.ReplaceAll(oneDrain, `_24h":0`, `_24h":null`))
 	b.get("/app/drains/drn_1").want(200, "cannot be read at the moment")
 }

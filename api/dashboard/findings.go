@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -94,6 +95,15 @@ func (f *findingData) Where() string {
 		return strings.Join(f.Sources, ", ")
 	}
 	return f.Locations[0].Text()
+}
+
+// SourceText names the kinds of senders that saw it.
+func (f *findingData) SourceText() string {
+	names := make([]string, len(f.Sources))
+	for i, s := range f.Sources {
+		names[i] = cmp.Or(sourceTexts[finding.Source(s)], s)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Text names a place.
@@ -230,8 +240,55 @@ func listFindings(v *visit) error {
 // findingPageData is the data of the page of one finding.
 type findingPageData struct {
 	*findingData
-	Form    *form
-	Reasons []option
+	Form        *form
+	Reasons     []option
+	Occurrences occurrencesPart
+}
+
+// Total is how often the secret was seen.
+func (p *findingPageData) Total() int64 { return p.findingData.Occurrences }
+
+// occurrencesPart is one page of the times at which a secret was seen.
+type occurrencesPart struct {
+	Rows        []occurrenceData
+	Unavailable string // why they could not be read
+	First       bool
+	Next        string // path of the next page; empty: there is none
+}
+
+// occurrenceData is a hit of a finding.
+type occurrenceData struct {
+	At          time.Time   `json:"at"`
+	Count       int64       `json:"count"`
+	Location    findingSpot `json:"location"`
+	Environment *string     `json:"environment"`
+	Release     *string     `json:"release"`
+	Unverified  bool        `json:"unverified"`
+}
+
+// readOccurrences reads the page of occurrences that the address names. The page of a finding is shown without them:
+// people act on a finding while the store is away.
+func readOccurrences(v *visit, f *findingData) (part occurrencesPart, err error) {
+	var list struct {
+		Data       []occurrenceData `json:"data"`
+		NextCursor string           `json:"next_cursor"`
+	}
+	query := url.Values{"limit": {"20"}}
+	part.First = true
+	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" && v.r.Method == http.MethodGet {
+		query.Set("cursor", cursor)
+		part.First = false
+	}
+	err = v.get(f.api()+"/occurrences", query, &list)
+	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
+		part.Unavailable = sentence(x.Message)
+		return part, nil
+	}
+	part.Rows = list.Data
+	if list.NextCursor != "" {
+		part.Next = f.Path() + "?" + url.Values{"cursor": {list.NextCursor}}.Encode() + "#occurrences"
+	}
+	return part, err
 }
 
 // ignoreReasons are the choices of the form that ignores a finding.
@@ -256,8 +313,15 @@ func showFinding(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.page("finding", &findingPageData{f, newForm(url.Values{"ignore_reason": {"accepted_risk"}}, ""),
-		ignoreReasons})
+	return renderFinding(v, f, newForm(url.Values{"ignore_reason": {"accepted_risk"}}, ""))
+}
+
+func renderFinding(v *visit, f *findingData, filled *form) error {
+	part, err := readOccurrences(v, f)
+	if err != nil {
+		return err
+	}
+	return v.page("finding", &findingPageData{f, filled, ignoreReasons, part})
 }
 
 // moves of a finding, by the value of the button: the members of the call, and the message afterwards.
@@ -312,7 +376,7 @@ func setStatus(v *visit) error {
 			x.Message, x.Param = "somebody changed this finding after you opened it; the page shows it as it is now", ""
 		}
 		v.status = sent.setError(x)
-		return v.page("finding", &findingPageData{f, sent, ignoreReasons})
+		return renderFinding(v, f, sent)
 	} else if err != nil {
 		return err
 	}

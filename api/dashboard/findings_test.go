@@ -22,12 +22,14 @@ func TestResolveAFinding(t *testing.T) {
 	b := r.signedIn()
 	r.api.on("GET /v1/findings", http.StatusOK, `{"data":[`+oneFinding+`]}`)
 	b.get("/app/findings").want(200, `href="/app/findings/fnd_1"`, "Stripe live secret key", "sk_live_***aB3d",
-		"&lt;b&gt;checkout")
+		"&lt;b&gt;checkout", "Log drain, since", "still leaking")
 	if got := r.api.calls[len(r.api.calls)-1].Query.Get("status"); got != outstanding {
 		t.Errorf("the list asks for the status %q", got)
 	}
 	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, oneFinding)
-	page := b.get("/app/findings/fnd_1").want(200, "Still leaking", "https://docs.stripe.com/keys", "118", "log drain",
+	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
+	page := b.get("/app/findings/fnd_1").want(200, "Still leaking", "first seen", "Rotate it at stripe",
+		"https://docs.stripe.com/keys", "118", "log drain",
 		`href="/app/drains/drn_1"`, "Resolve as revoked", "fpr_1")
 	r.api.on("PATCH /v1/findings/fnd_1", http.StatusOK, oneFinding)
 	send := func(move, body string, more ...string) {
@@ -61,14 +63,40 @@ func TestFindingSaysWhatToDo(t *testing.T) {
 	f := func(text string, changes ...string) {
 		t.Helper()
 		r.api.on("GET /v1/findings/fnd_1", http.StatusOK, strings.NewReplacer(changes...).Replace(oneFinding))
+		r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
 		b.get("/app/findings/fnd_1").want(200, text)
 	}
 	f("Revoke it under API keys", `"key_id":null`, `"key_id":"key_1"`)
 	f("Reopen", `"status":"open"`, `"status":"resolved"`, `"resolution":null`, `"resolution":"revoked"`,
 		`"resolved_at":null`, `"resolved_at":"2026-08-21T22:21:00.000Z"`)
 	f("rotate the URL", "stripe-secret-live", "flood")
-	f("Not seen for a while", `22:20:00.000Z","occ`, `20:20:00.000Z","occ`)
+	f("Not seen in the last hour", `22:20:00.000Z","occ`, `20:20:00.000Z","occ`)
 	f("Seen again", `"regressed_at":null`, `"regressed_at":"2026-08-21T22:21:00.000Z"`)
+}
+
+// The page of a finding has a page of its occurrences: when, where and how often. It is shown without them while the
+// store is away, also after a move that was refused.
+func TestOccurrencesOfAFinding(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, oneFinding)
+	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[{"object":"finding_occurrence",
+"at":"2026-08-21T22:10:00.000Z","count":1234,"unverified":true,"environment":"prod","release":"1.2",
+"location":{"source":"sdk","file":"<i>boot.js","line":7}}],"next_cursor":"abc"}`)
+	page := b.get("/app/findings/fnd_1").want(200, "&lt;i&gt;boot.js line 7", "prod", "release 1.2", "1,234", "unverified",
+		`datetime="2026-08-21T22:10:00.000Z"`, `href="/app/findings/fnd_1?cursor=abc#occurrences"`)
+	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
+	b.get("/app/findings/fnd_1?cursor=abc").want(200, "No more occurrences")
+	if got := r.api.calls[len(r.api.calls)-1].Query.Encode(); got != "cursor=abc&limit=20" {
+		t.Errorf("the API is asked for %s", got)
+	}
+	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusServiceUnavailable,
+		`{"error":{"type":"unavailable","message":"the event store is unavailable"}}`)
+	b.get("/app/findings/fnd_1").want(200, "The event store is unavailable", "Resolve as revoked")
+	r.api.on("PATCH /v1/findings/fnd_1", http.StatusBadRequest,
+		`{"error":{"type":"conflict","message":"it was changed","param":"version"}}`)
+	b.post("/app/findings/fnd_1", url.Values{"nonce": {page.nonce()}, "version": {"2"}, "move": {"revoked"}}).
+		want(400, "Somebody changed this finding")
 }
 
 // Filters become those of the API and stay in the form and in the link to the next page.

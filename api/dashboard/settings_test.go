@@ -196,6 +196,21 @@ func TestKeysAreListedWithoutTheStore(t *testing.T) {
 	b.get(keysPath).want(200, "cannot be read at the moment", "unknown", "key_1/revoke")
 }
 
+// The list marks keys that a web page has sent, and no others.
+func TestKeysOfWebPagesAreMarked(t *testing.T) {
+	r := newRig(t)
+	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders"}, {ID: "key_2", Name: "shop", UsedFromBrowser: true}}
+	b := r.signedIn()
+	page := b.get(keysPath).want(200, "a web page has sent it")
+	if n := strings.Count(page.body, "a web page has sent it"); n != 1 {
+		t.Errorf("%d of two keys are marked, want one", n)
+	}
+	r.account.keys[1].UsedFromBrowser = false
+	if page := b.get(keysPath).want(200); strings.Contains(page.body, "a web page has sent it") {
+		t.Error("a key is marked that no web page has sent")
+	}
+}
+
 // However many there are, a page shows fifty, asks the store for those alone, and links to the pages beside it.
 func TestListsOfSettingsHavePages(t *testing.T) {
 	r := newRig(t)

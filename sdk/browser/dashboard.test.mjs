@@ -99,12 +99,14 @@ async function makeKey(page, name) {
   assert.equal((await call({ ...relay, key }, 'GET', '/v1/me')).status, 401)
 }
 
-// leak sets a log drain up, sends a line with a decoy to it, and resolves the finding with two clicks.
+// leak sets a log drain up, sends a line with a decoy to it, sees that it arrived, finds the leak, and resolves it with
+// two clicks from the list.
 async function leak(page, name) {
   await page.goto(`${relay.url}/app/drains`)
   await page.getByLabel(/^Name/).fill(name)
   await page.getByRole('button', { name: 'Create drain' }).click()
   await page.getByText('Waiting for the first line.').waitFor()
+  await page.getByText('the present URL then answers 404 at once').waitFor() // said before somebody rotates it
   const drain = await page.locator('code.url').innerText()
   const decoy = /rly_test_\w+/.exec(await page.locator('figure.code').innerText())[0]
   const line = JSON.stringify({ app: name, level: 'error', msg: `failed with ${decoy}` })
@@ -114,10 +116,15 @@ async function leak(page, name) {
   await page.getByRole('link', { name: 'Show what leaked' }).click()
   const row = page.locator('tbody tr').filter({ hasText: name })
   await row.getByRole('link').click()
-  await page.getByText('Still leaking').waitFor()
+  await page.getByText('Still leaking', { exact: true }).waitFor()
+  await page.locator('#occurrences tbody tr').filter({ hasText: name }).waitFor()
   assert.ok(!(await page.content()).includes(decoy), 'the page shows the secret')
   await page.getByRole('button', { name: 'Resolve as revoked' }).click()
   await page.getByText('Resolved. It reopens by itself').waitFor()
+  assert.equal(await page.getByText('Still leaking', { exact: true }).count(), 0)
+  await page.goto(`${relay.url}/app/findings?source=drain`)
+  await page.getByRole('heading', { name: 'Findings', exact: true }).waitFor()
+  assert.equal(await row.count(), 0)
   await page.goto(`${relay.url}/app/findings?status=resolved&source=drain`)
   await row.getByText('resolved').waitFor()
 }
