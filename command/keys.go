@@ -24,7 +24,7 @@ func scope(k *admin.Key) string {
 func lastUse(k *admin.Key) string {
 	switch {
 	case k.LastUseUnknown:
-		return "last use unknown: the store does not answer"
+		return "last use unknown: the store does not answer" + browser(k)
 	case k.LastUse == nil:
 		return "never used" + browser(k)
 	default:

@@ -1,0 +1,39 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+type registry = Keys // embedded under a name that is not that of its method
+
+// listedKeys are API keys whose last uses are unknown.
+type listedKeys struct {
+	registry
+	all []*config.Key
+}
+
+func (k listedKeys) Account() *config.Account  { return &config.Account{} }
+func (k listedKeys) Keys(string) []*config.Key { return k.all }
+func (k listedKeys) KeyUses(context.Context, string, []string) (map[string]audit.Use, error) {
+	return nil, errors.New("the store is unavailable")
+}
+
+// The list says of each key whether a web page has sent it, also while the store is unavailable.
+func TestListedKeysSayWhetherAWebPageHasSentThem(t *testing.T) {
+	keys := listedKeys{all: []*config.Key{{ID: "key_1"}, {ID: "key_2", UsedFromBrowser: true}}}
+	h := serve(t, func(d *Deps) { d.Keys, d.Uses = keys, keys })
+	status, answer := request(h, "GET", "/keys", "")
+	var got []Key
+	if err := json.Unmarshal([]byte(answer), &got); status != 200 || err != nil || len(got) != 2 {
+		t.Fatalf("status %d, %v: %s", status, err, answer)
+	}
+	if got[0].UsedFromBrowser || !got[1].UsedFromBrowser || !got[1].LastUseUnknown {
+		t.Errorf("the keys are %s", answer)
+	}
+}
