@@ -134,8 +134,9 @@ type readmeRunner struct {
 }
 
 var (
-	placeholder = regexp.MustCompile(`(ep_|evt_|dst_|run_|rec_|rly_live_|whsec_|services/|main:)…`)
-	namedID     = regexp.MustCompile(`"(?:id|run_id)":"((?:ep|evt|dst|run|rec)_)([0-9a-z]+)"`)
+	placeholder = regexp.MustCompile(`(ep_|evt_|dst_|run_|rec_|drn_|fnd_|drain/|rly_live_|whsec_|services/|main:)…`)
+	namedID     = regexp.MustCompile(`"(?:id|run_id)":"((?:ep|evt|dst|run|rec|drn|fnd)_)([0-9a-z]+)"`)
+	drainURL    = regexp.MustCompile(`/drain/(drn_[^"]+)"`)
 	statusLine  = regexp.MustCompile(`(?m)^status (\d+)$`)
 	saidStatus  = regexp.MustCompile(`  # (\d{3})\b`)
 	comment     = regexp.MustCompile(`  +# .*$`)
@@ -170,8 +171,12 @@ func (r *readmeRunner) call(command string) {
 		line += " --max-time 1"
 	}
 	var out, code string
-	eventually(r.t, time.Minute, func() string { // a job is prepared in the background
-		if out, code = r.onDev.run(line); strings.Contains(out, "while the job is preparing") {
+	eventually(r.t, time.Minute, func() string {
+		out, code = r.onDev.run(line)
+		switch {
+		case strings.Contains(out, "while the job is preparing"), // in the background
+			strings.Contains(command, "/v1/findings?") && !strings.Contains(out, `"fnd_`), // the hit is decided soon
+			strings.Contains(command, "/v1/drains/") && strings.Contains(out, `"last_received_at":null`):
 			return out
 		}
 		return ""
@@ -193,6 +198,9 @@ func (r *readmeRunner) call(command string) {
 	}
 	if m := regexp.MustCompile(`"secret":"(whsec_[^"]+)"`).FindStringSubmatch(out); m != nil {
 		r.secret = m[1]
+	}
+	if m := drainURL.FindStringSubmatch(out); m != nil {
+		r.values["drain/"] = m[1]
 	}
 	named := map[string]bool{}
 	for _, m := range namedID.FindAllStringSubmatch(out, -1) {
