@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -205,8 +206,6 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 		return err
 	case in.err != nil:
 		return in.err
-	case x.name == nil:
-		return web.Invalid("name", "is required: 1 to %d characters", fixture.MaxName)
 	case x.body != nil && len(x.keep) > 0:
 		return errBodyAndKeep()
 	}
@@ -244,12 +243,24 @@ func answerFixture(w http.ResponseWriter, status int, f *config.Fixture, warning
 	return nil
 }
 
+// fixtureName returns the name that a request gives, or else the type of the event, sanitised.
+func (a *fixtures) fixtureName(x *fixtureInput, ev *event.Event) string {
+	if x.name != nil {
+		return *x.name
+	}
+	name := []rune(strings.Join(strings.Fields(web.SanitizeLine(a.sanitiser.Type(ev.Type))), " "))
+	if len(name) == 0 {
+		return "Fixture"
+	}
+	return strings.TrimSpace(string(name[:min(len(name), fixture.MaxName)]))
+}
+
 // newFixture returns the fixture of an event that a request asks for.
 func (a *fixtures) newFixture(r *http.Request, key *config.Key, ev *event.Event, x *fixtureInput) (
 	*config.Fixture, error) {
 	now := a.requestTime(r)
 	f := &config.Fixture{
-		Meta: config.Meta{ID: newID(r, id.Fixture), Account: key.Account, CreatedAt: now}, Name: *x.name,
+		Meta: config.Meta{ID: newID(r, id.Fixture), Account: key.Account, CreatedAt: now}, Name: a.fixtureName(x, ev),
 		Event: ev.ID.Text(id.Event), Endpoint: ev.Endpoint, Type: a.sanitiser.Type(ev.Type), Method: ev.Method,
 		Status: fixture.DefaultStatus, ExpiresAt: now.Add(fixture.DefaultLife), Version: 1, CreatedBy: key.ID,
 	}

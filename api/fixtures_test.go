@@ -232,7 +232,17 @@ func TestFixtureInput(t *testing.T) {
 	f(`"body":"`+stripeKey()+`"`, "body")
 	f(`"body":"`+strings.Repeat("x", fixture.MaxBody)+`"`, "body")
 	f(`"keep":{}`, "keep")
-	c.do("POST", "/v1/fixtures", `{"event_id":"`+ev+`"}`).wantError(400, "invalid_request", "name")
+	named, err := id.Parse(id.Event, ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := *c.fake.events[named]
+	was.Type = "invite jane@acme.io"
+	c.fake.events[named] = &was
+	unnamed := c.do("POST", "/v1/fixtures", `{"event_id":"`+ev+`"}`).want(201)
+	if unnamed.text("name") != "invite user1@example.com" {
+		t.Errorf("%s", unnamed.raw)
+	}
 	c.do("POST", "/v1/fixtures", `{"name":"x"}`).wantError(400, "invalid_request", "event_id")
 	c.do("POST", "/v1/fixtures", `{"event_id":"`+ev+`","name":"x","body":1,"keep":["/a"]}`).
 		wantError(400, "invalid_request", "keep")
@@ -265,11 +275,14 @@ func TestEventsThatAreNoFixtures(t *testing.T) {
 	c.do("DELETE", "/v1/events/"+erased+"/payload", nil).want(200)
 	f(erased, 400, "invalid_state")
 
-	// The fixture itself stays, but cannot get more of the event.
+	// The fixture ends with the payload: what it keeps is a copy.
 	target := "/v1/fixtures/" + before.text("id")
-	c.do("PATCH", target, `{"keep":["/email"]}`).wantError(400, "invalid_state", "keep")
-	c.do("PATCH", target, `{"name":"y"}`).want(200)
-	c.do("GET", "/v1/fixtures/export?ids="+before.text("id"), nil).want(200)
+	c.do("GET", target, nil).wantError(404, "not_found", "")
+	c.do("PATCH", target, `{"name":"y"}`).wantError(404, "not_found", "")
+	c.do("GET", "/v1/fixtures/export?ids="+before.text("id"), nil).wantError(404, "not_found", "ids")
+	if a := c.do("GET", "/v1/fixtures", nil).want(200); strings.Contains(string(a.raw), before.text("id")) {
+		t.Errorf("%s", a.raw)
+	}
 }
 
 // The store is needed to make a fixture, and for nothing after it.

@@ -22,7 +22,8 @@ const (
 const applyHelp = `Usage:
   relay apply -f FILE [--dry-run] [--prune] [--json] [--base-url URL] [--api-key-file FILE]
 
-Makes the endpoints of a relay what a YAML file says. It calls the API at --base-url (RELAY_BASE_URL) with a read-write
+Creates, updates and (with --prune) deletes endpoints to match a YAML file.
+It calls the API at --base-url (RELAY_BASE_URL) with a read-write
 API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file). FILE is - for standard input.
 
   endpoints:

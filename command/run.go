@@ -39,7 +39,7 @@ func subcommands() []subcommand {
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
 		{"doctor", "check the running process and its engines, and say what to do next", doctorCommand},
 		{"config", "export the whole configuration, or import it into an empty log", Config().run},
-		{"apply", "make the endpoints of a relay what a YAML file says, over the API", applyCommand},
+		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
 		{"engine", "run one embedded engine: kafka, redis or clickhouse", func(ctx context.Context, c call) int {
 			return exitCode(runEngine(ctx, c.args, c.Stdout, c.Stderr), c.Stderr)
 		}},

@@ -138,20 +138,11 @@ func makeFixture(v *visit) error {
 		return err
 	}
 	var made fixtureData
-	body := map[string]any{"event_id": v.vars["event"], "name": fixtureName(f.Value("name"))}
+	body := map[string]any{"event_id": v.vars["event"]}
 	if err := v.send("POST", "/v1/fixtures", body, f.Nonce, &made); err != nil {
 		return err
 	}
 	return v.redirect(made.Path(), "The copy is made and sanitised. Choose what its answer must be.")
-}
-
-// fixtureName returns a name that the API accepts for the type of an event, which others have chosen.
-func fixtureName(kind string) string {
-	name := []rune(strings.Join(strings.FieldsFunc(plain(kind), func(c rune) bool { return c <= ' ' }), " "))
-	if len(name) == 0 {
-		return "Fixture"
-	}
-	return string(name[:min(len(name), 100)])
 }
 
 // removedRow is a value that the sanitiser has replaced.

@@ -33,10 +33,10 @@ func TestMakeAFixture(t *testing.T) {
 	r.api.on("GET /v1/fixtures/fix_1", http.StatusOK, oneFixture)
 	r.api.on("GET /v1/fixtures", http.StatusOK, `{"data":[`+oneFixture+`]}`)
 	nonce := newNonce()
-	b.post("/app/events/evt_1/fixture", url.Values{"nonce": {nonce}, "name": {" invoice\u202e paid\n"}}).
+	b.post("/app/events/evt_1/fixture", url.Values{"nonce": {nonce}}).
 		wantRedirect("/app/fixtures/fix_1")
 	call := r.api.calls[len(r.api.calls)-1]
-	if call.Key != nonce || !strings.HasPrefix(call.Body, `{"event_id":"evt_1","name":"invoice`) {
+	if call.Key != nonce || call.Body != `{"event_id":"evt_1"}` {
 		t.Errorf("%s with the key %s", call.Body, call.Key)
 	}
 	page := b.get("/app/fixtures/fix_1").want(200, "invoice paid", "user1@example.com", "the name of its field",

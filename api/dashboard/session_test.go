@@ -221,6 +221,7 @@ func TestNodeWithoutALeaseConfirmsNoSession(t *testing.T) {
 	rig.people.err = config.ErrLease
 	b.get("/app").want(503, "cannot confirm sign-ins at the moment")
 	b.post("/app/sign-out-everywhere", url.Values{}).want(503)
+	b.post("/app/sign-out", url.Values{}).want(503)
 	rig.people.err = nil
 	b.get("/app").want(200)
 }

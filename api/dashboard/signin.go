@@ -87,11 +87,11 @@ func withinSignInLimit(v *visit, email string, verify func(context.Context) (*co
 
 // signOut ends this session.
 func signOut(v *visit) error {
-	v.deleteCookie() // also if nothing more can be done
 	ends := time.Unix(v.session.Began, 0).Add(sessionLife)
 	if err := v.deps.People.EndSession(v.r.Context(), v.person.ID, v.session.ID, ends); err != nil {
-		return err
+		return err // the cookie stays, so that the person can try again
 	}
+	v.deleteCookie()
 	return v.redirect(signInPath, "You are signed out.")
 }
 

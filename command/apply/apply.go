@@ -1,4 +1,4 @@
-// Package apply makes the endpoints of a relay what a YAML file says, over the API: configuration as code.
+// Package apply creates, updates and deletes endpoints to match a YAML file, over the API: configuration as code.
 //
 // Endpoints are recognised by their names, destinations by their names or URLs, so that applying a file twice changes
 // nothing. A member that the file does not name stays as it is. Nothing is deleted without Options.Prune. Each change

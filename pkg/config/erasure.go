@@ -60,7 +60,9 @@ func (c erasures) ErasePayload(ctx context.Context, event id.ID) (time.Time, err
 }
 
 // ErasedAt returns when the payload of an event was erased; zero if this node knows of no erasure.
-func (c erasures) ErasedAt(event id.ID) time.Time {
+func (c erasures) ErasedAt(event id.ID) time.Time { return c.core.erasedAt(event) }
+
+func (c *core) erasedAt(event id.ID) time.Time {
 	v := c.View()
 	if v.Len(kindErasure) == 0 { // fast path: called for every delivery and every row
 		return time.Time{}

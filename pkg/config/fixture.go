@@ -51,10 +51,18 @@ var (
 	ErrFixturesFull = fmt.Errorf("the room of %d MiB for fixtures is full", MaxFixturesBytes>>20)
 )
 
-// Fixture returns the fixture with that id; nil unless it is Present. One that has expired is Deleted.
+// hasEnded reports whether a fixture has expired, or the payload of its event was erased: whoever asks for that means
+// its copies too.
+func (c *core) hasEnded(f *Fixture) bool {
+	ev, err := id.Parse(id.Event, f.Event)
+	return !f.ExpiresAt.After(c.now()) || err == nil && !c.erasedAt(ev).IsZero()
+}
+
+// Fixture returns the fixture with that id; nil unless it is Present. One that has expired, or whose event was erased,
+// is Deleted.
 func (c fixtures) Fixture(id string) (*Fixture, Presence) {
 	f, presence := findEntity[*Fixture](c.core, kindFixture, id)
-	if f != nil && !f.ExpiresAt.After(c.now()) {
+	if f != nil && c.hasEnded(f) {
 		return nil, Deleted
 	}
 	return f, presence
@@ -63,9 +71,8 @@ func (c fixtures) Fixture(id string) (*Fixture, Presence) {
 // Fixtures returns at most limit fixtures of an account that have not expired, newest first, created before the one
 // with beforeSeq (0 = from the newest), and whether there are more.
 func (c fixtures) Fixtures(account string, beforeSeq int64, limit int) ([]*Fixture, bool) {
-	now := c.now()
 	return listEntities(c.core, kindFixture, account, beforeSeq, limit, func(f *Fixture) bool {
-		return f.ExpiresAt.After(now)
+		return !c.hasEnded(f)
 	})
 }
 
@@ -81,8 +88,8 @@ func (c fixtures) CreateFixture(ctx context.Context, f *Fixture) (*Fixture, erro
 func (c fixtures) UpdateFixture(ctx context.Context, id string, change func(*Fixture) error) (*Fixture, error) {
 	before, res, err := c.change(ctx, kindFixture, id, isExempt, func(old value) (value, error) {
 		was := old.(*Fixture)
-		if !was.ExpiresAt.After(c.now()) {
-			return nil, fmt.Errorf("change %s, which has expired: %w", id, ErrNotFound)
+		if c.hasEnded(was) {
+			return nil, fmt.Errorf("change %s, which has expired or whose event was erased: %w", id, ErrNotFound)
 		}
 		next, err := changedEntity(c.core, kindFixture, was, func(f *Fixture) error {
 			err := change(f)
@@ -112,10 +119,10 @@ func (c fixtures) DeleteFixture(ctx context.Context, id string) error {
 	return err
 }
 
-// sweepFixtures removes the fixtures that have expired.
+// sweepFixtures removes the fixtures that have expired, or whose events were erased.
 func (c *core) sweepFixtures(ctx context.Context) error {
 	for e := range c.View().NewestFirst(kindFixture, 0) {
-		if c.now().Before(c.value(e).(*Fixture).ExpiresAt) {
+		if !c.hasEnded(c.value(e).(*Fixture)) {
 			continue
 		}
 		if err := c.ForgetIfUnchanged(ctx, kindFixture, e.ID, e.Rev); err != nil {
