@@ -250,7 +250,7 @@ describe('the dashboard', { skip, concurrency: true }, () => {
 
     const { page, close } = await open({ javaScriptEnabled: false })
     await choosePassword(page, link)
-    await journey(page, { provider: 'Another signature (HMAC)', name: 'without script' })
+    await journey(page, { provider: 'Another signature (HMAC)', name: 'journey by forms' })
     await makeKey(page, 'a second server')
     await close()
   })
