@@ -237,7 +237,7 @@ describe('the dashboard', { skip, concurrency: true }, () => {
   test('from an endpoint to an event, its attempts and a key', async () => {
     const { page, close } = await open()
     await signIn(page, relay.url, first)
-    await journey(page, { provider: 'GitHub', name: 'journey' })
+    await journey(page, { provider: 'GitHub', name: 'steps with scripts' })
     await makeKey(page, 'a server')
     await close()
   })
@@ -250,7 +250,7 @@ describe('the dashboard', { skip, concurrency: true }, () => {
 
     const { page, close } = await open({ javaScriptEnabled: false })
     await choosePassword(page, link)
-    await journey(page, { provider: 'Another signature (HMAC)', name: 'journey by forms' })
+    await journey(page, { provider: 'Another signature (HMAC)', name: 'steps by forms' })
     await makeKey(page, 'a second server')
     await close()
   })
