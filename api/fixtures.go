@@ -118,7 +118,7 @@ func (a *fixtures) presentFixture(ctx context.Context, name, account string) *co
 func (a *fixtures) fixtureInPath(r *http.Request, key *config.Key) (*config.Fixture, error) {
 	f := a.presentFixture(r.Context(), web.InfoOf(r).Vars["fixture"], key.Account)
 	if f == nil {
-		return nil, web.Missing("there is no such fixture, or it has expired")
+		return nil, web.Missing("there is no such fixture: it may have expired, or the payload of its event was erased")
 	}
 	return f, nil
 }
@@ -214,7 +214,8 @@ func (a *fixtures) suiteOf(ctx context.Context, key *config.Key, ids []string) (
 		f := a.presentFixture(ctx, name, key.Account)
 		if f == nil {
 			return nil, &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Param: "ids",
-				Message: "must name fixtures that exist, but " + web.TruncateParam(name) + " does not, or it has expired"}
+				Message: "must name fixtures that exist, but " + web.TruncateParam(name) + " does not: it may have expired, or " +
+					"the payload of its event was erased"}
 		}
 		if size += f.Size; size > fixture.MaxSuite {
 			break // Export refuses what it has got by then

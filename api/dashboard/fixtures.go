@@ -288,7 +288,8 @@ func readFixture(v *visit) (*fixtureData, error) {
 	d := &fixtureData{}
 	err := v.get("/v1/fixtures/"+v.vars["fixture"], nil, d)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusNotFound {
-		return nil, web.Missing("There is no such fixture. It may have expired or been deleted.")
+		return nil, web.Missing("There is no such fixture. It may have expired or been deleted, or the payload of its " +
+			"event was erased.")
 	}
 	return d, err
 }

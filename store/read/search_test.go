@@ -247,7 +247,8 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 		if i%5 != 0 {
 			continue
 		}
-		if got, partial, _ = allPages(t, hasty, q); !slices.Equal(got, want) || partial == 0 {
+		// A page that its first chunk fills is not partial; one that no chunk can fill is, as the rows are several chunks.
+		if got, partial, _ = allPages(t, hasty, q); !slices.Equal(got, want) || partial == 0 && len(want) < q.Limit {
 			t.Errorf("%+v, one chunk a page: %d events, want %d; %d partial pages", s, len(got), len(want), partial)
 		}
 	}
