@@ -231,7 +231,7 @@ func (a *fixtures) createFixture(w http.ResponseWriter, r *http.Request, key *co
 }
 
 func errBodyAndKeep() error {
-	return web.Invalid("keep", "makes the body of the event anew, so it cannot be sent together with another body")
+	return web.Invalid("keep", "cannot be combined with body; keep copies members of the event's body, body replaces it")
 }
 
 func answerFixture(w http.ResponseWriter, status int, f *config.Fixture, warnings []warning) error {
@@ -317,7 +317,7 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 		return in.err
 	}
 	if x.event != "" && x.event != f.Event {
-		return web.Invalid("event_id", "cannot be changed; make another fixture of that event")
+		return web.Invalid("event_id", "cannot be changed; create another fixture from that event")
 	}
 	end, err := a.startSanitising(r.Context())
 	if err != nil {

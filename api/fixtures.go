@@ -44,7 +44,7 @@ func (a *fixtures) startSanitising(ctx context.Context) (end func(), err error) 
 	waiting, cancel := context.WithTimeout(ctx, sanitisingWait)
 	defer cancel()
 	if a.running.Acquire(waiting, 1) != nil {
-		return nil, web.ServiceUnavailable(nil, "this node is making other fixtures; try again")
+		return nil, web.ServiceUnavailable(nil, "this node is busy with other fixtures; retry after a second")
 	}
 	return func() { a.running.Release(1) }, nil
 }

@@ -85,7 +85,7 @@ func askReadiness(ctx context.Context, s node.Config, asJSON bool, out io.Writer
 		}
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
-		return fmt.Errorf("not ready: what answers at %s with %s is no node of relay", s.Listen, resp.Status)
+		return fmt.Errorf("not ready: the server at %s is not a relay node; it answered %s", s.Listen, resp.Status)
 	}
 	if asJSON {
 		if _, err := out.Write(raw); err != nil {

@@ -56,7 +56,7 @@ func TestReady(t *testing.T) {
 	f(at, "", ExitRefused, "", "not ready: configuration, clock;")
 	f(at, "--json", ExitRefused, answer, "not ready: configuration, clock;")
 	answer = "<html>"
-	f(at, "", ExitRefused, "", "no node of relay")
+	f(at, "", ExitRefused, "", "not a relay node")
 	f(at, "extra", ExitMisused, "", "unexpected argument")
 	plain.Close()
 	f(at, "", ExitRefused, "", "no node answers at RELAY_LISTEN")

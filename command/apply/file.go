@@ -190,7 +190,7 @@ func (r *reader) reference(n *yaml.Node, k kind, e *entry, name string) any {
 		r.fail(n, "%s must be a text", name)
 		return ""
 	case !referenceForm.MatchString(text) && credential:
-		r.fail(n, "%s is a secret, and this file is no place for one; write env:NAME or file:PATH", name)
+		r.fail(n, "%s is a secret and must be a reference: env:NAME or file:PATH", name)
 		return ""
 	case !referenceForm.MatchString(text):
 		return text
