@@ -248,8 +248,9 @@ func readEvents(v *visit, query url.Values, p *eventsPage) error {
 	return nameEndpoints(v, p)
 }
 
-// nameEndpoints reads the endpoints for the filter and for the names in the list.
-func nameEndpoints(v *visit, p *eventsPage) error {
+// readEndpointNames returns the names of at most maxEndpointChoices endpoints by id, and the same as choices. more says
+// that there are more of them. Without the configuration there are none.
+func readEndpointNames(v *visit) (names map[string]string, choices []option, more bool, err error) {
 	var list struct {
 		Data []struct {
 			ID, Name string
@@ -259,15 +260,24 @@ func nameEndpoints(v *visit, p *eventsPage) error {
 	query := url.Values{"limit": {strconv.Itoa(maxEndpointChoices)}}
 	if err := v.get("/v1/endpoints", query, &list); err != nil {
 		if e, ok := errors.AsType[*apiError](err); !ok || !e.isUnavailable() {
-			return err
+			return nil, nil, false, err
 		}
 	}
-	p.TooManyEndpoints = list.NextCursor != ""
-	names := make(map[string]string, len(list.Data))
+	names = make(map[string]string, len(list.Data))
 	for _, e := range list.Data {
 		names[e.ID] = e.Name
-		p.Endpoints = append(p.Endpoints, option{Value: e.ID, Text: e.Name})
+		choices = append(choices, option{Value: e.ID, Text: e.Name})
 	}
+	return names, choices, list.NextCursor != "", nil
+}
+
+// nameEndpoints reads the endpoints for the filter and for the names in the list.
+func nameEndpoints(v *visit, p *eventsPage) error {
+	names, choices, more, err := readEndpointNames(v)
+	if err != nil {
+		return err
+	}
+	p.Endpoints, p.TooManyEndpoints = choices, more
 	// An endpoint that was deleted keeps its events: the filter goes on naming it.
 	if id := p.Form.Value("endpoint_id"); id != "" && names[id] == "" && !p.TooManyEndpoints {
 		p.Endpoints = append(p.Endpoints, option{Value: id, Text: id})

@@ -28,6 +28,8 @@ func menu() []menuGroup {
 			{Path: drainsPath, Name: "Log drains", Icon: "drain"},
 		}},
 		{"Account", []menuItem{
+			{Path: usagePath, Name: "Usage", Icon: "usage"},
+			{Path: auditPath, Name: "Audit log", Icon: "audit"},
 			{Path: "/app/settings", Name: "Settings", Icon: "settings", Tabs: []menuItem{
 				{Path: "/app/settings/keys", Name: "API keys"},
 				{Path: "/app/settings/people", Name: "People"},

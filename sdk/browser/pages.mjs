@@ -60,6 +60,8 @@ export async function seed(relay, receiver, label) {
     at('finding', `/findings/${finding}`),
     at('drains', '/drains'),
     at('drain', `/drains/${drain}`),
+    at('usage', '/usage'),
+    at('audit', '/audit'),
     at('keys', '/settings/keys'),
     at('people', '/settings/people'),
     at('password', '/settings/password'),

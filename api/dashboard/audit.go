@@ -1,0 +1,93 @@
+package dashboard
+
+import (
+	"net/url"
+	"strings"
+)
+
+const auditPath = "/app/audit"
+
+// auditFilters are the filters of the audit log, as the API names them.
+var auditFilters = []string{"actor", "action", "entity_id", "since", "until"}
+
+// auditEntry is an entry of the audit log of the API.
+type auditEntry struct {
+	ID    string `json:"id"`
+	At    string `json:"at"`
+	Actor struct {
+		Type string  `json:"type"`
+		ID   *string `json:"id"`
+		Name *string `json:"name"`
+	} `json:"actor"`
+	Action string `json:"action"`
+	Entity struct {
+		Type string `json:"type"`
+		ID   string `json:"id"`
+	} `json:"entity"`
+	Changes   []string `json:"changes"`
+	RequestID *string  `json:"request_id"`
+	RemoteIP  *string  `json:"remote_ip"`
+	Use       *struct {
+		Count  int64  `json:"count"`
+		LastAt string `json:"last_at"`
+		Node   string `json:"node"`
+	} `json:"use"`
+}
+
+// Who names the actor: the name that it had at that time, otherwise its type.
+func (e *auditEntry) Who() string {
+	if e.Actor.Name != nil {
+		return *e.Actor.Name
+	}
+	return e.Actor.Type
+}
+
+// ActorFilter is the value of the filter actor that selects the entries of the same actor.
+func (e *auditEntry) ActorFilter() string {
+	if e.Actor.ID != nil {
+		return *e.Actor.ID
+	}
+	return e.Actor.Type
+}
+
+// maxShownChanges is how many changed members an entry shows in the list.
+const maxShownChanges = 8
+
+// Changed are the names of the changed members; More is how many are left out.
+func (e *auditEntry) Changed() string { return strings.Join(e.Changes[:e.shown()], ", ") }
+
+// More is the number of changed members that Changed leaves out.
+func (e *auditEntry) More() int { return len(e.Changes) - e.shown() }
+
+func (e *auditEntry) shown() int { return min(len(e.Changes), maxShownChanges) }
+
+// entityPages are the pages of entities, by the prefix of their ids.
+var entityPages = map[string]string{
+	"ep_": endpointsPath, "fnd_": findingsPath, "drn_": drainsPath, "fix_": fixturesPath,
+}
+
+// EntityPath is the page of the changed entity; empty if it has none of its own.
+func (e *auditEntry) EntityPath() string {
+	for prefix, page := range entityPages {
+		if strings.HasPrefix(e.Entity.ID, prefix) {
+			return page + "/" + url.PathEscape(e.Entity.ID)
+		}
+	}
+	return ""
+}
+
+// auditPage is the data of the audit log.
+type auditPage struct {
+	*filteredList
+	Entries []*auditEntry
+}
+
+// listAudit shows who changed what, newest first.
+func listAudit(v *visit) error {
+	p := &auditPage{}
+	var err error
+	if p.filteredList, err = listRows(v, "/v1/audit", auditPath, auditFilters, &p.Entries); err != nil {
+		return err
+	}
+	return v.page("audit", p)
+}

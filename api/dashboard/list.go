@@ -1,0 +1,81 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// filteredList is a list of the API with its filters, all of which are in the page's URL, so that a link shows the same
+// list to everybody.
+type filteredList struct {
+	// Filters has the values of the filter's fields, and the error of one that the API refuses.
+	Filters *form
+	// Filtered says that a filter is on, First that this is the first page.
+	Filtered, First bool
+	Next            string // path of the next page; empty: there is none
+	CSV             string // path of the same list as CSV
+	Unavailable     string // why the list could not be read
+	Path            string // of the list without filters
+
+	names []string
+}
+
+// listRows reads a page of the list at api into rows, a slice of its rows. names are the filters: parameters of the
+// page and of the API. path is the page. A filter that the API refuses and a store that is away are no error: the page
+// says so.
+func listRows[T any](v *visit, api, path string, names []string, rows *[]T) (*filteredList, error) {
+	asked := v.r.URL.Query()
+	l := &filteredList{First: asked.Get("cursor") == "", Path: path, names: names}
+	query, shown := url.Values{"limit": {"50"}}, filtersOf(asked, names)
+	for name, values := range shown {
+		query[name], l.Filtered = values, true
+	}
+	if !l.First {
+		query.Set("cursor", asked.Get("cursor"))
+	}
+	l.Filters = newForm(shown, "")
+	var list struct {
+		Data       []T    `json:"data"`
+		NextCursor string `json:"next_cursor"`
+	}
+	err := v.get(api, query, &list)
+	switch x, ok := errors.AsType[*apiError](err); {
+	case ok && x.isUnavailable():
+		l.Unavailable, v.status = sentence(x.Message), x.Status
+	case ok && x.Status == http.StatusBadRequest && (x.Param == "cursor" || slices.Contains(names, x.Param)):
+		v.status = l.Filters.setError(x)
+	case err != nil:
+		return nil, err
+	}
+	*rows = list.Data
+	if list.NextCursor != "" {
+		l.Next = l.With("cursor", list.NextCursor)
+	}
+	return l, nil
+}
+
+// filtersOf returns the filters that a query has, without the spaces around them.
+func filtersOf(asked url.Values, names []string) url.Values {
+	out := url.Values{}
+	for _, name := range names {
+		if text := strings.TrimSpace(asked.Get(name)); text != "" {
+			out.Set(name, text)
+		}
+	}
+	return out
+}
+
+// With returns the path of the first page of the list with one filter set to another value, or with a cursor.
+func (l *filteredList) With(name, value string) string {
+	query := url.Values{}
+	for _, x := range l.names {
+		if l.Filters.Value(x) != "" {
+			query.Set(x, l.Filters.Value(x))
+		}
+	}
+	query.Set(name, value)
+	return l.Path + "?" + query.Encode()
+}

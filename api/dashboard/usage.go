@@ -1,0 +1,106 @@
+package dashboard
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+)
+
+const usagePath = "/app/usage"
+
+// usedCounts are the events that count against the allowance, as the API says them.
+type usedCounts struct {
+	Received int64 `json:"received"`
+	Sent     int64 `json:"sent"`
+	Findings int64 `json:"findings"`
+	Total    int64 `json:"total"`
+}
+
+// usageData is the usage of the present month, as the API says it.
+type usageData struct {
+	PeriodStart string     `json:"period_start"`
+	PeriodEnd   string     `json:"period_end"`
+	CountedAt   string     `json:"as_of"`
+	Events      usedCounts `json:"events"`
+	Deliveries  int64      `json:"deliveries"`
+	Attempts    int64      `json:"attempts"`
+	Bytes       int        `json:"bytes"`
+	Allowance   *int64     `json:"allowance"`
+	Remaining   *int64     `json:"remaining"`
+	Overage     struct {
+		Events int64 `json:"events"`
+	} `json:"overage"`
+	Projection struct {
+		Events     int64  `json:"events"`
+		Over       int64  `json:"overage_events"`
+		Confidence string `json:"confidence"`
+	} `json:"projection"`
+	ByEndpoint []*endpointUse `json:"by_endpoint"`
+	Daily      []dayUse       `json:"daily"`
+}
+
+// endpointUse is the usage of one endpoint.
+type endpointUse struct {
+	EndpointID string `json:"endpoint_id"`
+	Received   int64  `json:"received"`
+	Sent       int64  `json:"sent"`
+	Total      int64  `json:"total"`
+	Bytes      int    `json:"bytes"`
+
+	Name string `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
+}
+
+// Path is the page of the endpoint.
+func (e *endpointUse) Path() string { return endpointsPath + "/" + url.PathEscape(e.EndpointID) }
+
+// dayUse is the usage of one day in UTC.
+type dayUse struct {
+	Date string `json:"date"`
+	usedCounts
+	Bytes int `json:"bytes"`
+}
+
+// usagePage is the data of the page of the usage.
+type usagePage struct {
+	*usageData
+	Unavailable string // why it could not be read
+}
+
+// Certain reports whether the projection is based on more than a day.
+func (u *usageData) Certain() bool { return u.Projection.Confidence != "low" }
+
+// UsedPercent is the share of the allowance that is used, rounded down.
+func (u *usageData) UsedPercent() string {
+	if u.Allowance == nil || *u.Allowance == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(float64(u.Events.Total)/float64(*u.Allowance)*100), 10) + "\u00a0%"
+}
+
+// NewestFirst returns the days, newest first.
+func (u *usageData) NewestFirst() []dayUse {
+	days := slices.Clone(u.Daily)
+	slices.Reverse(days)
+	return days
+}
+
+// showUsage shows the usage of the present month by day and endpoint, and what it will be at its end.
+func showUsage(v *visit) error {
+	p := usagePage{usageData: &usageData{}}
+	err := v.get("/v1/usage", nil, p.usageData)
+	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
+		p.Unavailable, v.status = sentence(x.Message), x.Status
+		return v.page("usage", p)
+	} else if err != nil {
+		return err
+	}
+	names, _, _, err := readEndpointNames(v)
+	if err != nil {
+		return err
+	}
+	for _, e := range p.ByEndpoint {
+		e.Name = names[e.EndpointID]
+	}
+	return v.page("usage", p)
+}
