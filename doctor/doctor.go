@@ -53,6 +53,8 @@ type Target struct {
 	CertFile string
 	// Ledger reconciles accepted events with their deliveries; nil = skip this check.
 	Ledger func(context.Context) Check
+	// DroppedHits returns how many hits of leaked secrets have no finding since the node's start; nil = skip this.
+	DroppedHits func() int64
 	// DataDir is the data directory, whose disk is checked.
 	DataDir string
 	// BaseURL is the public address that clients use; empty if unknown.
@@ -81,7 +83,8 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 	x := &checker{Target: target, log: reader}
 	groups := []checkGroup{
 		{"kafka", single(x.kafka)}, {"topics", single(x.topics)}, {"writers", single(x.writers)}, {"dispatch", x.dispatch},
-		{"store", single(x.store)}, {"alerts", single(x.alerts)}, {"unread", single(x.unread)}, {"dead", single(x.dead)},
+		{"store", single(x.store)}, {"alerts", single(x.alerts)}, {"findings", single(x.findings)},
+		{"unread", single(x.unread)}, {"dead", single(x.dead)},
 		{"configuration", single(x.configuration)}, {"sizes", single(x.sizes)}, {"nodes", single(x.nodes)},
 		{"clock", single(x.clock)},
 		{"master keys", single(x.masterKeys)},

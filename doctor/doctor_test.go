@@ -88,7 +88,7 @@ func TestEveryCheckFailsWhenNothingAnswers(t *testing.T) {
 		}
 	}
 	if err := report.Err(); err == nil ||
-		!strings.HasPrefix(err.Error(), "failed: kafka, topics, writers, dispatch, store, alerts, unread, dead, "+
+		!strings.HasPrefix(err.Error(), "failed: kafka, topics, writers, dispatch, store, alerts, findings, unread, dead, "+
 			"configuration, clickhouse") {
 		t.Errorf("%v", err)
 	}

@@ -90,6 +90,11 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 			WantFiles: 8192}}).openFiles(t.Context()), StateWarn, "1024 files", "LimitNOFILE"},
 		"two limits are near": {checkBounds([]config.BoundUsage{{Name: "endpoints", Used: 90, Limit: 100},
 			{Name: "answers", Used: 95, Limit: 100}}), StateWarn, "near 2 limits", "delete what is unused"},
+		"no finding is opened": {checkFindings(healthy, []config.BoundUsage{{Name: "findings", Used: 5, Limit: 5},
+			{Name: "endpoints", Used: 5, Limit: 5}}, 0), StateFail, "; new leaks are in no list: findings: 5 of 5",
+			"resolve or ignore findings"},
+		"hits were dropped": {checkFindings(healthy, []config.BoundUsage{{Name: "findings", Used: 4, Limit: 5}}, 3),
+			StateWarn, "; 3 hits in no list", "resolve or ignore findings"},
 		"a group has stopped": {checkAge(time.Hour, "add nodes", "waits"), StateFail, "waits", "add nodes"},
 	} {
 		c := f.check

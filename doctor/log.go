@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -256,6 +257,41 @@ func (x *checker) store(ctx context.Context) Check {
 // alerts checks the consumer group that evaluates alert rules: while it is behind, alerts are late.
 func (x *checker) alerts(ctx context.Context) Check {
 	return x.consumerCheck(ctx, "alerts", "dispatch", stream.AlertGroup)
+}
+
+// findings checks the consumer group that decides what hits of leaked secrets change, and whether every hit had a
+// finding.
+func (x *checker) findings(ctx context.Context) Check {
+	var usage []config.BoundUsage
+	if x.Config != nil {
+		usage = x.Config.BoundsUsage()
+	}
+	var dropped int64
+	if x.DroppedHits != nil {
+		dropped = x.DroppedHits()
+	}
+	return checkFindings(x.consumerCheck(ctx, "findings", "dispatch", stream.FindingsGroup), usage, dropped)
+}
+
+// checkFindings adds to the check findings what keeps new leaks out of the list of findings: a bound that is reached
+// now, or that was reached since the node's start.
+func checkFindings(c Check, usage []config.BoundUsage, dropped int64) Check {
+	const advice = "resolve or ignore findings, so that the next hit opens one; follow the runbook " +
+		"RelayFindingHitsDropped for what was dropped"
+	for _, u := range usage {
+		if u.StopsFindings() {
+			c.State, c.Advice = StateFail, advice
+			c.Text += fmt.Sprintf("; new leaks are in no list: %s: %d of %d", u.Name, u.Used, u.Limit)
+		}
+	}
+	if dropped == 0 {
+		return c
+	}
+	if c.State == StateOK {
+		c.State, c.Advice = StateWarn, advice
+	}
+	c.Text += fmt.Sprintf("; %s in no list since the start of this node", plural(dropped, "hit"))
+	return c
 }
 
 // unread checks for records that retention will delete before their consumer group has read them.

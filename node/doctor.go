@@ -33,7 +33,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
 		BaseURL:  n.url,
 		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(), RedisSettings: n.s.redisSettings(),
-		OpenFiles: openFiles(), WantFiles: fewFiles, CertFile: n.s.TLSCertFile,
+		OpenFiles: openFiles(), WantFiles: fewFiles, CertFile: n.s.TLSCertFile, DroppedHits: n.droppedHits,
 	})
 }
 

@@ -21,6 +21,7 @@ func newDecider(n *Node) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.droppedHits = d.DroppedHits
 	return d.Run, nil
 }
 

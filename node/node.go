@@ -79,6 +79,7 @@ type Node struct {
 	ownsFirstPartition atomic.Bool      // this node owns the first partition
 	notifier           *notify.Sender
 	alerts             *alert.Alerts // nil without the role dispatch
+	droppedHits        func() int64  // hits without a finding; nil without the role dispatch
 	guard              *stream.RetentionGuard
 	front              *web.Front
 	proxies            []netip.Prefix

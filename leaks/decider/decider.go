@@ -154,6 +154,9 @@ const (
 	maxDecisions = 16
 )
 
+// DroppedHits returns how many hits have no finding since the start, because a bound of the configuration was reached.
+func (d *Decider) DroppedHits() int64 { return d.metrics.dropped.Load() }
+
 // Run decides hits until ctx ends.
 func (d *Decider) Run(ctx context.Context) error {
 	var err error
@@ -353,7 +356,7 @@ func (d *Decider) decide(ctx context.Context, id string,
 			errors.Is(err, config.ErrEntityTooLarge):
 			d.metrics.refused.Inc()
 			if old == nil {
-				d.metrics.dropped.Inc()
+				d.metrics.dropped.Add(1)
 			}
 			d.log.LogAttrs(ctx, slog.LevelWarn, "cannot change a finding, a bound is reached: resolve findings, or ignore them",
 				slog.String("finding", id), slog.Any("error", err))

@@ -524,7 +524,7 @@ func TestRefusedFindingsStopNothing(t *testing.T) {
 		d := r.decider(0)
 		d.deps.Config = refusing{d.deps.Config}
 		r.decideHits(d, r.hit("s"), r.hit("s"))
-		refused, dropped := testutil.ToFloat64(d.metrics.refused), testutil.ToFloat64(d.metrics.dropped)
+		refused, dropped := testutil.ToFloat64(d.metrics.refused), d.DroppedHits()
 		if refused != 2 || dropped != 2 || r.finding(r.hit("s").Finding) != nil {
 			t.Errorf("%v were refused, %v hits dropped", refused, dropped)
 		}

@@ -2,6 +2,7 @@ package decider
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -11,7 +12,7 @@ type metrics struct {
 	hits        *prometheus.CounterVec // by source
 	transitions *prometheus.CounterVec // by transition
 	refused     prometheus.Counter
-	dropped     prometheus.Counter
+	dropped     atomic.Int64
 	forgotten   prometheus.Counter
 	undecodable prometheus.Counter
 }
@@ -28,16 +29,17 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		refused: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_finding_refused_changes_total",
 			Help: "Changes of findings that were refused because a bound of the configuration is reached."}),
-		dropped: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_finding_dropped_hits_total",
-			Help: "Hits that no list shows: their finding was not opened because a bound of the configuration is reached."}),
 		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_finding_forgotten_total", Help: "Findings that were forgotten after 400 days without a hit."}),
 		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_finding_undecodable_records_total",
 			Help: "Records of findings that the decider skipped because they cannot be decoded."}),
 	}
-	for _, c := range []prometheus.Collector{m.hits, m.transitions, m.refused, m.dropped, m.forgotten, m.undecodable} {
+	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "relay_finding_dropped_hits_total",
+		Help: "Hits that no list shows: their finding was not opened because a bound of the configuration is reached."},
+		func() float64 { return float64(m.dropped.Load()) })
+	for _, c := range []prometheus.Collector{m.hits, m.transitions, m.refused, dropped, m.forgotten, m.undecodable} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics of findings: %w", err)
 		}

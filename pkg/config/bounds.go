@@ -133,19 +133,31 @@ type BoundUsage struct {
 	Used, Limit int64
 }
 
+// Names of the bounds without which no finding is opened.
+const (
+	boundState       = "bytes of configuration"
+	boundFindings    = "findings"
+	boundOutstanding = "findings neither resolved nor ignored"
+)
+
+// StopsFindings reports whether the bound is reached and keeps new findings from being opened.
+func (u BoundUsage) StopsFindings() bool {
+	return u.Used >= u.Limit && slices.Contains([]string{boundState, boundFindings, boundOutstanding}, u.Name)
+}
+
 // BoundsUsage returns the usage of the bounds that callers of the API can reach.
 func (c *core) BoundsUsage() []BoundUsage {
 	v := c.View()
 	return []BoundUsage{
-		{"bytes of configuration", v.TotalBytes(), conflog.MaxStateBytes},
+		{boundState, v.TotalBytes(), conflog.MaxStateBytes},
 		{"endpoints", int64(v.Len(kindEndpoint)), MaxEndpoints},
 		{"bytes of remembered answers", v.Bytes(kindAnswer), MaxAnswersBytes},
 		{"recovery jobs of 30 days", int64(v.Len(kindRecovery)), MaxRecoveries},
 		{"erased payloads", int64(v.Len(kindErasure)), MaxErasures},
-		{"findings", int64(v.Len(kindFinding)), MaxFindings},
+		{boundFindings, int64(v.Len(kindFinding)), MaxFindings},
 		{"fixtures", int64(v.Len(kindFixture)), MaxFixtures},
 		{"bytes of fixtures", v.Bytes(kindFixture), MaxFixturesBytes},
-		{"findings neither resolved nor ignored", int64(v.PendingLen(kindFinding)), MaxOutstandingFindings},
+		{boundOutstanding, int64(v.PendingLen(kindFinding)), MaxOutstandingFindings},
 	}
 }
 

@@ -50,7 +50,7 @@ func (p *process) awaitFindings(want map[string]string, flags ...string) {
 				return name + " is " + c.State + ": " + c.Text + " → " + c.Advice + "; want " + part
 			}
 		}
-		all := 19
+		all := 20
 		if _, known := checks["base URL"]; known { // only a node reports it, and how many files it may open
 			all += 2
 		}
@@ -81,7 +81,8 @@ func TestDoctorFindsFaults(t *testing.T) {
 		"nodes": "fail: no node runs → start a node: relay serve", "clock": "warn: no node",
 		"dispatch": "fail: no record waits; 0 nodes",
 		"store":    "fail: no record waits; 0 nodes",
-		"alerts":   "fail: no record waits; 0 nodes in the consumer group"})
+		"alerts":   "fail: no record waits; 0 nodes in the consumer group",
+		"findings": "fail: no record waits; 0 nodes in the consumer group"})
 	n.start()
 	dest := newSink(t, nil)
 	ep, _, _ := n.endpoint(map[string]any{"destinations": []any{dest.URL}})
@@ -132,14 +133,17 @@ func TestDoctorFindsFaults(t *testing.T) {
 	// The groups forget the node when its session expires.
 	eventually(t, time.Minute, func() string {
 		if checks, _ := n.runDoctor(); checks["dispatch"].State != doctor.StateFail ||
-			checks["store"].State != doctor.StateFail || checks["alerts"].State != doctor.StateFail {
+			checks["store"].State != doctor.StateFail || checks["alerts"].State != doctor.StateFail ||
+			checks["findings"].State != doctor.StateFail {
 			return "the groups have members: " + checks["dispatch"].Text + ", " + checks["store"].Text + ", " +
-				checks["alerts"].Text
+				checks["alerts"].Text + ", " + checks["findings"].Text
 		}
 		return ""
 	})
 	want["dispatch"] = "fail: no record waits; 0 nodes"
 	// These groups commit periodically, so the node may have ended with uncommitted records.
-	want["store"], want["alerts"] = "0 nodes in the consumer group", "0 nodes in the consumer group"
+	for _, group := range []string{"store", "alerts", "findings"} {
+		want[group] = "0 nodes in the consumer group"
+	}
 	n.awaitFindings(want)
 }
