@@ -245,8 +245,8 @@ func (s Settings) Validate(name string) error {
 	}
 	for env, rate := range map[string]int{
 		"RELAY_API_RATE_READ": s.APIRateRead, "RELAY_API_RATE_WRITE": s.APIRateWrite, "RELAY_API_RATE_SEND": s.APIRateSend} {
-		if rate < node.Unset {
-			fault(env, "must be 0 or more")
+		if rate < 0 && rate != node.Unset {
+			fault(env, "must be 0 or more; 0 means no limit")
 		}
 	}
 	s.validateRequired(name, fault)

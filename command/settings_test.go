@@ -263,12 +263,14 @@ func TestNumbersHaveBounds(t *testing.T) {
 		if f.value.Kind() != reflect.Int {
 			return
 		}
-		s, err := settingsOf(t, []string{"--" + f.flag, "-2"}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Validate("dev"); err == nil || !strings.Contains(err.Error(), f.env+": must be") {
-			t.Errorf("%s takes -2: %v", f.env, err)
+		for _, value := range []string{"-1", "-2"} {
+			s, err := settingsOf(t, []string{"--" + f.flag, value}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Validate("dev"); err == nil || !strings.Contains(err.Error(), f.env+": must be") {
+				t.Errorf("%s takes %s: %v", f.env, value, err)
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"slices"
@@ -78,8 +79,8 @@ type Config struct {
 	SyncTables           func() error // syncs inserted rows to disk; nil = ClickHouse does so itself
 }
 
-// Unset is the value of a number that is not set, where 0 has a meaning of its own.
-const Unset = -1
+// Unset is the value of a number that is not set, where 0 has a meaning of its own. Nobody gives it by mistake, as -1.
+const Unset = math.MinInt
 
 // defaultReplicationFactor is for a setting that is not given.
 const defaultReplicationFactor = 3
