@@ -2,8 +2,9 @@
 # make test  everything that decides whether a change may land; make check is the quick part of it
 SHELL := /bin/bash
 
-# The commit is appended to VERSION in builds that are no release.
-COMMIT := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
+# The commit is appended to VERSION in builds that are no release. Git says nothing of a clone of another user (root in
+# a container, for example) unless it is declared safe; make runs what is in the clone anyway.
+COMMIT := $(shell git -c safe.directory='*' describe --always --dirty --exclude '*' 2>/dev/null)
 LDFLAGS := -X main.commit=$(COMMIT)
 
 # Without -trimpath the build cache is keyed by the directory of the clone: another clone would compile everything again.

@@ -2,6 +2,8 @@ package command
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"strings"
@@ -41,5 +43,39 @@ func TestVersionFile(t *testing.T) {
 	if !strings.Contains(text("Makefile"), "-X main.commit=$(COMMIT)") ||
 		!strings.Contains(text("main.go"), "\nvar commit string\n") {
 		t.Error("make does not set main.commit")
+	}
+}
+
+// A clone that belongs to another user (root builds in a directory that is mounted into a container) is built with its
+// commit too: without safe.directory Git refuses to read it, and the version would lack the commit.
+func TestMakeFindsTheCommit(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("Git is missing")
+	}
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^COMMIT := \$\(shell (.*)\)$`).FindSubmatch(makefile)
+	if m == nil {
+		t.Fatal("the Makefile sets no COMMIT: this test looks for the wrong text")
+	}
+	dir := t.TempDir()
+	env := append(os.Environ(), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TEST_ASSUME_DIFFERENT_OWNER=1",
+		"GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	run := func(script string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+		cmd.Dir, cmd.Env = dir, env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	run("export GIT_TEST_ASSUME_DIFFERENT_OWNER=0; git init -q . && git -c user.name=a -c user.email=a@example.com " +
+		"commit -q --allow-empty -m first")
+	if got := run(string(m[1]) + "; true"); !regexp.MustCompile(`^[0-9a-f]{7,}$`).MatchString(got) {
+		t.Errorf("make takes %q for the commit of a clone of another user", got)
 	}
 }
