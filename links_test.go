@@ -1,0 +1,63 @@
+package main
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// README.md names each subcommand of the program in its table of commands.
+func TestReadmeNamesEverySubcommand(t *testing.T) {
+	_, section, _ := strings.Cut(text(t, "README.md"), "\n### Commands\n")
+	section, _, ok := strings.Cut(section, "\n```")
+	if !ok {
+		t.Fatal("README.md has no section Commands: this test looks for the wrong text")
+	}
+	for name := range readCode(t).relayCommand {
+		if name != "help" && !strings.Contains(section, "`relay "+name+"`") {
+			t.Errorf("the table of commands in README.md has no `relay %s`", name)
+		}
+	}
+}
+
+// The line Contents of README.md has each of its sections.
+func TestReadmeContentsHasEverySection(t *testing.T) {
+	readme := text(t, "README.md")
+	_, contents, _ := strings.Cut(readme, "**Contents:**")
+	contents, _, _ = strings.Cut(contents, "\n\n")
+	sections := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(fence.ReplaceAllString(readme, ""), -1)
+	if len(sections) < 10 {
+		t.Fatalf("%d sections: this test looks for the wrong text", len(sections))
+	}
+	for _, m := range sections {
+		for anchor := range headings(m[0]) {
+			if !strings.Contains(contents, "(#"+anchor+")") {
+				t.Errorf("README.md has a section %s, which its contents do not have", m[1])
+			}
+		}
+	}
+}
+
+// README.md, or a document that it links, links each document below docs: nobody has to guess that one exists.
+func TestEveryDocumentIsLinked(t *testing.T) {
+	links := map[string][]string{}
+	for _, d := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(codeSpan.ReplaceAllString(d.prose, "code"), -1) {
+			target, _, _ := strings.Cut(m[1]+m[2]+m[3], "#")
+			links[d.name] = append(links[d.name], path.Join(path.Dir(d.name), target))
+		}
+	}
+	linked := map[string]bool{}
+	for _, near := range links["README.md"] {
+		linked[near] = true
+		for _, far := range links[near] {
+			linked[far] = true
+		}
+	}
+	for _, d := range documents(t) {
+		if strings.HasPrefix(d.name, "docs/") && !linked[d.name] {
+			t.Errorf("neither README.md nor a document that it links has a link to %s", d.name)
+		}
+	}
+}
