@@ -100,6 +100,7 @@ type options struct {
 	endpoints  int  // busy endpoints; 0 = one, or endpointsPerNode for each node of a cluster
 	configured int  // additional idle endpoints
 	backlog    int  // events of paused endpoints that wait in the log
+	stored     int  // events of the last day that are in the store before the load
 	partitions int  // of the topics; 0 = the relay's default
 	probe      int  // events a second to a second, healthy endpoint
 	sameHost   bool // the other destination is slow, has a large in-flight window, and shares host and port
@@ -137,6 +138,7 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.quiet, "quiet", false, "do not print a progress line each second")
 	fs.IntVar(&o.configured, "configured", 0, "number of additional idle endpoints; --data-dir keeps them "+
 		"for the next run")
+	fs.IntVar(&o.stored, "stored", 0, "number of events of the last 24 hours that the store has before the load")
 	fs.IntVar(&o.partitions, "partitions", 0, "partitions of the started relay's topics; 0 = its default")
 	fs.IntVar(&o.serve, "serve", 0, "start this many serve nodes with separate engine processes, instead of dev")
 	fs.StringVar(&o.kafka, "kafka", "", "with --serve: host:port of a running Kafka; --pids includes its CPU time")
@@ -182,6 +184,7 @@ func (o *options) validate() error {
 	bound("endpoints", o.endpoints, 0, maxBusy)
 	bound("configured", o.configured, 0, maxConfigured)
 	bound("backlog", o.backlog, 0, maxBacklog)
+	bound("stored", o.stored, 0, maxStored)
 	bound("probe", o.probe, 0, 100_000)
 	bound("partitions", o.partitions, 0, maxPartitions)
 	if o.duration < 100*time.Millisecond || o.duration > 24*time.Hour {
@@ -205,6 +208,12 @@ func (o *options) validate() error {
 	if (o.configured > 0 || o.partitions > 0) && (o.target != "" || o.peer != nil) {
 		errs = append(errs, errors.New(
 			"--configured, --partitions: cannot be used with --target or --peer, which start nothing"))
+	}
+	if o.stored > 0 && (o.target != "" || o.peer != nil || o.serve > 0) {
+		errs = append(errs, errors.New("--stored: cannot be used with --target, --peer or --serve"))
+	}
+	if o.stored > 0 && o.dir != "" {
+		errs = append(errs, errors.New("--stored: cannot be used with --data-dir; fill it with relay-bench fill"))
 	}
 	if o.peer != nil && (o.endpoints > 0 || o.backlog > 0) {
 		errs = append(errs, errors.New("--endpoints, --backlog: cannot be used with --peer"))
@@ -244,7 +253,7 @@ func (o *options) settings() string {
 		n    int
 		what string
 	}{{o.endpoints, "endpoints"}, {o.configured, "idle endpoints"}, {o.backlog, "parked in the log"},
-		{o.partitions, "partitions"}} {
+		{o.stored, "in the store"}, {o.partitions, "partitions"}} {
 		if x.n > 0 {
 			s += fmt.Sprintf(", %d %s", x.n, x.what)
 		}
@@ -330,9 +339,10 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 		err = errors.Join(err, errors.New(
 			"--stages, --profile: cannot be used with drain, whose duration is not known beforehand"))
 	}
-	if d.start != nil && (o.target != "" || o.serve > 0 || o.configured > 0 || o.partitions > 0) {
+	if d.start != nil && (o.target != "" || max(o.serve, o.configured, o.partitions, o.stored) > 0) {
 		err = errors.Join(err, fmt.Errorf(
-			"--target, --serve, --configured, --partitions: cannot be used with %s, which starts its own pipeline", d.name))
+			"--target, --serve, --configured, --partitions, --stored: cannot be used with %s, which starts its own pipeline",
+			d.name))
 	}
 	if err != nil {
 		return o, MisuseError{err}

@@ -23,7 +23,7 @@ var engineLine = regexp.MustCompile(`listens on (\S+)`)
 // startCluster starts the engines as separate processes, and --serve nodes that use them. With --kafka it uses a
 // running Kafka.
 func startCluster(ctx context.Context, o options) (_ *relay, err error) {
-	r := &relay{key: apiKey, pids: o.pids}
+	r := &relay{key: apiKey, pids: o.pids, tables: filepath.Join(o.dir, "clickhouse.sock")}
 	defer func() {
 		if err != nil {
 			r.stop()

@@ -31,6 +31,8 @@ var pairs = []pair{
 		"flat", "drain --events {n}", 1_000_000},
 	{"stopped", "a backlog posted while no dispatcher ran, against events that are delivered immediately",
 		"flat", "drain --stopped --events {n}", 1_000_000},
+	{"stored", "100 events a second while the store has many of the same day, against an empty one",
+		"steady --rate 100", "steady --rate 100 --stored {n}", 1_000_000},
 	{"tls", "a destination with TLS, against plain HTTP",
 		"flat --sink-net-http", "tls", 0},
 	{"http2", "a destination with HTTP/2, against HTTP/1.1, both with TLS",

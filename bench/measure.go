@@ -53,6 +53,12 @@ func newBenchRun(
 	} else if err := private.EnsureDir(o.dir, lockFile); err != nil { // before the sink writes its certificate there
 		return nil, err
 	}
+	if o.stored > 0 {
+		if err := fillStored(ctx, b.o); err != nil {
+			b.close()
+			return nil, fmt.Errorf("fill the store: %w", err)
+		}
+	}
 	if b.sink, err = startSink(ctx, b.o, stderr); err == nil {
 		b.o.deliver = b.sink.url(0, "ok")
 		b.r, err = start(ctx, b.o)
@@ -373,6 +379,8 @@ func processes(byKind map[string]time.Duration, took time.Duration, events int64
 // ratios are quotients of metrics: average batch sizes.
 var ratios = []struct{ name, over, under string }{
 	{"rows per store insert", "relay_store_rows_total", "relay_store_flush_seconds_count"},
+	{"rows per ClickHouse insert", "clickhouse_InsertedRows", "clickhouse_InsertQuery"},
+	{"rows merged per row inserted", "clickhouse_MergedRows", "clickhouse_InsertedRows"},
 	{"files synced per barrier", "relay_embedded_kafka_synced_files_total", "relay_embedded_kafka_barrier_seconds_count"},
 }
 

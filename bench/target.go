@@ -40,6 +40,8 @@ type relay struct {
 	nodes  []string
 	admins []string
 
+	tables string // Unix socket of the embedded ClickHouse; empty = none
+
 	// Of a started relay: the directory of its command socket, and the master keys if they are in no file of it.
 	dir, masterKeys string
 }
@@ -58,7 +60,7 @@ func startRelay(ctx context.Context, o options) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{key: apiKey, admin: admin}
+	r := &relay{key: apiKey, admin: admin, tables: filepath.Join(o.dir, "run", "clickhouse.sock")}
 	env := append(o.environment(), "RELAY_ADMIN_LISTEN="+admin)
 	if o.partitions > 0 {
 		env = append(env, fmt.Sprintf("RELAY_PARTITIONS=%d", o.partitions))
@@ -154,8 +156,8 @@ func (c cost) since(before cost) cost {
 // readCost reads CPU times from the kernel and everything else from the metrics, if there are any.
 func (r *relay) readCost(ctx context.Context) (cost, error) {
 	c := r.currentCost()
-	if r.admin == "" {
-		return c, nil
+	if err := c.addTableEvents(ctx, r.tables); err != nil || r.admin == "" {
+		return c, err
 	}
 	for _, admin := range append([]string{r.admin}, r.admins...) {
 		if err := c.addMetrics(ctx, admin); err != nil {

@@ -19,6 +19,10 @@ for fsync in true false; do
 	run steady --duration "$each" --fsync=$fsync
 	run floor --posters 32 --duration "$each" --fsync=$fsync
 done
+for rate in 10 100; do
+	run steady --rate $rate --duration "$each" --stored 50000 --idle "$each"
+	run floor --rate $rate --duration "$each"
+done
 for scenario in accept batch fanout hung tls mixed; do
 	run $scenario --duration "$each"
 done
