@@ -22,6 +22,9 @@ type AlertSettings interface {
 	// ChangeAlert creates or changes an alert record with optimistic concurrency. When alter returns
 	// config.ErrAlertUnchanged, nothing is written.
 	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
+	// AlertPage returns the alerts created before that sequence (0 = all) for which keep returns true, newest first, and
+	// whether more follow.
+	AlertPage(account string, beforeSeq int64, limit int, keep func(*config.Alert) bool) ([]*config.Alert, bool)
 }
 
 // Notifier makes one attempt to send a message. Each call ends within notify.Timeout.

@@ -215,6 +215,7 @@ func (x *resources) routes() []route {
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret", methods{"POST": x.destinations.rotateSecret}},
 		{"/v1/endpoints/{endpoint}/destinations/{destination}/purge", methods{"POST": x.destinations.purgeDestination}},
 		{"/v1/alerts", methods{"GET": x.alerts.readAlerts, "PATCH": x.alerts.updateAlerts}},
+		{"/v1/alerts/history", methods{"GET": x.alerts.listAlerts}},
 		{"/v1/alerts/test", methods{"POST": x.alerts.testAlerts}},
 		{"/v1/endpoints/{endpoint}/test", methods{"POST": x.sender.testEndpoint}},
 		{streamPath, methods{"GET": x.streams.streamEvents}},

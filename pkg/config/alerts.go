@@ -209,6 +209,9 @@ type Alert struct {
 	Firing      bool      `json:"firing"`
 	Since       time.Time `json:"since"`             // time of the last transition
 	FiredAt     time.Time `json:"fired_at,omitzero"` // time of the last firing
+	// Value is what the rule found when it fired last, Threshold what it was compared with; nil: the rule has none.
+	Value     any `json:"value,omitempty"`
+	Threshold any `json:"threshold,omitempty"`
 	// Partition and Position tell up to which offset outcomes were evaluated when the alert changed last. Outcomes
 	// before it cannot change it again, so evaluating them twice is harmless.
 	Partition int32 `json:"partition,omitempty"`
@@ -263,6 +266,11 @@ func (c alerts) Alerts(keep func(*Alert) bool) []*Alert {
 	const all = 1 << 30
 	page, _ := listEntities(c.core, kindAlert, c.Account().ID, 0, all, keep)
 	return page
+}
+
+// AlertPage returns at most limit alerts of an account for which keep returns true; see listEntities.
+func (c alerts) AlertPage(account string, beforeSeq int64, limit int, keep func(*Alert) bool) ([]*Alert, bool) {
+	return listEntities(c.core, kindAlert, account, beforeSeq, limit, keep)
 }
 
 // AlertsWithNotices returns the alerts with messages that are not sent yet and for which keep returns true (nil = all),

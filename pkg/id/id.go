@@ -126,6 +126,12 @@ func ItemOf(job string, seq int) string {
 	return ID(sum[:16]).Text(Item)
 }
 
+// AlertOf returns the public id of the alert with a name in the configuration: a hash of it.
+func AlertOf(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return ID(sum[:16]).Text("alrt_")
+}
+
 // Lowest returns a lower bound of the time-ordered ids of the millisecond of t and later, for reads by time. A time
 // before 1970 counts as 1970.
 func Lowest(t time.Time) ID {

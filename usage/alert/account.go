@@ -82,6 +82,7 @@ func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) err
 			return config.ErrAlertUnchanged
 		}
 		a.writeTransition(x, about, f, resolve, false, nil, logPosition{}, now)
+		x.Value = f.value
 		if x.FiredAt = now; announce {
 			if to := targets(s, overrides); len(to) > 0 {
 				x.Notices = append(x.Notices, a.newNotice("alert.recovery."+string(job.State), f, to, now))

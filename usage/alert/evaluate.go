@@ -209,7 +209,7 @@ func (a *Alerts) writeTransition(
 	x.Partition, x.Position = at.partition, at.position
 	noticeType := "alert." + f.rule.messageType()
 	if change == fire {
-		x.FiredAt = now
+		x.FiredAt, x.Value, x.Threshold = now, f.value, f.threshold
 	} else {
 		noticeType += resolvedSuffix
 	}

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Values of alertView.State.
+const (
+	alertFiring   = "firing"
+	alertResolved = "resolved"
+)
+
+// alertView is one alert of GET /v1/alerts/history.
+type alertView struct {
+	ID            string   `json:"id"`
+	Object        string   `json:"object"`
+	Type          string   `json:"type"` // of its messages
+	Rule          string   `json:"rule"`
+	EndpointID    *string  `json:"endpoint_id"`
+	DestinationID *string  `json:"destination_id"`
+	RecoveryID    *string  `json:"recovery_id"`
+	State         string   `json:"state"`
+	Value         any      `json:"value"`
+	Threshold     any      `json:"threshold"`
+	FiredAt       web.Time `json:"fired_at"`
+	ResolvedAt    web.Time `json:"resolved_at"` // null while it fires
+}
+
+// alertRules are the rules that have alerts of their own. Those of findings have none: their state is the finding's.
+var alertRules = []string{"delivery_failed", "consecutive_failures", "failure_rate", "backlog_age", "destination_state",
+	"verification_failed", "usage", "recovery", "processing_missing"}
+
+func newAlertView(x *config.Alert) *alertView {
+	messageType, _, _ := strings.Cut(x.ID, "/")
+	v := &alertView{
+		ID: id.AlertOf(x.ID), Object: "alert", Type: "alert." + messageType, Rule: x.Rule, EndpointID: orNull(x.Endpoint),
+		DestinationID: orNull(x.Destination), State: alertResolved, Value: x.Value, Threshold: x.Threshold,
+		FiredAt: web.Time(x.FiredAt), ResolvedAt: web.Time(x.Since),
+	}
+	if strings.HasPrefix(x.Subject, id.Recovery) {
+		v.RecoveryID = &x.Subject
+	}
+	if x.Firing {
+		v.State, v.ResolvedAt = alertFiring, web.Time{}
+	}
+	return v
+}
+
+// listAlerts lists the alerts that fire and those that were resolved in the last 25 hours, in the order in which they
+// fired for the first time.
+func (a *alerts) listAlerts(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	q := newQuery(r, "alerts "+key.Account)
+	states := enumFilter(q, "state", alertFiring, alertResolved)
+	rules := enumFilter(q, "rule", alertRules...)
+	endpoints := q.list("endpoint_id", "endpoint")
+	q.refuseUnknown()
+	limit, last := q.page()
+	if q.err != nil {
+		return q.err
+	}
+	has := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
+	alerts, more := a.config.AlertPage(key.Account, last.seq(), limit, func(x *config.Alert) bool {
+		state := alertResolved
+		if x.Firing {
+			state = alertFiring
+		}
+		return slices.Contains(alertRules, x.Rule) && has(rules, x.Rule) && has(states, state) && has(endpoints, x.Endpoint)
+	})
+	out := list[*alertView]{Data: make([]*alertView, len(alerts))}
+	for i, x := range alerts {
+		out.Data[i] = newAlertView(x)
+	}
+	if more {
+		out.NextCursor = q.hash.cursor(seqKey(alerts[len(alerts)-1].Seq))
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
