@@ -49,8 +49,8 @@ func TestAlertHistory(t *testing.T) {
 	}
 	firing := c.do("GET", "/v1/alerts/history?state=firing&endpoint="+endpoint, nil).want(200)
 	want := `"object":"alert","type":"alert.destination.failing","rule":"consecutive_failures",` +
-		`"endpoint_id":"` + endpoint + `","destination_id":"dst_one","recovery_id":null,"state":"firing","value":22,"threshold":20,` +
-		`"fired_at":"2026-09-01T12:00:00.123Z","resolved_at":null}]}`
+		`"endpoint_id":"` + endpoint + `","destination_id":"dst_one","recovery_id":null,"state":"firing",` +
+		`"value":22,"threshold":20,"fired_at":"2026-09-01T12:00:00.123Z","resolved_at":null}]}`
 	if !strings.HasPrefix(string(firing.raw), `{"data":[{"id":"alrt_`) || !strings.Contains(string(firing.raw), want) {
 		t.Errorf("got  %s\nwant %s", firing.raw, want)
 	}
