@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ type Readiness struct {
 	log    *slog.Logger
 	checks []Check
 	states atomic.Pointer[[]checkView]
+	stops  atomic.Bool
 	done   chan struct{} // closed after the first round
 }
 
@@ -58,8 +60,18 @@ func (r *Readiness) last() []checkView {
 	if r == nil {
 		return []checkView{}
 	}
-	return *r.states.Load()
+	checks := *r.states.Load()
+	if r.stops.Load() {
+		checks = append(slices.Clone(checks), checkView{Name: stoppingCheck, Required: true})
+	}
+	return checks
 }
+
+// stoppingCheck fails, and exists, from Stop on.
+const stoppingCheck = "stopping"
+
+// Stop makes the node not ready for good: it takes requests for a while and then ends.
+func (r *Readiness) Stop() { r.stops.Store(true) }
 
 var readinessDesc = prometheus.NewDesc("relay_readiness_check_failed",
 	"1 while a check of /readyz fails, else 0. The node is not ready while a required check fails.",

@@ -130,6 +130,37 @@ func TestReadyWithoutOptionalParts(t *testing.T) {
 	}
 }
 
+// A node that is told to stop is not ready from that moment on, whatever its checks say.
+func TestStoppingNodeIsNotReady(t *testing.T) {
+	r := NewReadiness(slog.New(slog.DiscardHandler), []Check{
+		{Name: "log", Func: func(context.Context) error { return nil }},
+	})
+	for _, want := range []struct {
+		status int
+		answer string
+	}{
+		{200, `{"status":"ready","checks":[{"name":"log","ok":true,"required":true}]}`},
+		{503, `{"status":"not ready","checks":[{"name":"log","ok":true,"required":true},` +
+			`{"name":"stopping","ok":false,"required":true}]}`},
+	} {
+		r.round(t.Context(), false)
+		w := httptest.NewRecorder()
+		(&public{ready: r}).serveReadiness(w)
+		var got, expected any
+		err := errors.Join(json.Unmarshal(w.Body.Bytes(), &got), json.Unmarshal([]byte(want.answer), &expected))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Code != want.status || !reflect.DeepEqual(got, expected) {
+			t.Errorf("%d %s, want %d %s", w.Code, w.Body, want.status, want.answer)
+		}
+		r.Stop()
+	}
+	if failed := failedChecks(t, r); failed["stopping"] != 1 {
+		t.Errorf("the metric says %v", failed)
+	}
+}
+
 // failedChecks returns the metric by check.
 func failedChecks(t *testing.T, r *Readiness) map[string]float64 {
 	t.Helper()

@@ -55,6 +55,7 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 		"RELAY_PARTITIONS="+fmt.Sprint(cmp.Or(o.partitions, endpointsPerNode*o.serve)),
 		// no rate limits, as in dev: they would limit the measurement
 		"RELAY_API_RATE_READ=0", "RELAY_API_RATE_WRITE=0", "RELAY_API_RATE_SEND=0",
+		"RELAY_SHUTDOWN_DELAY_SECONDS=0",
 	)
 	migrate := &relay{}
 	if err := migrate.start(ctx, o.relay, []string{"migrate", "--log-level", "warn"}, env,

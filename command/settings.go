@@ -50,7 +50,9 @@ func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value}
 // loadSettings reads settings: a flag wins over the environment, which wins over the default.
 func loadSettings(name string, args []string, getenv func(string) string, stderr io.Writer, more ...toggle) (
 	Settings, error) {
-	s := Settings{Config: node.Config{APIRateRead: node.Unset, APIRateWrite: node.Unset, APIRateSend: node.Unset}}
+	s := Settings{Config: node.Config{
+		APIRateRead: node.Unset, APIRateWrite: node.Unset, APIRateSend: node.Unset, ShutdownDelay: node.Unset,
+	}}
 	fs := flag.NewFlagSet("relay "+name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	var errs []error
@@ -316,6 +318,7 @@ func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
 		{"RELAY_REPLICATION_FACTOR", s.Replication, 0, 100, "from 1 to 100"},
 		{"RELAY_LEDGER_SECONDS", s.LedgerSeconds, 0, 3600, "from 0 to 3600"},
 		{"RELAY_SEARCH_THREADS", s.SearchThreads, 0, 1024, "from 0 to 1024"},
+		{"RELAY_SHUTDOWN_DELAY_SECONDS", s.ShutdownDelay, node.Unset, 60, "from 0 to 60"},
 		{"RELAY_TAKEOVER_SECONDS", s.TakeoverSeconds, 6, 1800, "from 6 to 1800, the default range of Kafka brokers"},
 	} {
 		if n.value < n.low || n.value > n.high {

@@ -11,6 +11,7 @@ parts=(
 	"leaks ./test/e2e LeaksSurviveKills"
 	"crashes ./test/e2e TestCrash|PowerCut"
 	"cluster ./test/e2e TestCluster|CutOff|OneOwner|BrokerRestart|MoveEndpoint|TestServe$"
+	"life ./test/e2e TestLife$"
 	"outages ./test/e2e Down|Frozen|Hung|Unavailable"
 	"faults ./test/e2e RandomFaults"
 	"dashboards ./test/e2e AlertsAndDashboards"

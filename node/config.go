@@ -34,6 +34,7 @@ type Config struct {
 	Roles             []string `flag:"roles" default:"ingest,dispatch,write,api" help:"What this node does: ingest accepts webhooks, dispatch delivers, write copies the log into ClickHouse, api answers /v1."`
 	DataDir           string   `flag:"data-dir" default:"./.relay" help:"Directory of the command socket and, in dev, of all data of the embedded engines."`
 	TakeoverSeconds   int      `flag:"takeover-seconds" default:"30" help:"How many seconds a node may be silent before other nodes take over its partitions, 6 to 1800. A restart within this time moves no partition."`
+	ShutdownDelay     int      `flag:"shutdown-delay-seconds" unset:"5; dev: 0" help:"How many seconds a node that is told to stop still takes requests while /readyz answers 503, so that load balancers leave it out, 0 to 60."`
 	LogLevel          string   `flag:"log-level" default:"info" help:"Lowest level that is logged: debug, info, warn or error."`
 	LogFormat         string   `flag:"log-format" default:"text" help:"How a line of the log is written: text (key=value pairs) or json. Each has at least time, level, msg and node."`
 	AdminListen       string   `flag:"admin-listen" unset:"dev: 127.0.0.1:9090 if the port is free; serve: off" help:"Address and port of Prometheus metrics and pprof. They ask for no password."`
@@ -102,6 +103,20 @@ func (s Config) rate(given, defaultRate int) int {
 		return 0
 	}
 	return defaultRate
+}
+
+// defaultShutdownDelay is enough for a load balancer that asks /readyz each second and believes the second failure.
+const defaultShutdownDelay = 5 * time.Second
+
+// shutdownDelay returns how long a node that is asked to stop still takes requests.
+func (s Config) shutdownDelay() time.Duration {
+	switch {
+	case s.ShutdownDelay != Unset:
+		return time.Duration(s.ShutdownDelay) * time.Second
+	case s.Embedded:
+		return 0
+	}
+	return defaultShutdownDelay
 }
 
 func (s Config) hasRole(role string) bool { return slices.Contains(s.Roles, role) }

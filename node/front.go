@@ -150,7 +150,10 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 			apiHandler.ServeHTTP(w, r)
 		}
 	})
-	srv := &server{listener: n.listener, handler: handler, onShutdown: n.api.Drain, log: n.log}
+	srv := &server{
+		listener: n.listener, handler: handler, log: n.log,
+		beforeShutdown: func() { awaitLeaving(n) }, onShutdown: n.api.Drain,
+	}
 	if n.s.TLSCertFile != "" {
 		var err error
 		if srv.certificate, err = newCertificate(n.s.TLSCertFile, n.s.TLSKeyFile, n.log); err != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -17,8 +18,11 @@ type server struct {
 	listener    net.Listener
 	handler     http.Handler
 	certificate *certificate // nil: plain HTTP
-	onShutdown  func()       // ends requests that would not end by themselves; nil = none
-	log         *slog.Logger
+	// beforeShutdown returns when clients have had the time to leave; nil = at once. Until then requests are taken, and
+	// each answer closes its connection. A server that fails does not call it.
+	beforeShutdown func()
+	onShutdown     func() // ends requests that would not end by themselves; nil = none
+	log            *slog.Logger
 	// readTime and writeTime bound the reading of a request and the writing of its answer; 0 = the handlers bound them.
 	readTime, writeTime time.Duration
 	connections         int // at once; 0 = maxConnections
@@ -36,10 +40,17 @@ func maxConnections() int {
 	return int(min(most, max(files.Cur/2, 1)))
 }
 
-// Run serves until ctx ends and then waits for the requests in flight, for at most 25 s (shutdownTimeout).
+// Run serves until ctx ends and beforeShutdown has returned. Then it waits for the requests in flight, for at most 25 s
+// (shutdownTimeout).
 func (s *server) Run(ctx context.Context) error {
+	var stopping atomic.Bool
 	srv := &http.Server{
-		Handler: s.handler,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if stopping.Load() {
+				w.Header().Set("Connection", "close") // over HTTP/2 too: the client opens a new connection elsewhere
+			}
+			s.handler.ServeHTTP(w, r)
+		}),
 		// Bounds clients that send their header byte by byte. Handlers bound the reading of bodies.
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       s.readTime,
@@ -54,18 +65,22 @@ func (s *server) Run(ctx context.Context) error {
 		srv.RegisterOnShutdown(s.onShutdown)
 	}
 	listener := newLimitListener(s.listener, cmp.Or(s.connections, maxConnections()))
-	ctx, cancel := context.WithCancel(ctx)
+	ending, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	var stopped error
 	wg.Go(func() {
-		<-ctx.Done()
+		<-ending.Done()
+		if ctx.Err() != nil && s.beforeShutdown != nil {
+			stopping.Store(true)
+			s.beforeShutdown()
+		}
 		limit, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer done()
 		stopped = srv.Shutdown(limit)
 	})
 	var err error
 	if s.certificate != nil {
-		wg.Go(func() { _ = s.certificate.Run(ctx) }) // it returns no error but that of ctx
+		wg.Go(func() { _ = s.certificate.Run(ending) }) // it returns no error but that of its context
 		srv.TLSConfig = s.certificate.config()
 		err = srv.ServeTLS(listener, "", "")
 	} else {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -83,5 +84,96 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	if n := maxConnections(); n < 100 || n > 16_384 {
 		t.Errorf("the default limit is %d connections", n)
+	}
+}
+
+// Until clients have left, a server that stops takes requests, and closes each connection with its next answer, so that
+// no client sends a request on a connection that is just being closed.
+func TestServerTakesRequestsUntilClientsHaveLeft(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	leaving, left, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	srv := &server{
+		listener: listener, log: slog.New(slog.DiscardHandler), handler: http.NotFoundHandler(),
+		beforeShutdown: func() {
+			close(leaving)
+			<-left
+		},
+	}
+	go func() { ended <- srv.Run(ctx) }()
+	clients := []*http.Client{{Transport: &http.Transport{}}, {Transport: &http.Transport{}}}
+	f := func(cl *http.Client, closes bool) {
+		t.Helper()
+		resp, err := cl.Get("http://" + listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.Close != closes {
+			t.Errorf("the answer closes its connection: %t", resp.Close)
+		}
+	}
+	f(clients[0], false)
+	stop()
+	<-leaving
+	f(clients[0], true) // on a connection from before
+	f(clients[1], true)
+	close(left)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", listener.Addr().String()); err == nil {
+		t.Error("the server has ended and accepts connections")
+	}
+}
+
+// A server that fails does not wait for clients to leave.
+func TestFailedServerEndsAtOnce(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = listener.Close()
+	srv := &server{
+		listener: listener, log: slog.New(slog.DiscardHandler), handler: http.NotFoundHandler(),
+		beforeShutdown: func() { t.Error("it waits") },
+	}
+	if err := srv.Run(t.Context()); err == nil {
+		t.Error("no error")
+	}
+}
+
+// A node that is told to stop waits for load balancers only if a person stops it, and relay dev does not by itself.
+func TestShutdownDelay(t *testing.T) {
+	for _, c := range []struct {
+		config Config
+		want   time.Duration
+	}{
+		{Config{ShutdownDelay: Unset}, 5 * time.Second},
+		{Config{ShutdownDelay: Unset, Embedded: true}, 0},
+		{Config{ShutdownDelay: 0}, 0},
+		{Config{ShutdownDelay: 20, Embedded: true}, 20 * time.Second},
+	} {
+		if got := c.config.shutdownDelay(); got != c.want {
+			t.Errorf("%d, embedded %t: %v, want %v", c.config.ShutdownDelay, c.config.Embedded, got, c.want)
+		}
+	}
+	st := NewStack(t.Context(), slog.New(slog.DiscardHandler))
+	st.Start("works", func(ctx context.Context) error {
+		<-ctx.Done()
+		if !st.Failed() {
+			t.Error("the stack does not know that a component has failed")
+		}
+		return nil
+	})
+	if st.Failed() {
+		t.Error("nothing has failed yet")
+	}
+	st.Start("fails", func(context.Context) error { return io.ErrUnexpectedEOF })
+	if err := st.Wait(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
 	}
 }

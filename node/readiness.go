@@ -17,6 +17,18 @@ func (n *Node) newReadiness() (func(context.Context) error, error) {
 	return n.readiness.Run, nil
 }
 
+// awaitLeaving makes the node not ready and returns when load balancers have had the time to notice. After the failure
+// of a component it returns at once: others serve better.
+func awaitLeaving(n *Node) {
+	delay := n.s.shutdownDelay()
+	if delay == 0 || n.st.Failed() {
+		return
+	}
+	n.readiness.Stop()
+	n.log.Info("stopping: /readyz answers 503, requests are taken for a while", "delay", delay)
+	<-time.After(delay)
+}
+
 // checks returns one check for each thing that a node with these roles uses. The store is optional: without it a node
 // still takes events and changes of the configuration, and no other node could do more. If it were required, a pause of
 // ClickHouse would take all nodes with the role api out of the load balancer at once.

@@ -58,6 +58,18 @@ func (s *Stack) Start(name string, run func(context.Context) error) {
 	})
 }
 
+// Failed reports whether a component has ended with an error. Call it from a component that is being stopped.
+func (s *Stack) Failed() bool {
+	return slices.ContainsFunc(s.components, func(c *component) bool {
+		select {
+		case <-c.ended:
+			return c.err != nil
+		default:
+			return false
+		}
+	})
+}
+
 // Ready waits until ready is closed, or until everything is to stop.
 func (s *Stack) Ready(ready <-chan struct{}) error {
 	select {

@@ -19,6 +19,12 @@ import (
 func newNamespacedCluster(t *testing.T, name string, nodes []string, env ...string) *cluster {
 	t.Helper()
 	network := kit.NewNetwork(t)
+	return clusterOn(t, network, network.Hub.Kafka(t).Addr, name, nodes, env...)
+}
+
+// clusterOn is newNamespacedCluster for a network whose hub has Kafka brokers.
+func clusterOn(t *testing.T, network *kit.Network, brokers, name string, nodes []string, env ...string) *cluster {
+	t.Helper()
 	hub := network.Hub
 	dir := t.TempDir()
 	store := newProcess(t, dir,
@@ -26,7 +32,7 @@ func newNamespacedCluster(t *testing.T, name string, nodes []string, env ...stri
 	// without a secret the engine binds loopback only; the nodes reach it through a forwarder
 	store.host, store.url = hub, "127.0.0.1:0"
 	store.start()
-	on := engines{hub.Kafka(t).Addr, hub.Redis(t).Addr, hub.Forward(t, store.url)}
+	on := engines{brokers, hub.Redis(t).Addr, hub.Forward(t, store.url)}
 	c := newCluster(t, on, name,
 		append([]string{allowHTTP, "RELAY_EGRESS_ALLOW=" + network.Prefix(), "RELAY_TAKEOVER_SECONDS=6"}, env...)...)
 	c.network, c.hosts = network, map[string]*kit.Host{}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +38,25 @@ func TestDevPipeline(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// A process that is told to stop answers /readyz with 503, and takes and delivers events until its delay is over.
+func TestStoppingNodeTakesRequests(t *testing.T) {
+	t.Parallel()
+	dest := newSink(t, nil)
+	p := startDevProcess(t, t.TempDir(), "RELAY_SHUTDOWN_DELAY_SECONDS=60")
+	_, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	p.signal(syscall.SIGTERM)
+	eventually(t, arrival, func() string {
+		if status, answer, _ := p.call("GET", "/readyz", nil); status != http.StatusServiceUnavailable {
+			return fmt.Sprintf("/readyz is answered %d %v", status, answer)
+		}
+		return ""
+	})
+	if resp := p.post(in, nil, []byte("{}")); resp.StatusCode != http.StatusOK || !resp.Close {
+		t.Errorf("an event is answered %s, and its connection is closed: %t", resp.Status, resp.Close)
+	}
+	dest.wait(t, 1, arrival)
 }
 
 // After Ctrl-C the process exits with 0, and a second start continues where the first stopped.

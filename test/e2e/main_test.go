@@ -118,7 +118,8 @@ func unmanagedProcess(t *testing.T, dir string, args []string, env ...string) *p
 	p.env = append([]string{
 		"RELAY_CHDB_LIB=" + kit.ChdbLibrary(t), "RELAY_EGRESS_ALLOW=127.0.0.0/8", "RELAY_EGRESS_CA_FILE=" + sinkCA,
 		"RELAY_BOOTSTRAP_KEY=" + testKey, "RELAY_BOOTSTRAP_READ_KEY=" + testReadKey,
-		"RELAY_LOG_KEEP_MINUTES=1440", // the ledger reads completed records from the log; keep all of them
+		"RELAY_SHUTDOWN_DELAY_SECONDS=0", // no load balancer has to notice a stop
+		"RELAY_LOG_KEEP_MINUTES=1440",    // the ledger reads completed records from the log; keep all of them
 	}, env...)
 	return p
 }

@@ -249,7 +249,7 @@ func startLoad(t *testing.T, rate int, pad int, urls ...string) *load {
 const posters = 256
 
 // startLoadVia is startLoad with an HTTP transport, which may connect from another host.
-func startLoadVia(via *http.Transport, rate int, pad int, urls ...string) *load {
+func startLoadVia(via http.RoundTripper, rate int, pad int, urls ...string) *load {
 	l := &load{
 		urls: urls, pad: pad, stop: make(chan struct{}), accepted: map[int64]bool{}, statuses: map[int]int{},
 		client: &http.Client{Timeout: 15 * time.Second, Transport: via},

@@ -148,6 +148,12 @@ func (h *Host) Redis(t testing.TB) *Engine {
 // Kafka returns an Apache Kafka broker on the host.
 func (h *Host) Kafka(t testing.TB) *Engine {
 	t.Helper()
+	return h.KafkaCluster(t, 1).Engines[0]
+}
+
+// KafkaCluster returns an Apache Kafka cluster of n brokers on the host, as the function KafkaCluster does.
+func (h *Host) KafkaCluster(t testing.TB, n int) *Brokers {
+	t.Helper()
 	s := brokerPlacement{description: "Apache Kafka, a process in a namespace", bind: h.Addr.String(),
 		host: h.Addr.String(),
 		peer: h.Addr.String(), dial: h.Dial}
@@ -156,7 +162,7 @@ func (h *Host) Kafka(t testing.TB) *Engine {
 		p.inNamespace = h.inNamespace
 		return p
 	}
-	return startBrokers(t, s, 1).Engines[0]
+	return startBrokers(t, s, n)
 }
 
 // ip runs iproute2's ip inside the namespace.
