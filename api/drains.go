@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -80,6 +81,7 @@ func (a *drains) views(ctx context.Context, key *config.Key, all ...*config.Drai
 			ID: d.ID, Object: "drain", Name: d.Name, Platform: d.Platform, Status: statusOf(d),
 			URL: viewerOf(key).drainURL(a.baseURL, d.ID, token), Version: d.Version, CreatedBy: d.CreatedBy,
 			CreatedAt: web.Time(d.CreatedAt), UpdatedAt: web.Time(d.UpdatedAt),
+			SigningSecretSet: d.Sealed.SigningSecret != "", VerifyCodeSet: d.Sealed.VerifyCode != "",
 		}
 		if known {
 			out[i].add(received[d.ID])
@@ -160,13 +162,35 @@ func (a *drains) merge(in *input, body []byte, d *config.Drain) {
 			Message: fmt.Sprintf("is not that of the drain, which has been changed meanwhile and is now %d; read it and "+
 				"try again", d.Version)}
 	}
-	for _, name := range []string{"signing_secret", "verify_code"} {
-		o.fixedValue(name, "null")
+	a.secret(o, "signing_secret", d.ID, config.FieldSigningSecret, &d.Sealed.SigningSecret)
+	a.secret(o, "verify_code", d.ID, config.FieldVerifyCode, &d.Sealed.VerifyCode)
+	if d.Sealed.SigningSecret != "" && d.Platform != config.PlatformAuto && d.Platform != config.PlatformVercel {
+		in.fail("signing_secret", "can only be set while platform is auto or vercel: no other platform signs; send null")
 	}
 	o.readOnly("id", "object", "url", "signing_secret_set", "verify_code_set", "detected_platform", "last_received_at",
 		"requests_24h", "lines_24h", "bytes_24h", "hits_24h", "rejected_24h", "last_error", "created_by", "created_at",
 		"updated_at", "warnings")
 	o.warnUnknown()
+}
+
+// maxDrainSecret is the length of a secret that a platform gives to its customer, in characters.
+const maxDrainSecret = 256
+
+// secret reads a write-only member: a text of printable ASCII, or null to remove it.
+func (a *drains) secret(o *object, name, drain, field string, to *config.Sealed) {
+	if o.isNull(name) {
+		*to = ""
+		return
+	}
+	text := ""
+	o.text(name, 1, maxDrainSecret, &text)
+	if strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		o.fail(name, "must be printable ASCII without spaces; copy it from the platform again")
+		return
+	}
+	if before, err := a.keyring.OpenString(drain, field, *to); text != "" && (err != nil || before != text) {
+		*to = a.keyring.SealString(drain, field, text)
+	}
 }
 
 func (a *drains) createDrain(w http.ResponseWriter, r *http.Request, key *config.Key) error {

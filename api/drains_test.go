@@ -90,7 +90,9 @@ func TestDrainInput(t *testing.T) {
 	c := newClient(t)
 	for body, param := range map[string]string{
 		`{"name":""}`: "name", `{"name":"` + strings.Repeat("x", 101) + `"}`: "name", `{"name":1}`: "name",
-		`{"platform":"heroku"}`: "platform", `{"status":"off"}`: "status", `{"signing_secret":"x"}`: "signing_secret",
+		`{"platform":"netlify"}`: "platform", `{"status":"off"}`: "status", `{"signing_secret":""}`: "signing_secret",
+		`{"signing_secret":"a b"}`: "signing_secret", `{"verify_code":"` + strings.Repeat("x", 257) + `"}`: "verify_code",
+		`{"signing_secret":"x","platform":"heroku"}`: "signing_secret", `{"verify_code":"a\nb"}`: "verify_code",
 		`{"version":"1"}`: "version", `[]`: "",
 	} {
 		c.do("POST", "/v1/drains", body).wantError(400, "invalid_request", param)
@@ -105,4 +107,28 @@ func TestDrainInput(t *testing.T) {
 		t.Errorf("%s", a.raw)
 	}
 	c.as(readKey).do("POST", "/v1/drains", `{}`).wantError(403, "insufficient_scope", "")
+}
+
+// The secrets of a platform can be set, replaced and removed, and are never shown. The same one again changes nothing.
+func TestSecretsOfADrain(t *testing.T) {
+	c := newClient(t)
+	target := "/v1/drains/" + c.drain("production").text("id")
+	f := func(body string, signing, verify string, version float64) {
+		t.Helper()
+		a := c.do("PATCH", target, body).want(200)
+		d, _ := configuration.Drain(a.text("id"))
+		got, err := configuration.DrainSecrets(d)
+		if err != nil || got != (config.DrainSecrets{Signing: signing, VerifyCode: verify}) || a.get("version") != version ||
+			a.get("signing_secret_set") != (signing != "") || a.get("verify_code_set") != (verify != "") ||
+			strings.Contains(string(a.raw), "s3cr") {
+			t.Errorf("%s: %+v, %v\n%s", body, got, err, a.raw)
+		}
+	}
+	f(`{"verify_code":"s3cr-code"}`, "", "s3cr-code", 2)
+	f(`{"signing_secret":"s3cr-1"}`, "s3cr-1", "s3cr-code", 3)
+	f(`{"signing_secret":"s3cr-1","verify_code":"s3cr-code"}`, "s3cr-1", "s3cr-code", 3)
+	f(`{"signing_secret":"s3cr-2","platform":"vercel"}`, "s3cr-2", "s3cr-code", 4)
+	c.do("PATCH", target, `{"platform":"heroku"}`).wantError(400, "invalid_request", "signing_secret")
+	f(`{"signing_secret":null,"platform":"heroku"}`, "", "s3cr-code", 5)
+	f(`{"verify_code":null}`, "", "", 6)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -45,26 +47,28 @@ var (
 // are the same when the client sends the lines again, however it compresses them.
 func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hits) (
 	got received, body [sha256.Size]byte, err error) {
+	of := found.of
 	if text := strings.Join(r.Header.Values("Content-Encoding"), ","); text != "" &&
 		!strings.EqualFold(text, "gzip") && !strings.EqualFold(text, "identity") {
 		return got, body, &web.Error{Status: http.StatusUnsupportedMediaType, Type: web.InvalidRequest,
 			Param: "content-encoding", Message: "must be gzip or identity"}
 	}
-	wire := &wireReader{w: w, body: r.Body, began: time.Now(), most: maxBody}
+	wire := &wireReader{w: w, body: r.Body, began: time.Now(), most: maxBody, left: maxScanned, signed: of.signature}
 	if r.ContentLength > maxBody {
 		wire.err = errTooLarge
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), maxTime)
 	defer cancel()
 	wire.pace = func(n int) error { return d.pace(ctx, in.drain, n, wire) }
-	hash := sha256.New()
+	sum := sha256.New()
 	stream := d.deps.Scanner.NewStream(found.add)
 	defer func() {
 		stream.Stop()
 		_ = stream.Close() // it has nothing left to scan
 	}()
-	lines := &lineCounter{}
-	sinks := io.MultiWriter(stream, hash, lines)
+	lines := &lineCounter{framed: of.platform == config.PlatformHeroku}
+	sinks := io.MultiWriter(stream, sum, lines)
+	head := false // whether the first bytes have been seen
 	inTurn := func(f func() error) error {
 		asked := time.Now()
 		err := in.scan(ctx, func() error {
@@ -76,7 +80,15 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 		}
 		return wire.pace(found.takeUnpaid() * matchCost)
 	}
-	err = expand(wire, func(p []byte) error {
+	decode := expand
+	if of.platform == config.PlatformFirehose {
+		decode = func(wire *wireReader, write func([]byte) error) error { return expandFirehose(of, wire, write) }
+	}
+	err = decode(wire, func(p []byte) error {
+		if !head && wire.compressed {
+			of.detectLogpush(string(p[:min(len(p), maxLogpushHead)]))
+		}
+		head = true
 		return inTurn(func() error {
 			_, err := sinks.Write(p)
 			return err
@@ -89,47 +101,69 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 	if err != nil {
 		return got, body, bodyError(r, err)
 	}
-	return got, [sha256.Size]byte(hash.Sum(nil)), nil
+	return got, [sha256.Size]byte(sum.Sum(nil)), nil
 }
+
+// maxLogpushHead is how much of a body is read for its platform.
+const maxLogpushHead = 4 << 10
 
 // readers are the buffers of a request for reading its body.
 type readers struct {
-	wire, inner *bufio.Reader
-	outer, deep *gzip.Reader
-	chunk       [32 << 10]byte
+	wire, inner, record *bufio.Reader
+	outer, deep         *gzip.Reader
+	chunk               [32 << 10]byte
 }
 
 var readerPool = sync.Pool{New: func() any {
 	return &readers{
-		wire: bufio.NewReader(nil), inner: bufio.NewReader(nil), outer: new(gzip.Reader), deep: new(gzip.Reader),
+		wire: bufio.NewReader(nil), inner: bufio.NewReader(nil), record: bufio.NewReader(nil),
+		outer: new(gzip.Reader), deep: new(gzip.Reader),
 	}
 }}
+
+func takeReaders(wire *wireReader) *readers {
+	b := readerPool.Get().(*readers)
+	b.wire.Reset(wire)
+	return b
+}
+
+func (b *readers) release() {
+	for _, r := range []*bufio.Reader{b.wire, b.inner, b.record} {
+		r.Reset(nil)
+	}
+	clear(b.chunk[:]) // it holds lines
+	readerPool.Put(b)
+}
+
+// open returns the body, decompressed if it is gzip.
+func (b *readers) open(wire *wireReader) (*bufio.Reader, error) {
+	if !isGzip(b.wire) {
+		return b.wire, nil
+	}
+	wire.compressed = true
+	wire.limit(maxCompressed)
+	if err := b.outer.Reset(b.wire); err != nil {
+		return nil, wire.reason(err)
+	}
+	b.inner.Reset(&budgetReader{b.outer, wire})
+	return b.inner, nil
+}
 
 // expand passes the body on in pieces, decompressed where it is gzip: around lines, or around a file that is gzip
 // itself. What is compressed once more is passed on as it is.
 func expand(wire *wireReader, write func([]byte) error) error {
-	b := readerPool.Get().(*readers)
-	defer func() {
-		b.wire.Reset(nil)
-		b.inner.Reset(nil)
-		clear(b.chunk[:]) // it holds lines
-		readerPool.Put(b)
-	}()
-	b.wire.Reset(wire)
-	var from io.Reader = b.wire
-	left := int64(maxScanned)
-	if isGzip(b.wire) {
-		wire.limit(maxCompressed)
-		if err := b.outer.Reset(b.wire); err != nil {
+	b := takeReaders(wire)
+	defer b.release()
+	opened, err := b.open(wire)
+	if err != nil {
+		return err
+	}
+	var from io.Reader = opened
+	if wire.compressed && isGzip(opened) {
+		if err := b.deep.Reset(opened); err != nil {
 			return wire.reason(err)
 		}
-		b.inner.Reset(&budgetReader{b.outer, wire, &left})
-		if from = b.inner; isGzip(b.inner) {
-			if err := b.deep.Reset(b.inner); err != nil {
-				return wire.reason(err)
-			}
-			from = &budgetReader{b.deep, wire, &left}
-		}
+		from = &budgetReader{b.deep, wire}
 	}
 	for {
 		n, err := from.Read(b.chunk[:])
@@ -153,16 +187,15 @@ func isGzip(b *bufio.Reader) bool {
 	return bytes.Equal(head, []byte{0x1f, 0x8b, 8})
 }
 
-// budgetReader bounds the bytes of several readers together, and takes the tokens of each.
+// budgetReader bounds the bytes of all decompressed readers of a body together, and takes the tokens of each.
 type budgetReader struct {
 	from io.Reader
 	wire *wireReader
-	left *int64
 }
 
 func (r *budgetReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
-	if *r.left -= int64(n); *r.left < 0 {
+	if r.wire.left -= int64(n); r.wire.left < 0 {
 		return 0, errExpanded
 	}
 	if r.wire.err = r.wire.pace(n); r.wire.err != nil {
@@ -180,6 +213,10 @@ type wireReader struct {
 	n     int64
 	err   error             // the first error that is not io.EOF
 	pace  func(n int) error // takes the tokens of n bytes
+	left  int64             // bytes that may still come out of gzip
+	// compressed says that the body is gzip, whatever its headers say.
+	compressed bool
+	signed     hash.Hash // gets the bytes of the body; nil = nobody needs it
 	// complete says that all of the body is there.
 	complete bool
 	// waited is how long the sender waited for its turn or for tokens: it is not to blame for that.
@@ -213,6 +250,9 @@ func (r *wireReader) Read(p []byte) (int, error) {
 	if r.err == nil {
 		r.err = r.pace(n)
 	}
+	if r.signed != nil {
+		r.signed.Write(p[:n]) // never fails
+	}
 	if r.err != nil {
 		return n, r.err
 	}
@@ -241,7 +281,7 @@ func (r *wireReader) reason(err error) error {
 	switch {
 	case r.err != nil:
 		return r.err
-	case errors.Is(err, errExpanded):
+	case errors.Is(err, errExpanded), errors.Is(err, errMalformed):
 		return err
 	default:
 		return fmt.Errorf("%w: %w", errCorrupt, err)
@@ -268,29 +308,6 @@ func (d *Drain) pace(ctx context.Context, drain string, n int, wire *wireReader)
 	}
 }
 
-// lineCounter counts lines and bytes.
-type lineCounter struct {
-	lines, bytes uint64
-	last         byte
-}
-
-func (c *lineCounter) Write(p []byte) (int, error) {
-	if len(p) > 0 {
-		c.lines += uint64(bytes.Count(p, []byte{'\n'}))
-		c.bytes += uint64(len(p))
-		c.last = p[len(p)-1]
-	}
-	return len(p), nil
-}
-
-// count returns the number of lines; the last one need not end with a newline.
-func (c *lineCounter) count() uint64 {
-	if c.bytes > 0 && c.last != '\n' {
-		return c.lines + 1
-	}
-	return c.lines
-}
-
 // bodyError maps an error of reading a body to a response.
 func bodyError(r *http.Request, err error) error {
 	switch {
@@ -310,6 +327,8 @@ func bodyError(r *http.Request, err error) error {
 			fmt.Sprintf("takes at most %d MiB a second; send the lines again after a second", maxBytesPerSecond>>20))
 	case errors.Is(err, errBusy):
 		return web.ServiceUnavailable(nil, "this node scans as many bodies as it can; send the lines again")
+	case errors.Is(err, errMalformed):
+		return web.Invalid("", "%v; send what Firehose sends", err)
 	case errors.Is(err, errCorrupt):
 		return web.Invalid("", "the gzip data of the body is corrupt or incomplete; send it again")
 	default:

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
@@ -43,14 +42,17 @@ func (d *Drain) store(ctx context.Context, h *hits, body [sha256.Size]byte) erro
 	}
 	records := d.bound(ctx, h)
 	hash := hex.EncodeToString(body[:])
+	if h.of.delivery != "" { // the platform sends it again under this id
+		hash = h.of.platform + " " + h.of.delivery
+	}
 	for _, x := range records {
-		x.ID = finding.HitID(h.to.ID, hash, x.offset)
+		x.ID = finding.HitID(h.of.to.ID, hash, x.offset)
 	}
 	if err := d.produce(ctx, records); err != nil {
 		return err
 	}
 	d.metrics.records.Add(float64(len(records)))
-	d.deps.Records.AddMany(ctx, h.to.ID, len(records))
+	d.deps.Records.AddMany(ctx, h.of.to.ID, len(records))
 	return nil
 }
 
@@ -114,8 +116,8 @@ func (d *Drain) admitNew(ctx context.Context, h *hits, class string, added []*hi
 	if len(added) == 0 {
 		return
 	}
-	added = added[:min(len(added), d.deps.Config.FindingRoom(h.to.ID, added[0].Severity))]
-	day := h.to.ID + " " + h.at.Format(time.DateOnly)
+	added = added[:min(len(added), d.deps.Config.FindingRoom(h.of.to.ID, added[0].Severity))]
+	day := h.of.to.ID + " " + h.at.Format(time.DateOnly)
 	admit := func(set string, list []*hit, most int) {
 		ids := make([]string, len(list))
 		for i, x := range list {
@@ -141,11 +143,11 @@ func (d *Drain) admitNew(ctx context.Context, h *hits, class string, added []*hi
 func (h *hits) flood(n uint64) *hit {
 	location := h.location("")
 	hash := location.Hash()
-	location.Label = h.clean(h.to.Name)
+	location.Label = h.clean(h.of.to.Name)
 	return &hit{offset: offsetOfFlood, Hit: finding.Hit{
-		Account: h.to.Account, Finding: h.keys.ID(finding.RuleFlood, "", hash), At: h.at,
+		Account: h.of.to.Account, Finding: h.keys.ID(finding.RuleFlood, "", hash), At: h.at,
 		N: uint32(min(n, math.MaxUint32)), Kind: finding.Secret, Rule: finding.RuleFlood, Source: finding.Drain,
-		Channel: config.PlatformGeneric, Sender: h.to.ID, Billed: true,
+		Channel: h.of.detected, Sender: h.of.to.ID, Billed: true,
 		Severity: finding.SeverityOf(finding.Context{Rule: finding.RuleFlood, Kind: finding.Secret, Source: finding.Drain}),
 		Location: location, LocationHash: hash, Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.remoteIP,
 	}}

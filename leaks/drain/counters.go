@@ -23,7 +23,7 @@ const (
 // counted is what one request adds to the counters of its drain.
 type counted struct {
 	requests, lines, bytes, hits, rejected uint64
-	lastError                              string
+	platform, lastError                    string
 }
 
 // counters counts what drains receive, by minute, until the log has acknowledged it.
@@ -64,7 +64,6 @@ func (c *counters) add(to *config.Drain, at time.Time, x counted) {
 	if m == nil {
 		m = &minute{Counts: finding.Counts{
 			Account: to.Account, Sender: to.ID, Minute: key.start, Node: c.cfg.Node, Boot: c.boot,
-			Platform: config.PlatformGeneric,
 		}}
 		c.minutes[key] = m
 	}
@@ -73,7 +72,7 @@ func (c *counters) add(to *config.Drain, at time.Time, x counted) {
 	m.Bytes += x.bytes
 	m.Hits += x.hits
 	m.Rejected += x.rejected
-	m.LastAt, m.changed = at, true
+	m.LastAt, m.Platform, m.changed = at, x.platform, true
 	m.LastError = x.lastError // empty after a request that was accepted
 }
 

@@ -1,8 +1,10 @@
 // Package drain receives the lines of customers' logs at {base_url}/drain/{id}/{token} and turns the secrets in them
 // into hits. The lines are scanned while they arrive and are kept nowhere.
 //
-// A body is text, JSON or one JSON object a line, plain or gzip. Its raw bytes are scanned before anything is parsed;
-// only around a secret the line is read, for the application that wrote it and its time (line.go). The hits of one
+// Vercel, Heroku, Firehose and Cloudflare are recognised from the request, and answered as each expects (platform.go).
+// A body is text, JSON or one JSON object a line, plain or gzip; those of Firehose hold base64 (firehose.go). Its raw
+// bytes are scanned before anything is parsed; only around a secret the line is read, for the application that wrote it
+// and its time (line.go). The hits of one
 // request are merged (hits.go), bounded (bounds.go) and produced to the topic findings. The client gets its 2xx when
 // all of them are acknowledged. If Kafka is unavailable it gets a 5xx and sends the lines again: a hit's identity
 // derives from the bytes of the body, so what was stored before counts once.
@@ -20,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,6 +46,8 @@ type Config struct {
 type Configuration interface {
 	// DrainByToken returns the drain with that id and token; see config.Control.
 	DrainByToken(id, token string) (*config.Drain, config.Presence)
+	// DrainSecrets opens the secrets of a drain.
+	DrainSecrets(d *config.Drain) (config.DrainSecrets, error)
 	// FindingKeys returns the keys of the account's findings.
 	FindingKeys(ctx context.Context) (finding.Keys, error)
 	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
@@ -104,10 +107,12 @@ type Drain struct {
 func New(cfg Config, deps Deps) *Drain {
 	front := *deps.Front
 	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyGrace)
-	return &Drain{
+	d := &Drain{
 		cfg: cfg, deps: deps, front: &front, metrics: newMetrics(deps.Metrics),
 		counters: newCounters(cfg, deps.Producer), running: newSlots(),
 	}
+	front.Respond = d.respond
+	return d
 }
 
 // Handler answers requests at PathPrefix.
@@ -118,7 +123,8 @@ func (d *Drain) Handler() http.Handler {
 	})
 }
 
-// serve answers one request: 202 when its hits are durable, 200 while the drain is paused.
+// serve answers one request: 202, or as its platform expects, when its hits are durable, or at once while the drain is
+// paused.
 func (d *Drain) serve(w http.ResponseWriter, r *http.Request) error {
 	if err := web.CheckHeader(r); err != nil {
 		return &web.Error{Status: http.StatusRequestHeaderFieldsTooLarge, Type: web.InvalidRequest, Message: err.Error()}
@@ -131,42 +137,46 @@ func (d *Drain) serve(w http.ResponseWriter, r *http.Request) error {
 	case to == nil:
 		return web.Missing("no drain has this URL")
 	}
-	switch r.Method {
-	case http.MethodPost, http.MethodPut:
-	case http.MethodHead:
-		w.WriteHeader(http.StatusOK)
-		return nil
-	default:
-		w.Header().Set("Allow", "POST, PUT, HEAD")
-		return &web.Error{Status: http.StatusMethodNotAllowed, Type: web.InvalidRequest,
-			Message: "send lines with POST or PUT"}
-	}
-	if to.Paused {
-		web.Discard(r)
-		d.metrics.requests.WithLabelValues("paused").Inc()
-		web.WriteJSON(w, http.StatusOK, received{Paused: true})
-		return nil
-	}
-	got, err := d.receive(w, r, to)
-	d.count(to, got, err)
+	secret, err := d.deps.Config.DrainSecrets(to)
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusAccepted, got)
-	return nil
+	if secret.VerifyCode != "" {
+		w.Header().Set(vercelVerify, secret.VerifyCode)
+	}
+	switch r.Method {
+	case http.MethodPost, http.MethodPut:
+		x := newRequest(r, to, secret.Signing)
+		return x.refuse(d.serveLines(w, r, x))
+	case http.MethodHead:
+		w.WriteHeader(http.StatusOK)
+		return nil
+	case http.MethodGet:
+		if secret.VerifyCode != "" { // Vercel tries the URL
+			w.WriteHeader(http.StatusOK)
+			return nil
+		}
+	}
+	w.Header().Set("Allow", "POST, PUT, HEAD")
+	return &web.Error{Status: http.StatusMethodNotAllowed, Type: web.InvalidRequest,
+		Message: "send lines with POST or PUT"}
 }
 
-// credentials returns the id and the token of a request: from its path, or from its path and the Authorization header.
-func credentials(r *http.Request) (id, token string) {
-	id, token, inPath := strings.Cut(strings.TrimPrefix(r.URL.Path, PathPrefix), "/")
-	if inPath {
-		return id, token
+// serveLines answers a request with lines.
+func (d *Drain) serveLines(w http.ResponseWriter, r *http.Request, x *request) error {
+	if x.to.Paused {
+		web.Discard(r)
+		d.metrics.requests.WithLabelValues("paused").Inc()
+		x.answer(w, d.deps.Now(), received{Paused: true})
+		return nil
 	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "bearer") {
-		return id, ""
+	got, err := d.receive(w, r, x)
+	d.count(x, got, err)
+	if err != nil {
+		return err
 	}
-	return id, strings.TrimSpace(token)
+	x.answer(w, d.deps.Now(), got)
+	return nil
 }
 
 // received is the body of an answer.
@@ -178,18 +188,24 @@ type received struct {
 }
 
 // receive scans the body and produces its hits.
-func (d *Drain) receive(w http.ResponseWriter, r *http.Request, to *config.Drain) (received, error) {
-	if err := d.admit(to.ID); err != nil {
+func (d *Drain) receive(w http.ResponseWriter, r *http.Request, x *request) (received, error) {
+	if err := d.admit(x.to.ID); err != nil {
 		return received{}, err
 	}
-	in, err := d.running.enter(to.ID)
+	if err := x.checkSigned(r); err != nil {
+		return received{}, err
+	}
+	in, err := d.running.enter(x.to.ID)
 	if err != nil {
 		return received{}, err
 	}
 	defer in.leave()
-	found := d.newHits(r, to)
+	found := d.newHits(r, x)
 	got, hash, err := d.scan(w, r, in, found)
 	if err != nil {
+		return got, err
+	}
+	if err := x.checkSignature(r); err != nil {
 		return got, err
 	}
 	if refused, ok := errors.AsType[*web.Error](found.err); ok {
@@ -230,15 +246,15 @@ func rateLimited(wait time.Duration, what string) error {
 }
 
 // count counts a request for the drain's page and in the metrics.
-func (d *Drain) count(to *config.Drain, got received, err error) {
+func (d *Drain) count(x *request, got received, err error) {
 	result := resultOf(err)
 	d.metrics.requests.WithLabelValues(result).Inc()
 	d.metrics.bytes.Add(float64(got.Bytes))
-	c := counted{requests: 1, lines: got.Lines, bytes: got.Bytes, hits: got.Hits}
+	c := counted{requests: 1, lines: got.Lines, bytes: got.Bytes, hits: got.Hits, platform: x.detected}
 	if err != nil {
 		c.rejected, c.lastError = 1, result
 	}
-	d.counters.add(to, d.deps.Now(), c)
+	d.counters.add(x.to, d.deps.Now(), c)
 }
 
 // resultOf returns the word for the outcome of a request, in the metrics and as last_error of a drain.
@@ -253,6 +269,8 @@ func resultOf(err error) string {
 	switch e.Status {
 	case http.StatusTooManyRequests:
 		return "rate_limited"
+	case http.StatusForbidden:
+		return "bad_signature"
 	case http.StatusRequestEntityTooLarge:
 		return "too_large"
 	case http.StatusRequestTimeout:

@@ -53,6 +53,7 @@ type world struct {
 	deleted  bool
 	keys     map[string]*config.Key // by fingerprint
 	keysErr  error                  // of FindingKeys
+	secrets  config.DrainSecrets
 
 	mu       sync.Mutex // guards what follows
 	known    map[string]bool
@@ -66,7 +67,8 @@ type world struct {
 func newWorld(tb testing.TB) *world {
 	w := &world{
 		tb: tb, registry: prometheus.NewRegistry(), keys: map[string]*config.Key{}, known: map[string]bool{},
-		to: config.Drain{Meta: config.Meta{ID: drainID, Account: "acc_1"}, Name: "production", Version: 1},
+		to: config.Drain{Meta: config.Meta{ID: drainID, Account: "acc_1"}, Name: "production", Version: 1,
+			Platform: config.PlatformAuto},
 	}
 	var err error
 	w.limiter, err = limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
@@ -98,6 +100,9 @@ func (w *world) DrainByToken(id, given string) (*config.Drain, config.Presence) 
 	}
 	return nil, config.Unknown
 }
+
+// DrainSecrets implements Configuration.
+func (w *world) DrainSecrets(*config.Drain) (config.DrainSecrets, error) { return w.secrets, nil }
 
 func (w *world) FindingKeys(context.Context) (finding.Keys, error) {
 	return finding.Keys{Salt: []byte("0123456789abcdef"), Key: [32]byte{1}}, w.keysErr
@@ -207,6 +212,13 @@ func (w *world) counts() (all []*finding.Counts) {
 // send sends a body and returns the status and the body of the answer. headers are pairs of name and value.
 func (w *world) send(method, path string, body io.Reader, headers ...string) (int, string) {
 	w.tb.Helper()
+	answer := w.answered(method, path, body, headers...)
+	return answer.Code, answer.Body.String()
+}
+
+// answered sends a body and returns the answer.
+func (w *world) answered(method, path string, body io.Reader, headers ...string) *httptest.ResponseRecorder {
+	w.tb.Helper()
 	r := httptest.NewRequestWithContext(w.tb.Context(), method, path, body)
 	r.RemoteAddr = "192.0.2.7:1234"
 	for i := 0; i < len(headers); i += 2 {
@@ -214,7 +226,7 @@ func (w *world) send(method, path string, body io.Reader, headers ...string) (in
 	}
 	answer := httptest.NewRecorder()
 	w.drain.Handler().ServeHTTP(answer, r)
-	return answer.Code, answer.Body.String()
+	return answer
 }
 
 // post sends lines and expects a status.

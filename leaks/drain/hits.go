@@ -40,7 +40,7 @@ const (
 type hits struct {
 	drain    *Drain
 	ctx      context.Context //nolint:containedctx // of the request that it belongs to
-	to       *config.Drain
+	of       *request
 	at       time.Time // the arrival
 	remoteIP netip.Addr
 	method   string
@@ -81,9 +81,9 @@ type hitKey struct {
 // secretKey is a secret, as far as it is known without its location: of a rule without fingerprints, any.
 type secretKey struct{ rule, fingerprint string }
 
-func (d *Drain) newHits(r *http.Request, to *config.Drain) *hits {
+func (d *Drain) newHits(r *http.Request, of *request) *hits {
 	return &hits{
-		drain: d, ctx: r.Context(), to: to, at: d.deps.Now().UTC(), remoteIP: web.InfoOf(r).Client, method: r.Method,
+		drain: d, ctx: r.Context(), of: of, at: d.deps.Now().UTC(), remoteIP: web.InfoOf(r).Client, method: r.Method,
 		agent: r.UserAgent(), index: map[hitKey]*hit{}, first: map[secretKey]*hit{},
 		extra: map[string]int{}, groups: map[group][]*hit{},
 	}
@@ -116,7 +116,8 @@ func (h *hits) add(f secrets.Found) bool {
 		return true
 	}
 	h.lines++
-	source := readLine(f.Before, f.After, h.at)
+	source := readLine(h.of.platform, f.Before, f.After, h.at)
+	source.app = cmp.Or(source.app, h.of.origins.at(f.Offset))
 	location := h.location(source.app)
 	key := hitKey{location: location.Hash()}
 	key.finding = h.keys.ID(f.Rule.ID, secret.fingerprint, key.location)
@@ -139,7 +140,7 @@ func (h *hits) add(f secrets.Found) bool {
 	x.Finding, x.LocationHash, x.Location = key.finding, key.location, location
 	x.Fingerprint, x.Severity, x.KeyID = secret.fingerprint, severity, keyID
 	if x.Location.Label == "" {
-		x.Location.Label = h.clean(h.to.Name) // it is no part of the location: the drain may get another name
+		x.Location.Label = h.clean(h.of.to.Name) // it is no part of the location: the drain may get another name
 	}
 	h.insert(x, of)
 	return true
@@ -152,7 +153,7 @@ func (h *hits) begin() error {
 		return err
 	}
 	h.keys = &keys
-	if h.drain.deps.Records.AddMany(h.ctx, h.to.ID, 0) > maxRecordsPerMinute {
+	if h.drain.deps.Records.AddMany(h.ctx, h.of.to.ID, 0) > maxRecordsPerMinute {
 		return rateLimited(time.Minute, fmt.Sprintf(
 			"takes secrets from at most %d locations a minute; send the lines again after a minute", maxRecordsPerMinute))
 	}
@@ -240,7 +241,7 @@ func (h *hits) takeUnpaid() int {
 
 // location returns the location of a secret in a line of an application; empty if the line does not name it.
 func (h *hits) location(app string) finding.Location {
-	return finding.Location{Source: finding.Drain, Label: h.clean(app), DrainID: h.to.ID}
+	return finding.Location{Source: finding.Drain, Label: h.clean(app), DrainID: h.of.to.ID}
 }
 
 // severity returns the severity of a secret, and the id of our own API key that it is; empty = it is none. known is a
@@ -269,8 +270,8 @@ func (h *hits) severity(rule *secrets.Rule, fingerprint string, known *hit) (sev
 // newHit returns the hit of a secret, without what depends on its fingerprint.
 func (h *hits) newHit(f secrets.Found, source line) *hit {
 	return &hit{offset: f.Offset, Hit: finding.Hit{
-		Account: h.to.Account, At: h.at, ObservedAt: source.at, N: 1, Kind: finding.Secret, Rule: f.Rule.ID,
-		Source: finding.Drain, Channel: config.PlatformGeneric, Sender: h.to.ID,
+		Account: h.of.to.Account, At: h.at, ObservedAt: source.at, N: 1, Kind: finding.Secret, Rule: f.Rule.ID,
+		Source: finding.Drain, Channel: h.of.detected, Sender: h.of.to.ID,
 		Test: f.Rule.Test, Billed: !f.Rule.Test, Masked: f.Rule.Mask(f.Secret),
 		Environment: h.clean(source.environment), Release: h.clean(source.release),
 		Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.remoteIP,

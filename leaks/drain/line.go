@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // line is what a line says about itself. All text is untrusted.
@@ -25,11 +28,24 @@ var (
 // maxValue is the length of a value in bytes up to which it is read.
 const maxValue = 200
 
+// platformNames has the names of members in the lines of a platform that count before the common ones.
+var platformNames = map[string]struct{ app, time []string }{
+	config.PlatformVercel: {app: []string{"projectName", "projectId", "host"}},
+	config.PlatformCloudflare: {
+		app:  []string{"ScriptName", "ClientRequestHost"},
+		time: []string{"EventTimestampMs", "EdgeStartTimestamp", "EdgeEndTimestamp", "Datetime"},
+	},
+}
+
 // readLine reads the line, or the element of a JSON array, around a secret: JSON, logfmt (name=value), or a syslog line
 // of RFC 5424. before and after are the text on both sides of the secret, of which the secret itself is no part.
-func readLine(before, after []byte, arrival time.Time) line {
+func readLine(platform string, before, after []byte, arrival time.Time) line {
 	before, after = record(before, after)
+	if platform == config.PlatformHeroku {
+		before = before[frameStart(before):]
+	}
 	var l line
+	own := platformNames[platform]
 	for _, text := range [][]byte{before, after} {
 		find := func(have string, names []string) string {
 			for _, name := range names {
@@ -39,27 +55,62 @@ func readLine(before, after []byte, arrival time.Time) line {
 			}
 			return have
 		}
-		l.app = find(l.app, appNames)
+		l.app = find(find(l.app, own.app), appNames)
 		l.environment = find(l.environment, environmentNames)
 		l.release = find(l.release, releaseNames)
 		if l.at.IsZero() {
-			l.at = parseTime(find("", timeNames), arrival)
+			l.at = parseTime(find(find("", own.time), timeNames), arrival)
 		}
 	}
 	first, rest, _ := bytes.Cut(before, []byte{' '})
 	if l.at.IsZero() {
 		l.at = parseTime(string(first[:min(len(first), maxValue)]), arrival)
 	}
-	if bytes.HasPrefix(first, []byte{'<'}) && bytes.HasSuffix(first, []byte(">1")) { // RFC 5424, 6.2: time, host, app
-		fields := bytes.SplitN(rest, []byte{' '}, 4)
-		if len(fields) == 4 {
-			l.at = parseTime(string(fields[0][:min(len(fields[0]), maxValue)]), arrival)
-			if app := fields[2]; l.app == "" && len(app) <= maxValue && !bytes.Equal(app, []byte{'-'}) {
-				l.app = string(app)
-			}
-		}
+	if bytes.HasPrefix(first, []byte{'<'}) && bytes.HasSuffix(first, []byte(">1")) {
+		l.readSyslog(platform, rest, arrival)
 	}
 	return l
+}
+
+// readSyslog reads the fields of a line of RFC 5424, 6.2, behind its version: time, host, application, process. An
+// application that the text names itself comes first, but not in Heroku's lines.
+func (l *line) readSyslog(platform string, text []byte, arrival time.Time) {
+	fields := strings.SplitN(string(text[:min(len(text), 2*maxValue)]), " ", 5)
+	if len(fields) < 4 {
+		return
+	}
+	l.at = parseTime(fields[0][:min(len(fields[0]), maxValue)], arrival)
+	app := fields[2]
+	switch {
+	case platform == config.PlatformHeroku:
+		process := fields[3]
+		if strings.HasPrefix(process, "d.") { // an older form without a host: the drain's token follows the process
+			app, process = fields[1], fields[2]
+		}
+		if l.app = app; process != "-" {
+			kind, _, _ := strings.Cut(process, ".") // web.1 and web.2 are the same program
+			l.app += "[" + kind + "]"
+		}
+	case l.app == "" && len(app) <= maxValue && app != "-":
+		l.app = app
+	}
+}
+
+// frameStart returns where the newest message of an octet-counted text begins: "<length> <priority>1 …"; 0 = at the
+// start.
+func frameStart(text []byte) int {
+	for end := len(text); ; {
+		version := bytes.LastIndex(text[:end], []byte(">1 "))
+		if version < 0 {
+			return 0
+		}
+		priority := bytes.TrimRight(text[:version], "0123456789")
+		if length, ok := bytes.CutSuffix(priority, []byte(" <")); ok && len(priority) < version &&
+			len(bytes.TrimRight(length, "0123456789")) < len(length) {
+			return len(priority) - 1
+		}
+		end = version
+	}
 }
 
 // record returns the part of the text that belongs to the same line, or to the same element of an array of objects.

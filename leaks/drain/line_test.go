@@ -40,7 +40,7 @@ func TestReadLine(t *testing.T) {
 		`{"@timestamp":"2026-03-04T05:00:00+02:00","logger":"x","msg":"SECRET"}`: "x |2026-03-04T03:00:00Z",
 	} {
 		before, after, _ := strings.Cut(text, "SECRET")
-		l := readLine([]byte(before), []byte(after), arrival)
+		l := readLine("", []byte(before), []byte(after), arrival)
 		got := l.app + " " + l.environment + l.release + "|"
 		if !l.at.IsZero() {
 			got += l.at.Format(time.RFC3339)
@@ -56,7 +56,7 @@ func FuzzReadLine(f *testing.F) {
 	f.Add([]byte(`{"app":"web","msg":"`), []byte(`","time":1}`))
 	f.Add([]byte(`<34>1 a b c d app="`), []byte("\n},{"))
 	f.Fuzz(func(t *testing.T, before, after []byte) {
-		l := readLine(before, after, arrival)
+		l := readLine("heroku", before, after, arrival)
 		if max(len(l.app), len(l.environment), len(l.release)) > 3*maxValue || l.at.After(arrival) {
 			t.Errorf("%+v", l)
 		}

@@ -98,7 +98,7 @@ func (w *world) newHits(t *testing.T) *hits {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.drain.newHits(r, &w.to)
+	return w.drain.newHits(r, newRequest(r, &w.to, ""))
 }
 
 // Of a drain one request is scanned at a time; of the node as many as half of its cores, from drains in turn.

@@ -11,14 +11,15 @@ type metrics struct {
 
 // results are the values of the label result of relay_drain_requests_total.
 var results = []string{"accepted", "paused", "rate_limited", "too_large", "too_slow", "unsupported_encoding",
-	"unavailable", "unreadable", "failed"}
+	"bad_signature", "unavailable", "unreadable", "failed"}
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "relay_drain_requests_total",
 			Help: "Requests to log drains with a valid URL, by result: accepted, paused (nothing was stored), rate_limited, " +
-				"too_large, too_slow, unsupported_encoding, unreadable, unavailable (the log did not confirm the hits), failed.",
+				"too_large, too_slow, unsupported_encoding, unreadable, bad_signature, unavailable (the log did not confirm the " +
+				"hits), failed.",
 		}, []string{"result"}),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "relay_drain_scanned_bytes_total", Help: "Decompressed bytes that were scanned.",

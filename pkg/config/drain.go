@@ -27,6 +27,10 @@ type Drain struct {
 	// Sealed has the members that Opaque has.
 	Sealed struct {
 		Token Sealed `json:"token"`
+		// SigningSecret is the key of Vercel's signatures. While it is set, requests without a valid one are refused.
+		SigningSecret Sealed `json:"signing_secret,omitempty"`
+		// VerifyCode proves to Vercel that the URL belongs to its customer: every answer has it.
+		VerifyCode Sealed `json:"verify_code,omitempty"`
 	} `json:"sealed"`
 	// TokenRotatedBy is Answer.IDSeed of the call that rotated to this token, if it had an Idempotency-Key.
 	TokenRotatedBy string `json:"token_by,omitempty"`
@@ -37,12 +41,20 @@ func (d *Drain) secretHash() []byte { return d.Hash }
 
 // Platforms of drains. PlatformAuto recognises the platform from the request.
 const (
-	PlatformAuto    = "auto"
-	PlatformGeneric = verify.Generic
+	PlatformAuto       = "auto"
+	PlatformVercel     = "vercel"
+	PlatformHeroku     = "heroku"
+	PlatformFirehose   = "firehose"
+	PlatformCloudflare = "cloudflare"
+	PlatformGeneric    = verify.Generic
 )
 
 // DrainPlatforms are the platforms that a drain can be set to.
-var DrainPlatforms = []string{PlatformAuto, PlatformGeneric}
+var DrainPlatforms = []string{PlatformAuto, PlatformVercel, PlatformHeroku, PlatformFirehose, PlatformCloudflare,
+	PlatformGeneric}
+
+// ErrUnsigned means that a drain has a signing secret, but is of a platform that does not sign.
+var ErrUnsigned = errors.New("only requests of vercel are signed")
 
 // MaxDrains is the maximum number of drains.
 const MaxDrains = 500
@@ -77,6 +89,24 @@ func (c drains) DrainByToken(id, token string) (*Drain, Presence) {
 	return nil, Unknown
 }
 
+// DrainSecrets are the opened secrets of a drain, without its token; empty = not set.
+type DrainSecrets struct{ Signing, VerifyCode string }
+
+// DrainSecrets opens the secrets of a drain.
+func (c drains) DrainSecrets(d *Drain) (s DrainSecrets, err error) {
+	open := func(field string, from Sealed, to *string) error {
+		if from == "" {
+			return nil
+		}
+		text, err := c.keyring.OpenString(d.ID, field, from)
+		*to = text
+		return err
+	}
+	err = errors.Join(open(FieldSigningSecret, d.Sealed.SigningSecret, &s.Signing),
+		open(FieldVerifyCode, d.Sealed.VerifyCode, &s.VerifyCode))
+	return s, err
+}
+
 // CreateDrain creates a drain. The caller sets everything except hash and version; account and times are set where they
 // are empty. It returns ErrConflict when the id exists.
 func (c drains) CreateDrain(ctx context.Context, d *Drain) (*Drain, error) {
@@ -88,8 +118,8 @@ func (c drains) CreateDrain(ctx context.Context, d *Drain) (*Drain, error) {
 	return addEntity(ctx, c.core, kindDrain, &filled)
 }
 
-// UpdateDrain changes a drain; see updateEntity. An update that restricts the drain (pauses it, or replaces its token)
-// returns only when no node acts on the old configuration.
+// UpdateDrain changes a drain; see updateEntity. An update that restricts the drain (pauses it, or replaces its token
+// or its signing secret) returns only when no node acts on the old configuration.
 func (c drains) UpdateDrain(ctx context.Context, id string, change func(*Drain) error) (*Drain, error) {
 	before, res, err := c.change(ctx, kindDrain, id, isExempt, func(old value) (value, error) {
 		was := old.(*Drain)
@@ -112,7 +142,9 @@ func (c drains) UpdateDrain(ctx context.Context, id string, change func(*Drain) 
 	if res.Entity == before {
 		return after, nil
 	}
-	if was := c.value(before).(*Drain); !was.Paused && after.Paused || !bytes.Equal(was.Hash, after.Hash) {
+	was := c.value(before).(*Drain)
+	if !was.Paused && after.Paused || !bytes.Equal(was.Hash, after.Hash) ||
+		was.Sealed.SigningSecret != after.Sealed.SigningSecret {
 		return after, c.Barrier(ctx, res)
 	}
 	c.WaitForPeers(ctx, res)
@@ -140,8 +172,19 @@ func (c drains) DeleteDrain(ctx context.Context, id string) error {
 func onlyRestrictsDrain(before, after *Drain) bool {
 	want := *before
 	want.UpdatedAt, want.Version, want.Paused = after.UpdatedAt, after.Version, before.Paused || after.Paused
-	want.Sealed, want.Hash, want.TokenRotatedBy = after.Sealed, after.Hash, after.TokenRotatedBy
+	want.Sealed.Token, want.Hash, want.TokenRotatedBy = after.Sealed.Token, after.Hash, after.TokenRotatedBy
 	return sameJSON(&want, after)
+}
+
+// eachSealed calls f with every secret of the drain; see the function eachSealed.
+func (d *Drain) eachSealed(f func(entity, field string, s *Sealed)) {
+	f(d.ID, FieldToken, &d.Sealed.Token)
+	if d.Sealed.SigningSecret != "" {
+		f(d.ID, FieldSigningSecret, &d.Sealed.SigningSecret)
+	}
+	if d.Sealed.VerifyCode != "" {
+		f(d.ID, FieldVerifyCode, &d.Sealed.VerifyCode)
+	}
 }
 
 func (d *Drain) validate() error {
@@ -149,6 +192,10 @@ func (d *Drain) validate() error {
 	if len(d.Hash) != conflog.HashLen {
 		hash = errors.New("hash is missing")
 	}
-	return errors.Join(hash, requireText("name", d.Name, 1, maxNameText),
+	var unsigned error
+	if d.Sealed.SigningSecret != "" && d.Platform != PlatformAuto && d.Platform != PlatformVercel {
+		unsigned = ErrUnsigned
+	}
+	return errors.Join(hash, unsigned, requireText("name", d.Name, 1, maxNameText),
 		requireOneOf("platform", d.Platform, DrainPlatforms...), requireRange("version", d.Version, 1, 1<<53))
 }

@@ -93,3 +93,40 @@ func TestDrainsAreBounded(t *testing.T) {
 		t.Errorf("deleting: %v", err)
 	}
 }
+
+// The secrets of a drain are opened under their own fields, survive a rewrap, and change no more than they say. Only
+// Vercel signs.
+func TestDrainSecrets(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	d := drain(n.keyring, "one", "token-one")
+	d.Sealed.SigningSecret = n.keyring.SealString(d.ID, FieldSigningSecret, "signs")
+	d.Sealed.VerifyCode = n.keyring.SealString(d.ID, FieldVerifyCode, "proves")
+	d, err := n.CreateDrain(ctx, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := n.DrainSecrets(d); err != nil || s != (DrainSecrets{"signs", "proves"}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	sealed := 0
+	eachSealed(d, func(entity, field string, s *Sealed) {
+		sealed++
+		if _, err := n.keyring.OpenString(entity, field, *s); err != nil {
+			t.Error(err)
+		}
+	})
+	if sealed != 3 {
+		t.Errorf("%d sealed secrets, want 3", sealed)
+	}
+	swapped := *d
+	swapped.Sealed.SigningSecret = d.Sealed.VerifyCode
+	if _, err := n.DrainSecrets(&swapped); !errors.Is(err, ErrUnseal) {
+		t.Errorf("a secret under another field: %v", err)
+	}
+	other := *d
+	other.Platform = PlatformHeroku
+	if err := other.validate(); !errors.Is(err, ErrUnsigned) {
+		t.Errorf("a signing secret for heroku: %v", err)
+	}
+}

@@ -210,7 +210,7 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 	case *ServiceSecret:
 		f(v.ID, FieldServiceSecret, &v.Sealed.Secret)
 	case *Drain:
-		f(v.ID, FieldToken, &v.Sealed.Token)
+		v.eachSealed(f)
 	case *Opaque:
 		for field, s := range v.Sealed {
 			f(v.ID, field, &s)

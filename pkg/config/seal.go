@@ -24,12 +24,15 @@ import (
 // \tdst_…/header/<Name>   added header values   Destination.Headers[Name], the name as stored
 // \tacc_…/alerts/…        channels of alerts    see FieldAlertURL and FieldAlertSecret
 // \tdrn_…/token           tokens of drains      Drain.Sealed.Token
+// \tdrn_…/signing_secret, verify_code           the same members of Drain.Sealed
 // \tlog/secret            of the log itself     LogSecret.Secret
 // \tservice_secret/secret of the service        ServiceSecret.Sealed.Secret
 const (
-	FieldToken        = "token"
-	FieldVerification = "verification"
-	FieldSecret       = "secret"
+	FieldToken         = "token"
+	FieldVerification  = "verification"
+	FieldSecret        = "secret"
+	FieldSigningSecret = "signing_secret"
+	FieldVerifyCode    = "verify_code"
 )
 
 // FieldHeader returns the field under which the value of an added header is sealed.
