@@ -229,16 +229,20 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 	}
 	q := newQuery(r, "recovery items "+job.ID)
 	states := enumFilter(q, "state", itemStates...)
+	items := job.Total
+	if len(enumFilter(q, "canary", "true")) > 0 {
+		items = job.Canary.Total // the first ones
+	}
 	limit, last := q.page()
 	if q.err != nil {
 		return q.err
 	}
 	out := list[itemView]{Data: []itemView{}}
-	if job.Total > 0 {
+	if items > 0 {
 		page, err := a.recovery.RecoveryItems(r.Context(), event.RecoveryJob{
-			Account: job.Account, ID: job.ID, Selection: job.Selection, Total: job.Total, Reserved: job.Reserved,
+			Account: job.Account, ID: job.ID, Selection: job.Selection, Total: items, Reserved: job.Reserved,
 			UnsentReason: job.State.UnsentReason(),
-		}, int(min(last.seq(), int64(job.Total))), limit, states)
+		}, int(min(last.seq(), int64(items))), limit, states)
 		if err != nil {
 			return err
 		}

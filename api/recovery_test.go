@@ -423,7 +423,7 @@ func TestRecoveryItems(t *testing.T) {
 	ids := id.NewGenerator(nil)
 	at := time.Date(2026, 11, 20, 1, 2, 3, 0, time.UTC)
 	for i, x := range []event.RecoveryItem{
-		{State: event.Delivered, Attempts: 2, Code: 200, At: at},
+		{State: event.Delivered, Attempts: 2, Code: 200, At: at, Type: "order.paid"},
 		{State: event.Failed, Attempts: 3, Error: event.CodeTimeout, At: at},
 		{State: event.Skipped, SkipReason: event.JobStopped}, {State: event.Skipped, SkipReason: event.DestinationDisabled},
 	} {
@@ -449,7 +449,7 @@ func TestRecoveryItems(t *testing.T) {
 	ev := c.fake.items[0].Event
 	want := map[string]any{
 		"id": rows[0].(map[string]any)["id"], "recovery_id": job.text("id"), "event_id": ev.Text(id.Event),
-		"destination_id": "dst_a", "delivery_id": id.DeliveryOf(ev, "dst_a"),
+		"event_type": "order.paid", "destination_id": "dst_a", "delivery_id": id.DeliveryOf(ev, "dst_a"),
 		"state": "delivered", "skipped_reason": nil, "canary": true, "attempts": 2.0, "last_response_status": 200.0,
 		"last_error_code": nil, "updated_at": "2026-11-20T01:02:03.000Z",
 	}
@@ -469,6 +469,11 @@ func TestRecoveryItems(t *testing.T) {
 	if page := c.do("GET", path+"?state=failed,delivered", nil).want(200); len(page.get("data").([]any)) != 2 {
 		t.Errorf("by state: %s", page.raw)
 	}
+	canary := c.do("GET", path+"?canary=true", nil).want(200).get("data").([]any)
+	if len(canary) != 1 || canary[0].(map[string]any)["canary"] != true {
+		t.Errorf("the canary is %v", canary)
+	}
+	c.do("GET", path+"?canary=maybe", nil).wantError(400, "invalid_request", "canary")
 	c.do("GET", path+"?state=lost", nil).wantError(400, "invalid_request", "state")
 }
 

@@ -134,6 +134,7 @@ type itemView struct {
 	ID                 string           `json:"id"`
 	RecoveryID         string           `json:"recovery_id"`
 	EventID            string           `json:"event_id"`
+	EventType          *string          `json:"event_type"`
 	DestinationID      string           `json:"destination_id"`
 	DeliveryID         string           `json:"delivery_id"`
 	State              event.Status     `json:"state"`
@@ -147,9 +148,9 @@ type itemView struct {
 
 func itemOf(j *config.Recovery, x *event.RecoveryItem) itemView {
 	v := itemView{
-		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), DestinationID: x.Destination,
-		DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State, SkippedReason: orNull(x.SkipReason),
-		Canary:   x.Seq < j.Canary.Total,
+		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), EventType: orNull(x.Type),
+		DestinationID: x.Destination, DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State,
+		SkippedReason: orNull(x.SkipReason), Canary: x.Seq < j.Canary.Total,
 		Attempts: x.Attempts, LastErrorCode: orNull(x.Error), UpdatedAt: web.Time(x.At),
 	}
 	if x.Code != 0 {

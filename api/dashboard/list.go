@@ -18,7 +18,7 @@ type filteredList struct {
 	Next            string // path of the next page; empty: there is none
 	CSV             string // path of the same list as CSV
 	Unavailable     string // why the list could not be read
-	Path            string // of the list without filters
+	ListPath        string // of the list without filters
 
 	names []string
 }
@@ -28,7 +28,7 @@ type filteredList struct {
 // says so.
 func listRows[T any](v *visit, api, path string, names []string, rows *[]T) (*filteredList, error) {
 	asked := v.r.URL.Query()
-	l := &filteredList{First: asked.Get("cursor") == "", Path: path, names: names}
+	l := &filteredList{First: asked.Get("cursor") == "", ListPath: path, names: names}
 	query, shown := url.Values{"limit": {"50"}}, filtersOf(asked, names)
 	for name, values := range shown {
 		query[name], l.Filtered = values, true
@@ -77,5 +77,5 @@ func (l *filteredList) With(name, value string) string {
 		}
 	}
 	query.Set(name, value)
-	return l.Path + "?" + query.Encode()
+	return l.ListPath + "?" + query.Encode()
 }

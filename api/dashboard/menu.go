@@ -21,6 +21,7 @@ func menu() []menuGroup {
 		{"Traffic", []menuItem{
 			{Path: "/app/endpoints", Name: "Endpoints", Icon: "endpoint"},
 			{Path: "/app/events", Name: "Events", Icon: "events"},
+			{Path: recoveriesPath, Name: "Recoveries", Icon: "recover"},
 			{Path: fixturesPath, Name: "Fixtures", Icon: "fixture"},
 		}},
 		{"Leaks", []menuItem{

@@ -77,7 +77,7 @@ func TestUsagePage(t *testing.T) {
 }
 
 // operationPages are pages of daily operation that every test of the group opens.
-var operationPages = []string{auditPath, usagePath}
+var operationPages = []string{auditPath, usagePath, recoveriesPath, "/app/recoveries/rec_1"}
 
 // A person with the scope read sees these pages without a control that would be refused.
 func TestReadPersonSeesNoActionOfOperation(t *testing.T) {
@@ -112,8 +112,7 @@ func TestForeignTextOfOperationIsHarmless(t *testing.T) {
 
 // operationRig answers the calls of these pages.
 func operationRig(t *testing.T) *rig {
-	r := newRig(t)
-	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments"}]}`)
+	r := recoveryRig(t)
 	r.api.on("GET /v1/audit", http.StatusOK, strings.ReplaceAll(oneAuditEntry, "ops<b>", "payments"))
 	r.api.on("GET /v1/usage", http.StatusOK, usageJSON)
 	return r

@@ -96,6 +96,7 @@ type RecoveryItem struct {
 	Attempts    int  // HTTP attempts within the job
 	Code        int  // HTTP status of the last one
 	Error       ErrorCode
+	Type        string    // of its event; empty if it has none, or the event is not stored any more
 	At          time.Time // when it reached its state; zero when the state follows from the job's own times
 }
 

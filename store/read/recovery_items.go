@@ -61,7 +61,10 @@ func (r *Reader) RecoveryItems(
 	if len(page.Rows) > limit {
 		page.Rows, page.More = page.Rows[:limit], true
 	}
-	return page, itemReader{r}.countItemAttempts(ctx, job, page.Rows)
+	if err := (itemReader{r}).countItemAttempts(ctx, job, page.Rows); err != nil {
+		return page, err
+	}
+	return page, itemReader{r}.setItemTypes(ctx, job.Account, page.Rows)
 }
 
 // items reads the items of a job with numbers in [from, to), in order, with their states.
@@ -175,6 +178,21 @@ func (r itemReader) countItemAttempts(ctx context.Context, job event.RecoveryJob
 		}
 		return err
 	})
+}
+
+// setItemTypes sets the types of the items' events.
+func (r itemReader) setItemTypes(ctx context.Context, account string, items []event.RecoveryItem) error {
+	if len(items) == 0 {
+		return nil
+	}
+	q := ch.WhereIDs(new(ch.Query).Add("SELECT id, type FROM events WHERE account = ", account), eventsOf(items))
+	types, err := byKey(ctx, r.Reader, q, func(rows driver.Rows, d *id.ID, kind *string) error {
+		return rows.Scan(d, kind)
+	})
+	for i := range items {
+		items[i].Type = types[items[i].Event]
+	}
+	return err
 }
 
 // OpenRecoveryItems calls each for the items of a job with numbers in [from, to) that the job may still have to submit,

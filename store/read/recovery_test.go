@@ -64,7 +64,8 @@ func TestSelectRecoveryHasEachFailureOnce(t *testing.T) {
 	slices.Reverse(items)
 	for i, x := range items {
 		want := event.RecoveryItem{
-			Seq: i, Event: x.Event, Destination: "dst_gone", State: event.Skipped, SkipReason: event.DestinationDeleted}
+			Seq: i, Event: x.Event, Destination: "dst_gone", State: event.Skipped, SkipReason: event.DestinationDeleted,
+			Type: failed[0].Type}
 		switch {
 		case i < 8:
 			want.Event, want.Destination, want.State, want.SkipReason = failed[i].ID, "dst_a", event.Pending, ""

@@ -6,6 +6,9 @@
 // focus has left it.
 const replace = (old, now) => {
   const used = document.activeElement;
+  if (old.querySelector(':popover-open')) { // a question waits for its answer
+    return;
+  }
   if (!old.contains(used)) {
     old.replaceWith(now);
     return;

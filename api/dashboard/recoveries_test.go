@@ -1,0 +1,188 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// recoveryJSON is a job of the API; jobIn returns it in another state.
+const recoveryJSON = `{"id":"rec_1","object":"recovery","endpoint_id":"ep_1","destination_id":null,
+"since":"2026-08-21T06:00:00.000Z","until":"2026-08-21T22:20:00.000Z","rate_per_second":20,"state":"ready","total":1284,
+"pending":1267,"queued":0,"delivered":0,"failed":0,"skipped":17,"canary":{"total":0,"delivered":0,"failed":0},
+"by_destination":[{"id":"dst_1","total":1196,"failed":0,"top_error":null},
+{"id":"dst_gone","total":88,"failed":0,"top_error":null}],"eta_seconds":64,"stop_reason":null,
+"created_at":"2026-08-21T22:20:00.000Z","started_at":null,"finished_at":null,"deadline_at":"2026-08-22T22:20:00.000Z",
+"created_by":"usr_1"}`
+
+func jobIn(state string, more ...string) string {
+	return strings.NewReplacer(append(more, `"state":"ready"`, `"state":"`+state+`"`)...).Replace(recoveryJSON)
+}
+
+const recoveryItemsJSON = `{"data":[{"id":"ritem_2","event_id":"evt_0000000000000000000000000b","event_type":"a<b>",
+"destination_id":"dst_1","state":"skipped","skipped_reason":"already_delivered","canary":false,"attempts":0,
+"last_response_status":null,"last_error_code":null,"updated_at":"2026-08-21T22:21:00.000Z"},
+{"id":"ritem_1","event_id":"evt_0000000000000000000000000a","event_type":null,"destination_id":"dst_gone",
+"state":"failed","skipped_reason":null,"canary":true,"attempts":2,"last_response_status":500,
+"last_error_code":"http_status","updated_at":"2026-08-21T22:21:00.000Z"}],"next_cursor":"c2"}`
+
+// recoveryRig answers the calls of the pages of recoveries.
+func recoveryRig(t *testing.T) *rig {
+	r := newEndpointRig(t)
+	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments"}]}`)
+	r.api.on("GET /v1/recoveries", http.StatusOK, `{"data":[`+recoveryJSON+`],"next_cursor":"c2"}`)
+	r.api.on("GET /v1/recoveries/rec_1", http.StatusOK, recoveryJSON)
+	r.api.on("GET /v1/recoveries/rec_1/items", http.StatusOK, recoveryItemsJSON)
+	r.api.on("POST /v1/recoveries", http.StatusCreated, recoveryJSON)
+	r.api.on("GET /v1/events", http.StatusOK, strings.NewReplacer(`"held","reason":"breaker_open"`,
+		`"failed","reason":"attempts_exhausted"`).Replace(oneEvent))
+	return r
+}
+
+// formOf returns the fields of the form that is sent to path.
+func (a *answer) formOf(path string) url.Values {
+	a.t.Helper()
+	if !strings.Contains(a.body, `action="`+path+`"`) {
+		a.t.Fatalf("the page has no form for %s: %s", path, a.main())
+	}
+	return a.fields(path)
+}
+
+// From the choice of an endpoint to the end, with the forms alone: no script is needed.
+func TestRecoveryWithoutScripts(t *testing.T) {
+	r := recoveryRig(t)
+	b := r.signedIn()
+	b.get(recoveriesPath).want(200, `href="/app/recoveries/new"`, "payments", "1,284", "c2")
+	page := b.get(newRecoveryPath).want(200, `<option value="ep_1"`, `value="2026-08-20T22:24:00Z"`)
+	if strings.Contains(page.main(), `method="post"`) {
+		t.Error("a job can be prepared before an endpoint is chosen")
+	}
+	page = b.get(newRecoveryPath+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempts_exhausted",
+		"held: breaker &lt;open&gt;", "Counted in the newest 1 failed events", "Show the events", "All that are enabled")
+	form := page.formOf(recoveriesPath)
+	form.Set("rate_per_second", "20")
+	b.post(recoveriesPath, form).wantRedirect("/app/recoveries/rec_1")
+	call := r.api.calls[len(r.api.calls)-1]
+	if want := `{"endpoint_id":"ep_1","rate_per_second":20,"since":"2026-08-21"}`; call.Body != want ||
+		call.Key != form.Get("nonce") {
+		t.Errorf("prepared by %s with the key %s", call.Body, call.Key)
+	}
+	for _, x := range []struct{ state, action, says string }{
+		{"preparing", "cancel", "Nothing is sent"},
+		{"ready", "canary", "Send a canary of 5"},
+		{"ready", "cancel", "Nothing was sent yet"},
+		{"canary_running", "cancel", "The canary is on its way"},
+		{"awaiting_approval", "continue", "The canary passed. Send the other 1,267?"},
+		{"awaiting_approval", "cancel", "about 1\u00a0min 4\u00a0s"},
+		{"running", "cancel", "20 deliveries a second"},
+	} {
+		r.api.on("GET /v1/recoveries/rec_1", http.StatusOK, jobIn(x.state))
+		r.api.on("POST /v1/recoveries/rec_1", http.StatusOK, recoveryJSON)
+		page := b.get("/app/recoveries/rec_1").want(200, x.says, `http-equiv="refresh"`, `data-live="/app/recoveries/rec_1"`,
+			"in 23\u00a0h", "2026-08-22")
+		form := page.formOf("/app/recoveries/rec_1/" + x.action)
+		b.post("/app/recoveries/rec_1/"+x.action, form).wantRedirect("/app/recoveries/rec_1")
+		call := r.api.calls[len(r.api.calls)-1]
+		if call.Body != `{"action":"`+x.action+`"}` || call.Key != form.Get("nonce") {
+			t.Errorf("%s in %s: %s with the key %s", x.action, x.state, call.Body, call.Key)
+		}
+	}
+}
+
+// What has ended offers no action but the same again, says why it ended, and is not fetched again.
+func TestEndedRecoveries(t *testing.T) {
+	r := recoveryRig(t)
+	b := r.signedIn()
+	for state, says := range map[string]string{
+		"completed": "Completed: 0 of 1,284 delivered, 17 skipped", "stopped": "A delivery failed for good",
+		"cancelled": "Cancelled: 0 of 1,284", "expired": "Expired: 0 of 1,284", "failed": "It could not be prepared",
+	} {
+		r.api.on("GET /v1/recoveries/rec_1", http.StatusOK, jobIn(state, `"stop_reason":null`,
+			`"stop_reason":"delivery_failed"`, `"finished_at":null`, `"finished_at":"2026-08-21T22:23:00.000Z"`))
+		main := b.get("/app/recoveries/rec_1").want(200, says, "Prepare the same again",
+			`href="/app/recoveries/new?endpoint_id=ep_1&amp;rate_per_second=20&amp;since=2026-08-21T06%3A00%3A00.000Z"`).main()
+		if strings.Contains(main, `method="post"`) || strings.Contains(main, "data-live") ||
+			strings.Contains(main, `http-equiv="refresh"`) {
+			t.Errorf("%s: %s", state, main)
+		}
+	}
+}
+
+// The counters of the page are those of one answer of the API, and the sum stands beside them.
+func TestRecoveryShowsEveryCounter(t *testing.T) {
+	r := recoveryRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/recoveries/rec_1", http.StatusOK, jobIn("running",
+		"\n\"pending\":1267,\"queued\":0,\"delivered\":0,\"failed\":0",
+		"\n\"pending\":1000,\"queued\":60,\"delivered\":205,\"failed\":2", `"canary":{"total":0,"delivered":0`,
+		`"canary":{"total":5,"delivered":5`))
+	page := b.get("/app/recoveries/rec_1", "HX-Request", "true", "HX-Target", "job").want(200,
+		`data-counter="total">1,284<`, `data-counter="pending">1,000<`, `data-counter="queued">60<`,
+		`data-counter="delivered">205<`, `data-counter="failed">2<`, `data-counter="skipped">17<`, "5 of 5",
+		"205 delivered and 2 failed of 1,284")
+	if !strings.HasPrefix(page.body, `<div id="job"`) || strings.Contains(page.body, `id="items"`) {
+		t.Errorf("the part is %s", page.body)
+	}
+	reads := 0
+	for _, c := range r.api.calls {
+		if c.Path == "/v1/recoveries/rec_1" {
+			reads++
+		}
+	}
+	if reads != 1 {
+		t.Errorf("the job was read %d times for one page", reads)
+	}
+}
+
+// Items say what came of them, with the type of their event; those of the canary stand alone too.
+func TestRecoveryItemsSayWhy(t *testing.T) {
+	r := recoveryRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/recoveries/rec_1", http.StatusOK, jobIn("stopped", `"canary":{"total":0,"delivered":0`,
+		`"canary":{"total":5,"delivered":4`))
+	b.get("/app/recoveries/rec_1?state=failed").want(200, "it was delivered meanwhile (already_delivered)", "a&lt;b&gt;",
+		"answered 500 (http_status)", "dst_gone", `<span class="tag">canary</span>`, "h-c",
+		`href="/app/recoveries/rec_1?cursor=c2&amp;state=failed"`)
+	asked := map[string]bool{}
+	for _, c := range r.api.calls {
+		if strings.HasSuffix(c.Path, "/items") {
+			asked[c.Query.Encode()] = true
+		}
+	}
+	if !asked["canary=true"] || !asked["limit=50&state=failed"] {
+		t.Errorf("items were asked for by %v", asked)
+	}
+}
+
+// An action that the state of the job does not allow any more changes nothing: the page says so and shows the state.
+func TestRecoveryThatMovedOn(t *testing.T) {
+	r := recoveryRig(t)
+	b := r.signedIn()
+	form := b.get("/app/recoveries/rec_1").formOf("/app/recoveries/rec_1/canary")
+	r.api.on("GET /v1/recoveries/rec_1", http.StatusOK, jobIn("awaiting_approval"))
+	r.api.on("POST /v1/recoveries/rec_1", http.StatusBadRequest,
+		`{"error":{"type":"invalid_state","message":"action: canary is not allowed","param":"action"}}`)
+	b.post("/app/recoveries/rec_1/canary", form).want(400, "Not done: Canary is not allowed.", "The canary passed")
+	r.api.on("POST /v1/recoveries/rec_1", http.StatusServiceUnavailable, logAway)
+	b.post("/app/recoveries/rec_1/canary", form).want(503, "Your change was not confirmed")
+	b.get("/app/recoveries/rec_9").want(404, "no such recovery", `class="b" href="/app/recoveries"`)
+}
+
+// A form that the API refuses shows the error at its field and keeps what was entered.
+func TestRecoveryFormErrors(t *testing.T) {
+	r := recoveryRig(t)
+	b := r.signedIn()
+	form := b.get(newRecoveryPath + "?endpoint_id=ep_1").formOf(recoveriesPath)
+	form.Set("rate_per_second", "500")
+	r.api.on("POST /v1/recoveries", http.StatusBadRequest,
+		`{"error":{"type":"invalid_request","message":"rate_per_second: must be 1 to 100","param":"rate_per_second"}}`)
+	b.post(recoveriesPath, form).want(400, "Must be 1 to 100.", `value="500"`, `href="#f-rate_per_second"`)
+	r.api.on("GET /v1/events", http.StatusServiceUnavailable, storeAway)
+	b.get(newRecoveryPath+"?endpoint_id=ep_1").want(200, "The event store is unavailable", "Recover orders")
+	b.get(newRecoveryPath+"?endpoint_id=ep_9").want(400, "it may have been deleted")
+	r.people.person.Scope = config.Read
+	b.get(newRecoveryPath).want(403)
+}

@@ -1,0 +1,295 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+)
+
+// recoveryData is a recovery job of the API.
+type recoveryData struct {
+	ID            string               `json:"id"`
+	EndpointID    string               `json:"endpoint_id"`
+	DestinationID *string              `json:"destination_id"`
+	Since         string               `json:"since"`
+	Until         string               `json:"until"`
+	Rate          int                  `json:"rate_per_second"`
+	State         config.RecoveryState `json:"state"`
+	Total         int64                `json:"total"`
+	Pending       int64                `json:"pending"`
+	Queued        int64                `json:"queued"`
+	Delivered     int64                `json:"delivered"`
+	Failed        int64                `json:"failed"`
+	Skipped       int64                `json:"skipped"`
+	Canary        struct {
+		Total     int64 `json:"total"`
+		Delivered int64 `json:"delivered"`
+		Failed    int64 `json:"failed"`
+	} `json:"canary"`
+	ByDestination []*recoveryPart `json:"by_destination"`
+	ETASeconds    *int64          `json:"eta_seconds"`
+	StopReason    *string         `json:"stop_reason"`
+	CreatedAt     string          `json:"created_at"`
+	FinishedAt    string          `json:"finished_at"`
+	DeadlineAt    string          `json:"deadline_at"`
+	CreatedBy     string          `json:"created_by"`
+	Warnings      []warningData   `json:"warnings"`
+
+	EndpointName string `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
+}
+
+// recoveryPart is the part of a job for one destination.
+type recoveryPart struct {
+	ID       string  `json:"id"`
+	Total    int64   `json:"total"`
+	Failed   int64   `json:"failed"`
+	TopError *string `json:"top_error"`
+
+	Name string `json:"-"`
+}
+
+// Path is the page of the job.
+func (j *recoveryData) Path() string { return recoveriesPath + "/" + url.PathEscape(j.ID) }
+
+func (j *recoveryData) api() string { return "/v1/recoveries/" + url.PathEscape(j.ID) }
+
+// EndpointPath is the page of the job's endpoint.
+func (j *recoveryData) EndpointPath() string {
+	return endpointsPath + "/" + url.PathEscape(j.EndpointID)
+}
+
+// Again is the form of a new job with the same selection.
+func (j *recoveryData) Again() string {
+	query := url.Values{"endpoint_id": {j.EndpointID}, "since": {j.Since}, "rate_per_second": {strconv.Itoa(j.Rate)}}
+	if j.DestinationID != nil {
+		query.Set("destination_id", *j.DestinationID)
+	}
+	return newRecoveryPath + "?" + query.Encode()
+}
+
+// Ended reports whether the job sends nothing any more.
+func (j *recoveryData) Ended() bool { return j.State.Ended() }
+
+// Is reports whether the job has that state.
+func (j *recoveryData) Is(state string) bool { return string(j.State) == state }
+
+// Counters are the counts of the job's deliveries by state; they add up to Total.
+func (j *recoveryData) Counters() []counter {
+	return []counter{
+		{"pending", j.Pending, "not sent yet"}, {"queued", j.Queued, "sent, no result yet"}, {"delivered", j.Delivered, ""},
+		{"failed", j.Failed, "for good"}, {"skipped", j.Skipped, "not to be sent"},
+	}
+}
+
+// counter is one of the counts of a job, with what it means.
+type counter struct {
+	Name  string
+	Count int64
+	Hint  string
+}
+
+// CanarySize is how many deliveries the canary sends.
+func (j *recoveryData) CanarySize() int64 { return min(j.Pending, config.MaxCanaryDeliveries) }
+
+// meterWidth is the width of a meter in its own units.
+const meterWidth = 1000
+
+// DeliveredWidth and FailedWidth are widths in a meter that stands for all deliveries.
+func (j *recoveryData) DeliveredWidth() int64 { return meterWidth * j.Delivered / max(j.Total, 1) }
+
+// FailedWidth is the width of the failed deliveries.
+func (j *recoveryData) FailedWidth() int64 { return meterWidth * j.Failed / max(j.Total, 1) }
+
+// Remaining is about how long the deliveries that are left take; empty if that is not known.
+func (j *recoveryData) Remaining() string {
+	if j.ETASeconds == nil {
+		return ""
+	}
+	return "about " + durationText(float64(*j.ETASeconds))
+}
+
+// Status is the state of the job with a mark.
+func (j *recoveryData) Status() status {
+	word := strings.ReplaceAll(string(j.State), "_", " ")
+	switch j.State {
+	case config.RecoveryCompleted:
+		return status{Word: word, Mark: "delivered"}
+	case config.RecoveryAwaitingApproval, config.RecoveryReady:
+		return status{Word: word, Mark: "held", On: true}
+	case config.RecoveryStopped, config.RecoveryFailed:
+		return status{Word: word, Mark: "failed", On: true}
+	case config.RecoveryCancelled, config.RecoveryExpired:
+		return status{Word: word, Mark: "skipped"}
+	default:
+		return status{Word: word, Mark: "pending"}
+	}
+}
+
+// recoverySteps are the steps of a job.
+var recoverySteps = []string{"Prepare", "Canary", "Approve", "Run"}
+
+// recoveryStep is one step for the template.
+type recoveryStep struct {
+	Name, Hint    string
+	Done, Present bool
+}
+
+// Steps are the steps of the job with what is known of each.
+func (j *recoveryData) Steps() []recoveryStep {
+	present := map[config.RecoveryState]int{
+		config.RecoveryPreparing: 0, config.RecoveryReady: 1, config.RecoveryCanaryRunning: 1,
+		config.RecoveryAwaitingApproval: 2, config.RecoveryRunning: 3,
+	}
+	at, open := present[j.State]
+	switch continued := j.Delivered+j.Failed+j.Queued > j.Canary.Total; {
+	case open:
+	case j.State == config.RecoveryFailed: // the preparation failed
+	case j.State == config.RecoveryCompleted:
+		at = len(recoverySteps)
+	case continued:
+		at = 3
+	case j.Canary.Total > 0 && j.Canary.Delivered == j.Canary.Total:
+		at = 2
+	default:
+		at = 1
+	}
+	steps := make([]recoveryStep, len(recoverySteps))
+	for i, name := range recoverySteps {
+		steps[i] = recoveryStep{Name: name, Done: i < at, Present: open && i == at}
+	}
+	if j.State != config.RecoveryPreparing {
+		steps[0].Hint = number(j.Total) + " selected"
+	}
+	if j.Canary.Total > 0 {
+		steps[1].Hint = fmt.Sprintf("%d of %d delivered", j.Canary.Delivered, j.Canary.Total)
+	}
+	if j.State == config.RecoveryAwaitingApproval {
+		steps[2].Hint = "waits for you"
+	}
+	steps[3].Hint = fmt.Sprintf("at %d a second", j.Rate)
+	return steps
+}
+
+// stopTexts say why a job has ended before its end, by the word of the API.
+var stopTexts = map[string]string{
+	config.StopDeliveryFailed: "A delivery failed for good, so nothing more was sent.",
+	config.StopDestinationUnavailable: "A destination takes no deliveries: it is disabled, paused or removed. Nothing " +
+		"more was sent.",
+	config.StopDeadline:  "It was not finished within 24 hours.",
+	config.StopCancelled: "It was cancelled. Requests that were on their way may have finished.",
+}
+
+// Stop is why the job has ended before its end; empty if it has not.
+func (j *recoveryData) Stop() string {
+	if j.StopReason == nil {
+		return ""
+	}
+	if text := stopTexts[*j.StopReason]; text != "" {
+		return text
+	}
+	return sentence(*j.StopReason)
+}
+
+// recoveryItem is a delivery of a job.
+type recoveryItem struct {
+	ID            string  `json:"id"`
+	EventID       string  `json:"event_id"`
+	EventType     *string `json:"event_type"`
+	DestinationID string  `json:"destination_id"`
+	State         string  `json:"state"`
+	SkippedReason *string `json:"skipped_reason"`
+	Canary        bool    `json:"canary"`
+	Attempts      int     `json:"attempts"`
+	LastStatus    *int    `json:"last_response_status"`
+	LastError     *string `json:"last_error_code"`
+	UpdatedAt     string  `json:"updated_at"`
+
+	Destination string `json:"-"` // its name
+}
+
+// EventPath is the page of the event.
+func (x *recoveryItem) EventPath() string { return eventsPath + "/" + url.PathEscape(x.EventID) }
+
+// ShortID is the end of the event's id, which differs between events of the same time.
+func (x *recoveryItem) ShortID() string { return "…" + x.EventID[max(0, len(x.EventID)-8):] }
+
+// Status is the state of the item with a mark.
+func (x *recoveryItem) Status() status {
+	if x.State == string(event.ItemQueued) {
+		return status{Word: x.State, Mark: "pending"}
+	}
+	return newStatus(x.State)
+}
+
+// skipTexts say why an item is not sent, by the word of the API.
+var skipTexts = map[event.Reason]string{
+	event.PayloadExpired:      "its payload is not kept any more",
+	event.AlreadyDelivered:    "it was delivered meanwhile",
+	event.DestinationDisabled: "the destination is disabled",
+	event.DestinationDeleted:  "the destination was removed",
+	event.EndpointDeleted:     "the endpoint was deleted",
+	event.JobStopped:          "the recovery stopped before it",
+	event.JobCancelled:        "the recovery was cancelled before it",
+	event.Deadline:            "24 hours had passed",
+	event.Filtered:            "the filter of the destination leaves it out",
+	event.Purged:              "it was purged",
+}
+
+// Result says what came of the item: why it was skipped, or what its destination answered last.
+func (x *recoveryItem) Result() string {
+	switch {
+	case x.SkippedReason != nil:
+		if text := skipTexts[event.Reason(*x.SkippedReason)]; text != "" {
+			return text + " (" + *x.SkippedReason + ")"
+		}
+		return *x.SkippedReason
+	case x.LastError != nil && x.LastStatus != nil:
+		return "answered " + strconv.Itoa(*x.LastStatus) + " (" + *x.LastError + ")"
+	case x.LastError != nil:
+		return *x.LastError
+	case x.LastStatus != nil:
+		return "answered " + strconv.Itoa(*x.LastStatus)
+	case x.State == string(event.ItemQueued):
+		return "waits for its destination"
+	case x.State == string(event.Pending):
+		return "not sent yet"
+	}
+	return ""
+}
+
+// cause is a reason for which deliveries to a destination have failed.
+type cause struct {
+	Destination, Reason string
+	Count               int64
+	Example             string // the newest event with it, in a sentence
+	EventPath           string
+}
+
+// causesOf counts the reasons of failed deliveries, the most frequent first. names are those of destinations.
+func causesOf(events []*eventRow, names map[string]string) []*cause {
+	var causes []*cause
+	for _, e := range events {
+		for _, d := range e.Deliveries {
+			if d.Status != string(event.Failed) {
+				continue
+			}
+			name, reason := d.DestinationID, textOf(d.Reason)
+			if names[name] != "" {
+				name = names[name]
+			}
+			i := slices.IndexFunc(causes, func(c *cause) bool { return c.Destination == name && c.Reason == reason })
+			if i < 0 {
+				i, causes = len(causes), append(causes,
+					&cause{Destination: name, Reason: reason, Example: e.Why, EventPath: e.Path()})
+			}
+			causes[i].Count++
+		}
+	}
+	slices.SortStableFunc(causes, func(a, b *cause) int { return int(b.Count - a.Count) })
+	return causes
+}
