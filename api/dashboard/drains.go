@@ -31,6 +31,8 @@ type drainData struct {
 	Hits           *int64  `json:"hits_24h"`
 	Rejected       *int64  `json:"rejected_24h"`
 	LastError      *string `json:"last_error"`
+	Signed         bool    `json:"signing_secret_set"`
+	Verifies       bool    `json:"verify_code_set"`
 	Version        int     `json:"version"`
 	CreatedAt      string  `json:"created_at"`
 }
@@ -45,14 +47,6 @@ func (d *drainData) Paused() bool { return d.State == "paused" }
 
 // Unknown reports whether the store, which knows what the drain has received, does not answer.
 func (d *drainData) Unknown() bool { return d.Requests == nil }
-
-// OtherPlatform is the platform whose format the newest request had; empty if that is the drain's own.
-func (d *drainData) OtherPlatform() string {
-	if d.Platform == nil || *d.Platform == d.OwnPlatform {
-		return ""
-	}
-	return *d.Platform
-}
 
 // LineCount and the counts beside it are those of the last 24 hours.
 func (d *drainData) LineCount() int64 { return count(d.Lines) }
@@ -80,6 +74,7 @@ var drainErrors = map[string]string{
 	"too_slow":             "It did not arrive in time. Check the network between the client and this service.",
 	"unsupported_encoding": "It was compressed with something else than gzip. Send gzip or plain text.",
 	"unreadable":           "Its gzip data was corrupt, or it did not arrive completely.",
+	"bad_signature":        "Vercel's signature was missing or wrong. Paste the signature secret again that Vercel shows.",
 	"unavailable":          "The log of this service did not answer. The client should have sent it again.",
 }
 
@@ -148,8 +143,9 @@ func createDrain(v *visit) error {
 // drainPageData is the data of the page of one drain.
 type drainPageData struct {
 	*drainData
-	Form  *form
-	Decoy string // a key that is marked as a test wherever it is found
+	Form      *form
+	Decoy     string // a key that is marked as a test wherever it is found
+	Platforms []option
 }
 
 // readDrain returns the drain in the path.
@@ -168,28 +164,19 @@ func showDrain(v *visit) error {
 	if err != nil {
 		return err
 	}
-	v.selfReloading = true
-	return v.page("drain", &drainPageData{d, newForm(url.Values{"name": {d.Name}}, ""), apikey.NewDecoy()})
+	return showDrainForm(v, d, newForm(url.Values{"name": {d.Name}, "platform": {d.OwnPlatform}}, ""))
 }
 
-// renameDrain changes the name of a drain.
-func renameDrain(v *visit) error {
-	f, err := v.form()
-	if err != nil {
-		return err
-	}
-	d, err := readDrain(v)
-	if err != nil {
-		return err
-	}
-	err = v.send("PATCH", d.api(), map[string]any{"name": strings.TrimSpace(f.Value("name"))}, "", nil)
-	if x, ok := errors.AsType[*apiError](err); ok && x.Status == http.StatusBadRequest {
-		v.status = f.setError(x)
-		return v.page("drain", &drainPageData{d, f, apikey.NewDecoy()})
-	} else if err != nil {
-		return err
-	}
-	return v.redirect(d.Path(), "Saved")
+// showDrainForm shows the page of a drain; f holds its settings.
+func showDrainForm(v *visit, d *drainData, f *form) error {
+	v.selfReloading = true
+	return v.page("drain", &drainPageData{d, f, apikey.NewDecoy(), drainPlatforms})
+}
+
+// badRequest returns the answer of the API if it refused what a person has entered.
+func badRequest(err error) (*apiError, bool) {
+	x, ok := errors.AsType[*apiError](err)
+	return x, ok && x.Status == http.StatusBadRequest
 }
 
 // actOnDrain calls the API about the drain in the path and returns to its page.

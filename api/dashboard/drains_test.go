@@ -39,10 +39,10 @@ func TestSetUpADrain(t *testing.T) {
 		`"lines_24h":0`, `"lines_24h":1234`, `"hits_24h":0`, `"hits_24h":2`, `"last_error":null`, `"last_error":"too_large"`,
 		`"detected_platform":null`, `"detected_platform":"vercel"`).Replace(oneDrain)
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, received)
-	b.get("/app/drains/drn_1").want(200, "Lines arrive", "secrets seen 2 times", "in the format of vercel",
+	b.get("/app/drains/drn_1").want(200, "Lines arrive", "secrets seen 2 times", ", from Vercel",
 		"It was too large")
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, strings.ReplaceAll(received, "vercel", "generic"))
-	if body := b.get("/app/drains/drn_1").want(200, "Lines arrive").body; strings.Contains(body, "in the format of") {
+	if body := b.get("/app/drains/drn_1").want(200, "Lines arrive").body; strings.Contains(body, ", from ") {
 		t.Error("the page names the format that every drain takes")
 	}
 	r.api.on("GET /v1/drains", http.StatusOK, `{"data":[`+received+`]}`)
@@ -84,5 +84,51 @@ func TestActionsOfADrain(t *testing.T) {
 	b.get("/app/drains/drn_1").want(200)
 	if body := b.get("/app/drains/drn_1").body; strings.Contains(body, "Rotate URL") {
 		t.Error("a read person sees an action")
+	}
+}
+
+// The page of a drain has the text to paste for each platform; who may only read sees no token. What a platform gives
+// its customer is saved, left as it is, or removed.
+func TestPlatformsOfADrain(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	shown := strings.Replace(oneDrain, `"platform":"generic"`, `"platform":"auto","signing_secret_set":true`, 1)
+	r.api.on("GET /v1/drains/drn_1", http.StatusOK, shown)
+	r.api.on("PATCH /v1/drains/drn_1", http.StatusOK, shown)
+	const base = "https://relay.example.com/drain/drn_1"
+	page := b.get("/app/drains/drn_1").want(200, "heroku drains:add &#39;"+base+"/tok&#39; -a YOUR_APP",
+		`<code class="pick">`+base+`</code>`, `<code class="pick">tok</code>`,
+		`<code class="pick">`+base+"?header_Authorization=Bearer%20tok</code>", "One is set", "Remove the secret that is set",
+		"x-vercel-verify", "api.cloudflare.com")
+	if strings.Contains(page.body, "<details open") {
+		t.Error("a platform is open that nobody uses")
+	}
+	r.api.on("GET /v1/drains/drn_1", http.StatusOK, strings.Replace(shown, `"detected_platform":null`,
+		`"detected_platform":"heroku"`, 1))
+	if body := b.get("/app/drains/drn_1").body; strings.Count(body, "<details open") != 1 {
+		t.Error("the platform that was recognised is not open")
+	}
+	for _, x := range []struct {
+		form url.Values
+		want string
+	}{
+		{url.Values{"platform": {"vercel"}, "signing_secret": {" s3cr "}, "verify_code": {"code"}},
+			`{"name":"n","platform":"vercel","signing_secret":"s3cr","verify_code":"code"}`},
+		{url.Values{"signing_secret": {""}, "verify_code": {""}}, `{"name":"n"}`},
+		{url.Values{"remove_signing_secret": {"true"}, "remove_verify_code": {"true"}},
+			`{"name":"n","signing_secret":null,"verify_code":null}`},
+	} {
+		x.form["nonce"], x.form["name"] = []string{page.nonce()}, []string{"n"}
+		b.post("/app/drains/drn_1", x.form).wantRedirect("/app/drains/drn_1")
+		if call := r.api.calls[len(r.api.calls)-1]; call.Body != x.want {
+			t.Errorf("sent %s, want %s", call.Body, x.want)
+		}
+	}
+	r.api.on("PATCH /v1/drains/drn_1", http.StatusBadRequest,
+		`{"error":{"type":"invalid_request","message":"signing_secret: must be printable","param":"signing_secret"}}`)
+	body := b.post("/app/drains/drn_1", url.Values{"nonce": {page.nonce()}, "name": {"n"}, "signing_secret": {"s3 cr"}}).
+		want(400, "Must be printable").body
+	if strings.Contains(body, "s3 cr") {
+		t.Error("the page shows a secret again")
 	}
 }

@@ -9,7 +9,7 @@ func leakRoutes() []route {
 		{"GET", drainsPath, reader, listDrains},
 		{"POST", drainsPath, writer, createDrain},
 		{"GET", drainPath, reader, showDrain},
-		{"POST", drainPath, writer, renameDrain},
+		{"POST", drainPath, writer, saveDrain},
 		{"POST", drainPath + "/pause", writer, pauseDrain},
 		{"POST", drainPath + "/unpause", writer, unpauseDrain},
 		{"POST", drainPath + "/rotate", writer, rotateDrain},
