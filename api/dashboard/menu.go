@@ -29,6 +29,11 @@ func menu() []menuGroup {
 			{Path: drainsPath, Name: "Log drains", Icon: "drain"},
 		}},
 		{"Account", []menuItem{
+			{Path: alertsPath, Name: "Alerts", Icon: "note", Tabs: []menuItem{
+				{Path: alertHistoryPath, Name: "Firing and past"},
+				{Path: alertRulesPath, Name: "Rules"},
+				{Path: alertChannelsPath, Name: "Channels"},
+			}},
 			{Path: usagePath, Name: "Usage", Icon: "usage"},
 			{Path: auditPath, Name: "Audit log", Icon: "audit"},
 			{Path: "/app/settings", Name: "Settings", Icon: "settings", Tabs: []menuItem{

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"errors"
 	"net/url"
-	"slices"
 	"strconv"
 )
 
@@ -78,11 +77,15 @@ func (u *usageData) UsedPercent() string {
 	return strconv.FormatInt(int64(float64(u.Events.Total)/float64(*u.Allowance)*100), 10) + "\u00a0%"
 }
 
-// NewestFirst returns the days, newest first.
-func (u *usageData) NewestFirst() []dayUse {
-	days := slices.Clone(u.Daily)
-	slices.Reverse(days)
-	return days
+// Days is the usage of each day of the period.
+func (u *usageData) Days() *barChart {
+	rows := make([]chartRow, len(u.Daily))
+	for i, d := range u.Daily {
+		rows[i] = chartRow{d.Date, []int64{d.Received, d.Sent, d.Findings}}
+	}
+	title := number(u.Events.Total) + " events and findings in " + plural(len(rows), "day", "days")
+	return newBarChart(title, "Day (UTC)",
+		[]series{{"Received", colourOK}, {"Sent", colourUse}, {"Findings", colourWait}}, rows)
 }
 
 // showUsage shows the usage of the present month by day and endpoint, and what it will be at its end.

@@ -1,0 +1,377 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Paths of the pages of alerts.
+const (
+	alertsPath        = "/app/alerts"
+	alertHistoryPath  = alertsPath + "/history"
+	alertRulesPath    = alertsPath + "/rules"
+	alertChannelsPath = alertsPath + "/channels"
+)
+
+func openAlerts(v *visit) error { return v.redirect(alertHistoryPath, "") }
+
+// alertData is an alert of the API that fires or was resolved lately.
+type alertData struct {
+	ID            string          `json:"id"`
+	Rule          string          `json:"rule"`
+	EndpointID    *string         `json:"endpoint_id"`
+	DestinationID *string         `json:"destination_id"`
+	RecoveryID    *string         `json:"recovery_id"`
+	State         string          `json:"state"`
+	Value         json.RawMessage `json:"value"`
+	Threshold     json.RawMessage `json:"threshold"`
+	FiredAt       string          `json:"fired_at"`
+	ResolvedAt    string          `json:"resolved_at"`
+
+	Endpoint    string `json:"-"` // name of the endpoint; empty if it is not known
+	Destination string `json:"-"`
+	Muted       bool   `json:"-"` // the endpoint sends no messages at the moment
+}
+
+// Firing reports whether the alert fires now.
+func (a *alertData) Firing() bool { return a.State == "firing" }
+
+// Title is the rule in words.
+func (a *alertData) Title() string {
+	for i := range alertRules {
+		if alertRules[i].Name == a.Rule {
+			return alertRules[i].Title
+		}
+	}
+	return a.Rule
+}
+
+// Found is what the rule has found; empty for a rule that finds nothing but that.
+func (a *alertData) Found() string {
+	value, threshold := rawText(a.Value), rawText(a.Threshold)
+	if value != "" && threshold != "" {
+		return value + ", threshold " + threshold
+	}
+	return value
+}
+
+// rawText is the text of a JSON string or number; empty for null.
+func rawText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return strings.TrimPrefix(string(raw), "null")
+}
+
+// Path is the page of what the alert is about; empty if it is about the account.
+func (a *alertData) Path() string {
+	switch {
+	case a.RecoveryID != nil:
+		return recoveriesPath + "/" + url.PathEscape(*a.RecoveryID)
+	case a.EndpointID == nil:
+		return ""
+	case a.DestinationID != nil:
+		return endpointsPath + "/" + url.PathEscape(*a.EndpointID) + "/destinations/" + url.PathEscape(*a.DestinationID)
+	}
+	return endpointsPath + "/" + url.PathEscape(*a.EndpointID)
+}
+
+// Subject names what the alert is about.
+func (a *alertData) Subject() string {
+	switch {
+	case a.EndpointID == nil:
+		return "the account"
+	case a.Endpoint == "":
+		return *a.EndpointID
+	case a.Destination != "":
+		return a.Endpoint + ", " + a.Destination
+	}
+	return a.Endpoint
+}
+
+// alertHistory is the data of the list of alerts.
+type alertHistory struct {
+	*filteredList
+	Alerts    []*alertData
+	Endpoints []option
+	Rules     []option
+	States    []option
+	Muted     []*endpointData // endpoints that send no messages at the moment
+	Spans     []option        // for how long an endpoint can be muted
+}
+
+var alertFilters = []string{"state", "rule", "endpoint_id"}
+
+// muteSpans are for how long an endpoint can be muted, in hours.
+var muteSpans = []option{{Value: "1", Text: "1\u00a0hour"}, {Value: "8", Text: "8\u00a0hours"},
+	{Value: "24", Text: "1\u00a0day"}, {Value: "168", Text: "7\u00a0days"}}
+
+// listAlerts shows the alerts that fire now and those of the last day.
+func listAlerts(v *visit) error {
+	p := &alertHistory{Spans: muteSpans, States: []option{{Value: "firing", Text: "Firing"},
+		{Value: "resolved", Text: "Resolved"}}}
+	var err error
+	p.filteredList, err = listRows(v, "/v1/alerts/history", alertHistoryPath, alertFilters, &p.Alerts)
+	if err != nil {
+		return err
+	}
+	for i := range alertRules {
+		if name := alertRules[i].Name; name != "finding" { // findings have a list of their own
+			p.Rules = append(p.Rules, option{Value: name, Text: alertRules[i].Title})
+		}
+	}
+	if err := nameAlerts(v, p); err != nil {
+		return err
+	}
+	return v.page("alerts", p)
+}
+
+// nameAlerts sets the names of what the alerts are about, and the endpoints that are muted.
+func nameAlerts(v *visit, p *alertHistory) error {
+	var list struct {
+		Data []*endpointData `json:"data"`
+	}
+	err := v.get("/v1/endpoints", url.Values{"limit": {strconv.Itoa(maxEndpointChoices)}}, &list)
+	if x, ok := errors.AsType[*apiError](err); err != nil && (!ok || !x.isUnavailable()) {
+		return err
+	}
+	byID := map[string]*endpointData{}
+	for _, e := range list.Data {
+		byID[e.ID] = e
+		p.Endpoints = append(p.Endpoints, option{Value: e.ID, Text: e.Name})
+		if e.mutedAt(v.deps.Now()) {
+			p.Muted = append(p.Muted, e)
+		}
+	}
+	for _, a := range p.Alerts {
+		e := byID[textOf(a.EndpointID)]
+		if e == nil {
+			continue
+		}
+		a.Endpoint, a.Muted = e.Name, e.mutedAt(v.deps.Now())
+		if d := e.destination(textOf(a.DestinationID)); d != nil {
+			a.Destination = d.Title()
+		}
+	}
+	return nil
+}
+
+// MutedUntil is until when the endpoint's alerts send no messages; empty if they do.
+func (e *endpointData) MutedUntil() string { return textOf(e.Alerts.MutedUntil) }
+
+// mutedAt reports whether the endpoint's alerts send no messages at a time.
+func (e *endpointData) mutedAt(now time.Time) bool {
+	until, err := time.Parse(time.RFC3339, e.MutedUntil())
+	return err == nil && until.After(now)
+}
+
+// muteAlerts mutes an endpoint for some hours; 0 hours end it.
+func muteAlerts(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	var until any
+	message := "Its alerts send messages again"
+	if hours, err := strconv.Atoi(f.Value("hours")); err == nil && hours != 0 {
+		if !slices.ContainsFunc(muteSpans, func(o option) bool { return o.Value == f.Value("hours") }) {
+			return errMuteSpan
+		}
+		until = v.deps.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
+		message = "Muted. Its alerts are listed here and send no messages."
+	} else if err != nil {
+		return errMuteSpan
+	}
+	path := "/v1/endpoints/" + url.PathEscape(f.Value("endpoint_id"))
+	if err := v.send("PATCH", path, map[string]any{"alerts": map[string]any{"muted_until": until}}, "", nil); err != nil {
+		return err
+	}
+	return v.redirect(alertHistoryPath, message)
+}
+
+var errMuteSpan = web.Invalid("", "Choose for how long the endpoint is muted.")
+
+// alertSettings are the rules and channels, as the API says them.
+type alertSettings struct {
+	Channels  map[string]map[string]any `json:"channels"` // nil: it is not configured
+	Rules     map[string]map[string]any `json:"rules"`
+	Cooldown  json.Number               `json:"cooldown_seconds"`
+	UpdatedAt string                    `json:"updated_at"`
+	Warnings  []warningData             `json:"warnings"`
+}
+
+// alertRule describes a rule for its form.
+type alertRule struct {
+	Name, Title, Hint string
+	Members           []alertMember
+}
+
+// alertMember is a setting of a rule.
+type alertMember struct {
+	Name, Label string
+	Choices     []option // nil: a number, or a list of numbers
+}
+
+// alertRules are the rules of the API in the order in which they are shown; a test compares them with it.
+var alertRules = []alertRule{
+	{Name: "delivery_failed", Title: "A delivery failed for good"},
+	{Name: "consecutive_failures", Title: "Failed attempts in a row at a destination",
+		Members: []alertMember{{Name: "threshold", Label: "Attempts"}}},
+	{Name: "failure_rate", Title: "Share of failed attempts at a destination", Members: []alertMember{
+		{Name: "percent", Label: "Percent"}, {Name: "window_seconds", Label: "Within seconds"},
+		{Name: "min_attempts", Label: "With at least attempts"}}},
+	{Name: "backlog_age", Title: "A delivery waits too long",
+		Members: []alertMember{{Name: "seconds", Label: "Seconds"}}},
+	{Name: "destination_state", Title: "A destination is held or disabled by the service"},
+	{Name: "verification_failed", Title: "Invalid signatures at an endpoint",
+		Members: []alertMember{{Name: "threshold", Label: "Requests"}}},
+	{Name: "usage", Title: "The allowance is used up",
+		Members: []alertMember{{Name: "percent", Label: "At percent of it, such as 80, 100"}}},
+	{Name: "finding", Title: "A leaked key is found", Members: []alertMember{
+		{Name: "min_severity", Label: "From severity", Choices: findingSeverities[1:]}}},
+	{Name: "recovery", Title: "A recovery waits for approval or has ended"},
+	{Name: "processing_missing", Title: "An event has no receipt",
+		Members: []alertMember{{Name: "minutes", Label: "Minutes after its delivery"}}},
+}
+
+// Field is the name of a field of a rule's form: that of the API's parameter.
+func (r *alertRule) Field(member string) string { return "rules." + r.Name + "." + member }
+
+// ruleValues are the values of the fields of the rules.
+func ruleValues(s *alertSettings) url.Values {
+	values := url.Values{"cooldown_seconds": {s.Cooldown.String()}}
+	for i := range alertRules {
+		r := &alertRules[i]
+		if stored := s.Rules[r.Name]; stored != nil {
+			if stored["enabled"] == true {
+				values.Set(r.Field("enabled"), "true")
+			}
+			for _, m := range r.Members {
+				values.Set(r.Field(m.Name), settingText(stored[m.Name]))
+			}
+		}
+	}
+	return values
+}
+
+// settingText is a setting of a rule as the text of its field.
+func settingText(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case float64:
+		return strconv.FormatFloat(value, 'f', -1, 64)
+	case []any:
+		texts := make([]string, len(value))
+		for i := range value {
+			texts[i] = settingText(value[i])
+		}
+		return strings.Join(texts, ", ")
+	}
+	return fmt.Sprint(value)
+}
+
+// rulesBody is the change that a form of the rules asks for: the settings that differ from what is stored.
+func rulesBody(f *form, stored url.Values) map[string]any {
+	x := newEdit(f, stored)
+	x.set("cooldown_seconds", asNumber)
+	rules := map[string]any{}
+	for i := range alertRules {
+		r, members := &alertRules[i], map[string]any{}
+		if name := r.Field("enabled"); x.changed(name) {
+			members["enabled"] = x.value(name) == "true"
+		}
+		for _, m := range r.Members {
+			name := r.Field(m.Name)
+			switch {
+			case !x.changed(name):
+			case m.Choices != nil:
+				members[m.Name] = x.value(name)
+			case r.Name == "usage":
+				members[m.Name] = asNumbers(x.value(name))
+			default:
+				members[m.Name] = asNumber(x.value(name))
+			}
+		}
+		if len(members) > 0 {
+			rules[r.Name] = members
+		}
+	}
+	if len(rules) > 0 {
+		x.body["rules"] = rules
+	}
+	return x.body
+}
+
+// rulesPage is the data of the page of the rules.
+type rulesPage struct {
+	Form     *form
+	Rules    []alertRule
+	Warnings []warningData
+}
+
+// readAlertSettings reads the rules and channels.
+func readAlertSettings(v *visit) (*alertSettings, error) {
+	s := &alertSettings{}
+	return s, v.get("/v1/alerts", nil, s)
+}
+
+func alertRulesForm(v *visit) error {
+	s, err := readAlertSettings(v)
+	if err != nil {
+		return err
+	}
+	return v.page("alert-rules", &rulesPage{Form: editForm(ruleValues(s)), Rules: alertRules})
+}
+
+// saveAlertRules saves the settings of rules that were changed.
+func saveAlertRules(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	s, err := readAlertSettings(v)
+	if err != nil {
+		return err
+	}
+	stored, p := ruleValues(s), &rulesPage{Form: f, Rules: alertRules}
+	body := rulesBody(f, stored)
+	if len(body) == 0 {
+		return v.redirect(alertRulesPath, f.unchanged(stored))
+	}
+	if status, stale := f.isStale(stored); stale {
+		v.status = status
+		return v.page("alert-rules", p)
+	}
+	err = v.send("PATCH", "/v1/alerts", body, "", nil)
+	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden {
+		v.status = f.reject(x, stored)
+		return v.page("alert-rules", p)
+	} else if err != nil {
+		return err
+	}
+	return v.redirect(alertRulesPath, "Saved")
+}
+
+// resetAlertRules sets all rules to what an account begins with.
+func resetAlertRules(v *visit) error {
+	if _, err := v.form(); err != nil {
+		return err
+	}
+	body := map[string]any{"rules": nil, "cooldown_seconds": config.DefaultAlertCooldown}
+	if err := v.send("PATCH", "/v1/alerts", body, "", nil); err != nil {
+		return err
+	}
+	return v.redirect(alertRulesPath, "All rules are as an account begins with")
+}

@@ -1,0 +1,205 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/notify"
+)
+
+const alertSettingsJSON = `{"channels":{"email":null,
+"slack":{"enabled":true,"webhook_url":"https://hooks.example.com/****a1b2"},
+"webhook":null},"rules":{"delivery_failed":{"enabled":true},"consecutive_failures":{"enabled":true,"threshold":20},
+"failure_rate":{"enabled":true,"percent":50,"window_seconds":300,"min_attempts":20},
+"backlog_age":{"enabled":true,"seconds":300},"destination_state":{"enabled":false},
+"verification_failed":{"enabled":true,"threshold":10},"usage":{"enabled":true,"percent":[80,100]},
+"finding":{"enabled":true,"min_severity":"high"},"recovery":{"enabled":true},
+"processing_missing":{"enabled":false,"minutes":30}},"cooldown_seconds":900,"updated_at":"2026-08-21T20:00:00.000Z"}`
+
+const oneAlert = `{"data":[{"id":"alrt_1","object":"alert","type":"alert.destination.held",
+"rule":"consecutive_failures","endpoint_id":"ep_1","destination_id":"dst_1","recovery_id":null,"state":"firing","value":23,"threshold":20,
+"fired_at":"2026-08-21T22:00:36.000Z","resolved_at":null},{"id":"alrt_0","object":"alert","type":"alert.recovery",
+"rule":"recovery","endpoint_id":"ep_gone","destination_id":null,"recovery_id":"rec_1","state":"resolved",
+"value":"ready","threshold":null,"fired_at":"2026-08-21T21:00:36.000Z","resolved_at":"2026-08-21T21:30:36.000Z"}]}`
+
+// alertRig answers the calls of the pages of alerts. Its endpoint is muted until the next day.
+func alertRig(t *testing.T) *rig {
+	r := newRig(t)
+	r.api.on("GET /v1/alerts", http.StatusOK, alertSettingsJSON)
+	r.api.on("PATCH /v1/alerts", http.StatusOK, alertSettingsJSON)
+	r.api.on("GET /v1/alerts/history", http.StatusOK, oneAlert)
+	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments","destinations":[{"id":"dst_1",
+		"name":"ledger","url":"https://a.example.com"}],"alerts":{"muted_until":"2026-08-22T22:24:36.000Z"}},
+		{"id":"ep_2","name":"orders","alerts":{"muted_until":"2026-08-21T22:00:00.000Z"}}]}`)
+	r.api.on("PATCH /v1/endpoints/ep_1", http.StatusOK, `{"id":"ep_1"}`)
+	return r
+}
+
+// sent returns the body of the last call.
+func (r *rig) sent() string { return r.api.calls[len(r.api.calls)-1].Body }
+
+// The list says what fires, where, since when, and which endpoints send no messages.
+func TestAlertHistory(t *testing.T) {
+	r := alertRig(t)
+	b := r.signedIn()
+	b.get(alertsPath).wantRedirect(alertHistoryPath)
+	page := b.get(alertHistoryPath+"?state=firing").want(200, "Failed attempts in a row", "23, threshold 20",
+		`href="/app/endpoints/ep_1/destinations/dst_1"`, "payments, ledger", `<span class="tag">muted</span>`,
+		`href="/app/recoveries/rec_1"`, "ep_gone", "in 24\u00a0h")
+	if strings.Contains(page.main(), `<td><a href="/app/endpoints/ep_2">`) {
+		t.Error("an endpoint whose mute has ended is shown as muted")
+	}
+	form := page.fields(alertsPath + "/mute")
+	form.Set("hours", "8")
+	b.post(alertsPath+"/mute", form).wantRedirect(alertHistoryPath)
+	if want := `{"alerts":{"muted_until":"2026-08-22T06:24:36Z"}}`; r.sent() != want {
+		t.Errorf("muted by %s, want %s", r.sent(), want)
+	}
+	form.Set("hours", "0")
+	b.post(alertsPath+"/mute", form).wantRedirect(alertHistoryPath)
+	if want := `{"alerts":{"muted_until":null}}`; r.sent() != want {
+		t.Errorf("the mute ends by %s, want %s", r.sent(), want)
+	}
+	for _, hours := range []string{"100000", "-1", "x", ""} {
+		form.Set("hours", hours)
+		b.post(alertsPath+"/mute", form).want(400, "Choose for how long")
+	}
+	r.api.on("GET /v1/alerts/history", http.StatusOK, emptyList)
+	b.get(alertHistoryPath).want(200, "Nothing fires")
+}
+
+// A form of rules sends what was changed alone; an older form saves nothing.
+func TestAlertRules(t *testing.T) {
+	r := alertRig(t)
+	b := r.signedIn()
+	form := b.get(alertRulesPath).want(200, `value="80, 100"`).fields(alertRulesPath)
+	b.post(alertRulesPath, form).wantRedirect(alertRulesPath)
+	if r.api.calls[len(r.api.calls)-1].Method != "GET" {
+		t.Error("a form without a change changes something")
+	}
+	form.Set("rules.failure_rate.percent", "30")
+	form.Set("rules.usage.percent", "50 90")
+	form.Set("rules.finding.min_severity", "critical")
+	form.Set("rules.destination_state.enabled", "true")
+	form.Del("rules.delivery_failed.enabled")
+	form.Set("cooldown_seconds", "60")
+	b.post(alertRulesPath, form).wantRedirect(alertRulesPath)
+	if want := `{"cooldown_seconds":60,"rules":{"delivery_failed":{"enabled":false},` +
+		`"destination_state":{"enabled":true},"failure_rate":{"percent":30},"finding":{"min_severity":"critical"},` +
+		`"usage":{"percent":[50,90]}}}`; r.sent() != want {
+		t.Errorf("saved by %s, want %s", r.sent(), want)
+	}
+	r.api.on("PATCH /v1/alerts", http.StatusBadRequest, `{"error":{"type":"invalid_request",
+		"message":"rules.failure_rate.percent: must be 1 to 100","param":"rules.failure_rate.percent"}}`)
+	b.post(alertRulesPath, form).want(400, "Must be 1 to 100.", `href="#f-rules.failure_rate.percent"`, `value="30"`)
+	r.api.on("GET /v1/alerts", http.StatusOK, strings.Replace(alertSettingsJSON, `"seconds":300}`, `"seconds":77}`, 1))
+	before := r.changes()
+	b.post(alertRulesPath, form).want(400, "Somebody changed this", "77")
+	if r.changes() != before {
+		t.Error("an older form saved something")
+	}
+	r.api.on("PATCH /v1/alerts", http.StatusOK, alertSettingsJSON)
+	b.post(alertRulesPath+"/reset", url.Values{"nonce": {newNonce()}}).wantRedirect(alertRulesPath)
+	if want := `{"cooldown_seconds":900,"rules":null}`; r.sent() != want {
+		t.Errorf("reset by %s, want %s", r.sent(), want)
+	}
+}
+
+// The page has every rule and every setting of the API.
+func TestAlertRulesAreThoseOfTheAPI(t *testing.T) {
+	text, err := json.Marshal(config.DefaultAlertRules())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]map[string]any
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	for i := range alertRules {
+		r := &alertRules[i]
+		members := want[r.Name]
+		if delete(want, r.Name); len(members) != 1+len(r.Members) {
+			t.Errorf("the rule %s has %v", r.Name, members)
+		}
+		for _, m := range r.Members {
+			if members[m.Name] == nil {
+				t.Errorf("the rule %s has no %s", r.Name, m.Name)
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("the page lacks the rules %v", want)
+	}
+	for _, k := range notify.Kinds() {
+		if channelTexts[k.Kind].Title == "" {
+			t.Errorf("the page lacks the channel %s", k.Kind)
+		}
+	}
+}
+
+// Channels are shown masked, and a mask that was not touched is not sent. A new webhook shows its secret once.
+func TestAlertChannels(t *testing.T) {
+	r := alertRig(t)
+	b := r.signedIn()
+	page := b.get(alertChannelsPath).want(200, "https://hooks.example.com/****a1b2", "Set up E-mail", "Save Slack")
+	slack := page.fields(alertChannelsPath + "/slack")
+	slack.Del("channels.slack.enabled")
+	b.post(alertChannelsPath+"/slack", slack).wantRedirect(alertChannelsPath)
+	if want := `{"channels":{"slack":{"enabled":false}}}`; r.sent() != want {
+		t.Errorf("disabled by %s, want %s", r.sent(), want)
+	}
+	email := page.fields(alertChannelsPath + "/email")
+	email.Set("channels.email.to", "a@example.com\r\nb@example.com\r\n")
+	b.post(alertChannelsPath+"/email", email).wantRedirect(alertChannelsPath)
+	if want := `{"channels":{"email":{"enabled":true,"to":["a@example.com","b@example.com"]}}}`; r.sent() != want {
+		t.Errorf("set up by %s, want %s", r.sent(), want)
+	}
+	hook := page.fields(alertChannelsPath + "/webhook")
+	hook.Set("channels.webhook.url", "https://a.example.com")
+	with := strings.Replace(alertSettingsJSON, `"webhook":null`,
+		`"webhook":{"enabled":true,"url":"https://a.example.com/****","secret_set":true,"secret":"whsec_shown"}`, 1)
+	r.api.on("PATCH /v1/alerts", http.StatusOK, with)
+	b.post(alertChannelsPath+"/webhook", hook).want(200, "data-once", "whsec_shown")
+	r.api.on("GET /v1/alerts", http.StatusOK, strings.Replace(with, `,"secret":"whsec_shown"`, "", 1))
+	if again := b.post(alertChannelsPath+"/webhook", hook).want(400, "Somebody changed this"); strings.Contains(again.body,
+		"whsec_shown") {
+		t.Error("a form that is sent twice shows the secret twice")
+	}
+	b.post(alertChannelsPath+"/webhook/rotate", url.Values{"nonce": {newNonce()}}).want(200, "whsec_shown")
+	if want := `{"channels":{"webhook":{"rotate_secret":true}}}`; r.sent() != want {
+		t.Errorf("rotated by %s, want %s", r.sent(), want)
+	}
+	r.api.on("PATCH /v1/alerts", http.StatusOK, alertSettingsJSON)
+	b.post(alertChannelsPath+"/slack/remove", url.Values{"nonce": {newNonce()}}).wantRedirect(alertChannelsPath)
+	if want := `{"channels":{"slack":null}}`; r.sent() != want {
+		t.Errorf("removed by %s, want %s", r.sent(), want)
+	}
+	r.api.on("PATCH /v1/alerts", http.StatusBadRequest, `{"error":{"type":"invalid_request",
+		"message":"channels.email.to[1]: must be a mail address","param":"channels.email.to[1]"}}`)
+	b.post(alertChannelsPath+"/email", email).want(400, "must be a mail address", "b@example.com",
+		`href="#f-channels.email.to"`)
+	b.post(alertChannelsPath+"/fax", email).want(404, "no such channel")
+	b.post(alertChannelsPath+"/email/rotate", email).want(404, "no secret")
+}
+
+// A test says what each channel answered; the form's nonce is the Idempotency-Key.
+func TestAlertChannelsAreTested(t *testing.T) {
+	r := alertRig(t)
+	b := r.signedIn()
+	r.api.on("POST /v1/alerts/test", http.StatusOK, `{"sent":1,"failed":1,"results":[{"channel":"slack",
+		"target":"hooks.example.com","ok":false,"status":"failed","http_status":404,"error":"http_status",
+		"message":"no_service<b>","duration_ms":1234},{"channel":"email","target":"o***@example.com","ok":true,
+		"status":"sent","http_status":null,"error":null,"message":null,"duration_ms":12}]}`)
+	form := b.get(alertChannelsPath).fields(alertChannelsPath + "/test")
+	b.post(alertChannelsPath+"/test", form).want(200, "no_service&lt;b&gt;", "1,234&nbsp;ms", "o***@example.com", "sent")
+	if call := r.api.calls[len(r.api.calls)-1]; call.Key != form.Get("nonce") {
+		t.Errorf("the test has the key %q", call.Key)
+	}
+	r.api.on("POST /v1/alerts/test", http.StatusTooManyRequests,
+		`{"error":{"type":"rate_limited","message":"an account may run at most 6 alert tests a minute"}}`)
+	b.post(alertChannelsPath+"/test", form).want(429, "at most 6 alert tests")
+}
