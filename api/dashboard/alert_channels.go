@@ -82,11 +82,11 @@ func channelValues(s *alertSettings, k notify.ChannelKind) url.Values {
 	if stored == nil || stored["enabled"] == true {
 		values.Set(channelField(k, "enabled"), "true")
 	}
-	values.Set(member, settingText(stored[k.Member]))
+	values.Set(member, textOfJSON(stored[k.Member]))
 	if list, ok := stored[k.Member].([]any); ok {
 		lines := make([]string, len(list))
 		for i := range list {
-			lines[i] = settingText(list[i])
+			lines[i] = textOfJSON(list[i])
 		}
 		values.Set(member, strings.Join(lines, "\n"))
 	}
@@ -194,7 +194,7 @@ func changeChannel(v *visit, p *channelsPage, c *alertChannel, members map[strin
 	} else if err != nil {
 		return err
 	}
-	secret := settingText(after.Channels[string(c.Kind)]["secret"])
+	secret := textOfJSON(after.Channels[string(c.Kind)]["secret"])
 	if secret == "" && len(after.Warnings) == 0 {
 		return v.redirect(alertChannelsPath, "Saved")
 	}

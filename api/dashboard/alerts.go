@@ -126,6 +126,7 @@ func listAlerts(v *visit) error {
 	if err != nil {
 		return err
 	}
+	p.CSV = csvLink("alerts", p.Filters.values)
 	for i := range alertRules {
 		if name := alertRules[i].Name; name != "finding" { // findings have a list of their own
 			p.Rules = append(p.Rules, option{Value: name, Text: alertRules[i].Title})
@@ -258,15 +259,15 @@ func ruleValues(s *alertSettings) url.Values {
 				values.Set(r.Field("enabled"), "true")
 			}
 			for _, m := range r.Members {
-				values.Set(r.Field(m.Name), settingText(stored[m.Name]))
+				values.Set(r.Field(m.Name), textOfJSON(stored[m.Name]))
 			}
 		}
 	}
 	return values
 }
 
-// settingText is a setting of a rule as the text of its field.
-func settingText(value any) string {
+// textOfJSON is a decoded JSON value as one text; elements of a list are separated by commas.
+func textOfJSON(value any) string {
 	switch value := value.(type) {
 	case nil:
 		return ""
@@ -275,7 +276,7 @@ func settingText(value any) string {
 	case []any:
 		texts := make([]string, len(value))
 		for i := range value {
-			texts[i] = settingText(value[i])
+			texts[i] = textOfJSON(value[i])
 		}
 		return strings.Join(texts, ", ")
 	}

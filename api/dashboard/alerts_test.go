@@ -21,8 +21,9 @@ const alertSettingsJSON = `{"channels":{"email":null,
 "processing_missing":{"enabled":false,"minutes":30}},"cooldown_seconds":900,"updated_at":"2026-08-21T20:00:00.000Z"}`
 
 const oneAlert = `{"data":[{"id":"alrt_1","object":"alert","type":"alert.destination.held",
-"rule":"consecutive_failures","endpoint_id":"ep_1","destination_id":"dst_1","recovery_id":null,"state":"firing","value":23,"threshold":20,
-"fired_at":"2026-08-21T22:00:36.000Z","resolved_at":null},{"id":"alrt_0","object":"alert","type":"alert.recovery",
+"rule":"consecutive_failures","endpoint_id":"ep_1","destination_id":"dst_1","recovery_id":null,"state":"firing",
+"value":23,"threshold":20,"fired_at":"2026-08-21T22:00:36.000Z","resolved_at":null},
+{"id":"alrt_0","object":"alert","type":"alert.recovery",
 "rule":"recovery","endpoint_id":"ep_gone","destination_id":null,"recovery_id":"rec_1","state":"resolved",
 "value":"ready","threshold":null,"fired_at":"2026-08-21T21:00:36.000Z","resolved_at":"2026-08-21T21:30:36.000Z"}]}`
 

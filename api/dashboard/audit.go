@@ -89,5 +89,6 @@ func listAudit(v *visit) error {
 	if p.filteredList, err = listRows(v, "/v1/audit", auditPath, auditFilters, &p.Entries); err != nil {
 		return err
 	}
+	p.CSV = csvLink("audit", p.Filters.values)
 	return v.page("audit", p)
 }

@@ -91,6 +91,7 @@ type eventsPage struct {
 	Live             string // path of this list, for the script; empty: it is not followed
 	Follow, Pause    string // paths of this list, followed and not
 	Next             string // path of the older events; empty: there are none
+	CSV, Deliveries  string // paths of the same list as CSV, and of its deliveries
 	First            bool   // this is the first page
 	Search           bool   // texts in bodies and headers are searched
 	// Partial says that the search has ended before it reached the end of its time; Scanned is how many events it has
@@ -294,6 +295,8 @@ func setListLinks(v *visit, query url.Values, tail bool, p *eventsPage) {
 	first := maps.Clone(query)
 	first.Del("cursor")
 	p.Pause = listPath(first)
+	filter := strings.TrimPrefix(p.Pause, eventsPath)
+	p.CSV, p.Deliveries = csvLink("events", nil)+filter, csvLink("deliveries", nil)+filter
 	p.Follow = listPath(first, "tail", "1")
 	if tail && p.First && p.Form.Error == "" { // also while the store is unavailable, which ends
 		p.Live, v.selfReloading = p.Follow, true

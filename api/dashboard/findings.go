@@ -154,6 +154,7 @@ type findingsPage struct {
 	Filtered    bool
 	First       bool
 	Next        string // path of the next page; empty: there is none
+	CSV         string // path of the same list as CSV
 }
 
 // outstanding is the filter of the list when none is chosen.
@@ -211,6 +212,7 @@ func listFindings(v *visit) error {
 		}
 	}
 	p.First = asked.Get("cursor") == ""
+	p.CSV = csvLink("findings", filtersOf(query, csvLists["findings"].filters))
 	p.Filters = newForm(shown, "")
 	err := v.get("/v1/findings", query, &list)
 	switch x, ok := errors.AsType[*apiError](err); {

@@ -10,6 +10,7 @@ func operationRoutes() []route {
 		{"POST", recoveryPath + "/canary", writer, actOnRecovery("canary", "The canary is sent")},
 		{"POST", recoveryPath + "/continue", writer, actOnRecovery("continue", "The other deliveries are sent")},
 		{"POST", recoveryPath + "/cancel", writer, actOnRecovery("cancel", "Cancelled. Nothing more is sent.")},
+		{"GET", csvPath + "/{list}", reader, downloadCSV},
 		{"GET", alertsPath, reader, openAlerts},
 		{"GET", alertHistoryPath, reader, listAlerts},
 		{"POST", alertsPath + "/mute", writer, muteAlerts},

@@ -61,7 +61,8 @@ func TestUsagePage(t *testing.T) {
 	r.api.on("GET /v1/usage", http.StatusOK, usageJSON)
 	b := r.signedIn()
 	b.get(usagePath).want(200, "<b>10,000</b>", "2,000 events above the allowance of 8,000", "125\u00a0% used",
-		"15,000", "7,000 above the allowance", "at the rate of the last 7 days", "12,345", "<td class=\"nb\">2026-08-20</td><td class=\"r\">4,000</td>", `<rect class="ok"`,
+		"15,000", "7,000 above the allowance", "at the rate of the last 7 days", "12,345",
+		"<td class=\"nb\">2026-08-20</td><td class=\"r\">4,000</td>", `<rect class="ok"`,
 		"10,000 events and findings in 2\u00a0days",
 		`<a href="/app/endpoints/ep_1">payments</a>`, "<code>ep_gone</code>")
 	free := strings.NewReplacer(`"allowance":8000,"remaining":0`, `"allowance":null,"remaining":null`,

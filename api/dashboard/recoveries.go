@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,7 +43,7 @@ func listRecoveries(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p.Endpoints = choices
+	p.Endpoints, p.CSV = choices, csvLink("recoveries", p.Filters.values)
 	for _, s := range config.RecoveryStates() {
 		p.States = append(p.States, option{Value: string(s), Text: strings.ReplaceAll(string(s), "_", " ")})
 	}
@@ -236,6 +237,9 @@ func showJob(v *visit, j *recoveryData, problem string) error {
 	} else if p.filteredList, err = listRows(v, j.api()+"/items", j.Path(), []string{"state"}, &p.Items); err != nil {
 		return err
 	}
+	items := maps.Clone(p.Filters.values)
+	items.Set("id", j.ID)
+	p.CSV = csvLink("recovery-items", items)
 	for _, x := range p.Items {
 		x.Destination = destinationName(names, x.DestinationID)
 	}

@@ -1,0 +1,146 @@
+package dashboard
+
+import (
+	"encoding/csv"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// lines returns the lines of a CSV file.
+func (a *answer) lines() [][]string {
+	a.t.Helper()
+	lines, err := csv.NewReader(strings.NewReader(a.want(200).body)).ReadAll()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return lines
+}
+
+// What a spreadsheet would run as a formula is a text, and what cannot be seen is visible.
+func TestCSVCellsAreNoFormulas(t *testing.T) {
+	for value, want := range map[string]string{
+		"order.paid": "order.paid", "": "", "a=b": "a=b", `=HYPERLINK("https://evil.example","x")`: `'=HYPERLINK("https://` +
+			`evil.example","x")`,
+		"+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "  =1": "'  =1", "\n=1": "'\n=1",
+		"＝1": "'＝1", "\r=1": `\r=1`, "a\u202eb": `a\u{202e}b`,
+		strings.Repeat("x", 20<<10): strings.Repeat("x", 16<<10-3) + "…",
+	} {
+		if got := csvCell(value); got != want {
+			t.Errorf("%.40q is the cell %.60q, want %.60q", value, got, want)
+		}
+	}
+	for value, want := range map[any]string{nil: "", 12345678.0: "12345678", true: "true", -5.0: "'-5"} {
+		if got := csvCell(value); got != want {
+			t.Errorf("%v is the cell %q, want %q", value, got, want)
+		}
+	}
+}
+
+// A file has all pages of the list, with the filters of the page, and is no page of this host.
+func TestDownloadCSV(t *testing.T) {
+	r := operationRig(t)
+	r.api.responses["GET /v1/audit"] = func(c apiCall) (int, http.Header, string) {
+		if c.Query.Get("cursor") == "c2" {
+			return 200, http.Header{}, strings.NewReplacer(`"next_cursor":"c2"`, `"next_cursor":""`, `"user"`, `"=cmd"`).Replace(
+				oneAuditEntry)
+		}
+		return 200, http.Header{}, oneAuditEntry
+	}
+	b := r.signedIn()
+	b.get(auditPath+"?actor=usr_1&action=endpoint.*").want(200,
+		`href="/app/csv/audit?action=endpoint.%2A&amp;actor=usr_1"`)
+	a := b.get("/app/csv/audit?action=endpoint.%2A&actor=usr_1&other=x")
+	lines := a.lines()
+	if len(lines) != 5 || lines[0][0] != "id" || lines[1][8] != "a1, a2, a3, a4, a5, a6, a7, a8, a9" ||
+		lines[2][11] != "1200" || lines[3][2] != "'=cmd" {
+		t.Errorf("the file is %q", lines)
+	}
+	if got := a.header.Get("Content-Disposition"); got != `attachment; filename="audit.csv"` ||
+		a.header.Get("Content-Type") != "text/csv; charset=utf-8" {
+		t.Errorf("%s, %s", got, a.header.Get("Content-Type"))
+	}
+	if q := r.api.calls[len(r.api.calls)-2].Query.Encode(); q != "action=endpoint.%2A&actor=usr_1&limit=100" {
+		t.Errorf("the API is asked for %s", q)
+	}
+	r.people.person.Scope = config.Read
+	r.api.on("GET /v1/recoveries/rec_1/items", http.StatusOK, strings.Replace(recoveryItemsJSON, `"c2"`, `""`, 1))
+	if lines := b.get("/app/csv/recovery-items?id=rec_1&state=failed").lines(); lines[1][3] != "a<b>" {
+		t.Errorf("the items are %q", lines)
+	}
+	b.get("/app/csv/nothing").want(404, "no such list")
+	b.get("/app/csv/recovery-items").want(404)
+	r.browser().get("/app/csv/audit").want(303)
+}
+
+// Every list has the columns of the API; the days, the endpoints and the deliveries of events have a line each.
+func TestCSVLists(t *testing.T) {
+	r := operationRig(t)
+	r.api.on("GET /v1/recoveries", http.StatusOK, `{"data":[`+recoveryJSON+`]}`)
+	r.api.on("GET /v1/recoveries/rec_1/items", http.StatusOK, strings.Replace(recoveryItemsJSON, `"c2"`, `""`, 1))
+	r.api.on("GET /v1/audit", http.StatusOK, strings.Replace(oneAuditEntry, `"c2"`, `""`, 1))
+	r.api.on("GET /v1/alerts/history", http.StatusOK, oneAlert)
+	r.api.on("GET /v1/events", http.StatusOK, strings.Replace(oneEvent, `"c2"`, `""`, 1))
+	r.api.on("GET /v1/findings", http.StatusOK, `{"data":[{"id":"fnd_1","name":"key","masked":"sk_****"}]}`)
+	b := r.signedIn()
+	for name, want := range map[string]int{"events": 1, "deliveries": 2, "findings": 1, "audit": 2, "recoveries": 1,
+		"recovery-items": 2, "alerts": 2, "usage-days": 2, "usage-endpoints": 2} {
+		lines := b.get("/app/csv/" + name + "?id=rec_1").lines()
+		if len(lines) != 1+want || !slices.Equal(lines[0], csvLists[name].columns) || lines[1][0] == "" {
+			t.Errorf("%s: %q", name, lines)
+		}
+	}
+	if len(csvLists) != 9 {
+		t.Errorf("%d lists, of which 9 were read", len(csvLists))
+	}
+	b.get("/app/csv/deliveries?body_path=a.b&body_value=1&cursor=x").want(200, "dst_1,held,breaker_open")
+	if q := r.listed().Encode(); q != "body%5Ba.b%5D=1&limit=100" {
+		t.Errorf("the API is asked for %s", q)
+	}
+}
+
+// A file is bounded and says so; one that cannot be completed ends the connection.
+func TestCSVIsBounded(t *testing.T) {
+	r := operationRig(t)
+	calls, status := 0, 200
+	r.api.responses["GET /v1/audit"] = func(c apiCall) (int, http.Header, string) {
+		if calls++; calls > 2 && status != 200 {
+			return status, http.Header{}, storeAway
+		}
+		var rows []string
+		for i := range 100 {
+			rows = append(rows, `{"id":"aud_`+strconv.Itoa(calls*100+i)+`"}`)
+		}
+		return 200, http.Header{}, `{"data":[` + strings.Join(rows, ",") + `],"next_cursor":"c"}`
+	}
+	b := r.signedIn()
+	a := b.get("/app/csv/audit").want(200, "There are more rows: a file has at most 10,000")
+	if n := strings.Count(a.body, "\n"); n != maxCSVRows+2 || calls > maxCSVRows/csvPage+1 {
+		t.Errorf("%d lines by %d calls", n, calls)
+	}
+	calls, status = 0, 503
+	isCutOff(t, "a page that cannot be read", func() { b.get("/app/csv/audit") })
+	calls = 2 // the first page fails already
+	b.get("/app/csv/audit").want(503, "The event store is unavailable")
+	calls, status = 0, 200
+	r.api.responses["GET /v1/audit"] = func(apiCall) (int, http.Header, string) {
+		r.people.person.Epoch++ // signed out everywhere meanwhile
+		return 200, http.Header{}, `{"data":[],"next_cursor":"c"}`
+	}
+	isCutOff(t, "a session that has ended", func() { b.get("/app/csv/audit") })
+}
+
+// isCutOff fails unless the connection is closed in the middle of the answer.
+func isCutOff(t *testing.T, name string, get func()) {
+	t.Helper()
+	defer func() {
+		if v := recover(); v != http.ErrAbortHandler { //nolint:errorlint // compared as net/http compares it
+			t.Errorf("%s: the connection was not closed: %v", name, v)
+		}
+	}()
+	get()
+}
