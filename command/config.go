@@ -27,7 +27,8 @@ type Exported struct {
 func Config() Group {
 	return Group{name: "config", help: `Usage:
   relay config export [--file FILE]
-  relay config import FILE [--replace] [--unsigned]
+  relay config import FILE [--paused] [--replace] [--unsigned]
+  relay config resume FILE [--unsigned]
 
 export writes the whole configuration as one JSON document: endpoints, destinations, keys, users, alert settings. It
 holds API keys as hashes and other secrets sealed under the master keys that it names: whoever has the document and
@@ -39,7 +40,11 @@ signing secrets and ingest URLs stay the same. The document has no events, waiti
 for standard input. A process that has a configuration refuses; --replace then deletes what is not in the document. Run
 an interrupted import again: it continues where it stopped. --unsigned accepts an export of an older version, which has
 no MAC: make sure where it comes from.
-`, verbs: map[string]verb{"export": exportConfig, "import": importConfig}}
+
+--paused pauses all endpoints of the document: events are accepted, and nothing is delivered. Check what you have
+restored, revoke the keys that were revoked after the export, then give the same file to resume. It resumes the
+endpoints that the document does not have as paused, and nothing else.
+`, verbs: map[string]verb{"export": exportConfig, "import": importConfig, "resume": resumeConfig}}
 }
 
 func exportConfig(flags *flag.FlagSet) action {
@@ -90,26 +95,18 @@ func writeExport(file string, from io.Reader) (head config.ExportHeader, err err
 func importConfig(flags *flag.FlagSet) action {
 	replace := flags.Bool("replace", false, "delete entities that are not in the document")
 	unsigned := flags.Bool("unsigned", false, "accept a document without a MAC, as older versions wrote it")
+	paused := flags.Bool("paused", false, "pause all endpoints of the document until relay config resume")
 	return action{
-		misuse: func(arguments []string) string {
-			if len(arguments) != 1 {
-				return "import takes one file; - is standard input"
-			}
-			return ""
-		},
+		misuse: oneDocument("import"),
 		do: func(ctx context.Context, c *Client, arguments []string) error {
-			from := io.Reader(os.Stdin)
-			if arguments[0] != "-" {
-				file, err := os.Open(arguments[0])
-				if err != nil {
-					return err
-				}
-				defer file.Close()
-				from = file
+			from, err := openDocument(arguments[0])
+			if err != nil {
+				return err
 			}
-			path := fmt.Sprintf("/config?replace=%t&unsigned=%t", *replace, *unsigned)
+			defer from.Close()
+			path := fmt.Sprintf("/config?replace=%t&unsigned=%t&paused=%t", *replace, *unsigned, *paused)
 			var im admin.Import
-			err := c.callWithProgress(ctx, http.MethodPost, path, from, func(line []byte) error {
+			err = c.callWithProgress(ctx, http.MethodPost, path, from, func(line []byte) error {
 				im = admin.Import{}
 				if err := json.Unmarshal(line, &im); err != nil {
 					return err
@@ -131,6 +128,47 @@ func importConfig(flags *flag.FlagSet) action {
 			}
 			fmt.Fprintf(c.out, "imported %d entities, removed %d that were there before\n", im.Done, im.Removed)
 			return nil
+		},
+	}
+}
+
+// oneDocument returns the check of a command that takes a document.
+func oneDocument(verb string) func(arguments []string) string {
+	return func(arguments []string) string {
+		if len(arguments) != 1 {
+			return verb + " takes one file; - is standard input"
+		}
+		return ""
+	}
+}
+
+// openDocument opens a file, or standard input if name is -.
+func openDocument(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(os.Stdin), nil
+	}
+	return os.Open(name)
+}
+
+func resumeConfig(flags *flag.FlagSet) action {
+	unsigned := flags.Bool("unsigned", false, "accept a document without a MAC, as older versions wrote it")
+	return action{
+		misuse: oneDocument("resume"),
+		do: func(ctx context.Context, c *Client, arguments []string) error {
+			from, err := openDocument(arguments[0])
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			path := fmt.Sprintf("/resume?unsigned=%t", *unsigned)
+			return c.callWithProgress(ctx, http.MethodPost, path, from, func(line []byte) error {
+				var r admin.Resumed
+				if err := json.Unmarshal(line, &r); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(c.out, "resumed %d endpoints\n", r.Resumed)
+				return err
+			})
 		},
 	}
 }

@@ -251,6 +251,9 @@ func (s Settings) Validate(name string) error {
 			fault(env, "must be 0 or more; 0 means no limit")
 		}
 	}
+	if d := s.ShutdownDelay; d != node.Unset && (d < 0 || d > 60) {
+		fault("RELAY_SHUTDOWN_DELAY_SECONDS", "must be from 0 to 60")
+	}
 	s.validateRequired(name, fault)
 	return errors.Join(errs...)
 }
@@ -318,7 +321,6 @@ func (s Settings) validateNumbers(fault func(env, format string, args ...any)) {
 		{"RELAY_REPLICATION_FACTOR", s.Replication, 0, 100, "from 1 to 100"},
 		{"RELAY_LEDGER_SECONDS", s.LedgerSeconds, 0, 3600, "from 0 to 3600"},
 		{"RELAY_SEARCH_THREADS", s.SearchThreads, 0, 1024, "from 0 to 1024"},
-		{"RELAY_SHUTDOWN_DELAY_SECONDS", s.ShutdownDelay, node.Unset, 60, "from 0 to 60"},
 		{"RELAY_TAKEOVER_SECONDS", s.TakeoverSeconds, 6, 1800, "from 6 to 1800, the default range of Kafka brokers"},
 	} {
 		if n.value < n.low || n.value > n.high {

@@ -12,6 +12,7 @@ parts=(
 	"crashes ./test/e2e TestCrash|PowerCut"
 	"cluster ./test/e2e TestCluster|CutOff|OneOwner|BrokerRestart|MoveEndpoint|TestServe$"
 	"life ./test/e2e TestLife$"
+	"restore ./test/e2e TestRestore"
 	"outages ./test/e2e Down|Frozen|Hung|Unavailable"
 	"faults ./test/e2e RandomFaults"
 	"dashboards ./test/e2e AlertsAndDashboards"

@@ -91,6 +91,7 @@ func New(d Deps) (http.Handler, error) {
 		"POST /users/remove": s.handle(users.remove),
 		"GET /config":        configurations.exportDocument,
 		"POST /config":       s.handleWithProgressUpTo(maxImport, configurations.importDocument),
+		"POST /resume":       s.handleWithProgressUpTo(maxImport, configurations.resumeEndpoints),
 	} {
 		mux.HandleFunc(pattern, handler)
 	}

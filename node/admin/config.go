@@ -31,6 +31,12 @@ type Configuration interface {
 	Export(ctx context.Context, to io.Writer) error
 	Import(ctx context.Context, from io.Reader, options config.ImportOptions, progress func(config.ImportProgress)) (
 		config.ImportProgress, error)
+	Resume(ctx context.Context, from io.Reader, options config.ImportOptions) (resumed int, err error)
+}
+
+// Resumed is the answer of relay config resume.
+type Resumed struct {
+	Resumed int `json:"resumed"` // endpoints that an import had paused
 }
 
 // configuration are the handlers of relay config.
@@ -57,16 +63,38 @@ func (x *configuration) exportDocument(w http.ResponseWriter, r *http.Request) {
 // importDocument writes the entities of a document into the configuration log.
 func (x *configuration) importDocument(r *http.Request, report func(any)) error {
 	var reported time.Time
-	query := r.URL.Query()
-	options := config.ImportOptions{
-		Replace: query.Get("replace") == "true", Unsigned: query.Get("unsigned") == "true", CheckURL: x.checkURL,
-	}
-	done, err := x.config.Import(r.Context(), r.Body, options, func(im config.ImportProgress) {
+	done, err := x.config.Import(r.Context(), r.Body, x.importOptions(r), func(im config.ImportProgress) {
 		if now := time.Now(); now.Sub(reported) >= progressInterval {
 			reported = now
 			report(commandImport(im))
 		}
 	})
+	if err != nil {
+		return importError(err)
+	}
+	report(commandImport(done))
+	return nil
+}
+
+// resumeEndpoints ends the pause of an import.
+func (x *configuration) resumeEndpoints(r *http.Request, report func(any)) error {
+	n, err := x.config.Resume(r.Context(), r.Body, x.importOptions(r))
+	if err != nil {
+		return importError(err)
+	}
+	report(Resumed{n})
+	return nil
+}
+
+func (x *configuration) importOptions(r *http.Request) config.ImportOptions {
+	is := func(name string) bool { return r.URL.Query().Get(name) == "true" }
+	return config.ImportOptions{
+		Replace: is("replace"), Unsigned: is("unsigned"), Paused: is("paused"), CheckURL: x.checkURL,
+	}
+}
+
+// importError says what the operator can do about an error of an import.
+func importError(err error) error {
 	tooLarge, isLarge := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case isLarge:
@@ -81,11 +109,8 @@ func (x *configuration) importDocument(r *http.Request, report func(any)) error 
 		return web.WrongState("", "%v; import into an empty configuration log, or give --replace to delete them", err)
 	case errors.Is(err, config.ErrMissingMasterKey), errors.Is(err, config.ErrConflict):
 		return web.WrongState("", "%v", err)
-	case err != nil:
-		return err
 	}
-	report(commandImport(done))
-	return nil
+	return err
 }
 
 func commandImport(im config.ImportProgress) Import {

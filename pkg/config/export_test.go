@@ -410,3 +410,55 @@ func auditText(t *testing.T, conf stream.Config) (words []string) {
 	}
 	return words
 }
+
+// Endpoints imported as paused stay so until Resume, which resumes those that were running, and those only. A repeated
+// import and a repeated Resume change nothing.
+func TestImportPausesUntilResume(t *testing.T) {
+	bubble(t, func(t *testing.T, before stream.Config) {
+		old := node(t, before, Config{Node: "a"})
+		running, paused, later := old.create(t), old.create(t), old.create(t)
+		pause := func(n *testNode, id string, is bool) {
+			t.Helper()
+			if _, err := n.UpdateEndpoint(t.Context(), id, func(e *Endpoint) error { e.Paused = is; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pause(old, paused.ID, true)
+		doc := exportOf(t, old)
+
+		young := node(t, bubbleBroker(t), Config{Node: "b"})
+		young.SetOwner(true)
+		ctx := WithOrigin(t.Context(), Origin{Actor: audit.Operator})
+		load := func(changes bool) {
+			t.Helper()
+			im, err := young.Import(ctx, bytes.NewReader(doc), ImportOptions{Paused: true, CheckURL: anyURL},
+				func(ImportProgress) {})
+			if err != nil || im.Changed > 0 != changes {
+				t.Fatalf("%+v, %v", im, err)
+			}
+		}
+		is := func(when string, want map[string]bool) {
+			t.Helper()
+			for id, paused := range want {
+				if e, _ := young.Endpoint(id); e == nil || e.Paused != paused {
+					t.Errorf("%s: endpoint %s is %+v", when, id, e)
+				}
+			}
+		}
+		resume := func(doc []byte, want int, fault error) {
+			t.Helper()
+			n, err := young.Resume(ctx, bytes.NewReader(doc), ImportOptions{CheckURL: anyURL})
+			if !errors.Is(err, fault) || n != want {
+				t.Fatalf("resumed %d, %v; want %d, %v", n, err, want, fault)
+			}
+		}
+		load(true)
+		load(false)
+		is("after the import", map[string]bool{running.ID: true, paused.ID: true, later.ID: true})
+		pause(young, later.ID, false) // somebody needs it at once
+		resume(bytes.Replace(doc, []byte(running.Name), []byte("another"), 1), 0, ErrInvalidExport)
+		resume(doc, 1, nil)
+		resume(doc, 0, nil)
+		is("after Resume", map[string]bool{running.ID: false, paused.ID: true, later.ID: false})
+	})
+}

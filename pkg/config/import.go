@@ -47,6 +47,7 @@ type importing struct {
 type ImportOptions struct {
 	Replace  bool // replace entities that differ from the document, and delete those that are not in it
 	Unsigned bool // accept a document without a MAC, as older versions wrote it
+	Paused   bool // pause the endpoints of the document, so that nothing is delivered before Resume
 	// CheckURL validates the URL of a destination as the API does.
 	CheckURL func(string) error
 }
@@ -73,11 +74,8 @@ func (c documents) Import(
 	if err := c.Sync(ctx); err != nil {
 		return ImportProgress{}, err
 	}
-	im := &importing{documents: c, index: make(map[string]int), options: options, report: report}
-	if err := im.read(from); err != nil {
-		return im.progress, err
-	}
-	if err := im.head.verifyMAC(c.keyring); err != nil && !(options.Unsigned && errors.Is(err, ErrUnsignedExport)) {
+	im, err := c.readImport(from, options, report)
+	if err != nil {
 		return im.progress, err
 	}
 	for _, key := range im.head.MasterKeys {
@@ -95,6 +93,64 @@ func (c documents) Import(
 		return im.progress, err
 	}
 	return im.progress, c.Barrier(ctx, c.CurrentPosition())
+}
+
+// readImport reads and validates a document, and its MAC.
+func (c documents) readImport(from io.Reader, options ImportOptions, report func(ImportProgress)) (*importing, error) {
+	im := &importing{documents: c, index: make(map[string]int), options: options, report: report}
+	if err := im.read(from); err != nil {
+		return im, err
+	}
+	if err := im.head.verifyMAC(c.keyring); err != nil && !(options.Unsigned && errors.Is(err, ErrUnsignedExport)) {
+		return im, err
+	}
+	return im, nil
+}
+
+// Resume ends what ImportOptions.Paused began: it resumes the endpoints that are paused here and were not paused in the
+// document, and changes nothing else. It returns their number. A second call continues an interrupted one.
+func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOptions) (resumed int, err error) {
+	if err := c.Sync(ctx); err != nil {
+		return 0, err
+	}
+	im, err := c.readImport(from, options, func(ImportProgress) {})
+	if err != nil {
+		return 0, err
+	}
+	v := im.View()
+	var batch []conflog.BatchChange
+	for i, x := range im.entities {
+		if old := v.FindLiving(x.kind, x.id); x.kind == kindEndpoint && old != nil {
+			if raw, err := im.resumed(old, im.Unpack(x.packed)); err != nil {
+				return resumed, err
+			} else if raw != nil {
+				batch = append(batch, conflog.BatchChange{Kind: x.kind, ID: x.id, Old: old, Value: raw})
+			}
+		}
+		if len(batch) == importBatch || i == len(im.entities)-1 && len(batch) > 0 {
+			if err := im.WriteBatch(ctx, batch); err != nil {
+				return resumed, err
+			}
+			resumed, batch = resumed+len(batch), batch[:0]
+		}
+	}
+	return resumed, c.Barrier(ctx, c.CurrentPosition())
+}
+
+// resumed returns the endpoint's new value, nil if it is running or is paused in the document.
+func (im *importing) resumed(old *conflog.Entity, exported []byte) ([]byte, error) {
+	v, err := decodeValue(kindEndpoint, exported)
+	if err != nil {
+		return nil, err
+	}
+	document, isEndpoint := v.(*Endpoint)
+	is, known := im.value(old).(*Endpoint)
+	if !isEndpoint || !known || document.Paused || !is.Paused { // of a newer version, or nothing to do
+		return nil, nil
+	}
+	running := *is
+	running.Paused, running.UpdatedAt = false, im.now().UTC()
+	return im.encode(old, is, &running)
 }
 
 // read reads and validates the whole document.
@@ -122,6 +178,7 @@ func (im *importing) read(from io.Reader) (err error) {
 		switch v := v.(type) {
 		case *Endpoint:
 			im.fitPartitions(v)
+			v.Paused = v.Paused || im.options.Paused
 		case *User: // sessions that were ended since the export stay ended
 			if u, _ := findEntity[*User](im.core, kindUser, v.ID); u != nil {
 				v.keepEnded(u)

@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -30,11 +33,13 @@ type balancer struct {
 
 // backend is a node behind a balancer.
 type backend struct {
-	host   string // with the port
-	failed int    // checks in a row
+	host    string // with the port
+	failed  int    // checks in a row
+	removed bool   // by the operator: it gets no new requests
+	open    int    // requests without an answer
 }
 
-func (b *backend) up() bool { return b.failed < checksToFail }
+func (b *backend) up() bool { return b.failed < checksToFail && !b.removed }
 
 // sample is one request of a client: when it began, how long it took, and its status; 0 = no answer.
 type sample struct {
@@ -43,6 +48,9 @@ type sample struct {
 	status int
 	fault  string
 }
+
+// message matches what an error of the relay says.
+var message = regexp.MustCompile(`"message": ?"[^"]*"`)
 
 const (
 	checkEvery   = time.Second
@@ -90,15 +98,16 @@ func (b *balancer) watch(n *backend) {
 	}
 }
 
-// choose returns the next node that is up and not among tried; if there is none, one that is not up; nil if all were
-// tried.
+// choose returns the next node that is up and not among tried; if there is none, one that is only not removed; nil if
+// all were tried.
 func (b *balancer) choose(tried []*backend) *backend {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.turn++
-	for _, usable := range []func(*backend) bool{(*backend).up, func(*backend) bool { return true }} {
+	for _, usable := range []func(*backend) bool{(*backend).up, func(n *backend) bool { return !n.removed }} {
 		for i := range b.backs {
 			if n := b.backs[(b.turn+i)%len(b.backs)]; usable(n) && !slices.Contains(tried, n) {
+				n.open++
 				return n
 			}
 		}
@@ -115,6 +124,12 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.fault = err.Error()
 	} else {
 		s.status = resp.StatusCode
+	}
+	if s.status/100 == 5 {
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		s.fault = strings.Join(strings.Fields(message.FindString(string(body))), " ")
+		resp.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,12 +154,36 @@ func (b *balancer) send(r *http.Request) (*http.Response, error) {
 		}
 		again.Body = body
 		resp, err := b.via.RoundTrip(again)
+		b.mu.Lock()
+		n.open--
+		b.mu.Unlock()
 		var dial *net.OpError
 		if err == nil || !errors.As(err, &dial) || dial.Op != "dial" {
 			return resp, err
 		}
 		fault = err
 	}
+}
+
+// remove sends a node no new requests and waits until it has answered those that it got.
+func (b *balancer) remove(t *testing.T, i int) {
+	t.Helper()
+	b.set(i, true)
+	eventually(t, time.Minute, func() string {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if n := b.backs[i].open; n > 0 {
+			return fmt.Sprintf("%d requests to %s have no answer", n, b.backs[i].host)
+		}
+		return ""
+	})
+}
+
+// set removes a node, or puts it back.
+func (b *balancer) set(i int, removed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.backs[i].removed = removed
 }
 
 // between returns the requests that began in a span of time.

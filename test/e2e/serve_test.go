@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -25,6 +26,7 @@ type engines struct{ kafka, redis, clickhouse string }
 // cluster is a relay of several nodes, with its own topics and tables on the engines.
 type cluster struct {
 	t      *testing.T
+	binary string // of its commands; "" = the test binary
 	kafka  string // brokers, separated by commas
 	prefix string
 	env    []string
@@ -52,6 +54,7 @@ func (c *cluster) node(name string, flags ...string) *process {
 	c.t.Helper()
 	dir := nodeDir(c.t)
 	p := newProcess(c.t, dir, append([]string{"serve", "--node-name", name, "--data-dir", dir}, flags...), c.env...)
+	p.binary = cmp.Or(c.binary, p.binary)
 	if c.network != nil {
 		p.host, p.transport = c.network.Hub, c.network.Hub.Transport()
 		if h := c.hosts[name]; h != nil {

@@ -97,6 +97,20 @@ func (h *Host) Heal(t testing.TB) {
 	(&Host{name: h.hub}).ip(t, "link", "set", h.port, "up")
 }
 
+// CutFrom disconnects the host from another one only: no packet passes between the two. Connections stay open.
+func (h *Host) CutFrom(t testing.TB, other *Host) {
+	t.Helper()
+	h.ip(t, "route", "add", "blackhole", other.Addr.String()+"/32")
+	other.ip(t, "route", "add", "blackhole", h.Addr.String()+"/32")
+}
+
+// HealFrom connects the two hosts again after CutFrom.
+func (h *Host) HealFrom(t testing.TB, other *Host) {
+	t.Helper()
+	h.ip(t, "route", "delete", "blackhole", other.Addr.String()+"/32")
+	other.ip(t, "route", "delete", "blackhole", h.Addr.String()+"/32")
+}
+
 // Start starts a command on the host.
 func (h *Host) Start(cmd *exec.Cmd) error { return h.inNamespace(cmd.Start) }
 

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A host that is cut off reaches no other host until Heal, and no host reaches the machine's own network.
+// A host that is cut off reaches no other host until Heal; one that is cut from another host reaches the others; and no
+// host reaches the machine's own network.
 func TestHostIsUnreachableWhileCutOff(t *testing.T) {
 	n := NewNetwork(t)
 	a, b := n.Host(t, "a"), n.Host(t, "b")
@@ -29,6 +30,27 @@ func TestHostIsUnreachableWhileCutOff(t *testing.T) {
 		if err := reaches(h); err != nil {
 			t.Fatal(err)
 		}
+	}
+	a.CutFrom(t, n.Hub)
+	if reaches(a) == nil {
+		t.Error("a host that is cut from the hub can reach it")
+	}
+	if err := reaches(b); err != nil {
+		t.Error(err)
+	}
+	beside := httptest.NewUnstartedServer(http.NotFoundHandler())
+	beside.Listener.Close()
+	beside.Listener = b.Listen(t)
+	beside.Start()
+	t.Cleanup(beside.Close)
+	if conn, err := a.Dial("tcp", beside.Listener.Addr().String()); err != nil {
+		t.Errorf("a host that is cut from the hub does not reach another one: %v", err)
+	} else {
+		conn.Close()
+	}
+	a.HealFrom(t, n.Hub)
+	if err := reaches(a); err != nil && reaches(a) != nil {
+		t.Error(err)
 	}
 	b.Cut(t)
 	if reaches(b) == nil {
