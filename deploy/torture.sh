@@ -33,7 +33,7 @@ parts=(
 	"engines ./test/kit KafkaClusterSurvives"
 	"limits ./pkg/limit MinuteOfTraffic"
 	"ledger ./ledger RandomHistories"
-	"secrets ./pkg/secrets PackagesOfNPM"
+	"secrets ./pkg/secrets PackagesOfNPM|ScriptFinds"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
 	"compose deploy/compose/test.sh"
 	"contract deploy/contract/schemathesis.sh"

@@ -162,7 +162,7 @@ func (s *Scanner) accepts(r *Rule, b []byte, m span) bool {
 		return true
 	}
 	secret := b[m.from:m.to]
-	return Entropy(secret[:min(len(secret), maxEntropy)]) >= r.Entropy && !s.known[string(secret)] &&
+	return Entropy(secret[:min(len(secret), maxEntropy)]) >= r.Entropy-rounding && !s.known[string(secret)] &&
 		!s.hasStopWord(secret)
 }
 
@@ -190,6 +190,9 @@ func (s *Scanner) hasStopWord(secret []byte) bool {
 
 // maxEntropy is how many characters of a secret a rule looks at for its entropy: enough to distinguish a random text.
 const maxEntropy = 64
+
+// rounding is what this program and the SDK in JavaScript may differ by in an entropy.
+const rounding = 1e-9
 
 // Entropy returns the Shannon entropy of a text in bits a byte; 0 if it is empty.
 func Entropy[Text ~string | ~[]byte](text Text) float64 {

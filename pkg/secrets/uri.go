@@ -180,7 +180,7 @@ func isName(text []byte) bool {
 		hasLower = hasLower || c >= 'a' && c <= 'z'
 		hasUpper = hasUpper || c >= 'A' && c <= 'Z'
 	}
-	return len(text) <= maxNameShown && hasLower != hasUpper && Entropy(text) < maxNameBits
+	return len(text) <= maxNameShown && hasLower != hasUpper && Entropy(text) < maxNameBits-rounding
 }
 
 // isHostLabel reports whether a part of a host is none of a token: it is short, and has no capital letters with digits.

@@ -1,0 +1,97 @@
+// Masks and canonical texts: mask.go, canonical.go and the masks of uri.go in package secrets.
+import {
+  b, charsets, colon, dash, entropy, equal, limit, next, percentLevel, read, readText, rounding, within,
+} from './text.js'
+import { labelEnd, maxPassword, maxUser, userEnd } from './places.js'
+
+export const hidden = '***'
+
+const safe = (text) => text.replace(/[^!-~]|["\\<>&]/g, '?')
+
+export function maskOf(r, secret) {
+  if (r.kind === 'pem') return '-----BEGIN ' + hidden
+  if (r.kind === 'uri') return within(secret, () => maskURI(secret))
+  const head = headLength(r, secret)
+  const tail = r.mask ? r.mask.tail : 4
+  return safe(secret.slice(0, head)) + hidden +
+    (secret.length - head - tail >= 20 ? safe(secret.slice(secret.length - tail)) : '')
+}
+
+function headLength(r, secret) {
+  if (r.mask) return Math.min(r.mask.head, 8, secret.length)
+  if (r.kind === 'assign' || r.lead) return 0
+  const prefix = r.prefixes.find((p) => secret.length >= p.length && within(secret, () => equal(0, p, r.fold)))
+  return prefix ? Math.min(8, prefix.length) : 0
+}
+
+// unescape returns the text from a position to another without its escapes.
+function unescape(i, end) {
+  return within(b.slice(i, end), () => {
+    let out = ''
+    for (let k = 0; k < limit; k = next) out += String.fromCharCode(read(k))
+    return out
+  })
+}
+
+function maskURI(secret) {
+  let scheme = secret.search(/[:%+]/)
+  if (scheme < 0) return hidden
+  const srv = readText(scheme, '+srv')
+  if (srv >= 0) scheme = srv
+  const level = percentLevel(scheme)
+  const userStart = readText(scheme, '://')
+  const userStop = userEnd(Math.max(0, userStart), colon, maxUser, level)
+  if (userStart < 0 || userStop < 0) return hidden
+  read(userStop)
+  const passwordStart = next
+  const atSign = userEnd(passwordStart, 64, maxPassword, level)
+  if (atSign < 0) return hidden
+  read(atSign)
+  const rest = unescape(next, limit)
+  let user = unescape(userStart, userStop)
+  let out = safe(unescape(0, scheme)) + '://'
+  if (isName(user) && !overlaps(user, unescape(passwordStart, atSign))) {
+    out += safe(user.slice(0, 4))
+    user = user.slice(4)
+  }
+  out += (user ? hidden : '') + ':' + hidden + '@'
+  const cut = rest.indexOf('/')
+  const host = cut < 0 ? rest : rest.slice(0, cut)
+  out += host.split('.').map((label) => (isHostLabel(label) ? safe(label) : hidden)).join('.')
+  if (cut >= 0) {
+    const path = rest.slice(cut + 1)
+    out += '/' + (isName(path) ? safe(path) : hidden)
+  }
+  return out.slice(0, 80)
+}
+
+function isName(text) {
+  if (text.length <= 4) return true
+  return /^[A-Za-z\-_.]+$/.test(text) && text.length <= 19 && /[a-z]/.test(text) !== /[A-Z]/.test(text) &&
+    entropy(text) < 3.5 - rounding
+}
+
+const isHostLabel = (text) => text.length <= 32 && (!/[A-Z]/.test(text) || !/[0-9]/.test(text))
+
+function overlaps(one, other) {
+  one = one.toLowerCase()
+  other = other.toLowerCase()
+  return one.includes(other) || other.includes(one)
+}
+
+// canonical returns the secret without the escapes of its wrapper: of a private key the base64 of its body.
+export function canonical(r, secret) {
+  return within(secret, () => {
+    const isPEM = r.kind === 'pem'
+    let out = ''
+    const body = isPEM ? labelEnd(r.prefixes[0].length) : 0
+    if (body < 0) return secret
+    for (let i = body, behind; i < limit; i = behind) {
+      const c = read(i)
+      behind = next
+      if (isPEM && c === dash && readText(i, '-----END') > 0) break
+      if (!isPEM || charsets.base64[c]) out += String.fromCharCode(c)
+    }
+    return isPEM || out.length !== secret.length ? out : secret
+  })
+}
