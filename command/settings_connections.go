@@ -19,13 +19,18 @@ func (s Settings) validateConnections(fault func(env, format string, args ...any
 	}
 	kafka := s.Stream()
 	kafka.Brokers = []string{"localhost:9092"} // whether there are brokers is validated apart
-	kafka.TLS = ""
+	kafka.TLS, kafka.CertFile, kafka.KeyFile = "", "", ""
 	if err := kafka.Validate(); err != nil {
 		fault("RELAY_KAFKA_SASL", "%w", err)
 	}
 	kafka.SASL, kafka.TLS = "", s.KafkaTLS
 	if err := kafka.Validate(); err != nil {
 		fault("RELAY_KAFKA_TLS", "%w", err)
+	} else {
+		kafka.CertFile, kafka.KeyFile = s.KafkaCertFile, s.KafkaKeyFile
+		if err := kafka.Validate(); err != nil {
+			fault("RELAY_KAFKA_CERT_FILE", "%w", err)
+		}
 	}
 	for env, text := range map[string]string{"RELAY_CLICKHOUSE_URL": s.ClickHouseURL, "RELAY_SEARCH_URL": s.SearchURL} {
 		if text == "" {

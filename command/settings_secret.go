@@ -112,7 +112,8 @@ func (s Settings) logWarnings(log *slog.Logger) {
 func (s *Settings) ignoreEngines() {
 	eachSetting(&s.Config, func(f setting) {
 		switch f.flag {
-		case "kafka-brokers", "kafka-sasl", "kafka-tls", "redis-url", "clickhouse-url", "clickhouse-cluster", "search-url":
+		case "kafka-brokers", "kafka-sasl", "kafka-tls", "kafka-cert-file", "kafka-key-file", "redis-url", "clickhouse-url",
+			"clickhouse-cluster", "search-url":
 			if !f.value.IsZero() {
 				s.ignored = append(s.ignored, f.env)
 				f.value.SetZero()

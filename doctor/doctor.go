@@ -31,6 +31,8 @@ const checkTime = 15 * time.Second
 type Target struct {
 	Stream            stream.Config
 	ReplicationFactor int // that the topics must have
+	// Trims is whether the nodes with this principal trim the log, for which they need the right to delete records.
+	Trims bool
 
 	// Config is the configuration of the running node, or as read from the log; nil if it could not be read, for the
 	// reason in ConfigErr.
@@ -82,7 +84,8 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 	defer reader.Close()
 	x := &checker{Target: target, log: reader}
 	groups := []checkGroup{
-		{"kafka", single(x.kafka)}, {"topics", single(x.topics)}, {"writers", single(x.writers)}, {"dispatch", x.dispatch},
+		{"kafka", single(x.kafka)}, {"topics", single(x.topics)}, {"rights", single(x.rights)},
+		{"writers", single(x.writers)}, {"dispatch", x.dispatch},
 		{"store", single(x.store)}, {"alerts", single(x.alerts)}, {"findings", single(x.findings)},
 		{"unread", single(x.unread)}, {"dead", single(x.dead)},
 		{"configuration", single(x.configuration)}, {"sizes", single(x.sizes)}, {"nodes", single(x.nodes)},

@@ -88,8 +88,8 @@ func TestEveryCheckFailsWhenNothingAnswers(t *testing.T) {
 		}
 	}
 	if err := report.Err(); err == nil ||
-		!strings.HasPrefix(err.Error(), "failed: kafka, topics, writers, dispatch, store, alerts, findings, unread, dead, "+
-			"configuration, clickhouse") {
+		!strings.HasPrefix(err.Error(), "failed: kafka, topics, rights, writers, dispatch, store, alerts, findings, "+
+			"unread, dead, configuration, clickhouse") {
 		t.Errorf("%v", err)
 	}
 }

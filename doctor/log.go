@@ -88,6 +88,27 @@ func (x *checker) topics(ctx context.Context) Check {
 	return c
 }
 
+// rights checks whether the ACLs allow this client what a node does.
+func (x *checker) rights(ctx context.Context) Check {
+	missing, err := stream.MissingRights(ctx, x.Stream, x.Trims)
+	if err != nil {
+		return kafkaFailed(err)
+	}
+	return checkRights(missing)
+}
+
+func checkRights(missing []stream.MissingRight) Check {
+	if len(missing) == 0 {
+		return ok("Kafka allows all that a node does")
+	}
+	c := fail("add the ACLs that docs/security.md lists for the relay's principal",
+		"Kafka does not allow this principal all that a node does")
+	for _, m := range missing {
+		c.Details = append(c.Details, m.String())
+	}
+	return c
+}
+
 // writers checks who except the relay may write to the topics. Nobody else should: the relay authenticates records of
 // the configuration only, and would sign and send any delivery that it reads from the other topics.
 func (x *checker) writers(ctx context.Context) Check {

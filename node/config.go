@@ -42,6 +42,8 @@ type Config struct {
 	KafkaBrokers      []string `section:"Kafka" flag:"kafka-brokers" unset:"required by serve and migrate" help:"Addresses of the Kafka brokers, as host:port."`
 	KafkaSASL         string   `flag:"kafka-sasl" unset:"no authentication" secret:"yes" help:"Credentials as mechanism:user:password. The mechanism is plain, scram-sha-256 or scram-sha-512."`
 	KafkaTLS          string   `flag:"kafka-tls" unset:"no TLS" help:"Use TLS to the brokers: system trusts the system's root certificates, a path trusts those in this PEM file."`
+	KafkaCertFile     string   `flag:"kafka-cert-file" unset:"no client certificate" help:"PEM file with the client certificate (mTLS) for the brokers. A changed file is used for new connections."`
+	KafkaKeyFile      string   `flag:"kafka-key-file" unset:"none" help:"PEM file with the client certificate's private key. Give both files or neither."`
 	TopicPrefix       string   `flag:"topic-prefix" default:"relay." help:"Prefix of all topic and consumer group names."`
 	Partitions        int      `flag:"partitions" unset:"32; dev: 4" help:"Partitions of each topic, 1 to 4096. relay migrate creates topics with this many and adds partitions where there are fewer."`
 	Replication       int      `flag:"replication-factor" unset:"3; dev: 1" help:"Replicas of each topic that relay migrate creates. serve refuses topics with fewer."`
@@ -143,6 +145,7 @@ func Prefixes(texts []string) ([]netip.Prefix, error) {
 func (s Config) Stream() stream.Config {
 	return stream.Config{
 		Brokers: s.KafkaBrokers, Prefix: s.TopicPrefix, SASL: s.KafkaSASL, TLS: s.KafkaTLS,
+		CertFile: s.KafkaCertFile, KeyFile: s.KafkaKeyFile,
 		SessionTimeout: time.Duration(s.TakeoverSeconds) * time.Second, DialFunc: s.DialKafka,
 	}
 }

@@ -29,7 +29,8 @@ const (
 // doctor examines this node and its engines.
 func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	return doctor.Examine(ctx, doctor.Target{
-		Stream: n.stream, ReplicationFactor: n.s.Copies(), Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
+		Stream: n.stream, ReplicationFactor: n.s.Copies(), Trims: n.s.hasRole("dispatch"),
+		Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
 		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
 		BaseURL:  n.url,
 		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(), RedisSettings: n.s.redisSettings(),
@@ -41,7 +42,8 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	now := clock()
 	p := doctor.Target{
-		Stream: s.Stream(), ReplicationFactor: s.Copies(), Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
+		Stream: s.Stream(), ReplicationFactor: s.Copies(), Trims: s.hasRole("dispatch"),
+		Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
 		DataDir:  s.DataDir,
 		BaseURL:  s.BaseURL,
 		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(), RedisSettings: s.redisSettings(),

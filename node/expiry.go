@@ -25,6 +25,7 @@ func (s Config) certificateFiles() (files []certificateFile) {
 	}
 	add("RELAY_TLS_CERT_FILE", s.TLSCertFile, false)
 	add("RELAY_KAFKA_TLS", s.KafkaTLS, true)
+	add("RELAY_KAFKA_CERT_FILE", s.KafkaCertFile, false)
 	add("RELAY_EGRESS_CA_FILE", s.EgressCAFile, true)
 	return files
 }

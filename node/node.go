@@ -244,7 +244,8 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 	for logged := false; ; logged = true {
 		partitions, err := n.checkTopics(ctx)
 		var unreachable *net.OpError
-		if !errors.As(err, &unreachable) && (!errors.Is(err, io.EOF) || time.Since(began) > ending) {
+		waits := errors.As(err, &unreachable) || errors.Is(err, io.EOF) && time.Since(began) < ending
+		if !waits || errors.Is(err, stream.ErrSecurity) {
 			return partitions, err
 		}
 		if !logged {

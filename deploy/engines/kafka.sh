@@ -38,9 +38,12 @@ PROPERTIES
 for property; do
 	printf '%s\n' "$property" >>"$data/server.properties"
 done
-cat >"$data/log4j2.properties" <<'PROPERTIES'
+# The authorizer logs what it denies at INFO, and what it allows at DEBUG.
+cat >"$data/log4j2.properties" <<PROPERTIES
 rootLogger.level = WARN
 rootLogger.appenderRef.out.ref = out
+logger.authorizer.name = kafka.authorizer.logger
+logger.authorizer.level = ${RELAY_KAFKA_AUTHORIZER_LOG:-WARN}
 appender.out.type = Console
 appender.out.name = out
 appender.out.layout.type = PatternLayout

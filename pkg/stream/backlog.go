@@ -80,7 +80,7 @@ func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
 func (r *Reader) BrokerCount(ctx context.Context) (int, error) {
 	brokers, err := r.adm.ListBrokers(ctx)
 	if err != nil {
-		return 0, explainLogin(fmt.Errorf("list brokers: %w", err))
+		return 0, explainSecurity(fmt.Errorf("list brokers: %w", err))
 	}
 	return len(brokers), nil
 }

@@ -14,20 +14,13 @@ package stream
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -43,7 +36,10 @@ type Config struct {
 	Brokers []string // host:port, at least one
 	Prefix  string   // of every topic and group name, e.g. "relay."
 	SASL    string   // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
-	TLS     string   // "system", the path of a CA file, or empty = no TLS
+	TLS     string   // TLSSystem, the path of a CA file, or empty = no TLS
+	// CertFile and KeyFile are PEM files with the client certificate (mTLS) and its private key; both or neither. They
+	// are read for each connection.
+	CertFile, KeyFile string
 	// SessionTimeout is how long a group member may miss heartbeats before its partitions are reassigned; 0 = 30 s.
 	SessionTimeout time.Duration
 	// ProducerBufferBytes bounds the unacknowledged records of each of a producer's three clients; 0 = 256 MiB.
@@ -53,7 +49,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Validate checks the brokers, the CA file and the SASL credentials. It does not connect.
+// Validate checks the brokers, the certificate files and the SASL credentials. It does not connect.
 func (c Config) Validate() error {
 	var errs []error
 	if len(c.Brokers) == 0 {
@@ -91,56 +87,6 @@ func (c Config) options(clientID string) ([]kgo.Opt, error) {
 		return nil, err
 	}
 	return append(opts, sec...), nil
-}
-
-func (c Config) securityOpts() ([]kgo.Opt, error) {
-	var opts []kgo.Opt
-	if c.TLS != "" {
-		conf := &tls.Config{MinVersion: tls.VersionTLS12}
-		if c.TLS != "system" {
-			pem, err := os.ReadFile(c.TLS)
-			if err != nil {
-				return nil, fmt.Errorf("read kafka CA file: %w", err)
-			}
-			conf.RootCAs = x509.NewCertPool()
-			if !conf.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("kafka CA file %s holds no certificate", c.TLS)
-			}
-		}
-		opts = append(opts, kgo.DialTLSConfig(conf))
-	}
-	if c.SASL == "" {
-		return opts, nil
-	}
-	mechanism, rest, ok1 := strings.Cut(c.SASL, ":")
-	user, password, ok2 := strings.Cut(rest, ":")
-	if !ok1 || !ok2 || user == "" {
-		return nil, errors.New("kafka SASL: set RELAY_KAFKA_SASL to mechanism:user:password")
-	}
-	switch strings.ToLower(mechanism) {
-	case "plain":
-		opts = append(opts, kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
-	case "scram-sha-256":
-		opts = append(opts, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha256Mechanism()))
-	case "scram-sha-512":
-		opts = append(opts, kgo.SASL(scram.Auth{User: user, Pass: password}.AsSha512Mechanism()))
-	default:
-		return nil, fmt.Errorf("kafka SASL: unknown mechanism %q (plain, scram-sha-256, scram-sha-512)", mechanism)
-	}
-	return opts, nil
-}
-
-// ErrLogin means that the brokers rejected the user or the password (SASL_AUTHENTICATION_FAILED).
-//
-//nolint:staticcheck // the message begins with a proper name
-var ErrLogin = errors.New("Kafka refused the user or password of RELAY_KAFKA_SASL")
-
-// explainLogin adds to a rejected login the name of the setting to correct.
-func explainLogin(err error) error {
-	if errors.Is(err, kerr.SaslAuthenticationFailed) {
-		return fmt.Errorf("%w: %w", ErrLogin, err)
-	}
-	return err
 }
 
 // backoff is the pause between attempts to connect or to repeat a request, 50 ms to 2 s: a broker restarts within

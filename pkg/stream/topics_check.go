@@ -139,7 +139,7 @@ func (c Config) checkTopicsUntil(
 	defer cancel()
 	for {
 		a, err := c.checkTopics(ctx, adm, replicationFactor)
-		err = explainLogin(err)
+		err = explainSecurity(err)
 		if err != nil || holds(a) {
 			return a, err
 		}

@@ -12,8 +12,10 @@ import (
 
 // ReaderConfig configures a Reader. A zero value of a limit stands for the default that its comment names.
 type ReaderConfig struct {
-	// URL of ClickHouse, in the form that the writer takes.
+	// URL of ClickHouse, in the form that the writer takes. Its user may write: Pool has its connections.
 	URL string
+	// ReadURL replaces URL for everything that reads: the same databases with a user that may only read. Empty = URL.
+	ReadURL string
 	// RetentionDays is how long events can be read. Older rows are hidden even while they exist.
 	RetentionDays int
 	// Connections is the number of statements that this reader runs at once on each shard; 0 = 8. Searches have as
@@ -34,8 +36,8 @@ type ReaderConfig struct {
 	SearchThreads int
 	// SearchIndex lets searches use the text index. It is harmless when the table has none.
 	SearchIndex bool
-	// SearchURL replaces URL for searches: the same databases with another user, whose quotas protect the writer. Empty =
-	// URL.
+	// SearchURL replaces ReadURL for searches: the same databases with another user, whose quotas protect the writer.
+	// Empty = ReadURL.
 	SearchURL string
 	// SelectPage is how many candidates one statement checks during the selection of a recovery job; 0 = 50,000.
 	SelectPage int
@@ -58,7 +60,8 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 	c.SearchBudget = cmp.Or(c.SearchBudget, searchBudget)
 	c.SearchBytes = cmp.Or(c.SearchBytes, firstSearchBytes)
 	c.SearchThreads = cmp.Or(c.SearchThreads, max(1, runtime.NumCPU()/2))
-	c.SearchURL = cmp.Or(c.SearchURL, c.URL)
+	c.ReadURL = cmp.Or(c.ReadURL, c.URL)
+	c.SearchURL = cmp.Or(c.SearchURL, c.ReadURL)
 	if c.SelectPage == 0 {
 		c.SelectPage = 50_000
 	}
@@ -68,15 +71,18 @@ func (c ReaderConfig) withDefaults() ReaderConfig {
 // Validate returns all faults at once.
 func (c ReaderConfig) Validate() error {
 	shards, err := ch.ParseURLs(c.URL)
-	search, searchErr := ch.ParseURLs(c.SearchURL)
-	switch {
-	case searchErr != nil:
-		searchErr = fmt.Errorf("for searches: %w", searchErr)
-	case err == nil && len(search) != len(shards):
-		searchErr = fmt.Errorf("store: the URL for searches names %d shards, the other URL %d: name the same shards in both",
-			len(search), len(shards))
+	for _, other := range []struct{ url, what string }{{c.ReadURL, "for reading"}, {c.SearchURL, "for searches"}} {
+		found, otherErr := ch.ParseURLs(other.url)
+		switch {
+		case otherErr != nil:
+			otherErr = fmt.Errorf("%s: %w", other.what, otherErr)
+		case len(shards) > 0 && len(found) != len(shards):
+			otherErr = fmt.Errorf("store: the URL %s names %d shards, the other URL %d: name the same shards in both",
+				other.what, len(found), len(shards))
+		}
+		err = errors.Join(err, otherErr)
 	}
-	return errors.Join(err, searchErr, ch.RequirePositive("search threads", c.SearchThreads),
+	return errors.Join(err, ch.RequirePositive("search threads", c.SearchThreads),
 		ch.RequirePositive("retention days", c.RetentionDays), ch.RequirePositive("connections", c.Connections),
 		ch.RequirePositive("fence wait", c.FenceWait), ch.RequirePositive("timeout", c.Timeout),
 		ch.RequirePositive("select page", c.SelectPage))

@@ -45,6 +45,7 @@ type Reader struct {
 	cfg            ReaderConfig
 	log            *slog.Logger
 	pool           *ch.Pool
+	writePool      *ch.Pool      // of the user that may write
 	pingConns      []driver.Conn // one connection to each shard, so that a ping never competes with reads
 	searchSettings clickhouse.Settings
 	topic          *stream.Reader
@@ -69,7 +70,7 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 		// All rows of an event share its day, so FINAL has nothing to merge across partitions.
 		o.Settings["do_not_merge_across_partitions_select_final"] = 1
 	}
-	conns, err := ch.Open(cfg.URL, options)
+	conns, err := ch.Open(cfg.ReadURL, options)
 	if err != nil {
 		return nil, err
 	}
@@ -77,33 +78,54 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, ch.CloseAll(conns))
 	}
-	pingConns, err := ch.Open(cfg.URL, func(o *clickhouse.Options) { o.MaxOpenConns, o.MaxIdleConns = 1, 1 })
+	pingConns, err := ch.Open(cfg.ReadURL, func(o *clickhouse.Options) { o.MaxOpenConns, o.MaxIdleConns = 1, 1 })
 	if err != nil {
 		return nil, errors.Join(err, ch.CloseAll(conns), ch.CloseAll(searchConns))
 	}
+	pool := ch.NewPool(conns, searchConns)
+	writePool, err := newWritePool(cfg, pool, options)
+	if err != nil {
+		return nil, errors.Join(err, pool.Close(), ch.CloseAll(pingConns))
+	}
 	topic, err := stream.NewReader(deps.Stream, "store-reader")
 	if err != nil {
-		return nil, errors.Join(err, ch.CloseAll(conns), ch.CloseAll(searchConns), ch.CloseAll(pingConns))
+		return nil, errors.Join(err, pool.Close(), writePool.Close(), ch.CloseAll(pingConns))
 	}
 	if deps.Erased == nil {
 		deps.Erased = func(id.ID) bool { return false }
 	}
 	return &Reader{
-		erased: deps.Erased, cfg: cfg, log: deps.Log, pool: ch.NewPool(conns, searchConns), topic: topic,
+		erased: deps.Erased, cfg: cfg, log: deps.Log, pool: pool, writePool: writePool, topic: topic,
 		fence:     newFence(topic, deps.Writer, cfg.FenceWait),
 		pingConns: pingConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
 		searches: newSlotPools(maxSearches, searchWait, "searches"), reads: newSlotPools(maxReads, readWait, "reads"),
 	}, nil
 }
 
+// newWritePool returns the connections with the user that may write; pool, if that is the user that reads.
+func newWritePool(cfg ReaderConfig, pool *ch.Pool, options func(*clickhouse.Options)) (*ch.Pool, error) {
+	if cfg.ReadURL == cfg.URL {
+		return pool, nil
+	}
+	conns, err := ch.Open(cfg.URL, options)
+	if err != nil {
+		return nil, err
+	}
+	return ch.NewPool(conns, nil), nil
+}
+
 // Close ends the connections.
 func (r *Reader) Close() error {
 	r.topic.Close()
-	return errors.Join(r.pool.Close(), ch.CloseAll(r.pingConns))
+	err := errors.Join(r.pool.Close(), ch.CloseAll(r.pingConns))
+	if r.writePool != r.pool {
+		err = errors.Join(err, r.writePool.Close())
+	}
+	return err
 }
 
-// Pool has the connections of the reader.
-func (r *Reader) Pool() *ch.Pool { return r.pool }
+// Pool has connections with the user that may write.
+func (r *Reader) Pool() *ch.Pool { return r.writePool }
 
 // Ping returns nil when every shard of ClickHouse answers and has the identity of its place in the configuration.
 func (r *Reader) Ping(ctx context.Context) error {

@@ -50,7 +50,7 @@ func (p *process) awaitFindings(want map[string]string, flags ...string) {
 				return name + " is " + c.State + ": " + c.Text + " → " + c.Advice + "; want " + part
 			}
 		}
-		all := 20
+		all := 21
 		if _, known := checks["base URL"]; known { // only a node reports it, and how many files it may open
 			all += 2
 		}

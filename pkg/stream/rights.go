@@ -1,0 +1,148 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// MissingRight is an operation that the brokers do not allow this client.
+type MissingRight struct {
+	Operation string   // Kafka's name, such as Write
+	Resource  string   // topic or group
+	Names     []string // with the prefix
+}
+
+func (m MissingRight) String() string {
+	return fmt.Sprintf("%s on %s %s", m.Operation, m.Resource, strings.Join(m.Names, ", "))
+}
+
+// ErrRights means that the ACLs do not allow this client what a node does.
+var ErrRights = errors.New("the ACLs of Kafka do not allow this node's principal what it needs")
+
+// RightsError returns an error that names missing rights; nil without any.
+func RightsError(missing []MissingRight) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	lines := make([]string, len(missing))
+	for i, m := range missing {
+		lines[i] = m.String()
+	}
+	return fmt.Errorf("%w; add them as docs/security.md shows:\n%s", ErrRights, strings.Join(lines, "\n"))
+}
+
+// MissingRights asks the brokers which operations of a node their authorizer does not allow this client. It says
+// nothing of topics that do not exist, and of groups whose coordinator is starting. trims is whether the node trims the
+// log. Brokers without an authorizer allow everything.
+func MissingRights(ctx context.Context, c Config, trims bool) (missing []MissingRight, err error) {
+	// Since version 6 of DescribeGroups brokers name no operations of a group that does not exist yet.
+	const describeGroupsKey, describeGroupsVersion = 15, 5
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(describeGroupsKey, describeGroupsVersion)
+	// Some errors are repeated that only another setting ends: a refused client certificate, for example.
+	const retries = 5 // 1.6 s
+	cl, err := c.newClient("rights", kgo.MaxVersions(versions), kgo.RequestRetries(retries))
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	var found rights
+	if err := found.addTopics(ctx, cl, c.Prefix, trims); err != nil {
+		return nil, explainSecurity(err)
+	}
+	return found, explainSecurity(found.addGroups(ctx, kadm.NewClient(cl), c.Prefix))
+}
+
+// rights collects missing rights.
+type rights []MissingRight
+
+func (r *rights) add(op kadm.ACLOperation, resource, name string) {
+	// Kafka writes operations of several words without underscores: DescribeConfigs.
+	operation := ""
+	for word := range strings.SplitSeq(strings.ToLower(op.String()), "_") {
+		operation += strings.ToUpper(word[:1]) + word[1:]
+	}
+	i := slices.IndexFunc(*r, func(m MissingRight) bool { return m.Operation == operation && m.Resource == resource })
+	if i < 0 {
+		*r = append(*r, MissingRight{Operation: operation, Resource: resource})
+		i = len(*r) - 1
+	}
+	(*r)[i].Names = append((*r)[i].Names, name)
+}
+
+// addMissing adds the operations in want that allowed lacks. Brokers that do not say what is allowed count as allowing
+// everything: who may do nothing gets an error instead.
+func (r *rights) addMissing(want, allowed []kadm.ACLOperation, resource, name string) {
+	for _, op := range want {
+		if len(allowed) > 0 && !slices.Contains(allowed, op) {
+			r.add(op, resource, name)
+		}
+	}
+}
+
+func (r *rights) addTopics(ctx context.Context, cl *kgo.Client, prefix string, trims bool) error {
+	want := []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite, kadm.OpDescribeConfigs}
+	if trims {
+		want = append(want, kadm.OpDelete)
+	}
+	req := kmsg.NewPtrMetadataRequest() // kadm answers with an error if one topic may not be described
+	req.IncludeTopicAuthorizedOperations = true
+	for _, t := range Topics() {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr(prefix + t.Name)
+		req.Topics = append(req.Topics, topic)
+	}
+	described, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return fmt.Errorf("ask for the rights on topics: %w", err)
+	}
+	for _, t := range described.Topics {
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case errors.Is(err, kerr.TopicAuthorizationFailed):
+			for _, op := range want {
+				r.add(op, "topic", *t.Topic)
+			}
+		case err == nil:
+			r.addMissing(want, kadm.DecodeACLOperations(t.AuthorizedOperations), "topic", *t.Topic)
+		}
+	}
+	return nil
+}
+
+// addGroups asks for all groups at once. Kafka's answer for a group that may not be described is an error of the whole
+// request: then it asks for one after the other.
+func (r *rights) addGroups(ctx context.Context, adm *kadm.Client, prefix string) error {
+	var names []string
+	for _, group := range Groups() {
+		names = append(names, prefix+group)
+	}
+	described, err := adm.DescribeGroups(ctx, names...)
+	for _, name := range names {
+		one := err
+		if errors.Is(err, kerr.GroupAuthorizationFailed) {
+			described, one = adm.DescribeGroups(ctx, name)
+		}
+		if one == nil {
+			one = described[name].Err
+		}
+		switch {
+		case errors.Is(one, kerr.GroupAuthorizationFailed):
+			r.add(kadm.OpRead, "group", name)
+		case kerr.IsRetriable(one): // the coordinator of the group is starting
+		case one != nil:
+			return fmt.Errorf("ask for the rights on group %s: %w", name, one)
+		default:
+			r.addMissing([]kadm.ACLOperation{kadm.OpRead}, described[name].AuthorizedOperations, "group", name)
+		}
+	}
+	return nil
+}
