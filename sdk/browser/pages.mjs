@@ -135,6 +135,10 @@ export async function seedHostile(relay, receiver) {
     `/app/events?${filters.map((name) => `${name}=${text}`).join('&')}`,
     `/app/endpoints/${id}/wait`,
     `/app/endpoints/${text}`,
+    `/app/recoveries/new?endpoint_id=${id}&since=${text}`,
+    `/app/alerts/history?rule=${text}&endpoint_id=${text}`,
+    `/app/audit?actor=${text}&action=${text}&since=${text}`,
+    '/app/usage',
     `${new URL(ingestURL).pathname}?challenge=${text}&hub.challenge=${text}`,
     `/docs?url=${text}&configUrl=${text}#/${hostile}`,
   ]

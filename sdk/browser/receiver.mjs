@@ -1,16 +1,17 @@
-// An application that receives deliveries: it answers 204, below /json with JSON, below /down 500, and below /broken with
-// what is no HTTP.
+// An application that receives deliveries: it answers 204, below /json with JSON, below /down 500, below /mend 500
+// until it is mended, and below /broken with what is no HTTP.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 
 // A text of others that would run if a page inserted it as HTML.
 export const hostile = '</script><img src=x onerror="window.hurt = 1">'
 
-// startReceiver returns { url, stop }.
+// startReceiver returns { url, mend, stop }.
 export async function startReceiver() {
+  let mended = false
   const server = createServer((request, response) => {
     request.resume().on('end', () => {
-      if (request.url.startsWith('/down')) {
+      if (request.url.startsWith('/down') || (request.url.startsWith('/mend') && !mended)) {
         response.writeHead(500, { 'Content-Type': 'text/plain', 'X-Reason': hostile }).end(`${hostile} is down`)
       } else if (request.url.startsWith('/broken')) {
         response.socket.end(`${hostile}\r\n\r\n`)
@@ -28,5 +29,5 @@ export async function startReceiver() {
     server.closeAllConnections()
     await once(server, 'close')
   }
-  return { url: `http://127.0.0.1:${server.address().port}`, stop }
+  return { url: `http://127.0.0.1:${server.address().port}`, mend: () => { mended = true }, stop }
 }

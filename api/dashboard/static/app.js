@@ -75,3 +75,85 @@ if (navigator.clipboard) {
     value.after(row);
   }
 }
+
+// Keys for lists. They do nothing while somebody types or a question is open, and can be turned off in this browser:
+// speech input types letters (WCAG 2.1.4).
+const keys = [['j', 'next row'], ['k', 'previous row'], ['Enter', 'open the row'], ['/', 'search'], ['?', 'this list']];
+const keysOff = 'relay-keys-off';
+
+// step focuses the first link of the next row that has one, or of the row before.
+function step(by) {
+  const links = [...document.querySelectorAll('main table.t tbody tr')].map((row) => row.querySelector('a[href]'))
+    .filter((link) => link?.checkVisibility());
+  const at = links.findIndex((link) => link.closest('tr').contains(document.activeElement));
+  const to = at < 0 && by < 0 ? links.length - 1 : at + by;
+  links[Math.min(Math.max(to, 0), links.length - 1)]?.focus();
+}
+
+function search() {
+  const fields = document.querySelectorAll('main form.filter input:not([type=hidden]), .top input[type=search]');
+  [...fields].find((field) => field.checkVisibility())?.select();
+}
+
+// help returns the dialog that lists the keys.
+function help() {
+  const shown = document.getElementById('keys');
+  if (shown) {
+    return shown;
+  }
+  const element = (name, text, ...inside) => {
+    const made = document.createElement(name);
+    made.append(text, ...inside);
+    return made;
+  };
+  const list = element('dl', '');
+  list.className = 'kv';
+  for (const [key, meaning] of keys) {
+    list.append(element('dt', '', element('code', key)), element('dd', meaning));
+  }
+  const box = document.createElement('input');
+  box.type = 'checkbox';
+  box.checked = !localStorage.getItem(keysOff);
+  box.addEventListener('change', () => (box.checked ? localStorage.removeItem(keysOff) : localStorage.setItem(keysOff, 'yes')));
+  const use = element('label', '', box, ' Use these keys in this browser');
+  use.className = 'row';
+  const close = element('button', 'Close');
+  close.type = 'button';
+  close.className = 'b';
+  const title = element('h2', 'Keys');
+  title.id = 'keys-h';
+  const dialog = element('div', '', title, list, use, close);
+  Object.assign(dialog, { id: 'keys', className: 'dlg', popover: 'auto' });
+  dialog.setAttribute('role', 'dialog');
+  dialog.setAttribute('aria-labelledby', title.id);
+  close.addEventListener('click', () => dialog.hidePopover());
+  document.body.append(dialog);
+  return dialog;
+}
+
+const actions = { j: () => step(1), k: () => step(-1), '/': search, '?': () => help().showPopover() };
+
+document.addEventListener('keydown', (event) => {
+  const { key, target, ctrlKey, altKey, metaKey, isComposing } = event;
+  const typing = isComposing || target.matches?.('input, textarea, select, [contenteditable]');
+  if (ctrlKey || altKey || metaKey || typing || !actions[key] || document.querySelector(':popover-open') ||
+    localStorage.getItem(keysOff)) {
+    return;
+  }
+  event.preventDefault();
+  actions[key]();
+});
+
+// Who looks for them finds them beside the own name, and turns them on again there.
+const account = document.querySelector('#account .row');
+if (account) {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'b q';
+  button.textContent = 'Keys for lists';
+  button.addEventListener('click', () => {
+    document.getElementById('account').hidePopover();
+    help().showPopover();
+  });
+  account.append(button);
+}
