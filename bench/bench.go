@@ -107,7 +107,12 @@ type options struct {
 	stopped    bool // the relay is started without a dispatcher
 	person     bool // somebody can sign in to the dashboard
 
-	serve              int // nodes; 0 = dev
+	destinations int // of the endpoints of capacity
+	failing      int // percent of the requests to them that fail
+
+	serve              int      // nodes; 0 = dev
+	roles              []string // of the nodes in turn; empty = each has all
+	replicas           int      // of the topics of a cluster
 	kafka              string
 	deliver            string // URL of the first destination, for the floor's command line
 	target, key, admin string
@@ -142,6 +147,7 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.IntVar(&o.partitions, "partitions", 0, "partitions of the started relay's topics; 0 = its default")
 	fs.IntVar(&o.serve, "serve", 0, "start this many serve nodes with separate engine processes, instead of dev")
 	fs.StringVar(&o.kafka, "kafka", "", "with --serve: host:port of a running Kafka; --pids includes its CPU time")
+	fs.IntVar(&o.replicas, "replicas", 1, "with --kafka: replicas of each topic")
 	fs.StringVar(&o.target, "target", "",
 		"URL of a running relay, or of a load balancer in front of several; none is started")
 	fs.StringVar(&o.key, "key", "", "with --target: an API key with the scope read_write")
@@ -169,7 +175,7 @@ func (o *options) parsePids(s string) error {
 
 // validate returns all faults of the options at once.
 func (o *options) validate() error {
-	var errs []error
+	errs := []error{o.validateReplicas()}
 	bound := func(name string, n, least, most int) {
 		if n < least || n > most {
 			errs = append(errs, fmt.Errorf("--%s: %d is out of range, use %d to %d", name, n, least, most))
@@ -338,6 +344,9 @@ func (d definition) options(args []string, stderr io.Writer) (options, error) {
 	if d.name == "drain" && (o.stages || o.profile != "") {
 		err = errors.Join(err, errors.New(
 			"--stages, --profile: cannot be used with drain, whose duration is not known beforehand"))
+	}
+	if d.name == "capacity" {
+		err = errors.Join(err, o.validateCapacity())
 	}
 	if d.start != nil && (o.target != "" || max(o.serve, o.configured, o.partitions, o.stored) > 0) {
 		err = errors.Join(err, fmt.Errorf(

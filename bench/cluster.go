@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,10 +49,11 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 	// A unique name: a running Kafka may still have the topics of an earlier run.
 	name := fmt.Sprintf("bench%d", os.Getpid())
 	r.masterKeys = config.GenerateMasterKey("bench")
+	r.broker, r.topicPrefix, r.store = addresses["kafka"], name+".", clickhouseURL(addresses["clickhouse"], name)
 	env := append(o.environment(),
 		"RELAY_KAFKA_BROKERS="+addresses["kafka"], "RELAY_REDIS_URL="+redisURL(addresses["redis"]),
-		"RELAY_CLICKHOUSE_URL="+clickhouseURL(addresses["clickhouse"], name), "RELAY_TOPIC_PREFIX="+name+".",
-		"RELAY_MASTER_KEYS="+r.masterKeys, "RELAY_REPLICATION_FACTOR=1",
+		"RELAY_CLICKHOUSE_URL="+r.store, "RELAY_TOPIC_PREFIX="+r.topicPrefix,
+		"RELAY_MASTER_KEYS="+r.masterKeys, fmt.Sprintf("RELAY_REPLICATION_FACTOR=%d", max(o.replicas, 1)),
 		"RELAY_PARTITIONS="+fmt.Sprint(cmp.Or(o.partitions, endpointsPerNode*o.serve)),
 		// no rate limits, as in dev: they would limit the measurement
 		"RELAY_API_RATE_READ=0", "RELAY_API_RATE_WRITE=0", "RELAY_API_RATE_SEND=0",
@@ -74,6 +76,17 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 		r.pids = append(r.pids, p.pids...)
 	}
 	return r, nil
+}
+
+// validateReplicas reports a fault of --replicas.
+func (o *options) validateReplicas() error {
+	switch {
+	case o.replicas < 1 || o.replicas > 9:
+		return fmt.Errorf("--replicas: %d is out of range, use 1 to 9", o.replicas)
+	case o.replicas > 1 && o.kafka == "":
+		return errors.New("--replicas: use it with --kafka")
+	}
+	return nil
 }
 
 // redisURL returns the setting RELAY_REDIS_URL for the address of an engine: host:port or unix:/path.
@@ -103,6 +116,9 @@ func (r *relay) addNode(ctx context.Context, o options, i int, env []string) err
 	dir := filepath.Join(o.dir, fmt.Sprintf("node%d", i))
 	args := []string{"serve", "--node-name", fmt.Sprintf("node%d", i), "--data-dir", dir, "--listen", "127.0.0.1:0",
 		"--log-level", "warn", "--admin-listen", admin}
+	if len(o.roles) > 0 {
+		args = append(args, "--roles", o.roles[i%len(o.roles)])
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}

@@ -364,7 +364,8 @@ func (b *benchRun) addCosts(spent cost, w *watch, took time.Duration) {
 // processes lists the CPU times by process: the relay, its engines, the benchmark's own processes.
 func processes(byKind map[string]time.Duration, took time.Duration, events int64) []Process {
 	var out []Process
-	for _, name := range []string{"relay", "clickhouse", "kafka", "redis", "load", "sink"} {
+	kinds := append([]string{"relay"}, nodeKinds...)
+	for _, name := range append(kinds, "clickhouse", "kafka", "redis", "load", "sink") {
 		if used, ok := byKind[name]; ok {
 			p := Process{Name: name, Seconds: used.Seconds(), Cores: used.Seconds() / took.Seconds()}
 			if events > 0 {

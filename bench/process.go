@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -203,7 +204,8 @@ var engines = []struct{ in, name string }{
 	{"engine redis", "redis"}, {"redis-server", "redis"},
 }
 
-// processKind returns what a process is, for the table: an engine by its command line, otherwise the relay.
+// processKind returns what a process is, for the table: an engine by its command line, otherwise the relay, with its
+// roles if they were given.
 func processKind(pid int) string {
 	p, err := procfs.NewProc(pid)
 	if err != nil {
@@ -215,6 +217,9 @@ func processKind(pid int) string {
 		if strings.Contains(line, e.in) {
 			return e.name
 		}
+	}
+	if i := slices.Index(words, "--roles"); i >= 0 && i+1 < len(words) {
+		return "relay " + words[i+1]
 	}
 	return "relay"
 }

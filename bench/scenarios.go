@@ -35,6 +35,8 @@ func definitions() []definition {
 			summary: "posts events to a paused endpoint, then resumes it: how fast is a backlog delivered?"},
 		{name: "mixed", run: mixed, presets: []string{"rate=200"},
 			summary: "single events, batches, a fan-out, a failing and a slow destination at the same time"},
+		{name: "capacity", run: capacity, flags: capacityFlags, presets: []string{"serve=3", "rate=300", "duration=20s"},
+			summary: "posts events that differ to nodes of one role each: CPU by role, bytes in the log and in ClickHouse"},
 		{name: "soak", run: flat, flags: manyFlags, presets: []string{"rate=1000", "duration=30m"},
 			summary: "steady for half an hour: does memory grow?"},
 		{name: "floor", run: floorRequests, start: startFloor("pipe"),

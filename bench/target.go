@@ -39,6 +39,8 @@ type relay struct {
 	parts  []*relay
 	nodes  []string
 	admins []string
+	// Addresses of a cluster's Kafka and ClickHouse, and the prefix of its topics.
+	broker, topicPrefix, store string
 
 	tables string // Unix socket of the embedded ClickHouse; empty = none
 
@@ -198,7 +200,7 @@ func (r *relay) currentCost() cost {
 	for _, pid := range withChildren(r.pids...) {
 		name, used := processKind(pid), cpu(pid)
 		c.byKind[name] += used
-		if name == "relay" {
+		if strings.HasPrefix(name, "relay") {
 			c.own += used
 		} else {
 			c.engines += used

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 )
 
 // Sizes of bodies, in bytes: most are small, a few are large. The logarithm of a size is normally distributed; with
@@ -140,4 +141,16 @@ func appendWords(b []byte, x uint64, n int) []byte {
 		x >>= 8
 	}
 	return b
+}
+
+// Text returns n bytes of bodies, one after the other, that can stand in a JSON string: they have apostrophes for
+// quotes. It is the same each time.
+func Text(n int) string {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	kinds, sizes := shapes(), drawSizes(rnd)
+	var b []byte
+	for i := 0; len(b) < n; i++ {
+		b = kinds[i%len(kinds)].appendBody(b, rnd, "order.created", i, sizes[i%len(sizes)])
+	}
+	return strings.ReplaceAll(string(b[:n]), `"`, `'`)
 }

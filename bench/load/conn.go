@@ -20,6 +20,7 @@ import (
 const (
 	markPlaceholder   = "{{mark}}"
 	numberPlaceholder = "{{n}}"
+	textPlaceholder   = "{{text}}"
 )
 
 const numberWidth = 10 // of {{n}}
@@ -32,6 +33,7 @@ type template struct {
 	body    []byte // of one event, with a newline in a batch
 	marks   []int  // positions of marks in body
 	numbers []int
+	textAt  int // position of the text in body; -1: it has none
 }
 
 func newTemplate(s Stream) (template, error) {
@@ -63,6 +65,13 @@ func newTemplate(s Stream) (template, error) {
 		t.body = append(t.body, '\n')
 	}
 	// Placeholders are replaced by text of their final width.
+	if t.textAt = bytes.Index(t.body, []byte(textPlaceholder)); t.textAt >= 0 {
+		if s.TextSize == 0 || bytes.Contains(t.body[:t.textAt], []byte("{{")) {
+			return template{}, fmt.Errorf("body: %s must have a size and stand before other placeholders", textPlaceholder)
+		}
+		room := bytes.Repeat([]byte{' '}, s.TextSize)
+		t.body = slices.Replace(t.body, t.textAt, t.textAt+len(textPlaceholder), room...)
+	}
 	t.body, t.marks, t.numbers = expandPlaceholders(t.body)
 	if len(t.marks) == 0 {
 		return template{}, fmt.Errorf("body: %s is missing, without it events cannot be counted", markPlaceholder)
@@ -156,6 +165,11 @@ func (c *connection) post(ctx context.Context, first, n int64, due time.Time) {
 		mark.Number = first + int64(i/len(t.marks))
 		mark.Put(c.request[at:])
 	}
+	if t.textAt >= 0 {
+		for i := range n {
+			c.s.putText(c.request[len(c.request)-int(n-i)*len(t.body)+t.textAt:], first+i)
+		}
+	}
 	for i, at := range c.numbers {
 		putNumber(c.request[at:], first+int64(i/len(t.numbers)))
 	}
@@ -171,6 +185,12 @@ func (c *connection) post(ctx context.Context, first, n int64, due time.Time) {
 		a = answer{err: err}
 	}
 	c.s.recordAnswer(first, n, due, a)
+}
+
+// putText writes the part of the text that belongs to an event.
+func (s *stream) putText(b []byte, number int64) {
+	parts := int64(len(s.Text) / s.TextSize)
+	copy(b, s.Text[number%parts*int64(s.TextSize):][:s.TextSize])
 }
 
 func putNumber(b []byte, n int64) {

@@ -37,13 +37,17 @@ type Stream struct {
 	Paths  []string          `json:"paths,omitempty"`
 	Header map[string]string `json:"header"`
 	// Body must contain {{mark}}, the event's mark. Body and headers may contain {{n}}, its number in ten digits.
-	Body   string        `json:"body"`
-	Batch  int           `json:"batch"`  // events per request, one per line; 0 = one, without a newline
-	Conns  int           `json:"conns"`  // connections
-	Rate   float64       `json:"rate"`   // events per second in an open loop; 0 = closed loop
-	Events int64         `json:"events"` // stop after so many; 0 = count.MaxNumber
-	For    time.Duration `json:"for"`    // stop after this time; 0 = after Events only
-	Expect []int         `json:"expect"` // statuses that accept an event
+	Body string `json:"body"`
+	// {{text}} in Body is TextSize bytes of Text, for each event the ones after those of the event before it, so that
+	// bodies differ; at most once.
+	Text     string        `json:"text,omitempty"`
+	TextSize int           `json:"text_size,omitempty"`
+	Batch    int           `json:"batch"`  // events per request, one per line; 0 = one, without a newline
+	Conns    int           `json:"conns"`  // connections
+	Rate     float64       `json:"rate"`   // events per second in an open loop; 0 = closed loop
+	Events   int64         `json:"events"` // stop after so many; 0 = count.MaxNumber
+	For      time.Duration `json:"for"`    // stop after this time; 0 = after Events only
+	Expect   []int         `json:"expect"` // statuses that accept an event
 }
 
 // Validate returns all faults of a plan at once.
@@ -74,6 +78,9 @@ func (s Stream) validate() error {
 	bound("conns", int64(s.Conns), 1, 4096)
 	bound("batch", int64(s.Batch), 0, 10_000)
 	bound("events", s.Events, 0, count.MaxNumber)
+	if s.TextSize < 0 || s.TextSize > len(s.Text) {
+		errs = append(errs, fmt.Errorf("text_size: %d is out of range, use 0 to the length of text", s.TextSize))
+	}
 	if s.Rate < 0 || s.Rate > 1e6 {
 		errs = append(errs, fmt.Errorf("rate: %v is out of range, use 0 to 1000000", s.Rate))
 	}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -93,6 +94,35 @@ func TestEachNumberIsPostedOnce(t *testing.T) {
 		n := fmt.Sprintf("%010d", m.Number)
 		if !strings.HasSuffix(body, `"n":"`+n+`"}`) || got.heads[i].Get("X-N") != "n"+n {
 			t.Fatalf("%s, X-N %s", body, got.heads[i].Get("X-N"))
+		}
+	}
+}
+
+// {{text}} is another part of the text for each event, and all bodies have the same length.
+func TestBodiesDiffer(t *testing.T) {
+	t.Parallel()
+	for _, batch := range []int{0, 2} {
+		var got received
+		tally := post(t, func(w http.ResponseWriter, r *http.Request) { got.record(r); w.WriteHeader(202) },
+			Stream{URL: "/", Body: `{"t":"{{text}}","m":"{{mark}}"}`, Text: "aaabbbcccd", TextSize: 3, Batch: batch, Conns: 1,
+				Events: 4})
+		var texts []string
+		for _, body := range got.bodies {
+			for line := range strings.Lines(body) {
+				texts = append(texts, line[6:9])
+			}
+		}
+		if want := []string{"aaa", "bbb", "ccc", "aaa"}; !slices.Equal(texts, want) || !slices.Equal(got.sorted(), upTo(4)) ||
+			tally.Accepted != 4 {
+			t.Errorf("in batches of %d the texts are %v, want %v; %+v", batch, texts, want, tally)
+		}
+	}
+	for _, s := range []Stream{{Text: "abc", TextSize: 4}, {Text: "abc"},
+		{Text: "abc", TextSize: 1, Body: "{{n}}{{text}}"}} {
+		s.URL, s.Conns, s.Events, s.Expect = "http://127.0.0.1:1", 1, 1, []int{202}
+		s.Body = cmp.Or(s.Body, "{{text}}") + "{{mark}}"
+		if err := Run(t.Context(), Plan{Streams: []Stream{s}}, io.Discard); err == nil {
+			t.Errorf("a text of %d bytes of %q in %q is posted", s.TextSize, s.Text, s.Body)
 		}
 	}
 }

@@ -69,6 +69,7 @@ func TestOnApacheKafka(t *testing.T) {
 		}
 		t.Cleanup(p.Close)
 		trimGoesByCommits(t, c, p)
+		sizesFollowRecords(t, c, p)
 	})
 	t.Run("settings", func(t *testing.T) {
 		fixWrongSettings(t, Config{Brokers: brokers, Prefix: id.Random("fixed.") + "."}, map[string]map[string]string{
@@ -78,6 +79,26 @@ func TestOnApacheKafka(t *testing.T) {
 			"retry.1h": {"unclean.leader.election.enable": "true"},
 		})
 	})
+}
+
+// sizesFollowRecords checks that a topic takes as many bytes as were written to it, and that others take no more.
+func sizesFollowRecords(t *testing.T, c Config, p *Producer) {
+	sizes := func() map[string]int64 {
+		sizes, err := TopicSizes(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sizes
+	}
+	before := sizes()
+	if err := p.ProduceSync(t.Context(), Commands, 0, &Record{Value: make([]byte, 5000)}); err != nil {
+		t.Fatal(err)
+	}
+	after := sizes()
+	if grown := after[Commands] - before[Commands]; grown < 5000 || grown > 5300 || after[Receipts] != before[Receipts] ||
+		len(after) != len(specs()) {
+		t.Errorf("a record of 5,000 bytes takes %d; sizes of topics before %v, after %v", grown, before, after)
+	}
 }
 
 func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
