@@ -75,9 +75,11 @@ bench-compare: build
 bench-go:
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
 
-# Writes what is made from the code: the table of metrics, the dashboards for Grafana, the rules of the SDK.
+# Writes what is made from the code: the table of metrics, the capacity table, the dashboards for Grafana, the rules of
+# the SDK.
 generate: need-go
 	@CGO_ENABLED=0 go test ./node -count=1 -run '^TestMetricsTable$$' -update
+	@CGO_ENABLED=0 go test ./pkg/capacity -count=1 -run '^TestCapacityTable$$' -update
 	@CGO_ENABLED=0 go run ./deploy/grafana deploy/grafana/dashboards
 	@CGO_ENABLED=0 go test ./pkg/secrets -count=1 -run '^TestScriptRulesAreCurrent$$' -update
 

@@ -40,6 +40,7 @@ func subcommands() []subcommand {
 		{"doctor", "check the running process and its engines, and say what to do next", doctorCommand},
 		{"config", "export the whole configuration, or import it into an empty log", Config().run},
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
+		{"plan", "print how many machines and how large disks a cluster needs for a given load", planCommand},
 		{"engine", "run one embedded engine: kafka, redis or clickhouse", func(ctx context.Context, c call) int {
 			return exitCode(runEngine(ctx, c.args, c.Stdout, c.Stderr), c.Stderr)
 		}},

@@ -1,0 +1,183 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/eventrelay/relay/pkg/capacity"
+)
+
+const planHelp = `Usage:
+  relay plan --events-per-second N --size BYTES [--destinations N] [--attempts N] [--retention DAYS]
+             [--peak N] [--log-hours N] [--compression N] [--deduplicated N] [--cores N] [--json]
+
+Prints what a cluster needs for a given work: brokers, partitions, nodes by role, Redis, ClickHouse servers, cores,
+memory and disks, and what it assumed. It connects to nothing.
+
+  --events-per-second N   events that are accepted in a second, in the mean of a day
+  --size BYTES            body of an event in the mean, such as 800, 2KB or 1.5MB
+  --destinations N        destinations that an event is delivered to, in the mean; default 1
+  --attempts N            requests for a delivery, in the mean: 1.1 means that one of ten fails; default 1.1
+  --retention DAYS        how long events stay readable, as RELAY_RETENTION_DAYS; default 30
+  --peak N                events in the busiest minute, as a multiple of the mean; default 3
+  --log-hours N           how long Kafka's disks can hold everything while ClickHouse is away; default 24
+  --compression N         size of a body on ClickHouse's disk, as a part of --size; default 0.225, as JSON
+                          of orders, invoices and commits has; 1 for what is compressed already
+  --deduplicated N        share of the events with deduplication or an Idempotency-Key, which Redis keeps for up to
+                          a day, 0 to 1; default 1
+  --cores N               cores of each machine; default 4
+  --json                  print JSON
+
+The figures are measurements of one machine, in CPU time: other machines differ by a factor of two and more. Measure
+yours with relay-bench capacity before you order machines.
+
+Exit codes: 0 done, 2 wrong usage.
+`
+
+func planCommand(_ context.Context, c call) int {
+	return exitCode(runPlan(c), c.Stderr)
+}
+
+func runPlan(c call) error {
+	w, asJSON, err := readPlan(c.args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(c.Stdout, planHelp)
+		return nil
+	case err != nil:
+		return usageError{err}
+	}
+	p := capacity.For(w)
+	if asJSON {
+		return json.NewEncoder(c.Stdout).Encode(p)
+	}
+	return printPlan(c.Stdout, p)
+}
+
+// readPlan reads the command line. It reports every fault at once: flags that are missing, values that are not numbers,
+// or else those out of range.
+func readPlan(args []string) (w capacity.Work, asJSON bool, err error) {
+	w = capacity.Usual()
+	flags := flag.NewFlagSet("relay plan", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.Var(decimal(&w.Events), "events-per-second", "")
+	flags.Var(size(&w.Size), "size", "")
+	flags.Var(decimal(&w.Destinations), "destinations", "")
+	flags.Var(decimal(&w.Attempts), "attempts", "")
+	flags.Var(whole(&w.RetentionDays), "retention", "")
+	flags.Var(decimal(&w.Peak), "peak", "")
+	flags.Var(whole(&w.LogHours), "log-hours", "")
+	flags.Var(decimal(&w.Compression), "compression", "")
+	flags.Var(decimal(&w.Deduplicated), "deduplicated", "")
+	flags.Var(whole(&w.Cores), "cores", "")
+	flags.BoolVar(&asJSON, "json", false, "")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return w, false, err
+	} else if err != nil {
+		return w, false, fmt.Errorf("%w; relay plan --help lists the flags", err)
+	}
+	var faults []error
+	if fault := noArguments(flags.Args()); fault != "" {
+		faults = append(faults, errors.New(fault))
+	}
+	flags.VisitAll(func(f *flag.Flag) {
+		switch v, _ := f.Value.(*planValue); {
+		case v == nil:
+		case v.fault != nil:
+			faults = append(faults, fmt.Errorf("--%s: %w", f.Name, v.fault))
+		case !v.given && (f.Name == "events-per-second" || f.Name == "size"):
+			faults = append(faults, fmt.Errorf("--%s: is required; relay plan --help says what it is", f.Name))
+		}
+	})
+	if len(faults) > 0 {
+		return w, false, errors.Join(faults...)
+	}
+	return w, asJSON, w.Validate()
+}
+
+// planValue is the value of a flag. It keeps its fault, because the flag package stops at the first one.
+type planValue struct {
+	read  func(text string) error
+	given bool
+	fault error
+}
+
+func (v *planValue) Set(text string) error {
+	v.given, v.fault = true, v.read(text)
+	return nil
+}
+
+func (v *planValue) String() string { return "" }
+
+func decimal(to *float64) *planValue {
+	return &planValue{read: func(text string) (err error) {
+		if *to, err = strconv.ParseFloat(text, 64); err != nil {
+			return fmt.Errorf("%q is not a number", text)
+		}
+		return nil
+	}}
+}
+
+// whole reads a whole number; 30d is 30.
+func whole(to *int) *planValue {
+	return &planValue{read: func(text string) (err error) {
+		if *to, err = strconv.Atoi(strings.TrimSuffix(text, "d")); err != nil {
+			return fmt.Errorf("%q is not a whole number", text)
+		}
+		return nil
+	}}
+}
+
+// size reads a number of bytes with the unit B, KB (1,000) or MB, or none.
+func size(to *int) *planValue {
+	return &planValue{read: func(text string) error {
+		number, unit := strings.ToUpper(text), 1.0
+		for _, u := range []struct {
+			suffix string
+			bytes  float64
+		}{{"KB", 1e3}, {"MB", 1e6}, {"B", 1}} {
+			if before, ok := strings.CutSuffix(number, u.suffix); ok {
+				number, unit = strings.TrimSpace(before), u.bytes
+				break
+			}
+		}
+		n, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(n*unit >= -1e12 && n*unit <= 1e12) {
+			return fmt.Errorf("%q is not a number of bytes, such as 800, 2KB or 1.5MB", text)
+		}
+		*to = int(n * unit)
+		return nil
+	}}
+}
+
+func printPlan(to io.Writer, p capacity.Plan) error {
+	w := p.Work
+	fmt.Fprintf(to, "%v events a second of %d B, %v destinations, %v attempts: at the peak %.0f events and %.0f requests "+
+		"a second; %d days\n\n", w.Events, w.Size, w.Destinations, w.Attempts, p.PeakEvents, p.PeakRequests, w.RetentionDays)
+	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "\tmachines\tcores in use at the peak\tmemory of each\tdisk of each\n")
+	for _, part := range p.Parts {
+		disk := "none"
+		if part.DiskGB > 0 {
+			disk = fmt.Sprintf("%d GB", part.DiskGB)
+		}
+		fmt.Fprintf(table, "%s\t%d\t%.1f of %d\t%d GB\t%s\n", part.Name, part.Count, part.Cores, part.Count*w.Cores,
+			part.MemoryGB, disk)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(to, "\nRELAY_PARTITIONS=%d RELAY_REPLICATION_FACTOR=%d RELAY_RETENTION_DAYS=%d\n\nAssumed:\n",
+		p.Partitions, p.Replicas, w.RetentionDays)
+	for _, a := range p.Assumed {
+		fmt.Fprintf(table, "  %s\t%s\t%s\n", a.What, a.Value, a.From)
+	}
+	return table.Flush()
+}
