@@ -268,7 +268,7 @@ func TestMemberLimits(t *testing.T) {
 		{"transformation", `[{"op":"add","path":"a","value":0},{"op":"drop","paths":["a",%s]}]`, []string{`"b"`, `"/b/*"`},
 			[]string{`5`, `""`, `"/~"`}, "transformation[1].paths[1]"},
 		{"paused", "%s", []string{"false", "true"}, []string{"null", "1", `"true"`}, "paused"},
-		{"scan_payloads", "%s", []string{"false"}, []string{"true"}, "scan_payloads"},
+		{"scan_payloads", "%s", []string{"false", "true"}, []string{"null", "1"}, "scan_payloads"},
 		{"verification", fmt.Sprintf(hmac, `"tolerance_seconds":%s`), []string{"1", "86400"}, []string{"0", "86401"},
 			"verification.tolerance_seconds"},
 		{"verification", fmt.Sprintf(hmac, `"mode":%s`), []string{`"enforce"`, `"observe"`}, []string{`"off"`},

@@ -61,7 +61,9 @@ func (in *endpointInput) merge(key *config.Key, body []byte, e *config.Endpoint)
 	in.ingestLimit(o, e)
 	in.transformation(o, key, e)
 	o.boolean("paused", &e.Paused)
-	o.fixedValue("scan_payloads", "false")
+	scan := !e.PayloadsUnscanned
+	o.boolean("scan_payloads", &scan)
+	e.PayloadsUnscanned = !scan
 	o.warnUnknown()
 }
 

@@ -126,7 +126,7 @@ func (a *endpoints) endpointView(by viewer, e *config.Endpoint, revealed map[str
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
-		Metadata:  e.Metadata,
+		ScanPayloads: !e.PayloadsUnscanned, Metadata: e.Metadata,
 		IngestURL: by.ingestURL(a.baseURL, token), CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
 		Destinations: make([]destinationView, len(e.Destinations)), Transformation: transformationOf(e),
 		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),

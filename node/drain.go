@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/drain"
+	"github.com/eventrelay/relay/leaks/payload"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
@@ -16,7 +17,7 @@ func newDrain(n *Node) (func(context.Context) error, error) {
 		return nil, err
 	}
 	n.drains = drain.New(drain.Config{Node: n.s.NodeName, Partitions: n.partitions}, drain.Deps{
-		Metrics: n.registry, Config: drainConfig{n.control}, Scanner: scanner, Producer: n.producer, Tokens: n.limiter,
+		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer, Tokens: n.limiter,
 		Records:  n.limiter.NewWindow("drain-records", time.Minute),
 		Findings: n.limiter.NewDistinct("drain-findings", drain.NewFindingsSpan),
 		Now:      n.now, Front: n.front,
@@ -24,15 +25,31 @@ func newDrain(n *Node) (func(context.Context) error, error) {
 	return n.drains.Run, nil
 }
 
-// drainConfig answers what a drain asks of the configuration.
-type drainConfig struct{ *config.Control }
+// newPayloadScanner creates the stage that finds secrets in stored events.
+func newPayloadScanner(n *Node) (*payload.Scanner, error) {
+	return payload.New(payload.Deps{
+		Log: n.log, Metrics: n.registry, Config: leakConfig{n.control}, Producer: n.producer,
+		Findings: n.limiter.NewDistinct("payload-findings", payload.NewFindingsSpan), Partitions: n.partitions,
+	})
+}
 
-func (c drainConfig) HasFinding(id string) bool {
+// leakConfig answers what the stages that find secrets ask of the configuration.
+type leakConfig struct{ *config.Control }
+
+func (c leakConfig) HasFinding(id string) bool {
 	_, presence := c.Finding(id)
 	return presence == config.Present
 }
 
-func (c drainConfig) LeakedKey(fingerprint string) (key *config.Key, accepted bool) {
+func (c leakConfig) LeakedKey(fingerprint string) (key *config.Key, accepted bool) {
 	key = c.KeyByFingerprint(fingerprint)
 	return key, key != nil && c.KeyWorks(key)
+}
+
+func (c leakConfig) ScansPayloads(endpoint string) (name string, scans bool) {
+	e, _ := c.Endpoint(endpoint)
+	if e == nil { // it was deleted, and what it received before is still stored
+		return endpoint, true
+	}
+	return e.Name, !e.PayloadsUnscanned
 }

@@ -286,10 +286,13 @@ func (n *Node) newWriter() (func(context.Context) error, error) {
 	if !n.s.Embedded {
 		cfg.FlushSmall = flushSmall
 	}
-	var err error
+	payloads, err := newPayloadScanner(n)
+	if err != nil {
+		return nil, err
+	}
 	n.writer, err = write.NewWriter(cfg, write.WriterDeps{
 		Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(),
-		Erased: n.control.Erased, Sync: n.s.SyncTables,
+		Erased: n.control.Erased, Sync: n.s.SyncTables, Scan: payloads.Scan,
 	})
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ func settingsValues(e *endpointData) url.Values {
 	set("type_source", textOf(e.TypeSource))
 	set("enabled", boolText(e.Enabled))
 	set("paused", boolText(e.Paused))
+	set("scan_payloads", boolText(e.ScanPayloads))
 	set("response.status", strconv.Itoa(e.Response.Status))
 	set("response.content_type", e.Response.ContentType)
 	set("response.body", e.Response.Body)
@@ -73,7 +74,7 @@ func setVerification(set func(name, value string), v *verificationData) {
 // newSettings are the defaults of an endpoint of that provider.
 func newSettings(p *preset) *endpointData {
 	scheme := verify.ByName(p.Provider)
-	e := &endpointData{Provider: p.Provider, Enabled: true, Alerts: alertsData{Enabled: true},
+	e := &endpointData{Provider: p.Provider, Enabled: true, ScanPayloads: true, Alerts: alertsData{Enabled: true},
 		Response: config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}}
 	if scheme.TypeSource != "" {
 		e.TypeSource = &scheme.TypeSource
@@ -99,6 +100,7 @@ func settingsBody(f *form, stored url.Values, e *endpointData) map[string]any {
 	x.set("type_source", asTextOrNull)
 	x.set("enabled", asBool)
 	x.set("paused", asBool)
+	x.set("scan_payloads", asBool)
 	x.verification(e)
 	x.group("response", map[string]func(string) any{"status": asNumber, "content_type": asText, "body": asText})
 	x.groupOrNull("dedup", "key", map[string]func(string) any{"key": asText, "window_seconds": asNumber})

@@ -62,6 +62,7 @@ type findingSpot struct {
 	URL      string  `json:"url"`
 	Pointer  string  `json:"pointer"`
 	DrainID  *string `json:"drain_id"`
+	EventID  *string `json:"event_id"`
 	Count    int64   `json:"count"`
 	LastSeen string  `json:"last_seen"`
 }
@@ -72,6 +73,14 @@ func (s *findingSpot) DrainPath() string {
 		return ""
 	}
 	return drainsPath + "/" + url.PathEscape(*s.DrainID)
+}
+
+// EventPath is the page of the newest event at this place; empty if it was not in an event.
+func (s *findingSpot) EventPath() string {
+	if s.EventID == nil {
+		return ""
+	}
+	return "/app/events/" + url.PathEscape(*s.EventID)
 }
 
 // Path is the page of the finding.
@@ -108,6 +117,9 @@ func (f *findingData) SourceText() string {
 
 // Text names a place.
 func (s *findingSpot) Text() string {
+	if s.EventID != nil {
+		return strings.TrimSpace(s.Label + " " + s.Pointer)
+	}
 	for _, text := range []string{s.URL, s.File, s.Pointer} {
 		if text != "" {
 			return text

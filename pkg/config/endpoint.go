@@ -23,24 +23,26 @@ type Endpoint struct {
 	Token       Sealed         `json:"token"` // ingest token, part of the ingest URL
 	FormerToken *FormerToken   `json:"former_token,omitempty"`
 	// TokenRotatedBy is Answer.IDSeed of the call that rotated to this token, if it had an Idempotency-Key.
-	TokenRotatedBy string            `json:"token_by,omitempty"`
-	Name           string            `json:"name"`
-	Description    *string           `json:"description"`
-	Provider       string            `json:"provider"`
-	Verification   *Verification     `json:"verification"`
-	TypeSource     *string           `json:"type_source"` // nil = none
-	Destinations   []Destination     `json:"destinations"`
-	RetryPolicy    RetryPolicy       `json:"retry_policy"`
-	Response       Response          `json:"response"`
-	Enabled        bool              `json:"enabled"`
-	Paused         bool              `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
-	Dedup          *Dedup            `json:"dedup,omitempty"`
-	IngestLimit    *IngestLimit      `json:"ingest_limit,omitempty"`
-	Alerts         *EndpointAlerts   `json:"alerts,omitempty"`         // nil = the settings of the account
-	Transformation *Transformation   `json:"transformation,omitempty"` // nil: it never had one
-	Metadata       map[string]string `json:"metadata"`
-	CreatedAt      time.Time         `json:"created_at"`
-	UpdatedAt      time.Time         `json:"updated_at"`
+	TokenRotatedBy string          `json:"token_by,omitempty"`
+	Name           string          `json:"name"`
+	Description    *string         `json:"description"`
+	Provider       string          `json:"provider"`
+	Verification   *Verification   `json:"verification"`
+	TypeSource     *string         `json:"type_source"` // nil = none
+	Destinations   []Destination   `json:"destinations"`
+	RetryPolicy    RetryPolicy     `json:"retry_policy"`
+	Response       Response        `json:"response"`
+	Enabled        bool            `json:"enabled"`
+	Paused         bool            `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
+	Dedup          *Dedup          `json:"dedup,omitempty"`
+	IngestLimit    *IngestLimit    `json:"ingest_limit,omitempty"`
+	Alerts         *EndpointAlerts `json:"alerts,omitempty"`         // nil = the settings of the account
+	Transformation *Transformation `json:"transformation,omitempty"` // nil: it never had one
+	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
+	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
+	Metadata          map[string]string `json:"metadata"`
+	CreatedAt         time.Time         `json:"created_at"`
+	UpdatedAt         time.Time         `json:"updated_at"`
 
 	// Rev is the sequence of the record that changed it last; set on reading, never written.
 	Rev int64 `json:"-"`

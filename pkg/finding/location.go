@@ -21,6 +21,7 @@ type Location struct {
 	DrainID    string `json:"drain_id,omitempty"`
 	DSNID      string `json:"dsn_id,omitempty"`
 	EndpointID string `json:"endpoint_id,omitempty"`
+	EventID    string `json:"event_id,omitempty"` // of the newest hit; no part of Hash
 	ScanID     string `json:"scan_id,omitempty"`
 	TripwireID string `json:"tripwire_id,omitempty"`
 }

@@ -43,7 +43,10 @@ type Scanner struct {
 }
 
 // New returns a scanner with the rules of one use. It takes some milliseconds: make one and share it.
-func New(use Use) (*Scanner, error) {
+func New(use Use) (*Scanner, error) { return NewSubset(use, func(*Rule) bool { return true }) }
+
+// NewSubset is New with those rules of a use only that keep accepts.
+func NewSubset(use Use, keep func(*Rule) bool) (*Scanner, error) {
 	var file struct {
 		Version int      `json:"version"`
 		Rules   []Rule   `json:"rules"`
@@ -68,7 +71,7 @@ func New(use Use) (*Scanner, error) {
 		if err := r.prepare(); err != nil {
 			errs = append(errs, fmt.Errorf("rule %s: %w", r.ID, err))
 		}
-		if slices.Contains(r.Uses, use) {
+		if slices.Contains(r.Uses, use) && keep(r) {
 			s.rules = append(s.rules, *r)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/ch"
@@ -112,6 +113,8 @@ func (l *lane) flush(ctx context.Context, b *batch) error {
 	began := time.Now()
 	l.flushingSince.Store(&b.oldest)
 	b.stripErased(l.deps.Erased)
+	scanned, stopScan := l.startScan(ctx, b)
+	defer stopScan()
 	dead, err := l.writeAll(ctx, b)
 	if err != nil {
 		return err
@@ -122,11 +125,36 @@ func (l *lane) flush(ctx context.Context, b *batch) error {
 	// stored rows can be read; without a commit the next owner inserts them again, which changes nothing
 	l.pos.markStored(b.ends)
 	l.flushingSince.Store(nil)
+	if err := <-scanned; err != nil {
+		return err
+	}
+	l.pos.markComplete(b.ends)
 	if l.deps.Sync == nil {
 		err = l.commit(ctx, l)
 	}
 	l.metrics.flushes.Observe(time.Since(began).Seconds())
 	return err
+}
+
+// startScan starts the scan of the batch's events. The channel gets its error when it has ended; stop ends it and
+// waits.
+func (l *lane) startScan(ctx context.Context, b *batch) (scanned <-chan error, stop func()) {
+	ended := make(chan error, 1)
+	if l.deps.Scan == nil || len(b.events) == 0 {
+		ended <- nil
+		return ended, func() {}
+	}
+	events := make([]*event.Event, len(b.events))
+	for i, r := range b.events {
+		events[i] = r.Event
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { ended <- l.deps.Scan(ctx, events) })
+	return ended, func() {
+		cancel()
+		running.Wait()
+	}
 }
 
 // lag returns the age of the oldest record that was read and is not stored yet, 0 if there is none.

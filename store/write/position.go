@@ -138,15 +138,23 @@ func (s *positions) markFlushing(ends map[*assignment]partitionEnd) {
 	s.readAllLocked() // removes the wanted offsets that this flush covers
 }
 
-// markStored records that a batch is stored; its offsets are to be committed.
+// markStored records that the rows of a batch are stored, so that readers see them.
 func (s *positions) markStored(ends map[*assignment]partitionEnd) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for a, m := range ends {
 		a.storedTo, a.storedRecordTime = m.Offset, m.lastRecordAt
-		s.uncommitted[a] = m
 	}
 	s.changed.notify()
+}
+
+// markComplete records that nothing of a stored batch is left to do; its offsets are to be committed.
+func (s *positions) markComplete(ends map[*assignment]partitionEnd) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a, m := range ends {
+		s.uncommitted[a] = m
+	}
 }
 
 // takeUncommitted removes and returns the offsets that are to be committed.

@@ -34,6 +34,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
@@ -52,6 +53,10 @@ type WriterDeps struct {
 	// Sync makes everything that was inserted durable. Nil: ClickHouse does that before it answers an insert. With
 	// Sync, offsets are committed once a second after a call of it; its error is final and ends Run.
 	Sync func() error
+	// Scan looks for secrets in the payloads of the events of a flush and returns when what it found is durable. It runs
+	// while the rows are inserted, and their offsets are committed when it has returned: no reader waits for it. It
+	// returns an error only if ctx ended. Nil: payloads are not scanned.
+	Scan func(ctx context.Context, events []*event.Event) error
 	// Erased reports whether the payload of an event was erased: its rows are inserted without it. Nil: no payload was.
 	Erased func(id.ID) bool
 }

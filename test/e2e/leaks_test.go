@@ -139,15 +139,64 @@ func TestLeaksSurviveKills(t *testing.T) {
 		}
 	}
 	mu.Lock()
-	defer mu.Unlock()
 	for finding, messages := range announced {
 		if len(messages) != 1 {
 			t.Errorf("%s was announced by %d messages", finding, len(messages))
 		}
 	}
+	mu.Unlock()
 	usage := p.must(http.StatusOK, "GET", "/v1/usage", nil)["events"].(map[string]any)
 	if days := usage["findings"].(float64) / secrets; days != 1 && days != 2 { // the test may run at midnight
 		t.Errorf("usage %v, want each finding once a day", usage)
+	}
+	p.sendKeyThreeWays(leakOf(secrets), channel.URL)
+}
+
+// sendKeyThreeWays sends a key to drains as Heroku and Vercel do, and in an event. It is one finding, in three places.
+func (c client) sendKeyThreeWays(key, destination string) {
+	c.t.Helper()
+	heroku, vercel := c.drain("heroku"), c.drain("vercel")
+	message := "<40>1 2026-03-04T05:05:00+00:00 host app web.1 - " + key + "\n"
+	for path, x := range map[string][2]string{
+		heroku: {"Logplex-Frame-Id", fmt.Sprintf("%d %s", len(message), message)},
+		vercel: {"X-Vercel-Signature", `[{"message":"` + key + `"}]`},
+	} {
+		if resp := c.post(c.url+path, map[string]string{x[0]: "1"}, []byte(x[1])); resp.StatusCode != http.StatusOK {
+			c.t.Errorf("%s is answered %d", x[0], resp.StatusCode)
+		}
+	}
+	endpoint := c.must(http.StatusCreated, "POST", "/v1/endpoints", map[string]any{"name": "leaks", "provider": "generic",
+		"destinations": []any{map[string]any{"url": destination}}})
+	if endpoint["scan_payloads"] != true {
+		c.t.Errorf("%v", endpoint)
+	}
+	resp := c.post(endpoint["ingest_url"].(string), nil, []byte(`{"list":[{"note":"`+key+`"}]}`))
+	if resp.StatusCode != http.StatusOK {
+		c.t.Errorf("the event is answered %d", resp.StatusCode)
+	}
+	mask := "sk_live_***" + key[len(key)-4:]
+	eventually(c.t, arrival, func() string {
+		list := c.must(http.StatusOK, "GET", "/v1/findings?source=event", nil)["data"].([]any)
+		if len(list) != 1 {
+			return fmt.Sprintf("%d findings", len(list))
+		}
+		f := list[0].(map[string]any)
+		text := fmt.Sprint(f["sources"], len(f["locations"].([]any)), f["occurrences"], f["unverified"])
+		if f["masked"] != mask || text != "[drain event] 3 3 false" {
+			return fmt.Sprint(f["masked"], " ", text)
+		}
+		return ""
+	})
+	for _, path := range []string{heroku, vercel} {
+		id, _, _ := strings.Cut(strings.TrimPrefix(path, "/drain/"), "/")
+		want := map[string]any{heroku: "heroku", vercel: "vercel"}[path]
+		eventually(c.t, arrival, func() string {
+			if d := c.must(http.StatusOK, "GET", "/v1/drains/"+id, nil); d["detected_platform"] != want ||
+				d["lines_24h"] != 1.0 {
+				return fmt.Sprint(d)
+			}
+			return ""
+		})
 	}
 }
 

@@ -1,0 +1,39 @@
+package payload
+
+import (
+	"regexp"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/secrets"
+)
+
+// signatureName matches the names of headers that sign the request.
+var signatureName = regexp.MustCompile(`(?i)sign|hmac|digest|nonce`)
+
+// carriesCredentials reports whether a header is there to carry a credential or a signature: that is no leak.
+func carriesCredentials(name string) bool {
+	return config.CredentialHeader(name) || signatureName.MatchString(name)
+}
+
+// scanHeaders scans the values of all headers in one text, a line for each. Only where a secret is, the name of the
+// header is looked at.
+func (x *scan) scanHeaders() {
+	for _, f := range x.e.Header {
+		x.headers = append(append(x.headers, f.Value...), '\n')
+	}
+	x.s.tokens.Scan(x.headers, func(m secrets.Match) bool {
+		name := x.headerAt(m.Start)
+		return carriesCredentials(name) || x.add(match{Match: m, in: x.headers, header: name})
+	})
+}
+
+// headerAt returns the name of the header whose value has that byte of the text.
+func (x *scan) headerAt(offset int) string {
+	for _, f := range x.e.Header {
+		if offset <= len(f.Value) {
+			return f.Name
+		}
+		offset -= len(f.Value) + 1
+	}
+	return ""
+}

@@ -1,0 +1,306 @@
+// Package payload finds secrets in the payloads of stored events and turns them into hits.
+//
+// The writer of the store calls Scanner.Scan with the events of each flush, while it inserts their rows, and commits
+// their offsets when Scan has returned. So each event is scanned at least once, and one that is scanned again makes the
+// same hits. Bodies are scanned, and headers without those that carry credentials (headers.go). Only tokens that must
+// stay on servers are looked for: events are full of values that are named secret or token and are none.
+//
+// Whoever knows an ingest URL can post made-up keys. Hits of requests whose signature was not verified say so, and an
+// endpoint opens a bounded number of findings a day (bounds.go). Begin reading at Scanner.Scan.
+package payload
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// Configuration is the part of the configuration that the scanner needs.
+type Configuration interface {
+	// ScansPayloads reports whether the payloads of an endpoint's events are scanned, and returns the endpoint's name.
+	ScansPayloads(endpoint string) (name string, scans bool)
+	// FindingKeys returns the keys of the account's findings.
+	FindingKeys(ctx context.Context) (finding.Keys, error)
+	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
+	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
+	// HasFinding reports whether the configuration has a finding with that id.
+	HasFinding(id string) bool
+	// FindingRoom returns how many new findings of a severity a sender may open; see config.Control.
+	FindingRoom(sender string, severity finding.Severity) int
+}
+
+// Producer appends a record and calls done once, when the record is durable or was given up.
+type Producer interface {
+	ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
+}
+
+// Distinct bounds how many different members a set gets; see limit.Distinct.
+type Distinct interface {
+	Admit(ctx context.Context, key string, members []string, most int) []bool
+}
+
+// Deps are the dependencies of a Scanner. All are required.
+type Deps struct {
+	Log        *slog.Logger
+	Metrics    prometheus.Registerer
+	Config     Configuration
+	Producer   Producer
+	Findings   Distinct // new findings of each endpoint and day
+	Partitions int32    // of the topic findings
+}
+
+// Scanner scans payloads. It is safe for concurrent use.
+type Scanner struct {
+	deps    Deps
+	tokens  *secrets.Scanner // what is looked for
+	leaks   *secrets.Scanner // masks all secrets in untrusted text
+	metrics *metrics
+}
+
+// Bounds of the work for one event.
+const (
+	// maxUnverified is how much of the body of a request is scanned whose signature was not verified, in bytes.
+	maxUnverified = 64 << 10
+	// maxMatches bounds the secrets of one event; what follows them is not looked at.
+	maxMatches = 200
+	// maxRecords bounds the hit records of one event. Secrets beyond it are counted in the endpoint's finding flood.
+	maxRecords = 20
+	// maxBatch is the number of hits that are produced at once.
+	maxBatch = 1_000
+)
+
+// New returns a Scanner and registers its metrics.
+func New(deps Deps) (*Scanner, error) {
+	leaks, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := secrets.NewSubset(secrets.ForLeaks, func(r *secrets.Rule) bool {
+		return r.Kind == secrets.KindToken && r.Exposure == secrets.Server
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Scanner{deps, tokens, leaks, newMetrics(deps.Metrics)}, nil
+}
+
+// Scan produces the hits of events and returns when the log has acknowledged them. It repeats what fails until ctx
+// ends; only then it returns an error. The events must not be changed meanwhile.
+func (s *Scanner) Scan(ctx context.Context, events []*event.Event) error {
+	var gathered []*hit
+	x := &scan{s: s} // one for all events: it has their buffers
+	endpoints := map[string]endpoint{}
+	for _, e := range events {
+		from, known := endpoints[e.Endpoint]
+		if !known {
+			from.name, from.scans = s.deps.Config.ScansPayloads(e.Endpoint)
+			endpoints[e.Endpoint] = from
+		}
+		if !from.scans || e.OnlyGroup != "" { // what one group processes again was scanned before
+			continue
+		}
+		x.e, x.name, x.headers, x.found, x.list = e, from.name, x.headers[:0], x.found[:0], nil
+		if err := x.run(ctx); err != nil {
+			return err
+		}
+		if gathered = append(gathered, x.list...); len(gathered) >= maxBatch {
+			if err := s.store(ctx, gathered); err != nil {
+				return err
+			}
+			gathered = nil
+		}
+	}
+	return s.store(ctx, gathered)
+}
+
+// endpoint is what the configuration says about an endpoint.
+type endpoint struct {
+	name  string
+	scans bool
+}
+
+// hit is a hit of an event.
+type hit struct {
+	finding.Hit
+	beyond bool // counts secrets without a record of their own
+	flood  *hit // takes its place if its finding is beyond the bounds
+}
+
+// scan is the scan of one event.
+type scan struct {
+	s       *Scanner
+	e       *event.Event
+	name    string // of the endpoint
+	headers []byte
+	found   []match
+	keys    finding.Keys
+	list    []*hit
+}
+
+// match is a secret and where it was found.
+type match struct {
+	secrets.Match
+	in     []byte
+	header string // its name; empty = in the body
+}
+
+// headerOffset separates the offsets of headers from those of the body.
+const headerOffset = 1 << 40
+
+func (x *scan) run(ctx context.Context) error {
+	body := x.e.Body
+	if x.unverified() {
+		body = body[:min(len(body), maxUnverified)]
+	}
+	x.s.tokens.Scan(body, func(m secrets.Match) bool { return x.add(match{Match: m, in: body}) })
+	x.scanHeaders()
+	x.s.metrics.bytes.Add(float64(len(body) + len(x.headers)))
+	if len(x.found) == 0 {
+		return nil
+	}
+	var err error
+	if x.keys, err = x.s.findingKeys(ctx, len(x.found)); err != nil {
+		return err
+	}
+	if x.keys.Salt == nil {
+		return nil
+	}
+	at := pointers{body: x.e.Body}
+	for _, m := range x.found {
+		pointer := "/headers/" + m.header
+		if m.header == "" {
+			pointer = at.find(m.Start)
+		}
+		x.record(m, x.clean(pointer))
+	}
+	return nil
+}
+
+// add records a secret. It returns false when there are enough.
+func (x *scan) add(m match) bool {
+	x.found = append(x.found, m)
+	return len(x.found) < maxMatches
+}
+
+// unverified reports whether anybody could have sent the event.
+func (x *scan) unverified() bool {
+	return x.e.Source == event.SourceProvider && x.e.Verdict != event.VerdictVerified
+}
+
+// record adds the hit of a secret at a location, or counts it in the one that is there.
+func (x *scan) record(m match, pointer string) {
+	secret := m.in[m.Start:m.End]
+	fingerprint := ""
+	if m.Rule.Fingerprint {
+		fingerprint = x.keys.Fingerprint(x.keys.SaltedHash(m.Rule.Canonical(secret)))
+	}
+	location := x.location(pointer)
+	hash := location.Hash()
+	name := x.keys.ID(m.Rule.ID, fingerprint, hash)
+	for _, h := range x.list {
+		if h.Finding == name && h.LocationHash == hash {
+			h.N++
+			return
+		}
+	}
+	if len(x.list) >= maxRecords {
+		x.countBeyond()
+		return
+	}
+	h := x.newHit(m, name)
+	h.Fingerprint, h.Location, h.LocationHash = fingerprint, location, hash
+	x.setSeverity(h, m.Rule)
+	h.flood = x.floodHit(1)
+	x.list = append(x.list, h)
+}
+
+// newHit returns the hit of a secret without what depends on its location and fingerprint.
+func (x *scan) newHit(m match, name string) *hit {
+	offset, channel := int64(m.Start), "body"
+	if m.header != "" {
+		offset, channel = offset+headerOffset, "header"
+	}
+	h := x.hit(m.Rule.ID, name)
+	h.ID = finding.HitID(x.e.Endpoint, x.e.ID.Text(id.Event), offset)
+	h.Channel, h.Test, h.Masked = channel, m.Rule.Test, m.Rule.Mask(m.in[m.Start:m.End])
+	return h
+}
+
+// hit returns a hit of this event.
+func (x *scan) hit(rule, name string) *hit {
+	at := x.e.ReceivedAt().UTC()
+	return &hit{Hit: finding.Hit{
+		Account: x.e.Account, Finding: name, At: at, ObservedAt: at, N: 1, Kind: finding.Secret, Rule: rule,
+		Source: finding.Event, Sender: x.e.Endpoint, Unverified: x.unverified(), Method: x.e.Method,
+		Agent: x.clean(x.e.HeaderValue("User-Agent")), RemoteIP: x.e.RemoteIP,
+	}}
+}
+
+// location returns a location in the events of the endpoint. The event is no part of its hash.
+func (x *scan) location(pointer string) finding.Location {
+	return finding.Location{
+		Source: finding.Event, Label: x.clean(x.name), Pointer: pointer, EndpointID: x.e.Endpoint,
+		EventID: x.e.ID.Text(id.Event),
+	}
+}
+
+// setSeverity sets the severity of a hit, and the id of our own API key that it shows.
+func (x *scan) setSeverity(h *hit, rule *secrets.Rule) {
+	accepted := false
+	if h.Fingerprint != "" {
+		var key *config.Key
+		if key, accepted = x.s.deps.Config.LeakedKey(h.Fingerprint); key != nil {
+			h.KeyID = key.ID
+		}
+	}
+	of, err := finding.ParseSeverity(string(rule.Severity))
+	if err != nil {
+		panic("BUG: rule " + rule.ID + ": " + err.Error()) // package secrets checks its rules
+	}
+	h.Severity = finding.SeverityOf(finding.Context{
+		Rule: rule.ID, Severity: of, Kind: finding.Secret, Source: finding.Event, Server: true, Test: rule.Test,
+		KeyWorks: accepted,
+	})
+}
+
+// countBeyond counts a secret that has no record of its own.
+func (x *scan) countBeyond() {
+	if last := x.list[len(x.list)-1]; last.beyond {
+		last.N++
+		return
+	}
+	x.list = append(x.list, x.floodHit(1))
+}
+
+// floodHit returns the hit of secrets beyond the bounds. There is one for each minute: what comes later in the minute
+// is not counted, so that made-up keys make no rows.
+func (x *scan) floodHit(n uint32) *hit {
+	location := x.location("")
+	hash := location.Hash()
+	h := x.hit(finding.RuleFlood, x.keys.ID(finding.RuleFlood, "", hash))
+	h.beyond, h.N, h.Channel, h.Location, h.LocationHash = true, n, "body", location, hash
+	h.ID = finding.HitID(x.e.Endpoint, "flood "+h.At.Truncate(time.Minute).Format(time.RFC3339), 0)
+	h.Severity = finding.SeverityOf(finding.Context{Rule: finding.RuleFlood, Kind: finding.Secret, Source: finding.Event})
+	return h
+}
+
+// maxText is the length of untrusted text in bytes; what a hit keeps of it is shorter.
+const maxText = 1 << 10
+
+// clean returns untrusted text as it may be stored: without what is invisible, and without secrets.
+func (x *scan) clean(text string) string {
+	if text == "" {
+		return ""
+	}
+	masked, _ := x.s.leaks.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
+	return string(masked)
+}

@@ -1,0 +1,401 @@
+package payload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+const endpointID = "ep_1"
+
+// world is a Scanner with a configuration and a log in memory.
+type world struct {
+	tb       testing.TB
+	scanner  *Scanner
+	off      bool // payloads are not scanned
+	keys     map[string]*config.Key
+	keysErr  error
+	known    map[string]bool
+	room     int
+	registry *prometheus.Registry
+
+	mu      sync.Mutex // guards what follows
+	records []*stream.Record
+	answer  func(*stream.Record) error
+}
+
+func newWorld(tb testing.TB) *world {
+	w := &world{tb: tb, keys: map[string]*config.Key{}, known: map[string]bool{}, room: 1000,
+		registry: prometheus.NewRegistry()}
+	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.scanner, err = New(Deps{
+		Log: slog.New(slog.DiscardHandler), Metrics: w.registry, Config: w, Producer: w, Partitions: 4,
+		Findings: limiter.NewDistinct("payload-findings", NewFindingsSpan),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) ScansPayloads(endpoint string) (string, bool) { return "shop " + endpoint, !w.off }
+
+func (w *world) FindingKeys(context.Context) (finding.Keys, error) {
+	return finding.Keys{Salt: []byte("0123456789abcdef"), Key: [32]byte{1}}, w.keysErr
+}
+
+func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {
+	key := w.keys[fingerprint]
+	return key, key != nil
+}
+
+func (w *world) HasFinding(id string) bool                    { return w.known[id] }
+func (w *world) FindingRoom(_ string, _ finding.Severity) int { return w.room }
+
+// ProduceUnordered implements Producer.
+func (w *world) ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {
+	if topic != stream.Findings || partition != finding.PartitionOf(string(r.Key), 4) {
+		w.tb.Errorf("a record of %s goes to %s-%d", r.Key, topic, partition)
+	}
+	w.mu.Lock()
+	var err error
+	if w.answer != nil {
+		err = w.answer(r)
+	}
+	if err == nil {
+		w.records = append(w.records, r)
+	}
+	w.mu.Unlock()
+	done(r, err)
+}
+
+// hits returns the hits in the log, without those that were stored twice.
+func (w *world) hits() (all []*finding.Hit) {
+	w.tb.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := map[string]bool{}
+	for _, r := range w.records {
+		h, err := finding.Decode(r.Value)
+		if err != nil {
+			w.tb.Fatal(err)
+		}
+		if key := h.Finding + string(h.ID[:]); !seen[key] {
+			seen[key] = true
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// scan scans events.
+func (w *world) scan(events ...*event.Event) {
+	w.tb.Helper()
+	if err := w.scanner.Scan(w.tb.Context(), events); err != nil {
+		w.tb.Fatal(err)
+	}
+}
+
+// only scans an event and returns its one hit.
+func (w *world) only(e *event.Event) *finding.Hit {
+	w.tb.Helper()
+	w.scan(e)
+	all := w.hits()
+	if len(all) != 1 {
+		w.tb.Fatalf("%d hits, want one", len(all))
+	}
+	return all[0]
+}
+
+var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+// eventAt returns the id of an event that arrived at that time.
+func eventAt(t time.Time) id.ID {
+	return id.NewGenerator(func() time.Time { return t }).NewUnbounded(1)
+}
+
+// received returns a verified event of a provider.
+func received(body string, headers ...string) *event.Event {
+	e := &event.Event{
+		ID: eventAt(start), Account: "acc_1", Endpoint: endpointID, Source: event.SourceProvider,
+		Verdict: event.VerdictVerified, Method: "POST", Body: []byte(body),
+	}
+	for i := 0; i < len(headers); i += 2 {
+		e.Header = append(e.Header, event.Field{Name: headers[i], Value: headers[i+1]})
+	}
+	return e
+}
+
+// leak returns a secret of a rule with a fingerprint; it is another one for each n.
+func leak(n int) string {
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	text := []byte("sk_" + "live_")
+	for i, x := 0, uint64(n)*0x9e3779b97f4a7c15+0x1234567; i < 24; i++ {
+		x = x*6364136223846793005 + 1442695040888963407
+		text = append(text, letters[x>>33%uint64(len(letters))])
+	}
+	return string(text)
+}
+
+// A secret in a body is a hit at its JSON pointer, with the event, and its text is in no record.
+func TestBodiesAreScanned(t *testing.T) {
+	w := newWorld(t)
+	e := received(`{"a":[1,{"b/c":"x"},{"b/c":"key `+leak(1)+`"}]}`, "User-Agent", "hook/1 "+leak(2)[:9])
+	h := w.only(e)
+	if h.Source != finding.Event || h.Sender != endpointID || h.Channel != "body" || h.Rule != "stripe-secret-live" ||
+		h.Severity != finding.High || h.Unverified || h.Billed || h.N != 1 || !h.At.Equal(start) || h.Day != "2026-03-04" {
+		t.Errorf("%+v", h)
+	}
+	want := finding.Location{Source: finding.Event, Label: "shop ep_1", Pointer: "/a/2/b~1c", EndpointID: endpointID,
+		EventID: e.ID.Text(id.Event)}
+	if h.Location != want {
+		t.Errorf("location %+v, want %+v", h.Location, want)
+	}
+	for _, r := range w.records {
+		if strings.Contains(string(r.Value), leak(1)[8:]) {
+			t.Error("a record has the secret")
+		}
+	}
+}
+
+// Pointers are those of the value or of the member's name that holds the secret; text that is no JSON has none.
+func TestPointers(t *testing.T) {
+	for body, want := range map[string]string{
+		`"S"`: "", `{"a":"S"}`: "/a", `{"S":1}`: "/S", `[0,"S"]`: "/1", `[[],[{}],{"x":{"y":[1,2,"S"]}}]`: "/2/x/y/2",
+		`{"a":{"b":1},"c~d":"S"}`: "/c~0d", `text S`: "", `{"a":"b"} S`: "", `{"a":[}"S"`: "",
+		`{"a" : [ {"b":[]} , "S" ] }`: "/a/1", `{"a":"S"`: "/a", strings.Repeat("[", 500) + `"S"`: strings.Repeat("/0", 151),
+	} {
+		p := pointers{body: []byte(body)}
+		if got := p.find(strings.Index(body, "S")); got != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}
+
+// Headers are scanned, but not those that carry credentials or signatures. Nothing is looked for but tokens that must
+// stay on servers.
+func TestWhatIsScanned(t *testing.T) {
+	for name, x := range map[string]struct {
+		e    *event.Event
+		want string
+	}{
+		"header":         {received("", "X-Debug", "at "+leak(1)), "header /headers/X-Debug"},
+		"second header":  {received("", "A", "b", "X-Debug", leak(1), "C", "d"), "header /headers/X-Debug"},
+		"authorization":  {received("", "Authorization", "Bearer "+leak(1)), ""},
+		"cookie":         {received("", "Cookie", "x="+leak(1)), ""},
+		"signature":      {received("", "Stripe-Signature", leak(1)), ""},
+		"a signed name":  {received("", "X-Hub-Hmac", leak(1)), ""},
+		"token in JSON":  {received(`{"token":"q8ZkT2vN4xW7yR1mB5cJ9dL3","password":"q8ZkT2vN4xW7yR1m"}`), ""},
+		"database":       {received("postgres://user:q8ZkT2vN4xW7yR1m@db.example.com/x"), ""},
+		"public key":     {received("pk_" + leak(1)[3:]), ""},
+		"secret in name": {received(`{"` + leak(1) + `":1}`), "body /sk_live_***" + leak(1)[28:]},
+	} {
+		w := newWorld(t)
+		w.scan(x.e)
+		got := ""
+		for _, h := range w.hits() {
+			got += h.Channel + " " + h.Location.Pointer
+		}
+		if got != x.want {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+}
+
+// Payloads of endpoints that turned the scan off, and records that one group processes again, are skipped.
+func TestWhatIsSkipped(t *testing.T) {
+	w := newWorld(t)
+	again := received(leak(1))
+	again.OnlyGroup = stream.StoreGroup
+	w.scan(again, received(""))
+	w.off = true
+	w.scan(received(leak(1)))
+	if n := len(w.records); n != 0 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// Events that are scanned again make the same hits. Secrets of one event merge by finding and location.
+func TestScanningAgainCountsOnce(t *testing.T) {
+	w := newWorld(t)
+	e := received(fmt.Sprintf(`{"list":["%s","%s"],"other":"%s"}`, leak(1), leak(1), leak(2)), "X-Debug", leak(1))
+	w.scan(e)
+	first := w.hits()
+	w.scan(e, e)
+	again := w.hits()
+	if len(first) != 3 || len(again) != 3 || first[0].N != 2 {
+		t.Errorf("%d hits, then %d; the first counts %d", len(first), len(again), first[0].N)
+	}
+}
+
+// Whoever knows the URL can make keys up: such hits say so, of a large body only the beginning is scanned, and the
+// endpoint opens 20 findings a day. What is beyond is counted in one finding, with one row a minute.
+func TestUnverifiedEventsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	var events []*event.Event
+	for i := range 50 {
+		e := received(leak(i))
+		e.ID, e.Verdict = eventAt(start.Add(time.Duration(i)*time.Second)), event.VerdictUnverified
+		events = append(events, e)
+	}
+	w.scan(events[:30]...)
+	w.scan(events[30:]...)
+	w.scan(events...)
+	findings, floods := map[string]bool{}, 0
+	for _, h := range w.hits() {
+		if !h.Unverified {
+			t.Errorf("%+v", h)
+		}
+		if h.Rule == finding.RuleFlood {
+			floods++
+			continue
+		}
+		findings[h.Finding] = true
+	}
+	if len(findings) != maxNewUnverified || floods != 1 {
+		t.Errorf("%d findings and %d rows of the flood", len(findings), floods)
+	}
+	w.records = nil
+	large := received(strings.Repeat(" ", maxUnverified) + leak(99))
+	large.Verdict = event.VerdictObserved
+	w.scan(large)
+	if n := len(w.records); n != 0 {
+		t.Errorf("%d records of the end of a large body", n)
+	}
+}
+
+// Verified events have a bound of their own, which unverified ones do not use up; the account's room counts too. Our
+// own API keys are outside of all bounds.
+func TestVerifiedEventsAreBounded(t *testing.T) {
+	w := newWorld(t)
+	own := apikey.New()
+	keys, _ := w.FindingKeys(t.Context())
+	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(own)))] = &config.Key{ID: "key_1"}
+	var events []*event.Event
+	for i := range maxNewVerified + 10 {
+		events = append(events, received(leak(i)))
+		events[i].ID = eventAt(start.Add(time.Duration(i) * time.Millisecond))
+	}
+	w.scan(events...)
+	count := func() (n int) {
+		for _, h := range w.hits() {
+			if h.Rule != finding.RuleFlood {
+				n++
+			}
+		}
+		return n
+	}
+	if got := count(); got != maxNewVerified {
+		t.Errorf("%d findings", got)
+	}
+	w.records, w.room = nil, 0
+	other := received(own + " " + leak(1000))
+	other.Endpoint = "ep_2"
+	w.scan(other)
+	all := w.hits()
+	if len(all) != 2 || all[0].KeyID != "key_1" || all[0].Severity != finding.Critical ||
+		all[1].Rule != finding.RuleFlood {
+		t.Errorf("%+v", all)
+	}
+}
+
+// One event makes a bounded number of records, and counts the others.
+func TestHitsOfAnEventAreBounded(t *testing.T) {
+	w := newWorld(t)
+	var body strings.Builder
+	for i := range 2 * maxMatches {
+		body.WriteString(leak(i) + "\n")
+	}
+	w.scan(received(body.String()))
+	all := w.hits()
+	last := all[len(all)-1]
+	if len(all) != maxRecords+1 || last.Rule != finding.RuleFlood || last.N != maxMatches-maxRecords {
+		t.Errorf("%d hits, the last is %+v", len(all), last)
+	}
+}
+
+// Scan returns when the log has acknowledged all hits, however often it fails before; and when its context ends.
+func TestScanWaitsForTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		fails := 5
+		w.answer = func(*stream.Record) error {
+			if fails--; fails >= 0 {
+				return errors.New("the broker is away")
+			}
+			return nil
+		}
+		began := time.Now()
+		w.scan(received(leak(1) + " " + leak(2)))
+		if n, took := len(w.hits()), time.Since(began); n != 2 || took < 2*retryAfter {
+			t.Errorf("%d hits after %v", n, took)
+		}
+		w.answer = func(*stream.Record) error { return errors.New("the broker is away") }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := w.scanner.Scan(ctx, []*event.Event{received(leak(3))}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Without the keys of findings the writer goes on after a minute, and what was dropped is counted.
+func TestKeysAreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.keysErr = errors.New("no keys")
+		w.scan(received(leak(1)))
+		if got := testutil.ToFloat64(w.scanner.metrics.dropped); got != 1 || len(w.records) != 0 {
+			t.Errorf("%v dropped, %d records", got, len(w.records))
+		}
+	})
+}
+
+// An event without a secret is scanned without an allocation for its body, and few for all of a flush.
+func TestScanAllocatesLittle(t *testing.T) {
+	w := newWorld(t)
+	var events []*event.Event
+	for range 100 {
+		events = append(events, received(strings.Repeat(`{"id":"evt_123","amount":1200},`, 50), "User-Agent", "hook/1",
+			"Content-Type", "application/json"))
+	}
+	if got := testing.AllocsPerRun(10, func() { w.scan(events...) }); got > 50 {
+		t.Errorf("%v allocations for 100 events", got)
+	}
+}
+
+// BenchmarkScan scans events as providers send them: 1 KB of JSON and a dozen headers.
+func BenchmarkScan(b *testing.B) {
+	w := newWorld(b)
+	body := strings.Repeat(`{"id":"evt_1","object":"charge","amount":1200,"currency":"eur"},`, 16)
+	var headers []string
+	for i := range 12 {
+		headers = append(headers, fmt.Sprint("X-Header-", i), "a value of thirty characters ..")
+	}
+	events := slices.Repeat([]*event.Event{received(body, headers...)}, 1000)
+	for b.Loop() {
+		w.scan(events...)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/event")
+}

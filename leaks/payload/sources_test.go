@@ -1,0 +1,76 @@
+package payload
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/leaks/drain"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// drainConfig is the configuration of drains whose token is their id.
+type drainConfig struct{ *world }
+
+func (drainConfig) DrainByToken(id, token string) (*config.Drain, config.Presence) {
+	if id != token {
+		return nil, config.Unknown
+	}
+	return &config.Drain{Meta: config.Meta{ID: id, Account: "acc_1"}, Name: id, Platform: config.PlatformAuto},
+		config.Present
+}
+
+func (drainConfig) DrainSecrets(*config.Drain) (s config.DrainSecrets, err error) { return s, nil }
+
+// The same key in the lines of two platforms and in a stored event is one finding with three senders.
+func TestOneKeyIsOneFinding(t *testing.T) {
+	w := newWorld(t)
+	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scanner, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drains := drain.New(drain.Config{Node: "node-1", Partitions: 4}, drain.Deps{
+		Metrics: prometheus.NewRegistry(), Config: drainConfig{w}, Scanner: scanner, Producer: w, Tokens: limiter,
+		Records:  limiter.NewWindow("drain-records", time.Minute),
+		Findings: limiter.NewDistinct("drain-findings", drain.NewFindingsSpan), Now: time.Now, Front: &web.Front{},
+	})
+	message := "<40>1 2026-03-04T05:05:00+00:00 host app web.1 - key " + leak(1) + "\n"
+	for _, x := range []struct{ id, header, value, body string }{
+		{"drn_heroku", "Logplex-Frame-Id", "1", fmt.Sprintf("%d %s", len(message), message)},
+		{"drn_vercel", "X-Vercel-Signature", "0", `[{"projectName":"shop","message":"\u001b[31mkey\u001b[0m ` + leak(1) +
+			`"}]`},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "/drain/"+x.id+"/"+x.id, bytes.NewBufferString(x.body))
+		r.Header.Set(x.header, x.value)
+		answer := httptest.NewRecorder()
+		if drains.Handler().ServeHTTP(answer, r); answer.Code != 200 {
+			t.Fatalf("%d %s", answer.Code, answer.Body)
+		}
+	}
+	w.scan(received(`{"meta":{"note":"` + leak(1) + `"}}`))
+	all := w.hits()
+	senders, locations := map[string]finding.Source{}, map[[16]byte]bool{}
+	for _, h := range all {
+		senders[h.Sender] = h.Source
+		locations[h.LocationHash] = true
+		if h.Finding != all[0].Finding || h.Masked != all[0].Masked {
+			t.Errorf("%s is the finding %s of %s", h.Sender, h.Finding, h.Masked)
+		}
+	}
+	if len(all) != 3 || len(senders) != 3 || len(locations) != 3 || senders[endpointID] != finding.Event {
+		t.Errorf("%d hits of %v in %d locations", len(all), senders, len(locations))
+	}
+}
