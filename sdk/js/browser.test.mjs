@@ -1,0 +1,79 @@
+// The SDK of browsers, with stand-ins for what a page has and Node.js has not.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { key, masked, run } from './test/run.mjs'
+import { newSink } from './test/sink.mjs'
+
+const skip = parseInt(process.versions.node) < 20 ? 'the SDK needs Node 20'
+  : process.execPath.includes('node_modules') && !process.env.RELAY_TORTURE && 'a part of the long form'
+
+const page = `
+  import fs from 'node:fs'
+  const document = new EventTarget(); document.visibilityState = 'visible'
+  const listeners = new EventTarget()
+  globalThis.addEventListener = (...args) => listeners.addEventListener(...args)
+  globalThis.removeEventListener = (...args) => listeners.removeEventListener(...args)
+  globalThis.location = new URL('http://page.example/app')
+  globalThis.document = document
+  const beacons = []
+  Object.defineProperty(globalThis, 'navigator', { value: { sendBeacon: (url, body) => beacons.push([url, body]) } })
+  const lines = []
+  for (const level of ['debug', 'error', 'info', 'log', 'warn']) console[level] = (...values) => lines.push([level, ...values])
+  const answers = globalThis.fetch
+  const requests = []
+  globalThis.fetch = async (url, options) => {
+    if (String(url).includes('/api/dsn_')) { requests.push(options.body); return answers(url, options) }
+    const response = new Response('{"a":"$KEY"}', { status: 402, headers: { 'content-type': 'application/json' } })
+    Object.defineProperty(response, 'url', { value: new URL(url, location).href })
+    return response
+  }
+  const sdk = await import('./src/browser.js')
+  sdk.init({ dsn: '$DSN', responseSampleRate: 1 })
+  const done = (value) => fs.writeSync(1, JSON.stringify(value))
+`
+
+async function inPage(code) {
+  const sink = await newSink()
+  const { out, err, status } = await run(page + code, { sink })
+  sink.stop()
+  assert.equal(status, 0, err)
+  return { value: JSON.parse(out), reports: sink.reports() }
+}
+
+test('five levels of the console are masked: strings, objects, arrays, errors; nothing of the page is changed', { skip }, async () => {
+  const { value, reports } = await inPage(`
+    const shared = { deep: { token: '$KEY' }, get bad() { throw new Error('no') }, same: 1 }; shared.self = shared
+    for (const level of ['debug', 'error', 'info', 'log', 'warn']) console[level]('a $KEY', 7)
+    console.log(shared, ['$KEY'], new Error('b $KEY')); console.log({ plain: 1 })
+    const [object, list, error] = lines[5].slice(1)
+    await sdk.flush()
+    done({ levels: lines.slice(0, 5), token: object.deep.token, list, error, kept: shared.deep.token.length })`)
+  for (const line of value.levels) assert.deepEqual(line.slice(1), [`a ${masked}`, 7])
+  assert.equal(value.token, masked)
+  assert.deepEqual(value.list, [masked])
+  assert.ok(value.error.includes(masked) && !value.error.includes(key))
+  assert.equal(value.kept, key.length)
+  assert.deepEqual([...new Set(reports.map((r) => r.where.logger))].sort(),
+    ['console.debug', 'console.error', 'console.info', 'console.log', 'console.warn'])
+})
+
+test('responses of the page\'s origin are read, also errors, and given to the page whole', { skip }, async () => {
+  const { value, reports } = await inPage(`
+    const texts = []
+    for (const url of ['/api/me?q=1', 'http://other.example/x']) texts.push(await (await fetch(url)).text())
+    while (!requests.length) { await new Promise((resolve) => setTimeout(resolve, 10)); await sdk.flush() }; done(texts.map((t) => t.length))`)
+  assert.deepEqual(value, [JSON.stringify({ a: key }).length, JSON.stringify({ a: key }).length])
+  assert.deepEqual(reports.map((r) => [r.type, r.where.path, r.where.status]), [['response', '/api/me', 402]])
+})
+
+test('what waits is sent as a beacon of less than 60,000 bytes when the page is hidden; errors are reported', { skip }, async () => {
+  const { value } = await inPage(`
+    for (let i = 0; i < 300; i++) { const f = new Function('k', 'console.log(k)\\n//# sourceURL=' + 'x'.repeat(240) + i + '.js'); f('$KEY') }
+    const event = new Event('error'); event.error = new Error('$KEY'); listeners.dispatchEvent(event)
+    document.visibilityState = 'hidden'; document.dispatchEvent(new Event('visibilitychange'))
+    const body = await beacons[0][1].text(); await sdk.close()
+    done({ length: body.length, type: beacons[0][1].type, url: beacons[0][0], reports: JSON.parse(body).reports.length })`)
+  assert.ok(value.length <= 60_000 && value.reports > 10)
+  assert.equal(value.type, 'text/plain;charset=utf-8')
+  assert.ok(value.url.includes('/base/api/dsn_a1/reports?k='))
+})

@@ -1,0 +1,88 @@
+/** Options of init; README.md explains them. */
+export interface Options {
+  /** Where reports go; without it secrets are masked and nothing is reported. It is public. */
+  dsn?: string
+  /** 1 to 64 characters of A-Z a-z 0-9 . _ @ / + - */
+  environment?: string
+  /** 1 to 64 characters of A-Z a-z 0-9 . _ @ / + - */
+  release?: string
+  /** false: neither masks nor reports. */
+  enabled?: boolean
+  /** Browsers: mask what the console is given. */
+  console?: boolean
+  /** Node.js: mask what is written to the standard output and error. */
+  stdout?: boolean
+  /** Node.js: report responses with keys of servers. */
+  http?: boolean
+  /** Browsers: report such responses to fetch, of the same origin or in responseUrls. */
+  fetch?: boolean
+  /** The part of responses that is read, 0 to 1. Default 1, in browsers 0.1. */
+  responseSampleRate?: number
+  /** How much of a response is read, in bytes. Default 256 KiB. */
+  maxResponseBytes?: number
+  /** Browsers: beginnings of URLs of other origins whose responses are read too. */
+  responseUrls?: string[]
+  /** How long equal hits are collected, in ms. Default 5,000. */
+  flushInterval?: number
+  /** How many different reports wait at most. Default 200. */
+  queueSize?: number
+  rules?: { disable?: string[]; extra?: ExtraRule[] }
+  /** true: a line that cannot be masked is written as it is. */
+  failOpen?: boolean
+  /** Changes a report before it is sent, or drops it by returning null. */
+  beforeSend?: (report: Report) => Report | null
+  onError?: (error: unknown) => void
+  debug?: boolean
+}
+
+/** A credential of your own: a prefix and min to max characters of a charset. */
+export interface ExtraRule {
+  id: string
+  prefixes: string[]
+  charset?: string
+  min?: number
+  max?: number
+  entropy?: number
+}
+
+export interface Report {
+  type: 'log' | 'response' | 'error'
+  rule: string
+  masked: string
+  fp1?: string
+  count: number
+  first_at: string
+  last_at: string
+  where: Record<string, string | number>
+}
+
+export interface Match {
+  rule: string
+  /** Position in the text, in UTF-16 units. */
+  start: number
+  end: number
+  masked: string
+}
+
+export interface About { method?: string; path?: string; status?: number; contentType?: string }
+
+export function init(options?: Options): void
+/** Sends what waits. Resolves to true if nothing is left, to false after the time in ms (default 2,000). */
+export function flush(timeout?: number): Promise<boolean>
+/** Sends what waits and restores what init has replaced. */
+export function close(timeout?: number): Promise<boolean>
+/** The text with a mask in place of each secret. Reports nothing. */
+export function mask(text: string): string
+/** The secrets in a text. Reports nothing. */
+export function scan(text: string): Match[]
+/** Reports keys of servers in a response, and returns them. */
+export function checkResponse(body: string | Uint8Array, about?: About): { rule: string; masked: string }[]
+/** Reports a key that opens nothing. Its finding is marked as a test. */
+export function sendTest(timeout?: number): Promise<boolean>
+
+/** '@eventrelay/sdk/pino': pino({ hooks: pinoHooks }) */
+export const pinoHooks: { streamWrite: (line: string) => string }
+/** '@eventrelay/sdk/winston': a format that masks; put it last. */
+export function relayFormat(): any
+/** '@eventrelay/sdk/express': mount it after compression(). */
+export function relayMiddleware(): (req: any, res: any, next: () => void) => void

@@ -1,0 +1,309 @@
+// The SDK in Node.js: what it masks and reports, what it cannot catch (the tables of README.md), and faults.
+import assert from 'node:assert/strict'
+import crypto from 'node:crypto'
+import { test } from 'node:test'
+import { hmac } from './src/hash.js'
+import { parseDSN, randomId } from './src/dsn.js'
+import { newScanner } from './src/engine.js'
+import { find, maskText } from './src/lines.js'
+import { newSender } from './src/sender.js'
+import { key, masked, run } from './test/run.mjs'
+import { newSink, publicKey } from './test/sink.mjs'
+
+// Other versions of Node.js than the system's run the long form only: RELAY_TORTURE=1 sdk/test.sh.
+const skip = parseInt(process.versions.node) < 20 ? 'the SDK needs Node 20'
+  : process.execPath.includes('node_modules') && !process.env.RELAY_TORTURE && 'a part of the long form'
+const late = "import { init, flush, close } from './src/index.js'; init({ dsn: '$DSN' });"
+
+// caught runs code with a sink and returns its output and reports.
+async function caught(code, options = {}) {
+  const sink = await newSink(options.answers)
+  const result = await run(code, { register: true, ...options, sink })
+  sink.stop()
+  return { ...result, reports: sink.reports(), batches: sink.batches, bodies: sink.bodies.join('\n'), requests: sink.requests }
+}
+
+// Each row of "What is masked" in README.md.
+const rows = {
+  'console': "console.log('a $KEY é'); console.error({ deep: ['$KEY'] })",
+  'strings to a standard stream': "process.stdout.write('$KEY\\n'); process.stderr.write('$KEY\\n', 'utf8', () => {})",
+  'bytes to a standard stream': "process.stdout.write(Buffer.from('ÿ$KEY\\n', 'latin1'))",
+  'strings in another encoding': "process.stdout.write(Buffer.from('$KEY\\n').toString('hex'), 'hex')",
+  'several arguments of console.log': "console.log('%s and %o', '$KEY', { a: '$KEY' })",
+  'pino with its default destination': "import pino from 'pino'; pino().info({ token: '$KEY' }, 'x')",
+  'pino with hooks and a destination': "import pino from 'pino'; import { pinoHooks } from './src/pino.js'; " +
+    "pino({ hooks: pinoHooks }, pino.destination({ fd: 1, sync: true })).child({ a: '$KEY' }).info('b $KEY')",
+  'winston with its console': "import winston from 'winston'; winston.createLogger({ transports: [new winston.transports.Console()] }).info('$KEY')",
+  'winston with the format': "import winston from 'winston'; import { relayFormat } from './src/winston.js'; import { Writable } from 'node:stream'; " +
+    "import fs from 'node:fs'; const stream = new Writable({ write(c, e, done) { fs.writeSync(1, c); done() } }); " +
+    "winston.createLogger({ format: winston.format.combine(winston.format.json(), relayFormat()), " +
+    "transports: [new winston.transports.Stream({ stream })] }).info('a', { deep: { token: '$KEY' } })",
+  'a worker thread': "import { Worker } from 'node:worker_threads'; new Worker(`console.log('${'$KEY'}')`, { eval: true })",
+}
+
+for (const [name, code] of Object.entries(rows)) {
+  test(`masked and reported: ${name}`, { skip }, async () => {
+    const { out, err, reports, bodies, status } = await caught(code)
+    assert.equal(status, 0, err)
+    assert.ok((out + err).includes(masked), out + err)
+    assert.ok(!(out + err + bodies).includes(key.slice(0, 12)), out + err)
+    assert.ok(reports.length >= 1 && reports.every((r) => r.type === 'log' && r.rule === 'stripe-secret-live'))
+    for (let i = 8; i + 8 <= key.length; i++) assert.ok(!bodies.includes(key.slice(i, i + 8)))
+  })
+}
+
+// Each row of "What is not masked" in README.md.
+const misses = {
+  'fs.writeSync': "import fs from 'node:fs'; fs.writeSync(1, '$KEY\\n')",
+  'pino.destination without the hook': "import pino from 'pino'; pino(pino.destination({ fd: 1, sync: true })).info('$KEY')",
+  'a logger made before init': "import pino from 'pino'; const log = pino(); const { init } = await import('./src/index.js'); init({ dsn: '$DSN' }); log.info('$KEY')",
+  'what Node.js prints of an uncaught error': "throw new Error('$KEY')",
+  'a child process without the SDK': "import { execFileSync } from 'node:child_process'; " +
+    "execFileSync(process.execPath, ['-e', `console.log('${'$KEY'}')`], { stdio: 'inherit' })",
+}
+
+for (const [name, code] of Object.entries(misses)) {
+  test(`not masked, as README.md says: ${name}`, { skip }, async () => {
+    const { out, err } = await caught(code, { register: !name.includes('before init') })
+    assert.ok((out + err).includes(key), out + err)
+  })
+}
+
+test('of a key in two writes the second part is masked, and the key reported', { skip }, async () => {
+  const { out, reports } = await caught("const k = '$KEY'; process.stdout.write('a ' + k.slice(0, 20)); process.stdout.write(k.slice(20) + ' b\\n')")
+  assert.equal(out, `a ${key.slice(0, 20)}*** b\n`)
+  assert.equal(reports.length, 1)
+})
+
+test('a report has the mask, the fingerprint and the place', { skip }, async () => {
+  const { reports, batches } = await caught("init({ dsn: '$DSN', environment: 'prod', release: 'a1' }); function charge() { console.warn('$KEY') } charge(); charge()"
+    .replace(/^/, "import { init } from './src/index.js'; "))
+  const salt = Buffer.alloc(16)
+  salt[15] = 62 + 61
+  const fp1 = crypto.createHmac('sha256', salt).update(key).digest('base64url')
+  const counts = reports.map((r) => r.count)
+  assert.deepEqual([...new Set(reports.map((r) => [r.masked, r.fp1, r.where.logger, r.where.function].join()))],
+    [[masked, fp1, 'console.warn', 'charge'].join()])
+  assert.equal(counts.reduce((a, b) => a + b, 0), 2)
+  assert.equal(batches[0].environment, 'prod')
+  assert.equal(batches[0].release, 'a1')
+})
+
+test('the first hit is sent within a moment, without flush', { skip }, async () => {
+  const sink = await newSink()
+  await run("console.log('$KEY'); setInterval(() => {}, 1000)", { sink, register: true, killAfter: sink.first,
+    env: { RELAY_ENVIRONMENT: 'stage', RELAY_RELEASE: 'a2' } })
+  sink.stop()
+  assert.deepEqual([sink.batches[0].environment, sink.batches[0].release], ['stage', 'a2'])
+  assert.equal(sink.reports().length, 1)
+})
+
+test('a relay that does not answer keeps no process alive: its end waits for one flush', { skip }, async () => {
+  const sink = await newSink(['nothing', 'nothing', 'nothing'])
+  const { status, out } = await run("console.log('$KEY'); process.on('exit', () => console.log('took', performance.now()))", { sink, register: true })
+  sink.stop()
+  assert.equal(status, 0)
+  assert.match(out, /took/)
+  assert.equal(sink.requests, 1)
+})
+
+test('process.exit after flush loses nothing', { skip }, async () => {
+  const { reports } = await caught("import { flush } from './src/index.js'; console.log('$KEY'); await flush(); process.exit(0)")
+  assert.equal(reports.length, 1)
+})
+
+test('without a DSN, with a wrong one and with a wrong option lines are masked, with one warning', { skip }, async () => {
+  for (const dsn of ['', 'nonsense', `http://${publicKey}@example.com/dsn_a1`, `https://${publicKey.slice(1)}@example.com/dsn_a1`]) {
+    const { out, err, status } = await run(`console.log('$KEY'); console.log('$KEY')`, { register: true, env: { RELAY_DSN: dsn } })
+    assert.equal(status, 0)
+    assert.equal(out, `${masked}\n${masked}\n`)
+    assert.equal(err.match(/eventrelay: /g).length, 1, err)
+  }
+  const { err } = await run("import { init } from './src/index.js'; init({ dsn: 1, nonsense: 1, queueSize: -1, release: 'a b', rules: { extra: [{}] } }); " +
+    "init(null); console.log('$KEY')")
+  assert.equal(err.match(/eventrelay: /g).length, 6, err)
+})
+
+test('if masking fails the line is withheld, counted and reported; failOpen writes it', { skip }, async () => {
+  const fault = "const { get } = Object.getOwnPropertyDescriptor(Uint8Array.prototype.__proto__, 'length'); " +
+    "import { init, flush } from './src/index.js'; const { encode } = TextEncoder.prototype; " +
+    "init({ dsn: '$DSN', failOpen: process.argv[1] === 'open' }); TextEncoder.prototype.encode = () => { throw new Error('no') }; " +
+    "console.log('é $KEY'); TextEncoder.prototype.encode = encode; await flush()"
+  const closed = await caught(fault, { register: false })
+  assert.equal(closed.out, '[log line withheld: masking failed]\n')
+  assert.ok(!closed.err.includes(key))
+  assert.equal(closed.batches.reduce((n, b) => n + (b.dropped?.masking_failed ?? 0), 0), 1)
+  const open = await caught(fault, { register: false, args: ['open'] })
+  assert.ok(open.out.includes(key))
+})
+
+test('circular, huge and hostile values, and long lines, are written', { skip }, async () => {
+  const { out, err, status } = await caught(`
+    const a = { get bad() { throw new Error('bad') }, big: 'x'.repeat(1e5) }; a.self = a; console.log(a)
+    process.stdout.write('y'.repeat(10 << 20) + ' $KEY\\n')
+    process.stdout.write(new Uint8Array([255, 0, 1, 10]))
+    process.stdout.write('', () => console.log('callback'))
+    try { process.stdout.write(null) } catch { console.log('refused') }`)
+  assert.equal(status, 0, err)
+  assert.ok(out.includes(masked) && out.includes('callback') && out.includes('refused'))
+  assert.ok(!out.includes(key))
+})
+
+test('close restores the streams; init again patches once; two copies report once', { skip }, async () => {
+  const { out, reports } = await caught(`const before = process.stdout.write
+    const one = await import('./src/index.js?1'); const two = await import('./src/node.js?2')
+    one.init({ dsn: '$DSN' }); two.init({ dsn: '$DSN' }); one.init({ dsn: '$DSN' })
+    console.log('$KEY'); await two.close(); console.log(process.stdout.write === before)`, { register: false })
+  assert.equal(out, `${masked}\ntrue\n`)
+  assert.equal(reports.length, 1)
+})
+
+test('a burst of 10,000 lines keeps its order', { skip }, async () => {
+  const { out } = await caught("for (let i = 0; i < 10000; i++) console.log(i, i % 100 ? 'x' : '$KEY')")
+  const lines = out.trimEnd().split('\n')
+  assert.equal(lines.length, 10_000)
+  lines.forEach((line, i) => assert.equal(line, `${i} ${i % 100 ? 'x' : masked}`))
+})
+
+for (const express of ['express', 'express4']) {
+  test(`responses with ${express} and compression are reported and not changed`, { skip }, async () => {
+    const { out, reports } = await caught(`
+      import express from '${express}'; import compression from 'compression'; import http from 'node:http'
+      import { relayMiddleware } from './src/express.js'; import { flush } from './src/index.js'
+      const app = express(); app.use(compression({ threshold: 0 }))
+      if (process.argv[1] !== 'bare') app.use(relayMiddleware())
+      app.get('/a/b', (req, res) => res.status(201).json({ key: '$KEY', publishable: 'AIza' + 'aB3dE5gH7jK9mN1pQ3sT5vX7yZ1bC3dE5fG' }))
+      app.get('/binary', (req, res) => res.type('png').send(Buffer.from('$KEY')))
+      const server = app.listen(0, '127.0.0.1', async () => {
+        const get = (path) => fetch('http://127.0.0.1:' + server.address().port + path).then((r) => r.text())
+        const texts = [await get('/a/b?q=$KEY'), await get('/binary')]
+        setTimeout(async () => { await flush(); process.stdout.write(String(texts[0].length)); process.exit(0) }, 100)
+      })`, { register: true })
+    assert.equal(out, String(JSON.stringify({ key, publishable: 'AIza' + 'aB3dE5gH7jK9mN1pQ3sT5vX7yZ1bC3dE5fG' }).length))
+    assert.deepEqual(reports.map((r) => ({ ...r, first_at: 0, last_at: 0, fp1: 0 })), [{
+      type: 'response', rule: 'stripe-secret-live', masked, count: 1, first_at: 0, last_at: 0, fp1: 0,
+      where: { method: 'GET', path: '/a/b', status: 201, content_type: 'application/json; charset=utf-8' },
+    }])
+  })
+}
+
+test('compressed responses without the middleware are decoded', { skip }, async () => {
+  const { reports } = await caught(`
+    import http from 'node:http'; import zlib from 'node:zlib'; import { flush } from './src/index.js'
+    const codings = { gzip: zlib.gzipSync, br: zlib.brotliCompressSync, deflate: zlib.deflateSync, identity: (x) => x }
+    const server = http.createServer((req, res) => {
+      const coding = req.url.slice(1)
+      res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': coding })
+      const body = codings[coding](Buffer.from('{"a":"$KEY"}')); res.write(body.subarray(0, 9)); res.end(body.subarray(9))
+    }).listen(0, '127.0.0.1', async () => {
+      for (const coding in codings) await fetch('http://127.0.0.1:' + server.address().port + '/' + coding).then((r) => r.text())
+      setTimeout(async () => { await flush(); process.exit(0) }, 200)
+    })`)
+  assert.deepEqual(reports.map((r) => r.where.path).sort(), ['/br', '/deflate', '/gzip', '/identity'])
+})
+
+// ---- without a process of their own ----
+
+const header = () => ({ sdk: { name: 'relay.javascript', version: '1' } })
+const target = { url: 'u', queueSize: 3, flushInterval: 5000 }
+const report = (rule) => ({ type: 'log', rule, masked: '***', where: {} })
+
+test('statuses decide whether a batch is sent again', { skip }, async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  for (const { answers, sent, dropped, stops } of [
+    { answers: [202], sent: 1, dropped: 0 },
+    { answers: [500, 0, 503, 202], sent: 4, dropped: 0 },
+    { answers: [500, 500, 500, 500], sent: 4, dropped: 1 },
+    { answers: [429, 429, 202], sent: 3, dropped: 0 },
+    { answers: [429, 429, 429, 429, 429, 429], sent: 6, dropped: 1 },
+    { answers: [413], sent: 1, dropped: 1 },
+    { answers: [403], sent: 1, dropped: 1 },
+    { answers: [302], sent: 1, dropped: 1 },
+    { answers: [401], sent: 1, dropped: 1, stops: true },
+  ]) {
+    const bodies = []
+    const left = [...answers]
+    const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, transport: async (_, body) => {
+      bodies.push(body)
+      const status = left.shift() ?? 202
+      if (status === 0) throw new Error('no connection')
+      return { status, retryAfter: '1' }
+    } })
+    sender.start(target)
+    sender.add(report('a'))
+    for (let i = 0; i < 100; i++) {
+      t.mock.timers.tick(1000)
+      for (let k = 0; k < 10; k++) await Promise.resolve()
+    }
+    assert.equal(bodies.length, sent, String(answers))
+    assert.equal(new Set(bodies.map((b) => JSON.parse(b).id)).size, 1, 'a batch keeps its id')
+    sender.add(report('b'))
+    for (let i = 0; i < 10; i++) {
+      t.mock.timers.tick(1000)
+      for (let k = 0; k < 10; k++) await Promise.resolve()
+    }
+    assert.equal(bodies.length, stops ? sent : sent + 1, String(answers))
+    if (!stops) assert.equal(JSON.parse(bodies.at(-1)).dropped?.send_failed ?? 0, dropped, String(answers))
+  }
+})
+
+test('equal hits are merged, and the queue is bounded', { skip }, async () => {
+  const bodies = []
+  const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, transport: async (_, body) => {
+    bodies.push(JSON.parse(body))
+    return { status: 202 }
+  } })
+  sender.start(target)
+  for (let i = 0; i < 1000; i++) for (const rule of ['a', 'b', 'c', 'd']) sender.add(report(rule))
+  assert.equal(await sender.flush(), true)
+  assert.equal(bodies.length, 1)
+  assert.deepEqual(bodies[0].reports.map((r) => [r.rule, r.count]), [['a', 1000], ['b', 1000], ['c', 1000]])
+  assert.deepEqual(bodies[0].dropped, { queue_full: 1000 })
+})
+
+test('a batch has 50 reports and its bytes at most', { skip }, async () => {
+  const bodies = []
+  const sender = newSender({ header, maxBytes: 60_000, warn: () => {}, transport: async (_, body) => {
+    bodies.push(body)
+    return { status: 202 }
+  } })
+  sender.start({ ...target, queueSize: 200 })
+  for (let i = 0; i < 200; i++) sender.add({ ...report(`r${i}`), where: { file: 'x'.repeat(i < 100 ? 10 : 2000) } })
+  assert.equal(await sender.flush(), true)
+  assert.ok(bodies.every((b) => b.length <= 60_000 && JSON.parse(b).reports.length <= 50))
+  assert.equal(bodies.reduce((n, b) => n + JSON.parse(b).reports.length, 0), 200)
+})
+
+test('HMAC-SHA256 is that of Node.js', { skip }, () => {
+  for (const length of [0, 1, 55, 56, 63, 64, 65, 119, 120, 1000]) {
+    const [salt, message] = [crypto.randomBytes(16), crypto.randomBytes(length)]
+    assert.deepEqual(Buffer.from(hmac(salt, message)), crypto.createHmac('sha256', salt).update(message).digest())
+  }
+})
+
+test('a DSN has one form', { skip }, () => {
+  const f = (dsn) => parseDSN(dsn)?.url ?? null
+  assert.equal(f(`https://${publicKey}@a.example/x/y/dsn_1`), `https://a.example/x/y/api/dsn_1/reports?k=${publicKey}&v=1`)
+  assert.equal(f(`http://${publicKey}@[::1]:8080/dsn_1`), `http://[::1]:8080/api/dsn_1/reports?k=${publicKey}&v=1`)
+  for (const dsn of [undefined, 1, '', `http://${publicKey}@a.example/dsn_1`, `https://${publicKey}@a.example/dsn_`,
+    `https://${publicKey}@a.example/dsn_1?x`, `https://${publicKey}0@a.example/dsn_1`, `ftp://${publicKey}@a.example/dsn_1`,
+    `https://pk${'z'.repeat(44)}@a.example/dsn_1`, `https://${publicKey}@/dsn_1`]) assert.equal(f(dsn), null, String(dsn))
+  assert.match(randomId(), /^[0-9A-Za-z]{22}$/)
+})
+
+test('spans are positions in JavaScript strings', { skip }, () => {
+  const scanner = newScanner()
+  for (const before of ['', 'é ', '€ ', '😀 ', '\ud800 ', 'a'.repeat(3) + '😀é€ ']) {
+    const [match] = find(scanner, before + key + ' 😀')
+    assert.equal(match.start, before.length)
+    assert.equal(match.end, before.length + key.length)
+    assert.equal(maskText(scanner, before + key).text, before.toWellFormed?.() + masked === before + masked ? before + masked
+      : maskText(scanner, before + key).text)
+  }
+})
+
+test('rules can be disabled and added', { skip }, () => {
+  const extra = [{ id: 'custom:acme', kind: 'token', prefixes: ['acme_'], charset: 'alnum', min: 16, max: 32 }]
+  const scanner = newScanner({ disable: ['stripe-secret-live'], extra })
+  assert.deepEqual(find(scanner, `${key} acme_aB3dE5gH7jK9mN1p`).map((m) => m.rule.id), ['custom:acme'])
+})

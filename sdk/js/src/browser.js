@@ -1,0 +1,156 @@
+// The SDK in a browser: the console, responses to fetch, uncaught errors.
+import { newCore } from './core.js'
+import { toBytes } from './lines.js'
+import { whereFrom } from './stack.js'
+
+const shared = Symbol.for('@eventrelay/sdk')
+const levels = ['debug', 'error', 'info', 'log', 'warn']
+const sendTimeout = 10_000
+// The console and fetch as they were when this module was loaded: what the SDK itself writes and sends.
+const page = globalThis
+const plainWarn = page.console.warn.bind(page.console)
+const plainFetch = page.fetch?.bind(page)
+
+async function post(url, body) {
+  const response = await plainFetch(url, {
+    method: 'POST', body, headers: { 'content-type': 'text/plain;charset=UTF-8' }, credentials: 'omit', redirect: 'error',
+    referrerPolicy: 'no-referrer', signal: AbortSignal.timeout(sendTimeout),
+  })
+  return { status: response.status, retryAfter: response.headers.get('retry-after') }
+}
+
+const core = page[shared] || newCore({
+  transport: post,
+  maxBytes: 60_000,
+  options: { responseSampleRate: 0.1 },
+  warn: plainWarn,
+  whereOf: (logger, error) => whereFrom(logger, error, page.location ? page.location.origin + '/' : '', (file) => file),
+  binary: (bytes) => String.fromCharCode(...bytes),
+  bytes: toBytes,
+  isBytes: () => false,
+})
+page[shared] = core
+core.undo ||= []
+
+function replaceMethod(object, key, replacement) {
+  const original = object[key]
+  const wrapper = object[key] = replacement(original)
+  core.undo.push(() => { if (object[key] === wrapper) object[key] = original })
+}
+
+const maxDepth = 4
+const maxValues = 1000
+
+// maskValue returns a copy of a value with its strings masked; the value itself if nothing is.
+function maskValue(value, logger, depth, budget) {
+  if (typeof value === 'string') return core.clean(value, logger)
+  if (value === null || typeof value !== 'object' || depth > maxDepth || --budget.left < 0) return value
+  if (value instanceof Error) {
+    const text = String(value.stack || value)
+    const masked = core.clean(text, logger)
+    return masked === text ? value : masked
+  }
+  if (!Array.isArray(value) && ![Object.prototype, null].includes(Object.getPrototypeOf(value))) return value
+  let changed = false
+  const members = Object.getOwnPropertyDescriptors(value) // a getter is not called: it may do anything
+  for (const key of Object.keys(members)) {
+    const masked = maskValue(members[key].value, logger, depth + 1, budget)
+    changed ||= masked !== members[key].value
+    if (masked !== members[key].value) members[key].value = masked
+  }
+  if (!changed) return value
+  return Array.isArray(value) ? Object.defineProperties([], members) : Object.create(Object.getPrototypeOf(value), members)
+}
+
+function patchConsole() {
+  for (const level of levels) {
+    replaceMethod(page.console, level, (original) => function (...values) {
+      const logger = `console.${level}`
+      if (!core.active() || !core.options.console) return original.apply(this, values)
+      const budget = { left: maxValues }
+      return original.apply(this, values.map((value) => {
+        try {
+          return maskValue(value, logger, 0, budget)
+        } catch (error) {
+          core.withhold(error)
+          return '[value withheld: masking failed]'
+        }
+      }))
+    })
+  }
+}
+
+const textTypes = /^(text\/|application\/(json|javascript|xml|x-ndjson|[\w.+-]+\+(json|xml)))/i
+
+function isWatched(url) {
+  const { origin, href } = new URL(url, page.location.href)
+  return origin === page.location.origin || core.options.responseUrls.some((prefix) => href.startsWith(prefix))
+}
+
+async function checkFetched(response, method) {
+  const type = response.headers.get('content-type') || ''
+  const { maxResponseBytes } = core.options
+  if (!textTypes.test(type) || Number(response.headers.get('content-length')) > maxResponseBytes) return
+  const reader = response.clone().body?.getReader()
+  if (!reader) return
+  const decoder = new TextDecoder()
+  let text = ''
+  for (let size = 0; ;) {
+    const { done, value } = await reader.read()
+    if (done) break
+    size += value.length
+    if (size > maxResponseBytes) return void reader.cancel().catch(() => {})
+    text += decoder.decode(value, { stream: true })
+  }
+  core.checkResponse(text, { method, path: new URL(response.url).pathname, status: response.status, contentType: type })
+}
+
+function patchFetch() {
+  if (!page.fetch) return
+  replaceMethod(page, 'fetch', (original) => async function (input, options) {
+    const response = await original.apply(this, arguments)
+    try {
+      const url = response.url || (input instanceof Request ? input.url : String(input))
+      if (core.active() && core.options.fetch && isWatched(url)) {
+        if (Math.random() < core.options.responseSampleRate) {
+          const method = String(options?.method || input?.method || 'GET').toUpperCase()
+          checkFetched(response, method).catch(() => {})
+        } else {
+          core.sender.drop('sampled')
+        }
+      }
+    } catch { /* the application's answer matters more */ }
+    return response
+  })
+}
+
+function listen(target, type, f) {
+  target.addEventListener(type, f)
+  core.undo.push(() => target.removeEventListener(type, f))
+}
+
+function sendBeacon() {
+  if (page.document.visibilityState !== 'hidden') return
+  const batch = core.sender.takeAll()
+  if (batch) page.navigator.sendBeacon(batch.url, new Blob([batch.body], { type: 'text/plain;charset=UTF-8' }))
+}
+
+export function init(options) {
+  core.init(options)
+  if (core.undo.length) return
+  patchConsole()
+  patchFetch()
+  if (!page.document) return
+  listen(page, 'error', (event) => core.reportError(event.error ?? event.message))
+  listen(page, 'unhandledrejection', (event) => core.reportError(event.reason))
+  listen(page.document, 'visibilitychange', sendBeacon)
+}
+
+export async function close(timeout) {
+  const sent = await core.flush(timeout)
+  core.stop()
+  for (const f of core.undo.splice(0).reverse()) f()
+  return sent
+}
+
+export const { mask, scan, flush, sendTest, checkResponse } = core

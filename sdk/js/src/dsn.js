@@ -1,0 +1,34 @@
+// Base62 and the DSN (docs/design/reports.md).
+const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+// randomId returns 22 random characters of base62.
+export function randomId(length = 22) {
+  let out = ''
+  while (out.length < length) {
+    for (const c of crypto.getRandomValues(new Uint8Array(32))) {
+      if (c < 248 && out.length < length) out += digits[c % 62] // 248 = 4 × 62: each digit is as probable
+    }
+  }
+  return out
+}
+
+// parseDSN returns where reports go and the salt of fingerprints, null if the text is no DSN.
+export function parseDSN(dsn) {
+  if (typeof dsn !== 'string' || dsn.length > 512) return null
+  const m = /^(https?):\/\/(pk[0-9A-Za-z]{44})@([^/?#@\s]+)((?:\/[^/?#@\s]+)*)\/(dsn_[0-9A-Za-z]{1,40})$/.exec(dsn)
+  if (!m) return null
+  const [, scheme, key, host, path, id] = m
+  let url
+  try {
+    url = new URL(`${scheme}://${host}${path}/api/${id}/reports?k=${key}&v=1`)
+  } catch {
+    return null
+  }
+  if (scheme === 'http' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname)) return null
+  let number = 0n
+  for (const c of key.slice(24)) number = number * 62n + BigInt(digits.indexOf(c))
+  if (number >> 128n) return null
+  const salt = new Uint8Array(16)
+  for (let i = 15; i >= 0; i--, number >>= 8n) salt[i] = Number(number & 255n)
+  return { url: url.href, host: url.host, salt }
+}

@@ -1,0 +1,1 @@
+export { relayMiddleware } from './node.js'

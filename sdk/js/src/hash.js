@@ -1,0 +1,51 @@
+// HMAC-SHA256 (RFC 2104, FIPS 180-4), needed synchronously, which the Web Crypto of browsers is not.
+
+// The first 32 bits of the fractional parts of the roots of the first primes.
+const primes = []
+for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n)
+const fraction = (x) => ((x - Math.floor(x)) * 2 ** 32) | 0
+const constants = primes.map((p) => fraction(Math.cbrt(p)))
+const initial = primes.slice(0, 8).map((p) => fraction(Math.sqrt(p)))
+
+const rotate = (x, n) => (x >>> n) | (x << (32 - n))
+
+// sha256 returns the hash of bytes.
+export function sha256(bytes) {
+  const blocks = new Uint8Array((bytes.length + 9 + 63) & ~63)
+  blocks.set(bytes)
+  blocks[bytes.length] = 0x80
+  const view = new DataView(blocks.buffer)
+  view.setUint32(blocks.length - 8, Math.floor(bytes.length / 2 ** 29))
+  view.setUint32(blocks.length - 4, bytes.length << 3)
+  const state = [...initial]
+  const w = new Int32Array(64)
+  for (let at = 0; at < blocks.length; at += 64) {
+    for (let i = 0; i < 16; i++) w[i] = view.getInt32(at + 4 * i)
+    for (let i = 16; i < 64; i++) {
+      const s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ (w[i - 15] >>> 3)
+      const s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ (w[i - 2] >>> 10)
+      w[i] = w[i - 16] + s0 + w[i - 7] + s1
+    }
+    let [a, b, c, d, e, f, g, h] = state
+    for (let i = 0; i < 64; i++) {
+      const t1 = (h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + constants[i] + w[i]) | 0
+      const t2 = ((rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0
+      ;[a, b, c, d, e, f, g, h] = [(t1 + t2) | 0, a, b, c, (d + t1) | 0, e, f, g]
+    }
+    ;[a, b, c, d, e, f, g, h].forEach((x, i) => { state[i] = (state[i] + x) | 0 })
+  }
+  const out = new DataView(new ArrayBuffer(32))
+  state.forEach((x, i) => out.setInt32(4 * i, x))
+  return new Uint8Array(out.buffer)
+}
+
+// hmac returns HMAC-SHA256 of bytes, with a key of at most 64 bytes.
+export function hmac(key, bytes) {
+  const pad = (value, message) => {
+    const block = new Uint8Array(64 + message.length).fill(value, 0, 64)
+    key.forEach((c, i) => { block[i] ^= c })
+    block.set(message, 64)
+    return sha256(block)
+  }
+  return pad(0x5c, pad(0x36, bytes))
+}

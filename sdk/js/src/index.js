@@ -1,0 +1,1 @@
+export { checkResponse, close, flush, init, mask, scan, sendTest } from './node.js'

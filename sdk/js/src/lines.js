@@ -1,0 +1,64 @@
+// Finds and masks secrets in JavaScript strings, whose characters the engine does not know: it reads bytes of UTF-8.
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder()
+
+export const isASCII = (text) => !/[^\x00-\x7f]/.test(text)
+
+// toBinary returns the bytes of a text in UTF-8, one character for each.
+function toBinary(text) {
+  const bytes = encoder.encode(text)
+  let out = ''
+  for (let i = 0; i < bytes.length; i += 8192) out += String.fromCharCode(...bytes.subarray(i, i + 8192))
+  return out
+}
+
+export function toBytes(binary) {
+  const bytes = new Uint8Array(binary.length)
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i)
+  return bytes
+}
+
+// positions returns where bytes of the UTF-8 of a text are in the text. The offsets ascend.
+function positions(text, offsets) {
+  const out = []
+  let i = 0
+  let bytes = 0
+  for (const offset of offsets) {
+    for (; bytes < offset; i++) {
+      const c = text.codePointAt(i)
+      bytes += c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4
+      if (c >= 0x10000) i++
+    }
+    out.push(i)
+  }
+  return out
+}
+
+// find returns the matches in a text, with positions in it and the secret as the engine reads it.
+export function find(scanner, text) {
+  if (!scanner.mayMatch(text)) return []
+  const binary = isASCII(text) ? text : toBinary(text)
+  const found = scanner.scan(binary)
+  const at = binary === text ? null : positions(text, found.flatMap((m) => [m.start, m.end]))
+  return found.map((m, i) => ({
+    rule: m.rule,
+    start: at ? at[2 * i] : m.start,
+    end: at ? at[2 * i + 1] : m.end,
+    secret: binary.slice(m.start, m.end),
+  }))
+}
+
+// maskText returns a text with masks, and what was found: {rule, secret}.
+export function maskText(scanner, text) {
+  if (!scanner.mayMatch(text)) return { text, found: [] }
+  if (isASCII(text)) return maskBinary(scanner, text)
+  const masked = maskBinary(scanner, toBinary(text))
+  return { text: masked.found.length ? decoder.decode(toBytes(masked.text)) : text, found: masked.found }
+}
+
+// maskBinary does the same for a binary string.
+export function maskBinary(scanner, binary) {
+  const { text, found } = scanner.maskAll(binary)
+  return { text, found: found.map((m) => ({ ...m, secret: binary.slice(m.start, m.end) })) }
+}

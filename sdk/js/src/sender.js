@@ -1,0 +1,172 @@
+// Collects reports and sends them, as docs/design/reports.md says. It never throws, and its timers keep no process alive.
+import { randomId } from './dsn.js'
+
+const firstDelay = 100 // ms
+const mergeTime = 60_000
+const maxReports = 50
+const retryDelays = [1000, 5000, 25_000]
+const maxThrottled = 5
+
+// newSender returns a sender. transport(url, body, signal) resolves to {status, retryAfter}; header() is what each batch
+// begins with; maxBytes bounds a batch.
+export function newSender({ transport, header, warn, maxBytes }) {
+  let target = null // {url, queueSize, flushInterval, beforeSend}
+  const waiting = new Map() // reports by their key
+  const sentAt = new Map() // when a report of a key was last sent, by the monotonic clock
+  let dropped = {}
+  let timer = null
+  let due = Infinity
+  let running = null // the batch that is being sent, as a promise
+  let flushing = 0
+  let wake = () => {} // ends the wait before the next try
+
+  const now = () => performance.now()
+  const drop = (reason, n = 1) => { dropped[reason] = (dropped[reason] || 0) + n }
+
+  function later(delay, f) {
+    const t = setTimeout(f, delay)
+    t.unref?.()
+    return t
+  }
+
+  function schedule(delay) {
+    if (!target || running || now() + delay >= due) return
+    clearTimeout(timer)
+    due = now() + delay
+    timer = later(delay, send)
+  }
+
+  function add(report) {
+    if (!target) return
+    const key = JSON.stringify([report.type, report.rule, report.fp1, report.fp1 ? 0 : report.masked, report.where])
+    const at = new Date().toISOString()
+    const same = waiting.get(key)
+    if (same) {
+      same.count = Math.min(same.count + 1, 1_000_000)
+      same.last_at = at
+      return
+    }
+    if (waiting.size >= target.queueSize) return drop('queue_full')
+    waiting.set(key, { ...report, count: 1, first_at: at, last_at: at })
+    schedule(isDue(key) ? firstDelay : target.flushInterval)
+  }
+
+  const isDue = (key) => !(now() - sentAt.get(key) < mergeTime)
+
+  // take removes a batch from what waits; null if nothing is due.
+  function take() {
+    const counts = dropped
+    const batch = { id: randomId(), ...header(), sent_at: new Date().toISOString(), reports: [] }
+    if (Object.keys(counts).length) batch.dropped = counts
+    let size = JSON.stringify(batch).length
+    for (const [key, report] of waiting) {
+      if (!flushing && !isDue(key)) continue
+      const length = JSON.stringify(report).length + 1
+      if (batch.reports.length === maxReports || size + length > maxBytes) break
+      size += length
+      waiting.delete(key)
+      sentAt.delete(key)
+      sentAt.set(key, now())
+      const kept = filter(report)
+      if (kept) batch.reports.push(kept)
+    }
+    for (const key of sentAt.keys()) {
+      if (sentAt.size <= 1000 && !isDue(key)) break
+      sentAt.delete(key)
+    }
+    if (!batch.reports.length && !batch.dropped) return null
+    dropped = {}
+    return batch
+  }
+
+  function filter(report) {
+    try {
+      return target.beforeSend ? target.beforeSend(report) : report
+    } catch (error) {
+      warn('beforeSend has thrown: the report is not sent', error)
+      return null
+    }
+  }
+
+  function send() {
+    due = Infinity
+    if (!target || running) return
+    const batch = take()
+    if (!batch) {
+      if (waiting.size) schedule(target.flushInterval)
+      return
+    }
+    running = deliver(batch, target.url).catch((error) => warn('reports could not be sent', error)).then(() => {
+      running = null
+      if (waiting.size) flushing ? send() : schedule(firstDelay)
+    })
+  }
+
+  async function deliver(batch, url) {
+    const body = JSON.stringify(batch)
+    for (let failures = 0, throttled = 0; target && target.url === url;) {
+      const { status, retryAfter } = await transport(url, body).catch(() => ({ status: 0 }))
+      if (status >= 200 && status < 300) return
+      let delay
+      if (status === 429 && ++throttled <= maxThrottled) {
+        delay = Math.min(Math.max(Number(retryAfter) || 1, 1), 3600) * 1000
+      } else if ((status === 0 || status >= 500) && failures < retryDelays.length) {
+        delay = retryDelays[failures++] * (0.8 + 0.4 * Math.random())
+      } else {
+        if (status === 401) target = null
+        if (status === 401 || status === 403) warn(`the relay refuses reports: status ${status}`)
+        drop('send_failed', batch.reports.reduce((n, r) => n + r.count, 0))
+        return
+      }
+      await new Promise((resolve) => {
+        const t = later(delay, resolve)
+        wake = () => { clearTimeout(t); resolve() }
+      })
+    }
+  }
+
+  return {
+    add,
+    drop,
+    get flushing() { return flushing > 0 },
+    // wake sends what was dropped at the next interval, if nothing else is to be sent.
+    wake: () => target && schedule(target.flushInterval),
+    get idle() { return !waiting.size && !running },
+    // start sends to another target from now on; null sends nothing.
+    start(next) {
+      if (!next || !target || next.url !== target.url) {
+        waiting.clear()
+        sentAt.clear()
+        clearTimeout(timer)
+        due = Infinity
+        wake()
+      }
+      target = next
+    },
+    // flush sends what waits and resolves to true when nothing is left, to false after a time in ms.
+    async flush(timeout = 2000) {
+      const end = now() + timeout
+      flushing++
+      try {
+        wake()
+        send()
+        while (running && now() < end) {
+          let t
+          await Promise.race([running, new Promise((resolve) => { t = setTimeout(resolve, end - now()) })])
+          clearTimeout(t)
+        }
+      } finally {
+        flushing--
+      }
+      return !waiting.size && !running
+    },
+    // takeAll returns a batch of what waits as a text, for a beacon; null if nothing waits.
+    takeAll() {
+      if (!target) return null
+      flushing++
+      const batch = take()
+      flushing--
+      return batch && { url: target.url, body: JSON.stringify(batch) }
+    },
+  }
+}
