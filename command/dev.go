@@ -112,7 +112,8 @@ func startDev(st *node.Stack, s *Settings, log *slog.Logger, stdout io.Writer) e
 	}
 	s.KafkaBrokers, s.DialKafka = []string{broker.Addr()}, broker.DialContext
 	s.RedisURL, s.DialRedis = "redis://embedded", redisServer.DialContext
-	s.ClickHouseURL, s.SearchURL, s.ClickHouseCluster = socketURL(clickhouseChild.Socket(), "relay"), "", ""
+	s.ClickHouseURL, s.ClickHouseCluster = socketURL(clickhouseChild.Socket(), "relay"), ""
+	s.ReadURL, s.SearchURL = "", ""
 	if s.Fsync && clickhouse.SyncSupported {
 		s.SyncTables = clickhouseChild.Sync
 	}

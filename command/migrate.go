@@ -160,9 +160,9 @@ func (s Settings) tables() schema.Config {
 		SearchIndex: s.SearchIndex, Program: s.Version, Sync: s.SyncTables}
 }
 
-// printTables writes the statements that create the tables, and runs none.
-func printTables(s Settings, stdout io.Writer) error {
-	statements, err := schema.DDL(s.tables())
+// printStatements writes statements for ClickHouse, and runs none.
+func printStatements(s Settings, stdout io.Writer, make func(schema.Config) ([]string, error)) error {
+	statements, err := make(s.tables())
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+
+	"github.com/eventrelay/relay/store/schema"
 )
 
 // subcommand is chosen by the first argument of the command line.
@@ -87,10 +89,13 @@ func Run(ctx context.Context, version string, args []string, getenv func(string)
 }
 
 func migrateCommand(ctx context.Context, c call) int {
-	var fix, finalize, asJSON, ddl bool
+	var fix, finalize, asJSON, ddl, grants bool
 	return withSettings(func(ctx context.Context, c call, s Settings, _ *slog.Logger) error {
-		if ddl {
-			return printTables(s, c.Stdout)
+		switch {
+		case ddl:
+			return printStatements(s, c.Stdout, schema.DDL)
+		case grants:
+			return printStatements(s, c.Stdout, schema.Grants)
 		}
 		return runMigrate(ctx, s, fix, finalize, asJSON, c.Stdout)
 	}, toggle{"fix", "correct topic settings that differ, where that moves no data", &fix},
@@ -99,6 +104,8 @@ func migrateCommand(ctx context.Context, c call) int {
 			&finalize},
 		toggle{"print", "print the statements that create the tables (with --cluster, the replicated ones) and do " +
 			"nothing else", &ddl},
+		toggle{"print-grants", "print the statements that create a ClickHouse role for each kind of user, with the rights " +
+			"that it needs, and do nothing else", &grants},
 		jsonToggle(&asJSON))(ctx, c)
 }
 

@@ -32,7 +32,8 @@ func (s Settings) validateConnections(fault func(env, format string, args ...any
 			fault("RELAY_KAFKA_CERT_FILE", "%w", err)
 		}
 	}
-	for env, text := range map[string]string{"RELAY_CLICKHOUSE_URL": s.ClickHouseURL, "RELAY_SEARCH_URL": s.SearchURL} {
+	for env, text := range map[string]string{
+		"RELAY_CLICKHOUSE_URL": s.ClickHouseURL, "RELAY_READ_URL": s.ReadURL, "RELAY_SEARCH_URL": s.SearchURL} {
 		if text == "" {
 			continue
 		}

@@ -113,7 +113,7 @@ func (s *Settings) ignoreEngines() {
 	eachSetting(&s.Config, func(f setting) {
 		switch f.flag {
 		case "kafka-brokers", "kafka-sasl", "kafka-tls", "kafka-cert-file", "kafka-key-file", "redis-url", "clickhouse-url",
-			"clickhouse-cluster", "search-url":
+			"clickhouse-cluster", "read-url", "search-url":
 			if !f.value.IsZero() {
 				s.ignored = append(s.ignored, f.env)
 				f.value.SetZero()

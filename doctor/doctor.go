@@ -45,6 +45,8 @@ type Target struct {
 
 	// Store asks every shard of ClickHouse and checks its tables; nil if ClickHouse is not configured.
 	Store func(context.Context) error
+	// StoreRights returns the rights that users of ClickHouse lack, with the settings that name them; nil = skip this.
+	StoreRights func(context.Context) ([]string, error)
 	// Redis measures one round trip; nil if Redis is not configured.
 	Redis func(context.Context) (time.Duration, error)
 	// RedisSettings reads settings of Redis; nil = skip them.

@@ -37,6 +37,13 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 		x := checker{Target: Target{Store: func(context.Context) error { return errors.New(text) }}}
 		return x.clickhouse(t.Context())
 	}
+	rights := func(missing ...string) Check {
+		answers := func(context.Context) error { return nil }
+		x := checker{Target: Target{Store: answers, StoreRights: func(context.Context) ([]string, error) {
+			return missing, nil
+		}}}
+		return x.clickhouse(t.Context())
+	}
 	certificate := func(file string) Check {
 		x := checker{Target: Target{CertFile: file, Now: func() time.Time { return now }}}
 		return x.certificate(t.Context())
@@ -77,7 +84,9 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 			StateFail, "run relay migrate", "relay migrate has run"},
 		"a shard is lost": {store("shard 2: connection refused"), StateFail, "shard 2", "RELAY_CLICKHOUSE_URL"},
 		"a grant is missing": {store("code: 497, message: relay: Not enough privileges"), StateFail,
-			"Not enough privileges", "docs/security.md"},
+			"Not enough privileges", "relay migrate --print-grants"},
+		"a writer may not write": {rights("RELAY_CLICKHOUSE_URL: INSERT ON relay.*"), StateFail,
+			"users of ClickHouse lack rights", "relay migrate --print-grants"},
 		"Redis evicts": {checkRedis(healthy, limit.Settings{Eviction: "allkeys-lru"}), StateWarn,
 			"allkeys-lru", "noeviction"},
 		"Redis forgets": {checkRedis(healthy, limit.Settings{Eviction: "noeviction", Volatile: true}),

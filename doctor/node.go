@@ -216,13 +216,27 @@ func (x *checker) clickhouse(ctx context.Context) Check {
 	}
 	took, err := measure(ctx, x.Store)
 	if err != nil && strings.Contains(err.Error(), "Not enough privileges") {
-		advice = "give this user the rights that docs/security.md lists"
+		advice = grantAdvice
 	}
 	if err != nil {
 		return fail(advice, "%v", err)
 	}
-	return ok("round trip %v", took)
+	if x.StoreRights == nil {
+		return ok("round trip %v", took)
+	}
+	missing, err := x.StoreRights(ctx)
+	switch {
+	case err != nil:
+		return fail(advice, "%v", err)
+	case len(missing) == 0:
+		return ok("round trip %v", took)
+	}
+	c := fail(grantAdvice, "users of ClickHouse lack rights")
+	c.Details = missing
+	return c
 }
+
+const grantAdvice = "grant them; relay migrate --print-grants shows all rights"
 
 func (x *checker) redis(ctx context.Context) Check {
 	const advice = "check that this machine can connect to RELAY_REDIS_URL; until then each node limits rates on " +

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/schema"
 )
 
 const (
@@ -31,7 +32,8 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	return doctor.Examine(ctx, doctor.Target{
 		Stream: n.stream, ReplicationFactor: n.s.Copies(), Trims: n.s.hasRole("dispatch"),
 		Config: n.control, Node: n.s.NodeName, Keyring: n.keyring,
-		Store: n.reader.Check, Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
+		Store: n.reader.Check, StoreRights: n.s.missingStoreRights,
+		Redis: n.s.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.s.DataDir,
 		BaseURL:  n.url,
 		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(), RedisSettings: n.s.redisSettings(),
 		OpenFiles: openFiles(), WantFiles: fewFiles, CertFile: n.s.TLSCertFile, DroppedHits: n.droppedHits,
@@ -51,12 +53,13 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	}
 	if s.ClickHouseURL != "" {
 		reader, err := read.NewReader(
-			read.ReaderConfig{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays}, read.ReaderDeps{Stream: p.Stream})
+			read.ReaderConfig{URL: s.ClickHouseURL, ReadURL: s.ReadURL, RetentionDays: s.RetentionDays},
+			read.ReaderDeps{Stream: p.Stream})
 		if err != nil {
 			return doctor.Report{}, err
 		}
 		defer reader.Close()
-		p.Store = reader.Check
+		p.Store, p.StoreRights = reader.Check, s.missingStoreRights
 	}
 	p.Config, p.Keyring, p.ConfigErr = Inspect(ctx, s)
 	if p.Config != nil {
@@ -93,6 +96,26 @@ func Inspection(s Config) (config.Config, config.Deps, error) {
 	}
 	return config.Config{Node: "doctor", Partitions: 1, Unverified: s.MasterKeys == ""},
 		config.Deps{Stream: s.Stream(), Keyring: keyring, Now: clock()}, nil
+}
+
+// missingStoreRights returns what the users of ClickHouse lack, with the setting that names the user.
+func (s Config) missingStoreRights(ctx context.Context) (missing []string, err error) {
+	for _, user := range []struct{ setting, url, role string }{
+		{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL, schema.RoleWrite}, {"RELAY_READ_URL", s.ReadURL, schema.RoleRead},
+		{"RELAY_SEARCH_URL", s.SearchURL, schema.RoleSearch},
+	} {
+		if user.url == "" {
+			continue
+		}
+		rights, err := schema.MissingRights(ctx, user.url, user.role)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", user.setting, err)
+		}
+		for _, right := range rights {
+			missing = append(missing, user.setting+": "+right)
+		}
+	}
+	return missing, nil
 }
 
 func (s Config) pingRedis() func(context.Context) (time.Duration, error) {

@@ -307,7 +307,7 @@ func (n *Node) newReader() (func(context.Context) error, error) {
 	}
 	var err error
 	n.reader, err = read.NewReader(read.ReaderConfig{
-		URL: n.s.ClickHouseURL, RetentionDays: n.s.RetentionDays,
+		URL: n.s.ClickHouseURL, ReadURL: n.s.ReadURL, RetentionDays: n.s.RetentionDays,
 		SearchURL: n.s.SearchURL, SearchThreads: n.s.SearchThreads, SearchIndex: n.s.SearchIndex,
 	}, deps)
 	if err != nil {

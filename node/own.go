@@ -41,8 +41,8 @@ func (s Config) engineHosts() []string {
 			hosts = append(hosts, host)
 		}
 	}
-	urls := append(SplitList(s.ClickHouseURL), SplitList(s.SearchURL)...)
-	for _, text := range append(urls, s.RedisURL) {
+	urls := slices.Concat(SplitList(s.ClickHouseURL), SplitList(s.ReadURL), SplitList(s.SearchURL), []string{s.RedisURL})
+	for _, text := range urls {
 		if u, err := url.Parse(strings.TrimSpace(text)); err == nil && u.Hostname() != "" {
 			hosts = append(hosts, u.Hostname())
 		}

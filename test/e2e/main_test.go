@@ -27,6 +27,10 @@ import (
 // The test binary is also the relay binary: called with a relay command, it runs that. So the tests start and kill real
 // processes, and these count for test coverage.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 6 && os.Args[1] == clickhouseServer {
+		fmt.Fprintln(os.Stderr, serveClickHouse(os.Args[2:]))
+		os.Exit(1)
+	}
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)

@@ -156,6 +156,7 @@ func TestMigratePrintTouchesNothing(t *testing.T) {
 		"--clickhouse-cluster", "blue",
 		"--retention-days", "7")
 	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events (", "--clickhouse-url", two)
+	f(command.ExitDone, "GRANT SELECT ON x.* TO read_x;", "--clickhouse-url", two, "--print-grants", "--print=false")
 	f(command.ExitRefused, "clickhouse cluster: \"blue'\" is not a plain name", "--clickhouse-url", two,
 		"--cluster", "blue'")
 }
