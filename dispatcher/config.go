@@ -87,6 +87,8 @@ type ConfigView interface {
 	Endpoint(id string) (*config.Endpoint, config.Presence)
 	// Recovery returns a recovery job in the same way.
 	Recovery(id string) (*config.Recovery, config.Presence)
+	// ReplayRun returns a replay run in the same way.
+	ReplayRun(id string) (*config.Run, config.Presence)
 	// Sync waits until this node has applied everything that was written before the call.
 	Sync(ctx context.Context) error
 }

@@ -99,6 +99,9 @@ func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
 	cloneBody(work.Event)
 	delivery := &lane.Delivery{Slot: slot, Work: work, Size: sizeOf(record)}
 	now := d.now()
+	if d.rules.isCancelled(work) {
+		work.Due = now // it ends now: its run may be paced over hours
+	}
 	switch {
 	case slot.partition.delay > 0:
 		delivery.ReadyAt = lane.ReadyAt(work.Due, record.Timestamp, now, slot.partition.delay)

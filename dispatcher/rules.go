@@ -80,9 +80,12 @@ func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 	return eligibility
 }
 
-// endByJob returns how the delivery ends because of its recovery job, empty when it does not, and whether this node
-// knows the job.
+// endByJob returns how the delivery ends because of its recovery job or replay run, empty when it does not, and whether
+// this node knows the job.
 func (r *rules) endByJob(work *event.Work) (status event.Status, reason event.Reason, known bool) {
+	if r.isCancelled(work) {
+		return event.Skipped, event.RunStopped, true
+	}
 	if !isRecovery(work) {
 		return "", "", true
 	}
@@ -100,6 +103,16 @@ func (r *rules) endByJob(work *event.Work) (status event.Status, reason event.Re
 		return event.Skipped, event.Deadline, true
 	}
 	return "", "", true
+}
+
+// isCancelled reports whether the delivery belongs to a replay run that was cancelled. Every node has applied a
+// cancellation before it is answered, so an unknown run counts as not cancelled.
+func (r *rules) isCancelled(work *event.Work) bool {
+	if !strings.HasPrefix(work.Run, id.Run) {
+		return false
+	}
+	run, presence := r.config.ReplayRun(work.Run)
+	return presence == config.Present && run.Cancelled()
 }
 
 // endByState returns how the delivery ends without another attempt, empty when it does not.

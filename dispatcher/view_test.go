@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
 )
@@ -13,6 +14,7 @@ type view struct {
 	mu        sync.Mutex
 	endpoints map[string]*config.Endpoint
 	jobs      map[string]*config.Recovery
+	runs      map[string]*config.Run
 	deleted   map[string]bool
 	onSync    func() error
 	syncs     int
@@ -21,7 +23,8 @@ type view struct {
 }
 
 func newView(eps ...*config.Endpoint) *view {
-	v := &view{endpoints: map[string]*config.Endpoint{}, deleted: map[string]bool{}, jobs: map[string]*config.Recovery{}}
+	v := &view{endpoints: map[string]*config.Endpoint{}, deleted: map[string]bool{},
+		jobs: map[string]*config.Recovery{}, runs: map[string]*config.Run{}}
 	for _, endpoint := range eps {
 		v.put(endpoint)
 	}
@@ -72,6 +75,22 @@ func (v *view) Recovery(id string) (*config.Recovery, config.Presence) {
 		return job, config.Present
 	}
 	return nil, config.Unknown
+}
+
+func (v *view) ReplayRun(id string) (*config.Run, config.Presence) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if run := v.runs[id]; run != nil {
+		return run, config.Present
+	}
+	return nil, config.Unknown
+}
+
+// cancelRun adds a replay run that was cancelled.
+func (v *view) cancelRun(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.runs[id] = &config.Run{Meta: config.Meta{ID: id}, CancelledAt: time.Now()}
 }
 
 // job adds or replaces a recovery job.

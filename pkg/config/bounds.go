@@ -58,6 +58,8 @@ func isExempt(old, new value) bool {
 		return old.RevokedAt.IsZero() && !new.(*Key).RevokedAt.IsZero()
 	case *User:
 		return onlyRestrictsUser(old, new.(*User))
+	case *Run: // a cancellation
+		return !old.Cancelled() && new.(*Run).Cancelled()
 	case *Drain:
 		return onlyRestrictsDrain(old, new.(*Drain))
 	case *Answer: // the end of a call, without its answer

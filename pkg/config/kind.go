@@ -55,7 +55,8 @@ var kindTable = [kinds]kindInfo{
 		info("endpoint", conflog.AuditAll, conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
 		func() value { return &Endpoint{} }, true, true},
 	kindKey: {info("key", conflog.AuditAll, conflog.Bounds{}), func() value { return &Key{} }, true, false},
-	kindRun: {info("run", conflog.AuditCreateDelete, conflog.Bounds{AllowGrowthWhenFull: true}), func() value {
+	// Creating and cancelling a run is audited; its progress is not.
+	kindRun: {info("run", conflog.AuditRequested, conflog.Bounds{AllowGrowthWhenFull: true}), func() value {
 		return &Run{}
 	}, false, false},
 	kindAnswer: {info("answer", conflog.AuditNone,

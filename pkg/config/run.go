@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // runs has the methods for replay runs.
@@ -21,6 +23,7 @@ const (
 	RunQueueing    RunState = "queueing"    // its deliveries are being written to the log
 	RunQueued      RunState = "queued"      // all deliveries are in the log
 	RunInterrupted RunState = "interrupted" // it ended early; deliveries in the log stay there
+	RunCancelled   RunState = "cancelled"   // somebody has cancelled it; deliveries that were not sent are skipped
 )
 
 const (
@@ -44,13 +47,35 @@ type Run struct {
 	Single    bool            `json:"single,omitempty"`    // replays one event; it may run at the same time as other runs
 	Filter    json.RawMessage `json:"filter"`              // the filter of the request
 	Since     time.Time       `json:"since"`
-	Until     time.Time       `json:"until"` // fixed when the request started
+	Until     time.Time       `json:"until"`                // fixed when the request started
+	CreatedBy string          `json:"created_by,omitempty"` // API key or person
 	State     RunState        `json:"state"`
-	Events    int             `json:"events"` // number of selected events
-	Queued    int             `json:"queued"` // number of deliveries that the log has acknowledged
+	// CancelledAt is set by a cancellation. A run that is still queueing stays so until the node that queues it, or the
+	// one that ends it for lack of progress, has recorded how much was queued.
+	CancelledAt time.Time `json:"cancelled_at,omitzero"`
+	Events      int       `json:"events"` // number of selected events
+	Queued      int       `json:"queued"` // number of deliveries that the log has acknowledged
 	// LastQueuedEvent is the id of the newest event whose deliveries are counted in Queued. Events are queued oldest
 	// first.
 	LastQueuedEvent string `json:"reached,omitempty"`
+}
+
+// Cancelled reports whether the run was cancelled: deliveries that were not sent are not sent any more.
+func (r *Run) Cancelled() bool { return !r.CancelledAt.IsZero() }
+
+// ReportedState is the state that users see: cancelled from the cancellation on.
+func (r *Run) ReportedState() RunState {
+	if r.Cancelled() {
+		return RunCancelled
+	}
+	return r.State
+}
+
+// Finish ends the queueing in a state, or as cancelled if the run was cancelled meanwhile.
+func (r *Run) Finish(state RunState) {
+	if r.State = state; r.Cancelled() {
+		r.State = RunCancelled
+	}
 }
 
 // sharesEndpoint reports whether two runs queue deliveries of the same endpoint.
@@ -76,14 +101,14 @@ func (c runs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	}
 	v := *r
 	v.Account, v.CreatedAt = c.Account().ID, c.now().UTC()
-	v.UpdatedAt = v.CreatedAt
+	v.UpdatedAt, v.CreatedBy = v.CreatedAt, conflog.OriginOf(ctx).Actor
 	res, err := c.create(ctx, kindRun, &v)
 	if err != nil {
 		return nil, err
 	}
 	added := c.value(res.Entity).(*Run)
 	if c.busy(added, added.Seq) {
-		if err := c.ForgetIfUnchanged(ctx, kindRun, added.ID, added.Rev); err != nil {
+		if err := c.ForgetIfUnchanged(withoutOrigin(ctx), kindRun, added.ID, added.Rev); err != nil {
 			return nil, err
 		}
 		return nil, ErrEndpointBusy
@@ -107,7 +132,7 @@ func (c runs) makeRoom(ctx context.Context) error {
 		return nil
 	}
 	for oldest := range v.OldestFirst(kindRun) {
-		if err := c.Forget(ctx, kindRun, oldest.ID); err != nil {
+		if err := c.Forget(withoutOrigin(ctx), kindRun, oldest.ID); err != nil {
 			return fmt.Errorf("make room for a run: %w", err)
 		}
 		break
@@ -115,9 +140,28 @@ func (c runs) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// ChangeRun changes a run; see updateEntity. While the run is queueing it does not wait for other nodes.
+// withoutOrigin is for what the service does by itself within a request: only creating and cancelling are audited.
+func withoutOrigin(ctx context.Context) context.Context { return WithOrigin(ctx, Origin{}) }
+
+// CancelRun cancels a run; cancelling it again changes nothing. When it returns, every node has applied it, so that no
+// node begins to send one of its deliveries.
+func (c runs) CancelRun(ctx context.Context, id string) (*Run, error) {
+	return updateEntity(ctx, c.core, kindRun, id, func(r *Run) error {
+		if r.Cancelled() {
+			return nil
+		}
+		r.CancelledAt = c.now().UTC()
+		if r.State != RunQueueing {
+			r.State = RunCancelled
+		}
+		return nil
+	})
+}
+
+// ChangeRun records the progress of a run; see updateEntity. While the run is queueing it does not wait for other
+// nodes.
 func (c runs) ChangeRun(ctx context.Context, id string, alter func(*Run) error) (*Run, error) {
-	r, wait, err := updateWithoutWait(ctx, c.core, kindRun, id, alter)
+	r, wait, err := updateWithoutWait(withoutOrigin(ctx), c.core, kindRun, id, alter)
 	if err == nil && r.State != RunQueueing {
 		wait()
 	}

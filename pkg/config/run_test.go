@@ -3,10 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/audit"
 )
 
 func queueing(name string, endpoints ...string) *Run {
@@ -118,5 +121,46 @@ func TestOldRunsAreRemoved(t *testing.T) {
 	}
 	if !removed("2") || removed("new") || n.View().Len(kindRun) != maxRuns {
 		t.Fatalf("%d runs", n.View().Len(kindRun))
+	}
+}
+
+// Creating and cancelling a run are audited with their author, and so only these; a cancellation is possible when the
+// outbox of the audit log is full.
+func TestRunIsCancelledOnce(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	ctx := WithOrigin(t.Context(), Origin{Actor: "usr_1"})
+	run, err := n.AddRun(ctx, queueing("cancelled", "ep_1"))
+	if err != nil || run.CreatedBy != "usr_1" {
+		t.Fatal(run, err)
+	}
+	audited := func(want string) {
+		t.Helper()
+		var actions []string
+		for _, e := range n.Outbox(audit.Query{Account: n.Account().ID, Entities: []string{run.ID}, Limit: 100}) {
+			actions = append(actions, e.Action+" by "+e.Actor.ID)
+		}
+		if got := strings.Join(actions, ", "); got != want {
+			t.Errorf("the audit log has %q, want %q", got, want)
+		}
+	}
+	if _, err = n.ChangeRun(ctx, run.ID, func(r *Run) error { r.Queued = 7; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	audited("run.created by usr_1")
+	first, err := n.CancelRun(ctx, run.ID)
+	if err != nil || first.State != RunQueueing || first.ReportedState() != RunCancelled || first.Queued != 7 {
+		t.Fatal(first, err)
+	}
+	audited("run.updated by usr_1, run.created by usr_1")
+	again, err := n.CancelRun(ctx, run.ID)
+	if err != nil || again.Rev != first.Rev {
+		t.Error(again, err)
+	}
+	ended, err := n.ChangeRun(ctx, run.ID, func(r *Run) error { r.Finish(RunQueued); return nil })
+	if err != nil || ended.State != RunCancelled {
+		t.Error(ended, err)
+	}
+	if !isExempt(run, first) || isExempt(first, ended) {
+		t.Error("only a cancellation is possible beyond the bounds")
 	}
 }
