@@ -88,6 +88,47 @@ type Traffic struct {
 // Requests are counts of requests to destinations.
 type Requests struct{ Attempts, Delivered, Failed int64 }
 
+// Latency has quantiles of the durations of requests, in milliseconds; zero without requests. Those of several shards
+// are the greatest of each.
+type Latency struct{ P50, P95, P99 float64 }
+
+// Measured are requests with their latency. First counts first attempts of automatic deliveries; its Failed is 0.
+type Measured struct {
+	Requests
+	First   Requests
+	Latency Latency
+}
+
+// MeasuredStep is one step of time.
+type MeasuredStep struct {
+	At time.Time
+	Measured
+}
+
+// MeasuredGroup are the requests of one endpoint, or to one destination: in the last hour, and in each hour of the last
+// day in which there were any, oldest first.
+type MeasuredGroup struct {
+	ID   string
+	Hour Measured
+	Day  []MeasuredStep // without latency and First for endpoints
+}
+
+// Overview is the traffic of an account: the last hour by the minute, and endpoints of the last day. Requests are
+// counted at least once.
+type Overview struct {
+	AsOf    time.Time // requests after it may be missing; zero: none is
+	Hour    Measured
+	Minutes []MeasuredStep  // with any request, oldest first
+	Busiest []MeasuredGroup // endpoints with the most requests in the last day
+	Worst   []MeasuredGroup // endpoints with the greatest part of failed requests in the last hour
+}
+
+// DestinationTraffic is the traffic of an endpoint by destination.
+type DestinationTraffic struct {
+	AsOf         time.Time
+	Destinations []MeasuredGroup
+}
+
 // TrafficPoint is one step of time.
 type TrafficPoint struct {
 	At time.Time

@@ -1,0 +1,89 @@
+package read_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/store/internal/storetest"
+	"github.com/eventrelay/relay/store/write"
+)
+
+// The overview and the traffic of an endpoint have exactly the requests that were made: first attempts, retries,
+// replays, on busy and on bad endpoints, and no others.
+func TestOverviewCountsRequests(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	now := time.Now().UTC().Truncate(time.Hour).Add(30 * time.Minute)
+	minute := now.Truncate(time.Minute)
+	request := func(endpoint int, dest string, status event.Status, trigger event.Trigger, at time.Time, ms int) {
+		e := b.Event(endpoint)
+		b.ProduceEvents(e)
+		b.ProduceOutcomes(b.Outcome(e, dest, status, func(o *event.Outcome) {
+			o.Attempt.StartedAt, o.Attempt.Trigger = at, trigger
+			o.Attempt.Duration = time.Duration(ms) * time.Millisecond
+		}))
+	}
+	request(0, "dst_a", event.Delivered, event.TriggerInitial, minute, 10)
+	request(0, "dst_a", event.Retrying, event.TriggerInitial, minute, 30)
+	request(0, "dst_b", event.Delivered, event.TriggerRetry, minute, 10)
+	request(0, "dst_b", event.Delivered, event.TriggerReplay, minute.Add(-20*time.Minute), 10)
+	request(0, "dst_a", event.Delivered, event.TriggerInitial, now.Add(-2*time.Hour), 10)
+	request(1, "dst_c", event.Failed, event.TriggerInitial, minute.Add(-10*time.Minute), 50)
+	request(1, "dst_c", event.Delivered, event.TriggerInitial, now.Add(-30*time.Hour), 10) // before the last day
+	request(2, "dst_d", event.Delivered, event.TriggerInitial, now.Add(-20*time.Hour), 10)
+	if _, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1}); err != nil {
+		t.Fatal(err)
+	}
+	show := func(m event.Measured) string {
+		return fmt.Sprint(m.Attempts, m.Delivered, m.Failed, m.First.Attempts, m.First.Delivered)
+	}
+	o, err := r.Overview(t.Context(), storetest.Account, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if show(o.Hour) != "5 3 2 3 1" || o.Hour.Latency.P50 != 10 || o.Hour.Latency.P99 < 40 || !o.AsOf.IsZero() {
+		t.Errorf("the last hour has %s, %v, as of %s", show(o.Hour), o.Hour.Latency, o.AsOf)
+	}
+	var minutes []string
+	for _, s := range o.Minutes {
+		minutes = append(minutes, s.At.Format("04 ")+show(s.Measured))
+	}
+	if diff := cmp.Diff([]string{"10 1 1 0 0 0", "20 1 0 1 1 0", "30 3 2 1 2 1"}, minutes); diff != "" {
+		t.Error(diff)
+	}
+	list := func(groups []event.MeasuredGroup) (all []string) {
+		for _, g := range groups {
+			text := g.ID + " " + show(g.Hour)
+			for _, s := range g.Day {
+				text += fmt.Sprintf(", %.0f h ago %d of %d", now.Truncate(time.Hour).Sub(s.At).Hours(), s.Failed, s.Attempts)
+			}
+			all = append(all, text)
+		}
+		return all
+	}
+	busiest := []string{"ep_0 4 3 1 2 1, 2 h ago 0 of 1, 0 h ago 1 of 4", "ep_1 1 0 1 1 0, 0 h ago 1 of 1",
+		"ep_2 0 0 0 0 0, 20 h ago 0 of 1"}
+	if diff := cmp.Diff(busiest, list(o.Busiest)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{busiest[1], busiest[0]}, list(o.Worst)); diff != "" {
+		t.Error(diff)
+	}
+	d, err := r.DestinationTraffic(t.Context(), storetest.Account, "ep_0", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"dst_a 2 1 1 2 1, 2 h ago 0 of 1, 0 h ago 1 of 2", "dst_b 2 2 0 0 0, 0 h ago 0 of 2"},
+		list(d.Destinations)); diff != "" {
+		t.Error(diff)
+	}
+	if none, err := r.Overview(t.Context(), "acc_2", now); err != nil || none.Hour.Attempts != 0 || none.Busiest == nil ||
+		len(none.Busiest)+len(none.Worst)+len(none.Minutes) != 0 {
+		t.Errorf("another account has %+v, %v", none, err)
+	}
+}
