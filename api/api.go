@@ -97,6 +97,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	x := newResources(&cfg, &deps, c, []*secrets.Scanner{receipts, leaks})
 	x.findings = newFindings(c, &deps, leaks)
+	x.overviews = newOverviews(c, &deps, x.findings)
 	if x.fixtures, err = newFixtures(x.events, &deps); err != nil {
 		return nil, err
 	}
@@ -143,6 +144,7 @@ type resources struct {
 	audit        *auditLog
 	findings     *findings
 	fixtures     *fixtures
+	overviews    *overviews
 }
 
 // newResources takes the scanners of both uses: with the rules for receipts, and with those for leaks.
@@ -155,7 +157,7 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 		},
 		payloads: &payloads{core: c, receipts: deps.Receipts, erasures: deps.Erasures},
 		receipts: &receipts{core: c, receipts: deps.Receipts, secrets: scanners[0]},
-		runs:     &runs{runs: deps.Runs, selection: deps.Selection},
+		runs:     &runs{core: c, runs: deps.Runs, selection: deps.Selection},
 		endpoints: &endpoints{
 			core: c, config: deps.Config, keyring: deps.Keyring, limiterStore: deps.LimiterStore, egress: deps.Egress,
 			resolver: deps.Resolver, validateVerification: deps.ValidateVerification, baseURL: cfg.BaseURL,
@@ -202,7 +204,7 @@ func (x *resources) routes() []route {
 		{"/v1/events/{event}/replay", methods{"POST": x.replays.replayEvent}},
 		{"/v1/events/{event}/processing", methods{"POST": x.receipts.receiveProcessing}},
 		{"/v1/replays", methods{"GET": x.runs.listRuns, "POST": x.replays.replayEvents}},
-		{"/v1/replays/{run}", methods{"GET": x.runs.readRun}},
+		{"/v1/replays/{run}", methods{"GET": x.runs.readRun, "POST": x.runs.actOnRun}},
 		{"/v1/endpoints", methods{"GET": x.endpoints.listEndpoints, "POST": x.endpoints.createEndpoint}},
 		{"/v1/endpoints/{endpoint}", methods{"GET": x.endpoints.readEndpoint, "PATCH": x.endpoints.updateEndpoint,
 			"DELETE": x.endpoints.deleteEndpoint}},
@@ -230,6 +232,8 @@ func (x *resources) routes() []route {
 		{"/v1/fixtures/export", methods{"GET": x.fixtures.exportFixtures}},
 		{"/v1/fixtures/{fixture}", methods{"GET": x.fixtures.readFixture, "PATCH": x.fixtures.updateFixture,
 			"DELETE": x.fixtures.deleteFixture}},
+		{"/v1/overview", methods{"GET": x.overviews.readOverview}},
+		{"/v1/endpoints/{endpoint}/traffic", methods{"GET": x.overviews.readTraffic}},
 		{"/v1/usage", methods{"GET": x.usage.readUsage}},
 		{"/v1/me", methods{"GET": x.keys.me}},
 		{"/v1/audit", methods{"GET": x.audit.listAudit}},

@@ -37,6 +37,7 @@ type Deps struct {
 	Receipts     Receipts
 	Erasures     Erasures
 	Usage        Usage
+	Traffic      TrafficReader
 	Senders      Senders
 	Limits       Limits
 	LimiterStore LimiterStore
@@ -75,7 +76,7 @@ func (d Deps) validate() error {
 		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
 		"Accept": d.Accept != nil,
 		"Feed":   d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil,
-		"Usage": d.Usage != nil, "Senders": d.Senders != nil, "Limits": d.Limits != nil,
+		"Usage": d.Usage != nil, "Traffic": d.Traffic != nil, "Senders": d.Senders != nil, "Limits": d.Limits != nil,
 		"LimiterStore": d.LimiterStore != nil,
 		"Notifier":     d.Notifier != nil,
 		"IDs":          d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,

@@ -101,6 +101,10 @@ const maxHeld = 1000
 
 // openBreakers asks the limiter store about all destinations of an answer. Without its answer none counts as held.
 func (a *endpoints) openBreakers(ctx context.Context, endpoints ...*config.Endpoint) heldUntil {
+	return breakersOf(ctx, a.limiterStore, endpoints...)
+}
+
+func breakersOf(ctx context.Context, store LimiterStore, endpoints ...*config.Endpoint) heldUntil {
 	var dests []string
 	for _, e := range endpoints {
 		for i := range e.Destinations {
@@ -109,7 +113,7 @@ func (a *endpoints) openBreakers(ctx context.Context, endpoints ...*config.Endpo
 	}
 	all := heldUntil{}
 	for some := range slices.Chunk(dests, maxHeld) {
-		maps.Copy(all, a.limiterStore.HeldUntil(ctx, some))
+		maps.Copy(all, store.HeldUntil(ctx, some))
 	}
 	return all
 }
@@ -168,6 +172,14 @@ func (a *endpoints) destinationView(by viewer, e *config.Endpoint, d *config.Des
 	return v, nil
 }
 
+// States of a destination.
+const (
+	stateActive   = "active"
+	stateHeld     = "held"
+	statePaused   = "paused"
+	stateDisabled = "disabled"
+)
+
 // stateOf says what happens to a new delivery to a destination, and why: active (it is sent), held (the circuit
 // breaker waits for its next probe), paused (it waits until someone unpauses), disabled (there is none). A person's
 // setting takes precedence over the breaker. A paused endpoint pauses all of its destinations. A disabled endpoint
@@ -176,13 +188,13 @@ func stateOf(e *config.Endpoint, d *config.Destination, held heldUntil) (state s
 	_, open := held[d.ID]
 	switch {
 	case !d.Enabled && d.StateReason != "":
-		return "disabled", &d.StateReason
+		return stateDisabled, &d.StateReason
 	case !d.Enabled:
-		return "disabled", orNull(string(event.Manual))
+		return stateDisabled, orNull(string(event.Manual))
 	case e.Paused || d.Paused:
-		return "paused", orNull(string(event.Manual))
+		return statePaused, orNull(string(event.Manual))
 	case open:
-		return "held", orNull(string(event.BreakerOpen))
+		return stateHeld, orNull(string(event.BreakerOpen))
 	}
-	return "active", nil
+	return stateActive, nil
 }

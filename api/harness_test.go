@@ -160,7 +160,11 @@ type fake struct {
 	AcceptFunc  func(context.Context, *event.Event) error
 	CommandFunc func(context.Context, *event.Work) error
 	UsageFunc   func(context.Context, string) (*event.Usage, error)
-	ReportFunc  func(context.Context, *event.Receipt) (event.ReceiptResult, error)
+
+	OverviewFunc func(account string, now time.Time) (event.Overview, error)
+	TrafficFunc  func(endpoint string) (event.DestinationTraffic, error)
+
+	ReportFunc func(context.Context, *event.Receipt) (event.ReceiptResult, error)
 
 	SelectFunc    func(context.Context, event.Query, func([]event.Match) error) error
 	StoredFunc    func(context.Context, string, []id.ID) ([]event.Stored, error)
@@ -177,6 +181,21 @@ func (f *fake) Received(
 		}
 	}
 	return found, f.sendersErr
+}
+
+func (f *fake) Overview(_ context.Context, account string, now time.Time) (event.Overview, error) {
+	if f.OverviewFunc != nil {
+		return f.OverviewFunc(account, now)
+	}
+	return event.Overview{}, nil
+}
+
+func (f *fake) DestinationTraffic(_ context.Context, _, endpoint string, _ time.Time) (
+	event.DestinationTraffic, error) {
+	if f.TrafficFunc != nil {
+		return f.TrafficFunc(endpoint)
+	}
+	return event.DestinationTraffic{}, nil
 }
 
 func (f *fake) HeldUntil(_ context.Context, dests []string) map[string]time.Time {
@@ -409,6 +428,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration,
 		Keyring: keyring(), Recovery: f,
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, LimiterStore: f,
+		Traffic: f,
 		Senders: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, KeyUses: f, Findings: f,
 		Replays:              api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},

@@ -82,7 +82,8 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 	switch path {
 	case "/v1/events/{event}/processing":
 		return true, true // the newest receipt wins, and processed is final
-	case "/v1/recoveries/{recovery}", "/v1/findings/update": // what is already in effect changes nothing
+	// what is already in effect changes nothing
+	case "/v1/recoveries/{recovery}", "/v1/replays/{run}", "/v1/findings/update":
 		return true, false
 	// the id of what is created derives from the claim
 	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains",

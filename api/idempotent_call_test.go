@@ -339,6 +339,10 @@ func (r *runsInMemory) AddRun(context.Context, *config.Run) (*config.Run, error)
 	return nil, fmt.Errorf("add: %w", config.ErrLevel)
 }
 
+func (r *runsInMemory) CancelRun(context.Context, string) (*config.Run, error) {
+	return nil, config.ErrLevel
+}
+
 func (r *runsInMemory) QueueingRuns(since time.Time) (queueing []*config.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -361,6 +365,30 @@ func (r *runsInMemory) ChangeRun(_ context.Context, name string, alter func(*con
 	next.UpdatedAt = time.Now()
 	r.all[name] = &next
 	return &next, nil
+}
+
+// A run that was cancelled while its node died ends as cancelled, with the number of deliveries in the log.
+func TestSilentCancelledRunIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := &runsInMemory{all: map[string]*config.Run{}}
+		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Runs = all })
+		all.all["run_dead"] = &config.Run{Meta: config.Meta{ID: "run_dead", CreatedAt: time.Now(), UpdatedAt: time.Now()},
+			State: config.RunQueueing, CancelledAt: time.Now(), Queued: 2, LastQueuedEvent: id.Lowest(time.Now()).Text(id.Event)}
+		for i := range 3 {
+			d := id.Lowest(time.Now().Add(time.Duration(i+1) * time.Millisecond))
+			c.fake.commands = append(c.fake.commands, &event.Work{Event: &event.Event{ID: d}, Dest: "dst_a", Run: "run_dead"})
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = c.api.Run(ctx) })
+		time.Sleep(36 * time.Second)
+		synctest.Wait()
+		stop()
+		wg.Wait()
+		if run := all.all["run_dead"]; run.State != config.RunCancelled || run.Queued != 5 {
+			t.Errorf("%+v", run)
+		}
+	})
 }
 
 // A run of any node without progress for 30 s is interrupted with the number of deliveries in the log; a run with

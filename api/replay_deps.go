@@ -44,6 +44,8 @@ type Runs interface {
 	// one of the endpoints.
 	AddRun(ctx context.Context, r *config.Run) (*config.Run, error)
 	ChangeRun(ctx context.Context, id string, alter func(*config.Run) error) (*config.Run, error)
+	// CancelRun returns when every node has applied the cancellation.
+	CancelRun(ctx context.Context, id string) (*config.Run, error)
 	ReplayRun(id string) (*config.Run, config.Presence)
 	ReplayRuns(account string, beforeSeq int64, limit int, keep func(*config.Run) bool) ([]*config.Run, bool)
 	// QueueingRuns returns the runs of all accounts that were created at since or later and are queueing.

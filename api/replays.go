@@ -150,7 +150,7 @@ func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, 
 			return nil, err
 		}
 	}
-	return q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunQueued })
+	return q.recordProgress(ctx, func(r *config.Run) { r.Finish(config.RunQueued) })
 }
 
 // reauthenticate checks the API key or the session of a long request again. It waits up to 5 s while this node cannot
@@ -176,7 +176,11 @@ func (q *runQueuer) queuePage(ctx context.Context, page []selectedEvent) error {
 		return err
 	}
 	reached := page[len(page)-1].id.Text(id.Event)
-	_, err = q.recordProgress(ctx, func(r *config.Run) { r.LastQueuedEvent = reached })
+	_, err = q.recordProgress(ctx, func(r *config.Run) {
+		if r.LastQueuedEvent = reached; r.Cancelled() {
+			r.Finish(config.RunCancelled)
+		}
+	})
 	return err
 }
 
@@ -185,7 +189,7 @@ func (q *runQueuer) queueOnlyPage(ctx context.Context, works []*event.Work) (*co
 	if err := q.produce(ctx, works); err != nil {
 		return nil, err
 	}
-	return q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunQueued })
+	return q.recordProgress(ctx, func(r *config.Run) { r.Finish(config.RunQueued) })
 }
 
 // produce writes commands to the log and counts the acknowledged ones.
@@ -252,6 +256,8 @@ func (q *runQueuer) recordProgress(ctx context.Context, alter func(*config.Run))
 	switch {
 	case err != nil:
 		return nil, errPartialRun(q.run, err)
+	case run.State == config.RunCancelled:
+		return nil, errCancelledRun(run)
 	case ended:
 		return nil, errPartialRun(q.run, errEndedByOtherNode)
 	}
@@ -260,10 +266,17 @@ func (q *runQueuer) recordProgress(ctx context.Context, alter func(*config.Run))
 
 // interrupt marks the run as interrupted and returns the error for the client.
 func (q *runQueuer) interrupt(ctx context.Context, cause error) error {
-	if _, err := q.recordProgress(ctx, func(r *config.Run) { r.State = config.RunInterrupted }); err != nil {
+	if _, err := q.recordProgress(ctx, func(r *config.Run) { r.Finish(config.RunInterrupted) }); err != nil {
 		cause = errors.Join(cause, err) // another node will interrupt it for lack of progress
 	}
 	return errPartialRun(q.run, cause)
+}
+
+// errCancelledRun is the answer to a replay that was cancelled while it queued its deliveries.
+func errCancelledRun(run *config.Run) error {
+	e := web.WrongState("", "the run was cancelled while its deliveries were queued: those that were not sent are skipped")
+	e.Run, e.Queued = run.ID, run.Queued
+	return e
 }
 
 // errPartialRun is the error of a replay that stopped half-way.
@@ -323,6 +336,8 @@ func answerRun(w http.ResponseWriter, run *config.Run) error {
 	switch run.State {
 	case config.RunQueueing:
 		return errStillRunning()
+	case config.RunCancelled:
+		return errCancelledRun(run)
 	case config.RunInterrupted:
 		return errPartialRun(run, web.ServiceUnavailable(nil, ""))
 	}

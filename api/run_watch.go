@@ -99,7 +99,8 @@ func (w *runWatch) interruptRun(ctx context.Context, run *config.Run) error {
 		if r.Rev != run.Rev {
 			return errRunChanged
 		}
-		r.State, r.Queued = config.RunInterrupted, r.Queued+counted
+		r.Queued += counted
+		r.Finish(config.RunInterrupted)
 		return nil
 	})
 	if errors.Is(err, errRunChanged) || errors.Is(err, config.ErrNotFound) {

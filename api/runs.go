@@ -23,10 +23,12 @@ type runView struct {
 	Failed    int             `json:"failed"`
 	Skipped   int             `json:"skipped"`
 	CreatedAt web.Time        `json:"created_at"`
+	CreatedBy *string         `json:"created_by"` // null: the run was created by an earlier version
 }
 
 // runs serves replay runs.
 type runs struct {
+	*core
 	runs      Runs
 	selection Selector
 }
@@ -34,7 +36,7 @@ type runs struct {
 func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := newQuery(r, "replays "+key.Account)
 	endpoints := q.list("endpoint_id", "endpoint")
-	states := enumFilter(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted)
+	states := enumFilter(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted, config.RunCancelled)
 	q.refuseUnknown()
 	limit, last := q.page()
 	if q.err != nil {
@@ -42,7 +44,7 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	}
 	runs, more := a.runs.ReplayRuns(key.Account, last.seq(), limit, func(run *config.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
-		return (len(states) == 0 || slices.Contains(states, run.State)) &&
+		return (len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
 			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
 	})
 	views, err := a.runViews(w, r, runs)
@@ -57,12 +59,58 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	return nil
 }
 
-func (a *runs) readRun(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+// inPath returns the run that the path names, or the 404.
+func (a *runs) inPath(r *http.Request, key *config.Key) (*config.Run, error) {
 	name := web.InfoOf(r).Vars["run"]
 	run, presence := a.runs.ReplayRun(name)
-	if presence != config.Present || run.Account != key.Account {
-		return web.Missing("there is no such run, or it is older than 30 days")
+	if presence == config.Unknown { // another node may have created it a moment ago
+		a.catchUp(r.Context())
+		run, presence = a.runs.ReplayRun(name)
 	}
+	if presence != config.Present || run.Account != key.Account {
+		return nil, web.Missing("there is no such run, or it is older than 30 days")
+	}
+	return run, nil
+}
+
+func (a *runs) readRun(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	run, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	return a.answerRun(w, r, run)
+}
+
+// actOnRun cancels a run. Deliveries that were not sent end as skipped; those that are being sent go on. Without the
+// store the cancellation is made, and the answer is 503 since it cannot count.
+func (a *runs) actOnRun(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	run, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	in := &input{}
+	o := in.newObject("", body)
+	var action string
+	o.enum("action", &action, actionCancel)
+	o.refuseUnknown()
+	if action == "" {
+		o.fail("action", "is required: cancel")
+	}
+	if in.err != nil {
+		return in.err
+	}
+	if run, err = a.runs.CancelRun(r.Context(), run.ID); err != nil {
+		return err
+	}
+	return a.answerRun(w, r, run)
+}
+
+// answerRun sends a run with the outcomes of its deliveries.
+func (a *runs) answerRun(w http.ResponseWriter, r *http.Request, run *config.Run) error {
 	views, err := a.runViews(w, r, []*config.Run{run})
 	if err != nil {
 		return err
@@ -90,8 +138,8 @@ func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.R
 		n := counts[run.ID]
 		views[i] = &runView{
 			RunID: run.ID, Object: "replay_run", Filter: run.Filter, Since: web.Time(run.Since), Until: web.Time(run.Until),
-			State: run.State, Events: run.Events, Queued: run.Queued, Delivered: n.Delivered, Failed: n.Failed,
-			Skipped: n.Skipped, CreatedAt: web.Time(run.CreatedAt),
+			State: run.ReportedState(), Events: run.Events, Queued: run.Queued, Delivered: n.Delivered, Failed: n.Failed,
+			Skipped: n.Skipped, CreatedAt: web.Time(run.CreatedAt), CreatedBy: orNull(run.CreatedBy),
 		}
 	}
 	return views, nil

@@ -54,7 +54,7 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 		api.Deps{
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader,
 			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.producer},
-			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage,
+			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Traffic: n.reader,
 			Senders: read.FindingReader{Reader: n.reader}, Findings: read.FindingReader{Reader: n.reader},
 			Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},

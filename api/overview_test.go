@@ -1,0 +1,193 @@
+package api_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// measured are requests of which some failed.
+func measured(requests, failed int64) event.Measured {
+	return event.Measured{
+		Requests: event.Requests{Attempts: requests, Delivered: requests - failed, Failed: failed},
+		First:    event.Requests{Attempts: requests, Delivered: requests - failed},
+		Latency:  event.Latency{P50: 12.4, P95: 80.5, P99: 200},
+	}
+}
+
+// namedIn returns the thing in a list of needs that has a member with an id, nil if there is none: the account is shared
+// with other tests.
+func namedIn(a *answer, list, id string) map[string]any {
+	for _, x := range a.get("needs." + list + ".data").([]any) {
+		for _, value := range x.(map[string]any) {
+			if value == id {
+				return x.(map[string]any)
+			}
+		}
+	}
+	return nil
+}
+
+// The overview names what needs a person and shows the traffic; without the store it has all but the traffic.
+func TestOverview(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(map[string]any{"name": "overview", "destinations": []any{
+		map[string]any{"url": "https://held.example.com/a"}, map[string]any{"url": "https://fine.example.com/b"},
+		map[string]any{"url": "https://off.example.com/c", "enabled": false},
+		map[string]any{"url": "https://paused.example.com/d", "paused": true, "name": "the paused one"}}})
+	endpoint, dest := ep.text("id"), func(i string) string { return ep.text("destinations." + i + ".id") }
+	until := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	c.fake.HeldFunc = func(dests []string) map[string]time.Time {
+		if slices.Contains(dests, dest("0")) {
+			return map[string]time.Time{dest("0"): until}
+		}
+		return nil
+	}
+	alert := "destination.held/" + endpoint + "/" + dest("0")
+	if _, err := configuration.ChangeAlert(t.Context(), alert, func(x *config.Alert) error {
+		x.Rule, x.Endpoint, x.Destination, x.Firing = "destination_state", endpoint, dest("0"), true
+		x.Since, x.FiredAt = time.Now(), time.Now()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := configuration.ForgetAlert(context.WithoutCancel(t.Context()), alert); err != nil {
+			t.Error(err)
+		}
+	})
+	critical := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.Critical, finding.Open })
+	at := time.Now().UTC().Truncate(time.Hour)
+	c.fake.OverviewFunc = func(account string, now time.Time) (event.Overview, error) {
+		return event.Overview{AsOf: at, Hour: measured(100, 7),
+			Minutes: []event.MeasuredStep{{At: at, Measured: measured(100, 7)}},
+			Busiest: []event.MeasuredGroup{{ID: endpoint, Hour: measured(100, 7),
+				Day: []event.MeasuredStep{{At: at, Measured: measured(200, 8)}}}},
+			Worst: []event.MeasuredGroup{{ID: "ep_deleted"}}}, nil
+	}
+	a := c.as(readKey).do("GET", "/v1/overview", nil).want(200)
+	if a.Header.Get("Relay-Data-As-Of") == "" || a.get("traffic.last_hour.failed") != 7.0 ||
+		a.get("traffic.minutes.0.first_attempts_delivered") != 93.0 || a.get("traffic.last_hour.latency_ms.p95") != 81.0 ||
+		a.text("traffic.busiest.0.name") != "overview" || a.get("traffic.busiest.0.hours.0.requests") != 200.0 ||
+		a.get("traffic.worst.0.name") != nil || a.get("traffic.worst.0.last_hour.latency_ms") != nil {
+		t.Errorf("%s", a.raw)
+	}
+	if x := namedIn(a, "destinations", dest("0")); x == nil || x["state"] != "held" || x["state_reason"] != "breaker_open" ||
+		x["until"] != until.Format("2006-01-02T15:04:05.000Z") || x["host"] != "held.example.com" {
+		t.Errorf("%v in %s", x, a.raw)
+	}
+	if x := namedIn(a, "destinations", dest("3")); x == nil || x["state"] != "paused" || x["until"] != nil {
+		t.Errorf("%v", x)
+	}
+	if namedIn(a, "destinations", dest("1")) != nil || namedIn(a, "destinations", dest("2")) != nil {
+		t.Error("a destination that needs nobody is named")
+	}
+	if namedIn(a, "alerts", dest("0")) == nil || namedIn(a, "findings", critical) == nil {
+		t.Errorf("%s", a.raw)
+	}
+	if strings.Contains(string(a.raw), "/a\"") {
+		t.Error("the overview shows a URL, which a key that may only read must not see")
+	}
+	c.do("GET", "/v1/overview?limit=1", nil).wantError(400, "invalid_request", "limit")
+
+	away := newClient(t)
+	away.fake.OverviewFunc = func(string, time.Time) (event.Overview, error) {
+		return event.Overview{}, event.ErrUnavailable
+	}
+	if a := away.do("GET", "/v1/overview", nil).want(200); a.get("traffic") != nil || a.get("needs.alerts.total") == 0.0 {
+		t.Errorf("%s", a.raw)
+	}
+}
+
+// Recovery jobs that wait for approval are in the overview.
+func TestOverviewHasWaitingRecoveries(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil)
+	job := c.recovery(ep.text("id")).text("id")
+	if _, err := configuration.UpdateRecovery(t.Context(), job, func(j *config.Recovery) error {
+		j.State, j.Total, j.Canary = config.RecoveryAwaitingApproval, 1262, config.CanaryResult{Total: 5, Delivered: 5}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := configuration.UpdateRecovery(context.WithoutCancel(t.Context()), job, func(j *config.Recovery) error {
+			j.End(config.RecoveryCancelled, config.StopCancelled, time.Now())
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	a := c.do("GET", "/v1/overview", nil).want(200)
+	if x := namedIn(a, "recoveries", job); x == nil || x["total"] != 1262.0 || x["endpoint_name"] != ep.text("name") {
+		t.Errorf("%s", a.raw)
+	}
+}
+
+// However many callers ask, the store is read once in ten seconds.
+func TestOverviewIsReadOncePerTenSeconds(t *testing.T) {
+	var offset atomic.Int64
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Now = func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
+	})
+	var reads atomic.Int64
+	reading, finish := make(chan struct{}), make(chan struct{})
+	c.fake.OverviewFunc = func(string, time.Time) (event.Overview, error) {
+		if reads.Add(1) == 1 {
+			close(reading)
+			<-finish
+		}
+		return event.Overview{}, nil
+	}
+	var callers sync.WaitGroup
+	callers.Go(func() { c.do("GET", "/v1/overview", nil).want(200) })
+	<-reading
+	for range 9 {
+		callers.Go(func() { c.do("GET", "/v1/overview", nil).want(200) })
+	}
+	close(finish)
+	callers.Wait()
+	if n := reads.Load(); n != 1 {
+		t.Errorf("%d reads of the store for ten callers", n)
+	}
+	offset.Store(int64(11 * time.Second))
+	c.do("GET", "/v1/overview", nil).want(200)
+	if n := reads.Load(); n != 2 {
+		t.Errorf("%d reads of the store after eleven seconds", n)
+	}
+}
+
+func TestEndpointTraffic(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	at := time.Now().UTC().Truncate(time.Hour)
+	c.fake.TrafficFunc = func(endpoint string) (event.DestinationTraffic, error) {
+		if endpoint != ep {
+			t.Error(endpoint)
+		}
+		return event.DestinationTraffic{Destinations: []event.MeasuredGroup{{ID: "dst_a", Hour: measured(3, 1),
+			Day: []event.MeasuredStep{{At: at, Measured: measured(9, 2)}}}}}, nil
+	}
+	path := "/v1/endpoints/" + ep + "/traffic"
+	a := c.as(readKey).do("GET", path, nil).want(200)
+	if a.text("destinations.0.destination_id") != "dst_a" || a.get("destinations.0.last_hour.failed") != 1.0 ||
+		a.get("destinations.0.hours.0.requests") != 9.0 {
+		t.Errorf("%s", a.raw)
+	}
+	c.do("GET", path+"?since=now", nil).wantError(400, "invalid_request", "since")
+	c.do("GET", "/v1/endpoints/ep_none/traffic", nil).wantError(404, "not_found", "")
+	other := newClient(t)
+	other.fake.TrafficFunc = func(string) (event.DestinationTraffic, error) {
+		return event.DestinationTraffic{}, event.ErrUnavailable
+	}
+	other.do("GET", path, nil).wantError(503, "unavailable", "")
+}

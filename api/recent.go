@@ -1,0 +1,69 @@
+package api
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// recentTime is how old an answer of recent may be.
+const recentTime = 10 * time.Second
+
+// maxRecent is how many answers recent remembers.
+const maxRecent = 1000
+
+// recent shares expensive answers between callers: each is loaded at most once in recentTime on this node, and by one
+// caller at a time.
+type recent[T any] struct {
+	now  func() time.Time
+	runs singleflight.Group
+
+	mu      sync.Mutex // guards answers
+	answers map[string]recentAnswer[T]
+}
+
+type recentAnswer[T any] struct {
+	at    time.Time
+	value T
+}
+
+// get returns the answer to key. load is not cancelled when its caller leaves: others wait for it. Errors are not
+// remembered.
+func (r *recent[T]) get(ctx context.Context, key string, load func(context.Context) (T, error)) (T, error) {
+	if value, ok := r.remembered(key); ok {
+		return value, nil
+	}
+	value, err, _ := r.runs.Do(key, func() (any, error) {
+		if value, ok := r.remembered(key); ok {
+			return value, nil
+		}
+		value, err := load(context.WithoutCancel(ctx))
+		if err == nil {
+			r.remember(key, value)
+		}
+		return value, err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return value.(T), nil
+}
+
+func (r *recent[T]) remembered(key string) (value T, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.answers[key]
+	return a.value, ok && r.now().Sub(a.at) < recentTime
+}
+
+func (r *recent[T]) remember(key string, value T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.answers == nil || len(r.answers) >= maxRecent {
+		r.answers = map[string]recentAnswer[T]{}
+	}
+	r.answers[key] = recentAnswer[T]{r.now(), value}
+}
