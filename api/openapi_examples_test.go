@@ -68,6 +68,11 @@ func (c *client) fill(path, body string) (string, string) {
 	if strings.Contains(path, "{event_id}") {
 		ids["{event_id}"] = c.send(ep.text("id"))
 	}
+	if strings.Contains(path, "{run_id}") {
+		c.send(ep.text("id"))
+		run := map[string]any{"endpoint_id": ep.text("id"), "since": since()}
+		ids["{run_id}"] = c.do("POST", "/v1/replays", run).want(200).text("run_id")
+	}
 	if strings.Contains(path, "{recovery_id}") {
 		ids["{recovery_id}"] = c.recovery(ep.text("id")).text("id")
 	}

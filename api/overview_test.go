@@ -24,8 +24,8 @@ func measured(requests, failed int64) event.Measured {
 	}
 }
 
-// namedIn returns the thing in a list of needs that has a member with an id, nil if there is none: the account is shared
-// with other tests.
+// namedIn returns the thing in a list of needs that has a member with an id, nil if there is none. The account is
+// shared with other tests.
 func namedIn(a *answer, list, id string) map[string]any {
 	for _, x := range a.get("needs." + list + ".data").([]any) {
 		for _, value := range x.(map[string]any) {
@@ -81,8 +81,8 @@ func TestOverview(t *testing.T) {
 		a.get("traffic.worst.0.name") != nil || a.get("traffic.worst.0.last_hour.latency_ms") != nil {
 		t.Errorf("%s", a.raw)
 	}
-	if x := namedIn(a, "destinations", dest("0")); x == nil || x["state"] != "held" || x["state_reason"] != "breaker_open" ||
-		x["until"] != until.Format("2006-01-02T15:04:05.000Z") || x["host"] != "held.example.com" {
+	if x := namedIn(a, "destinations", dest("0")); x == nil || x["state"] != "held" ||
+		x["state_reason"] != "breaker_open" || x["until"] != until.Format("2006-01-02T15:04:05.000Z") || x["host"] != "held.example.com" {
 		t.Errorf("%v in %s", x, a.raw)
 	}
 	if x := namedIn(a, "destinations", dest("3")); x == nil || x["state"] != "paused" || x["until"] != nil {

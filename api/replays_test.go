@@ -389,7 +389,7 @@ func TestReplayPages(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, run.get(name), want)
 		}
 	}
-	if len(run.Body) != 12 || run.text("since") > run.text("until") || run.text("created_at") < run.text("until")[:19] {
+	if len(run.Body) != 13 || run.text("since") > run.text("until") || run.text("created_at") < run.text("until")[:19] {
 		t.Errorf("%s", run.raw)
 	}
 }

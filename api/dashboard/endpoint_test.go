@@ -47,6 +47,8 @@ func newEndpointRig(t *testing.T) *rig {
 	r.api.on("GET /v1/endpoints", 200, `{"data":[`+sampleEndpoint+`],"next_cursor":"abc"}`)
 	r.api.on("GET /v1/endpoints/ep_1", 200, sampleEndpoint)
 	r.api.on("GET /v1/events", 200, emptyList)
+	r.api.on("GET /v1/endpoints/ep_1/traffic", 200, trafficJSON)
+	r.api.on("GET /v1/alerts/history", 200, emptyList)
 	return r
 }
 

@@ -70,13 +70,17 @@ func (p *endpointPage) Tabs() []menuItem {
 	}
 }
 
-// showEndpoint shows the destinations and the retry policy of an endpoint.
+// showEndpoint shows the destinations of an endpoint with their traffic, what waits, what fires, and the retry policy.
 func showEndpoint(v *visit) error {
 	e, err := readEndpoint(v)
 	if err != nil {
 		return err
 	}
-	return v.page("endpoint", newEndpointPage(e))
+	p, err := newEndpointOverview(v, e)
+	if err != nil {
+		return err
+	}
+	return v.page("endpoint", p)
 }
 
 // patchEndpoint changes members of the endpoint in the path that need no form and returns to its page.

@@ -209,6 +209,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)}
 	r.account = &account{people: r.people, nonces: map[string]*config.Key{}}
 	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[]}`)
+	r.api.on("GET /v1/overview", http.StatusOK, overviewJSON)
 	cfg := Config{BaseURL: origin, Version: "1.2.3"}
 	for _, f := range change {
 		f(&cfg)

@@ -17,10 +17,11 @@ type menuItem struct {
 // menu is the navigation. Pages that have no route yet are left out.
 func menu() []menuGroup {
 	return []menuGroup{
-		{"", []menuItem{{Path: "/app", Name: "Start", Icon: "overview"}}},
+		{"", []menuItem{{Path: "/app", Name: "Overview", Icon: "overview"}}},
 		{"Traffic", []menuItem{
 			{Path: "/app/endpoints", Name: "Endpoints", Icon: "endpoint"},
 			{Path: "/app/events", Name: "Events", Icon: "events"},
+			{Path: replaysPath, Name: "Replays", Icon: "replay"},
 			{Path: recoveriesPath, Name: "Recoveries", Icon: "recover"},
 			{Path: fixturesPath, Name: "Fixtures", Icon: "fixture"},
 		}},

@@ -74,7 +74,7 @@ func routes() []route {
 		{"POST", passwordPath, reader, choosePassword},
 		{"GET", changePasswordPath, reader, changePasswordForm},
 		{"POST", changePasswordPath, reader, changePassword},
-	}, endpointRoutes(), leakRoutes(), fixtureRoutes(), operationRoutes())
+	}, endpointRoutes(), leakRoutes(), fixtureRoutes(), operationRoutes(), replayRoutes())
 }
 
 // Serves reports whether a path belongs to the dashboard, or leads to it: whoever types the bare address means it.

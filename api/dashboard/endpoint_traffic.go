@@ -1,0 +1,170 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"time"
+)
+
+// endpointOverview is what the page of an endpoint shows besides its settings: traffic, what waits, and what fires.
+type endpointOverview struct {
+	*endpointPage
+	TrafficUnavailable string // why the traffic could not be read
+	Chart              *barChart
+	Traffic            []*destinationTraffic // one for each destination, in their order
+	Waiting            []eventData           // the newest events with an open delivery
+	WaitingMore        bool
+	WaitingUnavailable string
+	WaitingPath        string // of the list of all of them
+	Alerts             []*alertData
+}
+
+// destinationTraffic is a destination with its requests of the last hour and the last day.
+type destinationTraffic struct {
+	*destinationData
+	Known    bool // its requests could be read
+	LastHour measuredData
+	Hours    []measuredStepData
+	Strip    strip
+	Latency  sparkline // p95 of requests by the hour
+}
+
+// maxWaiting is how many events with an open delivery the page of an endpoint names.
+const maxWaiting = 5
+
+// waitingStatuses are the states of events that wait.
+const waitingStatuses = "held,retrying,pending"
+
+// newEndpointOverview reads what the page of an endpoint shows.
+func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
+	p := &endpointOverview{endpointPage: newEndpointPage(e),
+		WaitingPath: eventsPath + "?" + url.Values{"endpoint_id": {e.ID}, "status": {waitingStatuses}}.Encode()}
+	var traffic struct {
+		Destinations []struct {
+			ID       string             `json:"destination_id"`
+			LastHour measuredData       `json:"last_hour"`
+			Hours    []measuredStepData `json:"hours"`
+		} `json:"destinations"`
+	}
+	var waiting struct {
+		Data       []eventData `json:"data"`
+		NextCursor string      `json:"next_cursor"`
+	}
+	var alerts struct {
+		Data []*alertData `json:"data"`
+	}
+	for _, read := range []struct {
+		path        string
+		query       url.Values
+		out         any
+		unavailable *string
+	}{
+		{e.api() + "/traffic", nil, &traffic, &p.TrafficUnavailable},
+		{"/v1/events", url.Values{"endpoint_id": {e.ID}, "status": {waitingStatuses}, "limit": {fmt.Sprint(maxWaiting)}},
+			&waiting, &p.WaitingUnavailable},
+		{"/v1/alerts/history", url.Values{"endpoint_id": {e.ID}, "state": {"firing"}}, &alerts, new(string)},
+	} {
+		err := v.get(read.path, read.query, read.out)
+		if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
+			*read.unavailable = sentence(x.Message)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	p.Waiting, p.WaitingMore, p.Alerts = waiting.Data, waiting.NextCursor != "", alerts.Data
+	for i := range e.Destinations {
+		d := &destinationTraffic{destinationData: &e.Destinations[i], Known: p.TrafficUnavailable == ""}
+		for _, x := range traffic.Destinations {
+			if x.ID == d.ID {
+				d.LastHour, d.Hours = x.LastHour, x.Hours
+			}
+		}
+		p.Traffic = append(p.Traffic, d)
+	}
+	p.draw(v.deps.Now().UTC())
+	return p, nil
+}
+
+// draw draws the requests of the 24 hours of which the last is that of now.
+func (p *endpointOverview) draw(now time.Time) {
+	const hours = 24
+	first := now.Truncate(time.Hour).Add(-(hours - 1) * time.Hour)
+	rows := make([]chartRow, hours)
+	for i := range rows {
+		rows[i] = chartRow{first.Add(time.Duration(i) * time.Hour).Format("15:04"), []int64{0, 0}}
+	}
+	var delivered, failed int64
+	for _, d := range p.Traffic {
+		latency := make([]float64, hours)
+		for i := range latency {
+			latency[i] = math.NaN()
+		}
+		for _, h := range d.Hours {
+			i := int(h.At.Sub(first) / time.Hour)
+			if h.At.Before(first) || i >= hours {
+				continue
+			}
+			rows[i].Values[0] += h.Delivered
+			rows[i].Values[1] += h.Failed
+			delivered, failed = delivered+h.Delivered, failed+h.Failed
+			if h.LatencyMS != nil {
+				latency[i] = float64(h.LatencyMS.P95)
+			}
+		}
+		d.Strip = hourStrip(d.Title(), d.Hours, now)
+		d.Latency = newSparkline("p95 of requests to "+d.Title()+" by the hour", latency)
+	}
+	if p.TrafficUnavailable == "" {
+		p.Chart = newBarChart(fmt.Sprintf("Requests by the hour, last 24 h: %s delivered, %s failed", number(delivered),
+			number(failed)), "Hour (UTC)", []series{{"delivered", colourOK}, {"failed", colourBad}}, rows)
+	}
+}
+
+// Settings are those of the destination.
+func (d *destinationTraffic) Settings() *destinationData { return d.destinationData }
+
+// Status is the state of the destination. One that is active looks well only if its requests succeed.
+func (d *destinationTraffic) Status() status {
+	s := d.destinationData.Status()
+	if d.State != "active" {
+		return s
+	}
+	switch n := &d.LastHour; {
+	case !d.Known:
+		s.Mark = "note"
+	case n.Failed > 0 && n.Delivered == 0:
+		s.Mark, s.On = "failed", true
+	case n.Failed > 0:
+		s.Mark, s.On = "retrying", true
+	case n.Requests == 0:
+		s.Mark = "note"
+	}
+	return s
+}
+
+// Why explains the state, and says how many requests have failed.
+func (d *destinationTraffic) Why() string {
+	why := d.destinationData.Why()
+	if d.LastHour.Failed > 0 {
+		failed := fmt.Sprintf("%s of %s in the last hour failed.", number(d.LastHour.Failed),
+			plural(int(d.LastHour.Requests), "request", "requests"))
+		if why != "" {
+			why += " "
+		}
+		why += failed
+	}
+	return why
+}
+
+// Clock is the hour of a step.
+func (s measuredStepData) Clock() string { return s.At.UTC().Format("2 Jan 15:04") }
+
+// TransformationText says what changes the bodies of deliveries.
+func (e *endpointData) TransformationText() string {
+	if e.Transformation == nil {
+		return "None: destinations get the body as it was received."
+	}
+	return fmt.Sprintf("Version %d changes the body of each delivery.", e.TransformationVersion)
+}

@@ -1,0 +1,186 @@
+package dashboard
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// overviewData is the answer of GET /v1/overview.
+type overviewData struct {
+	Needs struct {
+		Alerts       countedData[*alertData]             `json:"alerts"`
+		Destinations countedData[waitingDestinationData] `json:"destinations"`
+		Recoveries   countedData[waitingRecoveryData]    `json:"recoveries"`
+		Findings     countedData[criticalFindingData]    `json:"findings"`
+	} `json:"needs"`
+	At      string       `json:"at"`
+	Traffic *trafficData `json:"traffic"`
+}
+
+// countedData is the first of Total things.
+type countedData[T any] struct {
+	Total int `json:"total"`
+	Data  []T `json:"data"`
+}
+
+type waitingDestinationData struct {
+	EndpointID      string  `json:"endpoint_id"`
+	EndpointName    string  `json:"endpoint_name"`
+	DestinationID   string  `json:"destination_id"`
+	DestinationName *string `json:"destination_name"`
+	Host            string  `json:"host"`
+	State           string  `json:"state"`
+	StateReason     *string `json:"state_reason"`
+	Until           *string `json:"until"`
+}
+
+type waitingRecoveryData struct {
+	ID           string  `json:"id"`
+	EndpointID   string  `json:"endpoint_id"`
+	EndpointName *string `json:"endpoint_name"`
+	Total        int     `json:"total"`
+	Canary       struct {
+		Total     int `json:"total"`
+		Delivered int `json:"delivered"`
+	} `json:"canary"`
+	DeadlineAt string `json:"deadline_at"`
+	CreatedBy  string `json:"created_by"`
+}
+
+type criticalFindingData struct {
+	ID       string  `json:"id"`
+	Name     string  `json:"name"`
+	Masked   *string `json:"masked"`
+	OpenedAt string  `json:"opened_at"`
+}
+
+type trafficData struct {
+	LastHour measuredData          `json:"last_hour"`
+	Minutes  []measuredStepData    `json:"minutes"`
+	Busiest  []endpointTrafficData `json:"busiest"`
+	Worst    []endpointTrafficData `json:"worst"`
+}
+
+// measuredData counts requests to destinations.
+type measuredData struct {
+	Requests       int64 `json:"requests"`
+	Delivered      int64 `json:"delivered"`
+	Failed         int64 `json:"failed"`
+	FirstAttempts  int64 `json:"first_attempts"`
+	FirstDelivered int64 `json:"first_attempts_delivered"`
+	LatencyMS      *struct {
+		P50 int64 `json:"p50"`
+		P95 int64 `json:"p95"`
+		P99 int64 `json:"p99"`
+	} `json:"latency_ms"`
+}
+
+type measuredStepData struct {
+	At time.Time `json:"at"`
+	measuredData
+}
+
+type endpointTrafficData struct {
+	EndpointID string             `json:"endpoint_id"`
+	Name       *string            `json:"name"`
+	Provider   *string            `json:"provider"`
+	LastHour   measuredData       `json:"last_hour"`
+	Hours      []measuredStepData `json:"hours"`
+	Strip      strip              `json:"-"`
+}
+
+// Title is the name of the endpoint, or its id if it was deleted.
+func (e *endpointTrafficData) Title() string {
+	if e.Name == nil {
+		return e.EndpointID
+	}
+	return *e.Name
+}
+
+// Path is the page of the endpoint, empty if it was deleted.
+func (e *endpointTrafficData) Path() string {
+	if e.Name == nil {
+		return ""
+	}
+	return endpointsPath + "/" + url.PathEscape(e.EndpointID)
+}
+
+// Rate is the average number of requests that succeeded in a minute of the last hour.
+func (m *measuredData) Rate() string { return perMinute(m.Delivered) }
+
+// FailedRate is the average number of requests that failed in a minute of the last hour.
+func (m *measuredData) FailedRate() string { return perMinute(m.Failed) }
+
+// perMinute returns a number of an hour as an average of its minutes.
+func perMinute(n int64) string {
+	switch rate := float64(n) / 60; {
+	case rate == 0:
+		return "0"
+	case rate < 0.1:
+		return "< 0.1"
+	case rate < 10:
+		return strconv.FormatFloat(rate, 'f', 1, 64)
+	default:
+		return number(int64(math.Round(rate)))
+	}
+}
+
+// Share is the part of requests that succeeded.
+func (m *measuredData) Share() string { return percent(m.Delivered, m.Requests) }
+
+// FirstShare is the part of deliveries whose first attempt succeeded.
+func (m *measuredData) FirstShare() string { return percent(m.FirstDelivered, m.FirstAttempts) }
+
+// P95 is the latency that 95 % of requests did not exceed.
+func (m *measuredData) P95() string {
+	if m.LatencyMS == nil {
+		return "–"
+	}
+	return milliseconds(m.LatencyMS.P95)
+}
+
+// milliseconds returns a duration in its unit.
+func milliseconds(ms int64) string {
+	if ms < 10_000 {
+		return number(ms) + "\u00a0ms"
+	}
+	return strconv.FormatFloat(float64(ms)/1000, 'f', 1, 64) + "\u00a0s"
+}
+
+// percent returns a part of a whole. It is 100 % only if nothing is missing, and 0 % only if nothing is there.
+func percent(part, whole int64) string {
+	if whole == 0 {
+		return "–"
+	}
+	tenths := math.Round(1000 * float64(part) / float64(whole))
+	if part < whole {
+		tenths = min(tenths, 999)
+	}
+	if part > 0 {
+		tenths = max(tenths, 1)
+	}
+	return strconv.FormatFloat(tenths/10, 'f', -1, 64) + "\u00a0%"
+}
+
+// hourStrip returns the strip of the last 24 hours, of which the last is that of now.
+func hourStrip(name string, hours []measuredStepData, now time.Time) strip {
+	const steps = 24
+	s := strip{Classes: make([]string, steps)}
+	first := now.UTC().Truncate(time.Hour).Add(-(steps - 1) * time.Hour)
+	for i := range s.Classes {
+		s.Classes[i] = colourNone
+	}
+	var requests, failed int64
+	for _, h := range hours {
+		if i := int(h.At.Sub(first) / time.Hour); i >= 0 && i < steps {
+			s.Classes[i] = requestsClass(h.Requests, h.Failed)
+			requests, failed = requests+h.Requests, failed+h.Failed
+		}
+	}
+	s.Title = fmt.Sprintf("%s, last 24 h: %s, %s failed", name, plural(int(requests), "request", "requests"),
+		number(failed))
+	return s
+}

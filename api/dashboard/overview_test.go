@@ -1,0 +1,132 @@
+package dashboard
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// lastHourJSON are 120 requests of which 20 failed.
+const lastHourJSON = `{"requests":120,"delivered":100,"failed":20,"first_attempts":110,"first_attempts_delivered":95,
+"latency_ms":{"p50":12,"p95":81,"p99":12345}}`
+
+const noRequestsJSON = `{"requests":0,"delivered":0,"failed":0,"first_attempts":0,"first_attempts_delivered":0,
+"latency_ms":null}`
+
+// overviewJSON is an overview with one thing of each kind that needs a person.
+const overviewJSON = `{"object":"overview","at":"2026-08-21T22:24:30.000Z","needs":{
+"alerts":{"total":2,"data":[{"id":"alrt_1","object":"alert","type":"alert.destination.failing",
+"rule":"consecutive_failures","endpoint_id":"ep_1","destination_id":"dst_1","recovery_id":null,"state":"firing",
+"value":22,"threshold":20,"fired_at":"2026-08-21T22:00:00.000Z","resolved_at":null},
+{"id":"alrt_2","object":"alert","type":"alert.destination.held","rule":"destination_state","endpoint_id":"ep_1",
+"destination_id":"dst_1","recovery_id":null,"state":"firing","value":"breaker_open","threshold":null,
+"fired_at":"2026-08-21T22:00:00.000Z","resolved_at":null}]},
+"destinations":{"total":23,"data":[{"endpoint_id":"ep_1","endpoint_name":"orders<b>","destination_id":"dst_1",
+"destination_name":"billing","host":"billing.example.com","state":"held","state_reason":"breaker_open",
+"until":"2026-08-21T22:24:50.000Z"},{"endpoint_id":"ep_1","endpoint_name":"orders<b>","destination_id":"dst_2",
+"destination_name":null,"host":"archive.example.net","state":"disabled","state_reason":"gone_410","until":null}]},
+"recoveries":{"total":1,"data":[{"id":"rec_1","endpoint_id":"ep_1","endpoint_name":"orders<b>","destination_id":null,
+"total":1267,"canary":{"total":5,"delivered":5,"failed":0},"deadline_at":"2026-08-22T09:03:00.000Z",
+"created_by":"usr_1"}]},
+"findings":{"total":1,"data":[{"id":"fnd_1","rule":"stripe","name":"Stripe live secret key","masked":"sk_live_***aB3d",
+"opened_at":"2026-08-21T22:00:00.000Z"}]}},
+"traffic":{"last_hour":` + lastHourJSON + `,"minutes":[{"at":"2026-08-21T22:23:00.000Z","requests":70,"delivered":60,
+"failed":10,"first_attempts":60,"first_attempts_delivered":55,"latency_ms":{"p50":1,"p95":2,"p99":3}},
+{"at":"2026-08-21T22:24:00.000Z","requests":50,"delivered":40,"failed":10,"first_attempts":50,
+"first_attempts_delivered":40,"latency_ms":{"p50":1,"p95":4,"p99":5}},
+{"at":"2026-08-21T20:00:00.000Z","requests":1,"delivered":1,"failed":0,"first_attempts":0,
+"first_attempts_delivered":0,"latency_ms":null}],
+"busiest":[{"endpoint_id":"ep_1","name":"orders<b>","provider":"shopify","last_hour":` + lastHourJSON + `,"hours":[
+{"at":"2026-08-21T22:00:00.000Z","requests":120,"delivered":100,"failed":20},
+{"at":"2026-08-21T04:00:00.000Z","requests":10,"delivered":10,"failed":0}]},
+{"endpoint_id":"ep_gone","name":null,"provider":null,"last_hour":` + noRequestsJSON + `,"hours":[]}],
+"worst":[{"endpoint_id":"ep_1","name":"orders<b>","provider":"shopify","last_hour":` + lastHourJSON + `,"hours":[]}]}}`
+
+// trafficJSON is the traffic of an endpoint whose destination dst_1 fails now and then.
+const trafficJSON = `{"object":"endpoint_traffic","endpoint_id":"ep_1","destinations":[{"destination_id":"dst_1",
+"last_hour":` + lastHourJSON + `,"hours":[{"at":"2026-08-21T21:00:00.000Z","requests":7,"delivered":7,"failed":0,
+"first_attempts":7,"first_attempts_delivered":7,"latency_ms":{"p50":10,"p95":44,"p99":50}},
+{"at":"2026-08-21T22:00:00.000Z","requests":120,"delivered":100,"failed":20,"first_attempts":110,
+"first_attempts_delivered":95,"latency_ms":{"p50":12,"p95":81,"p99":12345}}]},
+{"destination_id":"dst_removed","last_hour":` + noRequestsJSON + `,"hours":[]}]}`
+
+// The overview names everything that needs a person once, with where to click, and shows the traffic of the last hour.
+func TestOverviewPage(t *testing.T) {
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	page := b.get("/app").want(200, "26 things need you", "Stripe live secret key", "sk_live_***aB3d",
+		`href="/app/findings/fnd_1"`, "<b>billing</b> is held", `href="/app/endpoints/ep_1/destinations/dst_1"`,
+		"22:24:50", "410 Gone", `href="/app/recoveries/rec_1"`, "its canary delivered 5 of 5", "1,262", "threshold 20",
+		"21 more destinations", "95 of 110", "86.4\u00a0%", "p95 of requests", "81\u00a0ms", "83.3\u00a0%",
+		"orders&lt;b&gt;",
+		"ep_gone <small>deleted",
+		`<rect class="bad" x="115"`, `<rect class="ok" x="25"`, "Requests a minute, 21:25 to 22:24",
+		`<tr><td class="nb">22:23</td><td class="r">60</td><td class="r">10</td></tr>`)
+	if n := strings.Count(page.main(), "billing</b>"); n != 1 {
+		t.Errorf("a held destination is named %d times", n)
+	}
+	r.people.person.Scope = "read"
+	if main := r.signedIn().get("/app").want(200).main(); strings.Contains(main, "<form") {
+		t.Error("a person who may only read sees an action")
+	}
+	// The store is away: what is known without it is shown.
+	i := strings.Index(overviewJSON, `"traffic":`)
+	r.api.on("GET /v1/overview", 200, overviewJSON[:i]+`"traffic":null}`)
+	b.get("/app").want(200, "26 things need you", "The event store does not answer", `href="/app/recoveries/rec_1"`)
+	r.api.on("GET /v1/overview", http.StatusServiceUnavailable, storeAway)
+	b.get("/app").want(200, "the event store is unavailable")
+	r.api.on("GET /v1/overview", 200, `{"object":"overview","at":"2026-08-21T22:24:30.000Z","needs":{},"traffic":
+		{"last_hour":`+noRequestsJSON+`,"minutes":[],"busiest":[],"worst":[]}}`)
+	b.get("/app").want(200, "Nothing needs you", "p95 of requests")
+	// Without an endpoint it says what to do first.
+	r.api.on("GET /v1/endpoints", 200, emptyList)
+	b.get("/app").want(200, "First steps", "Create an endpoint")
+}
+
+// The page of an endpoint has the traffic of each destination, what waits with its reason, and what fires. A
+// destination whose requests fail does not look well.
+func TestEndpointPageShowsItsTraffic(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("GET /v1/alerts/history", 200, `{"data":[{"id":"alrt_1","rule":"consecutive_failures","endpoint_id":"ep_1",
+"destination_id":"dst_1","recovery_id":null,"state":"firing","value":22,"threshold":20,
+"fired_at":"2026-08-21T22:00:00.000Z","resolved_at":null}]}`)
+	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_9","type":"order<b>","status":"retrying","source":"provider",
+"received_at":"2026-08-21T22:00:00.000Z","reason":null,"why":"waits for attempt 3 at 2026-08-21T22:30:00.000Z",
+"verification":"verified","destinations":{"total":1,"delivered":0,"failed":0,"pending":1}}],"next_cursor":"c2"}`)
+	b := r.signedIn()
+	page := b.get("/app/endpoints/ep_1").want(200, "20 of 120\u00a0requests in the last hour failed", "83.3\u00a0%",
+		"81\u00a0ms", "threshold 20", "order&lt;b&gt;", "waits for attempt 3", "All that wait",
+		"None: destinations get the body",
+		`href="/app/endpoints/ep_1/workbench"`, "44\u00a0ms", "Requests by the hour, last 24 h: 107 delivered, 20 failed")
+	if !strings.Contains(page.main(), `class="st retrying on"`) || strings.Contains(page.main(), `class="st delivered"`) {
+		t.Error("a failing destination looks well")
+	}
+	query := r.api.calls[len(r.api.calls)-1].Query
+	if query.Get("endpoint_id") != "ep_1" || query.Get("state") != "firing" {
+		t.Errorf("alerts are asked for with %s", query.Encode())
+	}
+	for _, x := range []struct{ traffic, mark string }{
+		{strings.ReplaceAll(trafficJSON, `"delivered":100`, `"delivered":0`), `class="st failed on"`},
+		{strings.ReplaceAll(trafficJSON, `"failed":20`, `"failed":0`), `class="st delivered"`},
+	} {
+		r.api.on("GET /v1/endpoints/ep_1/traffic", 200, x.traffic)
+		b.get("/app/endpoints/ep_1").want(200, x.mark)
+	}
+	r.api.on("GET /v1/endpoints/ep_1/traffic", http.StatusServiceUnavailable, storeAway)
+	r.api.on("GET /v1/events", http.StatusServiceUnavailable, storeAway)
+	away := b.get("/app/endpoints/ep_1").want(200, "The event store is unavailable", "Retry policy", "not known")
+	if strings.Contains(away.main(), `class="st delivered"`) {
+		t.Error("a destination looks well although nothing is known of it")
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for _, x := range []struct {
+		part, whole int64
+		want        string
+	}{{0, 0, "–"}, {0, 9, "0"}, {1, 1_000_000, "0.1"}, {999_999, 1_000_000, "99.9"}, {7, 7, "100"}, {1, 3, "33.3"}} {
+		if got := strings.TrimSuffix(percent(x.part, x.whole), "\u00a0%"); got != x.want {
+			t.Errorf("%d of %d is %s, want %s", x.part, x.whole, got, x.want)
+		}
+	}
+}

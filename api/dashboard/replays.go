@@ -1,0 +1,341 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Paths of the pages of replays.
+const (
+	replaysPath   = "/app/replays"
+	newReplayPath = replaysPath + "/new"
+	dryRunPath    = replaysPath + "/dry-run"
+	replayPath    = replaysPath + "/{run}"
+)
+
+// replayRoutes are the pages and actions of replays.
+func replayRoutes() []route {
+	return []route{
+		{"GET", replaysPath, reader, listReplays},
+		{"GET", newReplayPath, writer, newReplayForm},
+		{"POST", dryRunPath, writer, dryRun},
+		{"POST", replaysPath, writer, startReplay},
+		{"GET", replayPath, reader, showReplay},
+		{"POST", replayPath + "/cancel", writer, cancelReplay},
+	}
+}
+
+// runData is a replay run as the API returns it.
+type runData struct {
+	ID        string          `json:"run_id"`
+	Filter    json.RawMessage `json:"filter"`
+	Since     string          `json:"since"`
+	Until     string          `json:"until"`
+	State     string          `json:"state"`
+	Events    int64           `json:"events"`
+	Queued    int64           `json:"queued"`
+	Delivered int64           `json:"delivered"`
+	Failed    int64           `json:"failed"`
+	Skipped   int64           `json:"skipped"`
+	CreatedAt string          `json:"created_at"`
+	CreatedBy *string         `json:"created_by"`
+}
+
+// Path is the page of the run.
+func (x *runData) Path() string { return replaysPath + "/" + url.PathEscape(x.ID) }
+
+// Open is how many queued deliveries have not ended.
+func (x *runData) Open() int64 { return max(0, x.Queued-x.Delivered-x.Failed-x.Skipped) }
+
+// GoesOn reports whether the counts will still change.
+func (x *runData) GoesOn() bool { return x.State == "queueing" || x.Open() > 0 }
+
+// CanCancel reports whether there is anything that a cancellation would keep from being sent.
+func (x *runData) CanCancel() bool { return x.State != "cancelled" && x.GoesOn() }
+
+// Status is the state with a mark.
+func (x *runData) Status() status {
+	s := status{Word: x.State, Mark: "pending"}
+	switch {
+	case x.State == "cancelled":
+		s.Mark = "skipped"
+	case x.State == "interrupted":
+		s.Mark, s.On = "failed", true
+	case x.State == "queued" && x.Open() == 0 && x.Failed > 0:
+		s.Word, s.Mark, s.On = "ended", "failed", true
+	case x.State == "queued" && x.Open() == 0:
+		s.Word, s.Mark = "ended", "delivered"
+	case x.State == "queued":
+		s.Word = "sending"
+	}
+	return s
+}
+
+// Text says what became of the run.
+func (x *runData) Text() string {
+	open := plural(int(x.Open()), "delivery is", "deliveries are") + " open."
+	switch {
+	case x.State == "queueing":
+		return "Its deliveries are being queued."
+	case x.State == "cancelled" && x.Open() > 0:
+		return "It was cancelled. " + open + " What waits is skipped when it is due, at the latest within an hour."
+	case x.State == "cancelled":
+		return "It was cancelled. What had not been sent was skipped (run_stopped)."
+	case x.State == "interrupted":
+		return "It stopped half-way: events after the queued ones were not replayed. " + open
+	case x.Open() > 0:
+		return open
+	}
+	return "Every delivery has ended."
+}
+
+// FilterText is the filter in words.
+func (x *runData) FilterText() string {
+	var filter map[string]json.RawMessage
+	if json.Unmarshal(x.Filter, &filter) != nil {
+		return string(x.Filter)
+	}
+	var parts []string
+	for _, name := range []string{"event_id", "endpoint_id", "destination_id", "status", "type"} {
+		raw, ok := filter[name]
+		if !ok {
+			continue
+		}
+		var many []string
+		if json.Unmarshal(raw, &many) != nil {
+			many = []string{rawText(raw)}
+		}
+		parts = append(parts, strings.ReplaceAll(strings.TrimSuffix(name, "_id"), "_", " ")+" "+strings.Join(many, ", "))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// width returns the part of a count in all queued deliveries, in thousandths, for the meter.
+func (x *runData) width(n int64) string {
+	return decimal(1000 * float64(n) / float64(max(x.Queued, 1)))
+}
+
+// DeliveredWidth and FailedWidth are widths in the meter.
+func (x *runData) DeliveredWidth() string { return x.width(x.Delivered) }
+func (x *runData) FailedWidth() string    { return x.width(x.Failed) }
+
+// replaysPage is the data of the list of runs.
+type replaysPage struct {
+	*filteredList
+	Runs      []*runData
+	Endpoints []option
+	States    []option
+}
+
+var replayListFilters = []string{"state", "endpoint_id"}
+
+// listReplays shows the runs of the last 30 days, newest first.
+func listReplays(v *visit) error {
+	p := &replaysPage{}
+	var err error
+	p.filteredList, err = listRows(v, "/v1/replays", replaysPath, replayListFilters, &p.Runs)
+	if err != nil {
+		return err
+	}
+	if _, p.Endpoints, _, err = readEndpointNames(v); err != nil {
+		return err
+	}
+	p.CSV = csvLink("replays", p.Filters.values)
+	for _, s := range []string{"queueing", "queued", "interrupted", "cancelled"} {
+		p.States = append(p.States, option{Value: s, Text: s})
+	}
+	return v.page("replays", p)
+}
+
+// replayForm is the data of the form of a new replay, and of its dry run.
+type replayForm struct {
+	Form      *form
+	Endpoints []option
+	TooMany   bool // endpoints are chosen by their id, because there are more than a choice can show
+	Statuses  []option
+	Plan      *replayPlan // what a dry run has found; nil: there was none
+}
+
+// replayPlan is what a replay will do.
+type replayPlan struct {
+	Events, Queued int64
+	Time           string // how long it takes to send
+	Warnings       []warningData
+	Fields         []option // of the selection, for the form that starts it
+}
+
+// replayFields are the fields of the selection, in the order of the form.
+var replayFields = []string{"endpoint_id", "destination_id", "status", "type", "since", "until", "rate_per_second"}
+
+// defaultReplayRate is the rate of a replay unless somebody chooses another, in deliveries a second.
+const defaultReplayRate = "50"
+
+// newReplayForm shows the form with the selection of the URL, such as that of a list of events.
+func newReplayForm(v *visit) error {
+	shown := filtersOf(v.r.URL.Query(), replayFields)
+	if shown.Get("since") == "" {
+		shown.Set("since", v.deps.Now().Add(-24*time.Hour).UTC().Truncate(time.Minute).Format(time.RFC3339))
+	}
+	if shown.Get("rate_per_second") == "" {
+		shown.Set("rate_per_second", defaultReplayRate)
+	}
+	return v.showReplayForm(newForm(shown, ""), nil)
+}
+
+func (v *visit) showReplayForm(f *form, plan *replayPlan) error {
+	p := &replayForm{Form: f, Plan: plan}
+	var err error
+	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v); err != nil {
+		return err
+	}
+	known := func(o option) bool { return o.Value == f.Value("endpoint_id") }
+	if id := f.Value("endpoint_id"); id != "" && !p.TooMany && !slices.ContainsFunc(p.Endpoints, known) {
+		p.Endpoints = append(p.Endpoints, option{Value: id, Text: id})
+	}
+	for _, s := range []string{"failed", "delivered", "pending", "retrying", "skipped", "rejected"} {
+		p.Statuses = append(p.Statuses, option{Value: s, Text: s})
+	}
+	return v.page("replay-new", p)
+}
+
+// selectionOf returns the body of POST /v1/replays for a form: only what was entered.
+func selectionOf(f *form) map[string]any {
+	body := map[string]any{}
+	for _, name := range replayFields {
+		text := strings.TrimSpace(f.Value(name))
+		if text == "" {
+			continue
+		}
+		body[name] = text
+		if name == "rate_per_second" {
+			if n, err := strconv.Atoi(text); err == nil { // otherwise the API says what is wrong with it
+				body[name] = n
+			}
+		}
+	}
+	return body
+}
+
+// dryRun says what a replay would do. It sends nothing.
+func dryRun(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	body := selectionOf(f)
+	body["dry_run"] = true
+	var found struct {
+		Events   int64         `json:"events"`
+		Queued   int64         `json:"queued"`
+		Warnings []warningData `json:"warnings"`
+	}
+	if err := v.send("POST", "/v1/replays", body, "", &found); err != nil {
+		return v.replayProblem(f, err)
+	}
+	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings}
+	for _, name := range replayFields {
+		if text := strings.TrimSpace(f.Value(name)); text != "" {
+			plan.Fields = append(plan.Fields, option{Value: text, Text: name})
+		}
+	}
+	if rate, ok := body["rate_per_second"].(int); ok && rate > 0 {
+		plan.Time = inWords(time.Duration(found.Queued) * time.Second / time.Duration(rate))
+	}
+	f.Nonce = newNonce() // the form that starts the run is another one
+	return v.showReplayForm(f, plan)
+}
+
+// inWords returns a duration for people: under a second, about 1 min 4 s.
+func inWords(d time.Duration) string {
+	if d < time.Second {
+		return "under a second"
+	}
+	return "about " + strings.NewReplacer("h", "\u00a0h ", "m", "\u00a0min ", "s", "\u00a0s").Replace(
+		d.Round(time.Second).String())
+}
+
+// replayProblem shows the form again with what was wrong with it.
+func (v *visit) replayProblem(f *form, err error) error {
+	x, ok := errors.AsType[*apiError](err)
+	if !ok || x.Status != http.StatusBadRequest && x.Status < http.StatusInternalServerError {
+		return err
+	}
+	v.status = f.setError(x)
+	return v.showReplayForm(f, nil)
+}
+
+// startReplay queues the deliveries of a selection and opens the page of the run.
+func startReplay(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	var started struct {
+		RunID  *string `json:"run_id"`
+		Queued int64   `json:"queued"`
+	}
+	if err := v.send("POST", "/v1/replays", selectionOf(f), f.Nonce, &started); err != nil {
+		return v.replayProblem(f, err)
+	}
+	if started.RunID == nil {
+		return v.redirect(replaysPath, "")
+	}
+	return v.redirect(replaysPath+"/"+url.PathEscape(*started.RunID),
+		plural(int(started.Queued), "delivery", "deliveries")+" queued")
+}
+
+// replayPageData is the data of the page of one run.
+type replayPageData struct {
+	*runData
+	Polled string // path that the page is fetched from again while the run goes on; empty: it has ended
+}
+
+// readRun reads the run in the path.
+func readRun(v *visit) (*runData, error) {
+	x := &runData{}
+	err := v.get("/v1/replays/"+v.vars["run"], nil, x)
+	if e, ok := errors.AsType[*apiError](err); ok && e.Status == http.StatusNotFound {
+		return nil, web.Missing("There is no such replay, or it is older than 30 days.")
+	}
+	return x, err
+}
+
+// showReplay shows how far a run is.
+func showReplay(v *visit) error {
+	x, err := readRun(v)
+	if err != nil {
+		return err
+	}
+	p := &replayPageData{runData: x}
+	if x.GoesOn() {
+		p.Polled, v.selfReloading = x.Path(), true
+	}
+	return v.page("replay", p)
+}
+
+// cancelReplay cancels the run in the path.
+func cancelReplay(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	x, err := readRun(v)
+	if err != nil {
+		return err
+	}
+	err = v.send("POST", "/v1/replays/"+v.vars["run"], map[string]any{"action": "cancel"}, f.Nonce, nil)
+	if err != nil {
+		return err
+	}
+	return v.redirect(x.Path(), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
+		plural(int(x.Queued), "delivery", "deliveries")))
+}
