@@ -82,7 +82,8 @@ func TestOverview(t *testing.T) {
 		t.Errorf("%s", a.raw)
 	}
 	if x := namedIn(a, "destinations", dest("0")); x == nil || x["state"] != "held" ||
-		x["state_reason"] != "breaker_open" || x["until"] != until.Format("2006-01-02T15:04:05.000Z") || x["host"] != "held.example.com" {
+		x["state_reason"] != "breaker_open" || x["host"] != "held.example.com" ||
+		x["until"] != until.Format("2006-01-02T15:04:05.000Z") {
 		t.Errorf("%v in %s", x, a.raw)
 	}
 	if x := namedIn(a, "destinations", dest("3")); x == nil || x["state"] != "paused" || x["until"] != nil {

@@ -34,8 +34,8 @@ type destinationTraffic struct {
 // maxWaiting is how many events with an open delivery the page of an endpoint names.
 const maxWaiting = 5
 
-// waitingStatuses are the states of events that wait.
-const waitingStatuses = "held,retrying,pending"
+// waitingStatuses are the states of events with an open delivery: one that is held makes its event pending.
+const waitingStatuses = "pending,retrying"
 
 // newEndpointOverview reads what the page of an endpoint shows.
 func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {

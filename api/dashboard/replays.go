@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -105,7 +106,7 @@ func (x *runData) FilterText() string {
 		return string(x.Filter)
 	}
 	var parts []string
-	for _, name := range []string{"event_id", "endpoint_id", "destination_id", "status", "type"} {
+	for _, name := range append([]string{"event_id"}, replayFilters()...) {
 		raw, ok := filter[name]
 		if !ok {
 			continue
@@ -173,15 +174,25 @@ type replayPlan struct {
 	Fields         []option // of the selection, for the form that starts it
 }
 
-// replayFields are the fields of the selection, in the order of the form.
-var replayFields = []string{"endpoint_id", "destination_id", "status", "type", "since", "until", "rate_per_second"}
+// replayFilters are the filters by which a replay selects.
+func replayFilters() (names []string) {
+	for _, f := range event.Filters {
+		if f.Replay {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// replayFields are the fields of the form.
+func replayFields() []string { return append(replayFilters(), "since", "until", "rate_per_second") }
 
 // defaultReplayRate is the rate of a replay unless somebody chooses another, in deliveries a second.
 const defaultReplayRate = "50"
 
 // newReplayForm shows the form with the selection of the URL, such as that of a list of events.
 func newReplayForm(v *visit) error {
-	shown := filtersOf(v.r.URL.Query(), replayFields)
+	shown := filtersOf(v.r.URL.Query(), replayFields())
 	if shown.Get("since") == "" {
 		shown.Set("since", v.deps.Now().Add(-24*time.Hour).UTC().Truncate(time.Minute).Format(time.RFC3339))
 	}
@@ -210,7 +221,7 @@ func (v *visit) showReplayForm(f *form, plan *replayPlan) error {
 // selectionOf returns the body of POST /v1/replays for a form: only what was entered.
 func selectionOf(f *form) map[string]any {
 	body := map[string]any{}
-	for _, name := range replayFields {
+	for _, name := range replayFields() {
 		text := strings.TrimSpace(f.Value(name))
 		if text == "" {
 			continue
@@ -242,7 +253,7 @@ func dryRun(v *visit) error {
 		return v.replayProblem(f, err)
 	}
 	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings}
-	for _, name := range replayFields {
+	for _, name := range replayFields() {
 		if text := strings.TrimSpace(f.Value(name)); text != "" {
 			plan.Fields = append(plan.Fields, option{Value: text, Text: name})
 		}

@@ -78,13 +78,6 @@ type Projection struct {
 	Certain bool
 }
 
-// Traffic counts the requests to destinations in a span, by time and by endpoint. Requests are counted at least once.
-type Traffic struct {
-	Step      time.Duration     // between two points: a minute or an hour
-	Points    []TrafficPoint    // points with any request, oldest first
-	Endpoints []EndpointTraffic // endpoints with any request, busiest first
-}
-
 // Requests are counts of requests to destinations.
 type Requests struct{ Attempts, Delivered, Failed int64 }
 
@@ -127,16 +120,4 @@ type Overview struct {
 type DestinationTraffic struct {
 	AsOf         time.Time
 	Destinations []MeasuredGroup
-}
-
-// TrafficPoint is one step of time.
-type TrafficPoint struct {
-	At time.Time
-	Requests
-}
-
-// EndpointTraffic counts the requests of one endpoint in the whole span.
-type EndpointTraffic struct {
-	Endpoint string
-	Requests
 }

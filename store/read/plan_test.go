@@ -107,8 +107,14 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 			page, err := r.Attempts(ctx, account, one, id.ID{}, 100)
 			return len(page.Rows), err
 		}},
-		traffic("traffic of a day", 80_000, account, 24*time.Hour),
-		traffic("traffic of a month", 40_000, account, 30*24*time.Hour),
+		{"overview", 150_000, func(ctx context.Context, r *read.Reader) (int, error) {
+			o, err := r.Overview(ctx, account, time.Now())
+			return len(o.Busiest), err
+		}},
+		{"traffic of an endpoint", 80_000, func(ctx context.Context, r *read.Reader) (int, error) {
+			d, err := r.DestinationTraffic(ctx, account, busy.ID, time.Now())
+			return len(d.Destinations), err
+		}},
 		{"usage", 90_000, func(ctx context.Context, r *read.Reader) (int, error) {
 			now := time.Now()
 			f, err := r.Usage(ctx, account,
@@ -117,14 +123,6 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 			return len(f.Daily), err
 		}},
 	}
-}
-
-func traffic(name string, most uint64, account string, span time.Duration) boundedRead {
-	return boundedRead{name, most, func(ctx context.Context, r *read.Reader) (int, error) {
-		now := time.Now()
-		t, err := r.Traffic(ctx, account, now.Add(-span), now)
-		return len(t.Points), err
-	}}
 }
 
 // planStore is the store that TestPlans fills: 15,000 events a day, so that each day has fifteen granules of events.

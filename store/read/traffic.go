@@ -1,63 +1,16 @@
 package read
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/schema"
 )
-
-// minuteSpan is the longest span that Traffic returns by the minute; longer ones are returned by the hour.
-const minuteSpan = 25 * time.Hour
-
-// Traffic counts the requests to destinations in a span, by time and by endpoint, without waiting for the writer.
-// Requests are counted at least once: rows that a writer inserts again after a crash count again. A span of up to 25
-// hours is returned by the minute, a longer one by the hour; the span is widened to whole steps. Steps without a
-// request are left out.
-func (r *Reader) Traffic(ctx context.Context, account string, from, to time.Time) (event.Traffic, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	step, endpointStep := time.Minute, time.Hour
-	if to.Sub(from) > minuteSpan {
-		step, endpointStep = time.Hour, 24*time.Hour
-	}
-	from, to = from.Truncate(step), to.Add(step-1).Truncate(step)
-	const sums = ", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64(sum(failed)) FROM "
-	at := ch.SQL("t")
-	if step == time.Hour {
-		at = "toStartOfHour(t)"
-	}
-	byTime := usageReader{r}.requests(new(ch.Query).Add("SELECT "+at+" AS at"+sums), account, from, to, step).
-		Add(" GROUP BY at")
-	byEndpoint := usageReader{r}.requests(new(ch.Query).Add("SELECT endpoint"+sums), account, from, to, endpointStep).
-		Add(" GROUP BY endpoint")
-	traffic := event.Traffic{Step: step}
-	points, endpoints := map[time.Time]event.Requests{}, map[string]event.Requests{}
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return sumRequests(gctx, r, byTime, points) })
-	g.Go(func() error { return sumRequests(gctx, r, byEndpoint, endpoints) })
-	if err := g.Wait(); err != nil {
-		return traffic, err
-	}
-	for at, n := range points {
-		traffic.Points = append(traffic.Points, event.TrafficPoint{At: at.UTC(), Requests: n})
-	}
-	slices.SortFunc(traffic.Points, func(a, b event.TrafficPoint) int { return a.At.Compare(b.At) })
-	for endpoint, n := range endpoints {
-		traffic.Endpoints = append(traffic.Endpoints, event.EndpointTraffic{Endpoint: endpoint, Requests: n})
-	}
-	slices.SortFunc(traffic.Endpoints, func(a, b event.EndpointTraffic) int {
-		return cmp.Or(cmp.Compare(b.Attempts, a.Attempts), cmp.Compare(a.Endpoint, b.Endpoint))
-	})
-	return traffic, nil
-}
 
 // countTable is a table of requests by time and endpoint; each row counts one step of time.
 type countTable struct {
