@@ -97,7 +97,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	x := newResources(&cfg, &deps, c, []*secrets.Scanner{receipts, leaks})
 	x.findings = newFindings(c, &deps, leaks)
-	x.overviews = newOverviews(c, &deps, x.findings)
+	x.overviews = newOverviews(c, &deps, x.findings, x.events)
 	if x.fixtures, err = newFixtures(x.events, &deps); err != nil {
 		return nil, err
 	}

@@ -157,15 +157,17 @@ type overviews struct {
 	recoveries Recoveries
 	findings   *findings
 	limits     LimiterStore
+	events     *events
 	traffic    TrafficReader
 	recent     recent[overviewAnswer]
 	ofEndpoint recent[endpointTrafficAnswer]
 }
 
-func newOverviews(c *core, deps *Deps, f *findings) *overviews {
+func newOverviews(c *core, deps *Deps, f *findings, e *events) *overviews {
 	return &overviews{
-		core: c, alerts: deps.Config, recoveries: deps.Config, findings: f, limits: deps.LimiterStore, traffic: deps.Traffic,
-		recent: recent[overviewAnswer]{now: c.now}, ofEndpoint: recent[endpointTrafficAnswer]{now: c.now},
+		core: c, alerts: deps.Config, recoveries: deps.Config, findings: f, limits: deps.LimiterStore, events: e,
+		traffic: deps.Traffic,
+		recent:  recent[overviewAnswer]{now: c.now}, ofEndpoint: recent[endpointTrafficAnswer]{now: c.now},
 	}
 }
 
@@ -286,8 +288,18 @@ func (a *overviews) endpointTraffics(account string, groups []event.MeasuredGrou
 // endpointTrafficAnswer is a shared answer about one endpoint.
 type endpointTrafficAnswer struct {
 	destinations []destinationTraffic
+	waiting      waitingEvents
 	asOf         time.Time
 }
+
+// waitingEvents are the newest events with an open delivery.
+type waitingEvents struct {
+	Data []eventRow `json:"data"`
+	More bool       `json:"more"`
+}
+
+// maxWaitingEvents is how many events waitingEvents has at most.
+const maxWaitingEvents = 5
 
 // destinationTraffic is the traffic of one destination. Destinations that were removed are included.
 type destinationTraffic struct {
@@ -296,7 +308,7 @@ type destinationTraffic struct {
 	Hours         []minuteView `json:"hours"`
 }
 
-// readTraffic returns the traffic of an endpoint by destination.
+// readTraffic returns the traffic of an endpoint by destination, and its newest events with an open delivery.
 func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	e, err := a.endpointInPath(r, key)
 	if err != nil {
@@ -306,13 +318,8 @@ func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *con
 	if q.refuseUnknownParameters(); q.err != nil {
 		return q.err
 	}
-	x, err := a.ofEndpoint.get(r.Context(), e.ID, func(ctx context.Context) (x endpointTrafficAnswer, err error) {
-		t, err := a.traffic.DestinationTraffic(ctx, e.Account, e.ID, a.now())
-		x.asOf, x.destinations = t.AsOf, make([]destinationTraffic, len(t.Destinations))
-		for i, g := range t.Destinations {
-			x.destinations[i] = destinationTraffic{g.ID, newMeasuredView(g.Hour), minuteViews(g.Day)}
-		}
-		return x, err
+	x, err := a.ofEndpoint.get(r.Context(), e.ID, func(ctx context.Context) (endpointTrafficAnswer, error) {
+		return a.trafficOf(ctx, e)
 	})
 	if err != nil {
 		return err
@@ -322,6 +329,23 @@ func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *con
 		Object       string               `json:"object"`
 		EndpointID   string               `json:"endpoint_id"`
 		Destinations []destinationTraffic `json:"destinations"`
-	}{"endpoint_traffic", e.ID, x.destinations})
+		Waiting      waitingEvents        `json:"waiting"`
+	}{"endpoint_traffic", e.ID, x.destinations, x.waiting})
 	return nil
+}
+
+// trafficOf reads the traffic of an endpoint, and what waits, from the store.
+func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint) (x endpointTrafficAnswer, err error) {
+	t, err := a.traffic.DestinationTraffic(ctx, e.Account, e.ID, a.now())
+	if err != nil {
+		return x, err
+	}
+	x.asOf, x.destinations = t.AsOf, make([]destinationTraffic, len(t.Destinations))
+	for i, g := range t.Destinations {
+		x.destinations[i] = destinationTraffic{g.ID, newMeasuredView(g.Hour), minuteViews(g.Day)}
+	}
+	page, err := a.events.events.Events(ctx, event.Query{Account: e.Account, Endpoints: []string{e.ID},
+		Statuses: []event.Status{event.Pending, event.Retrying}, Limit: maxWaitingEvents})
+	x.waiting = waitingEvents{a.events.rowsOf(page.Rows), page.More}
+	return x, err
 }

@@ -170,6 +170,7 @@ func TestOverviewIsReadOncePerTenSeconds(t *testing.T) {
 func TestEndpointTraffic(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")
+	waiting := c.send(ep)
 	at := time.Now().UTC().Truncate(time.Hour)
 	c.fake.TrafficFunc = func(endpoint string) (event.DestinationTraffic, error) {
 		if endpoint != ep {
@@ -181,7 +182,8 @@ func TestEndpointTraffic(t *testing.T) {
 	path := "/v1/endpoints/" + ep + "/traffic"
 	a := c.as(readKey).do("GET", path, nil).want(200)
 	if a.text("destinations.0.destination_id") != "dst_a" || a.get("destinations.0.last_hour.failed") != 1.0 ||
-		a.get("destinations.0.hours.0.requests") != 9.0 {
+		a.get("destinations.0.hours.0.requests") != 9.0 || a.text("waiting.data.0.id") != waiting ||
+		a.text("waiting.data.0.why") == "" || a.get("waiting.more") != false {
 		t.Errorf("%s", a.raw)
 	}
 	c.do("GET", path+"?since=now", nil).wantError(400, "invalid_request", "since")

@@ -16,7 +16,6 @@ type endpointOverview struct {
 	Traffic            []*destinationTraffic // one for each destination, in their order
 	Waiting            []eventData           // the newest events with an open delivery
 	WaitingMore        bool
-	WaitingUnavailable string
 	WaitingPath        string // of the list of all of them
 	Alerts             []*alertData
 }
@@ -31,9 +30,6 @@ type destinationTraffic struct {
 	Latency  sparkline // p95 of requests by the hour
 }
 
-// maxWaiting is how many events with an open delivery the page of an endpoint names.
-const maxWaiting = 5
-
 // waitingStatuses are the states of events with an open delivery: one that is held makes its event pending.
 const waitingStatuses = "pending,retrying"
 
@@ -47,33 +43,25 @@ func newEndpointOverview(v *visit, e *endpointData) (*endpointOverview, error) {
 			LastHour measuredData       `json:"last_hour"`
 			Hours    []measuredStepData `json:"hours"`
 		} `json:"destinations"`
-	}
-	var waiting struct {
-		Data       []eventData `json:"data"`
-		NextCursor string      `json:"next_cursor"`
+		Waiting struct {
+			Data []eventData `json:"data"`
+			More bool        `json:"more"`
+		} `json:"waiting"`
 	}
 	var alerts struct {
 		Data []*alertData `json:"data"`
 	}
-	for _, read := range []struct {
-		path        string
-		query       url.Values
-		out         any
-		unavailable *string
-	}{
-		{e.api() + "/traffic", nil, &traffic, &p.TrafficUnavailable},
-		{"/v1/events", url.Values{"endpoint_id": {e.ID}, "status": {waitingStatuses}, "limit": {fmt.Sprint(maxWaiting)}},
-			&waiting, &p.WaitingUnavailable},
-		{"/v1/alerts/history", url.Values{"endpoint_id": {e.ID}, "state": {"firing"}}, &alerts, new(string)},
-	} {
-		err := v.get(read.path, read.query, read.out)
-		if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
-			*read.unavailable = sentence(x.Message)
-		} else if err != nil {
-			return nil, err
-		}
+	err := v.get(e.api()+"/traffic", nil, &traffic)
+	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
+		p.TrafficUnavailable = sentence(x.Message)
+	} else if err != nil {
+		return nil, err
 	}
-	p.Waiting, p.WaitingMore, p.Alerts = waiting.Data, waiting.NextCursor != "", alerts.Data
+	query := url.Values{"endpoint_id": {e.ID}, "state": {"firing"}}
+	if err := v.get("/v1/alerts/history", query, &alerts); err != nil {
+		return nil, err
+	}
+	p.Waiting, p.WaitingMore, p.Alerts = traffic.Waiting.Data, traffic.Waiting.More, alerts.Data
 	for i := range e.Destinations {
 		d := &destinationTraffic{destinationData: &e.Destinations[i], Known: p.TrafficUnavailable == ""}
 		for _, x := range traffic.Destinations {
