@@ -107,11 +107,11 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 			page, err := r.Attempts(ctx, account, one, id.ID{}, 100)
 			return len(page.Rows), err
 		}},
-		{"overview", 150_000, func(ctx context.Context, r *read.Reader) (int, error) {
+		{"overview", 80_000, func(ctx context.Context, r *read.Reader) (int, error) {
 			o, err := r.Overview(ctx, account, time.Now())
 			return len(o.Busiest), err
 		}},
-		{"traffic of an endpoint", 80_000, func(ctx context.Context, r *read.Reader) (int, error) {
+		{"traffic of an endpoint", 60_000, func(ctx context.Context, r *read.Reader) (int, error) {
 			d, err := r.DestinationTraffic(ctx, account, busy.ID, time.Now())
 			return len(d.Destinations), err
 		}},
