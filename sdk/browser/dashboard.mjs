@@ -27,7 +27,7 @@ export async function choosePassword(page, link) {
   await page.getByLabel('Password').fill(password)
   await page.getByLabel('The same again').fill(password)
   await page.getByRole('button', { name: 'Set password' }).click()
-  await page.getByRole('heading', { name: 'Start' }).waitFor()
+  await page.waitForURL(new URL('/app', link).href) // its heading says what needs somebody
 }
 
 export async function signIn(page, url, email) {
@@ -35,7 +35,7 @@ export async function signIn(page, url, email) {
   await page.getByLabel('E-mail').fill(email)
   await page.getByLabel('Password').fill(password)
   await page.getByRole('button', { name: 'Sign in' }).click()
-  await page.getByRole('heading', { name: 'Start' }).waitFor()
+  await page.waitForURL(`${url}/app`)
 }
 
 // createEndpoint chooses a provider and fills in its form. It returns the ingest URL that the last page shows.
