@@ -312,7 +312,8 @@ func TestRestoreTopics(t *testing.T) {
 	d.node.start()
 	d.await("delivered", d.send(endpoint, 1)...)
 	for _, id := range waiting {
-		if e := d.node.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["status"] != "retrying" && e["status"] != "pending" {
+		e := d.node.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
+		if e["status"] != "retrying" && e["status"] != "pending" {
 			t.Errorf("event %s is %v", id, e["status"])
 		}
 		d.node.must(http.StatusOK, "POST", "/v1/events/"+id+"/replay", map[string]any{})
