@@ -108,7 +108,7 @@ async function leak(page, name) {
   await page.getByText('Waiting for the first line.').waitFor()
   await page.getByText('the present URL then answers 404 at once').waitFor() // said before somebody rotates it
   const drain = await page.locator('code.url').innerText()
-  const decoy = /rly_test_\w+/.exec(await page.locator('figure.code').innerText())[0]
+  const decoy = /rly_test_\w+/.exec(await page.locator('figure.code').filter({ hasText: 'rly_test_' }).innerText())[0]
   const line = JSON.stringify({ app: name, level: 'error', msg: `failed with ${decoy}` })
   const { status } = await fetch(drain, { method: 'POST', body: line })
   assert.equal(status, 202)

@@ -35,6 +35,9 @@ export async function seed(relay, receiver, label) {
   const { drain, finding } = await seedLeak(relay, label)
   const { status, body: fixture } = await call(relay, 'POST', '/v1/fixtures', { event_id: retrying, name: `${label}paid` })
   assert.equal(status, 201)
+  const selection = { endpoint_id: github.id, since: new Date(Date.now() - 3_600_000).toISOString() }
+  const { body: run } = await call(relay, 'POST', '/v1/replays', selection)
+  assert.ok(run.run_id)
   const at = (name, path) => ({ name, path: `/app${path}` })
   return [
     at('start', ''),
@@ -63,6 +66,9 @@ export async function seed(relay, receiver, label) {
     at('alerts', '/alerts/history'),
     at('alert-rules', '/alerts/rules'),
     at('alert-channels', '/alerts/channels'),
+    at('replays', '/replays'),
+    at('replay-new', `/replays/new?endpoint_id=${github.id}`),
+    at('replay', `/replays/${run.run_id}`),
     at('recoveries', '/recoveries'),
     at('recovery-new', `/recoveries/new?endpoint_id=${failing.id}`),
     at('usage', '/usage'),
