@@ -12,6 +12,7 @@ function load({ times = [], forms = [], values = [], elapsed = 0, navigator = {}
   const document = {
     documentElement: { dataset: { now: '2026-08-21T22:24:36.000Z' } },
     addEventListener: (name, listener) => { page.listeners[name] = listener },
+    querySelector: () => null, // nobody is signed in
     querySelectorAll: (selector) => (selector.startsWith('time') ? times : selector === '[data-copy]' ? values : forms),
     createElement: () => ({
       addEventListener(name, listener) { this[name] = listener }, append(child) { this.child = child },
