@@ -55,7 +55,7 @@ fuzz:
 	@deploy/fuzz.sh
 
 # Long forms of tests, by hand, in parts: make torture PART=kills; PART=list names them. Hours add up in deploy/torture.md.
-torture: build
+torture: build engines
 	@deploy/torture.sh $(PART)
 
 # Pictures of the dashboard's pages, in bin/screenshots.

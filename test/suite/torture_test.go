@@ -102,3 +102,12 @@ func TestTortureOfUncommittedCodeCountsForItself(t *testing.T) {
 		}
 	}
 }
+
+func TestTortureOfSkippedTestsFails(t *testing.T) {
+	t.Parallel()
+	root := tortured(t, `t.Skip("no engine") `)
+	out, rows, err := torture(t, root, "limits")
+	if err == nil || len(rows) != 1 || !strings.HasSuffix(rows[0], " | failed: no test ran |") {
+		t.Fatalf("%v, rows %q\n%s", err, rows, out)
+	}
+}
