@@ -395,12 +395,12 @@ func TestOneSessionEnds(t *testing.T) {
 			}
 			return err != nil
 		}
-		end("one", time.Hour)
-		end("one", time.Hour)
+		end("one", time.Minute)
+		end("one", time.Minute)
 		if !ended("one") || ended("two") {
 			t.Error("another session ended, or none")
 		}
-		time.Sleep(2 * time.Hour)
+		time.Sleep(2 * time.Minute)
 		for i := range maxEndedSessions {
 			end(fmt.Sprint(i), time.Hour)
 		}
