@@ -2,11 +2,9 @@ package doctor
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
-	"fmt"
-	"os"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/certfile"
 )
 
 // warnExpiry is how long before its end a certificate is reported.
@@ -15,7 +13,7 @@ const warnExpiry = 14 * 24 * time.Hour
 // certificate checks how long the certificate is valid that clients see.
 func (x *checker) certificate(context.Context) Check {
 	const advice = "renew RELAY_TLS_CERT_FILE and RELAY_TLS_KEY_FILE; the node loads changed files within seconds"
-	chain, err := readChain(x.CertFile)
+	chain, err := certfile.Chain(x.CertFile)
 	if err != nil {
 		return fail("make RELAY_TLS_CERT_FILE readable for the node: it still serves the certificate that it has loaded, "+
 			"and does not start without one", "%v", err)
@@ -38,28 +36,6 @@ func (x *checker) certificate(context.Context) Check {
 			first.Subject)
 	}
 	return ok("the certificate is valid until %s", end)
-}
-
-// readChain reads the certificates of a PEM file.
-func readChain(file string) (chain []*x509.Certificate, err error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	for block, left := pem.Decode(text); block != nil; block, left = pem.Decode(left) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		chain = append(chain, c)
-	}
-	if len(chain) == 0 {
-		return nil, fmt.Errorf("%s has no certificate", file)
-	}
-	return chain, nil
 }
 
 // openFiles checks the limit of open files, which bounds the requests to destinations and the connections of clients.
