@@ -16,26 +16,27 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// fakeMigrations are invented for these tests: the first two expand, the third removes what only the previous version
+// fakeMigrations are invented for these tests and follow the program's own: the first two expand, the third removes what only the previous version
 // needs, and the last does not wait for it.
 var fakeMigrations = map[string]string{
-	"0002_colours": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour String DEFAULT 'grey';\n",
-	"0003_by_colour": "CREATE TABLE IF NOT EXISTS {db}.by_colour (account String, colour String) ENGINE = " +
+	"0102_colours": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour String DEFAULT 'grey';\n",
+	"0103_by_colour": "CREATE TABLE IF NOT EXISTS {db}.by_colour (account String, colour String) ENGINE = " +
 		"ReplacingMergeTree ORDER BY (account, colour);\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS {db}.mv_old TO " +
 		"{db}.by_colour AS SELECT account, 'old' AS colour FROM {db}.events;\n\nCREATE MATERIALIZED VIEW IF NOT EXISTS " +
 		"{db}.mv_by_colour TO {db}.by_colour AS SELECT account, colour FROM {db}.events;\n",
-	"0004_old_ends.final":  "DROP VIEW IF EXISTS {db}.mv_old;\n",
-	"0005_weight_of_event": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS weight UInt64;\n",
+	"0104_old_ends.final":  "DROP VIEW IF EXISTS {db}.mv_old;\n",
+	"0105_weight_of_event": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS weight UInt64;\n",
 }
 
-// filesWithMigrations returns the program's own tables and the first n of fakeMigrations.
+// filesWithMigrations returns the program's own tables and migrations and the first n of fakeMigrations.
 func filesWithMigrations(t *testing.T, n int) fs.FS {
 	all := fstest.MapFS{}
 	tables, err := fs.Glob(schema.Files, "tables/*.sql")
-	if err != nil {
+	own, errOwn := fs.Glob(schema.Files, "migrations/*.sql")
+	if err := errors.Join(err, errOwn); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range tables {
+	for _, name := range slices.Concat(tables, own) {
 		text, err := fs.ReadFile(schema.Files, name)
 		if err != nil {
 			t.Fatal(err)
@@ -48,6 +49,15 @@ func filesWithMigrations(t *testing.T, n int) fs.FS {
 		}
 	}
 	return all
+}
+
+// steps returns how many steps bring an empty database to the schema of the files.
+func steps(t *testing.T, files fs.FS) uint64 {
+	names, err := fs.Glob(files, "migrations/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint64(1 + len(names)) // the baseline is one step
 }
 
 func migrate(t *testing.T, url string, files fs.FS, upgrading bool) ([]string, error) {
@@ -63,7 +73,7 @@ func TestExpandThenFinalize(t *testing.T) {
 	insert := func() { b.Exec("INSERT INTO events (account, id, ts) SELECT 'acc_1', unhex(repeat('01', 16)), now()") }
 	insert()
 	ran, err := migrate(t, b.URL, all, true)
-	if want := []string{"0002_colours", "0003_by_colour", "0005_weight_of_event"}; err != nil || !slices.Equal(ran, want) {
+	if want := []string{"0102_colours", "0103_by_colour", "0105_weight_of_event"}; err != nil || !slices.Equal(ran, want) {
 		t.Errorf("ran %v, %v, want %v", ran, err, want)
 	}
 	insert()
@@ -74,10 +84,10 @@ func TestExpandThenFinalize(t *testing.T) {
 		t.Errorf("a second migration before finalizing ran %v, %v; want none", ran, err)
 	}
 	held, err := schema.MigrateFrom(t.Context(), schema.Config{URL: b.URL, RetentionDays: 30, Upgrading: true}, all)
-	if err != nil || !slices.Equal(held.Waiting, []string{"0004_old_ends.final"}) {
+	if err != nil || !slices.Equal(held.Waiting, []string{"0104_old_ends.final"}) {
 		t.Errorf("%v wait, %v", held.Waiting, err)
 	}
-	if ran, err := migrate(t, b.URL, all, false); err != nil || !slices.Equal(ran, []string{"0004_old_ends.final"}) {
+	if ran, err := migrate(t, b.URL, all, false); err != nil || !slices.Equal(ran, []string{"0104_old_ends.final"}) {
 		t.Errorf("finalizing ran %v, %v", ran, err)
 	}
 	if n := b.QuerySum("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = " +
@@ -85,13 +95,13 @@ func TestExpandThenFinalize(t *testing.T) {
 		t.Error("the view of the previous version is still there")
 	}
 	if _, err := migrate(t, b.URL, filesWithMigrations(t, 2), false); err == nil ||
-		!strings.Contains(err.Error(), "this version knows migrations up to 0003, use the newer version") {
+		!strings.Contains(err.Error(), "this version knows migrations up to 0103, use the newer version") {
 		t.Errorf("migration by the previous version: %v", err)
 	}
 	changed := filesWithMigrations(t, 1).(fstest.MapFS)
-	changed["migrations/0002_colours.sql"] = &fstest.MapFile{
+	changed["migrations/0102_colours.sql"] = &fstest.MapFile{
 		Data: []byte("ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour UInt8;\n")}
-	b.Exec("ALTER TABLE schema_version DELETE WHERE version > 2 SETTINGS mutations_sync = 1")
+	b.Exec("ALTER TABLE schema_version DELETE WHERE version > 102 SETTINGS mutations_sync = 1")
 	if _, err := migrate(t, b.URL, changed, false); err == nil ||
 		!strings.Contains(err.Error(), "is not the one of this version") {
 		t.Errorf("migration with a changed step: %v", err)
@@ -132,7 +142,7 @@ func TestInterruptedMigrationIsCompleted(t *testing.T) {
 		if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
 			t.Errorf("tables after faults %v (-want +got):\n%s", f, diff)
 		}
-		if n := b.QuerySum("SELECT uniqExact(version) FROM schema_version"); n != uint64(1+len(fakeMigrations)) {
+		if n := b.QuerySum("SELECT uniqExact(version) FROM schema_version"); n != steps(t, all) {
 			t.Errorf("after faults %v: %d steps are recorded", f, n)
 		}
 	}

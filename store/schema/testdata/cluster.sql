@@ -201,7 +201,6 @@ CREATE TABLE IF NOT EXISTS relay.usage_hour_all ON CLUSTER 'relay' AS relay.usag
 CREATE TABLE IF NOT EXISTS relay.usage_minute ON CLUSTER 'relay' (
   account String, t DateTime('UTC') CODEC(DoubleDelta,ZSTD(1)), endpoint String, dest String,
   attempts SimpleAggregateFunction(sum,UInt64), delivered SimpleAggregateFunction(sum,UInt64), failed SimpleAggregateFunction(sum,UInt64),
-  first_attempts SimpleAggregateFunction(sum,UInt64), first_delivered SimpleAggregateFunction(sum,UInt64),
   lat AggregateFunction(quantilesTDigest(0.5,0.95,0.99),UInt32)
 ) ENGINE = ReplicatedAggregatingMergeTree('/clickhouse/tables/{shard}/relay/usage_minute', '{replica}') PARTITION BY toYYYYMMDD(t) ORDER BY (account, t, endpoint, dest) TTL t + INTERVAL 35 DAY DELETE;
 
@@ -229,6 +228,19 @@ SELECT account, id, ts, min(at) AS first_at, min(if(state = 'processed', ver, 18
 FROM relay.receipts GROUP BY account, id, ts;
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS relay.mv_usage_minute ON CLUSTER 'relay' TO relay.usage_minute AS
+SELECT account, toStartOfMinute(toDateTime(at,'UTC')) AS t, endpoint, dest, count() AS attempts, countIf(ok = 1) AS delivered,
+       countIf(ok = 0) AS failed, quantilesTDigestState(0.5,0.95,0.99)(duration_ms) AS lat
+FROM relay.attempts GROUP BY account, t, endpoint, dest;
+
+ALTER TABLE relay.usage_minute ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS first_attempts SimpleAggregateFunction(sum,UInt64) AFTER failed;
+
+ALTER TABLE relay.usage_minute_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS first_attempts SimpleAggregateFunction(sum,UInt64) AFTER failed;
+
+ALTER TABLE relay.usage_minute ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS first_delivered SimpleAggregateFunction(sum,UInt64) AFTER first_attempts;
+
+ALTER TABLE relay.usage_minute_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS first_delivered SimpleAggregateFunction(sum,UInt64) AFTER first_attempts;
+
+ALTER TABLE relay.mv_usage_minute ON CLUSTER 'relay' MODIFY QUERY
 SELECT account, toStartOfMinute(toDateTime(at,'UTC')) AS t, endpoint, dest, count() AS attempts, countIf(ok = 1) AS delivered,
        countIf(ok = 0) AS failed, countIf(trigger = 'initial') AS first_attempts,
        countIf(trigger = 'initial' AND ok = 1) AS first_delivered, quantilesTDigestState(0.5,0.95,0.99)(duration_ms) AS lat
