@@ -16,8 +16,8 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// fakeMigrations are invented for these tests and follow the program's own: the first two expand, the third removes what only the previous version
-// needs, and the last does not wait for it.
+// fakeMigrations are invented for these tests and follow the program's own: the first two expand, the third removes
+// what only the previous version needs, and the last does not wait for it.
 var fakeMigrations = map[string]string{
 	"0102_colours": "ALTER TABLE {db}.events ADD COLUMN IF NOT EXISTS colour String DEFAULT 'grey';\n",
 	"0103_by_colour": "CREATE TABLE IF NOT EXISTS {db}.by_colour (account String, colour String) ENGINE = " +
