@@ -15,7 +15,7 @@ parts=(
 	"restore ./test/e2e TestRestore"
 	"outages ./test/e2e Down|Frozen|Hung|Unavailable"
 	"faults ./test/e2e RandomFaults"
-	"dashboards ./test/e2e AlertsAndDashboards"
+	"dashboards ./test/e2e AlertsAndDashboards|OverviewCounts"
 	"dev ./test/e2e TestDev|ReadYourWrites|PagesCost"
 	"conformance ./test/e2e Conformance|Attacks"
 	"replays ./test/e2e ReplayIsPaced|LargestReplay|RecoveryOf"
