@@ -214,9 +214,6 @@ func (s Settings) Validate(name string) error {
 		fault("RELAY_TRUSTED_PROXIES", "%w", err)
 	}
 	s.validateHosts(fault)
-	if err := s.Limit().Validate(); err != nil {
-		fault("RELAY_REDIS_URL", "%w", err)
-	}
 	if s.BaseURL != "" {
 		if u, err := url.Parse(s.BaseURL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			fault("RELAY_BASE_URL", "must be http:// or https:// with a host")

@@ -32,6 +32,20 @@ func (s Settings) validateConnections(fault func(env, format string, args ...any
 			fault("RELAY_KAFKA_CERT_FILE", "%w", err)
 		}
 	}
+	redis := s.Limit()
+	redis.CAFile, redis.CertFile, redis.KeyFile = "", "", ""
+	if err := redis.Validate(); err != nil {
+		fault("RELAY_REDIS_URL", "%w", err)
+	} else {
+		redis.CAFile = s.RedisCAFile
+		if err := redis.Validate(); err != nil {
+			fault("RELAY_REDIS_CA_FILE", "%w", err)
+		}
+		redis.CAFile, redis.CertFile, redis.KeyFile = "", s.RedisCertFile, s.RedisKeyFile
+		if err := redis.Validate(); err != nil {
+			fault("RELAY_REDIS_CERT_FILE", "%w", err)
+		}
+	}
 	for env, text := range map[string]string{
 		"RELAY_CLICKHOUSE_URL": s.ClickHouseURL, "RELAY_READ_URL": s.ReadURL, "RELAY_SEARCH_URL": s.SearchURL} {
 		if text == "" {

@@ -112,7 +112,8 @@ func (s Settings) logWarnings(log *slog.Logger) {
 func (s *Settings) ignoreEngines() {
 	eachSetting(&s.Config, func(f setting) {
 		switch f.flag {
-		case "kafka-brokers", "kafka-sasl", "kafka-tls", "kafka-cert-file", "kafka-key-file", "redis-url", "clickhouse-url",
+		case "kafka-brokers", "kafka-sasl", "kafka-tls", "kafka-cert-file", "kafka-key-file", "redis-url", "redis-ca-file",
+			"redis-cert-file", "redis-key-file", "clickhouse-url",
 			"clickhouse-cluster", "read-url", "search-url":
 			if !f.value.IsZero() {
 				s.ignored = append(s.ignored, f.env)

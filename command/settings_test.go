@@ -131,11 +131,26 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
+// Each certificate file of Redis that cannot be used is named, both at once.
+func TestCertificatesOfRedisAreNamed(t *testing.T) {
+	s, err := settingsOf(t, nil, map[string]string{"RELAY_REDIS_URL": "rediss://redis",
+		"RELAY_REDIS_CA_FILE": "/none/ca.pem", "RELAY_REDIS_CERT_FILE": "/none/cert.pem"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Validate("dev")
+	for _, want := range []string{"RELAY_REDIS_CA_FILE: ", "RELAY_REDIS_CERT_FILE: "} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is missing in: %v", want, err)
+		}
+	}
+}
+
 // dev has engines of its own: it ignores settings of other engines, even invalid ones, with one warning.
 func TestDevIgnoresEngines(t *testing.T) {
 	s, err := settingsOf(t, nil, map[string]string{
 		"RELAY_KAFKA_SASL": "nonsense", "RELAY_KAFKA_TLS": "/none", "RELAY_REDIS_URL": "nonsense",
-		"RELAY_CLICKHOUSE_URL": "nonsense",
+		"RELAY_CLICKHOUSE_URL": "nonsense", "RELAY_REDIS_CA_FILE": "/none",
 	})
 	s.ignoreEngines()
 	if err := errors.Join(err, s.Validate("dev")); err != nil {
@@ -146,7 +161,8 @@ func TestDevIgnoresEngines(t *testing.T) {
 	}
 	var out bytes.Buffer
 	s.logWarnings(slog.New(slog.NewTextHandler(&out, nil)))
-	want := "RELAY_KAFKA_SASL, RELAY_KAFKA_TLS, RELAY_CLICKHOUSE_URL, RELAY_REDIS_URL"
+	want := "RELAY_KAFKA_SASL, RELAY_KAFKA_TLS, RELAY_CLICKHOUSE_URL, RELAY_REDIS_URL, " +
+		"RELAY_REDIS_CA_FILE"
 	if strings.Count(out.String(), "\n") != 1 || !strings.Contains(out.String(), want) {
 		t.Error(out.String())
 	}

@@ -56,6 +56,9 @@ type Config struct {
 	SearchThreads     int      `flag:"search-threads" default:"0" help:"Cores of a ClickHouse server that one search may use; an account has at most two searches running. 0 means half of this machine's cores."`
 	SearchIndex       bool     `flag:"search-index" default:"false" help:"Keep a text index, which makes searches for rare text faster and storing events more expensive. relay migrate adds and removes it, dev does so when it starts, serve uses what is there."`
 	RedisURL          string   `section:"Redis" flag:"redis-url" unset:"each node limits by itself and nothing is deduplicated" secret:"yes" help:"Address of the Redis that nodes share for rates, deduplication and circuit breakers: redis://, rediss:// or unix://."`
+	RedisCAFile       string   `flag:"redis-ca-file" unset:"the system's root certificates" help:"PEM file with the root certificates that a Redis at rediss:// is trusted by."`
+	RedisCertFile     string   `flag:"redis-cert-file" unset:"no client certificate" help:"PEM file with the client certificate (mTLS) for Redis. A changed file is used for new connections."`
+	RedisKeyFile      string   `flag:"redis-key-file" unset:"none" help:"PEM file with the client certificate's private key. Give both files or neither."`
 	Fsync             bool     `section:"Embedded engines" flag:"fsync" default:"true" help:"Acknowledge only what the disk has. With false a power cut loses the last seconds."`
 	ChdbLib           string   `flag:"chdb-lib" unset:"lib/libchdb.so beside the executable" help:"Path of libchdb.so, the embedded ClickHouse."`
 	MasterKeys        string   `section:"Secrets and first users" flag:"master-keys" unset:"required by serve; dev creates one in the data directory" secret:"yes" help:"Keys that seal the secrets of the configuration, as name:base64 of 32 bytes, separated by commas. The first seals, all of them open."`
@@ -155,6 +158,7 @@ func (s Config) Stream() stream.Config {
 func (s Config) Limit() limit.Config {
 	cfg := limit.DefaultConfig()
 	cfg.URL, cfg.Dial = s.RedisURL, s.DialRedis
+	cfg.CAFile, cfg.CertFile, cfg.KeyFile = s.RedisCAFile, s.RedisCertFile, s.RedisKeyFile
 	return cfg
 }
 

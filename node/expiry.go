@@ -26,6 +26,8 @@ func (s Config) certificateFiles() (files []certificateFile) {
 	add("RELAY_TLS_CERT_FILE", s.TLSCertFile, false)
 	add("RELAY_KAFKA_TLS", s.KafkaTLS, true)
 	add("RELAY_KAFKA_CERT_FILE", s.KafkaCertFile, false)
+	add("RELAY_REDIS_CA_FILE", s.RedisCAFile, true)
+	add("RELAY_REDIS_CERT_FILE", s.RedisCertFile, false)
 	add("RELAY_EGRESS_CA_FILE", s.EgressCAFile, true)
 	return files
 }

@@ -9,6 +9,8 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,5 +78,25 @@ func TestCertificateExpiry(t *testing.T) {
 		"RELAY_TLS_CERT_FILE": unread, "RELAY_KAFKA_TLS": unread, "RELAY_EGRESS_CA_FILE": unread})
 	if files := (Config{KafkaTLS: "system"}).certificateFiles(); len(files) != 0 {
 		t.Errorf("%v", files)
+	}
+}
+
+// Every setting with certificates is watched.
+func TestEveryCertificateSettingIsWatched(t *testing.T) {
+	var s Config
+	want := map[string]bool{}
+	settings := reflect.ValueOf(&s).Elem()
+	for i := range settings.NumField() {
+		name := settings.Type().Field(i).Tag.Get("flag")
+		if strings.HasSuffix(name, "cert-file") || strings.HasSuffix(name, "ca-file") || name == "kafka-tls" {
+			settings.Field(i).SetString("/file.pem")
+			want["RELAY_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))] = true
+		}
+	}
+	for _, file := range s.certificateFiles() {
+		delete(want, file.setting)
+	}
+	if len(want) > 0 {
+		t.Errorf("not watched: %v", want)
 	}
 }

@@ -28,7 +28,14 @@ func newDialer(c *tls.Config, connect connector) (d *dialer, cancelDials func())
 	switch {
 	case connect != nil:
 	case c != nil:
-		connect = (&tls.Dialer{Config: c}).DialContext
+		secure := &tls.Dialer{Config: c}
+		connect = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := secure.DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return secureConn{conn}, nil
+		}
 	default:
 		connect = (&net.Dialer{}).DialContext
 	}
@@ -43,7 +50,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	defer context.AfterFunc(d.limiterCtx, cancel)()
 	conn, err := d.connect(ctx, network, addr)
 	if err != nil {
-		return failedConn{dialError{text: err.Error(), at: time.Now()}}, nil
+		return failedConn{dialError{text: explainTLS(err).Error(), at: time.Now()}}, nil
 	}
 	return conn, nil
 }

@@ -56,7 +56,11 @@ func TestDialTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if c, ok := conn.(*tls.Conn); !ok || !c.ConnectionState().HandshakeComplete {
-		t.Errorf("it is a %T", conn)
+	c, ok := conn.(secureConn)
+	if !ok {
+		t.Fatalf("it is a %T", conn)
+	}
+	if c, ok := c.Conn.(*tls.Conn); !ok || !c.ConnectionState().HandshakeComplete {
+		t.Errorf("it has a %T", c)
 	}
 }

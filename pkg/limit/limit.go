@@ -31,6 +31,9 @@ import (
 type Config struct {
 	// URL of Redis: redis://, rediss:// or unix://. Empty: each node limits for itself.
 	URL string
+	// CAFile is a PEM file with the root certificates to trust; empty: the system's. CertFile and KeyFile are the client
+	// certificate (mTLS) and its private key. They need rediss://.
+	CAFile, CertFile, KeyFile string
 	// Dial connects to Redis, whatever address the URL names; nil dials the URL's address.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout bounds every exchange with Redis, including the wait for a connection.

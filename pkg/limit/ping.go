@@ -22,7 +22,7 @@ func Ping(ctx context.Context, cfg Config) (took time.Duration, err error) {
 	for range 2 { // the first connects
 		began := time.Now()
 		if err := client.Ping(ctx).Err(); err != nil {
-			return 0, fmt.Errorf("ping redis: %w", err)
+			return 0, fmt.Errorf("ping redis: %w", explainTLS(err))
 		}
 		took = time.Since(began)
 	}

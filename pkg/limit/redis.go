@@ -29,11 +29,14 @@ func (noLog) Printf(context.Context, string, ...any) {}
 // options parses the URL and sets the limits of this package; nil without a URL.
 func (c Config) options() (*redis.Options, error) {
 	if c.URL == "" {
-		return nil, nil
+		return nil, c.setTLS(nil)
 	}
 	o, err := redis.ParseURL(c.URL)
 	if err != nil {
 		return nil, errURL
+	}
+	if err := c.setTLS(o.TLSConfig); err != nil {
+		return nil, err
 	}
 	o.Protocol, o.DisableIdentity = 2, true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -82,7 +85,7 @@ func (l *Limiter) exchange(ctx context.Context, kind string, exchange func(conte
 	default:
 		l.metrics.errors.WithLabelValues(kind).Inc()
 		if l.breaker.failed(l.elapsed()) {
-			l.log.Warn("redis is unavailable, this node limits for itself", "error", err)
+			l.log.Warn("redis is unavailable, this node limits for itself", "error", explainTLS(err))
 		}
 	}
 	return err

@@ -41,6 +41,25 @@ func Redis(t testing.TB) *Engine {
 	return startEngine(t, e)
 }
 
+// SecureRedis starts a redis-server that serves TLS alone on Addr, with a certificate. It wants client certificates of
+// the CA if wantsClient is set.
+func SecureRedis(t testing.TB, ca *CA, certificate Pair, wantsClient bool) *Engine {
+	t.Helper()
+	plain, secure := FreePort(t), FreePort(t)
+	run := redisProcess(t, "127.0.0.1", plain)
+	clients := map[bool]string{true: "yes", false: "no"}[wantsClient]
+	run.command = append(run.command, "--tls-port", strconv.Itoa(secure), "--tls-ca-cert-file", ca.File,
+		"--tls-cert-file", certificate.CertFile, "--tls-key-file", certificate.KeyFile, "--tls-auth-clients", clients)
+	e := &Engine{Addr: fmt.Sprintf("127.0.0.1:%d", secure), checkReady: checkPing, startLimit: 5 * time.Minute,
+		Description: "redis-server with TLS, a process of its own", runner: run}
+	e.URL = "rediss://" + e.Addr
+	// Whether it is ready is asked without TLS.
+	e.dial = func(network, _ string) (net.Conn, error) {
+		return net.Dial(network, fmt.Sprintf("127.0.0.1:%d", plain))
+	}
+	return startEngine(t, e)
+}
+
 func redisProcess(t testing.TB, bind string, port int) *process {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
