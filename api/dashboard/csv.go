@@ -48,9 +48,9 @@ var csvLists = map[string]csvList{
 		"id name rule severity status masked first_seen last_seen occurrences environment release test unverified")},
 	"audit": {api: "/v1/audit", filters: auditFilters, columns: strings.Fields("id at actor.type actor.id actor.name " +
 		"action entity.type entity.id changes remote_ip request_id use.count use.last_at use.node")},
-	"replays": {api: "/v1/replays", filters: replayListFilters, columns: strings.Fields("run_id state since until " +
+	"replays": {api: "/v1/replays", filters: jobFilters, columns: strings.Fields("run_id state since until " +
 		"events queued delivered failed skipped created_at created_by")},
-	"recoveries": {api: "/v1/recoveries", filters: recoveryFilters, columns: strings.Fields("id endpoint_id " +
+	"recoveries": {api: "/v1/recoveries", filters: jobFilters, columns: strings.Fields("id endpoint_id " +
 		"destination_id state since until total pending queued delivered failed skipped stop_reason rate_per_second " +
 		"created_at finished_at created_by")},
 	"recovery-items": {api: "/v1/recoveries/{id}/items", filters: []string{"state"}, columns: strings.Fields("id " +

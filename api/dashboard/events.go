@@ -92,6 +92,7 @@ type eventsPage struct {
 	Follow, Pause    string // paths of this list, followed and not
 	Next             string // path of the older events; empty: there are none
 	CSV, Deliveries  string // paths of the same list as CSV, and of its deliveries
+	Replay           string // path of the form that replays the list; empty: a replay cannot select it
 	First            bool   // this is the first page
 	Search           bool   // texts in bodies and headers are searched
 	// Partial says that the search has ended before it reached the end of its time; Scanned is how many events it has
@@ -250,8 +251,9 @@ func readEvents(v *visit, query url.Values, p *eventsPage) error {
 }
 
 // readEndpointNames returns the names of at most maxEndpointChoices endpoints by id, and the same as choices. more says
-// that there are more of them. Without the configuration there are none.
-func readEndpointNames(v *visit) (names map[string]string, choices []option, more bool, err error) {
+// that there are more of them. The choices have chosen, the id of an endpoint or "", even if it was deleted: its events
+// stay. Without the configuration there are none.
+func readEndpointNames(v *visit, chosen string) (names map[string]string, choices []option, more bool, err error) {
 	var list struct {
 		Data []struct {
 			ID, Name string
@@ -269,20 +271,19 @@ func readEndpointNames(v *visit) (names map[string]string, choices []option, mor
 		names[e.ID] = e.Name
 		choices = append(choices, option{Value: e.ID, Text: e.Name})
 	}
-	return names, choices, list.NextCursor != "", nil
+	if more = list.NextCursor != ""; chosen != "" && names[chosen] == "" && !more {
+		choices = append(choices, option{Value: chosen, Text: chosen})
+	}
+	return names, choices, more, nil
 }
 
 // nameEndpoints reads the endpoints for the filter and for the names in the list.
 func nameEndpoints(v *visit, p *eventsPage) error {
-	names, choices, more, err := readEndpointNames(v)
+	names, choices, more, err := readEndpointNames(v, p.Form.Value("endpoint_id"))
 	if err != nil {
 		return err
 	}
 	p.Endpoints, p.TooManyEndpoints = choices, more
-	// An endpoint that was deleted keeps its events: the filter goes on naming it.
-	if id := p.Form.Value("endpoint_id"); id != "" && names[id] == "" && !p.TooManyEndpoints {
-		p.Endpoints = append(p.Endpoints, option{Value: id, Text: id})
-	}
 	for _, e := range p.Events {
 		e.EndpointName = names[e.EndpointID]
 	}
@@ -298,6 +299,9 @@ func setListLinks(v *visit, query url.Values, tail bool, p *eventsPage) {
 	filter := strings.TrimPrefix(p.Pause, eventsPath)
 	p.CSV, p.Deliveries = csvLink("events", nil)+filter, csvLink("deliveries", nil)+filter
 	p.Follow = listPath(first, "tail", "1")
+	if p.First {
+		p.Replay = replayLink(first, p.Last())
+	}
 	if tail && p.First && p.Form.Error == "" { // also while the store is unavailable, which ends
 		p.Live, v.selfReloading = p.Follow, true
 	}

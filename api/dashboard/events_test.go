@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 const oneEvent = `{"data":[{"id":"evt_0000000000000000000000000a","object":"event","endpoint_id":"ep_1","type":"a<b>",
@@ -67,6 +69,38 @@ func TestFiltersReachTheAPI(t *testing.T) {
 	b.get(eventsPath + "?unknown=1&limit=1000000")
 	if got := r.listed(); got.Has("unknown") || got.Get("limit") != "50" {
 		t.Errorf("%v", got)
+	}
+}
+
+// The list leads to the form of a replay that selects the same events, or none that a replay can tell from others.
+func TestListOfEventsLeadsToItsReplay(t *testing.T) {
+	r := eventsRig(t)
+	b := r.signedIn()
+	const oldest = "since=2026-08-21T22%3A24%3A35Z" // is when the oldest event was received
+	for query, want := range map[string]string{
+		"status=failed&type=a.*":                  oldest + "&amp;status=failed&amp;type=a.%2A",
+		"endpoint_id=ep_1&since=2026-08-20":       "endpoint_id=ep_1&amp;since=2026-08-20",
+		"status=failed&since=2026-08-20&until=21": "since=2026-08-20&amp;status=failed&amp;until=21",
+		"destination_id=dst_1&run_id=":            "destination_id=dst_1&amp;" + oldest,
+		"":                                        "",
+		"since=2026-08-20":                        "",
+		"status=failed&source=api":                "",
+		"status=failed&q=x":                       "",
+		"status=failed&body_path=a":               "",
+		"status=failed&tail=1":                    "",
+		"status=failed&cursor=c2":                 "",
+	} {
+		page := b.get(eventsPath + "?" + query).want(200).main()
+		switch link := `href="` + newReplayPath + "?" + want + `"`; {
+		case want == "" && strings.Contains(page, newReplayPath):
+			t.Errorf("%q leads to a replay of other events", query)
+		case want != "" && !strings.Contains(page, link):
+			t.Errorf("%q does not lead to %s", query, link)
+		}
+	}
+	r.people.person.Scope = config.Read
+	if page := r.signedIn().get(eventsPath + "?status=failed").want(200).main(); strings.Contains(page, newReplayPath) {
+		t.Error("a person who may only read is led to a replay")
 	}
 }
 

@@ -57,6 +57,34 @@ func listRows[T any](v *visit, api, path string, names []string, rows *[]T) (*fi
 	return l, nil
 }
 
+// jobList is a filteredList of jobs of endpoints, such as replays, with the choices of its filters.
+type jobList struct {
+	*filteredList
+	Endpoints, States []option
+
+	names map[string]string // of endpoints, by id
+}
+
+// jobFilters are the filters of a jobList.
+var jobFilters = []string{"state", "endpoint_id"}
+
+// listJobs reads a page of the list /v1/NAME, which is shown at /app/NAME, into rows. states are the choices of the
+// filter of states.
+func listJobs[T any](v *visit, name string, states []string, rows *[]T) (l *jobList, err error) {
+	l = &jobList{}
+	if l.filteredList, err = listRows(v, "/v1/"+name, "/app/"+name, jobFilters, rows); err != nil {
+		return nil, err
+	}
+	if l.names, l.Endpoints, _, err = readEndpointNames(v, l.Filters.Value("endpoint_id")); err != nil {
+		return nil, err
+	}
+	l.CSV = csvLink(name, l.Filters.values)
+	for _, s := range states {
+		l.States = append(l.States, option{Value: s, Text: strings.ReplaceAll(s, "_", " ")})
+	}
+	return l, nil
+}
+
 // filtersOf returns the filters that a query has, without the spaces around them.
 func filtersOf(asked url.Values, names []string) url.Values {
 	out := url.Values{}

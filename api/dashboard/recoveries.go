@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -23,32 +24,20 @@ const (
 
 // recoveriesPage is the data of the list of recoveries.
 type recoveriesPage struct {
-	*filteredList
-	Jobs      []*recoveryData
-	Endpoints []option
-	States    []option
+	*jobList
+	Jobs []*recoveryData
 }
-
-var recoveryFilters = []string{"state", "endpoint_id"}
 
 // listRecoveries shows the recoveries of the last 30 days, newest first.
 func listRecoveries(v *visit) error {
 	p := &recoveriesPage{}
 	var err error
-	p.filteredList, err = listRows(v, "/v1/recoveries", recoveriesPath, recoveryFilters, &p.Jobs)
-	if err != nil {
+	states := event.Convert[string](config.RecoveryStates()...)
+	if p.jobList, err = listJobs(v, "recoveries", states, &p.Jobs); err != nil {
 		return err
-	}
-	names, choices, _, err := readEndpointNames(v)
-	if err != nil {
-		return err
-	}
-	p.Endpoints, p.CSV = choices, csvLink("recoveries", p.Filters.values)
-	for _, s := range config.RecoveryStates() {
-		p.States = append(p.States, option{Value: string(s), Text: strings.ReplaceAll(string(s), "_", " ")})
 	}
 	for _, j := range p.Jobs {
-		j.EndpointName = names[j.EndpointID]
+		j.EndpointName = p.names[j.EndpointID]
 	}
 	return v.page("recoveries", p)
 }
@@ -91,7 +80,7 @@ func newRecoveryForm(v *visit) error {
 func showRecoveryForm(v *visit, f *form) error {
 	p := &recoveryForm{Form: f}
 	var err error
-	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v); err != nil {
+	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v, ""); err != nil {
 		return err
 	}
 	endpoint := f.Value("endpoint_id")

@@ -1,12 +1,12 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +49,8 @@ type runData struct {
 	Skipped   int64           `json:"skipped"`
 	CreatedAt string          `json:"created_at"`
 	CreatedBy *string         `json:"created_by"`
+
+	endpointNames map[string]string // by id; those that are missing are shown by their id
 }
 
 // Path is the page of the run.
@@ -115,6 +117,11 @@ func (x *runData) FilterText() string {
 		if json.Unmarshal(raw, &many) != nil {
 			many = []string{rawText(raw)}
 		}
+		for i, id := range many {
+			if name == "endpoint_id" {
+				many[i] = cmp.Or(x.endpointNames[id], id)
+			}
+		}
 		parts = append(parts, strings.ReplaceAll(strings.TrimSuffix(name, "_id"), "_", " ")+" "+strings.Join(many, ", "))
 	}
 	return strings.Join(parts, " · ")
@@ -131,28 +138,22 @@ func (x *runData) FailedWidth() string    { return x.width(x.Failed) }
 
 // replaysPage is the data of the list of runs.
 type replaysPage struct {
-	*filteredList
-	Runs      []*runData
-	Endpoints []option
-	States    []option
+	*jobList
+	Runs []*runData
 }
 
-var replayListFilters = []string{"state", "endpoint_id"}
+// runStates are the states of a run.
+var runStates = []string{"queueing", "queued", "interrupted", "cancelled"}
 
 // listReplays shows the runs of the last 30 days, newest first.
 func listReplays(v *visit) error {
 	p := &replaysPage{}
 	var err error
-	p.filteredList, err = listRows(v, "/v1/replays", replaysPath, replayListFilters, &p.Runs)
-	if err != nil {
+	if p.jobList, err = listJobs(v, "replays", runStates, &p.Runs); err != nil {
 		return err
 	}
-	if _, p.Endpoints, _, err = readEndpointNames(v); err != nil {
-		return err
-	}
-	p.CSV = csvLink("replays", p.Filters.values)
-	for _, s := range []string{"queueing", "queued", "interrupted", "cancelled"} {
-		p.States = append(p.States, option{Value: s, Text: s})
+	for _, x := range p.Runs {
+		x.endpointNames = p.names
 	}
 	return v.page("replays", p)
 }
@@ -190,6 +191,25 @@ func replayFields() []string { return append(replayFilters(), "since", "until", 
 // defaultReplayRate is the rate of a replay unless somebody chooses another, in deliveries a second.
 const defaultReplayRate = "50"
 
+// replayLink returns the path of the form of a new replay with the selection of a list of events, or "" if a replay
+// selects by none of its filters, or cannot select by one of them. oldest is the last event of the list.
+func replayLink(query url.Values, oldest *eventRow) string {
+	selected := filtersOf(query, replayFilters())
+	n := len(selected)
+	for _, name := range []string{"since", "until"} {
+		if query.Has(name) {
+			selected.Set(name, query.Get(name))
+		}
+	}
+	if n == 0 || oldest == nil || len(selected) < len(query)-1 { // a query has a limit too
+		return ""
+	}
+	if !query.Has("since") {
+		selected.Set("since", oldest.ReceivedAt.UTC().Truncate(time.Second).Format(time.RFC3339))
+	}
+	return newReplayPath + "?" + selected.Encode()
+}
+
 // newReplayForm shows the form with the selection of the URL, such as that of a list of events.
 func newReplayForm(v *visit) error {
 	shown := filtersOf(v.r.URL.Query(), replayFields())
@@ -205,12 +225,8 @@ func newReplayForm(v *visit) error {
 func (v *visit) showReplayForm(f *form, plan *replayPlan) error {
 	p := &replayForm{Form: f, Plan: plan}
 	var err error
-	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v); err != nil {
+	if _, p.Endpoints, p.TooMany, err = readEndpointNames(v, f.Value("endpoint_id")); err != nil {
 		return err
-	}
-	known := func(o option) bool { return o.Value == f.Value("endpoint_id") }
-	if id := f.Value("endpoint_id"); id != "" && !p.TooMany && !slices.ContainsFunc(p.Endpoints, known) {
-		p.Endpoints = append(p.Endpoints, option{Value: id, Text: id})
 	}
 	for _, s := range []string{"failed", "delivered", "pending", "retrying", "skipped", "rejected"} {
 		p.Statuses = append(p.Statuses, option{Value: s, Text: s})
@@ -325,6 +341,11 @@ func showReplay(v *visit) error {
 	x, err := readRun(v)
 	if err != nil {
 		return err
+	}
+	if !v.isFragment() { // the part that follows the run has no selection
+		if x.endpointNames, _, _, err = readEndpointNames(v, ""); err != nil {
+			return err
+		}
 	}
 	p := &replayPageData{runData: x}
 	if x.GoesOn() {

@@ -23,7 +23,9 @@ func replayRig(t *testing.T) *rig {
 func TestReplayFromSelectionToRun(t *testing.T) {
 	r := replayRig(t)
 	b := r.signedIn()
-	b.get(replaysPath+"?state=queued").want(200, "sending", "order&lt;b&gt;", "1,200", "usr_1",
+	named := "endpoint orders · status failed"
+	b.get("/app/replays/run_1").want(200, named)
+	b.get(replaysPath+"?state=queued").want(200, named, "sending", "order&lt;b&gt;", "1,200", "usr_1",
 		`href="/app/replays/run_1"`, "cursor=c2", `href="/app/csv/replays?state=queued"`)
 	r.api.on("POST /v1/replays", 200, `{"events":1000,"queued":1200,"run_id":null,"truncated":false,
 "warnings":[{"param":"status","message":"3 of these events are delivered unchecked"}]}`)

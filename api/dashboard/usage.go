@@ -98,7 +98,7 @@ func showUsage(v *visit) error {
 	} else if err != nil {
 		return err
 	}
-	names, _, _, err := readEndpointNames(v)
+	names, _, _, err := readEndpointNames(v, "")
 	if err != nil {
 		return err
 	}
