@@ -55,6 +55,8 @@ type Target struct {
 	OpenFiles, WantFiles int
 	// CertFile is the file with the certificate that the node serves; empty if it serves none.
 	CertFile string
+	// Endpoints are where ClickHouse and Redis use TLS; the doctor asks Kafka for its own.
+	Endpoints []Endpoint
 	// Ledger reconciles accepted events with their deliveries; nil = skip this check.
 	Ledger func(context.Context) Check
 	// DroppedHits returns how many hits of leaked secrets have no finding since the node's start; nil = skip this.
@@ -100,6 +102,9 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 	}
 	if target.CertFile != "" {
 		groups = append(groups, checkGroup{"certificate", single(x.certificate)})
+	}
+	if target.Stream.TLS != "" || len(target.Endpoints) > 0 {
+		groups = append(groups, checkGroup{"engine certificates", single(x.engineCertificates)})
 	}
 	if target.OpenFiles > 0 {
 		groups = append(groups, checkGroup{"open files", single(x.openFiles)})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/doctor"
 	"github.com/eventrelay/relay/ledger"
+	"github.com/eventrelay/relay/pkg/certfile"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -37,6 +38,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 		BaseURL:  n.url,
 		WeakKeys: n.s.WeakKeys(), Now: n.now, Retention: n.s.retention(), RedisSettings: n.s.redisSettings(),
 		OpenFiles: openFiles(), WantFiles: fewFiles, CertFile: n.s.TLSCertFile, DroppedHits: n.droppedHits,
+		Endpoints: n.s.endpoints(),
 	})
 }
 
@@ -49,7 +51,7 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 		DataDir:  s.DataDir,
 		BaseURL:  s.BaseURL,
 		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(), RedisSettings: s.redisSettings(),
-		CertFile: s.TLSCertFile,
+		CertFile: s.TLSCertFile, Endpoints: s.endpoints(),
 	}
 	if s.ClickHouseURL != "" {
 		reader, err := read.NewReader(
@@ -116,6 +118,30 @@ func (s Config) missingStoreRights(ctx context.Context) (missing []string, err e
 		}
 	}
 	return missing, nil
+}
+
+// endpoints returns where ClickHouse and Redis use TLS, each once.
+func (s Config) endpoints() (all []doctor.Endpoint) {
+	seen := make(map[string]bool)
+	add := func(engine string, e certfile.Endpoint) {
+		if !seen[e.Addr] {
+			seen[e.Addr] = true
+			all = append(all, doctor.Endpoint{Engine: engine, Endpoint: e})
+		}
+	}
+	for _, urls := range []string{s.ClickHouseURL, s.ReadURL, s.SearchURL} {
+		if urls == "" {
+			continue
+		}
+		servers, _ := schema.Endpoints(urls) // Validate has checked the URLs
+		for _, e := range servers {
+			add(doctor.EngineClickHouse, e)
+		}
+	}
+	if e, secure := s.Limit().Endpoint(); secure {
+		add(doctor.EngineRedis, e)
+	}
+	return all
 }
 
 func (s Config) pingRedis() func(context.Context) (time.Duration, error) {

@@ -34,3 +34,24 @@ func TestBaseURLIsCallable(t *testing.T) {
 	f(Config{TLSCertFile: "c"}, "[::]:443", "https://localhost:443")
 	f(Config{BaseURL: "https://relay.example/"}, "[::]:443", "https://relay.example")
 }
+
+// The doctor asks every server of ClickHouse and Redis that uses TLS, each once.
+func TestEndpointsOfEngines(t *testing.T) {
+	s := Config{ClickHouseURL: "https://a.example:8443,b.example:8443/relay,http://plain.example:8123/relay",
+		ReadURL: "https://a.example:8443/relay,https://c.example:8443/relay", RedisURL: "rediss://redis.example:6380"}
+	var got []string
+	for _, e := range s.endpoints() {
+		if e.TLS == nil {
+			t.Errorf("%s has no TLS", e.Addr)
+		}
+		got = append(got, e.Engine+" "+e.Addr)
+	}
+	want := []string{"ClickHouse a.example:8443", "ClickHouse b.example:8443", "ClickHouse c.example:8443",
+		"Redis redis.example:6380"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := (Config{RedisURL: "redis://redis.example"}).endpoints(); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}

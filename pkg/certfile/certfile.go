@@ -1,4 +1,5 @@
-// Package certfile reads PEM files with certificates for connections to the engines.
+// Package certfile reads PEM files with certificates for connections to the engines, and the certificates that engines
+// present.
 package certfile
 
 import (

@@ -35,6 +35,15 @@ func (c Config) setTLS(conf *tls.Config) (err error) {
 	return nil
 }
 
+// Endpoint returns where Redis uses TLS; ok is false if it does not.
+func (c Config) Endpoint() (e certfile.Endpoint, ok bool) {
+	o, err := c.options()
+	if o == nil || err != nil || o.TLSConfig == nil {
+		return e, false
+	}
+	return certfile.Endpoint{Addr: o.Addr, TLS: o.TLSConfig}, true
+}
+
 // explainTLS adds to an error of a connection the setting to correct.
 func explainTLS(err error) error {
 	var untrusted *tls.CertificateVerificationError

@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/eventrelay/relay/pkg/certfile"
 )
 
 // Backlog is the records of one partition that a group has not completed.
@@ -74,6 +79,31 @@ func (r *Reader) MemberCount(ctx context.Context, group string) (int, error) {
 		return 0, fmt.Errorf("describe group %s: %w", group, err)
 	}
 	return len(described[r.cfg.Prefix+group].Members), nil
+}
+
+// Endpoints returns where the brokers use TLS: those of Config.Brokers, and those that they name if one answers.
+// It is empty without TLS.
+func (r *Reader) Endpoints(ctx context.Context) []certfile.Endpoint {
+	if r.cfg.TLS == "" {
+		return nil
+	}
+	conf, err := r.cfg.tlsConfig()
+	if err != nil {
+		return nil // NewReader has reported it
+	}
+	addrs := slices.Clone(r.cfg.Brokers)
+	brokers, err := r.adm.ListBrokers(ctx)
+	if err == nil {
+		for _, b := range brokers {
+			addrs = append(addrs, net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))))
+		}
+	}
+	slices.Sort(addrs)
+	var all []certfile.Endpoint
+	for _, addr := range slices.Compact(addrs) {
+		all = append(all, certfile.Endpoint{Addr: addr, TLS: conf})
+	}
+	return all
 }
 
 // BrokerCount returns how many brokers are registered with the cluster now.

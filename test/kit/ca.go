@@ -35,7 +35,7 @@ func NewCA(t testing.TB) *CA {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Test CA"}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:  x509.KeyUsageCertSign,
-		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &ca.key.PublicKey, ca.key)
 	if err == nil {
@@ -71,14 +71,15 @@ func writePEM(t testing.TB, file string, blocks ...*pem.Block) {
 // Pair is a certificate with its key, in PEM files.
 type Pair struct{ CertFile, KeyFile, BothFile string }
 
-// Issue issues a certificate for a name, for 127.0.0.1 and localhost, that ends at a time. It serves and it connects.
+// Issue issues a certificate for a name, for 127.0.0.1 and localhost, that is valid from two days ago until a
+// time. It serves and it connects.
 func (ca *CA) Issue(t testing.TB, name string, until time.Time) Pair {
 	t.Helper()
 	ca.issued++
 	key := newKey(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1 + ca.issued), Subject: pkix.Name{CommonName: name},
-		NotBefore: until.Add(-48 * time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
