@@ -194,3 +194,20 @@ func TestEndpointTraffic(t *testing.T) {
 	}
 	other.do("GET", path, nil).wantError(503, "unavailable", "")
 }
+
+// The list of endpoints waits a second at most for the figures of a store that hangs.
+func TestListOfEndpointsDoesNotWaitForTheStore(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, withRates(0, 0, 0))
+	name := c.endpoint(nil).text("name")
+	finish := make(chan struct{})
+	defer close(finish)
+	c.fake.OverviewFunc = func(string, time.Time) (event.Overview, error) {
+		<-finish
+		return event.Overview{}, nil
+	}
+	page := newPages(c).open("GET", "/app/endpoints", 200)
+	if !strings.Contains(page, name) || !strings.Contains(page, "requests are not known at the moment") {
+		t.Errorf("the list is %s", page)
+	}
+}

@@ -29,13 +29,13 @@ type recentAnswer[T any] struct {
 	value T
 }
 
-// get returns the answer to key. load is not cancelled when its caller leaves: others wait for it. Errors are not
-// remembered.
+// get returns the answer to key, or the error of ctx if that ends before. load goes on when its caller leaves: others
+// wait for it. Errors are not remembered.
 func (r *recent[T]) get(ctx context.Context, key string, load func(context.Context) (T, error)) (T, error) {
 	if value, ok := r.remembered(key); ok {
 		return value, nil
 	}
-	value, err, _ := r.runs.Do(key, func() (any, error) {
+	loaded := r.runs.DoChan(key, func() (any, error) {
 		if value, ok := r.remembered(key); ok {
 			return value, nil
 		}
@@ -45,11 +45,16 @@ func (r *recent[T]) get(ctx context.Context, key string, load func(context.Conte
 		}
 		return value, err
 	})
-	if err != nil {
-		var none T
-		return none, err
+	var none T
+	select {
+	case <-ctx.Done():
+		return none, ctx.Err()
+	case x := <-loaded:
+		if x.Err != nil {
+			return none, x.Err
+		}
+		return x.Val.(T), nil
 	}
-	return value.(T), nil
 }
 
 func (r *recent[T]) remembered(key string) (value T, ok bool) {

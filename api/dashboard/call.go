@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -60,9 +61,21 @@ func (v *visit) send(method, path string, body any, nonce string, out any) error
 	return v.call(method, path, nil, text, nonce, out)
 }
 
-// call calls the API as the person. If the store is behind, the page says as of when its data is.
+// getSoon is get for what a page can do without: it waits a second for the answer.
+func (v *visit) getSoon(path string, out any) error {
+	ctx, cancel := context.WithTimeout(v.r.Context(), time.Second)
+	defer cancel()
+	return v.callWith(ctx, http.MethodGet, path, nil, nil, "", out)
+}
+
 func (v *visit) call(method, path string, query url.Values, body []byte, nonce string, out any) error {
-	ctx := config.WithSessionCheck(v.r.Context(), v.checkSession)
+	return v.callWith(v.r.Context(), method, path, query, body, nonce, out)
+}
+
+// callWith calls the API as the person. If the store is behind, the page says as of when its data is.
+func (v *visit) callWith(ctx context.Context, method, path string, query url.Values, body []byte, nonce string,
+	out any) error {
+	ctx = config.WithSessionCheck(ctx, v.checkSession)
 	status, header, text := v.deps.API.Call(ctx, v.principal(), method, path, query, body, nonce)
 	if at := header.Get("Relay-Data-As-Of"); at != "" && (v.asOf == "" || at < v.asOf) {
 		v.asOf = at // the format sorts by time

@@ -147,13 +147,6 @@ func (d *destinationData) Status() status {
 	return newStatus(d.State)
 }
 
-// MarkStatus is Status for a mark that stands alone: its word names the destination.
-func (d *destinationData) MarkStatus() status {
-	s := d.Status()
-	s.Word = d.Title() + ": " + s.Word
-	return s
-}
-
 // Why explains the state of a destination.
 func (d *destinationData) Why() string {
 	reason := ""
@@ -193,7 +186,11 @@ func (e *endpointData) State() string {
 		if d.State == "active" {
 			active++
 		} else {
-			waiting = append(waiting, d.Title()+" is "+d.State)
+			text := d.Title() + " is " + d.State
+			if reason := textOf(d.StateReason); reason != "" && reason != "manual" {
+				text += " (" + reason + ")"
+			}
+			waiting = append(waiting, text)
 		}
 	}
 	total := plural(len(e.Destinations), "destination", "destinations")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -134,16 +135,7 @@ func (d *destinationTraffic) Status() status {
 
 // Why explains the state, and says how many requests have failed.
 func (d *destinationTraffic) Why() string {
-	why := d.destinationData.Why()
-	if d.LastHour.Failed > 0 {
-		failed := fmt.Sprintf("%s of %s in the last hour failed.", number(d.LastHour.Failed),
-			plural(int(d.LastHour.Requests), "request", "requests"))
-		if why != "" {
-			why += " "
-		}
-		why += failed
-	}
-	return why
+	return strings.TrimSpace(d.destinationData.Why() + " " + d.LastHour.Problem())
 }
 
 // Clock is the hour of a step.

@@ -7,8 +7,9 @@ import (
 
 // endpointsPage is the data of the list of endpoints.
 type endpointsPage struct {
-	Endpoints   []*endpointData
+	Endpoints   []*endpointRow
 	Unavailable string // why the list could not be read
+	NoTraffic   bool   // the requests could not be read
 	BaseURL     string
 	First       bool   // it is the first page of the list
 	Next        string // path of the next page; empty: there is none
@@ -17,8 +18,8 @@ type endpointsPage struct {
 // listEndpoints shows the endpoints, newest first.
 func listEndpoints(v *visit) error {
 	var list struct {
-		Data       []*endpointData `json:"data"`
-		NextCursor string          `json:"next_cursor"`
+		Data       []*endpointRow `json:"data"`
+		NextCursor string         `json:"next_cursor"`
 	}
 	query, p := url.Values{"limit": {"50"}}, endpointsPage{First: true, BaseURL: v.cfg.BaseURL}
 	if cursor := v.r.URL.Query().Get("cursor"); cursor != "" {
@@ -34,6 +35,11 @@ func listEndpoints(v *visit) error {
 	p.Endpoints = list.Data
 	if list.NextCursor != "" {
 		p.Next = endpointsPath + "?" + url.Values{"cursor": {list.NextCursor}}.Encode()
+	}
+	if len(p.Endpoints) > 0 {
+		if p.NoTraffic, err = addTraffic(v, p.Endpoints); err != nil {
+			return err
+		}
 	}
 	return v.page("endpoints", p)
 }

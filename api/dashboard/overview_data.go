@@ -134,6 +134,14 @@ func (m *measuredData) Share() string { return percent(m.Delivered, m.Requests) 
 // FirstShare is the part of deliveries whose first attempt succeeded.
 func (m *measuredData) FirstShare() string { return percent(m.FirstDelivered, m.FirstAttempts) }
 
+// Problem says how many requests have failed; empty if none has.
+func (m *measuredData) Problem() string {
+	if m.Failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of %s in the last hour failed.", number(m.Failed), plural(int(m.Requests), "request", "requests"))
+}
+
 // P95 is the latency that 95 % of requests did not exceed.
 func (m *measuredData) P95() string {
 	if m.LatencyMS == nil {

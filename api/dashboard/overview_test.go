@@ -129,3 +129,52 @@ func TestPercent(t *testing.T) {
 		}
 	}
 }
+
+// The list of endpoints shows at a look which of them need somebody, with the figures of the overview: no row costs a
+// read of its own. Without them nothing looks well that may fail.
+func TestListOfEndpointsShowsWhatFails(t *testing.T) {
+	r := newEndpointRig(t)
+	endpoint := func(id, destinations string) string {
+		return `{"id":"` + id + `","name":"` + id + `","enabled":true,"destinations":[` + destinations + `]}`
+	}
+	destination := func(id, state string) string {
+		return `{"id":"` + id + `","name":"` + id + `","state":"active","enabled":true` + state + `}`
+	}
+	r.api.on("GET /v1/endpoints", 200, `{"data":[`+strings.Join([]string{
+		endpoint("ep_held", destination("dst_1", `,"state":"held","state_reason":"breaker_open"`)),
+		endpoint("ep_alert", destination("dst_2", "")+","+destination("dst_3", "")),
+		endpoint("ep_partly", destination("dst_4", "")),
+		endpoint("ep_idle", destination("dst_5", "")),
+	}, ",")+`]}`)
+	traffic := `{"last_hour":` + noRequestsJSON + `,"minutes":[],"busiest":[],"worst":[{"endpoint_id":"ep_partly",
+"name":"","last_hour":` + lastHourJSON + `,"hours":[]}]}`
+	overview := `{"at":"2026-08-21T22:24:30.000Z","needs":{"alerts":{"total":1,"data":[{"rule":"failure_rate",
+"endpoint_id":"ep_alert","destination_id":"dst_2"}]}},"traffic":` + traffic + `}`
+	r.api.on("GET /v1/overview", 200, overview)
+	b := r.signedIn()
+	before := len(r.api.calls)
+	page := b.get(endpointsPath).want(200, "dst_1 is held (breaker_open)",
+		`<svg class="i failed" role="img" aria-label="dst_2: failing">`,
+		"20 of 120\u00a0requests in the last hour failed", `aria-label="dst_4: failing"`,
+		`<svg class="i note" role="img" aria-label="dst_3: active">`,
+		`<svg class="i delivered" role="img" aria-label="dst_5: active">`)
+	if main := page.main(); strings.Count(main, `class="st retrying on"`) != 2 ||
+		strings.Count(main, `class="st held on"`) != 1 || strings.Count(main, `class="st delivered"`) != 1 {
+		t.Errorf("the states are wrong: %s", main)
+	}
+	if calls := len(r.api.calls) - before; calls != 2 {
+		t.Errorf("the list makes %d calls, want 2", calls)
+	}
+	// Twenty others are busier and ten are worse: nothing is known of an endpoint that is among neither.
+	many := strings.Repeat(`{"endpoint_id":"ep_x","last_hour":`+noRequestsJSON+`},`, 20)
+	r.api.on("GET /v1/overview", 200, strings.NewReplacer(`"busiest":[`, `"busiest":[`+many[:len(many)-1], `"worst":[`,
+		`"worst":[`+many).Replace(overview))
+	b.get(endpointsPath).want(200, `<svg class="i note" role="img" aria-label="dst_5: active">`)
+	for status, body := range map[int]string{200: strings.Replace(overview, traffic, "null", 1), 503: storeAway} {
+		r.api.on("GET /v1/overview", status, body)
+		page := b.get(endpointsPath).want(200, "requests are not known at the moment", "dst_1 is held")
+		if strings.Contains(page.main(), `class="st delivered"`) {
+			t.Error("an endpoint looks well although nothing is known of it")
+		}
+	}
+}

@@ -213,7 +213,7 @@ func TestPagesCostLittle(t *testing.T) {
 	f("/app/events?endpoint_id="+endpoint, "/v1/events?limit=50&endpoint_id="+endpoint)
 	f("/app/events/"+sent, "/v1/events/"+sent)
 	f("/app/events/"+sent+"/attempts", "/v1/events/"+sent+"/attempts")
-	f("/app/endpoints", "/v1/endpoints?limit=50")
+	f("/app/endpoints", "/v1/endpoints?limit=50", "/v1/overview")
 	f("/app/endpoints/"+endpoint, "/v1/endpoints/"+endpoint, "/v1/endpoints/"+endpoint+"/traffic",
 		"/v1/alerts/history?state=firing&endpoint_id="+endpoint)
 }
