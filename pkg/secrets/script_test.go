@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -30,35 +32,42 @@ func TestScriptRulesAreCurrent(t *testing.T) {
 	}
 }
 
-// generateScript returns the rules for leaks, character sets and words as a module. It leaves out what the SDK does not
-// need: names, providers, severities.
-func generateScript(t *testing.T) []byte {
+// scriptFile is what of rules.json the SDK has: the rules for leaks, without names, providers and severities.
+type scriptFile struct {
+	Rules       []map[string]any
+	Stop, Known []string
+}
+
+func newScriptFile(t *testing.T) scriptFile {
 	t.Helper()
-	var file struct {
-		Rules       []map[string]any
-		Stop, Known []string
-	}
+	var file scriptFile
 	if err := json.Unmarshal(rulesFile, &file); err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	out.WriteString("// Made from pkg/secrets/rules.json by make generate. Do not edit.\n\nexport const rules = [\n")
-	for _, rule := range file.Rules {
+	file.Rules = slices.DeleteFunc(file.Rules, func(rule map[string]any) bool {
 		uses, hasUse := rule["use"].([]any)
-		if hasUse && !slices.Contains(uses, any(string(ForLeaks))) {
-			continue
-		}
+		return hasUse && !slices.Contains(uses, any(string(ForLeaks)))
+	})
+	for _, rule := range file.Rules {
 		for _, member := range []string{"name", "provider", "docs", "severity", "use"} {
 			delete(rule, member)
 		}
-		fmt.Fprintf(&out, "  %s,\n", script(t, rule))
 	}
-	out.WriteString("]\n\n// Ranges of characters, two a range.\nexport const charsets = {\n")
-	names := make([]string, 0, len(charsets))
-	for name := range charsets {
-		names = append(names, name)
+	return file
+}
+
+// generateScript returns the module of the SDK's rules. A rule is a line of few bytes, which rules.js reads: browsers
+// load all of them.
+func generateScript(t *testing.T) []byte {
+	t.Helper()
+	file, names := newScriptFile(t), charsetNames()
+	var out bytes.Buffer
+	out.WriteString(scriptHeader)
+	for _, rule := range file.Rules {
+		fmt.Fprintf(&out, "  %s,\n", script(t, ruleLine(t, maps.Clone(rule))))
 	}
-	slices.Sort(names)
+	out.WriteString("]\n\n// Ranges of characters, two a range. A part has the first set as a, the second as b, and so on.\n")
+	out.WriteString("export const charsets = {\n")
 	for _, name := range names {
 		fmt.Fprintf(&out, "  %s: %s,\n", name, script(t, rangesOf(charsets[name])))
 	}
@@ -66,6 +75,137 @@ func generateScript(t *testing.T) []byte {
 	fmt.Fprintf(&out, "\nexport const known = %s\n", script(t, file.Known))
 	fmt.Fprintf(&out, "\nexport const suffixes = %s\n", script(t, suffixes))
 	return out.Bytes()
+}
+
+const scriptHeader = `// Made from pkg/secrets/rules.json by make generate. Do not edit.
+
+// Each rule is "id prefixes parts entropy other". Prefixes that differ in a character are one, with these in brackets. A
+// part is its separator, its character set, and how many characters it has. What few rules have is JSON.
+export const lines = [
+`
+
+func charsetNames() []string { return slices.Sorted(maps.Keys(charsets)) }
+
+// ruleLine returns a rule as its line, and changes it.
+func ruleLine(t *testing.T, rule map[string]any) string {
+	t.Helper()
+	var prefixes []string
+	for _, prefix := range rule["prefixes"].([]any) {
+		prefixes = append(prefixes, prefix.(string))
+	}
+	parts := []string{partText(rule)}
+	then, _ := rule["then"].([]any)
+	for _, part := range then {
+		parts = append(parts, partText(part.(map[string]any)))
+	}
+	entropy := "0"
+	if rule["entropy"] != nil {
+		entropy = fmt.Sprint(rule["entropy"])
+	}
+	line := fmt.Sprint(rule["id"], " ", strings.Join(group(prefixes), ","), " ", strings.Join(parts, ","))
+	if (rule["kind"] == "uri" || rule["kind"] == "assign") == (rule["fingerprint"] == true) {
+		t.Fatalf("rules.js takes from the kind of %s whether it has a fingerprint", rule["id"])
+	}
+	if rule["kind"] == "token" {
+		delete(rule, "kind")
+	}
+	for _, member := range []string{"id", "prefixes", "charset", "min", "max", "then", "entropy", "fingerprint"} {
+		delete(rule, member)
+	}
+	switch {
+	case len(rule) > 0:
+		line += " " + entropy + " " + script(t, rule)
+	case entropy != "0":
+		line += " " + entropy
+	}
+	if strings.Count(line, " ") > 4 {
+		t.Fatalf("%q has a space in a member", line)
+	}
+	return line
+}
+
+// partText returns a part of a rule, "-b9-14".
+func partText(part map[string]any) string {
+	name, separator, least, most := "urlsafe", "", 0.0, part["max"].(float64)
+	if part["charset"] != nil {
+		name = part["charset"].(string)
+	}
+	if part["separator"] != nil {
+		separator = part["separator"].(string)
+	}
+	if part["min"] != nil {
+		least = part["min"].(float64)
+	}
+	text := fmt.Sprintf("%s%c%v", separator, 'a'+slices.Index(charsetNames(), name), least)
+	if most != least {
+		text += fmt.Sprint("-", most)
+	}
+	return text
+}
+
+// group joins neighbours that differ in one character: MTA, MTE, MjA and MjE are M[Tj][AE], in this order.
+func group(prefixes []string) []string {
+	var texts [][]string // of characters, and of several characters for one place
+	for _, prefix := range prefixes {
+		texts = append(texts, strings.Split(prefix, ""))
+	}
+	for at := 9; at >= 0; at-- {
+		var out [][]string
+		for _, text := range texts {
+			if len(out) > 0 && len(text) > at && differAt(out[len(out)-1], text, at) {
+				out[len(out)-1][at] += text[at]
+			} else {
+				out = append(out, text)
+			}
+		}
+		texts = out
+	}
+	var groups []string
+	for _, text := range texts {
+		joined := ""
+		for _, characters := range text {
+			if len(characters) > 1 {
+				characters = "[" + characters + "]"
+			}
+			joined += characters
+		}
+		groups = append(groups, joined)
+	}
+	return groups
+}
+
+// differAt reports whether two texts differ at a position only.
+func differAt(one, other []string, at int) bool {
+	return len(one) == len(other) && slices.Equal(one[:at], other[:at]) && slices.Equal(one[at+1:], other[at+1:])
+}
+
+// The lines are read as the rules that they are made from.
+func TestScriptReadsItsRules(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("Node.js is not installed")
+	}
+	out, err := exec.CommandContext(t.Context(), "node", "../../sdk/js/test/rules.mjs").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []map[string]any
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := newScriptFile(t).Rules
+	if len(got) != len(want) {
+		t.Fatalf("%d rules, want %d", len(got), len(want))
+	}
+	for i, rule := range want {
+		for member, value := range map[string]any{"charset": "urlsafe", "min": 0.0, "entropy": 0.0, "fingerprint": false} {
+			if rule[member] == nil {
+				rule[member] = value
+			}
+		}
+		if !reflect.DeepEqual(got[i], rule) {
+			t.Errorf("got  %v\nwant %v", got[i], rule)
+		}
+	}
 }
 
 func script(t *testing.T, value any) string {

@@ -1,7 +1,7 @@
 // Finds credentials in text by their shape, as package secrets of the relay does: the same rules (rules.gen.js), the
 // same spans, masks and canonical texts. A test compares both on the same lines. Functions have the names that they have
 // there, and are explained there. The text is a binary string: one character for each byte.
-import { rules as builtIn } from './rules.gen.js'
+import { rules as builtIn } from './rules.js'
 import { charsets, forgetRuns, isLetter, isSeparator, setLimit, within } from './text.js'
 import { maxHost, maxLabel, maxOperator, maxPassword, maxUser } from './places.js'
 import { accepts, match, maxJWTHeader } from './shapes.js'
