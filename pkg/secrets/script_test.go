@@ -62,11 +62,12 @@ func generateScript(t *testing.T) []byte {
 	t.Helper()
 	file, names := newScriptFile(t), charsetNames()
 	var out bytes.Buffer
-	out.WriteString(scriptHeader)
+	var lines []string
 	for _, rule := range file.Rules {
-		fmt.Fprintf(&out, "  %s,\n", script(t, ruleLine(t, maps.Clone(rule))))
+		lines = append(lines, ruleLine(t, maps.Clone(rule)))
 	}
-	out.WriteString("]\n\n// Ranges of characters, two a range. A part has the first set as a, the second as b, and so on.\n")
+	fmt.Fprintf(&out, "%s%s`\n", scriptHeader, strings.ReplaceAll(strings.Join(lines, "\n"), `\`, `\\`))
+	out.WriteString("\n// Ranges of characters, two a range. A part has the first set as a, the second as b, and so on.\n")
 	out.WriteString("export const charsets = {\n")
 	for _, name := range names {
 		fmt.Fprintf(&out, "  %s: %s,\n", name, script(t, rangesOf(charsets[name])))
@@ -81,8 +82,7 @@ const scriptHeader = `// Made from pkg/secrets/rules.json by make generate. Do n
 
 // Each rule is "id prefixes parts entropy other". Prefixes that differ in a character are one, with these in brackets. A
 // part is its separator, its character set, and how many characters it has. What few rules have is JSON.
-export const lines = [
-`
+export const lines = ` + "`"
 
 func charsetNames() []string { return slices.Sorted(maps.Keys(charsets)) }
 
@@ -118,8 +118,8 @@ func ruleLine(t *testing.T, rule map[string]any) string {
 	case entropy != "0":
 		line += " " + entropy
 	}
-	if strings.Count(line, " ") > 4 {
-		t.Fatalf("%q has a space in a member", line)
+	if strings.Count(line, " ") > 4 || strings.ContainsAny(line, "`$") {
+		t.Fatalf("%q has a space in a member, or what ends a text", line)
 	}
 	return line
 }

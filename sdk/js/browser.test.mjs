@@ -68,7 +68,7 @@ test('responses of the page\'s origin are read, also errors, and given to the pa
 
 test('what waits is sent as a beacon of less than 60,000 bytes when the page is hidden; errors are reported', { skip }, async () => {
   const { value } = await inPage(`
-    for (let i = 0; i < 300; i++) { const f = new Function('k', 'console.log(k)\\n//# sourceURL=' + 'x'.repeat(240) + i + '.js'); f('$KEY') }
+    for (let i = 0; i < 300; i++) { const f = new Function('k', 'console.log(k)\\n//# sourceURL=http://page.example/' + 'x'.repeat(240) + i + '.js'); f('$KEY') }
     const event = new Event('error'); event.error = new Error('$KEY'); listeners.dispatchEvent(event)
     document.visibilityState = 'hidden'; document.dispatchEvent(new Event('visibilitychange'))
     const body = await beacons[0][1].text(); await sdk.close()

@@ -4,6 +4,7 @@ import { build } from 'esbuild'
 import { copyFileSync, mkdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { minify } from 'terser'
 
 const here = path.dirname(fileURLToPath(import.meta.url))
 const entries = ['index', 'register', 'pino', 'winston', 'express']
@@ -23,24 +24,38 @@ export async function buildPackage(directory, version) {
   // Each CJS file but the first takes what it needs from node.cjs.
   await build({
     ...common, entryPoints: nodes, format: 'cjs', platform: 'node', target: 'node20', outExtension: { '.js': '.cjs' },
-    external: ['./node.js', './core.js'],
+    external: ['./node.js'],
   })
   await build({
-    ...common, entryPoints: ['src/node.js', 'src/core.js'], format: 'cjs', platform: 'node', target: 'node20',
+    ...common, entryPoints: ['src/node.js'], format: 'cjs', platform: 'node', target: 'node20',
     outExtension: { '.js': '.cjs' },
   })
   for (const name of entries) {
     const file = path.join(directory, 'dist', `${name}.cjs`)
-    writeFileSync(file, readFileSync(file, 'utf8').replace(/require\("\.\/(node|core)\.js"\)/g, 'require("./$1.cjs")'))
+    writeFileSync(file, readFileSync(file, 'utf8').replace('require("./node.js")', 'require("./node.cjs")'))
   }
   await build({
-    ...common, entryPoints: ['src/browser.js'], format: 'esm', platform: 'browser', target: 'es2022', minify: true,
+    ...common, entryPoints: ['src/browser.js'], format: 'esm', platform: 'browser', target: 'es2022', minifySyntax: true,
   })
+  const browser = path.join(directory, 'dist/browser.js')
+  writeFileSync(browser, await shorten(readFileSync(browser, 'utf8')))
   for (const name of ['index.d.ts', 'README.md']) copyFileSync(path.join(here, name), path.join(directory, name))
   copyFileSync(path.join(here, '../../LICENSE'), path.join(directory, 'LICENSE'))
   const about = JSON.parse(readFileSync(path.join(here, 'package.json'), 'utf8'))
   writeFileSync(path.join(directory, 'package.json'), JSON.stringify({ ...about, version }, null, 2) + '\n')
 }
+
+// shorten makes a module small: terser's names compress better than those of esbuild.
+export async function shorten(code) {
+  const options = { module: true, ecma: 2020, compress: { passes: 3 }, mangle: { toplevel: true, properties: { regex: internal } } }
+  return (await minify(code, options)).code
+}
+
+// Properties that applications, the platform and other copies of the SDK in the same page do not know.
+const internal = new RegExp('^(' + [
+  'accepting', 'arrow', 'ending', 'escaped', 'found', 'level', 'mayMatch', 'maskAll', 'maxBytes', 'nameQuoted', 'operator',
+  'order', 'padded', 'patterns', 'quote', 'single', 'spaces', 'transport', 'whereOf',
+].join('|') + ')$')
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   const version = readFileSync(path.join(here, '../../VERSION'), 'utf8').trim()

@@ -1,6 +1,6 @@
 // The SDK in a browser: the console, responses to fetch, uncaught errors.
-import { newCore } from './core.js'
-import { toBytes } from './lines.js'
+import { newCore, withheld } from './core.js'
+import { hmac } from './hash.js'
 import { whereFrom } from './stack.js'
 
 const shared = Symbol.for('@eventrelay/sdk')
@@ -19,15 +19,31 @@ async function post(url, body) {
   return { status: response.status, retryAfter: response.headers.get('retry-after') }
 }
 
+// pathOf returns the URL of a script without its query, without its origin if that is the page's.
+function pathOf(file) {
+  const [url] = file.split(/[?#]/, 1)
+  const own = `${page.location?.origin}/`
+  return url.startsWith(own) ? url.slice(own.length) : url
+}
+
+// textOf returns a text of any value.
+function textOf(value) {
+  if (value instanceof Error) return `${value.stack}\n${value.cause ? textOf(value.cause) : ''}`
+  try {
+    return typeof value === 'object' ? JSON.stringify(value) : String(value)
+  } catch {
+    return '' // it refers to itself, or a getter throws
+  }
+}
+
 const core = page[shared] || newCore({
   transport: post,
   maxBytes: 60_000,
   options: { responseSampleRate: 0.1 },
   warn: plainWarn,
-  whereOf: (logger, error) => whereFrom(logger, error, page.location ? page.location.origin + '/' : '', (file) => file),
-  binary: (bytes) => String.fromCharCode(...bytes),
-  bytes: toBytes,
-  isBytes: () => false,
+  whereOf: (logger, error) => whereFrom(logger, error, pathOf),
+  hmac,
+  inspect: textOf,
 })
 page[shared] = core
 core.undo ||= []
@@ -73,7 +89,7 @@ function patchConsole() {
           return maskValue(value, logger, 0, budget)
         } catch (error) {
           core.withhold(error)
-          return '[value withheld: masking failed]'
+          return withheld
         }
       }))
     })

@@ -2,9 +2,8 @@
 import { canonical, maskOf } from './mask.js'
 import { checksum } from './shapes.js'
 import { newScanner } from './engine.js'
-import { hmac } from './hash.js'
 import { parseDSN, randomId } from './dsn.js'
-import { find, maskBinary, maskText, toBytes } from './lines.js'
+import { find, maskText, toBytes } from './lines.js'
 import { newSender } from './sender.js'
 import { validateRules } from './custom.js'
 
@@ -18,6 +17,11 @@ const defaults = {
   rules: {}, failOpen: false, beforeSend: undefined, onError: undefined, debug: false,
 }
 
+const limits = [
+  ['responseSampleRate', 0, 1], ['maxResponseBytes', 0, 16 << 20], ['flushInterval', 100, 3_600_000], ['queueSize', 1, 10_000],
+]
+
+const names = ['environment', 'release']
 const name = /^[A-Za-z0-9._@/+-]{1,64}$/
 
 // printable cuts a text and replaces what is not printable.
@@ -26,8 +30,8 @@ function printable(text, most) {
   return clean.length > most ? clean.slice(0, most).replace(/[\ud800-\udbff]$/, '').trim() : clean
 }
 
-// newCore returns the part of the SDK of which a process or page has one. platform has transport, warn, whereOf(),
-// maxBytes and, as options, the defaults that differ.
+// newCore returns the part of the SDK of which a process or page has one. platform has transport, hmac, warn, whereOf,
+// inspect, which makes a text of any value, maxBytes and, as options, the defaults that differ.
 export function newCore(platform) {
   let options = { ...defaults, ...platform.options }
   let scanner = null
@@ -56,11 +60,10 @@ export function newCore(platform) {
     transport: platform.transport,
     maxBytes: platform.maxBytes,
     warn,
-    header: () => ({
-      sdk: { name: 'relay.javascript', version },
-      ...(name.test(options.environment) && { environment: options.environment }),
-      ...(name.test(options.release) && { release: options.release }),
-    }),
+    header: () => {
+      const known = names.filter((key) => name.test(options[key])).map((key) => [key, options[key]])
+      return { sdk: { name: 'relay.javascript', version }, ...Object.fromEntries(known) }
+    },
   })
 
   // scannerOf returns the scanner with the rules of the options. It takes some milliseconds once.
@@ -83,23 +86,17 @@ export function newCore(platform) {
       if (!(key in options)) warn(`the option ${key} is unknown`)
       else if (value !== undefined) options[key] = value
     }
-    const positive = (key, least, most) => {
-      if (!(options[key] >= least && options[key] <= most)) {
-        warn(`the option ${key} must be a number from ${least} to ${most}`)
-        options[key] = (platform.options || {})[key] ?? defaults[key]
-      }
+    for (const [key, least, most] of limits) {
+      if (options[key] >= least && options[key] <= most) continue
+      warn(`the option ${key} must be a number from ${least} to ${most}`)
+      options[key] = platform.options?.[key] ?? defaults[key]
     }
-    positive('responseSampleRate', 0, 1)
-    positive('maxResponseBytes', 0, 16 << 20)
-    positive('flushInterval', 100, 3_600_000)
-    positive('queueSize', 1, 10_000)
-    for (const key of ['environment', 'release']) {
+    for (const key of names) {
       if (options[key] !== undefined && !name.test(options[key])) warn(`the option ${key} must match ${name.source}`)
     }
     const target = parseDSN(options.dsn)
     if (!target) {
-      warn(options.dsn === undefined ? 'no DSN is set: secrets are masked, nothing is reported'
-        : 'the DSN is not valid: secrets are masked, nothing is reported')
+      warn(`${options.dsn === undefined ? 'no DSN is set' : 'the DSN is not valid'}: secrets are masked, nothing is reported`)
     }
     salt = target && target.salt
     sender.start(target && options.enabled ? { ...options, url: target.url } : null)
@@ -113,38 +110,39 @@ export function newCore(platform) {
     const clean = {}
     for (const [key, value] of Object.entries(where)) {
       if (typeof value === 'number') clean[key] = value
-      else if (value) clean[key] = maskText(scannerOf(), printable(value, 4096)).text
-    }
-    for (const [key, most] of [['file', 256], ['function', 100], ['path', 256], ['content_type', 100]]) {
-      if (clean[key]) clean[key] = printable(clean[key], most)
+      else if (value) clean[key] = printable(maskText(scannerOf(), printable(value, 4096)).text, /file|path/.test(key) ? 256 : 100)
     }
     sender.add({
       type,
       rule: rule.id,
       masked: maskOf(rule, secret),
-      ...(rule.fingerprint && salt && { fp1: base64url(hmac(salt, toBytes(canonical(rule, secret)))) }),
+      ...(rule.fingerprint && salt && { fp1: base64url(platform.hmac(salt, toBytes(canonical(rule, secret)))) }),
       where: clean,
     })
   }
 
   const active = () => started && options.enabled && !busy
 
-  // clean returns a string or bytes with masks, and reports what was found. If that fails, the line is withheld. tail is
-  // the end of what was written before, {text}, or null.
-  function clean(chunk, logger, tail = null) {
-    if (!active()) return chunk
+  // reportAll reports matches at a place. A line is not withheld if that fails.
+  function reportAll(type, found, where) {
+    if (!found.length) return
+    let place = {}
+    guard(() => { place = where() })
+    guard(() => { for (const m of found) report(type, m.rule, m.secret, place) })
+  }
+
+  // clean returns a text with masks, and reports what was found. If masking fails, the text is withheld. mask is given the
+  // scanner and the text, and returns {text, found}.
+  function clean(text, logger, mask = maskText) {
+    if (!active()) return text
     busy = true
     try {
-      const isText = typeof chunk === 'string'
-      const text = isText ? chunk : platform.binary(chunk)
-      const { text: masked, found } = withTail(text, isText ? maskText : maskBinary, tail)
-      if (!found.length) return chunk
-      const where = platform.whereOf(logger)
-      for (const m of found) report('log', m.rule, m.secret, where)
-      return isText ? masked : platform.bytes(masked)
+      const { text: masked, found } = mask(scannerOf(), text)
+      reportAll('log', found, () => platform.whereOf(logger))
+      return masked
     } catch (error) {
       withhold(error)
-      return options.failOpen ? chunk : typeof chunk === 'string' && !chunk.endsWith('\n') ? withheld : withheld + '\n'
+      return options.failOpen ? text : withheld + (text.endsWith('\n') ? '\n' : '')
     } finally {
       busy = false
     }
@@ -157,29 +155,16 @@ export function newCore(platform) {
     warn('masking a log line has failed: the line is withheld', error)
   }
 
-  // withTail masks a text, of a secret that began in the text before it what is left. Its first part is written.
-  function withTail(text, mask, tail) {
-    const before = tail ? tail.text : ''
-    if (tail) tail.text = text.endsWith('\n') ? '' : (before + text).slice(-maxTail)
-    if (before === '') return mask(scannerOf(), text)
-    const crossing = find(scannerOf(), before + text).find((m) => m.start < before.length && m.end > before.length)
-    if (!crossing) return mask(scannerOf(), text)
-    const left = mask(scannerOf(), text.slice(crossing.end - before.length))
-    return { text: '***' + left.text, found: [crossing, ...left.found] }
-  }
-
-  // checkResponse reports secrets of servers in a response, and returns them.
-  function checkResponse(body, { method, path, status, contentType } = {}) {
-    if (!active() || (typeof body !== 'string' && !platform.isBytes(body))) return []
+  // checkResponse reports secrets of servers in a response, and returns them. search is find, or for bytes another.
+  function checkResponse(body, { method, path, status, contentType } = {}, search = find) {
+    if (!active() || typeof body !== 'string') return []
     busy = true
     try {
-      const found = typeof body === 'string' ? find(scannerOf(), body) : maskBinary(scannerOf(), platform.binary(body)).found
-      const where = {
-        method: /^[A-Z]{1,20}$/.test(method) ? method : undefined, path: path && String(path).split(/[?#]/, 1)[0],
-        status: status >= 100 && status <= 599 ? status : undefined, content_type: contentType,
-      }
-      const leaks = found.filter((m) => m.rule.exposure !== 'public')
-      for (const m of leaks) report('response', m.rule, m.secret, where)
+      const leaks = search(scannerOf(), body).filter((m) => m.rule.exposure !== 'public')
+      reportAll('response', leaks, () => ({
+        method: /^[A-Z]{1,20}$/.test(method) ? method : '', path: path && String(path).split(/[?#]/, 1)[0],
+        status: status >= 100 && status <= 599 ? status : '', content_type: contentType,
+      }))
       return leaks.map((m) => ({ rule: m.rule.id, masked: maskOf(m.rule, m.secret) }))
     } catch (error) {
       warn('checking a response has failed', error)
@@ -198,10 +183,7 @@ export function newCore(platform) {
     // reportError reports secrets in an uncaught error.
     reportError(error) {
       if (!active()) return
-      quietly(() => {
-        const text = error instanceof Error ? `${error.stack}\n${inspect(error.cause)}` : inspect(error)
-        for (const m of find(scannerOf(), text)) report('error', m.rule, m.secret, platform.whereOf('uncaught', error))
-      })
+      quietly(() => reportAll('error', find(scannerOf(), platform.inspect(error)), () => platform.whereOf('uncaught', error)))
     },
     mask: (text) => maskText(scannerOf(), String(text)).text,
     scan: (text) => find(scannerOf(), String(text)).map(({ rule, start, end, secret }) =>
@@ -222,18 +204,6 @@ export function newCore(platform) {
   }
 }
 
-// maxTail is how much of the text before a write is remembered, in characters, if that did not end a line.
-const maxTail = 4096
-
 function base64url(bytes) {
   return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')
-}
-
-// inspect returns a text of any value; nothing of it throws.
-function inspect(value) {
-  try {
-    return value instanceof Error ? String(value.stack) : typeof value === 'object' ? JSON.stringify(value) : String(value)
-  } catch {
-    return ''
-  }
 }

@@ -1,5 +1,5 @@
 // Base62 and the DSN (docs/design/reports.md).
-const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+export const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
 // randomId returns 22 random characters of base62.
 export function randomId(length = 22) {
@@ -27,8 +27,7 @@ export function parseDSN(dsn) {
   if (scheme === 'http' && !/^(localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname)) return null
   let number = 0n
   for (const c of key.slice(24)) number = number * 62n + BigInt(digits.indexOf(c))
-  if (number >> 128n) return null
-  const salt = new Uint8Array(16)
-  for (let i = 15; i >= 0; i--, number >>= 8n) salt[i] = Number(number & 255n)
-  return { url: url.href, host: url.host, salt }
+  const hex = number.toString(16).padStart(32, '0')
+  if (hex.length > 32) return null
+  return { url: url.href, host: url.host, salt: Uint8Array.from(hex.match(/../g), (byte) => parseInt(byte, 16)) }
 }

@@ -43,6 +43,8 @@ function reachOf(r) {
   return n
 }
 
+const tooMany = () => new RangeError('the rules have too many prefixes')
+
 function newAutomaton(patterns) {
   const classes = new Uint8Array(1 << 16) // of each UTF-16 unit
   let count = 0
@@ -50,7 +52,7 @@ function newAutomaton(patterns) {
     for (let i = 0; i < head.length; i++) {
       const c = head.charCodeAt(i)
       if (classes[c]) continue
-      if (++count === maxClasses) throw new RangeError('the prefixes of the rules have too many different characters')
+      if (++count === maxClasses) throw tooMany()
       for (const same of isLetter(c) ? [c | 32, c & ~32] : isSeparator(c) ? [45, 46, 95] : [c]) classes[same] = count
     }
   }
@@ -63,7 +65,7 @@ function newAutomaton(patterns) {
     }
     nodes[node].patterns.push(p)
   }
-  if (nodes.length > 1024) throw new RangeError('the prefixes of the rules need too many states')
+  if (nodes.length > 1024) throw tooMany()
   const suffix = new Uint16Array(nodes.length)
   const queue = [...nodes[0].next].filter(Boolean)
   for (let i = 0; i < queue.length; i++) {

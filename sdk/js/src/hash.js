@@ -17,7 +17,7 @@ export function sha256(bytes) {
   const view = new DataView(blocks.buffer)
   view.setUint32(blocks.length - 8, Math.floor(bytes.length / 2 ** 29))
   view.setUint32(blocks.length - 4, bytes.length << 3)
-  const state = [...initial]
+  let state = initial
   const w = new Int32Array(64)
   for (let at = 0; at < blocks.length; at += 64) {
     for (let i = 0; i < 16; i++) w[i] = view.getInt32(at + 4 * i)
@@ -26,13 +26,14 @@ export function sha256(bytes) {
       const s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ (w[i - 2] >>> 10)
       w[i] = w[i - 16] + s0 + w[i - 7] + s1
     }
-    let [a, b, c, d, e, f, g, h] = state
+    let turned = state
     for (let i = 0; i < 64; i++) {
-      const t1 = (h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + constants[i] + w[i]) | 0
-      const t2 = ((rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0
-      ;[a, b, c, d, e, f, g, h] = [(t1 + t2) | 0, a, b, c, (d + t1) | 0, e, f, g]
+      const [a, b, c, d, e, f, g, h] = turned
+      const t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g)) + constants[i] + w[i]
+      const t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))
+      turned = [(t1 + t2) | 0, a, b, c, (d + t1) | 0, e, f, g]
     }
-    ;[a, b, c, d, e, f, g, h].forEach((x, i) => { state[i] = (state[i] + x) | 0 })
+    state = state.map((x, i) => (x + turned[i]) | 0)
   }
   const out = new DataView(new ArrayBuffer(32))
   state.forEach((x, i) => out.setInt32(4 * i, x))

@@ -1,7 +1,7 @@
 // Finds and masks secrets in JavaScript strings, whose characters the engine does not know: it reads bytes of UTF-8.
 
 const encoder = new TextEncoder()
-const decoder = new TextDecoder()
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 export const isASCII = (text) => !/[^\x00-\x7f]/.test(text)
 
@@ -19,34 +19,28 @@ export function toBytes(binary) {
   return bytes
 }
 
-// positions returns where bytes of the UTF-8 of a text are in the text. The offsets ascend.
-function positions(text, offsets) {
-  const out = []
-  let i = 0
-  let bytes = 0
-  for (const offset of offsets) {
-    for (; bytes < offset; i++) {
-      const c = text.codePointAt(i)
-      bytes += c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4
-      if (c >= 0x10000) i++
-    }
-    out.push(i)
-  }
-  return out
+// positions returns where bytes of the UTF-8 of a text are in the text. The offsets ascend, and are between characters.
+function positions(binary, offsets) {
+  let [from, units] = [0, 0]
+  return offsets.map((offset) => {
+    units += decoder.decode(toBytes(binary.slice(from, offset))).length
+    from = offset
+    return units
+  })
 }
+
+// findBinary returns the matches in a binary string, with the secret as the engine reads it.
+export const findBinary = (scanner, binary) => withSecrets(scanner.scan(binary), binary)
+
+const withSecrets = (found, binary) => found.map((m) => ({ ...m, secret: binary.slice(m.start, m.end) }))
 
 // find returns the matches in a text, with positions in it and the secret as the engine reads it.
 export function find(scanner, text) {
   if (!scanner.mayMatch(text)) return []
   const binary = isASCII(text) ? text : toBinary(text)
-  const found = scanner.scan(binary)
-  const at = binary === text ? null : positions(text, found.flatMap((m) => [m.start, m.end]))
-  return found.map((m, i) => ({
-    rule: m.rule,
-    start: at ? at[2 * i] : m.start,
-    end: at ? at[2 * i + 1] : m.end,
-    secret: binary.slice(m.start, m.end),
-  }))
+  const found = findBinary(scanner, binary)
+  const at = binary === text ? null : positions(binary, found.flatMap((m) => [m.start, m.end]))
+  return at ? found.map((m, i) => ({ ...m, start: at[2 * i], end: at[2 * i + 1] })) : found
 }
 
 // maskText returns a text with masks, and what was found: {rule, secret}.
@@ -60,5 +54,5 @@ export function maskText(scanner, text) {
 // maskBinary does the same for a binary string.
 export function maskBinary(scanner, binary) {
   const { text, found } = scanner.maskAll(binary)
-  return { text, found: found.map((m) => ({ ...m, secret: binary.slice(m.start, m.end) })) }
+  return { text, found: withSecrets(found, binary) }
 }

@@ -1,11 +1,14 @@
 // The SDK in Node.js: what is written to the standard streams, sent by HTTP servers, and thrown.
+import { createHmac } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
 import { createRequire } from 'node:module'
 import path from 'node:path'
+import util from 'node:util'
 import zlib from 'node:zlib'
 import { fileURLToPath } from 'node:url'
 import { newCore } from './core.js'
+import { find, findBinary, maskBinary, maskText } from './lines.js'
 import { whereFrom } from './stack.js'
 
 const shared = Symbol.for('@eventrelay/sdk')
@@ -35,15 +38,14 @@ function post(url, body) {
 }
 
 function newNodeCore() {
-  const toBuffer = (chunk) => Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
   return newCore({
     transport: post,
     maxBytes: 128 << 10,
     warn: (text) => process.stderr.write(text + '\n'),
-    whereOf: (logger, error) => whereFrom(logger, error, process.cwd() + path.sep, fileURLToPath),
-    binary: (chunk) => toBuffer(chunk).toString('latin1'),
-    bytes: (binary) => Buffer.from(binary, 'latin1'),
-    isBytes: (value) => value instanceof Uint8Array,
+    whereOf: (logger, error) => whereFrom(logger, error, (file) =>
+      path.relative('', file.startsWith('file:') ? fileURLToPath(file) : file)),
+    hmac: (key, bytes) => createHmac('sha256', key).update(bytes).digest(),
+    inspect: (value) => util.inspect(value, { depth: 5, maxStringLength: 1 << 20 }),
   })
 }
 
@@ -51,8 +53,6 @@ function newNodeCore() {
 const core = globalThis[shared] || process.stdout.write[shared] || newNodeCore()
 globalThis[shared] = core
 core.undo ||= []
-
-const utf8 = (encoding) => encoding === undefined || encoding === null || /^(utf-?8|latin1|binary|ascii)$/i.test(encoding)
 
 // replaceMethod puts a function in the place of a method, until close.
 function replaceMethod(object, key, replacement) {
@@ -68,25 +68,55 @@ function replaceMethod(object, key, replacement) {
   })
 }
 
+// maxTail is how much of the text before a write is remembered, in characters, if that did not end a line.
+const maxTail = 4096
+
+// withTail returns a function that masks a text, of a secret that began in the text before it what is left. Its first
+// part is written. tail.text is the end of what was written before, of the line that goes on.
+function withTail(mask, tail) {
+  return (scanner, text) => {
+    const before = tail.text
+    tail.text = text.endsWith('\n') ? '' : (before + text).slice(-maxTail)
+    if (before === '') return mask(scanner, text)
+    const crossing = find(scanner, before + text).find((m) => m.start < before.length && m.end > before.length)
+    if (!crossing) return mask(scanner, text)
+    const left = mask(scanner, text.slice(crossing.end - before.length))
+    return { text: '***' + left.text, found: [crossing, ...left.found] }
+  }
+}
+
 function patchStream(stream, logger) {
   const tail = { text: '' }
+  const [maskedText, maskedBytes] = [withTail(maskText, tail), withTail(maskBinary, tail)]
+  // clean returns a chunk with masks: itself if nothing was found, a string or a buffer otherwise.
+  const clean = (chunk, encoding) => {
+    if (typeof chunk === 'string' && (typeof encoding !== 'string' || plain.test(encoding))) {
+      return core.clean(chunk, logger, maskedText)
+    }
+    const binary = binaryOf(chunk, encoding)
+    if (binary === null) return chunk // the stream refuses it
+    const masked = core.clean(binary, logger, maskedBytes)
+    return masked === binary ? chunk : Buffer.from(masked, 'latin1')
+  }
   replaceMethod(stream, 'write', (original) => function write(chunk, encoding, callback) {
-    if (!core.active() || !core.options.stdout || this !== stream) return original.apply(this, arguments)
-    let text = chunk
-    if (typeof chunk === 'string' && typeof encoding === 'string' && !utf8(encoding)) text = decode(chunk, encoding)
-    if (typeof text !== 'string' && !(text instanceof Uint8Array)) return original.apply(this, arguments)
-    const masked = core.clean(text, logger, tail)
-    if (masked === text) return original.apply(this, arguments)
+    if (this !== stream || !core.active() || !core.options.stdout) return original.apply(this, arguments)
+    const masked = clean(chunk, encoding)
+    if (masked === chunk) return original.apply(this, arguments)
     return typeof encoding === 'function' ? original.call(this, masked, encoding)
-      : original.call(this, masked, typeof masked === 'string' && utf8(encoding) ? encoding : undefined, callback)
+      : original.call(this, masked, typeof masked === 'string' ? encoding : undefined, callback)
   })
 }
 
-function decode(text, encoding) {
+// Encodings whose strings are text. Others stand for bytes.
+const plain = /^(utf-?8|latin1|binary|ascii)$/i
+
+// binaryOf returns the bytes of a chunk, one character for each, null if it has none.
+function binaryOf(chunk, encoding) {
   try {
-    return Buffer.from(text, encoding)
+    if (typeof chunk === 'string') return Buffer.from(chunk, encoding).toString('latin1')
+    return chunk instanceof Uint8Array ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString('latin1') : null
   } catch {
-    return text // the stream refuses it
+    return null
   }
 }
 
@@ -139,7 +169,7 @@ function finish(res, isPlain) {
     contentType: headerOf(res, 'content-type'),
   }
   const coding = isPlain ? '' : headerOf(res, 'content-encoding')
-  setImmediate(() => decompress(Buffer.concat(s.chunks), coding, (body) => core.checkResponse(body, about))).unref()
+  setImmediate(() => decompress(Buffer.concat(s.chunks), coding, (body) => checkResponse(body, about))).unref()
 }
 
 function decompress(body, coding, done) {
@@ -228,6 +258,12 @@ export async function close(timeout) {
   return sent
 }
 
-export const { mask, scan, flush, sendTest, checkResponse } = core
+export const { mask, scan, flush, sendTest } = core
+
+export function checkResponse(body, about) {
+  return body instanceof Uint8Array ? core.checkResponse(binaryOf(body), about, findBinary) : core.checkResponse(body, about)
+}
+
 export const clean = (text, logger) => core.clean(text, logger)
+export { withheld } from './core.js'
 export const withhold = (error) => core.withhold(error)

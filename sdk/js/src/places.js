@@ -1,7 +1,7 @@
 // The matchers of private keys, URIs and assignments: pem.go, uri.go and assign.go of package secrets.
 import { suffixes } from './rules.gen.js'
 import {
-  at, b, charsets, colon, dash, dot, equal, equals, hasAt, hasContent, isDigit, isSeparator, isWord, limit, next,
+  at, b, charsets, colon, dash, equal, equals, hasAt, hasContent, isDigit, isIn, isSeparator, isWord, limit, next,
   none, partEnd, percentLevel, plus, read, readText, setLimit, setNext, skipColour, span,
 } from './text.js'
 
@@ -75,7 +75,7 @@ function pemEnd(i) {
       total++
       if (++line >= minLine) found = true
       end = behind
-    } else if (c === 10 || c === 13 || c === 9 || c === 32 || c === colon || c === 44 || c === dot) {
+    } else if (isIn('\n\r\t :,.', c)) {
       line = 0
     } else {
       behind = limit
@@ -125,7 +125,7 @@ export function userEnd(i, delimiter, most, level) {
     const behind = next
     if (percentLevel(i) <= level) {
       if (c === delimiter) return i
-      if (c <= 32 || '"\'`<>/@\\'.includes(String.fromCharCode(c))) return -1
+      if (c <= 32 || isIn('"\'`<>/@\\', c)) return -1
     }
     i = behind
   }
@@ -136,7 +136,7 @@ function hostEnd(i) {
   let end = i
   for (let n = 0; i < limit && n < maxHost; n++) {
     const c = read(i)
-    if (!charsets.dotted[c] && !':/,[]'.includes(String.fromCharCode(c))) break
+    if (!charsets.dotted[c] && !isIn(':/,[]', c)) break
     i = next
     if (c !== 44 && c !== colon) end = i
   }
@@ -174,7 +174,7 @@ function skipSuffix(i) {
   return end > i && isSeparator(at(end - 1)) ? i : end
 }
 
-const isQuote = (c) => c === 34 || c === 39 || c === 96
+const isQuote = (c) => isIn('"\'`', c)
 const char = (i) => (i < limit ? read(i) : (setNext(i), 0))
 
 function readAssignment(start, nameEnd) {
@@ -236,7 +236,7 @@ function endsValue(a, i) {
   if (a.quote) return c === a.quote
   if (a.operator === 62) return c === 60
   if (c === plus) return percentLevel(i) < a.level // a space
-  return ' \t\r\n&,;)]}"\'`<|'.includes(String.fromCharCode(c)) || skipColour(i) > i
+  return isIn(' \t\r\n&,;)]}"\'`<|', c) || skipColour(i) > i
 }
 
 function isCode(a, start) {

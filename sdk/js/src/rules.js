@@ -13,7 +13,7 @@ function expand(text) {
   return group ? [...group[2]].flatMap((c) => expand(group[1] + c + group[3])) : text
 }
 
-export const rules = lines.map((line) => {
+export const rules = lines.split('\n').map((line) => {
   const [id, prefixes, parts, entropy = 0, other = '{}'] = line.split(' ')
   const [first, ...then] = parts.split(',').map(part)
   const rule = { id, kind: 'token', prefixes: prefixes.split(',').flatMap(expand), ...first, entropy: +entropy, ...JSON.parse(other) }

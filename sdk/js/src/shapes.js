@@ -6,6 +6,7 @@ import {
   none, partEnd, readText, rounding, run, runLength, span, within,
 } from './text.js'
 import { assign, pem, uri } from './places.js'
+import { digits } from './dsn.js'
 
 export const maxJWTHeader = 1 << 10
 
@@ -74,8 +75,6 @@ function hasStopWord(secret) {
   })
 }
 
-const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
-
 // checksum returns the CRC32 (IEEE) of a text as 6 base62 characters.
 export function checksum(text) {
   let sum = ~0
@@ -86,7 +85,7 @@ export function checksum(text) {
   sum = ~sum >>> 0
   let out = ''
   for (let i = 0; i < 6; i++) {
-    out = base62[sum % 62] + out
+    out = digits[sum % 62] + out
     sum = Math.floor(sum / 62)
   }
   return out

@@ -1,12 +1,12 @@
 // The place in the application from which something is logged.
 
-const position = /^(.*):(\d+):(\d+)$/
-const frame = /^\s*at (?:(.*?) \()?(.*?)\)?$/
+// A frame of V8 with a path or URL: the function, the file, the line and the column. Others are Node.js itself, or eval.
+const frame = /^\s*at (?:async )?(?:([^()]*) \()?((?:[a-z][a-z-]*:\/\/|[a-z]:[\\/]|[\\/]).*?):(\d+):(\d+)\)?$/i
 
-const lines = (error) => String(error.stack || '').split('\n').slice(1)
+// lines returns the frames of an error as they are written, without its message, whose lines may look like frames.
+const lines = ({ stack, message }) => String(stack || '').replace(String(message), '').split('\n').slice(1)
 
-// fileOf returns the file of a frame without its position.
-const fileOf = (line) => (position.exec((frame.exec(line) || [])[2] || '') || [])[1] || ''
+const fileOf = (line) => (frame.exec(line) || [])[2] || ''
 
 // The directory of the SDK's own files.
 const own = fileOf(lines(new Error())[0] || '').replace(/[^/\\]*$/, '')
@@ -19,23 +19,15 @@ function stackOf() {
   return lines(error)
 }
 
-// whereFrom returns the first frame outside of the SDK, Node.js and packages, and the logger.
-export function whereFrom(logger, error, root, toPath) {
+// whereFrom returns the first frame outside of the SDK, Node.js and packages, and the logger. toPath returns what of a file
+// is sent.
+export function whereFrom(logger, error, toPath) {
   const stack = error instanceof Error ? lines(error) : stackOf()
-  const isOther = (line) => {
-    const file = fileOf(line)
-    return file && !file.startsWith('node:') && file !== 'native' && file !== '<anonymous>' && !file.startsWith(own)
-  }
-  const others = stack.filter(isOther)
+  const others = stack.filter((line) => fileOf(line) && !fileOf(line).startsWith(own))
   const line = others.find((l) => !/[\\/]node_modules[\\/]/.test(fileOf(l))) || others[0]
   const level = stack.map((l) => /^\s*at (?:Object\.)?console\.(\w+) \(/.exec(l)).filter(Boolean).pop()
   const where = { logger: level ? `console.${level[1]}` : logger }
   if (!line) return where
-  const [, name, location] = frame.exec(line)
-  let [, file, row, column] = position.exec(location)
-  try {
-    if (file.startsWith('file:')) file = toPath(file)
-  } catch { /* it stays a URL */ }
-  if (file.startsWith(root)) file = file.slice(root.length)
-  return { ...where, file, line: Number(row), column: Number(column), function: name }
+  const [, name, file, row, column] = frame.exec(line)
+  return { ...where, file: toPath(file), line: +row, column: +column, function: name }
 }

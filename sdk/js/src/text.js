@@ -58,6 +58,9 @@ export function within(text, f) {
   }
 }
 
+// isIn reports whether a text has a character.
+export const isIn = (text, c) => text.includes(String.fromCharCode(c))
+
 export const at = (i) => (i < limit ? b.charCodeAt(i) : -1)
 export const hasAt = (i, text) => i >= 0 && i + text.length <= limit && b.startsWith(text, i)
 export function read(i) {
@@ -173,7 +176,7 @@ export const isBoundary = (start) => start === 0 || !isWord[at(start - 1)] || en
 export function endsEscape(end) {
   const back = (n) => at(end - n)
   const last = back(1)
-  if ('bfnrt'.includes(String.fromCharCode(last)) && back(2) === backslash) return true
+  if (isIn('bfnrt', last) && back(2) === backslash) return true
   if (!isHex[last] || !isHex[back(2)]) return false
   if (back(3) === percent || (back(5) === percent && back(4) === 50 && back(3) === 53) ||
     (back(3) === 120 && back(4) === backslash)) return true

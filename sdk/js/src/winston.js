@@ -1,5 +1,4 @@
-import { clean, withhold } from './node.js'
-import { withheld } from './core.js'
+import { clean, withheld, withhold } from './node.js'
 
 const maxDepth = 20
 const maxValues = 10_000
