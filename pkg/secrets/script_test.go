@@ -67,7 +67,7 @@ func generateScript(t *testing.T) []byte {
 		lines = append(lines, ruleLine(t, maps.Clone(rule)))
 	}
 	fmt.Fprintf(&out, "%s%s`\n", scriptHeader, strings.ReplaceAll(strings.Join(lines, "\n"), `\`, `\\`))
-	out.WriteString("\n// Ranges of characters, two a range. A part has the first set as a, the second as b, and so on.\n")
+	out.WriteString("\n// Ranges of characters, two a range. A part has the first set as a, the second as b.\n")
 	out.WriteString("export const charsets = {\n")
 	for _, name := range names {
 		fmt.Fprintf(&out, "  %s: %s,\n", name, script(t, rangesOf(charsets[name])))

@@ -126,7 +126,7 @@ datadog-key dd_api_key,datadog_api_key,dd_app_key,datadog_app_key h32-40 2.8 {"k
 mailgun-key mailgun_api_key,mailgun_key,mailgun_signing_key e32-50 2.8 {"kind":"assign"}
 generic-secret api_key,secret,secret_key,token,password,passwd,passphrase,access_key,auth_key,private_key,signing_key,encryption_key,master_key,service_key r16-150 3.5 {"except":["csrf","xsrf","page","next","previous","pagination","continuation","sync","cancel","cancellation","design","lock","fencing","public","request"],"generic":true,"kind":"assign","need":["digit","letter"]}`
 
-// Ranges of characters, two a range. A part has the first set as a, the second as b, and so on.
+// Ranges of characters, two a range. A part has the first set as a, the second as b.
 export const charsets = {
   alnum: "09AZaz",
   base32: "27AZ",
