@@ -18,8 +18,8 @@ type endpointRow struct {
 	failing  map[string]bool // destinations for whose failures an alert fires
 }
 
-// How many endpoints the overview has as the busiest and the worst. If it has fewer, no other endpoint has had a request
-// in the last day, and none a failed one in the last hour.
+// How many endpoints the overview has as the busiest and the worst. If it has fewer, no other endpoint has had a
+// request in the last day, and none a failed one in the last hour.
 const (
 	busiestEndpoints = 20
 	worstEndpoints   = 10

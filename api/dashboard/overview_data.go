@@ -139,7 +139,8 @@ func (m *measuredData) Problem() string {
 	if m.Failed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of %s in the last hour failed.", number(m.Failed), plural(int(m.Requests), "request", "requests"))
+	return fmt.Sprintf("%s of %s in the last hour failed.", number(m.Failed),
+		plural(int(m.Requests), "request", "requests"))
 }
 
 // P95 is the latency that 95 % of requests did not exceed.
