@@ -80,8 +80,8 @@ func generateScript(t *testing.T) []byte {
 
 const scriptHeader = `// Made from pkg/secrets/rules.json by make generate. Do not edit.
 
-// Each rule is "id prefixes parts entropy other". Prefixes that differ in a character are one, with these in brackets. A
-// part is its separator, its character set, and how many characters it has. What few rules have is JSON.
+// Each rule is "id prefixes parts entropy other". Prefixes that differ in a character are one, with these in brackets.
+// A part is its separator, its character set, and how many characters it has. What few rules have is JSON.
 export const lines = ` + "`"
 
 func charsetNames() []string { return slices.Sorted(maps.Keys(charsets)) }

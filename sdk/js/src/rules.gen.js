@@ -1,7 +1,7 @@
 // Made from pkg/secrets/rules.json by make generate. Do not edit.
 
-// Each rule is "id prefixes parts entropy other". Prefixes that differ in a character are one, with these in brackets. A
-// part is its separator, its character set, and how many characters it has. What few rules have is JSON.
+// Each rule is "id prefixes parts entropy other". Prefixes that differ in a character are one, with these in brackets.
+// A part is its separator, its character set, and how many characters it has. What few rules have is JSON.
 export const lines = `relay-api-key rly_live_ a38 0 {"check":"relay"}
 relay-test-key rly_test_ a38 0 {"check":"relay-decoy","test":true}
 stripe-secret-live [sr]k_live_ a16-247 2.5
