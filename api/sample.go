@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
@@ -57,7 +58,7 @@ func readSample(in *input, body []byte, provider string) (string, string) {
 		if kindOf(raw) == kindString {
 			kind, _ = web.DecodeString(raw) // after an error it is empty, which is not a valid type
 		}
-		if !filterType.MatchString(kind) {
+		if !filterType.MatchString(kind) || strings.HasSuffix(kind, ".*") {
 			o.fail("type", "must be a string of 1 to %d letters, digits and _ . : / -", maxType)
 		}
 	}

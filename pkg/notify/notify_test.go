@@ -128,6 +128,15 @@ func TestSlackGetsTextAndBlocks(t *testing.T) {
 		len([]rune(body.Blocks[1].Text.Text)) != maxSlackText {
 		t.Errorf("body %+v", body)
 	}
+	m.Text = strings.Repeat("<&>ü", 1000)
+	if r := w.sender("").Send(t.Context(), Channel{Kind: Slack, URL: url}, m); !r.OK {
+		t.Fatalf("result %+v", r)
+	}
+	got, cut := strings.CutSuffix(body.Blocks[1].Text.Text, "…")
+	if n := len([]rune(got)); !cut || n >= maxSlackText || n < maxSlackText-10 ||
+		strings.Trim(strings.ReplaceAll(got, "&lt;&amp;&gt;ü", ""), "&lt;amp") != "" {
+		t.Errorf("%d characters that end with %q", n, got[len(got)-20:])
+	}
 }
 
 // Text from users, such as names, adds no line or header, no hidden or reversed characters, and no link in Slack.

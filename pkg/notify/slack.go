@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -36,16 +37,15 @@ func slackBody(m Message) any {
 	}
 	markup := func(s string) text { return text{"mrkdwn", s, true} }
 	title, sentences := slackPlain(web.SanitizeLine(m.Title), maxSlackHeader),
-		markup(slackEscape(slackPlain(web.SanitizeText(m.Text),
-			maxSlackText)))
+		markup(slackMarkup(web.SanitizeText(m.Text), maxSlackText))
 	blocks := []block{
 		{Type: "header", Text: &text{Type: "plain_text", Text: title}},
 		{Type: "section", Text: &sentences},
 	}
 	var fields []text
 	for _, f := range m.Facts {
-		fields = append(fields, markup("*"+slackEscape(f.Name)+"*\n"+slackEscape(slackPlain(web.SanitizeLine(f.Value),
-			maxSlackHeader))))
+		fields = append(fields, markup("*"+slackEscape(f.Name)+"*\n"+
+			slackMarkup(web.SanitizeLine(f.Value), maxSlackHeader)))
 	}
 	if len(fields) > 0 {
 		blocks = append(blocks, block{Type: "section", Fields: fields})
@@ -67,6 +67,19 @@ func slackBody(m Message) any {
 // such as *bold* as it is.
 func slackEscape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
+}
+
+// slackMarkup returns an escaped text without links. The limit holds for the escaped text, which Slack counts, and cuts
+// no escape sequence in two.
+func slackMarkup(s string, limit int) string {
+	s = breakLinks(s)
+	escaped := slackEscape(s)
+	for over := utf8.RuneCountInString(escaped) - limit; over > 0; over = utf8.RuneCountInString(escaped) - limit {
+		// A character takes at most five escaped ones, so this many must go at least.
+		s = truncate(s, utf8.RuneCountInString(s)-(over+4)/5)
+		escaped = slackEscape(s)
+	}
+	return escaped
 }
 
 // slackPlain returns a text without links, truncated to the limit.
