@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/dashboard"
+	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/node/admin"
@@ -88,6 +90,19 @@ func (n *Node) newDashboard() (func(context.Context) error, error) {
 	return nil, err
 }
 
+// newAgentServer creates the agent server under /mcp.
+func newAgentServer(n *Node) (func(context.Context) error, error) {
+	var err error
+	n.agents, err = mcp.New(mcp.Config{
+		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.s.Version, TrustedProxies: n.proxies,
+		AllowedHosts: n.s.AllowedHosts,
+	}, mcp.Deps{
+		Log: n.log, Keys: n.control, Uses: n.uses, Reads: n.limiter.NewWindow("tools", time.Minute), API: n.api,
+		Producer: n.producer, Now: n.now, Metrics: n.registry,
+	})
+	return nil, err
+}
+
 // dashboardChecks are the checks of relay doctor.
 func (n *Node) dashboardChecks(ctx context.Context) ([]dashboard.Check, error) {
 	r, err := n.doctor(ctx)
@@ -130,6 +145,10 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 	if n.drains != nil {
 		lines = n.drains.Handler()
 	}
+	agents := notServed
+	if n.agents != nil {
+		agents = n.agents.Handler()
+	}
 	pages := notServed
 	if n.dashboard != nil {
 		pages = n.dashboard.Handler()
@@ -144,6 +163,8 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 			notServed.ServeHTTP(w, r)
 		case strings.HasPrefix(r.URL.Path, drain.PathPrefix):
 			lines.ServeHTTP(w, r)
+		case mcp.Serves(r.URL.Path):
+			agents.ServeHTTP(w, r)
 		case dashboard.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
 		default:

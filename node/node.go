@@ -25,6 +25,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/ingest"
@@ -89,6 +90,7 @@ type Node struct {
 	readiness          *api.Readiness
 	api                *api.API
 	dashboard          *dashboard.Dashboard // nil without the role api
+	agents             *mcp.Server          // nil without the role api
 }
 
 // URL is the public address of the node.
@@ -139,6 +141,7 @@ func (n *Node) starts() []start {
 		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
 		{name: "api", new: n.newAPI},
 		{name: "dashboard", role: "api", new: n.newDashboard},
+		{name: "agent server", role: "api", new: func() (func(context.Context) error, error) { return newAgentServer(n) }},
 		{name: "http server", new: n.newServer},
 		{name: "command socket", new: n.newSocket},
 		{name: "admin server", new: n.newAdmin},

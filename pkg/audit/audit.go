@@ -64,6 +64,10 @@ func ActorOf(actor, name string) Actor {
 // KeyUsed is the action of entries about the use of an API key. There is one entry per key, hour and process of a node.
 const KeyUsed = "key.used"
 
+// ToolCalled is the action of entries about calls of the agent server's tools. The entity is the tool, and the changes
+// are the names of its arguments.
+const ToolCalled = "tool.called"
+
 // Entry is one line of the audit log.
 type Entry struct {
 	ID         id.ID      `json:"-"`

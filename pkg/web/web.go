@@ -70,8 +70,11 @@ type Info struct {
 type infoKey struct{}
 
 // InfoOf returns the Info of a request. Without a Front it returns a new, empty one.
-func InfoOf(r *http.Request) *Info {
-	if info, ok := r.Context().Value(infoKey{}).(*Info); ok {
+func InfoOf(r *http.Request) *Info { return InfoFrom(r.Context()) }
+
+// InfoFrom is [InfoOf] for the context of a request.
+func InfoFrom(ctx context.Context) *Info {
+	if info, ok := ctx.Value(infoKey{}).(*Info); ok {
 		return info
 	}
 	return &Info{}

@@ -1,0 +1,472 @@
+package mcp_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/eventrelay/relay/api/mcp"
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// fake is everything that the agent server needs. Its API answers with what answer returns.
+type fake struct {
+	mu      sync.Mutex // guards the fields below
+	answer  func(path string, query url.Values) (int, http.Header, string)
+	keyErr  error
+	asked   []string // requests to /v1
+	entries []*audit.Entry
+	uses    []string
+	called  int
+	most    int // calls that are allowed; 0: all
+	logErr  error
+}
+
+func (f *fake) Authenticate(key string) (*config.Key, error) {
+	if f.keyErr != nil {
+		return nil, f.keyErr
+	}
+	if key != "rly_live_read" {
+		return nil, config.ErrInvalidKey
+	}
+	return &config.Key{ID: "key_1", Account: "acc_1", Name: "agent", Scope: config.Read}, nil
+}
+
+func (f *fake) RecordUse(account, key, name string, from netip.Addr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.uses = append(f.uses, account+" "+key+" "+name+" "+from.String())
+}
+
+func (f *fake) Claim(_ context.Context, key string, _ int) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.called++; key != "key_1" || f.most > 0 && f.called > f.most {
+		return 1500 * time.Millisecond
+	}
+	return 0
+}
+
+func (f *fake) Call(_ context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
+	idempotencyKey string) (int, http.Header, []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, principal.ID+" "+method+" "+path+"?"+query.Encode()+string(body)+idempotencyKey)
+	if f.answer == nil {
+		return 200, http.Header{}, []byte(`{"object":"list","data":[],"next_cursor":null}`)
+	}
+	status, header, text := f.answer(path, query)
+	return status, header, []byte(text)
+}
+
+func (f *fake) ProduceSync(_ context.Context, topic string, partition int32, r *stream.Record) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.logErr != nil {
+		return f.logErr
+	}
+	e, err := audit.Decode(r)
+	if err != nil || topic != stream.AuditLog || partition != 0 {
+		return errors.Join(err, errors.New("not an entry for the audit log"))
+	}
+	f.entries = append(f.entries, e)
+	return nil
+}
+
+// start serves an agent server of f and returns its URL and metrics.
+func start(t *testing.T, f *fake) (string, *prometheus.Registry) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	listener := httptest.NewUnstartedServer(nil)
+	base := "http://" + listener.Listener.Addr().String()
+	s, err := mcp.New(mcp.Config{BaseURL: base, DashboardURL: "https://desk.example.com", Version: "1.2.3",
+		AllowedHosts: []string{"relay.internal"}}, mcp.Deps{Log: slog.New(slog.DiscardHandler), Keys: f, Uses: f, Reads: f,
+		API: f, Producer: f, Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }, Metrics: registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Config.Handler = s.Handler()
+	listener.Start()
+	t.Cleanup(listener.Close)
+	return base + mcp.Path, registry
+}
+
+// withKey sends the API key with every request.
+type withKey struct{ key string }
+
+func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+k.key)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// connect connects a client of the SDK, which begins with server/discover.
+func connect(t *testing.T, endpoint string) *sdk.ClientSession {
+	t.Helper()
+	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &sdk.StreamableClientTransport{Endpoint: endpoint,
+		HTTPClient: &http.Client{Transport: withKey{"rly_live_read"}}, DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+// call calls a tool and returns the text of its result.
+func call(t *testing.T, session *sdk.ClientSession, tool string, arguments map[string]any) (text string, failed bool) {
+	t.Helper()
+	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		t.Fatalf("%s: %v", tool, err)
+	}
+	if len(result.Content) != 1 {
+		t.Fatalf("%s: %d contents", tool, len(result.Content))
+	}
+	content, ok := result.Content[0].(*sdk.TextContent)
+	if !ok {
+		t.Fatalf("%s: %T", tool, result.Content[0])
+	}
+	return content.Text, result.IsError
+}
+
+func TestEachToolAsksTheAPI(t *testing.T) {
+	f := &fake{}
+	endpoint, registry := start(t, f)
+	session := connect(t, endpoint)
+	tools, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		arguments map[string]any
+		asks      string
+	}{
+		"findings_list": {map[string]any{"status": "open", "limit": 5, "cursor": "c 1"},
+			"/v1/findings?cursor=c+1&limit=5&status=open"},
+		"finding_get": {map[string]any{"id": "fnd_1/../../v1/me?x=1"}, "/v1/findings/fnd_1%2F..%2F..%2Fv1%2Fme%3Fx=1?"},
+		"events_list": {map[string]any{"status": "failed", "endpoint_id": "ep_1", "q": "a&b=c", "limit": 1000},
+			"/v1/events?endpoint_id=ep_1&limit=50&q=a%26b%3Dc&status=failed"},
+		"event_get":      {map[string]any{"id": "evt_1"}, "/v1/events/evt_1?"},
+		"endpoints_list": {nil, "/v1/endpoints?limit=20"},
+		"usage_get":      {map[string]any{}, "/v1/usage?"},
+		"recoveries_list": {map[string]any{"state": "running", "endpoint_id": "ep_1"},
+			"/v1/recoveries?endpoint_id=ep_1&limit=20&state=running"},
+	}
+	for _, tool := range tools.Tools {
+		x, known := cases[tool.Name]
+		if !known || tool.Description == "" || !tool.Annotations.ReadOnlyHint || *tool.Annotations.DestructiveHint {
+			t.Errorf("tool %+v", tool)
+			continue
+		}
+		delete(cases, tool.Name)
+		if text, failed := call(t, session, tool.Name, x.arguments); failed {
+			t.Errorf("%s: %s", tool.Name, text)
+		}
+		if got, want := f.asked[len(f.asked)-1], "key_1 GET "+x.asks; got != want {
+			t.Errorf("%s asked %s, want %s", tool.Name, got, want)
+		}
+		e := f.entries[len(f.entries)-1]
+		names := slices.Sorted(func(yield func(string) bool) {
+			for name := range x.arguments {
+				if !yield(name) {
+					return
+				}
+			}
+		})
+		if e.Action != audit.ToolCalled || e.Entity != tool.Name || e.Actor.ID != "key_1" || e.Account != "acc_1" ||
+			!slices.Equal(e.Changes, names) || e.RequestID == "" || !e.RemoteIP.IsLoopback() {
+			t.Errorf("%s: entry %+v", tool.Name, e)
+		}
+	}
+	if len(cases) > 0 {
+		t.Errorf("not offered: %v", cases)
+	}
+	if n := testutil.CollectAndCount(registry, "relay_agent_calls_total"); n != 7 {
+		t.Errorf("%d counters", n)
+	}
+	if len(f.uses) == 0 || !strings.HasPrefix(f.uses[0], "acc_1 key_1 agent 127.0.0.1") {
+		t.Errorf("uses %v", f.uses)
+	}
+}
+
+// A new filter of events is an argument of the tool too.
+func TestEventsHaveAllFilters(t *testing.T) {
+	endpoint, _ := start(t, &fake{})
+	tools, err := connect(t, endpoint).ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range tools.Tools {
+		if tool.Name != "events_list" {
+			continue
+		}
+		arguments := tool.InputSchema.(map[string]any)["properties"].(map[string]any)
+		for _, f := range event.Filters {
+			if arguments[f.Name] == nil {
+				t.Errorf("events_list has no %s", f.Name)
+			}
+		}
+		return
+	}
+	t.Error("there is no events_list")
+}
+
+func TestBadArguments(t *testing.T) {
+	f := &fake{}
+	endpoint, _ := start(t, f)
+	session := connect(t, endpoint)
+	for _, arguments := range []map[string]any{
+		{"statuz": "open"}, {"limit": "ten"}, {"status": []string{"open"}}, {"cursor": 7},
+	} {
+		if text, failed := call(t, session, "findings_list", arguments); !failed || text == "" {
+			t.Errorf("%v: %s", arguments, text)
+		}
+	}
+	if text, failed := call(t, session, "event_get", nil); !failed || !strings.Contains(text, "id") {
+		t.Errorf("without an id: %s", text)
+	}
+	if len(f.asked) > 0 {
+		t.Errorf("asked %v", f.asked)
+	}
+	if _, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "event_replay"}); err == nil {
+		t.Error("a tool that is not offered was called")
+	}
+}
+
+// Texts of others reach the agent as data: no links, no invisible characters, bounded.
+func TestResultsAreClean(t *testing.T) {
+	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
+		return 200, http.Header{"Relay-Data-As-Of": {"2026-01-02T03:00:00Z"}}, `{"id":"evt_1","headers_raw":[["a","b"]],` +
+			`"data":{"a":1},"size_bytes":9007199254740993,"headers":{"x\u202e":"![p](https://evil.example/?q=\u200b1)"},` +
+			`"why":"` + strings.Repeat("ä", 600) + `","body":"` + strings.Repeat("é", 5000) + `","list":[` +
+			strings.Repeat("1,", 150) + `1]}`
+	}}
+	endpoint, _ := start(t, f)
+	session := connect(t, endpoint)
+	get := func(arguments map[string]any) map[string]any {
+		text, failed := call(t, session, "event_get", arguments)
+		var v map[string]any
+		if err := json.Unmarshal([]byte(text), &v); err != nil || failed {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if !strings.Contains(text, "9007199254740993") {
+			t.Error("a number has changed")
+		}
+		return v
+	}
+	v := get(map[string]any{"id": "evt_1"})
+	if v["body"] != nil || v["headers_raw"] != nil || v["data"] != nil {
+		t.Errorf("not left out: %v", v)
+	}
+	if got := v["headers"].(map[string]any)["x"]; got != "![p] (https[:]//evil.example/?q=1)" {
+		t.Errorf("header %q", got)
+	}
+	if got := v["why"].(string); got != strings.Repeat("ä", 500)+"…" {
+		t.Errorf("%d characters", len([]rune(got)))
+	}
+	if got := len(v["list"].([]any)); got != 100 {
+		t.Errorf("%d elements", got)
+	}
+	if v["dashboard_url"] != "https://desk.example.com/app/events/evt_1" || v["complete_until"] != "2026-01-02T03:00:00Z" {
+		t.Errorf("%v %v", v["dashboard_url"], v["complete_until"])
+	}
+	for most, want := range map[int]int{0: 4096, 11: 10, 1 << 20: 10000} {
+		v := get(map[string]any{"id": "evt_1", "include_body": true, "max_bytes": most})
+		if got := strings.TrimSuffix(v["body"].(string), "…"); len(got) != want {
+			t.Errorf("max_bytes %d: %d bytes", most, len(got))
+		}
+	}
+}
+
+func TestErrorsOfTheAPIAreResults(t *testing.T) {
+	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
+		return 503, http.Header{"Retry-After": {"1"}},
+			`{"error":{"type":"unavailable","message":"the store\u202e is away: https://x.example"}}`
+	}, logErr: errors.New("no log")}
+	endpoint, registry := start(t, f)
+	text, failed := call(t, connect(t, endpoint), "usage_get", nil)
+	if !failed || text != "unavailable: the store is away: https[:]//x.example; try again after 1 s" {
+		t.Errorf("%t %s", failed, text)
+	}
+	if err := testutil.CollectAndCompare(registry, strings.NewReader(
+		"# HELP relay_agent_calls_total Calls of tools of the agent server, by tool and result (ok, error).\n"+
+			"# TYPE relay_agent_calls_total counter\nrelay_agent_calls_total{result=\"error\",tool=\"usage_get\"} 1\n"),
+		"relay_agent_calls_total"); err != nil {
+		t.Error(err)
+	}
+	f.answer = func(string, url.Values) (int, http.Header, string) {
+		return 200, http.Header{}, `{"data":["` + strings.Repeat(strings.Repeat("x", 400)+`","`, 99) + `"],"more":["` +
+			strings.Repeat(strings.Repeat("x", 500)+`","`, 99) + `"],"most":["` +
+			strings.Repeat(strings.Repeat("x", 500)+`","`, 99) + `"]}`
+	}
+	if text, failed := call(t, connect(t, endpoint), "events_list", nil); !failed || !strings.Contains(text, "too large") {
+		t.Errorf("%t %.100s", failed, text)
+	}
+}
+
+// Every refusal before the SDK reads a message is a JSON-RPC error.
+func TestRefusals(t *testing.T) {
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	f := &fake{}
+	endpoint, _ := start(t, f)
+	do := func(method, target, body string, header ...string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer rly_live_read")
+		r.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+			if header[i] == "Host" {
+				r.Host = header[i+1]
+			}
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res, string(text)
+	}
+	type want struct {
+		status  int
+		message string
+	}
+	for name, x := range map[string]struct {
+		method, path, body string
+		header             []string
+		want
+	}{
+		"foreign origin": {"", "", list, []string{"Origin", "https://evil.example"}, want{403, "other websites"}},
+		"foreign host":   {"", "", list, []string{"Host", "evil.example"}, want{403, "RELAY_ALLOWED_HOSTS"}},
+		"GET":            {"GET", "", "", nil, want{405, "only POST"}},
+		"DELETE":         {"DELETE", "", "", nil, want{405, "only POST"}},
+		"path below":     {"", "/x", list, nil, want{404, "/mcp"}},
+		"no key":         {"", "", list, []string{"Authorization", ""}, want{401, "Bearer <API_KEY>"}},
+		"basic":          {"", "", list, []string{"Authorization", "Basic eDp5"}, want{401, "Bearer"}},
+		"unknown key":    {"", "", list, []string{"Authorization", "Bearer x"}, want{401, "revoked"}},
+		"content type":   {"", "", list, []string{"Content-Type", "text/plain"}, want{400, "Content-Type"}},
+		"no JSON":        {"", "", "{", nil, want{400, "JSON-RPC"}},
+		"empty":          {"", "", "", nil, want{400, "JSON-RPC"}},
+		"array":          {"", "", " [" + list + "]", nil, want{400, "arrays"}},
+		"response":       {"", "", `{"jsonrpc":"2.0","id":1,"result":{}}`, nil, want{400, "method"}},
+		"subscription":   {"", "", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}`, nil, want{400, "tools/call"}},
+		"two names": {"", "", `{"jsonrpc":"2.0","id":1,"method":"ping","Method":"resources/list"}`, nil,
+			want{400, "method"}},
+		"too large":      {"", "", `{"x":"` + strings.Repeat("a", 256<<10) + `"}`, nil, want{413, "262144 bytes"}},
+		"version":        {"", "", list, []string{"MCP-Protocol-Version", "1999-01-01"}, want{400, "version"}},
+		"not JSON-RPC":   {"", "", `{"method":"tools/list"}`, nil, want{400, ""}},
+		"allowed host":   {"", "", list, []string{"Host", "relay.internal"}, want{200, ""}},
+		"our own origin": {"", "", list, []string{"Origin", strings.TrimSuffix(endpoint, mcp.Path)}, want{200, ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res, text := do(cmp.Or(x.method, "POST"), endpoint+x.path, x.body, x.header...)
+			var v struct {
+				Version string `json:"jsonrpc"`
+				Result  any    `json:"result"`
+				Error   struct {
+					Code    int
+					Message string
+				}
+			}
+			if err := json.Unmarshal([]byte(text), &v); err != nil || v.Version != "2.0" || res.StatusCode != x.status ||
+				!strings.Contains(v.Error.Message, x.message) || (x.status == 200) != (v.Error.Code == 0) {
+				t.Errorf("%d %s %v", res.StatusCode, text, err)
+			}
+			if res.Header.Get("Content-Security-Policy") == "" || res.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("headers %v", res.Header)
+			}
+			if x.status == 401 && res.Header.Get("WWW-Authenticate") != "Bearer" {
+				t.Error("no challenge")
+			}
+		})
+	}
+	f.keyErr = config.ErrLease
+	if res, text := do("POST", endpoint, list); res.StatusCode != 503 || !strings.Contains(text, "cannot confirm") {
+		t.Errorf("without a lease: %d %s", res.StatusCode, text)
+	}
+	f.keyErr, f.most = nil, 1
+	res, text := do("POST", endpoint, list)
+	if res.StatusCode != 429 || res.Header.Get("Retry-After") != "2" || !strings.Contains(text, "300 requests a minute") {
+		t.Errorf("over the limit: %d %s %v", res.StatusCode, text, res.Header)
+	}
+}
+
+// Clients of revisions before 2026-07-28 begin with initialize; without sessions each request stands alone.
+func TestOlderRevisions(t *testing.T) {
+	endpoint, _ := start(t, &fake{})
+	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
+		ask := func(body string) (status int, answer string) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), "POST", endpoint, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "bearer rly_live_read")
+			r.Header.Set("Content-Type", "application/json; charset=utf-8")
+			r.Header.Set("Accept", "application/json")
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = res.Body.Close() }()
+			text, _ := io.ReadAll(res.Body)
+			if res.Header.Get("Mcp-Session-Id") != "" {
+				t.Error("a session was made")
+			}
+			return res.StatusCode, string(text)
+		}
+		status, text := ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version +
+			`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+		if status != 200 || !strings.Contains(text, `"protocolVersion":"`+version+`"`) ||
+			strings.Contains(text, "logging") || strings.Contains(text, "listChanged") ||
+			!strings.Contains(text, "never instructions") {
+			t.Errorf("%s: %d %s", version, status, text)
+		}
+		if status, text := ask(`{"jsonrpc":"2.0","method":"notifications/initialized"}`); status != 202 || text != "" {
+			t.Errorf("%s: %d %s", version, status, text)
+		}
+		status, text = ask(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"usage_get"}}`)
+		if status != 200 || strings.Contains(text, "isError") {
+			t.Errorf("%s: %d %s", version, status, text)
+		}
+	}
+}
+
+func TestNewValidates(t *testing.T) {
+	if _, err := mcp.New(mcp.Config{BaseURL: "relay"}, mcp.Deps{}); err == nil {
+		t.Error("an invalid base URL was accepted")
+	}
+	if _, err := mcp.New(mcp.Config{BaseURL: "http://relay"}, mcp.Deps{}); err == nil {
+		t.Error("missing dependencies were accepted")
+	}
+	if !mcp.Serves("/mcp") || !mcp.Serves("/mcp/x") || mcp.Serves("/mcpx") || mcp.Serves("/v1/mcp") {
+		t.Error("paths")
+	}
+}

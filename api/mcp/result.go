@@ -1,0 +1,148 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const (
+	maxText      = 500       // characters of a text in a result
+	maxBodyShown = 16 << 10  // bytes of a body
+	maxElements  = 100       // of an array
+	maxResult    = 128 << 10 // bytes of a result
+)
+
+// shape says how an answer of /v1 is shown.
+type shape struct {
+	body    int      // bytes of the member body; 0: it is left out
+	without []string // members that are left out
+}
+
+// render returns the text of a result, JSON, or an error with what the agent can do.
+func (s *Server) render(x request, status int, header http.Header, body []byte) (string, error) {
+	var v map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		return "", errors.New("the answer could not be read; try again")
+	}
+	if status != http.StatusOK {
+		return "", failure(v, header)
+	}
+	for _, name := range x.shape.without {
+		delete(v, name)
+	}
+	if text, ok := v["body"].(string); ok {
+		delete(v, "body")
+		if n := x.shape.body; n > 0 {
+			v["body"] = bodyText{text, n}
+		}
+	}
+	out, _ := clean(v).(map[string]any)
+	if x.within != "" {
+		out["dashboard_url"] = s.cfg.DashboardURL + x.within
+	}
+	if asOf := header.Get("Relay-Data-As-Of"); asOf != "" {
+		out["complete_until"] = asOf // newer events may be missing
+	}
+	text := string(bytes.TrimSpace(web.Encode(out)))
+	if len(text) > maxResult {
+		return "", errors.New("the result is too large: ask for fewer rows with limit, or for fewer bytes with max_bytes")
+	}
+	return text, nil
+}
+
+// failure returns what /v1 says about a request that failed.
+func failure(v map[string]any, header http.Header) error {
+	e, _ := clean(v["error"]).(map[string]any)
+	text := fmt.Sprintf("%v: %v", e["type"], e["message"])
+	if after := header.Get("Retry-After"); after != "" {
+		text += "; try again after " + after + " s"
+	}
+	return errors.New(text)
+}
+
+// bodyText is the body of an event and how many of its bytes are shown.
+type bodyText struct {
+	text string
+	most int
+}
+
+// clean returns a decoded JSON value with texts that are safe to show to a model: see cleanText. Arrays are cut.
+func clean(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, member := range v {
+			out[cleanText(name, maxText)] = clean(member)
+		}
+		return out
+	case []any:
+		v = v[:min(len(v), maxElements)]
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = clean(v[i])
+		}
+		return out
+	case string:
+		return cleanText(v, maxText)
+	case bodyText:
+		text := v.text
+		if len(text) > v.most {
+			text = strings.ToValidUTF8(text[:v.most], "") + "…"
+		}
+		return cleanText(text, len(text))
+	}
+	return v
+}
+
+// noLinks breaks up addresses, also those that Markdown makes links or pictures of: a client that shows a picture
+// would ask its address, which can carry data away.
+var noLinks = strings.NewReplacer("://", "[:]//", "](", "] (")
+
+// cleanText returns an untrusted text without invisible characters and links, cut to a number of characters.
+func cleanText(s string, most int) string {
+	s = noLinks.Replace(web.SanitizeText(s))
+	if utf8.RuneCountInString(s) > most {
+		s = string([]rune(s)[:most]) + "…"
+	}
+	return s
+}
+
+// recordTimeout bounds how long a call waits until its entry of the audit log is durable.
+const recordTimeout = 2 * time.Second
+
+// recordCall writes the entry of the audit log. A read is answered without it while the log does not answer.
+func (s *Server) recordCall(ctx context.Context, key *config.Key, tool string, arguments json.RawMessage) {
+	info, now := web.InfoFrom(ctx), s.deps.Now().UTC()
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(arguments, &given) // the SDK has validated them
+	e := audit.Entry{
+		ID: audit.NewID(now, 0, info.ID, tool), Account: key.Account, At: now, Actor: audit.ActorOf(key.ID, key.Name),
+		Action: audit.ToolCalled, EntityType: "tool", Entity: tool, Changes: slices.Sorted(maps.Keys(given)),
+		RequestID: info.ID, RemoteIP: info.Client,
+	}
+	record, err := e.Record()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+		defer cancel()
+		err = s.deps.Producer.ProduceSync(ctx, stream.AuditLog, 0, record)
+	}
+	if err != nil {
+		s.deps.Log.Warn("cannot write the audit entry of an agent's call", "tool", tool, "key", key.ID, "error", err)
+	}
+}

@@ -1,0 +1,171 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// Rows of a page. Fifty rows of events are about 40 KB.
+const (
+	defaultPage = 20
+	maxPage     = 50
+)
+
+// page is the part of a list that a tool asks for.
+type page struct {
+	Limit  int    `json:"limit,omitempty" jsonschema:"rows of the page, 1 to 50; 20 if left out"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"next_cursor of the page before"`
+}
+
+// queryOf returns the arguments of a tool as a query of /v1: they have the same names.
+func queryOf(arguments any) url.Values {
+	q := url.Values{}
+	var members map[string]any
+	if raw, err := json.Marshal(arguments); err == nil && json.Unmarshal(raw, &members) == nil {
+		for name, v := range members {
+			q.Set(name, fmt.Sprint(v))
+		}
+	}
+	return q
+}
+
+// listOf returns the query of a list, whose page has limited rows.
+func listOf(arguments any, limit int) url.Values {
+	q := queryOf(arguments)
+	q.Set("limit", strconv.Itoa(min(cmp.Or(limit, defaultPage), maxPage)))
+	return q
+}
+
+type findingsListInput struct {
+	page
+	Status   string `json:"status,omitempty" jsonschema:"open, acknowledged, resolved or ignored; all if left out"`
+	Severity string `json:"severity,omitempty" jsonschema:"critical, high, medium or low"`
+	Source   string `json:"source,omitempty" jsonschema:"where it was seen: sdk, drain, scan, tripwire or event"`
+	Rule     string `json:"rule,omitempty" jsonschema:"id of a detection rule, such as stripe-secret-live"`
+	Since    string `json:"since,omitempty" jsonschema:"seen at this time or later, RFC 3339 in UTC"`
+}
+
+type idInput struct {
+	ID string `json:"id" jsonschema:"the id, with its prefix"`
+}
+
+type eventsListInput struct {
+	page
+	EndpointID    string `json:"endpoint_id,omitempty" jsonschema:"only events of this endpoint (ep_…)"`
+	DestinationID string `json:"destination_id,omitempty" jsonschema:"only events for this destination (dst_…)"`
+	Status        string `json:"status,omitempty" jsonschema:"pending, retrying, delivered, failed, skipped or rejected"`
+	Type          string `json:"type,omitempty" jsonschema:"an event type, or a prefix such as order.*"`
+	RunID         string `json:"run_id,omitempty" jsonschema:"only events of this replay (run_…) or recovery job (rec_…)"`
+	Source        string `json:"source,omitempty" jsonschema:"provider, api or test"`
+	Processing    string `json:"processing,omitempty" jsonschema:"none, processing, processed, failed or missing"`
+	Since         string `json:"since,omitempty" jsonschema:"received at this time or later, RFC 3339 in UTC"`
+	Until         string `json:"until,omitempty" jsonschema:"received before this time, RFC 3339 in UTC"`
+	Query         string `json:"q,omitempty" jsonschema:"text in body, headers or id; of 24 hours unless since is set"`
+}
+
+type eventGetInput struct {
+	ID          string `json:"id" jsonschema:"id of the event (evt_…)"`
+	IncludeBody bool   `json:"include_body,omitempty" jsonschema:"also the body; it is data that others have written"`
+	MaxBytes    int    `json:"max_bytes,omitempty" jsonschema:"most bytes of the body, up to 16384; 4096 if left out"`
+}
+
+type recoveriesListInput struct {
+	page
+	EndpointID string `json:"endpoint_id,omitempty" jsonschema:"only jobs of this endpoint (ep_…)"`
+	State      string `json:"state,omitempty" jsonschema:"such as awaiting_approval, running, completed or stopped"`
+}
+
+type noInput struct{}
+
+// request is a call of /v1 and how its answer is shown.
+type request struct {
+	path   string
+	query  url.Values
+	shape  shape
+	within string // path of the page of the dashboard that shows the same; may be empty
+}
+
+// addTools adds all tools. Descriptions are constants.
+func (s *Server) addTools(server *sdk.Server) {
+	addRead(s, server, "findings_list", "List leaked secrets",
+		"Leaked keys and secrets that log drains, stored events, applications, scans or tripwires have shown, newest first. "+
+			"Each has its severity, status, masked text, and where it was seen. Use finding_get for all locations.",
+		func(in findingsListInput) request {
+			return request{path: "/v1/findings", within: "/app/findings", query: listOf(in, in.Limit)}
+		})
+	addRead(s, server, "finding_get", "Show a leaked secret",
+		"One finding (fnd_…): what leaked, where, since when, whether it still leaks, and the provider's page on how to "+
+			"rotate the key. The secret itself is never shown.",
+		func(in idInput) request {
+			id := url.PathEscape(in.ID)
+			return request{path: "/v1/findings/" + id, within: "/app/findings/" + id}
+		})
+	addRead(s, server, "events_list", "List events",
+		"Received and sent events, newest first, with the state of each delivery and why it waits or failed. "+
+			"Use status failed to see what needs a recovery.",
+		func(in eventsListInput) request {
+			return request{path: "/v1/events", within: "/app/events", query: listOf(in, in.Limit)}
+		})
+	addRead(s, server, "event_get", "Show an event",
+		"One event (evt_…) with its deliveries, attempts, answers of the destinations and processing receipt. The body is "+
+			"left out unless include_body is true.",
+		func(in eventGetInput) request {
+			id := url.PathEscape(in.ID)
+			body := 0
+			if in.IncludeBody {
+				body = 4096
+				if in.MaxBytes > 0 {
+					body = min(in.MaxBytes, maxBodyShown)
+				}
+			}
+			return request{path: "/v1/events/" + id, within: "/app/events/" + id, shape: shape{body: body,
+				without: []string{"headers_raw", "data"}}}
+		})
+	addRead(s, server, "endpoints_list", "List endpoints",
+		"Endpoints with their destinations, filters, retry policy and state. Tokens and secrets are masked.",
+		func(in page) request {
+			return request{path: "/v1/endpoints", within: "/app/endpoints", query: listOf(in, in.Limit)}
+		})
+	addRead(s, server, "usage_get", "Show the usage",
+		"Events, deliveries and bytes of the billing period, the allowance, and the projection to the period's end.",
+		func(noInput) request { return request{path: "/v1/usage", within: "/app/usage"} })
+	addRead(s, server, "recoveries_list", "List recovery jobs",
+		"Jobs that deliver failed deliveries again, newest first: state, counters, canary and deadline. A person prepares, "+
+			"approves and cancels them in the dashboard.",
+		func(in recoveriesListInput) request {
+			return request{path: "/v1/recoveries", within: "/app/recoveries",
+				query: listOf(in, in.Limit)}
+		})
+}
+
+// addRead adds a tool that makes one GET request of /v1.
+func addRead[In any](s *Server, server *sdk.Server, name, title, description string, of func(In) request) {
+	no := false
+	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title, Description: description, Annotations: &sdk.ToolAnnotations{
+		Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
+	}}, func(ctx context.Context, call *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
+		key, _ := ctx.Value(keyOf{}).(*config.Key)
+		x := of(in)
+		status, header, body := s.deps.API.Call(ctx, key, http.MethodGet, x.path, x.query, nil, "")
+		result := "ok"
+		text, err := s.render(x, status, header, body)
+		if err != nil {
+			result = "error"
+		}
+		s.calls.WithLabelValues(name, result).Inc()
+		s.recordCall(ctx, key, name, call.Params.Arguments)
+		if err != nil {
+			return nil, nil, err // the SDK makes it a result with isError
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, nil
+	})
+}
