@@ -93,7 +93,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	c := &core{
 		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
-		drains: deps.Config,
+		drains: deps.Config, domains: deps.Config,
 	}
 	x := newResources(&cfg, &deps, c, []*secrets.Scanner{receipts, leaks})
 	x.findings = newFindings(c, &deps, leaks)
@@ -139,6 +139,7 @@ type resources struct {
 	streams      *streams
 	recoveries   *recoveries
 	drains       *drains
+	domains      *domains
 	usage        *usage
 	keys         *keyInfo
 	audit        *auditLog
@@ -174,9 +175,10 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 		drains: &drains{
 			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, baseURL: cfg.BaseURL,
 		},
-		usage: &usage{deps.Usage},
-		keys:  &keyInfo{cfg.Version},
-		audit: &auditLog{core: c, audit: deps.Audit},
+		domains: &domains{core: c, config: deps.Config, verifier: deps.Domains, egress: deps.Egress},
+		usage:   &usage{deps.Usage},
+		keys:    &keyInfo{cfg.Version},
+		audit:   &auditLog{core: c, audit: deps.Audit},
 	}
 	x.signatures = &signatures{events: x.events, explain: deps.Explain, running: newExplanationLimit()}
 	x.previews = &previews{
@@ -228,6 +230,9 @@ func (x *resources) routes() []route {
 		{"/v1/drains/{drain}", methods{"GET": x.drains.readDrain, "PATCH": x.drains.updateDrain,
 			"DELETE": x.drains.deleteDrain}},
 		{"/v1/drains/{drain}/rotate", methods{"POST": x.drains.rotateDrain}},
+		{"/v1/domains", methods{"GET": x.domains.listDomains, "POST": x.domains.createDomain}},
+		{"/v1/domains/{domain}", methods{"GET": x.domains.readDomain, "DELETE": x.domains.deleteDomain}},
+		{"/v1/domains/{domain}/verify", methods{"POST": x.domains.verifyDomain}},
 		{"/v1/fixtures", methods{"GET": x.fixtures.listFixtures, "POST": x.fixtures.createFixture}},
 		{"/v1/fixtures/export", methods{"GET": x.fixtures.exportFixtures}},
 		{"/v1/fixtures/{fixture}", methods{"GET": x.fixtures.readFixture, "PATCH": x.fixtures.updateFixture,

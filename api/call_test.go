@@ -105,6 +105,7 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 	known := map[string]string{"endpoint": ep.text("id"), "destination": ep.text("destinations.0.id"),
 		"event": received.Text(id.Event), "recovery": job.want(201).text("id"), "run": run.text("run_id"),
 		"drain": c.drain("routes").text("id"), "finding": c.finding(),
+		"domain":  c.domain("routes.example.com").text("id"),
 		"fixture": c.fixture(`{}`).text("id")}
 	unknown := map[string]string{}
 	for name := range known {

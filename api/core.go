@@ -22,6 +22,7 @@ type core struct {
 	ids           *id.Generator
 	config        configReader
 	drains        drainReader
+	domains       domainReader
 	// waitingRequests counts repeats that wait for the first call with their Idempotency-Key, and replays that wait
 	// for another replay.
 	waitingRequests atomic.Int64
@@ -37,6 +38,11 @@ type configReader interface {
 // drainReader is the part of the configuration that finds drains.
 type drainReader interface {
 	Drain(id string) (*config.Drain, config.Presence)
+}
+
+// domainReader is the part of the configuration that finds domains.
+type domainReader interface {
+	Domain(id string) (*config.Domain, config.Presence)
 }
 
 func (c *core) now() time.Time { return c.clock().UTC().Truncate(time.Millisecond) }

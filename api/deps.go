@@ -39,6 +39,7 @@ type Deps struct {
 	Usage        Usage
 	Traffic      TrafficReader
 	Senders      Senders
+	Domains      DomainVerifier
 	Limits       Limits
 	LimiterStore LimiterStore
 	Notifier     Notifier
@@ -76,7 +77,8 @@ func (d Deps) validate() error {
 		"Log":      d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
 		"Accept": d.Accept != nil,
 		"Feed":   d.Feed != nil, "Commands": d.Commands != nil, "Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil,
-		"Usage": d.Usage != nil, "Traffic": d.Traffic != nil, "Senders": d.Senders != nil, "Limits": d.Limits != nil,
+		"Usage": d.Usage != nil, "Traffic": d.Traffic != nil, "Senders": d.Senders != nil, "Domains": d.Domains != nil,
+		"Limits":       d.Limits != nil,
 		"LimiterStore": d.LimiterStore != nil,
 		"Notifier":     d.Notifier != nil,
 		"IDs":          d.IDs != nil, "Now": d.Now != nil, "ValidateVerification": d.ValidateVerification != nil,
@@ -97,6 +99,7 @@ type Configuration interface {
 	AlertSettings
 	Recoveries
 	Drains
+	Domains
 	Findings
 	Fixtures
 	// Sync waits until this node has applied all records that are in the log now.
@@ -132,6 +135,21 @@ type Drains interface {
 	// UpdateDrain calls change with a copy of the newest drain, and again after a write conflict.
 	UpdateDrain(ctx context.Context, id string, change func(*config.Drain) error) (*config.Drain, error)
 	DeleteDrain(ctx context.Context, id string) error
+}
+
+// Domains reads and changes the host names that a customer claims. A change returns after this node has applied it.
+type Domains interface {
+	Domain(id string) (*config.Domain, config.Presence)
+	// Domains returns the domains created before that sequence (0 = all), newest first, and whether more follow.
+	Domains(account string, beforeSeq int64, limit int) ([]*config.Domain, bool)
+	CreateDomain(ctx context.Context, d *config.Domain) (*config.Domain, error)
+	DeleteDomain(ctx context.Context, id string) error
+}
+
+// DomainVerifier looks for the proofs of domains.
+type DomainVerifier interface {
+	// Verify returns the domain with the result; or, after too many attempts, for how long none is made.
+	Verify(ctx context.Context, d *config.Domain, method string) (after *config.Domain, pause time.Duration, err error)
 }
 
 // Fixtures reads and changes test fixtures. One that has expired counts as deleted. A change returns after this node

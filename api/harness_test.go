@@ -164,6 +164,8 @@ type fake struct {
 	OverviewFunc func(account string, now time.Time) (event.Overview, error)
 	TrafficFunc  func(endpoint string) (event.DestinationTraffic, error)
 
+	VerifyFunc func(check *config.DomainCheck) (pause time.Duration)
+
 	ReportFunc func(context.Context, *event.Receipt) (event.ReceiptResult, error)
 
 	SelectFunc    func(context.Context, event.Query, func([]event.Match) error) error
@@ -399,6 +401,19 @@ func (f *fake) Attempts(_ context.Context, account string, ev, before id.ID, lim
 	return page, nil
 }
 
+// Verify finds the proof of a domain, unless VerifyFunc says something else.
+func (f *fake) Verify(ctx context.Context, d *config.Domain, method string) (*config.Domain, time.Duration, error) {
+	check := config.DomainCheck{At: time.Now(), Method: method}
+	if f.VerifyFunc != nil {
+		var pause time.Duration
+		if pause = f.VerifyFunc(&check); pause > 0 {
+			return nil, pause, nil
+		}
+	}
+	after, err := configuration.RecordDomainCheck(ctx, d.ID, check)
+	return after, 0, err
+}
+
 func withRates(read, write, send int) func(*api.Config, *api.Deps) {
 	return func(cfg *api.Config, _ *api.Deps) { cfg.RateRead, cfg.RateWrite, cfg.RateSend = read, write, send }
 }
@@ -429,7 +444,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Keyring: keyring(), Recovery: f,
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, LimiterStore: f,
 		Traffic: f,
-		Senders: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Senders: f, Domains: f, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, KeyUses: f, Findings: f,
 		Replays:              api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		ValidateVerification: func(config.Verification, []string) (string, string) { return "", "" },

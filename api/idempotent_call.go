@@ -82,12 +82,14 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 	switch path {
 	case "/v1/events/{event}/processing":
 		return true, true // the newest receipt wins, and processed is final
+	case "/v1/domains/{domain}/verify": // it only looks
+		return true, false
 	// what is already in effect changes nothing
 	case "/v1/recoveries/{recovery}", "/v1/replays/{run}", "/v1/findings/update":
 		return true, false
 	// the id of what is created derives from the claim
 	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains",
-		"/v1/fixtures":
+		"/v1/domains", "/v1/fixtures":
 		return true, false
 	case "/v1/replays", "/v1/events/{event}/replay": // the run's id too, and the run is written first
 		return true, false
@@ -157,6 +159,8 @@ func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
 		_, err = a.endpointInPath(r, key)
 	case vars["drain"] != "":
 		_, err = a.drainInPath(r, key)
+	case vars["domain"] != "":
+		_, err = a.domainInPath(r, key)
 	case vars["event"] != "":
 		_, err = a.eventInPath(r)
 	}

@@ -42,6 +42,8 @@ func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 	ep := c.endpoint(nil)
 	name, dest := ep.text("id"), ep.text("destinations.0.id")
 	sent, drain := c.send(name), c.drain("repeated").text("id")
+	domain := c.domain("repeated.example.com").text("id")
+	c.forgetDomains()
 	for i, x := range []struct {
 		target, body, secret string
 		status               int
@@ -53,6 +55,8 @@ func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/rotate_secret", ``, "signing.secret", 200},
 		{"/v1/endpoints/" + name + "/rotate-token", ``, "", 200},
 		{"/v1/drains", ``, "", 201},
+		{"/v1/domains", `{"hostname":"once.example.com"}`, "", 201},
+		{"/v1/domains/" + domain + "/verify", ``, "", 200},
 		{"/v1/drains/" + drain + "/rotate", ``, "", 200},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", `{}`, "", 200},
 		{"/v1/events/" + sent + "/replay", ``, "", 200},
@@ -218,6 +222,8 @@ func TestRepeatAfterCrash(t *testing.T) {
 	ep := c.endpoint(nil)
 	name, dest := ep.text("id"), ep.text("destinations.0.id")
 	sent, drain := c.send(name), c.drain("killed").text("id")
+	domain := c.domain("killed.example.com").text("id")
+	c.forgetDomains()
 	equal := func(a, b *answer, paths ...string) {
 		t.Helper()
 		for _, path := range paths {
@@ -237,6 +243,8 @@ func TestRepeatAfterCrash(t *testing.T) {
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/rotate_secret", ``, 200, []string{"id", "signing.secret"}},
 		{"/v1/endpoints/" + name + "/rotate-token", ``, 200, []string{"id", "ingest_url"}},
 		{"/v1/drains", ``, 201, []string{"id", "url", "created_at"}},
+		{"/v1/domains", `{"hostname":"crash.example.com"}`, 201, []string{"id", "token", "created_at"}},
+		{"/v1/domains/" + domain + "/verify", ``, 200, []string{"id", "status"}},
 		{"/v1/drains/" + drain + "/rotate", ``, 200, []string{"id", "url"}},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", ``, 200, []string{"purged_before"}},
 		{"/v1/events/" + sent + "/replay", ``, 200, []string{"run_id", "queued", "events"}},

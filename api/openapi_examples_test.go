@@ -79,6 +79,9 @@ func (c *client) fill(path, body string) (string, string) {
 	if strings.Contains(path, "{drain_id}") {
 		ids["{drain_id}"] = c.drain("example").text("id")
 	}
+	if strings.Contains(path, "{domain_id}") {
+		ids["{domain_id}"] = c.domain("example.example.com").text("id")
+	}
 	if strings.Contains(path, "{finding_id}") {
 		ids["{finding_id}"] = c.finding()
 	}

@@ -58,7 +58,7 @@ func (n *Node) newAPI() (func(context.Context) error, error) {
 			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.producer},
 			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Traffic: n.reader,
 			Senders: read.FindingReader{Reader: n.reader}, Findings: read.FindingReader{Reader: n.reader},
-			Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
+			Domains: n.domains, Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
 			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,

@@ -29,6 +29,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/leaks/domain"
 	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
@@ -86,6 +87,7 @@ type Node struct {
 	proxies            []netip.Prefix
 	ingest             *ingest.Ingest
 	drains             *drain.Drain // nil without the role ingest
+	domains            *domain.Domains
 	feed               *feed.Feed
 	readiness          *api.Readiness
 	api                *api.API
@@ -137,6 +139,7 @@ func (n *Node) starts() []start {
 		{name: "guard of the log", new: n.newGuard},
 		{name: "ingest", new: n.newIngest},
 		{name: "log drains", role: "ingest", new: func() (func(context.Context) error, error) { return newDrain(n) }},
+		{name: "domains", new: func() (func(context.Context) error, error) { return newDomains(n) }},
 		{name: "event feed", new: n.newFeed},
 		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
 		{name: "api", new: n.newAPI},

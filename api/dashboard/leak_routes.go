@@ -1,6 +1,6 @@
 package dashboard
 
-// leakRoutes are the pages and actions of findings and log drains.
+// leakRoutes are the pages and actions of findings, log drains and domains.
 func leakRoutes() []route {
 	return []route{
 		{"GET", findingsPath, reader, listFindings},
@@ -14,5 +14,10 @@ func leakRoutes() []route {
 		{"POST", drainPath + "/unpause", writer, unpauseDrain},
 		{"POST", drainPath + "/rotate", writer, rotateDrain},
 		{"POST", drainPath + "/delete", writer, deleteDrain},
+		{"GET", domainsPath, reader, listDomains},
+		{"POST", domainsPath, writer, createDomain},
+		{"GET", domainPath, reader, showDomain},
+		{"POST", domainPath + "/verify", writer, verifyDomain},
+		{"POST", domainPath + "/delete", writer, deleteDomain},
 	}
 }

@@ -28,6 +28,7 @@ func menu() []menuGroup {
 		{"Leaks", []menuItem{
 			{Path: findingsPath, Name: "Findings", Icon: "finding"},
 			{Path: drainsPath, Name: "Log drains", Icon: "drain"},
+			{Path: domainsPath, Name: "Domains", Icon: "scan"},
 		}},
 		{"Account", []menuItem{
 			{Path: alertsPath, Name: "Alerts", Icon: "note", Tabs: []menuItem{

@@ -1,5 +1,5 @@
 // Package config is the configuration of the service: account, endpoints, destinations, API keys, replay runs, recovery
-// jobs, alerts, users, erasures, log drains, test fixtures, the service secret and the answers remembered for
+// jobs, alerts, users, erasures, log drains, domains, test fixtures, the service secret and the answers remembered for
 // Idempotency-Keys. They are entities of the replicated log in pkg/conflog, so every node has all of them in memory.
 //
 // Secrets that must be shown or used again are sealed (AES-256-GCM under a master key) in records, snapshots and
@@ -79,6 +79,7 @@ type Control struct {
 	secrets
 	erasures
 	drains
+	domains
 	findings
 	fixtures
 	documents
@@ -120,8 +121,8 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	c := &Control{
 		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
 		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, secrets: secrets{core},
-		erasures: erasures{core}, drains: drains{core}, findings: findings{core}, fixtures: fixtures{core},
-		documents: documents{core},
+		erasures: erasures{core}, drains: drains{core}, domains: domains{core},
+		findings: findings{core}, fixtures: fixtures{core}, documents: documents{core},
 	}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified

@@ -44,6 +44,9 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
 			hash := hashOf("token of a drain")
 			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, FieldToken, "token of a drain")
+		case *Domain:
+			v.Hostname, v.Token = "www.example.com", newDomainToken()
+			v.Hash = hashOfHostname(v.Hostname)
 		case *Fixture:
 			*v = *testFixture(t, "x", time.Hour)
 			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.now().UTC(), n.now().UTC(), 1

@@ -98,8 +98,12 @@ var kindTable = [kinds]kindInfo{
 			MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
 			MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
 		func() value { return &Finding{} }, true, false},
-	kindDSN:      opaque("dsn", conflog.AuditAll),
-	kindDomain:   opaque("domain", conflog.AuditAll),
+	kindDSN: opaque("dsn", conflog.AuditAll),
+	// The daily checks are not audited, and must be possible when the configuration is full: a domain may expire.
+	kindDomain: {
+		info("domain", conflog.AuditRequested, conflog.Bounds{
+			MaxCount: MaxDomains, ErrCount: ErrTooManyDomains, AllowGrowthWhenFull: true}),
+		func() value { return &Domain{} }, true, false},
 	kindScan:     opaque("scan", conflog.AuditRequested),
 	kindTripwire: opaque("tripwire", conflog.AuditAll),
 	kindAct:      opaque("act", conflog.AuditRequested),
@@ -169,7 +173,8 @@ func decodeValue(k kind, b []byte) (value, error) {
 		return nil, fmt.Errorf("decode %s: %w", kindTable[k].Name, err)
 	}
 	h := v.secretHash()
-	if len(h) != conflog.HashLen && (k == kindEndpoint || k == kindKey || k == kindDrain || len(h) > 0) {
+	needed := k == kindEndpoint || k == kindKey || k == kindDrain || k == kindDomain
+	if len(h) != conflog.HashLen && (needed || len(h) > 0) {
 		return nil, fmt.Errorf("decode %s: hash of %d bytes", kindTable[k].Name, len(h))
 	}
 	if u, ok := v.(*User); ok {

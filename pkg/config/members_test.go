@@ -85,6 +85,8 @@ func TestUnknownMembersSurvive(t *testing.T) {
 				v.Hash = hash[:]
 			case *Drain:
 				v.Hash = hash[:]
+			case *Domain:
+				v.Hash = hash[:]
 			case *Opaque:
 				v.Hash = nil
 			}

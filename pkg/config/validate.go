@@ -46,6 +46,8 @@ func validate(v value, checkURL func(string) error) error {
 		return v.validateChannels()
 	case *Drain:
 		return v.validate()
+	case *Domain:
+		return v.validate()
 	case *Fixture:
 		return v.validate()
 	case *Erasure:

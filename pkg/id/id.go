@@ -35,6 +35,7 @@ const (
 	Key         = "key_"
 	Account     = "acc_"
 	Drain       = "drn_"
+	Domain      = "dom_"
 	Fixture     = "fix_"
 )
 

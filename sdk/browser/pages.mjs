@@ -38,6 +38,8 @@ export async function seed(relay, receiver, label) {
   const selection = { endpoint_id: github.id, since: new Date(Date.now() - 3_600_000).toISOString() }
   const { body: run } = await call(relay, 'POST', '/v1/replays', selection)
   assert.ok(run.run_id)
+  const { body: domain } = await call(relay, 'POST', '/v1/domains', { hostname: 'shop.example.com' })
+  assert.equal(domain.status, 'pending')
   const at = (name, path) => ({ name, path: `/app${path}` })
   return [
     at('start', ''),
@@ -63,6 +65,8 @@ export async function seed(relay, receiver, label) {
     at('finding', `/findings/${finding}`),
     at('drains', '/drains'),
     at('drain', `/drains/${drain}`),
+    at('domains', '/domains'),
+    at('domain', `/domains/${domain.id}`),
     at('alerts', '/alerts/history'),
     at('alert-rules', '/alerts/rules'),
     at('alert-channels', '/alerts/channels'),

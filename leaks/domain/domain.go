@@ -1,0 +1,132 @@
+// Package domain finds out whether a customer controls a host name: its token must stand in a TXT record of the name,
+// or in a file on its website. Without such a proof nothing is looked for there.
+//
+// A domain is checked when somebody asks for it, at most 10 times an hour, and once a day while it is verified. The
+// node that owns the first partition makes the daily checks; a check that is made twice does no harm. Every request
+// goes through pkg/egress, which refuses addresses that are not public. An answer says what was found instead of the
+// proof, but neither an address nor why a connection failed, so it tells nothing about the network of the relay.
+//
+// Begin reading at Domains.Verify.
+package domain
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+const (
+	// maxAttempts bounds the checks of a host name that people ask for in AttemptsSpan.
+	maxAttempts = 10
+	// recheckAfter is the time between two checks of a verified domain.
+	recheckAfter = 24 * time.Hour
+	// recheckInterval is how often the owner looks for domains that are due.
+	recheckInterval = time.Minute
+	// recheckMost is the number of domains that are read at once: there are never so many.
+	recheckMost = 100
+)
+
+// AttemptsSpan is the window of Deps.Attempts.
+const AttemptsSpan = time.Hour
+
+// Configuration holds the domains.
+type Configuration interface {
+	Account() *config.Account
+	Domains(account string, beforeSeq int64, limit int) ([]*config.Domain, bool)
+	RecordDomainCheck(ctx context.Context, id string, check config.DomainCheck) (*config.Domain, error)
+}
+
+// Resolver looks up TXT records.
+type Resolver interface {
+	LookupTXT(ctx context.Context, name string) ([]string, error)
+}
+
+// Attempts counts occurrences of a key in AttemptsSpan; see limit.Window.
+type Attempts interface {
+	Claim(ctx context.Context, key string, most int) (wait time.Duration)
+}
+
+// Deps are what the checks need. All are required.
+type Deps struct {
+	Log       *slog.Logger
+	Config    Configuration
+	Resolver  Resolver
+	Transport http.RoundTripper // of pkg/egress; it follows no redirect
+	Attempts  Attempts
+	Scanner   *secrets.Scanner // masks secrets in what was found instead of the proof
+	UserAgent string
+	Now       func() time.Time
+	IsOwner   func() bool // whether this node makes the daily checks
+}
+
+// Domains checks domains.
+type Domains struct {
+	deps Deps
+}
+
+// New creates the checks. It starts nothing.
+func New(deps Deps) *Domains { return &Domains{deps} }
+
+// Verify looks for the proof of a domain and returns the domain with the result. When there were too many attempts it
+// does nothing, and returns for how long none is made.
+func (x *Domains) Verify(ctx context.Context, d *config.Domain, method string) (*config.Domain, time.Duration, error) {
+	// By host name: a domain that is deleted and added again gets no more attempts.
+	if pause := x.deps.Attempts.Claim(ctx, d.Hostname, maxAttempts); pause > 0 {
+		return nil, pause, nil
+	}
+	after, err := x.check(ctx, d, method)
+	return after, 0, err
+}
+
+// Recheck looks for the proof of a verified domain by the method that has verified it, and returns the domain with the
+// result.
+func (x *Domains) Recheck(ctx context.Context, d *config.Domain) (*config.Domain, error) {
+	return x.check(ctx, d, d.Method)
+}
+
+func (x *Domains) check(ctx context.Context, d *config.Domain, method string) (*config.Domain, error) {
+	at := x.deps.Now().UTC().Truncate(time.Millisecond)
+	wrong, seen := x.find(ctx, d, method)
+	if err := ctx.Err(); err != nil { // the caller has left: that says nothing about the domain
+		return nil, err
+	}
+	return x.deps.Config.RecordDomainCheck(ctx, d.ID, config.DomainCheck{At: at, Method: method, Error: wrong, Seen: seen})
+}
+
+// Run checks verified domains once a day, until ctx ends.
+func (x *Domains) Run(ctx context.Context) error {
+	for wait.For(ctx, recheckInterval) == nil {
+		if x.deps.IsOwner() {
+			x.recheckDue(ctx)
+		}
+	}
+	return nil
+}
+
+// recheckDue checks the verified domains whose last check is recheckAfter ago.
+func (x *Domains) recheckDue(ctx context.Context) {
+	all, _ := x.deps.Config.Domains(x.deps.Config.Account().ID, 0, recheckMost)
+	for _, d := range all {
+		now := x.deps.Now()
+		if d.Status(now) != config.DomainVerified || now.Sub(d.Checked.At) < recheckAfter {
+			continue
+		}
+		after, err := x.Recheck(ctx, d)
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case err != nil:
+			x.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot record the check of a domain", slog.String("domain", d.ID),
+				slog.Any("error", err))
+		case after.Checked.Error != "":
+			x.deps.Log.LogAttrs(ctx, slog.LevelWarn, "the proof of a domain is missing", slog.String("domain", d.ID),
+				slog.String("reason", after.Checked.Error), slog.String("status", after.Status(now)))
+		}
+	}
+}

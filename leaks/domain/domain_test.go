@@ -1,0 +1,260 @@
+package domain
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/leaks/internal/websites"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/secrets"
+)
+
+// rig has one domain, a name server, and a website that answers as page says.
+type rig struct {
+	*Domains
+	t      *testing.T
+	dns    *websites.DNS
+	site   *websites.Site
+	page   http.HandlerFunc
+	domain *config.Domain
+	paths  []string // that were requested
+}
+
+const token = "rvf_0123456789abcdefghijABCDEFGHIJ01"
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, dns: websites.StartDNS(t)}
+	r.site = websites.StartSite(t, http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.paths = append(r.paths, req.Host+req.URL.Path)
+		for name := range req.Header {
+			if name != "User-Agent" && name != "Accept" {
+				t.Errorf("a request with the header %s", name)
+			}
+		}
+		r.page(w, req)
+	}))
+	r.domain = &config.Domain{Meta: config.Meta{ID: "dom_1", CreatedAt: time.Now()}, Token: token,
+		Hostname: "shop.example.com:" + r.site.Port}
+	resolver, err := egress.NewResolver(r.dns.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scanner, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.dns.SetAddrs("shop.example.com", "127.0.0.1")
+	r.Domains = New(Deps{Log: slog.New(slog.DiscardHandler), Resolver: resolver, Scanner: scanner, UserAgent: "test",
+		Transport: websites.Transport(t, r.dns, r.site), Now: time.Now})
+	return r
+}
+
+// want looks for the proof and compares what is found.
+func (r *rig) want(method, wrong, seen string) {
+	r.t.Helper()
+	gotWrong, gotSeen := r.find(r.t.Context(), r.domain, method)
+	if gotWrong != wrong || gotSeen != seen {
+		r.t.Errorf("by %s: %q, saw %q; want %q, %q", method, gotWrong, gotSeen, wrong, seen)
+	}
+}
+
+// A TXT record proves exactly the name below which it stands. Other records beside it do no harm, and what stands there
+// instead is shown.
+func TestProofByDNS(t *testing.T) {
+	r := newRig(t)
+	const name, record = "_relay-challenge.shop.example.com", "relay-verify=" + token
+	r.want("dns", "not_found", "")
+	r.dns.SetTexts(name, "v=spf1 -all", "  "+record+" ")
+	r.want("dns", "", "")
+	r.dns.SetTexts(name, token, strings.ToLower(record), record+"x")
+	r.want("dns", "mismatch", token+"; "+strings.ToLower(record)+"; "+record+"x")
+	r.dns.SetTexts(name)
+	for _, other := range []string{"_relay-challenge.example.com", "shop.example.com",
+		"_relay-challenge.www.example.com"} {
+		r.dns.SetTexts(other, record)
+	}
+	r.want("dns", "not_found", "")
+	secret := "sk_" + "live_q8ZkT2vN4xW7yR1mB5cJ9dL3"
+	r.dns.SetTexts(name, "\u202e"+secret, "2", "3", "4", "5", "6", "7")
+	r.want("dns", "mismatch", "sk_live_***9dL3; 2; 3; 4; 5; and 2 more")
+	r.dns.SetFailing(true)
+	r.want("dns", "unreachable", "")
+}
+
+// A file proves the host name that serves it: not after a redirect, not beside other text, not with another status, not
+// on an address that is not public, and not without a valid certificate.
+func TestProofByFile(t *testing.T) {
+	r := newRig(t)
+	text := func(status int, s string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			io.WriteString(w, s)
+		}
+	}
+	f := func(page http.HandlerFunc, wrong, seen string) {
+		t.Helper()
+		r.page = page
+		r.want("http", wrong, seen)
+	}
+	f(text(200, token), "", "")
+	f(text(200, "\ufeff "+token+"\r\n"), "", "")
+	f(text(200, token+" and more"), "mismatch", token+" and more")
+	f(text(200, strings.ToLower(token)), "mismatch", strings.ToLower(token))
+	f(text(200, ""), "mismatch", "")
+	f(text(200, strings.Repeat(" ", maxProof)+token), "mismatch", "r")
+	f(text(200, "<html>"+strings.Repeat("x", 1<<20)), "mismatch", "<html>"+strings.Repeat("x", maxSeen-6))
+	f(text(404, token), "not_found", "HTTP status 404")
+	f(text(500, token), "not_found", "HTTP status 500")
+	f(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://www.example.com/?secret=1", http.StatusMovedPermanently)
+	},
+		"redirected", "a redirect to www.example.com")
+	f(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/token.txt", http.StatusFound) },
+		"redirected", "a redirect to another page of the website")
+	f(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "unreachable", "")
+	if want := r.domain.Hostname + "/.well-known/relay-verify.txt"; len(r.paths) != 12 || r.paths[0] != want ||
+		r.paths[11] != want {
+		t.Errorf("requests to %v", r.paths)
+	}
+	r.page, r.paths = text(200, token), nil
+	r.dns.SetAddrs("shop.example.com", "127.1.0.1")
+	r.want("http", "blocked", "")
+	r.dns.SetAddrs("shop.example.com", "10.0.0.1")
+	r.want("http", "blocked", "")
+	r.dns.SetAddrsByQuestion("shop.example.com", func(int) []string { return nil })
+	r.want("http", "unreachable", "")
+	r.domain.Hostname = "shop.other.test:" + r.site.Port
+	r.dns.SetAddrs("shop.other.test", "127.0.0.1")
+	r.want("http", "tls", "")
+	if len(r.paths) != 0 {
+		t.Errorf("requests to %v", r.paths)
+	}
+}
+
+// directory is a configuration with domains that are checked in tests.
+type directory struct {
+	mu      sync.Mutex // guards the fields below
+	domains map[string]*config.Domain
+	checks  []config.DomainCheck
+}
+
+func (c *directory) Account() *config.Account { return &config.Account{ID: "acc_1"} }
+
+func (c *directory) Domains(string, int64, int) (all []*config.Domain, more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, d := range c.domains {
+		all = append(all, d)
+	}
+	return all, false
+}
+
+func (c *directory) RecordDomainCheck(_ context.Context, id string, check config.DomainCheck) (*config.Domain, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.checks = append(c.checks, check)
+	d := *c.domains[id]
+	d.Checked = check
+	c.domains[id] = &d
+	return &d, nil
+}
+
+// records is a resolver with the same records for every name.
+type records []string
+
+func (r records) LookupTXT(context.Context, string) ([]string, error) { return r, nil }
+
+// A verified domain is checked once a day, by its method, on the node that owns the first partition; others are not.
+func TestDailyCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, owner := time.Now(), false
+		var log bytes.Buffer
+		dir := &directory{domains: map[string]*config.Domain{
+			"dom_1": {Meta: config.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns", VerifiedAt: start,
+				Checked: config.DomainCheck{At: start}},
+			"dom_2": {Meta: config.Meta{ID: "dom_2"}, Hostname: "b.example.com", Token: token, Method: "dns", VerifiedAt: start,
+				ExpiredAt: start},
+			"dom_3": {Meta: config.Meta{ID: "dom_3", CreatedAt: start}, Hostname: "c.example.com", Token: token},
+		}}
+		var mu sync.Mutex // guards owner
+		x := New(Deps{Log: slog.New(slog.NewTextHandler(&log, nil)), Config: dir, Resolver: records{"other"}, Now: time.Now,
+			Scanner: masks(t), IsOwner: func() bool { mu.Lock(); defer mu.Unlock(); return owner }})
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = x.Run(ctx) })
+		sleep := func(d time.Duration, want int) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			if len(dir.checks) != want {
+				t.Errorf("%d checks after %v, want %d", len(dir.checks), time.Since(start), want)
+			}
+		}
+		sleep(48*time.Hour+time.Second, 0)
+		mu.Lock()
+		owner = true
+		mu.Unlock()
+		sleep(time.Minute, 1)
+		sleep(23*time.Hour, 1)
+		sleep(time.Hour, 2)
+		if c := dir.checks[1]; c.Error != config.DomainMismatch || c.Seen != "other" || c.Method != "dns" {
+			t.Errorf("%+v", c)
+		}
+		cancel()
+		wg.Wait()
+		if n := strings.Count(log.String(), "the proof of a domain is missing"); n != 2 {
+			t.Errorf("%d warnings: %s", n, log.String())
+		}
+	})
+}
+
+func masks(t *testing.T) *secrets.Scanner {
+	s, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// attempts counts occurrences.
+type attempts map[string]int
+
+func (a attempts) Claim(_ context.Context, key string, most int) time.Duration {
+	if a[key]++; a[key] > most {
+		return time.Minute
+	}
+	return 0
+}
+
+// People get 10 checks of a host name in an hour, also if they add it again. A check that its caller leaves is not
+// recorded.
+func TestAttemptsAreBounded(t *testing.T) {
+	d := &config.Domain{Meta: config.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token}
+	again := *d
+	again.ID = "dom_2"
+	dir := &directory{domains: map[string]*config.Domain{"dom_1": d, "dom_2": &again}}
+	x := New(Deps{Config: dir, Resolver: records{"relay-verify=" + token}, Now: time.Now, Scanner: masks(t),
+		Attempts: attempts{}})
+	for i := range 11 {
+		after, pause, err := x.Verify(t.Context(), []*config.Domain{d, &again}[i%2], "dns")
+		if err != nil || (pause > 0) != (i == 10) || i < 10 && after.Checked.Error != "" {
+			t.Errorf("attempt %d: %+v, %v, %v", i+1, after, pause, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	left := *d
+	left.Hostname = "b.example.com"
+	if _, _, err := x.Verify(ctx, &left, "dns"); err == nil || len(dir.checks) != 10 {
+		t.Errorf("%v, %d checks", err, len(dir.checks))
+	}
+}

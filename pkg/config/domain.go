@@ -1,0 +1,215 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// domains has the methods for the host names that customers claim.
+type domains struct{ *core }
+
+// Domain is a host name that a customer claims. It is verified while its token stands in DNS or on the website.
+type Domain struct {
+	Meta
+	Hostname string `json:"hostname"` // ASCII, lower case; with a port inside RELAY_EGRESS_ALLOW only
+	// Hash is the SHA-256 of the hostname, by which a second domain with the same one is refused. CreateDomain sets it.
+	Hash []byte `json:"hash"`
+	// Token proves the hostname: rvf_ and 32 letters and digits. It is public while it is a proof.
+	Token string `json:"token"`
+	// Method is the one of DomainMethods that has proven the hostname; empty: none has.
+	Method     string    `json:"method,omitempty"`
+	VerifiedAt time.Time `json:"verified_at,omitzero"` // since when the hostname is proven, or was until ExpiredAt
+	// MissedAt is the first check without a proof since the last one with it; zero: there was none.
+	MissedAt  time.Time `json:"missed_at,omitzero"`
+	ExpiredAt time.Time `json:"expired_at,omitzero"` // when the proof was missed for DomainGrace; zero: it was not
+	// Checked is the newest check; its time is zero if there was none.
+	Checked   DomainCheck `json:"checked"`
+	CreatedBy string      `json:"created_by"` // key_… or usr_…
+}
+
+// DomainCheck is one search for the proof of a domain.
+type DomainCheck struct {
+	At     time.Time `json:"at,omitzero"`
+	Method string    `json:"method,omitempty"` // one of DomainMethods
+	// Error is the one of DomainErrors that says why there was no proof; empty: it was found.
+	Error string `json:"error,omitempty"`
+	// Seen is what stood in the place of the proof, cleaned for display; empty if nothing did.
+	Seen string `json:"seen,omitempty"`
+}
+
+// Methods of proof.
+const (
+	DomainByDNS  = "dns"
+	DomainByHTTP = "http"
+)
+
+// DomainMethods are the methods of proof.
+var DomainMethods = []string{DomainByDNS, DomainByHTTP}
+
+// Reasons why a check has found no proof. They name no address and no port, so a check tells nothing about the network
+// of the relay.
+const (
+	DomainNotFound    = "not_found"   // there is no record or file
+	DomainMismatch    = "mismatch"    // it has another content
+	DomainRedirected  = "redirected"  // the website answers with a redirect
+	DomainBlocked     = "blocked"     // the name has an address that is not public
+	DomainUnreachable = "unreachable" // no answer
+	DomainTLS         = "tls"         // the certificate is not valid for the name
+)
+
+// DomainErrors are the reasons why a check has found no proof.
+var DomainErrors = []string{DomainNotFound, DomainMismatch, DomainRedirected, DomainBlocked, DomainUnreachable,
+	DomainTLS}
+
+// Statuses of a domain.
+const (
+	DomainPending  = "pending"
+	DomainVerified = "verified"
+	DomainExpired  = "expired"
+)
+
+const (
+	// MaxDomains is the maximum number of domains.
+	MaxDomains = 5
+	// PendingDomainLife is how long a domain may wait for its first proof.
+	PendingDomainLife = 7 * 24 * time.Hour
+	// DomainGrace is the time between two missed checks after which a domain expires.
+	DomainGrace = 24 * time.Hour
+
+	domainTokenPrefix = "rvf_"
+	domainTokenLength = 32
+	maxDomainSeen     = 400 // bytes
+)
+
+// ErrTooManyDomains means that there are MaxDomains domains.
+var ErrTooManyDomains = fmt.Errorf("the maximum of %d domains is reached", MaxDomains)
+
+func (d *Domain) secretHash() []byte { return d.Hash }
+
+// Status returns the status of the domain at a time.
+func (d *Domain) Status(now time.Time) string {
+	switch {
+	case !d.ExpiredAt.IsZero(), d.VerifiedAt.IsZero() && !now.Before(d.CreatedAt.Add(PendingDomainLife)):
+		return DomainExpired
+	case d.VerifiedAt.IsZero():
+		return DomainPending
+	}
+	return DomainVerified
+}
+
+// Ended reports whether the domain was never proven in the time for that. It can then only be deleted.
+func (d *Domain) Ended(now time.Time) bool {
+	return d.VerifiedAt.IsZero() && d.Status(now) == DomainExpired
+}
+
+// RecordName is the name of the TXT record that proves the hostname.
+func (d *Domain) RecordName() string {
+	host := d.Hostname
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return "_relay-challenge." + host
+}
+
+// RecordValue is the text of the TXT record that proves the hostname.
+func (d *Domain) RecordValue() string { return "relay-verify=" + d.Token }
+
+// FileURL is the URL of the file that proves the hostname. Its content is the token.
+func (d *Domain) FileURL() string { return "https://" + d.Hostname + "/.well-known/relay-verify.txt" }
+
+// Domain returns the domain with that id; nil unless it is Present.
+func (c domains) Domain(id string) (*Domain, Presence) {
+	return findEntity[*Domain](c.core, kindDomain, id)
+}
+
+// Domains returns at most limit domains of an account, newest first, created before the one with beforeSeq (0 = from
+// the newest), and whether there are more.
+func (c domains) Domains(account string, beforeSeq int64, limit int) ([]*Domain, bool) {
+	return listEntities[*Domain](c.core, kindDomain, account, beforeSeq, limit, nil)
+}
+
+// CreateDomain creates a domain with a token. Account and times are set where they are empty. It returns ErrConflict
+// when the id exists, or another domain has the hostname.
+func (c domains) CreateDomain(ctx context.Context, d *Domain) (*Domain, error) {
+	filled := *d
+	filled.Hash, filled.Token = hashOfHostname(d.Hostname), newDomainToken()
+	return addEntity(ctx, c.core, kindDomain, &filled)
+}
+
+func hashOfHostname(hostname string) []byte {
+	hash := hashOf("hostname " + hostname)
+	return hash[:]
+}
+
+// newDomainToken returns a token of 190 random bits.
+func newDomainToken() string {
+	const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	const usable = 256 / len(alphabet) * len(alphabet) // of the values of a byte: each character is as likely
+	var b strings.Builder
+	b.WriteString(domainTokenPrefix)
+	for b.Len() < len(domainTokenPrefix)+domainTokenLength {
+		var random [1]byte
+		rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+		if int(random[0]) < usable {
+			b.WriteByte(alphabet[int(random[0])%len(alphabet)])
+		}
+	}
+	return b.String()
+}
+
+// RecordDomainCheck stores the result of a check, unless a later one is stored. A proof verifies the domain. Misses of
+// the method that has verified it make it expire when they are DomainGrace apart.
+func (c domains) RecordDomainCheck(ctx context.Context, id string, check DomainCheck) (*Domain, error) {
+	return updateEntity(ctx, c.core, kindDomain, id, func(d *Domain) error {
+		if check.At.Before(d.Checked.At) || d.Ended(check.At) {
+			return nil
+		}
+		was := d.Status(check.At)
+		d.Checked = check
+		switch {
+		case check.Error == "":
+			if was != DomainVerified {
+				d.VerifiedAt = check.At
+			}
+			d.Method, d.MissedAt, d.ExpiredAt = check.Method, time.Time{}, time.Time{}
+		case was != DomainVerified || check.Method != d.Method:
+		case d.MissedAt.IsZero():
+			d.MissedAt = check.At
+		case check.At.Sub(d.MissedAt) >= DomainGrace:
+			d.ExpiredAt = check.At
+		}
+		return nil
+	})
+}
+
+// DeleteDomain deletes a domain. It returns when no node works for it.
+func (c domains) DeleteDomain(ctx context.Context, id string) error {
+	res, err := c.Delete(ctx, kindDomain, id, 0)
+	if err != nil {
+		return err
+	}
+	return c.Barrier(ctx, res)
+}
+
+func (d *Domain) validate() error {
+	var wrong error
+	if d.Hostname == "" || !bytes.Equal(d.Hash, hashOfHostname(d.Hostname)) {
+		wrong = errors.New("hash is not that of the hostname")
+	}
+	text, prefixed := strings.CutPrefix(d.Token, domainTokenPrefix)
+	if !prefixed || len(text) != domainTokenLength {
+		wrong = errors.Join(wrong, errors.New("token is not one of a domain"))
+	}
+	return errors.Join(wrong, requireText("hostname", d.Hostname, 1, maxNameText),
+		requireOneOf("method", d.Method, append([]string{""}, DomainMethods...)...),
+		requireOneOf("checked.method", d.Checked.Method, append([]string{""}, DomainMethods...)...),
+		requireOneOf("checked.error", d.Checked.Error, slices.Concat([]string{""}, DomainErrors)...),
+		requireRange("checked.seen", len(d.Checked.Seen), 0, maxDomainSeen))
+}
