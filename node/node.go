@@ -114,6 +114,9 @@ func (n *Node) starts() []start {
 		{name: "heap", new: n.newHeap},
 		{name: "listener", new: n.newListener},
 		{name: "configuration", new: n.newControl, ready: func() <-chan struct{} { return n.control.Ready() }},
+		{name: "check of the configuration", role: "dispatch", new: func() (func(context.Context) error, error) {
+			return nil, checkConfiguration(n)
+		}},
 		{name: "limiter", new: n.newLimiter},
 		{name: "producer", new: n.newProducer},
 		{name: "own addresses", new: n.newOwn},

@@ -26,6 +26,12 @@ func (c endpoints) Endpoint(id string) (*Endpoint, Presence) {
 	return findEntity[*Endpoint](c.core, kindEndpoint, id)
 }
 
+// HasHadEndpoints reports whether there is an endpoint, or was one in the last 60 days. False before Ready.
+func (c endpoints) HasHadEndpoints() bool {
+	v := c.View()
+	return v.Len(kindEndpoint)+v.Tombstones(kindEndpoint) > 0
+}
+
 // Endpoints returns at most limit endpoints of an account, newest first: those created before the one with beforeSeq (0
 // = from the newest). more reports whether there are more.
 func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {

@@ -49,6 +49,9 @@ func (v *View) PendingLen(k Kind) int { return v.sets[k].pending.len }
 // Len returns the number of living entities of a kind.
 func (v *View) Len(k Kind) int { return v.sets[k].bySeq.len }
 
+// Tombstones returns the number of deleted entities of a kind that are remembered.
+func (v *View) Tombstones(k Kind) int { return v.sets[k].tombstones.len }
+
 // Bytes returns the JSON bytes of the living entities of a kind.
 func (v *View) Bytes(k Kind) int64 { return v.sets[k].bytes }
 

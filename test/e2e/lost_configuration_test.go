@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/eventrelay/relay/command"
+)
+
+// A node that lost the configuration refuses to dispatch while deliveries wait, and says how to restore it. After that
+// they are made. Nodes without the role dispatch need no endpoint.
+func TestDispatcherRefusesALostConfiguration(t *testing.T) {
+	c := newCluster(t, sharedEngines(t), "lostconfig")
+	c.migrate()
+	n, other := c.node("a"), c.node("b", "--listen", "127.0.0.1:0")
+	args := n.args
+	startAs := func(flags ...string) {
+		t.Helper()
+		n.args = append(args[:len(args):len(args)], flags...)
+		n.start()
+	}
+	relay := func(arguments ...string) {
+		t.Helper()
+		if out, code := runToEnd(t, n.command(append(arguments, "--data-dir", n.dir)...)); code != command.ExitDone {
+			t.Fatalf("relay %v ended with %d: %s", arguments, code, out)
+		}
+	}
+	stop := func() {
+		t.Helper()
+		if err := n.stop(syscall.SIGTERM); err != nil {
+			t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
+		}
+	}
+	lose := func() {
+		t.Helper()
+		admin := c.admin()
+		answers, err := admin.DeleteTopics(t.Context(), c.prefix+"control", c.prefix+"control.snapshots")
+		if err == nil {
+			err = answers.Error()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.migrate()
+	}
+	refused := func() {
+		t.Helper()
+		out, code := runToEnd(t, other.command(other.args...))
+		if code == command.ExitDone || !strings.Contains(out, "relay config import FILE --paused") {
+			t.Fatalf("ended with %d: %s", code, out)
+		}
+	}
+
+	startAs("--roles", "ingest,api,write")
+	dest := newSink(t, nil)
+	endpoint, _, _ := n.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	file := filepath.Join(t.TempDir(), "config.json")
+	relay("config", "export", "--file", file)
+	event := n.send(endpoint, 1)
+	stop()
+
+	lose()
+	refused()
+	startAs("--roles", "api")
+	refused() // the node that runs has made records, but no endpoint
+	relay("config", "import", file, "--paused")
+	stop()
+	startAs()
+	relay("config", "resume", file)
+	n.awaitStatus(event, "delivered", arrival)
+
+	stop()
+	startAs("--roles", "ingest,api,write")
+	n.send(endpoint, 2)
+	stop()
+	lose()
+	refused()
+	startAs("--allow-empty-configuration")
+	eventually(t, arrival, func() string {
+		if !strings.Contains(n.logs.String(), "the configuration has no endpoint") {
+			return "no warning is logged"
+		}
+		return ""
+	})
+}
