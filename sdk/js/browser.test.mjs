@@ -1,44 +1,8 @@
 // The SDK of browsers, with stand-ins for what a page has and Node.js has not.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { key, masked, run } from './test/run.mjs'
-import { newSink } from './test/sink.mjs'
-
-const skip = parseInt(process.versions.node) < 20 ? 'the SDK needs Node 20'
-  : process.execPath.includes('node_modules') && !process.env.RELAY_TORTURE && 'a part of the long form'
-
-const page = `
-  import fs from 'node:fs'
-  const document = new EventTarget(); document.visibilityState = 'visible'
-  const listeners = new EventTarget()
-  globalThis.addEventListener = (...args) => listeners.addEventListener(...args)
-  globalThis.removeEventListener = (...args) => listeners.removeEventListener(...args)
-  globalThis.location = new URL('http://page.example/app')
-  globalThis.document = document
-  const beacons = []
-  Object.defineProperty(globalThis, 'navigator', { value: { sendBeacon: (url, body) => beacons.push([url, body]) } })
-  const lines = []
-  for (const level of ['debug', 'error', 'info', 'log', 'warn']) console[level] = (...values) => lines.push([level, ...values])
-  const answers = globalThis.fetch
-  const requests = []
-  globalThis.fetch = async (url, options) => {
-    if (String(url).includes('/api/dsn_')) { requests.push(options.body); return answers(url, options) }
-    const response = new Response('{"a":"$KEY"}', { status: 402, headers: { 'content-type': 'application/json' } })
-    Object.defineProperty(response, 'url', { value: new URL(url, location).href })
-    return response
-  }
-  const sdk = await import('./src/browser.js')
-  sdk.init({ dsn: '$DSN', responseSampleRate: 1 })
-  const done = (value) => fs.writeSync(1, JSON.stringify(value))
-`
-
-async function inPage(code) {
-  const sink = await newSink()
-  const { out, err, status } = await run(page + code, { sink })
-  sink.stop()
-  assert.equal(status, 0, err)
-  return { value: JSON.parse(out), reports: sink.reports() }
-}
+import { inPage } from './test/page.mjs'
+import { key, masked, skip } from './test/run.mjs'
 
 test('five levels of the console are masked: strings, objects, arrays, errors; nothing of the page is changed', { skip }, async () => {
   const { value, reports } = await inPage(`

@@ -1,4 +1,4 @@
-// The SDK in Node.js: what it masks and reports, what it cannot catch (the tables of README.md), and faults.
+// The SDK in Node.js: what it reports and when. table.test.mjs has what it catches.
 import assert from 'node:assert/strict'
 import crypto from 'node:crypto'
 import { test } from 'node:test'
@@ -7,73 +7,8 @@ import { parseDSN, randomId } from './src/dsn.js'
 import { newScanner } from './src/engine.js'
 import { find, maskText } from './src/lines.js'
 import { newSender } from './src/sender.js'
-import { key, masked, run } from './test/run.mjs'
+import { caught, key, masked, reported, run, skip } from './test/run.mjs'
 import { newSink, publicKey } from './test/sink.mjs'
-
-// Other versions of Node.js than the system's run the long form only: RELAY_TORTURE=1 sdk/test.sh.
-const skip = parseInt(process.versions.node) < 20 ? 'the SDK needs Node 20'
-  : process.execPath.includes('node_modules') && !process.env.RELAY_TORTURE && 'a part of the long form'
-const late = "import { init, flush, close } from './src/index.js'; init({ dsn: '$DSN' });"
-
-// caught runs code with a sink and returns its output and reports.
-async function caught(code, options = {}) {
-  const sink = await newSink(options.answers)
-  const result = await run(code, { register: true, ...options, sink })
-  sink.stop()
-  return { ...result, reports: sink.reports(), batches: sink.batches, bodies: sink.bodies.join('\n'), requests: sink.requests }
-}
-
-// Each row of "What is masked" in README.md.
-const rows = {
-  'console': "console.log('a $KEY é'); console.error({ deep: ['$KEY'] })",
-  'strings to a standard stream': "process.stdout.write('$KEY\\n'); process.stderr.write('$KEY\\n', 'utf8', () => {})",
-  'bytes to a standard stream': "process.stdout.write(Buffer.from('ÿ$KEY\\n', 'latin1'))",
-  'strings in another encoding': "process.stdout.write(Buffer.from('$KEY\\n').toString('hex'), 'hex')",
-  'several arguments of console.log': "console.log('%s and %o', '$KEY', { a: '$KEY' })",
-  'pino with its default destination': "import pino from 'pino'; pino().info({ token: '$KEY' }, 'x')",
-  'pino with hooks and a destination': "import pino from 'pino'; import { pinoHooks } from './src/pino.js'; " +
-    "pino({ hooks: pinoHooks }, pino.destination({ fd: 1, sync: true })).child({ a: '$KEY' }).info('b $KEY')",
-  'winston with its console': "import winston from 'winston'; winston.createLogger({ transports: [new winston.transports.Console()] }).info('$KEY')",
-  'winston with the format': "import winston from 'winston'; import { relayFormat } from './src/winston.js'; import { Writable } from 'node:stream'; " +
-    "import fs from 'node:fs'; const stream = new Writable({ write(c, e, done) { fs.writeSync(1, c); done() } }); " +
-    "winston.createLogger({ format: winston.format.combine(winston.format.json(), relayFormat()), " +
-    "transports: [new winston.transports.Stream({ stream })] }).info('a', { deep: { token: '$KEY' } })",
-  'a worker thread': "import { Worker } from 'node:worker_threads'; new Worker(`console.log('${'$KEY'}')`, { eval: true })",
-}
-
-for (const [name, code] of Object.entries(rows)) {
-  test(`masked and reported: ${name}`, { skip }, async () => {
-    const { out, err, reports, bodies, status } = await caught(code)
-    assert.equal(status, 0, err)
-    assert.ok((out + err).includes(masked), out + err)
-    assert.ok(!(out + err + bodies).includes(key.slice(0, 12)), out + err)
-    assert.ok(reports.length >= 1 && reports.every((r) => r.type === 'log' && r.rule === 'stripe-secret-live'))
-    for (let i = 8; i + 8 <= key.length; i++) assert.ok(!bodies.includes(key.slice(i, i + 8)))
-  })
-}
-
-// Each row of "What is not masked" in README.md.
-const misses = {
-  'fs.writeSync': "import fs from 'node:fs'; fs.writeSync(1, '$KEY\\n')",
-  'pino.destination without the hook': "import pino from 'pino'; pino(pino.destination({ fd: 1, sync: true })).info('$KEY')",
-  'a logger made before init': "import pino from 'pino'; const log = pino(); const { init } = await import('./src/index.js'); init({ dsn: '$DSN' }); log.info('$KEY')",
-  'what Node.js prints of an uncaught error': "throw new Error('$KEY')",
-  'a child process without the SDK': "import { execFileSync } from 'node:child_process'; " +
-    "execFileSync(process.execPath, ['-e', `console.log('${'$KEY'}')`], { stdio: 'inherit' })",
-}
-
-for (const [name, code] of Object.entries(misses)) {
-  test(`not masked, as README.md says: ${name}`, { skip }, async () => {
-    const { out, err } = await caught(code, { register: !name.includes('before init') })
-    assert.ok((out + err).includes(key), out + err)
-  })
-}
-
-test('of a key in two writes the second part is masked, and the key reported', { skip }, async () => {
-  const { out, reports } = await caught("const k = '$KEY'; process.stdout.write('a ' + k.slice(0, 20)); process.stdout.write(k.slice(20) + ' b\\n')")
-  assert.equal(out, `a ${key.slice(0, 20)}*** b\n`)
-  assert.equal(reports.length, 1)
-})
 
 test('a report has the mask, the fingerprint and the place', { skip }, async () => {
   const { reports, batches } = await caught("init({ dsn: '$DSN', environment: 'prod', release: 'a1' }); function charge() { console.warn('$KEY') } charge(); charge()"
@@ -165,20 +100,20 @@ test('a burst of 10,000 lines keeps its order', { skip }, async () => {
   lines.forEach((line, i) => assert.equal(line, `${i} ${i % 100 ? 'x' : masked}`))
 })
 
-for (const express of ['express', 'express4']) {
-  test(`responses with ${express} and compression are reported and not changed`, { skip }, async () => {
+for (const [express, how] of [['express', 'middleware'], ['express4', 'middleware'], ['express', 'bare'], ['express4', 'bare']]) {
+  test(`responses with ${express} and compression, ${how}, are reported and not changed`, { skip }, async () => {
     const { out, reports } = await caught(`
       import express from '${express}'; import compression from 'compression'; import http from 'node:http'
-      import { relayMiddleware } from './src/express.js'; import { flush } from './src/index.js'
+      import { relayMiddleware } from './src/express.js'; ${reported}
       const app = express(); app.use(compression({ threshold: 0 }))
       if (process.argv[1] !== 'bare') app.use(relayMiddleware())
       app.get('/a/b', (req, res) => res.status(201).json({ key: '$KEY', publishable: 'AIza' + 'aB3dE5gH7jK9mN1pQ3sT5vX7yZ1bC3dE5fG' }))
       app.get('/binary', (req, res) => res.type('png').send(Buffer.from('$KEY')))
       const server = app.listen(0, '127.0.0.1', async () => {
-        const get = (path) => fetch('http://127.0.0.1:' + server.address().port + path).then((r) => r.text())
-        const texts = [await get('/a/b?q=$KEY'), await get('/binary')]
-        setTimeout(async () => { await flush(); process.stdout.write(String(texts[0].length)); process.exit(0) }, 100)
-      })`, { register: true })
+        const sent = reported(1)
+        const texts = [await get(server, '/binary'), await get(server, '/a/b?q=$KEY')]
+        await sent; await flush(); process.stdout.write(String(texts[1].length)); process.exit()
+      })`, { args: [how] })
     assert.equal(out, String(JSON.stringify({ key, publishable: 'AIza' + 'aB3dE5gH7jK9mN1pQ3sT5vX7yZ1bC3dE5fG' }).length))
     assert.deepEqual(reports.map((r) => ({ ...r, first_at: 0, last_at: 0, fp1: 0 })), [{
       type: 'response', rule: 'stripe-secret-live', masked, count: 1, first_at: 0, last_at: 0, fp1: 0,
@@ -189,15 +124,15 @@ for (const express of ['express', 'express4']) {
 
 test('compressed responses without the middleware are decoded', { skip }, async () => {
   const { reports } = await caught(`
-    import http from 'node:http'; import zlib from 'node:zlib'; import { flush } from './src/index.js'
+    import http from 'node:http'; import zlib from 'node:zlib'; ${reported}; const sent = reported(4)
     const codings = { gzip: zlib.gzipSync, br: zlib.brotliCompressSync, deflate: zlib.deflateSync, identity: (x) => x }
     const server = http.createServer((req, res) => {
       const coding = req.url.slice(1)
       res.writeHead(200, { 'content-type': 'application/json', 'content-encoding': coding })
       const body = codings[coding](Buffer.from('{"a":"$KEY"}')); res.write(body.subarray(0, 9)); res.end(body.subarray(9))
     }).listen(0, '127.0.0.1', async () => {
-      for (const coding in codings) await fetch('http://127.0.0.1:' + server.address().port + '/' + coding).then((r) => r.text())
-      setTimeout(async () => { await flush(); process.exit(0) }, 200)
+      for (const coding in codings) await get(server, '/' + coding)
+      await sent; await flush(); process.exit()
     })`)
   assert.deepEqual(reports.map((r) => r.where.path).sort(), ['/br', '/deflate', '/gzip', '/identity'])
 })

@@ -6,6 +6,7 @@ import { whereFrom } from './stack.js'
 const shared = Symbol.for('@eventrelay/sdk')
 const levels = ['debug', 'error', 'info', 'log', 'warn']
 const sendTimeout = 10_000
+const contentType = 'text/plain;charset=UTF-8'
 // The console and fetch as they were when this module was loaded: what the SDK itself writes and sends.
 const page = globalThis
 const plainWarn = page.console.warn.bind(page.console)
@@ -13,7 +14,7 @@ const plainFetch = page.fetch?.bind(page)
 
 async function post(url, body) {
   const response = await plainFetch(url, {
-    method: 'POST', body, headers: { 'content-type': 'text/plain;charset=UTF-8' }, credentials: 'omit', redirect: 'error',
+    method: 'POST', body, headers: { 'content-type': contentType }, credentials: 'omit', redirect: 'error',
     referrerPolicy: 'no-referrer', signal: AbortSignal.timeout(sendTimeout),
   })
   return { status: response.status, retryAfter: response.headers.get('retry-after') }
@@ -28,9 +29,8 @@ function pathOf(file) {
 
 // textOf returns a text of any value.
 function textOf(value) {
-  if (value instanceof Error) return `${value.stack}\n${value.cause ? textOf(value.cause) : ''}`
   try {
-    return typeof value === 'object' ? JSON.stringify(value) : String(value)
+    return value?.stack ? value.stack + textOf(value.cause?.stack ?? value.cause) : JSON.stringify(value) || ''
   } catch {
     return '' // it refers to itself, or a getter throws
   }
@@ -147,8 +147,8 @@ function listen(target, type, f) {
 
 function sendBeacon() {
   if (page.document.visibilityState !== 'hidden') return
-  const batch = core.sender.takeAll()
-  if (batch) page.navigator.sendBeacon(batch.url, new Blob([batch.body], { type: 'text/plain;charset=UTF-8' }))
+  const { url, bodies } = core.sender.takeAll(1)
+  for (const body of bodies) page.navigator.sendBeacon(url, new Blob([body], { type: contentType }))
 }
 
 export function init(options) {

@@ -162,7 +162,7 @@ export function newCore(platform) {
     try {
       const leaks = search(scannerOf(), body).filter((m) => m.rule.exposure !== 'public')
       reportAll('response', leaks, () => ({
-        method: /^[A-Z]{1,20}$/.test(method) ? method : '', path: path && String(path).split(/[?#]/, 1)[0],
+        method: /^[A-Z]{1,20}$/.test(method) ? method : '', path: path && maskText(scannerOf(), String(path)).text.split(/[?#]/, 1)[0],
         status: status >= 100 && status <= 599 ? status : '', content_type: contentType,
       }))
       return leaks.map((m) => ({ rule: m.rule.id, masked: maskOf(m.rule, m.secret) }))

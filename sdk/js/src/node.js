@@ -5,6 +5,7 @@ import https from 'node:https'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import util from 'node:util'
+import { Worker } from 'node:worker_threads'
 import zlib from 'node:zlib'
 import { fileURLToPath } from 'node:url'
 import { newCore } from './core.js'
@@ -15,17 +16,21 @@ const shared = Symbol.for('@eventrelay/sdk')
 const sendTimeout = 10_000
 const gzipAbove = 32_000
 
+// encode returns the headers and bytes of a batch.
+function encode(body) {
+  const isLong = body.length > gzipAbove
+  const data = isLong ? zlib.gzipSync(body) : Buffer.from(body)
+  const headers = { 'content-type': 'text/plain;charset=UTF-8', 'content-length': data.length }
+  if (isLong) headers['content-encoding'] = 'gzip'
+  return { headers, data }
+}
+
 // post sends a batch. Its socket keeps no process alive.
 function post(url, body) {
   return new Promise((resolve, reject) => {
-    const isLong = body.length > gzipAbove
-    const data = isLong ? zlib.gzipSync(body) : Buffer.from(body)
-    const request = (url.startsWith('https:') ? https : http).request(url, {
-      method: 'POST', agent: false, timeout: sendTimeout,
-      headers: {
-        'content-type': 'text/plain;charset=UTF-8', 'content-length': data.length, ...(isLong && { 'content-encoding': 'gzip' }),
-      },
-    }, (response) => {
+    const { headers, data } = encode(body)
+    const options = { method: 'POST', agent: false, timeout: sendTimeout, headers }
+    const request = (url.startsWith('https:') ? https : http).request(url, options, (response) => {
       response.on('error', reject).on('end', () =>
         resolve({ status: response.statusCode, retryAfter: response.headers['retry-after'] })).resume()
     })
@@ -37,13 +42,36 @@ function post(url, body) {
   })
 }
 
+const lastTime = 2000 // ms
+const lastSender = `
+  const { url, parts, done } = require('node:worker_threads').workerData
+  const { request } = require(url.startsWith('https:') ? 'node:https' : 'node:http')
+  const send = ({ headers, data }) => new Promise((resolve) => {
+    request(url, { method: 'POST', headers }, (r) => r.resume().on('close', resolve)).on('error', resolve).end(data)
+  })
+  parts.reduce((before, part) => before.then(() => send(part)), Promise.resolve()).then(() => {
+    Atomics.store(done, 0, 1)
+    Atomics.notify(done, 0)
+  })`
+
+// sendNow sends what waits from a thread of its own, while this one, which dies, waits for it.
+function sendNow() {
+  const { url, bodies } = core.sender.takeAll(Infinity)
+  if (!bodies.length) return
+  const done = new Int32Array(new SharedArrayBuffer(4))
+  const workerData = { url, parts: bodies.map(encode), done }
+  // Without the flags and environment of the process, with which it would load the SDK, or the application.
+  new Worker(lastSender, { eval: true, execArgv: [], env: {}, workerData }).on('error', () => {}).unref()
+  Atomics.wait(done, 0, 0, lastTime)
+}
+
 function newNodeCore() {
   return newCore({
     transport: post,
     maxBytes: 128 << 10,
     warn: (text) => process.stderr.write(text + '\n'),
     whereOf: (logger, error) => whereFrom(logger, error, (file) =>
-      path.relative('', file.startsWith('file:') ? fileURLToPath(file) : file)),
+      path.relative('', core.mask(file.startsWith('file:') ? fileURLToPath(file) : file))),
     hmac: (key, bytes) => createHmac('sha256', key).update(bytes).digest(),
     inspect: (value) => util.inspect(value, { depth: 5, maxStringLength: 1 << 20 }),
   })
@@ -85,7 +113,9 @@ function withTail(mask, tail) {
   }
 }
 
+// patchStream masks what is written to a stream. Others may have replaced its method since.
 function patchStream(stream, logger) {
+  if (stream.write[shared]) return
   const tail = { text: '' }
   const [maskedText, maskedBytes] = [withTail(maskText, tail), withTail(maskBinary, tail)]
   // clean returns a chunk with masks: itself if nothing was found, a string or a buffer otherwise.
@@ -114,7 +144,7 @@ const plain = /^(utf-?8|latin1|binary|ascii)$/i
 function binaryOf(chunk, encoding) {
   try {
     if (typeof chunk === 'string') return Buffer.from(chunk, encoding).toString('latin1')
-    return chunk instanceof Uint8Array ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString('latin1') : null
+    return ArrayBuffer.isView(chunk) ? Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength).toString('latin1') : null
   } catch {
     return null
   }
@@ -231,20 +261,43 @@ function warnIfLate() {
 }
 
 function patch() {
-  if (core.undo.length) return
-  warnIfLate()
+  const isFirst = !core.undo.length
+  if (isFirst) warnIfLate()
   patchStream(process.stdout, 'stdout')
   patchStream(process.stderr, 'stderr')
+  if (!isFirst) return
   watchResponse(http.ServerResponse.prototype, false)
-  const onError = (error) => core.reportError(error)
   const onExit = () => { if (!core.sender.idle) core.flush() }
-  process.on('uncaughtExceptionMonitor', onError)
   process.once('beforeExit', onExit) // once: what waits for a relay that does not answer would start it again and again
+  core.undo.push(() => process.off('beforeExit', onExit))
+  watchErrors()
+}
+
+// watchErrors reports uncaught errors, and rejections of promises that nothing handles. What becomes of them is not changed.
+function watchErrors() {
+  const isFatal = () => !process.listenerCount('uncaughtException') && !process.hasUncaughtExceptionCaptureCallback()
+  const onError = (error) => {
+    core.reportError(error)
+    if (isFatal()) core.quietly(sendNow)
+  }
+  const onRejection = (reason) => core.reportError(reason)
+  // Rejections are errors, and end the process, if nothing listens to them: this does if the application does.
+  const listeners = () => process.listeners(rejection).filter((f) => f !== onRejection).length
+  const onNew = (event, f) => {
+    if (event !== rejection || f === onRejection || process.listeners(rejection).includes(onRejection)) return
+    process.prependListener(rejection, onRejection)
+  }
+  const onRemove = (event) => { if (event === rejection && !listeners()) process.off(rejection, onRejection) }
+  if (listeners()) onNew(rejection)
+  const own = { uncaughtExceptionMonitor: onError, newListener: onNew, removeListener: onRemove }
+  for (const event in own) process.on(event, own[event])
   core.undo.push(() => {
-    process.off('uncaughtExceptionMonitor', onError)
-    process.off('beforeExit', onExit)
+    for (const event in own) process.off(event, own[event])
+    process.off(rejection, onRejection)
   })
 }
+
+const rejection = 'unhandledRejection'
 
 export function init(options) {
   core.init(options)
@@ -261,7 +314,7 @@ export async function close(timeout) {
 export const { mask, scan, flush, sendTest } = core
 
 export function checkResponse(body, about) {
-  return body instanceof Uint8Array ? core.checkResponse(binaryOf(body), about, findBinary) : core.checkResponse(body, about)
+  return ArrayBuffer.isView(body) ? core.checkResponse(binaryOf(body), about, findBinary) : core.checkResponse(body, about)
 }
 
 export const clean = (text, logger) => core.clean(text, logger)

@@ -2,4 +2,4 @@
 import { init } from './node.js'
 
 const { RELAY_DSN, RELAY_ENVIRONMENT, RELAY_RELEASE, NODE_ENV } = process.env
-init({ dsn: RELAY_DSN, environment: RELAY_ENVIRONMENT || NODE_ENV || undefined, release: RELAY_RELEASE || undefined })
+init({ dsn: RELAY_DSN || undefined, environment: RELAY_ENVIRONMENT || NODE_ENV || undefined, release: RELAY_RELEASE || undefined })

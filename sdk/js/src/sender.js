@@ -17,6 +17,7 @@ export function newSender({ transport, header, warn, maxBytes }) {
   let timer = null
   let due = Infinity
   let running = null // the batch that is being sent, as a promise
+  let sending = null // and as a text
   let flushing = 0
   let wake = () => {} // ends the wait before the next try
 
@@ -43,7 +44,7 @@ export function newSender({ transport, header, warn, maxBytes }) {
     const same = waiting.get(key)
     if (same) {
       same.count = Math.min(same.count + 1, 1_000_000)
-      same.last_at = at
+      if (at > same.last_at) same.last_at = at // the clock may have been set back
       return
     }
     if (waiting.size >= target.queueSize) return drop('queue_full')
@@ -97,13 +98,13 @@ export function newSender({ transport, header, warn, maxBytes }) {
       return
     }
     running = deliver(batch, target.url).catch((error) => warn('reports could not be sent', error)).then(() => {
-      running = null
+      running = sending = null
       if (waiting.size) flushing ? send() : schedule(firstDelay)
     })
   }
 
   async function deliver(batch, url) {
-    const body = JSON.stringify(batch)
+    const body = sending = JSON.stringify(batch)
     for (let failures = 0, throttled = 0; target && target.url === url;) {
       const { status, retryAfter } = await transport(url, body).catch(() => ({ status: 0 }))
       if (status >= 200 && status < 300) return
@@ -134,7 +135,7 @@ export function newSender({ transport, header, warn, maxBytes }) {
     get idle() { return !waiting.size && !running },
     // start sends to another target from now on; null sends nothing.
     start(next) {
-      if (!next || !target || next.url !== target.url) {
+      if (next?.url !== target?.url) {
         waiting.clear()
         sentAt.clear()
         clearTimeout(timer)
@@ -160,13 +161,15 @@ export function newSender({ transport, header, warn, maxBytes }) {
       }
       return !waiting.size && !running
     },
-    // takeAll returns a batch of what waits as a text, for a beacon; null if nothing waits.
-    takeAll() {
-      if (!target) return null
+    // takeAll returns, for a process or page that ends, where reports go and batches as texts: at most so many of what
+    // waits, and the one that is being sent, which counts once.
+    takeAll(most) {
+      const bodies = []
       flushing++
-      const batch = take()
+      for (let batch; target && bodies.length < most && (batch = take());) bodies.push(JSON.stringify(batch))
       flushing--
-      return batch && { url: target.url, body: JSON.stringify(batch) }
+      if (target && sending) bodies.push(sending)
+      return { url: target?.url, bodies }
     },
   }
 }

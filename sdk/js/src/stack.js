@@ -22,7 +22,7 @@ function stackOf() {
 // whereFrom returns the first frame outside of the SDK, Node.js and packages, and the logger. toPath returns what of a file
 // is sent.
 export function whereFrom(logger, error, toPath) {
-  const stack = error instanceof Error ? lines(error) : stackOf()
+  const stack = error?.stack ? lines(error) : stackOf()
   const others = stack.filter((line) => fileOf(line) && !fileOf(line).startsWith(own))
   const line = others.find((l) => !/[\\/]node_modules[\\/]/.test(fileOf(l))) || others[0]
   const level = stack.map((l) => /^\s*at (?:Object\.)?console\.(\w+) \(/.exec(l)).filter(Boolean).pop()

@@ -1,9 +1,30 @@
 // Runs scenarios of the tests in a Node.js of their own: their output and what the sink was sent.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { newSink } from './sink.mjs'
 
 export const key = 'sk_' + 'live_' + 'aB3dE5gH7jK9mN1pQ3sT5vX7' // no file has a whole one
 export const masked = 'sk_' + 'live_***5vX7'
+
+export const skip = parseInt(process.versions.node) < 20 ? 'the SDK needs Node 20'
+  : process.execPath.includes('node_modules') && !process.env.RELAY_TORTURE && 'a part of the long form'
+
+// reported(n) in code starts the SDK and resolves when it sends the report of this number.
+export const reported = `
+  import { init, flush } from './src/index.js'
+  const reported = (n) => new Promise((resolve) => {
+    init({ dsn: '$DSN', beforeSend: (report) => { if (--n === 0) setImmediate(resolve); return report } })
+  })
+  const get = (server, path, ...rest) => fetch('http://127.0.0.1:' + server.address().port + path, ...rest).then((r) => r.text())
+`
+
+// caught runs code with a sink and returns its output and reports. answers are those of the sink.
+export async function caught(code, options = {}) {
+  const sink = await newSink(options.answers)
+  const result = await run(code, { register: true, ...options, sink })
+  sink.stop()
+  return { ...result, reports: sink.reports(), batches: sink.batches, bodies: sink.bodies.join('\n'), requests: sink.requests }
+}
 
 // run runs code as a module, or with cjs as a script. $KEY stands for a key, $DSN for that of the sink.
 export function run(code, { sink, cjs = false, register = false, env = {}, args = [], killAfter } = {}) {
