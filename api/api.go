@@ -176,7 +176,7 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, baseURL: cfg.BaseURL,
 		},
 		domains: &domains{core: c, config: deps.Config, verifier: deps.Domains, egress: deps.Egress},
-		usage:   &usage{deps.Usage},
+		usage:   newUsage(c, deps.Usage),
 		keys:    &keyInfo{cfg.Version},
 		audit:   &auditLog{core: c, audit: deps.Audit},
 	}
@@ -240,6 +240,7 @@ func (x *resources) routes() []route {
 		{"/v1/overview", methods{"GET": x.overviews.readOverview}},
 		{"/v1/endpoints/{endpoint}/traffic", methods{"GET": x.overviews.readTraffic}},
 		{"/v1/usage", methods{"GET": x.usage.readUsage}},
+		{"/v1/usage/daily", methods{"GET": x.usage.readUsageDays}},
 		{"/v1/me", methods{"GET": x.keys.me}},
 		{"/v1/audit", methods{"GET": x.audit.listAudit}},
 		{"/v1/findings", methods{"GET": x.findings.listFindings}},

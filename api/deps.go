@@ -205,9 +205,11 @@ type Erasures interface {
 	ErasedAt(d id.ID) time.Time
 }
 
-// Usage returns what an account has used in the current period.
+// Usage returns what an account has used.
 type Usage interface {
 	Usage(ctx context.Context, account string) (*event.Usage, error)
+	// LastDays returns the use of the last 30 days, by day, and by day and endpoint.
+	LastDays(ctx context.Context, account string) (*event.UsageDays, error)
 }
 
 // LimiterStore holds short-lived state that all nodes share (Redis). The state may be lost; no request fails because

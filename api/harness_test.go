@@ -163,6 +163,7 @@ type fake struct {
 
 	OverviewFunc func(account string, now time.Time) (event.Overview, error)
 	TrafficFunc  func(endpoint string) (event.DestinationTraffic, error)
+	LastDaysFunc func() (*event.UsageDays, error)
 
 	VerifyFunc func(check *config.DomainCheck) (pause time.Duration)
 
@@ -270,6 +271,14 @@ func (f *fake) EventEndpoint(_ context.Context, account string, d id.ID) (string
 		return e.Endpoint, nil
 	}
 	return "", event.ErrNotFound
+}
+
+func (f *fake) LastDays(context.Context, string) (*event.UsageDays, error) {
+	if f.LastDaysFunc != nil {
+		return f.LastDaysFunc()
+	}
+	now := time.Now()
+	return &event.UsageDays{From: now, To: now, Figures: event.Figures{AsOf: now}}, nil
 }
 
 func (f *fake) Usage(ctx context.Context, account string) (*event.Usage, error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -65,8 +66,39 @@ type dayUsage struct {
 // period.
 const projectionMethod = "last_7_days"
 
-// usage serves the usage of an account.
-type usage struct{ usage Usage }
+// usageDaysView is the response to GET /v1/usage/daily.
+type usageDaysView struct {
+	Object     string         `json:"object"`
+	From       web.Time       `json:"from"`
+	To         web.Time       `json:"to"`
+	AsOf       web.Time       `json:"as_of"`
+	Daily      []dayUsage     `json:"daily"`
+	ByEndpoint []endpointDays `json:"by_endpoint"`
+}
+
+// endpointDays is the usage of one endpoint with its days.
+type endpointDays struct {
+	endpointUsage
+	Daily []endpointDay `json:"daily"`
+}
+
+type endpointDay struct {
+	Date     string `json:"date"`
+	Received int64  `json:"received"`
+	Sent     int64  `json:"sent"`
+	Total    int64  `json:"total"`
+	Bytes    int64  `json:"bytes"`
+}
+
+// usage serves the usage of an account. The last days are remembered for recentTime.
+type usage struct {
+	usage Usage
+	days  recent[*event.UsageDays]
+}
+
+func newUsage(c *core, u Usage) *usage {
+	return &usage{usage: u, days: recent[*event.UsageDays]{now: c.now}}
+}
 
 func (a *usage) readUsage(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	u, err := a.usage.Usage(r.Context(), key.Account)
@@ -95,12 +127,47 @@ func usageOf(u *event.Usage) usageView {
 		v.Allowance, v.Remaining = &u.Allowance, &remaining
 	}
 	for i, e := range u.ByEndpoint {
-		v.ByEndpoint[i] = endpointUsage{e.Endpoint, e.Received, e.Sent, e.Total(), e.Bytes}
+		v.ByEndpoint[i] = usageOfEndpoint(e)
 	}
 	for i, d := range u.Daily {
-		v.Daily[i] = dayUsage{d.Day.Format(time.DateOnly), usedOf(d.Use), d.Bytes}
+		v.Daily[i] = usageOfDay(d)
 	}
 	return v
+}
+
+// readUsageDays returns the usage of the last 30 days.
+func (a *usage) readUsageDays(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	q := newQuery(r, "usage")
+	if q.refuseUnknownParameters(); q.err != nil {
+		return q.err
+	}
+	u, err := a.days.get(r.Context(), key.Account, func(ctx context.Context) (*event.UsageDays, error) {
+		return a.usage.LastDays(ctx, key.Account)
+	})
+	if err != nil {
+		return err
+	}
+	v := usageDaysView{Object: "usage_days", From: web.Time(u.From), To: web.Time(u.To), AsOf: web.Time(u.AsOf),
+		Daily: make([]dayUsage, len(u.Daily)), ByEndpoint: make([]endpointDays, len(u.ByEndpoint))}
+	for i, d := range u.Daily {
+		v.Daily[i] = usageOfDay(d)
+	}
+	for i, e := range u.ByEndpoint {
+		v.ByEndpoint[i] = endpointDays{usageOfEndpoint(e), make([]endpointDay, len(e.Days))}
+		for j, d := range e.Days {
+			v.ByEndpoint[i].Daily[j] = endpointDay{d.Day.Format(time.DateOnly), d.Received, d.Sent, d.Total(), d.Bytes}
+		}
+	}
+	web.WriteJSON(w, http.StatusOK, v)
+	return nil
+}
+
+func usageOfEndpoint(e event.EndpointUse) endpointUsage {
+	return endpointUsage{e.Endpoint, e.Received, e.Sent, e.Total(), e.Bytes}
+}
+
+func usageOfDay(d event.DayUse) dayUsage {
+	return dayUsage{d.Day.Format(time.DateOnly), usedOf(d.Use), d.Bytes}
 }
 
 func usedOf(u event.Use) usedView { return usedView{u.Received, u.Sent, u.Findings, u.Total()} }

@@ -82,3 +82,41 @@ func TestUsage(t *testing.T) {
 	c.do("POST", "/v1/usage", nil).wantError(404, "not_found", "")
 	c.as("").do("GET", "/v1/usage", nil).wantError(401, "authentication_required", "")
 }
+
+// The last 30 days have all days of the account, and the days with any use of the busiest endpoints. They are read once
+// in ten seconds.
+func TestUsageDays(t *testing.T) {
+	c := newClient(t)
+	day := func(d int) time.Time { return time.Date(2026, 8, d, 0, 0, 0, 0, time.UTC) }
+	use := event.Use{Received: 7, Sent: 4, Findings: 1, Bytes: 900}
+	reads := 0
+	c.fake.LastDaysFunc = func() (*event.UsageDays, error) {
+		reads++
+		return &event.UsageDays{From: day(1), To: day(3), Figures: event.Figures{AsOf: day(2),
+			Daily: []event.DayUse{{Day: day(1)}, {Day: day(2), Use: use}},
+			ByEndpoint: []event.EndpointUse{{Endpoint: "ep_a", Use: event.Use{Received: 7, Bytes: 800},
+				Days: []event.DayUse{{Day: day(2), Use: event.Use{Received: 7, Bytes: 800}}}}}}}, nil
+	}
+	const text = `{"object":"usage_days","from":"2026-08-01T00:00:00.000Z","to":"2026-08-03T00:00:00.000Z",
+		"as_of":"2026-08-02T00:00:00.000Z",
+		"daily":[{"date":"2026-08-01","received":0,"sent":0,"findings":0,"total":0,"bytes":0},
+			{"date":"2026-08-02","received":7,"sent":4,"findings":1,"total":12,"bytes":900}],
+		"by_endpoint":[{"endpoint_id":"ep_a","received":7,"sent":0,"total":7,"bytes":800,
+			"daily":[{"date":"2026-08-02","received":7,"sent":0,"total":7,"bytes":800}]}]}`
+	var want map[string]any
+	if err := json.Unmarshal([]byte(text), &want); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if diff := gocmp.Diff(want, c.as(readKey).do("GET", "/v1/usage/daily", nil).want(200).Body); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	}
+	if reads != 1 {
+		t.Errorf("%d reads for three callers", reads)
+	}
+	c.do("GET", "/v1/usage/daily?days=7", nil).wantError(400, "invalid_request", "days")
+	away := newClient(t)
+	away.fake.LastDaysFunc = func() (*event.UsageDays, error) { return nil, event.ErrUnavailable }
+	away.do("GET", "/v1/usage/daily", nil).wantError(503, "unavailable", "")
+}

@@ -198,7 +198,25 @@ func (u *Usage) count(ctx context.Context, accountID string, now time.Time) (*ev
 	return r, nil
 }
 
-// everyDay adds the days without usage from the start of the period to now.
+// lastDays is how many days LastDays returns, today included.
+const lastDays = 30
+
+// LastDays returns the use of an account in the last 30 days in UTC, by day, and by day and endpoint. It is not cached.
+func (u *Usage) LastDays(ctx context.Context, accountID string) (*event.UsageDays, error) {
+	now := u.deps.Now().UTC()
+	d := &event.UsageDays{To: time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.UTC)}
+	d.From = d.To.AddDate(0, 0, -lastDays)
+	var err error
+	d.Figures, err = u.deps.Store.Usage(ctx, accountID, event.UsageSpan{
+		From: d.From, To: d.To, Recent: d.From, EndpointDays: true})
+	if err != nil {
+		return nil, err
+	}
+	d.Daily = everyDay(d.Daily, d.From, now)
+	return d, nil
+}
+
+// everyDay adds the days without usage from the start of a span to now.
 func everyDay(days []event.DayUse, from, now time.Time) []event.DayUse {
 	all := make([]event.DayUse, 0, 31)
 	for day := from; !day.After(now); day = day.AddDate(0, 0, 1) {

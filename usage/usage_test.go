@@ -172,6 +172,29 @@ func TestProjection(t *testing.T) {
 	f("2026-08-01T00:00:00", old, 1<<62, 1<<62, 1<<62, false)                        // it does not overflow
 }
 
+// The last 30 days end with today, in UTC, and each of them is there.
+func TestLastDays(t *testing.T) {
+	store := &fakeStore{daily: []event.DayUse{{Day: utc("2026-08-20T00:00:00"), Use: event.Use{Sent: 7}}}}
+	zone := time.FixedZone("", 5*60*60)
+	u := newUsage(t, store, func() time.Time { return utc("2026-08-21T22:24:36").In(zone) })
+	d, err := u.LastDays(t.Context(), "acc_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := utc("2026-07-23T00:00:00"), utc("2026-08-22T00:00:00")
+	want := event.UsageSpan{From: from, To: to, Recent: from, EndpointDays: true}
+	if diff := cmp.Diff(want, store.span); diff != "" || !d.From.Equal(from) || !d.To.Equal(to) {
+		t.Errorf("the span is wrong: %s", diff)
+	}
+	if len(d.Daily) != 30 || !d.Daily[0].Day.Equal(from) || d.Daily[28].Sent != 7 || d.Daily[29].Total() != 0 {
+		t.Errorf("the days are %v", d.Daily)
+	}
+	store.err = event.ErrUnavailable
+	if _, err := u.LastDays(t.Context(), "acc_1"); !errors.Is(err, event.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+}
+
 // A cheap count is made for every call, an expensive one is cached for five seconds, and callers that arrive during a
 // count share the next one.
 func TestCountsAreShared(t *testing.T) {

@@ -60,6 +60,8 @@ var csvLists = map[string]csvList{
 		"destination_id recovery_id value threshold fired_at resolved_at")},
 	"usage-days": {api: "/v1/usage", each: "daily", columns: strings.Fields("daily.date daily.received daily.sent " +
 		"daily.findings daily.total daily.bytes")},
+	"usage-30-days": {api: "/v1/usage/daily", each: "daily", columns: strings.Fields("daily.date daily.received " +
+		"daily.sent daily.findings daily.total daily.bytes")},
 	"usage-endpoints": {api: "/v1/usage", each: "by_endpoint", columns: strings.Fields("by_endpoint.endpoint_id " +
 		"by_endpoint.received by_endpoint.sent by_endpoint.total by_endpoint.bytes")},
 }
@@ -123,7 +125,7 @@ func (s *csvStream) read(cursor string) (rows []map[string]any, next string, err
 			NextCursor string           `json:"next_cursor"`
 		}
 		var whole map[string]any
-		if s.api == "/v1/usage" {
+		if strings.HasPrefix(s.api, "/v1/usage") {
 			err = s.v.get(s.api, nil, &whole)
 			page.Data = []map[string]any{whole}
 		} else {

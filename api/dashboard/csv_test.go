@@ -89,14 +89,14 @@ func TestCSVLists(t *testing.T) {
 	r.api.on("GET /v1/findings", http.StatusOK, `{"data":[{"id":"fnd_1","name":"key","masked":"sk_****"}]}`)
 	b := r.signedIn()
 	for name, want := range map[string]int{"events": 1, "deliveries": 2, "findings": 1, "audit": 2, "recoveries": 1,
-		"replays": 1, "recovery-items": 2, "alerts": 2, "usage-days": 2, "usage-endpoints": 2} {
+		"replays": 1, "recovery-items": 2, "alerts": 2, "usage-days": 2, "usage-endpoints": 2, "usage-30-days": 3} {
 		lines := b.get("/app/csv/" + name + "?id=rec_1").lines()
 		if len(lines) != 1+want || !slices.Equal(lines[0], csvLists[name].columns) || lines[1][0] == "" {
 			t.Errorf("%s: %q", name, lines)
 		}
 	}
-	if len(csvLists) != 10 {
-		t.Errorf("%d lists, of which 10 were read", len(csvLists))
+	if len(csvLists) != 11 {
+		t.Errorf("%d lists, of which 11 were read", len(csvLists))
 	}
 	b.get("/app/csv/deliveries?body_path=a.b&body_value=1&cursor=x").want(200, "dst_1,held,breaker_open")
 	if q := r.listed().Encode(); q != "body%5Ba.b%5D=1&limit=100" {

@@ -54,17 +54,36 @@ const usageJSON = `{"period_start":"2026-08-01T00:00:00.000Z","period_end":"2026
 "daily":[{"date":"2026-08-20","received":4000,"sent":0,"findings":100,"total":4100,"bytes":1},
 {"date":"2026-08-21","received":5000,"sent":900,"findings":0,"total":5900,"bytes":1}]}`
 
+const usageDaysJSON = `{"object":"usage_days","from":"2026-07-23T00:00:00.000Z","to":"2026-08-22T00:00:00.000Z",
+"as_of":"2026-08-21T22:24:30.000Z",
+"daily":[{"date":"2026-08-19","received":0,"sent":0,"findings":0,"total":0,"bytes":0},
+{"date":"2026-08-20","received":40,"sent":0,"findings":5,"total":45,"bytes":1},
+{"date":"2026-08-21","received":50,"sent":9,"findings":0,"total":59,"bytes":1}],
+"by_endpoint":[{"endpoint_id":"ep_1","received":70,"sent":9,"total":79,"bytes":4096,
+"daily":[{"date":"2026-08-21","received":70,"sent":9,"total":79,"bytes":4096}]},
+{"endpoint_id":"ep_gone","received":1,"sent":0,"total":1,"bytes":1,"daily":[]}]}`
+
 // The usage says what is used, allowed and expected, by day and endpoint; without the store the page says so.
 func TestUsagePage(t *testing.T) {
 	r := newRig(t)
 	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments"}]}`)
 	r.api.on("GET /v1/usage", http.StatusOK, usageJSON)
+	r.api.on("GET /v1/usage/daily", http.StatusOK, usageDaysJSON)
 	b := r.signedIn()
 	b.get(usagePath).want(200, "<b>10,000</b>", "2,000 events above the allowance of 8,000", "125\u00a0% used",
 		"15,000", "7,000 above the allowance", "at the rate of the last 7 days", "12,345",
 		"<td class=\"nb\">2026-08-20</td><td class=\"r\">4,000</td>", `<rect class="ok"`,
 		"10,000 events and findings in 2\u00a0days",
 		`<a href="/app/endpoints/ep_1">payments</a>`, "<code>ep_gone</code>")
+	// The last 30 days are drawn for all endpoints, or for one of them; each has a table.
+	b.get(usagePath).want(200, "104 events and findings in 3\u00a0days", "payments, events a day in the last 30 days",
+		`href="/app/usage?endpoint_id=ep_1#h-l"`,
+		`<tr><td class="nb">2026-08-20</td><td class="r">40</td><td class="r">0</td><td class="r">5</td></tr>`)
+	b.get(usagePath+"?endpoint_id=ep_1").want(200, "Last 30 days of payments", "79 events of payments in 3\u00a0days",
+		`<tr><td class="nb">2026-08-20</td><td class="r">0</td><td class="r">0</td></tr>`,
+		`<tr><td class="nb">2026-08-21</td><td class="r">70</td><td class="r">9</td></tr>`)
+	r.api.on("GET /v1/usage/daily", http.StatusServiceUnavailable, storeAway)
+	b.get(usagePath).want(200, "<b>10,000</b>", "The last 30 days cannot be read")
 	free := strings.NewReplacer(`"allowance":8000,"remaining":0`, `"allowance":null,"remaining":null`,
 		`"overage":{"events":2000}`, `"overage":{"events":0}`, `"confidence":"ok"`, `"confidence":"low"`).Replace(usageJSON)
 	r.api.on("GET /v1/usage", http.StatusOK, free)
@@ -117,5 +136,6 @@ func operationRig(t *testing.T) *rig {
 	r.api.on("GET /v1/alerts/history", http.StatusOK, oneAlert)
 	r.api.on("GET /v1/audit", http.StatusOK, strings.ReplaceAll(oneAuditEntry, "ops<b>", "payments"))
 	r.api.on("GET /v1/usage", http.StatusOK, usageJSON)
+	r.api.on("GET /v1/usage/daily", http.StatusOK, usageDaysJSON)
 	return r
 }

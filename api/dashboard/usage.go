@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"strconv"
@@ -46,8 +47,19 @@ type endpointUse struct {
 	Sent       int64  `json:"sent"`
 	Total      int64  `json:"total"`
 	Bytes      int    `json:"bytes"`
+	// Daily has the days with any use; nil for the usage of a month.
+	Daily []dayUse `json:"daily"`
 
-	Name string `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
+	Name string    `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
+	Line sparkline `json:"-"` // its last 30 days
+}
+
+// Title is the name of the endpoint, or its id.
+func (e *endpointUse) Title() string { return cmp.Or(e.Name, e.EndpointID) }
+
+// ChartPath is the page with the chart of the endpoint.
+func (e *endpointUse) ChartPath() string {
+	return usagePath + "?" + url.Values{"endpoint_id": {e.EndpointID}}.Encode() + "#h-l"
 }
 
 // Path is the page of the endpoint.
@@ -60,10 +72,19 @@ type dayUse struct {
 	Bytes int `json:"bytes"`
 }
 
+// usageDaysData is the usage of the last 30 days, as the API says it.
+type usageDaysData struct {
+	CountedAt  string         `json:"as_of"`
+	Daily      []dayUse       `json:"daily"`
+	ByEndpoint []*endpointUse `json:"by_endpoint"`
+}
+
 // usagePage is the data of the page of the usage.
 type usagePage struct {
 	*usageData
-	Unavailable string // why it could not be read
+	Unavailable string         // why it could not be read
+	Last        *usageDaysData // nil if it could not be read
+	Chosen      *endpointUse   // the endpoint whose last 30 days are drawn; nil: all of them
 }
 
 // Certain reports whether the projection is based on more than a day.
@@ -88,13 +109,69 @@ func (u *usageData) Days() *barChart {
 		[]series{{"Received", colourOK}, {"Sent", colourUse}, {"Findings", colourWait}}, rows)
 }
 
-// showUsage shows the usage of the present month by day and endpoint, and what it will be at its end.
+// LastDays is the chart of the last 30 days, of the chosen endpoint or of all.
+func (p *usagePage) LastDays() *barChart {
+	if p.Chosen == nil {
+		last := usageData{Daily: p.Last.Daily}
+		for _, d := range last.Daily {
+			last.Events.Total += d.Total
+		}
+		return last.Days()
+	}
+	uses := p.Last.daysOf(p.Chosen)
+	rows := make([]chartRow, len(uses))
+	for i, d := range uses {
+		rows[i] = chartRow{d.Date, []int64{d.Received, d.Sent}}
+	}
+	title := number(p.Chosen.Total) + " events of " + p.Chosen.Title() + " in " + plural(len(rows), "day", "days")
+	return newBarChart(title, "Day (UTC)", []series{{"Received", colourOK}, {"Sent", colourUse}}, rows)
+}
+
+// daysOf returns all days of an endpoint, those without any use too.
+func (u *usageDaysData) daysOf(e *endpointUse) []dayUse {
+	days := make([]dayUse, len(u.Daily))
+	for i, d := range u.Daily {
+		days[i].Date = d.Date
+		for _, use := range e.Daily {
+			if use.Date == d.Date {
+				days[i] = use
+			}
+		}
+	}
+	return days
+}
+
+// readLastDays reads the last 30 days into p, which stays without them if they are unavailable.
+func readLastDays(v *visit, p *usagePage, names map[string]string) error {
+	last := &usageDaysData{}
+	err := v.get("/v1/usage/daily", nil, last)
+	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	p.Last = last
+	for _, e := range last.ByEndpoint {
+		e.Name = names[e.EndpointID]
+		values := make([]float64, 0, len(last.Daily))
+		for _, d := range last.daysOf(e) {
+			values = append(values, float64(d.Total))
+		}
+		e.Line = newSparkline(e.Title()+", events a day in the last 30 days", values)
+		if e.EndpointID == v.r.URL.Query().Get("endpoint_id") {
+			p.Chosen = e
+		}
+	}
+	return nil
+}
+
+// showUsage shows the usage of the present month by day and endpoint, what it will be at its end, and the last 30 days.
 func showUsage(v *visit) error {
 	p := usagePage{usageData: &usageData{}}
 	err := v.get("/v1/usage", nil, p.usageData)
 	if x, ok := errors.AsType[*apiError](err); ok && x.isUnavailable() {
 		p.Unavailable, v.status = sentence(x.Message), x.Status
-		return v.page("usage", p)
+		return v.page("usage", &p)
 	} else if err != nil {
 		return err
 	}
@@ -105,5 +182,8 @@ func showUsage(v *visit) error {
 	for _, e := range p.ByEndpoint {
 		e.Name = names[e.EndpointID]
 	}
-	return v.page("usage", p)
+	if err := readLastDays(v, &p, names); err != nil {
+		return err
+	}
+	return v.page("usage", &p)
 }

@@ -18,6 +18,8 @@ func (u Use) Total() int64 { return u.Received + u.Sent + u.Findings }
 type UsageSpan struct {
 	From, To time.Time // the period, [From, To)
 	Recent   time.Time // Figures.Recent counts from here; may be before From
+	// EndpointDays asks for the days of each of Figures.ByEndpoint.
+	EndpointDays bool
 }
 
 // Figures are the counts of a span.
@@ -52,6 +54,13 @@ type DayUse struct {
 type EndpointUse struct {
 	Endpoint string
 	Use
+	Days []DayUse // days with any use, oldest first; nil unless UsageSpan.EndpointDays is set
+}
+
+// UsageDays is the use of an account in the last days.
+type UsageDays struct {
+	From, To time.Time // [From, To); To is the end of today
+	Figures            // Daily has every day
 }
 
 // Usage is the use of an account in the current period, with a projection to its end.

@@ -122,6 +122,12 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 					Recent: now.AddDate(0, 0, -7).Truncate(time.Hour)})
 			return len(f.Daily), err
 		}},
+		{"usage by endpoint and day", 180_000, func(ctx context.Context, r *read.Reader) (int, error) {
+			to := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
+			from := to.AddDate(0, 0, -30)
+			f, err := r.Usage(ctx, account, event.UsageSpan{From: from, To: to, Recent: from, EndpointDays: true})
+			return len(f.ByEndpoint), err
+		}},
 	}
 }
 

@@ -50,18 +50,17 @@ func (r *Reader) Usage(ctx context.Context, account string, span event.UsageSpan
 	if err := g.Wait(); err != nil {
 		return event.Figures{}, err
 	}
+	if span.EndpointDays {
+		if err := (usageReader{r}).countEndpointDays(ctx, account, span, f.ByEndpoint); err != nil {
+			return event.Figures{}, err
+		}
+	}
 	f.QueryTime = time.Since(began)
 	return f, nil
 }
 
-// useQuery returns a statement for the use by day and by endpoint: from the tables of days and hours, and from the
-// events of the hours that are not counted yet.
+// useQuery returns a statement for the use by day and by endpoint.
 func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
-	since := span.Recent
-	if span.From.Before(since) {
-		since = span.From
-	}
-	live := schema.HourOf(r.now()).Add(-schema.LiveHours)
 	// One pass over the hours yields both groups. sumIf counts the days before the period as recent only.
 	q := new(ch.Query).Add("SELECT toUInt8(grouping(endpoint)) AS by_day, toDateTime(toStartOfDay(hour), 'UTC') AS " +
 		"day, endpoint")
@@ -69,6 +68,21 @@ func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
 		q.Add(", toInt64(sumIf("+column+", hour >= ", span.From).Add("))")
 	}
 	q.Add(", toInt64(sumIf(received + sent + findings, hour >= ", span.Recent).Add("))")
+	r.addUseRows(q, account, span)
+	q.Add(" GROUP BY GROUPING SETS ((day), (endpoint))")
+	q.Add(" ORDER BY by_day, sumIf(received + sent + findings, hour >= ", span.From).
+		Add(") DESC, endpoint LIMIT ", r.usageGroups()).Add(" BY by_day")
+	return q
+}
+
+// addUseRows adds the use of a span by hour and endpoint as a subquery: from the tables of days and hours, and from the
+// events of the hours that are not counted yet.
+func (r usageReader) addUseRows(q *ch.Query, account string, span event.UsageSpan) {
+	since := span.Recent
+	if span.From.Before(since) {
+		since = span.From
+	}
+	live := schema.HourOf(r.now()).Add(-schema.LiveHours)
 	q.Add(" FROM (SELECT t AS hour, endpoint, received, sent, bytes, toUInt64(0) AS findings FROM usage_day FINAL WHERE "+
 		"endpoint != '' AND account = ", account)
 	edges := partialDays(span, live)
@@ -90,14 +104,12 @@ func (r usageReader) useQuery(account string, span event.UsageSpan) *ch.Query {
 	q.Add(" AND ts < ", span.To).Add(" AND id < ", id.Lowest(span.To))
 	q.Add(" GROUP BY hour, endpoint")
 	r.addFindings(q, account, since, span.To)
-	q.Add(") GROUP BY GROUPING SETS ((day), (endpoint))")
-	q.Add(" ORDER BY by_day, sumIf(received + sent + findings, hour >= ", span.From).
-		Add(") DESC, endpoint LIMIT ", r.usageGroups()).Add(" BY by_day")
-	return q
+	q.Add(")")
 }
 
-// addFindings adds the findings of the days that begin in [since, to) to the rows of useQuery: from the table of days,
-// today's and yesterday's from their hits. Of hits that are stored twice each counts once, see write.countFindings.
+// addFindings adds the findings of the days that begin in [since, to) to the rows of addUseRows: from the table of
+// days, today's and yesterday's from their hits. Of hits that are stored twice each counts once, see
+// write.countFindings.
 func (r usageReader) addFindings(q *ch.Query, account string, since, to time.Time) {
 	live := schema.DayOf(r.now()).Add(-schema.LiveFindings)
 	q.Add(" UNION ALL SELECT t AS hour, endpoint, toUInt64(0), toUInt64(0), toUInt64(0), findings FROM usage_day FINAL "+
@@ -134,10 +146,7 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 		}
 		return nil
 	})
-	for day, use := range days {
-		f.Daily = append(f.Daily, event.DayUse{Day: day, Use: use})
-	}
-	slices.SortFunc(f.Daily, func(a, b event.DayUse) int { return a.Day.Compare(b.Day) })
+	f.Daily = sortedDays(days)
 	for endpoint, use := range endpoints {
 		f.ByEndpoint = append(f.ByEndpoint, event.EndpointUse{Endpoint: endpoint, Use: use})
 	}
@@ -146,6 +155,43 @@ func (r usageReader) countUse(ctx context.Context, account string, span event.Us
 	})
 	f.ByEndpoint = f.ByEndpoint[:min(len(f.ByEndpoint), busiestEndpoints)]
 	return err
+}
+
+// countEndpointDays sets the days of the endpoints.
+func (r usageReader) countEndpointDays(ctx context.Context, account string, span event.UsageSpan,
+	endpoints []event.EndpointUse) error {
+	ids, found := make([]string, len(endpoints)), map[string]map[time.Time]event.Use{}
+	for i, e := range endpoints {
+		ids[i], found[e.Endpoint] = e.Endpoint, map[time.Time]event.Use{}
+	}
+	q := new(ch.Query).Add("SELECT toDateTime(toStartOfDay(hour), 'UTC') AS day, endpoint, toInt64(sum(received)), " +
+		"toInt64(sum(sent)), toInt64(sum(bytes))")
+	r.addUseRows(q, account, span)
+	q.Add(" WHERE has(", ids).Add(", endpoint) AND hour >= ", span.From).Add(" GROUP BY day, endpoint")
+	err := r.each(ctx, q, func(rows driver.Rows) error {
+		var day time.Time
+		var endpoint string
+		var use event.Use
+		err := rows.Scan(&day, &endpoint, &use.Received, &use.Sent, &use.Bytes)
+		if err == nil && use.Total() > 0 {
+			found[endpoint][day.UTC()] = addUse(found[endpoint][day.UTC()], use)
+		}
+		return err
+	})
+	for i := range endpoints {
+		endpoints[i].Days = sortedDays(found[endpoints[i].Endpoint])
+	}
+	return err
+}
+
+// sortedDays returns the use of days, oldest first.
+func sortedDays(days map[time.Time]event.Use) []event.DayUse {
+	all := make([]event.DayUse, 0, len(days))
+	for day, use := range days {
+		all = append(all, event.DayUse{Day: day, Use: use})
+	}
+	slices.SortFunc(all, func(a, b event.DayUse) int { return a.Day.Compare(b.Day) })
+	return all
 }
 
 // partialDays returns the days within which a part of the span begins or ends: their hours are counted one by one. So

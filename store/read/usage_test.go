@@ -79,7 +79,12 @@ func (b *bench) resend(e *event.Event) {
 
 // want returns the expected figures: it counts the events one by one.
 func (b *usageHistory) want(span event.UsageSpan) (f event.Figures) {
+	type endpointDay struct {
+		endpoint string
+		day      time.Time
+	}
 	days, endpoints := map[time.Time]event.Use{}, map[string]event.Use{}
+	endpointDays := map[endpointDay]event.Use{}
 	for _, e := range b.events {
 		t := e.ID.Time()
 		if e.Source == event.SourceTest || e.Verdict == event.VerdictRejected || e.Reason == event.Duplicate ||
@@ -103,6 +108,8 @@ func (b *usageHistory) want(span event.UsageSpan) (f event.Figures) {
 		}
 		day := t.UTC().Truncate(24 * time.Hour)
 		days[day], endpoints[e.Endpoint] = add(days[day]), add(endpoints[e.Endpoint])
+		at := endpointDay{e.Endpoint, day}
+		endpointDays[at] = add(endpointDays[at])
 	}
 	if b.found != nil {
 		for day, n := range b.found.usage() {
@@ -133,6 +140,16 @@ func (b *usageHistory) want(span event.UsageSpan) (f event.Figures) {
 		return 1
 	})
 	f.ByEndpoint = f.ByEndpoint[:min(len(f.ByEndpoint), 20)]
+	for at, use := range endpointDays {
+		for i := range f.ByEndpoint {
+			if x := &f.ByEndpoint[i]; x.Endpoint == at.endpoint {
+				x.Days = append(x.Days, event.DayUse{Day: at.day, Use: use})
+			}
+		}
+	}
+	for _, x := range f.ByEndpoint {
+		slices.SortFunc(x.Days, func(a, b event.DayUse) int { return a.Day.Compare(b.Day) })
+	}
 	return f
 }
 
@@ -144,7 +161,7 @@ func (b *usageHistory) compareUsage(r *read.Reader, spans int) {
 		return time.Now().UTC().Truncate(time.Hour).Add(-time.Duration(b.rnd.Int64N(11*24)) * time.Hour)
 	}
 	for i := range spans {
-		span := event.UsageSpan{From: hour(), To: hour(), Recent: hour()}
+		span := event.UsageSpan{From: hour(), To: hour(), Recent: hour(), EndpointDays: true}
 		if i == 0 {
 			span.From, span.To = time.Now().AddDate(0, 0, -12).Truncate(time.Hour), time.Now().Add(time.Hour).Truncate(time.Hour)
 		}
