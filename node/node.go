@@ -41,14 +41,12 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/usage"
 	"github.com/eventrelay/relay/usage/alert"
 )
-
-// flushSmall bounds how long rows wait in the writer of serve: a reader on another node cannot ask it for a flush.
-const flushSmall = 250 * time.Millisecond
 
 // shutdownTimeout is how long a stop waits for requests in flight, inbound and outbound.
 const shutdownTimeout = 25 * time.Second
@@ -292,9 +290,6 @@ func (n *Node) newUses() (func(context.Context) error, error) {
 
 func (n *Node) newWriter() (func(context.Context) error, error) {
 	cfg := write.WriterConfig{URL: n.s.ClickHouseURL}
-	if !n.s.Embedded {
-		cfg.FlushSmall = flushSmall
-	}
 	payloads, err := newPayloadScanner(n)
 	if err != nil {
 		return nil, err
@@ -306,11 +301,21 @@ func (n *Node) newWriter() (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.control.Messages.Handle(func(message []byte) { // of readers on other nodes
+		if targets, err := store.DecodeTargets(message); err == nil {
+			n.writer.RequestFlush(targets)
+		}
+	})
 	return n.writer.Run, nil
 }
 
 func (n *Node) newReader() (func(context.Context) error, error) {
 	deps := read.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
+	if !n.s.Embedded {
+		deps.AskOthers = func(ctx context.Context, targets map[stream.Partition]int64) error {
+			return n.control.Messages.Send(ctx, store.EncodeTargets(targets))
+		}
+	}
 	if n.writer != nil {
 		deps.Writer = n.writer
 	}

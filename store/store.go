@@ -18,8 +18,9 @@
 // inserting it again produces the same version.
 //
 // Read-your-writes fence. A read that must include everything acknowledged so far asks Kafka for the end offsets of the
-// topics, asks the writer to flush once it has read that far, and waits at most read.ReaderConfig.FenceWait. When that
-// time is up, the read answers with what is stored and says up to which time it is complete (as_of).
+// topics, asks the writers to flush once they have read that far, its own by a call and those of other nodes by a
+// message, and waits at most read.ReaderConfig.FenceWait. When that time is up, the read answers with what is stored
+// and says up to which time it is complete (as_of).
 //
 // Shards. With several ClickHouse servers all rows of an event are on one shard, see store/internal/ch/shards.go. A
 // read asks the shards that may hold matching rows and merges their answers.
@@ -29,6 +30,8 @@
 package store
 
 import (
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -57,6 +60,37 @@ type Position struct {
 type Progress struct {
 	Owned   map[stream.Partition]Position
 	Changed <-chan struct{} // closed at the next change; then call Progress again
+}
+
+// EncodeTargets makes a message of offsets that a reader waits for, to the writers of other nodes.
+func EncodeTargets(targets map[stream.Partition]int64) []byte {
+	byTopic := make(map[string]map[int32]int64)
+	for p, end := range targets {
+		if byTopic[p.Topic] == nil {
+			byTopic[p.Topic] = make(map[int32]int64)
+		}
+		byTopic[p.Topic][p.Index] = end
+	}
+	message, err := json.Marshal(byTopic)
+	if err != nil {
+		panic("BUG: encode offsets: " + err.Error()) // maps of strings and numbers
+	}
+	return message
+}
+
+// DecodeTargets decodes what EncodeTargets made.
+func DecodeTargets(message []byte) (map[stream.Partition]int64, error) {
+	var byTopic map[string]map[int32]int64
+	if err := json.Unmarshal(message, &byTopic); err != nil {
+		return nil, fmt.Errorf("decode a request to flush: %w", err)
+	}
+	targets := make(map[stream.Partition]int64)
+	for topic, ends := range byTopic {
+		for index, end := range ends {
+			targets[stream.Partition{Topic: topic, Index: index}] = end
+		}
+	}
+	return targets, nil
 }
 
 // FlushRequester is the writer in the same process, as a reader uses it.

@@ -83,7 +83,7 @@ func (l *Log) readAll(ctx context.Context) error {
 		return fmt.Errorf("find the heartbeats of the nodes: %w", err)
 	}
 	return l.readRange(ctx, nodes, at[nodes], ends[nodes], func(r *stream.Record) error {
-		if h, ok := (membership{l}).decodeHeartbeat(r); ok {
+		if h, ok := (membership{l}).decodeHeartbeat(r); ok && h.Node != "" {
 			l.peers.record(h, l.now(), l.timing.Lease)
 		}
 		return nil

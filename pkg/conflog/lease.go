@@ -210,7 +210,11 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 	return l.follow(ctx, nodes, func() int64 { return from }, func(r *stream.Record) error {
 		from = r.Offset + 1
 		h, ok := l.decodeHeartbeat(r)
-		if !ok {
+		switch {
+		case !ok:
+			return nil
+		case h.Node == "":
+			l.Messages.receive(r.Value)
 			return nil
 		}
 		now := l.now()
@@ -222,7 +226,7 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 	})
 }
 
-// decodeHeartbeat decodes a heartbeat; ok is false unless a node of this log sent it.
+// decodeHeartbeat decodes a heartbeat; ok is false unless a node of this log sent it. A message names no node.
 func (l membership) decodeHeartbeat(r *stream.Record) (h heartbeat, ok bool) {
 	keys := l.macKeys.Load()
 	switch {
@@ -233,7 +237,7 @@ func (l membership) decodeHeartbeat(r *stream.Record) (h heartbeat, ok bool) {
 		authenticator(l).reportUnauthentic(stream.Nodes, r.Offset)
 		return h, false
 	}
-	return h, json.Unmarshal(r.Value, &h) == nil && h.Node != ""
+	return h, json.Unmarshal(r.Value, &h) == nil
 }
 
 // record stores a heartbeat. It may be an old one that was appended again: so a heartbeat of an ended process does not

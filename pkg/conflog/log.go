@@ -58,6 +58,7 @@ var (
 type Log struct {
 	*parser
 	*clock
+	Messages   Messages // between the nodes
 	cfg        Config
 	log        *slog.Logger
 	stream     stream.Config
@@ -110,6 +111,7 @@ func New(cfg Config, deps Deps) (*Log, error) {
 	for _, topic := range stream.AuthenticatedTopics() {
 		l.warned[topic] = new(atomic.Int64)
 	}
+	l.Messages.log = l
 	l.view.Store(&View{state: newState(ks)})
 	l.metrics = newMetrics(deps.Metrics, l)
 	return l, nil

@@ -17,13 +17,18 @@ import (
 var errBehind = errors.New("the writer is behind")
 
 // committedPoll is the pause between two queries of the offsets that the writers of other nodes have committed.
-const committedPoll = 50 * time.Millisecond
+const committedPoll = 25 * time.Millisecond
+
+// askAgain is how soon the writers of other nodes are asked again for the same offsets: a partition may have got a new
+// owner.
+const askAgain = 200 * time.Millisecond
 
 // fence is the read-your-writes fence: it waits until ClickHouse holds everything that the log held when the read
 // began.
 type fence struct {
 	topic  *stream.Reader
 	writer store.FlushRequester // nil on a node without one
+	others *others
 	wait   time.Duration
 	ends   *coalescer[map[stream.Partition]int64]
 
@@ -33,8 +38,10 @@ type fence struct {
 	lastPassed time.Time
 }
 
-func newFence(topic *stream.Reader, writer store.FlushRequester, wait time.Duration) *fence {
+func newFence(topic *stream.Reader, writer store.FlushRequester,
+	askOthers func(context.Context, map[stream.Partition]int64) error, wait time.Duration) *fence {
 	return &fence{topic: topic, writer: writer, wait: wait,
+		others: &others{send: askOthers, asked: make(map[stream.Partition]asked)},
 		ends: newCoalescer(func(ctx context.Context) (map[stream.Partition]int64, error) {
 			return topic.Ends(ctx, store.Topics()...)
 		})}
@@ -126,9 +133,43 @@ func (f *fence) waitStored(ctx context.Context, targets map[stream.Partition]int
 		if f.writer != nil && !requested {
 			f.writer.RequestFlush(maps.Clone(targets))
 		}
+		maps.DeleteFunc(remote, func(p stream.Partition, _ int64) bool { _, open := targets[p]; return !open })
+		f.others.ask(ctx, remote)
 		if !f.waitChange(ctx, changed, len(remote) > 0) {
 			return targets
 		}
+	}
+}
+
+// others asks the writers of other nodes to flush. Readers that wait for the same records share a request.
+type others struct {
+	send func(context.Context, map[stream.Partition]int64) error // nil: there are none
+
+	mu    sync.Mutex // guards asked
+	asked map[stream.Partition]asked
+}
+
+// asked is the last request for a partition.
+type asked struct {
+	end int64
+	at  time.Time
+}
+
+// ask sends one request for all targets that were not asked for lately. It ignores an error: the fence asks again.
+func (o *others) ask(ctx context.Context, targets map[stream.Partition]int64) {
+	if o.send == nil {
+		return
+	}
+	due, now := make(map[stream.Partition]int64), time.Now()
+	o.mu.Lock()
+	for p, end := range targets {
+		if last := o.asked[p]; end > last.end || now.Sub(last.at) >= askAgain {
+			o.asked[p], due[p] = asked{end, now}, end
+		}
+	}
+	o.mu.Unlock()
+	if len(due) > 0 {
+		_ = o.send(ctx, due)
 	}
 }
 

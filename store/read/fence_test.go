@@ -45,7 +45,7 @@ func TestFenceWaitsForItsTopicsOnly(t *testing.T) {
 		{[]stream.Fence{stream.FenceEvents, stream.FenceFindings}, (*fence).waitUsage},
 	} {
 		w := &fakeWriter{changed: make(chan struct{})}
-		f := newFence(nil, w, time.Minute)
+		f := newFence(nil, w, nil, time.Minute)
 		f.ends = newCoalescer(func(context.Context) (map[stream.Partition]int64, error) {
 			ends := map[stream.Partition]int64{}
 			for _, topic := range store.Topics() {

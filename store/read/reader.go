@@ -35,6 +35,9 @@ type ReaderDeps struct {
 	Log    *slog.Logger
 	Stream stream.Config
 	Writer store.FlushRequester // nil on a node without a writer
+	// AskOthers asks the writers of other nodes to flush as soon as they have read every record below the offsets. Some
+	// may miss it. Nil: there are no other nodes.
+	AskOthers func(context.Context, map[stream.Partition]int64) error
 	// Erased reports whether the payload of an event was erased. An erased payload is neither shown nor searched. Nil:
 	// nothing was erased.
 	Erased func(id.ID) bool
@@ -96,7 +99,7 @@ func NewReader(cfg ReaderConfig, deps ReaderDeps) (*Reader, error) {
 	}
 	return &Reader{
 		erased: deps.Erased, cfg: cfg, log: deps.Log, pool: pool, writePool: writePool, topic: topic,
-		fence:     newFence(topic, deps.Writer, cfg.FenceWait),
+		fence:     newFence(topic, deps.Writer, deps.AskOthers, cfg.FenceWait),
 		pingConns: pingConns, searchSettings: searchSettings(cfg), scans: newScanner(topic), now: time.Now,
 		searches: newSlotPools(maxSearches, searchWait, "searches"), reads: newSlotPools(maxReads, readWait, "reads"),
 	}, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -236,7 +237,8 @@ func TestWrongShardOrderIsRefused(t *testing.T) {
 		check("reader", err)
 		check("ping", r.Ping(t.Context()))
 		w, err := write.NewWriter(
-			write.WriterConfig{URL: url}, write.WriterDeps{Log: b.Logger, Stream: b.Stream, Producer: b.Producer})
+			write.WriterConfig{URL: url, FlushEvery: time.Second},
+			write.WriterDeps{Log: b.Logger, Stream: b.Stream, Producer: b.Producer})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -105,7 +105,8 @@ func TestFailedSyncEndsTheWriter(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
 	diskErr := errors.New("input/output error")
-	w, err := write.NewWriter(write.WriterConfig{URL: p.URL(b.Bench), Drain: 200 * time.Millisecond}, write.WriterDeps{
+	w, err := write.NewWriter(write.WriterConfig{
+		URL: p.URL(b.Bench), FlushEvery: time.Second, Drain: 200 * time.Millisecond}, write.WriterDeps{
 		Log: b.Logger, Stream: b.Stream, Producer: b.Producer, Sync: func() error {
 			p.Cut()
 			b.ProduceEvents(b.Event(0))

@@ -14,13 +14,11 @@ type WriterConfig struct {
 	FlushRows int
 	// FlushBytes is the size of the buffered records that starts a flush; 0 = 8 MiB.
 	FlushBytes int
-	// FlushEvery is the longest time a row waits for a flush; 0 = 1 s. It is at least 5 s while the batch has rows of
-	// more than 8 days or flushes are throttled.
+	// FlushEvery is the longest time a row waits for a flush that no reader asks for; 0 = 10 s. From 5,000 rows on it is
+	// at most 1 s, and at least 5 s while the batch has rows of more than 8 days or flushes are throttled.
 	FlushEvery time.Duration
-	// FlushSmall, if set, replaces FlushEvery while fewer than 1,000 rows are buffered. It is for nodes without a
-	// writer: their reads cannot ask this writer for a flush. 0 = off.
-	FlushSmall time.Duration
-	// PollEvery is the pause between two polls while no reader waits; it lets records gather in Kafka. 0 = 20 ms.
+	// PollEvery is the shortest pause between two polls while no reader waits; it lets records gather in Kafka. It
+	// doubles up to 32 times that while few records come. 0 = 20 ms.
 	PollEvery time.Duration
 	// InsertTimeout bounds one insert. An insert that times out is repeated, which changes nothing if it had succeeded.
 	// 0 = 1 min.
@@ -38,7 +36,7 @@ type WriterConfig struct {
 func (c WriterConfig) withDefaults() WriterConfig {
 	c.FlushRows = cmp.Or(c.FlushRows, 20_000)
 	c.FlushBytes = cmp.Or(c.FlushBytes, 8<<20)
-	c.FlushEvery = cmp.Or(c.FlushEvery, time.Second)
+	c.FlushEvery = cmp.Or(c.FlushEvery, 10*time.Second)
 	c.PollEvery = cmp.Or(c.PollEvery, 20*time.Millisecond)
 	c.InsertTimeout = cmp.Or(c.InsertTimeout, time.Minute)
 	c.ThrottleParts = cmp.Or(c.ThrottleParts, 300)

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/ch"
@@ -21,8 +20,10 @@ const (
 	// of more than manyDays days waits up to spreadWait for more rows.
 	manyDays   = 8
 	spreadWait = 5 * time.Second
-	// smallBatch is the number of rows below which WriterConfig.FlushSmall applies.
-	smallBatch = 1_000
+	// A batch of fullerBatch rows waits no longer than fullerWait: a reader who asks for a flush waits for all of its
+	// rows, and from some thousand rows on an insert takes the longer the more there are.
+	fullerBatch = 5_000
+	fullerWait  = time.Second
 )
 
 // flushLoop flushes a batch whenever one is due, and the last one when polled is closed.
@@ -74,16 +75,16 @@ func (l *lane) takeDueBatch(now time.Time, budget *flushBudget) (*batch, time.Du
 	return l.takeBatchLocked(), 0
 }
 
-// maxWait is how long the rows of a batch may wait for a flush.
+// maxWait is how long the rows of a batch may wait for a flush that no reader asks for.
 func (l *lane) maxWait(b *batch) time.Duration {
-	switch {
-	case len(b.days) > manyDays, l.throttle.isActive():
-		return max(l.cfg.FlushEvery, spreadWait)
-	case l.cfg.FlushSmall > 0 && b.rows() < smallBatch:
-		return min(l.cfg.FlushEvery, l.cfg.FlushSmall)
-	default:
-		return l.cfg.FlushEvery
+	longest := l.cfg.FlushEvery
+	if b.rows() >= fullerBatch {
+		longest = min(longest, fullerWait)
 	}
+	if len(b.days) > manyDays || l.throttle.isActive() {
+		longest = max(longest, spreadWait)
+	}
+	return longest
 }
 
 func (l *lane) takeBatch() *batch {
@@ -134,27 +135,6 @@ func (l *lane) flush(ctx context.Context, b *batch) error {
 	}
 	l.metrics.flushes.Observe(time.Since(began).Seconds())
 	return err
-}
-
-// startScan starts the scan of the batch's events. The channel gets its error when it has ended; stop ends it and
-// waits.
-func (l *lane) startScan(ctx context.Context, b *batch) (scanned <-chan error, stop func()) {
-	ended := make(chan error, 1)
-	if l.deps.Scan == nil || len(b.events) == 0 {
-		ended <- nil
-		return ended, func() {}
-	}
-	events := make([]*event.Event, len(b.events))
-	for i, r := range b.events {
-		events[i] = r.Event
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { ended <- l.deps.Scan(ctx, events) })
-	return ended, func() {
-		cancel()
-		running.Wait()
-	}
 }
 
 // lag returns the age of the oldest record that was read and is not stored yet, 0 if there is none.

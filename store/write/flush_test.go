@@ -72,8 +72,7 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	throttled := func(fill func(*lane, *assignment)) func(*lane, *assignment) {
 		return func(l *lane, p *assignment) { fill(l, p); l.throttle.set(true) }
 	}
-	small := cfg
-	small.FlushSmall = 100 * time.Millisecond
+	slow := WriterConfig{}.withDefaults()
 	f("nothing", cfg, add(0, 0, 1), time.Hour, false)
 	f("nothing, requested", cfg, requested(add(0, 0, 1)), time.Hour, false)
 	f("fresh", cfg, add(10, 10, 1), 0, false)
@@ -84,10 +83,15 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	f("spread over 8 days", cfg, add(20, 10, 8), time.Second, true)
 	f("spread over 9 days", cfg, add(20, 10, 9), time.Second, false)
 	f("spread over 9 days, 5 s old", cfg, add(20, 10, 9), 5*time.Second, true)
-	f("small", small, add(10, 10, 1), 100*time.Millisecond, true)
-	f("small, not yet", small, add(10, 10, 1), 50*time.Millisecond, false)
+	f("few rows of a writer with defaults", slow, add(10, 10, 1), 9*time.Second, false)
+	f("few rows, 10 s old", slow, add(10, 10, 1), 10*time.Second, true)
+	f("few rows, requested", slow, requested(add(10, 10, 1)), 0, true)
+	f("nearly many rows", slow, add(fullerBatch-1, 10, 1), time.Second, false)
+	f("many rows, not a second old", slow, add(fullerBatch, 10, 1), time.Second-1, false)
+	f("many rows, a second old", slow, add(fullerBatch, 10, 1), time.Second, true)
+	f("many rows, spread over 9 days", slow, add(fullerBatch, 10, 9), 4*time.Second, false)
+	f("many rows, spread over 9 days, 5 s old", slow, add(fullerBatch, 10, 9), 5*time.Second, true)
 	f("throttled", cfg, throttled(add(10, 10, 1)), 4*time.Second, false)
-	f("throttled, small", small, throttled(add(10, 10, 1)), 4*time.Second, false)
 	f("throttled for 5 s", cfg, throttled(add(10, 10, 1)), 5*time.Second, true)
 	f("throttled, many rows", cfg, throttled(add(399, 10, 1)), time.Second, false)
 	f("throttled, very many rows", cfg, throttled(add(400, 10, 1)), 0, true)

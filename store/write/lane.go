@@ -11,6 +11,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
@@ -41,7 +42,9 @@ type lane struct {
 	flushWake  chan struct{} // capacity 1: flushLoop checks whether a flush is due
 	batchTaken chan struct{} // capacity 1: the batch was taken, poll may go on
 	pollNow    chan struct{} // capacity 1: a reader waits for records that were not read yet
+	scanWake   chan struct{} // capacity 1: there may be payloads to scan
 	flushing   chan struct{} // capacity 1: held while a flush runs
+	scanning   chan struct{} // capacity 1: held while a scan of payloads runs; guards eventRow.scanned
 	committing chan struct{} // capacity 1: a mutex over one commit
 }
 
@@ -81,6 +84,12 @@ const (
 	maxFetch = 512 << 10
 )
 
+// A poll that brings fewer than fewRecords makes the next pause twice as long, up to longestPoll times PollEvery.
+const (
+	fewRecords  = 100
+	longestPoll = 32
+)
+
 // newLanes returns a lane for each consumer group of the store.
 func newLanes(c *shared, shards int) []*lane {
 	return []*lane{
@@ -96,7 +105,8 @@ func newLane(c *shared, shards int, cfg laneConfig) *lane {
 	l := &lane{
 		shared: c, laneConfig: cfg, pos: newPositions(c.changed), filling: newBatch(),
 		flushWake: make(chan struct{}, 1), batchTaken: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
-		flushing: make(chan struct{}, 1), committing: make(chan struct{}, 1),
+		scanWake: make(chan struct{}, 1),
+		flushing: make(chan struct{}, 1), scanning: make(chan struct{}, 1), committing: make(chan struct{}, 1),
 	}
 	for i := range shards {
 		l.shards = append(l.shards, &shard{number: i + 1, tables: newTables(), usage: cfg.usage()})
@@ -155,7 +165,7 @@ func (l *lane) assigned(commits map[stream.Partition]stream.Commit) {
 // poll fills the batch and stops while it is full. Between two polls it lets records gather: fetching one record costs
 // as much as fetching a hundred, and before the flush only a reader needs them, which then wakes it with pollNow.
 func (l *lane) poll(ctx context.Context) error {
-	pause := time.NewTimer(0)
+	pause, quiet := time.NewTimer(0), 0
 	defer pause.Stop()
 	for {
 		for l.isFull() {
@@ -165,15 +175,20 @@ func (l *lane) poll(ctx context.Context) error {
 				return ctx.Err()
 			}
 		}
-		received := 0
-		err := l.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) { received += l.addRecords(p, records) })
+		received, n := 0, 0
+		err := l.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) {
+			received, n = received+l.addRecords(p, records), n+len(records)
+		})
 		if err != nil {
 			return err
 		}
 		if received == 0 || received >= maxFetch/2 || l.pos.readerWaits() {
 			continue // nothing came, there is more, or a reader waits
 		}
-		pause.Reset(l.cfg.PollEvery)
+		if quiet++; n >= fewRecords {
+			quiet = 0
+		}
+		pause.Reset(wait.Backoff{First: l.cfg.PollEvery, Longest: longestPoll * l.cfg.PollEvery}.After(quiet))
 		select {
 		case <-pause.C:
 		case <-l.pollNow:
@@ -210,6 +225,7 @@ func (l *lane) addRecords(p stream.Partition, records []*stream.Record) int {
 	received := l.filling.bytes - before
 	l.mu.Unlock()
 	notify(l.flushWake)
+	notify(l.scanWake)
 	return received
 }
 

@@ -38,6 +38,7 @@ type eventRow struct {
 	source
 	duplicate id.ID
 	size      uint32 // of the received body, in bytes
+	scanned   bool   // the payload was scanned for secrets; used by lane.scan only
 }
 
 // deliveryRow is one row of deliveries, and one of attempts if it has an attempt.

@@ -3,9 +3,10 @@
 //
 // The writer has two lanes that share nothing but the disk: one for events and what belongs to them, one for findings.
 // So no list of events waits for the rows of findings, and rows that ClickHouse does not take stop one lane only. Each
-// lane has its own consumer group, batch and connections, and two goroutines:
+// lane has its own consumer group, batch and connections, and these goroutines:
 //
 //	poll        fetches records and decodes them into the batch that is being filled
+//	scanLoop    scans the payloads of events in that batch for secrets
 //	flushLoop   takes that batch when it is due and inserts it: one insert per table and shard
 //
 // Writer.Run has three more:
@@ -53,9 +54,9 @@ type WriterDeps struct {
 	// Sync makes everything that was inserted durable. Nil: ClickHouse does that before it answers an insert. With
 	// Sync, offsets are committed once a second after a call of it; its error is final and ends Run.
 	Sync func() error
-	// Scan looks for secrets in the payloads of the events of a flush and returns when what it found is durable. It runs
-	// while the rows are inserted, and their offsets are committed when it has returned: no reader waits for it. It
-	// returns an error only if ctx ended. Nil: payloads are not scanned.
+	// Scan looks for secrets in the payloads of events and returns when what it found is durable. It runs soon after they
+	// were read, and at the latest while their rows are inserted. Their offsets are committed when it has returned; no
+	// reader waits for it. It returns an error only if ctx ended. Nil: payloads are not scanned.
 	Scan func(ctx context.Context, events []*event.Event) error
 	// Erased reports whether the payload of an event was erased: its rows are inserted without it. Nil: no payload was.
 	Erased func(id.ID) bool
@@ -138,6 +139,9 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 			defer close(polled)
 			return l.poll(gctx)
 		})
+		if w.deps.Scan != nil {
+			g.Go(func() error { return l.scanLoop(gctx) })
+		}
 		flushing.Add(1)
 		g.Go(func() error {
 			defer flushing.Done()

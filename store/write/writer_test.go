@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/storetest"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
@@ -228,11 +229,27 @@ func TestReadAfterWrite(t *testing.T) {
 	}
 }
 
-// TestReadOnNodeWithoutWriter: the reader waits for the offsets that the writer of another node commits.
+// TestReadOnNodeWithoutWriter: the reader asks the writer of another node to flush, and waits for the offsets that it
+// commits. Nothing else makes that writer flush. A request that got lost is repeated.
 func TestReadOnNodeWithoutWriter(t *testing.T) {
 	b := newBench(t)
-	b.Writer(write.WriterConfig{FlushSmall: 50 * time.Millisecond})
-	r := b.Reader(nil)
+	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour, PollEvery: time.Hour})
+	lost := 0
+	r, err := read.NewReader(
+		read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
+		read.ReaderDeps{Log: b.Logger, Stream: b.Stream,
+			AskOthers: func(_ context.Context, targets map[stream.Partition]int64) error {
+				if lost++; lost == 1 {
+					return nil
+				}
+				targets, err := store.DecodeTargets(store.EncodeTargets(targets))
+				w.RequestFlush(targets)
+				return err
+			}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
 	for i := range 10 {
 		e := b.Event(i)
 		b.ProduceEvents(e)

@@ -208,6 +208,7 @@ func (b *Bench) WriterWithDeps(cfg write.WriterConfig, deps write.WriterDeps) (*
 	if cfg.URL == "" {
 		cfg.URL = b.URL
 	}
+	cfg.FlushEvery = cmp.Or(cfg.FlushEvery, time.Second) // tests that wait for rows without a reader are many
 	deps.Log, deps.Stream, deps.Producer, deps.Erased = b.Logger, b.Stream, b.Producer, b.Erased
 	w, err := write.NewWriter(cfg, deps)
 	if err != nil {

@@ -1,0 +1,40 @@
+package conflog
+
+import (
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// TestMessages: a message reaches the other nodes and not its sender. A forged one reaches nobody.
+func TestMessages(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b := pair(t, conf, conf)
+		atA, atB := make(chan string, 9), make(chan string, 9)
+		a.Messages.Handle(func(m []byte) { atA <- string(m) })
+		b.Messages.Handle(func(m []byte) { atB <- string(m) })
+		_, stranger := (authenticator{offlineLog(t)}).newSecret()
+		forged := mustJSON(t, message{Boot: "boot_c", Message: []byte("forged")})
+		putRecord(t, conf, stream.Nodes, &stream.Record{Value: forged})
+		putRecord(t, conf, stream.Nodes, stranger.sign(macHeartbeat, &stream.Record{Value: forged}))
+		for _, m := range []string{"one", "two"} {
+			if err := a.Messages.Send(t.Context(), []byte(m)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if one, two := <-atB, <-atB; one != "one" || two != "two" {
+			t.Errorf("node b got %q and %q", one, two)
+		}
+		if err := b.Messages.Send(t.Context(), []byte("three")); err != nil {
+			t.Fatal(err)
+		}
+		if m := <-atA; m != "three" {
+			t.Errorf("node a got %q", m)
+		}
+		time.Sleep(2 * time.Second)
+		if len(atA)+len(atB) > 0 || len(a.Nodes()) != 2 {
+			t.Errorf("%d and %d more messages, nodes %+v", len(atA), len(atB), a.Nodes())
+		}
+	})
+}
