@@ -257,7 +257,7 @@ func TestServeRefusesMissingSettings(t *testing.T) {
 
 func missingTopics(t *testing.T, c *cluster) {
 	n := c.node("a")
-	out, err := n.command(n.args...).CombinedOutput()
+	out, err := n.command(append(n.args, "--listen", "127.0.0.1:0")...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "run `relay migrate` first") ||
 		!strings.Contains(string(out), c.prefix+"control.snapshots") {
 		t.Fatalf("without topics: %v\n%s", err, out)
