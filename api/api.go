@@ -93,7 +93,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	c := &core{
 		maxBody: cfg.MaxBody, retentionDays: cfg.RetentionDays, clock: deps.Now, ids: deps.IDs, config: deps.Config,
-		drains: deps.Config, domains: deps.Config,
+		drains: deps.Config, domains: deps.Config, dsns: deps.Config,
 	}
 	x := newResources(&cfg, &deps, c, []*secrets.Scanner{receipts, leaks})
 	x.findings = newFindings(c, &deps, leaks)
@@ -107,6 +107,8 @@ func New(cfg Config, deps Deps) (*API, error) {
 		watch:      runWatch{core: c, runs: deps.Runs, selection: deps.Selection, log: deps.Log},
 	}
 	x.drains.leaks = leaks
+	x.dsns = &dsns{core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: leaks,
+		baseURL: cfg.BaseURL}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
 	a.router = newRouter(&cfg, &deps, x.routes(), a.idempotent)
@@ -140,6 +142,7 @@ type resources struct {
 	recoveries   *recoveries
 	drains       *drains
 	domains      *domains
+	dsns         *dsns
 	usage        *usage
 	keys         *keyInfo
 	audit        *auditLog
@@ -233,6 +236,9 @@ func (x *resources) routes() []route {
 		{"/v1/domains", methods{"GET": x.domains.listDomains, "POST": x.domains.createDomain}},
 		{"/v1/domains/{domain}", methods{"GET": x.domains.readDomain, "DELETE": x.domains.deleteDomain}},
 		{"/v1/domains/{domain}/verify", methods{"POST": x.domains.verifyDomain}},
+		{"/v1/dsns", methods{"GET": x.dsns.listDSNs, "POST": x.dsns.createDSN}},
+		{"/v1/dsns/{dsn}", methods{"GET": x.dsns.readDSN, "PATCH": x.dsns.updateDSN, "DELETE": x.dsns.deleteDSN}},
+		{"/v1/dsns/{dsn}/rotate", methods{"POST": x.dsns.rotateDSN}},
 		{"/v1/fixtures", methods{"GET": x.fixtures.listFixtures, "POST": x.fixtures.createFixture}},
 		{"/v1/fixtures/export", methods{"GET": x.fixtures.exportFixtures}},
 		{"/v1/fixtures/{fixture}", methods{"GET": x.fixtures.readFixture, "PATCH": x.fixtures.updateFixture,

@@ -23,6 +23,7 @@ type core struct {
 	config        configReader
 	drains        drainReader
 	domains       domainReader
+	dsns          dsnReader
 	// waitingRequests counts repeats that wait for the first call with their Idempotency-Key, and replays that wait
 	// for another replay.
 	waitingRequests atomic.Int64
@@ -43,6 +44,11 @@ type drainReader interface {
 // domainReader is the part of the configuration that finds domains.
 type domainReader interface {
 	Domain(id string) (*config.Domain, config.Presence)
+}
+
+// dsnReader is the part of the configuration that finds DSNs.
+type dsnReader interface {
+	DSN(id string) (*config.DSN, config.Presence)
 }
 
 func (c *core) now() time.Time { return c.clock().UTC().Truncate(time.Millisecond) }

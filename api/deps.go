@@ -100,6 +100,7 @@ type Configuration interface {
 	Recoveries
 	Drains
 	Domains
+	DSNs
 	Findings
 	Fixtures
 	// Sync waits until this node has applied all records that are in the log now.
@@ -152,6 +153,19 @@ type DomainVerifier interface {
 	Verify(ctx context.Context, d *config.Domain, method string) (after *config.Domain, pause time.Duration, err error)
 }
 
+// DSNs reads and changes DSNs. A change returns after this node has applied it.
+type DSNs interface {
+	DSN(id string) (*config.DSN, config.Presence)
+	// DSNs returns the DSNs created before that sequence (0 = all), newest first, and whether more follow.
+	DSNs(account string, beforeSeq int64, limit int) ([]*config.DSN, bool)
+	// PublicKey returns the public key of a DSN.
+	PublicKey(ctx context.Context, d *config.DSN) (string, error)
+	CreateDSN(ctx context.Context, d *config.DSN) (*config.DSN, error)
+	// UpdateDSN calls change with a copy of the newest DSN, and again after a write conflict.
+	UpdateDSN(ctx context.Context, id string, change func(*config.DSN) error) (*config.DSN, error)
+	DeleteDSN(ctx context.Context, id string) error
+}
+
 // Fixtures reads and changes test fixtures. One that has expired counts as deleted. A change returns after this node
 // has applied it.
 type Fixtures interface {
@@ -164,7 +178,7 @@ type Fixtures interface {
 	DeleteFixture(ctx context.Context, id string) error
 }
 
-// Senders reads what drains have received.
+// Senders reads what drains and DSNs have received.
 type Senders interface {
 	// Received returns what came from the senders since a time, by sender. Senders without a report are left out.
 	Received(ctx context.Context, account string, senders []string, since time.Time) (map[string]finding.Received, error)

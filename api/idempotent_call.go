@@ -89,12 +89,12 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 		return true, false
 	// the id of what is created derives from the claim
 	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains",
-		"/v1/domains", "/v1/fixtures":
+		"/v1/domains", "/v1/dsns", "/v1/fixtures":
 		return true, false
 	case "/v1/replays", "/v1/events/{event}/replay": // the run's id too, and the run is written first
 		return true, false
 	case pathOfDestination + "rotate_secret", "/v1/endpoints/{endpoint}/rotate-token",
-		"/v1/drains/{drain}/rotate":
+		"/v1/drains/{drain}/rotate", "/v1/dsns/{dsn}/rotate":
 		// the stored secret names the claim that created it
 		return true, false
 	case pathOfDestination + "purge": // the default moment is the time of the claim
@@ -161,6 +161,8 @@ func (a *idempotentCalls) checkPath(r *http.Request, key *config.Key) error {
 		_, err = a.drainInPath(r, key)
 	case vars["domain"] != "":
 		_, err = a.domainInPath(r, key)
+	case vars["dsn"] != "":
+		_, err = a.dsnInPath(r, key)
 	case vars["event"] != "":
 		_, err = a.eventInPath(r)
 	}

@@ -43,6 +43,7 @@ func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 	name, dest := ep.text("id"), ep.text("destinations.0.id")
 	sent, drain := c.send(name), c.drain("repeated").text("id")
 	domain := c.domain("repeated.example.com").text("id")
+	dsn := c.dsn("repeated").text("id")
 	c.forgetDomains()
 	for i, x := range []struct {
 		target, body, secret string
@@ -58,6 +59,8 @@ func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 		{"/v1/domains", `{"hostname":"once.example.com"}`, "", 201},
 		{"/v1/domains/" + domain + "/verify", ``, "", 200},
 		{"/v1/drains/" + drain + "/rotate", ``, "", 200},
+		{"/v1/dsns", `{"platform":"server"}`, "", 201},
+		{"/v1/dsns/" + dsn + "/rotate", ``, "", 200},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", `{}`, "", 200},
 		{"/v1/events/" + sent + "/replay", ``, "", 200},
 		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `"}`, "", 200},
@@ -223,6 +226,7 @@ func TestRepeatAfterCrash(t *testing.T) {
 	name, dest := ep.text("id"), ep.text("destinations.0.id")
 	sent, drain := c.send(name), c.drain("killed").text("id")
 	domain := c.domain("killed.example.com").text("id")
+	dsn := c.dsn("killed").text("id")
 	c.forgetDomains()
 	equal := func(a, b *answer, paths ...string) {
 		t.Helper()
@@ -246,6 +250,8 @@ func TestRepeatAfterCrash(t *testing.T) {
 		{"/v1/domains", `{"hostname":"crash.example.com"}`, 201, []string{"id", "token", "created_at"}},
 		{"/v1/domains/" + domain + "/verify", ``, 200, []string{"id", "status"}},
 		{"/v1/drains/" + drain + "/rotate", ``, 200, []string{"id", "url"}},
+		{"/v1/dsns", `{"platform":"browser"}`, 201, []string{"id", "dsn", "created_at"}},
+		{"/v1/dsns/" + dsn + "/rotate", ``, 200, []string{"id", "dsn"}},
 		{"/v1/endpoints/" + name + "/destinations/" + dest + "/purge", ``, 200, []string{"purged_before"}},
 		{"/v1/events/" + sent + "/replay", ``, 200, []string{"run_id", "queued", "events"}},
 		{"/v1/replays", `{"endpoint_id":"` + name + `","since":"` + since() + `"}`, 200,

@@ -137,6 +137,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 		"{endpoint_id}": name, "{event_id}": evt, "{run_id}": run, "{recovery_id}": c.recovery(name).text("id"),
 		"{destination_id}": ep.text("destinations.0.id"), "{drain_id}": drain.text("id"),
 		"{domain_id}":  c.domain("masked.example.com").text("id"),
+		"{dsn_id}":     c.dsn("masked").text("id"),
 		"{finding_id}": c.finding(), "{fixture_id}": c.fixture(`{}`).text("id"),
 	}
 	// Twilio signs the ingest URL, so the explanation of a signature contains it.

@@ -82,6 +82,9 @@ func (c *client) fill(path, body string) (string, string) {
 	if strings.Contains(path, "{domain_id}") {
 		ids["{domain_id}"] = c.domain("example.example.com").text("id")
 	}
+	if strings.Contains(path, "{dsn_id}") {
+		ids["{dsn_id}"] = c.dsn("example").text("id")
+	}
 	if strings.Contains(path, "{finding_id}") {
 		ids["{finding_id}"] = c.finding()
 	}

@@ -243,6 +243,7 @@ func toWebError(err error) error {
 	case errors.Is(err, config.ErrEntityTooLarge):
 		return web.Invalid("", "the configuration is too large: %v; shorten headers, metadata or filters", err)
 	case errors.Is(err, config.ErrTooManyEndpoints), errors.Is(err, config.ErrTooManyDrains),
+		errors.Is(err, config.ErrTooManyDSNs),
 		errors.Is(err, config.ErrTooManyFixtures), errors.Is(err, config.ErrFixturesFull):
 		return web.WrongState("", "%v; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):

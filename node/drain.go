@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/drain"
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/leaks/payload"
+	"github.com/eventrelay/relay/leaks/report"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
@@ -19,17 +21,33 @@ func newDrain(n *Node) (func(context.Context) error, error) {
 	n.drains = drain.New(drain.Config{Node: n.s.NodeName, Partitions: n.partitions}, drain.Deps{
 		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer, Tokens: n.limiter,
 		Records:  n.limiter.NewWindow("drain-records", time.Minute),
-		Findings: n.limiter.NewDistinct("drain-findings", drain.NewFindingsSpan),
+		Findings: n.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
 		Now:      n.now, Front: n.front,
 	})
 	return n.drains.Run, nil
+}
+
+// newReports creates the stage behind the URLs of DSNs, whose handler newServer serves.
+func newReports(n *Node) (func(context.Context) error, error) {
+	scanner, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		return nil, err
+	}
+	n.reports = report.New(report.Config{Node: n.s.NodeName, Partitions: n.partitions}, report.Deps{
+		Metrics: n.registry, Config: leakConfig{n.control}, Scanner: scanner, Producer: n.producer,
+		Requests: n.limiter.NewWindow("report-requests", time.Minute),
+		Reports:  n.limiter.NewWindow("report-quota", report.QuotaSpan),
+		Findings: n.limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
+		Now:      n.now, Front: n.front,
+	})
+	return n.reports.Run, nil
 }
 
 // newPayloadScanner creates the stage that finds secrets in stored events.
 func newPayloadScanner(n *Node) (*payload.Scanner, error) {
 	return payload.New(payload.Deps{
 		Log: n.log, Metrics: n.registry, Config: leakConfig{n.control}, Producer: n.producer,
-		Findings: n.limiter.NewDistinct("payload-findings", payload.NewFindingsSpan), Partitions: n.partitions,
+		Findings: n.limiter.NewDistinct("payload-findings", intake.NewFindingsSpan), Partitions: n.partitions,
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/leaks/drain"
+	"github.com/eventrelay/relay/leaks/report"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -135,7 +136,8 @@ func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, e
 	return n.dashboardURL() + admin.LinkPath + token, true, nil
 }
 
-// newServer creates the HTTP server for ingest, log drains and the API, with TLS if the settings name a certificate.
+// newServer creates the HTTP server for ingest, log drains, reports and the API, with TLS if the settings name a
+// certificate.
 func (n *Node) newServer() (func(context.Context) error, error) {
 	ingestHandler, apiHandler := n.ingest.Handler(), n.api.Handler()
 	notServed := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
@@ -148,6 +150,10 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 	agents := notServed
 	if n.agents != nil {
 		agents = n.agents.Handler()
+	}
+	reports := report.AllowAnyOrigin(notServed)
+	if n.reports != nil {
+		reports = n.reports.Handler()
 	}
 	pages := notServed
 	if n.dashboard != nil {
@@ -165,6 +171,8 @@ func (n *Node) newServer() (func(context.Context) error, error) {
 			lines.ServeHTTP(w, r)
 		case mcp.Serves(r.URL.Path):
 			agents.ServeHTTP(w, r)
+		case strings.HasPrefix(r.URL.Path, report.PathPrefix):
+			reports.ServeHTTP(w, r)
 		case dashboard.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
 		default:

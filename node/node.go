@@ -31,6 +31,7 @@ import (
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/leaks/domain"
 	"github.com/eventrelay/relay/leaks/drain"
+	"github.com/eventrelay/relay/leaks/report"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -84,7 +85,8 @@ type Node struct {
 	front              *web.Front
 	proxies            []netip.Prefix
 	ingest             *ingest.Ingest
-	drains             *drain.Drain // nil without the role ingest
+	drains             *drain.Drain   // nil without the role ingest
+	reports            *report.Intake // nil without the role ingest
 	domains            *domain.Domains
 	feed               *feed.Feed
 	readiness          *api.Readiness
@@ -141,6 +143,9 @@ func (n *Node) starts() []start {
 		{name: "ingest", new: n.newIngest},
 		{name: "log drains", role: "ingest", new: func() (func(context.Context) error, error) { return newDrain(n) }},
 		{name: "domains", new: func() (func(context.Context) error, error) { return newDomains(n) }},
+		{name: "reports of the SDK", role: "ingest", new: func() (func(context.Context) error, error) {
+			return newReports(n)
+		}},
 		{name: "event feed", new: n.newFeed},
 		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
 		{name: "api", new: n.newAPI},

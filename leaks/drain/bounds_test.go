@@ -35,7 +35,7 @@ func TestFloodIsBounded(t *testing.T) {
 			}
 		}
 	}
-	if len(findings) != maxNewSevere+maxNewOfRule+1 || total != 10_002 || len(floods) != 1 {
+	if len(findings) != newFindings.Severe+newFindings.OfRule+1 || total != 10_002 || len(floods) != 1 {
 		t.Errorf("%d findings, %d secrets, floods %v", len(findings), total, floods)
 	}
 }
@@ -89,8 +89,8 @@ func TestFakesHideNothing(t *testing.T) {
 		requests      int
 		severe, minor int // findings of the made-up keys
 	}{
-		{"many requests", 4, maxNewSevere + maxNewOfRule, maxNewMinor + maxNewOfRule},
-		{"one request", 1, maxNewSevere - 1 + maxNewOfRule, 0}, // the token of GitHub is among the first
+		{"many requests", 4, newFindings.Severe + newFindings.OfRule, newFindings.Minor + newFindings.OfRule},
+		{"one request", 1, newFindings.Severe - 1 + newFindings.OfRule, 0}, // the token of GitHub is among the first
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)

@@ -12,7 +12,7 @@
 // The path is a capability: it is in no log, metric or error. The text of a secret is in memory only while it is hashed
 // and masked. Bodies are bounded in bytes, time and rate, before and after decompression (body.go).
 //
-// What each drain received is counted, and reported to the topic every two seconds (counters.go): people see within
+// What each drain received is counted, and reported to the topic every two seconds (package intake): people see within
 // seconds that their drain works. Begin with Drain.serve.
 package drain
 
@@ -26,10 +26,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
-	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -52,15 +52,7 @@ type Configuration interface {
 	FindingKeys(ctx context.Context) (finding.Keys, error)
 	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
 	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
-	// HasFinding reports whether the configuration has a finding with that id.
-	HasFinding(id string) bool
-	// FindingRoom returns how many new findings of a severity a sender may open; see config.Control.
-	FindingRoom(sender string, severity finding.Severity) int
-}
-
-// Producer appends a record and calls done once, when the record is durable or was given up.
-type Producer interface {
-	ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error))
+	intake.Configuration
 }
 
 // Tokens takes tokens from buckets that hold those of one second and are shared by all nodes; see limit.Limiter. If
@@ -75,20 +67,15 @@ type Window interface {
 	AddMany(ctx context.Context, key string, n int) int
 }
 
-// Distinct bounds how many different members a set gets; see limit.Distinct.
-type Distinct interface {
-	Admit(ctx context.Context, key string, members []string, most int) []bool
-}
-
 // Deps are the dependencies of a Drain. All are required.
 type Deps struct {
 	Metrics  prometheus.Registerer
 	Config   Configuration
 	Scanner  *secrets.Scanner
-	Producer Producer
+	Producer intake.Producer
 	Tokens   Tokens
-	Records  Window   // hit records of each drain
-	Findings Distinct // new findings of each drain and day
+	Records  Window          // hit records of each drain
+	Findings intake.Distinct // new findings of each drain and day
 	Now      func() time.Time
 	Front    *web.Front
 }
@@ -99,7 +86,8 @@ type Drain struct {
 	deps     Deps
 	front    *web.Front
 	metrics  *metrics
-	counters *counters
+	counters *intake.Counters
+	bounds   intake.Bounds
 	running  *slots
 }
 
@@ -109,7 +97,8 @@ func New(cfg Config, deps Deps) *Drain {
 	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyGrace)
 	d := &Drain{
 		cfg: cfg, deps: deps, front: &front, metrics: newMetrics(deps.Metrics),
-		counters: newCounters(cfg, deps.Producer), running: newSlots(),
+		counters: intake.NewCounters(cfg.Node, cfg.Partitions, deps.Producer), running: newSlots(),
+		bounds: intake.Bounds{Config: deps.Config, Findings: deps.Findings},
 	}
 	front.Respond = d.respond
 	return d
@@ -250,12 +239,15 @@ func (d *Drain) count(x *request, got received, err error) {
 	result := resultOf(err)
 	d.metrics.requests.WithLabelValues(result).Inc()
 	d.metrics.bytes.Add(float64(got.Bytes))
-	c := counted{requests: 1, lines: got.Lines, bytes: got.Bytes, hits: got.Hits, platform: x.detected}
+	c := intake.Counted{Requests: 1, Lines: got.Lines, Bytes: got.Bytes, Hits: got.Hits, Platform: x.detected}
 	if err != nil {
-		c.rejected, c.lastError = 1, result
+		c.Rejected, c.LastError = 1, result
 	}
-	d.counters.add(x.to, d.deps.Now(), c)
+	d.counters.Add(x.to.Account, x.to.ID, d.deps.Now(), c)
 }
+
+// Run reports what drains received, every two seconds, and once more when ctx ends.
+func (d *Drain) Run(ctx context.Context) error { return d.counters.Run(ctx, d.deps.Now) }
 
 // resultOf returns the word for the outcome of a request, in the metrics and as last_error of a drain.
 func resultOf(err error) string {

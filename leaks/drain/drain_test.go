@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -193,7 +194,7 @@ func TestLogIsAway(t *testing.T) {
 		w.silent = true
 		began := time.Now()
 		w.post(503, leak(1))
-		if took := time.Since(began); took != produceTimeout {
+		if took := time.Since(began); took != intake.ProduceTimeout {
 			t.Errorf("answered after %v", took)
 		}
 		w.post(202, "nothing to store")
@@ -305,7 +306,7 @@ func TestReports(t *testing.T) {
 			return all[len(all)-1]
 		}
 		w.post(202, "one\ntwo\n"+leak(1))
-		time.Sleep(reportInterval)
+		time.Sleep(intake.ReportInterval)
 		synctest.Wait()
 		c := last()
 		if c.Sender != drainID || c.Requests != 1 || c.Lines != 3 || c.Bytes != uint64(8+len(leak(1))) || c.Hits != 1 ||
@@ -315,10 +316,10 @@ func TestReports(t *testing.T) {
 		w.setAnswer(func(*stream.Record) error { return errors.New("away") })
 		w.post(202, "four")
 		w.post(413, strings.Repeat("x", maxBody+1))
-		time.Sleep(2 * reportInterval)
+		time.Sleep(2 * intake.ReportInterval)
 		synctest.Wait()
 		w.setAnswer(nil)
-		time.Sleep(reportInterval)
+		time.Sleep(intake.ReportInterval)
 		synctest.Wait()
 		if c := last(); c.Requests != 3 || c.Lines < 4 || c.Rejected != 1 || c.LastError != "too_large" || c.Version < 3 {
 			t.Errorf("%+v", c)
@@ -326,8 +327,8 @@ func TestReports(t *testing.T) {
 		n := len(w.counts())
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(w.counts()) != n || len(w.drain.counters.minutes) != 0 {
-			t.Errorf("%d reports without a request, %d minutes in memory", len(w.counts())-n, len(w.drain.counters.minutes))
+		if len(w.counts()) != n || w.drain.counters.Len() != 0 {
+			t.Errorf("%d reports without a request, %d minutes in memory", len(w.counts())-n, w.drain.counters.Len())
 		}
 		w.post(202, "five")
 		stop()

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -83,7 +84,7 @@ func (w *world) newDrain(registry *prometheus.Registry) *Drain {
 	return New(Config{Node: "node-1", Partitions: 4}, Deps{
 		Metrics: registry, Config: w, Scanner: scanner(), Producer: w, Tokens: w.limiter,
 		Records:  w.limiter.NewWindow("drain-records", time.Minute),
-		Findings: w.limiter.NewDistinct("drain-findings", NewFindingsSpan),
+		Findings: w.limiter.NewDistinct("drain-findings", intake.NewFindingsSpan),
 		Now:      time.Now, Front: &web.Front{Log: slog.New(slog.NewTextHandler(&w.logs, nil))},
 	})
 }

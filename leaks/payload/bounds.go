@@ -17,9 +17,6 @@ const (
 	maxNewUnverified = 20 // whoever knows the ingest URL can make up keys
 )
 
-// NewFindingsSpan is how long the sets of Deps.Findings last: longer than the day that is part of their keys.
-const NewFindingsSpan = 25 * time.Hour
-
 const (
 	retryAfter = time.Second
 	// keysPatience is how long the keys of findings are asked for. Without them no event can be scanned, and the writer

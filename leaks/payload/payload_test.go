@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -51,7 +52,7 @@ func newWorld(tb testing.TB) *world {
 	}
 	w.scanner, err = New(Deps{
 		Log: slog.New(slog.DiscardHandler), Metrics: w.registry, Config: w, Producer: w, Partitions: 4,
-		Findings: limiter.NewDistinct("payload-findings", NewFindingsSpan),
+		Findings: limiter.NewDistinct("payload-findings", intake.NewFindingsSpan),
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/leaks/drain"
+	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -45,7 +46,7 @@ func TestOneKeyIsOneFinding(t *testing.T) {
 	drains := drain.New(drain.Config{Node: "node-1", Partitions: 4}, drain.Deps{
 		Metrics: prometheus.NewRegistry(), Config: drainConfig{w}, Scanner: scanner, Producer: w, Tokens: limiter,
 		Records:  limiter.NewWindow("drain-records", time.Minute),
-		Findings: limiter.NewDistinct("drain-findings", drain.NewFindingsSpan), Now: time.Now, Front: &web.Front{},
+		Findings: limiter.NewDistinct("drain-findings", intake.NewFindingsSpan), Now: time.Now, Front: &web.Front{},
 	})
 	message := "<40>1 2026-03-04T05:05:00+00:00 host app web.1 - key " + leak(1) + "\n"
 	for _, x := range []struct{ id, header, value, body string }{

@@ -62,6 +62,8 @@ func isExempt(old, new value) bool {
 		return !old.Cancelled() && new.(*Run).Cancelled()
 	case *Drain:
 		return onlyRestrictsDrain(old, new.(*Drain))
+	case *DSN:
+		return onlyRestrictsDSN(old, new.(*DSN))
 	case *Answer: // the end of a call, without its answer
 		return new.(*Answer).Answer == ""
 	}

@@ -1,6 +1,6 @@
 // Package config is the configuration of the service: account, endpoints, destinations, API keys, replay runs, recovery
-// jobs, alerts, users, erasures, log drains, domains, test fixtures, the service secret and the answers remembered for
-// Idempotency-Keys. They are entities of the replicated log in pkg/conflog, so every node has all of them in memory.
+// jobs, alerts, users, erasures, log drains, domains, DSNs, test fixtures, the service secret and the answers remembered
+// for Idempotency-Keys. They are entities of the replicated log in pkg/conflog, so every node has all of them in memory.
 //
 // Secrets that must be shown or used again are sealed (AES-256-GCM under a master key) in records, snapshots and
 // memory. API keys and ingest tokens are found by their SHA-256.
@@ -80,6 +80,7 @@ type Control struct {
 	erasures
 	drains
 	domains
+	dsns
 	findings
 	fixtures
 	documents
@@ -121,7 +122,7 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	c := &Control{
 		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
 		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, secrets: secrets{core},
-		erasures: erasures{core}, drains: drains{core}, domains: domains{core},
+		erasures: erasures{core}, drains: drains{core}, domains: domains{core}, dsns: dsns{core},
 		findings: findings{core}, fixtures: fixtures{core}, documents: documents{core},
 	}
 	var err error

@@ -47,6 +47,10 @@ func oneOfEach(t *testing.T, n *testNode) {
 		case *Domain:
 			v.Hostname, v.Token = "www.example.com", newDomainToken()
 			v.Hash = hashOfHostname(v.Hostname)
+		case *DSN:
+			v.Name, v.Platform, v.Version = "web", DSNServer, 1
+			hash := hashOf("key of a DSN")
+			v.Hash, v.Sealed.Key = hash[:], n.keyring.SealString(v.ID, FieldDSNKey, "key of a DSN")
 		case *Fixture:
 			*v = *testFixture(t, "x", time.Hour)
 			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.now().UTC(), n.now().UTC(), 1

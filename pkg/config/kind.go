@@ -98,7 +98,9 @@ var kindTable = [kinds]kindInfo{
 			MaxCount: MaxFindings, ErrCount: ErrTooManyFindings, AllowGrowthWhenFull: true,
 			MaxPending: MaxOutstandingFindings, ErrPending: ErrTooManyFindings}),
 		func() value { return &Finding{} }, true, false},
-	kindDSN: opaque("dsn", conflog.AuditAll),
+	kindDSN: {
+		info("dsn", conflog.AuditAll, conflog.Bounds{MaxCount: MaxDSNs, ErrCount: ErrTooManyDSNs}),
+		func() value { return &DSN{} }, true, true},
 	// The daily checks are not audited, and must be possible when the configuration is full: a domain may expire.
 	kindDomain: {
 		info("domain", conflog.AuditRequested, conflog.Bounds{
@@ -173,7 +175,7 @@ func decodeValue(k kind, b []byte) (value, error) {
 		return nil, fmt.Errorf("decode %s: %w", kindTable[k].Name, err)
 	}
 	h := v.secretHash()
-	needed := k == kindEndpoint || k == kindKey || k == kindDrain || k == kindDomain
+	needed := k == kindEndpoint || k == kindKey || k == kindDrain || k == kindDomain || k == kindDSN
 	if len(h) != conflog.HashLen && (needed || len(h) > 0) {
 		return nil, fmt.Errorf("decode %s: hash of %d bytes", kindTable[k].Name, len(h))
 	}

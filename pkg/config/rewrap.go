@@ -211,6 +211,8 @@ func eachSealed(v value, f func(entity, field string, s *Sealed)) {
 		f(v.ID, FieldServiceSecret, &v.Sealed.Secret)
 	case *Drain:
 		v.eachSealed(f)
+	case *DSN:
+		f(v.ID, FieldDSNKey, &v.Sealed.Key)
 	case *Opaque:
 		for field, s := range v.Sealed {
 			f(v.ID, field, &s)

@@ -25,6 +25,7 @@ import (
 // \tacc_…/alerts/…        channels of alerts    see FieldAlertURL and FieldAlertSecret
 // \tdrn_…/token           tokens of drains      Drain.Sealed.Token
 // \tdrn_…/signing_secret, verify_code           the same members of Drain.Sealed
+// \tdsn_…/key              keys of DSNs          DSN.Sealed.Key
 // \tlog/secret            of the log itself     LogSecret.Secret
 // \tservice_secret/secret of the service        ServiceSecret.Sealed.Secret
 const (
@@ -33,6 +34,7 @@ const (
 	FieldSecret        = "secret"
 	FieldSigningSecret = "signing_secret"
 	FieldVerifyCode    = "verify_code"
+	FieldDSNKey        = "key"
 )
 
 // FieldHeader returns the field under which the value of an added header is sealed.

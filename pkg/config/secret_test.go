@@ -154,6 +154,9 @@ func TestNoSecretInClear(t *testing.T) {
 		if _, err := n.CreateDrain(ctx, drain(n.keyring, "one", "planted-drain-token")); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := n.CreateDSN(ctx, dsn(n.keyring, "one", "planted-dsn-key")); err != nil {
+			t.Fatal(err)
+		}
 		text, k, err := n.CreateKey(ctx, NewKey{Name: "ci", Scope: ReadWrite})
 		if err != nil {
 			t.Fatal(err)
@@ -199,7 +202,7 @@ func TestNoSecretInClear(t *testing.T) {
 			bootstrap, text, text[9:41], token, "planted-password",
 			serviceSecret, hex.EncodeToString([]byte(serviceSecret)), base64.StdEncoding.EncodeToString([]byte(serviceSecret)),
 			"planted-token", "planted-verification", "planted-signing", "planted-header",
-			"planted-drain-token",
+			"planted-drain-token", "planted-dsn-key",
 			"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
 		} {
 			if bytes.Contains(written.Bytes(), []byte(secret)) {

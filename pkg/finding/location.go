@@ -44,14 +44,14 @@ func (l Location) clean() Location {
 }
 
 // Hash returns the hash by which the hits of a finding are grouped. It depends on the stable part of the location: file
-// and function of an SDK, application of a drain, host and path of a scan, endpoint and pointer of an event, without
-// indexes of arrays.
+// and function of an SDK, or the path of a response without numbers, application of a drain, host and path of a scan,
+// endpoint and pointer of an event, without indexes of arrays.
 func (l Location) Hash() (hash [16]byte) {
 	l = l.clean()
 	parts := []string{string(l.Source)}
 	switch l.Source {
 	case SDK:
-		parts = append(parts, l.File, l.Function)
+		parts = append(parts, l.File, l.Function, WithoutIndexes(l.URL))
 	case Drain:
 		parts = append(parts, l.DrainID, l.Label)
 	case Scan:

@@ -48,6 +48,62 @@ func TestMaskHidesTheSecret(t *testing.T) {
 	}
 }
 
+// The masks that a rule makes have its shape, and the secrets have not.
+func TestShapeOfMasks(t *testing.T) {
+	s := newLeaks(t)
+	for _, p := range wrapped(s, newGenerator(7), 2*len(s.rules)) {
+		s.Scan([]byte(p.text()), func(m Match) bool {
+			secret := p.text()[m.Start:m.End]
+			mask := m.Rule.Mask([]byte(secret))
+			if !m.Rule.IsMask(mask) || !IsMask(mask) {
+				t.Errorf("%s: %q is not accepted as a mask", m.Rule.ID, mask)
+			}
+			if masked, n := s.MaskAll(nil, []byte(mask)); n > 0 {
+				t.Errorf("%s: the mask %q is masked: %s", m.Rule.ID, mask, masked)
+			}
+			if m.Rule.IsMask(secret) || m.Rule.IsMask(mask+"x") && m.Rule.Kind != KindURI || m.Rule.IsMask("x"+mask) {
+				t.Errorf("%s: %q is accepted as a mask", m.Rule.ID, secret)
+			}
+			return true
+		})
+	}
+	rule := func(id string) *Rule {
+		i := slices.IndexFunc(s.rules, func(r Rule) bool { return r.ID == id })
+		return &s.rules[i]
+	}
+	for id, texts := range map[string][]string{
+		"stripe-secret-live": {"", "***", "sk_live_***", "sk_live_***aB3d", "rk_live_***aB3d", "pk_live_***aB3d",
+			"sk_live_***aB3", "sk_live_***aB3dX", "sk_live_x***aB3d", "sk_live_***aB3d***", "sk_live_*** aB3",
+			"sk_live_***aB3\n",
+			"sk_live_***<b>", "sk_live_***äB", "sk_live_***aB\u202e"},
+		"database-uri": {"postgres://me***:***@db/x", "POSTGRES://:***@db", "postgres://secret***:***@db",
+			"http://a:***@db", "postgres://a:b@db", "postgres://a:***@q8ZkT2vN4x", "postgres://a:***@db/q8ZkT2vN4x"},
+		"private-key-block": {"-----BEGIN ***", "-----BEGIN RSA", "***"},
+	} {
+		var got []string
+		for _, text := range texts {
+			if rule(id).IsMask(text) {
+				got = append(got, text)
+			}
+		}
+		want := map[string][]string{
+			"stripe-secret-live": {"***", "sk_live_***", "sk_live_***aB3d", "rk_live_***aB3d"},
+			"database-uri":       {"postgres://me***:***@db/x", "POSTGRES://:***@db"},
+			"private-key-block":  {"-----BEGIN ***"},
+		}[id]
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q are accepted, want %q", id, got, want)
+		}
+	}
+	for text, want := range map[string]bool{"new_key_***1234": true, "***": true, "-----BEGIN ***": true,
+		"x://a:***@h": true, "new_key_1***": false, "***12345": false, "a***b***c": false, "plain": false, "": false,
+		"x://" + strings.Repeat("a", 80) + ":***@h": false} {
+		if IsMask(text) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
 // The mask of a URI shows at most four characters of its user, and nothing of what may be a token.
 func TestMaskOfURIHidesTheUser(t *testing.T) {
 	s := newLeaks(t)

@@ -1,0 +1,308 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// dsns serves the DSNs of applications with the SDK: their configuration, and what they have reported.
+type dsns struct {
+	*core
+	config  DSNs
+	senders Senders
+	keyring *config.Keyring
+	leaks   *secrets.Scanner // masks secrets in names
+	baseURL string
+}
+
+// dsnView is a DSN in a response. What it received is null while the store does not answer.
+type dsnView struct {
+	ID             string    `json:"id"`
+	Object         string    `json:"object"`
+	Name           string    `json:"name"`
+	Platform       string    `json:"platform"`
+	DSN            string    `json:"dsn"`
+	AllowedOrigins []string  `json:"allowed_origins"`
+	DailyQuota     *int      `json:"daily_quota"`
+	SDK            *string   `json:"sdk"`
+	LastReceivedAt web.Time  `json:"last_received_at"`
+	Requests24h    *int64    `json:"requests_24h"`
+	Reports24h     *int64    `json:"reports_24h"`
+	Hits24h        *int64    `json:"hits_24h"`
+	Rejected24h    *int64    `json:"rejected_24h"`
+	LastError      *string   `json:"last_error"`
+	Version        int       `json:"version"`
+	CreatedBy      string    `json:"created_by"`
+	CreatedAt      web.Time  `json:"created_at"`
+	UpdatedAt      web.Time  `json:"updated_at"`
+	Warnings       []warning `json:"warnings,omitempty"`
+}
+
+// views renders DSNs with what they received.
+func (a *dsns) views(ctx context.Context, key *config.Key, all ...*config.DSN) ([]*dsnView, error) {
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = d.ID
+	}
+	received, err := a.senders.Received(ctx, key.Account, names, a.now().Add(-receivedSpan))
+	known := err == nil // otherwise the configuration alone: a DSN can be rotated while the store is unavailable
+	out := make([]*dsnView, len(all))
+	for i, d := range all {
+		public, err := a.config.PublicKey(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		scheme, host, _ := strings.Cut(a.baseURL, "://")
+		out[i] = &dsnView{
+			ID: d.ID, Object: "dsn", Name: d.Name, Platform: d.Platform,
+			DSN:            fmt.Sprintf("%s://%s@%s/%s", scheme, public, host, d.ID),
+			AllowedOrigins: append([]string{}, d.AllowedOrigins...), Version: d.Version, CreatedBy: d.CreatedBy,
+			CreatedAt: web.Time(d.CreatedAt), UpdatedAt: web.Time(d.UpdatedAt),
+		}
+		if d.DailyQuota > 0 {
+			out[i].DailyQuota = &d.DailyQuota
+		}
+		if known {
+			out[i].add(received[d.ID])
+		}
+	}
+	return out, nil
+}
+
+// add adds what the DSN has received.
+func (v *dsnView) add(x finding.Received) {
+	v.Requests24h, v.Reports24h, v.Hits24h, v.Rejected24h = &x.Requests, &x.Lines, &x.Hits, &x.Rejected
+	v.LastReceivedAt = web.Time(x.LastAt)
+	if x.Platform != "" {
+		v.SDK = &x.Platform
+	}
+	if x.LastError != "" {
+		v.LastError = &x.LastError
+	}
+}
+
+func (a *dsns) answerDSN(w http.ResponseWriter, r *http.Request, key *config.Key, status int, d *config.DSN,
+	warnings []warning) error {
+	views, err := a.views(r.Context(), key, d)
+	if err != nil {
+		return err
+	}
+	views[0].Warnings = warnings
+	web.WriteJSON(w, status, views[0])
+	return nil
+}
+
+// dsnInPath returns the DSN that the path names, or the 404.
+func (c *core) dsnInPath(r *http.Request, key *config.Key) (*config.DSN, error) {
+	name := web.InfoOf(r).Vars["dsn"]
+	d, presence := c.dsns.DSN(name)
+	if presence == config.Unknown { // another node may have created it a moment ago
+		c.catchUp(r.Context())
+		d, presence = c.dsns.DSN(name)
+	}
+	if presence != config.Present || d.Account != key.Account {
+		return nil, web.Missing("there is no such DSN")
+	}
+	return d, nil
+}
+
+// merge reads the members of a DSN. The input collects errors and warnings.
+func (a *dsns) merge(in *input, body []byte, d *config.DSN) {
+	o := in.newObject("", body)
+	o.text("name", 1, maxName, &d.Name)
+	if masked, n := a.leaks.MaskAll(nil, []byte(d.Name)); n > 0 {
+		d.Name = string(masked)
+		in.warn("name", "contained a secret, which was masked: names are shown to everybody and stand in alerts")
+	}
+	platform := d.Platform
+	o.enum("platform", &platform, config.DSNPlatforms...)
+	switch d.Platform {
+	case "":
+		d.Platform = platform
+		if platform == "" {
+			in.fail("platform", "is required: server or browser")
+		}
+	case platform:
+	default:
+		in.fail("platform", "cannot be changed, because browsers know the DSN; create another one")
+	}
+	if origins := o.array("allowed_origins", config.MaxOrigins); origins != nil {
+		d.AllowedOrigins = a.origins(in, origins)
+	}
+	if d.Platform == config.DSNServer && len(d.AllowedOrigins) > 0 {
+		in.fail("allowed_origins", "can only be set if platform is browser: servers send no origin")
+	}
+	if o.isNull("daily_quota") {
+		d.DailyQuota = 0
+	} else {
+		o.integer("daily_quota", 1, config.MaxDailyQuota, &d.DailyQuota)
+	}
+	version := d.Version
+	o.integer("version", 1, 1<<53, &version)
+	if version != d.Version && in.err == nil {
+		in.err = &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
+			Message: fmt.Sprintf("is not that of the DSN, which has been changed meanwhile and is now %d; read it and "+
+				"try again", d.Version)}
+	}
+	o.readOnly("id", "object", "dsn", "sdk", "last_received_at", "requests_24h", "reports_24h", "hits_24h",
+		"rejected_24h", "last_error", "created_by", "created_at", "updated_at", "warnings")
+	o.warnUnknown()
+}
+
+// origins returns origins as browsers write them, each once.
+func (a *dsns) origins(in *input, texts [][]byte) (all []string) {
+	for i, raw := range texts {
+		text, err := "", error(nil)
+		if kindOf(raw) == kindString {
+			text, err = web.DecodeString(raw)
+		}
+		origin, invalid := config.ParseOrigin(text)
+		if err = cmp.Or(err, invalid); err != nil {
+			in.fail(fmt.Sprintf("allowed_origins.%d", i), "%v", err)
+			return nil
+		}
+		if !slices.Contains(all, origin) {
+			all = append(all, origin)
+		}
+	}
+	return all
+}
+
+func (a *dsns) createDSN(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	d := &config.DSN{
+		Meta:    config.Meta{ID: newID(r, id.DSN), Account: key.Account, CreatedAt: a.now()},
+		Version: 1, CreatedBy: key.ID,
+	}
+	d.Sealed.Key = a.newKey(d.ID)
+	in := &input{}
+	if a.merge(in, body, d); in.err != nil {
+		return in.err
+	}
+	d.Name = cmp.Or(d.Name, d.ID[len(d.ID)-defaultNameLength:])
+	created, err := a.config.CreateDSN(r.Context(), d)
+	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
+		if earlier, _ := a.config.DSN(d.ID); earlier != nil {
+			created, err = earlier, nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return a.answerDSN(w, r, key, http.StatusCreated, created, in.warnings)
+}
+
+// newKey returns a sealed key of 128 random bits.
+func (a *dsns) newKey(dsn string) config.Sealed {
+	return a.keyring.SealString(dsn, config.FieldDSNKey, config.NewDSNKey())
+}
+
+func (a *dsns) readDSN(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	a.catchUp(r.Context())
+	d, err := a.dsnInPath(r, key)
+	if err != nil {
+		return err
+	}
+	return a.answerDSN(w, r, key, http.StatusOK, d, nil)
+}
+
+func (a *dsns) listDSNs(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	q := newQuery(r, "dsns "+key.Account)
+	limit, last := q.page()
+	if q.err != nil {
+		return q.err
+	}
+	if last == (rowKey{}) {
+		a.catchUp(r.Context())
+	}
+	all, more := a.config.DSNs(key.Account, last.seq(), limit)
+	out := list[*dsnView]{Data: []*dsnView{}}
+	if len(all) > 0 {
+		var err error
+		if out.Data, err = a.views(r.Context(), key, all...); err != nil {
+			return err
+		}
+	}
+	if more {
+		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}
+
+func (a *dsns) updateDSN(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	d, err := a.dsnInPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	var in *input
+	after, err := a.config.UpdateDSN(r.Context(), d.ID, func(d *config.DSN) error {
+		in = &input{}
+		a.merge(in, body, d)
+		return in.err
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerDSN(w, r, key, http.StatusOK, after, in.warnings)
+}
+
+// rotateDSN gives the DSN a new key. Reports with the previous one are refused at once.
+func (a *dsns) rotateDSN(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	d, err := a.dsnInPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	in := &input{}
+	if in.newObject("", body).warnUnknown(); in.err != nil {
+		return in.err
+	}
+	by := ""
+	if c := callOf(r); c != nil {
+		by = c.claim.IDSeed
+	}
+	after, err := a.config.UpdateDSN(r.Context(), d.ID, func(d *config.DSN) error {
+		if by == "" || d.KeyRotatedBy != by { // otherwise the first call with the Idempotency-Key has rotated
+			d.Sealed.Key, d.KeyRotatedBy = a.newKey(d.ID), by
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.answerDSN(w, r, key, http.StatusOK, after, in.warnings)
+}
+
+func (a *dsns) deleteDSN(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	d, err := a.dsnInPath(r, key)
+	if err != nil {
+		return err
+	}
+	if err := a.config.DeleteDSN(r.Context(), d.ID); err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, deleted{d.ID, "dsn", true})
+	return nil
+}

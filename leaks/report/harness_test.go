@@ -1,0 +1,228 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const (
+	dsnID     = "dsn_1"
+	publicKey = "pkThePublicKeyOfTheDSN"
+	path      = PathPrefix + dsnID + pathSuffix + "?k=" + publicKey + "&v=1"
+)
+
+var scanner = sync.OnceValue(func() *secrets.Scanner {
+	s, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
+
+// world is an Intake with a configuration and a log in memory.
+type world struct {
+	tb    testing.TB
+	in    *Intake
+	to    config.DSN
+	keys  map[string]*config.Key // by fingerprint
+	logs  bytes.Buffer
+	batch int // number of the last one
+	now   time.Time
+
+	mu      sync.Mutex // guards what follows
+	known   map[string]bool
+	records []*stream.Record
+	answer  func(r *stream.Record) error // of the log; nil = acknowledge
+}
+
+func newWorld(tb testing.TB, platform string) *world {
+	w := &world{tb: tb, keys: map[string]*config.Key{}, known: map[string]bool{},
+		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC),
+		to:  config.DSN{Meta: config.Meta{ID: dsnID, Account: "acc_1"}, Name: "shop", Version: 1, Platform: platform}}
+	limiter, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	w.in = New(Config{Node: "node-1", Partitions: 4}, Deps{
+		Metrics: prometheus.NewRegistry(), Config: w, Scanner: scanner(), Producer: w,
+		Requests: limiter.NewWindow("report-requests", time.Minute), Reports: limiter.NewWindow("report-quota", QuotaSpan),
+		Findings: limiter.NewDistinct("report-findings", intake.NewFindingsSpan),
+		Now:      func() time.Time { return w.now }, Front: &web.Front{Log: slog.New(slog.NewTextHandler(&w.logs, nil))},
+	})
+	return w
+}
+
+// DSNByKey implements Configuration.
+func (w *world) DSNByKey(id, key string) *config.DSN {
+	if id != dsnID || key != publicKey {
+		return nil
+	}
+	to := w.to
+	return &to
+}
+
+func (w *world) FindingKeys(context.Context) (finding.Keys, error) {
+	return finding.Keys{Salt: []byte("0123456789abcdef"), Key: [32]byte{1}}, nil
+}
+
+func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {
+	key := w.keys[fingerprint]
+	return key, key != nil
+}
+
+func (w *world) HasFinding(id string) bool { return w.known[id] }
+
+func (w *world) FindingRoom(string, finding.Severity) int { return 10_000 }
+
+// ProduceUnordered implements intake.Producer.
+func (w *world) ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {
+	if topic != stream.Findings || partition != finding.PartitionOf(string(r.Key), 4) {
+		w.tb.Errorf("a record of %s goes to %s-%d", r.Key, topic, partition)
+	}
+	w.mu.Lock()
+	var err error
+	if w.answer != nil {
+		err = w.answer(r)
+	}
+	if err == nil {
+		w.records = append(w.records, r)
+	}
+	w.mu.Unlock()
+	done(r, err)
+}
+
+// hits returns the hits in the log, without those that were stored twice.
+func (w *world) hits() (all []*finding.Hit) {
+	w.tb.Helper()
+	seen := map[string]bool{}
+	for _, r := range w.records {
+		h, err := finding.Decode(r.Value)
+		if errors.Is(err, finding.ErrNotHit) {
+			continue
+		}
+		if err != nil {
+			w.tb.Fatal(err)
+		}
+		if key := h.Finding + string(h.ID[:]); !seen[key] {
+			seen[key] = true
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// only returns the one hit of the log.
+func (w *world) only() *finding.Hit {
+	w.tb.Helper()
+	all := w.hits()
+	if len(all) != 1 {
+		w.tb.Fatalf("%d hits, want one", len(all))
+	}
+	return all[0]
+}
+
+// request sends a request and returns its answer, which any origin may read.
+func (w *world) request(r *http.Request) *httptest.ResponseRecorder {
+	w.tb.Helper()
+	rec := httptest.NewRecorder()
+	w.in.Handler().ServeHTTP(rec, r)
+	if h := rec.Header(); h.Get("Access-Control-Allow-Origin") != "*" ||
+		h.Get("Access-Control-Expose-Headers") != "Retry-After" {
+		w.tb.Errorf("%s %s: %d without CORS: %v", r.Method, r.URL, rec.Code, h)
+	}
+	return rec
+}
+
+// send sends a body and returns the answer, whose status must be want.
+func (w *world) send(want int, body string) *httptest.ResponseRecorder {
+	w.tb.Helper()
+	r := httptest.NewRequest("POST", path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "text/plain;charset=UTF-8")
+	rec := w.request(r)
+	if rec.Code != want {
+		w.tb.Fatalf("%d, want %d: %s", rec.Code, want, rec.Body)
+	}
+	return rec
+}
+
+// leak returns a made-up secret, and its salted hash as the SDK sends it.
+func leak(n int) (text, fp1 string) {
+	text = fmt.Sprintf("sk_li"+"ve_q8ZkT2vN4xW7yR1mB5cJ%06d", n)
+	keys, _ := (*world)(nil).FindingKeys(context.Background())
+	sum := keys.SaltedHash([]byte(text))
+	return text, base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// object is a JSON object.
+type object map[string]any
+
+// reportOf returns a valid report of a made-up secret.
+func reportOf(n int) object {
+	text, fp1 := leak(n)
+	return object{"type": "log", "rule": "stripe-secret-live", "masked": "sk_live_***" + text[len(text)-4:], "fp1": fp1,
+		"count": 3, "first_at": "2026-08-21T22:24:00.000Z", "last_at": "2026-08-21T22:24:35.000Z",
+		"where": object{"logger": "console.error", "file": "src/pay.js", "line": 41, "column": 9, "function": "charge"}}
+}
+
+// with returns a copy of an object with other members.
+func (o object) with(members ...any) object {
+	out := object{}
+	for name, value := range o {
+		out[name] = value
+	}
+	for i := 0; i < len(members); i += 2 {
+		if out[members[i].(string)] = members[i+1]; members[i+1] == nil {
+			delete(out, members[i].(string))
+		}
+	}
+	return out
+}
+
+// batchOf returns a batch of reports with a new id.
+func (w *world) batchOf(reports ...object) object {
+	w.batch++
+	if reports == nil {
+		reports = []object{}
+	}
+	return object{"id": fmt.Sprintf("%022d", w.batch), "sdk": object{"name": "relay.javascript", "version": "0.1.0"},
+		"sent_at": "2026-08-21T22:24:36.000Z", "environment": "production", "release": "a1b2", "reports": reports}
+}
+
+func (o object) String() string {
+	b, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// report sends reports and returns what the 202 says.
+func (w *world) report(reports ...object) (got answer) {
+	w.tb.Helper()
+	rec := w.send(202, w.batchOf(reports...).String())
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil {
+		w.tb.Fatal(err)
+	}
+	return got
+}

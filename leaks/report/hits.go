@@ -1,0 +1,230 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// newFindings bounds the new findings of a DSN and UTC day, by its platform. Anybody who opens a page can send the
+// reports of a browser.
+var newFindings = map[string]intake.Limits{
+	config.DSNServer:  {Severe: 750, Minor: 250, OfRule: 10},
+	config.DSNBrowser: {Severe: 15, Minor: 5},
+}
+
+// offsetOfFlood takes the place of the index in the identity of a hit of the finding flood.
+const offsetOfFlood = -1
+
+// hits turns the reports of one batch into hits.
+type hits struct {
+	in       *Intake
+	to       *config.DSN
+	batch    *batch
+	keys     finding.Keys
+	at       time.Time // the arrival
+	agent    string
+	remoteIP netip.Addr
+}
+
+// store produces the hits of a batch, and returns when the log has acknowledged all of them, and the number of secrets.
+func (in *Intake) store(ctx context.Context, r *http.Request, to *config.DSN, b *batch) (answer, uint64, error) {
+	got := answer{Rejected: []rejection{}}
+	reject := func(i int, why reason) {
+		in.metrics.rejected.WithLabelValues(string(why)).Inc()
+		got.Rejected = append(got.Rejected, rejection{i, why})
+	}
+	checked := make([]*report, len(b.Reports))
+	valid := 0
+	for i, text := range b.Reports {
+		var why reason
+		if checked[i], why = in.parseReport(text); why != accepted {
+			reject(i, why)
+			continue
+		}
+		valid++
+	}
+	room := in.takeQuota(ctx, to, valid)
+	if valid == 0 || room == 0 {
+		for i, x := range checked {
+			if x != nil {
+				reject(i, overQuota)
+			}
+		}
+		return got, 0, nil
+	}
+	keys, err := in.deps.Config.FindingKeys(ctx)
+	if err != nil {
+		return got, 0, web.ServiceUnavailable(err, "the reports could not be checked now; send them again")
+	}
+	h := &hits{in, to, b, keys, in.deps.Now().UTC(), r.UserAgent(), web.InfoOf(r).Client}
+	var all []*finding.Hit
+	total := uint64(0)
+	for i, x := range checked {
+		switch {
+		case x == nil:
+		case got.Accepted == room:
+			reject(i, overQuota)
+		default:
+			got.Accepted++
+			total += uint64(x.count)
+			all = append(all, h.hit(x, i))
+		}
+	}
+	records := h.bound(ctx, all)
+	if intake.Produce(ctx, in.deps.Producer, in.cfg.Partitions, records) != nil {
+		// Without a cause, which would log a line for each request while the log is unavailable.
+		return answer{}, 0, web.ServiceUnavailable(nil, "the log did not confirm the reports; send the batch again")
+	}
+	in.metrics.records.Add(float64(len(records)))
+	return got, total, nil
+}
+
+// takeQuota returns how many of n reports the DSN may still send today, and counts them.
+func (in *Intake) takeQuota(ctx context.Context, to *config.DSN, n int) int {
+	if to.DailyQuota == 0 || n == 0 {
+		return n
+	}
+	key := to.ID + " " + in.deps.Now().UTC().Format(time.DateOnly)
+	room := max(0, min(n, to.DailyQuota-in.deps.Reports.AddMany(ctx, key, 0)))
+	in.deps.Reports.AddMany(ctx, key, room)
+	return room
+}
+
+// bound returns the hits to produce: those of admitted findings, and one for all others.
+func (h *hits) bound(ctx context.Context, all []*finding.Hit) []*finding.Hit {
+	admitted := h.in.bounds.Admit(ctx, newFindings[h.to.Platform], all)
+	var records []*finding.Hit
+	beyond := uint64(0)
+	for _, x := range all {
+		if admitted[x.Finding] {
+			records = append(records, x)
+		} else {
+			beyond += uint64(x.N)
+		}
+	}
+	if beyond > 0 {
+		h.in.metrics.flooded.Add(float64(beyond))
+		records = append(records, h.flood(beyond))
+	}
+	return records
+}
+
+func (h *hits) isBrowser() bool { return h.to.Platform == config.DSNBrowser }
+
+// hit returns the hit of report number i.
+func (h *hits) hit(r *report, i int) *finding.Hit {
+	x := h.newHit(r.rule, int64(i))
+	x.N, x.Channel, x.Masked = r.count, r.kind, r.masked
+	x.ObservedAt = h.observedAt(r)
+	x.Test = r.known != nil && r.known.Test
+	x.Billed = x.Billed && !x.Test
+	x.Location = h.location(r)
+	x.LocationHash = x.Location.Hash()
+	if r.where.Method != nil {
+		x.Method = *r.where.Method
+	}
+	if r.fingerprint1 != nil {
+		x.Fingerprint = h.keys.Fingerprint(*r.fingerprint1)
+	}
+	x.Finding = h.keys.ID(r.rule, x.Fingerprint, x.LocationHash)
+	h.setSeverity(x, r)
+	return x
+}
+
+// observedAt returns when a secret was seen last, by our clock. The sender's clock may be wrong; how long before the
+// batch it was seen is not.
+func (h *hits) observedAt(r *report) time.Time {
+	return h.at.Add(-max(0, h.batch.sentAt.Sub(r.lastAt)))
+}
+
+// newHit returns what the hits of a batch have in common.
+func (h *hits) newHit(rule string, offset int64) *finding.Hit {
+	agent := fmt.Sprintf("%s/%s %s", h.batch.SDK.Name, h.batch.SDK.Version, h.agent)
+	x := &finding.Hit{
+		Account: h.to.Account, ID: finding.HitID(h.to.ID, h.batch.ID, offset), At: h.at, ObservedAt: h.at, N: 1,
+		Kind: finding.Secret, Rule: rule, Source: finding.SDK, Sender: h.to.ID,
+		Unverified: h.isBrowser(), Billed: !h.isBrowser(), Agent: h.clean(agent), RemoteIP: h.remoteIP,
+	}
+	if h.batch.Environment != nil {
+		x.Environment = h.clean(*h.batch.Environment)
+	}
+	if h.batch.Release != nil {
+		x.Release = h.clean(*h.batch.Release)
+	}
+	return x
+}
+
+func (h *hits) location(r *report) finding.Location {
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return h.clean(*s)
+	}
+	l := finding.Location{
+		Source: finding.SDK, Label: h.clean(h.to.Name), DSNID: h.to.ID,
+		File: text(r.where.File), Function: text(r.where.Function), URL: text(r.where.Path),
+	}
+	if r.where.Line != nil {
+		l.Line = int(*r.where.Line)
+	}
+	return l
+}
+
+// setSeverity sets the severity of a hit, and the id of our own API key that it shows.
+func (h *hits) setSeverity(x *finding.Hit, r *report) {
+	of := finding.Context{Rule: r.rule, Severity: finding.Medium, Kind: finding.Secret, Source: finding.SDK, Test: x.Test,
+		Public: r.kind == typeResponse && !h.isBrowser()}
+	if r.known != nil {
+		var err error
+		if of.Severity, err = finding.ParseSeverity(string(r.known.Severity)); err != nil {
+			panic("BUG: rule " + r.known.ID + ": " + err.Error()) // package secrets checks its rules
+		}
+		of.Server = r.known.Exposure == secrets.Server
+	}
+	if x.Fingerprint != "" {
+		var key *config.Key
+		if key, of.KeyWorks = h.in.deps.Config.LeakedKey(x.Fingerprint); key != nil {
+			x.KeyID = key.ID // nobody can make up the hash of a key without the key
+		}
+	}
+	x.Severity = finding.SeverityOf(of)
+}
+
+// flood returns the hit of secrets that are beyond the bounds. Of a browser there is one for each minute: what comes
+// later in the minute is not counted, so that made-up reports make no rows.
+func (h *hits) flood(n uint64) *finding.Hit {
+	x := h.newHit(finding.RuleFlood, offsetOfFlood)
+	if h.isBrowser() {
+		x.ID = finding.HitID(h.to.ID, "flood "+h.at.Truncate(time.Minute).Format(time.RFC3339), offsetOfFlood)
+	}
+	x.N, x.Channel = uint32(min(n, math.MaxUint32)), typeLog
+	x.Location = finding.Location{Source: finding.SDK, Label: h.clean(h.to.Name), DSNID: h.to.ID}
+	// The location of reports does not depend on the DSN; each DSN has a flood of its own.
+	x.LocationHash = finding.Location{Source: finding.SDK, File: h.to.ID}.Hash()
+	x.Finding = h.keys.ID(finding.RuleFlood, "", x.LocationHash)
+	x.Severity = finding.SeverityOf(finding.Context{Rule: finding.RuleFlood, Kind: finding.Secret, Source: finding.SDK})
+	return x
+}
+
+// maxText is the length of untrusted text in bytes; what a hit keeps of it is shorter.
+const maxText = 1 << 10
+
+// clean returns untrusted text as it may be stored: without what is invisible, and without secrets.
+func (h *hits) clean(text string) string {
+	if text == "" {
+		return ""
+	}
+	masked, _ := h.in.deps.Scanner.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
+	return string(masked)
+}

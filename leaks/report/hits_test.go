@@ -1,0 +1,186 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// Reports of browsers are unverified, high at most, and cost nothing, whatever headers say. A server's response that
+// shows a secret is critical.
+func TestPlatformDecides(t *testing.T) {
+	response := reportOf(1).with("type", "response", "where", object{"method": "GET", "path": "/api/me", "status": 200})
+	for platform, want := range map[string]finding.Hit{
+		config.DSNServer:  {Severity: finding.Critical, Billed: true},
+		config.DSNBrowser: {Severity: finding.High, Unverified: true},
+	} {
+		w := newWorld(t, platform)
+		w.report(response)
+		h := w.only()
+		if h.Severity != want.Severity || h.Billed != want.Billed || h.Unverified != want.Unverified ||
+			h.Location.URL != "/api/me" || h.Method != "GET" || h.Channel != "response" {
+			t.Errorf("%s: %+v", platform, h)
+		}
+	}
+}
+
+// Decoys are tests, unknown rules and those of the application medium.
+func TestSeverityOfRules(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	one := reportOf(1)
+	w.report(one.with("rule", "relay-test-key", "masked", "rly_test***1234"),
+		reportOf(2).with("rule", "newer", "masked", "***"),
+		one.with("rule", "custom:own", "masked", "own_***", "fp1", nil))
+	all := w.hits()
+	if len(all) != 3 || all[0].Severity != finding.Low || !all[0].Test || all[0].Billed ||
+		all[1].Severity != finding.Medium || all[1].Rule != "other" || all[1].Fingerprint == "" ||
+		all[2].Severity != finding.Medium || all[2].Rule != "custom:own" || all[2].Fingerprint != "" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// Without a fingerprint, secrets of a rule at one location are one finding: of a log line its file and function, of a
+// response its path without numbers.
+func TestLocationsWithoutFingerprint(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	of := func(members ...any) object {
+		r := reportOf(1).with("rule", "generic-secret", "masked", "***", "fp1", nil, "where", object{}.with(members...))
+		if _, has := r["where"].(object)["path"]; has {
+			r["type"] = "response"
+		}
+		return r
+	}
+	w.report(of("file", "a.js", "function", "f", "line", 1), of("file", "a.js", "function", "f", "line", 2),
+		of("file", "a.js", "function", "g"), of("path", "/users/1"), of("path", "/users/2"), of("path", "/me"))
+	var got []int
+	index := map[string]int{}
+	for _, h := range w.hits() {
+		if _, seen := index[h.Finding]; !seen {
+			index[h.Finding] = len(index)
+		}
+		got = append(got, index[h.Finding])
+	}
+	want := []int{0, 0, 1, 2, 2, 3}
+	for i := range want {
+		if len(got) != len(want) || got[i] != want[i] {
+			t.Fatalf("findings %v, want %v", got, want)
+		}
+	}
+}
+
+// One of our own API keys is recognised by its fingerprint, and is outside the bounds.
+func TestOwnKeyInAReport(t *testing.T) {
+	w := newWorld(t, config.DSNBrowser)
+	text, _ := leak(1)
+	keys, _ := w.FindingKeys(t.Context())
+	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(text)))] = &config.Key{ID: "key_1"}
+	for i := 2; i < 60; i++ {
+		w.report(reportOf(i))
+	}
+	w.report(reportOf(1))
+	all := w.hits()
+	if h := all[len(all)-1]; h.KeyID != "key_1" || h.Severity != finding.Critical || h.Billed {
+		t.Errorf("%+v", h)
+	}
+}
+
+// 10,000 made-up reports of a browser open 20 findings and the flood of the DSN, and cost nothing. The flood gets one
+// row a minute. Findings that are known are outside the bound.
+func TestForgedReportsAreBounded(t *testing.T) {
+	w := newWorld(t, config.DSNBrowser)
+	w.report(reportOf(0))
+	w.known[w.only().Finding] = true
+	for from := 1; from <= 10_000; from += maxReports {
+		if from%2500 == 1 {
+			w.now = w.now.Add(time.Minute)
+		}
+		var all []object
+		for i := range maxReports {
+			r := reportOf(from + i)
+			if i%2 == 0 {
+				r = r.with("rule", "newer", "masked", "***") // below high
+			}
+			all = append(all, r)
+		}
+		if got := w.report(all...); got.Accepted != maxReports {
+			t.Fatalf("%+v", got)
+		}
+	}
+	w.report(reportOf(0))
+	findings, floods := map[string]bool{}, map[string]int{}
+	for _, h := range w.hits() {
+		findings[h.Finding] = true
+		if h.Billed || !h.Unverified || h.Severity > finding.High {
+			t.Fatalf("%+v", h)
+		}
+		if h.Rule == finding.RuleFlood {
+			floods[h.Finding]++
+		}
+	}
+	if len(findings) != 21 || len(floods) != 1 {
+		t.Errorf("%d findings, floods %v", len(findings), floods)
+	}
+	for _, rows := range floods {
+		if rows != 4 {
+			t.Errorf("%d rows of the flood", rows)
+		}
+	}
+	w.now = w.now.Add(24 * time.Hour)
+	w.report(reportOf(20_000))
+	if all := w.hits(); all[len(all)-1].Rule == finding.RuleFlood {
+		t.Error("the next day has no room")
+	}
+}
+
+// Every DSN has a flood of its own.
+func TestFloodIsOfTheDSN(t *testing.T) {
+	floods := map[string]bool{}
+	for _, id := range []string{"dsn_1", "dsn_2"} {
+		w := newWorld(t, config.DSNServer)
+		w.to.ID = id
+		keys, _ := w.FindingKeys(t.Context())
+		h := hits{in: w.in, to: &w.to, batch: &batch{}, keys: keys, at: w.now}
+		x := h.flood(7)
+		floods[x.Finding] = true
+		if x.N != 7 || x.Severity != finding.High || x.Location.DSNID != id || x.Location.Label != "shop" || !x.Billed {
+			t.Errorf("%+v", x)
+		}
+	}
+	if len(floods) != 2 {
+		t.Error("two DSNs share a flood")
+	}
+}
+
+// The sender's clock may be wrong: a secret was seen as long before the arrival as before the batch was sent.
+func TestObservedAt(t *testing.T) {
+	f := func(sent, last string, want time.Duration) {
+		t.Helper()
+		w := newWorld(t, config.DSNServer)
+		w.send(202, w.batchOf(reportOf(1).with("last_at", last)).with("sent_at", sent).String())
+		if got := w.now.Sub(w.only().ObservedAt); got != want {
+			t.Errorf("sent %s, seen %s: %v before the arrival, want %v", sent, last, got, want)
+		}
+	}
+	f("2026-08-21T22:24:36.000Z", "2026-08-21T22:24:26.000Z", 10*time.Second)
+	f("1999-01-01T00:00:10.000Z", "1999-01-01T00:00:00.000Z", 10*time.Second)
+	f("2099-01-01T00:00:10.000Z", "2099-01-01T00:00:00.000Z", 10*time.Second)
+	f("2026-08-21T22:24:36.000Z", "2026-08-21T23:24:26.000Z", 0)
+}
+
+// The agent, like every text of a request, is stored without what is invisible and without secrets.
+func TestAgentIsCleaned(t *testing.T) {
+	w := newWorld(t, config.DSNServer)
+	secret, _ := leak(3)
+	w.to.Name = "shop \u202e" + secret
+	h := hits{in: w.in, to: &w.to, batch: &batch{}, agent: "a\u202eb\n" + secret}
+	x := h.newHit("r", 0)
+	if strings.ContainsAny(x.Agent, "\u202e\n") || strings.Contains(x.Agent, secret[8:]) {
+		t.Errorf("%q", x.Agent)
+	}
+	if l := h.location(&report{}); strings.Contains(l.Label, "\u202e") || strings.Contains(l.Label, secret[8:]) {
+		t.Errorf("%q", l.Label)
+	}
+}

@@ -1,0 +1,262 @@
+// Package report receives the reports of applications with the SDK at {base_url}/api/{dsn}/reports and turns them into
+// hits. docs/design/reports.md is the format.
+//
+// A DSN is public, so anybody can send reports: nothing in them is believed. Each member is checked (batch.go) and
+// scanned for secrets again, and each mask must have the shape of its rule's. Reports of browsers are unverified: they
+// are high at most, cost nothing, open nothing again, and make few findings a day (hits.go).
+//
+// The answer 202 waits until the log has acknowledged the hits. A batch that is sent again makes the same hits, which
+// count once. Every answer allows any origin: without that, a browser shows an error as a failure of the network. Begin
+// with Intake.serve.
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// PathPrefix precedes the id of a DSN, pathSuffix follows it.
+const (
+	PathPrefix = "/api/"
+	pathSuffix = "/reports"
+)
+
+// Config configures an Intake.
+type Config struct {
+	Node       string // name of this node
+	Partitions int32  // of the topic findings
+}
+
+// Configuration is the part of the configuration that reports need.
+type Configuration interface {
+	// DSNByKey returns the DSN with that id and public key; nil if there is none.
+	DSNByKey(id, publicKey string) *config.DSN
+	// FindingKeys returns the keys of the account's findings.
+	FindingKeys(ctx context.Context) (finding.Keys, error)
+	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
+	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
+	intake.Configuration
+}
+
+// Window counts occurrences of keys within a span; see limit.Window.
+type Window interface {
+	AddMany(ctx context.Context, key string, n int) int
+	Claim(ctx context.Context, key string, most int) (wait time.Duration)
+}
+
+// Deps are the dependencies of an Intake. All are required.
+type Deps struct {
+	Metrics  prometheus.Registerer
+	Config   Configuration
+	Scanner  *secrets.Scanner
+	Producer intake.Producer
+	Requests Window          // requests of each DSN, in a minute
+	Reports  Window          // reports of each DSN and day, for QuotaSpan
+	Findings intake.Distinct // new findings of each DSN and day
+	Now      func() time.Time
+	Front    *web.Front
+}
+
+// QuotaSpan is how long Deps.Reports counts: longer than the day that is part of its keys.
+const QuotaSpan = 25 * time.Hour
+
+// Intake serves the URLs of all DSNs.
+type Intake struct {
+	cfg      Config
+	deps     Deps
+	front    *web.Front
+	rules    map[string]*secrets.Rule
+	bounds   intake.Bounds
+	counters *intake.Counters
+	running  chan struct{} // holds one element for each request whose body is being read
+	metrics  *metrics
+}
+
+const (
+	// bodyTimeout is how long a body may take. The SDK waits 10 s for the answer.
+	bodyTimeout = 10 * time.Second
+	// maxRunning bounds the bodies that are read at the same time, of maxServerBody bytes each, twice with gzip.
+	maxRunning = 512
+	// maxRequests is how many requests of a DSN are accepted in a minute.
+	maxRequests = 600
+)
+
+// New returns an Intake and registers its metrics. Run reports what it receives.
+func New(cfg Config, deps Deps) *Intake {
+	front := *deps.Front
+	front.BodyTimeout = bodyTimeout
+	in := &Intake{
+		cfg: cfg, deps: deps, front: &front, rules: map[string]*secrets.Rule{},
+		bounds:   intake.Bounds{Config: deps.Config, Findings: deps.Findings},
+		counters: intake.NewCounters(cfg.Node, cfg.Partitions, deps.Producer),
+		running:  make(chan struct{}, maxRunning), metrics: newMetrics(deps.Metrics),
+	}
+	rules := deps.Scanner.Rules()
+	for i := range rules {
+		in.rules[rules[i].ID] = &rules[i]
+	}
+	return in
+}
+
+// Run reports what DSNs received, every two seconds, and once more when ctx ends.
+func (in *Intake) Run(ctx context.Context) error { return in.counters.Run(ctx, in.deps.Now) }
+
+// Handler answers requests at PathPrefix.
+func (in *Intake) Handler() http.Handler { return AllowAnyOrigin(in.front.Wrap(in.serve)) }
+
+// AllowAnyOrigin lets scripts of all pages read the answers of a handler, also those to errors.
+func AllowAnyOrigin(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Access-Control-Expose-Headers", "Retry-After")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serve answers one request: 202 when its hits are durable.
+func (in *Intake) serve(w http.ResponseWriter, r *http.Request) error {
+	web.InfoOf(r).Route = PathPrefix + "{dsn}" + pathSuffix
+	id, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, PathPrefix), pathSuffix)
+	if !ok || strings.Contains(id, "/") {
+		return web.Missing("there is no such route")
+	}
+	if err := web.CheckHeader(r); err != nil {
+		return &web.Error{Status: http.StatusRequestHeaderFieldsTooLarge, Type: web.InvalidRequest, Message: err.Error()}
+	}
+	const allowed = "POST, OPTIONS"
+	switch r.Method {
+	case http.MethodPost:
+		return in.serveBatch(w, r, id)
+	case http.MethodOptions: // the SDK needs no permission; other clients may ask for it
+		h := w.Header()
+		h.Set("Access-Control-Allow-Methods", "POST")
+		h.Set("Access-Control-Allow-Headers", "Content-Type, Content-Encoding")
+		h.Set("Access-Control-Max-Age", "86400")
+		h.Set("Allow", allowed)
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	w.Header().Set("Allow", allowed)
+	return &web.Error{Status: http.StatusMethodNotAllowed, Type: web.InvalidRequest, Message: "send reports with POST"}
+}
+
+// answer is the body of a 202.
+type answer struct {
+	Accepted int         `json:"accepted"`
+	Rejected []rejection `json:"rejected"`
+}
+
+// rejection says why a report was not accepted.
+type rejection struct {
+	Index  int    `json:"index"`
+	Reason reason `json:"reason"`
+}
+
+func (in *Intake) serveBatch(w http.ResponseWriter, r *http.Request, id string) error {
+	to := in.deps.Config.DSNByKey(id, r.URL.Query().Get("k"))
+	if to == nil {
+		in.metrics.requests.WithLabelValues("unknown_dsn").Inc()
+		return &web.Error{Status: http.StatusUnauthorized, Type: web.InvalidAPIKey,
+			Message: "the DSN is unknown or revoked; copy it from the page of the application again"}
+	}
+	got, counted, err := in.receive(r, to)
+	result := resultOf(err)
+	in.metrics.requests.WithLabelValues(result).Inc()
+	counted.Requests = 1
+	if err != nil {
+		counted.Rejected, counted.LastError = 1, result
+	}
+	in.counters.Add(to.Account, to.ID, in.deps.Now(), counted)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(got)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusAccepted)
+	_, err = w.Write(body)
+	return err
+}
+
+// receive checks a batch, and produces its hits.
+func (in *Intake) receive(r *http.Request, to *config.DSN) (answer, intake.Counted, error) {
+	if !to.AllowsOrigin(r.Header.Get("Origin")) {
+		return answer{}, intake.Counted{}, &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
+			Message: "the DSN does not allow reports from pages of this origin; add it to allowed_origins"}
+	}
+	if wait := in.deps.Requests.Claim(r.Context(), to.ID, maxRequests); wait > 0 {
+		return answer{}, intake.Counted{}, &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
+			RetryAfter: max(wait, time.Second), Message: "the DSN takes at most 600 requests a minute"}
+	}
+	select {
+	case in.running <- struct{}{}:
+		defer func() { <-in.running }()
+	default:
+		return answer{}, intake.Counted{}, web.ServiceUnavailable(nil,
+			"this node reads as many reports as it can; send the batch again")
+	}
+	body, err := readBody(r, to.Platform)
+	counted := intake.Counted{Bytes: uint64(len(body))}
+	if err != nil {
+		return answer{}, counted, err
+	}
+	b, err := parseBatch(body)
+	if err != nil {
+		return answer{}, counted, err
+	}
+	counted.Platform = b.SDK.Name + " " + b.SDK.Version
+	// The body is complete: store its hits even if the client disconnects now.
+	if in.countDropped(b.dropped()) {
+		counted.LastError = "masking_failed"
+	}
+	got, n, err := in.store(context.WithoutCancel(r.Context()), r, to, b)
+	counted.Lines, counted.Hits = uint64(len(b.Reports)), n
+	return got, counted, err
+}
+
+// countDropped counts what the SDK could not report, and reports whether it could not mask lines.
+func (in *Intake) countDropped(d dropped) (maskingFailed bool) {
+	for why, n := range map[string]uint32{"queue_full": d.QueueFull, "sampled": d.Sampled, "send_failed": d.SendFailed,
+		"masking_failed": d.MaskingFailed} {
+		in.metrics.dropped.WithLabelValues(why).Add(float64(min(n, maxCount)))
+	}
+	return d.MaskingFailed > 0
+}
+
+// resultOf returns the word for the outcome of a request, in the metrics and as last_error of a DSN.
+func resultOf(err error) string {
+	e, ok := errors.AsType[*web.Error](err)
+	switch {
+	case err == nil:
+		return "accepted"
+	case !ok:
+		return "failed"
+	}
+	switch e.Status {
+	case http.StatusForbidden:
+		return "wrong_origin"
+	case http.StatusTooManyRequests:
+		return "rate_limited"
+	case http.StatusRequestEntityTooLarge:
+		return "too_large"
+	case http.StatusServiceUnavailable:
+		return "unavailable"
+	default:
+		return "unreadable"
+	}
+}

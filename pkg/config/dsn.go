@@ -1,0 +1,279 @@
+package config
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/conflog"
+)
+
+// dsns has the methods for DSNs.
+type dsns struct{ *core }
+
+// DSN allows applications with the SDK to send reports (docs/design/reports.md). It is public: whoever uses the
+// application can read it, and its platform says how far its reports are believed.
+type DSN struct {
+	Meta
+	Name     string `json:"name"`
+	Platform string `json:"platform"` // one of DSNPlatforms; it never changes
+	// AllowedOrigins are the origins of the pages that may send reports, as ParseOrigin returns them; empty = all. Only
+	// for browsers.
+	AllowedOrigins []string `json:"origins,omitempty"`
+	DailyQuota     int      `json:"quota,omitempty"` // reports of a UTC day; 0 = no limit
+	// Version counts the changes, from 1.
+	Version int    `json:"version"`
+	Hash    []byte `json:"hash"` // SHA-256 of the key; CreateDSN and UpdateDSN set it
+	// Sealed has the members that Opaque has.
+	Sealed struct {
+		// Key has 22 characters of base62. PublicKey joins it with the salt of the account.
+		Key Sealed `json:"key"`
+	} `json:"sealed"`
+	// KeyRotatedBy is Answer.IDSeed of the call that rotated to this key, if it had an Idempotency-Key.
+	KeyRotatedBy string `json:"key_by,omitempty"`
+	CreatedBy    string `json:"created_by"` // key_… or usr_…
+}
+
+func (d *DSN) secretHash() []byte { return d.Hash }
+
+// Platforms of DSNs. Reports of browsers are unverified: everybody who opens the page can send some.
+const (
+	DSNServer  = "server"
+	DSNBrowser = "browser"
+)
+
+// DSNPlatforms are the platforms of DSNs.
+var DSNPlatforms = []string{DSNServer, DSNBrowser}
+
+// Bounds of DSNs.
+const (
+	MaxDSNs       = 100 // of an account
+	MaxOrigins    = 20  // of a DSN
+	MaxDailyQuota = 10_000_000
+	maxOrigin     = 300 // bytes
+)
+
+// ErrTooManyDSNs means that there are MaxDSNs DSNs.
+var ErrTooManyDSNs = fmt.Errorf("the maximum of %d DSNs is reached", MaxDSNs)
+
+// DSN returns the DSN with that id; nil unless it is Present.
+func (c dsns) DSN(id string) (*DSN, Presence) { return findEntity[*DSN](c.core, kindDSN, id) }
+
+// DSNs returns at most limit DSNs of an account, newest first, created before the one with beforeSeq (0 = from the
+// newest), and whether there are more.
+func (c dsns) DSNs(account string, beforeSeq int64, limit int) ([]*DSN, bool) {
+	return listEntities[*DSN](c.core, kindDSN, account, beforeSeq, limit, nil)
+}
+
+// DSNByKey returns the DSN with that id and public key; nil if there is none.
+func (c dsns) DSNByKey(id, publicKey string) *DSN {
+	d, _ := c.DSN(id)
+	key, salt, ok := splitPublicKey(publicKey)
+	var want []byte
+	if d != nil {
+		want = d.Hash
+	}
+	hash := hashOf(key)
+	if subtle.ConstantTimeCompare(hash[:], want) == 1 && ok && bytes.Equal(salt, c.Account().FPSalt) {
+		return d
+	}
+	return nil
+}
+
+const (
+	publicKeyPrefix = "pk"
+	base62          = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	base62Length    = 22 // ceil(128 / log2(62))
+)
+
+// PublicKey returns the public key of a DSN, which has the salt of the account's fingerprints.
+func (c dsns) PublicKey(ctx context.Context, d *DSN) (string, error) {
+	key, err := c.keyring.OpenString(d.ID, FieldDSNKey, d.Sealed.Key)
+	if err != nil {
+		return "", fmt.Errorf("open the key of %s: %w", d.ID, err)
+	}
+	account, err := secrets(c).accountWithSalt(ctx)
+	if err != nil {
+		return "", err
+	}
+	return publicKeyPrefix + key + encodeBase62(account.FPSalt), nil
+}
+
+// splitPublicKey returns the key and the salt in a public key.
+func splitPublicKey(text string) (key string, salt []byte, ok bool) {
+	rest, ok := strings.CutPrefix(text, publicKeyPrefix)
+	if !ok || len(rest) != 2*base62Length {
+		return "", nil, false
+	}
+	number, digit := new(big.Int), new(big.Int)
+	for i := range base62Length {
+		value := strings.IndexByte(base62, rest[base62Length+i])
+		if value < 0 {
+			return "", nil, false
+		}
+		number.Mul(number, big.NewInt(int64(len(base62)))).Add(number, digit.SetInt64(int64(value)))
+	}
+	if number.BitLen() > 8*fpSaltBytes {
+		return "", nil, false
+	}
+	return rest[:base62Length], number.FillBytes(make([]byte, fpSaltBytes)), true
+}
+
+// encodeBase62 returns 16 bytes, big-endian, as 22 characters of base62.
+func encodeBase62(b []byte) string {
+	number, digit, base := new(big.Int).SetBytes(b), new(big.Int), big.NewInt(int64(len(base62)))
+	out := make([]byte, base62Length)
+	for i := len(out) - 1; i >= 0; i-- {
+		number.DivMod(number, base, digit)
+		out[i] = base62[digit.Int64()]
+	}
+	return string(out)
+}
+
+// NewDSNKey returns a random key for a DSN: 128 bits.
+func NewDSNKey() string {
+	var b [fpSaltBytes]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return encodeBase62(b[:])
+}
+
+// CreateDSN creates a DSN. The caller sets everything except hash and version; account and times are set where they are
+// empty. It returns ErrConflict when the id exists.
+func (c dsns) CreateDSN(ctx context.Context, d *DSN) (*DSN, error) {
+	filled := *d
+	filled.Version = 1
+	if err := c.setHash(&filled); err != nil {
+		return nil, fmt.Errorf("create DSN: %w", err)
+	}
+	return addEntity(ctx, c.core, kindDSN, &filled)
+}
+
+// UpdateDSN changes a DSN; see updateEntity. When it returns, no node accepts a key that was replaced, nor reports that
+// the change forbids.
+func (c dsns) UpdateDSN(ctx context.Context, id string, change func(*DSN) error) (*DSN, error) {
+	before, res, err := c.change(ctx, kindDSN, id, isExempt, func(old value) (value, error) {
+		was := old.(*DSN)
+		next, err := changedEntity(c.core, kindDSN, was, func(d *DSN) error {
+			if err := change(d); err != nil {
+				return err
+			}
+			d.Version = was.Version
+			return c.setHash(d)
+		})
+		if d, changed := next.(*DSN); changed && err == nil {
+			d.Version++
+		}
+		return next, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	after := c.value(res.Entity).(*DSN)
+	if res.Entity == before {
+		return after, nil
+	}
+	return after, c.Barrier(ctx, res)
+}
+
+// setHash sets the hash of the key.
+func (c dsns) setHash(d *DSN) error {
+	key, err := c.keyring.OpenString(d.ID, FieldDSNKey, d.Sealed.Key)
+	hash := hashOf(key)
+	d.Hash = hash[:]
+	return err
+}
+
+// DeleteDSN deletes a DSN. It returns when no node accepts its reports.
+func (c dsns) DeleteDSN(ctx context.Context, id string) error {
+	res, err := c.Delete(ctx, kindDSN, id, 0)
+	if err != nil {
+		return err
+	}
+	return c.Barrier(ctx, res)
+}
+
+// onlyRestrictsDSN reports whether two versions of a DSN differ only in its key.
+func onlyRestrictsDSN(before, after *DSN) bool {
+	want := *before
+	want.UpdatedAt, want.Version = after.UpdatedAt, after.Version
+	want.Sealed.Key, want.Hash, want.KeyRotatedBy = after.Sealed.Key, after.Hash, after.KeyRotatedBy
+	return sameJSON(&want, after)
+}
+
+func (d *DSN) validate() error {
+	var errs []error
+	if len(d.Hash) != conflog.HashLen {
+		errs = append(errs, errors.New("hash is missing"))
+	}
+	for _, origin := range d.AllowedOrigins {
+		if same, err := ParseOrigin(origin); err != nil || same != origin {
+			errs = append(errs, fmt.Errorf("origins: %.100q is no origin", origin))
+		}
+	}
+	if d.Platform != DSNBrowser && len(d.AllowedOrigins) > 0 {
+		errs = append(errs, errors.New("only browsers have origins"))
+	}
+	return errors.Join(append(errs, requireText("name", d.Name, 1, maxNameText),
+		requireOneOf("platform", d.Platform, DSNPlatforms...), requireRange("version", d.Version, 1, 1<<53),
+		requireRange("origins", len(d.AllowedOrigins), 0, MaxOrigins),
+		requireRange("quota", d.DailyQuota, 0, MaxDailyQuota))...)
+}
+
+// anySubdomain stands for one or more labels at the start of the host of an allowed origin.
+const anySubdomain = "*."
+
+var errOrigin = errors.New("must be an origin such as https://app.example.com or https://*.example.com, without a path")
+
+// ParseOrigin returns an allowed origin as browsers write it: scheme, host in lower case, and the port unless it is the
+// scheme's. The host may begin with *. for all subdomains.
+func ParseOrigin(text string) (string, error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	subdomains := strings.HasPrefix(rest, anySubdomain)
+	rest = strings.TrimSuffix(strings.TrimPrefix(rest, anySubdomain), "/")
+	scheme = strings.ToLower(scheme)
+	if !ok || len(text) > maxOrigin || scheme != "https" && scheme != "http" || !isHostAndPort(rest) {
+		return "", errOrigin
+	}
+	u, err := url.Parse(scheme + "://" + rest)
+	if err != nil || u.Host != rest || u.Hostname() == "" {
+		return "", errOrigin
+	}
+	host := strings.ToLower(u.Host)
+	if port := u.Port(); scheme == "https" && port == "443" || scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	host = strings.TrimSuffix(host, ":")
+	if subdomains {
+		host = anySubdomain + host
+	}
+	return scheme + "://" + host, nil
+}
+
+// isHostAndPort reports whether a text has only characters of a host and a port.
+func isHostAndPort(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
+		return c > '~' || !strings.ContainsRune(base62+"-._:[]", c)
+	})
+}
+
+// AllowsOrigin reports whether a page of an origin may send reports. Browsers send the origin with each report; it is
+// empty if the request does not name one.
+func (d *DSN) AllowsOrigin(origin string) bool {
+	if len(d.AllowedOrigins) == 0 {
+		return true
+	}
+	for _, allowed := range d.AllowedOrigins {
+		scheme, domain, subdomains := strings.Cut(allowed, "://"+anySubdomain)
+		host, sameScheme := strings.CutPrefix(origin, scheme+"://")
+		if origin == allowed || subdomains && sameScheme && strings.HasSuffix(host, "."+domain) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// dsn returns a DSN with that key, as the API would make it.
+func dsn(k *Keyring, name, key string) *DSN {
+	d := &DSN{Meta: Meta{ID: "dsn_" + name}, Name: name, Platform: DSNServer, CreatedBy: "key_1"}
+	d.Sealed.Key = k.SealString(d.ID, FieldDSNKey, key)
+	return d
+}
+
+// A DSN is found by its id and its public key together, which has the salt of the account. Only the newest key counts.
+func TestDSNs(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	d, err := n.CreateDSN(ctx, dsn(n.keyring, "one", NewDSNKey()))
+	if err != nil || d.Version != 1 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if _, err := n.CreateDSN(ctx, dsn(n.keyring, "one", NewDSNKey())); !errors.Is(err, ErrConflict) {
+		t.Errorf("an id twice: %v", err)
+	}
+	text, err := n.PublicKey(ctx, d)
+	if err != nil || len(text) != 46 || n.DSNByKey("dsn_one", text) == nil {
+		t.Fatalf("%q, %v", text, err)
+	}
+	key, salt, ok := splitPublicKey(text)
+	if keys, err := n.FindingKeys(ctx); err != nil || !ok || string(salt) != string(keys.Salt) {
+		t.Errorf("%s: salt %x, %v", key, salt, err)
+	}
+	wrongSalt := text[:24] + "0000000000000000000001"
+	for _, x := range [][2]string{{"dsn_two", text}, {"dsn_one", ""}, {"dsn_one", text[:45]}, {"dsn_one", text + "0"},
+		{"dsn_one", wrongSalt}, {"dsn_one", "pk" + NewDSNKey() + text[24:]}, {"dsn_one", "xx" + text[2:]}} {
+		if n.DSNByKey(x[0], x[1]) != nil {
+			t.Errorf("%v is accepted", x)
+		}
+	}
+	d, err = n.UpdateDSN(ctx, d.ID, func(d *DSN) error { d.Name = "renamed"; return nil })
+	if err != nil || d.Version != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if d, err = n.UpdateDSN(ctx, d.ID, func(*DSN) error { return nil }); err != nil || d.Version != 2 {
+		t.Errorf("no change: %+v, %v", d, err)
+	}
+	d, err = n.UpdateDSN(ctx, d.ID, func(d *DSN) error {
+		d.Sealed.Key = n.keyring.SealString(d.ID, FieldDSNKey, NewDSNKey())
+		return nil
+	})
+	if err != nil || n.DSNByKey("dsn_one", text) != nil {
+		t.Errorf("the old key is accepted: %v", err)
+	}
+	if text, err = n.PublicKey(ctx, d); err != nil || n.DSNByKey("dsn_one", text) == nil {
+		t.Errorf("the new key is not accepted: %v", err)
+	}
+	if err := n.DeleteDSN(ctx, d.ID); err != nil || n.DSNByKey("dsn_one", text) != nil {
+		t.Errorf("a deleted DSN: %v", err)
+	}
+}
+
+// The text of a salt is what docs/design/reports.md says: base62, most significant digit first.
+func TestPublicKeyFormat(t *testing.T) {
+	for text, want := range map[string]string{
+		"0000000000000000000000": strings.Repeat("\x00", 16),
+		"000000000000000000000z": strings.Repeat("\x00", 15) + "\x3d",
+		"0000000000000000000010": strings.Repeat("\x00", 15) + "\x3e",
+		"7n42DGM5Tflk9n8mt7Fhc7": strings.Repeat("\xff", 16),
+	} {
+		_, salt, ok := splitPublicKey("pk" + strings.Repeat("A", 22) + text)
+		if !ok || string(salt) != want || encodeBase62(salt) != text {
+			t.Errorf("%s: %x, %v", text, salt, ok)
+		}
+	}
+	for _, text := range []string{"7n42DGM5Tflk9n8mt7Fhc8", "zzzzzzzzzzzzzzzzzzzzzz", "000000000000000000000-", ""} {
+		if _, salt, ok := splitPublicKey("pk" + strings.Repeat("A", 22) + text); ok {
+			t.Errorf("%s: %x", text, salt)
+		}
+	}
+}
+
+// The number of DSNs is bounded. In a full configuration one can still be rotated and deleted.
+func TestDSNsAreBounded(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	if _, err := n.CreateDSN(ctx, dsn(n.keyring, "one", NewDSNKey())); err != nil {
+		t.Fatal(err)
+	}
+	n.inject(kindDSN, "len", MaxDSNs)
+	if _, err := n.CreateDSN(ctx, dsn(n.keyring, "more", NewDSNKey())); !errors.Is(err, ErrTooManyDSNs) {
+		t.Errorf("one more than the maximum: %v", err)
+	}
+	n.inject(kindAlertSettings, "bytes", 1<<40)
+	_, err := n.UpdateDSN(ctx, "dsn_one", func(d *DSN) error { d.Name = strings.Repeat("n", 100); return nil })
+	if !errors.Is(err, ErrStateFull) {
+		t.Errorf("a longer name: %v", err)
+	}
+	_, err = n.UpdateDSN(ctx, "dsn_one", func(d *DSN) error {
+		d.Sealed.Key = n.keyring.SealString(d.ID, FieldDSNKey, NewDSNKey())
+		return nil
+	})
+	if err != nil {
+		t.Errorf("rotating: %v", err)
+	}
+	if err := n.DeleteDSN(ctx, "dsn_one"); err != nil {
+		t.Errorf("deleting: %v", err)
+	}
+}
+
+// Origins are written as browsers send them, and compared as a whole.
+func TestOrigins(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://App.Example.com": "https://app.example.com", "https://a.example:443/": "https://a.example",
+		"http://localhost:3000": "http://localhost:3000", "http://a.example:80": "http://a.example",
+		"https://*.example.com": "https://*.example.com", "http://[::1]:3000": "http://[::1]:3000",
+		"": "", "*": "", "example.com": "", "ftp://a.example": "", "https://": "", "https://a.example/x": "",
+		"https://u:p@a.example": "", "https://a.example?x": "", "https://a.example#x": "", "https://*.*.a": "",
+		"https://a.*.example": "", "https://ä.example": "", "https://a b": "", "https://a.example\n": "", "null": "",
+		"https://a.example:x": "", "https://" + strings.Repeat("a", 300): "",
+	} {
+		got, err := ParseOrigin(text)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	d := &DSN{}
+	if !d.AllowsOrigin("https://any.example") || !d.AllowsOrigin("") {
+		t.Error("without a list all origins are allowed")
+	}
+	d.AllowedOrigins = []string{"https://a.example", "https://*.b.example:8443"}
+	for origin, want := range map[string]bool{
+		"https://a.example": true, "https://x.b.example:8443": true, "https://x.y.b.example:8443": true,
+		"": false, "null": false, "http://a.example": false, "https://a.example:444": false, "https://xa.example": false,
+		"https://b.example:8443": false, "https://xb.example:8443": false, "https://a.example.evil": false,
+		"http://x.b.example:8443": false, "https://x.b.example": false,
+	} {
+		if d.AllowsOrigin(origin) != want {
+			t.Errorf("%q: %v", origin, !want)
+		}
+	}
+}
