@@ -1,6 +1,6 @@
 // Package config is the configuration of the service: account, endpoints, destinations, API keys, replay runs, recovery
-// jobs, alerts, users, erasures, log drains, domains, DSNs, test fixtures, the service secret and the answers remembered
-// for Idempotency-Keys. They are entities of the replicated log in pkg/conflog, so every node has all of them in memory.
+// jobs, alerts, users, erasures, log drains, domains, DSNs, test fixtures, the service secret and remembered answers.
+// They are entities of the replicated log in pkg/conflog, so every node has all of them in memory.
 //
 // Secrets that must be shown or used again are sealed (AES-256-GCM under a master key) in records, snapshots and
 // memory. API keys and ingest tokens are found by their SHA-256.
