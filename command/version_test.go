@@ -44,6 +44,17 @@ func TestVersionFile(t *testing.T) {
 		!strings.Contains(text("main.go"), "\nvar commit string\n") {
 		t.Error("make does not set main.commit")
 	}
+	for file, want := range map[string]string{
+		"Dockerfile":               `COMMIT="${COMMIT}"`,
+		"docker-compose.yml":       `args: {COMMIT: "${COMMIT:-}"}`,
+		"deploy/release/build.sh":  "-X main.commit=${COMMIT:-}",
+		"deploy/compose/images.sh": `--build-arg COMMIT="$commit"`,
+		"docs/install.md":          "--build-arg COMMIT=$(git describe --always --dirty --exclude '*')",
+	} {
+		if !strings.Contains(text(file), want) {
+			t.Errorf("%s does not pass the commit on: want %s", file, want)
+		}
+	}
 }
 
 // A clone that belongs to another user (root builds in a directory that is mounted into a container) is built with its

@@ -49,7 +49,7 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 		return x.certificate(t.Context())
 	}
 	in := func(d time.Duration) string { return writeCertificate(t, now.Add(-time.Hour), now.Add(d)) }
-	partition := stream.ShortPartition{
+	partition := stream.UnderReplicatedPartition{
 		Partition: stream.Partition{Topic: "events", Index: 3}, InSync: 2, Replicas: 3, BrokersOutOfSync: []int32{1}}
 	leaderless := partition
 	leaderless.Leaderless, leaderless.InSync = true, 0
@@ -58,9 +58,9 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 		check               Check
 		state, text, advice string
 	}{
-		"a broker is lost": {checkReplicas(healthy, []stream.ShortPartition{partition}), StateWarn,
+		"a broker is lost": {checkReplicas(healthy, []stream.UnderReplicatedPartition{partition}), StateWarn,
 			"1 partition with fewer", "start the missing broker"},
-		"a partition has no one": {checkReplicas(healthy, []stream.ShortPartition{partition, leaderless}),
+		"a partition has no one": {checkReplicas(healthy, []stream.UnderReplicatedPartition{partition, leaderless}),
 			StateFail, "1 partition without a leader", "start the brokers"},
 		"an ACL is missing": {checkRights([]stream.MissingRight{{Operation: "Write", Resource: "topic",
 			Names: []string{"relay.events"}}}), StateFail, "does not allow", "docs/security.md"},
@@ -202,7 +202,7 @@ func TestFaultsOfTopicsAreFound(t *testing.T) {
 	if c := x.topics(t.Context()); c.State != StateFail || !strings.Contains(c.Text+join(c.Details), "replication") {
 		t.Errorf("one replica: %+v", c)
 	}
-	shortReplicas(t, cluster, conf)
+	underReplicated(t, cluster, conf)
 }
 
 // alter returns a fault: a topic's setting has another value.
@@ -214,15 +214,15 @@ func alter(t *testing.T, adm *kadm.Client, topic, name, value string) func(prefi
 	}
 }
 
-// shortReplicas checks that partitions without a leader, and with replicas that are out of sync, are found.
-func shortReplicas(t *testing.T, cluster *kfake.Cluster, conf stream.Config) {
+// underReplicated checks that partitions without a leader, and with replicas that are out of sync, are found.
+func underReplicated(t *testing.T, cluster *kfake.Cluster, conf stream.Config) {
 	t.Helper()
 	reader, err := stream.NewReader(conf, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if short, err := reader.ShortPartitions(t.Context()); err != nil || len(short) != 0 {
-		t.Fatalf("%v %v", short, err)
+	if partitions, err := reader.UnderReplicatedPartitions(t.Context()); err != nil || len(partitions) != 0 {
+		t.Fatalf("%v %v", partitions, err)
 	}
 	reader.Close() // it remembers the answer
 	if reader, err = stream.NewReader(conf, "test"); err != nil {
@@ -247,9 +247,9 @@ func shortReplicas(t *testing.T, cluster *kfake.Cluster, conf stream.Config) {
 		}
 		return response, nil, true
 	})
-	short, err := reader.ShortPartitions(t.Context())
-	if err != nil || len(short) != 2 || short[0].Leaderless || short[0].InSync != 2 || !short[1].Leaderless ||
-		fmt.Sprint(short[0].BrokersOutOfSync) != "[1]" {
-		t.Errorf("%+v %v", short, err)
+	found, err := reader.UnderReplicatedPartitions(t.Context())
+	if err != nil || len(found) != 2 || found[0].Leaderless || found[0].InSync != 2 || !found[1].Leaderless ||
+		fmt.Sprint(found[0].BrokersOutOfSync) != "[1]" {
+		t.Errorf("%+v %v", found, err)
 	}
 }

@@ -39,17 +39,17 @@ func (x *checker) kafka(ctx context.Context) Check {
 		c.State, c.Advice = StateFail, "start the missing brokers"
 		c.Text += fmt.Sprintf("; topics need %d replicas", x.ReplicationFactor)
 	}
-	short, err := x.log.ShortPartitions(ctx)
+	partitions, err := x.log.UnderReplicatedPartitions(ctx)
 	if err != nil {
 		return kafkaFailed(err)
 	}
-	return checkReplicas(c, short)
+	return checkReplicas(c, partitions)
 }
 
 // checkReplicas adds to the check kafka the partitions that lack replicas.
-func checkReplicas(c Check, short []stream.ShortPartition) Check {
+func checkReplicas(c Check, partitions []stream.UnderReplicatedPartition) Check {
 	var leaderless int
-	for _, p := range short {
+	for _, p := range partitions {
 		if p.Leaderless {
 			leaderless++
 		}
@@ -60,11 +60,11 @@ func checkReplicas(c Check, short []stream.ShortPartition) Check {
 		c.State = StateFail
 		c.Advice = "start the brokers that hold them; until then events for these partitions are answered 503"
 		c.Text += fmt.Sprintf("; %s without a leader", plural(leaderless, "partition"))
-	case len(short) > 0 && c.State != StateFail:
+	case len(partitions) > 0 && c.State != StateFail:
 		c.State = StateWarn
 		c.Advice = "start the missing broker, or repair its disk: with one replica fewer these partitions may stop taking " +
 			"events"
-		c.Text += fmt.Sprintf("; %s with fewer replicas in sync than configured", plural(len(short), "partition"))
+		c.Text += fmt.Sprintf("; %s with fewer replicas in sync than configured", plural(len(partitions), "partition"))
 	}
 	return c
 }

@@ -59,8 +59,9 @@ image "$(named apache/kafka)" kafka
 image "$(named redis)" redis
 image "$(named haproxy)" haproxy
 image "$(named prom/prometheus)" prometheus
-docker build -q --network none --target relay -t "$(named eventrelay/relay)" "$clone" >/dev/null
+commit=$(git -C "$clone" describe --always --dirty --exclude '*')
+docker build -q --network none --build-arg COMMIT="$commit" --target relay -t "$(named eventrelay/relay)" "$clone" >/dev/null
 echo "compose: built relay as $(named eventrelay/relay)"
-docker build -q --network none --target relay-dev -t eventrelay/relay-dev "$clone" >/dev/null
+docker build -q --network none --build-arg COMMIT="$commit" --target relay-dev -t eventrelay/relay-dev "$clone" >/dev/null
 echo "compose: built relay-dev as eventrelay/relay-dev"
 image "$(named clickhouse/clickhouse-server)" clickhouse --build-arg RELAY_DEV=eventrelay/relay-dev

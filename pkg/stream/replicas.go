@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// ShortPartition is a partition that lacks a leader, or replicas that are in sync.
-type ShortPartition struct {
+// UnderReplicatedPartition is a partition that lacks a leader, or replicas that are in sync.
+type UnderReplicatedPartition struct {
 	Partition
 	Leaderless       bool
 	InSync, Replicas int
 	BrokersOutOfSync []int32 // their ids
 }
 
-func (p ShortPartition) String() string {
+func (p UnderReplicatedPartition) String() string {
 	if p.Leaderless {
 		return fmt.Sprintf("%s-%d has no leader; its replicas are on brokers %v", p.Topic, p.Index,
 			p.BrokersOutOfSync)
@@ -23,8 +23,8 @@ func (p ShortPartition) String() string {
 		p.InSync, p.Replicas, p.BrokersOutOfSync)
 }
 
-// ShortPartitions returns the partitions of the relay's topics that lack a leader or replicas, in order.
-func (r *Reader) ShortPartitions(ctx context.Context) ([]ShortPartition, error) {
+// UnderReplicatedPartitions returns the partitions of the relay's topics that lack a leader or replicas, in order.
+func (r *Reader) UnderReplicatedPartitions(ctx context.Context) ([]UnderReplicatedPartition, error) {
 	var names []string
 	for _, t := range Topics() {
 		names = append(names, r.cfg.Prefix+t.Name)
@@ -33,10 +33,10 @@ func (r *Reader) ShortPartitions(ctx context.Context) ([]ShortPartition, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list partitions: %w", err)
 	}
-	var short []ShortPartition
+	var all []UnderReplicatedPartition
 	for _, t := range Topics() {
 		for _, p := range found[r.cfg.Prefix+t.Name].Partitions.Sorted() {
-			s := ShortPartition{Partition: Partition{Topic: t.Name, Index: p.Partition}, InSync: len(p.ISR),
+			s := UnderReplicatedPartition{Partition: Partition{Topic: t.Name, Index: p.Partition}, InSync: len(p.ISR),
 				Replicas: len(p.Replicas), Leaderless: p.Leader < 0}
 			for _, id := range p.Replicas {
 				if s.Leaderless || !slices.Contains(p.ISR, id) {
@@ -44,9 +44,9 @@ func (r *Reader) ShortPartitions(ctx context.Context) ([]ShortPartition, error) 
 				}
 			}
 			if s.Leaderless || s.InSync < s.Replicas {
-				short = append(short, s)
+				all = append(all, s)
 			}
 		}
 	}
-	return short, nil
+	return all, nil
 }

@@ -302,14 +302,14 @@ func TestAlertsAndDashboards(t *testing.T) {
 		if err := os.WriteFile(path, make([]byte, 15<<20), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.awaitFiring("RelayDiskFull")
+		w.awaitFiring("RelayDiskSpaceLow")
 		if found, _ := w.node.runDoctor(); found["disk"].State == doctor.StateOK {
 			t.Errorf("relay doctor finds nothing wrong: %+v", found["disk"])
 		}
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		w.awaitSilent("RelayDiskFull")
+		w.awaitSilent("RelayDiskSpaceLow")
 	})
 	t.Run("destinations hang", func(t *testing.T) {
 		w.awaitSilent("RelayDeliveriesFail")
