@@ -34,7 +34,7 @@ func newEndpointForm(v *visit) error {
 func (p *newEndpoint) show(f *form) {
 	p.endpointData, p.Form, p.Choices = newSettings(p.Preset), f, settingsChoices()
 	p.Choices["verification.mode"] = p.Choices["verification.mode"][:2]
-	inFront := []string{"name", "destinations", "verification.secret", "verification.mode", "verification.header",
+	inFront := []string{"name", "destinations", "store_only", "verification.secret", "verification.mode", "verification.header",
 		"verification.algorithm", "verification.encoding", "verification.prefix", "verification.signed_content"}
 	p.Open = f.Param != "" && fieldOf(f.Param, fieldsOf(inFront...)) == ""
 }
@@ -79,7 +79,7 @@ func createEndpoint(v *visit) error {
 	}
 	stored := createValues(p.Preset)
 	body := settingsBody(f, stored, newSettings(p.Preset))
-	body["provider"], body["destinations"] = p.Preset.Provider, asLines(f.Value("destinations"))
+	body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
 	e := &endpointData{}
 	err = v.send("POST", "/v1/endpoints", body, f.Nonce, e)
 	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden {
@@ -93,6 +93,19 @@ func createEndpoint(v *visit) error {
 	page.Warnings = e.Warnings
 	return v.page("endpoint-created", created{endpointPage: page, Title: "Created " + e.Name, Preset: p.Preset,
 		Secrets: e.Destinations, Repeated: v.replayed, Next: e.Path() + "/wait", NextText: "Go on: set up the provider"})
+}
+
+// newDestinations are the destinations of a new endpoint, one a line, disabled if it only stores events.
+func newDestinations(f *form) []any {
+	all := []any{}
+	for _, address := range asLines(f.Value("destinations")) {
+		if f.Value("store_only") == "true" {
+			all = append(all, map[string]any{"url": address, "enabled": false})
+		} else {
+			all = append(all, address)
+		}
+	}
+	return all
 }
 
 // nameLine makes an error at a destination name the line of the field that holds all of them.

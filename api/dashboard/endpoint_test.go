@@ -242,6 +242,13 @@ func TestCreateEndpoint(t *testing.T) {
 	if a := b.post(path, form).want(200, "sent before"); strings.Contains(a.body, "whsec_shown") {
 		t.Error("a repeat shows the secret again")
 	}
+	form.Set("store_only", "true")
+	b.post(path, form).want(200)
+	want["destinations"] = []any{map[string]any{"url": "https://a.example.com", "enabled": false},
+		map[string]any{"url": "https://b.example.com", "enabled": false}}
+	if got := r.lastBody("POST", "/v1/endpoints"); !reflect.DeepEqual(got, want) {
+		t.Errorf("an endpoint that only stores events is created with %v", got)
+	}
 	form.Set("verification.secret", "whsec_mine")
 	form.Set("dedup.key", "body:$.id")
 	r.api.on("POST /v1/endpoints", 400, `{"error":{"type":"invalid_request","param":"destinations[1].url","message":`+
