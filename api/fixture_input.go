@@ -91,7 +91,7 @@ func (o *object) pointers(name string, limit int) []string {
 	all := []string{}
 	for i, raw := range o.array(name, limit) {
 		if kindOf(raw) != kindString {
-			o.fail(name+"["+strconv.Itoa(i)+"]", "must be the pointer of a removed value, as redactions has it")
+			o.fail(name+"["+strconv.Itoa(i)+"]", "must be the pointer of a redacted value, as redactions has it")
 			return all
 		}
 		pointer, _ := web.DecodeString(raw) // it was validated

@@ -145,8 +145,8 @@ func makeFixture(v *visit) error {
 	return v.redirect(made.Path(), "The copy is made and sanitised. Choose what its answer must be.")
 }
 
-// removedRow is a value that the sanitiser has replaced.
-type removedRow struct {
+// redactedRow is a value that the sanitiser has redacted.
+type redactedRow struct {
 	Pointer string
 	Why     string
 	Now     string // the value in the fixture
@@ -154,25 +154,25 @@ type removedRow struct {
 	Fixed   bool // it cannot be kept
 }
 
-// maxRemovedRows is how many replaced values the page shows.
-const maxRemovedRows = 200
+// maxRedactedRows is how many redacted values the page shows.
+const maxRedactedRows = 200
 
 // maxShownValue is how much of a value a row shows, in bytes.
 const maxShownValue = 80
 
-// fixtureReasons says why a value was replaced, by the word of the API.
+// fixtureReasons says why a value was redacted, by the word of the API.
 var fixtureReasons = map[string]string{
 	"secret": "a secret", "named": "the name of its field", "email": "an e-mail address", "phone": "a phone number",
 	"card": "a card number", "iban": "an IBAN", "ip": "an IP address", "url": "user name or query of a URL",
-	"long_text": "a long text", "opaque": "random characters", "member_name": "the name itself was replaced",
+	"long_text": "a long text", "opaque": "random characters", "member_name": "the name itself was redacted",
 }
 
 // fixturePage is the data of the page of one fixture.
 type fixturePage struct {
 	*fixtureData
 	Form   *form
-	Rows   []removedRow
-	More   int      // replaced values that have no row
+	Rows   []redactedRow
+	More   int      // redacted values that have no row
 	Hidden []string // of these, those that are kept
 	Lives  []option
 	Base   string
@@ -198,8 +198,8 @@ func newFixturePage(v *visit, d *fixtureData, f *form) *fixturePage {
 		}
 		reasons[x.Pointer] = append(reasons[x.Pointer], x.Reason)
 	}
-	for _, at := range pointers[:min(len(pointers), maxRemovedRows)] {
-		p.Rows = append(p.Rows, removedRow{Pointer: at, Why: whyRemoved(reasons[at]), Kept: f.Has("keep", at),
+	for _, at := range pointers[:min(len(pointers), maxRedactedRows)] {
+		p.Rows = append(p.Rows, redactedRow{Pointer: at, Why: whyRedacted(reasons[at]), Kept: f.Has("keep", at),
 			Now: truncate(valueAt(body, at), maxShownValue), Fixed: neverKept(reasons[at])})
 	}
 	for _, at := range pointers[len(p.Rows):] {
@@ -211,8 +211,8 @@ func newFixturePage(v *visit, d *fixtureData, f *form) *fixturePage {
 	return p
 }
 
-// whyRemoved says in words why a value was replaced.
-func whyRemoved(reasons []string) string {
+// whyRedacted says in words why a value was redacted.
+func whyRedacted(reasons []string) string {
 	words := make([]string, len(reasons))
 	for i, reason := range reasons {
 		if words[i] = fixtureReasons[reason]; words[i] == "" {
@@ -222,7 +222,7 @@ func whyRemoved(reasons []string) string {
 	return strings.Join(words, ", ")
 }
 
-// neverKept reports whether the API refuses to keep a value: one with a secret, or whose name alone was replaced.
+// neverKept reports whether the API refuses to keep a value: one with a secret, or whose name alone was redacted.
 func neverKept(reasons []string) bool {
 	return slices.Contains(reasons, "secret") ||
 		!slices.ContainsFunc(reasons, func(reason string) bool { return reason != "member_name" })

@@ -25,7 +25,7 @@ func storedFixture(nonce string) url.Values {
 		"expires_at": {""}, "required": {"/ok = true\r\n/id : string\r\n/x"}, "keep": {"/n/0"}}
 }
 
-// A person makes a fixture of an event, sees field by field what was removed, edits it, and exports it.
+// A person makes a fixture of an event, sees field by field what was redacted, edits it, and exports it.
 func TestMakeAFixture(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
@@ -145,19 +145,19 @@ func TestFixturePagesOfOthers(t *testing.T) {
 	}
 }
 
-// A page shows a bounded number of removed values, and keeps what is kept beyond it.
-func TestManyRemovedValues(t *testing.T) {
+// A page shows a bounded number of redacted values, and keeps what is kept beyond it.
+func TestManyRedactedValues(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
 	many := strings.Repeat(`{"pointer":"/x","reason":"named"},`, 10)
-	for i := range 2 * maxRemovedRows {
+	for i := range 2 * maxRedactedRows {
 		many += `{"pointer":"/a/` + strings.Repeat("b", i) + `","reason":"named"},`
 	}
-	last := "/a/" + strings.Repeat("b", 2*maxRemovedRows-1)
+	last := "/a/" + strings.Repeat("b", 2*maxRedactedRows-1)
 	r.api.on("GET /v1/fixtures/fix_1", http.StatusOK, strings.NewReplacer(`"redactions":[`, `"redactions":[`+many,
 		`"keep":["/n/0"]`, `"keep":["`+last+`"]`).Replace(oneFixture))
 	page := b.get("/app/fixtures/fix_1").want(200, "more are not shown", `type="hidden" name="keep" value="`+last+`"`)
-	if n := strings.Count(page.body, `type="checkbox"`); n != maxRemovedRows {
+	if n := strings.Count(page.body, `type="checkbox"`); n != maxRedactedRows {
 		t.Errorf("%d rows", n)
 	}
 }
