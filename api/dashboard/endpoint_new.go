@@ -34,8 +34,9 @@ func newEndpointForm(v *visit) error {
 func (p *newEndpoint) show(f *form) {
 	p.endpointData, p.Form, p.Choices = newSettings(p.Preset), f, settingsChoices()
 	p.Choices["verification.mode"] = p.Choices["verification.mode"][:2]
-	inFront := []string{"name", "destinations", "store_only", "verification.secret", "verification.mode", "verification.header",
-		"verification.algorithm", "verification.encoding", "verification.prefix", "verification.signed_content"}
+	inFront := []string{"name", "destinations", "store_only", "verification.secret", "verification.mode",
+		"verification.header", "verification.algorithm", "verification.encoding", "verification.prefix",
+		"verification.signed_content"}
 	p.Open = f.Param != "" && fieldOf(f.Param, fieldsOf(inFront...)) == ""
 }
 
