@@ -250,6 +250,10 @@ func TestSelectManyForRecovery(t *testing.T) {
 		fromUnixTimestamp64Milli(ms, 'UTC'), 'dst_a', 'ep_1', '', 
 		if(number % 3 = 0, 'failed', if(number % 3 = 1, 'delivered', 'retrying')), '', '', 500, 0, now(), '', 1
 		FROM (SELECT number, toUnixTimestamp64Milli(now64(3)) - 3000000 + number * 10 AS ms FROM numbers(300000))`)
+	b.Exec("INSERT INTO failure_candidates_by_endpoint SELECT account, endpoint, id, dest, ts FROM deliveries " +
+		"WHERE status != 'delivered'")
+	b.Exec("INSERT INTO failure_candidates SELECT account, id, dest, ts, endpoint, type, status, ver FROM deliveries " +
+		"WHERE status != 'delivered'")
 	began := time.Now()
 	job, sel := b.SelectRecovery(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
 	took := time.Since(began)
@@ -262,8 +266,8 @@ func TestSelectManyForRecovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := time.Since(began)
-	b.Exec("INSERT INTO deliveries (account, id, ts, dest, endpoint, status, run, ver) SELECT 'acc_1', id, ts, dest, " +
-		"'ep_1', 'delivered', '" + job.ID + "', 2 FROM recovery_items")
+	b.Exec("INSERT INTO run_deliveries (account, run, id, dest, ts, status, last_at, ver) SELECT 'acc_1', '" + job.ID +
+		"', id, dest, ts, 'delivered', now(), 2 FROM recovery_items")
 	began = time.Now()
 	counts, _, err := r.RecoveryCounts(t.Context(), storetest.Account, job.ID)
 	if err != nil || counts[job.ID].Delivered != 100_000 {
