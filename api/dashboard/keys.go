@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -31,12 +33,36 @@ type keysPage struct {
 	Form      *form
 	Scopes    []option
 	Lifetimes []option
+	BaseURL   string
+	madeKey
+}
+
+// madeKey is the key that a form has created.
+type madeKey struct {
 	// New and Text are the key that was created by this request. Text is shown this once.
 	New  *config.Key
 	Text string
 	// Repeated is the key that an earlier submission of the same form created.
 	Repeated *config.Key
-	BaseURL  string
+}
+
+// makeKey creates the key that a form describes. If the form has a fault, ok is false, and the form says it.
+func makeKey(v *visit, f *form, n config.NewKey) (made madeKey, ok bool, err error) {
+	n.Name, n.Nonce = strings.TrimSpace(f.Value("name")), f.Nonce
+	if n.ExpiresAt, ok = expiryOf(v, f.Value("expires")); !ok {
+		v.status = f.setError(
+			&apiError{Status: http.StatusBadRequest, Param: "expires", Message: "is not one of the choices"})
+		return madeKey{}, false, nil
+	}
+	made.Text, made.New, err = v.deps.Keys.CreateKey(v.r.Context(), n)
+	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message})
+		return madeKey{}, false, nil
+	}
+	if errors.Is(err, config.ErrAlreadyCreated) {
+		return madeKey{Repeated: made.New}, true, nil
+	}
+	return made, true, err
 }
 
 // lifetimes are the choices of the field expires, in days; empty: the key never expires.
@@ -104,30 +130,26 @@ func createKey(v *visit) error {
 	if err != nil {
 		return err
 	}
-	n := config.NewKey{Name: strings.TrimSpace(f.Value("name")), Scope: config.Scope(f.Value("scope")), Nonce: f.Nonce}
-	switch f.Value("expires") {
-	case "":
-	case "30", "90", "365":
-		days := map[string]int{"30": 30, "90": 90, "365": 365}[f.Value("expires")]
-		n.ExpiresAt = v.deps.Now().AddDate(0, 0, days).UTC()
-	default:
-		v.status = f.setError(
-			&apiError{Status: http.StatusBadRequest, Param: "expires", Message: "is not one of the choices"})
-		return showKeys(v, &keysPage{Form: f})
-	}
-	p := &keysPage{Form: newForm(map[string][]string{"scope": {string(config.Read)}}, "")}
-	p.Text, p.New, err = v.deps.Keys.CreateKey(v.r.Context(), n)
-	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
-		v.status = f.setError(&apiError{Status: http.StatusBadRequest, Param: invalid.Param, Message: invalid.Message})
-		return showKeys(v, &keysPage{Form: f})
-	}
-	if errors.Is(err, config.ErrAlreadyCreated) {
-		p.New, p.Repeated, err = nil, p.New, nil
-	}
+	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope"))})
 	if err != nil {
 		return err
 	}
-	return showKeys(v, p)
+	if ok {
+		f = newForm(map[string][]string{"scope": {string(config.Read)}}, "")
+	}
+	return showKeys(v, &keysPage{Form: f, madeKey: made})
+}
+
+// expiryOf returns when a key with a lifetime of the list ends; ok is false for other lifetimes.
+func expiryOf(v *visit, lifetime string) (at time.Time, ok bool) {
+	if !slices.ContainsFunc(lifetimes, func(o option) bool { return o.Value == lifetime }) {
+		return time.Time{}, false
+	}
+	if lifetime == "" {
+		return time.Time{}, true
+	}
+	days, err := strconv.Atoi(lifetime)
+	return v.deps.Now().AddDate(0, 0, days).UTC(), err == nil
 }
 
 // revokeKey revokes an API key, whose name the person has typed.

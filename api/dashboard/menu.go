@@ -40,6 +40,7 @@ func menu() []menuGroup {
 			{Path: auditPath, Name: "Audit log", Icon: "audit"},
 			{Path: "/app/settings", Name: "Settings", Icon: "settings", Tabs: []menuItem{
 				{Path: "/app/settings/keys", Name: "API keys"},
+				{Path: agentsPath, Name: "Agents"},
 				{Path: "/app/settings/people", Name: "People"},
 				{Path: "/app/settings/password", Name: "Password"},
 				{Path: "/app/settings/about", Name: "About"},

@@ -55,6 +55,8 @@ func routes() []route {
 		{"GET", keysPath, reader, listKeys},
 		{"POST", keysPath, writer, createKey},
 		{"POST", keysPath + "/{key}/revoke", writer, revokeKey},
+		{"GET", agentsPath, reader, connectAgent},
+		{"POST", agentsPath, writer, createAgentKey},
 		{"GET", peoplePath, reader, listPeople},
 		{"POST", peoplePath, writer, addPerson},
 		{"POST", peoplePath + "/{person}/scope", writer, setPersonScope},

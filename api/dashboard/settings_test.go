@@ -41,8 +41,8 @@ func (a *account) CreateKey(_ context.Context, n config.NewKey) (string, *config
 	if a.err != nil {
 		return "", nil, a.err
 	}
-	k := &config.Key{ID: fmt.Sprint("key_", len(a.keys)+1), Name: n.Name, Scope: n.Scope, Last4: "zzzz",
-		ExpiresAt: n.ExpiresAt}
+	k := &config.Key{ID: fmt.Sprint("key_", len(a.keys)+1), Name: n.Name, Scope: n.Scope, Agent: n.Agent,
+		Last4: "zzzz", ExpiresAt: n.ExpiresAt}
 	a.keys, a.nonces[n.Nonce] = append([]*config.Key{k}, a.keys...), k
 	return "rly_live_secret" + k.ID, k, nil
 }
@@ -334,13 +334,14 @@ func TestReaderSeesNoControlsOfSettings(t *testing.T) {
 	r.people.person.Scope = config.Read
 	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders", Scope: config.ReadWrite}}
 	b := r.signedIn()
-	for _, path := range []string{keysPath, peoplePath} {
+	for _, path := range []string{keysPath, peoplePath, agentsPath} {
 		page := b.get(path).want(200)
 		if strings.Contains(page.main(), "<form") || strings.Contains(page.main(), "popovertarget") {
 			t.Errorf("%s shows a reader a control: %s", path, page.main())
 		}
 	}
 	b.post(keysPath, url.Values{"name": {"a"}}).want(403)
+	b.post(agentsPath, url.Values{"name": {"a"}}).want(403)
 	b.post(peoplePath, url.Values{"email": {"a@example.com"}}).want(403)
 	b.get(settingsPath).wantRedirect(keysPath)
 }

@@ -1,0 +1,103 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+const agentsPath = "/app/settings/agents"
+
+// agentKeyVariable is the environment variable that holds the key on the machine of an agent: configurations name it,
+// so that they can be committed.
+const agentKeyVariable = "EVENTRELAY_API_KEY"
+
+// agentsPage is the data of the page that connects agents.
+type agentsPage struct {
+	Form      *form
+	Lifetimes []option
+	Clients   []agentClient
+	Variable  string
+	Connected int // keys of agents that work now
+	madeKey
+}
+
+// agentClient says how a program connects to the agent server.
+type agentClient struct {
+	Name, Place string // Place is a file or "a shell"
+	Text        string
+	Shell       bool // Text is a command
+	Hint        string
+}
+
+// agentClients returns the configuration of each program, from its documentation: Claude Code ("MCP"), Cursor ("Model
+// Context Protocol"), VS Code ("MCP configuration reference"), Codex CLI ("MCP"), and mcp-remote for Claude Desktop,
+// which starts local programs only.
+func agentClients(base string) []agentClient {
+	type object = map[string]any
+	url := base + "/mcp"
+	header := func(value string) object { return object{"Authorization": value} }
+	bridge := []string{"-y", "mcp-remote", url, "--header", "Authorization:${AUTHORIZATION}"}
+	if strings.HasPrefix(base, "http://") {
+		bridge = append(bridge, "--allow-http")
+	}
+	return []agentClient{
+		{Name: "Claude Code", Place: "a shell", Shell: true,
+			Text: "claude mcp add --transport http eventrelay " + url +
+				" \\\n  --header \"Authorization: Bearer $" + agentKeyVariable + "\""},
+		{Name: "Cursor", Place: ".cursor/mcp.json", Text: configText(object{"mcpServers": object{"eventrelay": object{
+			"url": url, "headers": header("Bearer ${env:" + agentKeyVariable + "}")}}})},
+		{Name: "VS Code", Place: ".vscode/mcp.json", Hint: "VS Code asks for the key once and keeps it.",
+			Text: configText(object{
+				"inputs": []object{{"type": "promptString", "id": "eventrelay-key", "description": "EventRelay API key",
+					"password": true}},
+				"servers": object{"eventrelay": object{"type": "http", "url": url,
+					"headers": header("Bearer ${input:eventrelay-key}")}}})},
+		{Name: "Codex CLI", Place: "~/.codex/config.toml",
+			Text: "[mcp_servers.eventrelay]\nurl = \"" + url + "\"\nbearer_token_env_var = \"" + agentKeyVariable + "\""},
+		{Name: "Claude Desktop", Place: "claude_desktop_config.json",
+			Hint: "Put the key in place of rly_live_…: this file cannot name a variable. It needs Node.js.",
+			Text: configText(object{"mcpServers": object{"eventrelay": object{"command": "npx", "args": bridge,
+				"env": object{"AUTHORIZATION": "Bearer rly_live_…"}}}})},
+	}
+}
+
+// configText returns v as JSON that a person reads.
+func configText(v any) string {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		panic(err) // only texts and lists of them are encoded
+	}
+	return string(text)
+}
+
+// connectAgent shows how agents are connected and, to a writer, the form for a key.
+func connectAgent(v *visit) error { return showAgents(v, &agentsPage{Form: newForm(nil, "")}) }
+
+func showAgents(v *visit, p *agentsPage) error {
+	p.Lifetimes, p.Clients, p.Variable = lifetimes, agentClients(v.cfg.BaseURL), agentKeyVariable
+	now := v.deps.Now()
+	for _, k := range v.deps.Keys.Keys(v.person.Account) {
+		if k.Agent && k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)) {
+			p.Connected++
+		}
+	}
+	return v.page("agents", p)
+}
+
+// createAgentKey creates the key of an agent, which reads and changes nothing, and shows its text once.
+func createAgentKey(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Read, Agent: true})
+	if err != nil {
+		return err
+	}
+	if ok {
+		f = newForm(nil, "")
+	}
+	return showAgents(v, &agentsPage{Form: f, madeKey: made})
+}
