@@ -14,9 +14,9 @@ import (
 func TestAgentIsConnected(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	page := b.get(agentsPath).want(200, "none yet", "Claude Code", origin+"/mcp", "action=tool.called")
+	page := b.get(agentsPath).want(200, "no key yet", "Claude Code", origin+"/mcp", "action=tool.called")
 	form := url.Values{"nonce": {page.nonceOf(agentsPath)}, "name": {" claude <b>"}, "expires": {"90"}}
-	b.post(agentsPath, form).want(200, "rly_live_secretkey_1", "claude &lt;b&gt;", "only time it is shown", "1 connected")
+	b.post(agentsPath, form).want(200, "rly_live_secretkey_1", "claude &lt;b&gt;", "only time it is shown", "1 active key")
 	if k := r.account.keys[0]; !k.Agent || k.Scope != config.Read || k.Name != "claude <b>" ||
 		!k.ExpiresAt.Equal(r.now.AddDate(0, 0, 90)) {
 		t.Errorf("created %+v", k)
@@ -27,7 +27,7 @@ func TestAgentIsConnected(t *testing.T) {
 	}
 	r.now = r.now.AddDate(0, 0, 91)
 	b = r.signedIn()
-	b.get(agentsPath).want(200, "none yet")
+	b.get(agentsPath).want(200, "no key yet")
 	form["expires"], form["nonce"] = []string{"31"}, []string{b.get(agentsPath).nonceOf(agentsPath)}
 	b.post(agentsPath, form).want(400, `href="#f-expires"`)
 	form["expires"], form["name"] = []string{""}, []string{" "}

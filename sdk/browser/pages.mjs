@@ -78,6 +78,7 @@ export async function seed(relay, receiver, label) {
     at('usage', '/usage'),
     at('audit', '/audit'),
     at('keys', '/settings/keys'),
+    at('agents', '/settings/agents'),
     at('people', '/settings/people'),
     at('password', '/settings/password'),
     at('about', '/settings/about'),
