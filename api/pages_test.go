@@ -199,6 +199,33 @@ func TestOpenTabsCauseFewFlushes(t *testing.T) {
 	}
 }
 
+// Ten tabs that show the figures of the desk, reloaded every second, share their reads of the store: each figure is
+// read once in ten seconds, so they cause less than one flush a second.
+func TestOpenTabsOfTheDeskShareReads(t *testing.T) {
+	var seconds, reads int
+	began := time.Now()
+	c := newClient(t, withRates(0, 0, 0), func(_ *api.Config, d *api.Deps) {
+		d.Now = func() time.Time { return began.Add(time.Duration(seconds) * time.Second) }
+	})
+	c.fake.OverviewFunc = func(string, time.Time) (event.Overview, error) { reads++; return event.Overview{}, nil }
+	c.fake.TrafficFunc = func(string) (event.DestinationTraffic, error) { reads++; return event.DestinationTraffic{}, nil }
+	c.fake.LastDaysFunc = func() (*event.UsageDays, error) {
+		reads++
+		return &event.UsageDays{From: time.Now(), To: time.Now(), Figures: event.Figures{AsOf: time.Now()}}, nil
+	}
+	p := newPages(c)
+	paths := []string{"/app", "/app/endpoints", "/app/endpoints/" + c.endpoint(nil).text("id"), "/app/usage"}
+	const tabs, span, figures = 10, 30, 3
+	for seconds = range span {
+		for tab := range tabs {
+			p.open("GET", paths[tab%len(paths)], http.StatusOK)
+		}
+	}
+	if most := figures * (span/10 + 1); reads < figures || reads > most {
+		t.Errorf("%d reads of the store in %d s, at most %d", reads, span, most)
+	}
+}
+
 // poll fetches a part of a page as live.js does.
 func (p *pages) poll(path, target string) {
 	p.t.Helper()

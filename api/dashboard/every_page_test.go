@@ -1,0 +1,134 @@
+package dashboard
+
+import (
+	"errors"
+	"html"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// pageVariables are the ids that the tests of all pages put into paths. A new page needs its variable here, and the
+// answers of its calls in everyPageRig.
+var pageVariables = strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1", "{event}", "evt_1", "{run}",
+	"run_1", "{recovery}", "rec_1", "{finding}", "fnd_1", "{drain}", "drn_1", "{fixture}", "fix_1", "{domain}", "dom_1",
+	"{list}", "usage-days")
+
+// everyPageRig answers the calls of all pages.
+func everyPageRig(t *testing.T) *rig {
+	r := newEndpointRig(t)
+	for _, other := range []*rig{replayRig(t), eventRig(t), newWorkbenchRig(t), alertRig(t), operationRig(t)} {
+		maps.Copy(r.api.responses, other.api.responses)
+	}
+	for path, body := range map[string]string{
+		"/v1/endpoints": `{"data":[` + sampleEndpoint + `]}`, "/v1/findings": `{"data":[` + oneFinding + `]}`,
+		"/v1/findings/fnd_1": oneFinding, "/v1/findings/fnd_1/occurrences": emptyList,
+		"/v1/drains": `{"data":[` + oneDrain + `]}`, "/v1/drains/drn_1": oneDrain,
+		"/v1/fixtures": `{"data":[` + oneFixture + `]}`, "/v1/fixtures/fix_1": oneFixture,
+		"/v1/fixtures/export": `{}`, "/v1/events/evt_1/attempts": emptyList,
+		"/v1/domains": `{"data":[` + oneDomain + `]}`, "/v1/domains/dom_1": oneDomain,
+	} {
+		r.api.on("GET "+path, http.StatusOK, body)
+	}
+	return r
+}
+
+// everyPage returns the paths of all pages behind the sign-in, with their access.
+func everyPage(t *testing.T) map[string]access {
+	pages := map[string]access{}
+	for _, x := range routes() {
+		if path := pageVariables.Replace(x.path); x.method == http.MethodGet && x.access != public {
+			if pages[path] = x.access; strings.Contains(path, "{") {
+				t.Fatalf("pageVariables lacks a variable of %s", path)
+			}
+		}
+	}
+	pages[newReplayPath+"?endpoint_id=ep_1"], pages[newRecoveryPath+"?endpoint_id=ep_1"] = writer, writer
+	pages[eventsPath+"?status=failed"] = reader
+	return pages
+}
+
+var (
+	linkTag = regexp.MustCompile(`href="(/app[^"]*)"`)
+	postTag = regexp.MustCompile(`<form[^>]* method="post"[^>]* action="([^"]*)"`)
+)
+
+// A person who may only read sees no link and no form, on any page, that would be refused, and each chart with its
+// table.
+func TestReadPersonIsOfferedNothingThatIsRefused(t *testing.T) {
+	r := everyPageRig(t)
+	r.people.person.Scope = config.Read
+	b := r.signedIn()
+	offered := func(page, method, target string) {
+		u, err := url.Parse(html.UnescapeString(target))
+		if err != nil {
+			t.Fatalf("%s: %v", page, err)
+		}
+		found, _ := r.d.match(httptest.NewRequest(method, u.Path, nil))
+		if x, ok := found[method]; !ok || x.access == writer {
+			t.Errorf("%s offers %s %s, which is refused", page, method, target)
+		}
+	}
+	for path, who := range everyPage(t) {
+		if who == writer {
+			b.get(path).want(http.StatusForbidden)
+			continue
+		}
+		a := b.get(path)
+		if a.code != http.StatusOK && a.code != http.StatusSeeOther {
+			t.Errorf("%s: %d %s", path, a.code, a.main())
+		}
+		if charts := strings.Count(a.body, `<svg class="g bars"`); charts > strings.Count(a.body, "<summary>Figures<") {
+			t.Errorf("%s has %d charts, not all with a table", path, charts)
+		}
+		for _, link := range linkTag.FindAllStringSubmatch(a.body, -1) {
+			offered(path, http.MethodGet, link[1])
+		}
+		for _, form := range postTag.FindAllStringSubmatch(a.body, -1) {
+			offered(path, http.MethodPost, form[1])
+		}
+	}
+}
+
+// saysUnavailable matches what pages say in place of data that they could not read.
+var saysUnavailable = regexp.MustCompile(`is unavailable|cannot be read|does not answer|not known|Unavailable`)
+
+// While ClickHouse does not answer, every page that shows something of it stays up and says so.
+func TestEveryPageWithoutTheEventStore(t *testing.T) {
+	r := everyPageRig(t)
+	i := strings.Index(overviewJSON, `"traffic":`)
+	r.api.on("GET /v1/overview", http.StatusOK, overviewJSON[:i]+`"traffic":null}`)
+	ofStore := []string{"/v1/overview"}
+	for _, path := range strings.Fields(`events events/evt_1 events/evt_1/attempts events/evt_1/signature usage usage/daily
+		endpoints/ep_1/traffic audit findings findings/fnd_1/occurrences recoveries/rec_1/items`) {
+		ofStore = append(ofStore, "/v1/"+path)
+		r.api.on("GET /v1/"+path, http.StatusServiceUnavailable, storeAway)
+	}
+	r.account.usesErr, r.account.keys = errors.New("no store"), []*config.Key{{ID: "key_1", Name: "orders"}}
+	b := r.signedIn()
+	for path, who := range everyPage(t) {
+		before := len(r.api.calls)
+		a := b.get(path)
+		if path == eventsPath+"/evt_1/body" || strings.HasPrefix(path, csvPath) {
+			a.want(http.StatusServiceUnavailable) // a file
+			continue
+		}
+		shows := path == keysPath
+		for _, c := range r.api.calls[before:] {
+			shows = shows || c.Method == http.MethodGet && slices.Contains(ofStore, c.Path)
+		}
+		switch {
+		case a.code != http.StatusOK && a.code != http.StatusSeeOther && a.code != http.StatusServiceUnavailable:
+			t.Errorf("%s: %d %s", path, a.code, a.main())
+		case shows && !saysUnavailable.MatchString(a.main()):
+			t.Errorf("%s (%v) does not say that something is missing: %s", path, who, a.main())
+		}
+	}
+}
