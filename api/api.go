@@ -109,6 +109,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	x.drains.leaks = leaks
 	x.dsns = &dsns{core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, leaks: leaks,
 		baseURL: cfg.BaseURL}
+	x.detection = &detection{core: c, config: deps.Config, limits: deps.Limits, scanners: secrets.NewScanners(leaks)}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: newMetrics(deps.Metrics).done}
 	a.router = newRouter(&cfg, &deps, x.routes(), a.idempotent)
@@ -149,6 +150,7 @@ type resources struct {
 	findings     *findings
 	fixtures     *fixtures
 	overviews    *overviews
+	detection    *detection
 }
 
 // newResources takes the scanners of both uses: with the rules for receipts, and with those for leaks.
@@ -243,6 +245,8 @@ func (x *resources) routes() []route {
 		{"/v1/fixtures/export", methods{"GET": x.fixtures.exportFixtures}},
 		{"/v1/fixtures/{fixture}", methods{"GET": x.fixtures.readFixture, "PATCH": x.fixtures.updateFixture,
 			"DELETE": x.fixtures.deleteFixture}},
+		{"/v1/settings/detection", methods{"GET": x.detection.readDetection, "PATCH": x.detection.updateDetection}},
+		{tryPath, methods{"POST": x.detection.tryRules}},
 		{"/v1/overview", methods{"GET": x.overviews.readOverview}},
 		{"/v1/endpoints/{endpoint}/traffic", methods{"GET": x.overviews.readTraffic}},
 		{"/v1/usage", methods{"GET": x.usage.readUsage}},

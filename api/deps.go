@@ -103,6 +103,7 @@ type Configuration interface {
 	DSNs
 	Findings
 	Fixtures
+	DetectionSettings
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
 }
@@ -164,6 +165,13 @@ type DSNs interface {
 	// UpdateDSN calls change with a copy of the newest DSN, and again after a write conflict.
 	UpdateDSN(ctx context.Context, id string, change func(*config.DSN) error) (*config.DSN, error)
 	DeleteDSN(ctx context.Context, id string) error
+}
+
+// DetectionSettings reads and changes what the account looks for beside the built-in rules.
+type DetectionSettings interface {
+	Settings() *config.Settings
+	// UpdateDetection calls change with a copy of the newest settings, and again after a write conflict.
+	UpdateDetection(ctx context.Context, change func(*config.Detection) error) (*config.Settings, error)
 }
 
 // Fixtures reads and changes test fixtures. One that has expired counts as deleted. A change returns after this node

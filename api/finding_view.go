@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -77,7 +78,7 @@ var ruleNames = map[string]string{
 // how bad, the configuration decides.
 func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
 	v := &findingView{
-		ID: f.ID, Object: "finding", Kind: f.Kind, Rule: f.Rule, Name: ruleNames[f.Rule], Severity: f.Severity.String(),
+		ID: f.ID, Object: "finding", Kind: f.Kind, Rule: f.Rule, Severity: f.Severity.String(),
 		Status: f.Status, Masked: orNull(f.Masked), Fingerprint: orNull(f.Fingerprint), Sources: row.Sources,
 		FirstSeen: web.Time(row.FirstSeen), LastSeen: web.Time(row.LastSeen), Occurrences: row.Occurrences,
 		Unverified: f.Unverified, Test: f.Test, KeyID: orNull(f.KeyID), Environment: orNull(row.Environment),
@@ -86,16 +87,27 @@ func (a *findings) view(f *config.Finding, row *finding.Row) *findingView {
 		ResolvedAt: web.Time(f.ResolvedAt), RegressedAt: web.Time(f.RegressedAt), Note: orNull(f.Note),
 		UpdatedBy: orNull(f.UpdatedBy), Version: f.Version,
 	}
-	if rule := a.rules[f.Rule]; rule != nil {
-		v.Name, v.Provider, v.DocsURL = rule.Name, orNull(rule.Provider), orNull(rule.Docs)
-	}
-	if v.Name == "" { // a rule of a customer or of another version
-		v.Name = strings.TrimPrefix(f.Rule, finding.CustomPrefix)
-	}
+	provider, docs := "", ""
+	v.Name, provider, docs = a.describeRule(f)
+	v.Provider, v.DocsURL = orNull(provider), orNull(docs)
 	for i, l := range row.Locations {
 		v.Locations[i] = locationView{l.Location, l.Count, web.Time(l.LastSeen)}
 	}
 	return v
+}
+
+// describeRule returns the name of a finding's rule, and its provider and page if they are known. A rule of the account
+// may be deleted, or another version's: then the finding knows its name.
+func (a *findings) describeRule(f *config.Finding) (name, provider, docs string) {
+	if rule := a.rules[f.Rule]; rule != nil {
+		return rule.Name, rule.Provider, rule.Docs
+	}
+	if strings.HasPrefix(f.Rule, finding.CustomPrefix) {
+		if rule := a.own.Settings().Detection.Rule(f.Rule); rule != nil {
+			return rule.Name, "", rule.Docs
+		}
+	}
+	return cmp.Or(ruleNames[f.Rule], f.RuleName, strings.TrimPrefix(f.Rule, finding.CustomPrefix)), "", ""
 }
 
 // firstHitOf is what the configuration knows of the hits of a finding.

@@ -22,10 +22,12 @@ type findings struct {
 	hits   FindingReader
 	leaks  *secrets.Scanner // masks keys in notes
 	rules  map[string]*secrets.Rule
+	own    DetectionSettings // rules of the account
 }
 
 func newFindings(c *core, deps *Deps, leaks *secrets.Scanner) *findings {
-	f := &findings{core: c, states: deps.Config, hits: deps.Findings, leaks: leaks, rules: map[string]*secrets.Rule{}}
+	f := &findings{core: c, states: deps.Config, hits: deps.Findings, leaks: leaks, rules: map[string]*secrets.Rule{},
+		own: deps.Config}
 	rules := leaks.Rules()
 	for i := range rules {
 		f.rules[rules[i].ID] = &rules[i]

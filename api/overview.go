@@ -238,10 +238,8 @@ func (a *overviews) addFindings(to *counted[openFindingView], account string) {
 		if presence != config.Present || f.Account != account {
 			continue
 		}
-		x := openFindingView{ID: f.ID, Rule: f.Rule, Name: f.Rule, Masked: orNull(f.Masked), OpenedAt: web.Time(f.OpenedAt)}
-		if rule := a.findings.rules[f.Rule]; rule != nil {
-			x.Name = rule.Name
-		}
+		x := openFindingView{ID: f.ID, Rule: f.Rule, Masked: orNull(f.Masked), OpenedAt: web.Time(f.OpenedAt)}
+		x.Name, _, _ = a.findings.describeRule(f)
 		to.add(x)
 	}
 }

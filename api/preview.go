@@ -19,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// previewPath is a POST that changes nothing: read access is enough, and it remembers no Idempotency-Key.
+// previewPath is a POST that changes nothing; see changesNothing.
 const previewPath = "/v1/endpoints/{endpoint}/transformation/preview"
 
 const (

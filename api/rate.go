@@ -25,7 +25,7 @@ var classNames = [classes]string{"read", "write", "send"}
 
 func classOf(method, path string) class {
 	switch {
-	case method == http.MethodGet, path == previewPath:
+	case method == http.MethodGet, changesNothing(path):
 		return classRead
 	case path == sendPath, path == batchPath:
 		return classSend

@@ -71,7 +71,7 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls
 	}
 	for _, x := range routes {
 		if post := x.methods["POST"]; post != nil && x.path != sendPath && x.path != batchPath &&
-			x.path != previewPath {
+			!changesNothing(x.path) {
 			x.methods["POST"] = repeats.withIdempotency(x.path, post)
 		}
 		rt.mux.Path(x.path).Name(x.path)
@@ -197,10 +197,14 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(text), strings.EqualFold(scheme, "bearer") // RFC 9110, 11.1: schemes are case-insensitive
 }
 
+// changesNothing reports whether a POST to a path only computes something: read access is enough, and it remembers no
+// Idempotency-Key.
+func changesNothing(path string) bool { return path == previewPath || path == tryPath }
+
 // authorize checks the scope of the key or person by the method alone, before any id is looked up.
 func authorize(key *config.Key, method, path string) error {
 	switch {
-	case method == http.MethodGet, path == previewPath:
+	case method == http.MethodGet, changesNothing(path):
 		return nil
 	case key.Agent:
 		return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,

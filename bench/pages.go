@@ -123,6 +123,7 @@ func (m *readBench) pageKinds() []pageKind {
 		same("log drains", "/drains", "/drains?limit=50"),
 		{name: "API keys", page: fixedPath("/app/settings/keys")},
 		{name: "people", page: fixedPath("/app/settings/people")},
+		{name: "detection rules", page: fixedPath("/app/settings/detection")},
 		{name: "about", page: fixedPath("/app/settings/about")},
 	}
 }

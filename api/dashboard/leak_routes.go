@@ -1,6 +1,6 @@
 package dashboard
 
-// leakRoutes are the pages and actions of findings, log drains and domains.
+// leakRoutes are the pages and actions of findings, log drains, domains and detection rules.
 func leakRoutes() []route {
 	return []route{
 		{"GET", findingsPath, reader, listFindings},
@@ -19,5 +19,9 @@ func leakRoutes() []route {
 		{"GET", domainPath, reader, showDomain},
 		{"POST", domainPath + "/verify", writer, verifyDomain},
 		{"POST", domainPath + "/delete", writer, deleteDomain},
+		{"GET", detectionPath, reader, showDetection},
+		{"POST", detectionPath, writer, saveRule},
+		{"POST", detectionPath + "/remove", writer, removeRule},
+		{"POST", detectionPath + "/try", reader, tryLine},
 	}
 }

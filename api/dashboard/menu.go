@@ -42,6 +42,7 @@ func menu() []menuGroup {
 				{Path: "/app/settings/keys", Name: "API keys"},
 				{Path: agentsPath, Name: "Agents"},
 				{Path: "/app/settings/people", Name: "People"},
+				{Path: detectionPath, Name: "Detection rules"},
 				{Path: "/app/settings/password", Name: "Password"},
 				{Path: "/app/settings/about", Name: "About"},
 			}},

@@ -249,9 +249,9 @@ func TestReadPersonReachesNoAction(t *testing.T) {
 	b := rig.signedIn()
 	id := strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1", "{event}", "evt_1", "{key}", "key_1",
 		"{person}", rig.people.person.ID)
-	// The own session and password, and a preview, which the API allows a read key too.
+	// The own session and password, and what only computes something, which the API allows a read key too.
 	allowed := []string{signInPath, signOutPath, "/app/sign-out-everywhere", linkPath + "{token}", passwordPath,
-		changePasswordPath, workbenchPath}
+		changePasswordPath, workbenchPath, detectionPath + "/try"}
 	for _, x := range routes() {
 		if x.method != http.MethodPost || slices.Contains(allowed, x.path) {
 			continue

@@ -13,8 +13,8 @@ func (d *Decider) next(old *config.Finding, h *finding.Hit, now time.Time) (*con
 	severity, key := d.recognizeKey(h)
 	if old == nil {
 		return &config.Finding{
-			Kind: h.Kind, Rule: h.Rule, Severity: severity, Status: finding.Open, Unverified: h.Unverified, Test: h.Test,
-			Masked: h.Masked, Fingerprint: h.Fingerprint, KeyID: key, OpenedAt: now,
+			Kind: h.Kind, Rule: h.Rule, RuleName: h.RuleName, Severity: severity, Status: finding.Open,
+			Unverified: h.Unverified, Test: h.Test, Masked: h.Masked, Fingerprint: h.Fingerprint, KeyID: key, OpenedAt: now,
 			First: config.FirstHit{At: h.At, Source: h.Source, Sender: h.Sender, Label: h.Location.Label},
 		}, finding.Opened
 	}

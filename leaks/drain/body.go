@@ -61,7 +61,7 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 	defer cancel()
 	wire.pace = func(n int) error { return d.pace(ctx, in.drain, n, wire) }
 	sum := sha256.New()
-	stream := d.deps.Scanner.NewStream(found.add)
+	stream := found.scanner.NewStream(found.add)
 	defer func() {
 		stream.Stop()
 		_ = stream.Close() // it has nothing left to scan

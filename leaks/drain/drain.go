@@ -53,6 +53,8 @@ type Configuration interface {
 	// LeakedKey returns the API key whose text has that fingerprint and whether it is accepted now; nil if there is none.
 	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 	intake.Configuration
+	// CustomRules returns the account's own rules, and a revision that changes with them.
+	CustomRules() (rules []secrets.Custom, revision int64)
 }
 
 // Tokens takes tokens from buckets that hold those of one second and are shared by all nodes; see limit.Limiter. If
@@ -71,7 +73,7 @@ type Window interface {
 type Deps struct {
 	Metrics  prometheus.Registerer
 	Config   Configuration
-	Scanner  *secrets.Scanner
+	Scanner  *secrets.Scanner // of built-in rules; those of the account are added
 	Producer intake.Producer
 	Tokens   Tokens
 	Records  Window          // hit records of each drain
@@ -89,6 +91,7 @@ type Drain struct {
 	counters *intake.Counters
 	bounds   intake.Bounds
 	running  *slots
+	scanners *secrets.Scanners
 }
 
 // New returns a Drain and registers its metrics. Run reports what it receives.
@@ -98,7 +101,7 @@ func New(cfg Config, deps Deps) *Drain {
 	d := &Drain{
 		cfg: cfg, deps: deps, front: &front, metrics: newMetrics(deps.Metrics),
 		counters: intake.NewCounters(cfg.Node, cfg.Partitions, deps.Producer), running: newSlots(),
-		bounds: intake.Bounds{Config: deps.Config, Findings: deps.Findings},
+		bounds: intake.Bounds{Config: deps.Config, Findings: deps.Findings}, scanners: secrets.NewScanners(deps.Scanner),
 	}
 	front.Respond = d.respond
 	return d

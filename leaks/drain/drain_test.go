@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -52,6 +53,45 @@ func TestSecretsBecomeHits(t *testing.T) {
 			}
 			w.mustNotHold(secret, leak(2), token)
 		})
+	}
+}
+
+// ownRule returns a rule of the account.
+func ownRule(severity secrets.Severity) secrets.Custom {
+	return secrets.Custom{ID: "custom:acme", Name: "Acme key", Prefixes: []string{"acme_"}, Charset: "alnum", Min: 20,
+		Max: 64, Left: "word", Right: "word", Severity: severity}
+}
+
+// The account's own rules apply from the next request after they change. Their hits have the rule's name and severity,
+// and no fingerprint: equal texts in two applications are two findings.
+func TestOwnRulesApply(t *testing.T) {
+	w := newWorld(t)
+	secret := "acme_" + leak(1)[8:]
+	body := `{"app":"a","msg":"` + secret + `"}` + "\n" + `{"app":"b","msg":"` + secret + " " + leak(2) + `"}`
+	w.post(202, `{"app":"a","msg":"`+secret+`"}`)
+	if n := len(w.hits()); n != 0 {
+		t.Fatalf("%d hits before there is a rule", n)
+	}
+	w.own, w.revision = []secrets.Custom{ownRule(secrets.Critical)}, 1
+	w.post(202, body, "User-Agent", "shipper "+secret)
+	byApp := map[string]*finding.Hit{}
+	for _, h := range w.hits() {
+		if h.Rule == "stripe-secret-live" {
+			continue
+		}
+		if byApp[h.Location.Label] = h; h.Rule != "custom:acme" || h.RuleName != "Acme key" ||
+			h.Severity != finding.High || h.Fingerprint != "" || !h.Billed {
+			t.Errorf("%+v", h)
+		}
+	}
+	if len(w.hits()) != 3 || len(byApp) != 2 || byApp["a"].Finding == byApp["b"].Finding {
+		t.Errorf("%d hits; of the rule: %v", len(w.hits()), byApp)
+	}
+	w.mustNotHold(secret)
+	w.own, w.revision = nil, 2
+	w.post(202, body+" again")
+	if n := len(w.hits()); n != 4 { // the built-in rule's alone
+		t.Errorf("%d hits after the rule was removed", n)
 	}
 }
 

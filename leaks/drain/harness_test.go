@@ -56,6 +56,9 @@ type world struct {
 	keysErr  error                  // of FindingKeys
 	secrets  config.DrainSecrets
 
+	own      []secrets.Custom
+	revision int64
+
 	mu       sync.Mutex // guards what follows
 	known    map[string]bool
 	knowsAll bool                     // all findings are known
@@ -122,6 +125,8 @@ func (w *world) addKey(text string, key *config.Key) {
 	}
 	w.keys[keys.Fingerprint(keys.SaltedHash([]byte(text)))] = key
 }
+
+func (w *world) CustomRules() ([]secrets.Custom, int64) { return w.own, w.revision }
 
 func (w *world) HasFinding(id string) bool { return w.knowsAll || w.known[id] }
 

@@ -41,7 +41,8 @@ type hits struct {
 	drain    *Drain
 	ctx      context.Context //nolint:containedctx // of the request that it belongs to
 	of       *request
-	at       time.Time // the arrival
+	scanner  *secrets.Scanner // with the account's own rules
+	at       time.Time        // the arrival
 	remoteIP netip.Addr
 	method   string
 	agent    string
@@ -82,8 +83,10 @@ type hitKey struct {
 type secretKey struct{ rule, fingerprint string }
 
 func (d *Drain) newHits(r *http.Request, of *request) *hits {
+	rules, revision := d.deps.Config.CustomRules()
 	return &hits{
-		drain: d, ctx: r.Context(), of: of, at: d.deps.Now().UTC(), remoteIP: web.InfoOf(r).Client, method: r.Method,
+		drain: d, ctx: r.Context(), of: of, scanner: d.scanners.For(of.to.Account, revision, rules),
+		at: d.deps.Now().UTC(), remoteIP: web.InfoOf(r).Client, method: r.Method,
 		agent: r.UserAgent(), index: map[hitKey]*hit{}, first: map[secretKey]*hit{},
 		extra: map[string]int{}, groups: map[group][]*hit{},
 	}
@@ -257,21 +260,16 @@ func (h *hits) severity(rule *secrets.Rule, fingerprint string, known *hit) (sev
 			keyID = key.ID
 		}
 	}
-	of, err := finding.ParseSeverity(string(rule.Severity))
-	if err != nil {
-		panic("BUG: rule " + rule.ID + ": " + err.Error()) // package secrets checks its rules
-	}
-	return finding.SeverityOf(finding.Context{
-		Rule: rule.ID, Severity: of, Kind: finding.Secret, Source: finding.Drain,
-		Server: rule.Exposure == secrets.Server, Test: rule.Test, KeyWorks: accepted,
-	}), keyID
+	c := finding.ContextOf(rule)
+	c.Source, c.KeyWorks = finding.Drain, accepted
+	return finding.SeverityOf(c), keyID
 }
 
 // newHit returns the hit of a secret, without what depends on its fingerprint.
 func (h *hits) newHit(f secrets.Found, source line) *hit {
 	return &hit{offset: f.Offset, Hit: finding.Hit{
 		Account: h.of.to.Account, At: h.at, ObservedAt: source.at, N: 1, Kind: finding.Secret, Rule: f.Rule.ID,
-		Source: finding.Drain, Channel: h.of.detected, Sender: h.of.to.ID,
+		RuleName: f.Rule.CustomName(), Source: finding.Drain, Channel: h.of.detected, Sender: h.of.to.ID,
 		Test: f.Rule.Test, Billed: !f.Rule.Test, Masked: f.Rule.Mask(f.Secret),
 		Environment: h.clean(source.environment), Release: h.clean(source.release),
 		Method: h.method, Agent: h.clean(h.agent), RemoteIP: h.remoteIP,
@@ -286,6 +284,6 @@ func (h *hits) clean(text string) string {
 	if text == "" {
 		return ""
 	}
-	masked, _ := h.drain.deps.Scanner.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
+	masked, _ := h.scanner.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
 	return string(masked)
 }

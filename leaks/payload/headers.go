@@ -21,7 +21,7 @@ func (x *scan) scanHeaders() {
 	for _, f := range x.e.Header {
 		x.headers = append(append(x.headers, f.Value...), '\n')
 	}
-	x.s.tokens.Scan(x.headers, func(m secrets.Match) bool {
+	x.tokens.Scan(x.headers, func(m secrets.Match) bool {
 		name := x.headerAt(m.Start)
 		return carriesCredentials(name) || x.add(match{Match: m, in: x.headers, header: name})
 	})

@@ -34,6 +34,8 @@ type Configuration interface {
 	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
 	// HasFinding reports whether the configuration has a finding with that id.
 	HasFinding(id string) bool
+	// CustomRules returns the account's own rules, and a revision that changes with them.
+	CustomRules() (rules []secrets.Custom, revision int64)
 	// FindingRoom returns how many new findings of a severity a sender may open; see config.Control.
 	FindingRoom(sender string, severity finding.Severity) int
 }
@@ -61,8 +63,8 @@ type Deps struct {
 // Scanner scans payloads. It is safe for concurrent use.
 type Scanner struct {
 	deps    Deps
-	tokens  *secrets.Scanner // what is looked for
-	leaks   *secrets.Scanner // masks all secrets in untrusted text
+	tokens  *secrets.Scanners // what is looked for
+	leaks   *secrets.Scanners // mask all secrets in untrusted text
 	metrics *metrics
 }
 
@@ -90,7 +92,7 @@ func New(deps Deps) (*Scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Scanner{deps, tokens, leaks, newMetrics(deps.Metrics)}, nil
+	return &Scanner{deps, secrets.NewScanners(tokens), secrets.NewScanners(leaks), newMetrics(deps.Metrics)}, nil
 }
 
 // Scan produces the hits of events and returns when the log has acknowledged them. It repeats what fails until ctx
@@ -99,6 +101,7 @@ func (s *Scanner) Scan(ctx context.Context, events []*event.Event) error {
 	var gathered []*hit
 	x := &scan{s: s} // one for all events: it has their buffers
 	endpoints := map[string]endpoint{}
+	rules, revision := s.deps.Config.CustomRules()
 	for _, e := range events {
 		from, known := endpoints[e.Endpoint]
 		if !known {
@@ -108,6 +111,7 @@ func (s *Scanner) Scan(ctx context.Context, events []*event.Event) error {
 		if !from.scans || e.OnlyGroup != "" { // what one group processes again was scanned before
 			continue
 		}
+		x.tokens, x.leaks = s.tokens.For(e.Account, revision, rules), s.leaks.For(e.Account, revision, rules)
 		x.e, x.name, x.headers, x.found, x.list = e, from.name, x.headers[:0], x.found[:0], nil
 		if err := x.run(ctx); err != nil {
 			return err
@@ -138,6 +142,8 @@ type hit struct {
 // scan is the scan of one event.
 type scan struct {
 	s       *Scanner
+	tokens  *secrets.Scanner // with the account's own rules, as leaks
+	leaks   *secrets.Scanner
 	e       *event.Event
 	name    string // of the endpoint
 	headers []byte
@@ -161,7 +167,7 @@ func (x *scan) run(ctx context.Context) error {
 	if x.unverified() {
 		body = body[:min(len(body), maxUnverified)]
 	}
-	x.s.tokens.Scan(body, func(m secrets.Match) bool { return x.add(match{Match: m, in: body}) })
+	x.tokens.Scan(body, func(m secrets.Match) bool { return x.add(match{Match: m, in: body}) })
 	x.scanHeaders()
 	x.s.metrics.bytes.Add(float64(len(body) + len(x.headers)))
 	if len(x.found) == 0 {
@@ -231,6 +237,7 @@ func (x *scan) newHit(m match, name string) *hit {
 	}
 	h := x.hit(m.Rule.ID, name)
 	h.ID = finding.HitID(x.e.Endpoint, x.e.ID.Text(id.Event), offset)
+	h.RuleName = m.Rule.CustomName()
 	h.Channel, h.Test, h.Masked = channel, m.Rule.Test, m.Rule.Mask(m.in[m.Start:m.End])
 	return h
 }
@@ -262,14 +269,9 @@ func (x *scan) setSeverity(h *hit, rule *secrets.Rule) {
 			h.KeyID = key.ID
 		}
 	}
-	of, err := finding.ParseSeverity(string(rule.Severity))
-	if err != nil {
-		panic("BUG: rule " + rule.ID + ": " + err.Error()) // package secrets checks its rules
-	}
-	h.Severity = finding.SeverityOf(finding.Context{
-		Rule: rule.ID, Severity: of, Kind: finding.Secret, Source: finding.Event, Server: true, Test: rule.Test,
-		KeyWorks: accepted,
-	})
+	c := finding.ContextOf(rule)
+	c.Source, c.KeyWorks = finding.Event, accepted
+	h.Severity = finding.SeverityOf(c)
 }
 
 // countBeyond counts a secret that has no record of its own.
@@ -301,6 +303,6 @@ func (x *scan) clean(text string) string {
 	if text == "" {
 		return ""
 	}
-	masked, _ := x.s.leaks.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
+	masked, _ := x.leaks.MaskAll(nil, []byte(finding.CleanLine(text, maxText)))
 	return string(masked)
 }

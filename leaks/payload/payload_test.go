@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -37,6 +38,8 @@ type world struct {
 	known    map[string]bool
 	room     int
 	registry *prometheus.Registry
+	own      []secrets.Custom
+	revision int64
 
 	mu      sync.Mutex // guards what follows
 	records []*stream.Record
@@ -70,6 +73,8 @@ func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {
 	key := w.keys[fingerprint]
 	return key, key != nil
 }
+
+func (w *world) CustomRules() ([]secrets.Custom, int64) { return w.own, w.revision }
 
 func (w *world) HasFinding(id string) bool                    { return w.known[id] }
 func (w *world) FindingRoom(_ string, _ finding.Severity) int { return w.room }
@@ -177,6 +182,22 @@ func TestBodiesAreScanned(t *testing.T) {
 		if strings.Contains(string(r.Value), leak(1)[8:]) {
 			t.Error("a record has the secret")
 		}
+	}
+}
+
+// The account's own rules apply to events too, with their names and severities and without fingerprints.
+func TestOwnRulesApplyToEvents(t *testing.T) {
+	w := newWorld(t)
+	e := received(`{"a":"acme_` + leak(1)[8:] + `"}`)
+	if w.scan(e); len(w.hits()) != 0 {
+		t.Fatal("a hit before there is a rule")
+	}
+	w.revision, w.own = 1, []secrets.Custom{{ID: "custom:acme", Name: "Acme key", Prefixes: []string{"acme_"},
+		Charset: "alnum", Min: 20, Max: 64, Left: "word", Right: "word", Severity: secrets.Low}}
+	h := w.only(e)
+	if h.Rule != "custom:acme" || h.RuleName != "Acme key" || h.Severity != finding.Low || h.Fingerprint != "" ||
+		h.Location.Pointer != "/a" || h.Masked != "acme_***"+leak(1)[len(leak(1))-4:] {
+		t.Errorf("%+v", h)
 	}
 }
 

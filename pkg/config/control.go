@@ -1,6 +1,6 @@
 // Package config is the configuration of the service: account, endpoints, destinations, API keys, replay runs, recovery
-// jobs, alerts, users, erasures, log drains, domains, DSNs, test fixtures, the service secret and remembered answers.
-// They are entities of the replicated log in pkg/conflog, so every node has all of them in memory.
+// jobs, alerts, users, erasures, log drains, domains, DSNs, settings, test fixtures, the service secret and remembered
+// answers. They are entities of the replicated log in pkg/conflog, so every node has all of them in memory.
 //
 // Secrets that must be shown or used again are sealed (AES-256-GCM under a master key) in records, snapshots and
 // memory. API keys and ingest tokens are found by their SHA-256.
@@ -83,6 +83,7 @@ type Control struct {
 	dsns
 	findings
 	fixtures
+	settings
 	documents
 }
 
@@ -123,7 +124,8 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
 		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, secrets: secrets{core},
 		erasures: erasures{core}, drains: drains{core}, domains: domains{core}, dsns: dsns{core},
-		findings: findings{core}, fixtures: fixtures{core}, documents: documents{core},
+		findings: findings{core}, fixtures: fixtures{core}, settings: settings{core},
+		documents: documents{core},
 	}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified

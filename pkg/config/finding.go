@@ -20,7 +20,8 @@ type Finding struct {
 	Meta
 	Kind       finding.Kind     `json:"kind"`
 	Rule       string           `json:"rule"`
-	Severity   finding.Severity `json:"severity"` // the highest of its hits
+	RuleName   string           `json:"rule_name,omitempty"` // of a customer's rule, which may be deleted
+	Severity   finding.Severity `json:"severity"`            // the highest of its hits
 	Status     finding.Status   `json:"status"`
 	Unverified bool             `json:"unverified,omitempty"` // no hit was verified
 	Test       bool             `json:"test,omitempty"`       // only decoys were found

@@ -91,7 +91,7 @@ var kindTable = [kinds]kindInfo{
 		info("drain", conflog.AuditAll, conflog.Bounds{MaxCount: MaxDrains, ErrCount: ErrTooManyDrains}),
 		func() value { return &Drain{} }, true, true},
 
-	kindSettings: opaque("settings", conflog.AuditAll),
+	kindSettings: {info("settings", conflog.AuditAll, conflog.Bounds{}), func() value { return &Settings{} }, true, false},
 	// Changes that the service makes by itself are not audited. A finding can always be moved: it grows by a few bytes.
 	kindFinding: {
 		info("finding", conflog.AuditRequested, conflog.Bounds{

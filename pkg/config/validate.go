@@ -50,6 +50,8 @@ func validate(v value, checkURL func(string) error) error {
 		return v.validate()
 	case *DSN:
 		return v.validate()
+	case *Settings:
+		return v.validate()
 	case *Fixture:
 		return v.validate()
 	case *Erasure:

@@ -12,6 +12,7 @@ import (
 	"hash/fnv"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
 )
 
 // Prefixes of ids and fingerprints.
@@ -52,7 +53,7 @@ const (
 	// RuleGeneric finds values by the name beside them. Its severity does not depend on the context.
 	RuleGeneric = "generic-secret"
 	// CustomPrefix begins the ids of rules that a customer defines.
-	CustomPrefix = "custom:"
+	CustomPrefix = secrets.CustomPrefix
 )
 
 // Valid reports whether s is the id of a finding.

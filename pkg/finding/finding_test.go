@@ -18,7 +18,7 @@ func fullHit() *Hit {
 	return &Hit{
 		Account: "acc_1", Finding: (&Keys{Salt: []byte("salt")}).ID("r", "fpr_1", [16]byte{}),
 		ID: HitID("drn_1", "r1", 9), Day: "2026-03-01", At: arrival, ObservedAt: arrival.Add(-time.Hour), N: 3,
-		Kind: Secret, Rule: "r", Source: Drain, Channel: "generic", Sender: "drn_1", Severity: Critical,
+		Kind: Secret, Rule: "r", RuleName: "Key", Source: Drain, Channel: "generic", Sender: "drn_1", Severity: Critical,
 		Unverified: true, Test: true, Billed: true, Masked: "sk_live_***abcd", Fingerprint: "fpr_1", Location: location,
 		LocationHash: location.Hash(), Environment: "production", Release: "1.2", KeyID: "key_1", Method: "POST",
 		Agent: "vector/0.1", RemoteIP: netip.MustParseAddr("192.0.2.1"),
@@ -215,6 +215,8 @@ func TestSeverityDependsOnTheContext(t *testing.T) {
 		"test key":         {Context{Severity: Critical, Server: true, Public: true, Test: true}, Low},
 		"generic":          {Context{Rule: RuleGeneric, Severity: Critical, Server: true, Public: true}, Medium},
 		"custom":           {Context{Rule: "custom:x", Severity: Low}, Medium},
+		"custom, set low":  {Context{Rule: "custom:x", Own: Low, Severity: Low}, Low},
+		"custom, set high": {Context{Rule: "custom:x", Own: Critical, Public: true, Server: true}, High},
 		"tripwire used":    {Context{Kind: Tripwire, Source: FromTripwire, Test: true}, Critical},
 		"tripwire in logs": {Context{Kind: Tripwire, Source: Drain, Severity: Critical}, High},
 		"our own key":      {Context{Severity: High, Source: Drain, KeyWorks: true}, Critical},

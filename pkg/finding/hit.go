@@ -21,12 +21,14 @@ type Hit struct {
 	// At is the arrival, ObservedAt the line's own time. Encode sets ObservedAt to At when it is zero or later than At.
 	At, ObservedAt time.Time
 	// N is how often it was seen in this request, at least 1.
-	N       uint32
-	Kind    Kind
-	Rule    string // id of the rule
-	Source  Source
-	Channel string // the part of the source: log, response, report; a drain's platform; body or header of an event
-	Sender  string // drn_…, dsn_…, scn_…, trw_… or ep_…
+	N    uint32
+	Kind Kind
+	Rule string // id of the rule
+	// RuleName is the name of a customer's rule, which may be deleted later; empty for a built-in one.
+	RuleName string
+	Source   Source
+	Channel  string // the part of the source: log, response, report; a drain's platform; body or header of an event
+	Sender   string // drn_…, dsn_…, scn_…, trw_… or ep_…
 	// Severity is that of the rule in this context; see SeverityOf.
 	Severity Severity
 	// Unverified: only a browser's DSN or an event without a verified signature says so. Anybody could have sent it.
@@ -46,14 +48,15 @@ type Hit struct {
 
 // Bounds of the text of a hit, in bytes; those of a location are beside Location.
 const (
-	maxMasked  = 80
-	maxRule    = 100
-	maxName    = 100 // environment, release, channel, method
-	maxAgent   = 300
-	dayLayout  = time.DateOnly
-	hitType    = "hit"
-	countsType = "counts"
-	version    = 1
+	maxMasked   = 80
+	maxRule     = 100
+	maxRuleName = 400 // 100 characters
+	maxName     = 100 // environment, release, channel, method
+	maxAgent    = 300
+	dayLayout   = time.DateOnly
+	hitType     = "hit"
+	countsType  = "counts"
+	version     = 1
 )
 
 // hitJSON is the encoding of a Hit. Names are short because there are many records.
@@ -69,6 +72,7 @@ type hitJSON struct {
 	N            uint32     `json:"n"`
 	Kind         Kind       `json:"kind"`
 	Rule         string     `json:"rule"`
+	RuleName     string     `json:"rname,omitempty"`
 	Source       Source     `json:"src"`
 	Channel      string     `json:"chn,omitempty"`
 	Sender       string     `json:"snd"`
@@ -104,7 +108,8 @@ func (h *Hit) Encode() []byte {
 	b, err := json.Marshal(hitJSON{
 		Version: version, Type: hitType, Account: h.Account, Finding: h.Finding, ID: h.ID[:], Day: day,
 		At: at.UnixMilli(), ObservedAt: observed.UnixMilli(), N: max(h.N, 1), Kind: h.Kind,
-		Rule: CleanLine(h.Rule, maxRule), Source: h.Source, Channel: CleanLine(h.Channel, maxName), Sender: h.Sender,
+		Rule: CleanLine(h.Rule, maxRule), RuleName: CleanLine(h.RuleName, maxRuleName), Source: h.Source,
+		Channel: CleanLine(h.Channel, maxName), Sender: h.Sender,
 		Severity: min(max(h.Severity, Low), Critical), Unverified: h.Unverified, Test: h.Test, Billed: h.Billed,
 		Masked: CleanLine(h.Masked, maxMasked), Fingerprint: h.Fingerprint, Location: location, LocationHash: hash[:],
 		Environment: CleanLine(h.Environment, maxName), Release: CleanLine(h.Release, maxName), KeyID: h.KeyID,
@@ -154,7 +159,7 @@ func Decode(value []byte) (*Hit, error) {
 	return &Hit{
 		Account: w.Account, Finding: w.Finding, ID: [16]byte(w.ID), Day: w.Day,
 		At: time.UnixMilli(w.At).UTC(), ObservedAt: time.UnixMilli(w.ObservedAt).UTC(), N: w.N, Kind: w.Kind,
-		Rule: w.Rule, Source: w.Source, Channel: w.Channel, Sender: w.Sender, Severity: w.Severity,
+		Rule: w.Rule, RuleName: w.RuleName, Source: w.Source, Channel: w.Channel, Sender: w.Sender, Severity: w.Severity,
 		Unverified: w.Unverified, Test: w.Test, Billed: w.Billed, Masked: w.Masked, Fingerprint: w.Fingerprint,
 		Location: w.Location, LocationHash: [16]byte(w.LocationHash), Environment: w.Environment, Release: w.Release,
 		KeyID: w.KeyID, Method: w.Method, Agent: w.Agent, RemoteIP: w.RemoteIP,

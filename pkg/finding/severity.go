@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eventrelay/relay/pkg/secrets"
 )
 
 // Severity says how much harm a finding can do; the greater, the worse. Its text is critical, high, medium or low.
@@ -57,6 +59,7 @@ func (s *Severity) UnmarshalText(text []byte) (err error) {
 type Context struct {
 	Rule     string   // id of the rule
 	Severity Severity // of the rule
+	Own      Severity // of a rule of the account's settings; zero = it is another one
 	Kind     Kind
 	Source   Source
 	// Public means that everybody could read it: a scan found it, or a server's SDK in a response.
@@ -69,6 +72,19 @@ type Context struct {
 	KeyWorks bool
 }
 
+// ContextOf returns what a rule says about the severity of its hits.
+func ContextOf(rule *secrets.Rule) Context {
+	s, err := ParseSeverity(string(rule.Severity))
+	if err != nil {
+		panic("BUG: rule " + rule.ID + ": " + err.Error()) // package secrets checks its rules
+	}
+	c := Context{Rule: rule.ID, Severity: s, Kind: Secret, Server: rule.Exposure == secrets.Server, Test: rule.Test}
+	if rule.CustomName() != "" {
+		c.Own = s
+	}
+	return c
+}
+
 // SeverityOf returns the severity of a hit: that of the rule, changed by where the secret was seen.
 func SeverityOf(c Context) Severity {
 	switch {
@@ -78,6 +94,8 @@ func SeverityOf(c Context) Severity {
 		return High
 	case c.Test:
 		return Low
+	case c.Own != 0:
+		return min(c.Own, High)
 	case c.Rule == RuleGeneric || strings.HasPrefix(c.Rule, CustomPrefix):
 		return Medium
 	case c.Public && c.Server:

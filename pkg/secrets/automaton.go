@@ -28,7 +28,6 @@ type automaton struct {
 }
 
 const (
-	root = uint16(0)
 	// maxClasses is a state's stride in the table.
 	maxClasses = 64
 	maxStates  = 1 << 16 / maxClasses

@@ -54,11 +54,14 @@ func sources(t testing.TB) []byte {
 // BenchmarkScan reports the speed of the scanner for one core, in CPU time, that of a loop that only reads every byte,
 // alternating with it, and their ratio: on a busy machine the ratio is what compares.
 func BenchmarkScan(b *testing.B) {
-	s := newLeaks(b)
+	base := newLeaks(b)
 	for _, text := range []struct {
 		name string
 		b    []byte
-	}{{"logs", logLines(4 << 20)}, {"sources", sources(b)}} {
+		s    *Scanner
+	}{{"logs", logLines(4 << 20), base}, {"sources", sources(b), base},
+		{"logs with own rules", logLines(4 << 20), with(b, base, ownRules(MaxCustomRules)...)}} {
+		s := text.s
 		b.Run(text.name, func(b *testing.B) {
 			b.ReportAllocs()
 			var scan, bytewise time.Duration

@@ -50,6 +50,8 @@ func (m *Match) beats(other *Match) bool {
 	switch length := m.End - m.Start; {
 	case m.Rule.Generic != other.Rule.Generic:
 		return other.Rule.Generic
+	case m.Rule.custom != other.Rule.custom:
+		return other.Rule.custom
 	case length != other.End-other.Start:
 		return length > other.End-other.Start
 	default:

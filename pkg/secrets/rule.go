@@ -69,7 +69,8 @@ type Rule struct {
 
 	shape
 
-	order int // in rules.json
+	order  int  // in rules.json
+	custom bool // a customer's
 }
 
 // shape is how a rule's credentials look.

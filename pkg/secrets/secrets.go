@@ -33,6 +33,7 @@ type Match struct {
 type Scanner struct {
 	rules     []Rule
 	automaton *automaton
+	own       *automaton // of a customer's rules; nil = none
 	// gates are on for leaks: stop words, known examples and entropy.
 	gates bool
 	stop  [256][]string // by their first character, in lower case
@@ -78,31 +79,38 @@ func NewSubset(use Use, keep func(*Rule) bool) (*Scanner, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	var err error
+	s.automaton, err = s.compile(s.rules)
+	return s, err
+}
+
+// compile returns the automaton of rules, and extends reach and behind to them.
+func (s *Scanner) compile(rules []Rule) (*automaton, error) {
 	var patterns []pattern
-	for i := range s.rules {
-		r := &s.rules[i]
+	for i := range rules {
+		r := &rules[i]
 		for _, text := range r.patterns() {
 			patterns = append(patterns, pattern{r, text})
 			s.behind = max(s.behind, maxDepth+r.Lead.Max)
 			s.reach = max(s.reach, len(text)+r.reach())
 		}
 	}
-	var err error
-	s.automaton, err = newAutomaton(patterns)
-	return s, err
+	return newAutomaton(patterns)
 }
 
-// Rules returns the scanner's rules in the order of rules.json. Callers must not change them.
+// Rules returns the scanner's rules in the order of rules.json, and after them a customer's. Callers must not change
+// them.
 func (s *Scanner) Rules() []Rule { return s.rules }
 
 // Scan calls emit for every credential in b, in order of position, until emit returns false. Matches do not overlap:
-// of two that would, a specific rule beats a generic one, then the longer match wins, then the rule that stands first.
+// of two that would, a specific rule beats a customer's, and that a generic one, then the longer match wins, then the
+// rule that stands first.
 // Scan allocates nothing when nothing matches.
 func (s *Scanner) Scan(b []byte, emit func(Match) bool) {
 	var p pending
-	state := root
+	state := states{}
 	for i, found := 0, false; ; {
-		if i, state, found = s.automaton.next(b, i, state); !found {
+		if i, state, found = s.next(b, i, state); !found {
 			p.flush(len(b), emit)
 			return
 		}
@@ -113,11 +121,43 @@ func (s *Scanner) Scan(b []byte, emit func(Match) bool) {
 	}
 }
 
+// states are those of both automatons.
+type states struct{ builtIn, own uint16 }
+
+// next reads b from a position until a prefix ends or b does; see automaton.next. Both automatons read each byte in one
+// pass: their lookups do not wait for each other.
+func (s *Scanner) next(b []byte, i int, at states) (int, states, bool) {
+	found := false
+	if s.own == nil {
+		i, at.builtIn, found = s.automaton.next(b, i, at.builtIn)
+		return i, at, found
+	}
+	x, y := s.automaton, s.own
+	for ; i < len(b); i++ {
+		at.builtIn = x.table[at.builtIn|uint16(x.class[b[i]])]
+		at.own = y.table[at.own|uint16(y.class[b[i]])]
+		if at.builtIn >= x.accepting || at.own >= y.accepting {
+			return i + 1, at, true
+		}
+	}
+	return i, at, false
+}
+
 // matchAt adds the matches of all prefixes that end at a position to p.
-func (s *Scanner) matchAt(b []byte, end int, state uint16, p *pending) {
+func (s *Scanner) matchAt(b []byte, end int, at states, p *pending) {
 	b = b[:min(len(b), end+s.reach)]
-	for i := range s.automaton.patternsAt(state) {
-		pattern := &s.automaton.patternsAt(state)[i]
+	if at.builtIn >= s.automaton.accepting {
+		s.match(b, end, s.automaton.patternsAt(at.builtIn), p)
+	}
+	if s.own != nil && at.own >= s.own.accepting {
+		s.match(b, end, s.own.patternsAt(at.own), p)
+	}
+}
+
+// match adds the matches of prefixes whose heads end at a position to p.
+func (s *Scanner) match(b []byte, end int, patterns []pattern, p *pending) {
+	for i := range patterns {
+		pattern := &patterns[i]
 		if p.hasLonger(pattern.rule, end) {
 			continue
 		}

@@ -32,7 +32,7 @@ type Stream struct {
 	base   int64 // offset of window[0] in the stream
 	// i and state are how far the automaton has read.
 	i       int
-	state   uint16
+	state   states
 	pending pending
 	stopped bool
 }
@@ -87,7 +87,7 @@ func (t *Stream) Close() error {
 func (t *Stream) scan(to int) {
 	for !t.stopped {
 		found := false
-		if t.i, t.state, found = t.s.automaton.next(t.window[:to], t.i, t.state); !found {
+		if t.i, t.state, found = t.s.next(t.window[:to], t.i, t.state); !found {
 			// A match that waits keeps its part of the window: without this a window with no further prefix never moves on.
 			t.stopped = !t.pending.flush(t.i-t.s.behind, t.report)
 			return

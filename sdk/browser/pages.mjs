@@ -80,6 +80,7 @@ export async function seed(relay, receiver, label) {
     at('keys', '/settings/keys'),
     at('agents', '/settings/agents'),
     at('people', '/settings/people'),
+    at('detection', '/settings/detection'),
     at('password', '/settings/password'),
     at('about', '/settings/about'),
     at('not-found', '/nothing'),

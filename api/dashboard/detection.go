@@ -1,0 +1,246 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+const (
+	detectionPath = settingsPath + "/detection"
+	detectionAPI  = "/v1/settings/detection"
+)
+
+// ruleData is one of the account's own rules, as the API says it.
+type ruleData struct {
+	ID       string      `json:"id"`
+	Name     string      `json:"name"`
+	Prefixes []string    `json:"prefixes"`
+	Charset  string      `json:"charset"`
+	Min      int         `json:"min"`
+	Max      int         `json:"max"`
+	Left     string      `json:"left"`
+	Right    string      `json:"right"`
+	Entropy  json.Number `json:"entropy"`
+	Severity string      `json:"severity"`
+	DocsURL  *string     `json:"docs_url"`
+}
+
+// Path is the page with the form of the rule.
+func (r *ruleData) Path() string { return detectionPath + "?" + url.Values{"rule": {r.ID}}.Encode() }
+
+// Key identifies the rule in the page.
+func (r *ruleData) Key() string { return strings.TrimPrefix(r.ID, secrets.CustomPrefix) }
+
+// Shape says what the rule looks for.
+func (r *ruleData) Shape() string {
+	length := fmt.Sprintf("%d to %d", r.Min, r.Max)
+	if r.Min == r.Max {
+		length = fmt.Sprint(r.Min)
+	}
+	return fmt.Sprintf("%s, then %s characters of %s", strings.Join(r.Prefixes, " or "), length, r.Charset)
+}
+
+// values are the fields of the rule's form.
+func (r *ruleData) values() url.Values {
+	return url.Values{"id": {r.Key()}, "name": {r.Name}, "prefixes": {strings.Join(r.Prefixes, "\n")},
+		"charset": {r.Charset}, "min": {fmt.Sprint(r.Min)}, "max": {fmt.Sprint(r.Max)}, "left": {r.Left},
+		"right": {r.Right}, "entropy": {r.Entropy.String()}, "severity": {r.Severity}, "docs_url": {textOf(r.DocsURL)}}
+}
+
+// newRule has the values of the form for a new rule.
+var newRule = ruleData{Charset: "alnum", Min: 16, Max: 128, Left: "word", Right: "word", Entropy: "0",
+	Severity: "medium"}
+
+// ruleBody is the rule that a form asks for, as the API takes it.
+func ruleBody(f *form) map[string]any {
+	return map[string]any{
+		"id": secrets.CustomPrefix + strings.TrimSpace(f.Value("id")), "name": strings.TrimSpace(f.Value("name")),
+		"prefixes": asList(f.Value("prefixes")), "charset": f.Value("charset"), "min": asNumber(f.Value("min")),
+		"max": asNumber(f.Value("max")), "left": f.Value("left"), "right": f.Value("right"),
+		"entropy": asNumber(f.Value("entropy")), "severity": f.Value("severity"),
+		"docs_url": asTextOrNull(strings.TrimSpace(f.Value("docs_url"))),
+	}
+}
+
+// detectionData are the account's own rules.
+type detectionData struct {
+	Rules   []ruleData `json:"rules"`
+	Version int        `json:"version"`
+}
+
+// index returns the position of a rule; -1 if there is none.
+func (d *detectionData) index(id string) int {
+	return slices.IndexFunc(d.Rules, func(r ruleData) bool { return r.ID == id })
+}
+
+// tryData is what was found in a text.
+type tryData struct {
+	Matches []struct {
+		Rule     string `json:"rule"`
+		Name     string `json:"name"`
+		Severity string `json:"severity"`
+		Masked   string `json:"masked"`
+		Line     int    `json:"line"`
+	} `json:"matches"`
+	Total  int64  `json:"total"`
+	Masked string `json:"masked"`
+}
+
+// detectionPage is the data of the page of the account's own rules.
+type detectionPage struct {
+	*detectionData
+	Form    *form
+	Changed *ruleData // the rule that the form changes; nil: it makes a new one
+	TryForm *form
+	Tried   *tryData // nil: no text was tried
+}
+
+// Charsets and the lists below are the choices of the form.
+func (*detectionPage) Charsets() []option {
+	var all []option
+	hints := map[string]string{"alnum": "letters and digits", "word": "letters, digits and _", "hex": "0–9, a–f, A–F",
+		"urlsafe": "letters, digits, - and _", "base64": "letters, digits, +, / and =", "digit": "digits"}
+	for _, name := range secrets.Charsets() {
+		text := name
+		if hint := hints[name]; hint != "" {
+			text += ": " + hint
+		}
+		all = append(all, option{Value: name, Text: text})
+	}
+	return all
+}
+
+// Lefts are what may not stand before a key.
+func (*detectionPage) Lefts() []option {
+	return []option{{Value: "word", Text: "no letter, digit or _"}, {Value: "charset", Text: "no such character"}}
+}
+
+// Rights are what may not stand behind a key.
+func (p *detectionPage) Rights() []option {
+	return append(p.Lefts(), option{Value: "any", Text: "anything: longer keys are cut"})
+}
+
+// Severities are those of findings.
+func (*detectionPage) Severities() []option { return findingSeverities[1:] }
+
+// readDetection reads the account's own rules for their page.
+func readDetection(v *visit) (*detectionPage, error) {
+	p := &detectionPage{detectionData: &detectionData{}, Form: editForm(newRule.values()),
+		TryForm: newForm(url.Values{}, "")}
+	return p, v.get(detectionAPI, nil, p.detectionData)
+}
+
+// change makes the form of the page change a rule.
+func (p *detectionPage) change(id string) error {
+	if id == "" {
+		return nil
+	}
+	i := p.index(id)
+	if i < 0 {
+		return web.Missing("There is no such rule any more. Nothing was changed.")
+	}
+	p.Changed = &p.Rules[i]
+	p.Form = editForm(p.Changed.values())
+	return nil
+}
+
+func showDetection(v *visit) error {
+	p, err := readDetection(v)
+	if err != nil {
+		return err
+	}
+	if err := p.change(v.r.URL.Query().Get("rule")); err != nil {
+		return err
+	}
+	return v.page("detection", p)
+}
+
+// saveRule makes a rule, or changes one.
+func saveRule(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	p, err := readDetection(v)
+	if err != nil {
+		return err
+	}
+	if err := p.change(f.Value("rule")); err != nil {
+		return err
+	}
+	stored := p.Form.values
+	p.Form = f
+	if p.Changed != nil {
+		if status, stale := f.isStale(stored); stale {
+			v.status = status
+			return v.page("detection", p)
+		}
+	}
+	rules, at := make([]any, len(p.Rules)), len(p.Rules)
+	for i := range p.Rules {
+		rules[i] = &p.Rules[i]
+	}
+	if p.Changed == nil {
+		rules = append(rules, nil)
+	} else {
+		at = p.index(p.Changed.ID)
+	}
+	rules[at] = ruleBody(f)
+	err = v.send("PATCH", detectionAPI, map[string]any{"rules": rules, "version": p.Version}, "", nil)
+	if x, ok := errors.AsType[*apiError](err); ok && x.Status != http.StatusForbidden {
+		x.Param = strings.TrimPrefix(x.Param, fmt.Sprintf("rules[%d].", at))
+		v.status = f.reject(x, stored)
+		return v.page("detection", p)
+	} else if err != nil {
+		return err
+	}
+	return v.redirect(detectionPath, "Saved. It applies to what arrives from now on.")
+}
+
+// removeRule removes a rule. The findings that it has made stay.
+func removeRule(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	p, err := readDetection(v)
+	if err != nil {
+		return err
+	}
+	if i := p.index(f.Value("rule")); i >= 0 {
+		body := map[string]any{"rules": slices.Delete(p.Rules, i, i+1), "version": p.Version}
+		if err := v.send("PATCH", detectionAPI, body, "", nil); err != nil {
+			return err
+		}
+	}
+	return v.redirect(detectionPath, "Removed. Its findings stay.")
+}
+
+// tryLine shows what would be found in a text. The page has masks only, and nobody keeps the text.
+func tryLine(v *visit) error {
+	f, err := v.form()
+	if err != nil {
+		return err
+	}
+	p, err := readDetection(v)
+	if err != nil {
+		return err
+	}
+	p.Tried = &tryData{}
+	err = v.send("POST", detectionAPI+"/try", map[string]any{"text": unixLines(f.Value("text"))}, "", p.Tried)
+	if x, ok := errors.AsType[*apiError](err); ok {
+		p.Tried = nil
+		v.status = p.TryForm.setError(x)
+	} else if err != nil {
+		return err
+	}
+	return v.page("detection", p)
+}

@@ -1,0 +1,280 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// tryPath is a POST that changes nothing; see changesNothing.
+const tryPath = "/v1/settings/detection/try"
+
+const (
+	// maxTryText is the length of a text to try rules on, in characters; maxTryMatches is how many matches are shown.
+	maxTryText, maxTryMatches = 16 << 10, 50
+	// tryRate is how many texts a second a key or a person may try.
+	tryRate = 10
+)
+
+// Defaults of a rule's members.
+const (
+	defaultCharset = "alnum"
+	defaultMin     = 16
+	defaultMax     = 128
+	defaultBeside  = "word"
+)
+
+// detection serves the account's own rules for secrets.
+type detection struct {
+	*core
+	config   DetectionSettings
+	limits   Limits
+	scanners *secrets.Scanners
+}
+
+// detectionView is the response body of GET and PATCH /v1/settings/detection.
+type detectionView struct {
+	Object    string       `json:"object"`
+	Rules     []customView `json:"rules"`
+	Version   int          `json:"version"`
+	UpdatedAt web.Time     `json:"updated_at"`
+	UpdatedBy *string      `json:"updated_by"`
+	Warnings  []warning    `json:"warnings,omitempty"`
+}
+
+// customView is one of the account's own rules.
+type customView struct {
+	secrets.Custom
+	DocsURL *string `json:"docs_url"`
+}
+
+func (a *detection) answer(w http.ResponseWriter, s *config.Settings, warnings []warning) {
+	v := detectionView{Object: "detection_settings", Rules: []customView{}, Version: s.Detection.Version,
+		UpdatedAt: web.Time(s.Detection.UpdatedAt), UpdatedBy: orNull(s.Detection.UpdatedBy), Warnings: warnings}
+	for _, r := range s.Detection.Rules {
+		v.Rules = append(v.Rules, customView{r, orNull(r.Docs)})
+	}
+	web.WriteJSON(w, http.StatusOK, v)
+}
+
+func (a *detection) readDetection(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
+	a.catchUp(r.Context())
+	a.answer(w, a.config.Settings(), nil)
+	return nil
+}
+
+func (a *detection) updateDetection(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	var in *input
+	after, err := a.config.UpdateDetection(r.Context(), func(d *config.Detection) error {
+		in = &input{}
+		before := slices.Clone(d.Rules)
+		a.merge(in, body, d)
+		if !slices.EqualFunc(before, d.Rules, equalRules) {
+			d.UpdatedBy = key.ID
+		}
+		return in.err
+	})
+	if err != nil {
+		return err
+	}
+	a.answer(w, after, in.warnings)
+	return nil
+}
+
+func equalRules(a, b secrets.Custom) bool {
+	prefixes := slices.Equal(a.Prefixes, b.Prefixes)
+	a.Prefixes, b.Prefixes = nil, nil
+	return prefixes && fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+// merge reads the members of the settings.
+func (a *detection) merge(in *input, body []byte, d *config.Detection) {
+	o := in.newObject("", body)
+	version := d.Version
+	o.integer("version", 0, 1<<53, &version)
+	if version != d.Version && in.err == nil {
+		in.err = &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
+			Message: fmt.Sprintf("is not that of the settings, which have been changed meanwhile and are now %d; read them "+
+				"and try again", d.Version)}
+	}
+	if o.isNull("rules") {
+		d.Rules = nil
+	} else if _, ok := o.raw("rules"); ok {
+		d.Rules = a.rules(in, o)
+	}
+	o.readOnly("object", "updated_at", "updated_by", "warnings")
+	o.warnUnknown()
+}
+
+// rules reads the member rules, which replaces all of the account's rules.
+func (a *detection) rules(in *input, o *object) (rules []secrets.Custom) {
+	for i, raw := range o.array("rules", secrets.MaxCustomRules) {
+		rules = append(rules, a.rule(in, fmt.Sprintf("rules[%d]", i), raw))
+	}
+	if in.err != nil {
+		return nil
+	}
+	if err := secrets.ValidateCustom(rules); err != nil {
+		in.failCustom(err)
+	}
+	return rules
+}
+
+// require refuses an object without a member.
+func (o *object) require(name string) {
+	if _, ok := o.raw(name); !ok {
+		o.fail(name, "is required")
+	}
+}
+
+// failCustom records an error of package secrets.
+func (in *input) failCustom(err error) {
+	if e, ok := errors.AsType[*secrets.CustomError](err); ok {
+		in.fail(e.Param, "%s", e.Message)
+	} else if in.err == nil {
+		in.err = err
+	}
+}
+
+// rule reads one rule.
+func (a *detection) rule(in *input, path string, raw []byte) secrets.Custom {
+	r := secrets.Custom{Charset: defaultCharset, Min: defaultMin, Max: defaultMax, Left: defaultBeside,
+		Right: defaultBeside, Severity: secrets.Medium}
+	o := in.newObject(path, raw)
+	for _, name := range []string{"id", "name", "prefixes"} {
+		o.require(name)
+	}
+	o.text("id", 1, len(secrets.CustomPrefix)+secrets.MaxCustomPrefix, &r.ID)
+	o.text("name", 1, secrets.MaxCustomName, &r.Name)
+	if masked, n := a.scanners.Base().MaskAll(nil, []byte(r.Name)); n > 0 {
+		r.Name = string(masked)
+		in.warn(o.param("name"), "contained a secret, which was masked: names are shown to everybody and stand in alerts")
+	}
+	a.prefixes(o, &r)
+	o.enum("charset", &r.Charset, secrets.Charsets()...)
+	o.integer("min", secrets.MinCustomLength, secrets.MaxCustomLength, &r.Min)
+	o.integer("max", secrets.MinCustomLength, secrets.MaxCustomLength, &r.Max)
+	o.enum("left", &r.Left, secrets.LeftBoundaries...)
+	o.enum("right", &r.Right, secrets.RightBoundaries...)
+	o.number("entropy", 0, secrets.MaxCustomEntropy, &r.Entropy)
+	severity := string(r.Severity)
+	o.enum("severity", &severity, severities...)
+	r.Severity = secrets.Severity(severity)
+	if !o.isNull("docs_url") {
+		o.text("docs_url", 0, secrets.MaxCustomDocs, &r.Docs)
+		if a.scanners.Base().Find(r.Docs) != nil {
+			o.fail("docs_url", "must not contain a secret")
+		}
+	}
+	o.warnUnknown()
+	return r
+}
+
+// prefixes reads the prefixes of a rule. A whole key in place of its beginning is refused: everybody reads the rules.
+func (a *detection) prefixes(o *object, r *secrets.Custom) {
+	for i, raw := range o.array("prefixes", secrets.MaxCustomRulePrefixes) {
+		name := fmt.Sprintf("prefixes[%d]", i)
+		text, problem := "", "must be "+kindString
+		if kindOf(raw) == kindString {
+			text, problem = textOf(raw, secrets.MinCustomPrefix, secrets.MaxCustomPrefix)
+		}
+		if problem == "" && a.scanners.Base().Find(text) != nil {
+			problem = "must be the beginning that all keys have in common, not a whole key"
+		}
+		if problem != "" {
+			o.fail(name, "%s", problem)
+			return
+		}
+		r.Prefixes = append(r.Prefixes, text)
+	}
+}
+
+// tryView is the response to a text that rules were tried on.
+type tryView struct {
+	Object  string         `json:"object"`
+	Matches []tryMatchView `json:"matches"`
+	Total   int            `json:"total"`
+	// Masked is the text with a mask in place of each secret.
+	Masked   string    `json:"masked"`
+	Warnings []warning `json:"warnings,omitempty"`
+}
+
+// tryMatchView is one secret in the text.
+type tryMatchView struct {
+	Rule     string `json:"rule"`
+	Name     string `json:"name"`
+	Severity string `json:"severity"` // in a line of a drain
+	Masked   string `json:"masked"`
+	Line     int    `json:"line"` // from 1 on
+}
+
+// tryRules scans a text with the account's rules, or with those of the request in their place. Nothing is stored,
+// counted or logged, and the answer has masks only.
+func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	if wait, _ := a.limits.TakeSharedToken("detection-try", key.ID, tryRate); wait > 0 {
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
+			Message: fmt.Sprintf("at most %d texts a second can be tried; wait as long as Retry-After says", tryRate)}
+	}
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	in, text := &input{}, ""
+	o := in.newObject("", body)
+	o.require("text")
+	o.text("text", 1, maxTryText, &text)
+	settings := a.config.Settings()
+	scanner := a.scanners.For(settings.Account, settings.Rev, settings.Detection.Rules)
+	if _, ok := o.raw("rules"); ok {
+		if rules := a.rules(in, o); in.err == nil {
+			scanner, in.err = a.scanners.Base().With(rules)
+		}
+	}
+	if o.warnUnknown(); in.err != nil {
+		return in.err
+	}
+	view := tryText(scanner, []byte(text))
+	view.Warnings = in.warnings
+	web.WriteJSON(w, http.StatusOK, view)
+	return nil
+}
+
+func tryText(scanner *secrets.Scanner, text []byte) *tryView {
+	v := &tryView{Object: "detection_try", Matches: []tryMatchView{}}
+	line, from := 1, 0
+	scanner.Scan(text, func(m secrets.Match) bool {
+		if v.Total++; v.Total > maxTryMatches {
+			return true
+		}
+		for _, c := range text[from:m.Start] {
+			if c == '\n' {
+				line++
+			}
+		}
+		from = m.Start
+		v.Matches = append(v.Matches, tryMatchView{Rule: m.Rule.ID, Name: m.Rule.Name,
+			Severity: severityInLogs(m.Rule), Masked: m.Rule.Mask(text[m.Start:m.End]), Line: line})
+		return true
+	})
+	masked, _ := scanner.MaskAll(nil, text)
+	v.Masked = string(masked)
+	return v
+}
+
+// severityInLogs returns the severity of a rule's hits in a log line.
+func severityInLogs(rule *secrets.Rule) string {
+	c := finding.ContextOf(rule)
+	c.Source = finding.Drain
+	return finding.SeverityOf(c).String()
+}

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	leaks "github.com/eventrelay/relay/pkg/secrets"
+)
+
+// settings has the methods for the settings of an account.
+type settings struct{ *core }
+
+// Settings are what an account has set beside its alerts. There is one per account, with the account's id.
+type Settings struct {
+	Meta
+	Detection Detection `json:"detection"`
+}
+
+// Detection is what an account looks for in log lines and stored events beside the built-in rules.
+type Detection struct {
+	Rules []leaks.Custom `json:"rules,omitempty"`
+	// Version counts the changes; 0 = there was none.
+	Version   int       `json:"version"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	UpdatedBy string    `json:"updated_by,omitempty"` // key_… or usr_…
+}
+
+// Rule returns the account's rule with that id; nil if there is none.
+func (d *Detection) Rule(id string) *leaks.Custom {
+	for i := range d.Rules {
+		if d.Rules[i].ID == id {
+			return &d.Rules[i]
+		}
+	}
+	return nil
+}
+
+// Settings returns the settings of the account, or those of a new one. Call it after Ready.
+func (c settings) Settings() *Settings {
+	a := c.Account()
+	if s, presence := findEntity[*Settings](c.core, kindSettings, a.ID); presence == Present {
+		return s
+	}
+	return &Settings{Meta: Meta{ID: a.ID, Account: a.ID, CreatedAt: a.CreatedAt, UpdatedAt: a.CreatedAt}}
+}
+
+// CustomRules returns the account's own rules, and the revision that changes with them. Before the account exists there
+// is none.
+func (c settings) CustomRules() (rules []leaks.Custom, revision int64) {
+	if c.Account() == nil {
+		return nil, 0
+	}
+	s := c.Settings()
+	return s.Detection.Rules, s.Rev
+}
+
+// UpdateDetection changes what the account looks for. alter gets a copy that it may modify; version and time are set
+// here. When another writer wins, alter is called again with a newer copy. Its error is returned unchanged.
+func (c settings) UpdateDetection(ctx context.Context, alter func(*Detection) error) (*Settings, error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return nil, err
+	}
+	change := func(s *Settings) error {
+		was := s.Detection.Version
+		if err := alter(&s.Detection); err != nil {
+			return err
+		}
+		s.Detection.Version = was
+		return nil
+	}
+	for {
+		s, err := c.updateSettings(ctx, change)
+		if !errors.Is(err, ErrNotFound) {
+			return s, err
+		}
+		first := *c.Settings()
+		if err := change(&first); err != nil {
+			return nil, err
+		}
+		first.UpdatedAt = c.now().UTC()
+		first.Detection.Version, first.Detection.UpdatedAt = 1, first.UpdatedAt
+		if s, err = addEntity(ctx, c.core, kindSettings, &first); !errors.Is(err, ErrConflict) {
+			return s, err
+		}
+	}
+}
+
+// updateSettings changes settings that exist, and counts the change.
+func (c settings) updateSettings(ctx context.Context, change func(*Settings) error) (*Settings, error) {
+	before, res, err := c.change(ctx, kindSettings, c.Account().ID, isExempt, func(old value) (value, error) {
+		next, err := changedEntity(c.core, kindSettings, old.(*Settings), change)
+		if s, changed := next.(*Settings); changed && err == nil {
+			s.Detection.Version++
+			s.Detection.UpdatedAt = s.UpdatedAt
+		}
+		return next, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if res.Entity != before {
+		c.WaitForPeers(ctx, res)
+	}
+	return c.value(res.Entity).(*Settings), nil
+}
+
+func (s *Settings) validate() error {
+	return errors.Join(requireRange("detection.version", s.Detection.Version, 0, 1<<53),
+		leaks.ValidateCustom(s.Detection.Rules))
+}
