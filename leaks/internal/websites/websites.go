@@ -3,6 +3,8 @@ package websites
 
 import (
 	"encoding/pem"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -145,7 +147,9 @@ type Site struct {
 // StartSite starts a website on loopback, which ends with the test.
 func StartSite(t testing.TB, handler http.Handler) *Site {
 	t.Helper()
-	srv := httptest.NewTLSServer(handler)
+	srv := httptest.NewUnstartedServer(handler)
+	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	_, port, err := net.SplitHostPort(srv.Listener.Addr().String())
 	if err != nil {

@@ -1,0 +1,183 @@
+package scan
+
+import (
+	"bytes"
+	"html"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	tokenizer "golang.org/x/net/html"
+
+	"github.com/eventrelay/relay/pkg/secrets"
+)
+
+const (
+	// maxSecrets bounds the secrets of one body.
+	maxSecrets = 1_000
+	// maxSitemap bounds the pages that a sitemap names.
+	maxSitemap = 50
+	// maxURL bounds the length of a URL that is requested.
+	maxURL = 2_048
+	// maxNext bounds the URLs that one body names.
+	maxNext = 20_000
+)
+
+// read looks for secrets in a body, and for what else it names.
+func (r *run) read(res *result) {
+	switch res.task.kind {
+	case page:
+		r.scanText(res, res.body, "")
+		if isHTML(res.body) {
+			r.readHTML(res)
+		}
+	case script:
+		r.scanText(res, res.body, "")
+		r.readScript(res, res.body)
+		if header := res.header.Get("SourceMap"); header != "" {
+			res.addMap(header)
+		}
+	case sourceMap:
+		r.readMap(res, res.body)
+	case sitemap:
+		r.readSitemap(res)
+	case probed, unknownPath:
+		r.scanText(res, res.body, "")
+	}
+}
+
+// scanText looks for secrets that must stay on servers. file is the source in a source map; empty otherwise.
+func (r *run) scanText(res *result, text []byte, file string) {
+	r.scanner.deps.Rules.Scan(text, func(m secrets.Match) bool {
+		if m.Rule.Exposure != secrets.Server {
+			return true // it is meant to be public
+		}
+		f := Found{Rule: m.Rule, Secret: text[m.Start:m.End], URL: shownURL(res.url), File: file}
+		if file != "" {
+			f.Line = 1 + bytes.Count(text[:m.Start], []byte{'\n'})
+		}
+		res.secrets = append(res.secrets, f)
+		return len(res.secrets) < maxSecrets
+	})
+}
+
+var htmlStart = regexp.MustCompile(`(?i)^\s*(?:<!--[^>]*-->\s*)*<(?:!doctype html|html|head|body|\?xml)`)
+
+// isHTML reports whether a body is a page, whatever its type is said to be.
+func isHTML(body []byte) bool { return htmlStart.Match(body[:min(len(body), 1<<10)]) }
+
+// readHTML queues the links and scripts of a page.
+func (r *run) readHTML(res *result) {
+	z := tokenizer.NewTokenizer(bytes.NewReader(res.body))
+	base, inScript := res.url, false
+	for {
+		switch z.Next() {
+		case tokenizer.ErrorToken:
+			return
+		case tokenizer.TextToken:
+			if inScript {
+				r.readScript(res, z.Raw())
+			}
+			inScript = false
+		case tokenizer.StartTagToken, tokenizer.SelfClosingTagToken:
+			name, attrs := readTag(z)
+			inScript = name == "script"
+			switch name {
+			case "base":
+				if u, err := res.url.Parse(attrs["href"]); err == nil {
+					base = u
+				}
+			case "a", "area":
+				r.addLink(res, base, attrs["href"])
+			case "iframe", "frame":
+				r.addLink(res, base, attrs["src"])
+			case "script":
+				r.addScript(res, base, attrs["src"])
+			case "link":
+				rel := strings.Fields(strings.ToLower(attrs["rel"]))
+				if slices.Contains(rel, "modulepreload") || slices.Contains(rel, "preload") && attrs["as"] == "script" {
+					r.addScript(res, base, attrs["href"])
+				}
+			}
+		}
+	}
+}
+
+// readTag returns the name of a tag and those attributes that may lead somewhere.
+func readTag(z *tokenizer.Tokenizer) (name string, attrs map[string]string) {
+	raw, more := z.TagName()
+	name, attrs = string(raw), map[string]string{}
+	for more {
+		var key, value []byte
+		key, value, more = z.TagAttr()
+		switch k := string(key); k {
+		case "href", "src", "rel", "as":
+			if _, repeated := attrs[k]; !repeated && len(value) <= maxURL {
+				attrs[k] = string(value)
+			}
+		}
+	}
+	return name, attrs
+}
+
+// parse returns the URL that a reference names, over https and without fragment and credentials; nil if it is none. A
+// page of the website that is linked with http is read over https.
+func (r *run) parse(base *url.URL, reference string) *url.URL {
+	reference = strings.TrimSpace(reference)
+	if reference == "" || len(reference) > maxURL {
+		return nil
+	}
+	u, err := base.Parse(reference)
+	if err != nil || u.Host == "" || u.Opaque != "" {
+		return nil
+	}
+	u.Fragment, u.RawFragment, u.User = "", "", nil
+	if u.Scheme == "http" && hostOf(u) == r.target.Hostname {
+		u.Scheme = "https"
+	}
+	if u.Scheme != "https" {
+		return nil
+	}
+	u.Host = hostOf(u)
+	if u.Path == "" {
+		u.Path = "/"
+	}
+	return u
+}
+
+// pageTypes are the ends of paths that lead to pages.
+var pageTypes = []string{"", ".html", ".htm", ".php", ".asp", ".aspx", ".jsp", ".xhtml"}
+
+// addLink queues a page of the same host.
+func (r *run) addLink(res *result, base *url.URL, reference string) {
+	u := r.parse(base, reference)
+	if u == nil || hostOf(u) != r.target.Hostname || len(res.next)+len(res.unfollowed) >= maxNext {
+		return
+	}
+	switch extension := strings.ToLower(path.Ext(u.Path)); {
+	case u.RawQuery != "" || u.ForceQuery:
+		res.unfollowed = append(res.unfollowed, unfollowed{u, SkippedQuery})
+	case !slices.Contains(pageTypes, extension) && len(extension) <= 6:
+		res.unfollowed = append(res.unfollowed, unfollowed{u, SkippedFileType})
+	default:
+		res.next = append(res.next, task{kind: page, url: u, depth: res.task.depth + 1})
+	}
+}
+
+// addScript queues a script, also with a query: it often has a version.
+func (r *run) addScript(res *result, base *url.URL, reference string) {
+	if u := r.parse(base, reference); u != nil && len(res.next) < maxNext {
+		res.next = append(res.next, task{kind: script, url: u, depth: res.task.depth})
+	}
+}
+
+var sitemapURL = regexp.MustCompile(`<loc>\s*([^<\s]+)\s*</loc>`)
+
+// readSitemap queues the first pages that a sitemap names.
+func (r *run) readSitemap(res *result) {
+	for _, m := range sitemapURL.FindAllSubmatch(res.body, maxSitemap) {
+		r.addLink(res, res.url, html.UnescapeString(string(m[1])))
+	}
+}

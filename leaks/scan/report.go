@@ -1,0 +1,112 @@
+package scan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
+)
+
+// Found is a secret or an exposed file. Secret is valid during the call only.
+type Found struct {
+	Rule   *secrets.Rule // nil for an exposed file
+	Secret []byte
+	URL    string // without query
+	File   string // the source in a source map; otherwise empty
+	Line   int    // in File, from 1
+	Probe  string // path of an exposed file
+	Name   string // what an exposed file is
+}
+
+// Reasons why something was not looked at.
+const (
+	SkippedBudget      = "budget"       // of pages, resources, bytes or time
+	SkippedDepth       = "depth"        // too many links away from the start page
+	SkippedQuery       = "query"        // links with a query may change something
+	SkippedFileType    = "file_type"    // neither a page nor a script
+	SkippedRedirect    = "redirect"     // to a host that is not proven, or more than five
+	SkippedStatus      = "status"       // neither 200 nor a redirect
+	SkippedRefused     = "refused"      // 429 or 503, three times
+	SkippedTooLarge    = "too_large"    // only the beginning was scanned
+	SkippedTimeout     = "timeout"      // no complete answer in time
+	SkippedUnreachable = "unreachable"  // no answer
+	SkippedUnreadable  = "unreadable"   // its compression or its source map
+	SkippedNotVerified = "not_verified" // the proof of the host has ended meanwhile
+)
+
+// Budgets that can be exhausted.
+const (
+	BudgetPages     = "pages"
+	BudgetResources = "resources"
+	BudgetBytes     = "bytes"
+	BudgetTime      = "time"
+)
+
+// Errors that end a scan.
+const (
+	ErrorUnreachable    = "unreachable"     // the start page did not answer
+	ErrorBlockedAddress = "blocked_address" // a host has an address that is not public
+)
+
+// Bounds of the lists of a report.
+const (
+	maxSkipped    = 200
+	maxThirdParty = 100
+	maxPath       = 300 // bytes of a path
+)
+
+// Skipped is something that was not looked at.
+type Skipped struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// Report says what a scan has looked at, and what not.
+type Report struct {
+	Pages, Resources int
+	Bytes            int64     // of bodies after decompression
+	Skipped          []Skipped // in the order of their discovery
+	More             int       // what was skipped beside it
+	ThirdParty       []string  // other hosts whose scripts the pages load; sorted
+	CatchAll         bool      // the website answers 200 to paths that it does not have
+	BudgetExhausted  string    // the first that was; empty: none
+	Error            string    // why the scan ended early; empty: it did not
+
+	masks      *secrets.Scanner
+	thirdParty map[string]bool
+}
+
+func newReport(masks *secrets.Scanner) *Report {
+	return &Report{masks: masks, thirdParty: map[string]bool{}}
+}
+
+func (r *Report) addSkipped(path, reason string) {
+	s := Skipped{r.shown(path), reason}
+	switch {
+	case slices.Contains(r.Skipped, s):
+	case len(r.Skipped) >= maxSkipped:
+		r.More++
+	default:
+		r.Skipped = append(r.Skipped, s)
+	}
+}
+
+func (r *Report) addThirdParty(host string) {
+	if host = r.shown(host); host != "" && len(r.thirdParty) < maxThirdParty {
+		r.thirdParty[host] = true
+	}
+}
+
+// shown returns untrusted text as it may be stored and shown.
+func (r *Report) shown(text string) string {
+	masked, _ := r.masks.MaskAll(nil, []byte(strings.ToValidUTF8(text, "?")))
+	return finding.CleanLine(string(masked), maxPath)
+}
+
+func (r *Report) complete() {
+	for host := range r.thirdParty {
+		r.ThirdParty = append(r.ThirdParty, host)
+	}
+	slices.Sort(r.ThirdParty)
+}

@@ -1,0 +1,413 @@
+package scan
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// plant fills the website with keys, and returns those that a scan must find, with their locations.
+func (s *site) plant() map[string]string {
+	const shop = "https://shop"
+	s.html("/", `<!-- `+key("comment")+` --><body onload="init('`+key("event")+`')">
+<script type="application/json">{"k":"`+key("island")+`"}</script><p data-k=`+key("attribute")+`>
+<a href="/a">1</a> <a href="http://shop.example.com/plain">2</a> <a href="/logout?now=1">3</a> <a href="/doc.pdf">4</a>
+<a href="https://user:pass@shop.example.com:`+s.port+`/user">5</a><a href="mailto:a@example.com">6</a>
+<a href="https://evil.example.com:`+s.port+`/page">7</a> <a href="/moved">8</a> <a href="/away">9</a>
+<a href="/busy">10</a>
+<a href="/zipped">11</a> <a href="/a#again">12</a> <a href="/loop">13</a> <a href="javascript:alert(1)">14</a>
+<script src="/static/app.js?v=3"></script><script src="https://cdn.example.com:`+s.port+`/cdn.js"></script>
+<link rel="modulepreload" href="/static/module.mjs"><script>import("./inline.js")</script>`)
+	s.html("/a", `<a href="/b">b</a>`)
+	s.html("/b", `<a href="/c">c</a>`)
+	s.html("/c", key("depth 3")+` <a href="/d">d</a>`)
+	s.html("/d", key("depth 4"))
+	s.html("/plain", key("plain"))
+	s.html("/user", key("user"))
+	s.html("/logout", key("logout"))
+	s.html("/doc.pdf", key("pdf"))
+	s.html("/from-sitemap", key("sitemap"))
+	s.text("/sitemap.xml", "text/xml",
+		"<urlset><url><loc> https://shop.example.com:"+s.port+"/from-sitemap</loc></url></urlset>")
+	s.on("/moved", http.RedirectHandler("https://www.example.com:"+s.port+"/new?utm=1", http.StatusFound).ServeHTTP)
+	s.html("www/new", key("redirected"))
+	s.on("/away", http.RedirectHandler("https://evil.example.com:"+s.port+"/away", http.StatusFound).ServeHTTP)
+	s.on("/loop", http.RedirectHandler("/loop", http.StatusFound).ServeHTTP)
+	var busy sync.Once
+	s.on("/busy", func(w http.ResponseWriter, _ *http.Request) {
+		status, text := 200, key("busy")
+		busy.Do(func() { status, text = 429, "" })
+		w.WriteHeader(status)
+		io.WriteString(w, text)
+	})
+	s.on("/zipped", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(zipped(zipped([]byte(key("nested gzip")))))
+	})
+	const script = "text/javascript"
+	publishable := "pk_" + strings.TrimPrefix(key("publishable"), "sk_")
+	s.text("/static/app.js", script, `const a="`+key("script")+`",p="`+publishable+`";import("./lazy.js");
+load("static/js/named.js");r.u=e=>"static/js/"+({7:"cart"}[e]||e)+"."+{7:"ab12",8:"cd34"}[e]+".js";
+//# sourceMappingURL=app.js.map`)
+	s.text("/static/lazy.js", script, key("lazy"))
+	s.text("/static/js/named.js", script, key("named"))
+	s.text("/static/js/cart.ab12.js", script, key("table with names"))
+	s.text("/static/js/8.cd34.js", script, key("table")+"\n//# sourceMappingURL=data:application/json;base64,"+
+		base64.StdEncoding.EncodeToString([]byte(mapOf(s.t, "inline.ts", key("inline map")))))
+	s.text("/inline.js", script, key("inline import"))
+	s.on("/static/module.mjs", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("SourceMap", "/maps/module.map")
+		io.WriteString(w, key("module"))
+	})
+	s.text("/static/app.js.map", "application/json",
+		mapOf(s.t, "src/app.ts", "line 1\nline 2\nkey = '"+key("map")+"'\n"))
+	s.text("/maps/module.map", "application/json",
+		`{"version":3,"sections":[{"map":`+mapOf(s.t, "m.ts", key("section"))+`}]}`)
+	s.text("cdn/cdn.js", script, key("cdn"))
+	s.html("evil/page", key("other host"))
+	s.html("evil/away", key("redirected away"))
+	s.text("/.env", "text/plain", "# settings\nSTRIPE_KEY="+key("env")+"\n")
+	s.text("/.git/config", "text/plain", "[core]\n\tbare = false\n")
+	return map[string]string{
+		key("comment"): shop + "/", key("event"): shop + "/", key("island"): shop + "/", key("attribute"): shop + "/",
+		key("depth 3"): shop + "/c", key("user"): shop + "/user", key("sitemap"): shop + "/from-sitemap",
+		key("redirected"): "https://www/new", key("busy"): shop + "/busy", key("nested gzip"): shop + "/zipped",
+		key("script"): shop + "/static/app.js", key("lazy"): shop + "/static/lazy.js",
+		key("named"): shop + "/static/js/named.js", key("table with names"): shop + "/static/js/cart.ab12.js",
+		key("table"): shop + "/static/js/8.cd34.js", key("inline map"): shop + "/static/js/8.cd34.js inline.ts:1",
+		key("inline import"): shop + "/inline.js", key("module"): shop + "/static/module.mjs",
+		key("map"): shop + "/static/app.js.map src/app.ts:3", key("section"): shop + "/maps/module.map m.ts:1",
+		key("env"): shop + "/.env",
+	}
+}
+
+// Every key in pages, chunks, source maps and exposed files is found, at its location, and no other. No request leaves
+// the verified hosts. The report says what was not looked at.
+func TestPlantedSite(t *testing.T) {
+	s := newSite(t)
+	want := s.plant()
+	got := s.scan(testBudget())
+	if diff := gocmp.Diff(want, got.secrets); diff != "" {
+		t.Errorf("secrets: -want +got\n%s", diff)
+	}
+	if !slices.Equal(got.files, []string{"/.env", "/.git/config"}) {
+		t.Errorf("exposed files: %v", got.files)
+	}
+	for _, request := range s.requests() {
+		if !strings.HasPrefix(request, "shop/") && request != "www/new?utm=1" {
+			t.Errorf("a request to %s", request)
+		}
+	}
+	cdn := "cdn.example.com:" + s.port
+	if !slices.Equal(got.ThirdParty, []string{cdn}) || got.Error != "" || got.BudgetExhausted != "" || got.CatchAll {
+		t.Errorf("%+v", got.Report)
+	}
+	for reason, paths := range map[string][]string{
+		SkippedQuery: {"/logout"}, SkippedFileType: {"/doc.pdf"}, SkippedDepth: {"/d"}, SkippedRedirect: {"/away", "/loop"},
+	} {
+		if skipped := got.skippedFor(reason); !slices.Equal(skipped, paths) {
+			t.Errorf("skipped for %s: %v, want %v", reason, skipped, paths)
+		}
+	}
+	if n := s.asked["shop/loop"]; n != maxRedirects+1 {
+		t.Errorf("%d requests in a loop of redirects", n)
+	}
+	again := 0
+	for _, n := range s.asked {
+		if n > 1 {
+			again++
+		}
+	}
+	if again != 2 { // the loop, and what was busy
+		t.Errorf("%v", s.asked)
+	}
+}
+
+// A website that answers every path with 200, with one page, or with the path in it, exposes nothing.
+func TestCatchAll(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"a page": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "<!doctype html><div id=app></div>\n[core]\nA=1\nservices:\n-----BEGIN PRIVATE KEY-----\n")
+		},
+		"a text":  func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "Cannot GET %s\n", r.URL.Path) },
+		"JSON":    func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, `{"path":%q,"error":null}`, r.URL.Path) },
+		"nothing": func(http.ResponseWriter, *http.Request) {},
+		"its name": func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, strings.TrimPrefix(r.URL.Path, "/"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.other = answer
+			if got := s.scan(testBudget()); len(got.files) > 0 || len(got.secrets) > 0 || !got.CatchAll {
+				t.Errorf("%v, %v, %+v", got.files, got.secrets, got.Report)
+			}
+		})
+	}
+}
+
+// Each probe knows its file by the content.
+func TestProbes(t *testing.T) {
+	exposed := map[string]string{
+		"/.env": "\n# x\nexport A_B=1", "/.env.local": "A=", "/.env.production": "A_1 = x",
+		"/.git/config": "[core]\n\tx = 1", "/.git/HEAD": "ref: refs/heads/main\n",
+		"/config.json": `{"db":[{"db_password":"hunter22"}]}`, "/.npmrc": "//registry.npmjs.org/:_authToken=x",
+		"/.aws/credentials":   "[default]\naws_secret_access_key = x",
+		"/docker-compose.yml": "version: '3'\nservices:\n  a:\n",
+		"/wp-config.php.bak":  "<?php\ndefine( 'DB_PASSWORD', 'x' );",
+		"/backup.sql":         "-- MySQL dump 10.13", "/.DS_Store": "\x00\x00\x00\x01Bud1\x00",
+		"/server.key": "-----BEGIN " + "PRIVATE KEY-----\nx", "/id_rsa": "-----BEGIN OPENSSH " + "PRIVATE KEY-----\n",
+		"/.vscode/sftp.json": `{"host":"h","password":"p"}`, "/actuator/env": `{"propertySources":[{}]}`,
+	}
+	harmless := map[string]string{
+		"/.env": "hello\nA=1", "/.env.local": "<html>\nA=1", "/.env.production": "", "/.git/config": "x [core]",
+		"/.git/HEAD": "ref: nothing", "/config.json": `{"apiKey":"AIza-public","public_secret":"x23456","password":null}`,
+		"/.npmrc": "registry=https://example.com", "/.aws/credentials": "[default]", "/docker-compose.yml": "x services:",
+		"/wp-config.php.bak": "DB_PASSWORD", "/backup.sql": "select", "/.DS_Store": "Bud1", "/server.key": "PRIVATE KEY",
+		"/id_rsa": "-----BEGIN PUBLIC KEY-----", "/.vscode/sftp.json": `{"host":"h"}`,
+		"/actuator/env": `{"propertySources":[]}`,
+	}
+	if len(exposed) != len(probes) || len(harmless) != len(probes) || len(probes) != 16 {
+		t.Errorf("%d probes, %d and %d examples", len(probes), len(exposed), len(harmless))
+	}
+	for i := range probes {
+		p := &probes[i]
+		if !p.matches([]byte(exposed[p.path])) {
+			t.Errorf("%s: does not match %q", p.path, exposed[p.path])
+		}
+		if p.matches([]byte(harmless[p.path])) {
+			t.Errorf("%s: matches %q", p.path, harmless[p.path])
+		}
+	}
+}
+
+// The budgets of pages, resources and bytes end a scan, and the report names the first that did.
+func TestBudgets(t *testing.T) {
+	f := func(name string, budget Budget, set func(s *site), want func(s *site, got *scan) bool) {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			set(s)
+			if got := s.scan(budget); !want(s, got) {
+				t.Errorf("%+v, %d requests", got.Report, len(s.asked))
+			}
+		})
+	}
+	list := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	f("10,000 pages", testBudget(), func(s *site) { s.html("/", list(10_000, `<a href="/p%d">x</a>`)) },
+		func(s *site, got *scan) bool {
+			return got.BudgetExhausted == BudgetPages && got.Pages == 50 && len(got.Skipped) == maxSkipped &&
+				got.More+len(got.Skipped) >= 10_000-50 && len(s.asked) == 50+len(probes)+2
+		})
+	f("1,000 scripts", testBudget(), func(s *site) { s.html("/", list(1_000, `<script src="/s%d.js"></script>`)) },
+		func(s *site, got *scan) bool {
+			return got.BudgetExhausted == BudgetResources && got.Resources == 300 && len(s.asked) == 301
+		})
+	small := testBudget()
+	small.Body, small.Map, small.Total = 1<<20, 2<<20, 4<<20
+	bomb := zipped(zipped(bytes.Repeat([]byte{0}, 64<<20)))
+	f("a bomb", small, func(s *site) {
+		s.html("/", key("before")+`<a href="/bomb">x</a><a href="/cut">x</a><script src="/a.js"></script>`)
+		s.on("/bomb", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(bomb)
+		})
+		s.on("/cut", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(zipped([]byte(key("cut")))[:30])
+		})
+		s.text("/a.js", "",
+			strings.Repeat("x", 1<<20-100)+" "+key("at the end")+strings.Repeat(" ", 200)+key("behind it"))
+	}, func(_ *site, got *scan) bool {
+		return slices.Equal(got.skippedFor(SkippedTooLarge), []string{"/a.js", "/bomb"}) &&
+			slices.Equal(got.skippedFor(SkippedUnreadable), []string{"/cut"}) && got.Bytes < 4<<20 &&
+			got.secrets[key("at the end")] != "" && got.secrets[key("before")] != "" && len(got.secrets) == 2
+	})
+	f("bytes", small, func(s *site) {
+		s.html("/", list(20, `<a href="/p%d">x</a>`))
+		s.other = func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/p") {
+				io.WriteString(w, r.URL.Path+strings.Repeat(" ", 1<<19))
+			} else {
+				http.NotFound(w, r)
+			}
+		}
+	}, func(_ *site, got *scan) bool {
+		return got.BudgetExhausted == BudgetBytes && got.Bytes <= 4<<20+maxConcurrent*32<<10 &&
+			len(got.skippedFor(SkippedBudget)) >= 20-9
+	})
+	f("a deep map", testBudget(), func(s *site) {
+		s.html("/", `<script src="/a.js"></script>`)
+		s.text("/a.js", "", "//# sourceMappingURL=a.map")
+		s.text("/a.map", "", strings.Repeat(`{"sections":[{"map":`, 1000)+strings.Repeat("}]}", 1000)+key("in it"))
+	}, func(_ *site, got *scan) bool {
+		return slices.Equal(got.skippedFor(SkippedUnreadable), []string{"/a.map"}) && got.secrets[key("in it")] != ""
+	})
+}
+
+// A name whose address is, or becomes, one that is not public ends the scan before anything is sent there. So does a
+// start page without an answer or without a valid certificate. A proof that ends meanwhile ends the requests.
+func TestScanEnds(t *testing.T) {
+	s := newSite(t)
+	s.html("/", `<a href="/a">a</a>`)
+	s.dns.SetAddrs("shop.example.com", "127.1.0.1")
+	if got := s.scan(testBudget()); got.Error != ErrorBlockedAddress || len(s.asked) != 0 {
+		t.Errorf("a private address: %+v", got.Report)
+	}
+	s.Config.SetKeepAlivesEnabled(false)
+	before := s.dns.Asked("shop.example.com")
+	s.dns.SetAddrsByQuestion("shop.example.com", func(nth int) []string {
+		if nth <= before+1 {
+			return []string{"127.0.0.1"}
+		}
+		return []string{"127.1.0.1"}
+	})
+	if got := s.scan(testBudget()); got.Error != ErrorBlockedAddress ||
+		len(s.asked) > maxConcurrent {
+		t.Errorf("another address later: %+v, %v", got.Report, s.asked)
+	}
+	s.dns.SetAddrsByQuestion("shop.example.com", func(int) []string { return nil })
+	if got := s.scan(testBudget()); got.Error != ErrorUnreachable {
+		t.Errorf("no address: %+v", got.Report)
+	}
+	s.dns.SetAddrs("shop.example.com", "127.0.0.1")
+	s.html("/", `<a href="/p0">x</a>`)
+	var mu sync.Mutex // guards ended
+	ended := false
+	s.on("/p0", func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+		io.WriteString(w, `<!doctype html><a href="/later">x</a>`)
+	})
+	got := s.scanWhile(testBudget(), func(string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return !ended
+	})
+	if !slices.Contains(got.skippedFor(SkippedNotVerified), "/later") || s.asked["shop/later"] != 0 {
+		t.Errorf("%+v, %v", got.Report, s.asked)
+	}
+}
+
+// fakeSite answers in a bubble with a fake clock.
+type fakeSite struct {
+	mu    sync.Mutex // guards the fields below
+	sent  []time.Time
+	now   int
+	most  int
+	reply func(path string) (status int, body string, after time.Duration)
+}
+
+func (f *fakeSite) RoundTrip(req *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	f.sent = append(f.sent, time.Now())
+	f.now++
+	f.most = max(f.most, f.now)
+	status, body, after := f.reply(req.URL.Path)
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.now--
+		f.mu.Unlock()
+	}()
+	select {
+	case <-time.After(after):
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+func (f *fakeSite) run(ctx context.Context, t *testing.T) (*Report, error) {
+	return newScanner(t, f, DefaultBudget).Run(ctx, Target{Hostname: "shop.example.com",
+		Verified: func(host string) bool { return host == "shop.example.com" }}, func(Found) {}, func(Progress) {})
+}
+
+// A host gets five requests a second and four at a time, half as many after each refusal.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeSite{}
+		f.reply = func(path string) (int, string, time.Duration) {
+			switch {
+			case path == "/":
+				return 200, `<html><a href="/a"></a><a href="/b"></a><a href="/refuses"></a><a href="/c"></a><a href="/d"></a>
+<a href="/e"></a><a href="/f"></a>`, time.Second
+			case path == "/refuses":
+				return 503, "", 0
+			}
+			return 404, "", time.Second
+		}
+		report, err := f.run(t.Context(), t)
+		if err != nil || f.most != maxConcurrent {
+			t.Errorf("%d at a time, %v", f.most, err)
+		}
+		if n := len(f.sent); n != 1+len(probes)+2+6+maxTries {
+			t.Errorf("%d requests", n)
+		}
+		var slowest time.Duration
+		for i, at := range f.sent[1:] {
+			gap := at.Sub(f.sent[i])
+			if slowest = max(slowest, gap); gap < 200*time.Millisecond {
+				t.Errorf("request %d after %v", i+1, gap)
+			}
+		}
+		if slowest < 800*time.Millisecond {
+			t.Errorf("no slower after refusals: %v at most", slowest)
+		}
+		if !slices.Contains(report.Skipped, Skipped{"/refuses", SkippedRefused}) {
+			t.Errorf("%+v", report)
+		}
+	})
+}
+
+// A website that answers slowly ends the time of the scan, one request the time of a request. A node that stops ends
+// the scan without a report.
+func TestSlowSite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		f := &fakeSite{reply: func(path string) (int, string, time.Duration) {
+			if path == "/" {
+				var b strings.Builder
+				for i := range 60 {
+					fmt.Fprintf(&b, `<a href="/p%d"></a>`, i)
+				}
+				return 200, "<html>" + b.String(), 0
+			}
+			return 200, "x", time.Hour
+		}}
+		report, err := f.run(t.Context(), t)
+		if took := time.Since(start); err != nil || took != DefaultBudget.Time || report.BudgetExhausted != BudgetPages {
+			t.Errorf("after %v: %+v, %v", took, report, err)
+		}
+		if s := (&scan{Report: report}).skippedFor(SkippedTimeout); len(s) == 0 {
+			t.Errorf("%+v", report)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if report, err := f.run(ctx, t); !errors.Is(err, context.DeadlineExceeded) || report != nil {
+			t.Errorf("%+v, %v", report, err)
+		}
+		f.reply = func(string) (int, string, time.Duration) { return 200, "", time.Hour }
+		if report, err := f.run(t.Context(), t); err != nil || report.Error != ErrorUnreachable {
+			t.Errorf("%+v, %v", report, err)
+		}
+	})
+}

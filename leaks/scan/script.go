@@ -1,0 +1,161 @@
+package scan
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+const (
+	// maxChunks bounds the scripts that one script names.
+	maxChunks = 100
+	// maxMapDepth bounds how deep the JSON of a source map is nested.
+	maxMapDepth = 16
+)
+
+// literal is a quoted path of a script: import("./a.js"), "static/chunks/a.js".
+var literal = regexp.MustCompile("[\"'`]" + `([A-Za-z0-9_./@~+%:-]{1,300}\.m?js)(?:\?[A-Za-z0-9_=&.-]{0,100})?` +
+	"[\"'`]")
+
+// chunkNames is what webpack makes of the names of chunks: "js/"+e+"."+{12:"ab34"}[e]+".js", where the name may come
+// from another table: "js/"+({12:"cart"}[e]||e)+"."+{12:"ab34"}[e]+".js".
+var chunkNames = regexp.MustCompile(
+	`"([\w./-]{0,100})"\s*\+\s*(?:\(\s*\{([^{}]*)\}\s*\[\w+\]\s*\|\|\s*\w+\s*\)|\w+)\s*` +
+		`\+\s*"([._-])"\s*\+\s*\{([^{}]*)\}\s*\[\w+\]\s*\+\s*"([\w.-]{0,50}\.js)"`)
+
+// chunkEntry is one entry of such a table.
+var chunkEntry = regexp.MustCompile(`"?([\w-]{1,100})"?\s*:\s*"([\w.-]{1,100})"`)
+
+var mapComment = regexp.MustCompile(`[#@]\s*sourceMappingURL=([^\s'"*]+)`)
+
+// readScript queues the chunks and the source map that a script names.
+func (r *run) readScript(res *result, text []byte) {
+	chunks := 0
+	add := func(reference string) bool {
+		if chunks++; chunks > maxChunks {
+			return false
+		}
+		r.addScript(res, res.url, chunkPath(res.url.Path, reference))
+		return true
+	}
+	for _, m := range chunkNames.FindAllSubmatch(text, 10) {
+		names := map[string]string{}
+		for _, e := range chunkEntry.FindAllSubmatch(m[2], maxChunks) {
+			names[string(e[1])] = string(e[2])
+		}
+		for _, e := range chunkEntry.FindAllSubmatch(m[4], maxChunks) {
+			name := string(e[1])
+			if given := names[name]; given != "" {
+				name = given
+			}
+			if !add(string(m[1]) + name + string(m[3]) + string(e[2]) + string(m[5])) {
+				break
+			}
+		}
+	}
+	for _, m := range literal.FindAllSubmatch(text, maxChunks) {
+		add(string(m[1]))
+	}
+	if all := mapComment.FindAllSubmatch(text, -1); len(all) > 0 {
+		r.addSourceMap(res, string(all[len(all)-1][1]))
+	}
+}
+
+// chunkPath returns the reference of a chunk that a script names. Bundlers write paths from their own root, which may
+// be a folder of the website: /_next/static/chunks/a.js names static/chunks/b.js.
+func chunkPath(script, reference string) string {
+	first, _, isPath := strings.Cut(reference, "/")
+	switch {
+	case strings.Contains(reference, "://"), first == "", first == ".", first == "..":
+		return reference
+	case !isPath:
+		return "./" + reference // beside the script
+	}
+	if i := strings.Index(script, "/"+first+"/"); i >= 0 {
+		return script[:i+1] + reference
+	}
+	return "/" + reference
+}
+
+// addMap queues the source map that a header names.
+func (res *result) addMap(reference string) {
+	if u, err := res.url.Parse(reference); err == nil && u.Scheme == "https" && u.User == nil {
+		u.Fragment = ""
+		res.next = append(res.next, task{kind: sourceMap, url: u, depth: res.task.depth})
+	}
+}
+
+// addSourceMap queues a source map, or reads it if it is in the script.
+func (r *run) addSourceMap(res *result, reference string) {
+	if data, ok := strings.CutPrefix(reference, "data:"); ok {
+		head, encoded, _ := strings.Cut(data, ",")
+		if text, err := base64.StdEncoding.DecodeString(encoded); err == nil && strings.HasSuffix(head, ";base64") {
+			r.readMap(res, text)
+		}
+		return
+	}
+	if len(reference) <= maxURL {
+		res.addMap(reference)
+	}
+}
+
+// sourceMapFile is a source map (ECMA-426), as far as it has sources.
+type sourceMapFile struct {
+	Sources        []*string `json:"sources"`
+	SourcesContent []*string `json:"sourcesContent"`
+	Sections       []struct {
+		Map sourceMapFile `json:"map"`
+	} `json:"sections"`
+}
+
+// readMap looks for secrets in the sources of a source map; in its text, if it cannot be read.
+func (r *run) readMap(res *result, text []byte) {
+	var file sourceMapFile
+	plain := []byte(strings.TrimPrefix(string(text), ")]}'"))
+	if depthOf(plain) > maxMapDepth || json.Unmarshal(plain, &file) != nil {
+		if res.skipped == "" {
+			res.skipped, res.cut = SkippedUnreadable, true
+		}
+		r.scanText(res, text, "")
+		return
+	}
+	r.scanSources(res, &file)
+}
+
+func (r *run) scanSources(res *result, file *sourceMapFile) {
+	for i, content := range file.SourcesContent {
+		if content == nil || len(res.secrets) >= maxSecrets {
+			continue
+		}
+		name := "?"
+		if i < len(file.Sources) && file.Sources[i] != nil {
+			name = *file.Sources[i]
+		}
+		r.scanText(res, []byte(*content), name)
+	}
+	for i := range file.Sections {
+		r.scanSources(res, &file.Sections[i].Map)
+	}
+}
+
+// depthOf returns how deep a JSON text is nested.
+func depthOf(text []byte) (deepest int) {
+	depth, quoted, escaped := 0, false, false
+	for _, c := range text {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted:
+			escaped, quoted = c == '\\', c != '"'
+		case c == '"':
+			quoted = true
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}
