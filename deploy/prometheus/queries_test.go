@@ -14,10 +14,10 @@ import (
 	"github.com/eventrelay/relay/test/kit"
 )
 
-// expression is a PromQL query of an alert or a dashboard.
+// expression is a PromQL query of an alert, a dashboard or a runbook.
 type expression struct{ from, text string }
 
-// expressions returns the queries of all alerts and dashboards, as Prometheus gets them.
+// expressions returns the queries of all alerts, dashboards and runbooks, as Prometheus gets them.
 func expressions(t *testing.T) (all []expression) {
 	t.Helper()
 	for _, r := range readRules(t) {
@@ -48,7 +48,14 @@ func expressions(t *testing.T) (all []expression) {
 			}
 		}
 	}
-	if len(all) < 90 {
+	runbooks, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "runbooks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, span := range regexp.MustCompile("`([^`]*\\brelay_[^`]*)`").FindAllSubmatch(runbooks, -1) {
+		all = append(all, expression{"docs/runbooks.md", strings.Join(strings.Fields(string(span[1])), " ")})
+	}
+	if len(all) < 150 {
 		t.Fatalf("%d queries: this test reads the wrong text", len(all))
 	}
 	return all
@@ -118,7 +125,7 @@ func knownLabels(t *testing.T) map[string][]string {
 	return labels
 }
 
-// Every query of an alert or a dashboard can be parsed, and the metrics and labels that it names exist.
+// Every query of an alert, a dashboard or a runbook can be parsed, and the metrics and labels that it names exist.
 func TestEveryQueryNamesWhatExists(t *testing.T) {
 	all, known := expressions(t), knownLabels(t)
 	target := []string{"job", "instance"} // what Prometheus adds

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/doctor"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -187,14 +189,20 @@ type watched struct {
 	node                     *process
 	kafka, redis, clickhouse *process
 	hangs                    atomic.Bool // destinations do not answer
+	ca                       *kit.CA
+	caFile                   string // RELAY_EGRESS_CA_FILE
 }
 
 // startWatched starts the load too; it goes on until the test ends.
 func startWatched(t *testing.T) *watched {
 	t.Helper()
 	w := &watched{kafka: startEngine(t, "kafka"), redis: startEngine(t, "redis"), clickhouse: startEngine(t, "clickhouse")}
+	w.ca, w.caFile = kit.NewCA(t), filepath.Join(t.TempDir(), "roots.pem")
+	if err := os.WriteFile(w.caFile, readFile(t, sinkCA), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	c := newCluster(t, engines{w.kafka.url, w.redis.url, w.clickhouse.url}, "watched", "RELAY_LEDGER_SECONDS=1",
-		"RELAY_LOG_FORMAT=json")
+		"RELAY_LOG_FORMAT=json", "RELAY_EGRESS_CA_FILE="+w.caFile)
 	c.migrate()
 	w.node = c.node("a")
 	w.node.adminAt = fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))
@@ -311,6 +319,7 @@ func TestAlertsAndDashboards(t *testing.T) {
 		}
 		w.awaitSilent("RelayDiskSpaceLow")
 	})
+	t.Run("certificates expire, and others write", w.spoilFiles)
 	t.Run("destinations hang", func(t *testing.T) {
 		w.awaitSilent("RelayDeliveriesFail")
 		w.hangs.Store(true)
@@ -321,6 +330,56 @@ func TestAlertsAndDashboards(t *testing.T) {
 		w.awaitFiring("RelayNodeDown")
 		checkJSONLog(t, w.node.logs.String())
 	})
+}
+
+// spoilFiles lets a certificate expire and writes records that the relay cannot read, as the runbooks of their alerts
+// describe it, and follows these.
+func (w *watched) spoilFiles(t *testing.T) {
+	expiring := func(in time.Duration) {
+		t.Helper()
+		chain := readFile(t, w.ca.Issue(t, "root", time.Now().Add(in)).CertFile)
+		root, _ := pem.Decode(chain) // without the issuer, which is valid longer
+		if err := os.WriteFile(w.caFile, pem.EncodeToMemory(root), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expiring(5 * 24 * time.Hour)
+	w.awaitFiring("RelayCertificateExpires")
+	w.awaitSilent("RelayCertificateExpiryCritical")
+	expiring(-time.Hour)
+	producer, err := stream.NewProducer(w.node.streamConfig(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	for _, topic := range []string{stream.Events, stream.Control} {
+		if err := producer.ProduceSync(t.Context(), topic, 0, &stream.Record{Value: []byte("poison")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alerts := []string{"RelayCertificateExpiryCritical", "RelayDeadLetters", "RelayTopicsWrittenByOthers"}
+	w.awaitFiring(alerts...)
+	if days := w.series("(relay_certificate_expiry_timestamp_seconds - time()) / 86400 < 0"); days != 1 {
+		t.Errorf("%d certificates have expired", days)
+	}
+	end, err := exec.Command("openssl", "x509", "-noout", "-enddate", "-subject", "-in", w.caFile).CombinedOutput()
+	if err != nil || !strings.Contains(string(end), "notAfter=") {
+		t.Errorf("openssl: %v %s", err, end)
+	}
+	out, code := runToEnd(t, w.node.command("dead", "list", "--data-dir", w.node.dir))
+	if code != 0 || !strings.Contains(out, stream.Events) {
+		t.Errorf("relay dead list: %d %s", code, out)
+	}
+	found, _ := w.node.runDoctor()
+	for _, name := range []string{"dead", "writers"} {
+		if found[name].State == doctor.StateOK {
+			t.Errorf("relay doctor finds nothing wrong: %+v", found[name])
+		}
+	}
+	if err := os.WriteFile(w.caFile, readFile(t, sinkCA), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitSilent(append(alerts, "RelayCertificateExpires")...)
 }
 
 // breakEngines kills one engine after the other and starts it again.
