@@ -9,11 +9,14 @@ ARG GO_IMAGE=golang:1.26-bookworm
 ARG NODE_IMAGE=node:22-bookworm
 ARG BASE_IMAGE=debian:bookworm-slim
 
-# What browsers load, embedded in the program.
+# What browsers load, and the package of the SDK, embedded in the program.
 FROM ${NODE_IMAGE} AS browser
 WORKDIR /src
 COPY deploy/browser deploy/browser
-RUN mkdir -p api/viewer api/dashboard/static && deploy/browser/fetch.sh
+COPY deploy/sdk deploy/sdk
+COPY sdk sdk
+COPY LICENSE VERSION ./
+RUN mkdir -p api/viewer api/dashboard/static && deploy/browser/fetch.sh && deploy/sdk/build.sh
 
 FROM ${GO_IMAGE} AS build
 ARG COMMIT=
@@ -23,6 +26,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 COPY --from=browser /src/api api
+COPY --from=browser /src/sdk/built sdk/built
 RUN COMMIT="${COMMIT}" GOARCH="${TARGETARCH:-$(go env GOARCH)}" deploy/release/build.sh /out/relay && mkdir -m 700 /out/data
 
 FROM ${BASE_IMAGE} AS relay

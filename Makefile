@@ -15,6 +15,7 @@ export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 build: need-go need-npm
 	@deploy/chdb/fetch.sh
 	@deploy/browser/fetch.sh
+	@deploy/sdk/build.sh
 	@echo "relay: building bin/relay and bin/relay-bench (the first build takes a minute or two)"
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/relay .
 	@CGO_ENABLED=0 go build -o bin/relay-bench ./bench/relay-bench

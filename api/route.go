@@ -63,7 +63,7 @@ func newRouter(cfg *Config, deps *Deps, routes []route, repeats *idempotentCalls
 		hosts: hostsOf(cfg), public: &public{ready: deps.Ready, pages: sync.OnceValues(func() (map[string]*page, error) {
 			pages, err := publicPages()
 			if err == nil {
-				addTools(pages, cfg.Version)
+				err = addTools(pages, cfg.Version)
 			}
 			return pages, err
 		})},

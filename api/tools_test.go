@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/eventrelay/relay/api"
@@ -39,7 +40,22 @@ func TestToolsAreServed(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/tools", "/tools/", "/tools/relay-forward-1.2.4.mjs", "/tools/../sdk/sdk.go"} {
+	for _, path := range []string{"/tools", "/tools/relay-forward-1.2.4.mjs", "/tools/../sdk/sdk.go"} {
 		c.do("GET", path, nil).want(http.StatusNotFound)
+	}
+}
+
+// The folder has a page that lists the files with their checksums. It is no page of the dashboard.
+func TestToolsAreListed(t *testing.T) {
+	c := newClient(t, func(cfg *api.Config, _ *api.Deps) { cfg.Version = "1.2.3" }).as("")
+	a := c.do("GET", "/tools/", nil).want(http.StatusOK)
+	sum, _, _ := strings.Cut(string(c.do("GET", "/tools/relay-forward-1.2.3.mjs.sha256", nil).want(200).raw), " ")
+	if !strings.Contains(string(a.raw), `href="/tools/relay-forward-1.2.3.mjs"`) || !strings.Contains(string(a.raw), sum) ||
+		a.Header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" {
+		t.Errorf("%v %s", a.Header, a.raw)
+	}
+	missing := strings.Contains(string(a.raw), "built without npm")
+	if tarball := c.do("GET", "/tools/eventrelay-sdk-1.2.3.tgz", nil); missing != (tarball.Status == 404) {
+		t.Errorf("the package of the SDK: %d\n%s", tarball.Status, a.raw)
 	}
 }

@@ -13,6 +13,7 @@ trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 
 deploy/engines/fetch.sh
 deploy/browser/fetch.sh
+deploy/sdk/build.sh
 if [ ! -f "$packed" ]; then
 	echo "compose: making a system with debootstrap (some minutes, once)"
 	codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
@@ -36,6 +37,7 @@ proxies=file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
 GOMODCACHE=$work/modules GOPROXY=$proxies GOFLAGS=-modcacherw go mod download
 cp -r "$work"/modules/cache/download/. "$context/modules"
 cp -rL bin/lib "$context/lib"
+cp -r sdk/built "$context/built"
 mkdir -p "$context/api/viewer" "$context/api/dashboard/static"
 cp api/viewer/swagger-ui* "$context/api/viewer"
 cp api/dashboard/static/htmx* "$context/api/dashboard/static"

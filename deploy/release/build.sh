@@ -3,8 +3,8 @@
 # directory: no path, no time and no state of the repository gets into the file. COMMIT is appended to a pre-release.
 set -eu
 cd "$(dirname "$0")/../.."
-for file in api/viewer/swagger-ui-bundle.js api/dashboard/static/htmx.min.js; do
-	[ -f $file ] || { echo "release: $file is missing: run deploy/browser/fetch.sh" >&2; exit 1; }
+for file in api/viewer/swagger-ui-bundle.js api/dashboard/static/htmx.min.js sdk/built/package/package.json; do
+	[ -f $file ] || { echo "release: $file is missing: run deploy/browser/fetch.sh and deploy/sdk/build.sh" >&2; exit 1; }
 done
 export CGO_ENABLED=0 GOOS=linux GOFLAGS= GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOTOOLCHAIN=local
 exec go build -trimpath -buildvcs=false -ldflags "-s -w -buildid= -X main.commit=${COMMIT:-}" -o "$1" .

@@ -14,8 +14,10 @@ work=$(mktemp -d)
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 mkdir "$work/again"
 git archive HEAD | tar -x -C "$work/again"
-deploy/browser/fetch.sh
-"$work/again/deploy/browser/fetch.sh"
+for tree in . "$work/again"; do
+	"$tree/deploy/browser/fetch.sh"
+	"$tree/deploy/sdk/build.sh"
+done
 (cd deploy/release && CGO_ENABLED=0 GOFLAGS= go build -o "$work/bom" .)
 
 rm -rf dist

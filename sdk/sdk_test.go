@@ -1,0 +1,54 @@
+package sdk
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+// The same files make the same package, whenever they were written. Without a package there is none to serve.
+func TestPackIsReproducible(t *testing.T) {
+	files := func(at time.Time) fstest.MapFS {
+		return fstest.MapFS{
+			"built/package/package.json":  {Data: []byte("{}"), ModTime: at},
+			"built/package/dist/index.js": {Data: []byte("code"), ModTime: at},
+			"built/README.md":             {Data: []byte("no part of it")},
+		}
+	}
+	one, err := pack(files(time.Now()), "built/package")
+	again, err2 := pack(files(time.Time{}), "built/package")
+	if err := errors.Join(err, err2); err != nil || !bytes.Equal(one, again) {
+		t.Fatalf("two packages differ: %v", err)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(one))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for in := tar.NewReader(unzipped); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, h.Name)
+		if h.Mode != 0o644 || !h.ModTime.Equal(packedAt) || h.Uid != 0 || h.Uname != "" {
+			t.Errorf("%+v", h)
+		}
+	}
+	if want := []string{"package/dist/index.js", "package/package.json"}; !slices.Equal(names, want) {
+		t.Errorf("files %v, want %v", names, want)
+	}
+	if _, err := pack(fstest.MapFS{}, "built/package"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a package: %v", err)
+	}
+}
