@@ -61,7 +61,9 @@ type findingSpot struct {
 	Line     int     `json:"line"`
 	URL      string  `json:"url"`
 	Pointer  string  `json:"pointer"`
+	Function string  `json:"function"`
 	DrainID  *string `json:"drain_id"`
+	DSNID    *string `json:"dsn_id"`
 	EventID  *string `json:"event_id"`
 	Count    int64   `json:"count"`
 	LastSeen string  `json:"last_seen"`
@@ -73,6 +75,14 @@ func (s *findingSpot) DrainPath() string {
 		return ""
 	}
 	return drainsPath + "/" + url.PathEscape(*s.DrainID)
+}
+
+// ApplicationPath is the page of the application that reported it; empty if none did.
+func (s *findingSpot) ApplicationPath() string {
+	if s.DSNID == nil {
+		return ""
+	}
+	return applicationsPath + "/" + url.PathEscape(*s.DSNID)
 }
 
 // EventPath is the page of the newest event at this place; empty if it was not in an event.

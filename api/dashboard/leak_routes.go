@@ -1,6 +1,6 @@
 package dashboard
 
-// leakRoutes are the pages and actions of findings, log drains, domains and detection rules.
+// leakRoutes are the pages and actions of findings, log drains, applications, domains and detection rules.
 func leakRoutes() []route {
 	return []route{
 		{"GET", findingsPath, reader, listFindings},
@@ -14,6 +14,12 @@ func leakRoutes() []route {
 		{"POST", drainPath + "/unpause", writer, unpauseDrain},
 		{"POST", drainPath + "/rotate", writer, rotateDrain},
 		{"POST", drainPath + "/delete", writer, deleteDrain},
+		{"GET", applicationsPath, reader, listApplications},
+		{"POST", applicationsPath, writer, createApplication},
+		{"GET", applicationPath, reader, showApplication},
+		{"POST", applicationPath, writer, saveApplication},
+		{"POST", applicationPath + "/rotate", writer, rotateApplication},
+		{"POST", applicationPath + "/delete", writer, deleteApplication},
 		{"GET", domainsPath, reader, listDomains},
 		{"POST", domainsPath, writer, createDomain},
 		{"GET", domainPath, reader, showDomain},

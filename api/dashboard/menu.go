@@ -28,6 +28,7 @@ func menu() []menuGroup {
 		{"Leaks", []menuItem{
 			{Path: findingsPath, Name: "Findings", Icon: "finding"},
 			{Path: drainsPath, Name: "Log drains", Icon: "drain"},
+			{Path: applicationsPath, Name: "Applications", Icon: "app"},
 			{Path: domainsPath, Name: "Domains", Icon: "scan"},
 		}},
 		{"Account", []menuItem{

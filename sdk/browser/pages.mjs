@@ -38,6 +38,8 @@ export async function seed(relay, receiver, label) {
   const selection = { endpoint_id: github.id, since: new Date(Date.now() - 3_600_000).toISOString() }
   const { body: run } = await call(relay, 'POST', '/v1/replays', selection)
   assert.ok(run.run_id)
+  const { body: dsn } = await call(relay, 'POST', '/v1/dsns', { name: `${label}shop`, platform: 'browser', allowed_origins: ['https://shop.example.com'] })
+  assert.ok(dsn.dsn)
   const { body: domain } = await call(relay, 'POST', '/v1/domains', { hostname: 'shop.example.com' })
   assert.equal(domain.status, 'pending')
   const at = (name, path) => ({ name, path: `/app${path}` })
@@ -65,6 +67,8 @@ export async function seed(relay, receiver, label) {
     at('finding', `/findings/${finding}`),
     at('drains', '/drains'),
     at('drain', `/drains/${drain}`),
+    at('applications', '/applications'),
+    at('application', `/applications/${dsn.id}`),
     at('domains', '/domains'),
     at('domain', `/domains/${domain.id}`),
     at('alerts', '/alerts/history'),
