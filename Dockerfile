@@ -26,7 +26,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 COPY --from=browser /src/api api
-COPY --from=browser /src/sdk/built sdk/built
+COPY --from=browser /src/sdk/bin sdk/bin
 RUN COMMIT="${COMMIT}" GOARCH="${TARGETARCH:-$(go env GOARCH)}" deploy/release/build.sh /out/relay && mkdir -m 700 /out/data
 
 FROM ${BASE_IMAGE} AS relay

@@ -50,11 +50,12 @@ func TestToolsAreListed(t *testing.T) {
 	c := newClient(t, func(cfg *api.Config, _ *api.Deps) { cfg.Version = "1.2.3" }).as("")
 	a := c.do("GET", "/tools/", nil).want(http.StatusOK)
 	sum, _, _ := strings.Cut(string(c.do("GET", "/tools/relay-forward-1.2.3.mjs.sha256", nil).want(200).raw), " ")
-	if !strings.Contains(string(a.raw), `href="/tools/relay-forward-1.2.3.mjs"`) || !strings.Contains(string(a.raw), sum) ||
+	text := string(a.raw)
+	if !strings.Contains(text, `href="/tools/relay-forward-1.2.3.mjs"`) || !strings.Contains(text, sum) ||
 		a.Header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" {
 		t.Errorf("%v %s", a.Header, a.raw)
 	}
-	missing := strings.Contains(string(a.raw), "built without npm")
+	missing := strings.Contains(text, "built without npm")
 	if tarball := c.do("GET", "/tools/eventrelay-sdk-1.2.3.tgz", nil); missing != (tarball.Status == 404) {
 		t.Errorf("the package of the SDK: %d\n%s", tarball.Status, a.raw)
 	}

@@ -21,7 +21,7 @@ var fixtureRunner []byte
 
 // built has the package of the SDK, if deploy/sdk/build.sh has made it.
 //
-//go:embed built
+//go:embed bin
 var built embed.FS
 
 // Tool is one file: a program, or the package of the SDK.
@@ -39,7 +39,7 @@ func Tools() ([]Tool, error) {
 		{"relay-forward", ".mjs", javascript, "Forwards the events of an endpoint to your own machine.", forwarder},
 		{"relay-fixture-run", ".mjs", javascript, "Replays fixtures against your application.", fixtureRunner},
 	}
-	content, err := pack(built, "built/package")
+	content, err := pack(built, "bin/package")
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil
 	}

@@ -17,13 +17,13 @@ import (
 func TestPackIsReproducible(t *testing.T) {
 	files := func(at time.Time) fstest.MapFS {
 		return fstest.MapFS{
-			"built/package/package.json":  {Data: []byte("{}"), ModTime: at},
-			"built/package/dist/index.js": {Data: []byte("code"), ModTime: at},
-			"built/README.md":             {Data: []byte("no part of it")},
+			"bin/package/package.json":  {Data: []byte("{}"), ModTime: at},
+			"bin/package/dist/index.js": {Data: []byte("code"), ModTime: at},
+			"bin/README.md":             {Data: []byte("no part of it")},
 		}
 	}
-	one, err := pack(files(time.Now()), "built/package")
-	again, err2 := pack(files(time.Time{}), "built/package")
+	one, err := pack(files(time.Now()), "bin/package")
+	again, err2 := pack(files(time.Time{}), "bin/package")
 	if err := errors.Join(err, err2); err != nil || !bytes.Equal(one, again) {
 		t.Fatalf("two packages differ: %v", err)
 	}
@@ -48,7 +48,7 @@ func TestPackIsReproducible(t *testing.T) {
 	if want := []string{"package/dist/index.js", "package/package.json"}; !slices.Equal(names, want) {
 		t.Errorf("files %v, want %v", names, want)
 	}
-	if _, err := pack(fstest.MapFS{}, "built/package"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := pack(fstest.MapFS{}, "bin/package"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a package: %v", err)
 	}
 }

@@ -101,7 +101,8 @@ func TestFindingOfAnApplication(t *testing.T) {
 	one := strings.Replace(oneFinding, `"locations":[`, `"locations":[`+location+`,`, 1)
 	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, one)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
-	body := b.get("/app/findings/fnd_1").want(200, `href="/app/applications/dsn_1"`, "&lt;script&gt;x&lt;/script&gt;.js line 41",
+	body := b.get("/app/findings/fnd_1").want(200, `href="/app/applications/dsn_1"`,
+		"&lt;script&gt;x&lt;/script&gt;.js line 41",
 		"&lt;img src=x&gt;", "&lt;b&gt;shop").body
 	if strings.Contains(body, "<script>x") || strings.Contains(body, "<img src=x>") {
 		t.Error("text of a report is markup")

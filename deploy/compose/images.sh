@@ -37,7 +37,7 @@ proxies=file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)
 GOMODCACHE=$work/modules GOPROXY=$proxies GOFLAGS=-modcacherw go mod download
 cp -r "$work"/modules/cache/download/. "$context/modules"
 cp -rL bin/lib "$context/lib"
-cp -r sdk/built "$context/built"
+cp -r sdk/bin "$context/package"
 mkdir -p "$context/api/viewer" "$context/api/dashboard/static"
 cp api/viewer/swagger-ui* "$context/api/viewer"
 cp api/dashboard/static/htmx* "$context/api/dashboard/static"

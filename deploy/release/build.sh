@@ -3,7 +3,7 @@
 # directory: no path, no time and no state of the repository gets into the file. COMMIT is appended to a pre-release.
 set -eu
 cd "$(dirname "$0")/../.."
-for file in api/viewer/swagger-ui-bundle.js api/dashboard/static/htmx.min.js sdk/built/package/package.json; do
+for file in api/viewer/swagger-ui-bundle.js api/dashboard/static/htmx.min.js sdk/bin/package/package.json; do
 	[ -f $file ] || { echo "release: $file is missing: run deploy/browser/fetch.sh and deploy/sdk/build.sh" >&2; exit 1; }
 done
 export CGO_ENABLED=0 GOOS=linux GOFLAGS= GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOTOOLCHAIN=local

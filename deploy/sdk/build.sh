@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds the package of the SDK into sdk/built/package, which the program embeds. It builds only what has changed: a
+# Builds the package of the SDK into sdk/bin/package, which the program embeds. It builds only what has changed: a
 # stamp has the hash of the sources. npm verifies the packages against the hashes in package-lock.json; package scripts
 # do not run.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
-stamp=$top/sdk/built/package.stamp
+stamp=$top/sdk/bin/package.stamp
 cd "$top"
 
 say() { printf 'sdk: %s\n' "$*"; }
@@ -14,8 +14,8 @@ die() { printf 'sdk: %s\n' "$*" >&2; exit 1; }
 
 sources=$(find sdk/js/src sdk/js/build.mjs sdk/js/package.json sdk/js/index.d.ts sdk/js/README.md LICENSE VERSION \
 	deploy/sdk/package-lock.json -type f | LC_ALL=C sort | xargs sha256sum | sha256sum)
-if [ -f sdk/built/package/package.json ] && [ "$(cat "$stamp" 2>/dev/null)" = "$sources" ]; then
-	say "already in sdk/built/package"
+if [ -f sdk/bin/package/package.json ] && [ "$(cat "$stamp" 2>/dev/null)" = "$sources" ]; then
+	say "already in sdk/bin/package"
 	exit 0
 fi
 
@@ -31,7 +31,7 @@ cp LICENSE VERSION "$work/"
 (cd "$work/sdk" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error) ||
 	die "npm could not fetch the packages; check the network and npm's registry setting, then run this again"
 node "$work/sdk/js/build.mjs" "$work/package"
-rm -rf "$stamp" sdk/built/package
-cp -R "$work/package" sdk/built/package
+rm -rf "$stamp" sdk/bin/package
+cp -R "$work/package" sdk/bin/package
 printf '%s\n' "$sources" >"$stamp"
 say "built version $(cat VERSION)"
