@@ -19,6 +19,7 @@ import (
 // answers of its calls in everyPageRig.
 var pageVariables = strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1", "{event}", "evt_1", "{run}",
 	"run_1", "{recovery}", "rec_1", "{finding}", "fnd_1", "{drain}", "drn_1", "{fixture}", "fix_1", "{domain}", "dom_1",
+	"{dsn}", "dsn_1",
 	"{list}", "usage-days")
 
 // everyPageRig answers the calls of all pages.
@@ -33,6 +34,7 @@ func everyPageRig(t *testing.T) *rig {
 		"/v1/drains": `{"data":[` + oneDrain + `]}`, "/v1/drains/drn_1": oneDrain,
 		"/v1/fixtures": `{"data":[` + oneFixture + `]}`, "/v1/fixtures/fix_1": oneFixture,
 		"/v1/fixtures/export": `{}`, "/v1/events/evt_1/attempts": emptyList,
+		"/v1/dsns": `{"data":[` + browserDSN + `]}`, "/v1/dsns/dsn_1": browserDSN,
 		"/v1/domains": `{"data":[` + oneDomain + `]}`, "/v1/domains/dom_1": oneDomain,
 	} {
 		r.api.on("GET "+path, http.StatusOK, body)
