@@ -85,7 +85,7 @@ func (f *firehose) record() error {
 		return err
 	}
 	text := &stringReader{r: f.r}
-	f.b.record.Reset(base64.NewDecoder(base64.StdEncoding, text))
+	f.b.record.Reset(base64.NewDecoder(base64.StdEncoding, &paddedReader{from: text}))
 	var from io.Reader = f.b.record
 	compressed := isGzip(f.b.record)
 	if compressed {
@@ -297,6 +297,23 @@ func (f *firehose) skip(depth int) error {
 			return f.r.UnreadByte()
 		}
 	}
+}
+
+// paddedReader refuses base64 behind its padding. The decoder would accept it or not, depending on how reads cut it.
+type paddedReader struct {
+	from  io.Reader
+	ended bool
+}
+
+func (r *paddedReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	for _, c := range p[:n] {
+		if r.ended && c != '=' && c != '\r' && c != '\n' {
+			return 0, errMalformed
+		}
+		r.ended = r.ended || c == '='
+	}
+	return n, err
 }
 
 // stringReader reads a JSON string whose first quote has been read, up to its last one.

@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"bytes"
 	"regexp"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -23,7 +24,22 @@ func (x *scan) scanHeaders() {
 	}
 	x.tokens.Scan(x.headers, func(m secrets.Match) bool {
 		name := x.headerAt(m.Start)
-		return carriesCredentials(name) || x.add(match{Match: m, in: x.headers, header: name})
+		return carriesCredentials(name) || x.add(match{Match: m, in: x.headers, part: inHeader, name: name})
+	})
+}
+
+// scanQuery scans the query string as it was sent. A secret is at the parameter that it stands in.
+func (x *scan) scanQuery() {
+	if x.e.Query == "" {
+		return
+	}
+	query := []byte(x.e.Query)
+	x.tokens.Scan(query, func(m secrets.Match) bool {
+		name := query[bytes.LastIndexByte(query[:m.Start], '&')+1 : m.Start]
+		if i := bytes.IndexByte(name, '='); i >= 0 {
+			name = name[:i]
+		}
+		return x.add(match{Match: m, in: query, part: inQuery, name: string(name)})
 	})
 }
 

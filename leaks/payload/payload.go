@@ -2,8 +2,9 @@
 //
 // The writer of the store calls Scanner.Scan with the events of each flush, while it inserts their rows, and commits
 // their offsets when Scan has returned. So each event is scanned at least once, and one that is scanned again makes the
-// same hits. Bodies are scanned, and headers without those that carry credentials (headers.go). Only tokens that must
-// stay on servers are looked for: events are full of values that are named secret or token and are none.
+// same hits. Bodies and query strings are scanned, and headers without those that carry credentials (headers.go). Only
+// tokens that must stay on servers are looked for: events are full of values that are named secret or token and are
+// none.
 //
 // Whoever knows an ingest URL can post made-up keys. Hits of requests whose signature was not verified say so, and an
 // endpoint opens a bounded number of findings a day (bounds.go). Begin reading at Scanner.Scan.
@@ -155,12 +156,24 @@ type scan struct {
 // match is a secret and where it was found.
 type match struct {
 	secrets.Match
-	in     []byte
-	header string // its name; empty = in the body
+	in   []byte
+	part part
+	name string // of the header, or of the query's parameter
 }
 
-// headerOffset separates the offsets of headers from those of the body.
-const headerOffset = 1 << 40
+// part is where in an event a secret can be.
+type part int64
+
+const (
+	inBody part = iota
+	inHeader
+	inQuery
+)
+
+var partNames = [...]string{inBody: "body", inHeader: "header", inQuery: "query"}
+
+// partOffset separates the offsets of the parts of an event.
+const partOffset = 1 << 40
 
 func (x *scan) run(ctx context.Context) error {
 	body := x.e.Body
@@ -169,7 +182,8 @@ func (x *scan) run(ctx context.Context) error {
 	}
 	x.tokens.Scan(body, func(m secrets.Match) bool { return x.add(match{Match: m, in: body}) })
 	x.scanHeaders()
-	x.s.metrics.bytes.Add(float64(len(body) + len(x.headers)))
+	x.scanQuery()
+	x.s.metrics.bytes.Add(float64(len(body) + len(x.headers) + len(x.e.Query)))
 	if len(x.found) == 0 {
 		return nil
 	}
@@ -182,8 +196,13 @@ func (x *scan) run(ctx context.Context) error {
 	}
 	at := pointers{body: x.e.Body}
 	for _, m := range x.found {
-		pointer := "/headers/" + m.header
-		if m.header == "" {
+		var pointer string
+		switch m.part {
+		case inHeader:
+			pointer = "/headers/" + m.name
+		case inQuery:
+			pointer = "/query/" + m.name
+		default:
 			pointer = at.find(m.Start)
 		}
 		x.record(m, x.clean(pointer))
@@ -231,14 +250,11 @@ func (x *scan) record(m match, pointer string) {
 
 // newHit returns the hit of a secret without what depends on its location and fingerprint.
 func (x *scan) newHit(m match, name string) *hit {
-	offset, channel := int64(m.Start), "body"
-	if m.header != "" {
-		offset, channel = offset+headerOffset, "header"
-	}
+	offset := int64(m.Start) + int64(m.part)*partOffset
 	h := x.hit(m.Rule.ID, name)
 	h.ID = finding.HitID(x.e.Endpoint, x.e.ID.Text(id.Event), offset)
 	h.RuleName = m.Rule.CustomName()
-	h.Channel, h.Test, h.Masked = channel, m.Rule.Test, m.Rule.Mask(m.in[m.Start:m.End])
+	h.Channel, h.Test, h.Masked = partNames[m.part], m.Rule.Test, m.Rule.Mask(m.in[m.Start:m.End])
 	return h
 }
 

@@ -153,6 +153,13 @@ func received(body string, headers ...string) *event.Event {
 	return e
 }
 
+// queried returns an event with a query string.
+func queried(query string) *event.Event {
+	e := received("")
+	e.Query = query
+	return e
+}
+
 // leak returns a secret of a rule with a fingerprint; it is another one for each n.
 func leak(n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -232,6 +239,8 @@ func TestWhatIsScanned(t *testing.T) {
 		"database":       {received("postgres://user:q8ZkT2vN4xW7yR1m@db.example.com/x"), ""},
 		"public key":     {received("pk_" + leak(1)[3:]), ""},
 		"secret in name": {received(`{"` + leak(1) + `":1}`), "body /sk_live_***" + leak(1)[28:]},
+		"query":          {queried("a=b&redirect=https%3A%2F%2Fx%2F%3Fkey%3D" + leak(1) + "&c"), "query /query/redirect"},
+		"bare query":     {queried(leak(1)), "query /query/"},
 	} {
 		w := newWorld(t)
 		w.scan(x.e)

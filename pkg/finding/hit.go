@@ -27,7 +27,7 @@ type Hit struct {
 	// RuleName is the name of a customer's rule, which may be deleted later; empty for a built-in one.
 	RuleName string
 	Source   Source
-	Channel  string // the part of the source: log, response, report; a drain's platform; body or header of an event
+	Channel  string // the part of the source: log, response, report; a drain's platform; body, header or query of an event
 	Sender   string // drn_…, dsn_…, scn_…, trw_… or ep_…
 	// Severity is that of the rule in this context; see SeverityOf.
 	Severity Severity
