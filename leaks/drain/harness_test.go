@@ -130,7 +130,7 @@ func (w *world) CustomRules() ([]secrets.Custom, int64) { return w.own, w.revisi
 
 func (w *world) HasFinding(id string) bool { return w.knowsAll || w.known[id] }
 
-func (w *world) FindingRoom(sender string, severity finding.Severity) int {
+func (w *world) RemainingFindings(sender string, severity finding.Severity) int {
 	if sender != drainID {
 		w.tb.Errorf("asked for the room of %s", sender)
 	}

@@ -111,7 +111,7 @@ func (h *hits) add(f secrets.Found) bool {
 	severity, keyID := h.severity(f.Rule, secret.fingerprint, first)
 	of := group{severity, f.Rule.ID}
 	switch {
-	case first == nil && keyID == "" && !h.hasRoom(of):
+	case first == nil && keyID == "" && !h.getsRecord(of):
 		h.beyond++
 		return true
 	case first != nil && h.lines >= maxLines:
@@ -135,7 +135,7 @@ func (h *hits) add(f secrets.Found) bool {
 			known.ObservedAt = source.at
 		}
 		return true
-	case keyID == "" && !h.hasRoom(of):
+	case keyID == "" && !h.getsRecord(of):
 		h.beyond++
 		return true
 	}
@@ -175,9 +175,9 @@ func (h *hits) mayHash(rule string) bool {
 	return true
 }
 
-// hasRoom reports whether a new hit of a group gets a record. When there are maxRecords it takes the place of a hit of
-// a group that is less severe, or as severe and larger.
-func (h *hits) hasRoom(of group) bool {
+// getsRecord reports whether a new hit of a group gets a record. When there are maxRecords it takes the place of a hit
+// of a group that is less severe, or as severe and larger.
+func (h *hits) getsRecord(of group) bool {
 	if h.bounded < maxRecords {
 		return true
 	}

@@ -21,7 +21,7 @@ type Limits struct {
 	OfRule int // of each rule in any case, beyond these two; all rules of customers are one
 }
 
-// Bounds admits hits of new findings. Configuration.FindingRoom has the bounds of the account.
+// Bounds admits hits of new findings. Configuration.RemainingFindings has the bounds of the account.
 type Bounds struct {
 	Config   Configuration
 	Findings Distinct // new findings of each sender and day
@@ -71,7 +71,7 @@ func (b Bounds) admitNew(ctx context.Context, class string, added []*finding.Hit
 		return
 	}
 	day := added[0].Sender + " " + added[0].At.Format(time.DateOnly)
-	added = added[:min(len(added), b.Config.FindingRoom(added[0].Sender, added[0].Severity))]
+	added = added[:min(len(added), b.Config.RemainingFindings(added[0].Sender, added[0].Severity))]
 	admit := func(set string, list []*finding.Hit, most int) {
 		ids := make([]string, len(list))
 		for i, x := range list {

@@ -13,8 +13,8 @@ import (
 type Configuration interface {
 	// HasFinding reports whether the configuration has a finding with that id.
 	HasFinding(id string) bool
-	// FindingRoom returns how many new findings of a severity a sender may open; see config.Control.
-	FindingRoom(sender string, severity finding.Severity) int
+	// RemainingFindings returns how many new findings of a severity a sender may open; see config.Control.
+	RemainingFindings(sender string, severity finding.Severity) int
 }
 
 // Producer appends a record and calls done once, when the record is durable or was given up.

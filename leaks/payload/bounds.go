@@ -11,7 +11,8 @@ import (
 )
 
 // Bounds of the new findings of an endpoint and UTC day, those of our own API keys apart. Secrets beyond them are
-// counted in one finding of the endpoint, whose rule is flood. Configuration.FindingRoom has the bounds of the account.
+// counted in one finding of the endpoint, whose rule is flood. Configuration.RemainingFindings has the bounds of the
+// account.
 const (
 	maxNewVerified   = 200
 	maxNewUnverified = 20 // whoever knows the ingest URL can make up keys
@@ -89,7 +90,7 @@ func (s *Scanner) bound(ctx context.Context, gathered []*hit) []*hit {
 		if of.unverified {
 			name, most = name+" unverified", maxNewUnverified
 		}
-		names = names[:min(len(names), s.deps.Config.FindingRoom(of.endpoint, of.severity))]
+		names = names[:min(len(names), s.deps.Config.RemainingFindings(of.endpoint, of.severity))]
 		for i, ok := range s.deps.Findings.Admit(ctx, name, names, most) {
 			admitted[names[i]] = ok
 		}

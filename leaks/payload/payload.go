@@ -37,8 +37,8 @@ type Configuration interface {
 	HasFinding(id string) bool
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
-	// FindingRoom returns how many new findings of a severity a sender may open; see config.Control.
-	FindingRoom(sender string, severity finding.Severity) int
+	// RemainingFindings returns how many new findings of a severity a sender may open; see config.Control.
+	RemainingFindings(sender string, severity finding.Severity) int
 }
 
 // Producer appends a record and calls done once, when the record is durable or was given up.

@@ -76,8 +76,8 @@ func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {
 
 func (w *world) CustomRules() ([]secrets.Custom, int64) { return w.own, w.revision }
 
-func (w *world) HasFinding(id string) bool                    { return w.known[id] }
-func (w *world) FindingRoom(_ string, _ finding.Severity) int { return w.room }
+func (w *world) HasFinding(id string) bool                          { return w.known[id] }
+func (w *world) RemainingFindings(_ string, _ finding.Severity) int { return w.room }
 
 // ProduceUnordered implements Producer.
 func (w *world) ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {

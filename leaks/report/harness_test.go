@@ -93,7 +93,7 @@ func (w *world) LeakedKey(fingerprint string) (*config.Key, bool) {
 
 func (w *world) HasFinding(id string) bool { return w.known[id] }
 
-func (w *world) FindingRoom(string, finding.Severity) int { return 10_000 }
+func (w *world) RemainingFindings(string, finding.Severity) int { return 10_000 }
 
 // ProduceUnordered implements intake.Producer.
 func (w *world) ProduceUnordered(topic string, partition int32, r *stream.Record, done func(*stream.Record, error)) {

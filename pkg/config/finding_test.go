@@ -274,14 +274,15 @@ func TestFindingBounds(t *testing.T) {
 
 // A sender gets a share of the room that is left, so that no sender uses up that of others; findings that are not
 // severe get half of it.
-func TestFindingRoom(t *testing.T) {
+func TestRemainingFindings(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		n := node(t, conf, Config{Node: "a"})
 		want := func(what, sender string, severe, minor int) {
 			t.Helper()
 			time.Sleep(2 * senderCountsAge)
-			if s, m := n.FindingRoom(sender, finding.High), n.FindingRoom(sender, finding.Medium); s != severe || m != minor {
-				t.Errorf("%s: room of %s for %d severe and %d minor findings, want %d and %d", what, sender, s, m, severe, minor)
+			s, m := n.RemainingFindings(sender, finding.High), n.RemainingFindings(sender, finding.Medium)
+			if s != severe || m != minor {
+				t.Errorf("%s: %s may open %d severe and %d minor findings, want %d and %d", what, sender, s, m, severe, minor)
 			}
 		}
 		want("at first", "drn_1", 6666, 3333)

@@ -6,9 +6,9 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
-// A sender may have as many findings as a third of the room that is still free, or a sixth for findings below high.
-// So one sender gets at most a quarter of all room, another one after it still gets a share, and findings that are
-// easily made up leave room for severe ones. Both bounds, MaxFindings and MaxOutstandingFindings, are shared like this.
+// A sender may have as many findings as a third of what the account may still have, or a sixth for findings below high.
+// So one sender gets at most a quarter of all, another one after it still gets a share, and findings that are
+// easily made up do not displace severe ones. Both bounds, MaxFindings and MaxOutstandingFindings, are shared like this.
 const (
 	shareOfSevere = 3
 	shareOfMinor  = 6
@@ -27,18 +27,18 @@ const senderCountsAge = time.Second
 // OutstandingFindings returns the number of findings that are neither resolved nor ignored.
 func (c findings) OutstandingFindings() int { return c.View().PendingLen(kindFinding) }
 
-// FindingRoom returns how many new findings of a severity a sender may open. It counts findings of the last second only
-// in part. A sender asks before it produces hits of new findings: apply refuses more than MaxOutstandingFindings and
-// MaxFindings.
-func (c findings) FindingRoom(sender string, severity finding.Severity) int {
+// RemainingFindings returns how many new findings of a severity a sender may open. It counts findings of the last
+// second only in part. A sender asks before it produces hits of new findings: apply refuses more than
+// MaxOutstandingFindings and MaxFindings.
+func (c findings) RemainingFindings(sender string, severity finding.Severity) int {
 	share := shareOfSevere
 	if severity < finding.High {
 		share = shareOfMinor
 	}
 	counts, hash, v := c.countSenders(), hashOfSender(sender), c.View()
-	room := func(most, used, own int) int { return max(0, (most-used)/share-own) }
-	return min(room(MaxOutstandingFindings, v.PendingLen(kindFinding), counts.outstanding[hash]),
-		room(MaxFindings, v.Len(kindFinding), counts.all[hash]))
+	remaining := func(most, used, own int) int { return max(0, (most-used)/share-own) }
+	return min(remaining(MaxOutstandingFindings, v.PendingLen(kindFinding), counts.outstanding[hash]),
+		remaining(MaxFindings, v.Len(kindFinding), counts.all[hash]))
 }
 
 // countSenders counts the findings of all senders, at most once a second: it walks over all findings.
