@@ -7,8 +7,8 @@ import (
 )
 
 // A sender may have as many findings as a third of what the account may still have, or a sixth for findings below high.
-// So one sender gets at most a quarter of all, another one after it still gets a share, and findings that are
-// easily made up do not displace severe ones. Both bounds, MaxFindings and MaxOutstandingFindings, are shared like this.
+// So one sender gets at most a quarter of all, another one after it still gets a share, and findings that are easily
+// made up do not displace severe ones. Both bounds, MaxFindings and MaxOutstandingFindings, are shared like this.
 const (
 	shareOfSevere = 3
 	shareOfMinor  = 6
