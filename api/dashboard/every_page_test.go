@@ -35,7 +35,8 @@ func everyPageRig(t *testing.T) *rig {
 		"/v1/fixtures": `{"data":[` + oneFixture + `]}`, "/v1/fixtures/fix_1": oneFixture,
 		"/v1/fixtures/export": `{}`, "/v1/events/evt_1/attempts": emptyList,
 		"/v1/dsns": `{"data":[` + browserDSN + `]}`, "/v1/dsns/dsn_1": browserDSN,
-		"/v1/domains": `{"data":[` + oneDomain + `]}`, "/v1/domains/dom_1": oneDomain,
+		"/v1/settings/detection": twoRules,
+		"/v1/domains":            `{"data":[` + oneDomain + `]}`, "/v1/domains/dom_1": oneDomain,
 	} {
 		r.api.on("GET "+path, http.StatusOK, body)
 	}
