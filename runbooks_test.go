@@ -42,6 +42,17 @@ func TestRunbooksQuoteTheCode(t *testing.T) {
 			t.Errorf("docs/runbooks.md quotes %q, which no part of the program says", span)
 		}
 	}
+	rules, err := os.ReadFile("deploy/prometheus/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		for _, alert := range regexp.MustCompile(`\bRelay[A-Z][A-Za-z]+\b`).FindAllString(d.prose, -1) {
+			if !strings.Contains(string(rules), "alert: "+alert+"\n") && !d.isHistory() {
+				t.Errorf("%s names the alert %s, which does not exist", d.name, alert)
+			}
+		}
+	}
 	if named < 15 || quoted < 10 {
 		t.Fatalf("%d checks and %d messages: this test looks for the wrong text", named, quoted)
 	}

@@ -45,12 +45,17 @@ func documentedACLs(t *testing.T) (all []documentedACL) {
 }
 
 // The ACLs in docs/security.md are enough for a node and for relay migrate on an Apache Kafka with SASL, TLS and an
-// authorizer, and each is used. A missing one is named, and so is everything else that keeps a node out.
+// authorizer, and each is used. A missing one is named, and so is everything else that keeps a node out. The node's
+// Redis wants TLS and a client certificate.
 func TestDocumentedKafkaACLsAreEnoughAndMinimal(t *testing.T) {
 	t.Parallel()
 	broker := kit.SecureKafka(t)
-	c := newCluster(t, engines{broker.SASLAddr, sharedEngine(t, "redis"), sharedEngine(t, "clickhouse")}, "secure",
-		"RELAY_KAFKA_TLS="+broker.CA.File, "RELAY_KAFKA_SASL=scram-sha-512:relay:right password")
+	later := time.Now().AddDate(0, 2, 0)
+	redis, own := kit.SecureRedis(t, broker.CA, broker.CA.Issue(t, "redis", later), true), broker.CA.Issue(t, "own", later)
+	c := newCluster(t, engines{broker.SASLAddr, redis.Addr, sharedEngine(t, "clickhouse")}, "secure",
+		"RELAY_KAFKA_TLS="+broker.CA.File, "RELAY_KAFKA_SASL=scram-sha-512:relay:right password",
+		"RELAY_REDIS_URL="+redis.URL, "RELAY_REDIS_CA_FILE="+broker.CA.File, "RELAY_REDIS_CERT_FILE="+own.CertFile,
+		"RELAY_REDIS_KEY_FILE="+own.KeyFile)
 	broker.AddUser(t, "relay", "right password")
 	broker.AddUser(t, "migrate", "its password")
 	acls := documentedACLs(t)
@@ -79,11 +84,14 @@ func TestDocumentedKafkaACLsAreEnoughAndMinimal(t *testing.T) {
 	n.awaitStatus(n.send(ep, 1), "delivered", arrival)
 	c.migrate(asMigrate...) // reads the configuration log, in which there are records now
 	checks, _ := n.runDoctor()
-	for _, name := range []string{"kafka", "topics", "rights", "writers"} {
+	for _, name := range []string{"kafka", "topics", "rights", "writers", "engine certificates"} {
 		// The principal of relay migrate may write settings: the doctor names it.
 		if got := checks[name]; got.State != doctor.StateOK && (name != "writers" || len(got.Details) != 1) {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+	if got := checks["redis"].Text; !strings.Contains(got, "keeps nothing over a restart") { // its settings were read
+		t.Errorf("redis: %s", got)
 	}
 	conf := stream.Config{Brokers: []string{broker.SASLAddr}, Prefix: c.prefix, TLS: broker.CA.File,
 		SASL: "scram-sha-512:relay:right password"}
@@ -101,7 +109,7 @@ func TestDocumentedKafkaACLsAreEnoughAndMinimal(t *testing.T) {
 		}
 		return ""
 	})
-	refused := c.node("b")
+	refused := c.node("b", "--listen", "127.0.0.1:0")
 	if out, err := refused.command(refused.args...).CombinedOutput(); err == nil ||
 		!strings.Contains(string(out), "Write on topic "+c.prefix) || !strings.Contains(string(out), "docs/security.md") {
 		t.Errorf("a node without a right: %v\n%s", err, out)

@@ -36,7 +36,7 @@ func SecureKafka(t testing.TB) *SecureBroker {
 	}
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	b.SASLAddr, b.MTLSAddr, b.ExpiredAddr = at(0), at(1), at(2)
-	valid := b.CA.Issue(t, "broker", time.Now().Add(24*time.Hour))
+	valid := b.CA.Issue(t, "broker", time.Now().AddDate(0, 2, 0))
 	expired := b.CA.Issue(t, "expired", time.Now().Add(-time.Hour))
 	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 	properties := []string{
