@@ -69,10 +69,11 @@ function maskValue(value, logger, depth, budget) {
   if (!Array.isArray(value) && ![Object.prototype, null].includes(Object.getPrototypeOf(value))) return value
   let changed = false
   const members = Object.getOwnPropertyDescriptors(value) // a getter is not called: it may do anything
-  for (const key of Object.keys(members)) {
-    const masked = maskValue(members[key].value, logger, depth + 1, budget)
-    changed ||= masked !== members[key].value
-    if (masked !== members[key].value) members[key].value = masked
+  for (const member of Object.values(members)) {
+    const masked = maskValue(member.value, logger, depth + 1, budget)
+    if (masked === member.value) continue
+    member.value = masked
+    changed = true
   }
   if (!changed) return value
   return Array.isArray(value) ? Object.defineProperties([], members) : Object.create(Object.getPrototypeOf(value), members)
@@ -96,7 +97,7 @@ function patchConsole() {
   }
 }
 
-const textTypes = /^(text\/|application\/(json|javascript|xml|x-ndjson|[\w.+-]+\+(json|xml)))/i
+const textTypes = /^text\/|^application\/(.*\+)?(json|javascript|xml|x-ndjson)/i
 
 function isWatched(url) {
   const { origin, href } = new URL(url, page.location.href)

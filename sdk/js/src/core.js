@@ -21,12 +21,11 @@ const limits = [
   ['responseSampleRate', 0, 1], ['maxResponseBytes', 0, 16 << 20], ['flushInterval', 100, 3_600_000], ['queueSize', 1, 10_000],
 ]
 
-const names = ['environment', 'release']
 const name = /^[A-Za-z0-9._@/+-]{1,64}$/
 
 // printable cuts a text and replaces what is not printable.
 function printable(text, most) {
-  const clean = String(text).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').trim()
+  const clean = text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?').trim()
   return clean.length > most ? clean.slice(0, most).replace(/[\ud800-\udbff]$/, '').trim() : clean
 }
 
@@ -37,6 +36,7 @@ export function newCore(platform) {
   let scanner = null
   let usedRules
   let salt = null
+  let header // what each batch begins with, after its id
   let started = false
   let busy = false // in the SDK's own code: what it writes is not masked again
   const warned = new Set()
@@ -53,17 +53,15 @@ export function newCore(platform) {
   function quietly(f) {
     const before = busy
     busy = true
-    try { guard(f) } finally { busy = before }
+    guard(f)
+    busy = before
   }
 
   const sender = newSender({
     transport: platform.transport,
     maxBytes: platform.maxBytes,
     warn,
-    header: () => {
-      const known = names.filter((key) => name.test(options[key])).map((key) => [key, options[key]])
-      return { sdk: { name: 'relay.javascript', version }, ...Object.fromEntries(known) }
-    },
+    header: () => header,
   })
 
   // scannerOf returns the scanner with the rules of the options. It takes some milliseconds once.
@@ -91,8 +89,11 @@ export function newCore(platform) {
       warn(`the option ${key} must be a number from ${least} to ${most}`)
       options[key] = platform.options?.[key] ?? defaults[key]
     }
-    for (const key of names) {
-      if (options[key] !== undefined && !name.test(options[key])) warn(`the option ${key} must match ${name.source}`)
+    header = { sdk: { name: 'relay.javascript', version } }
+    for (const key of ['environment', 'release']) {
+      const value = options[key]
+      if (name.test(value) && !find(scannerOf(), String(value)).length) header[key] = value
+      else if (value !== undefined) warn(`the option ${key} must match ${name.source}, and have no secret`)
     }
     const target = parseDSN(options.dsn)
     if (!target) {
@@ -102,7 +103,13 @@ export function newCore(platform) {
     sender.start(target && options.enabled ? { ...options, url: target.url } : null)
     started = true
     scannerOf()
-    if (options.debug) quietly(() => platform.warn(`eventrelay: masking on, ${target ? `reporting to host ${target.host}` : 'not reporting'}`))
+    if (options.debug) quietly(() => platform.warn(`eventrelay: masking on, reporting to ${target ? `host ${target.host}` : 'no host'}`))
+  }
+
+  // safe returns a text for a report: masked, also after what is not printable is replaced, and cut.
+  function safe(value, most) {
+    const masked = (text) => maskText(scannerOf(), text).text
+    return printable(masked(printable(masked(String(value).slice(0, 1 << 16)), 4096)), most)
   }
 
   // report sends what is known about a secret, without its text.
@@ -110,7 +117,7 @@ export function newCore(platform) {
     const clean = {}
     for (const [key, value] of Object.entries(where)) {
       if (typeof value === 'number') clean[key] = value
-      else if (value) clean[key] = printable(maskText(scannerOf(), printable(value, 4096)).text, /file|path/.test(key) ? 256 : 100)
+      else if (value) clean[key] = safe(value, /file|path/.test(key) ? 256 : 100)
     }
     sender.add({
       type,
@@ -162,7 +169,7 @@ export function newCore(platform) {
     try {
       const leaks = search(scannerOf(), body).filter((m) => m.rule.exposure !== 'public')
       reportAll('response', leaks, () => ({
-        method: /^[A-Z]{1,20}$/.test(method) ? method : '', path: path && maskText(scannerOf(), String(path)).text.split(/[?#]/, 1)[0],
+        method: /^[A-Z]{1,20}$/.test(method) ? method : '', path: path && safe(path, 4096).split(/[?#]/, 1)[0],
         status: status >= 100 && status <= 599 ? status : '', content_type: contentType,
       }))
       return leaks.map((m) => ({ rule: m.rule.id, masked: maskOf(m.rule, m.secret) }))
