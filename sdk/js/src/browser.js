@@ -146,8 +146,8 @@ function listen(target, type, f) {
   core.undo.push(() => target.removeEventListener(type, f))
 }
 
-function sendBeacon() {
-  if (page.document.visibilityState !== 'hidden') return
+function sendBeacon({ type }) {
+  if (type !== 'pagehide' && page.document.visibilityState !== 'hidden') return
   const { url, bodies } = core.sender.takeAll(1)
   for (const body of bodies) page.navigator.sendBeacon(url, new Blob([body], { type: contentType }))
 }
@@ -161,6 +161,7 @@ export function init(options) {
   listen(page, 'error', (event) => core.reportError(event.error ?? event.message))
   listen(page, 'unhandledrejection', (event) => core.reportError(event.reason))
   listen(page.document, 'visibilitychange', sendBeacon)
+  listen(page, 'pagehide', sendBeacon)
 }
 
 export async function close(timeout) {

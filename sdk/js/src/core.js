@@ -93,7 +93,7 @@ export function newCore(platform) {
     for (const key of ['environment', 'release']) {
       const value = options[key]
       if (name.test(value) && !find(scannerOf(), String(value)).length) header[key] = value
-      else if (value !== undefined) warn(`the option ${key} must match ${name.source}, and have no secret`)
+      else if (value !== undefined) warn(`the option ${key} must match ${name.source}`)
     }
     const target = parseDSN(options.dsn)
     if (!target) {
@@ -159,7 +159,7 @@ export function newCore(platform) {
   function withhold(error) {
     sender.drop('masking_failed')
     sender.wake()
-    warn('masking a log line has failed: the line is withheld', error)
+    warn(withheld, error)
   }
 
   // checkResponse reports secrets of servers in a response, and returns them. search is find, or for bytes another.
@@ -174,7 +174,7 @@ export function newCore(platform) {
       }))
       return leaks.map((m) => ({ rule: m.rule.id, masked: maskOf(m.rule, m.secret) }))
     } catch (error) {
-      warn('checking a response has failed', error)
+      warn('a response could not be read', error)
       return []
     } finally {
       busy = false

@@ -84,7 +84,7 @@ export function newSender({ transport, header, warn, maxBytes }) {
     try {
       return target.beforeSend ? target.beforeSend(report) : report
     } catch (error) {
-      warn('beforeSend has thrown: the report is not sent', error)
+      warn('beforeSend has failed', error)
       return null
     }
   }
@@ -97,7 +97,7 @@ export function newSender({ transport, header, warn, maxBytes }) {
       if (waiting.size) schedule(target.flushInterval)
       return
     }
-    running = deliver(batch, target.url).catch((error) => warn('reports could not be sent', error)).then(() => {
+    running = deliver(batch, target.url).catch((error) => warn('beforeSend has failed', error)).then(() => {
       running = sending = null
       if (waiting.size) flushing ? send() : schedule(firstDelay)
     })

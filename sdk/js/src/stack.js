@@ -8,8 +8,9 @@ const lines = ({ stack, message }) => String(stack || '').replace(String(message
 
 const fileOf = (line) => (frame.exec(line) || [])[2] || ''
 
-// The directory of the SDK's own files.
-const own = fileOf(lines(new Error())[0] || '').replace(/[^/\\]*$/, '')
+// The SDK's own file, or their directory if they are not in a bundle with the application.
+const file = fileOf(lines(new Error())[0] || '')
+const own = /stack\.js$|@eventrelay.sdk/.test(file) ? file.replace(/[^/\\]*$/, '') : file
 
 function stackOf() {
   const { stackTraceLimit } = Error

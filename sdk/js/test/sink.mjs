@@ -62,7 +62,7 @@ export const publicKey = 'pk' + '1'.repeat(22) + '0'.repeat(20) + '1z'
 // newSink starts a sink. answers are statuses of the next requests; after them it accepts all. It checks what it reads
 // in stop().
 export async function newSink(answers = []) {
-  const sink = { batches: [], bodies: [], requests: 0, faults: [], answers }
+  const sink = { batches: [], bodies: [], modes: [], requests: 0, faults: [], answers }
   sink.first = new Promise((resolve) => { sink.received = resolve })
   const server = http.createServer(async (req, res) => {
     sink.requests++
@@ -74,12 +74,13 @@ export async function newSink(answers = []) {
     try {
       assert.equal(req.method, 'POST')
       assert.equal(req.url, `/base/api/dsn_a1/reports?k=${publicKey}&v=1`)
-      assert.equal(req.headers['content-type'], 'text/plain;charset=UTF-8')
+      assert.match(req.headers['content-type'], /^text\/plain;charset=UTF-8$/i) // beacons have it in lower case
       let body = Buffer.concat(chunks)
       assert.ok(body.length <= 128 << 10)
       if (req.headers['content-encoding'] === 'gzip') body = zlib.gunzipSync(body)
       assert.ok(body.length <= 128 << 10)
       sink.bodies.push(body.toString())
+      sink.modes.push(req.headers['sec-fetch-mode'])
       const batch = JSON.parse(body)
       checkBatch(batch)
       if (answer === 202) sink.batches.push(batch)
@@ -93,6 +94,8 @@ export async function newSink(answers = []) {
   })
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
   sink.dsn = `http://${publicKey}@127.0.0.1:${server.address().port}/base/dsn_a1`
+  server.unref() // a test that fails does not stop it
+  sink.origin = `http://127.0.0.1:${server.address().port}`
   sink.reports = () => sink.batches.flatMap((b) => b.reports)
   sink.stop = () => {
     server.close()
