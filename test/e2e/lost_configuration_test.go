@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/command"
 )
@@ -47,7 +48,10 @@ func TestDispatcherRefusesALostConfiguration(t *testing.T) {
 	}
 	refused := func() {
 		t.Helper()
-		out, code := runToEnd(t, other.command(other.args...))
+		cmd := other.command(other.args...)
+		started := time.AfterFunc(2*time.Minute, func() { t.Log("it dispatches"); _ = cmd.Process.Kill() })
+		defer started.Stop()
+		out, code := runToEnd(t, cmd)
 		if code == command.ExitDone || !strings.Contains(out, "relay config import FILE --paused") {
 			t.Fatalf("ended with %d: %s", code, out)
 		}
