@@ -8,10 +8,12 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// commitLoop commits every CommitEvery, or sooner on demand, until ctx ends.
+// commitLoop commits every CommitEvery, and sooner on demand with a pause after each commit, until ctx ends.
 func (d *Dispatcher) commitLoop(ctx context.Context) {
 	tick := time.NewTicker(d.cfg.CommitEvery)
 	defer tick.Stop()
+	pause, commitNow := time.NewTimer(0), d.commitNow
+	defer pause.Stop()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	for {
@@ -21,10 +23,16 @@ func (d *Dispatcher) commitLoop(ctx context.Context) {
 		case <-sweep.C:
 			d.lanes.Sweep()
 			continue
+		case <-pause.C:
+			commitNow = d.commitNow
+			continue
 		case <-tick.C:
-		case <-d.commitNow:
+		case <-commitNow:
 		}
+		began := time.Now()
 		d.commitPartitions(ctx, d.assignment())
+		commitNow = nil // until the pause ends
+		pause.Reset(min(max(commitPause, commitPauseFactor*time.Since(began)), d.cfg.CommitEvery))
 	}
 }
 

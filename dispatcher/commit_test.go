@@ -1,0 +1,50 @@
+package dispatcher
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// A commit follows commitAfterRecords finished records, so that a crash repeats few of them, and a pause follows each
+// commit. Fewer records wait for CommitEvery.
+func TestCommitFollowsFewRecords(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		var commits atomic.Int64
+		w.cluster.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+			w.cluster.KeepControl()
+			commits.Add(1)
+			return nil, nil, false
+		})
+		url, _ := w.serve(80, &sink{})
+		w.endpoint(url)
+		cfg := testConfig()
+		cfg.CommitEvery = time.Minute
+		w.start(cfg)
+		finished := 0
+		f := func(records int, wait time.Duration, wantCommitted int64, mostCommits int64) {
+			t.Helper()
+			for range records {
+				w.accept(w.newEvent("x"))
+				time.Sleep(time.Millisecond)
+			}
+			finished += records
+			w.outcomes(count(finished))
+			time.Sleep(wait)
+			made := commits.Load()
+			if n := w.committed(stream.Partition{Topic: stream.Events}); n != wantCommitted || made > mostCommits {
+				t.Errorf("%d of %d finished records are committed, want %d; %d commits, at most %d", n, finished,
+					wantCommitted, made, mostCommits)
+			}
+		}
+		f(commitAfterRecords-1, 20*time.Second, -1, 0)
+		f(1, commitPause, commitAfterRecords, 1)
+		f(20*commitAfterRecords, commitPause, 21*commitAfterRecords, 7)
+		f(1, 20*time.Second, 21*commitAfterRecords, 7)
+		f(0, time.Minute, 21*commitAfterRecords+1, 8)
+	})
+}
