@@ -138,7 +138,7 @@ func importFault(s source, path string) string {
 			return "main, command and node stand above everything else"
 		case within(s.dir, "api/dashboard") && !within(inner, "pkg"):
 			return "pages call the API through an interface, as a person"
-		case within(s.dir, "api/mcp") && s.dir != inner && !within(inner, "pkg"):
+		case within(s.dir, "api/mcp") && s.dir != inner && inner != "api/confirm" && !within(inner, "pkg"):
 			return "tools call the API through an interface, as an API key"
 		case within(s.dir, "pkg") && !within(inner, "pkg"):
 			return "pkg imports pkg only"

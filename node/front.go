@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/ingest"
@@ -86,9 +87,21 @@ func (n *Node) newDashboard() (func(context.Context) error, error) {
 		Log: n.log, Now: n.control.Now, Account: func() string { return n.control.Account().ID }, API: n.api,
 		People: n.control, Passwords: n.control, SessionKeys: n.control,
 		SignInLimit: n.limiter.NewSignIns(),
-		Members:     n.control, Keys: n.control, KeyUses: n.reader, Doctor: n.dashboardChecks,
+		Members:     n.control, Keys: n.control, KeyUses: n.reader, Acts: n.confirmer, Doctor: n.dashboardChecks,
 	})
 	return nil, err
+}
+
+// newConfirmer creates what does the approved changes of agents.
+func newConfirmer(n *Node) (func(context.Context) error, error) {
+	var err error
+	n.confirmer, err = confirm.New(confirm.Deps{
+		Log: n.log, Acts: n.control, People: n.control, API: n.api, Now: n.control.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return n.confirmer.Run, nil
 }
 
 // newAgentServer creates the agent server under /mcp.
@@ -98,7 +111,8 @@ func newAgentServer(n *Node) (func(context.Context) error, error) {
 		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.s.Version, TrustedProxies: n.proxies,
 		AllowedHosts: n.s.AllowedHosts,
 	}, mcp.Deps{
-		Log: n.log, Keys: n.control, Uses: n.uses, Reads: n.limiter.NewWindow("tools", time.Minute), API: n.api,
+		Log: n.log, Keys: n.control, Uses: n.uses, Reads: n.limiter.NewWindow("tools", time.Minute),
+		Writes: n.limiter.NewWindow("changes", time.Minute), Acts: n.control, API: n.api,
 		Producer: n.producer, Now: n.now, Metrics: n.registry,
 	})
 	return nil, err

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/api/dashboard"
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/mcp"
@@ -92,6 +93,7 @@ type Node struct {
 	readiness          *api.Readiness
 	api                *api.API
 	dashboard          *dashboard.Dashboard // nil without the role api
+	confirmer          *confirm.Confirmer   // nil without the role api
 	agents             *mcp.Server          // nil without the role api
 }
 
@@ -149,6 +151,7 @@ func (n *Node) starts() []start {
 		{name: "event feed", new: n.newFeed},
 		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
 		{name: "api", new: n.newAPI},
+		{name: "confirmations", role: "api", new: func() (func(context.Context) error, error) { return newConfirmer(n) }},
 		{name: "dashboard", role: "api", new: n.newDashboard},
 		{name: "agent server", role: "api", new: func() (func(context.Context) error, error) { return newAgentServer(n) }},
 		{name: "http server", new: n.newServer},

@@ -19,7 +19,9 @@ type agentsPage struct {
 	Lifetimes []option
 	Clients   []agentClient
 	Variable  string
-	Connected int // keys of agents that work now
+	Connected int           // keys of agents that work now
+	Pending   []*config.Act // changes that agents ask for
+	Scopes    []option
 	madeKey
 }
 
@@ -72,11 +74,20 @@ func configText(v any) string {
 	return string(text)
 }
 
+var agentScopes = []option{
+	{Value: string(config.Read), Text: "Reads", Hint: "Investigates: events, findings, usage, recovery jobs."},
+	{Value: string(config.ReadWrite), Text: "Reads, and asks for changes",
+		Hint: "A person confirms each change here, before it is made."},
+}
+
 // connectAgent shows how agents are connected and, to a writer, the form for a key.
-func connectAgent(v *visit) error { return showAgents(v, &agentsPage{Form: newForm(nil, "")}) }
+func connectAgent(v *visit) error { return showAgents(v, &agentsPage{Form: newAgentForm()}) }
+
+func newAgentForm() *form { return newForm(map[string][]string{"scope": {string(config.Read)}}, "") }
 
 func showAgents(v *visit, p *agentsPage) error {
 	p.Lifetimes, p.Clients, p.Variable = lifetimes, agentClients(v.cfg.BaseURL), agentKeyVariable
+	p.Scopes, p.Pending = agentScopes, v.deps.Acts.Pending(v.person.Account)
 	now := v.deps.Now()
 	for _, k := range v.deps.Keys.Keys(v.person.Account) {
 		if k.Agent && k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)) {
@@ -86,18 +97,18 @@ func showAgents(v *visit, p *agentsPage) error {
 	return v.page("agents", p)
 }
 
-// createAgentKey creates the key of an agent, which reads and changes nothing, and shows its text once.
+// createAgentKey creates the key of an agent, which changes nothing by itself, and shows its text once.
 func createAgentKey(v *visit) error {
 	f, err := v.form()
 	if err != nil {
 		return err
 	}
-	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Read, Agent: true})
+	made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope")), Agent: true})
 	if err != nil {
 		return err
 	}
 	if ok {
-		f = newForm(nil, "")
+		f = newAgentForm()
 	}
 	return showAgents(v, &agentsPage{Form: f, madeKey: made})
 }

@@ -25,6 +25,7 @@ type Deps struct {
 	Members     Members
 	Keys        Keys
 	KeyUses     KeyUses
+	Acts        Acts
 	// Doctor examines this node and its engines, for up to half a minute.
 	Doctor func(ctx context.Context) ([]Check, error)
 }
@@ -97,4 +98,15 @@ type Keys interface {
 // KeyUses returns the last uses of some API keys of an account, by the key's id.
 type KeyUses interface {
 	KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error)
+}
+
+// Acts reads and decides on changes that agents ask for; see package confirm.
+type Acts interface {
+	// Act returns an act of an account; nil if there is none.
+	Act(account, id string) *config.Act
+	// Pending returns the acts of an account that wait for a person, newest first.
+	Pending(account string) []*config.Act
+	// Approve does what an act asks for, as the person. It returns config.ErrActDecided after another decision.
+	Approve(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)
+	Decline(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error)
 }

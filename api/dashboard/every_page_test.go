@@ -19,7 +19,7 @@ import (
 // answers of its calls in everyPageRig.
 var pageVariables = strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1", "{event}", "evt_1", "{run}",
 	"run_1", "{recovery}", "rec_1", "{finding}", "fnd_1", "{drain}", "drn_1", "{fixture}", "fix_1", "{domain}", "dom_1",
-	"{dsn}", "dsn_1",
+	"{dsn}", "dsn_1", "{act}", "act_1",
 	"{list}", "usage-days")
 
 // everyPageRig answers the calls of all pages.
@@ -40,6 +40,7 @@ func everyPageRig(t *testing.T) *rig {
 	} {
 		r.api.on("GET "+path, http.StatusOK, body)
 	}
+	r.askFor("act_1")
 	return r
 }
 

@@ -193,6 +193,7 @@ type rig struct {
 	// account has the people and the API keys that the settings show.
 	account *account
 	api     *api
+	acts    *acts
 	limit   attempts
 	key     *sessionKey
 	now     time.Time
@@ -207,6 +208,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 	r := &rig{t: t, people: newPeople(), limit: attempts{}, key: &sessionKey{1, 2, 3}, log: &strings.Builder{},
 		api: &api{responses: map[string]func(apiCall) (int, http.Header, string){}},
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)}
+	r.acts = &acts{now: func() time.Time { return r.now }}
 	r.account = &account{people: r.people, nonces: map[string]*config.Key{}}
 	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[]}`)
 	r.api.on("GET /v1/overview", http.StatusOK, overviewJSON)
@@ -219,7 +221,7 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
 		Account: func() string { return "acc_1" }, API: r.api, People: r.people, Passwords: r.people,
 		SessionKeys: r.key, SignInLimit: r.limit,
-		Members: r.account, Keys: r.account, KeyUses: r.account,
+		Members: r.account, Keys: r.account, KeyUses: r.account, Acts: r.acts,
 		Doctor: func(context.Context) ([]Check, error) { return r.account.checks() },
 	})
 	if err != nil {

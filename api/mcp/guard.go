@@ -57,7 +57,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if wait := s.deps.Reads.Claim(r.Context(), key.ID, callsPerMinute); wait > 0 {
+	if wait := s.deps.Reads.Claim(r.Context(), key.ID, requestsPerMinute); wait > 0 {
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
 			Message: "the API key may make 300 requests a minute here; wait as long as Retry-After says"}
 	}

@@ -38,7 +38,7 @@ func (s *Server) render(x request, status int, header http.Header, body []byte) 
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if err := decoder.Decode(&v); err != nil {
-		return "", errors.New("the answer could not be read; try again")
+		return "", errUnreadable
 	}
 	if status != http.StatusOK {
 		return "", failure(v, header)
@@ -65,6 +65,8 @@ func (s *Server) render(x request, status int, header http.Header, body []byte) 
 	}
 	return text, nil
 }
+
+var errUnreadable = errors.New("the answer could not be read; try again")
 
 // failure returns what /v1 says about a request that failed.
 func failure(v map[string]any, header http.Header) error {

@@ -156,16 +156,22 @@ func addRead[In any](s *Server, server *sdk.Server, name, title, description str
 		key, _ := ctx.Value(keyOf{}).(*config.Key)
 		x := of(in)
 		status, header, body := s.deps.API.Call(ctx, key, http.MethodGet, x.path, x.query, nil, "")
-		result := "ok"
 		text, err := s.render(x, status, header, body)
-		if err != nil {
-			result = "error"
-		}
-		s.calls.WithLabelValues(name, result).Inc()
-		s.recordCall(ctx, key, name, call.Params.Arguments)
-		if err != nil {
-			return nil, nil, err // the SDK makes it a result with isError
-		}
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, nil
+		return s.answer(ctx, key, call, text, err)
 	})
+}
+
+// answer counts and records a call, and returns its result; the SDK makes an error a result with isError.
+func (s *Server) answer(ctx context.Context, key *config.Key, call *sdk.CallToolRequest, text string, err error) (
+	*sdk.CallToolResult, any, error) {
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	s.calls.WithLabelValues(call.Params.Name, result).Inc()
+	s.recordCall(ctx, key, call.Params.Name, call.Params.Arguments)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, nil
 }

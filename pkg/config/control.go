@@ -1,6 +1,7 @@
 // Package config is the configuration of the service: account, endpoints, destinations, API keys, replay runs, recovery
-// jobs, alerts, users, erasures, log drains, domains, DSNs, settings, test fixtures, the service secret and remembered
-// answers. They are entities of the replicated log in pkg/conflog, so every node has all of them in memory.
+// jobs, alerts, users, erasures, log drains, domains, DSNs, settings, test fixtures, acts of agents, the service secret
+// and remembered answers. They are entities of the replicated log in pkg/conflog, so every node has all of them in
+// memory.
 //
 // Secrets that must be shown or used again are sealed (AES-256-GCM under a master key) in records, snapshots and
 // memory. API keys and ingest tokens are found by their SHA-256.
@@ -83,6 +84,7 @@ type Control struct {
 	dsns
 	findings
 	fixtures
+	acts
 	settings
 	documents
 }
@@ -124,7 +126,7 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
 		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, secrets: secrets{core},
 		erasures: erasures{core}, drains: drains{core}, domains: domains{core}, dsns: dsns{core},
-		findings: findings{core}, fixtures: fixtures{core}, settings: settings{core},
+		findings: findings{core}, fixtures: fixtures{core}, acts: acts{core}, settings: settings{core},
 		documents: documents{core},
 	}
 	var err error

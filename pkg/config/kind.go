@@ -108,7 +108,11 @@ var kindTable = [kinds]kindInfo{
 		func() value { return &Domain{} }, true, false},
 	kindScan:     opaque("scan", conflog.AuditRequested),
 	kindTripwire: opaque("tripwire", conflog.AuditAll),
-	kindAct:      opaque("act", conflog.AuditRequested),
+	// The end of an act, which a node may record by itself, is not audited: the change that it made is.
+	kindAct: {
+		info("act", conflog.AuditRequested, conflog.Bounds{MaxCount: MaxActs, ErrCount: ErrTooManyActs,
+			AllowGrowthWhenFull: true}),
+		func() value { return &Act{} }, false, false},
 	// Removing expired fixtures is not audited: their creation says when they expire.
 	kindFixture: {
 		info("fixture", conflog.AuditRequested, conflog.Bounds{MaxCount: MaxFixtures, ErrCount: ErrTooManyFixtures,

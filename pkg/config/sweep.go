@@ -25,7 +25,7 @@ func (c *core) sweep(ctx context.Context) error {
 	return nil
 }
 
-// sweepOnce removes the expired answers, replay runs, fixtures and erasures.
+// sweepOnce removes the expired answers, replay runs, fixtures, acts and erasures.
 func (c *core) sweepOnce(ctx context.Context) error {
 	err := c.sweepKind(ctx, kindAnswer, func(v value) time.Time { return v.(*Answer).ExpiresAt })
 	if err != nil {
@@ -36,6 +36,10 @@ func (c *core) sweepOnce(ctx context.Context) error {
 		return err
 	}
 	if err := c.sweepFixtures(ctx); err != nil {
+		return err
+	}
+	err = c.sweepKind(ctx, kindAct, func(v value) time.Time { return v.(*Act).CreatedAt.Add(actRetention) })
+	if err != nil {
 		return err
 	}
 	return c.sweepKind(ctx, kindErasure, c.erasureEnd)

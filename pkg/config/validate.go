@@ -54,6 +54,8 @@ func validate(v value, checkURL func(string) error) error {
 		return v.validate()
 	case *Fixture:
 		return v.validate()
+	case *Act:
+		return v.validate()
 	case *Erasure:
 		_, err := id.Parse(id.Event, v.ID)
 		return err

@@ -1,0 +1,240 @@
+// Package confirm does the changes that agents ask for, after a person has approved them (config.Act): each exactly
+// once, through the handlers of /v1, as the person who has approved. The request of an act has the act's id as its
+// Idempotency-Key. So it may be made again, by any node, when the node that began it was killed.
+//
+// Begin reading at Confirmer.Approve; Run finishes what a killed node has begun.
+package confirm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Path precedes the id of an act in the path of the page that confirms it.
+const Path = "/app/confirm/"
+
+// Deps are the dependencies of a Confirmer. All are required.
+type Deps struct {
+	Log    *slog.Logger
+	Acts   Acts
+	People People
+	API    API
+	Now    func() time.Time
+}
+
+// Acts reads and changes acts; see config.Act.
+type Acts interface {
+	Act(id string) (*config.Act, config.Presence)
+	Acts(account string, keep func(*config.Act) bool) []*config.Act
+	DecideAct(ctx context.Context, id, person string, to config.ActState) (*config.Act, error)
+	EndAct(ctx context.Context, id string, to config.ActState, result string) (*config.Act, error)
+}
+
+// People returns who may sign in.
+type People interface {
+	Users() []*config.User
+}
+
+// API answers requests of /v1 in this process; see api.API.Call.
+type API interface {
+	Call(ctx context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
+		idempotencyKey string) (status int, header http.Header, json []byte)
+}
+
+// Times of Run.
+const (
+	// checkEvery is how often Run looks for acts that another node has left.
+	checkEvery = 5 * time.Second
+	// leftAfter is the time from an approval after which another node finishes the act. It is longer than a request.
+	leftAfter = 15 * time.Second
+	// callTimeout bounds one request of an act.
+	callTimeout = 30 * time.Second
+)
+
+// maxResult bounds what is kept of an answer, in bytes.
+const maxResult = 500
+
+// Confirmer approves, declines and finishes acts.
+type Confirmer struct{ deps Deps }
+
+// New validates its argument. It starts nothing.
+func New(deps Deps) (*Confirmer, error) {
+	if deps.Log == nil || deps.Acts == nil || deps.People == nil || deps.API == nil || deps.Now == nil {
+		return nil, errors.New("confirmations: a dependency is missing")
+	}
+	return &Confirmer{deps}, nil
+}
+
+// Act returns an act of an account; nil if there is none.
+func (c *Confirmer) Act(account, id string) *config.Act {
+	a, presence := c.deps.Acts.Act(id)
+	if presence != config.Present || a.Account != account {
+		return nil
+	}
+	return a
+}
+
+// Pending returns the acts of an account that wait for a person, newest first.
+func (c *Confirmer) Pending(account string) []*config.Act {
+	now := c.deps.Now()
+	return c.deps.Acts.Acts(account, func(a *config.Act) bool { return a.StateAt(now) == config.ActPending })
+}
+
+// Approve does what an act asks for, as the person, and returns how it ended. If its resource was changed since the
+// agent asked, it ends as a conflict and nothing is done. Of several decisions one wins, the others get
+// config.ErrActDecided. An act that is approved and not ended is done later: a part of the service does not answer.
+func (c *Confirmer) Approve(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
+	revision, err := c.revision(ctx, person, a)
+	if err != nil {
+		return nil, err
+	}
+	to := config.ActApproved
+	if revision != a.Revision {
+		to = config.ActConflict
+	}
+	decided, err := c.deps.Acts.DecideAct(ctx, a.ID, person.ID, to)
+	if err != nil || to != config.ActApproved {
+		return decided, err
+	}
+	return c.do(ctx, person, decided)
+}
+
+// Decline ends an act without doing it.
+func (c *Confirmer) Decline(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
+	return c.deps.Acts.DecideAct(ctx, a.ID, person.ID, config.ActDeclined)
+}
+
+// revision returns the revision of the resource of an act now.
+func (c *Confirmer) revision(ctx context.Context, person *config.Key, a *config.Act) (string, error) {
+	status, header, body := c.deps.API.Call(ctx, person, http.MethodGet, a.Resource, nil, nil, "")
+	if status != http.StatusOK && status != http.StatusNotFound {
+		return "", failure(status, header, body)
+	}
+	return Revision(body), nil
+}
+
+// Revision returns the part of an answer of /v1 that changes when its resource does: the version of a finding, the
+// state of a recovery job, the status and the last attempt of an event. It is empty for a resource that is gone.
+func Revision(answer []byte) string {
+	var r struct {
+		Object        string `json:"object"`
+		Version       int    `json:"version"`
+		State         string `json:"state"`
+		Status        string `json:"status"`
+		LastAttemptAt string `json:"last_attempt_at"`
+	}
+	if json.Unmarshal(answer, &r) != nil || r.Object == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %s %s %s", r.Object, r.Version, r.State, r.Status, r.LastAttemptAt)
+}
+
+// do makes the request of an approved act, and records how it ended.
+func (c *Confirmer) do(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
+	// The person's browser may go; what is approved is done.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+	defer cancel()
+	status, header, body := c.deps.API.Call(ctx, person, http.MethodPost, a.Path, nil, []byte(a.Body), a.ID)
+	switch {
+	case status < http.StatusBadRequest:
+		to, result := resultOf(body)
+		return c.deps.Acts.EndAct(ctx, a.ID, to, result)
+	case status >= http.StatusInternalServerError || status == http.StatusTooManyRequests:
+		c.deps.Log.Warn("cannot do an approved act yet; it is tried again", "act", a.ID, "status", status)
+		return a, nil
+	}
+	return c.deps.Acts.EndAct(ctx, a.ID, config.ActFailed, failure(status, header, body).Error())
+}
+
+// resultOf returns how an act ended whose request was answered, and what is kept of the answer. An update of findings
+// succeeds also if its only finding could not be updated.
+func resultOf(body []byte) (config.ActState, string) {
+	var r struct {
+		RunID  string `json:"run_id"`
+		State  string `json:"state"`
+		Failed []struct {
+			Message string `json:"message"`
+		} `json:"failed"`
+	}
+	_ = json.Unmarshal(body, &r) // a recovery job has a number as failed; what was decoded counts
+	switch {
+	case len(r.Failed) > 0:
+		return config.ActFailed, cut(web.SanitizeLine(r.Failed[0].Message))
+	case r.RunID != "":
+		return config.ActDone, r.RunID
+	case r.State != "":
+		return config.ActDone, "the job is " + strings.ReplaceAll(r.State, "_", " ")
+	}
+	return config.ActDone, ""
+}
+
+// failure returns the error of an answer of /v1.
+func failure(status int, header http.Header, body []byte) error {
+	var r struct {
+		Error web.ErrorView `json:"error"`
+	}
+	_ = json.Unmarshal(body, &r) // an error without a body keeps its status
+	e := &web.Error{Status: status, Type: r.Error.Type, Message: cut(web.SanitizeLine(r.Error.Message))}
+	if header.Get("Retry-After") != "" {
+		e.RetryAfter = time.Second
+	}
+	return e
+}
+
+func cut(s string) string {
+	if len(s) > maxResult {
+		return strings.ToValidUTF8(s[:maxResult], "") + "…"
+	}
+	return s
+}
+
+// Run finishes approved acts that their node has left, until ctx ends. Every node may: the request of an act is done
+// once.
+func (c *Confirmer) Run(ctx context.Context) error {
+	for wait.For(ctx, checkEvery) == nil {
+		c.finish(ctx)
+	}
+	return nil
+}
+
+// finish does the approved acts that have not ended for a while.
+func (c *Confirmer) finish(ctx context.Context) {
+	people := c.deps.People.Users()
+	left := c.deps.Now().Add(-leftAfter)
+	byID := make(map[string]*config.User, len(people))
+	accounts := map[string]bool{}
+	for _, u := range people {
+		byID[u.ID], accounts[u.Account] = u, true
+	}
+	for account := range accounts {
+		for _, a := range c.deps.Acts.Acts(account, func(a *config.Act) bool {
+			return a.State == config.ActApproved && a.DecidedAt.Before(left)
+		}) {
+			if err := c.finishOne(ctx, byID[a.DecidedBy], a); err != nil && ctx.Err() == nil {
+				c.deps.Log.Warn("cannot finish an approved act", "act", a.ID, "error", err)
+			}
+		}
+	}
+}
+
+// finishOne does an act as the person who has approved it, who may have been removed since; nil = removed.
+func (c *Confirmer) finishOne(ctx context.Context, u *config.User, a *config.Act) error {
+	if u == nil || u.Scope != config.ReadWrite {
+		_, err := c.deps.Acts.EndAct(ctx, a.ID, config.ActFailed,
+			"the person who approved it may not make changes any more, and it is not known whether it was done")
+		return err
+	}
+	_, err := c.do(ctx, &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: u.Scope}, a)
+	return err
+}

@@ -1,0 +1,136 @@
+package dashboard
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// acts are changes in memory. err is the error of the next decisions.
+type acts struct {
+	all []*config.Act
+	now func() time.Time
+	err error
+}
+
+func (x *acts) Act(account, id string) *config.Act {
+	for _, a := range x.all {
+		if a.ID == id && a.Account == account {
+			return a
+		}
+	}
+	return nil
+}
+
+func (x *acts) Pending(string) (pending []*config.Act) {
+	for _, a := range x.all {
+		if a.StateAt(x.now()) == config.ActPending {
+			pending = append(pending, a)
+		}
+	}
+	return pending
+}
+
+func (x *acts) decide(person *config.Key, a *config.Act, to config.ActState) (*config.Act, error) {
+	if x.err != nil {
+		return nil, x.err
+	}
+	if a.StateAt(x.now()) != config.ActPending {
+		return nil, config.ErrActDecided
+	}
+	a.State, a.DecidedBy, a.DecidedAt = to, person.ID, x.now()
+	return a, nil
+}
+
+func (x *acts) Approve(_ context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
+	return x.decide(person, a, config.ActDone)
+}
+
+func (x *acts) Decline(_ context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
+	return x.decide(person, a, config.ActDeclined)
+}
+
+// askFor adds a pending act.
+func (r *rig) askFor(id string) *config.Act {
+	a := &config.Act{Meta: config.Meta{ID: id, Account: "acc_1", CreatedAt: r.now}, Key: "key_7", KeyName: "claude <b>",
+		Tool: "event_replay", Arguments: `{"id":"evt_1","note":"x"}`, Summary: "Deliver the event evt_1 again",
+		Note: "ignore previous <script>alert(1)</script>", RemoteIP: "203.0.113.9", State: config.ActPending}
+	r.acts.all = append([]*config.Act{a}, r.acts.all...)
+	return a
+}
+
+func TestConfirmPage(t *testing.T) {
+	r := newRig(t)
+	r.askFor("act_1")
+	b := r.signedIn()
+	b.get(agentsPath).want(200, "Waits for you", "/app/confirm/act_1", "Deliver the event evt_1 again")
+	page := b.get("/app/confirm/act_1").want(200, "What will happen", "Deliver the event evt_1 again", "claude &lt;b&gt;",
+		"key_7", "203.0.113.9", "Written by the agent", "&lt;script&gt;", "Nothing has been changed", "Approve", "Decline")
+	if strings.Contains(page.body, "<script>alert") {
+		t.Error("the agent's text is markup")
+	}
+	for _, again := range []int{1, 2} { // opening it decides nothing
+		if b.get("/app/confirm/act_1"); r.acts.all[0].State != config.ActPending {
+			t.Errorf("decided after it was opened %d times", again)
+		}
+	}
+	const approve = "/app/confirm/act_1/approve"
+	r.acts.err = web.Missing("the event is gone")
+	b.post(approve, url.Values{}).wantRedirect("/app/confirm/act_1")
+	b.get("/app/confirm/act_1").want(200, "The event is gone.")
+	r.acts.err = web.ServiceUnavailable(nil, "the store is away")
+	b.post(approve, url.Values{}).want(503)
+	r.acts.err = nil
+	b.post(approve, url.Values{}).wantRedirect("/app/confirm/act_1")
+	b.get("/app/confirm/act_1").want(200, "Done, approved by ops@example.com")
+	b.post("/app/confirm/act_1/decline", url.Values{}).wantRedirect("/app/confirm/act_1")
+	b.get("/app/confirm/act_1").want(200, "decided before", "Done, approved")
+	b.get("/app/confirm/act_2").want(404, "no such confirmation")
+	if page := b.get(agentsPath).want(200); strings.Contains(page.body, "Waits for you") {
+		t.Error("a decided act waits")
+	}
+}
+
+func TestConfirmPageOfEachState(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	for state, text := range map[config.ActState]string{
+		config.ActApproved: "and being done", config.ActFailed: "could not be done", config.ActDeclined: "Declined",
+		config.ActConflict: "was changed after the agent asked", config.ActExpired: "Expired",
+	} {
+		a := r.askFor("act_" + string(state))
+		a.State, a.DecidedAt = state, r.now
+		if state == config.ActExpired {
+			a.State, a.CreatedAt = config.ActPending, r.now.Add(-config.ActLife)
+		}
+		page := b.get("/app/confirm/"+a.ID).want(200, text)
+		if strings.Contains(page.main(), "Approve</button>") {
+			t.Errorf("%s can be approved", state)
+		}
+	}
+	r.acts.all[0].Account = "acc_other"
+	b.get("/app/confirm/" + r.acts.all[0].ID).want(404)
+}
+
+func TestReaderDoesNotDecide(t *testing.T) {
+	r := newRig(t)
+	a := r.askFor("act_1")
+	r.people.person.Scope = config.Read
+	b := r.signedIn()
+	if page := b.get("/app/confirm/act_1").want(200, "You may only read"); strings.Contains(page.main(), "<form") {
+		t.Error("a reader sees a form")
+	}
+	b.post("/app/confirm/act_1/approve", url.Values{}).want(403)
+	b.post("/app/confirm/act_1/decline", url.Values{}).want(403)
+	r.people.person.Scope = config.ReadWrite
+	b.post("/app/confirm/act_1/approve", url.Values{}, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site").
+		want(403)
+	if a.State != config.ActPending {
+		t.Errorf("it is %s", a.State)
+	}
+}

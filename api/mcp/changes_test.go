@@ -1,0 +1,141 @@
+package mcp_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+)
+
+// resources answers reads of one finding, event and recovery job.
+func resources(path string, _ url.Values) (int, http.Header, string) {
+	switch path {
+	case "/v1/findings/fnd_1":
+		return 200, http.Header{}, `{"object":"finding","id":"fnd_1","name":"Stripe live secret key","masked":"sk_live_***abcd",` +
+			`"status":"open","version":3}`
+	case "/v1/events/evt_1":
+		return 200, http.Header{}, `{"object":"event","id":"evt_1","type":"![x](https://evil.example)","status":"failed",` +
+			`"endpoint_id":"ep_1","last_attempt_at":"2026-01-01T00:00:00Z"}`
+	case "/v1/recoveries/rec_1":
+		return 200, http.Header{}, `{"object":"recovery","id":"rec_1","endpoint_id":"ep_1","total":70,"state":"ready"}`
+	}
+	return 404, http.Header{}, `{"error":{"type":"not_found","message":"there is nothing with this id"}}`
+}
+
+func TestChangesAreOnlyAskedFor(t *testing.T) {
+	f := &fake{answer: resources}
+	endpoint, _ := start(t, f)
+	session := connectWith(t, endpoint, "rly_live_write")
+	for tool, x := range map[string]struct {
+		arguments                     map[string]any
+		path, body, summary, revision string
+	}{
+		"finding_update": {map[string]any{"id": "fnd_1", "status": "resolved", "resolution": "revoked", "note": "x\u202ey"},
+			"/v1/findings/update", `{"ids":["fnd_1"],"resolution":"revoked","status":"resolved"}`,
+			"Change the finding Stripe live secret key (fnd_1, sk_live_***abcd) from open to resolved, because: revoked",
+			"finding 3  open "},
+		"event_replay": {map[string]any{"id": "evt_1", "destination_id": "dst_1", "note": "x\u202ey"},
+			"/v1/events/evt_1/replay", `{"destination_id":"dst_1"}`, "Deliver the event evt_1 (type ![x] (https[:]//evil.example), " +
+				"now failed) of the endpoint ep_1 again, to the destination dst_1", "event 0  failed 2026-01-01T00:00:00Z"},
+		"recovery_action": {map[string]any{"recovery_id": "rec_1", "action": "canary", "note": "x\u202ey"},
+			"/v1/recoveries/rec_1", `{"action":"canary"}`, "Send the canary of the recovery job rec_1 of the endpoint ep_1: " +
+				"70 deliveries, now ready", "recovery 0 ready  "},
+	} {
+		text, failed := call(t, session, tool, x.arguments)
+		var v struct {
+			ActionID, Status, State, Summary string
+			ConfirmURL                       string `json:"confirm_url"`
+			ID                               string `json:"action_id"`
+			ExpiresAt                        string `json:"expires_at"`
+		}
+		if err := json.Unmarshal([]byte(text), &v); err != nil || failed {
+			t.Fatalf("%s: %v %s", tool, err, text)
+		}
+		a := f.acts[v.ID]
+		if a == nil || v.Status != "confirmation_required" || v.State != "pending" || v.Summary != x.summary ||
+			v.ConfirmURL != "https://desk.example.com/app/confirm/"+v.ID || v.ExpiresAt != "2026-01-02T03:14:05.000Z" {
+			t.Fatalf("%s: %s", tool, text)
+		}
+		if a.Key != "key_2" || a.KeyName != "agent" || a.Tool != tool || a.Path != x.path || a.Body != x.body ||
+			a.Revision != x.revision || a.Note != "xy" || a.RemoteIP != "127.0.0.1" || a.Account != "acc_1" {
+			t.Errorf("%s: %+v", tool, a)
+		}
+		if text, _ := call(t, session, "action_status", map[string]any{"action_id": v.ID}); !strings.Contains(text, "pending") {
+			t.Errorf("%s: %s", tool, text)
+		}
+		a.State, a.Result = config.ActDone, "run_1"
+		text, _ = call(t, session, "action_status", map[string]any{"action_id": v.ID})
+		if !strings.Contains(text, `"state":"done"`) || !strings.Contains(text, "run_1") || strings.Contains(text, "confirm_url") {
+			t.Errorf("%s: %s", tool, text)
+		}
+		other := connect(t, endpoint)
+		if text, failed := call(t, other, "action_status", map[string]any{"action_id": v.ID}); !failed {
+			t.Errorf("another key reads it: %s", text)
+		}
+	}
+	for _, asked := range f.asked {
+		if !strings.HasPrefix(asked, "key_2 GET ") {
+			t.Errorf("asked %s", asked)
+		}
+	}
+}
+
+func TestChangesThatAreRefused(t *testing.T) {
+	f := &fake{answer: resources}
+	endpoint, _ := start(t, f)
+	session := connectWith(t, endpoint, "rly_live_write")
+	for _, x := range []struct {
+		tool      string
+		arguments map[string]any
+		says      string
+	}{
+		{"finding_update", map[string]any{"id": "fnd_1", "status": "closed"}, "must be open, acknowledged"},
+		{"finding_update", map[string]any{"id": "fnd_2", "status": "open"}, "not_found"},
+		{"recovery_action", map[string]any{"recovery_id": "rec_1", "action": "approve"}, "canary, continue or cancel"},
+		{"event_replay", map[string]any{"id": "evt_1", "destination_id": strings.Repeat("d", 5000)}, "at most 4096 bytes"},
+	} {
+		if text, failed := call(t, session, x.tool, x.arguments); !failed || !strings.Contains(text, x.says) {
+			t.Errorf("%s %v: %s", x.tool, x.arguments, text)
+		}
+	}
+	replay := map[string]any{"id": "evt_1"}
+	f.actErr = config.ErrTooManyActs
+	if text, failed := call(t, session, "event_replay", replay); !failed || !strings.Contains(text, "rate_limited") {
+		t.Errorf("too many: %s", text)
+	}
+	f.actErr = errors.New("no log")
+	if text, failed := call(t, session, "event_replay", replay); !failed || !strings.Contains(text, "unavailable") {
+		t.Errorf("without a log: %s", text)
+	}
+	f.actErr, f.writes.most = nil, 1
+	if text, failed := call(t, session, "event_replay", replay); !failed || !strings.Contains(text, "after 40 s") {
+		t.Errorf("too fast: %s", text)
+	}
+	if len(f.acts) != 0 {
+		t.Errorf("acts %v", f.acts)
+	}
+}
+
+// A key that may only read does not see the tools that ask for changes, and cannot use them.
+func TestReadKeyAsksForNoChange(t *testing.T) {
+	f := &fake{answer: resources}
+	endpoint, _ := start(t, f)
+	count := func(key string) int {
+		tools, err := connectWith(t, endpoint, key).ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(tools.Tools)
+	}
+	if read, write := count("rly_live_read"), count("rly_live_write"); read != 8 || write != 11 {
+		t.Errorf("%d and %d tools", read, write)
+	}
+	text, failed := call(t, connect(t, endpoint), "event_replay", map[string]any{"id": "evt_1"})
+	if !failed || !strings.Contains(text, "may only read") || len(f.acts) != 0 {
+		t.Errorf("%s", text)
+	}
+}
