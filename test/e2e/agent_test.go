@@ -3,12 +3,14 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 )
 
 // agentReads calls tools of the agent server, and finds the calls in the audit log.
-func agentReads(t *testing.T, c client) {
+func agentReads(t *testing.T, p *process) {
+	c := p.forTest(t)
 	dest := newSink(t, nil)
 	ep, _, _ := c.endpoint(map[string]any{"destinations": []any{dest.URL}})
 	id := c.send(ep, 1)
@@ -39,8 +41,44 @@ func agentReads(t *testing.T, c client) {
 	if usage := tool("usage_get", `{}`); usage["period_start"] == nil {
 		t.Errorf("usage %v", usage)
 	}
+	agentAsksForAReplay(t, p, c, id, tool)
 	entries := c.must(http.StatusOK, "GET", "/v1/audit?action=tool.called", nil)["data"].([]any)
-	if len(entries) != 6 {
+	if len(entries) != 8 {
 		t.Errorf("%d entries of calls: %v", len(entries), entries)
+	}
+}
+
+// agentAsksForAReplay asks for a replay of an event, approves it in the dashboard twice, and finds one run.
+func agentAsksForAReplay(t *testing.T, p *process, c client, id string, tool func(name, arguments string) map[string]any) {
+	t.Helper()
+	c.awaitStatus(id, "delivered", arrival)
+	asked := tool("event_replay", `{"id":"`+id+`","note":"the receiver lost it"}`)
+	path, ok := strings.CutPrefix(asked["confirm_url"].(string), p.url)
+	if !ok || asked["status"] != "confirmation_required" {
+		t.Fatalf("asked %v", asked)
+	}
+	b := newBrowser(t, p.url)
+	b.want(c, 303, "/app/password", "", "POST", addPerson(t, p, "agents@example.com"), nil)
+	b.want(c, 303, "/app", "", "POST", "/app/password", newPassword)
+	b.want(c, 200, "", "Nothing has been changed", "GET", path, nil)
+	replays := func() (runs []string) {
+		for _, run := range c.must(http.StatusOK, "GET", "/v1/replays", nil)["data"].([]any) {
+			if run := run.(map[string]any); run["filter"].(map[string]any)["event_id"] == id {
+				runs = append(runs, run["run_id"].(string))
+			}
+		}
+		return runs
+	}
+	if runs := replays(); len(runs) != 0 {
+		t.Fatalf("replayed before the approval: %v", runs)
+	}
+	for range 2 {
+		b.want(c, 303, path, "", "POST", path+"/approve", url.Values{})
+	}
+	b.want(c, 200, "", "Done, approved", "GET", path, nil)
+	runs := replays()
+	done := tool("action_status", `{"action_id":"`+asked["action_id"].(string)+`"}`)
+	if len(runs) != 1 || done["state"] != "done" || done["result"] != runs[0] {
+		t.Errorf("runs %v, the act %v", runs, done)
 	}
 }
