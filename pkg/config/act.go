@@ -117,8 +117,8 @@ func (c acts) CreateAct(ctx context.Context, a *Act) (*Act, error) {
 	return addEntity(ctx, c.core, kindAct, &filled)
 }
 
-// DecideAct records what a person decided: to is ActApproved, ActDeclined or ActConflict. Of several decisions one wins;
-// the others get ErrActDecided. It returns when this node and its living peers know the decision.
+// DecideAct records what a person decided: to is ActApproved, ActDeclined or ActConflict. Of several decisions one
+// wins; the others get ErrActDecided. It returns when this node and its living peers know the decision.
 func (c acts) DecideAct(ctx context.Context, id, person string, to ActState) (*Act, error) {
 	return updateEntity(ctx, c.core, kindAct, id, func(a *Act) error {
 		now := c.now().UTC()

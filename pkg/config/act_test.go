@@ -47,7 +47,8 @@ func TestActs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err = n.DecideAct(ctx, b.ID, "usr_1", ActApproved); err != nil || b.State != ActApproved || !b.EndedAt.IsZero() {
+		if b, err = n.DecideAct(ctx, b.ID, "usr_1", ActApproved); err != nil || b.State != ActApproved ||
+			!b.EndedAt.IsZero() {
 			t.Errorf("%+v, %v", b, err)
 		}
 		for _, to := range []ActState{ActDone, ActFailed} {

@@ -49,7 +49,8 @@ func agentReads(t *testing.T, p *process) {
 }
 
 // agentAsksForAReplay asks for a replay of an event, approves it in the dashboard twice, and finds one run.
-func agentAsksForAReplay(t *testing.T, p *process, c client, id string, tool func(name, arguments string) map[string]any) {
+func agentAsksForAReplay(t *testing.T, p *process, c client, id string,
+	tool func(name, arguments string) map[string]any) {
 	t.Helper()
 	c.awaitStatus(id, "delivered", arrival)
 	asked := tool("event_replay", `{"id":"`+id+`","note":"the receiver lost it"}`)
