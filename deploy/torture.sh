@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 # A part is a name, a package, and what is in the names of its tests; those without a package are programs.
 parts=(
 	"kills ./test/e2e TestKill|SurvivesAKill|SurviveAKill|RecoverySurvivesKills|ThroughKills"
-	"leaks ./test/e2e LeaksSurviveKills"
+	"leaks ./test/e2e LeaksSurviveKills|TestSDK$"
 	"crashes ./test/e2e TestCrash|PowerCut"
 	"cluster ./test/e2e TestCluster|CutOff|OneOwner|BrokerRestart|MoveEndpoint|TestServe$"
 	"life ./test/e2e TestLife$"
