@@ -196,7 +196,8 @@ func TestLeftActsAreFinished(t *testing.T) {
 			t.Errorf("tried again too early: %v", w.posts)
 		}
 		time.Sleep(20 * time.Second)
-		if a, _ := w.Act("act_1"); a.State != config.ActDone || a.Result != "run_1" || len(w.posts) != 3 || w.posts[2] != post {
+		if a, _ := w.Act("act_1"); a.State != config.ActDone || a.Result != "run_1" || len(w.posts) != 3 ||
+			w.posts[2] != post {
 			t.Errorf("%+v, %v", a, w.posts)
 		}
 		stop()

@@ -15,7 +15,8 @@ func TestAgentIsConnected(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
 	page := b.get(agentsPath).want(200, "no key yet", "Claude Code", origin+"/mcp", "action=tool.called")
-	form := url.Values{"nonce": {page.nonceOf(agentsPath)}, "name": {" claude <b>"}, "scope": {"read_write"}, "expires": {"90"}}
+	form := url.Values{"nonce": {page.nonceOf(agentsPath)}, "name": {" claude <b>"},
+		"scope": {"read_write"}, "expires": {"90"}}
 	b.post(agentsPath, form).want(200, "rly_live_secretkey_1", "claude &lt;b&gt;", "only time it is shown", "1 active key")
 	if k := r.account.keys[0]; !k.Agent || k.Scope != config.ReadWrite || k.Name != "claude <b>" ||
 		!k.ExpiresAt.Equal(r.now.AddDate(0, 0, 90)) {

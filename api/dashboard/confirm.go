@@ -33,7 +33,8 @@ func actInPath(v *visit) (*config.Act, error) {
 	if a := v.deps.Acts.Act(v.person.Account, v.vars["act"]); a != nil {
 		return a, nil
 	}
-	return nil, web.Missing("There is no such confirmation. They are remembered for a day; the audit log has what was done.")
+	return nil, web.Missing("There is no such confirmation. They are remembered for a day; the audit log has what was " +
+		"done.")
 }
 
 // showConfirm shows what an agent asks for. Opening the page decides nothing.

@@ -63,7 +63,8 @@ var changing = []string{"finding_update", "event_replay", "recovery_action"}
 // addChanges adds the tools that ask for changes, and the one that says what became of them.
 func (s *Server) addChanges(server *sdk.Server) {
 	addChange(s, server, false, "finding_update", "Change the status of a finding",
-		"Asks a person to acknowledge, resolve, ignore or open a finding again. resolved needs a resolution, ignored a reason.",
+		"Asks a person to acknowledge, resolve, ignore or open a finding again. resolved needs a resolution, "+
+			"ignored a reason.",
 		func(in findingUpdateInput) change {
 			body := map[string]any{"ids": []string{in.ID}, "status": in.Status}
 			for name, v := range map[string]string{"resolution": in.Resolution, "ignore_reason": in.IgnoreReason,
@@ -173,7 +174,8 @@ func (s *Server) ask(ctx context.Context, key *config.Key, call *sdk.CallToolReq
 	now, _ := clean(v).(map[string]any)
 	info := web.InfoFrom(ctx)
 	a := &config.Act{
-		Meta: config.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name, Tool: call.Params.Name,
+		Meta: config.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name,
+		Tool:      call.Params.Name,
 		Arguments: string(call.Params.Arguments), Summary: cleanText(x.summary(now), maxText),
 		Note: cleanText(x.note, maxText), Path: x.path, Body: string(request), Resource: x.resource,
 		Revision: confirm.Revision(body), RemoteIP: info.Client.String(),

@@ -15,8 +15,8 @@ import (
 func resources(path string, _ url.Values) (int, http.Header, string) {
 	switch path {
 	case "/v1/findings/fnd_1":
-		return 200, http.Header{}, `{"object":"finding","id":"fnd_1","name":"Stripe live secret key","masked":"sk_live_***abcd",` +
-			`"status":"open","version":3}`
+		return 200, http.Header{}, `{"object":"finding","id":"fnd_1","name":"Stripe live secret key",` +
+			`"masked":"sk_live_***abcd","status":"open","version":3}`
 	case "/v1/events/evt_1":
 		return 200, http.Header{}, `{"object":"event","id":"evt_1","type":"![x](https://evil.example)","status":"failed",` +
 			`"endpoint_id":"ep_1","last_attempt_at":"2026-01-01T00:00:00Z"}`
@@ -39,8 +39,9 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 			"Change the finding Stripe live secret key (fnd_1, sk_live_***abcd) from open to resolved, because: revoked",
 			"finding 3  open "},
 		"event_replay": {map[string]any{"id": "evt_1", "destination_id": "dst_1", "note": "x\u202ey"},
-			"/v1/events/evt_1/replay", `{"destination_id":"dst_1"}`, "Deliver the event evt_1 (type ![x] (https[:]//evil.example), " +
-				"now failed) of the endpoint ep_1 again, to the destination dst_1", "event 0  failed 2026-01-01T00:00:00Z"},
+			"/v1/events/evt_1/replay", `{"destination_id":"dst_1"}`,
+			"Deliver the event evt_1 (type ![x] (https[:]//evil.example), now failed) of the " +
+				"endpoint ep_1 again, to the destination dst_1", "event 0  failed 2026-01-01T00:00:00Z"},
 		"recovery_action": {map[string]any{"recovery_id": "rec_1", "action": "canary", "note": "x\u202ey"},
 			"/v1/recoveries/rec_1", `{"action":"canary"}`, "Send the canary of the recovery job rec_1 of the endpoint ep_1: " +
 				"70 deliveries, now ready", "recovery 0 ready  "},
@@ -64,12 +65,14 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 			a.Revision != x.revision || a.Note != "xy" || a.RemoteIP != "127.0.0.1" || a.Account != "acc_1" {
 			t.Errorf("%s: %+v", tool, a)
 		}
-		if text, _ := call(t, session, "action_status", map[string]any{"action_id": v.ID}); !strings.Contains(text, "pending") {
+		if text, _ := call(t, session, "action_status", map[string]any{"action_id": v.ID}); !strings.Contains(
+			text, "pending") {
 			t.Errorf("%s: %s", tool, text)
 		}
 		a.State, a.Result = config.ActDone, "run_1"
 		text, _ = call(t, session, "action_status", map[string]any{"action_id": v.ID})
-		if !strings.Contains(text, `"state":"done"`) || !strings.Contains(text, "run_1") || strings.Contains(text, "confirm_url") {
+		if !strings.Contains(text, `"state":"done"`) || !strings.Contains(text, "run_1") ||
+			strings.Contains(text, "confirm_url") {
 			t.Errorf("%s: %s", tool, text)
 		}
 		other := connect(t, endpoint)

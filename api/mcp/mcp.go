@@ -112,8 +112,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil || base.Host == "" {
 		return nil, errors.New("agent server: the base URL is invalid")
 	}
-	if deps.Log == nil || deps.Keys == nil || deps.Uses == nil || deps.Reads == nil || deps.API == nil || deps.Writes == nil ||
-		deps.Acts == nil ||
+	if deps.Log == nil || deps.Keys == nil || deps.Uses == nil || deps.Reads == nil || deps.API == nil ||
+		deps.Writes == nil || deps.Acts == nil ||
 		deps.Producer == nil || deps.Now == nil || deps.Metrics == nil {
 		return nil, errors.New("agent server: a dependency is missing")
 	}
