@@ -10,29 +10,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// downFor is how long the destinations that open their circuit breakers fail: longer than a breaker needs to open.
-const downFor = 45 * time.Second
-
 // The overview counts exactly the requests that the destinations of a load have answered, in all, by minute and by
-// endpoint, on both nodes: with failures, retries, and deliveries that a pause has held. With RELAY_TORTURE=1 some
-// destinations fail until their circuit breakers open, which hold deliveries too.
+// endpoint, on both nodes: with failures, retries, and deliveries that a pause has held.
 func TestOverviewCountsTheLoad(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
 	nodes := newCluster(t, sharedEngines(t), "overview", allowHTTP).start("a", "b")
-	c, began := nodes[0].forTest(t), time.Now()
+	c := nodes[0].forTest(t)
 	dest := newTally(t, func(h hit) int {
 		switch behaviour := strings.Trim(h.path, "/0123456789"); {
-		case behaviour == "broken", behaviour == "flaky" && h.attempt == 1,
-			behaviour == "down" && time.Since(began) < downFor:
-			return http.StatusServiceUnavailable
+		case behaviour == "broken", behaviour == "flaky" && h.attempt == 1:
+			return http.StatusInternalServerError
 		}
 		return http.StatusOK
 	})
-	behaviours := []string{"fine", "flaky", "broken", "paused", "down"}[:rounds(0, 4, 5)]
 	var urls, paused []string
 	endpoints := map[string]string{} // by the path at the destination
-	for _, behaviour := range behaviours {
+	for _, behaviour := range []string{"fine", "flaky", "broken", "paused"} {
 		attempts := 50
 		if behaviour == "broken" {
 			attempts = 2
@@ -55,13 +49,9 @@ func TestOverviewCountsTheLoad(t *testing.T) {
 		}
 	}
 	l := startLoad(t, 200, 200, urls...)
-	eventually(t, 2*downFor, func() string {
-		if have, want := l.count(), rounds(0, 400, 10_000); have < want {
+	eventually(t, time.Minute, func() string {
+		if have, want := l.count(), rounds(0, 400, 4_000); have < want {
 			return fmt.Sprintf("%d events were accepted, want %d", have, want)
-		}
-		held := c.must(http.StatusOK, "GET", "/v1/overview", nil)["needs"].(map[string]any)["destinations"]
-		if rounds(0, 0, 1) == 1 && !strings.Contains(fmt.Sprint(held), "state:held") {
-			return fmt.Sprintf("no circuit breaker is open: %v", held)
 		}
 		return ""
 	})
