@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 parts=(
 	"kills ./test/e2e TestKill|SurvivesAKill|SurviveAKill|RecoverySurvivesKills|ThroughKills"
 	"leaks ./test/e2e LeaksSurviveKills|TestSDK$"
+	"drains ./test/e2e SyslogNG"
 	"crashes ./test/e2e TestCrash|PowerCut"
 	"cluster ./test/e2e TestCluster|CutOff|OneOwner|BrokerRestart|MoveEndpoint|TestServe$"
 	"life ./test/e2e TestLife$"

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -68,6 +69,34 @@ func (d *drainData) LogpushCommand() string {
 		`  -d '{"name":"leaks","dataset":"http_requests","enabled":true,"destination_conf":"` + d.LogpushDestination() +
 		`","output_options":{"field_names":["ClientRequestHost","ClientRequestURI","EdgeStartTimestamp","RayID"],` +
 		`"timestamp_format":"rfc3339"}}'`
+}
+
+// shipper is the configuration of a log shipper that sends to the drain.
+type shipper struct{ Name, Config string }
+
+// Shippers are those of which people ask for the text most often. Each sends in batches, and again until it has an
+// answer.
+func (d *drainData) Shippers() []shipper {
+	u, err := url.Parse(d.URL)
+	if err != nil {
+		return nil
+	}
+	port, tls, https := u.Port(), "Off", "off"
+	if u.Scheme == "https" {
+		port, tls, https = cmp.Or(port, "443"), "On", "on"
+	}
+	return []shipper{
+		{"syslog-ng", "destination d_leaks {\n  http(url(\"" + d.URL + "\") method(\"POST\")\n    body(\"${MESSAGE}\") " +
+			`delimiter("\n") batch-lines(500) batch-timeout(1000)` + "\n    time-reopen(1) retries(100000));\n};\n" +
+			"# give sources log-iw-size(10000), or a batch has 100 lines"},
+		{"rsyslog", "module(load=\"omhttp\")\naction(type=\"omhttp\" server=\"" + u.Hostname() + "\" serverport=\"" +
+			cmp.Or(port, "80") + "\"\n  usehttps=\"" + https + "\" restpath=\"" + strings.TrimPrefix(u.Path, "/") +
+			"\"\n  batch=\"on\" batch.format=\"newline\" action.resumeRetryCount=\"-1\")"},
+		{"Vector", "[sinks.leaks]\ntype = \"http\"\ninputs = [\"YOUR_SOURCE\"]\nuri = \"" + d.URL +
+			"\"\nencoding.codec = \"json\"\nframing.method = \"newline_delimited\"\ncompression = \"gzip\""},
+		{"Fluent Bit", "[OUTPUT]\n  Name http\n  Match *\n  Host " + u.Hostname() + "\n  Port " + cmp.Or(port, "80") +
+			"\n  URI " + u.Path + "\n  Format json_lines\n  compress gzip\n  tls " + tls + "\n  Retry_Limit no_limits"},
+	}
 }
 
 // saveDrain changes the settings of a drain. An empty secret stays what it was.

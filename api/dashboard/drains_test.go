@@ -99,7 +99,8 @@ func TestPlatformsOfADrain(t *testing.T) {
 	page := b.get("/app/drains/drn_1").want(200, "heroku drains:add &#39;"+base+"/tok&#39; -a YOUR_APP",
 		`<code class="pick">`+base+`</code>`, `<code class="pick">tok</code>`,
 		`<code class="pick">`+base+"?header_Authorization=Bearer%20tok</code>", "One is set", "Remove the secret that is set",
-		"x-vercel-verify", "api.cloudflare.com")
+		"x-vercel-verify", "api.cloudflare.com", "http(url(&#34;"+base+"/tok&#34;)", `restpath=&#34;drain/drn_1/tok&#34;`,
+		"uri = &#34;"+base+"/tok&#34;", "Host relay.example.com", "Port 443", "tls On")
 	if strings.Contains(page.body, "<details open") {
 		t.Error("a platform is open that nobody uses")
 	}

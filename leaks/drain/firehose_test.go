@@ -2,13 +2,14 @@ package drain
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // pieces reads a text in pieces of a few bytes, whose lengths follow from cuts.
