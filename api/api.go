@@ -143,6 +143,7 @@ type resources struct {
 	recoveries   *recoveries
 	drains       *drains
 	domains      *domains
+	scans        *scans
 	dsns         *dsns
 	usage        *usage
 	keys         *keyInfo
@@ -181,6 +182,7 @@ func newResources(cfg *Config, deps *Deps, c *core, scanners []*secrets.Scanner)
 			core: c, config: deps.Config, senders: deps.Senders, keyring: deps.Keyring, baseURL: cfg.BaseURL,
 		},
 		domains: &domains{core: c, config: deps.Config, verifier: deps.Domains, egress: deps.Egress},
+		scans:   &scans{core: c, config: deps.Config},
 		usage:   newUsage(c, deps.Usage),
 		keys:    &keyInfo{cfg.Version},
 		audit:   &auditLog{core: c, audit: deps.Audit},
@@ -238,6 +240,8 @@ func (x *resources) routes() []route {
 		{"/v1/domains", methods{"GET": x.domains.listDomains, "POST": x.domains.createDomain}},
 		{"/v1/domains/{domain}", methods{"GET": x.domains.readDomain, "DELETE": x.domains.deleteDomain}},
 		{"/v1/domains/{domain}/verify", methods{"POST": x.domains.verifyDomain}},
+		{"/v1/scans", methods{"GET": x.scans.listScans, "POST": x.scans.createScan}},
+		{"/v1/scans/{scan}", methods{"GET": x.scans.readScan}},
 		{"/v1/dsns", methods{"GET": x.dsns.listDSNs, "POST": x.dsns.createDSN}},
 		{"/v1/dsns/{dsn}", methods{"GET": x.dsns.readDSN, "PATCH": x.dsns.updateDSN, "DELETE": x.dsns.deleteDSN}},
 		{"/v1/dsns/{dsn}/rotate", methods{"POST": x.dsns.rotateDSN}},

@@ -106,6 +106,7 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 		"event": received.Text(id.Event), "recovery": job.want(201).text("id"), "run": run.text("run_id"),
 		"drain": c.drain("routes").text("id"), "finding": c.finding(),
 		"domain":  c.domain("routes.example.com").text("id"),
+		"scan":    c.scan("scan.example.com").text("id"),
 		"dsn":     c.dsn("routes").text("id"),
 		"fixture": c.fixture(`{}`).text("id")}
 	unknown := map[string]string{}

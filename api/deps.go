@@ -100,6 +100,7 @@ type Configuration interface {
 	Recoveries
 	Drains
 	Domains
+	Scans
 	DSNs
 	Findings
 	Fixtures
@@ -146,6 +147,16 @@ type Domains interface {
 	Domains(account string, beforeSeq int64, limit int) ([]*config.Domain, bool)
 	CreateDomain(ctx context.Context, d *config.Domain) (*config.Domain, error)
 	DeleteDomain(ctx context.Context, id string) error
+}
+
+// Scans reads and creates leak scans. A change returns after this node has applied it.
+type Scans interface {
+	Scan(id string) (*config.Scan, config.Presence)
+	// Scans returns the scans of a domain (empty = all) created before that sequence (0 = all), newest first, and whether
+	// more follow.
+	Scans(account, domain string, beforeSeq int64, limit int) ([]*config.Scan, bool)
+	OpenScan() *config.Scan
+	CreateScan(ctx context.Context, s *config.Scan) (*config.Scan, error)
 }
 
 // DomainVerifier looks for the proofs of domains.

@@ -89,7 +89,7 @@ func idempotencyPolicy(path string) (resumable, optional bool) {
 		return true, false
 	// the id of what is created derives from the claim
 	case "/v1/endpoints", "/v1/endpoints/{endpoint}/destinations", "/v1/recoveries", "/v1/drains",
-		"/v1/domains", "/v1/dsns", "/v1/fixtures":
+		"/v1/domains", "/v1/dsns", "/v1/scans", "/v1/fixtures":
 		return true, false
 	case "/v1/replays", "/v1/events/{event}/replay": // the run's id too, and the run is written first
 		return true, false

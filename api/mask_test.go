@@ -136,6 +136,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	in := map[string]string{
 		"{endpoint_id}": name, "{event_id}": evt, "{run_id}": run, "{recovery_id}": c.recovery(name).text("id"),
 		"{destination_id}": ep.text("destinations.0.id"), "{drain_id}": drain.text("id"),
+		"{scan_id}":    c.scan("scan.example.com").text("id"),
 		"{domain_id}":  c.domain("masked.example.com").text("id"),
 		"{dsn_id}":     c.dsn("masked").text("id"),
 		"{finding_id}": c.finding(), "{fixture_id}": c.fixture(`{}`).text("id"),

@@ -60,6 +60,9 @@ func TestExamplesOfTheDocument(t *testing.T) {
 	}
 }
 
+// exampleDomain is the domain in examples.
+const exampleDomain = "dom_zj5n7rbw3ye9d6c8m2v0x4ktq1"
+
 // fill creates what a path names and replaces the example ids with its ids.
 func (c *client) fill(path, body string) (string, string) {
 	c.t.Helper()
@@ -78,6 +81,12 @@ func (c *client) fill(path, body string) (string, string) {
 	}
 	if strings.Contains(path, "{drain_id}") {
 		ids["{drain_id}"] = c.drain("example").text("id")
+	}
+	if strings.Contains(path, "{scan_id}") {
+		ids["{scan_id}"] = c.scan("scan.example.com").text("id")
+	}
+	if strings.Contains(body, exampleDomain) {
+		body = strings.ReplaceAll(body, exampleDomain, c.verifiedDomain("scan.example.com"))
 	}
 	if strings.Contains(path, "{domain_id}") {
 		ids["{domain_id}"] = c.domain("example.example.com").text("id")

@@ -148,6 +148,7 @@ func (n *Node) starts() []start {
 		{name: "reports of the SDK", role: "ingest", new: func() (func(context.Context) error, error) {
 			return newReports(n)
 		}},
+		{name: "leak scans", role: "dispatch", new: func() (func(context.Context) error, error) { return newScans(n) }},
 		{name: "event feed", new: n.newFeed},
 		{name: "readiness", new: n.newReadiness, ready: func() <-chan struct{} { return n.readiness.Checked() }},
 		{name: "api", new: n.newAPI},

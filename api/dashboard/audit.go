@@ -64,7 +64,7 @@ func (e *auditEntry) shown() int { return min(len(e.Changes), maxShownChanges) }
 // entityPages are the pages of entities, by the prefix of their ids.
 var entityPages = map[string]string{
 	"ep_": endpointsPath, "rec_": recoveriesPath, "fnd_": findingsPath, "drn_": drainsPath,
-	"dsn_": applicationsPath, "dom_": domainsPath, "fix_": fixturesPath,
+	"dsn_": applicationsPath, "dom_": domainsPath, "scn_": scansPath, "fix_": fixturesPath,
 }
 
 // EntityPath is the page of the changed entity; empty if it has none of its own.

@@ -29,7 +29,8 @@ func menu() []menuGroup {
 			{Path: findingsPath, Name: "Findings", Icon: "finding"},
 			{Path: drainsPath, Name: "Log drains", Icon: "drain"},
 			{Path: applicationsPath, Name: "Applications", Icon: "app"},
-			{Path: domainsPath, Name: "Domains", Icon: "scan"},
+			{Path: domainsPath, Name: "Domains", Icon: "lock"},
+			{Path: scansPath, Name: "Leak scans", Icon: "scan"},
 		}},
 		{"Account", []menuItem{
 			{Path: alertsPath, Name: "Alerts", Icon: "note", Tabs: []menuItem{

@@ -51,7 +51,7 @@ const (
 
 // Bounds of the lists of a report.
 const (
-	maxSkipped    = 200
+	maxSkipped    = 100
 	maxThirdParty = 100
 	maxPath       = 300 // bytes of a path
 )

@@ -81,6 +81,7 @@ type Control struct {
 	erasures
 	drains
 	domains
+	scans
 	dsns
 	findings
 	fixtures
@@ -125,7 +126,7 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 	c := &Control{
 		core: core, endpoints: endpoints{core}, keys: keys{core}, runs: runs{core}, answers: answers{core},
 		recoveries: recoveries{core}, alerts: alerts{core}, users: users{core}, secrets: secrets{core},
-		erasures: erasures{core}, drains: drains{core}, domains: domains{core}, dsns: dsns{core},
+		erasures: erasures{core}, drains: drains{core}, domains: domains{core}, scans: scans{core}, dsns: dsns{core},
 		findings: findings{core}, fixtures: fixtures{core}, acts: acts{core}, settings: settings{core},
 		documents: documents{core},
 	}

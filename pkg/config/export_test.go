@@ -44,6 +44,8 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
 			hash := hashOf("token of a drain")
 			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, FieldToken, "token of a drain")
+		case *Scan:
+			v.Status, v.Trigger = ScanCompleted, ScanManual
 		case *Domain:
 			v.Hostname, v.Token = "www.example.com", newDomainToken()
 			v.Hash = hashOfHostname(v.Hostname)

@@ -106,7 +106,10 @@ var kindTable = [kinds]kindInfo{
 		info("domain", conflog.AuditRequested, conflog.Bounds{
 			MaxCount: MaxDomains, ErrCount: ErrTooManyDomains, AllowGrowthWhenFull: true}),
 		func() value { return &Domain{} }, true, false},
-	kindScan:     opaque("scan", conflog.AuditRequested),
+	kindScan: {
+		info("scan", conflog.AuditRequested, conflog.Bounds{
+			MaxCount: maxScans, ErrCount: ErrTooManyScans, AllowGrowthWhenFull: true}),
+		func() value { return &Scan{} }, true, false},
 	kindTripwire: opaque("tripwire", conflog.AuditAll),
 	// The end of an act, which a node may record by itself, is not audited: the change that it made is.
 	kindAct: {

@@ -87,6 +87,8 @@ func TestUnknownMembersSurvive(t *testing.T) {
 				v.Hash = hash[:]
 			case *Domain:
 				v.Hash = hash[:]
+			case *Scan:
+				v.Hash = nil
 			case *DSN:
 				v.Hash = hash[:]
 			case *Opaque:

@@ -25,7 +25,7 @@ func (c *core) sweep(ctx context.Context) error {
 	return nil
 }
 
-// sweepOnce removes the expired answers, replay runs, fixtures, acts and erasures.
+// sweepOnce removes the expired answers, replay runs, fixtures, acts and erasures, and the oldest scans.
 func (c *core) sweepOnce(ctx context.Context) error {
 	err := c.sweepKind(ctx, kindAnswer, func(v value) time.Time { return v.(*Answer).ExpiresAt })
 	if err != nil {
@@ -40,6 +40,9 @@ func (c *core) sweepOnce(ctx context.Context) error {
 	}
 	err = c.sweepKind(ctx, kindAct, func(v value) time.Time { return v.(*Act).CreatedAt.Add(actRetention) })
 	if err != nil {
+		return err
+	}
+	if err := c.sweepScans(ctx); err != nil {
 		return err
 	}
 	return c.sweepKind(ctx, kindErasure, c.erasureEnd)

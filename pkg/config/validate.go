@@ -48,6 +48,8 @@ func validate(v value, checkURL func(string) error) error {
 		return v.validate()
 	case *Domain:
 		return v.validate()
+	case *Scan:
+		return v.validate()
 	case *DSN:
 		return v.validate()
 	case *Settings:

@@ -36,6 +36,7 @@ const (
 	Account     = "acc_"
 	Drain       = "drn_"
 	Domain      = "dom_"
+	Scan        = "scn_"
 	DSN         = "dsn_"
 	Fixture     = "fix_"
 	Act         = "act_"

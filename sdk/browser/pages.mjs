@@ -71,6 +71,7 @@ export async function seed(relay, receiver, label) {
     at('application', `/applications/${dsn.id}`),
     at('domains', '/domains'),
     at('domain', `/domains/${domain.id}`),
+    at('scans', '/scans'),
     at('alerts', '/alerts/history'),
     at('alert-rules', '/alerts/rules'),
     at('alert-channels', '/alerts/channels'),

@@ -1,0 +1,171 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// scans serves the leak scans of domains.
+type scans struct {
+	*core
+	config Scans
+}
+
+// scanView is a scan in a response.
+type scanView struct {
+	ID              string               `json:"id"`
+	Object          string               `json:"object"`
+	DomainID        string               `json:"domain_id"`
+	Hostname        string               `json:"hostname"`
+	Status          string               `json:"status"`
+	Trigger         string               `json:"trigger"`
+	Pages           int                  `json:"pages"`
+	Resources       int                  `json:"resources"`
+	Bytes           int64                `json:"bytes"`
+	FindingsNew     int                  `json:"findings_new"`
+	FindingsSeen    int                  `json:"findings_seen"`
+	Skipped         []config.ScanSkipped `json:"skipped"`
+	SkippedMore     int                  `json:"skipped_more"`
+	ThirdParty      []string             `json:"third_party"`
+	CatchAll        bool                 `json:"catch_all"`
+	BudgetExhausted *string              `json:"budget_exhausted"`
+	Error           *string              `json:"error"`
+	CreatedBy       *string              `json:"created_by"`
+	CreatedAt       web.Time             `json:"created_at"`
+	StartedAt       web.Time             `json:"started_at"`
+	FinishedAt      web.Time             `json:"finished_at"`
+	Warnings        []warning            `json:"warnings,omitempty"`
+}
+
+func scanViewOf(s *config.Scan) *scanView {
+	v := &scanView{
+		ID: s.ID, Object: "scan", DomainID: s.Domain, Hostname: s.Hostname, Status: s.Status, Trigger: s.Trigger,
+		Pages: s.Pages, Resources: s.Resources, Bytes: s.Bytes, FindingsNew: s.FindingsNew, FindingsSeen: s.FindingsOld,
+		Skipped: s.Skipped, SkippedMore: s.SkippedMore, ThirdParty: s.ThirdParty, CatchAll: s.CatchAll,
+		BudgetExhausted: orNull(s.Budget), Error: orNull(s.Error), CreatedBy: orNull(s.CreatedBy),
+		CreatedAt: web.Time(s.CreatedAt), StartedAt: web.Time(s.StartedAt), FinishedAt: web.Time(s.FinishedAt),
+	}
+	if v.Skipped == nil {
+		v.Skipped = []config.ScanSkipped{}
+	}
+	if v.ThirdParty == nil {
+		v.ThirdParty = []string{}
+	}
+	return v
+}
+
+func (a *scans) createScan(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	body, err := a.body(w, r)
+	if err != nil {
+		return err
+	}
+	in := &input{}
+	o := in.newObject("", body)
+	name := ""
+	o.text("domain_id", 1, maxName, &name)
+	o.warnUnknown()
+	if in.err == nil && name == "" {
+		in.fail("domain_id", "is required")
+	}
+	if in.err != nil {
+		return in.err
+	}
+	a.catchUp(r.Context())
+	s := &config.Scan{Meta: config.Meta{ID: newID(r, id.Scan), Account: key.Account, CreatedAt: a.now()},
+		Trigger: config.ScanManual, CreatedBy: key.ID}
+	if earlier, _ := a.config.Scan(s.ID); earlier == nil { // otherwise the first call with the Idempotency-Key made it
+		if err := a.mayScan(key, name, s); err != nil {
+			return err
+		}
+	}
+	created, err := a.config.CreateScan(r.Context(), s)
+	switch earlier, _ := a.config.Scan(s.ID); {
+	case errors.Is(err, config.ErrConflict) && earlier != nil:
+		created = earlier
+	case errors.Is(err, config.ErrScanRunning):
+		return errScanRunning(a.config.OpenScan())
+	case errors.Is(err, config.ErrTooManyScans):
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
+			Message: "too many scans are kept at the moment; try again in a minute"}
+	case err != nil:
+		return err
+	}
+	v := scanViewOf(created)
+	v.Warnings = in.warnings
+	web.WriteJSON(w, http.StatusCreated, v)
+	return nil
+}
+
+// mayScan completes a scan of a domain, or returns why there is none.
+func (a *scans) mayScan(key *config.Key, domain string, s *config.Scan) error {
+	d, presence := a.domains.Domain(domain)
+	switch {
+	case presence != config.Present || d.Account != key.Account:
+		return web.Invalid("domain_id", "is not one of your domains")
+	case d.Status(a.now()) != config.DomainVerified:
+		return web.WrongState("domain_id", "is %s; verify the domain first", d.Status(a.now()))
+	}
+	s.Domain, s.Hostname = d.ID, d.Hostname
+	if open := a.config.OpenScan(); open != nil {
+		return errScanRunning(open)
+	}
+	all, _ := a.config.Scans(key.Account, "", 0, config.MaxScans)
+	var oldest time.Time // of those in the last 24 hours
+	n := 0
+	for _, x := range all {
+		if x.Trigger == config.ScanManual && a.now().Sub(x.CreatedAt) < 24*time.Hour {
+			oldest = x.CreatedAt
+			n++
+		}
+	}
+	if n >= config.MaxScansPerDay {
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
+			RetryAfter: max(time.Second, oldest.Add(24*time.Hour).Sub(a.now())),
+			Message:    fmt.Sprintf("at most %d scans can be started in 24 hours; try again later", config.MaxScansPerDay)}
+	}
+	return nil
+}
+
+func errScanRunning(open *config.Scan) error {
+	if open == nil { // it has just ended
+		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Message: "another scan was running; try again"}
+	}
+	return web.WrongState("", "the scan %s of %s is running; start another one when it has ended", open.ID, open.Hostname)
+}
+
+func (a *scans) readScan(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	a.catchUp(r.Context())
+	s, presence := a.config.Scan(web.InfoOf(r).Vars["scan"])
+	if presence != config.Present || s.Account != key.Account {
+		return web.Missing("there is no such scan; the newest %d are kept", config.MaxScans)
+	}
+	web.WriteJSON(w, http.StatusOK, scanViewOf(s))
+	return nil
+}
+
+func (a *scans) listScans(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	q := newQuery(r, "scans "+key.Account)
+	limit, last := q.page()
+	if q.err != nil {
+		return q.err
+	}
+	if last == (rowKey{}) {
+		a.catchUp(r.Context())
+	}
+	all, more := a.config.Scans(key.Account, "", last.seq(), limit)
+	out := list[*scanView]{Data: []*scanView{}}
+	for _, s := range all {
+		out.Data = append(out.Data, scanViewOf(s))
+	}
+	if more {
+		out.NextCursor = q.hash.cursor(seqKey(all[len(all)-1].Seq))
+	}
+	web.WriteJSON(w, http.StatusOK, out)
+	return nil
+}

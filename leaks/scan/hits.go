@@ -1,0 +1,152 @@
+package scan
+
+import (
+	"context"
+	"math"
+
+	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
+)
+
+// newFindings bounds the new findings of a domain and UTC day.
+var newFindings = intake.Limits{Severe: 375, Minor: 125, OfRule: 10}
+
+// maxHits bounds the hits of a scan. Those beyond it are counted in the finding flood.
+const maxHits = 2_000
+
+// RuleExposed is the beginning of the rules of exposed files, before their path.
+const RuleExposed = "exposed-file:"
+
+// hits collects what a scan finds. Equal secrets at the same location become one hit with a count.
+type hits struct {
+	runner *Runner
+	scan   *config.Scan
+	keys   *finding.Keys
+	list   []*finding.Hit
+	index  map[hitKey]*finding.Hit
+	beyond uint64
+}
+
+type hitKey struct {
+	finding  string
+	location [16]byte
+}
+
+func newHits(r *Runner, s *config.Scan, keys *finding.Keys) *hits {
+	return &hits{runner: r, scan: s, keys: keys, index: map[hitKey]*finding.Hit{}}
+}
+
+// add counts a secret or an exposed file.
+func (h *hits) add(f Found) {
+	x := h.hit(f)
+	key := hitKey{x.Finding, x.LocationHash}
+	if known := h.index[key]; known != nil {
+		known.N++
+		return
+	}
+	if len(h.list) >= maxHits && x.KeyID == "" {
+		h.beyond++
+		return
+	}
+	h.index[key] = x
+	h.list = append(h.list, x)
+}
+
+// hit returns the hit of what was found. It depends on the scan and the website alone, so that a node which begins the
+// scan again makes the same one.
+func (h *hits) hit(f Found) *finding.Hit {
+	x := h.base()
+	x.Location.URL, x.Location.File, x.Location.Line = f.URL, f.File, f.Line
+	x.Location.File = h.clean(x.Location.File)
+	x.Location.URL = h.clean(x.Location.URL)
+	x.LocationHash = x.Location.Hash()
+	context := finding.Context{Source: finding.Scan, Public: true, Server: true}
+	if f.Probe != "" {
+		x.Kind, x.Rule, x.RuleName, x.Billed = finding.ExposedFile, RuleExposed+f.Probe, "Exposed "+f.Name, true
+		context.Severity = finding.High
+	} else {
+		x.Kind, x.Rule, x.Masked = finding.Secret, f.Rule.ID, f.Rule.Mask(f.Secret)
+		x.Test, x.Billed = f.Rule.Test, !f.Rule.Test
+		if f.Rule.Fingerprint {
+			x.Fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(f.Rule.Canonical(f.Secret)))
+			var key *config.Key
+			if key, context.KeyWorks = h.runner.deps.Config.LeakedKey(x.Fingerprint); key != nil {
+				x.KeyID = key.ID
+			}
+		}
+		context.Test, context.Severity = f.Rule.Test, severityOf(f.Rule)
+	}
+	context.Rule, context.Kind = x.Rule, x.Kind
+	x.Severity = finding.SeverityOf(context)
+	x.Finding = h.keys.ID(x.Rule, x.Fingerprint, x.LocationHash)
+	x.ID = finding.HitID(h.scan.ID, x.Finding+string(x.LocationHash[:]), 0)
+	return x
+}
+
+func severityOf(rule *secrets.Rule) finding.Severity {
+	severity, err := finding.ParseSeverity(string(rule.Severity))
+	if err != nil {
+		panic("BUG: rule " + rule.ID + ": " + err.Error()) // package secrets checks its rules
+	}
+	return severity
+}
+
+// base returns a hit of the scan. Its sender is the domain, which has the bounds of new findings.
+func (h *hits) base() *finding.Hit {
+	return &finding.Hit{
+		Account: h.scan.Account, At: h.scan.StartedAt, N: 1, Source: finding.Scan, Channel: "website", Sender: h.scan.Domain,
+		Location: finding.Location{Source: finding.Scan, Label: h.scan.Hostname, ScanID: h.scan.ID},
+	}
+}
+
+// clean returns untrusted text as it may be stored.
+func (h *hits) clean(text string) string {
+	if text == "" {
+		return ""
+	}
+	masked, _ := h.runner.deps.Scanner.deps.Masks.MaskAll(nil, []byte(finding.CleanLine(text, maxPath)))
+	return string(masked)
+}
+
+// store produces the hits within the bounds, and returns when the log has acknowledged them: the number of findings
+// that are new, and of those that were known.
+func (h *hits) store(ctx context.Context) (added, known int, err error) {
+	deps := &h.runner.deps
+	bounds := intake.Bounds{Config: deps.Config, Findings: deps.Findings}
+	admitted := bounds.Admit(ctx, newFindings, h.list)
+	counted := map[string]bool{}
+	var records []*finding.Hit
+	for _, x := range h.list {
+		if !admitted[x.Finding] {
+			h.beyond += uint64(x.N)
+			continue
+		}
+		records = append(records, x)
+		if counted[x.Finding] {
+			continue
+		}
+		if counted[x.Finding] = true; deps.Config.HasFinding(x.Finding) {
+			known++
+		} else {
+			added++
+		}
+	}
+	if h.beyond > 0 {
+		records = append(records, h.flood())
+	}
+	return added, known, intake.Produce(ctx, deps.Producer, deps.Partitions, records)
+}
+
+// flood returns the hit of what is beyond the bounds.
+func (h *hits) flood() *finding.Hit {
+	x := h.base()
+	x.Location.URL = "https://" + h.scan.Hostname
+	x.LocationHash = x.Location.Hash()
+	x.Kind, x.Rule, x.N, x.Billed = finding.Secret, finding.RuleFlood, uint32(min(h.beyond, math.MaxUint32)), true
+	x.Severity = finding.SeverityOf(finding.Context{Rule: x.Rule, Kind: x.Kind, Source: finding.Scan})
+	x.Finding = h.keys.ID(x.Rule, "", x.LocationHash)
+	x.ID = finding.HitID(h.scan.ID, "flood", 0)
+	return x
+}

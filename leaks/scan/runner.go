@@ -1,0 +1,234 @@
+package scan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+const (
+	// runInterval is how often the owner looks for a scan to run.
+	runInterval = time.Second
+	// scanLease is how long a scan stays with a node that reports nothing: longer than a request may take.
+	scanLease = 30 * time.Second
+	// progressInterval is the time between two reports of progress.
+	progressInterval = 2 * time.Second
+	// maxScanTries is how many nodes begin a scan. A website must not end nodes for ever.
+	maxScanTries = 5
+	// weekly is the time between two scans of a domain that nobody asks for.
+	weekly = 7 * 24 * time.Hour
+	// maxDomains is the number of domains that are read at once: there are never so many.
+	maxDomains = 100
+)
+
+// Configuration has the scans and what they need to know.
+type Configuration interface {
+	intake.Configuration
+	Account() *config.Account
+	Domain(id string) (*config.Domain, config.Presence)
+	Domains(account string, beforeSeq int64, limit int) ([]*config.Domain, bool)
+	Scans
+	FindingKeys(ctx context.Context) (finding.Keys, error)
+	// LeakedKey returns the API key with that fingerprint, nil if there is none, and whether it is accepted.
+	LeakedKey(fingerprint string) (key *config.Key, accepted bool)
+}
+
+// Scans reads and changes scans; see config.Control.
+type Scans interface {
+	OpenScan() *config.Scan
+	Scans(account, domain string, beforeSeq int64, limit int) ([]*config.Scan, bool)
+	CreateScan(ctx context.Context, s *config.Scan) (*config.Scan, error)
+	BeginScan(ctx context.Context, id string, lease time.Duration) (*config.Scan, error)
+	UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*config.Scan)) (
+		*config.Scan, error)
+}
+
+// Rechecker looks for the proof of a domain.
+type Rechecker interface {
+	Recheck(ctx context.Context, d *config.Domain) (*config.Domain, error)
+}
+
+// RunnerDeps are what the runner needs. All are required.
+type RunnerDeps struct {
+	Log        *slog.Logger
+	Config     Configuration
+	Proofs     Rechecker
+	Scanner    *Scanner
+	Producer   intake.Producer
+	Findings   intake.Distinct // for intake.NewFindingsSpan
+	Partitions int32
+	// MayScan reports whether a host name may be requested at all: it is not the relay's own.
+	MayScan func(hostname string) bool
+	Now     func() time.Time
+	IsOwner func() bool // whether this node runs the scans
+	// Interval and Lease replace runInterval and scanLease in tests; 0 = these.
+	Interval, Lease time.Duration
+}
+
+// Runner runs the scans of the configuration, one at a time, on the node that owns the first partition.
+type Runner struct {
+	deps RunnerDeps
+}
+
+// NewRunner returns a runner. It starts nothing.
+func NewRunner(deps RunnerDeps) *Runner {
+	deps.Interval, deps.Lease = cmp.Or(deps.Interval, runInterval), cmp.Or(deps.Lease, scanLease)
+	return &Runner{deps}
+}
+
+// Run runs scans until ctx ends. A scan that is running then is left to another node.
+func (r *Runner) Run(ctx context.Context) error {
+	for wait.For(ctx, r.deps.Interval) == nil {
+		if !r.deps.IsOwner() {
+			continue
+		}
+		err := r.runOpen(ctx)
+		if err == nil {
+			err = r.queueWeekly(ctx)
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, config.ErrScanTaken) {
+			r.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot run a leak scan", slog.Any("error", err))
+		}
+	}
+	return nil
+}
+
+// queueWeekly queues a scan of a verified domain without one in a week, as long as none is open.
+func (r *Runner) queueWeekly(ctx context.Context) error {
+	account := r.deps.Config.Account().ID
+	all, _ := r.deps.Config.Domains(account, 0, maxDomains)
+	for _, d := range all {
+		now := r.deps.Now()
+		if d.Status(now) != config.DomainVerified || r.deps.Config.OpenScan() != nil {
+			continue
+		}
+		last := d.VerifiedAt
+		if newest, _ := r.deps.Config.Scans(account, d.ID, 0, 1); len(newest) > 0 && newest[0].CreatedAt.After(last) {
+			last = newest[0].CreatedAt
+		}
+		if now.Sub(last) < weekly {
+			continue
+		}
+		_, err := r.deps.Config.CreateScan(ctx, &config.Scan{Meta: config.Meta{ID: id.Random(id.Scan)}, Domain: d.ID,
+			Hostname: d.Hostname, Trigger: config.ScanWeekly})
+		if err != nil && !errors.Is(err, config.ErrScanRunning) {
+			return err
+		}
+	}
+	return nil
+}
+
+// runOpen runs the scan that has not ended, unless another node has it.
+func (r *Runner) runOpen(ctx context.Context) error {
+	open := r.deps.Config.OpenScan()
+	if open == nil || r.deps.Now().Before(open.Until) {
+		return nil
+	}
+	s, err := r.deps.Config.BeginScan(ctx, open.ID, r.deps.Lease)
+	if err != nil {
+		return err
+	}
+	if s.Try > maxScanTries {
+		return r.fail(ctx, s, config.ScanInterrupted)
+	}
+	reason, err := r.prove(ctx, s)
+	if err != nil {
+		return err
+	}
+	if reason != "" {
+		return r.fail(ctx, s, reason)
+	}
+	return r.scan(ctx, s)
+}
+
+// prove looks for the proof of the domain, and returns why it may not be scanned; empty: it may.
+func (r *Runner) prove(ctx context.Context, s *config.Scan) (reason string, err error) {
+	d, _ := r.deps.Config.Domain(s.Domain)
+	if d == nil || d.Status(r.deps.Now()) != config.DomainVerified || !r.deps.MayScan(d.Hostname) {
+		return config.ScanVerificationExpired, nil
+	}
+	if d, err = r.deps.Proofs.Recheck(ctx, d); err != nil {
+		return "", err
+	}
+	switch d.Checked.Error {
+	case "":
+		return "", nil
+	case config.DomainUnreachable:
+		return ErrorUnreachable, nil
+	case config.DomainBlocked:
+		return ErrorBlockedAddress, nil
+	}
+	return config.ScanVerificationExpired, nil
+}
+
+// verified reports whether a host is that of a verified domain.
+func (r *Runner) verified(host string) bool {
+	all, _ := r.deps.Config.Domains(r.deps.Config.Account().ID, 0, maxDomains)
+	for _, d := range all {
+		if d.Hostname == host && d.Status(r.deps.Now()) == config.DomainVerified {
+			return r.deps.MayScan(host)
+		}
+	}
+	return false
+}
+
+func (r *Runner) fail(ctx context.Context, s *config.Scan, reason string) error {
+	_, err := r.deps.Config.UpdateScan(ctx, s.ID, s.Try, r.deps.Lease, func(s *config.Scan) {
+		s.Status, s.Error = config.ScanFailed, reason
+	})
+	return err
+}
+
+// scan scans the website of a scan that this node has begun. The findings are in the log before the scan ends; a node
+// that begins it again makes the same hits.
+func (r *Runner) scan(ctx context.Context, s *config.Scan) error {
+	keys, err := r.deps.Config.FindingKeys(ctx)
+	if err != nil {
+		return err
+	}
+	h := newHits(r, s, &keys)
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	reported := r.deps.Now()
+	target := Target{Hostname: s.Hostname, Verified: r.verified}
+	report, err := r.deps.Scanner.Run(within, target, h.add, func(p Progress) {
+		if now := r.deps.Now(); within.Err() == nil && now.Sub(reported) >= progressInterval {
+			reported = now
+			_, err := r.deps.Config.UpdateScan(within, s.ID, s.Try, r.deps.Lease, func(s *config.Scan) {
+				s.Pages, s.Resources, s.Bytes = p.Pages, p.Resources, p.Bytes
+			})
+			if err != nil || !r.deps.IsOwner() {
+				cancel(errors.Join(config.ErrScanTaken, err))
+			}
+		}
+	})
+	if err != nil {
+		return errors.Join(context.Cause(within), err)
+	}
+	added, known, err := h.store(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = r.deps.Config.UpdateScan(ctx, s.ID, s.Try, r.deps.Lease, func(s *config.Scan) {
+		s.Status, s.Error = config.ScanCompleted, report.Error
+		if report.Error != "" {
+			s.Status = config.ScanFailed
+		}
+		s.Pages, s.Resources, s.Bytes = report.Pages, report.Resources, report.Bytes
+		s.FindingsNew, s.FindingsOld = added, known
+		s.Skipped, s.SkippedMore, s.ThirdParty = nil, report.More, report.ThirdParty
+		for _, x := range report.Skipped {
+			s.Skipped = append(s.Skipped, config.ScanSkipped(x))
+		}
+		s.CatchAll, s.Budget = report.CatchAll, report.BudgetExhausted
+	})
+	return err
+}

@@ -1,0 +1,277 @@
+package scan
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/eventrelay/relay/leaks/internal/websites"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/stream"
+)
+
+// service is a configuration with a verified domain, and the log of hits.
+type service struct {
+	*config.Control
+	site *site
+
+	mu    sync.Mutex // guards the fields below
+	hits  []*finding.Hit
+	known map[string]bool
+	proof string // what a check finds instead of the proof
+	ahead atomic.Int64
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay."}
+	ctx, cancel := context.WithCancel(context.Background())
+	if _, err := stream.Migrate(ctx, conf, 4, 1); err != nil {
+		t.Fatal(err)
+	}
+	keyring, err := config.NewKeyring("test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &service{site: newSite(t), known: map[string]bool{}}
+	s.Control, err = config.New(config.Config{Node: "test", Partitions: 4, SingleNode: true},
+		config.Deps{Log: slog.New(slog.DiscardHandler), Stream: conf, Keyring: keyring, Now: s.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.Control.Run(ctx) })
+	t.Cleanup(wg.Wait)
+	t.Cleanup(cancel)
+	select {
+	case <-s.Ready():
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the configuration is not ready")
+	}
+	s.add(t, "dom_1", "shop.example.com:"+s.site.port)
+	s.add(t, "dom_2", "www.example.com:"+s.site.port)
+	return s
+}
+
+func (s *service) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+
+// add adds a verified domain.
+func (s *service) add(t *testing.T, id, hostname string) {
+	t.Helper()
+	d, err := s.CreateDomain(t.Context(), &config.Domain{Meta: config.Meta{ID: id}, Hostname: hostname})
+	if err == nil {
+		_, err = s.Recheck(t.Context(), d)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *service) Recheck(ctx context.Context, d *config.Domain) (*config.Domain, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.RecordDomainCheck(ctx, d.ID, config.DomainCheck{At: s.now(), Method: "dns", Error: s.proof})
+}
+
+func (s *service) HasFinding(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[id]
+}
+
+func (s *service) LeakedKey(string) (*config.Key, bool) { return nil, false }
+
+func (s *service) ProduceUnordered(_ string, _ int32, r *stream.Record, done func(*stream.Record, error)) {
+	h, err := finding.Decode(r.Value)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hits = append(s.hits, h)
+	done(r, err)
+}
+
+func (s *service) Admit(_ context.Context, _ string, members []string, most int) []bool {
+	out := make([]bool, len(members))
+	for i := range out {
+		out[i] = i < most
+	}
+	return out
+}
+
+// runner returns a runner of a node.
+func (s *service) runner(t *testing.T) *Runner {
+	return NewRunner(RunnerDeps{
+		Log: slog.New(slog.DiscardHandler), Config: s, Proofs: s, Producer: s, Findings: s, Partitions: 4, Now: s.now,
+		Scanner: newScanner(t, websites.Transport(t, s.site.dns, s.site.Site), testBudget()),
+		MayScan: func(string) bool { return true }, IsOwner: func() bool { return true },
+		Interval: 5 * time.Millisecond,
+	})
+}
+
+// start queues a scan.
+func (s *service) start(t *testing.T, id string) {
+	t.Helper()
+	_, err := s.CreateScan(t.Context(), &config.Scan{Meta: config.Meta{ID: id}, Domain: "dom_1",
+		Hostname: "shop.example.com:" + s.site.port, Trigger: config.ScanManual})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await runs scans until one has ended, and returns it.
+func (s *service) await(t *testing.T, id string) *config.Scan {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for {
+		if err := s.runner(t).runOpen(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if x, _ := s.Scan(id); x.Ended() {
+			return x
+		}
+	}
+}
+
+// The hits of a scan are in the log before it ends. A second scan finds the same findings. Each says where it is, and
+// is critical: everybody can read it.
+func TestScanMakesFindings(t *testing.T) {
+	s := newService(t)
+	want := len(s.site.plant()) + 2 // and two exposed files
+	s.start(t, "scn_1")
+	got := s.await(t, "scn_1")
+	if got.Status != config.ScanCompleted || got.FindingsNew != want || got.FindingsOld != 0 || got.Pages == 0 ||
+		got.Error != "" || len(got.Skipped) == 0 || len(got.ThirdParty) != 1 || len(s.hits) != want {
+		t.Errorf("%+v, %d hits, want %d", got, len(s.hits), want)
+	}
+	ids := map[string]bool{}
+	for _, h := range s.hits {
+		ids[string(h.ID[:])] = true
+		s.known[h.Finding] = true
+		if h.Source != finding.Scan || h.Sender != "dom_1" || h.Location.ScanID != "scn_1" || h.Location.URL == "" ||
+			!h.Billed || h.Unverified || h.Severity != finding.Critical {
+			t.Errorf("%+v", h)
+		}
+	}
+	if len(ids) != want {
+		t.Errorf("%d ids of %d hits", len(ids), want)
+	}
+	s.start(t, "scn_2")
+	if again := s.await(t, "scn_2"); again.FindingsNew != 0 || again.FindingsOld != want {
+		t.Errorf("a second scan: %+v", again)
+	}
+}
+
+// A scan whose node ends without a word is begun again by another one, makes the same hits, and ends once, with the
+// report of the whole website.
+func TestScanOutlivesItsNode(t *testing.T) {
+	s := newService(t)
+	want := len(s.site.plant()) + 2
+	reached, leave := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.site.on("/b", func(w http.ResponseWriter, r *http.Request) {
+		once.Do(func() { close(reached); <-leave })
+		io.WriteString(w, `<!doctype html><a href="/c">c</a>`)
+	})
+	s.start(t, "scn_1")
+	ctx, kill := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.runner(t).Run(ctx) })
+	<-reached
+	if _, err := s.CreateScan(t.Context(), &config.Scan{Meta: config.Meta{ID: "scn_2"}, Trigger: "manual"}); !errors.Is(
+		err, config.ErrScanRunning) {
+		t.Errorf("a second scan: %v", err)
+	}
+	if err := s.runner(t).runOpen(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if x, _ := s.Scan("scn_1"); x.Try != 1 {
+		t.Errorf("another node has begun it while the first runs: %+v", x)
+	}
+	kill()
+	close(leave)
+	wg.Wait()
+	if x, _ := s.Scan("scn_1"); x.Ended() {
+		t.Fatalf("%+v", x)
+	}
+	s.ahead.Add(int64(scanLease + time.Second))
+	got := s.await(t, "scn_1")
+	if got.Status != config.ScanCompleted || got.Try != 2 || got.FindingsNew != want || len(s.hits) != want {
+		t.Errorf("%+v, %d hits, want %d", got, len(s.hits), want)
+	}
+}
+
+// A domain without its proof is not requested; its scan says so. A scan that ends every node is given up.
+func TestScanNeedsAProof(t *testing.T) {
+	s := newService(t)
+	for i, x := range []struct{ proof, want string }{
+		{config.DomainMismatch, config.ScanVerificationExpired}, {config.DomainUnreachable, ErrorUnreachable},
+		{config.DomainBlocked, ErrorBlockedAddress},
+	} {
+		s.proof = x.proof
+		id := "scn_" + string(rune('a'+i))
+		s.start(t, id)
+		if got := s.await(t, id); got.Status != config.ScanFailed || got.Error != x.want {
+			t.Errorf("%s: %+v", x.proof, got)
+		}
+	}
+	s.proof = ""
+	s.start(t, "scn_tries")
+	for range maxScanTries {
+		if _, err := s.BeginScan(t.Context(), "scn_tries", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.await(t, "scn_tries"); got.Error != config.ScanInterrupted {
+		t.Errorf("%+v", got)
+	}
+	if n := len(s.site.requests()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// A verified domain is scanned a week after its last scan, one domain at a time; others are not.
+func TestWeeklyScan(t *testing.T) {
+	s := newService(t)
+	r := s.runner(t)
+	queue := func() *config.Scan {
+		t.Helper()
+		if err := r.queueWeekly(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return s.OpenScan()
+	}
+	if x := queue(); x != nil {
+		t.Errorf("at once: %+v", x)
+	}
+	s.ahead.Store(int64(weekly + time.Minute))
+	var names []string
+	for range 2 {
+		x := queue()
+		if x == nil || x.Trigger != config.ScanWeekly || x.CreatedBy != "" {
+			t.Fatalf("%+v", x)
+		}
+		if again := queue(); again.ID != x.ID {
+			t.Errorf("two at once: %+v", again)
+		}
+		names = append(names, s.await(t, x.ID).Domain)
+	}
+	slices.Sort(names)
+	if x := queue(); x != nil || !slices.Equal(names, []string{"dom_1", "dom_2"}) {
+		t.Errorf("%+v, %v", x, names)
+	}
+}

@@ -1,0 +1,37 @@
+package node
+
+import (
+	"context"
+
+	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/leaks/scan"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/secrets"
+)
+
+// newScans creates the runner of leak scans.
+func newScans(n *Node) (func(context.Context) error, error) {
+	rules, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := egress.NewTransport(
+		egress.Config{Policy: n.policy, CAFile: n.s.EgressCAFile, DNSServer: n.s.DNSServer})
+	if err != nil {
+		return nil, err
+	}
+	scanner := scan.New(scan.Deps{
+		Transport: transport, Rules: rules, Masks: rules, UserAgent: "RelayLeakScan/1 (+" + n.url + ")",
+		Budget: scan.DefaultBudget, Now: n.control.Now,
+	})
+	runner := scan.NewRunner(scan.RunnerDeps{
+		Log: n.log, Config: leakConfig{n.control}, Proofs: n.domains, Scanner: scanner, Producer: n.producer,
+		Findings:   n.limiter.NewDistinct("scan-findings", intake.NewFindingsSpan),
+		Partitions: n.partitions, Now: n.control.Now, IsOwner: n.ownsFirstPartition.Load,
+		MayScan: func(hostname string) bool {
+			_, err := n.policy.CheckHostname(hostname)
+			return err == nil
+		},
+	})
+	return runner.Run, nil
+}

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// scans has the methods for leak scans.
+type scans struct{ *core }
+
+// Scan is one leak scan of a domain, with its report. The configuration has it while it runs too, so that another node
+// goes on when its node ends.
+type Scan struct {
+	Meta
+	Domain   string `json:"domain"` // dom_…
+	Hostname string `json:"hostname"`
+	Trigger  string `json:"trigger"` // ScanManual or ScanWeekly
+	Status   string `json:"status"`
+	// Hash is set until the scan has ended: so a second one is refused meanwhile.
+	Hash []byte `json:"hash,omitempty"`
+	// Try counts the nodes that have begun it, from 1. Only the newest may change it, until Until: then another may begin.
+	Try   int       `json:"try,omitempty"`
+	Until time.Time `json:"until,omitzero"`
+
+	Pages       int           `json:"pages"`
+	Resources   int           `json:"resources"`
+	Bytes       int64         `json:"bytes"`
+	FindingsNew int           `json:"findings_new"`
+	FindingsOld int           `json:"findings_seen"` // that were known before
+	Skipped     []ScanSkipped `json:"skipped,omitempty"`
+	SkippedMore int           `json:"skipped_more,omitempty"`
+	ThirdParty  []string      `json:"third_party,omitempty"`
+	CatchAll    bool          `json:"catch_all,omitempty"`
+	Budget      string        `json:"budget,omitempty"` // the first that was exhausted
+	Error       string        `json:"error,omitempty"`  // why the scan failed
+	StartedAt   time.Time     `json:"started_at,omitzero"`
+	FinishedAt  time.Time     `json:"finished_at,omitzero"`
+	CreatedBy   string        `json:"created_by,omitempty"` // key_… or usr_…; empty: the service
+}
+
+// ScanSkipped is something that a scan has not looked at.
+type ScanSkipped struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// Triggers and statuses of scans.
+const (
+	ScanManual = "manual"
+	ScanWeekly = "weekly"
+
+	ScanQueued    = "queued"
+	ScanRunning   = "running"
+	ScanCompleted = "completed"
+	ScanFailed    = "failed"
+)
+
+// Errors of scans that failed before anything was requested, or were given up.
+const (
+	ScanVerificationExpired = "verification_expired" // the proof of the domain is missing
+	ScanInterrupted         = "interrupted"          // every node that began it has ended
+)
+
+const (
+	// MaxScans is the number of scans that are kept, and maxScans what there may be until the oldest are removed.
+	MaxScans = 100
+	maxScans = MaxScans + 20
+	// MaxScansPerDay bounds the scans that people start in 24 hours.
+	MaxScansPerDay = 5
+)
+
+// Errors of scans.
+var (
+	// ErrScanRunning means that a scan has not ended yet.
+	ErrScanRunning = errors.New("a scan is running")
+	// ErrTooManyScans means that there are too many scans for the moment.
+	ErrTooManyScans = fmt.Errorf("the maximum of %d scans is reached", maxScans)
+	// ErrScanTaken means that another node has begun the scan, or that it has ended.
+	ErrScanTaken = errors.New("another node has the scan")
+)
+
+func (s *Scan) secretHash() []byte { return s.Hash }
+
+// Ended reports whether the scan has its report.
+func (s *Scan) Ended() bool { return s.Status == ScanCompleted || s.Status == ScanFailed }
+
+// Scan returns the scan with that id; nil unless it is Present.
+func (c scans) Scan(id string) (*Scan, Presence) { return findEntity[*Scan](c.core, kindScan, id) }
+
+// Scans returns at most limit scans of an account and a domain, empty for all, newest first, created before the one
+// with beforeSeq (0 = from the newest), and whether there are more.
+func (c scans) Scans(account, domain string, beforeSeq int64, limit int) ([]*Scan, bool) {
+	return listEntities(c.core, kindScan, account, beforeSeq, limit, func(s *Scan) bool {
+		return domain == "" || s.Domain == domain
+	})
+}
+
+// OpenScan returns the scan that has not ended; nil if there is none.
+func (c scans) OpenScan() *Scan {
+	if e := c.View().FindByHash(kindScan, hashOf(openScan)); e != nil {
+		return c.value(e).(*Scan)
+	}
+	return nil
+}
+
+// openScan is what Scan.Hash is the hash of.
+const openScan = "open scan"
+
+// CreateScan queues a scan. Of several at the same time one is created; the others get ErrScanRunning, or ErrConflict
+// when the id exists.
+func (c scans) CreateScan(ctx context.Context, s *Scan) (*Scan, error) {
+	filled := *s
+	hash := hashOf(openScan)
+	filled.Status, filled.Hash = ScanQueued, hash[:]
+	created, err := addEntity(ctx, c.core, kindScan, &filled)
+	if _, presence := c.Scan(s.ID); errors.Is(err, ErrConflict) && presence == Unknown {
+		return nil, ErrScanRunning
+	}
+	return created, err
+}
+
+// BeginScan takes a scan over for a time, unless it has ended or another node has it.
+func (c scans) BeginScan(ctx context.Context, id string, lease time.Duration) (*Scan, error) {
+	return updateEntity(ctx, c.core, kindScan, id, func(s *Scan) error {
+		now := c.Now().UTC()
+		if s.Ended() || now.Before(s.Until) {
+			return ErrScanTaken
+		}
+		if s.StartedAt.IsZero() {
+			s.StartedAt = now
+		}
+		s.Status, s.Until = ScanRunning, now.Add(lease)
+		s.Try++
+		return nil
+	})
+}
+
+// UpdateScan changes a scan that the caller has begun as that try, and keeps it for a time. It returns ErrScanTaken
+// when another node has it, or it has ended.
+func (c scans) UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*Scan)) (
+	*Scan, error) {
+	return updateEntity(ctx, c.core, kindScan, id, func(s *Scan) error {
+		if s.Ended() || s.Try != try {
+			return ErrScanTaken
+		}
+		now := c.Now().UTC()
+		s.Until = now.Add(lease)
+		change(s)
+		if s.Ended() {
+			s.Hash, s.Until, s.FinishedAt = nil, time.Time{}, now
+		}
+		return nil
+	})
+}
+
+// sweepScans removes the oldest scans beyond MaxScans.
+func (c *core) sweepScans(ctx context.Context) error {
+	for oldest := range c.View().OldestFirst(kindScan) {
+		if c.View().Len(kindScan) <= MaxScans || !c.value(oldest).(*Scan).Ended() {
+			return nil
+		}
+		if err := c.ForgetIfUnchanged(ctx, kindScan, oldest.ID, oldest.Rev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Scan) validate() error {
+	return errors.Join(requireOneOf("status", s.Status, ScanQueued, ScanRunning, ScanCompleted, ScanFailed),
+		requireOneOf("trigger", s.Trigger, ScanManual, ScanWeekly))
+}

@@ -1,0 +1,78 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+func newScan(id string) *Scan {
+	return &Scan{Meta: Meta{ID: "scn_" + id}, Domain: "dom_1", Hostname: "www.example.com", Trigger: ScanManual}
+}
+
+// One scan runs at a time. One node has it, until its time has passed; then another begins it again, and the first can
+// neither change nor end it. It ends once.
+func TestScanHasOneNode(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	if _, err := n.CreateScan(ctx, newScan("1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.CreateScan(ctx, newScan("2")); !errors.Is(err, ErrScanRunning) {
+		t.Errorf("a second scan: %v", err)
+	}
+	if _, err := n.CreateScan(ctx, newScan("1")); !errors.Is(err, ErrConflict) {
+		t.Errorf("the same id twice: %v", err)
+	}
+	first, err := n.BeginScan(ctx, "scn_1", time.Hour)
+	if err != nil || first.Status != ScanRunning || first.Try != 1 || first.StartedAt.IsZero() {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	if _, err := n.BeginScan(ctx, "scn_1", time.Hour); !errors.Is(err, ErrScanTaken) {
+		t.Errorf("begun by two: %v", err)
+	}
+	if _, err := n.UpdateScan(ctx, "scn_1", 1, -time.Second, func(s *Scan) { s.Pages = 3 }); err != nil {
+		t.Fatal(err)
+	}
+	second, err := n.BeginScan(ctx, "scn_1", time.Hour)
+	if err != nil || second.Try != 2 || !second.StartedAt.Equal(first.StartedAt) || n.OpenScan().ID != "scn_1" {
+		t.Fatalf("%+v, %v", second, err)
+	}
+	end := func(s *Scan) { s.Status, s.Pages = ScanCompleted, 7 }
+	if _, err := n.UpdateScan(ctx, "scn_1", 1, time.Hour, end); !errors.Is(err, ErrScanTaken) {
+		t.Errorf("ended by the first: %v", err)
+	}
+	if s, err := n.UpdateScan(ctx, "scn_1", 2, time.Hour, end); err != nil || s.FinishedAt.IsZero() ||
+		n.OpenScan() != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if _, err := n.UpdateScan(ctx, "scn_1", 2, time.Hour, end); !errors.Is(err, ErrScanTaken) {
+		t.Errorf("ended twice: %v", err)
+	}
+	if _, err := n.CreateScan(ctx, newScan("2")); err != nil {
+		t.Errorf("a scan after the first: %v", err)
+	}
+}
+
+// The newest hundred scans are kept.
+func TestOldScansAreRemoved(t *testing.T) {
+	ctx := t.Context()
+	n := node(t, broker(t), Config{Node: "a"})
+	for i := range MaxScans + 3 {
+		name := fmt.Sprint(i)
+		if _, err := n.CreateScan(ctx, newScan(name)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.UpdateScan(ctx, "scn_"+name, 0, 0, func(s *Scan) { s.Status = ScanFailed }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.sweepOnce(ctx); err != nil {
+		t.Fatal(err)
+	}
+	all, _ := n.Scans(n.Account().ID, "dom_1", 0, 1000)
+	if len(all) != MaxScans || all[MaxScans-1].ID != "scn_3" {
+		t.Errorf("%d scans", len(all))
+	}
+}
