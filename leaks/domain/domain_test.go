@@ -195,6 +195,8 @@ func TestDailyCheck(t *testing.T) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
+			dir.mu.Lock()
+			defer dir.mu.Unlock()
 			if len(dir.checks) != want {
 				t.Errorf("%d checks after %v, want %d", len(dir.checks), time.Since(start), want)
 			}
@@ -206,11 +208,11 @@ func TestDailyCheck(t *testing.T) {
 		sleep(time.Minute, 1)
 		sleep(23*time.Hour, 1)
 		sleep(time.Hour, 2)
+		cancel()
+		wg.Wait()
 		if c := dir.checks[1]; c.Error != config.DomainMismatch || c.Seen != "other" || c.Method != "dns" {
 			t.Errorf("%+v", c)
 		}
-		cancel()
-		wg.Wait()
 		if n := strings.Count(log.String(), "the proof of a domain is missing"); n != 2 {
 			t.Errorf("%d warnings: %s", n, log.String())
 		}
