@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,22 +13,24 @@ import (
 )
 
 // The overview counts exactly the requests that the destinations of a load have answered, in all, by minute and by
-// endpoint, on both nodes: with failures, retries, and deliveries that a pause has held.
+// endpoint, on both nodes: with failures, retries, and deliveries that a pause has held. With RELAY_TORTURE=1 an open
+// circuit breaker holds some too.
 func TestOverviewCountsTheLoad(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
 	nodes := newCluster(t, sharedEngines(t), "overview", allowHTTP).start("a", "b")
 	c := nodes[0].forTest(t)
+	var opened atomic.Bool // the circuit breaker of the destination that is down
 	dest := newTally(t, func(h hit) int {
 		switch behaviour := strings.Trim(h.path, "/0123456789"); {
-		case behaviour == "broken", behaviour == "flaky" && h.attempt == 1:
+		case behaviour == "broken", behaviour == "flaky" && h.attempt == 1, behaviour == "down" && !opened.Load():
 			return http.StatusInternalServerError
 		}
 		return http.StatusOK
 	})
-	var urls, paused []string
+	var urls, down, paused []string
 	endpoints := map[string]string{} // by the path at the destination
-	for _, behaviour := range []string{"fine", "flaky", "broken", "paused"} {
+	for _, behaviour := range []string{"fine", "flaky", "broken", "paused", "down"} {
 		attempts := 50
 		if behaviour == "broken" {
 			attempts = 2
@@ -43,6 +47,10 @@ func TestOverviewCountsTheLoad(t *testing.T) {
 				paused = append(paused, fmt.Sprintf("/v1/endpoints/%s/destinations/%s", id,
 					made["destinations"].([]any)[0].(map[string]any)["id"]))
 			}
+			if behaviour == "down" {
+				down = append(down, made["ingest_url"].(string))
+				continue
+			}
 			for _, n := range nodes {
 				urls = append(urls, n.url+strings.TrimPrefix(made["ingest_url"].(string), nodes[0].url))
 			}
@@ -56,6 +64,18 @@ func TestOverviewCountsTheLoad(t *testing.T) {
 		return ""
 	})
 	accepted := l.finish()
+	for range rounds(0, 0, 1) {
+		few := startLoad(t, 1, 200, down...) // many would all be tried again every second
+		eventually(t, 2*time.Minute, func() string {
+			held := c.must(http.StatusOK, "GET", "/v1/overview", nil)["needs"].(map[string]any)["destinations"]
+			if !strings.Contains(fmt.Sprint(held), "breaker_open") {
+				return fmt.Sprintf("no circuit breaker is open: %v", held)
+			}
+			return ""
+		})
+		maps.Copy(accepted, few.finish())
+		opened.Store(true)
+	}
 	for _, path := range paused {
 		c.must(http.StatusOK, "PATCH", path, map[string]any{"paused": false})
 	}
