@@ -42,6 +42,7 @@ parts=(
 	"dashboard sdk/browser/dashboard.test.mjs"
 	"recovery sdk/browser/recovery.test.mjs"
 	"forwarder sdk/forward/torture.mjs"
+	"sdk sdk/js/torture.sh"
 )
 table=deploy/torture.md
 state=bin/torture
@@ -57,6 +58,11 @@ run_part() {
 		sdk/test.sh install
 		RELAY_TORTURE=1 RELAY_TEST_BROWSER=$(sdk/test.sh browser) node --test --test-reporter=spec "$1" 2>&1 | tee "$output.log"
 		sed -n 's/^ℹ \(pass [0-9]*\)$/\1/p' "$output.log" >"$output.figures"
+		;;
+	sdk/js/torture.sh)
+		sdk/test.sh install
+		"$1" 2>&1 | tee "$output.log"
+		sed -n 's/^sdk: //p' "$output.log" >"$output.figures"
 		;;
 	deploy/compose/test.sh)
 		"$1" 2>&1 | tee "$output.log"

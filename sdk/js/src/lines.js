@@ -43,9 +43,11 @@ export function find(scanner, text) {
   return at ? found.map((m, i) => ({ ...m, start: at[2 * i], end: at[2 * i + 1] })) : found
 }
 
+const none = []
+
 // maskText returns a text with masks, and what was found: {rule, secret}.
 export function maskText(scanner, text) {
-  if (!scanner.mayMatch(text)) return { text, found: [] }
+  if (!scanner.mayMatch(text)) return { text, found: none }
   if (isASCII(text)) return maskBinary(scanner, text)
   const masked = maskBinary(scanner, toBinary(text))
   return { text: masked.found.length ? decoder.decode(toBytes(masked.text)) : text, found: masked.found }

@@ -104,6 +104,7 @@ const maxTail = 4096
 function withTail(mask, tail) {
   return (scanner, text) => {
     const before = tail.text
+    if (before === '' && text.charCodeAt(text.length - 1) === 10) return mask(scanner, text)
     tail.text = text.endsWith('\n') ? '' : (before + text).slice(-maxTail)
     if (before === '') return mask(scanner, text)
     const crossing = find(scanner, before + text).find((m) => m.start < before.length && m.end > before.length)
@@ -129,7 +130,7 @@ function patchStream(stream, logger) {
     return masked === binary ? chunk : Buffer.from(masked, 'latin1')
   }
   replaceMethod(stream, 'write', (original) => function write(chunk, encoding, callback) {
-    if (this !== stream || !core.active() || !core.options.stdout) return original.apply(this, arguments)
+    if (this !== stream || !core.options.stdout) return original.apply(this, arguments)
     const masked = clean(chunk, encoding)
     if (masked === chunk) return original.apply(this, arguments)
     return typeof encoding === 'function' ? original.call(this, masked, encoding)
