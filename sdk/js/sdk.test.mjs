@@ -1,13 +1,14 @@
 // The SDK in Node.js: what it reports and when. table.test.mjs has what it catches.
 import assert from 'node:assert/strict'
 import crypto from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { hmac } from './src/hash.js'
 import { parseDSN, randomId } from './src/dsn.js'
 import { newScanner } from './src/engine.js'
 import { find, maskText } from './src/lines.js'
 import { newSender } from './src/sender.js'
-import { caught, key, masked, reported, run, skip } from './test/run.mjs'
+import { caught, key, masked, reported, run, skip, start } from './test/run.mjs'
 import { newSink, publicKey } from './test/sink.mjs'
 
 test('a report has the mask, the fingerprint and the place', { skip }, async () => {
@@ -241,4 +242,38 @@ test('rules can be disabled and added', { skip }, () => {
   const extra = [{ id: 'custom:acme', kind: 'token', prefixes: ['acme_'], charset: 'alnum', min: 16, max: 32 }]
   const scanner = newScanner({ disable: ['stripe-secret-live'], extra })
   assert.deepEqual(find(scanner, `${key} acme_aB3dE5gH7jK9mN1p`).map((m) => m.rule.id), ['custom:acme'])
+})
+
+test('a clock that is set back changes neither the order of times nor when reports are sent', { skip }, async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: Date.parse('2026-11-23T10:00:00Z') })
+  const bodies = []
+  const sender = newSender({ header, maxBytes: 1 << 17, warn: () => {}, transport: async (_, body) => {
+    bodies.push(JSON.parse(body))
+    return { status: 202 }
+  } })
+  sender.start(target)
+  sender.add(report('a'))
+  t.mock.timers.setTime(Date.parse('2026-11-22T00:00:00Z'))
+  sender.add(report('a'))
+  assert.equal(await sender.flush(60_000), true)
+  assert.equal(bodies.length, 1)
+  assert.deepEqual(bodies[0].reports.map((r) => [r.count, r.first_at, r.last_at]),
+    [[2, '2026-11-23T10:00:00.000Z', '2026-11-23T10:00:00.000Z']])
+})
+
+test('a serverless function that is frozen after flush has sent its report, and goes on when it is thawed', { skip: skip || process.platform !== 'linux' }, async () => {
+  const sink = await newSink()
+  const child = start(`${reported} init({ dsn: '$DSN' })
+    const handle = async (where) => { console.log(where, '$KEY'); await flush(60_000); console.log('answer', where) }
+    process.stdin.on('data', (name) => handle(String(name)))`, { sink })
+  for (const name of ['one', 'two']) {
+    child.stdin.write(name)
+    await child.until(`answer ${name}`)
+    assert.equal(sink.batches.length, name === 'one' ? 1 : 2)
+    child.kill('SIGSTOP')
+    while (!/^State:\tT/m.test(readFileSync(`/proc/${child.pid}/status`, 'utf8'))) await new Promise(setImmediate)
+    child.kill('SIGCONT')
+  }
+  child.kill('SIGKILL')
+  sink.stop()
 })

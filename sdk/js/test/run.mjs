@@ -1,5 +1,6 @@
 // Runs scenarios of the tests in a Node.js of their own: their output and what the sink was sent.
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { newSink } from './sink.mjs'
 
@@ -27,17 +28,29 @@ export async function caught(code, options = {}) {
 }
 
 // run runs code as a module, or with cjs as a script. $KEY stands for a key, $DSN for that of the sink.
-export function run(code, { sink, cjs = false, register = false, env = {}, args = [], killAfter } = {}) {
+export function run(code, options = {}) {
+  const child = start(code, options)
+  child.stdin.end()
+  options.killAfter?.then(() => child.kill())
+  return new Promise((resolve, reject) => {
+    child.on('error', reject).on('close', (status) => resolve({ ...child.result, status }))
+  })
+}
+
+// start starts code as run does. The child has its output so far as result, and until(text) waits for a text in it.
+export function start(code, { sink, cjs = false, register = false, env = {}, args = [] } = {}) {
   const text = code.replaceAll('$DSN', sink?.dsn ?? '').replaceAll('$KEY', `${key.slice(0, 8)}' + '${key.slice(8)}`)
   const flags = register ? ['--import', new URL('../src/register.js', import.meta.url).href] : []
   const child = spawn(process.execPath, [...flags, `--input-type=${cjs ? 'commonjs' : 'module'}`, '-e', text, ...args], {
     env: { ...process.env, RELAY_DSN: sink?.dsn ?? '', NODE_OPTIONS: '', ...env }, cwd: fileURLToPath(new URL('..', import.meta.url)),
   })
-  const result = { out: '', err: '' }
-  child.stdout.on('data', (data) => { result.out += data })
-  child.stderr.on('data', (data) => { result.err += data })
-  killAfter?.then(() => child.kill())
-  return new Promise((resolve, reject) => {
-    child.on('error', reject).on('close', (status) => resolve({ ...result, status }))
-  })
+  child.result = { out: '', err: '' }
+  child.stdout.on('data', (data) => { child.result.out += data })
+  child.stderr.on('data', (data) => { child.result.err += data })
+  child.until = async (part) => {
+    while (!child.result.out.includes(part)) {
+      await Promise.race([once(child.stdout, 'data'), once(child, 'close').then(() => { throw new Error(`it ends without ${part}: ${child.result.err}`) })])
+    }
+  }
+  return child
 }
