@@ -29,6 +29,11 @@ func (noUses) KeyUses(context.Context, string, []string) (map[string]audit.Use, 
 	return nil, nil
 }
 
+// noActs is a service without agents.
+type noActs struct{ dashboard.Acts }
+
+func (noActs) Pending(string) []*config.Act { return nil }
+
 // pages are the pages of the dashboard over the API of a client, for a person who is signed in.
 type pages struct {
 	*client
@@ -46,7 +51,7 @@ func newPages(c *client) *pages {
 	d, err := dashboard.New(dashboard.Config{BaseURL: baseURL, Version: "test"}, dashboard.Deps{
 		Account: func() string { return configuration.Account().ID }, API: c.api, People: configuration,
 		Passwords: configuration, SessionKeys: configuration, SignInLimit: limits.NewSignIns(), Members: configuration,
-		Keys: configuration, KeyUses: noUses{},
+		Keys: configuration, KeyUses: noUses{}, Acts: noActs{},
 		Doctor: func(context.Context) ([]dashboard.Check, error) { return nil, nil },
 	})
 	if err != nil {
