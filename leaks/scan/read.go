@@ -43,8 +43,11 @@ func (r *run) read(res *result) {
 		r.readMap(res, res.body)
 	case sitemap:
 		r.readSitemap(res)
-	case probed, unknownPath:
-		r.scanText(res, res.body, "")
+	case probed:
+		if !isHTML(res.body) { // a page is scanned where it belongs
+			r.scanText(res, res.body, "")
+		}
+	case unknownPath:
 	}
 }
 

@@ -251,6 +251,9 @@ func (r *run) use(res *result) {
 	if p := res.task.probe; p != nil && p.matches(res.body) {
 		r.found(Found{Probe: p.path, Name: p.name, URL: shownURL(res.url)})
 	}
+	if res.task.kind == unknownPath || res.task.kind == probed && isHTML(res.body) {
+		return // otherwise a key would be found at a path that differs from scan to scan
+	}
 	sum := sha256.Sum256(res.body)
 	if r.bodies[sum] {
 		return

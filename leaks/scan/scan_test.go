@@ -158,6 +158,18 @@ func TestCatchAll(t *testing.T) {
 	}
 }
 
+// A key on the one page of a website that answers every path with it is found at the start page, once.
+func TestKeyOnCatchAll(t *testing.T) {
+	s := newSite(t)
+	s.other = func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `<!doctype html><a href="/a">a</a><p>`+key("everywhere"))
+	}
+	got := s.scan(testBudget())
+	if diff := gocmp.Diff(map[string]string{key("everywhere"): "https://shop/"}, got.secrets); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 // Each probe knows its file by the content.
 func TestProbes(t *testing.T) {
 	exposed := map[string]string{
