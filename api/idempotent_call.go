@@ -121,6 +121,9 @@ func (a *idempotentCalls) withIdempotency(path string, next handlerFunc) handler
 		if err != nil || text == "" {
 			return next(w, r, key) // it reports an invalid key after it has checked the path
 		}
+		if strings.HasPrefix(text, id.Act) && !isPerson(key) { // those of approved acts, see package confirm
+			return web.Invalid(idempotencyHeader, "must not begin with "+id.Act)
+		}
 		if err := a.checkPath(r, key); err != nil {
 			return err
 		}

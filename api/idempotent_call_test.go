@@ -543,3 +543,12 @@ func TestTooLargeAnswerIsNotRemembered(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 }
+
+// Keys with the prefix of acts belong to changes that a person has approved: nobody claims one before.
+func TestKeysOfActsAreReserved(t *testing.T) {
+	c := newClient(t)
+	c.sendOnce("/v1/drains", "act_1", `{"name":"x"}`).wantError(400, "invalid_request", "Idempotency-Key")
+	who := person(t, "acts@example.com", config.ReadWrite)
+	made := c.call(who, "POST", "/v1/drains", `{"name":"x"}`, "act_1").want(201)
+	c.do("DELETE", "/v1/drains/"+made.text("id"), nil).want(200)
+}

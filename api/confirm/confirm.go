@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type Deps struct {
 	Log    *slog.Logger
 	Acts   Acts
 	People People
+	Keys   Keys
 	API    API
 	Now    func() time.Time
 }
@@ -46,6 +48,11 @@ type People interface {
 	Users() []*config.User
 }
 
+// Keys returns all API keys of an account, also those that have ended.
+type Keys interface {
+	Keys(account string) []*config.Key
+}
+
 // API answers requests of /v1 in this process; see api.API.Call.
 type API interface {
 	Call(ctx context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
@@ -57,7 +64,12 @@ const (
 	// checkEvery is how often Run looks for acts that another node has left.
 	checkEvery = 5 * time.Second
 	// leftAfter is the time from an approval after which another node finishes the act. It is longer than a request.
-	leftAfter = 15 * time.Second
+	leftAfter = 45 * time.Second
+	// giveUpAfter is the time from an approval after which an act is not tried again: what a person approved then may not
+	// be what is right now.
+	giveUpAfter = 5 * time.Minute
+	// repeatAfter is the time in which the same change is not approved twice.
+	repeatAfter = time.Minute
 	// callTimeout bounds one request of an act.
 	callTimeout = 30 * time.Second
 )
@@ -70,7 +82,8 @@ type Confirmer struct{ deps Deps }
 
 // New validates its argument. It starts nothing.
 func New(deps Deps) (*Confirmer, error) {
-	if deps.Log == nil || deps.Acts == nil || deps.People == nil || deps.API == nil || deps.Now == nil {
+	if deps.Log == nil || deps.Acts == nil || deps.People == nil || deps.Keys == nil || deps.API == nil ||
+		deps.Now == nil {
 		return nil, errors.New("confirmations: a dependency is missing")
 	}
 	return &Confirmer{deps}, nil
@@ -85,16 +98,36 @@ func (c *Confirmer) Act(account, id string) *config.Act {
 	return a
 }
 
-// Pending returns the acts of an account that wait for a person, newest first.
+// Pending returns the acts of an account that wait for a person, newest first. Those of keys that have ended do not.
 func (c *Confirmer) Pending(account string) []*config.Act {
 	now := c.deps.Now()
-	return c.deps.Acts.Acts(account, func(a *config.Act) bool { return a.StateAt(now) == config.ActPending })
+	return c.deps.Acts.Acts(account, func(a *config.Act) bool {
+		return a.StateAt(now) == config.ActPending && c.keyWorks(a)
+	})
 }
 
-// Approve does what an act asks for, as the person, and returns how it ended. If its resource was changed since the
-// agent asked, it ends as a conflict and nothing is done. Of several decisions one wins, the others get
-// config.ErrActDecided. An act that is approved and not ended is done later: a part of the service does not answer.
+// keyWorks reports whether the key that asked for an act has neither been revoked nor expired.
+func (c *Confirmer) keyWorks(a *config.Act) bool {
+	now := c.deps.Now()
+	return slices.ContainsFunc(c.deps.Keys.Keys(a.Account), func(k *config.Key) bool {
+		return k.ID == a.Key && k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
+	})
+}
+
+// Approve does what an act asks for, as the person, and returns how it ended. If its resources were changed since the
+// agent asked, it ends as a conflict and nothing is done; if its key has ended, it is declined. Of several decisions
+// one wins, the others get config.ErrActDecided. An act that is approved and not ended is done later: a part of the
+// service does not answer.
 func (c *Confirmer) Approve(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
+	if a.StateAt(c.deps.Now()) != config.ActPending {
+		return nil, config.ErrActDecided
+	}
+	if !c.keyWorks(a) {
+		return c.deps.Acts.DecideAct(ctx, a.ID, person.ID, config.ActDeclined)
+	}
+	if c.approvedBefore(a) {
+		return nil, web.WrongState("", "the same change was approved less than a minute ago; look at what it did first")
+	}
 	revision, err := c.revision(ctx, person, a)
 	if err != nil {
 		return nil, err
@@ -110,34 +143,54 @@ func (c *Confirmer) Approve(ctx context.Context, person *config.Key, a *config.A
 	return c.do(ctx, person, decided)
 }
 
+// approvedBefore reports whether another act with the same request was approved in the last minute: the store may not
+// show its effect yet.
+func (c *Confirmer) approvedBefore(a *config.Act) bool {
+	since := c.deps.Now().Add(-repeatAfter)
+	return len(c.deps.Acts.Acts(a.Account, func(x *config.Act) bool {
+		return x.ID != a.ID && x.Path == a.Path && x.Body == a.Body && x.Approved && x.DecidedAt.After(since)
+	})) > 0
+}
+
 // Decline ends an act without doing it.
 func (c *Confirmer) Decline(ctx context.Context, person *config.Key, a *config.Act) (*config.Act, error) {
 	return c.deps.Acts.DecideAct(ctx, a.ID, person.ID, config.ActDeclined)
 }
 
-// revision returns the revision of the resource of an act now.
+// revision returns the revision of the resources of an act now.
 func (c *Confirmer) revision(ctx context.Context, person *config.Key, a *config.Act) (string, error) {
-	status, header, body := c.deps.API.Call(ctx, person, http.MethodGet, a.Resource, nil, nil, "")
-	if status != http.StatusOK && status != http.StatusNotFound {
-		return "", failure(status, header, body)
+	answers := make([][]byte, len(a.Resources))
+	for i, path := range a.Resources {
+		status, header, body := c.deps.API.Call(ctx, person, http.MethodGet, path, nil, nil, "")
+		if status != http.StatusOK && status != http.StatusNotFound {
+			return "", failure(status, header, body)
+		}
+		answers[i] = body
 	}
-	return Revision(body), nil
+	return Revision(answers...), nil
 }
 
-// Revision returns the part of an answer of /v1 that changes when its resource does: the version of a finding, the
-// state of a recovery job, the status and the last attempt of an event. It is empty for a resource that is gone.
-func Revision(answer []byte) string {
-	var r struct {
-		Object        string `json:"object"`
-		Version       int    `json:"version"`
-		State         string `json:"state"`
-		Status        string `json:"status"`
-		LastAttemptAt string `json:"last_attempt_at"`
+// Revision returns the parts of answers of /v1 that change when their resources do: the version of a finding, the state
+// of a recovery job, the status and the last attempt of an event, when an endpoint was changed. It is empty if one of
+// them is gone.
+func Revision(answers ...[]byte) string {
+	var all []string
+	for _, answer := range answers {
+		var r struct {
+			Object        string `json:"object"`
+			Version       int    `json:"version"`
+			State         string `json:"state"`
+			Status        string `json:"status"`
+			LastAttemptAt string `json:"last_attempt_at"`
+			UpdatedAt     string `json:"updated_at"`
+		}
+		if json.Unmarshal(answer, &r) != nil || r.Object == "" {
+			return ""
+		}
+		all = append(all, fmt.Sprintf("%s %d %s %s %s %s", r.Object, r.Version, r.State, r.Status, r.LastAttemptAt,
+			r.UpdatedAt))
 	}
-	if json.Unmarshal(answer, &r) != nil || r.Object == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s %d %s %s %s", r.Object, r.Version, r.State, r.Status, r.LastAttemptAt)
+	return strings.Join(all, ", ")
 }
 
 // do makes the request of an approved act, and records how it ended.
@@ -230,6 +283,11 @@ func (c *Confirmer) finish(ctx context.Context) {
 
 // finishOne does an act as the person who has approved it, who may have been removed since; nil = removed.
 func (c *Confirmer) finishOne(ctx context.Context, u *config.User, a *config.Act) error {
+	if c.deps.Now().Sub(a.DecidedAt) > giveUpAfter {
+		_, err := c.deps.Acts.EndAct(ctx, a.ID, config.ActFailed,
+			"it could not be done in five minutes, and it is not known whether it was done; look before you ask again")
+		return err
+	}
 	if u == nil || u.Scope != config.ReadWrite {
 		_, err := c.deps.Acts.EndAct(ctx, a.ID, config.ActFailed,
 			"the person who approved it may not make changes any more, and it is not known whether it was done")

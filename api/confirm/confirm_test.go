@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,8 @@ type world struct {
 	answers  []answer
 	posts    []string
 	endErr   error
+
+	revokedAt time.Time // of the key that asked
 }
 
 // answer is the answer to a POST.
@@ -62,7 +65,7 @@ func (w *world) DecideAct(_ context.Context, id, person string, to config.ActSta
 	if a.StateAt(time.Now()) != config.ActPending {
 		return nil, config.ErrActDecided
 	}
-	a.State, a.DecidedBy, a.DecidedAt = to, person, time.Now()
+	a.State, a.DecidedBy, a.DecidedAt, a.Approved = to, person, time.Now(), to == config.ActApproved
 	copied := *a
 	return &copied, nil
 }
@@ -79,7 +82,18 @@ func (w *world) EndAct(_ context.Context, id string, to config.ActState, result 
 	return &copied, nil
 }
 
+// requests returns the POSTs so far.
+func (w *world) requests() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.posts)
+}
+
 func (w *world) Users() []*config.User { return w.people }
+
+func (w *world) Keys(string) []*config.Key {
+	return []*config.Key{{ID: "key_1", RevokedAt: w.revokedAt}}
+}
 
 func (w *world) Call(_ context.Context, principal *config.Key, method, path string, _ url.Values, body []byte,
 	idempotencyKey string) (int, http.Header, []byte) {
@@ -107,11 +121,12 @@ var person = &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.ReadWrite}
 func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *config.Act) {
 	t.Helper()
 	a := &config.Act{Meta: config.Meta{ID: "act_1", Account: "acc_1", CreatedAt: time.Now()}, State: config.ActPending,
-		Path: "/v1/findings/update", Body: `{"ids":["fnd_1"]}`, Resource: "/v1/findings/fnd_1",
+		Path: "/v1/findings/update", Body: `{"ids":["fnd_1"]}`, Resources: []string{"/v1/findings/fnd_1"}, Key: "key_1",
 		Revision: confirm.Revision([]byte(finding))}
 	w := &world{acts: map[string]*config.Act{a.ID: a}, resource: finding, answers: answers, people: []*config.User{
 		{Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Scope: config.ReadWrite}}}
-	c, err := confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, API: w, Now: time.Now})
+	c, err := confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Acts: w, People: w, Keys: w, API: w,
+		Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,15 +149,15 @@ func TestApproveDoesItOnce(t *testing.T) {
 	if _, err := c.Decline(t.Context(), person, a); !errors.Is(err, config.ErrActDecided) {
 		t.Errorf("declined after that: %v", err)
 	}
-	if len(w.posts) != 1 || w.posts[0] != post || len(c.Pending("acc_1")) != 0 {
-		t.Errorf("requests %v", w.posts)
+	if len(w.requests()) != 1 || w.requests()[0] != post || len(c.Pending("acc_1")) != 0 {
+		t.Errorf("requests %v", w.requests())
 	}
 }
 
 func TestDeclineDoesNothing(t *testing.T) {
 	w, c, a := newWorld(t)
-	if a, err := c.Decline(t.Context(), person, a); err != nil || a.State != config.ActDeclined || len(w.posts) != 0 {
-		t.Errorf("%+v, %v, %v", a, err, w.posts)
+	if a, err := c.Decline(t.Context(), person, a); err != nil || a.State != config.ActDeclined || len(w.requests()) != 0 {
+		t.Errorf("%+v, %v, %v", a, err, w.requests())
 	}
 }
 
@@ -151,8 +166,9 @@ func TestApproveOfSomethingElse(t *testing.T) {
 	for _, now := range []string{`{"object":"finding","version":4,"status":"open"}`, ""} {
 		w, c, a := newWorld(t)
 		w.resource = now
-		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActConflict || len(w.posts) != 0 {
-			t.Errorf("%+v, %v, %v", a, err, w.posts)
+		if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActConflict ||
+			len(w.requests()) != 0 {
+			t.Errorf("%+v, %v, %v", a, err, w.requests())
 		}
 	}
 	w, c, a := newWorld(t)
@@ -191,18 +207,67 @@ func TestLeftActsAreFinished(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = c.Run(ctx) })
-		time.Sleep(10 * time.Second)
-		if len(w.posts) != 1 {
-			t.Errorf("tried again too early: %v", w.posts)
+		time.Sleep(40 * time.Second)
+		if len(w.requests()) != 1 {
+			t.Errorf("tried again too early: %v", w.requests())
 		}
 		time.Sleep(20 * time.Second)
-		if a, _ := w.Act("act_1"); a.State != config.ActDone || a.Result != "run_1" || len(w.posts) != 3 ||
-			w.posts[2] != post {
-			t.Errorf("%+v, %v", a, w.posts)
+		if a, _ := w.Act("act_1"); a.State != config.ActDone || a.Result != "run_1" || len(w.requests()) != 3 ||
+			w.requests()[2] != post {
+			t.Errorf("%+v, %v", a, w.requests())
 		}
 		stop()
 		running.Wait()
 	})
+}
+
+// What cannot be done for minutes is not done hours later.
+func TestLeftActIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c, a := newWorld(t, answer{503, `{}`})
+		if _, err := c.Approve(t.Context(), person, a); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = c.Run(ctx) })
+		time.Sleep(time.Hour)
+		if a, _ := w.Act("act_1"); a.State != config.ActFailed || len(w.requests()) > 60 {
+			t.Errorf("%+v after %d requests", a, len(w.requests()))
+		}
+		stop()
+		running.Wait()
+	})
+}
+
+// The same change is not approved twice before the store shows the first.
+func TestSameChangeIsNotApprovedTwice(t *testing.T) {
+	w, c, a := newWorld(t, answer{200, `{"run_id":"run_1"}`})
+	again := *a
+	again.ID = "act_2"
+	w.acts["act_2"] = &again
+	if _, err := c.Approve(t.Context(), person, a); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Approve(t.Context(), person, c.Act("acc_1", "act_2")); err == nil || len(w.requests()) != 1 {
+		t.Errorf("%v, %v", err, w.requests())
+	}
+	w.acts["act_1"].DecidedAt = time.Now().Add(-2 * time.Minute)
+	if a, err := c.Approve(t.Context(), person, c.Act("acc_1", "act_2")); err != nil || a.State != config.ActDone {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// What a key asked for ends with the key.
+func TestActOfARevokedKey(t *testing.T) {
+	w, c, a := newWorld(t)
+	w.revokedAt = time.Now()
+	if len(c.Pending("acc_1")) != 0 {
+		t.Error("it waits for a person")
+	}
+	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActDeclined || len(w.requests()) != 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
 }
 
 // Nothing is done as a person who may not do it any more.
@@ -212,13 +277,13 @@ func TestLeftActOfARemovedPerson(t *testing.T) {
 		if _, err := c.Approve(t.Context(), person, a); err != nil {
 			t.Fatal(err)
 		}
-		w.people[0].Scope = config.Read
+		w.people[0].Scope = config.Read // nothing runs yet
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = c.Run(ctx) })
 		time.Sleep(time.Minute)
-		if a, _ := w.Act("act_1"); a.State != config.ActFailed || len(w.posts) != 1 {
-			t.Errorf("%+v, %v", a, w.posts)
+		if a, _ := w.Act("act_1"); a.State != config.ActFailed || len(w.requests()) != 1 {
+			t.Errorf("%+v, %v", a, w.requests())
 		}
 		stop()
 		running.Wait()

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -46,11 +49,50 @@ type actionStatusInput struct {
 // change is a change that an agent asks for.
 type change struct {
 	resource string                        // path of /v1 that it changes
+	endpoint bool                          // the endpoint of the resource matters too
 	path     string                        // of the POST that makes it
 	body     any                           // of the POST
 	note     string                        // by the agent
 	check    func(v map[string]any) error  // nil: everything is allowed; v is the resource now
-	summary  func(v map[string]any) string // says what will happen
+	summary  func(v map[string]any) string // says what will happen; v has its endpoint as member "endpoint"
+}
+
+// destinationsOf names the enabled destinations of an endpoint, or only that one; it is empty if there is none.
+func destinationsOf(endpoint any, only string) string {
+	const most = 10
+	e, _ := endpoint.(map[string]any)
+	list, _ := e["destinations"].([]any)
+	var names []string
+	for _, each := range list {
+		d, _ := each.(map[string]any)
+		id, _ := d["id"].(string)
+		if d["enabled"] != true || only != "" && id != only {
+			continue
+		}
+		host := ""
+		if u, err := url.Parse(fmt.Sprint(d["url"])); err == nil {
+			host = u.Host
+		}
+		names = append(names, fmt.Sprintf("%s at %q", id, host))
+	}
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	}
+	return strings.Join(names, ", ")
+}
+
+func oneOf(name, value string, words []string) error {
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	return fmt.Errorf("invalid_request: %s: must be one of %s", name, strings.Join(words, ", "))
+}
+
+func timeOrNone(name, value string) error {
+	if _, err := time.Parse(time.RFC3339, value); value != "" && err != nil {
+		return fmt.Errorf("invalid_request: %s: must be a time such as 2026-08-21T22:24:36Z", name)
+	}
+	return nil
 }
 
 // recoveryActions says what the actions of a recovery job do.
@@ -62,53 +104,24 @@ var changing = []string{"finding_update", "event_replay", "recovery_action"}
 
 // addChanges adds the tools that ask for changes, and the one that says what became of them.
 func (s *Server) addChanges(server *sdk.Server) {
-	addChange(s, server, false, "finding_update", "Change the status of a finding",
-		"Asks a person to acknowledge, resolve, ignore or open a finding again. resolved needs a resolution, "+
-			"ignored a reason.",
-		func(in findingUpdateInput) change {
-			body := map[string]any{"ids": []string{in.ID}, "status": in.Status}
-			for name, v := range map[string]string{"resolution": in.Resolution, "ignore_reason": in.IgnoreReason,
-				"ignore_until": in.IgnoreUntil} {
-				if v != "" {
-					body[name] = v
-				}
-			}
-			return change{resource: "/v1/findings/" + url.PathEscape(in.ID), path: "/v1/findings/update", body: body,
-				note: in.Note, check: func(v map[string]any) error {
-					from, to := finding.Status(fmt.Sprint(v["status"])), finding.Status(in.Status)
-					if !slices.Contains(finding.Statuses, to) {
-						return errors.New("invalid_request: status: must be open, acknowledged, resolved or ignored")
-					}
-					if !from.MayBecome(to) {
-						return &config.FindingStatusError{From: from, To: to}
-					}
-					return nil
-				}, summary: func(v map[string]any) string {
-					text := fmt.Sprintf("Change the finding %v (%v, %v) from %v to %s", v["name"], v["id"], v["masked"], v["status"],
-						in.Status)
-					for _, why := range []string{in.Resolution, in.IgnoreReason} {
-						if why != "" {
-							text += ", because: " + why
-						}
-					}
-					if in.IgnoreUntil != "" {
-						text += ", until " + in.IgnoreUntil
-					}
-					return text
-				}}
-		})
+	s.addFindingUpdate(server)
 	addChange(s, server, false, "event_replay", "Deliver an event again",
 		"Asks a person to deliver one stored event again, to all enabled destinations of its endpoint or to one.",
 		func(in eventReplayInput) change {
-			body, where := map[string]any{}, "all enabled destinations of its endpoint"
+			body := map[string]any{}
 			if in.DestinationID != "" {
-				body["destination_id"], where = in.DestinationID, "the destination "+in.DestinationID
+				body["destination_id"] = in.DestinationID
 			}
 			resource := "/v1/events/" + url.PathEscape(in.ID)
-			return change{resource: resource, path: resource + "/replay", body: body, note: in.Note,
+			return change{resource: resource, endpoint: true, path: resource + "/replay", body: body, note: in.Note,
 				summary: func(v map[string]any) string {
-					return fmt.Sprintf("Deliver the event %v (type %v, now %v) of the endpoint %v again, to %s", v["id"], v["type"],
-						v["status"], v["endpoint_id"], where)
+					return fmt.Sprintf("Deliver the event %v (type %q, now %v) of the endpoint %v again, to %s", v["id"], v["type"],
+						v["status"], v["endpoint_id"], destinationsOf(v["endpoint"], in.DestinationID))
+				}, check: func(v map[string]any) error {
+					if destinationsOf(v["endpoint"], in.DestinationID) == "" {
+						return errors.New("invalid_request: destination_id: is no enabled destination of the event's endpoint")
+					}
+					return nil
 				}}
 		})
 	addChange(s, server, true, "recovery_action", "Move a recovery job on",
@@ -130,22 +143,63 @@ func (s *Server) addChanges(server *sdk.Server) {
 	s.addStatus(server)
 }
 
+// addFindingUpdate adds the tool that asks for another status of a finding.
+func (s *Server) addFindingUpdate(server *sdk.Server) {
+	addChange(s, server, false, "finding_update", "Change the status of a finding",
+		"Asks a person to acknowledge, resolve, ignore or open a finding again. resolved needs a resolution, "+
+			"ignored a reason.",
+		func(in findingUpdateInput) change {
+			body := map[string]any{"ids": []string{in.ID}, "status": in.Status}
+			for name, v := range map[string]string{"resolution": in.Resolution, "ignore_reason": in.IgnoreReason,
+				"ignore_until": in.IgnoreUntil} {
+				if v != "" {
+					body[name] = v
+				}
+			}
+			return change{resource: "/v1/findings/" + url.PathEscape(in.ID), path: "/v1/findings/update", body: body,
+				note: in.Note, check: func(v map[string]any) error {
+					from, to := finding.Status(fmt.Sprint(v["status"])), finding.Status(in.Status)
+					if !slices.Contains(finding.Statuses, to) {
+						return errors.New("invalid_request: status: must be open, acknowledged, resolved or ignored")
+					}
+					if !from.MayBecome(to) {
+						return &config.FindingStatusError{From: from, To: to}
+					}
+					return errors.Join(oneOf("resolution", in.Resolution, finding.Resolutions),
+						oneOf("ignore_reason", in.IgnoreReason, finding.IgnoreReasons), timeOrNone("ignore_until", in.IgnoreUntil))
+				}, summary: func(v map[string]any) string {
+					text := fmt.Sprintf("Change the finding %q (%v, %v, %v) from %v to %s", v["name"], v["id"],
+						v["severity"], v["masked"],
+						v["status"], in.Status)
+					for _, why := range []string{in.Resolution, in.IgnoreReason} {
+						if why != "" {
+							text += ", because: " + why
+						}
+					}
+					if in.IgnoreUntil != "" {
+						text += ", until " + in.IgnoreUntil
+					}
+					return text
+				}}
+		})
+}
+
 // addChange adds a tool that asks for a change.
 func addChange[In any](s *Server, server *sdk.Server, destructive bool, name, title, description string,
 	of func(In) change) {
 	no := false
+	s.tools[name] = true
 	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title,
 		Description: description + " It returns a link for the person; nothing is changed before.",
 		Annotations: &sdk.ToolAnnotations{Title: title, DestructiveHint: &destructive, OpenWorldHint: &no},
-	}, func(ctx context.Context, call *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
+	}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		key, _ := ctx.Value(keyOf{}).(*config.Key)
-		text, err := s.ask(ctx, key, call, of(in))
-		return s.answer(ctx, key, call, text, err)
+		return answerText(s.ask(ctx, key, name, in, of(in)))
 	})
 }
 
 // ask creates the act for a change, and returns the text of the result.
-func (s *Server) ask(ctx context.Context, key *config.Key, call *sdk.CallToolRequest, x change) (string, error) {
+func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in any, x change) (string, error) {
 	if key.Scope != config.ReadWrite {
 		return "", errors.New("insufficient_scope: the API key may only read; a person connects an agent that may ask " +
 			"for changes in the dashboard, under Settings, Agents")
@@ -154,13 +208,23 @@ func (s *Server) ask(ctx context.Context, key *config.Key, call *sdk.CallToolReq
 		return "", fmt.Errorf("rate_limited: a key may ask for %d changes a minute; try again after %.0f s", changesPerMinute,
 			max(1, wait.Seconds()))
 	}
-	status, header, body := s.deps.API.Call(ctx, key, http.MethodGet, x.resource, nil, nil, "")
-	var v map[string]any
-	if err := json.Unmarshal(body, &v); err != nil {
-		return "", errUnreadable
+	resources, answers := []string{x.resource}, make([][]byte, 1, 2)
+	v, body, err := s.read(ctx, key, x.resource)
+	if err != nil {
+		return "", err
 	}
-	if status != http.StatusOK {
-		return "", failure(v, header)
+	answers[0] = body
+	if x.endpoint {
+		path := "/v1/endpoints/" + url.PathEscape(fmt.Sprint(v["endpoint_id"]))
+		endpoint, body, err := s.read(ctx, key, path)
+		if err != nil {
+			return "", err
+		}
+		v["endpoint"], resources, answers = endpoint, append(resources, path), append(answers, body)
+	}
+	revision := confirm.Revision(answers...)
+	if revision == "" {
+		return "", errUnreadable
 	}
 	if x.check != nil {
 		if err := x.check(v); err != nil {
@@ -171,14 +235,18 @@ func (s *Server) ask(ctx context.Context, key *config.Key, call *sdk.CallToolReq
 	if err != nil {
 		return "", err
 	}
-	now, _ := clean(v).(map[string]any)
+	arguments, err := json.Marshal(in)
+	if err != nil {
+		return "", err
+	}
+
 	info := web.InfoFrom(ctx)
 	a := &config.Act{
 		Meta: config.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name,
-		Tool:      call.Params.Name,
-		Arguments: string(call.Params.Arguments), Summary: cleanText(x.summary(now), maxText),
-		Note: cleanText(x.note, maxText), Path: x.path, Body: string(request), Resource: x.resource,
-		Revision: confirm.Revision(body), RemoteIP: info.Client.String(),
+		Tool:      tool,
+		Arguments: string(arguments), Summary: cleanText(x.summary(v), maxText),
+		Note: cleanText(x.note, maxText), Path: x.path, Body: string(request), Resources: resources,
+		Revision: revision, RemoteIP: info.Client.String(),
 	}
 	if len(a.Arguments)+len(a.Body) > maxArguments {
 		return "", fmt.Errorf("invalid_request: the arguments may have at most %d bytes", maxArguments/2)
@@ -193,13 +261,27 @@ func (s *Server) ask(ctx context.Context, key *config.Key, call *sdk.CallToolReq
 	return s.describe(a), nil
 }
 
+// read returns a resource of /v1, decoded and as it came.
+func (s *Server) read(ctx context.Context, key *config.Key, path string) (v map[string]any, body []byte, err error) {
+	status, header, body := s.deps.API.Call(ctx, key, http.MethodGet, path, nil, nil, "")
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		return nil, nil, errUnreadable
+	}
+	if status != http.StatusOK {
+		return nil, nil, failure(v, header)
+	}
+	return v, body, nil
+}
+
 // maxArguments bounds the arguments and the request of an act together, in bytes.
 const maxArguments = 8 << 10
 
 // describe returns the text of a result about an act.
 func (s *Server) describe(a *config.Act) string {
 	state := a.StateAt(s.deps.Now())
-	v := map[string]any{"action_id": a.ID, "state": state, "summary": a.Summary, "result": a.Result}
+	v := map[string]any{"action_id": a.ID, "state": state, "summary": a.Summary, "result": cleanText(a.Result, maxText)}
 	if state == config.ActPending {
 		v["status"], v["confirm_url"] = "confirmation_required", s.cfg.DashboardURL+confirm.Path+a.ID
 		v["expires_at"] = web.Time(a.ExpiresAt())
@@ -211,18 +293,19 @@ func (s *Server) describe(a *config.Act) string {
 // addStatus adds the tool that says what became of a change.
 func (s *Server) addStatus(server *sdk.Server) {
 	no, name, title := false, "action_status", "Show what became of a change"
+	s.tools[name] = true
 	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title,
 		Description: "The state of a change that this key asked for: pending, approved, done, failed, declined, expired or " +
 			"conflict (the resource was changed meanwhile: read it and ask again).",
 		Annotations: &sdk.ToolAnnotations{Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no,
 			OpenWorldHint: &no},
-	}, func(ctx context.Context, call *sdk.CallToolRequest, in actionStatusInput) (*sdk.CallToolResult, any, error) {
+	}, func(ctx context.Context, _ *sdk.CallToolRequest, in actionStatusInput) (*sdk.CallToolResult, any, error) {
 		key, _ := ctx.Value(keyOf{}).(*config.Key)
 		a, presence := s.deps.Acts.Act(in.ID)
 		if presence != config.Present || a.Key != key.ID {
-			return s.answer(ctx, key, call, "", errors.New("not_found: this key asked for no such change in the last 24 hours"))
+			return answerText("", errors.New("not_found: this key asked for no such change in the last 24 hours"))
 		}
-		return s.answer(ctx, key, call, s.describe(a), nil)
+		return answerText(s.describe(a), nil)
 	})
 }
 

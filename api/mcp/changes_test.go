@@ -16,12 +16,17 @@ func resources(path string, _ url.Values) (int, http.Header, string) {
 	switch path {
 	case "/v1/findings/fnd_1":
 		return 200, http.Header{}, `{"object":"finding","id":"fnd_1","name":"Stripe live secret key",` +
-			`"masked":"sk_live_***abcd","status":"open","version":3}`
+			`"masked":"sk_live_***abcd","severity":"critical","status":"open","version":3}`
 	case "/v1/events/evt_1":
 		return 200, http.Header{}, `{"object":"event","id":"evt_1","type":"![x](https://evil.example)","status":"failed",` +
 			`"endpoint_id":"ep_1","last_attempt_at":"2026-01-01T00:00:00Z"}`
+	case "/v1/endpoints/ep_1":
+		return 200, http.Header{}, `{"object":"endpoint","id":"ep_1","updated_at":"2026-01-01T00:00:00Z","destinations":[` +
+			`{"id":"dst_1","enabled":true,"url":"https://a.example.com/****"},` +
+			`{"id":"dst_2","enabled":false,"url":"https://b.example.com/"},` +
+			`{"id":"dst_3","enabled":true,"url":"https://c.example.com/"}]}`
 	case "/v1/recoveries/rec_1":
-		return 200, http.Header{}, `{"object":"recovery","id":"rec_1","endpoint_id":"ep_1","total":70,"state":"ready"}`
+		return 200, http.Header{}, `{"object":"recovery","id":"rec_1","endpoint_id":"ep_1","total":1234567,"state":"ready"}`
 	}
 	return 404, http.Header{}, `{"error":{"type":"not_found","message":"there is nothing with this id"}}`
 }
@@ -36,15 +41,17 @@ func TestChangesAreOnlyAskedFor(t *testing.T) {
 	}{
 		"finding_update": {map[string]any{"id": "fnd_1", "status": "resolved", "resolution": "revoked", "note": "x\u202ey"},
 			"/v1/findings/update", `{"ids":["fnd_1"],"resolution":"revoked","status":"resolved"}`,
-			"Change the finding Stripe live secret key (fnd_1, sk_live_***abcd) from open to resolved, because: revoked",
-			"finding 3  open "},
+			`Change the finding "Stripe live secret key" (fnd_1, critical, sk_live_***abcd) from open to resolved, ` +
+				"because: revoked",
+			"finding 3  open  "},
 		"event_replay": {map[string]any{"id": "evt_1", "destination_id": "dst_1", "note": "x\u202ey"},
 			"/v1/events/evt_1/replay", `{"destination_id":"dst_1"}`,
-			"Deliver the event evt_1 (type ![x] (https[:]//evil.example), now failed) of the " +
-				"endpoint ep_1 again, to the destination dst_1", "event 0  failed 2026-01-01T00:00:00Z"},
+			`Deliver the event evt_1 (type "![x] (https[:]//evil.example)", now failed) of the endpoint ep_1 again, to ` +
+				`dst_1 at "a.example.com"`,
+			"event 0  failed 2026-01-01T00:00:00Z , endpoint 0    2026-01-01T00:00:00Z"},
 		"recovery_action": {map[string]any{"recovery_id": "rec_1", "action": "canary", "note": "x\u202ey"},
 			"/v1/recoveries/rec_1", `{"action":"canary"}`, "Send the canary of the recovery job rec_1 of the endpoint ep_1: " +
-				"70 deliveries, now ready", "recovery 0 ready  "},
+				"1234567 deliveries, now ready", "recovery 0 ready   "},
 	} {
 		text, failed := call(t, session, tool, x.arguments)
 		var v struct {
@@ -99,7 +106,11 @@ func TestChangesThatAreRefused(t *testing.T) {
 		{"finding_update", map[string]any{"id": "fnd_1", "status": "closed"}, "must be open, acknowledged"},
 		{"finding_update", map[string]any{"id": "fnd_2", "status": "open"}, "not_found"},
 		{"recovery_action", map[string]any{"recovery_id": "rec_1", "action": "approve"}, "canary, continue or cancel"},
-		{"event_replay", map[string]any{"id": "evt_1", "destination_id": strings.Repeat("d", 5000)}, "at most 4096 bytes"},
+		{"finding_update", map[string]any{"id": "fnd_1", "status": "resolved", "resolution": "a routine check"},
+			"must be one of revoked"},
+		{"finding_update", map[string]any{"id": "fnd_1", "status": "ignored", "ignore_until": "soon"}, "must be a time"},
+		{"event_replay", map[string]any{"id": "evt_1", "destination_id": "dst_2"}, "no enabled destination"},
+		{"event_replay", map[string]any{"id": "evt_1", "note": strings.Repeat("d", 9000)}, "at most 4096 bytes"},
 	} {
 		if text, failed := call(t, session, x.tool, x.arguments); !failed || !strings.Contains(text, x.says) {
 			t.Errorf("%s %v: %s", x.tool, x.arguments, text)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ const (
 	maxBody = 256 << 10 // bytes of a request
 	// maxTime bounds a request. A tool reads the store a few times, and each read ends within some seconds.
 	maxTime = 30 * time.Second
+	maxWait = 5 * time.Second // for other requests
 )
 
 // requestMethods are the methods of the protocol that are answered. Subscriptions, prompts and resources are not
@@ -67,6 +67,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 	in.Body, in.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	// The SDK wants both types, of which it never sends the second here.
 	in.Header.Set("Accept", "application/json, text/event-stream")
+	select {
+	case s.running <- struct{}{}:
+		defer func() { <-s.running }()
+	case <-time.After(maxWait):
+		return web.ServiceUnavailable(nil, "this node answers as many agents as it can; try again")
+	case <-ctx.Done():
+		return nil // the client has gone
+	}
 	var answer web.Recorder
 	s.rpc.ServeHTTP(&answer, in)
 	return forward(w, &answer)
@@ -125,17 +133,26 @@ func readMessage(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, web.Invalid("", "the body ended early")
 	}
-	var message struct {
-		Method *string `json:"method"`
-	}
-	switch text := bytes.TrimLeft(body, " \t\r\n"); {
-	case len(text) > 0 && text[0] == '[':
+	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
 		return nil, web.Invalid("", "send one message: arrays of messages are not answered")
-	case json.Unmarshal(body, &message) != nil:
+	}
+	members, err := web.ParseObject(nil, body)
+	if err != nil {
 		return nil, web.Invalid("", "the body must be a JSON-RPC message")
-	case message.Method == nil:
+	}
+	method := ""
+	for _, m := range members {
+		switch {
+		case m.Name == "method":
+			method, _ = web.DecodeString(m.Value) // no text is no method
+		case strings.EqualFold(m.Name, "method"):
+			return nil, web.Invalid("method", "must be written in lower case")
+		}
+	}
+	switch {
+	case method == "":
 		return nil, web.Invalid("method", "is required: this server asks its clients nothing")
-	case !requestMethods[*message.Method]:
+	case !requestMethods[method]:
 		return nil, &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest, Code: "method_not_found",
 			Param: "method", Message: "is not offered; use tools/list and tools/call"}
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -96,7 +97,14 @@ type Server struct {
 	rpc     http.Handler // the SDK's
 	handler http.Handler
 	calls   *prometheus.CounterVec
+	leaks   *secrets.Scanner
+	running chan struct{} // holds an element for each request that is being answered
+	tools   map[string]bool
 }
+
+// maxRunning bounds the requests that are answered at the same time: an answer of /v1 may have 12 MiB, and twice that
+// while it is cleaned.
+const maxRunning = 8
 
 // instructions are shown to the model before it calls a tool.
 const instructions = `EventRelay receives webhooks, stores each one and delivers it to the destinations of an endpoint.
@@ -117,8 +125,13 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		deps.Producer == nil || deps.Now == nil || deps.Metrics == nil {
 		return nil, errors.New("agent server: a dependency is missing")
 	}
+	leaks, err := secrets.New(secrets.ForLeaks)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
-		cfg: cfg, deps: deps, hosts: map[string]bool{web.HostName(base.Host): true},
+		leaks: leaks, running: make(chan struct{}, maxRunning), tools: map[string]bool{}, cfg: cfg, deps: deps,
+		hosts:   map[string]bool{web.HostName(base.Host): true},
 		origins: http.NewCrossOriginProtection(),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "relay_agent_calls_total",
 			Help: "Calls of tools of the agent server, by tool and result (ok, error)."}, []string{"tool", "result"}),
@@ -157,6 +170,6 @@ func (s *Server) newServer() *sdk.Server {
 	})
 	s.addTools(server)
 	s.addChanges(server)
-	server.AddReceivingMiddleware(hideChanges)
+	server.AddReceivingMiddleware(s.record, hideChanges)
 	return server
 }

@@ -11,9 +11,11 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +43,7 @@ type fake struct {
 	logErr  error
 	acts    map[string]*config.Act
 	actErr  error
+	slow    func() // is called by each call of the API, unless it is nil
 	writes  window
 }
 
@@ -105,6 +108,9 @@ func (f *fake) Claim(_ context.Context, key string, _ int) time.Duration {
 
 func (f *fake) Call(_ context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
 	idempotencyKey string) (int, http.Header, []byte) {
+	if f.slow != nil {
+		f.slow()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, principal.ID+" "+method+" "+path+"?"+query.Encode()+string(body)+idempotencyKey)
@@ -290,11 +296,14 @@ func TestBadArguments(t *testing.T) {
 	if text, failed := call(t, session, "event_get", nil); !failed || !strings.Contains(text, "id") {
 		t.Errorf("without an id: %s", text)
 	}
-	if len(f.asked) > 0 {
-		t.Errorf("asked %v", f.asked)
+	if len(f.asked) > 0 || len(f.entries) != 5 {
+		t.Errorf("asked %v, %d entries", f.asked, len(f.entries))
 	}
 	if _, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "key_create"}); err == nil {
 		t.Error("a tool that is not offered was called")
+	}
+	if e := f.entries[len(f.entries)-1]; e.Entity != "unknown" {
+		t.Errorf("the entry of an unknown tool: %+v", e)
 	}
 }
 
@@ -302,7 +311,10 @@ func TestBadArguments(t *testing.T) {
 func TestResultsAreClean(t *testing.T) {
 	f := &fake{answer: func(string, url.Values) (int, http.Header, string) {
 		return 200, http.Header{"Relay-Data-As-Of": {"2026-01-02T03:00:00Z"}}, `{"id":"evt_1","headers_raw":[["a","b"]],` +
-			`"data":{"a":1},"size_bytes":9007199254740993,"headers":{"x\u202e":"![p](https://evil.example/?q=\u200b1)"},` +
+			`"data":{"a":1},"size_bytes":9007199254740993,` +
+			`"headers":{"x\u202e":"![p](https://evil.example/?q=\u200b1)",` +
+			`"Authorization":"Bearer a","y":"<img src=//e/b>"},` +
+			`"query":"a=1&token=abc","raw":"![a][b] [b]: //evil/p.png www.evil.example",` +
 			`"why":"` + strings.Repeat("ä", 600) + `","body":"` + strings.Repeat("é", 5000) + `","list":[` +
 			strings.Repeat("1,", 150) + `1]}`
 	}}
@@ -326,6 +338,11 @@ func TestResultsAreClean(t *testing.T) {
 	if got := v["headers"].(map[string]any)["x"]; got != "![p] (https[:]//evil.example/?q=1)" {
 		t.Errorf("header %q", got)
 	}
+	headers := v["headers"].(map[string]any)
+	if headers["Authorization"] != "****" || headers["y"] != "< img src=/ /e/b>" || v["query"] != "a=1&token=****" ||
+		v["raw"] != "![a] [b] [b] : / /evil/p.png www[.]evil.example" {
+		t.Errorf("%v", v)
+	}
 	if got := v["why"].(string); got != strings.Repeat("ä", 500)+"…" {
 		t.Errorf("%d characters", len([]rune(got)))
 	}
@@ -340,6 +357,47 @@ func TestResultsAreClean(t *testing.T) {
 		if got := strings.TrimSuffix(v["body"].(string), "…"); len(got) != want {
 			t.Errorf("max_bytes %d: %d bytes", most, len(got))
 		}
+	}
+}
+
+// A panic in a tool is an error of that call: the SDK runs tools on a goroutine of its own.
+func TestPanicInAToolIsAnError(t *testing.T) {
+	f := &fake{}
+	endpoint, _ := start(t, f)
+	session := connect(t, endpoint)
+	f.answer = func(string, url.Values) (int, http.Header, string) { panic("secret") }
+	if _, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: "usage_get"}); err == nil ||
+		strings.Contains(err.Error(), "secret") {
+		t.Errorf("error %v", err)
+	}
+	f.answer = nil
+	if _, failed := call(t, session, "usage_get", nil); failed {
+		t.Error("the next call failed")
+	}
+}
+
+// Answers are large while they are cleaned, so few requests run at the same time; the others wait.
+func TestFewRequestsRunAtTheSameTime(t *testing.T) {
+	f, release := &fake{}, make(chan struct{})
+	var running, most atomic.Int32
+	f.slow = func() {
+		most.Store(max(most.Load(), running.Add(1)))
+		<-release
+		running.Add(-1)
+	}
+	endpoint, _ := start(t, f)
+	session := connect(t, endpoint)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { _, _ = session.CallTool(t.Context(), &sdk.CallToolParams{Name: "usage_get"}) })
+	}
+	for running.Load() < 8 {
+		runtime.Gosched()
+	}
+	close(release)
+	all.Wait()
+	if most.Load() > 8 {
+		t.Errorf("%d ran at the same time", most.Load())
 	}
 }
 
@@ -422,8 +480,10 @@ func TestRefusals(t *testing.T) {
 		"array":          {"", "", " [" + list + "]", nil, want{400, "arrays"}},
 		"response":       {"", "", `{"jsonrpc":"2.0","id":1,"result":{}}`, nil, want{400, "method"}},
 		"subscription":   {"", "", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}`, nil, want{400, "tools/call"}},
-		"two names": {"", "", `{"jsonrpc":"2.0","id":1,"method":"ping","Method":"resources/list"}`, nil,
-			want{400, "method"}},
+		"two names": {"", "", `{"jsonrpc":"2.0","id":1,"method":"resources/list","Method":"ping"}`, nil,
+			want{400, "lower case"}},
+		"a name twice": {"", "", `{"jsonrpc":"2.0","id":1,"method":"ping","method":"resources/list"}`, nil,
+			want{400, "JSON-RPC"}},
 		"too large":      {"", "", `{"x":"` + strings.Repeat("a", 256<<10) + `"}`, nil, want{413, "262144 bytes"}},
 		"version":        {"", "", list, []string{"MCP-Protocol-Version", "1999-01-01"}, want{400, "version"}},
 		"not JSON-RPC":   {"", "", `{"method":"tools/list"}`, nil, want{400, ""}},

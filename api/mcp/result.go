@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -46,10 +48,12 @@ func (s *Server) render(x request, status int, header http.Header, body []byte) 
 	for _, name := range x.shape.without {
 		delete(v, name)
 	}
+	s.maskCredentials(v)
 	if text, ok := v["body"].(string); ok {
 		delete(v, "body")
 		if n := x.shape.body; n > 0 {
-			v["body"] = bodyText{text, n}
+			masked, _ := s.leaks.MaskAll(nil, []byte(text))
+			v["body"] = bodyText{string(masked), n}
 		}
 	}
 	out, _ := clean(v).(map[string]any)
@@ -67,6 +71,27 @@ func (s *Server) render(x request, status int, header http.Header, body []byte) 
 }
 
 var errUnreadable = errors.New("the answer could not be read; try again")
+
+// maskCredentials masks the values of an event's headers and query whose names say that they are credentials: they were
+// stored as they came.
+func (s *Server) maskCredentials(v map[string]any) {
+	const mask = "****"
+	headers, _ := v["headers"].(map[string]any)
+	for name := range headers {
+		if config.CredentialHeader(name) {
+			headers[name] = mask
+		}
+	}
+	if text, ok := v["query"].(string); ok && text != "" {
+		pairs := strings.Split(text, "&")
+		for i, pair := range pairs {
+			if name, _, _ := strings.Cut(pair, "="); config.CredentialParameter(name) {
+				pairs[i] = name + "=" + mask
+			}
+		}
+		v["query"] = strings.Join(pairs, "&")
+	}
+}
 
 // failure returns what /v1 says about a request that failed.
 func failure(v map[string]any, header http.Header) error {
@@ -112,9 +137,11 @@ func clean(v any) any {
 	return v
 }
 
-// noLinks breaks up addresses, also those that Markdown makes links or pictures of: a client that shows a picture
-// would ask its address, which can carry data away.
-var noLinks = strings.NewReplacer("://", "[:]//", "](", "] (")
+// noLinks breaks up addresses, also those that Markdown and HTML make links or pictures of: a client that shows a
+// picture would ask its address, which can carry data away.
+var noLinks = strings.NewReplacer("://", "[:]//", `:\/\/`, `[:]\/\/`, "//", "/ /", `\/\/`, `\/ \/`,
+	"](", "] (", "][", "] [",
+	"]:", "] :", "www.", "www[.]", "mailto:", "mailto[:]", "<", "< ")
 
 // cleanText returns an untrusted text without invisible characters and links, cut to a number of characters.
 func cleanText(s string, most int) string {
@@ -125,17 +152,54 @@ func cleanText(s string, most int) string {
 	return s
 }
 
-// recordTimeout bounds how long a call waits until its entry of the audit log is durable.
-const recordTimeout = 2 * time.Second
+// record counts each call of a tool, and writes its entry of the audit log, whatever became of it. A panic in a tool
+// becomes an error: the SDK runs tools on a goroutine of its own, where one would end the process.
+func (s *Server) record(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (result sdk.Result, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				stack := make([]byte, 16<<10)
+				s.deps.Log.Error("agent server panicked", "method", method, "type", fmt.Sprintf("%T", v),
+					"stack", string(stack[:runtime.Stack(stack, false)])) // without the value, which may hold secrets
+				result, err = nil, errors.New("something failed on our side")
+			}
+			if call, ok := req.(*sdk.CallToolRequest); ok {
+				s.recordCall(ctx, call, result, err)
+			}
+		}()
+		return next(ctx, method, req)
+	}
+}
 
-// recordCall writes the entry of the audit log. A read is answered without it while the log does not answer.
-func (s *Server) recordCall(ctx context.Context, key *config.Key, tool string, arguments json.RawMessage) {
-	info, now := web.InfoFrom(ctx), s.deps.Now().UTC()
+const (
+	// recordTimeout bounds how long a call waits until its entry of the audit log is durable.
+	recordTimeout = 2 * time.Second
+	maxArgNames   = 20 // of an entry
+)
+
+// recordCall counts a call and writes its entry of the audit log. A call is answered without the entry while the log
+// does not answer.
+func (s *Server) recordCall(ctx context.Context, call *sdk.CallToolRequest, result sdk.Result, err error) {
+	tool, outcome := call.Params.Name, "ok"
+	if !s.tools[tool] {
+		tool = "unknown" // the name is the client's, and may be anything
+	}
+	if r, ok := result.(*sdk.CallToolResult); err != nil || ok && r.IsError {
+		outcome = "error"
+	}
+	s.calls.WithLabelValues(tool, outcome).Inc()
+	key, _ := ctx.Value(keyOf{}).(*config.Key)
 	var given map[string]json.RawMessage
-	_ = json.Unmarshal(arguments, &given) // the SDK has validated them
+	_ = json.Unmarshal(call.Params.Arguments, &given) // arguments of another type have no names
+	names := make([]string, 0, len(given))
+	for name := range given {
+		names = append(names, cleanText(name, 40))
+	}
+	slices.Sort(names)
+	info, now := web.InfoFrom(ctx), s.deps.Now().UTC()
 	e := audit.Entry{
 		ID: audit.NewID(now, 0, info.ID, tool), Account: key.Account, At: now, Actor: audit.ActorOf(key.ID, key.Name),
-		Action: audit.ToolCalled, EntityType: "tool", Entity: tool, Changes: slices.Sorted(maps.Keys(given)),
+		Action: audit.ToolCalled, EntityType: "tool", Entity: tool, Changes: names[:min(len(names), maxArgNames)],
 		RequestID: info.ID, RemoteIP: info.Client,
 	}
 	record, err := e.Record()

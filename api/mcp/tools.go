@@ -139,8 +139,8 @@ func (s *Server) addTools(server *sdk.Server) {
 		"Events, deliveries and bytes of the billing period, the allowance, and the projection to the period's end.",
 		func(noInput) request { return request{path: "/v1/usage", within: "/app/usage"} })
 	addRead(s, server, "recoveries_list", "List recovery jobs",
-		"Jobs that deliver failed deliveries again, newest first: state, counters, canary and deadline. A person prepares, "+
-			"approves and cancels them in the dashboard.",
+		"Jobs that deliver failed deliveries again, newest first: state, counters, canary and deadline. A person "+
+			"prepares them in the dashboard.",
 		func(in recoveriesListInput) request {
 			return request{path: "/v1/recoveries", within: "/app/recoveries",
 				query: listOf(in, in.Limit)}
@@ -150,26 +150,19 @@ func (s *Server) addTools(server *sdk.Server) {
 // addRead adds a tool that makes one GET request of /v1.
 func addRead[In any](s *Server, server *sdk.Server, name, title, description string, of func(In) request) {
 	no := false
+	s.tools[name] = true
 	sdk.AddTool(server, &sdk.Tool{Name: name, Title: title, Description: description, Annotations: &sdk.ToolAnnotations{
 		Title: title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
-	}}, func(ctx context.Context, call *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
+	}}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		key, _ := ctx.Value(keyOf{}).(*config.Key)
 		x := of(in)
 		status, header, body := s.deps.API.Call(ctx, key, http.MethodGet, x.path, x.query, nil, "")
-		text, err := s.render(x, status, header, body)
-		return s.answer(ctx, key, call, text, err)
+		return answerText(s.render(x, status, header, body))
 	})
 }
 
-// answer counts and records a call, and returns its result; the SDK makes an error a result with isError.
-func (s *Server) answer(ctx context.Context, key *config.Key, call *sdk.CallToolRequest, text string, err error) (
-	*sdk.CallToolResult, any, error) {
-	result := "ok"
-	if err != nil {
-		result = "error"
-	}
-	s.calls.WithLabelValues(call.Params.Name, result).Inc()
-	s.recordCall(ctx, key, call.Params.Name, call.Params.Arguments)
+// answerText returns a text as the result of a tool; the SDK makes an error a result with isError.
+func answerText(text string, err error) (*sdk.CallToolResult, any, error) {
 	if err != nil {
 		return nil, nil, err
 	}

@@ -22,14 +22,17 @@ type Act struct {
 	// Path and Body, JSON, are the request of /v1 that makes the change, a POST whose repetition changes nothing more.
 	Path string `json:"path"`
 	Body string `json:"body"`
-	// Resource is what the change is about; Revision is its state when the agent asked. If it is another one when a person
-	// approves, nothing is changed.
-	Resource string `json:"resource"`
-	Revision string `json:"revision"`
-	RemoteIP string `json:"remote_ip,omitempty"` // of the agent
+	// Resources are what the change is about, paths of /v1; Revision is their state when the agent asked. If it is another
+	// one when a person approves, nothing is changed.
+	Resources []string `json:"resources"`
+	Revision  string   `json:"revision"`
+	RemoteIP  string   `json:"remote_ip,omitempty"` // of the agent
 
-	State     ActState  `json:"state"` // see StateAt
-	DecidedBy string    `json:"decided_by,omitempty"`
+	State     ActState `json:"state"` // see StateAt
+	DecidedBy string   `json:"decided_by,omitempty"`
+	// Approved or Declined is set with the decision, so that the audit log names it among the changed members.
+	Approved  bool      `json:"approved,omitempty"`
+	Declined  bool      `json:"declined,omitempty"`
 	DecidedAt time.Time `json:"decided_at,omitzero"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 	Result    string    `json:"result,omitempty"` // what /v1 answered, cleaned for display
@@ -65,14 +68,15 @@ const (
 	// actRetention is how long an act is remembered after it was asked for; the audit log has it longer.
 	actRetention = 24 * time.Hour
 
-	maxActText = 1000    // bytes of each text
+	maxActText = 4000    // bytes of each text
 	maxActJSON = 8 << 10 // bytes of arguments and body, each
 )
 
 // Errors of acts.
 var (
 	// ErrTooManyActs means that a bound of acts is reached.
-	ErrTooManyActs = errors.New("too many confirmations are asked for; wait until a person has decided on some")
+	ErrTooManyActs = errors.New("too many changes are asked for: at most 20 of a key wait for a person, and 200 of a " +
+		"key are remembered for a day")
 	// ErrActDecided means that an act does not wait for a person any more.
 	ErrActDecided = errors.New("this was decided before, or its time is over")
 )
@@ -97,15 +101,20 @@ func (c acts) Acts(account string, keep func(*Act) bool) []*Act {
 	return page
 }
 
-// CreateAct creates a pending act. Account and times are set where they are empty. It returns ErrConflict when the id
-// exists, and ErrTooManyActs when the key has too many; of calls at the same time on several nodes a few more succeed.
+// CreateAct creates a pending act, or returns the one with the same request that waits already. Account and times are
+// set where they are empty. It returns ErrConflict when the id exists, and ErrTooManyActs when the key has too many; of
+// calls at the same time on several nodes a few more succeed.
 func (c acts) CreateAct(ctx context.Context, a *Act) (*Act, error) {
+	c.actMu.Lock()
+	defer c.actMu.Unlock()
 	kept, pending, now := 0, 0, c.now()
 	for e := range c.View().NewestFirst(kindAct, 0) {
 		if x := c.value(e).(*Act); x.Key == a.Key {
 			kept++
 			if x.StateAt(now) == ActPending {
-				pending++
+				if pending++; x.Path == a.Path && x.Body == a.Body && x.Revision == a.Revision {
+					return x, nil
+				}
 			}
 		}
 	}
@@ -126,6 +135,7 @@ func (c acts) DecideAct(ctx context.Context, id, person string, to ActState) (*A
 			return ErrActDecided
 		}
 		a.State, a.DecidedBy, a.DecidedAt = to, person, now
+		a.Approved, a.Declined = to == ActApproved, to == ActDeclined
 		if to != ActApproved {
 			a.EndedAt = now
 		}

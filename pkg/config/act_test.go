@@ -14,7 +14,7 @@ import (
 
 func act(name, key string) *Act {
 	return &Act{Meta: Meta{ID: "act_" + name}, Key: key, KeyName: "agent", Tool: "event_replay",
-		Arguments: `{}`, Path: "/v1/events/evt_1/replay", Body: `{}`}
+		Arguments: `{}`, Path: "/v1/events/" + name + "/replay", Body: `{}`}
 }
 
 // An act is decided on once, within its life, and ends once.
@@ -26,7 +26,7 @@ func TestActs(t *testing.T) {
 		if err != nil || a.State != ActPending || a.Account != n.Account().ID {
 			t.Fatalf("%+v, %v", a, err)
 		}
-		if _, err := n.CreateAct(ctx, act("one", "key_1")); !errors.Is(err, ErrConflict) {
+		if _, err := n.CreateAct(ctx, act("one", "key_2")); !errors.Is(err, ErrConflict) {
 			t.Errorf("an id twice: %v", err)
 		}
 		if _, err := n.EndAct(ctx, a.ID, ActDone, ""); err != nil {
@@ -56,11 +56,12 @@ func TestActs(t *testing.T) {
 				t.Errorf("%+v, %v", b, err)
 			}
 		}
-		late, err := n.CreateAct(ctx, act("late", "key_1"))
+		aged := act("late", "key_1")
+		aged.CreatedAt = time.Now().Add(-ActLife)
+		late, err := n.CreateAct(ctx, aged)
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(ActLife)
 		if got := late.StateAt(time.Now()); got != ActExpired {
 			t.Errorf("after its life it is %s", got)
 		}
@@ -70,10 +71,27 @@ func TestActs(t *testing.T) {
 		if all := n.Acts(n.Account().ID, nil); len(all) != 3 {
 			t.Errorf("%d acts", len(all))
 		}
-		time.Sleep(actRetention)
+	})
+}
+
+// Acts of the day before are removed.
+func TestOldActsAreRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx, n := t.Context(), node(t, conf, Config{Node: "a"})
+		n.SetOwner(true)
+		for _, name := range []string{"old", "new"} {
+			a := act(name, "key_1")
+			if name == "old" {
+				a.CreatedAt = time.Now().Add(-actRetention)
+			}
+			if _, err := n.CreateAct(ctx, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
 		synctest.Wait()
-		if all := n.Acts(n.Account().ID, nil); len(all) != 0 {
-			t.Errorf("%d acts after a day", len(all))
+		if all := n.Acts(n.Account().ID, nil); len(all) != 1 || all[0].ID != "act_new" {
+			t.Errorf("acts %+v", all)
 		}
 	})
 }
@@ -90,6 +108,9 @@ func TestActsAreBounded(t *testing.T) {
 	}
 	if _, err := n.CreateAct(ctx, act("other", "key_2")); err != nil {
 		t.Errorf("of another key: %v", err)
+	}
+	if again, err := n.CreateAct(ctx, act("0", "key_1")); err != nil || again.ID != "act_0" {
+		t.Errorf("the same again: %+v, %v", again, err)
 	}
 	large := act("large", "key_3")
 	large.Body = `"` + strings.Repeat("a", maxActJSON) + `"`

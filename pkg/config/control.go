@@ -103,6 +103,7 @@ type core struct {
 	cache           cache
 	keyIndex        atomic.Pointer[keyIndex]
 	senderCounts    atomic.Pointer[senderCounts]
+	actMu           sync.Mutex   // held from counting acts until one is created
 	usedKeys        chan usedKey // keys whose fingerprints recordKeyUses has to check
 	// by id of a key: the entity of the service secret under which this node has checked its fingerprint
 	fingerprintedKeys sync.Map

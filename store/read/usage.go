@@ -184,9 +184,8 @@ func (r usageReader) countEndpointDays(ctx context.Context, account string, span
 	return err
 }
 
-// sortedDays returns the use of days, oldest first.
-func sortedDays(days map[time.Time]event.Use) []event.DayUse {
-	all := make([]event.DayUse, 0, len(days))
+// sortedDays returns the use of days, oldest first; nil if there is none.
+func sortedDays(days map[time.Time]event.Use) (all []event.DayUse) {
 	for day, use := range days {
 		all = append(all, event.DayUse{Day: day, Use: use})
 	}
