@@ -415,6 +415,23 @@ func TestDeleteNeedsTheName(t *testing.T) {
 	}
 }
 
+// The scan of stored events is switched on the page of settings, on its own.
+func TestScanOfStoredEventsIsSwitched(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("PATCH /v1/endpoints/ep_1", 200, sampleEndpoint)
+	b := r.signedIn()
+	const path = "/app/endpoints/ep_1/settings"
+	form := b.get(path).want(200, "Look for leaked keys in stored events").fields(path)
+	if form.Has("scan_payloads") {
+		t.Fatalf("it is on: %v", form)
+	}
+	form.Set("scan_payloads", "true")
+	b.post(path, form).wantRedirect(path)
+	if c := r.api.calls[len(r.api.calls)-1]; c.Method != "PATCH" || c.Body != `{"scan_payloads":true}` {
+		t.Errorf("%s %s", c.Method, c.Body)
+	}
+}
+
 // What was saved with warnings says so on the page.
 func TestWarningsAreShown(t *testing.T) {
 	r := newEndpointRig(t)

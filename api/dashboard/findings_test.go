@@ -100,6 +100,16 @@ func TestOccurrencesOfAFinding(t *testing.T) {
 }
 
 // Filters become those of the API and stay in the form and in the link to the next page.
+// A finding in a stored event leads to the newest event that had it.
+func TestFindingOfAnEventLeadsToIt(t *testing.T) {
+	r := newRig(t)
+	ofEvent := strings.Replace(oneFinding, `"source":"drain","label":"<b>checkout","drain_id":"drn_1"`,
+		`"source":"event","label":"orders","endpoint_id":"ep_1","event_id":"evt_1"`, 1)
+	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, ofEvent)
+	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
+	r.signedIn().get("/app/findings/fnd_1").want(200, `<a href="/app/events/evt_1">event</a>`)
+}
+
 func TestFindingFilters(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
