@@ -694,7 +694,8 @@ func TestPeerReceivesPosts(t *testing.T) {
 	}
 	f.endpoints["0"] = &fakeEndpoint{urls: []string{"http://" + addr + "/any"}}
 	r, said, err := runScenario(t, "steady", "--peer", file, "--rate", "100", "--sink-listen", addr)
-	if err != nil || r.Accepted < 10 || r.Delivered != r.Accepted || r.Lost != 0 || !strings.Contains(r.Settings, "other") {
+	if err != nil || r.Accepted < 10 || r.Delivered != r.Accepted || r.Lost != 0 ||
+		!strings.Contains(r.Settings, "other") {
 		t.Errorf("%v: %+v\n%s", err, r, said)
 	}
 }
