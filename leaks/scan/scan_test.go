@@ -175,7 +175,7 @@ func TestProbes(t *testing.T) {
 	exposed := map[string]string{
 		"/.env": "\n# x\nexport A_B=1", "/.env.local": "A=", "/.env.production": "A_1 = x",
 		"/.git/config": "[core]\n\tx = 1", "/.git/HEAD": "ref: refs/heads/main\n",
-		"/config.json": `{"db":[{"db_password":"hunter22"}]}`, "/.npmrc": "//registry.npmjs.org/:_authToken=x",
+		"/config.json": `{"db":[{"db_password":"hunter22"}]}`, "/.npmrc": "//npm.example.com/:_authToken=x",
 		"/.aws/credentials":   "[default]\naws_secret_access_key = x",
 		"/docker-compose.yml": "version: '3'\nservices:\n  a:\n",
 		"/wp-config.php.bak":  "<?php\ndefine( 'DB_PASSWORD', 'x' );",
