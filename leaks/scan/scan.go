@@ -254,11 +254,13 @@ func (r *run) use(res *result) {
 	if res.task.kind == unknownPath || res.task.kind == probed && isHTML(res.body) {
 		return // otherwise a key would be found at a path that differs from scan to scan
 	}
-	sum := sha256.Sum256(res.body)
-	if r.bodies[sum] {
-		return
+	// A sitemap is only asked for pages. One that is the website's one page must not hide it.
+	if sum := sha256.Sum256(res.body); res.task.kind != sitemap {
+		if r.bodies[sum] {
+			return
+		}
+		r.bodies[sum] = true
 	}
-	r.bodies[sum] = true
 	for _, f := range res.secrets {
 		r.found(f)
 	}

@@ -121,17 +121,17 @@ func TestPlantedSite(t *testing.T) {
 			t.Errorf("skipped for %s: %v, want %v", reason, skipped, paths)
 		}
 	}
-	if n := s.asked["shop/loop"]; n != maxRedirects+1 {
+	if n := s.counts()["shop/loop"]; n != maxRedirects+1 {
 		t.Errorf("%d requests in a loop of redirects", n)
 	}
 	again := 0
-	for _, n := range s.asked {
+	for _, n := range s.counts() {
 		if n > 1 {
 			again++
 		}
 	}
 	if again != 2 { // the loop, and what was busy
-		t.Errorf("%v", s.asked)
+		t.Errorf("%v", s.counts())
 	}
 }
 
@@ -212,7 +212,7 @@ func TestBudgets(t *testing.T) {
 			s := newSite(t)
 			set(s)
 			if got := s.scan(budget); !want(s, got) {
-				t.Errorf("%+v, %d requests", got.Report, len(s.asked))
+				t.Errorf("%+v, %d requests", got.Report, len(s.counts()))
 			}
 		})
 	}
@@ -226,11 +226,11 @@ func TestBudgets(t *testing.T) {
 	f("10,000 pages", testBudget(), func(s *site) { s.html("/", list(10_000, `<a href="/p%d">x</a>`)) },
 		func(s *site, got *scan) bool {
 			return got.BudgetExhausted == BudgetPages && got.Pages == 50 && len(got.Skipped) == maxSkipped &&
-				got.More+len(got.Skipped) >= 10_000-50 && len(s.asked) == 50+len(probes)+2
+				got.More+len(got.Skipped) >= 10_000-50 && len(s.counts()) == 50+len(probes)+2
 		})
 	f("1,000 scripts", testBudget(), func(s *site) { s.html("/", list(1_000, `<script src="/s%d.js"></script>`)) },
 		func(s *site, got *scan) bool {
-			return got.BudgetExhausted == BudgetResources && got.Resources == 300 && len(s.asked) == 301
+			return got.BudgetExhausted == BudgetResources && got.Resources == 300 && len(s.counts()) == 301
 		})
 	small := testBudget()
 	small.Body, small.Map, small.Total = 1<<20, 2<<20, 4<<20
@@ -280,7 +280,7 @@ func TestScanEnds(t *testing.T) {
 	s := newSite(t)
 	s.html("/", `<a href="/a">a</a>`)
 	s.dns.SetAddrs("shop.example.com", "127.1.0.1")
-	if got := s.scan(testBudget()); got.Error != ErrorBlockedAddress || len(s.asked) != 0 {
+	if got := s.scan(testBudget()); got.Error != ErrorBlockedAddress || len(s.counts()) != 0 {
 		t.Errorf("a private address: %+v", got.Report)
 	}
 	s.Config.SetKeepAlivesEnabled(false)
@@ -292,8 +292,8 @@ func TestScanEnds(t *testing.T) {
 		return []string{"127.1.0.1"}
 	})
 	if got := s.scan(testBudget()); got.Error != ErrorBlockedAddress ||
-		len(s.asked) > maxConcurrent {
-		t.Errorf("another address later: %+v, %v", got.Report, s.asked)
+		len(s.counts()) > maxConcurrent {
+		t.Errorf("another address later: %+v, %v", got.Report, s.counts())
 	}
 	s.dns.SetAddrsByQuestion("shop.example.com", func(int) []string { return nil })
 	if got := s.scan(testBudget()); got.Error != ErrorUnreachable {
@@ -314,8 +314,8 @@ func TestScanEnds(t *testing.T) {
 		defer mu.Unlock()
 		return !ended
 	})
-	if !slices.Contains(got.skippedFor(SkippedNotVerified), "/later") || s.asked["shop/later"] != 0 {
-		t.Errorf("%+v, %v", got.Report, s.asked)
+	if !slices.Contains(got.skippedFor(SkippedNotVerified), "/later") || s.counts()["shop/later"] != 0 {
+		t.Errorf("%+v, %v", got.Report, s.counts())
 	}
 }
 

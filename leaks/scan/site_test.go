@@ -71,6 +71,13 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
+// counts returns how often each path was asked for; a request of a scan that has ended may still arrive.
+func (s *site) counts() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.asked)
+}
+
 // on sets the answer of a path. A path without a host is one of shop.
 func (s *site) on(path string, answer http.HandlerFunc) {
 	s.mu.Lock()
@@ -92,11 +99,7 @@ func (s *site) text(path, kind, content string) {
 func (s *site) html(path, content string) { s.text(path, "text/html", "<!doctype html><html>"+content) }
 
 // requests returns what was requested.
-func (s *site) requests() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.asked))
-}
+func (s *site) requests() []string { return slices.Sorted(maps.Keys(s.counts())) }
 
 // scan is what a scan has found: secrets by their text, with their location, and exposed files.
 type scan struct {
