@@ -28,6 +28,7 @@ func (l *Limiter) SetHeldUntil(dest string, until time.Time) {
 	if l.client == nil {
 		return
 	}
+	defer l.wakeUp()
 	m := &l.breakerMirror
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,6 +94,13 @@ func (l *Limiter) mirrorBreakers(ctx context.Context) {
 	if err != nil {
 		l.breakerMirror.putBack(batch)
 	}
+}
+
+// isEmpty reports whether no state waits for Redis.
+func (m *breakerMirror) isEmpty() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.pending) == 0
 }
 
 // takeBatch removes at most maxMirrorBatch states from pending and returns them.

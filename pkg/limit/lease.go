@@ -11,7 +11,7 @@ import (
 // maxLeaseBatch bounds the requests in one exchange: some 800 commands, which take an embedded Redis 5 to 20 ms.
 const maxLeaseBatch = 200
 
-// runRound exchanges leases and breaker states with Redis once, and sweeps one shard.
+// runRound exchanges leases and breaker states with Redis once, and sweeps some shards.
 func (l *Limiter) runRound(ctx context.Context) {
 	now := l.elapsed()
 	if l.client != nil {
@@ -19,7 +19,27 @@ func (l *Limiter) runRound(ctx context.Context) {
 		l.mirrorBreakers(ctx)
 	}
 	l.requestLeases(ctx)
-	l.buckets.sweep(l.elapsed(), l.leasePeriod.Load() == 0)
+	sweeps := 1
+	if l.isIdle() {
+		sweeps = idleSweeps
+	}
+	for range sweeps {
+		l.buckets.sweep(l.elapsed(), l.leasePeriod.Load() == 0)
+	}
+}
+
+// isIdle reports whether the next round would exchange nothing with Redis.
+func (l *Limiter) isIdle() bool {
+	return len(l.active) == 0 && l.breakerMirror.isEmpty() &&
+		(l.client == nil || l.leasePeriod.Load() != 0 && !l.breaker.isOpen())
+}
+
+// untilNextRound returns how long Run waits after a round unless it is woken.
+func (l *Limiter) untilNextRound() time.Duration {
+	if l.isIdle() {
+		return idleInterval
+	}
+	return roundInterval
 }
 
 // updateLeasePeriod starts a lease period when Redis answers, and ends it when the breaker is open. Between two periods

@@ -106,12 +106,23 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 	return l, nil
 }
 
+// wakeUp makes Run start a round now. It never blocks.
+func (l *Limiter) wakeUp() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
 // elapsed returns the time since New.
 func (l *Limiter) elapsed() time.Duration { return l.now().Sub(l.startedAt) }
 
 const (
 	// roundInterval is the time between two rounds of Run, unless a bucket wakes it.
 	roundInterval = 50 * time.Millisecond
+	// idleInterval is the time between two rounds while nothing is exchanged with Redis. What changes that wakes Run. Such
+	// a round sweeps idleSweeps shards, all of them in 16 s.
+	idleInterval, idleSweeps = time.Second, 4
 	// A woken Run still pauses between two rounds, for roundPauseFactor times the length of the last round, but at least
 	// minRoundPause and at most roundInterval. So thousands of buckets that wake Run one after the other share few rounds.
 	minRoundPause, roundPauseFactor = 2 * time.Millisecond, 4
@@ -119,15 +130,16 @@ const (
 
 // Run exchanges leases and breaker states with Redis until ctx ends. A Limiter runs once.
 func (l *Limiter) Run(ctx context.Context) error {
-	ticker := time.NewTicker(roundInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
 		l.runRound(ctx)
 		_ = wait.For(ctx, min(roundInterval, max(minRoundPause, roundPauseFactor*time.Since(began)))) // the loop checks ctx
+		timer.Reset(max(0, l.untilNextRound()-time.Since(began)))
 		select {
 		case <-ctx.Done():
-		case <-ticker.C:
+		case <-timer.C:
 		case <-l.wake:
 		}
 	}

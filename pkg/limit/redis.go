@@ -86,6 +86,7 @@ func (l *Limiter) exchange(ctx context.Context, kind string, exchange func(conte
 		l.metrics.errors.WithLabelValues(kind).Inc()
 		if l.breaker.failed(l.elapsed()) {
 			l.log.Warn("redis is unavailable, this node limits for itself", "error", explainTLS(err))
+			l.wakeUp() // to end the lease period, and to probe
 		}
 	}
 	return err

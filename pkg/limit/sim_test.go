@@ -75,7 +75,7 @@ func (n *simNode) round(s *sim) {
 		}
 	}
 	n.runRound(s.t.Context())
-	n.next = s.now.Add(roundInterval)
+	n.next = s.now.Add(n.untilNextRound())
 }
 
 // drain takes all available tokens.

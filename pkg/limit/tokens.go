@@ -63,8 +63,5 @@ func (l *Limiter) enlist(b *bucket) {
 	if !known {
 		l.buckets.enlist(b)
 	}
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.wakeUp()
 }

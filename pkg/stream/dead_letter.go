@@ -10,6 +10,7 @@ import (
 
 // Names of headers in the topic dead. A dead letter has the first five, before the headers of the original record.
 const (
+	HeaderDead          = "relay-dead-"      // begins all of them
 	HeaderDeadTopic     = "relay-dead-topic" // without the prefix
 	HeaderDeadPartition = "relay-dead-partition"
 	HeaderDeadOffset    = "relay-dead-offset"

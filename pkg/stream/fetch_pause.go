@@ -16,6 +16,9 @@ import (
 const (
 	minPause = 8 * time.Millisecond
 	maxPause = 256 * time.Millisecond
+	// drainLimit is how long these topics may take to be drained. If it takes longer, the group makes so few fetches that
+	// leaving the topics out would cost more: while they are paused, fetches do not wait for long.
+	drainLimit = time.Second
 )
 
 // fetchPause leaves a group's delay-tolerant topics out of most of its fetches. Each partition in a fetch costs broker
@@ -36,6 +39,7 @@ type fetchPause struct {
 
 	// Used by Poll alone.
 	pausedUntil     time.Time     // zero while the topics are fetched
+	countingSince   time.Time     // when fetchesAtResume was set
 	nextLength      time.Duration // of the next pause
 	fetchesAtResume map[int32]int // fetches when the topics were resumed, or last had records
 	// drained: every broker has answered a fetch with these topics, and the next poll returns the last records.
@@ -92,6 +96,9 @@ func (r *fetchPause) pollDeadline(now time.Time) time.Time {
 	if len(r.topics) == 0 {
 		return time.Time{}
 	}
+	if r.countingSince.IsZero() {
+		r.countingSince = now
+	}
 	if !r.pausedUntil.IsZero() {
 		if now.Before(r.pausedUntil) {
 			return r.pausedUntil
@@ -99,7 +106,7 @@ func (r *fetchPause) pollDeadline(now time.Time) time.Time {
 		r.cl.ResumeFetchTopics(r.topics...)
 		r.pausedUntil = time.Time{}
 		r.dropSilentBrokers()
-		r.restartCount()
+		r.restartCount(now)
 	}
 	return time.Time{}
 }
@@ -116,11 +123,11 @@ func (r *fetchPause) dropSilentBrokers() {
 }
 
 // restartCount starts counting anew how many fetches with these topics each broker answers.
-func (r *fetchPause) restartCount() {
+func (r *fetchPause) restartCount(now time.Time) {
 	r.mu.Lock()
 	r.fetchesAtResume = maps.Clone(r.fetches)
 	r.mu.Unlock()
-	r.drained = false
+	r.countingSince, r.drained = now, false
 }
 
 // afterPoll is called after a poll with the number of its records, and of those from delay-tolerant topics. It pauses
@@ -130,9 +137,9 @@ func (r *fetchPause) afterPoll(now time.Time, all, tolerant int) {
 	case len(r.topics) == 0 || !r.pausedUntil.IsZero():
 	case tolerant > 0:
 		r.nextLength = minPause
-		r.restartCount()
-	case all >= r.pollLimit:
-		r.restartCount()
+		r.restartCount(now)
+	case all >= r.pollLimit, now.Sub(r.countingSince) > drainLimit:
+		r.restartCount(now)
 	case !r.allBrokersAnswered():
 	case !r.drained:
 		r.drained = true // the client may still hold records of those fetches

@@ -38,7 +38,8 @@ type GroupConfig struct {
 	InstanceID    string // static membership (KIP-345); empty = dynamic, which the embedded broker requires
 	MaxPoll       int    // most records a Poll returns; 0 = 10,000
 	// MaxWait is how long a broker holds a fetch without records; 0 = 5 s. A resumed partition is part of the next fetch,
-	// so MaxWait bounds how late Resume takes effect.
+	// so MaxWait bounds how late Resume takes effect. Fetches of all partitions may wait longer: see
+	// Config.QuietFetchWait.
 	MaxWait time.Duration
 	// MaxPartitionBytes bounds what one fetch returns of a partition; a larger record comes alone. 0 = MaxMessageBytes.
 	// The client discards fetched records of a partition that is paused: set it low if you pause often.
@@ -74,6 +75,7 @@ type Group struct {
 	lastErrorAt time.Time
 
 	order *fetchOrder
+	wait  *fetchWait
 
 	mu            sync.Mutex // guards next and highWatermark
 	next          map[Partition]int64
@@ -100,8 +102,11 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if c.SessionTimeout == 0 {
 		c.SessionTimeout = 30 * time.Second
 	}
-	m := &Group{cfg: g, prefix: c.Prefix, log: c.Log, order: newFetchOrder(), next: make(map[Partition]int64),
-		highWatermark: make(map[Partition]int64)}
+	m := &Group{cfg: g, prefix: c.Prefix, log: c.Log, order: newFetchOrder(), wait: &fetchWait{long: c.QuietFetchWait},
+		next: make(map[Partition]int64), highWatermark: make(map[Partition]int64)}
+	if c.QuietFetchWait > g.MaxWait {
+		c.DialFunc = m.wait.dial(c.DialFunc)
+	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -110,6 +115,17 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	for i, t := range g.Topics {
 		topics[i] = c.Prefix + t
 	}
+	cl, err := c.newClient(g.Name, m.options(c, topics)...)
+	if err != nil {
+		return nil, err
+	}
+	m.cl, m.pause.cl = cl, cl
+	return m, nil
+}
+
+// options returns the client's options. topics have the prefix.
+func (m *Group) options(c Config, topics []string) []kgo.Opt {
+	g := m.cfg
 	opts := []kgo.Opt{
 		kgo.ConsumerGroup(c.Prefix + g.Name),
 		kgo.ConsumeTopics(topics...),
@@ -127,15 +143,20 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 		kgo.FetchMinBytes(1),
 		kgo.FetchMaxBytes(g.MaxBytes),
 		kgo.FetchMaxPartitionBytes(g.MaxPartitionBytes),
-		kgo.ConsumePreferringLagFn(m.order.prefer),
+		kgo.ConsumePreferringLagFn(m.preferLag),
 		kgo.WithHooks(m.pause),
 		kgo.OnOffsetsFetched(m.onFetched),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, more map[string][]int32) {
+			m.wait.addOwned(more, +1)
+		}),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
+			m.wait.addOwned(lost, -1)
 			if g.Revoked != nil {
 				g.Revoked(ctx, m.partitions(lost))
 			}
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+			m.wait.addOwned(lost, -1)
 			if g.Lost != nil {
 				g.Lost(m.partitions(lost))
 			}
@@ -144,12 +165,14 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if g.InstanceID != "" {
 		opts = append(opts, kgo.InstanceID(g.InstanceID))
 	}
-	cl, err := c.newClient(g.Name, opts...)
-	if err != nil {
-		return nil, err
-	}
-	m.cl, m.pause.cl = cl, cl
-	return m, nil
+	return opts
+}
+
+// preferLag is a kgo.PreferLagFn: the client calls it with the partitions of each fetch that it encodes.
+func (m *Group) preferLag(lag map[string]map[int32]int64, topics []string, partitions map[string][]int32) (
+	[]string, map[string][]int32) {
+	m.wait.setNamed(partitions)
+	return m.order.prefer(lag, topics, partitions)
 }
 
 // onFetched runs when the committed offsets of a new assignment are known and before the first fetch.

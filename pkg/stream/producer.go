@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -20,13 +21,14 @@ var ErrBufferFull = errors.New("producer buffer is full")
 // ProduceInOwnBatch has a fourth. Only WaitForRoom waits for free space in a buffer.
 //
 // The client without linger sends at once and batches only while requests are in flight, so an idle service answers
-// fast. The client with a short linger, 1 ms, takes unordered records while they arrive fast: three records that share
-// one request, one sync and one fetch save more time than that millisecond. The client with a long linger, 5 ms, takes
-// outcomes and retries: nobody waits for an outcome, and a retry is not due for a second, so they share requests and do
-// not delay events.
+// fast. The client with a short linger, 1 ms, takes unordered records while they arrive fast or many of them wait:
+// three records that share one request, one sync and one fetch save more time than that millisecond. The client with a
+// long linger, 5 ms, takes outcomes and retries: nobody waits for an outcome, and a retry is not due for a second, so
+// they share requests and do not delay events.
 type Producer struct {
 	noLinger, shortLinger, longLinger *kgo.Client
-	rate                              recordRate // of unordered records
+	rate                              recordRate   // of unordered records
+	unanswered                        atomic.Int64 // unordered records that wait for their acknowledgement
 	createdAt                         time.Time
 	prefix                            string
 	maxBytes                          int64
@@ -36,8 +38,12 @@ type Producer struct {
 	closeSingle  func()                      // closes what singleClient has created
 }
 
-// unorderedLinger is the linger of unordered records while they arrive fast.
-const unorderedLinger = time.Millisecond
+// unorderedLinger is the linger of unordered records while they arrive fast, or while more than manyUnanswered of them
+// wait. On a machine that is busy with other work few arrive, because each waits long for its request.
+const (
+	unorderedLinger = time.Millisecond
+	manyUnanswered  = 8
+)
 
 // outcomeLinger is the linger of outcomes and retries, and so how much later a finished delivery becomes visible.
 const outcomeLinger = 5 * time.Millisecond
@@ -126,11 +132,19 @@ func (p *Producer) Produce(topic string, partition int32, r *Record, done func(*
 // ProduceUnordered is Produce for a record that may be stored before or after any other unacknowledged record. The
 // callbacks of a topic then run on two goroutines.
 func (p *Producer) ProduceUnordered(topic string, partition int32, r *Record, done func(*Record, error)) {
-	client := p.noLinger
-	if p.rate.countRecord(time.Since(p.createdAt)) {
-		client = p.shortLinger
+	p.produce(p.clientOfUnordered(), topic, partition, r, func(r *Record, err error) {
+		p.unanswered.Add(-1)
+		done(r, err)
+	})
+}
+
+// clientOfUnordered counts an unordered record as unanswered and returns the client that takes it.
+func (p *Producer) clientOfUnordered() *kgo.Client {
+	fast := p.rate.countRecord(time.Since(p.createdAt))
+	if p.unanswered.Add(1) > manyUnanswered || fast {
+		return p.shortLinger
 	}
-	p.produce(client, topic, partition, r, done)
+	return p.noLinger
 }
 
 func (p *Producer) produce(client *kgo.Client, topic string, partition int32, r *Record, done func(*Record, error)) {

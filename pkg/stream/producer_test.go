@@ -88,3 +88,29 @@ func TestDeadLetterRecord(t *testing.T) {
 		t.Errorf("%v", letter.Headers)
 	}
 }
+
+// Unordered records share requests while many wait for their acknowledgement, however few arrive a second. Those that
+// were answered, or never queued, no longer wait.
+func TestWaitingRecordsShareRequests(t *testing.T) {
+	_, _, p := broker(t)
+	for i := range 2 * manyUnanswered {
+		want := p.noLinger
+		if i >= manyUnanswered {
+			want = p.shortLinger
+		}
+		if p.clientOfUnordered() != want {
+			t.Errorf("the record after %d that wait goes to another client", i)
+		}
+	}
+	p.unanswered.Store(0)
+	answered := make(chan error)
+	for _, topic := range []string{Events, "no such topic"} {
+		go p.ProduceUnordered(topic, 0, &Record{Value: []byte("x")}, func(_ *Record, err error) { answered <- err })
+		if err := <-answered; (err == nil) != (topic == Events) {
+			t.Errorf("%s: %v", topic, err)
+		}
+	}
+	if n := p.unanswered.Load(); n != 0 {
+		t.Errorf("%d records still wait", n)
+	}
+}

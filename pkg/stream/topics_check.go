@@ -99,6 +99,9 @@ func (a TopicsReport) Err() error {
 	if i := slices.IndexFunc(wrong, func(s WrongSetting) bool { return s.Fix == "" }); i >= 0 {
 		advice = "change " + wrong[i].Name + " with Kafka's own tools (kafka-reassign-partitions, or recreate the topics); " +
 			"`relay migrate --fix` sets the rest"
+		if wrong[i].Name == SettingReplicationFactor {
+			advice = "set RELAY_REPLICATION_FACTOR for every node too, if fewer replicas are meant; else " + advice
+		}
 	}
 	return fmt.Errorf("%w; %s:\n%s", ErrTopicSettings, advice, strings.Join(lines, "\n"))
 }

@@ -104,6 +104,15 @@ func TestValidateTopics(t *testing.T) {
 		"topic r.events: replication.factor is 2, want at least 3 (RELAY_REPLICATION_FACTOR)")
 }
 
+// Who has one broker has set the factor for relay migrate, and forgets it for a node.
+func TestFewReplicasLeadToTheSetting(t *testing.T) {
+	is := asCreated(3, 1)
+	err := validateTopics(specs(), "r.", 3, is.topics, is.settings).Err()
+	if err == nil || !strings.Contains(err.Error(), "set RELAY_REPLICATION_FACTOR for every node too") {
+		t.Error(err)
+	}
+}
+
 func TestMissingTopicsAreReportedFirst(t *testing.T) {
 	is := asCreated(3, 1)
 	delete(is.topics, "r.retry.1h")
