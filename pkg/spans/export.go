@@ -1,0 +1,242 @@
+package spans
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/eventrelay/relay/pkg/egress"
+)
+
+// Config configures a Recorder.
+type Config struct {
+	URL     string // of the collector (OTLP over HTTP); empty: no traces
+	Headers string // of each request to it, as name=value,name=value; values may be percent-encoded
+	Sample  string // share of events that are traced, 0 to 1
+	Node    string
+	Version string
+	// CAFile and DNSServer are those of egress.NewOperatorDialer.
+	CAFile, DNSServer string
+}
+
+// Deps are the dependencies of a Recorder; all are required.
+type Deps struct {
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+	Now     func() time.Time
+}
+
+// Bounds of the export. What does not fit is dropped.
+const (
+	maxQueued     = 2048             // spans that wait
+	maxBatch      = 512              // spans of one request
+	batchPause    = 2 * time.Second  // longest wait for a full batch
+	exportTimeout = 10 * time.Second // of a batch with its repeats
+	stopTimeout   = 3 * time.Second  // for what is left when the node stops
+	complainEvery = time.Minute      // one log line about failures
+)
+
+// tracesPath is the path of OTLP over HTTP, for a URL without one.
+const tracesPath = "/v1/traces"
+
+// Validate returns the first setting that cannot be used, and its environment variable.
+func (c Config) Validate() (env string, err error) {
+	if _, err := c.address(); err != nil {
+		return "RELAY_TRACES_URL", err
+	}
+	if _, err := c.share(); err != nil {
+		return "RELAY_TRACES_SAMPLE", err
+	}
+	if _, err := c.headers(); err != nil {
+		return "RELAY_TRACES_HEADERS", err
+	}
+	return "", nil
+}
+
+// address returns the URL of the collector, nil without traces.
+func (c Config) address() (*url.URL, error) {
+	if c.URL == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("must be http:// or https:// with a host: OTLP over HTTP, usually port 4318")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("must have no user, query or fragment; credentials go into RELAY_TRACES_HEADERS")
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = tracesPath
+	}
+	return u, nil
+}
+
+// share returns the share of events that are traced.
+func (c Config) share() (float64, error) {
+	share, err := strconv.ParseFloat(cmp.Or(c.Sample, "0"), 64)
+	if err != nil || !(share >= 0 && share <= 1) {
+		return 0, fmt.Errorf("%q is not a number from 0 to 1", c.Sample)
+	}
+	return share, nil
+}
+
+// headers returns the headers of a request to the collector. Its errors do not repeat values, which are secrets.
+func (c Config) headers() (map[string]string, error) {
+	headers := map[string]string{}
+	for pair := range strings.SplitSeq(c.Headers, ",") {
+		if pair = strings.TrimSpace(pair); pair == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(pair, "=")
+		name = textproto.TrimString(name)
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || err != nil || name == "" || strings.ContainsFunc(name+value, isControl) ||
+			strings.ContainsAny(name, " :") {
+			return nil, errors.New("must be pairs name=value, separated by commas")
+		}
+		headers[name] = value
+	}
+	return headers, nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// New returns a Recorder, nil if there is no collector. It opens no connection and starts no goroutine.
+func New(cfg Config, deps Deps) (*Recorder, error) {
+	if env, err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", env, err)
+	}
+	address, _ := cfg.address()
+	if address == nil {
+		return nil, nil
+	}
+	share, _ := cfg.share()
+	headers, _ := cfg.headers()
+	dialer, err := egress.NewOperatorDialer(cfg.CAFile, cfg.DNSServer)
+	if err != nil {
+		return nil, err
+	}
+	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(address.String()), otlptracehttp.WithHeaders(headers),
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithHTTPClient(&http.Client{
+			Transport: &http.Transport{
+				DialContext: dialer.Dial, TLSClientConfig: dialer.TLS().Clone(), ForceAttemptHTTP2: true,
+				MaxIdleConns: 1, IdleConnTimeout: time.Minute,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Timeout:       exportTimeout,
+		}))
+	e := &exporter{inner: otlptrace.NewUnstarted(client), log: deps.Log, now: deps.Now, count: newCounter(deps.Metrics)}
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithSampler(sdktrace.AlwaysSample()), // Accept has decided
+		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{
+			AttributeValueLengthLimit: 256, AttributeCountLimit: 32, EventCountLimit: 8, LinkCountLimit: 4,
+			AttributePerEventCountLimit: 8, AttributePerLinkCountLimit: 8,
+		}),
+		sdktrace.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "eventrelay"), attribute.String("service.version", cfg.Version),
+			attribute.String("service.instance.id", cfg.Node))))
+	e.provider = provider
+	return &Recorder{tracer: provider.Tracer("eventrelay"), now: deps.Now, sample: share, exporter: e,
+		ready: make(chan struct{})}, nil
+}
+
+func newCounter(registry prometheus.Registerer) *prometheus.CounterVec {
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "relay_trace_spans_total",
+		Help: "Spans of traces by result: ended, and of these exported or failed. The rest waits, or was dropped because " +
+			"the queue was full.",
+	}, []string{"result"})
+	registry.MustRegister(count)
+	for _, result := range []string{resultEnded, resultExported, resultFailed} {
+		count.WithLabelValues(result)
+	}
+	return count
+}
+
+const (
+	resultEnded    = "ended"
+	resultExported = "exported"
+	resultFailed   = "failed"
+)
+
+// Run exports spans until ctx ends, and then for three seconds what is left.
+func (r *Recorder) Run(ctx context.Context) error {
+	e := r.exporter
+	stop, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	e.stop = stop
+	if err := e.inner.Start(stop); err != nil {
+		return fmt.Errorf("start the export of traces: %w", err)
+	}
+	e.provider.RegisterSpanProcessor(sdktrace.NewBatchSpanProcessor(e, sdktrace.WithMaxQueueSize(maxQueued),
+		sdktrace.WithMaxExportBatchSize(maxBatch), sdktrace.WithBatchTimeout(batchPause),
+		sdktrace.WithExportTimeout(exportTimeout)))
+	e.provider.RegisterSpanProcessor(endedCounter{e.count.WithLabelValues(resultEnded)})
+	close(r.ready)
+	<-ctx.Done()
+	last, done := context.WithTimeout(stop, stopTimeout)
+	defer done()
+	_ = e.provider.Shutdown(last) // what was not exported is counted
+	return nil
+}
+
+// Ready is closed when ended spans are exported; what ends before is not.
+func (r *Recorder) Ready() <-chan struct{} { return r.ready }
+
+// exporter counts spans around the exporter of the SDK, and bounds its time and its log lines.
+type exporter struct {
+	inner      *otlptrace.Exporter
+	provider   *sdktrace.TracerProvider
+	log        *slog.Logger
+	now        func() time.Time
+	count      *prometheus.CounterVec
+	stop       context.Context // ends exports when the node has stopped
+	complained atomic.Int64    // unix seconds of the last line
+}
+
+// ExportSpans sends a batch. A failure is counted and logged here, so the SDK sees none.
+func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.stop, cancel)()
+	err := e.inner.ExportSpans(ctx, spans)
+	if err == nil {
+		e.count.WithLabelValues(resultExported).Add(float64(len(spans)))
+		return nil
+	}
+	e.count.WithLabelValues(resultFailed).Add(float64(len(spans)))
+	now := e.now().Unix()
+	last := e.complained.Load()
+	if now-last >= int64(complainEvery/time.Second) && e.complained.CompareAndSwap(last, now) {
+		e.log.LogAttrs(ctx, slog.LevelWarn, "cannot export traces to RELAY_TRACES_URL", slog.Int("spans", len(spans)),
+			slog.Any("error", err))
+	}
+	return nil
+}
+
+// Shutdown ends the exporter of the SDK.
+func (e *exporter) Shutdown(ctx context.Context) error { return e.inner.Shutdown(ctx) }
+
+// endedCounter is a SpanProcessor that counts.
+type endedCounter struct{ ended prometheus.Counter }
+
+func (endedCounter) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (c endedCounter) OnEnd(sdktrace.ReadOnlySpan)                   { c.ended.Inc() }
+func (endedCounter) Shutdown(context.Context) error                  { return nil }
+func (endedCounter) ForceFlush(context.Context) error                { return nil }

@@ -1,0 +1,171 @@
+// Package spanstest is a collector for tests: it takes OTLP over HTTP, decodes it with the types of OpenTelemetry, and
+// returns the spans.
+package spanstest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	traces "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+// Span is one exported span.
+type Span struct {
+	Name, Trace, ID, Parent string
+	Links                   []string // trace and span, as in a traceparent
+	Attributes              map[string]string
+	Start, End              time.Time
+	Failed                  bool
+}
+
+// Traceparent names the span to its children.
+func (s Span) Traceparent() string { return "00-" + s.Trace + "-" + s.ID + "-01" }
+
+// Collector receives spans.
+type Collector struct {
+	URL    string
+	Header http.Header // of the last request; read it after Wait
+
+	mu     sync.Mutex // guards what follows and Header
+	spans  []Span
+	raw    []byte
+	faults []error
+}
+
+// New starts a collector. before is called with each request before it is answered; it may be nil.
+func New(t testing.TB, before func()) *Collector {
+	t.Helper()
+	c := &Collector{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if before != nil {
+			before()
+		}
+		if err := c.receive(r); err != nil {
+			c.mu.Lock()
+			c.faults = append(c.faults, err)
+			c.mu.Unlock()
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	t.Cleanup(server.Close)
+	c.URL = server.URL
+	return c
+}
+
+func (c *Collector) receive(r *http.Request) error {
+	if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Encoding") != "gzip" {
+		return fmt.Errorf("%s %s with %v", r.Method, r.URL, r.Header)
+	}
+	unzipped, err := gzip.NewReader(r.Body)
+	if err != nil {
+		return err
+	}
+	raw, err := io.ReadAll(unzipped)
+	if err != nil {
+		return err
+	}
+	var batch collector.ExportTraceServiceRequest
+	if err := proto.Unmarshal(raw, &batch); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Header, c.raw = r.Header.Clone(), append(c.raw, raw...)
+	for _, resource := range batch.GetResourceSpans() {
+		shared := attributes(resource.GetResource().GetAttributes())
+		for _, scope := range resource.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				c.spans = append(c.spans, newSpan(s, shared))
+			}
+		}
+	}
+	return nil
+}
+
+// newSpan copies a span; its attributes include those of the resource.
+func newSpan(s *traces.Span, shared map[string]string) Span {
+	out := Span{
+		Name: s.GetName(), Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
+		Parent: hex.EncodeToString(s.GetParentSpanId()), Attributes: attributes(s.GetAttributes()),
+		Start: time.Unix(0, int64(s.GetStartTimeUnixNano())), End: time.Unix(0, int64(s.GetEndTimeUnixNano())),
+		Failed: s.GetStatus().GetCode() == traces.Status_STATUS_CODE_ERROR,
+	}
+	for name, value := range shared {
+		out.Attributes[name] = value
+	}
+	for _, l := range s.GetLinks() {
+		out.Links = append(out.Links, hex.EncodeToString(l.GetTraceId())+"-"+hex.EncodeToString(l.GetSpanId()))
+	}
+	return out
+}
+
+func attributes(of []*common.KeyValue) map[string]string {
+	out := map[string]string{}
+	for _, a := range of {
+		switch v := a.GetValue().GetValue().(type) {
+		case *common.AnyValue_IntValue:
+			out[a.GetKey()] = fmt.Sprint(v.IntValue)
+		default:
+			out[a.GetKey()] = a.GetValue().GetStringValue()
+		}
+	}
+	return out
+}
+
+// Contains reports whether any export contained a text.
+func (c *Collector) Contains(text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Contains(c.raw, []byte(text))
+}
+
+// Wait returns all spans as soon as every name has at least the number of spans that want says.
+func (c *Collector) Wait(t testing.TB, want map[string]int) []Span {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for {
+		c.mu.Lock()
+		got, faults := append([]Span(nil), c.spans...), c.faults
+		c.mu.Unlock()
+		if len(faults) > 0 {
+			t.Fatal(faults[0])
+		}
+		left := map[string]int{}
+		for name, n := range want {
+			if n -= len(Named(got, name)); n > 0 {
+				left[name] = n
+			}
+		}
+		if len(left) == 0 {
+			return got
+		}
+		if wait.For(ctx, 10*time.Millisecond) != nil {
+			t.Fatalf("no spans %v; got %+v", left, got)
+		}
+	}
+}
+
+// Named returns the spans with a name.
+func Named(all []Span, name string) (some []Span) {
+	for _, s := range all {
+		if s.Name == name {
+			some = append(some, s)
+		}
+	}
+	return some
+}
