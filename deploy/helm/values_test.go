@@ -1,0 +1,166 @@
+package helm
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+)
+
+// at builds values with one member, at a path like write.replicas.
+func at(path string, value any) map[string]any {
+	names := strings.Split(path, ".")
+	for i := len(names) - 1; i >= 0; i-- {
+		value = map[string]any{names[i]: value}
+	}
+	return value.(map[string]any)
+}
+
+// Wrong values are refused before anything is made, with the member's name.
+func TestWrongValuesAreRefused(t *testing.T) {
+	chart := load(t, chartDir)
+	for _, wrong := range []struct {
+		path  string
+		value any
+		want  string
+	}{
+		{"image.repository", "", "/image/repository"},
+		{"image.digest", "sha256:12", "/image/digest"},
+		{"baseURL", "hooks.example.com", "/baseURL"},
+		{"baseURL", "https://hooks.example.com/relay", "/baseURL"},
+		{"layout", "single", "/layout"},
+		{"kafka.brokers", []any{}, "/kafka/brokers"},
+		{"kafka.brokers", []any{"kafka"}, "/kafka/brokers/0"},
+		{"secrets.secretName", "", "/secrets"},
+		{"secrets.keys.RELAY_MASTER_KEY", "master_key", "RELAY_MASTER_KEY"},
+		{"secrets.as", "flags", "/secrets/as"},
+		{"settings.RELAY_RETENTION", 90, "RELAY_RETENTION"},
+		{"settings.RELAY_RETENTION_DAYS", "90 days", "/settings/RELAY_RETENTION_DAYS"},
+		{"settings.RELAY_NODE_NAME", "a", "RELAY_NODE_NAME"},
+		{"settings.RELAY_MASTER_KEYS", "main:secret", "RELAY_MASTER_KEYS"},
+		{"dispatch.autoscaling", map[string]any{"enabled": true}, "autoscaling"},
+		{"dispatch.replicas", 0, "/dispatch/replicas"},
+		{"write.autoscaling.cpuPercent", 60, "cpuPercent"},
+		{"ingest.replica", 3, "replica"},
+		{"ingest.autoscaling", map[string]any{"enabled": true, "minReplicas": 9, "maxReplicas": 3},
+			"ingest.autoscaling.minReplicas"},
+		{"trustedProxies", []any{"10.0.0.1"}, "/trustedProxies/0"},
+		{"shutdownDelaySeconds", 90, "/shutdownDelaySeconds"},
+		{"terminationGracePeriodSeconds", 30, "terminationGracePeriodSeconds"},
+		{"podDisruptionBudget.maxUnavailable", "half", "/podDisruptionBudget/maxUnavailable"},
+		{"gateway", map[string]any{"enabled": true, "parentRefs": []any{}}, "/gateway/parentRefs"},
+		{"kafka.tls.ca", map[string]any{"secretName": "a", "configMapName": "b"}, "/kafka/tls/ca"},
+		{"unknown", true, "unknown"},
+	} {
+		_, err := templates(chart, "prod", values(t, "default", at(wrong.path, wrong.value)))
+		if err == nil || !strings.Contains(err.Error(), wrong.want) {
+			t.Errorf("%s: %v: got %v, want an error that names %s", wrong.path, wrong.value, err, wrong.want)
+		}
+	}
+}
+
+// A number reaches the program as it was written.
+func TestNumbersOfSettings(t *testing.T) {
+	given, err := loader.LoadValues(strings.NewReader("{RELAY_MAX_BODY: 5242880, RELAY_TRACES_SAMPLE: 0.05, " +
+		"RELAY_SEARCH_INDEX: true, RELAY_ALLOWANCE_EVENTS: 100000000000}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	variables := nodes(render(t, "default", at("settings", given)))[0].variables()
+	for name, want := range map[string]string{"RELAY_MAX_BODY": "5242880", "RELAY_TRACES_SAMPLE": "0.05",
+		"RELAY_SEARCH_INDEX": "true", "RELAY_ALLOWANCE_EVENTS": "100000000000"} {
+		if variables[name] != want {
+			t.Errorf("%s=%q, want %s", name, variables[name], want)
+		}
+	}
+}
+
+// Every value of the chart can be changed: a set that is not the default in every group renders.
+func TestOtherValues(t *testing.T) {
+	for _, other := range []map[string]any{
+		at("layout", "together"),
+		at("readiness", "command"),
+		at("listenAddress", "[::]"),
+		at("metrics.enabled", false),
+		at("serviceAccount.create", false),
+		at("serviceAccount.name", "relay"),
+		at("fullnameOverride", "hooks"),
+		at("topologySpread", []any{}),
+		at("podDisruptionBudget.maxUnavailable", "25%"),
+		at("podAnnotations", map[string]any{"a": "b"}),
+		at("secrets", map[string]any{"secretName": "", "volume": at("csi.driver", "secrets-store.csi.k8s.io")}),
+		at("networkPolicy", map[string]any{"enabled": true, "private": []any{}, "private6": []any{}, "engines": []any{}}),
+		at("terminationGracePeriodSeconds", 120),
+	} {
+		render(t, "default", other)
+		render(t, "small", other)
+	}
+}
+
+// The package of a release has the chart as it is in the repository, twice with the same bytes.
+func TestPackage(t *testing.T) {
+	var packages [2][]byte
+	var file string
+	for i := range packages {
+		dir := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), "../chart/package.sh", dir)
+		cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("package.sh: %v\n%s", err, out)
+		}
+		files, err := filepath.Glob(dir + "/*.tgz")
+		if err != nil || len(files) != 1 {
+			t.Fatalf("package.sh wrote %q, %v", files, err)
+		}
+		file = files[0]
+		if packages[i], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(packages[0], packages[1]) {
+		t.Error("two packages differ")
+	}
+	packed, chart := load(t, file), load(t, chartDir)
+	version, err := os.ReadFile("../../VERSION")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.TrimSpace(string(version)); packed.Metadata.Version != want || packed.Metadata.AppVersion != want ||
+		filepath.Base(file) != "eventrelay-"+want+".tgz" {
+		t.Errorf("%s is version %s of %s", file, packed.Metadata.Version, packed.Metadata.AppVersion)
+	}
+	if len(packed.Raw) != len(chart.Raw) || len(packed.Templates) != len(chart.Templates) || len(packed.Schema) == 0 {
+		t.Errorf("%d files in the package, %d in the repository", len(packed.Raw), len(chart.Raw))
+	}
+	for i, f := range chart.Raw {
+		if f.Name != packed.Raw[i].Name || !bytes.Equal(f.Data, packed.Raw[i].Data) {
+			t.Errorf("%s differs from %s", packed.Raw[i].Name, f.Name)
+		}
+	}
+}
+
+// The notes name the commands that exist, and warn of what is open.
+func TestNotes(t *testing.T) {
+	for set, want := range map[string][]string{
+		"small": {"statefulset/prod-eventrelay-node -- relay doctor", "WARNING: trustedProxies is empty", "port-forward"},
+		"large": {"deployment/prod-eventrelay-api -- relay doctor"},
+	} {
+		rendered, err := templates(load(t, chartDir), "prod", values(t, set))
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := rendered["eventrelay/templates/NOTES.txt"]
+		for _, text := range want {
+			if !strings.Contains(notes, text) {
+				t.Errorf("%s: the notes have no %q:\n%s", set, text, notes)
+			}
+		}
+		if warns := strings.Contains(notes, "WARNING"); warns != (set == "small") {
+			t.Errorf("%s: warnings: %v\n%s", set, warns, notes)
+		}
+	}
+}
