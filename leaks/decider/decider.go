@@ -59,6 +59,8 @@ type Configuration interface {
 	// KeyByFingerprint returns the API key with that fingerprint; nil if there is none.
 	KeyByFingerprint(fingerprint string) *config.Key
 	KeyWorks(k *config.Key) bool
+	// RecordTrip records that a secret of a tripwire was used or seen.
+	RecordTrip(ctx context.Context, tripwire string, at time.Time) error
 }
 
 // History finds and removes old findings.
@@ -330,9 +332,23 @@ func (d *Decider) decode(ctx context.Context, r *stream.Record) *finding.Hit {
 
 // decideHit writes what a hit changes in its finding, if anything.
 func (d *Decider) decideHit(ctx context.Context, h *finding.Hit) error {
-	return d.decide(ctx, h.Finding, func(old *config.Finding) (*config.Finding, finding.Transition) {
+	err := d.decide(ctx, h.Finding, func(old *config.Finding) (*config.Finding, finding.Transition) {
 		return d.next(old, h, d.now())
 	})
+	if err == nil && h.Kind == finding.Tripwire && !h.Test {
+		d.recordTrip(ctx, h)
+	}
+	return err
+}
+
+// recordTrip records that a tripwire was used or seen. The finding is durable by then; if this fails, the next hit does
+// it.
+func (d *Decider) recordTrip(ctx context.Context, h *finding.Hit) {
+	err := d.deps.Config.RecordTrip(ctx, h.Location.TripwireID, h.At)
+	if err != nil && !errors.Is(err, config.ErrNotFound) && ctx.Err() == nil {
+		d.log.LogAttrs(ctx, slog.LevelWarn, "cannot record that a tripwire was tripped",
+			slog.String("tripwire", h.Location.TripwireID), slog.Any("error", err))
+	}
 }
 
 // decide writes a decision about a finding, if it changes anything. While the configuration log is unavailable it

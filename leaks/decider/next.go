@@ -14,7 +14,8 @@ func (d *Decider) next(old *config.Finding, h *finding.Hit, now time.Time) (*con
 	if old == nil {
 		return &config.Finding{
 			Kind: h.Kind, Rule: h.Rule, RuleName: h.RuleName, Severity: severity, Status: finding.Open,
-			Unverified: h.Unverified, Test: h.Test, Masked: h.Masked, Fingerprint: h.Fingerprint, KeyID: key, OpenedAt: now,
+			Unverified: h.Unverified, Test: h.Test, Masked: h.Masked, Fingerprint: h.Fingerprint, KeyID: key,
+			TripwireID: h.Location.TripwireID, OpenedAt: now,
 			First: config.FirstHit{At: h.At, Source: h.Source, Sender: h.Sender, Label: h.Location.Label},
 		}, finding.Opened
 	}
@@ -30,7 +31,9 @@ func (d *Decider) next(old *config.Finding, h *finding.Hit, now time.Time) (*con
 		open(&f, now)
 	case old.Status == finding.Open && (verified || f.Severity > old.Severity && old.AnnouncedAt.Before(old.OpenedAt)):
 		transition = finding.Opened // nobody was notified before: it was not verified, or below the rule's severity
-	case floodContinues(old, h):
+	case old.Status == finding.Open && h.Kind == finding.Tripwire && f.Severity > old.Severity:
+		f.RemindedAt, transition = now, finding.Opened // it was only seen before, and now it was used
+	case floodContinues(old, h), tripwireContinues(old, h):
 		f.RemindedAt, transition = now, finding.Continued
 	}
 	if f == *old {
@@ -41,11 +44,21 @@ func (d *Decider) next(old *config.Finding, h *finding.Hit, now time.Time) (*con
 
 // floodContinues reports whether a hit shows that an outstanding flood goes on a day after people were reminded of it.
 func floodContinues(old *config.Finding, h *finding.Hit) bool {
-	last := old.OpenedAt
-	if old.RemindedAt.After(last) {
-		last = old.RemindedAt
+	return h.Rule == finding.RuleFlood && old.Status.Outstanding() && h.At.Sub(lastReminder(old)) >= finding.FloodReminder
+}
+
+// tripwireContinues reports whether a tripwire is used again while people know of it, long after they were notified.
+func tripwireContinues(old *config.Finding, h *finding.Hit) bool {
+	return h.Kind == finding.Tripwire && h.Source == finding.FromTripwire && !h.Test && old.Status.Outstanding() &&
+		h.At.Sub(lastReminder(old)) >= finding.TripwireReminder
+}
+
+// lastReminder returns when people were notified last that an outstanding finding goes on, or was opened.
+func lastReminder(old *config.Finding) time.Time {
+	if old.RemindedAt.After(old.OpenedAt) {
+		return old.RemindedAt
 	}
-	return h.Rule == finding.RuleFlood && old.Status.Outstanding() && h.At.Sub(last) >= finding.FloodReminder
+	return old.OpenedAt
 }
 
 // open makes a finding open.

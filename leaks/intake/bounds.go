@@ -42,7 +42,7 @@ func (b Bounds) Admit(ctx context.Context, most Limits, hits []*finding.Hit) (ad
 		if _, seen := admitted[x.Finding]; seen {
 			continue
 		}
-		admitted[x.Finding] = x.KeyID != "" || b.Config.HasFinding(x.Finding)
+		admitted[x.Finding] = x.KeyID != "" || x.Kind == finding.Tripwire || b.Config.HasFinding(x.Finding)
 		if !admitted[x.Finding] {
 			added = append(added, newFinding{x, ofRule[x.Rule]})
 			ofRule[x.Rule]++

@@ -1,0 +1,44 @@
+package drain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// The key of a tripwire in a log, or its ingest URL, is a hit of the tripwire: seen, and high. The URL of an endpoint
+// is none. Made-up keys that take all records of a request do not displace it.
+func TestTripwireIsSeenInLogs(t *testing.T) {
+	const url = "https://relay.example.com/in/"
+	var flood strings.Builder
+	for n := range maxRecords + 10 {
+		flood.WriteString("key " + leak(n+10) + "\n")
+	}
+	for _, c := range []struct{ canary, line string }{
+		{leak(1), `{"app":"shop","msg":"` + leak(1) + `"}`},
+		{canaryToken, `{"app":"shop","msg":"POST ` + url + canaryToken + `"}`},
+		{canaryToken, "GET /in/" + canaryToken + "/info/refs 404 a.example"},
+	} {
+		w := newWorld(t)
+		keys, _ := w.FindingKeys(t.Context())
+		w.canary = keys.Fingerprint(keys.SaltedHash([]byte(c.canary)))
+		w.post(202, c.line+"\nGET "+url+"7b1xz0f3s8m5qk2v9rw4tn6hjc\n")
+		h := w.only()
+		if h.Kind != finding.Tripwire || h.Severity != finding.High || h.Billed || h.Channel != "seen" ||
+			h.Location.TripwireID != "trw_1" || h.Location.DrainID != drainID || h.Source != finding.Drain ||
+			h.Finding != keys.TripwireID("trw_1", false) || strings.Contains(h.Masked, c.canary) {
+			t.Errorf("%s: %+v", c.line, h)
+		}
+		w.post(202, c.line+"\n"+flood.String())
+		seen := 0
+		for _, x := range w.hits() {
+			if x.Kind == finding.Tripwire {
+				seen++
+			}
+		}
+		if seen != 2 {
+			t.Errorf("%s: %d hits of the tripwire beside made-up keys", c.line, seen)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package payload
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/finding"
+)
+
+// The key of a tripwire in an event, or its ingest URL, is a hit of the tripwire: seen, and high, wherever it stands
+// and whoever has sent it. The URL of an endpoint is none.
+func TestTripwireIsSeenInEvents(t *testing.T) {
+	const url = "https://relay.example.com/in/"
+	for _, c := range []struct{ canary, body, query, channel string }{
+		{leak(1), `{"log":["` + leak(1) + `"]}`, "", "/log/0"},
+		{canaryToken, `{"log":["` + strings.ReplaceAll(url, "/", `\/`) + canaryToken + `"]}`, "", "/log/0"},
+		{canaryToken, "", "next=" + url + canaryToken, "/query/next"},
+	} {
+		w := newWorld(t)
+		keys, _ := w.FindingKeys(t.Context())
+		w.canary = keys.Fingerprint(keys.SaltedHash([]byte(c.canary)))
+		e := queried(c.query)
+		e.Body = []byte(c.body)
+		h := w.only(e)
+		if h.Kind != finding.Tripwire || h.Severity != finding.High || h.Billed || h.Channel != "seen" || h.Unverified ||
+			h.Location.TripwireID != "trw_1" || h.Location.Pointer != c.channel || h.Source != finding.Event ||
+			h.Finding != keys.TripwireID("trw_1", false) || strings.Contains(h.Masked, c.canary) {
+			t.Errorf("%s%s: %+v", c.body, c.query, h)
+		}
+		w.scan(received(`{"url":"` + url + `7b1xz0f3s8m5qk2v9rw4tn6hjc"}`))
+		if n := len(w.hits()); n != 1 {
+			t.Errorf("%d hits with the URL of an endpoint", n)
+		}
+	}
+}

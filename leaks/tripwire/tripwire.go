@@ -1,0 +1,295 @@
+// Package tripwire turns uses of tripwires into hits. A tripwire is an API key or an ingest URL that nobody has a
+// reason to use: who uses it has found it (docs/design/tripwires.md).
+//
+// Who tries a tripwire must not be able to tell it from the real thing. So the API and the agent server ask CheckKey
+// after each key that they refuse: a tripwire's and a wrong key take the same way, get the same answer, and wait for
+// nothing. Package ingest answers at a URL as an endpoint that was just created does, and waits for the hit where it
+// would wait for the event.
+//
+// Guarantees: a request that gets a 2xx for an event at a URL has its hit in the log. Other hits wait in a queue and
+// are produced within moments; what is lost when the queue is full or the log takes nothing is counted. Hits are
+// bounded: in a day a tripwire makes maxRows rows of its own and then one a minute, on each node. Begin with
+// Wires.CheckKey and Wires.Hit.
+package tripwire
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Configuration is the part of the configuration that tripwires need; see config.Control.
+type Configuration interface {
+	TripwireByKey(text string) (id string)
+	TripwireByToken(token string) *config.Tripwire
+	Tripwire(id string) (*config.Tripwire, config.Presence)
+	DecoyEndpoint(t *config.Tripwire) *config.Endpoint
+	EndTripwireTest(ctx context.Context, id string, used config.TripwireTest) error
+	FindingKeys(ctx context.Context) (finding.Keys, error)
+}
+
+// Deps are the dependencies of Wires. All are required.
+type Deps struct {
+	Log        *slog.Logger
+	Metrics    prometheus.Registerer
+	Config     Configuration
+	Producer   intake.Producer
+	Scanner    *secrets.Scanner // masks secrets in what a request says
+	Partitions int32            // of the topic findings
+	Now        func() time.Time
+}
+
+const (
+	// maxQueued bounds the uses that wait for their hit. Wrong keys take at most half of it.
+	maxQueued = 2048
+	// pause is how long a use waits at least: its hit must not take the CPU from the request that is being answered.
+	pause    = 250 * time.Millisecond
+	maxEnded = 16 // tests that were used and are still in the configuration
+	// maxAgent and maxReferer bound what a hit keeps of headers, in bytes.
+	maxAgent   = 256
+	maxReferer = 256
+	// endTestTimeout bounds the record that ends a test.
+	endTestTimeout = 10 * time.Second
+)
+
+// Wires recognises the tripwires of the account.
+type Wires struct {
+	deps    Deps
+	queue   chan use
+	ended   chan endedTest
+	metrics *metrics
+	rows    rows
+	tests   tests
+}
+
+// New returns Wires and registers their metrics. Run produces what waits in the queue.
+func New(deps Deps) *Wires {
+	return &Wires{deps: deps, queue: make(chan use, maxQueued), ended: make(chan endedTest, maxEnded),
+		metrics: newMetrics(deps.Metrics), tests: tests{used: map[string]config.TripwireTest{}}}
+}
+
+// use is a request with a secret of a tripwire. The tripwire is empty for a wrong key.
+type use struct {
+	tripwire, secret       string // the secret is config.TripwireKey or config.TripwireURL
+	at                     time.Time
+	method, agent, referer string
+	from                   netip.Addr
+}
+
+// useOf returns what a request says of its sender.
+func (w *Wires) useOf(tripwire, secret string, r *http.Request) use {
+	return use{
+		tripwire: tripwire, secret: secret, at: w.deps.Now().UTC(), method: cut(r.Method, maxAgent),
+		agent: cut(r.UserAgent(), maxAgent), referer: cut(r.Referer(), maxReferer), from: web.InfoOf(r).Client,
+	}
+}
+
+// cut returns the beginning of a text in memory of its own: the queue must not keep the headers of requests.
+func cut(text string, most int) string { return strings.Clone(text[:min(len(text), most)]) }
+
+// CheckKey looks whether a refused API key is that of a tripwire. It never waits, and does the same for a wrong key.
+func (w *Wires) CheckKey(text string, r *http.Request) {
+	w.enqueue(w.useOf(w.deps.Config.TripwireByKey(text), config.TripwireKey, r))
+}
+
+// enqueue queues a use. A wrong key, which needs no hit, is queued too, so that its request does the same work.
+func (w *Wires) enqueue(u use) {
+	if u.tripwire == "" && len(w.queue) >= maxQueued/2 {
+		return // keys that somebody makes up must not displace a tripwire
+	}
+	select {
+	case w.queue <- u:
+	default:
+		if u.tripwire != "" {
+			w.metrics.dropped.WithLabelValues("queue_full").Inc()
+		}
+	}
+}
+
+// Endpoint returns an endpoint that answers at the URL of a tripwire as a new one does; nil if no tripwire has the
+// token.
+func (w *Wires) Endpoint(token string) *config.Endpoint {
+	t := w.deps.Config.TripwireByToken(token)
+	if t == nil {
+		return nil
+	}
+	return w.deps.Config.DecoyEndpoint(t)
+}
+
+// Touch queues the hit of a request at the URL of a tripwire, which is not answered like one with an event. ep is what
+// Endpoint has returned.
+func (w *Wires) Touch(ep *config.Endpoint, r *http.Request) {
+	w.enqueue(w.useOf(ep.ID, config.TripwireURL, r))
+}
+
+// Hit returns the record of the hit of a request at the URL of a tripwire, for the topic findings.
+func (w *Wires) Hit(ep *config.Endpoint, r *http.Request) (partition int32, record *stream.Record, err error) {
+	return w.record(r.Context(), w.useOf(ep.ID, config.TripwireURL, r))
+}
+
+// Run produces the hits in the queue until ctx ends, and then what is left in it. It also ends the tests that were
+// used.
+func (w *Wires) Run(ctx context.Context) error {
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		for {
+			select {
+			case u := <-w.queue:
+				ctx := running
+				if wait.For(running, pause) != nil {
+					ctx = context.WithoutCancel(running)
+				}
+				w.produce(ctx, u)
+				w.produceQueued(ctx)
+			case <-running.Done():
+				w.produceQueued(context.WithoutCancel(running))
+				return nil
+			}
+		}
+	})
+	group.Go(func() error {
+		for {
+			select {
+			case x := <-w.ended:
+				w.endTest(running, x)
+			case <-running.Done():
+				return nil
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// produceQueued produces what is in the queue.
+func (w *Wires) produceQueued(ctx context.Context) {
+	for {
+		select {
+		case u := <-w.queue:
+			w.produce(ctx, u)
+		default:
+			return
+		}
+	}
+}
+
+// endedTest is the test of a tripwire that was used.
+type endedTest struct {
+	tripwire string
+	test     config.TripwireTest
+}
+
+// endTest removes a test that was used from the configuration. If that fails, it ends by itself.
+func (w *Wires) endTest(ctx context.Context, x endedTest) {
+	ctx, cancel := context.WithTimeout(ctx, endTestTimeout)
+	defer cancel()
+	if err := w.deps.Config.EndTripwireTest(ctx, x.tripwire, x.test); err != nil {
+		w.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot end the test of a tripwire", slog.String("tripwire", x.tripwire),
+			slog.Any("error", err))
+	}
+}
+
+// produce produces the hit of a use, without waiting for the log.
+func (w *Wires) produce(ctx context.Context, u use) {
+	if u.tripwire == "" {
+		return
+	}
+	partition, record, err := w.record(ctx, u)
+	if err != nil {
+		w.metrics.dropped.WithLabelValues("no_keys").Inc()
+		w.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot make the hit of a tripwire", slog.String("tripwire", u.tripwire),
+			slog.Any("error", err))
+		return
+	}
+	if record == nil {
+		return
+	}
+	w.deps.Producer.ProduceUnordered(stream.Findings, partition, record, func(_ *stream.Record, err error) {
+		if err != nil {
+			w.metrics.dropped.WithLabelValues("log").Inc()
+			w.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot store the hit of a tripwire",
+				slog.String("tripwire", u.tripwire), slog.Any("error", err))
+		}
+	})
+}
+
+// record returns the record of a use; nil if the tripwire was deleted meanwhile.
+func (w *Wires) record(ctx context.Context, u use) (int32, *stream.Record, error) {
+	t, _ := w.deps.Config.Tripwire(u.tripwire)
+	if t == nil {
+		return 0, nil, nil
+	}
+	keys, err := w.deps.Config.FindingKeys(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	h := w.hit(t, &keys, u)
+	w.metrics.uses.WithLabelValues(u.secret).Inc()
+	return finding.PartitionOf(h.Finding, w.deps.Partitions),
+		&stream.Record{Key: []byte(h.Finding), Value: h.Encode()}, nil
+}
+
+// hit returns the hit of a use.
+func (w *Wires) hit(t *config.Tripwire, keys *finding.Keys, u use) *finding.Hit {
+	h := &finding.Hit{
+		Account: t.Account, At: u.at, N: 1, Source: finding.FromTripwire, Channel: intake.TripwireUsed, Sender: t.ID,
+		Method: w.clean(u.method), Agent: w.clean(u.agent), RemoteIP: u.from,
+		Location: finding.Location{Source: finding.FromTripwire, Label: t.Label, URL: w.clean(originOf(u.referer))},
+		Test:     w.isTest(t, u),
+	}
+	if secret := t.Key; secret != nil {
+		h.Fingerprint, h.Masked = secret.Fingerprint, t.Masked()
+	}
+	if secret := t.URL; u.secret == config.TripwireURL && secret != nil {
+		h.Fingerprint, h.Masked = secret.Fingerprint, "****"+secret.Last4
+	}
+	intake.SetTripwire(h, t, keys)
+	h.LocationHash = h.Location.Hash()
+	h.ID = w.rows.hitID(t.ID, u.at)
+	return h
+}
+
+// isTest reports whether a use is the test that is expected. Only the first use is.
+func (w *Wires) isTest(t *config.Tripwire, u use) bool {
+	x := t.Test
+	if x == nil || x.From != u.from.String() || !u.at.Before(x.Until) || !w.tests.take(t.ID, *x) {
+		return false
+	}
+	select {
+	case w.ended <- endedTest{t.ID, *x}:
+	default: // this node remembers it, and it ends by itself
+	}
+	return true
+}
+
+// originOf returns the origin of a Referer header: the path of another website is nobody's business here.
+func originOf(referer string) string {
+	u, err := url.Parse(referer)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// clean returns untrusted text as it may be stored: without what is invisible, and without secrets.
+func (w *Wires) clean(text string) string {
+	if text == "" {
+		return ""
+	}
+	masked, _ := w.deps.Scanner.MaskAll(nil, []byte(finding.CleanLine(text, maxAgent)))
+	return string(masked)
+}

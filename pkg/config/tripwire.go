@@ -1,0 +1,332 @@
+package config
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/verify"
+)
+
+// tripwires has the methods for tripwires.
+type tripwires struct{ *core }
+
+// Tripwire is a decoy that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it has
+// found it. Its secrets are shown once, and only their hashes are stored.
+type Tripwire struct {
+	Meta
+	Domain    string `json:"domain"`         // dom_…
+	Kind      string `json:"kind"`           // one of TripwireKinds
+	File      string `json:"file,omitempty"` // the one of DecoyFiles that has the secrets, for the kind TripwireFile
+	Label     string `json:"label"`
+	Placement string `json:"placement"` // where people have put it
+	// Key is the API key, URL the token of the ingest URL. A file has both; IssueTripwire sets them.
+	Key *TripwireSecret `json:"key,omitempty"`
+	URL *TripwireSecret `json:"url,omitempty"`
+	// IssuedAt is when the secrets were made. IssuedBy is Answer.IDSeed of the call, if it had an Idempotency-Key.
+	IssuedAt time.Time `json:"issued_at"`
+	IssuedBy string    `json:"issued_by,omitempty"`
+	// TrippedAt is the newest use of the secrets, within tripResolution; zero or before IssuedAt: there was none.
+	TrippedAt time.Time     `json:"tripped_at,omitzero"`
+	Test      *TripwireTest `json:"test,omitempty"` // nil: none is expected
+	CreatedBy string        `json:"created_by"`     // key_… or usr_…
+}
+
+// TripwireSecret is what is stored of a secret of a tripwire.
+type TripwireSecret struct {
+	Hash        []byte `json:"hash"`        // SHA-256 of the API key, or of urlHashPrefix and the token
+	Fingerprint string `json:"fingerprint"` // fpr_…
+	Last4       string `json:"last4"`
+}
+
+// TripwireTest makes the next use of the tripwire from an address a test.
+type TripwireTest struct {
+	From  string    `json:"from"` // an IP address
+	Until time.Time `json:"until"`
+}
+
+// TripwireText holds the secrets of a tripwire in clear text. Nobody can read them again.
+type TripwireText struct {
+	Key   string // the API key; empty for an ingest URL
+	Token string // of the ingest URL; empty for an API key
+}
+
+// Kinds of tripwires.
+const (
+	TripwireKey  = "key"
+	TripwireURL  = "url"
+	TripwireFile = "file"
+)
+
+// TripwireKinds are the kinds of tripwires.
+var TripwireKinds = []string{TripwireKey, TripwireURL, TripwireFile}
+
+// DecoyFiles are the files that a tripwire can be, by the path at which a thief looks for them.
+var DecoyFiles = []string{"/.env", "/.git/config", "/credentials.json"}
+
+// Statuses of a tripwire.
+const (
+	TripwireArmed   = "armed"
+	TripwireTripped = "tripped"
+)
+
+const (
+	// MaxTripwires is the maximum number of tripwires of a domain.
+	MaxTripwires = 3
+	// MaxPlacement is the maximum length of Tripwire.Placement, in characters.
+	MaxPlacement = 300
+	// TripwireTestLife is how long a test of a tripwire is expected.
+	TripwireTestLife = 10 * time.Minute
+	// tripResolution is the time between two changes of Tripwire.TrippedAt.
+	tripResolution = time.Minute
+	// urlHashPrefix keeps tokens of URLs and API keys apart in the one index of hashes.
+	urlHashPrefix = "url "
+)
+
+// ErrTooManyTripwires means that the domain has MaxTripwires tripwires.
+var ErrTooManyTripwires = fmt.Errorf("the maximum of %d tripwires of a domain is reached", MaxTripwires)
+
+// secretHash is the hash of the API key, or of the URL if there is no key. The URL's hash of a file is formerTokenHash.
+func (t *Tripwire) secretHash() []byte {
+	if t.Key != nil {
+		return t.Key.Hash
+	}
+	if t.URL != nil {
+		return t.URL.Hash
+	}
+	return nil
+}
+
+// Status returns the status of the tripwire: whether its present secrets were used, or seen where they should not be.
+func (t *Tripwire) Status() string {
+	if t.TrippedAt.Before(t.IssuedAt) || t.TrippedAt.IsZero() {
+		return TripwireArmed
+	}
+	return TripwireTripped
+}
+
+// Masked returns what may be shown of the secret: of a file, that of its key.
+func (t *Tripwire) Masked() string {
+	switch {
+	case t.Key != nil:
+		return apikey.Mask(t.Key.Last4)
+	case t.URL != nil:
+		return "****" + t.URL.Last4
+	}
+	return ""
+}
+
+// Tripwire returns the tripwire with that id; nil unless it is Present.
+func (c tripwires) Tripwire(id string) (*Tripwire, Presence) {
+	return findEntity[*Tripwire](c.core, kindTripwire, id)
+}
+
+// Tripwires returns at most limit tripwires of an account and a domain, empty for all, newest first, created before the
+// one with beforeSeq (0 = from the newest), and whether there are more.
+func (c tripwires) Tripwires(account, domain string, beforeSeq int64, limit int) ([]*Tripwire, bool) {
+	return listEntities(c.core, kindTripwire, account, beforeSeq, limit, func(t *Tripwire) bool {
+		return domain == "" || t.Domain == domain
+	})
+}
+
+// TripwireByKey returns the id of the tripwire that has an API key; empty if none has it. It decodes nothing, so that
+// it takes as long for a wrong key.
+func (c tripwires) TripwireByKey(text string) string {
+	if e := c.View().FindByHash(kindTripwire, hashOf(text)); e != nil {
+		return e.ID
+	}
+	return ""
+}
+
+// TripwireByToken returns the tripwire whose URL has a token; nil if none has it.
+func (c tripwires) TripwireByToken(token string) *Tripwire {
+	if e := c.View().FindByHash(kindTripwire, hashOf(urlHashPrefix+token)); e != nil {
+		return c.value(e).(*Tripwire)
+	}
+	return nil
+}
+
+// TripwireByFingerprint returns the tripwire one of whose secrets has a fingerprint; nil if none has it.
+func (c tripwires) TripwireByFingerprint(fingerprint string) *Tripwire {
+	for e := range c.View().OldestFirst(kindTripwire) {
+		t := c.value(e).(*Tripwire)
+		for _, s := range []*TripwireSecret{t.Key, t.URL} {
+			if s != nil && s.Fingerprint == fingerprint {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+// DecoyEndpoint returns an endpoint that answers at the URL of a tripwire as a new one does. It is not stored.
+func (c tripwires) DecoyEndpoint(t *Tripwire) *Endpoint {
+	return &Endpoint{
+		ID: t.ID, Account: t.Account, Partition: partitionOf(t.ID, c.cfg.Partitions), Provider: verify.Generic,
+		Enabled: true, Response: DefaultResponse(verify.Generic), Rev: t.Rev,
+	}
+}
+
+// CreateTripwire creates a tripwire and returns its secrets, which are stored nowhere. Account and times are set where
+// they are empty. It returns ErrConflict when the id exists, and ErrTooManyTripwires.
+func (c tripwires) CreateTripwire(ctx context.Context, t *Tripwire) (*Tripwire, TripwireText, error) {
+	filled := *t
+	filled.CreatedAt = cmp.Or(filled.CreatedAt, c.now().UTC())
+	text, err := c.issue(ctx, &filled, filled.CreatedAt)
+	if err != nil {
+		return nil, text, err
+	}
+	if c.isFull(&filled) {
+		return nil, text, ErrTooManyTripwires
+	}
+	created, err := addEntity(ctx, c.core, kindTripwire, &filled)
+	if err != nil {
+		return nil, text, err
+	}
+	// Of several that are created at the same time, on any nodes, the first in the log stay.
+	if c.isFull(created) {
+		return nil, text, errors.Join(ErrTooManyTripwires, c.DeleteTripwire(ctx, created.ID))
+	}
+	return created, text, nil
+}
+
+// isFull reports whether the domain of a tripwire has MaxTripwires older ones.
+func (c tripwires) isFull(t *Tripwire) bool {
+	older := 0
+	for e := range c.View().NewestFirst(kindTripwire, t.Seq) {
+		if c.value(e).(*Tripwire).Domain == t.Domain {
+			older++
+		}
+	}
+	return older >= MaxTripwires
+}
+
+// issue gives a tripwire new secrets.
+func (c tripwires) issue(ctx context.Context, t *Tripwire, at time.Time) (text TripwireText, err error) {
+	t.Key, t.URL, t.IssuedAt, t.Test = nil, nil, at, nil
+	if t.Kind != TripwireURL {
+		text.Key = apikey.New()
+		if t.Key, err = c.hashSecret(ctx, text.Key, ""); err != nil {
+			return text, err
+		}
+	}
+	if t.Kind != TripwireKey {
+		text.Token = id.Random("") // as that of an endpoint
+		t.URL, err = c.hashSecret(ctx, text.Token, urlHashPrefix)
+	}
+	return text, err
+}
+
+func (c tripwires) hashSecret(ctx context.Context, text, prefix string) (*TripwireSecret, error) {
+	fingerprint, err := secrets(c).KeyFingerprint(ctx, text)
+	if err != nil {
+		return nil, fmt.Errorf("issue a tripwire: %w", err)
+	}
+	hash := hashOf(prefix + text)
+	return &TripwireSecret{Hash: hash[:], Fingerprint: fingerprint, Last4: apikey.Last4(text)}, nil
+}
+
+// RotateTripwire gives a tripwire new secrets and returns them. The former ones are unknown to every node when it
+// returns. by is Answer.IDSeed of the call, if it has an Idempotency-Key: when that has rotated before, nothing changes
+// and the secrets are empty.
+func (c tripwires) RotateTripwire(ctx context.Context, tripwire, by string) (*Tripwire, TripwireText, error) {
+	var text TripwireText
+	before, res, err := c.change(ctx, kindTripwire, tripwire, isExempt, func(old value) (value, error) {
+		return changedEntity(c.core, kindTripwire, old.(*Tripwire), func(t *Tripwire) (err error) {
+			if text = (TripwireText{}); by != "" && t.IssuedBy == by {
+				return nil
+			}
+			t.IssuedBy = by
+			text, err = c.issue(ctx, t, c.now().UTC())
+			return err
+		})
+	})
+	if err != nil {
+		return nil, text, err
+	}
+	after := c.value(res.Entity).(*Tripwire)
+	if res.Entity == before {
+		return after, text, nil
+	}
+	return after, text, c.Barrier(ctx, res)
+}
+
+// ExpectTripwireTest makes the next use from an address within TripwireTestLife a test. It returns when all nodes know.
+func (c tripwires) ExpectTripwireTest(ctx context.Context, tripwire string, from netip.Addr) (*Tripwire, error) {
+	res, err := c.updateTripwire(ctx, tripwire, func(t *Tripwire) {
+		t.Test = &TripwireTest{From: from.String(), Until: c.now().UTC().Add(TripwireTestLife)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c.value(res.Entity).(*Tripwire), c.Barrier(ctx, res)
+}
+
+// EndTripwireTest ends a test that was used. Another one that is expected since stays.
+func (c tripwires) EndTripwireTest(ctx context.Context, tripwire string, used TripwireTest) error {
+	_, err := c.updateTripwire(ctx, tripwire, func(t *Tripwire) {
+		if t.Test != nil && *t.Test == used {
+			t.Test = nil
+		}
+	})
+	return err
+}
+
+// RecordTrip records that a secret of the tripwire was used or seen.
+func (c tripwires) RecordTrip(ctx context.Context, tripwire string, at time.Time) error {
+	if t, _ := c.Tripwire(tripwire); t == nil ||
+		t.Status() == TripwireTripped && at.Before(t.TrippedAt.Add(tripResolution)) {
+		return nil
+	}
+	_, err := c.updateTripwire(ctx, tripwire, func(t *Tripwire) {
+		if at.After(t.TrippedAt) {
+			t.TrippedAt = at
+		}
+	})
+	return err
+}
+
+func (c tripwires) updateTripwire(ctx context.Context, tripwire string, alter func(*Tripwire)) (
+	conflog.WriteResult, error) {
+	_, res, err := c.change(ctx, kindTripwire, tripwire, isExempt, func(old value) (value, error) {
+		return changedEntity(c.core, kindTripwire, old.(*Tripwire), func(t *Tripwire) error {
+			alter(t)
+			return nil
+		})
+	})
+	return res, err
+}
+
+// DeleteTripwire deletes a tripwire. When it returns, no node knows its secrets.
+func (c tripwires) DeleteTripwire(ctx context.Context, tripwire string) error {
+	res, err := c.Delete(ctx, kindTripwire, tripwire, 0)
+	if err != nil {
+		return err
+	}
+	return c.Barrier(ctx, res)
+}
+
+func (t *Tripwire) validate() error {
+	var errs []error
+	for name, s := range map[string]*TripwireSecret{"key": t.Key, "url": t.URL} {
+		if s != nil && len(s.Hash) != conflog.HashLen {
+			errs = append(errs, fmt.Errorf("the hash of %s is missing", name))
+		}
+	}
+	if (t.Key != nil) != (t.Kind != TripwireURL) || (t.URL != nil) != (t.Kind != TripwireKey) {
+		errs = append(errs, errors.New("the secrets are not those of the kind"))
+	}
+	files := []string{""}
+	if t.Kind == TripwireFile {
+		files = DecoyFiles
+	}
+	return errors.Join(append(errs, requireOneOf("kind", t.Kind, TripwireKinds...),
+		requireOneOf("file", t.File, files...), requireText("label", t.Label, 1, maxNameText),
+		requireText("placement", t.Placement, 0, MaxPlacement))...)
+}
